@@ -1,5 +1,12 @@
 module github.com/candor-project/candor
 
-go 1.26
+go 1.26.0
 
-require pgregory.net/rapid v1.3.0 // indirect
+require (
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+	github.com/spf13/cobra v1.10.2 // indirect
+	github.com/spf13/pflag v1.0.9 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
+	pgregory.net/rapid v1.3.0 // indirect
+)

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit codes. A program that candor run started passes its own through.
+const (
+	exitFailure  = 1
+	exitBadInput = 2
+)
+
+// An exitError ends candor with a code of its own. With an empty err nothing
+// is printed: the code says it all (a program's own exit code).
+type exitError struct {
+	code int
+	err  error // nil: print nothing
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// badInput returns the error for a value that cannot be meant: exit code 2.
+func badInput(format string, args ...any) error {
+	return &exitError{exitBadInput, fmt.Errorf(format, args...)}
+}
+
+// exitCode returns the code for an error. What fails before a command has
+// started is the command line's fault.
+func exitCode(err error, started bool) int {
+	var exit *exitError
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case !started:
+		return exitBadInput
+	default:
+		return exitFailure
+	}
+}

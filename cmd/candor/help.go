@@ -1,0 +1,78 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// usageTemplate is cobra's, quieter: one usage line, no blank groups.
+const usageTemplate = `Usage:
+  {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
+{{- if .HasExample}}
+
+Examples:
+{{.Example}}{{end}}
+{{- if .HasAvailableSubCommands}}{{$commands := .Commands}}
+{{- range $group := .Groups}}
+
+{{.Title}}{{range $commands}}{{if and (eq .GroupID $group.ID) .IsAvailableCommand}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
+
+{{if .Groups}}Other commands:{{else}}Commands:{{end}}
+{{- range $commands}}{{if and (eq .GroupID "") (or .IsAvailableCommand (eq .Name "help"))}}
+  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}
+{{- if .HasAvailableLocalFlags}}
+
+Flags:
+{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+{{- if .HasAvailableInheritedFlags}}
+
+Global flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}{{end}}
+{{- if .HasAvailableSubCommands}}
+
+{{.CommandPath}} COMMAND --help says more about a command.{{end}}
+`
+
+// newHelpCommand is "candor help [COMMAND]".
+func newHelpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "help [COMMAND]",
+		Short:             "Say more about a command",
+		Example:           "  candor help run",
+		ValidArgsFunction: completeCommands,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return badInput("%v", err)
+			}
+			if len(rest) > 0 && about.HasSubCommands() {
+				return unknownCommand(about, rest[0])
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
+// completeCommands completes the names of subcommands.
+func completeCommands(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	about, rest, err := cmd.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, c := range about.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name()+"\t"+c.Short)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// noArgs refuses arguments of a command that takes flags only.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return badInput("%s takes no arguments, got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+const rootLong = `Candor makes what a container sees equal to what it has: a program that is
+limited to 3.5 CPUs sees 4 CPUs, gets the time of 3.5, and shares its whole
+CPUs with nobody.`
+
+const rootExample = `  # A program that sees two CPUs, and has one and a half
+  candor run --cpu 1.5 -- nproc
+
+  # What would happen on a machine that is not here
+  echo '{"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}' |
+    candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2"
+
+  # Who is where on this machine
+  candor map`
+
+// Groups of subcommands, in the order that help lists them.
+const (
+	groupRun  = "run"
+	groupLook = "look"
+	groupHost = "host"
+)
+
+// newRoot returns the command tree, and a flag that turns true when a
+// subcommand's own work begins: what failed before that is bad input.
+func newRoot() (root *cobra.Command, started *bool) {
+	root = &cobra.Command{
+		Use:           "candor COMMAND",
+		Short:         "What a container sees is what it has",
+		Long:          rootLong,
+		Example:       rootExample,
+		SilenceUsage:  true, // errors are one line
+		SilenceErrors: true, // main prints them
+		Args:          cobra.ArbitraryArgs,
+		RunE:          runRoot,
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupRun, Title: "Run programs:"},
+		&cobra.Group{ID: groupLook, Title: "Look and plan:"},
+		&cobra.Group{ID: groupHost, Title: "This machine:"},
+	)
+	add(root, groupRun)
+	add(root, groupLook)
+	add(root, groupHost)
+	add(root, "", newVersionCommand())
+	root.SetUsageTemplate(usageTemplate)
+	root.SetHelpCommand(newHelpCommand())
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	started = new(bool)
+	markStart(root, started)
+	return root, started
+}
+
+// add registers subcommands under a group of the help text.
+func add(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// runRoot answers candor without a subcommand, or with an unknown one.
+func runRoot(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return unknownCommand(cmd, args[0])
+}
+
+// unknownCommand is the error for a subcommand that does not exist, with the
+// nearest one that does.
+func unknownCommand(cmd *cobra.Command, name string) error {
+	if len(name) > 40 {
+		name = name[:40] + "…"
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return badInput("unknown command %q: did you mean %q?", name, near[0])
+	}
+	return badInput("unknown command %q: %s --help lists them", name, cmd.CommandPath())
+}
+
+// markStart wraps the work of every command so that *started tells whether it
+// began, and gives commands that only hold others an answer to unknown names.
+func markStart(c *cobra.Command, started *bool) {
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args, c.RunE = cobra.ArbitraryArgs, runRoot
+	}
+	if work := c.RunE; work != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			*started = true
+			return work(cmd, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		markStart(sub, started)
+	}
+}
