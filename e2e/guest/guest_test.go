@@ -1,0 +1,109 @@
+package guest_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/e2e/guest"
+	"github.com/candor-project/candor/e2e/guest/report"
+)
+
+func sh(script string) report.Command {
+	return report.Command{Name: "sh", Args: []string{"/bin/busybox", "sh", "-c", script}}
+}
+
+func boot(t *testing.T, m guest.Machine, version int, commands ...report.Command) ([]report.Result, error) {
+	t.Helper()
+	b := build(t)
+	g := guest.Guest{Kernel: kernels(t)[0], Machine: m, Cgroup: version, Init: filepath.Join(b.dir, "init"), Files: b.files(t), Commands: commands}
+	return g.Run(t.Context())
+}
+
+func TestMachine(t *testing.T) {
+	needGuest(t)
+	results, err := boot(t, guest.Big, 2, sh(`
+		cd /sys/devices/system
+		cat cpu/online cpu/cpu9/topology/thread_siblings_list cpu/cpu9/topology/physical_package_id cpu/cpu9/cache/index3/shared_cpu_list node/node1/cpulist node/node3/distance
+		grep -ow cpuset /sys/fs/cgroup/cgroup.subtree_control`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "0-31\n8-9\n0\n8-15\n8-15\n21 21 12 10\ncpuset\n"
+	if got := string(results[0].Output); got != want {
+		t.Errorf("the guest is %q, want %q", got, want)
+	}
+}
+
+func TestResults(t *testing.T) {
+	needGuest(t)
+	late := sh("sleep 1000")
+	late.Limit = 500 * time.Millisecond
+	results, err := boot(t, guest.Small, 1,
+		sh("printf 'no newline'; exit 7"),
+		sh("kill -9 $$"),
+		report.Command{Name: "missing", Args: []string{"/no/such/program"}},
+		late,
+		sh("mkdir /sys/fs/cgroup/cpuset/left; sleep 1000 >/dev/null 2>&1 &"),
+		sh("(sleep 0.1 &) ; sleep 0.5; cat /proc/cgroups | grep -c cpuset"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		code                    int
+		output, error, leftover string
+	}{
+		{7, "no newline\n", "", ""},
+		{137, "", "", ""},
+		{127, "", "no such file", ""},
+		{137, "", "killed after 500ms", ""},
+		{0, "", "", "group /sys/fs/cgroup/cpuset/left"},
+		{0, "1\n", "", ""},
+	} {
+		r := results[i]
+		if r.Code != want.code || string(r.Output) != want.output || !strings.Contains(r.Error, want.error) || (want.error == "") != (r.Error == "") {
+			t.Errorf("command %d: code %d, output %q, error %q; want %+v", i, r.Code, r.Output, r.Error, want)
+		}
+		if want.leftover == "" && len(r.Leftovers) > 0 || want.leftover != "" && !slices.Contains(r.Leftovers, want.leftover) {
+			t.Errorf("command %d: left behind %q, want %q", i, r.Leftovers, want.leftover)
+		}
+	}
+	if left := strings.Join(results[4].Leftovers, "\n"); !strings.Contains(left, "sleep 1000") {
+		t.Errorf("left behind %q, want a process too", left)
+	}
+}
+
+func TestGuestThatPanics(t *testing.T) {
+	needGuest(t)
+	results, err := boot(t, guest.Small, 2, sh("echo before"), sh("echo c >/proc/sysrq-trigger"))
+	if !errors.Is(err, report.ErrEarly) || !strings.Contains(err.Error(), "Kernel panic") {
+		t.Errorf("error %v, want the console with the panic", err)
+	}
+	if len(results) != 1 || string(results[0].Output) != "before\n" {
+		t.Errorf("results %+v, want those until then", results)
+	}
+}
+
+func TestGuestThatHangs(t *testing.T) {
+	needGuest(t)
+	b := build(t)
+	g := guest.Guest{Kernel: kernels(t)[0], Machine: guest.Small, Cgroup: 2, Init: filepath.Join(b.dir, "init"), Files: b.files(t),
+		Commands: []report.Command{sh("echo hangs; sleep 1000")}}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("seen enough")
+	g.Output = writerFunc(func(p []byte) { cancel(reason) })
+	if _, err := g.Run(ctx); !errors.Is(err, reason) || !errors.Is(err, report.ErrEarly) {
+		t.Errorf("error %v, want that it was stopped from here", err)
+	}
+}
+
+type writerFunc func(p []byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}

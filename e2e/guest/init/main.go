@@ -1,0 +1,61 @@
+// Command init is the first program of a test guest: it mounts what programs expect, runs the commands of its
+// plan one after the other and tells on the second serial port how each ended. Started by systemd, as a
+// service, it runs the commands only.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/e2e/guest/report"
+)
+
+func main() {
+	first := os.Getpid() == 1
+	plan, err := setUp(first)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "init:", err) // the console, should there be no line to report on
+	}
+	line, lineErr := os.OpenFile("/dev/ttyS1", os.O_WRONLY|unix.O_NOCTTY, 0)
+	if lineErr != nil {
+		fmt.Fprintln(os.Stderr, "init:", lineErr)
+		os.Exit(1)
+	}
+	failure := ""
+	if err != nil {
+		failure = err.Error()
+	} else {
+		for _, c := range plan.Commands {
+			report.Begin(line)
+			report.End(line, run(c, line, first))
+		}
+	}
+	report.Done(line, failure)
+	// The host ends the machine when it has read that; the last byte must have left the terminal.
+	unix.IoctlSetInt(int(line.Fd()), unix.TCSBRK, 1)
+	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+}
+
+func setUp(first bool) (report.Plan, error) {
+	var plan report.Plan
+	text, err := os.ReadFile(report.PlanFile)
+	if err != nil {
+		return plan, err
+	}
+	if err := json.Unmarshal(text, &plan); err != nil {
+		return plan, fmt.Errorf("%s: %w", report.PlanFile, err)
+	}
+	if !first {
+		return plan, nil
+	}
+	if err := mountAll(plan.Cgroup); err != nil {
+		return plan, err
+	}
+	for k, v := range map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"} {
+		os.Setenv(k, v)
+	}
+	return plan, busybox()
+}

@@ -1,0 +1,71 @@
+package guest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Machine is the hardware that a guest has: sockets of NUMA nodes of cores of threads.
+// Each NUMA node has an L3 cache of its own.
+type Machine struct {
+	Sockets, Nodes, Cores, Threads int // Nodes per socket, Cores per node, Threads per core
+	NodeMB                         int // memory of each NUMA node in MiB; 0: 256
+}
+
+// Big is two sockets of two NUMA nodes of four cores of two threads: 32 CPUs.
+var Big = Machine{Sockets: 2, Nodes: 2, Cores: 4, Threads: 2}
+
+// Small is one socket of two cores of two threads.
+var Small = Machine{Sockets: 1, Nodes: 1, Cores: 2, Threads: 2, NodeMB: 768}
+
+// String is the machine in hwloc's notation.
+func (m Machine) String() string {
+	return fmt.Sprintf("pack:%d numa:%d core:%d pu:%d", m.Sockets, m.Nodes, m.Cores, m.Threads)
+}
+
+// CPUs is the number of logical CPUs.
+func (m Machine) CPUs() int { return m.Sockets * m.Nodes * m.Cores * m.Threads }
+
+// args are QEMU's arguments. A die for each NUMA node gives each its L3; CPUs are numbered thread by thread.
+func (m Machine) args() []string {
+	nodes, perNode := m.Sockets*m.Nodes, m.Cores*m.Threads
+	mb := m.NodeMB
+	if mb == 0 {
+		mb = 256
+	}
+	args := []string{"-m", fmt.Sprintf("%dM", nodes*mb),
+		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d", m.CPUs(), m.Sockets, m.Nodes, m.Cores, m.Threads)}
+	for n := range nodes {
+		args = append(args,
+			"-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM", n, mb),
+			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=m%d", n, n*perNode, (n+1)*perNode-1, n))
+	}
+	for a := range nodes {
+		for b := a + 1; b < nodes; b++ {
+			args = append(args, "-numa", fmt.Sprintf("dist,src=%d,dst=%d,val=%d", a, b, m.distance(a, b)))
+		}
+	}
+	return args
+}
+
+// distance is what firmware usually tells: 12 to a node of the same socket, 21 to another socket's.
+func (m Machine) distance(a, b int) int {
+	if a/m.Nodes == b/m.Nodes {
+		return 12
+	}
+	return 21
+}
+
+// commandLine is the kernel's. Emulated clocks run wild under load if the kernel measures them against each other: it is told the TSC's rate.
+func (g *Guest) commandLine() string {
+	args := []string{"console=ttyS0", "panic=-1", "quiet", "tsc=reliable", "lpj=10000000", "cryptomgr.notests", "nowatchdog", "mitigations=off"}
+	if khz := tscKHz(); khz > 0 {
+		args = append(args, fmt.Sprintf("tsc_early_khz=%d", khz))
+	}
+	if g.Systemd {
+		args = append(args, "rdinit=/sbin/init", "systemd.unified_cgroup_hierarchy=1", "systemd.show_status=0")
+	} else {
+		args = append(args, "rdinit=/init")
+	}
+	return strings.Join(args, " ")
+}

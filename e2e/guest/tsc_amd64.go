@@ -1,0 +1,29 @@
+package guest
+
+import (
+	"sync"
+	"time"
+)
+
+func rdtsc() uint64
+
+// tscKHz is the rate of this machine's time stamp counter, which an emulated guest reads too.
+var tscKHz = sync.OnceValue(func() uint64 {
+	c0, t0 := stamp()
+	time.Sleep(50 * time.Millisecond)
+	c1, t1 := stamp()
+	return (c1 - c0) * 1e6 / uint64(t1.Sub(t0))
+})
+
+// stamp reads counter and clock at one moment, or as nearly as ten tries allow.
+func stamp() (cycles uint64, at time.Time) {
+	best := ^uint64(0)
+	for range 10 {
+		a := rdtsc()
+		now := time.Now()
+		if d := rdtsc() - a; d < best {
+			best, cycles, at = d, a+d/2, now
+		}
+	}
+	return cycles, at
+}
