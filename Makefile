@@ -33,3 +33,33 @@ clean: ## removes what was built
 
 # --- tests: test, test-guest (scripts/test-deps.sh installs what they need) ---
 
+.PHONY: test test-deps check test-go test-race test-guest fuzz bench
+
+FUZZTIME ?= 5s
+RACE     ?= ./cgroup ./host ./view ./internal/... ./cmd/...
+
+test: test-deps check test-go test-race fuzz test-guest ## everything: what CI runs (root; 20 to 30 minutes on two CPUs)
+
+test-deps: ## installs once what the tests need from the distribution
+	@scripts/test-deps.sh
+
+check: ## format and vet
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt'ed: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+
+# One package at a time: they share the machine's CPUs and cgroups. Nothing from the cache: the kernel is part of what is tested.
+test-go: ## go test on this machine
+	$(GO) test -count=1 -p 1 -timeout 30m ./...
+
+test-race: ## the packages with goroutines, under the race detector
+	$(GO) test -count=1 -p 1 -race -short -timeout 20m $(RACE)
+
+fuzz: ## every fuzz target, for FUZZTIME each
+	@scripts/fuzz.sh $(FUZZTIME)
+
+test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
+	CANDOR_GUEST=1 $(GO) test -count=1 -timeout 60m ./e2e/guest/...
+
+bench: ## the allocator's benchmarks, and kubelet's beside them
+	$(GO) test -run '^$$' -bench . -benchmem ./hybrid
+	@if [ -f bench/go.mod ]; then cd bench && $(GO) test -run '^$$' -bench . -benchmem ./...; fi

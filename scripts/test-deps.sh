@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Installs, once, what the tests need from the distribution (Debian 12 and later, Ubuntu 22.04 and later):
+#   - the packages of e2e/packages.txt and an emulator, with apt-get (root, or sudo);
+#   - kernels, busybox and a systemd root for the test guests, unpacked into a cache directory, not installed.
+# The next run sees that all is there and ends at once.
+set -euo pipefail
+export LC_ALL=C DEBIAN_FRONTEND=noninteractive
+cd "$(dirname "$0")/.."
+
+cache=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}
+kernel_packages="linux-image-cloud-amd64 linux-image-6.12-cloud-amd64 linux-image-virtual" # those the distribution has
+systemd_packages="systemd systemd-sysv dbus coreutils bash"
+
+say() { echo "test-deps: $*"; }
+fail() { say "$*" >&2; exit 1; }
+
+# wanted lists the packages to install.
+wanted() {
+	echo qemu-system-x86
+	if [ -f e2e/packages.txt ]; then
+		sed 's/#.*//' e2e/packages.txt
+	fi
+}
+
+missing() {
+	for p in $(wanted); do
+		dpkg-query -W -f '${db:Status-Status}\n' "$p" 2>/dev/null | grep -qx installed || echo "$p"
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif command -v sudo >/dev/null; then
+		sudo --preserve-env=DEBIAN_FRONTEND,LC_ALL "$@"
+	else
+		fail "$1 needs root and there is no sudo; install by hand: $(missing | xargs)"
+	fi
+}
+
+update() {
+	[ -z "${updated:-}" ] || return 0
+	say "apt-get update"
+	as_root apt-get -qq -o Acquire::Retries=3 update
+	updated=1
+}
+
+install_packages() {
+	local list
+	list=$(missing | xargs)
+	[ -n "$list" ] || return 0
+	update
+	say "apt-get install $list"
+	# shellcheck disable=SC2086 # a list of words
+	as_root apt-get -qq -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 install --no-install-recommends $list >"$work/apt.log" 2>&1 ||
+		{ tail -20 "$work/apt.log" >&2; fail "apt-get install failed"; }
+}
+
+# download PACKAGE... fetches packages as they are into the current directory.
+download() {
+	apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root download "$@" || fail "can't download $*"
+}
+
+# unpack DEB DIR unpacks without running anything, and without what no guest reads.
+unpack() {
+	mkdir -p "$2"
+	dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink --no-same-owner \
+		--exclude='./usr/share/doc/*' --exclude='./usr/share/man/*' --exclude='./usr/share/locale/*' --exclude='./usr/share/i18n/*' --exclude='./lib/modules/*'
+}
+
+fetch_kernels() {
+	mkdir -p "$work/kernels" "$work/boot"
+	local meta image modules
+	for meta in $kernel_packages; do
+		image=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/.*Depends: \(linux-image-.*\)/\1/p' | head -1) || true
+		[ -n "$image" ] || continue
+		say "kernel $image"
+		(cd "$work/boot" && download "$image")
+		modules=linux-modules-${image#linux-image-} # where Ubuntu keeps the configuration
+		if apt-cache show "$modules" >/dev/null 2>&1; then
+			(cd "$work/boot" && download "$modules")
+		fi
+	done
+	for deb in "$work"/boot/*.deb; do
+		[ -f "$deb" ] || fail "no kernel: the package lists have none of: $kernel_packages"
+		unpack "$deb" "$work/boot/root"
+	done
+	cp "$work"/boot/root/boot/vmlinuz-* "$work"/boot/root/boot/config-* "$work/kernels/"
+	chmod 644 "$work"/kernels/*
+}
+
+fetch_busybox() {
+	say "busybox-static"
+	mkdir -p "$work/bb"
+	(cd "$work/bb" && download busybox-static)
+	unpack "$work"/bb/*.deb "$work/bb/root"
+	find "$work/bb/root" -name busybox -type f -exec cp {} "$work/busybox" \;
+}
+
+# fetch_systemd unpacks systemd and all that it depends on, as if nothing were installed here.
+fetch_systemd() {
+	say "systemd for a guest: $systemd_packages, with what they depend on"
+	mkdir -p "$work/debs/partial" "$work/systemd"
+	: >"$work/status"
+	# shellcheck disable=SC2086
+	apt-get -qq -y -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o Acquire::Retries=3 -o Dir::State::status="$work/status" -o Dir::Cache::archives="$work/debs" \
+		--no-install-recommends --download-only install base-files $systemd_packages >"$work/apt.log" 2>&1 ||
+		{ tail -20 "$work/apt.log" >&2; fail "can't download systemd"; }
+	# Debian 12's root has these as links; packages unpack through them.
+	for d in bin sbin lib lib64; do
+		mkdir -p "$work/systemd/usr/$d" && ln -s "usr/$d" "$work/systemd/$d"
+	done
+	for deb in "$work"/debs/*.deb; do
+		unpack "$deb" "$work/systemd"
+	done
+}
+
+ready() {
+	[ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && [ -z "$(missing)" ]
+}
+
+command -v apt-get >/dev/null || fail "this system has no apt-get; see docs/testing.md for what the tests need"
+stamp=$(sha256sum scripts/test-deps.sh | cut -d' ' -f1)
+if ready; then
+	exit 0
+fi
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9
+work=$(mktemp -d "$cache/work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+install_packages
+if [ "$(dpkg --print-architecture)" != amd64 ]; then
+	say "guests are tested on amd64 only: no kernels for $(dpkg --print-architecture)"
+elif [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ]; then
+	update
+	fetch_kernels
+	fetch_busybox
+	fetch_systemd
+	rm -rf "$cache/stamp" "$cache/kernels" "$cache/systemd"
+	mv "$work/kernels" "$work/busybox" "$work/systemd" "$cache/"
+fi
+echo "$stamp" >"$cache/stamp"
+rm -rf "$work"
+say "done; kept in $cache ($(du -sh "$cache" | cut -f1))"
