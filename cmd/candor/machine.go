@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/candor-project/candor/topology"
+)
+
+// maxMachineFile bounds a machine's JSON: 1024 CPUs take 160 KB.
+const maxMachineFile = 4 << 20
+
+const machineUsage = `machine: "this", a description such as "pack:2 numa:2 l3:2 core:4 pu:2", a JSON file, or a directory with a copied sys/ tree`
+
+// loadMachine returns the machine that a --machine flag means: "this" (the one
+// candor runs on), a file that candor topology -o json wrote, a directory that
+// holds another machine's sys/devices/system, or a description in hwloc's
+// notation. What cannot be read is bad input, except on this machine itself.
+func loadMachine(desc string) (*topology.Machine, error) {
+	if desc == "this" {
+		m, err := topology.ReadHost()
+		if err != nil {
+			return nil, fmt.Errorf("this machine's topology: %w", err)
+		}
+		return m, nil
+	}
+	m, err := loadOtherMachine(desc)
+	if err != nil {
+		return nil, badInput("--machine: %w", err)
+	}
+	return m, nil
+}
+
+func loadOtherMachine(desc string) (*topology.Machine, error) {
+	info, err := os.Stat(desc)
+	switch {
+	case err == nil && info.IsDir():
+		return topology.Read(os.DirFS(desc))
+	case err == nil:
+		return readMachineFile(desc, info)
+	case errors.Is(err, fs.ErrNotExist) && !looksLikeFile(desc):
+		return topology.Parse(desc)
+	}
+	return nil, err
+}
+
+// looksLikeFile tells a file's name that was mistyped from a description.
+func looksLikeFile(desc string) bool {
+	return strings.ContainsRune(desc, '/') || strings.HasSuffix(desc, ".json")
+}
+
+// readMachineFile reads a machine's JSON.
+func readMachineFile(name string, info fs.FileInfo) (*topology.Machine, error) {
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: not a regular file", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxMachineFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxMachineFile {
+		return nil, fmt.Errorf("%s: longer than %d MiB, want a machine as candor topology -o json writes it", name, maxMachineFile>>20)
+	}
+	m := &topology.Machine{}
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, fmt.Errorf("%s: %w (want a machine as candor topology -o json writes it)", name, err)
+	}
+	return m, nil
+}

@@ -1,0 +1,222 @@
+package topology
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// What the kernel assumes where the firmware has no table of distances.
+const (
+	localDistance  = 10
+	remoteDistance = 20
+)
+
+// machine makes a Machine of what was read or written down.
+func (f *facts) machine() (*Machine, error) {
+	nodes, err := f.groupNodes()
+	if err != nil {
+		return nil, err
+	}
+	sockets, err := f.group("socket", func(c *cpuFacts) *claim { return &c.socket })
+	if err != nil {
+		return nil, err
+	}
+	l3s, err := f.group("L3", func(c *cpuFacts) *claim { return &c.l3 })
+	if err != nil {
+		return nil, err
+	}
+	cores, err := f.group("core", func(c *cpuFacts) *claim { return &c.core })
+	if err != nil {
+		return nil, err
+	}
+	hasL3 := len(l3s.domains) > 0
+	// CPUs that no file puts into a group: the same package number, the same
+	// node, or nothing in common.
+	l3s.fill(f, func(c *cpuFacts) (key, id int) { return nodes.of[c.id], -1 })
+	sockets.fill(f, func(c *cpuFacts) (key, id int) { return c.socket.id, c.socket.id })
+	cores.fill(f, func(c *cpuFacts) (key, id int) { return c.id, c.core.id })
+
+	m := &Machine{
+		Online: f.online, Offline: f.offline, Isolated: f.isolated, HasL3: hasL3,
+		L3s: l3s.sorted(), Cores: cores.sorted(),
+	}
+	for _, d := range sockets.sorted() {
+		m.Sockets = append(m.Sockets, Socket(d))
+	}
+	f.addNodes(m, nodes.sorted())
+	f.addCPUs(m)
+	return m, nil
+}
+
+// groups is a partition of CPUs in the making.
+type groups struct {
+	domains []Domain
+	of      [cpuset.Max]int // index into domains by CPU id, -1: in none
+}
+
+func newGroups() *groups {
+	g := &groups{}
+	for i := range g.of {
+		g.of[i] = -1
+	}
+	return g
+}
+
+// group partitions the online CPUs by what each says of its own group; CPUs
+// that say nothing, and are in nobody's group, stay out.
+func (f *facts) group(kind string, of func(*cpuFacts) *claim) (*groups, error) {
+	g := newGroups()
+	var by [cpuset.Max]int // who described a domain
+	for i := range f.cpus {
+		c := &f.cpus[i]
+		said := of(c)
+		cpus := said.cpus.Intersect(f.online)
+		if cpus.IsEmpty() {
+			continue
+		}
+		if !cpus.Contains(c.id) {
+			return nil, fmt.Errorf("%s/cpu%d: the CPU is not in its own %s, which has CPUs %v", cpuDir, c.id, kind, cpus)
+		}
+		if at := g.of[c.id]; at >= 0 && g.domains[at].CPUs == cpus {
+			continue
+		}
+		for cpu := range cpus.All() {
+			if at := g.of[cpu]; at >= 0 {
+				return nil, fmt.Errorf("%s/cpu%d: its %s has CPUs %v, but cpu%d says %v",
+					cpuDir, c.id, kind, cpus, by[at], g.domains[at].CPUs)
+			}
+			g.of[cpu] = len(g.domains)
+		}
+		by[len(g.domains)] = c.id
+		g.domains = append(g.domains, Domain{ID: said.id, CPUs: cpus})
+	}
+	return g, nil
+}
+
+// groupNodes partitions the online CPUs into NUMA nodes. CPUs outside of every
+// node's set go to the node that their own directory names, even where that
+// node has no directory; without any node all are node 0.
+func (f *facts) groupNodes() (*groups, error) {
+	g := newGroups()
+	at := map[int]int{} // index into domains by node number
+	for i := range f.nodes {
+		n := &f.nodes[i]
+		cpus := n.cpus.Intersect(f.online)
+		for cpu := range cpus.All() {
+			if other := g.of[cpu]; other >= 0 {
+				return nil, fmt.Errorf("%s/node%d: CPU %d is also in node%d", nodeDir, n.id, cpu, g.domains[other].ID)
+			}
+			g.of[cpu] = len(g.domains)
+		}
+		if !cpus.IsEmpty() {
+			at[n.id] = len(g.domains)
+			g.domains = append(g.domains, Domain{ID: n.id, CPUs: cpus})
+		}
+	}
+	for i := range f.cpus {
+		c := &f.cpus[i]
+		if g.of[c.id] >= 0 {
+			continue
+		}
+		id := c.node
+		if len(f.nodes) == 0 {
+			id = 0
+		}
+		index, ok := at[id]
+		if !ok {
+			index = len(g.domains)
+			at[id] = index
+			g.domains = append(g.domains, Domain{ID: id})
+		}
+		g.of[c.id] = index
+		g.domains[index].CPUs.Add(c.id)
+	}
+	return g, nil
+}
+
+// fill groups the CPUs that are in no domain yet by a key.
+func (g *groups) fill(f *facts, key func(*cpuFacts) (key, id int)) {
+	at := map[int]int{}
+	for i := range f.cpus {
+		c := &f.cpus[i]
+		if g.of[c.id] >= 0 {
+			continue
+		}
+		k, id := key(c)
+		index, ok := at[k]
+		if !ok {
+			index = len(g.domains)
+			at[k] = index
+			g.domains = append(g.domains, Domain{ID: id})
+		}
+		g.of[c.id] = index
+		g.domains[index].CPUs.Add(c.id)
+	}
+}
+
+// sorted returns the domains in rising order of their lowest CPU.
+func (g *groups) sorted() []Domain {
+	slices.SortFunc(g.domains, func(a, b Domain) int { return cmp.Compare(a.CPUs.First(), b.CPUs.First()) })
+	return g.domains
+}
+
+// addNodes adds the nodes with their distances. A node that has no row of its
+// own is as far as the others say.
+func (f *facts) addNodes(m *Machine, nodes []Domain) {
+	type pair struct{ from, to int }
+	told := map[pair]int{}
+	for i := range f.nodes {
+		n := &f.nodes[i]
+		if len(n.distances) == len(f.distanceTo) {
+			for j, to := range f.distanceTo {
+				told[pair{n.id, to}] = n.distances[j]
+			}
+		}
+	}
+	for i, from := range nodes {
+		n := NUMANode{ID: from.ID, CPUs: from.CPUs, Distances: make([]int, len(nodes))}
+		for j, to := range nodes {
+			assumed := remoteDistance
+			if i == j {
+				assumed = localDistance
+			}
+			n.Distances[j] = cmp.Or(told[pair{from.ID, to.ID}], told[pair{to.ID, from.ID}], assumed)
+		}
+		m.Nodes = append(m.Nodes, n)
+	}
+}
+
+// addCPUs adds the CPUs, with the indexes of what they are in.
+func (f *facts) addCPUs(m *Machine) {
+	all := f.online.Union(f.offline)
+	m.CPUs = make([]CPU, 0, all.Count())
+	var at [cpuset.Max]int
+	for id := range all.All() {
+		at[id] = len(m.CPUs)
+		m.CPUs = append(m.CPUs, CPU{ID: id, Online: f.online.Contains(id), Socket: -1, Node: -1, L3: -1, Core: -1})
+	}
+	mark := func(cpus cpuset.Set, set func(*CPU)) {
+		for id := range cpus.All() {
+			set(&m.CPUs[at[id]])
+		}
+	}
+	for i := range m.Sockets {
+		mark(m.Sockets[i].CPUs, func(c *CPU) { c.Socket = i })
+	}
+	for i := range m.Nodes {
+		mark(m.Nodes[i].CPUs, func(c *CPU) { c.Node = i })
+	}
+	for i := range m.L3s {
+		mark(m.L3s[i].CPUs, func(c *CPU) { c.L3 = i })
+	}
+	for i := range m.Cores {
+		mark(m.Cores[i].CPUs, func(c *CPU) { c.Core = i })
+	}
+	for i := range f.cpus {
+		c := &m.CPUs[at[f.cpus[i].id]]
+		c.Capacity, c.MaxKHz = f.cpus[i].capacity, f.cpus[i].maxKHz
+	}
+}

@@ -1,0 +1,110 @@
+package topology
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A layer is one kind of domain, all of its domains in rising order.
+type layer struct {
+	name    string // "socket"
+	level   string // "pack", as in hwloc's notation
+	domains []Domain
+}
+
+// layers returns sockets, NUMA nodes and L3 domains (if the machine has an L3)
+// from the fewest to the most domains, and whether they nest: each domain of
+// one layer within one of the layer before, and each core within one of the
+// last. Real machines have any order: an L3 that spans NUMA nodes, a NUMA node
+// that spans sockets.
+func (m *Machine) layers() (layers []layer, nested bool) {
+	sockets := layer{"socket", "pack", make([]Domain, len(m.Sockets))}
+	for i, s := range m.Sockets {
+		sockets.domains[i] = Domain(s)
+	}
+	nodes := layer{"NUMA node", "numa", make([]Domain, len(m.Nodes))}
+	for i := range m.Nodes {
+		nodes.domains[i] = Domain{m.Nodes[i].ID, m.Nodes[i].CPUs}
+	}
+	layers = []layer{sockets, nodes}
+	if m.HasL3 {
+		layers = append(layers, layer{"L3", "l3", m.L3s})
+	}
+	for i := 1; i < len(layers); i++ { // three at most; equal ones keep their order
+		for j := i; j > 0 && len(layers[j].domains) < len(layers[j-1].domains); j-- {
+			layers[j], layers[j-1] = layers[j-1], layers[j]
+		}
+	}
+	for i := range layers {
+		smaller := m.Cores
+		if i+1 < len(layers) {
+			smaller = layers[i+1].domains
+		}
+		if !nest(layers[i].domains, smaller) {
+			return layers, false
+		}
+	}
+	return layers, true
+}
+
+// nest tells whether each small domain lies within one large domain. Both are
+// partitions of the same CPUs.
+func nest(large, small []Domain) bool {
+	for i := range small {
+		n := 0
+		for j := range large {
+			if small[i].CPUs.Overlaps(&large[j].CPUs) {
+				n++
+			}
+		}
+		if n != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// Description returns the machine in the notation that Parse reads, or "" where
+// the notation cannot say it: domains that do not nest, or are not all of one
+// size. It tells how many there are of what in what; not how they are numbered,
+// nor distances, offline and isolated CPUs, capacities and frequencies.
+func (m *Machine) Description() string {
+	layers, nested := m.layers()
+	if !nested {
+		return ""
+	}
+	layers = append(layers, layer{"core", "core", m.Cores})
+	before := 1
+	var b strings.Builder
+	for _, l := range layers {
+		if !even(l.domains, m.Online.Count()) || len(l.domains)%before != 0 {
+			return ""
+		}
+		b.WriteString(l.level + ":" + strconv.Itoa(len(l.domains)/before) + " ")
+		before = len(l.domains)
+	}
+	return b.String() + "pu:" + strconv.Itoa(m.Online.Count()/before)
+}
+
+// even tells whether all domains have the same number of CPUs.
+func even(domains []Domain, cpus int) bool {
+	for i := range domains {
+		if domains[i].CPUs.Count()*len(domains) != cpus {
+			return false
+		}
+	}
+	return true
+}
+
+// within returns the domains that lie in a set.
+func within(domains []Domain, cpus *cpuset.Set) []Domain {
+	var in []Domain
+	for i := range domains {
+		if domains[i].CPUs.SubsetOf(cpus) {
+			in = append(in, domains[i])
+		}
+	}
+	return in
+}

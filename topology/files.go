@@ -1,0 +1,151 @@
+package topology
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+const (
+	// maxFile is more than the kernel writes into any file read here: a mask of
+	// 8192 CPUs has 2.3 KB, a command line at most 4 KB on most architectures.
+	maxFile = 64 << 10
+	// maxEntries bounds a directory. 8192 CPUs and their drivers' files fit.
+	maxEntries = 16 << 10
+)
+
+// A tree reads small kernel files through one buffer. A file that is not there
+// is no error, since which files exist depends on the kernel.
+type tree struct {
+	fsys fs.FS
+	buf  []byte // valid until the next read
+}
+
+// read returns a file's content without the spaces around it, and whether the
+// file exists. The bytes are good until the next read.
+func (t *tree) read(name string) (text []byte, ok bool, err error) {
+	if t.buf == nil {
+		t.buf = make([]byte, maxFile+1)
+	}
+	f, err := t.fsys.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err // a *PathError: names the file
+	}
+	defer f.Close()
+	n := 0
+	for n < len(t.buf) {
+		more, err := f.Read(t.buf[n:])
+		n += more
+		if err == io.EOF {
+			return bytes.TrimSpace(t.buf[:n]), true, nil
+		}
+		if err != nil {
+			return nil, false, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil, false, fmt.Errorf("%s: longer than %d bytes, not a kernel's file", name, maxFile)
+}
+
+// set reads a set of CPUs from a mask file or, where there is none, from the
+// list file. The mask is the older and the more reliable one: some recorded
+// trees have lists that nobody kept right.
+func (t *tree) set(mask, list string) (s cpuset.Set, ok bool, err error) {
+	text, ok, err := t.read(mask)
+	if err != nil {
+		return s, false, err
+	}
+	if ok {
+		if s, err = parseMask(text); err != nil {
+			return s, false, fmt.Errorf("%s: %w", mask, err)
+		}
+		return s, true, nil
+	}
+	return t.list(list)
+}
+
+// list reads a set of CPUs from a list file.
+func (t *tree) list(name string) (s cpuset.Set, ok bool, err error) {
+	text, ok, err := t.read(name)
+	if err != nil || !ok {
+		return s, false, err
+	}
+	if s, err = cpuset.Parse(string(text)); err != nil {
+		return s, false, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, true, nil
+}
+
+// number reads a file that holds one decimal number.
+func (t *tree) number(name string) (n int, ok bool, err error) {
+	text, ok, err := t.read(name)
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	if n, err = strconv.Atoi(string(text)); err != nil {
+		return 0, false, fmt.Errorf("%s: %q is not a number", name, shorten(text))
+	}
+	return n, true, nil
+}
+
+// hint reads a positive number that the machine does without: 0 where the file
+// is missing, cannot be read or says something else ("<unsupported>"). Drivers
+// answer for cpufreq, and some with an error.
+func (t *tree) hint(name string) int {
+	n, ok, err := t.number(name)
+	if err != nil || !ok || n < 0 || n > 1<<31-1 {
+		return 0
+	}
+	return n
+}
+
+// numbered returns the numbers of the directory entries whose name is prefix
+// and a number ("cpu12"), rising. A directory that is missing has none.
+func (t *tree) numbered(dir, prefix string) ([]int, error) {
+	f, err := t.fsys.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return nil, fmt.Errorf("%s: not a directory", dir)
+	}
+	entries, err := d.ReadDir(maxEntries)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if len(entries) == maxEntries {
+		return nil, fmt.Errorf("%s: more than %d entries, not a kernel's directory", dir, maxEntries-1)
+	}
+	var numbers []int
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), prefix)
+		if n, err := strconv.ParseUint(digits, 10, 31); ok && err == nil {
+			numbers = append(numbers, int(n))
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers), nil // "cpu1" and "cpu01"
+}
+
+// shorten keeps error lines readable when a hostile file is long.
+func shorten[T string | []byte](s T) string {
+	const most = 60
+	if len(s) <= most {
+		return string(s)
+	}
+	return string(s[:most]) + "…"
+}

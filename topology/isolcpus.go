@@ -1,0 +1,103 @@
+package topology
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// parseIsolcpus returns the CPUs that isolcpus= on a kernel's command line
+// keeps from the scheduler, out of the possible ones. It is needed where the
+// kernel is too old for /sys/devices/system/cpu/isolated (before 4.2).
+//
+// The value is [flag,…,]list. Flags without "domain" among them (nohz,
+// managed_irq) leave the CPUs with the scheduler. A list that cannot be read
+// isolates nothing, and the last isolcpus= counts: as in the kernel.
+func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
+	var isolated cpuset.Set
+	for _, word := range strings.Fields(cmdline) {
+		if word == "--" {
+			break // what follows is for init
+		}
+		value, ok := strings.CutPrefix(strings.ReplaceAll(word, `"`, ""), "isolcpus=")
+		if !ok {
+			continue
+		}
+		isolated = cpuset.Set{}
+		if list, domain := cutFlags(value); domain {
+			isolated = kernelList(list, possible)
+		}
+	}
+	return isolated
+}
+
+// cutFlags takes isolcpus= flags off the front of its value. domain tells
+// whether the scheduler's domains are meant, which is the default.
+func cutFlags(value string) (list string, domain bool) {
+	flags := false
+	for {
+		flag, rest, more := strings.Cut(value, ",")
+		switch flag {
+		case "domain":
+			domain = true
+		case "nohz", "managed_irq":
+		default:
+			return value, domain || !flags
+		}
+		if !more {
+			return "", domain
+		}
+		flags, value = true, rest
+	}
+}
+
+// kernelList reads a boot parameter's CPU list, which knows more than the lists
+// in files: "all", "N" for the last CPU, and strides ("0-15:2/4" is the first
+// two of every four). It is empty where the list cannot be read.
+func kernelList(list string, possible cpuset.Set) cpuset.Set {
+	var s cpuset.Set
+	last := possible.Last()
+	for part := range strings.SplitSeq(list, ",") {
+		span, stride, strided := strings.Cut(part, ":")
+		low, high, isRange := strings.Cut(span, "-")
+		if span == "all" {
+			low, high, isRange = "0", "N", true
+		}
+		first, ok := kernelID(low, last)
+		end := first
+		if ok && isRange {
+			end, ok = kernelID(high, last)
+		}
+		used, group := 1, 1
+		if ok && strided {
+			used, group, ok = kernelStride(stride)
+		}
+		if !ok || end < first || (strided && !isRange) {
+			return cpuset.Set{}
+		}
+		for cpu := first; cpu <= min(end, last); cpu++ {
+			if (cpu-first)%group < used && possible.Contains(cpu) {
+				s.Add(cpu)
+			}
+		}
+	}
+	return s
+}
+
+// kernelID reads a CPU id, or "N" for the last one.
+func kernelID(s string, last int) (int, bool) {
+	if s == "N" || s == "n" {
+		return last, true
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	return int(n), err == nil
+}
+
+// kernelStride reads "2/4": the first 2 of every 4.
+func kernelStride(s string) (used, group int, ok bool) {
+	u, g, both := strings.Cut(s, "/")
+	n, err1 := strconv.ParseUint(u, 10, 31)
+	m, err2 := strconv.ParseUint(g, 10, 31)
+	return int(n), int(m), both && err1 == nil && err2 == nil && n >= 1 && n <= m
+}

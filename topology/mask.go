@@ -1,0 +1,57 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+var errMask = errors.New("want a CPU mask, such as 00000000,0000ff0f")
+
+// parseMask reads the kernel's mask format: 32-bit hexadecimal words, separated
+// by commas, the word of the highest CPUs first.
+func parseMask(text []byte) (cpuset.Set, error) {
+	var s cpuset.Set
+	word, digits := 0, 0 // counted from the end
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] == ',' {
+			if digits != 8 {
+				return cpuset.Set{}, fmt.Errorf("mask %q: %w", shorten(text), errMask)
+			}
+			word, digits = word+1, 0
+			continue
+		}
+		value := hexDigit(text[i])
+		if value < 0 || digits == 8 {
+			return cpuset.Set{}, fmt.Errorf("mask %q: %w", shorten(text), errMask)
+		}
+		first := word*32 + digits*4
+		for v := uint(value); v != 0; v &= v - 1 {
+			cpu := first + bits.TrailingZeros(v)
+			if cpu >= cpuset.Max {
+				return cpuset.Set{}, fmt.Errorf("CPU %d: CPU ids go from 0 to %d", cpu, cpuset.Max-1)
+			}
+			s.Add(cpu)
+		}
+		digits++
+	}
+	if digits == 0 {
+		return cpuset.Set{}, fmt.Errorf("mask %q: %w", shorten(text), errMask)
+	}
+	return s, nil
+}
+
+// hexDigit returns a digit's value, -1 if it is none.
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}

@@ -1,0 +1,295 @@
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// Distances between NUMA nodes of a machine that Parse makes.
+const (
+	sameSocketDistance  = 12
+	otherSocketDistance = 21
+)
+
+// A SyntaxError says what is wrong with a machine description.
+type SyntaxError struct {
+	Description string
+	Reason      string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf(`machine %q: %s; want levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
+		shorten(e.Description), e.Reason)
+}
+
+// Parse makes a machine from hwloc's synthetic notation: levels from the
+// largest to the smallest, each with the number of it in one of the level
+// before. "pack:2 numa:2 l3:2 core:4 pu:2" has 2 sockets with 2 NUMA nodes each,
+// 2 L3 domains in a node, 4 cores in a domain, 2 CPUs on a core: 64 CPUs.
+//
+// Levels are package (or socket), numanode (or node), l3, core and pu, and also
+// machine, group, die, l1, l2, l4 and l5, which only multiply. Names may be cut
+// down to two letters, in upper or lower case. A NUMA node may be written as
+// hwloc 2 does: "pack:2 [numa] core:4" has one for each object of the level
+// before. Sockets and NUMA nodes stand in either order; "pu" last, "core" before
+// it. Without pu a core has one CPU, without core each CPU is a core; without
+// package or numa there is one, without l3 the machine has no L3. Attributes
+// such as "(memory=16GB)" are read and not used; "indexes=" is refused.
+//
+// CPUs are numbered as Linux does on most machines, and not as hwloc would: first the
+// first threads of all cores, then the second ones. All are online. Distances
+// are 10 (local), 12 (same socket) and 21. Errors are of type *SyntaxError.
+func Parse(description string) (*Machine, error) {
+	levels, err := parseLevels(description)
+	if err == nil {
+		err = checkLevels(levels)
+	}
+	if err != nil {
+		return nil, &SyntaxError{description, err.Error()}
+	}
+	return layout(levels).machine()
+}
+
+// A rank is what a level means to a Machine.
+type rank uint8
+
+const (
+	rankOther rank = iota // multiplies, and holds cores
+	rankPackage
+	rankNUMA
+	rankL3
+	rankCore
+	rankPrivate // l1, l2: multiplies, on either side of core
+	rankPU
+)
+
+// A level is one part of a description, "core:4".
+type level struct {
+	rank  rank
+	name  string // as written
+	count int    // in one object of the level before
+	total int    // on the machine
+}
+
+// levelNames are hwloc's names. Two letters and more of one are enough, except
+// for caches.
+var levelNames = []struct {
+	name string
+	rank rank
+}{
+	{"machine", rankOther}, {"group", rankOther}, {"die", rankOther},
+	{"package", rankPackage}, {"socket", rankPackage},
+	{"numanode", rankNUMA}, {"node", rankNUMA},
+	{"core", rankCore}, {"pu", rankPU},
+}
+
+const levelList = "machine, group, package (socket), die, numa (node), l5 to l1, core, pu"
+
+// rankOf returns the meaning of a level's name.
+func rankOf(written string) (rank, error) {
+	name := strings.ToLower(written)
+	if len(name) >= 2 && name[0] == 'l' && name[1] >= '1' && name[1] <= '5' {
+		switch strings.TrimSuffix(name[2:], "cache") {
+		case "", "u", "d", "i":
+			switch name[1] {
+			case '3':
+				return rankL3, nil
+			case '1', '2':
+				return rankPrivate, nil
+			}
+			return rankOther, nil
+		}
+	}
+	for _, l := range levelNames {
+		if len(name) >= 2 && strings.HasPrefix(l.name, name) {
+			return l.rank, nil
+		}
+	}
+	if strings.TrimRight(name, "0123456789") == "group" { // hwloc's Group0, Group1
+		return rankOther, nil
+	}
+	return 0, fmt.Errorf("unknown level %q (levels are %s)", shorten(written), levelList)
+}
+
+// parseLevels reads the levels, without asking whether they make sense.
+func parseLevels(s string) ([]level, error) {
+	if strings.HasPrefix(strings.TrimLeft(s, " "), "(") { // attributes of the machine
+		rest, err := skipAttributes(strings.TrimLeft(s, " "))
+		if err != nil {
+			return nil, err
+		}
+		s = rest
+	}
+	var levels []level
+	total := 1
+	for {
+		s = strings.TrimLeft(s, " \t\n")
+		if s == "" {
+			return levels, nil
+		}
+		if s[0] == '[' {
+			rest, err := skipMemory(s)
+			if err != nil {
+				return nil, err
+			}
+			levels = append(levels, level{rankNUMA, "[numa]", 1, total})
+			s = rest
+			continue
+		}
+		l, rest, err := parseLevel(s)
+		if err != nil {
+			return nil, err
+		}
+		// Before the product can overflow, and before anything is made.
+		if total *= l.count; total > cpuset.Max {
+			return nil, fmt.Errorf("more than %d CPUs, which is the most", cpuset.Max)
+		}
+		l.total = total
+		levels = append(levels, l)
+		s = rest
+	}
+}
+
+// parseLevel reads one level off the front of s.
+func parseLevel(s string) (l level, rest string, err error) {
+	end := strings.IndexAny(s, " \t\n([")
+	if end < 0 {
+		end = len(s)
+	}
+	name, digits, ok := strings.Cut(s[:end], ":")
+	if l.rank, err = rankOf(name); err != nil {
+		return l, "", err
+	}
+	l.name, rest = shorten(name), s[end:]
+	if !ok {
+		return l, "", fmt.Errorf("%q has no number", l.name)
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil && strings.Trim(digits, "0123456789") != "" || digits == "" {
+		return l, "", fmt.Errorf("%q is not a number of %ss", shorten(digits), l.name)
+	}
+	if n < 1 || n > cpuset.Max { // also what is out of range for ParseUint
+		return l, "", fmt.Errorf("%q has %s: want 1 to %d CPUs in all", l.name, shorten(digits), cpuset.Max)
+	}
+	l.count = int(n)
+	if strings.HasPrefix(rest, "(") {
+		rest, err = skipAttributes(rest)
+	}
+	return l, rest, err
+}
+
+// skipAttributes reads "(memory=16GB …)" off the front of s.
+func skipAttributes(s string) (rest string, err error) {
+	inside, rest, closed := strings.Cut(s[1:], ")")
+	if !closed {
+		return "", fmt.Errorf("%q is not closed", shorten(s))
+	}
+	for _, attribute := range strings.Fields(inside) {
+		name, _, ok := strings.Cut(attribute, "=")
+		if !ok {
+			return "", fmt.Errorf("%q is not an attribute, such as memory=16GB", shorten(attribute))
+		}
+		if strings.EqualFold(name, "indexes") {
+			return "", fmt.Errorf("indexes= is not supported: CPUs are numbered as Linux does")
+		}
+	}
+	return rest, nil
+}
+
+// skipMemory reads "[numa(memory=16GB)]" off the front of s.
+func skipMemory(s string) (rest string, err error) {
+	inside, rest, closed := strings.Cut(s[1:], "]")
+	if !closed {
+		return "", fmt.Errorf("%q is not closed", shorten(s))
+	}
+	name, attributes, has := strings.Cut(inside, "(")
+	name = strings.TrimSpace(name)
+	if r, err := rankOf(name); err != nil || r != rankNUMA {
+		return "", fmt.Errorf("[%s]: only [numa] stands in brackets", shorten(name))
+	}
+	if has {
+		after, err := skipAttributes("(" + attributes)
+		if err != nil || strings.TrimSpace(after) != "" {
+			return "", fmt.Errorf("[%s] is not a NUMA node with attributes", shorten(inside))
+		}
+	}
+	return rest, nil
+}
+
+// checkLevels tells what makes no machine of the levels.
+func checkLevels(levels []level) error {
+	if len(levels) == 0 {
+		return fmt.Errorf("no levels")
+	}
+	var seen [rankPU + 1]bool
+	for _, l := range levels {
+		switch {
+		case seen[l.rank] && l.rank != rankOther && l.rank != rankPrivate:
+			return fmt.Errorf("a second level of %q", l.name)
+		case seen[rankPU]:
+			return fmt.Errorf("%q stands behind pu, which is the smallest", l.name)
+		case seen[rankCore] && l.rank != rankPU && l.rank != rankPrivate:
+			return fmt.Errorf("%q stands behind core", l.name)
+		}
+		seen[l.rank] = true
+	}
+	if !seen[rankCore] && !seen[rankPU] {
+		return fmt.Errorf("neither core nor pu")
+	}
+	return nil
+}
+
+// layout writes down what a kernel would tell of such a machine.
+func layout(levels []level) *facts {
+	total := levels[len(levels)-1].total
+	sockets, nodes, l3s, cores := 1, 1, 0, total
+	for _, l := range levels {
+		switch l.rank {
+		case rankPackage:
+			sockets = l.total
+		case rankNUMA:
+			nodes = l.total
+		case rankL3:
+			l3s = l.total
+		case rankCore:
+			cores = l.total
+		}
+	}
+	threads := total / cores
+	// block returns the CPUs of one of n equal groups: neighbouring cores, all
+	// of their threads.
+	block := func(n, i int) (s cpuset.Set) {
+		size := cores / n
+		for t := range threads {
+			s = s.Union(cpuset.Range(t*cores+i*size, t*cores+(i+1)*size-1))
+		}
+		return s
+	}
+	f := &facts{online: cpuset.Range(0, total-1), cpus: make([]cpuFacts, total)}
+	for id := range f.cpus {
+		core := id % cores
+		c := &f.cpus[id]
+		c.id, c.node = id, -1
+		c.core = claim{core % (cores / sockets), block(cores, core)}
+		c.socket = claim{core / (cores / sockets), block(sockets, core/(cores/sockets))}
+		if l3s > 0 {
+			c.l3 = claim{core / (cores / l3s), block(l3s, core/(cores/l3s))}
+		}
+	}
+	for i := range nodes {
+		n := nodeFacts{id: i, cpus: block(nodes, i), distances: slices.Repeat([]int{otherSocketDistance}, nodes)}
+		for j := range nodes {
+			if i*sockets/nodes == j*sockets/nodes && nodes >= sockets {
+				n.distances[j] = sameSocketDistance
+			}
+		}
+		n.distances[i] = localDistance
+		f.nodes = append(f.nodes, n)
+		f.distanceTo = append(f.distanceTo, i)
+	}
+	return f
+}

@@ -1,0 +1,292 @@
+package topology
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// WriteTree writes the machine as a tree for people: sockets, NUMA nodes, L3
+// domains and cores with their CPUs, the outermost first, those with the same
+// CPUs on one line; then distances, offline and isolated CPUs. On a large
+// machine only the first of several equal parts is opened. The form may change;
+// programs read the JSON.
+func (m *Machine) WriteTree(w io.Writer) error {
+	var b strings.Builder
+	layers, nested := m.layers()
+	m.writeSummary(&b, layers)
+	root := m.branches(layers, nested)
+	const page = 40 // lines that are not much to look at
+	if count(root) > page {
+		root = fold(root)
+	}
+	write(&b, root, "")
+	m.writeDistances(&b)
+	if !m.Offline.IsEmpty() {
+		fmt.Fprintf(&b, "offline: %v\n", m.Offline)
+	}
+	if !m.Isolated.IsEmpty() {
+		fmt.Fprintf(&b, "isolated by isolcpus: %v\n", m.Isolated)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeSummary writes the counts, "2 sockets, 4 NUMA nodes, …".
+func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
+	for _, l := range layers {
+		name := l.name
+		if name == "L3" {
+			name = "L3 domain"
+		}
+		b.WriteString(plural(len(l.domains), name) + ", ")
+	}
+	b.WriteString(plural(len(m.Cores), "core") + ", " + plural(m.Online.Count(), "CPU"))
+	if n := m.Offline.Count(); n > 0 {
+		fmt.Fprintf(b, " (and %d offline)", n)
+	}
+	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // one capacity for all says nothing
+		b.WriteString(", " + speed{maxKHz: s[0].maxKHz}.String())
+	}
+	b.WriteByte('\n')
+}
+
+// A branch is a line of the tree and what hangs below it.
+type branch struct {
+	label    string
+	shape    string // equal for parts that are built alike
+	cpus     cpuset.Set
+	single   bool // cores with one CPU each, which the parent's CPUs already tell
+	children []branch
+}
+
+// branches builds the tree. Where domains do not nest, each kind is listed for itself.
+func (m *Machine) branches(layers []layer, nested bool) []branch {
+	mixed := len(m.speeds()) > 1
+	if nested {
+		return m.grow(layers, &m.Online, mixed)
+	}
+	var root []branch
+	for _, l := range layers {
+		for _, d := range l.domains {
+			root = append(root, branch{label: domainLabel(l, d) + ": " + d.CPUs.String()})
+		}
+	}
+	return append(root, m.coreLines(&m.Online, mixed)...)
+}
+
+// grow returns the branches for what lies in a set of CPUs.
+func (m *Machine) grow(layers []layer, in *cpuset.Set, mixed bool) []branch {
+	if len(layers) == 0 {
+		return m.coreLines(in, mixed)
+	}
+	var out []branch
+	for _, d := range within(layers[0].domains, in) {
+		label, rest := domainLabel(layers[0], d), layers[1:]
+		for len(rest) > 0 { // further kinds with the same CPUs share the line
+			same := within(rest[0].domains, &d.CPUs)
+			if len(same) != 1 {
+				break
+			}
+			label += ", " + domainLabel(rest[0], same[0])
+			rest = rest[1:]
+		}
+		b := branch{label: label + ": " + d.CPUs.String(), cpus: d.CPUs, children: m.grow(rest, &d.CPUs, mixed)}
+		b.shape = strconv.Itoa(len(rest))
+		for _, c := range b.children {
+			b.shape += "(" + c.shape + ")"
+		}
+		if len(b.children) == 1 && b.children[0].single {
+			b.label += "  (" + b.children[0].shape + ")"
+			b.children = nil
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func domainLabel(l layer, d Domain) string {
+	if d.ID < 0 {
+		return l.name
+	}
+	return l.name + " " + strconv.Itoa(d.ID)
+}
+
+// A speed is what tells fast cores from slow ones.
+type speed struct{ capacity, maxKHz int }
+
+func (s speed) String() string {
+	var parts []string
+	if s.capacity > 0 {
+		parts = append(parts, "capacity "+strconv.Itoa(s.capacity))
+	}
+	if s.maxKHz > 0 {
+		parts = append(parts, "max "+strconv.FormatFloat(float64(s.maxKHz)/1e6, 'f', -1, 64)+" GHz")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// speeds returns the different speeds of the online CPUs.
+func (m *Machine) speeds() []speed {
+	var all []speed
+	for i := range m.CPUs {
+		c := &m.CPUs[i]
+		if s := (speed{c.Capacity, c.MaxKHz}); c.Online && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// coreLines returns a line for each kind of core in a set of CPUs: cores with
+// as many CPUs and, where the machine has several, of the same speed.
+func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
+	type kind struct {
+		threads int
+		speed   speed
+	}
+	var kinds []kind
+	cores := map[kind][]Domain{}
+	for _, core := range within(m.Cores, in) {
+		k := kind{threads: core.CPUs.Count()}
+		if mixed {
+			c := m.CPU(core.CPUs.First())
+			k.speed = speed{c.Capacity, c.MaxKHz}
+		}
+		if cores[k] == nil {
+			kinds = append(kinds, k)
+		}
+		cores[k] = append(cores[k], core)
+	}
+	var lines []branch
+	for _, k := range kinds {
+		what := plural(len(cores[k]), "core")
+		if k.threads > 1 {
+			what += " of " + plural(k.threads, "CPU")
+		}
+		if s := k.speed.String(); s != "" {
+			what += ", " + s
+		}
+		lines = append(lines, branch{label: what + ": " + coreSets(cores[k]), shape: what, single: k.threads == 1})
+	}
+	return lines
+}
+
+// coreSets writes the CPUs of several cores of one size: "0,8 1,9 2,10" if that
+// is short, or else the first, second, … CPUs of all cores: "0-31 + 32-63".
+func coreSets(cores []Domain) string {
+	const short = 48
+	single := cores[0].CPUs.Count() == 1
+	var each []string
+	var nth []cpuset.Set
+	for i := range cores {
+		each = append(each, cores[i].CPUs.String())
+		for t, cpu := range cores[i].CPUs.Slice() {
+			if t == len(nth) {
+				nth = append(nth, cpuset.Set{})
+			}
+			nth[t].Add(cpu)
+		}
+	}
+	if list := strings.Join(each, " "); !single && len(list) <= short {
+		return list
+	}
+	var columns []string
+	for _, s := range nth {
+		columns = append(columns, s.String())
+	}
+	return strings.Join(columns, " + ")
+}
+
+// count returns the number of lines of a tree.
+func count(branches []branch) int {
+	n := len(branches)
+	for i := range branches {
+		n += count(branches[i].children)
+	}
+	return n
+}
+
+// fold closes every branch that is built like the one before it, and puts long
+// runs of closed ones on one line.
+func fold(branches []branch) []branch {
+	const most = 8
+	var out []branch
+	for i := 0; i < len(branches); {
+		b := branches[i]
+		b.children = fold(b.children)
+		out = append(out, b)
+		end := i + 1
+		for b.shape != "" && end < len(branches) && branches[end].shape == b.shape {
+			end++
+		}
+		run := branches[i+1 : end]
+		if i = end; len(run) <= most {
+			for _, closed := range run {
+				out = append(out, branch{label: closed.label + "  (alike)"})
+			}
+			continue
+		}
+		var cpus cpuset.Set
+		for j := range run {
+			cpus = cpus.Union(run[j].cpus)
+		}
+		out = append(out, branch{label: fmt.Sprintf("%d more alike: %v", len(run), cpus)})
+	}
+	return out
+}
+
+// write draws branches.
+func write(b *strings.Builder, branches []branch, indent string) {
+	for i := range branches {
+		stem, below := "├─ ", "│  "
+		if i == len(branches)-1 {
+			stem, below = "└─ ", "   "
+		}
+		b.WriteString(indent + stem + branches[i].label + "\n")
+		write(b, branches[i].children, indent+below)
+	}
+}
+
+// writeDistances writes the table of distances between NUMA nodes.
+func (m *Machine) writeDistances(b *strings.Builder) {
+	const most = 16 // columns that fit on a line
+	if len(m.Nodes) < 2 {
+		return
+	}
+	if len(m.Nodes) > most {
+		low, high := m.Nodes[0].Distances[1], 0
+		for i := range m.Nodes {
+			for j, d := range m.Nodes[i].Distances {
+				if i != j {
+					low, high = min(low, d), max(high, d)
+				}
+			}
+		}
+		fmt.Fprintf(b, "distances between NUMA nodes: %d to %d\n", low, high)
+		return
+	}
+	b.WriteString("distances between NUMA nodes:\n    ")
+	for i := range m.Nodes {
+		fmt.Fprintf(b, "%5d", m.Nodes[i].ID)
+	}
+	b.WriteByte('\n')
+	for i := range m.Nodes {
+		fmt.Fprintf(b, "%4d", m.Nodes[i].ID)
+		for _, d := range m.Nodes[i].Distances {
+			fmt.Fprintf(b, "%5d", d)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}

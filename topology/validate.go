@@ -1,0 +1,118 @@
+package topology
+
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// Validate tells whether a machine keeps what Machine promises: every online
+// CPU in exactly one socket, NUMA node, L3 domain and core, no offline one in
+// any, everything in order, and indexes that agree with the sets. It does not
+// ask domains to nest: an L3 may span NUMA nodes, and a node sockets. The error
+// names the first thing that is wrong.
+//
+// Read and Parse return valid machines; a decoded one has been validated.
+func (m *Machine) Validate() error {
+	if m.Online.IsEmpty() {
+		return fmt.Errorf("no online CPU")
+	}
+	if m.Online.Overlaps(&m.Offline) {
+		return fmt.Errorf("CPUs %v are both online and offline", m.Online.Intersect(m.Offline))
+	}
+	all := m.Online.Union(m.Offline)
+	if !m.Isolated.SubsetOf(&all) {
+		return fmt.Errorf("isolated CPUs %v are not on the machine", m.Isolated.Minus(all))
+	}
+	if err := m.validateCPUs(all); err != nil {
+		return err
+	}
+	if err := m.validateDomains(); err != nil {
+		return err
+	}
+	return m.validateNodes()
+}
+
+// validateCPUs checks the list of CPUs, without the domains they are in.
+func (m *Machine) validateCPUs(all cpuset.Set) error {
+	want := all.First()
+	for i := range m.CPUs {
+		c := &m.CPUs[i]
+		switch {
+		case c.ID != want:
+			return fmt.Errorf("CPU %d stands where CPU %d is expected", c.ID, want)
+		case c.Online != m.Online.Contains(c.ID):
+			return fmt.Errorf("CPU %d is online in one place and offline in another", c.ID)
+		case c.Capacity < 0 || c.MaxKHz < 0:
+			return fmt.Errorf("CPU %d has a negative capacity or frequency", c.ID)
+		case !c.Online && (c.Socket != -1 || c.Node != -1 || c.L3 != -1 || c.Core != -1):
+			return fmt.Errorf("CPU %d is offline, but on a socket, node, L3 or core", c.ID)
+		}
+		want = all.Next(c.ID + 1)
+	}
+	if want >= 0 {
+		return fmt.Errorf("CPU %d is not among the CPUs", want)
+	}
+	return nil
+}
+
+// validateDomains checks that each kind of domain is a partition of the online CPUs.
+func (m *Machine) validateDomains() error {
+	kinds := []struct {
+		name string
+		n    int
+		cpus func(int) *cpuset.Set
+		of   func(*CPU) int
+	}{
+		{"socket", len(m.Sockets), func(i int) *cpuset.Set { return &m.Sockets[i].CPUs }, func(c *CPU) int { return c.Socket }},
+		{"NUMA node", len(m.Nodes), func(i int) *cpuset.Set { return &m.Nodes[i].CPUs }, func(c *CPU) int { return c.Node }},
+		{"L3 domain", len(m.L3s), func(i int) *cpuset.Set { return &m.L3s[i].CPUs }, func(c *CPU) int { return c.L3 }},
+		{"core", len(m.Cores), func(i int) *cpuset.Set { return &m.Cores[i].CPUs }, func(c *CPU) int { return c.Core }},
+	}
+	for _, k := range kinds {
+		var seen cpuset.Set
+		last := -1
+		for i := range k.n {
+			cpus := k.cpus(i)
+			if cpus.IsEmpty() || !cpus.SubsetOf(&m.Online) {
+				return fmt.Errorf("%s %d of the list has CPUs %q: want online ones, at least one", k.name, i, cpus)
+			}
+			if cpus.Overlaps(&seen) {
+				return fmt.Errorf("CPUs %v are in two %ss", cpus.Intersect(seen), k.name)
+			}
+			if cpus.First() < last {
+				return fmt.Errorf("%ss are not in rising order of their lowest CPU", k.name)
+			}
+			last = cpus.First()
+			seen = seen.Union(*cpus)
+			for cpu := range cpus.All() {
+				if c := m.CPU(cpu); k.of(c) != i {
+					return fmt.Errorf("CPU %d is in %s %d of the list, but its own entry says %d", cpu, k.name, i, k.of(c))
+				}
+			}
+		}
+		if seen != m.Online {
+			return fmt.Errorf("CPUs %v are in no %s", m.Online.Minus(seen), k.name)
+		}
+	}
+	return nil
+}
+
+// validateNodes checks distances, and the L3s of a machine that has none.
+func (m *Machine) validateNodes() error {
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		if len(n.Distances) != len(m.Nodes) {
+			return fmt.Errorf("NUMA node %d has %d distances to %d nodes", n.ID, len(n.Distances), len(m.Nodes))
+		}
+		for _, d := range n.Distances {
+			if d <= 0 {
+				return fmt.Errorf("NUMA node %d has a distance of %d: want 10 (local) and more", n.ID, d)
+			}
+		}
+		if !m.HasL3 && (i >= len(m.L3s) || m.L3s[i].CPUs != n.CPUs) {
+			return fmt.Errorf("without an L3, the L3 domains must be those of the NUMA nodes")
+		}
+	}
+	return nil
+}
