@@ -1,0 +1,226 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A mount is one line of /proc/self/mountinfo.
+type mount struct {
+	root, point string   // the mounted directory in its file system, and where it is seen
+	fsType      string   // "cgroup" is version 1
+	options     []string // of the file system: a version 1 hierarchy names its controllers
+}
+
+// parseMountinfo reads /proc/self/mountinfo (proc(5)). Lines that it does not
+// understand are left out.
+func parseMountinfo(text []byte) []mount {
+	var table []mount
+	for line := range strings.Lines(string(text)) {
+		before, after, found := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		head, tail := strings.Fields(before), strings.Fields(after)
+		if !found || len(head) < 6 || len(tail) < 3 {
+			continue
+		}
+		table = append(table, mount{
+			root:    unescape(head[3]),
+			point:   unescape(head[4]),
+			fsType:  tail[0],
+			options: strings.Split(tail[2], ","),
+		})
+	}
+	return table
+}
+
+// unescape undoes the kernel's writing of spaces and the like in paths: \040.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+4 <= len(s) {
+			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// A group is a process's cgroup for one controller, as far as the process can
+// see the hierarchy.
+type group struct {
+	version int      // 1 or 2
+	dirs    []string // from the process's own group up to the highest that is visible
+}
+
+// errNoController: nothing on this machine limits by that controller.
+var errNoController = errors.New("no cgroup with this controller")
+
+// findGroup finds the group of this process that a controller governs it by.
+func findGroup(root fs.FS, table []mount, controller string) (group, error) {
+	text, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return group{}, err
+	}
+	g, where := parseCgroup(text, controller)
+	if g.version == 0 {
+		return group{}, fmt.Errorf("%s: %w", controller, errNoController)
+	}
+	for _, m := range slices.Backward(table) { // the last mount at a place is the one that is seen
+		isIt := m.fsType == "cgroup2" && g.version == 2 ||
+			m.fsType == "cgroup" && g.version == 1 && slices.Contains(m.options, controller)
+		if !isIt {
+			continue
+		}
+		if below, ok := relative(m.root, where); ok {
+			g.dirs = upwards(m.point, below)
+			return g, nil
+		}
+	}
+	return group{}, fmt.Errorf("the group %s is not visible here", where)
+}
+
+// parseCgroup reads /proc/self/cgroup (cgroups(7)): the version that governs by
+// a controller, 0 if none does, and the path of the group.
+func parseCgroup(text []byte, controller string) (g group, where string) {
+	for line := range strings.Lines(string(text)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		switch {
+		case len(parts) != 3:
+		case slices.Contains(strings.Split(parts[1], ","), controller):
+			return group{version: 1}, parts[2] // where version 1 has it, version 2 does not
+		case parts[0] == "0" && parts[1] == "":
+			g.version, where = 2, parts[2]
+		}
+	}
+	return g, where
+}
+
+// relative returns the path of a group below the root of a mount.
+func relative(root, where string) (string, bool) {
+	if strings.Contains(where, "/..") || !path.IsAbs(where) {
+		return "", false // outside of this cgroup namespace
+	}
+	if root == "/" || where == root {
+		return strings.TrimPrefix(where, root), true
+	}
+	below, ok := strings.CutPrefix(where, root+"/")
+	return below, ok
+}
+
+// upwards lists the directory below a mount point and all above it up to the point.
+func upwards(point, below string) []string {
+	var dirs []string
+	for dir := path.Join(point, below); ; dir = path.Dir(dir) {
+		dirs = append(dirs, dir)
+		if dir == path.Clean(point) || dir == "/" || dir == "." {
+			return dirs
+		}
+	}
+}
+
+// observeCPUSet reads the CPUs that the process's cpuset can have.
+func observeCPUSet(root fs.FS, table []mount) Source {
+	s := Source{Name: SourceCPUSet, Role: Grant}
+	g, err := findGroup(root, table, "cpuset")
+	if err != nil {
+		s.Error = withoutPath(err)
+		return s
+	}
+	name := "cpuset.cpus.effective"
+	if g.version == 1 {
+		name = "cpuset.effective_cpus"
+	}
+	// Version 2 has the file only where the controller is enabled: the nearest one counts.
+	for _, dir := range g.dirs {
+		s.Path = path.Join(dir, name)
+		text, err := fs.ReadFile(root, strings.TrimPrefix(s.Path, "/"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			s.CPUs, err = parseOnline(text)
+		}
+		if err != nil {
+			s.Error = withoutPath(err)
+		}
+		s.Count = s.CPUs.Count()
+		return s
+	}
+	s.Path, s.Error = "", "no "+name+" on the way up"
+	return s
+}
+
+// observeQuota reads the tightest quota on the way up from the process's group.
+func observeQuota(root fs.FS, table []mount) Source {
+	s := Source{Name: SourceQuota, Role: Grant}
+	g, err := findGroup(root, table, "cpu")
+	if errors.Is(err, errNoController) {
+		return s // then there is no quota
+	}
+	if err != nil {
+		s.Error = withoutPath(err)
+		return s
+	}
+	for _, dir := range g.dirs {
+		milli, file, err := readQuota(root, g.version, dir)
+		if err != nil {
+			s.Error, s.Path = withoutPath(err), file
+			return s
+		}
+		if milli > 0 && (s.QuotaMilli == 0 || milli < s.QuotaMilli) {
+			s.QuotaMilli, s.Path = milli, file
+		}
+	}
+	s.Count = (s.QuotaMilli + 999) / 1000
+	return s
+}
+
+// readQuota reads a group's quota in milli-CPU, 0 if it has none, and names the file.
+func readQuota(root fs.FS, version int, dir string) (milli int, file string, err error) {
+	var text string
+	if version == 2 {
+		file = path.Join(dir, "cpu.max")
+		text = string(readText(root, file))
+	} else {
+		file = path.Join(dir, "cpu.cfs_quota_us")
+		quota, period := readText(root, file), readText(root, path.Join(dir, "cpu.cfs_period_us"))
+		text = strings.Trim(string(quota), "\n") + " " + string(period)
+	}
+	if strings.TrimSpace(text) == "" {
+		return 0, file, nil // the root group, or one without the controller
+	}
+	milli, err = parseQuota(text)
+	return milli, file, err
+}
+
+// parseQuota reads "QUOTA PERIOD" in microseconds and returns milli-CPU, rounded
+// to the nearest and 1 at least; 0 for "max" and -1, which mean none.
+func parseQuota(text string) (milli int, err error) {
+	fields := strings.Fields(text)
+	if len(fields) != 2 {
+		return 0, fmt.Errorf("%.40q is not a quota and a period", text)
+	}
+	if fields[0] == "max" || fields[0] == "-1" {
+		return 0, nil
+	}
+	quota, err := strconv.ParseUint(fields[0], 10, 50)
+	if err != nil {
+		return 0, fmt.Errorf("quota %.40q is not a number of microseconds", fields[0])
+	}
+	period, err := strconv.ParseUint(fields[1], 10, 32)
+	if err != nil || period == 0 {
+		return 0, fmt.Errorf("period %.40q is not a number of microseconds", fields[1])
+	}
+	most := uint64(cpuset.Max * 1000)
+	return int(min(max((quota*1000+period/2)/period, 1), most)), nil
+}

@@ -1,0 +1,97 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mount puts the view in dir in force for the calling process and its children: its
+// files over /sys/devices/system/cpu/online and /proc/cpuinfo, read-only.
+//
+// The process must have been started with a mount namespace of its own
+// (CLONE_NEWNS): in its parent's Mount refuses, since there it would change what the
+// whole machine is told. Mounts that the host makes later still arrive in the
+// namespace, none leaves it. On an error nothing is mounted over.
+func Mount(dir string) error {
+	if err := checkNamespace(); err != nil {
+		return fmt.Errorf("view %s: %w", dir, err)
+	}
+	d, err := openDir(dir)
+	if err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	// Slave: without it the bind mounts would spread to the host, where / is shared.
+	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("view %s: no mount from here may reach the host: %w", dir, err)
+	}
+	if err := mountOver(d, onlineName, hostOnline); err != nil {
+		return fmt.Errorf("view: %w", err)
+	}
+	if err := mountOver(d, cpuinfoName, hostCPUInfo); err != nil {
+		return errors.Join(fmt.Errorf("view: %w", err), unix.Unmount(hostOnline, unix.MNT_DETACH))
+	}
+	return nil
+}
+
+// checkNamespace refuses unless the caller's mount namespace is another one than
+// its parent's. (That of PID 1 would be the better yardstick, but even root may not be
+// allowed to look at it.)
+func checkNamespace() error {
+	own, err := os.Readlink("/proc/thread-self/ns/mnt")
+	if err != nil {
+		return fmt.Errorf("is /proc mounted? %w", err)
+	}
+	parent, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", os.Getppid()))
+	if err != nil {
+		return fmt.Errorf("can't tell if this mount namespace is the process's own: %w", err)
+	}
+	if own == parent {
+		return errors.New("not in a mount namespace of its own: the whole machine would get this view")
+	}
+	return nil
+}
+
+// mountOver bind-mounts a file of the view over one of the kernel's.
+func mountOver(dir *os.File, name, target string) error {
+	path := filepath.Join(dir.Name(), name)
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", path, err)
+	}
+	file := os.NewFile(uintptr(fd), path)
+	defer file.Close()
+	if err := checkOwner(file, unix.S_IFREG); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(target); err != nil {
+		return fmt.Errorf("nothing to mount %s over: is its file system mounted? %w", path, err)
+	}
+	// By descriptor: what was checked is what is mounted.
+	source := "/proc/self/fd/" + strconv.Itoa(fd)
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount %s over %s: %w", path, target, err)
+	}
+	if err := makeReadOnly(target); err != nil {
+		return errors.Join(fmt.Errorf("mount %s over %s read-only: %w", path, target, err),
+			unix.Unmount(target, unix.MNT_DETACH))
+	}
+	return nil
+}
+
+// makeReadOnly takes every right from a bind mount. The flags that the mount has
+// already are repeated: inside a user namespace the kernel refuses to drop them.
+func makeReadOnly(target string) error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(target, &stat); err != nil {
+		return err
+	}
+	const keep = unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME
+	flags := uintptr(stat.Flags)&keep | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|flags, "")
+}

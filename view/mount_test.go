@@ -1,0 +1,255 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// The test binary is also the program that is put into a view: with this
+// variable set it does one of the insiders' work and prints the answer as JSON.
+const insideVariable = "CANDOR_VIEW_TEST_INSIDE"
+
+var insiders = map[string]func(dir string) (any, error){
+	"mount": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		return answers(), nil
+	},
+	// In the namespace of its parent, which is a throwaway one too.
+	"child": func(dir string) (any, error) {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), insideVariable+"=mount:"+dir)
+		out, err := cmd.CombinedOutput()
+		return fmt.Sprint(string(out), err), nil
+	},
+	"break": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		_, write := os.OpenFile(hostOnline, os.O_WRONLY, 0)
+		chmod := os.Chmod(hostCPUInfo, 0o600)
+		_, exec := exec.Command(hostCPUInfo).Output()
+		return []string{fmt.Sprint(write), fmt.Sprint(chmod), fmt.Sprint(exec)}, nil
+	},
+	"no sysfs": func(dir string) (any, error) {
+		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+			return nil, err
+		}
+		if err := unix.Mount("empty", "/sys", "tmpfs", 0, ""); err != nil {
+			return nil, err
+		}
+		return fmt.Sprint(Mount(dir)), nil
+	},
+	"observe": func(dir string) (any, error) {
+		var mask unix.CPUSet
+		mask.Set(0)
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		if err := unix.SchedSetaffinity(os.Getpid(), &mask); err != nil {
+			return nil, err
+		}
+		return Observe(), nil
+	},
+}
+
+func TestMain(m *testing.M) {
+	work, dir, inside := strings.Cut(os.Getenv(insideVariable), ":")
+	if !inside {
+		os.Exit(m.Run())
+	}
+	answer, err := insiders[work](dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	json.NewEncoder(os.Stdout).Encode(answer)
+	os.Exit(0)
+}
+
+// inside runs an insider in a mount namespace of its own.
+func inside(t *testing.T, work, dir string, answer any) error {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), insideVariable+"="+work+":"+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, &stderr)
+	}
+	return json.Unmarshal(out, answer)
+}
+
+// answers asks this machine's own programs how many CPUs there are. A program
+// that is not there is left out.
+func answers() map[string]string {
+	questions := map[string]string{
+		"glibc ONLN":    "getconf _NPROCESSORS_ONLN",
+		"glibc CONF":    "getconf _NPROCESSORS_CONF",
+		"nproc":         "nproc",
+		"grep":          "grep -c ^processor /proc/cpuinfo",
+		"awk":           `awk -F: '/^processor/ {n++} END {print n}' /proc/cpuinfo`,
+		"lscpu online":  "LC_ALL=C lscpu | sed -n 's/^On-line CPU(s) list: *//p'",
+		"lscpu model":   "LC_ALL=C lscpu | sed -n 's/^Model name: *//p'",
+		"shell":         `n=0; while read -r k s v; do [ "$k" = processor ] && n=$((n+1)); done </proc/cpuinfo; echo $n`,
+		"shell list":    "echo $(cat /sys/devices/system/cpu/online)",
+		"python":        `python3 -c 'import os; print(os.cpu_count())'`,
+		"python blocks": `python3 -c 'print(len(open("/proc/cpuinfo").read().strip().split("\n\n")))'`,
+		"python lines":  `python3 -c 'print(sum(1 for l in open("/proc/cpuinfo") if l.strip() and l.split(":", 1)[0].strip() == "processor"))'`,
+	}
+	found := make(map[string]string)
+	for name, command := range questions {
+		tool := strings.Fields(command)[0]
+		if _, err := exec.LookPath(tool); err != nil && (tool == "python3" || tool == "getconf") {
+			continue
+		}
+		out, err := exec.Command("sh", "-c", command).CombinedOutput()
+		found[name] = strings.TrimSpace(string(out))
+		if err != nil {
+			found[name] += " " + err.Error()
+		}
+	}
+	return found
+}
+
+// What programs read in a view: of one CPU made so, of one that has shrunk (both
+// files padded with newlines), and of all CPUs.
+func TestMount(t *testing.T) {
+	before := answers()
+	hostOnlineText, _ := os.ReadFile(hostOnline)
+	host, err := parseOnline(hostOnlineText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := cpuset.Of(host.Last())
+	tests := []struct {
+		name  string
+		views []cpuset.Set // written one after the other
+	}{
+		{"one CPU", []cpuset.Set{one}},
+		{"shrunk to one CPU", []cpuset.Set{host, one}},
+		{"all CPUs", []cpuset.Set{one, host}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "view")
+			var last cpuset.Set
+			for _, last = range test.views {
+				if err := Write(dir, last); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var got map[string]string
+			if err := inside(t, "mount", dir, &got); err != nil {
+				t.Fatal(err)
+			}
+			for name, answer := range got {
+				want := strconv.Itoa(last.Count())
+				switch name {
+				case "nproc", "glibc CONF", "lscpu model": // not the view's to change
+					want = before[name]
+				case "lscpu online", "shell list":
+					list, err := cpuset.Parse(answer) // lscpu writes 0,1 for 0-1
+					if err == nil && list == last {
+						answer = want
+					}
+				}
+				if answer != want {
+					t.Errorf("%s says %q, want %q", name, answer, want)
+				}
+			}
+			if len(got) < 8 {
+				t.Errorf("only %d programs answered: %v", len(got), got)
+			}
+		})
+	}
+	table, _ := os.ReadFile("/proc/self/mountinfo")
+	for _, m := range parseMountinfo(table) {
+		if m.point == hostOnline || m.point == hostCPUInfo {
+			t.Errorf("%s is mounted over on the host", m.point)
+		}
+	}
+}
+
+func TestMountedViewIsReadOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "view")
+	if err := Write(dir, cpuset.Of(0)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := inside(t, "break", dir, &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"read-only file system", "read-only file system", "permission denied"} {
+		if !strings.Contains(got[i], want) {
+			t.Errorf("got %q, want %q", got[i], want)
+		}
+	}
+}
+
+func TestMountRefuses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "view")
+	if err := Write(dir, cpuset.Of(0)); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	empty := t.TempDir()
+	half := filepath.Join(t.TempDir(), "half") // online only: nothing may stay mounted
+	if err := Write(half, cpuset.Of(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(half, "cpuinfo")); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, dir, want string
+	}{
+		{"a link", link, "symbolic link: refused"},
+		{"no directory", dir + "-missing", "no such file"},
+		{"no files", empty, "online: no such file"},
+		{"half a view", half, "cpuinfo: no such file"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var got any
+			err := inside(t, "mount", test.dir, &got)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error is %v, want %q", err, test.want)
+			}
+		})
+	}
+	for work, want := range map[string]string{
+		"no sysfs": "nothing to mount " + dir + "/online over: is its file system mounted? lstat " + hostOnline,
+		"child":    "not in a mount namespace of its own: the whole machine would get this view",
+	} {
+		t.Run(work, func(t *testing.T) {
+			var got string
+			if err := inside(t, work, dir, &got); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(got, want) {
+				t.Errorf("error is %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package view
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Report is what one place, a process and what its files say, is told of its CPUs.
+type Report struct {
+	Sources    []Source `json:"sources"`
+	LimitMilli int      `json:"limitMilli"` // what it has, in milli-CPU: the least of its CPUs and its quotas
+	CPUs       int      `json:"cpus"`       // the view that equals the limit: rounded up to whole CPUs
+	Honest     bool     `json:"honest"`     // what it sees is what it has
+	Reasons    []string `json:"reasons"`    // why it is not, a line each; else empty
+}
+
+// A Role is what a source has to do with what a place sees and has.
+type Role string
+
+const (
+	Told    Role = "told"    // programs size themselves by it: must equal what the place has
+	Grant   Role = "grant"   // what the kernel enforces
+	Machine Role = "machine" // speaks of the whole machine, in every container (see the package comment)
+)
+
+// A Source is one of the places where a program may look.
+type Source struct {
+	Name       string     `json:"name"` // a path, a system call, or "cgroup quota"
+	Role       Role       `json:"role"`
+	CPUs       cpuset.Set `json:"cpus"` // "" where the source tells a number only
+	Count      int        `json:"count"`
+	QuotaMilli int        `json:"quotaMilli,omitempty"` // a quota, in milli-CPU; 0: none
+	Path       string     `json:"path,omitempty"`       // of a cgroup's file
+	Masked     bool       `json:"masked,omitempty"`     // a view is mounted over it
+	Error      string     `json:"error,omitempty"`      // the source could not be read
+}
+
+// The names of the sources that are no paths.
+const (
+	SourceAffinity = "sched_getaffinity"
+	SourceCPUSet   = "cgroup cpuset"
+	SourceQuota    = "cgroup quota"
+)
+
+// Observe reads every source in the calling process's own place. A source that cannot be
+// read carries its error; Observe itself does not fail.
+func Observe() Report {
+	return observe(os.DirFS("/"), affinity())
+}
+
+// affinity asks the kernel where this process may run.
+func affinity() Source {
+	s := Source{Name: SourceAffinity, Role: Told}
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &mask); err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	for cpu := range cpuset.Max {
+		if mask.IsSet(cpu) {
+			s.CPUs.Add(cpu)
+		}
+	}
+	s.Count = s.CPUs.Count()
+	return s
+}
+
+// observe reads the sources below a root directory.
+func observe(root fs.FS, affinity Source) Report {
+	const sysCPU = "/sys/devices/system/cpu/"
+	table := parseMountinfo(readText(root, "/proc/self/mountinfo"))
+	r := Report{Sources: []Source{
+		affinity,
+		read(root, table, Told, hostOnline, parseOnline),
+		read(root, table, Told, hostCPUInfo, parseCPUInfoSet),
+		observeCPUSet(root, table),
+		observeQuota(root, table),
+		read(root, table, Machine, sysCPU+"present", parseOnline),
+		read(root, table, Machine, sysCPU+"possible", parseOnline),
+		read(root, table, Machine, "/proc/stat", parseStat),
+	}}
+	r.conclude()
+	return r
+}
+
+// read reads the CPUs that one file tells of.
+func read(root fs.FS, table []mount, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
+	s := Source{Name: path, Role: role}
+	s.Masked = slices.ContainsFunc(table, func(m mount) bool { return m.point == path })
+	text, err := fs.ReadFile(root, strings.TrimPrefix(path, "/"))
+	if err == nil {
+		s.CPUs, err = parse(text)
+	}
+	if err != nil {
+		s.Error = withoutPath(err)
+		return s
+	}
+	s.Count = s.CPUs.Count()
+	return s
+}
+
+// withoutPath returns the error's text without the path, which the source's name says.
+func withoutPath(err error) string {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// readText reads a file that may be missing.
+func readText(root fs.FS, path string) []byte {
+	text, _ := fs.ReadFile(root, strings.TrimPrefix(path, "/"))
+	return text
+}
+
+// parseOnline reads a CPU list, padded or not.
+func parseOnline(text []byte) (cpuset.Set, error) {
+	set, err := cpuset.Parse(strings.TrimRight(string(text), "\n"))
+	if err == nil && set.IsEmpty() {
+		err = errors.New("empty")
+	}
+	return set, err
+}
+
+// parseCPUInfoSet reads which CPUs /proc/cpuinfo has stanzas for.
+func parseCPUInfoSet(text []byte) (cpuset.Set, error) {
+	info, err := parseCPUInfo(text)
+	return info.cpus(), err
+}
+
+// parseStat reads which CPUs /proc/stat has a line for.
+func parseStat(text []byte) (cpuset.Set, error) {
+	var set cpuset.Set
+	for line := range strings.Lines(string(text)) {
+		id, _, isCPU := strings.Cut(strings.TrimPrefix(line, "cpu"), " ")
+		if !isCPU || id == "" || !strings.HasPrefix(line, "cpu") {
+			continue // the sum of all, or not a CPU
+		}
+		cpu, err := cpuset.Parse(id)
+		if err != nil {
+			return cpuset.Set{}, err
+		}
+		set = set.Union(cpu)
+	}
+	if set.IsEmpty() {
+		return set, errors.New("no line for a CPU")
+	}
+	return set, nil
+}
+
+// conclude compares what the place is told with what it has.
+func (r *Report) conclude() {
+	r.Reasons = []string{}
+	quota := 0
+	for _, s := range r.Sources {
+		switch {
+		case s.Name == SourceAffinity:
+			r.LimitMilli = 1000 * s.Count
+		case s.QuotaMilli > 0:
+			quota = s.QuotaMilli
+		}
+	}
+	if quota > 0 && (r.LimitMilli == 0 || quota < r.LimitMilli) {
+		r.LimitMilli = quota
+	}
+	r.CPUs = (r.LimitMilli + 999) / 1000
+	for _, s := range r.Sources {
+		switch {
+		case s.Error != "" && s.Role == Told, s.Error != "" && s.Name == SourceQuota:
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s can't be read: %s", s.Name, s.Error))
+		case s.Role == Told && s.Count != r.CPUs:
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s says %d, the limit is a view of %d", s.Name, s.Count, r.CPUs))
+		}
+	}
+	r.Honest = len(r.Reasons) == 0
+}

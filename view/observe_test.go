@@ -1,0 +1,223 @@
+package view
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// place is a small file tree: what a process sees of its machine.
+func place(files map[string]string) fs.FS {
+	tree := fstest.MapFS{
+		"sys/devices/system/cpu/online":   {Data: []byte("0-15\n")},
+		"sys/devices/system/cpu/present":  {Data: []byte("0-15\n")},
+		"sys/devices/system/cpu/possible": {Data: []byte("0-31\n")},
+		"proc/cpuinfo":                    {Data: machineText(16)},
+		"proc/stat":                       {Data: []byte("cpu  1 2 3\ncpu0 1 2\ncpu15 1 2\nintr 5\n")},
+	}
+	for name, text := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return tree
+}
+
+const (
+	v1Mounts = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
+		"32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct\n" +
+		"34 31 0:31 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n" +
+		"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+	v1Groups   = "11:cpuset:/candor/web\n10:cpu,cpuacct:/candor/web\n1:name=systemd:/x\n0::/x\n"
+	v2Mounts   = "35 23 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n"
+	viewMounts = "42 23 0:25 /view/online /sys/devices/system/cpu/online ro - tmpfs tmpfs rw\n" +
+		"43 22 0:25 /view/cpuinfo /proc/cpuinfo ro - tmpfs tmpfs rw\n"
+	v2Dir = "sys/fs/cgroup/a.slice/b.scope/"
+)
+
+func TestObserve(t *testing.T) {
+	v1 := func(quota string) map[string]string {
+		return map[string]string{
+			"proc/self/mountinfo": v1Mounts,
+			"proc/self/cgroup":    v1Groups,
+			"sys/fs/cgroup/cpuset/candor/web/cpuset.effective_cpus":  "3-4\n",
+			"sys/fs/cgroup/cpu,cpuacct/candor/cpu.cfs_quota_us":      "-1\n",
+			"sys/fs/cgroup/cpu,cpuacct/candor/cpu.cfs_period_us":     "100000\n",
+			"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us":  quota + "\n",
+			"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/unified/must-not-be-read/cpu.max":         "1 1\n",
+			"sys/fs/cgroup/cpuset/candor/cpuset.effective_cpus":      "0-15\n",
+			"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us":         "120000\n", // with another root
+			"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_period_us":        "100000\n",
+		}
+	}
+	v2 := func(outer, inner string) map[string]string {
+		return map[string]string{
+			"proc/self/mountinfo":                         v2Mounts,
+			"proc/self/cgroup":                            "0::/a.slice/b.scope\n",
+			"sys/fs/cgroup/a.slice/cpu.max":               outer + "\n",
+			v2Dir + "cpu.max":                             inner + "\n",
+			"sys/fs/cgroup/cpuset.cpus.effective":         "0-15\n",
+			"sys/fs/cgroup/a.slice/cpuset.cpus.effective": "3-4\n",
+		}
+	}
+	masked := func(files map[string]string) map[string]string {
+		files["proc/self/mountinfo"] += viewMounts
+		files["sys/devices/system/cpu/online"] = "3-4\n\n"
+		info, _ := parseCPUInfo(machineText(16))
+		text, _ := info.render(cpuset.Of(3, 4))
+		files["proc/cpuinfo"] = string(text)
+		return files
+	}
+	with := func(files map[string]string, path, text string) map[string]string {
+		files[path] = text
+		return files
+	}
+	tests := []struct {
+		name     string
+		files    map[string]string
+		affinity string
+		limit    int
+		quota    int
+		path     string // of the quota
+		reasons  []string
+	}{
+		{"v1 quota only", v1("150000"), "0-15", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us",
+			[]string{"sched_getaffinity says 16, the limit is a view of 2", "/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
+		{"v1 cpuset only", v1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
+		{"v1 with a view", masked(v1("150000")), "3-4", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us", nil},
+		{"v2 with a view, outer quota is tighter", masked(v2("110000 100000", "150000 100000")), "3-4", 1100, 1100, "/sys/fs/cgroup/a.slice/cpu.max", nil},
+		{"v2 with a view, no quota", masked(v2("max 100000", "max 100000")), "3-4", 2000, 0, "", nil},
+		{"v2 quota above the CPUs", masked(v2("max 100000", "900000 100000")), "3-4", 2000, 9000, "/" + v2Dir + "cpu.max", nil},
+		{"v2 cgroup namespace", with(masked(v2("110000 100000", "max 1")), "proc/self/cgroup", "0::/\n"), "3-4", 2000, 0, "", nil},
+		{"v2 root group", with(masked(v2("", "")), "proc/self/cgroup", "0::/\n"), "3-4", 2000, 0, "", nil},
+		{"container on v1 without a namespace", with(masked(v1("150000")), "proc/self/mountinfo",
+			strings.ReplaceAll(v1Mounts, " / /sys/fs/cgroup/cpu", " /candor /sys/fs/cgroup/cpu")+viewMounts), "3-4", 1200, 1200, "/sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us", nil},
+		{"outside of the namespace", with(masked(v2("1 1", "1 1")), "proc/self/cgroup", "0::/../x\n"), "3-4", 2000, 0, "",
+			[]string{"cgroup quota can't be read: the group /../x is not visible here"}},
+		{"no cgroups at all", with(masked(v2("1 1", "1 1")), "proc/self/cgroup", ""), "3-4", 2000, 0, "", nil},
+		{"broken quota", masked(v2("max 1", "many")), "3-4", 2000, 0, "/" + v2Dir + "cpu.max",
+			[]string{`cgroup quota can't be read: "many\n" is not a quota and a period`}},
+		{"broken list", with(masked(v1("-1")), "sys/devices/system/cpu/online", "0-\n"), "3-4", 2000, 0, "",
+			[]string{`/sys/devices/system/cpu/online can't be read: CPU list "0-"`}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			affinity := Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.MustParse(test.affinity)}
+			affinity.Count = affinity.CPUs.Count()
+			r := observe(place(test.files), affinity)
+			quota := source(t, r, SourceQuota)
+			if r.LimitMilli != test.limit || quota.QuotaMilli != test.quota || quota.Path != test.path {
+				t.Errorf("limit %d, quota %d in %q; want %d, %d in %q", r.LimitMilli, quota.QuotaMilli, quota.Path, test.limit, test.quota, test.path)
+			}
+			if r.Honest != (len(test.reasons) == 0) || len(r.Reasons) != len(test.reasons) {
+				t.Fatalf("honest is %v, reasons %q, want %q", r.Honest, r.Reasons, test.reasons)
+			}
+			for i, reason := range r.Reasons {
+				if !strings.HasPrefix(reason, test.reasons[i]) {
+					t.Errorf("reason %q, want %q", reason, test.reasons[i])
+				}
+			}
+			if online := source(t, r, hostOnline); online.Masked != strings.Contains(test.files["proc/self/mountinfo"], viewMounts) {
+				t.Errorf("masked is %v", online.Masked)
+			}
+		})
+	}
+}
+
+func source(t *testing.T, r Report, name string) Source {
+	t.Helper()
+	for _, s := range r.Sources {
+		if s.Name == name {
+			return s
+		}
+	}
+	t.Fatalf("no source %s", name)
+	return Source{}
+}
+
+// On this machine, in a view of one CPU and with the affinity to match.
+func TestObserveInside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "view")
+	if err := Write(dir, cpuset.Of(0)); err != nil {
+		t.Fatal(err)
+	}
+	var got Report
+	if err := inside(t, "observe", dir, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Honest || got.CPUs != 1 {
+		t.Errorf("%+v", got)
+	}
+	for _, s := range got.Sources {
+		if told := s.Role == Told; s.Error != "" || told && s.CPUs != cpuset.Of(0) || told && s.Masked != (s.Name != SourceAffinity) {
+			t.Errorf("%+v", s)
+		}
+	}
+	// And outside, where nothing is limited.
+	for _, s := range Observe().Sources {
+		if s.Error != "" || s.Masked || s.Name != SourceQuota && s.Count == 0 {
+			t.Errorf("on the host: %+v", s)
+		}
+	}
+}
+
+func TestParseStatSkipsOtherLines(t *testing.T) {
+	set, err := parseStat([]byte("cpu  1 2\ncpu0 5 5\ncpu17 1\nintr 99 1\nctxt 5\nprocs_blocked 0\n"))
+	if err != nil || set != cpuset.Of(0, 17) {
+		t.Errorf("%v, %v", set, err)
+	}
+	if _, err := parseStat([]byte("cpux 1\n")); err == nil {
+		t.Error("cpux was read")
+	}
+}
+
+func FuzzQuota(f *testing.F) {
+	for _, text := range []string{"max 100000", "-1 100000", "150000 100000\n", "1 0", "18446744073709551615 1", "9 9 9", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		milli, err := parseQuota(text)
+		if milli < 0 || milli > cpuset.Max*1000 || err != nil && milli != 0 {
+			t.Errorf("%q: %d, %v", text, milli, err)
+		}
+	})
+}
+
+// Hostile text in any of the files: a report comes back, and it does not call a
+// place honest that it could not read.
+func FuzzObserve(f *testing.F) {
+	f.Add(v1Mounts, v1Groups, "0-1\n", "cpu0 1\n", "100000 100000")
+	f.Add(v2Mounts+viewMounts, "0::/a.slice/b.scope\n", "0", "cpu0", "max 1")
+	f.Add("1 1 1:1 /\\040\\ /x\\134 rw - cgroup2 c c\n", "0::/../..", "", "", "")
+	f.Fuzz(func(t *testing.T, mounts, groups, list, stat, quota string) {
+		r := observe(place(map[string]string{
+			"proc/self/mountinfo": mounts, "proc/self/cgroup": groups, "proc/stat": stat,
+			"sys/devices/system/cpu/online": list, v2Dir + "cpu.max": quota,
+		}), Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.Of(0), Count: 1})
+		if _, err := parseOnline([]byte(list)); r.Honest && err != nil {
+			t.Errorf("honest, with online %q", list)
+		}
+		if len(r.Sources) != 8 || r.LimitMilli < 1 || r.LimitMilli > 1000 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestUnescape(t *testing.T) {
+	for in, want := range map[string]string{`a\040b`: "a b", `\134`: `\`, `\04`: `\04`, `\999`: `\999`, `x\`: `x\`, `\777`: `\777`} {
+		if got := unescape(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestReportOfMissingFiles(t *testing.T) {
+	r := observe(os.DirFS(t.TempDir()), Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.Of(0), Count: 1})
+	if r.Honest || source(t, r, hostOnline).Error != "no such file or directory" {
+		t.Errorf("%+v", r)
+	}
+}
