@@ -23,10 +23,10 @@ type Guest struct {
 	Machine Machine
 	Cgroup  int    // cgroup version: 1 (on kernels that have its cpuset controller) or 2
 	Init    string // static build of e2e/guest/init on this machine
-	Systemd bool   // systemd is PID 1 and starts Init as a service; needs a Base with systemd in it
-	Base    string // an uncompressed cpio archive below the guest's files; empty: none
+	Systemd bool   // systemd, which must be among the files, is PID 1 and starts Init as a service
 
-	Files    map[string]string // path in the guest -> file or directory here
+	Files    map[string]string // path in the guest -> file or directory here; "/" is a whole root
+	Texts    map[string]string // path in the guest -> what that file holds
 	Commands []report.Command  // run one after the other
 
 	Limit  time.Duration // wall time for everything, boot included; 0: two minutes

@@ -2,15 +2,10 @@ package guest
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"io/fs"
 	"maps"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -33,166 +28,33 @@ func (g *Guest) initramfs() (*os.File, error) {
 }
 
 func (g *Guest) fill(f *os.File) error {
-	if g.Base != "" {
-		base, err := os.Open(g.Base)
-		if err != nil {
-			return err
-		}
-		defer base.Close()
-		if _, err := io.Copy(f, base); err != nil {
-			return err
-		}
-	}
 	plan, err := json.Marshal(report.Plan{Cgroup: g.Cgroup, Commands: g.Commands})
 	if err != nil {
 		return err
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
 	a := NewArchive(buffered)
-	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run"} {
-		a.Directory(dir)
-	}
-	a.File(report.PlanFile, 0o644, int64(len(plan)), bytes.NewReader(plan))
-	if err := a.Copy("init", g.Init); err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(g.Files)) {
+	for _, name := range slices.Sorted(maps.Keys(g.Files)) { // "/" is the first
 		if err := a.Copy(name, g.Files[name]); err != nil {
 			return err
 		}
+	}
+	for _, dir := range []string{"dev", "proc", "sys", "tmp", "run"} {
+		a.Directory(dir)
+	}
+	texts := map[string]string{report.PlanFile: string(plan)}
+	if g.Systemd {
+		maps.Copy(texts, systemdTexts)
+	}
+	maps.Copy(texts, g.Texts)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		a.Text(name, texts[name])
+	}
+	if err := a.Copy("init", g.Init); err != nil {
+		return err
 	}
 	if err := a.Close(); err != nil {
 		return err
 	}
 	return buffered.Flush()
-}
-
-// Archive writes a cpio archive of the kind that the kernel unpacks ("newc"). The first error sticks and is returned by Close.
-type Archive struct {
-	w    io.Writer
-	dirs map[string]bool // already there
-	err  error
-}
-
-// NewArchive starts an archive on w.
-func NewArchive(w io.Writer) *Archive {
-	return &Archive{w: w, dirs: map[string]bool{"": true}}
-}
-
-// Copy adds what is at from on this machine: a file, a link or a directory with all that is in it.
-func (a *Archive) Copy(name, from string) error {
-	return filepath.WalkDir(from, func(p string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, p)
-		if err != nil {
-			return err
-		}
-		if err := a.copyOne(path.Join(name, rel), p, p == from); err != nil {
-			return err
-		}
-		return a.err
-	})
-}
-
-// copyOne adds one entry; a link named by the caller is followed, one inside a directory is kept.
-func (a *Archive) copyOne(name, from string, follow bool) error {
-	stat := os.Lstat
-	if follow {
-		stat = os.Stat
-	}
-	info, err := stat(from)
-	if err != nil {
-		return err
-	}
-	switch mode := info.Mode(); {
-	case mode.IsDir():
-		a.Directory(name)
-	case mode&fs.ModeSymlink != 0:
-		target, err := os.Readlink(from)
-		if err != nil {
-			return err
-		}
-		a.Link(name, target)
-	case mode.IsRegular():
-		f, err := os.Open(from)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		a.File(name, permissions(mode), info.Size(), f)
-	default:
-		return fmt.Errorf("%s is neither a file, a link nor a directory", from)
-	}
-	return nil
-}
-
-func permissions(m fs.FileMode) int {
-	bits := int(m.Perm())
-	if m&fs.ModeSetuid != 0 {
-		bits |= unix.S_ISUID
-	}
-	return bits
-}
-
-// Directory adds a directory and those above it.
-func (a *Archive) Directory(name string) {
-	name = clean(name)
-	if a.dirs[name] {
-		return
-	}
-	a.Directory(path.Dir(name))
-	a.dirs[name] = true
-	a.entry(name, unix.S_IFDIR|0o755, 0, nil)
-}
-
-// Link adds a symbolic link.
-func (a *Archive) Link(name, target string) {
-	a.entry(a.under(name), unix.S_IFLNK|0o777, int64(len(target)), bytes.NewReader([]byte(target)))
-}
-
-// File adds a file of size bytes.
-func (a *Archive) File(name string, perm int, size int64, r io.Reader) {
-	a.entry(a.under(name), unix.S_IFREG|perm, size, r)
-}
-
-// Close ends the archive; the writer stays open.
-func (a *Archive) Close() error {
-	a.entry("TRAILER!!!", 0, 0, nil)
-	return a.err
-}
-
-func (a *Archive) under(name string) string {
-	a.Directory(path.Dir(clean(name)))
-	return clean(name)
-}
-
-// clean makes a name as the archive has it: without the leading slash.
-func clean(name string) string {
-	return path.Clean("/" + name)[1:]
-}
-
-func (a *Archive) entry(name string, mode int, size int64, r io.Reader) {
-	if a.err != nil {
-		return
-	}
-	header := fmt.Sprintf("070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00",
-		0, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, len(name)+1, 0, name)
-	if _, a.err = io.WriteString(a.w, header+padding(int64(len(header)))); a.err != nil || r == nil {
-		return
-	}
-	n, err := io.Copy(a.w, io.LimitReader(r, size))
-	if err == nil && n != size {
-		err = fmt.Errorf("%s: %d bytes instead of %d: did it change?", name, n, size)
-	}
-	if err == nil {
-		_, err = io.WriteString(a.w, padding(size))
-	}
-	a.err = err
-}
-
-// padding fills up to a multiple of four.
-func padding(n int64) string {
-	return "\x00\x00\x00"[:(4-n%4)%4]
 }

@@ -63,7 +63,7 @@ func (g *Guest) commandLine() string {
 		args = append(args, fmt.Sprintf("tsc_early_khz=%d", khz))
 	}
 	if g.Systemd {
-		args = append(args, "rdinit=/sbin/init", "systemd.unified_cgroup_hierarchy=1", "systemd.show_status=0")
+		args = append(args, "rdinit=/sbin/init", "systemd.unified_cgroup_hierarchy=1", "systemd.unit="+systemdUnit)
 	} else {
 		args = append(args, "rdinit=/init")
 	}

@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,19 +18,33 @@ import (
 var packages = []string{"topology", "view", "cgroup", "host", "setup", "e2e"}
 
 // TestGuest runs other packages' tests on the machine pack:2 numa:2 core:4 pu:2, on every kernel of the cache,
-// on cgroup v2 and, where the kernel has its cpuset controller, on v1.
+// on cgroup v2 and, where the kernel has its cpuset controller, on v1, and with systemd on the newest.
 //
 //	CANDOR_GUEST_PACKAGES="cgroup host"   only these
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
 func TestGuest(t *testing.T) {
 	needGuest(t)
 	built := build(t, chosen(t)...)
-	for _, k := range kernels(t) {
+	all := kernels(t)
+	for _, k := range all {
 		t.Run("v2/"+k.Release, func(t *testing.T) { built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}) })
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) { built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}) })
 		}
 	}
+	newest := all[len(all)-1]
+	t.Run("systemd/"+newest.Release, func(t *testing.T) { built.run(t, systemd(t, newest)) })
+}
+
+// systemd is a guest that boots the root that scripts/test-deps.sh has unpacked.
+func systemd(t *testing.T, k guest.Kernel) guest.Guest {
+	t.Helper()
+	cache, err := guest.Cache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(cache, "systemd")
+	return guest.Guest{Kernel: k, Machine: guest.Big, Systemd: true, Files: map[string]string{"/": root}}
 }
 
 func needGuest(t *testing.T) {
@@ -100,17 +115,19 @@ func goTool(t *testing.T, args ...string) {
 }
 
 // run boots g with the test binaries and relays what they say.
-func (b binaries) run(t *testing.T, g guest.Guest, env ...string) {
+func (b binaries) run(t *testing.T, g guest.Guest) {
 	g.Init = filepath.Join(b.dir, "init")
 	g.Limit = 15 * time.Minute
-	g.Files = b.files(t)
+	files := b.files(t, !g.Systemd)
+	maps.Copy(files, g.Files)
+	g.Files = files
 	for _, p := range b.packages {
 		name := filepath.Base(p)
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
 			Args: []string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=5m", "-test.run=" + os.Getenv("CANDOR_GUEST_RUN")},
 			// What a test can build or has on an ordinary machine, and not in here.
-			Env:   append([]string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"}, env...),
+			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
 			Limit: 6 * time.Minute,
 		})
@@ -126,7 +143,8 @@ func (b binaries) run(t *testing.T, g guest.Guest, env ...string) {
 	t.Logf("%s, %s: %.0f s with boot", g.Kernel.Release, g.Machine, time.Since(start).Seconds())
 }
 
-func (b binaries) files(t *testing.T) map[string]string {
+// files are the test binaries and what they use; busybox where there are no other programs.
+func (b binaries) files(t *testing.T, busybox bool) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	add := func(to, from string) {
@@ -139,7 +157,9 @@ func (b binaries) files(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	add("/bin/busybox", filepath.Join(cache, "busybox"))
+	if busybox {
+		add("/bin/busybox", filepath.Join(cache, "busybox"))
+	}
 	for _, p := range b.packages {
 		name := filepath.Base(p)
 		files[fmt.Sprintf("/guest/%s/%s.test", name, name)] = filepath.Join(b.dir, name+".test")
