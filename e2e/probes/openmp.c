@@ -1,0 +1,8 @@
+// How many threads an OpenMP program starts.
+#include <omp.h>
+#include <stdio.h>
+
+int main(void) {
+	printf("%d\n", omp_get_max_threads());
+	return 0;
+}

@@ -1,0 +1,4 @@
+// What Rust says; Rayon and Tokio start as many threads.
+fn main() {
+    println!("{}", std::thread::available_parallelism().unwrap());
+}
