@@ -44,7 +44,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 		&cobra.Group{ID: groupHost, Title: "This machine:"},
 	)
 	add(root, groupRun)
-	add(root, groupLook)
+	add(root, groupLook, newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupHost)
 	add(root, "", newVersionCommand())
 	root.SetUsageTemplate(usageTemplate)

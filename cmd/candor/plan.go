@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/planio"
+)
+
+const planLong = `Apply operations to a machine in thought, and print what would happen.
+
+FILE, or standard input for "-" or nothing, holds one operation a line, each a
+JSON object; one result is printed for each as soon as its line is there:
+
+  {"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}
+  {"op":"allocate","id":"log","cpu":"2","class":"flexible","request":"250m"}
+  {"op":"resize","id":"web","cpu":"2"}
+  {"op":"release","id":"web"}
+
+A refused operation is a result, not a failure. A line that is no operation ends
+the command with exit code 2. docs/plan.md describes every field.`
+
+const planExample = `  candor plan operations.jsonl
+  candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
+  echo '{"op":"allocate","id":"web","cpu":"1.5"}' | candor plan --explain
+  candor plan --machine "numa:2 core:16 pu:2" -o svg operations.jsonl > map.svg`
+
+// planFlags are the flags of candor plan.
+type planFlags struct {
+	machine   string
+	algorithm hybrid.Algorithm
+	policy    hybrid.Policy
+	reserved  cpuset.Set
+	minShared milliFlag
+	explain   bool
+	output    *choice
+	colour    *choice
+}
+
+func newPlanCommand() *cobra.Command {
+	var f planFlags
+	cmd := &cobra.Command{
+		Use:     "plan [FILE|-]",
+		Short:   "Show what operations would do, without doing them",
+		Long:    planLong,
+		Example: planExample,
+		Args:    atMostOneFile,
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&f.machine, "machine", "this", machineUsage)
+	wordFlag(cmd, &f.algorithm, algorithmWords, "algorithm", "", "how CPUs are chosen")
+	wordFlag(cmd, &f.policy, policyWords, "policy", "", "what becomes of a sensitive container whose view can't equal its limit")
+	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
+	flags.Var(&f.minShared, "min-shared", "CPU time that sensitive containers never get, such as 500m")
+	flags.BoolVar(&f.explain, "explain", false, `say why: more lines, or a list "explain" in JSON`)
+	f.output = outputFlag(cmd, "table", "json", "svg")
+	f.colour = colourFlag(cmd)
+	return cmd
+}
+
+// atMostOneFile allows no argument or one.
+func atMostOneFile(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return badInput("%s takes one file, got %d arguments", cmd.CommandPath(), len(args))
+	}
+	return nil
+}
+
+func (f *planFlags) run(cmd *cobra.Command, args []string) error {
+	machine, err := loadMachine(f.machine)
+	if err != nil {
+		return err
+	}
+	node, err := hybrid.NewNode(machine, hybrid.Options{
+		Algorithm: f.algorithm,
+		Reserved:  f.reserved,
+		MinShared: hybrid.Milli(f.minShared),
+	})
+	if err != nil {
+		return badInput("%w", err)
+	}
+	in, name, err := openInput(cmd, args)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	session := planio.Session{Node: node, Policy: f.policy, Explain: f.explain || f.output.value == "table"}
+	err = f.apply(cmd.OutOrStdout(), &session, in)
+	if lineErr := (*planio.LineError)(nil); errors.As(err, &lineErr) {
+		return badInput("%s: %w", name, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// openInput opens the file of operations. Its name is for errors.
+func openInput(cmd *cobra.Command, args []string) (io.ReadCloser, string, error) {
+	if len(args) == 0 || args[0] == "-" {
+		return io.NopCloser(cmd.InOrStdin()), "standard input", nil
+	}
+	file, err := os.Open(args[0])
+	if err != nil {
+		return nil, "", badInput("%w", err)
+	}
+	return file, args[0], nil
+}
+
+// apply applies the operations and writes the results in the form asked for.
+func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error {
+	switch f.output.value {
+	case "json":
+		return s.Run(in, func(r planio.Result) error { return r.WriteJSON(out) })
+	case "svg":
+		if err := s.Run(in, func(planio.Result) error { return nil }); err != nil {
+			return err
+		}
+		return cpumap.Of(s.Node).SVG(out)
+	}
+	step := 0
+	tags := &cpumap.Tags{}
+	options := textOptions(out, f.colour.value)
+	return s.Run(in, func(r planio.Result) error {
+		step++
+		m := cpumap.Of(s.Node)
+		m.Tags = tags
+		return m.Step(out, options, step, r.Lines())
+	})
+}

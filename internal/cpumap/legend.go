@@ -1,0 +1,207 @@
+package cpumap
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// keys explains the signs that the map uses, and only those.
+func (m *Map) keys(c *canvas, columns int) {
+	var pools [poolCount]cpuset.Set
+	var flexible, stranger bool
+	unused := false
+	for _, cell := range m.cells() {
+		pools[cell.pool].Add(cell.cpu)
+		flexible = flexible || cell.pool == fractional && cell.flexible
+		unused = unused || cell.pool == fractional && !cell.flexible
+		stranger = stranger || cell.pool == exclusive && cell.stranger > 0
+	}
+	c.newline()
+	key := func(sign, text string) {
+		if c.column > 0 && c.column+displayWidth(sign+text)+2 > columns {
+			c.newline()
+		}
+		c.put(style{}, " ")
+		c.put(style{bold: true}, sign)
+		c.put(style{dim: true}, " "+text)
+		c.put(style{}, "  ")
+	}
+	of := func(p pool, what string) string { return fmt.Sprintf("%s (%d)", what, pools[p].Count()) }
+	if !pools[exclusive].IsEmpty() {
+		key("A", of(exclusive, "exclusive"))
+	}
+	if !pools[fractional].IsEmpty() {
+		key("a", of(fractional, "fractional"))
+	}
+	key("·", of(shared, "shared"))
+	if unused {
+		key("-", "kept free")
+	}
+	if !pools[reserved].IsEmpty() {
+		key("#", of(reserved, "reserved"))
+	}
+	if !pools[isolated].IsEmpty() {
+		key("x", of(isolated, "isolated"))
+	}
+	if !m.Machine.Offline.IsEmpty() {
+		key("offline", m.Machine.Offline.String())
+	}
+	if stranger {
+		key("!", "strangers run here")
+	}
+	c.newline()
+}
+
+// A row is a container in the legend.
+type row struct {
+	grant *hybrid.Grant
+	tag   int
+	name  string
+}
+
+// nameColumns bounds the width of the names' column.
+const nameColumns = 24
+
+// legend lists the containers with their limits and CPUs, then what the node
+// has given.
+func (m *Map) legend(c *canvas, columns int) {
+	tags := m.tags()
+	rows := make([]row, len(m.Grants))
+	width := len("NAME")
+	for i := range m.Grants {
+		g := &m.Grants[i]
+		rows[i] = row{g, tags.number[g.ID], Shorten(Clean(g.ID), nameColumns)}
+		width = max(width, displayWidth(rows[i].name))
+	}
+	c.newline()
+	if len(rows) == 0 {
+		c.put(style{dim: true}, " No containers.")
+		c.newline()
+		return
+	}
+	c.put(style{dim: true}, fmt.Sprintf("   %-*s  %-9s  %6s  %4s  %s", width, "NAME", "CLASS", "LIMIT", "SEES", "CPUS"))
+	c.newline()
+	for _, r := range rows {
+		r.draw(c, width, columns)
+	}
+	m.totals(c)
+	m.strangers(c, columns)
+}
+
+// draw writes one container.
+func (r row) draw(c *canvas, nameWidth, columns int) {
+	g := r.grant
+	c.put(style{}, " ")
+	limit := g.Limit.String()
+	if g.Class == hybrid.Sensitive {
+		p := part{tag: r.tag}
+		c.put(p.style(), p.letter(exclusive))
+	} else {
+		c.put(style{dim: true}, "·")
+		if g.Limit == 0 {
+			limit = "none"
+		}
+	}
+	c.put(style{}, " "+r.name)
+	c.to(3 + nameWidth)
+	c.put(style{}, fmt.Sprintf("  %-9s  %6s  %4d  ", g.Class, limit, g.CPUs.Count()))
+	c.wrap(style{}, describe(g), columns)
+	c.newline()
+}
+
+// describe says which CPUs a container has, in words that a line may be broken
+// between.
+func describe(g *hybrid.Grant) []string {
+	if g.Class == hybrid.Flexible {
+		return list(g.CPUs)
+	}
+	words := list(g.Exclusive)
+	for _, f := range g.Fractions {
+		if len(words) > 0 {
+			words[len(words)-1] += ", "
+		}
+		words = append(words, fmt.Sprintf("%s of %d", milli(f.Milli), f.CPU))
+	}
+	return words
+}
+
+// milli writes a part of a CPU: always in thousandths.
+func milli(m hybrid.Milli) string { return fmt.Sprintf("%dm", int64(m)) }
+
+// list returns a set's ranges, each with its comma.
+func list(s cpuset.Set) []string {
+	if s.IsEmpty() {
+		return nil
+	}
+	return strings.SplitAfter(s.String(), ",")
+}
+
+// wrap writes words and goes on below the first one where a line is full.
+func (c *canvas) wrap(s style, words []string, columns int) {
+	start := c.column
+	for _, word := range words {
+		if c.column > start && c.column+displayWidth(strings.TrimRight(word, " ")) > columns {
+			c.newline()
+			c.to(start)
+		}
+		c.put(s, word)
+	}
+}
+
+// totals writes what the node has given.
+func (m *Map) totals(c *canvas) {
+	if total := m.total(); total != "" {
+		c.newline()
+		c.put(style{dim: true}, " "+total)
+		c.newline()
+	}
+}
+
+// total says what the sensitive containers have, and how much of it is shared.
+func (m *Map) total() string {
+	var sensitive hybrid.Milli
+	for i := range m.Grants {
+		if m.Grants[i].Class == hybrid.Sensitive {
+			sensitive += m.Grants[i].Limit
+		}
+	}
+	if sensitive == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Sensitive containers: %s CPUs, of which %s (%.1f %%) are shared time.",
+		decimal(sensitive), decimal(m.Shared), 100*float64(m.Shared)/float64(sensitive))
+}
+
+// decimal writes an amount as a number of CPUs.
+func decimal(m hybrid.Milli) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", float64(m)/1000), "0"), ".")
+}
+
+// strangers lists the CPUs that programs use which are not Candor's.
+func (m *Map) strangers(c *canvas, columns int) {
+	var words []string
+	cells := m.cells()
+	for _, s := range m.Strangers {
+		cell := cells[s.CPU]
+		if cell == nil || cell.pool != exclusive || s.Milli == 0 {
+			continue
+		}
+		who := ""
+		if s.Who != "" {
+			who = " (" + Shorten(Clean(s.Who), 40) + ")"
+		}
+		if len(words) > 0 {
+			words[len(words)-1] += ", "
+		}
+		words = append(words, fmt.Sprintf("CPU %d %.1f %%%s", s.CPU, float64(s.Milli)/10, who))
+	}
+	if len(words) == 0 {
+		return
+	}
+	c.put(style{fg: 203, bold: true}, " ! ")
+	c.wrap(style{}, append(strings.SplitAfter("Not Candor's, on exclusive CPUs: ", " "), words...), columns)
+	c.newline()
+}

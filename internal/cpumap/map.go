@@ -1,0 +1,169 @@
+// Package cpumap draws a node's CPU map: sockets, NUMA nodes, L3 domains,
+// cores and CPUs, and who is where on them. It draws text for terminals and
+// pipes, and SVG. It reads and decides nothing: all that it shows is handed to it.
+package cpumap
+
+import (
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// A Map is what is drawn: a machine and the grants on it.
+type Map struct {
+	Machine *topology.Machine
+	Usable  cpuset.Set     // CPUs that containers can have; online ones outside are reserved or isolated
+	Grants  []hybrid.Grant // in order of arrival
+	Shared  hybrid.Milli   // the node's shared time
+	Tags    *Tags          // keeps letters from one map to the next; nil: letters by arrival
+
+	// Strangers is the use of CPUs by programs that are not Candor's.
+	Strangers []Stranger
+}
+
+// A Stranger is a CPU on which programs run that are not Candor's.
+type Stranger struct {
+	CPU   int
+	Milli hybrid.Milli // how much of the CPU they used lately
+	Who   string       // what runs there; may be empty
+}
+
+// Of returns the map of a node.
+func Of(node *hybrid.Node) *Map {
+	return &Map{Machine: node.Machine(), Usable: node.Usable(), Grants: node.Grants(), Shared: node.Shared()}
+}
+
+// Tags gives every sensitive container a number, from which its letter and its
+// colour come, and keeps it for as long as the container is there.
+type Tags struct {
+	number map[string]int
+	used   []bool
+}
+
+// update frees the numbers of containers that have gone and numbers new ones,
+// lowest free number first.
+func (t *Tags) update(grants []hybrid.Grant) {
+	if t.number == nil {
+		t.number = map[string]int{}
+	}
+	here := map[string]bool{}
+	for i := range grants {
+		here[grants[i].ID] = grants[i].Class == hybrid.Sensitive
+	}
+	for id, n := range t.number {
+		if !here[id] {
+			delete(t.number, id)
+			t.used[n] = false
+		}
+	}
+	for i := range grants {
+		id := grants[i].ID
+		if _, known := t.number[id]; known || !here[id] {
+			continue
+		}
+		n := slices.Index(t.used, false)
+		if n < 0 {
+			n = len(t.used)
+			t.used = append(t.used, false)
+		}
+		t.used[n] = true
+		t.number[id] = n
+	}
+}
+
+// letters is the number of different letters; they repeat after that.
+const letters = 26
+
+// pool is what a CPU is used for.
+type pool uint8
+
+const (
+	shared pool = iota
+	exclusive
+	fractional
+	reserved
+	isolated
+	poolCount
+)
+
+var poolNames = []string{"shared", "exclusive", "fractional", "reserved", "isolated"}
+
+func (p pool) String() string { return poolNames[p] }
+
+// A cell is one online CPU and who is on it.
+type cell struct {
+	cpu      int
+	pool     pool
+	parts    []part       // sensitive containers, in order of arrival
+	flexible bool         // flexible containers run here
+	stranger hybrid.Milli // use by programs that are not Candor's
+}
+
+// A part is what one sensitive container has of a CPU.
+type part struct {
+	tag   int // number of Tags
+	id    string
+	milli hybrid.Milli
+}
+
+// cells returns the online CPUs by id.
+func (m *Map) cells() map[int]*cell {
+	cells := make(map[int]*cell, len(m.Machine.CPUs))
+	for cpu := range m.Machine.Online.All() {
+		c := &cell{cpu: cpu}
+		switch {
+		case m.Usable.Contains(cpu):
+		case m.Machine.Isolated.Contains(cpu):
+			c.pool = isolated
+		default:
+			c.pool = reserved
+		}
+		cells[cpu] = c
+	}
+	tags := m.tags()
+	for i := range m.Grants {
+		addGrant(cells, &m.Grants[i], tags.number[m.Grants[i].ID])
+	}
+	for _, s := range m.Strangers {
+		if c := cells[s.CPU]; c != nil {
+			c.stranger = s.Milli
+		}
+	}
+	return cells
+}
+
+// addGrant puts one container on its CPUs. CPUs that are not online are left
+// out: the legend still lists them.
+func addGrant(cells map[int]*cell, g *hybrid.Grant, tag int) {
+	if g.Class == hybrid.Flexible {
+		for cpu := range g.CPUs.All() {
+			if c := cells[cpu]; c != nil {
+				c.flexible = true
+			}
+		}
+		return
+	}
+	for cpu := range g.Exclusive.All() {
+		if c := cells[cpu]; c != nil {
+			c.pool = exclusive
+			c.parts = append(c.parts, part{tag, g.ID, 1000})
+		}
+	}
+	for _, f := range g.Fractions {
+		if c := cells[f.CPU]; c != nil {
+			c.pool = fractional
+			c.parts = append(c.parts, part{tag, g.ID, f.Milli})
+		}
+	}
+}
+
+// tags returns the containers' numbers, brought up to date.
+func (m *Map) tags() *Tags {
+	if m.Tags == nil {
+		m.Tags = &Tags{}
+	}
+	m.Tags.update(m.Grants)
+	return m.Tags
+}

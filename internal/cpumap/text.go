@@ -1,0 +1,202 @@
+package cpumap
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// TextOptions say what the place can show that text is written to.
+type TextOptions struct {
+	Columns int  // width; 0: 80
+	Colour  bool // write ANSI colours
+	ASCII   bool // no character beyond ASCII, apart from names
+}
+
+// columns bounds widths to what a map can use.
+func (o TextOptions) columns() int {
+	if o.Columns == 0 {
+		return 80
+	}
+	return min(max(o.Columns, 40), 200)
+}
+
+// Text writes the map with its legend.
+func (m *Map) Text(w io.Writer, o TextOptions) error {
+	c := &canvas{colour: o.Colour, ascii: o.ASCII}
+	m.draw(c, o)
+	_, err := w.Write(c.buf.Bytes())
+	return err
+}
+
+// Step writes the map after a step of a plan: what was done, in words, then
+// the map. It is one call of Write.
+func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error {
+	c := &canvas{colour: o.Colour, ascii: o.ASCII}
+	for i, line := range lines {
+		look := style{dim: true}
+		if i == 0 {
+			look = style{bold: true}
+			c.put(look, fmt.Sprintf("%d. ", number))
+		}
+		c.to(3)
+		c.wrap(look, strings.SplitAfter(line, " "), o.columns())
+		c.newline()
+	}
+	c.newline()
+	m.draw(c, o)
+	c.newline()
+	_, err := w.Write(c.buf.Bytes())
+	return err
+}
+
+// draw draws the map and its legend.
+func (m *Map) draw(c *canvas, o TextOptions) {
+	l := lay(blocks(m.Machine, m.cells()), o.columns())
+	c.put(style{}, summary(m.Machine))
+	c.newline()
+	c.newline()
+	for _, b := range l.blocks {
+		l.drawBlock(c, b)
+	}
+	m.keys(c, o.columns())
+	m.legend(c, o.columns())
+}
+
+// drawBlock draws one frame.
+func (l *layout) drawBlock(c *canvas, b placed) {
+	dim := style{dim: true}
+	c.put(dim, "╭─ ")
+	c.put(style{bold: true}, b.title)
+	c.put(dim, " "+strings.Repeat("─", max(0, l.inner+frame-c.column-2))+"╮")
+	c.newline()
+	for i, line := range b.lines {
+		if i > 0 && l.spaced(line) {
+			l.drawRow(c, func() {})
+		}
+		for thread := range threads(line) {
+			l.drawRow(c, func() { l.drawThread(c, line, thread) })
+		}
+	}
+	c.put(dim, "╰"+strings.Repeat("─", l.inner+frame-2)+"╯")
+	c.newline()
+}
+
+// drawRow draws what is between two sides of a frame.
+func (l *layout) drawRow(c *canvas, content func()) {
+	c.put(style{dim: true}, "│ ")
+	content()
+	c.to(l.inner + frame - 2)
+	c.put(style{dim: true}, " │")
+	c.newline()
+}
+
+// drawThread draws the n-th CPU of every core of a line.
+func (l *layout) drawThread(c *canvas, line []position, n int) {
+	if !l.ids {
+		c.put(style{dim: true}, fmt.Sprintf("%*s ", l.idWidth, rowIDs(line, n)))
+	}
+	for i, p := range line {
+		if i > 0 {
+			c.put(style{dim: true}, p.separator)
+		}
+		if n >= len(p.cpus) {
+			c.to(c.column + l.columnWidth())
+			continue
+		}
+		cpu := p.cpus[n]
+		if l.ids {
+			mark := " "
+			if cpu.stranger > 0 && cpu.pool == exclusive {
+				mark = "!"
+			}
+			c.put(style{dim: true}, fmt.Sprintf("%*d", l.idWidth, cpu.cpu))
+			c.put(style{fg: 203, bold: true}, mark)
+		}
+		cpu.draw(c, l.width)
+	}
+}
+
+// rowIDs names the CPUs of a row: "0-31", or "0…62" where others lie between.
+func rowIDs(line []position, n int) string {
+	var ids cpuset.Set
+	for _, p := range line {
+		if n < len(p.cpus) {
+			ids.Add(p.cpus[n].cpu)
+		}
+	}
+	if list := ids.String(); !strings.Contains(list, ",") {
+		return list
+	}
+	return fmt.Sprintf("%d…%d", ids.First(), ids.Last())
+}
+
+// draw draws one CPU: each character stands for the same part of its time. A
+// capital letter is a container's own CPU, a small one its part of a CPU.
+func (c *cell) draw(to *canvas, width int) {
+	switch c.pool {
+	case reserved:
+		to.put(style{dim: true}, strings.Repeat("#", width))
+		return
+	case isolated:
+		to.put(style{dim: true}, strings.Repeat("x", width))
+		return
+	case exclusive:
+		first := c.parts[0]
+		to.put(first.style(), strings.Repeat(first.letter(c.pool), width))
+		return
+	}
+	left := width
+	for i, n := range c.share(width) {
+		p := c.parts[i]
+		to.put(p.style(), strings.Repeat(p.letter(c.pool), n))
+		left -= n
+	}
+	if c.pool == fractional && !c.flexible {
+		to.put(style{dim: true}, strings.Repeat("-", left))
+		return
+	}
+	to.put(style{dim: true}, strings.Repeat("·", left))
+}
+
+// share gives each container on a fractional CPU its number of characters: at
+// least one where there is room, the rest by size.
+func (c *cell) share(width int) []int {
+	share := make([]int, len(c.parts))
+	order := make([]int, len(c.parts)) // largest part first
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(c.parts[b].milli - c.parts[a].milli) })
+	left := width
+	for _, i := range order {
+		if left > 0 {
+			share[i], left = 1, left-1
+		}
+	}
+	for _, i := range order {
+		if share[i] == 0 {
+			break
+		}
+		fair := int((c.parts[i].milli*hybrid.Milli(width) + 500) / 1000)
+		more := min(max(0, fair-share[i]), left)
+		share[i], left = share[i]+more, left-more
+	}
+	return share
+}
+
+// letter returns the letter of a container: a capital one for CPUs of its own.
+func (p part) letter(in pool) string {
+	letter := 'A' + rune(p.tag%letters)
+	if in == fractional {
+		letter += 'a' - 'A'
+	}
+	return string(letter)
+}
+
+// style returns a container's colours.
+func (p part) style() style { return style{fg: 16, bg: palette[p.tag%len(palette)]} }

@@ -1,0 +1,185 @@
+// Package planio is the interface of candor plan: it reads operations, one JSON
+// object a line, applies them to a node of package hybrid, and writes one
+// result each. It decides nothing about CPUs, and touches nothing but the
+// streams that it is given.
+package planio
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxLine is the longest line in bytes.
+const MaxLine = 1 << 20
+
+// A LineError is a line that is not an operation. Nothing of it was applied;
+// the lines before it were.
+type LineError struct {
+	Line   int // from 1
+	Reason string
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
+
+// The operations and the fields that each one knows besides "op".
+var fieldsOf = map[string][]string{
+	"allocate": {"id", "cpu", "class", "request", "topology", "policy"},
+	"release":  {"id"},
+	"resize":   {"id", "cpu", "request"},
+}
+
+// An Op is one operation as it was written; its values are not looked at yet.
+type Op struct {
+	Name string // allocate, release or resize
+	ID   string
+
+	values map[string]string // the other fields
+	bad    error             // a field whose value is no string
+}
+
+// A Reader reads operations. Blank lines are skipped.
+type Reader struct {
+	buf  *bufio.Reader
+	line int
+}
+
+// NewReader returns a Reader of r. An operation is returned as soon as its line
+// has arrived.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{buf: bufio.NewReaderSize(r, MaxLine+1)} // the line and its end
+}
+
+// Next returns the next operation; io.EOF after the last one, a *LineError
+// for a line that is none, and what the stream itself failed with.
+func (r *Reader) Next() (Op, error) {
+	for {
+		text, err := r.buf.ReadSlice('\n')
+		r.line++
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			return Op{}, &LineError{r.line, fmt.Sprintf("longer than %d bytes", MaxLine)}
+		case err == io.EOF && len(text) > 0: // a last line without its end
+		case err != nil:
+			return Op{}, err
+		}
+		line := bytes.Trim(text, " \t\r\n")
+		if len(line) == 0 {
+			continue
+		}
+		op, err := parseLine(line)
+		if err != nil {
+			return Op{}, &LineError{r.line, err.Error()}
+		}
+		return op, nil
+	}
+}
+
+// parseLine reads one operation.
+func parseLine(line []byte) (Op, error) {
+	fields, err := parseObject(line)
+	if err != nil {
+		return Op{}, err
+	}
+	op := Op{values: map[string]string{}}
+	raw, ok := fields["op"]
+	if !ok {
+		return Op{}, fmt.Errorf(`no "op": want %s`, opNames)
+	}
+	if name, isString := parseString(raw); isString {
+		op.Name = name
+	}
+	known, ok := fieldsOf[op.Name]
+	if !ok {
+		return Op{}, fmt.Errorf("unknown op %s: want %s", shorten(string(raw)), opNames)
+	}
+	delete(fields, "op")
+	// In a fixed order, so that of several slips the same one is told.
+	for _, name := range sortedKeys(fields) {
+		if !slices.Contains(known, name) {
+			return Op{}, fmt.Errorf("unknown field %q: %s has op, %s", shorten(name), op.Name, strings.Join(known, ", "))
+		}
+		value, isString := parseString(fields[name])
+		switch {
+		case !isString:
+			op.bad = fmt.Errorf("%s wants a string, got %s", name, shorten(string(fields[name])))
+		case name == "id":
+			op.ID = value
+		default:
+			op.values[name] = value
+		}
+	}
+	return op, nil
+}
+
+const opNames = `"allocate", "release" or "resize"`
+
+// parseObject reads a line that is one JSON object and nothing else, each key
+// once. (Unmarshal would take the last of two equal keys, and keys that differ
+// in case.)
+func parseObject(line []byte) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(line) {
+		return nil, errors.New("not valid UTF-8")
+	}
+	if line[0] != '{' {
+		return nil, fmt.Errorf("want a JSON object, got %s", shorten(string(line)))
+	}
+	// The outcome of the whole first, for an error with the offset.
+	if !json.Valid(line) {
+		var any json.RawMessage
+		return nil, fmt.Errorf("not a JSON object: %w", json.Unmarshal(line, &any))
+	}
+	dec := json.NewDecoder(bytes.NewReader(line))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	fields := map[string]json.RawMessage{}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := key.(string) // the line is valid JSON
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("field %q stands twice", shorten(name))
+		}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, err
+		}
+		fields[name] = raw
+	}
+	return fields, nil
+}
+
+// parseString returns the string that a JSON value is.
+func parseString(raw json.RawMessage) (s string, ok bool) {
+	if raw[0] != '"' {
+		return "", false
+	}
+	return s, json.Unmarshal(raw, &s) == nil
+}
+
+func sortedKeys(fields map[string]json.RawMessage) []string {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// shorten keeps error lines readable when hostile input is long.
+func shorten(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

@@ -1,0 +1,122 @@
+package planio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestLinesThatAreNoOperation(t *testing.T) {
+	for line, want := range map[string]string{
+		`nonsense`:                                     "want a JSON object, got nonsense",
+		`["op"]`:                                       `want a JSON object, got ["op"]`,
+		`null`:                                         "want a JSON object, got null",
+		`{"op":"release","id":"a"`:                     "not a JSON object: unexpected end of JSON input",
+		`{"op":"release","id":"a"}}`:                   "not a JSON object: invalid character '}' after top-level value",
+		`{"op":"release","id":"a"} {}`:                 "not a JSON object: invalid character '{' after top-level value",
+		`{op:"release"}`:                               "not a JSON object: invalid character 'o' looking for beginning of object key string",
+		`{}`:                                           `no "op": want "allocate", "release" or "resize"`,
+		`{"op":"move","id":"a"}`:                       `unknown op "move": want "allocate", "release" or "resize"`,
+		`{"op":1,"id":"a"}`:                            `unknown op 1: want "allocate", "release" or "resize"`,
+		`{"op":"","id":"a"}`:                           `unknown op "": want "allocate", "release" or "resize"`,
+		`{"Op":"release","id":"a"}`:                    `no "op": want "allocate", "release" or "resize"`,
+		`{"op":"release","ID":"a"}`:                    `unknown field "ID": release has op, id`,
+		`{"op":"release","id":"a","id":1}`:             `field "id" stands twice`,
+		`{"op":"release","op":"release"}`:              `field "op" stands twice`,
+		`{"op":"release","id":"a","cpu":"1"}`:          `unknown field "cpu": release has op, id`,
+		`{"op":"allocate","id":"a","cpus":"1"}`:        `unknown field "cpus": allocate has op, id, cpu, class, request, topology, policy`,
+		`{"op":"resize","id":"a","class":"sensitive"}`: `unknown field "class": resize has op, id, cpu, request`,
+		`{"op":"release","` + strings.Repeat("x", 99) + `":1}`: `unknown field "` + strings.Repeat("x", 60) + `…": release has op, id`,
+		"{\"op\":\"release\",\"id\":\"\xff\"}":                 "not valid UTF-8",
+	} {
+		r := NewReader(strings.NewReader("\n  \r\n" + line + "\n"))
+		op, err := r.Next()
+		var lineErr *LineError
+		if !errors.As(err, &lineErr) || lineErr.Line != 3 || lineErr.Reason != want {
+			t.Errorf("%s: %v, %v\nwant line 3: %s", line, op, err, want)
+		}
+	}
+}
+
+func TestOperations(t *testing.T) {
+	r := NewReader(strings.NewReader(`{"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}` + "\n\n" +
+		" {\"id\" : \"w\\u0065b\", \"o\\u0070\":\"resize\",\"cpu\":2} \r\n" + `{"op":"release"}`))
+	for i, want := range []string{
+		"allocate web map[class:sensitive cpu:3500m] <nil>",
+		"resize web map[] cpu wants a string, got 2",
+		"release  map[] <nil>",
+	} {
+		op, err := r.Next()
+		if got := fmt.Sprint(op.Name, " ", op.ID, " ", op.values, " ", op.bad); err != nil || got != want {
+			t.Errorf("operation %d: %s, %v; want %s", i+1, got, err, want)
+		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("after the last one: %v", err)
+	}
+}
+
+// TestLongLine holds the bound on lines: at it and one byte above it.
+func TestLongLine(t *testing.T) {
+	line := func(n int) io.Reader {
+		head := `{"op":"release","id":"`
+		return strings.NewReader(head + strings.Repeat("x", n-len(head)-2) + "\"}\n")
+	}
+	if op, err := NewReader(line(MaxLine)).Next(); err != nil || op.Name != "release" {
+		t.Errorf("a line of %d bytes: %v", MaxLine, err)
+	}
+	_, err := NewReader(line(MaxLine + 1)).Next()
+	if want := "line 1: longer than 1048576 bytes"; err == nil || err.Error() != want {
+		t.Errorf("a longer line: %v, want %s", err, want)
+	}
+}
+
+// TestReadError tells a broken stream from a bad line.
+func TestReadError(t *testing.T) {
+	broken := errors.New("broken")
+	r := NewReader(io.MultiReader(strings.NewReader("{\"op\":\"release\"}\n{"), &failing{broken}))
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); err != broken {
+		t.Errorf("%v, want what the stream failed with", err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f *failing) Read([]byte) (int, error) { return 0, f.err }
+
+func FuzzParseLine(f *testing.F) {
+	for _, seed := range []string{
+		`{"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}`,
+		`{"op":"allocate","id":"log","cpu":"0","class":"flexible","request":"250m","topology":"single-numa"}`,
+		`{"op":"release","id":"web"}`, `{"op":"resize","id":"web","cpu":"2"}`,
+		`{"op":"resize","id":"web","id":"2"}`, `{"op":"x"}`, `[]`, `{"op":"release"}}`, `{"\ud800":1}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r := NewReader(strings.NewReader(text))
+		for {
+			op, err := r.Next()
+			var lineErr *LineError
+			switch {
+			case err == io.EOF:
+				return
+			case errors.As(err, &lineErr):
+				if len(lineErr.Reason) > 400 {
+					t.Fatalf("an error of %d bytes", len(lineErr.Reason))
+				}
+				return
+			case err != nil:
+				t.Fatal(err)
+			}
+			if _, known := fieldsOf[op.Name]; !known {
+				t.Fatalf("op %q", op.Name)
+			}
+		}
+	})
+}
