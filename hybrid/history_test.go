@@ -1,0 +1,203 @@
+package hybrid_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+	"pgregory.net/rapid"
+)
+
+// A history is a node and what was done to it.
+type history struct {
+	t       *rapid.T
+	machine *topology.Machine
+	options hybrid.Options
+	node    *hybrid.Node
+	log     []operation
+	results []string // of each operation: the grant, or why not
+	refused int
+}
+
+func newHistory(t *rapid.T, m *topology.Machine, o hybrid.Options) *history {
+	node, err := hybrid.NewNode(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &history{t: t, machine: m, options: o, node: node}
+}
+
+func (h *history) state() state { return stateOf(h.node, h.machine, h.options) }
+
+// apply does one operation and checks all that can be said of it.
+func (h *history) apply(op operation) {
+	before := h.state()
+	plan, err := op.plan(h.node)
+	h.same(op, "planning", before)
+	h.log = append(h.log, op)
+	if err != nil {
+		if problem := checkRefusal(err, op.request.ID); problem != "" {
+			h.t.Fatalf("%v: %s", op, problem)
+		}
+		h.results = append(h.results, err.Error())
+		h.refused++
+		return
+	}
+	plan = plan.Clone()
+	stale := h.planAnother(op)
+	if err := h.node.Commit(plan); err != nil {
+		h.t.Fatalf("%v: %v", op, err)
+	}
+	after := h.state()
+	h.results = append(h.results, grantString(plan.Grant))
+	if err := checkTransition(op, plan, before, after); err != nil {
+		h.t.Fatalf("%v: %v\nbefore %vafter %v", op, err, before, after)
+	}
+	h.check(op, after)
+	for _, p := range []*hybrid.Plan{plan, stale} {
+		if err := h.node.Commit(p); !errors.Is(err, hybrid.ErrStalePlan) {
+			h.t.Fatalf("%v: commit of a stale plan: %v", op, err)
+		}
+	}
+	h.same(op, "a stale plan", after)
+}
+
+// planAnother plans the same operation once more, before the first plan is
+// committed, and returns the plan; it is the same.
+func (h *history) planAnother(op operation) *hybrid.Plan {
+	plan, err := op.plan(h.node)
+	if err != nil {
+		h.t.Fatalf("%v: planned once, then %v", op, err)
+	}
+	return plan.Clone()
+}
+
+// same fails the test if the node's state is not what it was.
+func (h *history) same(op operation, what string, before state) {
+	if after := h.state(); after.String() != before.String() {
+		h.t.Fatalf("%v: %s changed the node\nfrom %vto %v", op, what, before, after)
+	}
+}
+
+func (h *history) check(op operation, s state) {
+	if err := s.invariants(); err != nil {
+		h.t.Fatalf("%v: %v\n%v", op, err, s)
+	}
+	if err := s.checkThrift(); err != nil && h.options.Algorithm == hybrid.Candor {
+		h.t.Fatalf("%v: %v\n%v", op, err, s)
+	}
+}
+
+// run does so many operations: single ones, bursts of equal containers, and
+// ones that are refused.
+func (h *history) run(operations int) {
+	for i := 0; i < operations; i++ {
+		switch rapid.IntRange(0, 19).Draw(h.t, "step") {
+		case 0:
+			for _, op := range drawBurst(h.t, h.state()) {
+				h.apply(op)
+				i++
+			}
+		case 1:
+			op, kind := drawWrong(h.t, h.state())
+			if _, err := op.plan(h.node); !errors.Is(err, kind) {
+				h.t.Fatalf("%v: %v, want %v", op, err, kind)
+			}
+			h.apply(op)
+		default:
+			h.apply(drawOperation(h.t, h.state()))
+		}
+	}
+}
+
+// replay does the same operations on another node.
+func (h *history) replay() {
+	other := newHistory(h.t, h.machine, h.options)
+	for i, op := range h.log {
+		plan, err := op.plan(other.node)
+		result := ""
+		if err != nil {
+			result = err.Error()
+		} else {
+			result = grantString(plan.Grant)
+			if err := other.node.Commit(plan); err != nil {
+				h.t.Fatalf("replay of %v: %v", op, err)
+			}
+		}
+		if result != h.results[i] {
+			h.t.Fatalf("replay of %v:\n%s, was\n%s", op, result, h.results[i])
+		}
+	}
+	if got, want := other.state().String(), h.state().String(); got != want {
+		h.t.Fatalf("replay ends with\n%vwas\n%v", got, want)
+	}
+}
+
+// end releases every container, in any order; the node then equals a new one, in what it
+// tells and in what it does.
+func (h *history) end() {
+	for {
+		s := h.state()
+		if len(s.grants) == 0 {
+			break
+		}
+		g := s.grants[rapid.IntRange(0, len(s.grants)-1).Draw(h.t, "leaves")]
+		h.apply(operation{hybrid.OpRelease, hybrid.Request{ID: g.ID}})
+	}
+	fresh := newHistory(h.t, h.machine, h.options)
+	if got, want := h.state().String(), fresh.state().String(); got != want {
+		h.t.Fatalf("after all have left:\n%sa new node:\n%s", got, want)
+	}
+	for i, limit := range []hybrid.Milli{1500, 700, 2000, 700, 300, 500, 1000, 400} {
+		r := hybrid.Request{ID: fmt.Sprint("again", i), Limit: limit, Class: hybrid.Class(i % 3 / 2)}
+		h.apply(operation{hybrid.OpAllocate, r})
+		fresh.apply(operation{hybrid.OpAllocate, r})
+	}
+	if got, want := h.state().String(), fresh.state().String(); got != want {
+		h.t.Fatalf("after all have left, then some come:\n%son a new node:\n%s", got, want)
+	}
+}
+
+// Histories of any operations on any machine: see apply for what each step
+// promises.
+func TestHistoryCandor(t *testing.T) { testHistories(t, hybrid.Candor) }
+func TestHistoryPaper(t *testing.T)  { testHistories(t, hybrid.Paper) }
+
+func testHistories(t *testing.T, algorithm hybrid.Algorithm) {
+	operations, refused, histories := 0, 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		m := drawMachine(rt)
+		h := newHistory(rt, m, drawOptions(rt, m, algorithm))
+		h.run(100)
+		h.replay()
+		h.end()
+		operations += len(h.log)
+		refused += h.refused
+		histories++
+	})
+	t.Logf("%d operations in %d histories, %d of them refused", operations, histories, refused)
+	if histories >= 100 && operations < 10_000 {
+		t.Errorf("%d operations, want 10000", operations)
+	}
+}
+
+// checkRefusal says what is wrong with the error of a plan.
+func checkRefusal(err error, id string) string {
+	var refusal *hybrid.Refusal
+	switch {
+	case !errors.As(err, &refusal):
+		return fmt.Sprintf("error %v is not a *Refusal", err)
+	case refusal.ID != id:
+		return fmt.Sprintf("refusal of %q, want %q", refusal.ID, id)
+	case refusal.Reason == "" || strings.ContainsAny(refusal.Reason, "\n\r"):
+		return fmt.Sprintf("reason %q is not one line", refusal.Reason)
+	case !slices.Contains([]error{hybrid.ErrNoCapacity, hybrid.ErrViewImpossible, hybrid.ErrUnknownID,
+		hybrid.ErrIDTaken, hybrid.ErrBadRequest}, refusal.Kind):
+		return fmt.Sprintf("refusal of kind %v", refusal.Kind)
+	}
+	return ""
+}

@@ -1,0 +1,181 @@
+package hybrid_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// checkFlexible (invariant 4): flexible grants of one domain share one cpuset,
+// which has no exclusive CPU. Those of the paper run on all others.
+func (s state) checkFlexible() error {
+	byDomain := map[cpuset.Set]hybrid.Grant{}
+	for _, g := range s.grants {
+		if g.Class != hybrid.Flexible || g.CPUs.IsEmpty() {
+			continue
+		}
+		if g.CPUs.Overlaps(&s.pools.Exclusive) {
+			return fmt.Errorf("flexible %s runs on exclusive CPUs: %v", g.ID, g.CPUs)
+		}
+		domain := s.domain(g)
+		if other, ok := byDomain[domain]; ok && other.CPUs != g.CPUs {
+			return fmt.Errorf("flexible %s and %s of one domain have CPUs %v and %v", g.ID, other.ID, g.CPUs, other.CPUs)
+		}
+		byDomain[domain] = g
+		if all := s.pools.Fractional.Union(s.pools.Shared); s.options.Algorithm == hybrid.Paper && g.CPUs != all {
+			return fmt.Errorf("flexible %s has CPUs %v, want %v", g.ID, g.CPUs, all)
+		}
+	}
+	if g, ok := byDomain[s.machine.Online]; ok && g.CPUs != s.flexible {
+		return fmt.Errorf("flexible %s has CPUs %v, the node says %v", g.ID, g.CPUs, s.flexible)
+	}
+	return nil
+}
+
+// room is the CPU time that sensitive grants leave on some CPUs.
+func (s state) room(cpus cpuset.Set) hybrid.Milli {
+	var room hybrid.Milli
+	for cpu := range cpus.All() {
+		if exclusive, fractional := s.sensitiveOn(cpu); exclusive == 0 {
+			room += 1000 - fractional
+		}
+	}
+	return room
+}
+
+// checkRoom (invariant 4): the time left on the flexible containers' CPUs covers
+// their guarantees: for any of their cpusets together, the containers that
+// have no other CPU fit (Hall's condition); and all of them leave min-shared.
+func (s state) checkRoom() error {
+	if s.lost() {
+		return nil
+	}
+	var sets []cpuset.Set
+	for _, g := range s.grants {
+		if g.Class == hybrid.Flexible && !slices.Contains(sets, g.CPUs) {
+			sets = append(sets, g.CPUs)
+		}
+	}
+	var all cpuset.Set
+	for _, set := range unions(sets) {
+		var need hybrid.Milli
+		for _, g := range s.grants {
+			if g.Class == hybrid.Flexible && g.CPUs.SubsetOf(&set) {
+				need += guaranteed(g.Request)
+			}
+		}
+		if room := s.room(set); room < need {
+			return fmt.Errorf("guarantees of %v on CPUs %v, which have room for %v", need, set, room)
+		}
+		all = all.Union(set)
+	}
+	if room := s.room(all); len(sets) > 0 && room < s.options.MinShared {
+		return fmt.Errorf("room of %v on the flexible CPUs %v, min-shared is %v", room, all, s.options.MinShared)
+	}
+	return nil
+}
+
+// unions returns every union of the sets that can make a difference: where any
+// two are nested or apart, the sets themselves.
+func unions(sets []cpuset.Set) []cpuset.Set {
+	laminar := true
+	for _, a := range sets {
+		for _, b := range sets {
+			if a.Overlaps(&b) && !a.SubsetOf(&b) && !b.SubsetOf(&a) {
+				laminar = false
+			}
+		}
+	}
+	if laminar {
+		return sets
+	}
+	all := make([]cpuset.Set, 1<<len(sets))
+	for mask := range all {
+		for i, set := range sets {
+			if mask>>i&1 == 1 {
+				all[mask] = all[mask].Union(set)
+			}
+		}
+	}
+	return all
+}
+
+// checkShared: the shared time is the sensitive time on CPUs that are in more
+// than one container's cpuset.
+func (s state) checkShared() error {
+	var want hybrid.Milli
+	for cpu := range s.usable.All() {
+		if _, fractional := s.sensitiveOn(cpu); s.holders(cpu) > 1 {
+			want += fractional
+		}
+	}
+	if s.shared != want {
+		return fmt.Errorf("shared time %v, the node says %v", want, s.shared)
+	}
+	return nil
+}
+
+// checkThrift: flexible containers do not use a fractional CPU that they could
+// leave to one sensitive container. It holds where all of them are one domain
+// and no container keeps whole cores.
+func (s state) checkThrift() error {
+	need := s.options.MinShared
+	i := slices.IndexFunc(s.grants, func(g hybrid.Grant) bool { return g.Class == hybrid.Flexible })
+	if i < 0 || s.lost() {
+		return nil
+	}
+	for _, g := range s.grants {
+		if g.Wish != hybrid.Prefer && g.Wish != hybrid.AnyCPUs {
+			return nil
+		}
+		if g.Class == hybrid.Flexible {
+			need += guaranteed(g.Request)
+		}
+	}
+	cpus := s.grants[i].CPUs
+	if !s.pools.Shared.SubsetOf(&cpus) {
+		return fmt.Errorf("flexible CPUs %v, of the shared %v", cpus, s.pools.Shared)
+	}
+	for cpu := range cpus.Intersect(s.pools.Fractional).All() {
+		less := cpus.Minus(cpuset.Of(cpu))
+		owners := 0
+		for _, g := range s.grants {
+			if g.Class == hybrid.Sensitive && g.CPUs.Contains(cpu) {
+				owners++
+			}
+		}
+		if room := s.room(less); owners == 1 && !less.IsEmpty() && room >= max(need, 1) {
+			return fmt.Errorf("flexible CPUs %v: %d is not needed, the others have room for %v", cpus, cpu, room)
+		}
+	}
+	return nil
+}
+
+func (s state) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "options %+v\nusable %v, exclusive %v, fractional %v, shared %v, flexible %v; shared time %v of %v\n",
+		s.options, s.usable, s.pools.Exclusive, s.pools.Fractional, s.pools.Shared, s.flexible, s.shared, s.sensitive)
+	for _, g := range s.grants {
+		fmt.Fprintln(&b, grantString(g))
+	}
+	return b.String()
+}
+
+// grantString shows all of a grant; equal strings are equal grants.
+func grantString(g hybrid.Grant) string {
+	line := fmt.Sprintf("%s: %v %v limit %v guarantee %v wish %v immovable %v: CPUs %v exclusive %v fractions %v quota %v weight %v",
+		g.ID, g.Policy, g.Class, g.Limit, g.Guarantee, g.Wish, g.Immovable, g.CPUs, g.Exclusive, g.Fractions, g.Quota, g.Weight)
+	if !g.Lost.IsEmpty() {
+		line += " lost " + g.Lost.String()
+	}
+	return line
+}
+
+// cloneGrant returns a grant that shares no memory with another.
+func cloneGrant(g hybrid.Grant) hybrid.Grant {
+	g.Fractions = slices.Clone(g.Fractions)
+	return g
+}

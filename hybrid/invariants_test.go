@@ -1,0 +1,274 @@
+package hybrid_test
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+	"pgregory.net/rapid"
+)
+
+// A state is all that a node tells about itself, beside what it was made from.
+type state struct {
+	machine *topology.Machine
+	options hybrid.Options
+
+	grants            []hybrid.Grant
+	pools             hybrid.Pools
+	shared, sensitive hybrid.Milli
+	usable, flexible  cpuset.Set
+}
+
+// stateOf asks a node. What it gets stays as it is when the node goes on.
+func stateOf(n *hybrid.Node, m *topology.Machine, o hybrid.Options) state {
+	s := state{machine: m, options: o, grants: slices.Clone(n.Grants()), pools: n.Pools(), shared: n.Shared(),
+		sensitive: n.Sensitive(), usable: n.Usable(), flexible: n.FlexibleCPUs()}
+	for i := range s.grants {
+		s.grants[i] = cloneGrant(s.grants[i])
+	}
+	return s
+}
+
+// checkInvariants fails the test if a node breaks what always holds.
+func checkInvariants(t rapid.TB, n *hybrid.Node, m *topology.Machine, o hybrid.Options) {
+	t.Helper()
+	s := stateOf(n, m, o)
+	if err := s.invariants(); err != nil {
+		t.Fatalf("%v\n%v", err, s)
+	}
+}
+
+// invariants says which invariant does not hold, if any. Each is computed anew
+// from the grants alone, one CPU and one grant at a time.
+func (s state) invariants() error {
+	for _, g := range s.grants {
+		if err := s.checkGrant(g); err != nil {
+			return fmt.Errorf("grant %s: %w", g.ID, err)
+		}
+	}
+	for _, check := range []func() error{s.checkIDs, s.checkPools, s.checkOwners, s.checkCapacity,
+		s.checkFlexible, s.checkRoom, s.checkShared} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkGrant: the parts of a grant agree with each other and with its limit.
+func (s state) checkGrant(g hybrid.Grant) error {
+	switch {
+	case !g.CPUs.SubsetOf(&s.usable):
+		return fmt.Errorf("CPUs %v are not all usable", g.CPUs)
+	case g.Lost.Overlaps(&s.usable):
+		return fmt.Errorf("lost CPUs %v are usable", g.Lost)
+	case g.Weight <= 0:
+		return fmt.Errorf("weight %d", g.Weight)
+	case g.CPUs.IsEmpty() && g.Lost.IsEmpty():
+		return fmt.Errorf("no CPU")
+	case g.Class == hybrid.Flexible:
+		return s.checkFlexibleGrant(g)
+	case !g.Lost.IsEmpty():
+		return nil // not whole: what is left is checked with the other grants
+	}
+	parts, sum := g.Exclusive, hybrid.Milli(1000*g.Exclusive.Count())
+	last := -1
+	for _, f := range g.Fractions {
+		if f.CPU <= last || f.Milli < 1 || f.Milli > 999 || parts.Contains(f.CPU) {
+			return fmt.Errorf("fractions %v beside exclusive CPUs %v", g.Fractions, g.Exclusive)
+		}
+		last = f.CPU
+		parts.Add(f.CPU)
+		sum += f.Milli
+	}
+	if parts != g.CPUs || sum != g.Limit {
+		return fmt.Errorf("CPUs %v, limit %v: exclusive %v and fractions %v make %v, %v", g.CPUs, g.Limit, g.Exclusive, g.Fractions, parts, sum)
+	}
+	if n := g.CPUs.Count(); n < ceil(g.Limit) || g.Policy == hybrid.Strict && n != ceil(g.Limit) {
+		return fmt.Errorf("%d CPUs for a limit of %v", n, g.Limit)
+	}
+	if err := s.checkWish(g); err != nil {
+		return err
+	}
+	return s.checkQuotaAndWeight(g)
+}
+
+func ceil(m hybrid.Milli) int { return int((m + 999) / 1000) }
+
+func (s state) checkFlexibleGrant(g hybrid.Grant) error {
+	if !g.Exclusive.IsEmpty() || g.Fractions != nil || g.Quota != g.Limit {
+		return fmt.Errorf("flexible with exclusive %v, fractions %v, quota %v, limit %v", g.Exclusive, g.Fractions, g.Quota, g.Limit)
+	}
+	if w := guaranteed(g.Request); s.options.Algorithm == hybrid.Candor && w >= hybrid.MinLimit && g.Weight != w {
+		return fmt.Errorf("weight %v for a guarantee of %v", g.Weight, w)
+	}
+	return s.checkWish(g)
+}
+
+// checkQuotaAndWeight: a quota wherever the cpuset alone does not enforce the
+// limit; where a fraction meets other containers, the weight is view x fraction.
+func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
+	want := g.Limit
+	if s.options.Algorithm == hybrid.Candor && len(g.Fractions) == 0 {
+		want = 0
+	}
+	if g.Quota != want {
+		return fmt.Errorf("quota %v, want %v", g.Quota, want)
+	}
+	if s.options.Algorithm != hybrid.Candor || len(g.Fractions) != 1 || s.holders(g.Fractions[0].CPU) < 2 {
+		return nil
+	}
+	if w := hybrid.Milli(g.CPUs.Count()) * g.Fractions[0].Milli; g.Weight != w {
+		return fmt.Errorf("weight %v for a view of %d and fractions %v, want %v", g.Weight, g.CPUs.Count(), g.Fractions, w)
+	}
+	return nil
+}
+
+// checkWish: what a container wishes for, it has.
+func (s state) checkWish(g hybrid.Grant) error {
+	if s.options.Algorithm == hybrid.Paper || g.Class == hybrid.Sensitive && g.Policy == hybrid.BestEffort {
+		return nil
+	}
+	switch g.Wish {
+	case hybrid.SingleNUMA, hybrid.SingleL3:
+		if domain := s.domain(g); !g.CPUs.SubsetOf(&domain) {
+			return fmt.Errorf("wishes %v and has CPUs %v", g.Wish, g.CPUs)
+		}
+	case hybrid.WholeCores:
+		if g.Class == hybrid.Flexible {
+			return nil // runs with the other flexible ones
+		}
+		var cores cpuset.Set
+		for _, core := range s.machine.Cores {
+			if core.CPUs.Overlaps(&g.CPUs) {
+				cores = cores.Union(core.CPUs)
+			}
+		}
+		for _, other := range s.grants {
+			if other.ID != g.ID && other.CPUs.Overlaps(&cores) {
+				return fmt.Errorf("wishes whole cores, and %s has CPUs %v of %v", other.ID, other.CPUs, cores)
+			}
+		}
+	}
+	return nil
+}
+
+// domain is the CPUs among which a grant's wish keeps it: those of the NUMA
+// node or L3 domain of its first CPU.
+func (s state) domain(g hybrid.Grant) cpuset.Set {
+	first := s.machine.CPU(g.CPUs.First())
+	switch {
+	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleNUMA:
+		return s.machine.Nodes[first.Node].CPUs
+	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleL3:
+		return s.machine.L3s[first.L3].CPUs
+	}
+	return s.machine.Online
+}
+
+func (s state) checkIDs() error {
+	seen := map[string]bool{}
+	for _, g := range s.grants {
+		if g.ID == "" || seen[g.ID] {
+			return fmt.Errorf("id %q twice", g.ID)
+		}
+		seen[g.ID] = true
+	}
+	return nil
+}
+
+// checkPools (invariant 1): each usable CPU is in exactly one pool, the one
+// that the grants on it tell.
+func (s state) checkPools() error {
+	if want := usable(s.machine, s.options); s.usable != want {
+		return fmt.Errorf("usable CPUs %v, want %v", s.usable, want)
+	}
+	var want hybrid.Pools
+	for cpu := range s.usable.All() {
+		exclusive, fractional := s.sensitiveOn(cpu)
+		switch {
+		case exclusive > 0:
+			want.Exclusive.Add(cpu)
+		case fractional > 0:
+			want.Fractional.Add(cpu)
+		default:
+			want.Shared.Add(cpu)
+		}
+	}
+	if s.pools != want {
+		return fmt.Errorf("pools %v, want %v", s.pools, want)
+	}
+	return nil
+}
+
+// sensitiveOn returns how many grants have a CPU exclusively and what the
+// fractions on it sum to.
+func (s state) sensitiveOn(cpu int) (exclusive int, fractional hybrid.Milli) {
+	for _, g := range s.grants {
+		if g.Exclusive.Contains(cpu) {
+			exclusive++
+		}
+		for _, f := range g.Fractions {
+			if f.CPU == cpu {
+				fractional += f.Milli
+			}
+		}
+	}
+	return exclusive, fractional
+}
+
+// holders returns how many containers have a CPU in their cpuset.
+func (s state) holders(cpu int) (n int) {
+	for _, g := range s.grants {
+		if g.CPUs.Contains(cpu) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkOwners (invariant 2): an exclusive CPU is in one cpuset only; the
+// fractions on a CPU sum to 1000m at most.
+func (s state) checkOwners() error {
+	for cpu := range s.usable.All() {
+		exclusive, fractional := s.sensitiveOn(cpu)
+		if exclusive > 0 && (exclusive > 1 || fractional > 0 || s.holders(cpu) > 1) {
+			return fmt.Errorf("CPU %d is exclusive to %d grants, has fractions of %v and %d containers", cpu, exclusive, fractional, s.holders(cpu))
+		}
+		if fractional > 1000 {
+			return fmt.Errorf("the fractions on CPU %d sum to %v", cpu, fractional)
+		}
+	}
+	return nil
+}
+
+// checkCapacity (invariant 5): the node does not promise more than it has, and
+// never gives min-shared to sensitive containers.
+func (s state) checkCapacity() error {
+	var sensitive, flexible hybrid.Milli
+	for _, g := range s.grants {
+		if g.Class == hybrid.Sensitive {
+			sensitive += g.Limit
+		} else {
+			flexible += guaranteed(g.Request)
+		}
+	}
+	if s.sensitive != sensitive {
+		return fmt.Errorf("sensitive limits sum to %v, the node says %v", sensitive, s.sensitive)
+	}
+	capacity := hybrid.Milli(1000 * s.usable.Count())
+	if s.lost() {
+		return nil // the machine shrank under what was promised
+	}
+	if sensitive+flexible > capacity || sensitive > 0 && sensitive+s.options.MinShared > capacity {
+		return fmt.Errorf("limits %v + guarantees %v, min-shared %v: more than %v", sensitive, flexible, s.options.MinShared, capacity)
+	}
+	return nil
+}
+
+// lost tells whether some grant is not whole.
+func (s state) lost() bool {
+	return slices.ContainsFunc(s.grants, func(g hybrid.Grant) bool { return !g.Lost.IsEmpty() })
+}
