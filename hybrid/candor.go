@@ -1,0 +1,293 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// candorAllocate gives a new sensitive container its CPUs: under its wish, and
+// for best-effort containers, if that fails, without its wish, and last with a view that is too
+// wide. It returns nil or why not.
+func (n *Node) candorAllocate(s int32) error {
+	err := n.placeByWish(s)
+	if err == nil {
+		return nil
+	}
+	if n.slots[s].request.Policy != BestEffort {
+		return err
+	}
+	if wish := n.slots[s].request.Wish; wish != Prefer && wish != AnyCPUs {
+		n.slots[s].wholeCores = false
+		if err := n.place(s, nil); err == nil {
+			return nil
+		}
+	}
+	return n.spread(s)
+}
+
+// placeByWish gives a sensitive container its CPUs where its wish allows.
+func (n *Node) placeByWish(s int32) error {
+	switch n.slots[s].request.Wish {
+	case SingleNUMA:
+		return n.placeInOne(s, n.numas)
+	case SingleL3:
+		return n.placeInOne(s, n.l3s)
+	case WholeCores:
+		return n.placeOnCores(s)
+	default:
+		return n.place(s, nil)
+	}
+}
+
+// placeInOne gives a container its CPUs in the one domain where that shares the
+// least, and among equals in the one with the fewest free CPUs.
+func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
+	best, bestShared, bestFree := -1, Milli(0), 0
+	holds := n.slots[s].exclusive
+	for i := range domains {
+		if !holds.SubsetOf(&domains[i]) {
+			continue
+		}
+		mark := n.mark()
+		free := n.shared.CountIn(&domains[i])
+		if n.place(s, &domains[i]) == nil {
+			shared := n.settle()
+			if best < 0 || shared < bestShared || shared == bestShared && free < bestFree {
+				best, bestShared, bestFree = i, shared, free
+			}
+		}
+		n.undo(mark)
+	}
+	if best < 0 {
+		return ErrViewImpossible
+	}
+	return n.place(s, &domains[best])
+}
+
+// placeOnCores gives a container whole cores; its fraction is on one of them,
+// which nobody else gets a part of.
+func (n *Node) placeOnCores(s int32) error {
+	slot := &n.slots[s]
+	want := slot.request.Limit.CPUs()
+	holds := slot.exclusive
+	free := n.available()
+	picked, last, ok := n.pickCores(&free, &holds, want-holds.Count())
+	if !ok && !n.clearCores(s, want-holds.Count()) {
+		return ErrViewImpossible
+	}
+	if !ok {
+		free = n.available()
+		if picked, last, ok = n.pickCores(&free, &holds, want-holds.Count()); !ok {
+			return ErrViewImpossible
+		}
+	}
+	slot.wholeCores = true
+	mark := n.mark()
+	if fraction := slot.request.Limit % 1000; fraction > 0 {
+		if last < 0 { // it shrinks by a fraction: one of its own CPUs carries it
+			last = holds.Last()
+			n.take(s, last)
+		} else {
+			picked.Remove(last)
+		}
+		n.give(s, last, fraction)
+	}
+	n.giveWhole(s, &picked)
+	if n.settle() == impossible {
+		n.undo(mark)
+		return ErrNoCapacity
+	}
+	return nil
+}
+
+// giveWhole gives a container every CPU of a set.
+func (n *Node) giveWhole(s int32, cpus *cpuset.Set) {
+	for cpu := cpus.First(); cpu >= 0; cpu = cpus.Next(cpu + 1) {
+		n.give(s, cpu, 1000)
+	}
+}
+
+// place gives a sensitive container what it lacks: whole CPUs and one fraction,
+// in a domain or, with nil, anywhere. Where the present arrangement has no room for it,
+// fractions of others move.
+func (n *Node) place(s int32, within *cpuset.Set) error {
+	if within == nil {
+		within = &n.usable
+	}
+	mark := n.mark()
+	if n.placeDirectly(s, within) {
+		return nil
+	}
+	if n.makeRoom(s, within) && n.placeDirectly(s, within) {
+		return nil
+	}
+	n.undo(mark)
+	return ErrViewImpossible
+}
+
+// lacks returns the whole CPUs and the fraction that a container still has to get.
+func (n *Node) lacks(s int32) (whole int, fraction Milli) {
+	slot := &n.slots[s]
+	whole = int(slot.request.Limit/1000) - slot.exclusive.Count()
+	if len(slot.fractions) == 0 {
+		fraction = slot.request.Limit % 1000
+	}
+	return whole, fraction
+}
+
+// placeDirectly is place without moving anybody else.
+func (n *Node) placeDirectly(s int32, within *cpuset.Set) bool {
+	whole, fraction := n.lacks(s)
+	free := n.available().Intersect(*within)
+	spare := free.Count() - whole
+	if spare < 0 {
+		return false
+	}
+	mark := n.mark()
+	own := -1 // a CPU for the fraction alone
+	switch {
+	case fraction == 0 || spare == 0:
+		n.giveBest(s, &free, whole)
+	case free.Contains(n.oldFraction):
+		own = n.oldFraction
+		free.Remove(own)
+		n.giveBest(s, &free, whole)
+	default:
+		own = n.giveBest(s, &free, whole+1)
+		n.take(s, own)
+	}
+	if fraction > 0 && !n.placeFraction(s, fraction, own, within) || n.settle() == impossible {
+		n.undo(mark)
+		return false
+	}
+	return true
+}
+
+// giveBest gives a container count whole CPUs of free: first those that it had
+// before a resize, then the best by topology. It returns the one that was chosen last.
+func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
+	slot := &n.slots[s]
+	first := free.Intersect(n.old).Lowest(count)
+	n.giveWhole(s, &first)
+	if count -= first.Count(); count == 0 {
+		return first.Last()
+	}
+	rest, holds := free.Minus(first), slot.cpus()
+	picked, last := n.pick(&rest, &holds, count, slot.request.Wish)
+	n.giveWhole(s, &picked)
+	return last
+}
+
+// placeFraction puts a fraction where the node shares the least: on own, a CPU
+// for it alone (-1: there is none), or with others on a fractional CPU of a domain. Among
+// equals it goes near to the container's other CPUs, then to the fullest CPU that has room.
+func (n *Node) placeFraction(s int32, fraction Milli, own int, within *cpuset.Set) bool {
+	best, bestCost := -1, impossible
+	if own >= 0 {
+		before := n.settle()
+		bestCost = n.costOf(s, own, fraction)
+		if bestCost <= before && bestCost < impossible {
+			n.give(s, own, fraction)
+			return true
+		}
+		if bestCost < impossible {
+			best = own
+		}
+	}
+	slot := &n.slots[s]
+	holds := slot.cpus()
+	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+		if !within.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
+			continue
+		}
+		cost := n.costOf(s, cpu, fraction)
+		if cost < bestCost || cost == bestCost && cost < impossible && n.nearer(&holds, cpu, best) {
+			best, bestCost = cpu, cost
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	n.give(s, best, fraction)
+	return true
+}
+
+// costOf returns the shared time if a container had a fraction on a CPU.
+func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
+	mark := n.mark()
+	n.give(s, cpu, fraction)
+	cost := n.settle()
+	n.undo(mark)
+	return cost
+}
+
+// nearer reports whether a CPU is nearer than another to what a container
+// holds, or as near and fuller. Without an other, any CPU is.
+func (n *Node) nearer(holds *cpuset.Set, cpu, other int) bool {
+	if other < 0 {
+		return true
+	}
+	if cpu == n.oldFraction || other == n.oldFraction {
+		return cpu == n.oldFraction
+	}
+	if a, b := n.remoteness(holds, cpu), n.remoteness(holds, other); a != b {
+		return a < b
+	}
+	return n.load[cpu].used > n.load[other].used
+}
+
+// remoteness is 0 for a CPU in an L3 domain where a container has CPUs, 1 in
+// such a NUMA node, else 2. It is 0 for a container without CPUs.
+func (n *Node) remoteness(holds *cpuset.Set, cpu int) int {
+	at := n.layout.cpus[cpu]
+	switch {
+	case holds.IsEmpty() || holds.Overlaps(&n.l3s[at.l3]):
+		return 0
+	case holds.Overlaps(&n.numas[at.numa]):
+		return 1
+	default:
+		return 2
+	}
+}
+
+// spread gives a best-effort container its time with a view that is too wide:
+// all whole CPUs that there are, and the rest as fractions on shared and fractional CPUs,
+// the emptiest first.
+func (n *Node) spread(s int32) error {
+	mark := n.mark()
+	slot := &n.slots[s]
+	free := n.available()
+	holds := slot.cpus()
+	whole, fraction := n.lacks(s)
+	rest := Milli(whole)*1000 + fraction
+	take := min(whole, free.Count())
+	for ; take >= 0; take-- {
+		picked, _ := n.pick(&free, &holds, take, slot.request.Wish)
+		n.giveWhole(s, &picked)
+		left := free.Minus(picked)
+		if n.fill(s, rest-Milli(take)*1000, &left) && n.settle() < impossible {
+			return nil
+		}
+		n.undo(mark)
+	}
+	return ErrNoCapacity
+}
+
+// fill spreads an amount over fractional CPUs and those of free, one after the
+// other, the emptiest first, each with all that fits (999m at most).
+func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
+	places := n.fractional.Union(*free)
+	for amount > 0 {
+		best := -1
+		for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+			if n.load[cpu].room() > 0 && n.slots[s].fractionOn(cpu) == 0 &&
+				(best < 0 || n.load[cpu].room() > n.load[best].room()) {
+				best = cpu
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		part := min(amount, n.load[best].room(), 999)
+		n.give(s, best, part)
+		amount -= part
+	}
+	return true
+}

@@ -1,0 +1,27 @@
+// Package hybrid is the allocator of one node: it decides which CPUs a
+// container gets.
+//
+// Sensitive containers get a cpuset that equals their limit: whole CPUs of their
+// own plus at most one fraction of a CPU that others may use too. Flexible
+// containers share what is left. A Node is asked for a plan, which changes
+// nothing and explains itself, and is then told to commit it:
+//
+//	node := hybrid.NewNode(machine, hybrid.Options{})
+//	plan, err := node.Plan(hybrid.Request{ID: "web", Limit: 3500, Class: hybrid.Sensitive})
+//	if err != nil { … }
+//	err = node.Commit(plan)
+//
+// Two algorithms stand behind that interface: Paper, Algorithm 1 of Bacou et
+// al. ("Your Containers should be WYSIWYG", SCC 2019) as published, and Candor,
+// which keeps the same promise, shares fewer CPUs, and knows topology.
+//
+// The package is pure: no I/O, no clock, no goroutine, no randomness. The same
+// operations in the same order give the same result; equals fall to the lowest
+// CPU id. A Node is not safe for concurrent use.
+//
+// How the code is laid out: node.go holds the state and edit.go the only two
+// ways to change it; plan.go turns an operation into a Plan; candor.go and
+// paper.go are the algorithms; pick.go chooses whole CPUs by topology;
+// flexible.go says where flexible containers run and what that shares; moves.go,
+// rescue.go and repack.go move fractions.
+package hybrid

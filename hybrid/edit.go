@@ -1,0 +1,132 @@
+package hybrid
+
+// An edit is one CPU, or a part of one, given to a sensitive container or taken
+// from it; or a change of what the node has promised. Planning edits the node,
+// writes down what it did, and undoes it; Commit does it again.
+type edit struct {
+	slot  int32
+	cpu   int16
+	milli int16 // 1000: the whole CPU
+	give  bool
+}
+
+// A touch is a container whose CPUs the plan changes, and what it had before.
+type touch struct {
+	slot   int32
+	before Grant
+}
+
+// give gives a part of a CPU, or with 1000 all of it, to a sensitive container.
+func (n *Node) give(s int32, cpu int, milli Milli) {
+	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true})
+	n.put(s, cpu, milli)
+}
+
+// take takes away what a sensitive container has of a CPU.
+func (n *Node) take(s int32, cpu int) {
+	milli := Milli(1000)
+	if !n.slots[s].exclusive.Contains(cpu) {
+		milli = n.slots[s].fractionOn(cpu)
+	}
+	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), false})
+	n.pull(s, cpu, milli)
+}
+
+// mark and undo go back to an earlier point of the plan that is being made.
+func (n *Node) mark() int { return len(n.edits) }
+
+func (n *Node) undo(mark int) {
+	for i := len(n.edits) - 1; i >= mark; i-- {
+		e := n.edits[i]
+		if e.give {
+			n.pull(e.slot, int(e.cpu), Milli(e.milli))
+		} else {
+			n.put(e.slot, int(e.cpu), Milli(e.milli))
+		}
+	}
+	n.edits = n.edits[:mark]
+}
+
+// redo does a plan's edits again.
+func (n *Node) redo(edits []edit) {
+	for _, e := range edits {
+		if e.give {
+			n.put(e.slot, int(e.cpu), Milli(e.milli))
+		} else {
+			n.pull(e.slot, int(e.cpu), Milli(e.milli))
+		}
+	}
+}
+
+// put does what give says. With pull, it is all that changes who has a CPU.
+func (n *Node) put(s int32, cpu int, milli Milli) {
+	c, g := &n.load[cpu], &n.slots[s]
+	if c.sharers == 0 {
+		n.leaveShared(cpu)
+	} else {
+		n.tally.add(c, -1)
+	}
+	c.used += milli
+	c.sharers++
+	if milli == 1000 {
+		n.exclusive.Add(cpu)
+		g.exclusive.Add(cpu)
+		return
+	}
+	c.closed = g.wholeCores
+	n.fractional.Add(cpu)
+	n.tally.add(c, 1)
+	i := len(g.fractions)
+	g.fractions = append(g.fractions, Fraction{})
+	for ; i > 0 && g.fractions[i-1].CPU > cpu; i-- {
+		g.fractions[i] = g.fractions[i-1]
+	}
+	g.fractions[i] = Fraction{cpu, milli}
+}
+
+// pull undoes put.
+func (n *Node) pull(s int32, cpu int, milli Milli) {
+	c, g := &n.load[cpu], &n.slots[s]
+	if milli == 1000 {
+		n.exclusive.Remove(cpu)
+		g.exclusive.Remove(cpu)
+	} else {
+		n.tally.add(c, -1)
+		i := 0
+		for g.fractions[i].CPU != cpu {
+			i++
+		}
+		g.fractions = append(g.fractions[:i], g.fractions[i+1:]...)
+	}
+	c.used -= milli
+	c.sharers--
+	if c.sharers == 0 {
+		c.closed = false
+		n.fractional.Remove(cpu)
+		n.joinShared(cpu)
+	} else {
+		n.tally.add(c, 1)
+	}
+}
+
+// leaveShared takes a CPU out of the shared pool and its domains' counts.
+func (n *Node) leaveShared(cpu int) {
+	at := n.layout.cpus[cpu]
+	n.shared.Remove(cpu)
+	n.coreFree[at.core]--
+	n.l3Free[at.l3]--
+	n.numaFree[at.numa]--
+	n.wholeCores = n.wholeCores.Minus(n.cores[at.core])
+}
+
+// joinShared undoes leaveShared.
+func (n *Node) joinShared(cpu int) {
+	at := n.layout.cpus[cpu]
+	n.shared.Add(cpu)
+	n.coreFree[at.core]++
+	n.l3Free[at.l3]++
+	n.numaFree[at.numa]++
+	if core := &n.cores[at.core]; core.SubsetOf(&n.shared) {
+		n.wholeCores = n.wholeCores.Union(*core)
+	}
+}

@@ -1,0 +1,166 @@
+package hybrid
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Step is one decision of a plan.
+type Step struct {
+	Kind string     `json:"kind"` // "whole-cpus", "fraction", "flexible", "topology", "quota", "move", "shared", "release"
+	CPUs cpuset.Set `json:"cpus"`
+	Text string     `json:"text"` // one line
+}
+
+// Explain says why a plan is what it is, a step for each decision.
+func (p *Plan) Explain() []Step {
+	if p.node == nil {
+		return nil
+	}
+	var steps []Step
+	add := func(kind string, cpus cpuset.Set, format string, args ...any) {
+		steps = append(steps, Step{kind, cpus, fmt.Sprintf(format, args...)})
+	}
+	g := &p.Grant
+	switch {
+	case p.Op == OpRelease:
+		add("release", g.CPUs, "gives back CPUs %s", g.CPUs)
+	case g.Class == Flexible:
+		add("flexible", g.CPUs, "shares CPUs %s with the other flexible containers%s", g.CPUs, p.lent())
+	default:
+		p.explainSensitive(add)
+	}
+	for i := range p.Others {
+		explainChange(&p.Others[i], add)
+	}
+	add("shared", cpuset.Set{}, "%s", p.explainShared())
+	return steps
+}
+
+type addStep func(kind string, cpus cpuset.Set, format string, args ...any)
+
+func (p *Plan) explainSensitive(add addStep) {
+	g := &p.Grant
+	if !g.Exclusive.IsEmpty() {
+		add("whole-cpus", g.Exclusive, "CPUs %s are its own: no other container runs there", g.Exclusive)
+	}
+	for _, f := range g.Fractions {
+		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbours(f.CPU))
+	}
+	if n := g.CPUs.Count(); n > g.Limit.CPUs() {
+		add("topology", g.CPUs, "best-effort: it sees %d CPUs, %d would match its limit", n, g.Limit.CPUs())
+	}
+	add("topology", g.CPUs, "%s", p.node.describePlace(&g.CPUs, g.Wish))
+	if g.Quota == 0 {
+		add("quota", cpuset.Set{}, "no quota: its cpuset alone enforces the limit of %s", g.Limit)
+	} else {
+		add("quota", cpuset.Set{}, "quota of %s CPUs", g.Quota)
+	}
+}
+
+// neighbours says who else is on a CPU of the plan's container after it.
+func (p *Plan) neighbours(cpu int) string {
+	with := 0
+	after := make(map[string]bool)
+	for i := range p.Others {
+		c := &p.Others[i].After
+		after[c.ID] = true
+		if c.CPUs.Contains(cpu) {
+			with++
+		}
+	}
+	for _, g := range p.node.Grants() {
+		if g.ID != p.Grant.ID && !after[g.ID] && g.CPUs.Contains(cpu) {
+			with++
+		}
+	}
+	if with == 0 {
+		return "nobody else is on it"
+	}
+	if with == 1 {
+		return "one other container is on it, since no CPU is left to keep them apart"
+	}
+	return fmt.Sprintf("%d other containers are on it, since no CPU is left to keep them apart", with)
+}
+
+// lent says which fractional CPUs a flexible plan uses.
+func (p *Plan) lent() string {
+	on := p.Grant.CPUs.Intersect(p.node.fractional)
+	if on.IsEmpty() {
+		return ""
+	}
+	return fmt.Sprintf("; the guarantees need room on the fractional CPUs %s too", on)
+}
+
+func explainChange(c *Change, add addStep) {
+	if c.After.Class == Flexible {
+		verb := "moves to"
+		switch {
+		case c.After.CPUs.SubsetOf(&c.Before.CPUs):
+			verb = "shrinks to"
+		case c.Before.CPUs.SubsetOf(&c.After.CPUs):
+			verb = "grows to"
+		}
+		add("flexible", c.After.CPUs, "%s %s CPUs %s", c.After.ID, verb, c.After.CPUs)
+		return
+	}
+	add("move", c.After.CPUs, "the fraction of %s moves: CPUs %s become %s", c.After.ID, c.Before.CPUs, c.After.CPUs)
+}
+
+func (p *Plan) explainShared() string {
+	switch {
+	case p.Shared == 0:
+		return "no sensitive container shares a CPU"
+	case p.Shared == p.SharedBefore:
+		return fmt.Sprintf("shared time stays %s CPUs", p.Shared)
+	default:
+		return fmt.Sprintf("shared time goes from %s to %s CPUs", p.SharedBefore, p.Shared)
+	}
+}
+
+// describePlace says where CPUs are and what chose them.
+func (n *Node) describePlace(cpus *cpuset.Set, wish Wish) string {
+	numas, l3s := overlapping(n.numas, cpus), overlapping(n.l3s, cpus)
+	var b strings.Builder
+	if len(numas) == 1 {
+		fmt.Fprintf(&b, "all in NUMA node %d", n.machine.Nodes[numas[0]].ID)
+	} else {
+		fmt.Fprintf(&b, "in %d NUMA nodes, since none has room for all", len(numas))
+	}
+	if n.machine.HasL3 {
+		fmt.Fprintf(&b, ", %s", plural(len(l3s), "L3 domain"))
+	}
+	split := 0
+	for i := range n.cores {
+		if n.cores[i].Overlaps(cpus) && !n.cores[i].SubsetOf(cpus) {
+			split++
+		}
+	}
+	if n.threads > 1 {
+		fmt.Fprintf(&b, ", %s split", plural(split, "core"))
+	}
+	if wish != Prefer {
+		fmt.Fprintf(&b, " (wish: %s)", wish)
+	}
+	return b.String()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// overlapping returns the indexes of the domains that have some of the CPUs.
+func overlapping(domains []cpuset.Set, cpus *cpuset.Set) []int {
+	var in []int
+	for i := range domains {
+		if domains[i].Overlaps(cpus) {
+			in = append(in, i)
+		}
+	}
+	return in
+}

@@ -1,0 +1,281 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// Flexible containers run on the shared CPUs of their domain, and on as many
+// fractional CPUs as their guarantees need beyond those. Their cpuset is a
+// function of the arrangement of the sensitive containers: it is derived, never
+// chosen, so it need not be saved.
+
+// wholeNode is the domain of flexible containers without a wish.
+const wholeNode int32 = -1
+
+// A demand is what the flexible containers of a domain need together.
+type demand struct {
+	count int   // containers
+	need  Milli // sum of their guarantees
+}
+
+func (d *demand) add(need Milli)    { d.count++; d.need += need }
+func (d *demand) remove(need Milli) { d.count--; d.need -= need }
+
+// A flexibleDomain is a part of the node that flexible containers can wish
+// for: an L3 domain, a NUMA node, or all cores that no sensitive container uses.
+// Inner domains stand before outer ones in Node.domains.
+type flexibleDomain struct {
+	kind   Wish // SingleL3, SingleNUMA or WholeCores
+	index  int  // of the L3 domain or NUMA node in the layout
+	demand      // of the containers that wished for it
+}
+
+func newFlexibleDomains(l *layout) []flexibleDomain {
+	var domains []flexibleDomain
+	for i := range l.l3s {
+		domains = append(domains, flexibleDomain{kind: SingleL3, index: i})
+	}
+	for i := range l.numas {
+		domains = append(domains, flexibleDomain{kind: SingleNUMA, index: i})
+	}
+	return append(domains, flexibleDomain{kind: WholeCores})
+}
+
+// domainCPUs returns the CPUs that containers of a domain may ever run on.
+func (n *Node) domainCPUs(d int32) *cpuset.Set {
+	if d == wholeNode {
+		return &n.usable
+	}
+	switch domain := &n.domains[d]; domain.kind {
+	case SingleL3:
+		return &n.l3s[domain.index]
+	case SingleNUMA:
+		return &n.numas[domain.index]
+	default:
+		return &n.wholeCores
+	}
+}
+
+// anyDomain reports whether a flexible container runs in a domain of its own.
+func (n *Node) anyDomain() bool {
+	for i := range n.domains {
+		if n.domains[i].count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// nodeNeed is the time that must be left where flexible containers run.
+func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
+
+// domainNeed is the time that must be left in a domain: the guarantees of its
+// own containers and of those of the L3 domains within it.
+func (n *Node) domainNeed(d int32) Milli {
+	domain := &n.domains[d]
+	need := domain.need
+	if domain.kind == SingleNUMA {
+		for i := range n.domains {
+			if inner := &n.domains[i]; inner.kind == SingleL3 && n.l3Node[inner.index] == domain.index {
+				need += inner.need
+			}
+		}
+	}
+	return need
+}
+
+// impossible is the shared time of an arrangement in which the flexible
+// containers find no room. It is more than any real one.
+const impossible Milli = 1 << 40
+
+// settle returns the shared time of the present arrangement, or impossible.
+func (n *Node) settle() Milli {
+	room := Milli(n.shared.Count())*1000 + n.tally.room
+	if room < n.nodeNeed() {
+		return impossible
+	}
+	if n.flexible.count == 0 {
+		return n.tally.multiUsed
+	}
+	if n.anyDomain() {
+		_, shared := n.flexibleSet()
+		return shared
+	}
+	free := n.shared.Count()
+	lacking := n.nodeNeed() - Milli(free)*1000 - n.tally.multiRoom
+	if lacking <= 0 && free+n.tally.multi > 0 {
+		return n.tally.multiUsed
+	}
+	return n.tally.multiUsed + n.lend(lacking)
+}
+
+// lend returns the sensitive time on the fractional CPUs of one container each
+// that flexible containers must use too, to find the time that they lack. The
+// least loaded ones are best: each leaves the most room for the least time that becomes shared.
+func (n *Node) lend(lacking Milli) Milli {
+	used := n.scratch.lent[:0]
+	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+		if c := &n.load[cpu]; c.sharers == 1 && !c.closed {
+			used = append(used, c.used)
+		}
+	}
+	n.scratch.lent = used
+	var lent Milli
+	for first := true; first || lacking > 0; first = false {
+		least := -1
+		for i, u := range used {
+			if least < 0 || u < used[least] {
+				least = i
+			}
+		}
+		if least < 0 {
+			return impossible
+		}
+		lent += used[least]
+		lacking -= 1000 - used[least]
+		used[least] = used[len(used)-1]
+		used = used[:len(used)-1]
+	}
+	return lent
+}
+
+// flexibleSet returns the CPUs on which flexible containers run, and the
+// shared time, or impossible.
+func (n *Node) flexibleSet() (set cpuset.Set, shared Milli) {
+	if n.options.Algorithm == Paper {
+		return n.paperFlexibleSet()
+	}
+	set = n.shared
+	enough := true
+	if n.flexible.count > 0 {
+		for d := range n.domains {
+			if n.domains[d].count > 0 {
+				enough = n.extend(&set, n.domainCPUs(int32(d)), n.domainNeed(int32(d))) && enough
+			}
+		}
+		enough = n.extend(&set, &n.usable, n.nodeNeed()) && enough
+	}
+	if !enough {
+		return set, impossible
+	}
+	return set, n.sharedOn(&set)
+}
+
+// sharedOn returns the shared time when flexible containers run on set.
+func (n *Node) sharedOn(set *cpuset.Set) Milli {
+	shared := n.tally.multiUsed
+	if n.flexible.count > 0 {
+		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+			if c := &n.load[cpu]; c.sharers == 1 && set.Contains(cpu) {
+				shared += c.used
+			}
+		}
+	}
+	return shared
+}
+
+// extend adds fractional CPUs of a domain to set until the domain has the room
+// that it needs, and at least one CPU: those of several containers first, whose
+// time is shared already, then the least loaded ones. It reports whether that was enough.
+func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
+	room, any := n.roomOn(set, within)
+	for room < need || !any {
+		best := -1
+		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+			if !within.Contains(cpu) || set.Contains(cpu) || n.load[cpu].closed {
+				continue
+			}
+			if best < 0 || n.lendsBefore(cpu, best) {
+				best = cpu
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		set.Add(best)
+		room += n.load[best].room()
+		any = true
+	}
+	return true
+}
+
+// lendsBefore reports whether a fractional CPU is a better place for flexible
+// containers than another.
+func (n *Node) lendsBefore(cpu, other int) bool {
+	a, b := &n.load[cpu], &n.load[other]
+	if aMulti, bMulti := a.sharers > 1, b.sharers > 1; aMulti != bMulti {
+		return aMulti
+	}
+	return a.used < b.used
+}
+
+// roomOn returns the time left on the CPUs of set within a domain, and whether
+// there are any.
+func (n *Node) roomOn(set, within *cpuset.Set) (room Milli, any bool) {
+	in := set.Intersect(*within)
+	for cpu := in.First(); cpu >= 0; cpu = in.Next(cpu + 1) {
+		room += n.load[cpu].room()
+		any = true
+	}
+	return room, any
+}
+
+// available returns the shared CPUs that a sensitive container may take: all
+// but those that the flexible containers of a domain need for themselves.
+func (n *Node) available() cpuset.Set {
+	free := n.shared
+	if !n.anyDomain() {
+		return free
+	}
+	for i := range n.domains {
+		if n.domains[i].count == 0 {
+			continue
+		}
+		if n.domains[i].kind == WholeCores {
+			n.keepWholeCores(&free, n.domains[i].need)
+			continue
+		}
+		within := n.domainCPUs(int32(i))
+		open := n.openWithin(within)
+		room, _ := n.roomOn(&open, within)
+		spare := min(int((room-n.domainNeed(int32(i)))/1000), open.Count()-1)
+		n.keepAllBut(&free, within, spare)
+	}
+	return free
+}
+
+// openWithin returns the shared CPUs and open fractional CPUs of a domain.
+func (n *Node) openWithin(within *cpuset.Set) cpuset.Set {
+	open := n.shared.Union(n.fractional).Intersect(*within)
+	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
+		if n.load[cpu].closed {
+			open.Remove(cpu)
+		}
+	}
+	return open
+}
+
+// keepAllBut takes CPUs of a domain out of free, the highest ids first, until
+// only spare of them are left in it.
+func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
+	inside := free.Intersect(*within)
+	for count := inside.Count(); count > max(spare, 0); count-- {
+		cpu := inside.Last()
+		inside.Remove(cpu)
+		free.Remove(cpu)
+	}
+}
+
+// keepWholeCores takes the highest free cores out of free that flexible
+// containers need, which wished for cores without sensitive containers.
+func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
+	whole := n.wholeCores
+	for first := true; first || need > 0; first = false {
+		cpu := whole.Last()
+		if cpu < 0 {
+			return
+		}
+		core := &n.cores[n.layout.cpus[cpu].core]
+		*free = free.Minus(*core)
+		whole = whole.Minus(*core)
+		need -= Milli(core.Count()) * 1000
+	}
+}

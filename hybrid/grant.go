@@ -1,0 +1,102 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// minWeight is the weight of flexible containers that are guaranteed nothing.
+const minWeight Milli = 10
+
+// fillGrant writes what a slot holds, with flexible containers on flexible. The
+// fractions are memory of the node.
+func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
+	slot := &n.slots[s]
+	g.Request = slot.request
+	g.Lost = slot.lost
+	g.Quota = slot.request.Limit
+	g.Fractions = nil
+	if slot.request.Class == Flexible {
+		g.CPUs = flexible.Intersect(*n.domainCPUs(slot.domain))
+		g.Exclusive = cpuset.Set{}
+		g.Weight = max(slot.request.guaranteed(), minWeight)
+		return
+	}
+	g.Exclusive = slot.exclusive
+	g.CPUs = slot.cpus()
+	if len(slot.fractions) > 0 {
+		from := len(n.scratch.fractions)
+		n.scratch.fractions = append(n.scratch.fractions, slot.fractions...)
+		g.Fractions = n.scratch.fractions[from:len(n.scratch.fractions):len(n.scratch.fractions)]
+	}
+	if n.options.Algorithm == Candor && Milli(slot.exclusive.Count())*1000 == slot.request.Limit && g.Fractions == nil {
+		g.Quota = 0
+	}
+	g.Weight = weight(g)
+}
+
+// weight is the weight of a sensitive grant. The kernel spreads a group's weight
+// over the CPUs that it is busy on, so that a container which is to have 100m of a CPU as one
+// of the two that it sees needs twice the weight of one that has only that.
+func weight(g *Grant) Milli {
+	if len(g.Fractions) == 0 {
+		return max(g.Limit, minWeight)
+	}
+	var sum Milli
+	for _, f := range g.Fractions {
+		sum += f.Milli
+	}
+	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
+}
+
+// noteOthers lists the other containers whose CPUs the plan may change, with
+// what they have after it; set is where flexible containers run then.
+func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
+	touched := false
+	for i := range n.edits {
+		if s := n.edits[i].slot; s != p.slot {
+			n.slots[s].touchedPlan = n.plans
+			touched = true
+		}
+	}
+	flexible := n.flexible.count > 0 && (*set != n.flexibleCPUs || n.anyDomain())
+	if !touched && !flexible {
+		return
+	}
+	for s := n.first; s >= 0; s = n.slots[s].next {
+		slot := &n.slots[s]
+		if s == p.slot || slot.touchedPlan != n.plans && !(flexible && slot.request.Class == Flexible) {
+			continue
+		}
+		n.others = append(n.others, Change{})
+		n.fillGrant(&n.others[len(n.others)-1].After, s, set)
+	}
+}
+
+// noteBefore adds what the listed containers have now, and drops those that
+// keep their CPUs.
+func (n *Node) noteBefore(p *Plan) {
+	kept := n.others[:0]
+	p.Moves = 0
+	for i := range n.others {
+		c := &n.others[i]
+		n.fillGrant(&c.Before, n.byID[c.After.ID], &n.flexibleCPUs)
+		if !c.Before.same(&c.After) {
+			p.Moves += movedFractions(c)
+			kept = append(kept, *c)
+		}
+	}
+	n.others = kept
+	p.Others = kept
+	if len(kept) == 0 {
+		p.Others = nil
+	}
+}
+
+// movedFractions counts the fractions of a grant on CPUs that it did not have before.
+func movedFractions(c *Change) int {
+	moved := 0
+	for _, f := range c.After.Fractions {
+		if !c.Before.CPUs.Contains(f.CPU) {
+			moved++
+		}
+	}
+	return moved
+}

@@ -1,0 +1,264 @@
+package hybrid
+
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/topology"
+)
+
+// A Node is the CPUs of one machine and who holds them.
+type Node struct {
+	*layout
+	options Options
+
+	// The pools: each usable CPU is in exactly one.
+	shared, fractional, exclusive cpuset.Set
+	wholeCores                    cpuset.Set // the shared CPUs whose core is shared as a whole
+
+	load                       []cpuLoad  // by CPU id
+	coreFree, l3Free, numaFree []int16    // shared CPUs in each domain
+	tally                      tally      // sums over the fractional CPUs
+	flexibleCPUs               cpuset.Set // where flexible containers run
+	sharedTime                 Milli
+
+	slots       []slot
+	emptySlots  []int32
+	byID        map[string]int32
+	first, last int32 // the slots in order of arrival; -1: none
+
+	sensitive Milli  // sum of the sensitive limits
+	flexible  demand // of all flexible containers
+	domains   []flexibleDomain
+
+	version uint64 // counts what was committed
+	plans   uint64 // counts what was planned
+	edits   []edit // of the plan that is being made
+	touched []touch
+	others  []Change
+	scratch scratch
+
+	// Of the container that is being resized: the CPUs that it had, and the one
+	// that carried its fraction (-1: none). They are its first choice.
+	old         cpuset.Set
+	oldFraction int
+}
+
+// cpuLoad is the sensitive time on one CPU.
+type cpuLoad struct {
+	used    Milli
+	sharers int32 // sensitive grants that have a part of it
+	closed  bool  // the core belongs to one whole-cores grant: nobody else joins
+}
+
+// room is the time that is left on a CPU.
+func (c *cpuLoad) room() Milli {
+	if c.closed {
+		return 0
+	}
+	return 1000 - c.used
+}
+
+// tally holds sums over the open fractional CPUs, so that the shared time of a
+// node need not be counted anew for every arrangement that is tried.
+type tally struct {
+	open      int   // open fractional CPUs
+	room      Milli // time left on them
+	multi     int   // those with several sensitive grants
+	multiUsed Milli // sensitive time on those
+	multiRoom Milli // time left on those
+}
+
+// add counts a CPU in (sign 1) or out (sign -1).
+func (t *tally) add(c *cpuLoad, sign Milli) {
+	if c.closed {
+		return
+	}
+	t.open += int(sign)
+	t.room += sign * (1000 - c.used)
+	if c.sharers > 1 {
+		t.multi += int(sign)
+		t.multiUsed += sign * c.used
+		t.multiRoom += sign * (1000 - c.used)
+	}
+}
+
+// A slot is one container on the node.
+type slot struct {
+	request     Request
+	exclusive   cpuset.Set
+	fractions   []Fraction // by rising CPU id
+	lost        cpuset.Set
+	domain      int32 // of a flexible container: index into Node.domains, or wholeNode
+	wholeCores  bool  // the wish for whole cores is kept
+	prev, next  int32 // in order of arrival
+	touchedPlan uint64
+}
+
+// cpus returns the CPUs that a sensitive slot has.
+func (s *slot) cpus() cpuset.Set {
+	set := s.exclusive
+	for _, f := range s.fractions {
+		set.Add(f.CPU)
+	}
+	return set
+}
+
+// fractionOn returns the slot's part of a fractional CPU, or 0.
+func (s *slot) fractionOn(cpu int) Milli {
+	for _, f := range s.fractions {
+		if f.CPU == cpu {
+			return f.Milli
+		}
+	}
+	return 0
+}
+
+// NewNode returns a node without containers. Usable are the machine's online
+// CPUs that the options do not exclude. It is an error if none are left, or if
+// MinShared is more than they have.
+func NewNode(machine *topology.Machine, options Options) (*Node, error) {
+	if options.Moves == 0 {
+		options.Moves = DefaultMoves
+	}
+	if options.RescueMoves == 0 {
+		options.RescueMoves = DefaultRescueMoves
+	}
+	n := &Node{
+		layout:  newLayout(machine, &options),
+		options: options,
+		byID:    make(map[string]int32),
+		first:   -1,
+		last:    -1,
+	}
+	n.shared, n.wholeCores, n.flexibleCPUs = n.usable, n.usable, n.usable
+	n.load = make([]cpuLoad, len(n.layout.cpus))
+	n.coreFree = countEach(n.cores)
+	n.l3Free = countEach(n.l3s)
+	n.numaFree = countEach(n.numas)
+	n.domains = newFlexibleDomains(n.layout)
+	if n.usable.IsEmpty() {
+		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))
+	}
+	if m := options.MinShared; m < 0 || m > n.capacity() {
+		return nil, fmt.Errorf("min-shared %dm: want 0 to %s, the CPUs that can be given", m, n.capacity())
+	}
+	return n, nil
+}
+
+// quoteSet writes a set for an error line, where "" would be lost.
+func quoteSet(s cpuset.Set) string {
+	if s.IsEmpty() {
+		return "none"
+	}
+	return s.String()
+}
+
+func countEach(sets []cpuset.Set) []int16 {
+	counts := make([]int16, len(sets))
+	for i := range sets {
+		counts[i] = int16(sets[i].Count())
+	}
+	return counts
+}
+
+// capacity is the CPU time of the usable CPUs.
+func (n *Node) capacity() Milli { return Milli(n.usable.Count()) * 1000 }
+
+// Pools of a node. Each usable CPU is in exactly one.
+type Pools struct {
+	Exclusive, Fractional, Shared cpuset.Set
+}
+
+// Pools returns which CPUs are exclusive, fractional and shared.
+func (n *Node) Pools() Pools { return Pools{n.exclusive, n.fractional, n.shared} }
+
+// Usable returns the CPUs that the node gives to containers.
+func (n *Node) Usable() cpuset.Set { return n.usable }
+
+// Machine returns the machine that the node is on.
+func (n *Node) Machine() *topology.Machine { return n.machine }
+
+// Shared returns the shared time: the time of sensitive containers on CPUs that
+// are in more than one container's cpuset.
+func (n *Node) Shared() Milli { return n.sharedTime }
+
+// Sensitive returns the sum of the sensitive containers' limits.
+func (n *Node) Sensitive() Milli { return n.sensitive }
+
+// Guaranteed returns the sum of the flexible containers' guarantees.
+func (n *Node) Guaranteed() Milli { return n.flexible.need }
+
+// FlexibleCPUs returns the CPUs that a flexible container without a wish runs on.
+func (n *Node) FlexibleCPUs() cpuset.Set { return n.flexibleCPUs }
+
+// Grant returns what a container holds, and whether it holds anything.
+func (n *Node) Grant(id string) (Grant, bool) {
+	s, ok := n.byID[id]
+	if !ok {
+		return Grant{}, false
+	}
+	var g Grant
+	n.fillGrant(&g, s, &n.flexibleCPUs)
+	g.Fractions = append([]Fraction(nil), g.Fractions...)
+	return g, true
+}
+
+// Grants returns every grant, in order of arrival.
+func (n *Node) Grants() []Grant {
+	grants := make([]Grant, 0, len(n.byID))
+	for s := n.first; s >= 0; s = n.slots[s].next {
+		g, _ := n.Grant(n.slots[s].request.ID)
+		grants = append(grants, g)
+	}
+	return grants
+}
+
+// newSlot takes an empty slot for a request. It is not in byID yet.
+func (n *Node) newSlot(r *Request) int32 {
+	var s int32
+	if last := len(n.emptySlots) - 1; last >= 0 {
+		s = n.emptySlots[last]
+		n.emptySlots = n.emptySlots[:last]
+	} else {
+		s = int32(len(n.slots))
+		n.slots = append(n.slots, slot{})
+	}
+	fractions := n.slots[s].fractions[:0]
+	n.slots[s] = slot{request: *r, fractions: fractions, domain: wholeNode, prev: -1, next: -1}
+	return s
+}
+
+// dropSlot gives a slot back that holds nothing and is in no list.
+func (n *Node) dropSlot(s int32) {
+	n.slots[s].request.ID = ""
+	n.emptySlots = append(n.emptySlots, s)
+}
+
+// link enters a slot in byID and at the end of the order of arrival.
+func (n *Node) link(s int32) {
+	n.byID[n.slots[s].request.ID] = s
+	n.slots[s].prev, n.slots[s].next = n.last, -1
+	if n.last >= 0 {
+		n.slots[n.last].next = s
+	} else {
+		n.first = s
+	}
+	n.last = s
+}
+
+// unlink undoes link.
+func (n *Node) unlink(s int32) {
+	delete(n.byID, n.slots[s].request.ID)
+	prev, next := n.slots[s].prev, n.slots[s].next
+	if prev >= 0 {
+		n.slots[prev].next = next
+	} else {
+		n.first = next
+	}
+	if next >= 0 {
+		n.slots[next].prev = prev
+	} else {
+		n.last = prev
+	}
+}

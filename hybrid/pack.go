@@ -1,0 +1,121 @@
+package hybrid
+
+import "slices"
+
+// packer packs items into bins: the classic problem, solved by best-fit
+// decreasing and, where that fails, by a bounded search. Sizes and room are in milli-CPU.
+type packer struct {
+	items []packItem
+	room  []int32 // of each bin
+	rest  []int32 // rest[i]: sum of the sizes from items[i] on
+	tries int     // placements that may still be tried
+	group []int32 // by item of the search: its bin, for repacking
+	home  []int16 // by bin: its CPU, -1 while it has none
+}
+
+type packItem struct {
+	milli int32
+	item  int32 // index into scratch.items, or newFraction
+	bin   int32
+}
+
+// newFraction stands for the fraction of the container that asks for room.
+const newFraction int32 = -1
+
+// Bounds on the search for a packing. Few instances need more than a hundred
+// tries; those that no packing solves need all of them.
+const (
+	packTries    = 4_000
+	packTriesAny = 400_000 // where any number of moves is allowed
+)
+
+// sort orders the items, largest first.
+func (p *packer) sort() {
+	slices.SortFunc(p.items, func(a, b packItem) int {
+		if a.milli != b.milli {
+			return int(b.milli - a.milli)
+		}
+		return int(a.item - b.item)
+	})
+}
+
+// solve packs items[from:] and reports whether that was possible. Items need to be sorted.
+func (p *packer) solve(from, tries int) bool {
+	if p.bestFit(from) {
+		return true
+	}
+	p.rest = append(p.rest[:0], make([]int32, len(p.items)+1)...)
+	for i := len(p.items) - 1; i >= from; i-- {
+		p.rest[i] = p.rest[i+1] + p.items[i].milli
+	}
+	p.tries = tries
+	return p.search(from)
+}
+
+// bestFit packs by best-fit decreasing; on failure the bins are as before.
+func (p *packer) bestFit(from int) bool {
+	for i := from; i < len(p.items); i++ {
+		bin := p.tightest(p.items[i].milli, -1)
+		if bin < 0 {
+			for j := i - 1; j >= from; j-- {
+				p.room[p.items[j].bin] += p.items[j].milli
+			}
+			return false
+		}
+		p.items[i].bin = int32(bin)
+		p.room[bin] -= p.items[i].milli
+	}
+	return true
+}
+
+// tightest returns the bin with the least room that is at least size and more than above.
+func (p *packer) tightest(size, above int32) int {
+	best := -1
+	for b, room := range p.room {
+		if room >= size && room > above && (best < 0 || room < p.room[best]) {
+			best = b
+		}
+	}
+	return best
+}
+
+// search packs items[i:], the tightest bins first, and gives up after tries placements.
+func (p *packer) search(i int) bool {
+	if i == len(p.items) {
+		return true
+	}
+	if p.hopeless(i) {
+		return false
+	}
+	size := p.items[i].milli
+	for bin := p.tightest(size, -1); bin >= 0; {
+		if p.tries--; p.tries < 0 {
+			return false
+		}
+		before := p.room[bin]
+		p.items[i].bin = int32(bin)
+		p.room[bin] -= size
+		if p.search(i + 1) {
+			return true
+		}
+		p.room[bin] = before
+		if before == size {
+			return false // a perfect fit is never worse than another
+		}
+		bin = p.tightest(size, before)
+	}
+	return false
+}
+
+// hopeless reports whether the room that the smallest item could use is too
+// little for all items from i on.
+func (p *packer) hopeless(i int) bool {
+	smallest := p.items[len(p.items)-1].milli
+	var room int32
+	for _, r := range p.room {
+		if r >= smallest {
+			room += r
+		}
+	}
+	return room < p.rest[i]
+}

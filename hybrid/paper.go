@@ -1,0 +1,106 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// This file is Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG"
+// (SCC 2019), as published: P1, P2 and P3 are the exclusive, fractional and shared
+// CPUs. What the paper leaves open is settled as its text suggests: the lowest
+// CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU (section IV-E).
+
+// paperAllocate is ALLOCATE, after the test that the node has the capacity.
+func (n *Node) paperAllocate(s int32) error {
+	slot := &n.slots[s]
+	if slot.request.Class == Sensitive {
+		if err := n.paperPlace(s); err != nil {
+			return err
+		}
+	}
+	// A cpuset is never empty: the last CPU stays with the flexible containers.
+	if n.flexible.count > 0 && n.shared.IsEmpty() && n.fractional.IsEmpty() {
+		n.undo(0)
+		return ErrNoCapacity
+	}
+	return nil
+}
+
+// paperPlace gives a sensitive container its whole CPUs and its fraction.
+func (n *Node) paperPlace(s int32) error {
+	request := &n.slots[s].request
+	whole, fraction := int(request.Limit/1000), request.Limit%1000
+	mark := n.mark()
+	own := n.shared.Lowest(whole)
+	n.giveWhole(s, &own)
+
+	missing := whole - own.Count()
+	rest := Milli(missing)*1000 + fraction
+	most := rest.CPUs()
+	switch {
+	case rest == 0:
+		return nil
+	case missing == 0:
+		if n.paperFraction(s, fraction) {
+			return nil
+		}
+		most = 0
+	case fraction == 0:
+		most = 0
+	}
+	if n.chooseProcs(s, most, rest) {
+		return nil
+	}
+	if request.Policy == BestEffort {
+		if n.chooseProcs(s, cpuset.Max, rest) {
+			return nil
+		}
+		n.undo(mark)
+		return ErrNoCapacity
+	}
+	n.undo(mark)
+	return ErrViewImpossible
+}
+
+// paperFraction puts a fraction on the emptiest fractional CPU if it fits there,
+// else on a shared CPU, which becomes fractional.
+func (n *Node) paperFraction(s int32, fraction Milli) bool {
+	if n.chooseProcs(s, 1, fraction) {
+		return true
+	}
+	cpu := n.shared.First()
+	if cpu < 0 {
+		return false
+	}
+	n.give(s, cpu, fraction)
+	return true
+}
+
+// chooseProcs is CHOOSE_PROCS: it fills at most so many fractional CPUs, the
+// emptiest first, each with all that fits. On failure it gives nothing.
+func (n *Node) chooseProcs(s int32, most int, amount Milli) bool {
+	mark := n.mark()
+	for ; amount > 0 && most > 0; most-- {
+		best := -1
+		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+			if n.slots[s].fractionOn(cpu) == 0 && n.load[cpu].room() > 0 &&
+				(best < 0 || n.load[cpu].room() > n.load[best].room()) {
+				best = cpu
+			}
+		}
+		if best < 0 {
+			break
+		}
+		part := min(amount, n.load[best].room())
+		n.give(s, best, part)
+		amount -= part
+	}
+	if amount > 0 {
+		n.undo(mark)
+		return false
+	}
+	return true
+}
+
+// paperFlexibleSet returns where flexible containers run: on P2 and P3, always.
+func (n *Node) paperFlexibleSet() (set cpuset.Set, shared Milli) {
+	set = n.shared.Union(n.fractional)
+	return set, n.sharedOn(&set)
+}

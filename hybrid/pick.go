@@ -1,0 +1,294 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// pick chooses count CPUs out of free by topology: in the fewest NUMA nodes,
+// then in the fewest L3 domains, then with the fewest split cores; then it leaves the
+// largest free domains whole, and then it takes the lowest ids. CPUs near to those of
+// near come first, if there are any. last is the CPU that was chosen last, the one
+// that should carry a fraction. free must hold at least count CPUs.
+func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish Wish) (picked cpuset.Set, last int) {
+	if count == 0 {
+		return picked, -1
+	}
+	if wish == AnyCPUs {
+		picked = free.Lowest(count)
+		return picked, picked.Last()
+	}
+	p := picker{Node: n, free: free, near: near}
+	p.taken, p.last = &picked, -1
+	p.choose(count)
+	return picked, p.last
+}
+
+// picker is one call of pick.
+type picker struct {
+	*Node
+	free, near *cpuset.Set
+	taken      *cpuset.Set
+	last       int
+}
+
+// choose takes count CPUs.
+func (p *picker) choose(count int) {
+	if l3 := p.bestL3(count, nil); l3 >= 0 {
+		p.takeFrom(&p.l3s[l3], count)
+		return
+	}
+	if numa := p.bestNUMA(count); numa >= 0 {
+		p.takeFromNUMA(numa, count)
+		return
+	}
+	// No node holds all of it: take whole nodes, the fullest first and then the
+	// nearest, until the rest fits into one.
+	var used cpuset.Set
+	for count > 0 {
+		numa := p.nextNUMA(count, &used)
+		if numa < 0 {
+			return
+		}
+		part := min(count, p.freeIn(&p.numas[numa]))
+		p.takeFromNUMA(numa, part)
+		used = used.Union(p.numas[numa])
+		count -= part
+	}
+}
+
+// freeIn returns the number of free CPUs of a domain that are not taken yet.
+func (p *picker) freeIn(domain *cpuset.Set) int {
+	return p.free.CountIn(domain) - p.taken.CountIn(domain)
+}
+
+// A fit orders domains that have room for a number of CPUs. Less is better.
+type fit struct {
+	far    int // 0: the container has CPUs there already
+	l3s    int // L3 domains that are needed
+	splits int // cores that are split
+	left   int // free CPUs that are left in the domain: leave the large ones whole
+	outer  int // free CPUs in the NUMA node around it
+}
+
+func (a *fit) less(b *fit) bool {
+	switch {
+	case a.far != b.far:
+		return a.far < b.far
+	case a.l3s != b.l3s:
+		return a.l3s < b.l3s
+	case a.splits != b.splits:
+		return a.splits < b.splits
+	case a.left != b.left:
+		return a.left < b.left
+	default:
+		return a.outer < b.outer
+	}
+}
+
+// bestL3 returns the L3 domain, of those within a set or of all, that fits
+// count CPUs best; -1 if none does.
+func (p *picker) bestL3(count int, within *cpuset.Set) int {
+	best, bestFit := -1, fit{}
+	for i := range p.l3s {
+		if int(p.l3Free[i]) < count || within != nil && !p.l3s[i].SubsetOf(within) {
+			continue
+		}
+		if free := p.freeIn(&p.l3s[i]); free >= count {
+			f := fit{p.far(&p.l3s[i]), 1, p.splits(&p.l3s[i], count), free - count, int(p.numaFree[p.l3Node[i]])}
+			if best < 0 || f.less(&bestFit) {
+				best, bestFit = i, f
+			}
+		}
+	}
+	return best
+}
+
+// bestNUMA returns the NUMA node that fits count CPUs best; -1 if none does.
+func (p *picker) bestNUMA(count int) int {
+	best, bestFit := -1, fit{}
+	for i := range p.numas {
+		if int(p.numaFree[i]) < count {
+			continue
+		}
+		if free := p.freeIn(&p.numas[i]); free >= count {
+			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(&p.numas[i], count), free - count, 0}
+			if best < 0 || f.less(&bestFit) {
+				best, bestFit = i, f
+			}
+		}
+	}
+	return best
+}
+
+// far is 0 if the container has CPUs in the domain already, or has none at all.
+func (p *picker) far(domain *cpuset.Set) int {
+	if p.near.IsEmpty() || p.near.Overlaps(domain) {
+		return 0
+	}
+	return 1
+}
+
+// splits returns how many cores of a domain are split when count CPUs of it
+// are taken: the whole free cores are taken first.
+func (p *picker) splits(domain *cpuset.Set, count int) int {
+	if p.threads == 1 {
+		return 0
+	}
+	whole := p.wholeCores.CountIn(domain)
+	whole -= whole % p.threads
+	return count - min(count-count%p.threads, whole)
+}
+
+// l3sNeeded returns how many L3 domains of a NUMA node count CPUs need.
+func (p *picker) l3sNeeded(numa, count int) int {
+	var used cpuset.Set
+	needed := 0
+	for count > 0 {
+		l3 := p.fullestL3(numa, &used)
+		if l3 < 0 {
+			break
+		}
+		count -= p.freeIn(&p.l3s[l3])
+		used = used.Union(p.l3s[l3])
+		needed++
+	}
+	return needed
+}
+
+// fullestL3 returns the L3 domain of a NUMA node, outside of used, with the most
+// free CPUs; one that the container uses already comes first.
+func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
+	best, bestFar, bestFree := -1, 0, 0
+	for i := range p.l3s {
+		if p.l3Node[i] != numa || p.l3Free[i] == 0 || used.Overlaps(&p.l3s[i]) {
+			continue
+		}
+		free, far := p.freeIn(&p.l3s[i]), p.far(&p.l3s[i])
+		if free > 0 && (best < 0 || far < bestFar || far == bestFar && free > bestFree) {
+			best, bestFar, bestFree = i, far, free
+		}
+	}
+	return best
+}
+
+// takeFromNUMA takes count CPUs of a NUMA node in the fewest L3 domains: the
+// fullest ones, until the rest fits into one.
+func (p *picker) takeFromNUMA(numa, count int) {
+	for count > 0 {
+		if l3 := p.bestL3(count, &p.numas[numa]); l3 >= 0 {
+			p.takeFrom(&p.l3s[l3], count)
+			return
+		}
+		l3 := p.fullestL3(numa, p.taken)
+		if l3 < 0 { // an L3 domain that spans nodes: take the rest as it comes
+			p.takeFrom(&p.numas[numa], count)
+			return
+		}
+		in := p.l3s[l3].Intersect(p.numas[numa])
+		part := min(count, p.freeIn(&in))
+		p.takeFrom(&in, part)
+		count -= part
+	}
+}
+
+// nextNUMA returns the NUMA node to go on with where none holds count CPUs: the
+// best fit for the rest if one has room for it, else the one with the most; nearest to
+// the CPUs that are taken already.
+func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
+	best := -1
+	var bestKey [3]int
+	for i := range p.numas {
+		free := p.freeIn(&p.numas[i])
+		if free == 0 || used.Overlaps(&p.numas[i]) {
+			continue
+		}
+		key := [3]int{1, -free, p.distance(i)}
+		if free >= count {
+			key = [3]int{0, p.distance(i), free}
+		}
+		if best < 0 || lessKey(&key, &bestKey) {
+			best, bestKey = i, key
+		}
+	}
+	return best
+}
+
+func lessKey(a, b *[3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+// distance returns the distance of a NUMA node to those with CPUs that are
+// taken, or that the container has.
+func (p *picker) distance(numa int) int {
+	sum := 0
+	distances := p.machine.Nodes[numa].Distances
+	for i := range p.numas {
+		if i < len(distances) && (p.taken.Overlaps(&p.numas[i]) || p.near.Overlaps(&p.numas[i])) {
+			sum += distances[i]
+		}
+	}
+	return sum
+}
+
+// takeFrom takes count free CPUs of a domain: whole cores while they fit, then
+// the CPUs of cores that are split already, and last it splits a core.
+func (p *picker) takeFrom(domain *cpuset.Set, count int) {
+	free := p.free.Intersect(*domain).Minus(*p.taken)
+	whole := p.wholeCores.Intersect(free)
+	if p.threads == 1 {
+		p.add(whole.Lowest(count))
+		return
+	}
+	for cpu := whole.First(); cpu >= 0 && count > 0; cpu = whole.Next(cpu + 1) {
+		core := &p.cores[p.layout.cpus[cpu].core]
+		if size := core.Count(); size <= count && core.SubsetOf(&whole) {
+			p.add(*core)
+			free = free.Minus(*core)
+			count -= size
+		}
+		whole = whole.Minus(*core)
+	}
+	if count > 0 {
+		count -= p.addLowest(free.Minus(p.wholeCores), count)
+		p.addLowest(free.Intersect(p.wholeCores), count)
+	}
+}
+
+// add takes the CPUs of a set.
+func (p *picker) add(set cpuset.Set) {
+	if !set.IsEmpty() {
+		*p.taken = p.taken.Union(set)
+		p.last = set.Last()
+	}
+}
+
+// addLowest takes up to count CPUs of a set and returns how many.
+func (p *picker) addLowest(set cpuset.Set, count int) int {
+	low := set.Lowest(count)
+	p.add(low)
+	return low.Count()
+}
+
+// pickCores chooses whole free cores with count CPUs in all, none of which is
+// left over; ok is false if that cannot be.
+func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
+	usable := n.wholeCores.Intersect(*free)
+	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
+		if core := &n.cores[n.layout.cpus[cpu].core]; !core.SubsetOf(&usable) {
+			usable = usable.Minus(*core)
+		}
+	}
+	if usable.Count() < count {
+		return picked, -1, false
+	}
+	picked, last = n.pick(&usable, near, count, Prefer)
+	for cpu := picked.First(); cpu >= 0; cpu = picked.Next(cpu + 1) {
+		if !n.cores[n.layout.cpus[cpu].core].SubsetOf(&picked) {
+			return picked, last, false
+		}
+	}
+	return picked, last, true
+}

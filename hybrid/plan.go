@@ -1,0 +1,286 @@
+package hybrid
+
+import (
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Fraction is the part of a fractional CPU that a sensitive grant has.
+type Fraction struct {
+	CPU   int   // CPU id
+	Milli Milli // 1 to 999
+}
+
+// A Grant is what a container holds.
+type Grant struct {
+	Request
+
+	CPUs      cpuset.Set // its cpuset
+	Exclusive cpuset.Set // the CPUs of it that no other container has
+	Fractions []Fraction // by rising CPU id; nil for flexible grants
+	Quota     Milli      // 0: none, the cpuset alone enforces the limit (or there is no limit)
+	// Weight decides who gets the time of a CPU that several containers want,
+	// in milli-CPU: 1000 is the kernel's default (cpu.shares 1024, cpu.weight 100).
+	Weight Milli
+	// Lost are CPUs that the grant held when Restore found them gone from the
+	// node. PlanRepair replaces them.
+	Lost cpuset.Set
+}
+
+// same reports whether two grants of one container are the same but for weights.
+func (g *Grant) same(h *Grant) bool {
+	return g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
+}
+
+// A Change is another container's grant before and after a plan.
+type Change struct {
+	Before, After Grant
+}
+
+// Op is what a plan does.
+type Op uint8
+
+const (
+	OpAllocate Op = iota
+	OpRelease
+	OpResize
+	OpRepair
+)
+
+// A Plan is what an operation would do. Commit makes it true. Its slices are
+// memory of the node: it can be read and committed until the node plans or commits anew.
+// A clone can be read for ever, and committed until the node commits another plan.
+type Plan struct {
+	Op     Op
+	Grant  Grant    // the container's grant after the operation; for a release, before it
+	Before Grant    // its grant before a resize or repair
+	Others []Change // the other containers whose CPUs change, in order of arrival
+	Moves  int      // fractions of other containers that change CPU
+
+	SharedBefore, Shared Milli // shared time on the node before and after
+
+	node       *Node
+	slot       int32
+	domain     int32
+	wholeCores bool
+	version    uint64 // of the node
+	seq        uint64 // of the plan; 0 for a clone, whose edits are its own
+	edits      []edit
+}
+
+// Clone returns a copy whose memory is its own.
+func (p *Plan) Clone() *Plan {
+	c := *p
+	c.Grant.Fractions = slices.Clone(p.Grant.Fractions)
+	c.Before.Fractions = slices.Clone(p.Before.Fractions)
+	c.Others = slices.Clone(p.Others)
+	for i := range c.Others {
+		o := &c.Others[i]
+		o.Before.Fractions = slices.Clone(o.Before.Fractions)
+		o.After.Fractions = slices.Clone(o.After.Fractions)
+	}
+	c.edits = slices.Clone(p.edits)
+	if p.seq == 0 || p.node != nil && p.seq == p.node.plans {
+		c.seq = 0
+	}
+	return &c
+}
+
+// Plan, PlanRelease, PlanResize and PlanRepair are small enough to be inlined,
+// so that a plan which does not outlive its caller costs no allocation.
+
+// Plan plans the allocation that a container asks for. It changes nothing.
+// The error is a *Refusal.
+func (n *Node) Plan(r Request) (*Plan, error) {
+	p := new(Plan)
+	return p, n.planAllocate(p, &r)
+}
+
+// PlanRelease plans the end of a container, and lowers sharing where room
+// appears. The error is a *Refusal of kind ErrUnknownID.
+func (n *Node) PlanRelease(id string) (*Plan, error) {
+	p := new(Plan)
+	return p, n.planRelease(p, id)
+}
+
+// PlanResize plans a new limit for a container, and for a flexible one a new
+// guarantee (0: the limit). Where that cannot be done the error, a *Refusal, says why, and
+// the present grant stays in force.
+func (n *Node) PlanResize(id string, limit, guarantee Milli) (*Plan, error) {
+	p := new(Plan)
+	return p, n.planResize(p, id, limit, guarantee, OpResize)
+}
+
+// PlanRepair plans new CPUs for those a grant has lost (Grant.Lost). The error
+// is a *Refusal; the grant keeps what it still has.
+func (n *Node) PlanRepair(id string) (*Plan, error) {
+	p := new(Plan)
+	return p, n.planRepair(p, id)
+}
+
+// begin starts a plan.
+func (n *Node) begin(p *Plan, op Op, slot int32) {
+	n.plans++
+	n.old, n.oldFraction = cpuset.Set{}, -1
+	n.edits = n.edits[:0]
+	n.others = n.others[:0]
+	n.scratch.fractions = n.scratch.fractions[:0]
+	p.Op, p.node, p.slot, p.seq = op, n, slot, n.plans
+	p.version = n.version
+	p.SharedBefore = n.sharedTime
+}
+
+// planAllocate fills p with the allocation of a container.
+func (n *Node) planAllocate(p *Plan, r *Request) error {
+	if err := n.checkRequest(r); err != nil {
+		return err
+	}
+	s := n.newSlot(r)
+	n.begin(p, OpAllocate, s)
+	n.promise(s)
+	err := n.allocate(s)
+	if err == nil {
+		n.finish(p)
+	} else {
+		n.undo(0)
+		err = n.refuse(s, err)
+	}
+	n.unpromise(s)
+	n.dropSlot(s)
+	return err
+}
+
+// allocate gives a slot its CPUs by the node's algorithm.
+func (n *Node) allocate(s int32) error {
+	if n.sensitive+n.nodeNeed() > n.capacity() {
+		return ErrNoCapacity
+	}
+	switch {
+	case n.options.Algorithm == Paper:
+		return n.paperAllocate(s)
+	case n.slots[s].request.Class == Flexible:
+		return n.admitFlexible(s)
+	default:
+		return n.candorAllocate(s)
+	}
+}
+
+// planRelease fills p with the end of a container.
+func (n *Node) planRelease(p *Plan, id string) error {
+	s, ok := n.byID[id]
+	if !ok {
+		return n.unknown(id)
+	}
+	n.begin(p, OpRelease, s)
+	n.fillGrant(&p.Grant, s, &n.flexibleCPUs)
+	n.takeAll(s)
+	n.unpromise(s)
+	n.finish(p)
+	n.promise(s)
+	return nil
+}
+
+// planResize fills p with a new limit for a container.
+func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) error {
+	s, ok := n.byID[id]
+	if !ok {
+		return n.unknown(id)
+	}
+	slot := &n.slots[s]
+	old := slot.request
+	changed := old
+	changed.Limit, changed.Guarantee = limit, guarantee
+	if err := n.checkAmounts(&changed); err != nil {
+		return err
+	}
+	domain, wholeCores := slot.domain, slot.wholeCores
+	n.begin(p, op, s)
+	n.fillGrant(&p.Before, s, &n.flexibleCPUs)
+	n.unpromise(s)
+	slot.request = changed
+	n.promise(s)
+	err := n.reallocate(s, changed.guaranteed() > old.guaranteed())
+	if err == nil {
+		n.finish(p)
+		p.Grant.Lost = cpuset.Set{}
+	} else {
+		n.undo(0)
+		err = n.refuse(s, err)
+	}
+	n.unpromise(s)
+	slot.request, slot.domain, slot.wholeCores = old, domain, wholeCores
+	n.promise(s)
+	return err
+}
+
+// planRepair fills p with new CPUs for those that a container has lost.
+func (n *Node) planRepair(p *Plan, id string) error {
+	s, ok := n.byID[id]
+	if !ok {
+		return n.unknown(id)
+	}
+	r := &n.slots[s].request
+	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
+}
+
+// reallocate changes a slot's CPUs to fit its changed request. One that does not
+// grow is allowed even where CPUs have gone and the node has promised too much.
+func (n *Node) reallocate(s int32, grows bool) error {
+	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
+		return ErrNoCapacity
+	}
+	switch {
+	case n.slots[s].request.Class == Flexible:
+		return n.flexibleStillFits(s)
+	case n.options.Algorithm == Paper:
+		n.takeAll(s)
+		return n.paperAllocate(s)
+	default:
+		return n.candorResize(s)
+	}
+}
+
+// takeAll takes everything that a slot has.
+func (n *Node) takeAll(s int32) {
+	slot := &n.slots[s]
+	for len(slot.fractions) > 0 {
+		n.take(s, slot.fractions[0].CPU)
+	}
+	for cpu := slot.exclusive.First(); cpu >= 0; cpu = slot.exclusive.First() {
+		n.take(s, cpu)
+	}
+}
+
+// finish completes a plan for which the slot's own CPUs are settled: it lowers
+// sharing, writes down what has changed, and undoes it all.
+func (n *Node) finish(p *Plan) {
+	if n.options.Algorithm == Candor {
+		own := p.slot
+		if p.Op == OpRelease {
+			own = -1
+		}
+		n.improve(own, n.options.Moves-n.movesSoFar(p.slot))
+	}
+	set, shared := n.flexibleSet()
+	p.Shared = shared
+	if p.Op != OpRelease {
+		n.fillGrant(&p.Grant, p.slot, &set)
+	}
+	n.noteOthers(p, &set)
+	p.domain, p.wholeCores = n.slots[p.slot].domain, n.slots[p.slot].wholeCores
+	p.edits = n.edits
+	n.undo(0)
+	n.noteBefore(p)
+}
+
+// movesSoFar returns how many fractions of others the plan has moved.
+func (n *Node) movesSoFar(own int32) int {
+	moves := 0
+	for i := range n.edits {
+		if e := &n.edits[i]; e.slot != own && e.give && e.milli < 1000 {
+			moves++
+		}
+	}
+	return moves
+}

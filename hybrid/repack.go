@@ -1,0 +1,238 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// Repacking arranges all movable fractions anew. It finds what single moves
+// cannot, and takes more of them.
+
+// most fractions that are repacked: beyond that the search for a packing is not worth its time.
+const repackMost = 128
+
+// repackFor arranges the fractions so that a container's whole CPUs and its
+// fraction fit. It reports whether it did; if not, nothing has changed.
+func (n *Node) repackFor(s int32, within *cpuset.Set, whole int, fraction Milli) bool {
+	p := &n.scratch.pack
+	bins := n.tally.open + n.shared.Count() - whole
+	if *within != n.usable || n.anyDomain() || bins <= 0 || !n.startPacking(bins) {
+		return false
+	}
+	if fraction > 0 {
+		p.items = append(p.items, packItem{milli: int32(fraction), item: newFraction})
+	}
+	p.sort()
+	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves)
+}
+
+func (n *Node) packTries() int {
+	if n.options.RescueMoves >= AnyMoves {
+		return packTriesAny
+	}
+	return packTries
+}
+
+// startPacking fills the packer with the movable items and with bins: first the
+// CPUs that hold items which must stay. It reports whether there are bins enough for those.
+func (n *Node) startPacking(bins int) bool {
+	p := &n.scratch.pack
+	p.items, p.room, p.home = p.items[:0], p.room[:0], p.home[:0]
+	for i := range n.scratch.items {
+		if it := &n.scratch.items[i]; !n.stays(it) {
+			p.items = append(p.items, packItem{milli: int32(it.milli), item: int32(i)})
+		}
+	}
+	if len(p.items) > repackMost {
+		return false
+	}
+	for i := range n.scratch.items {
+		it := &n.scratch.items[i]
+		if !n.stays(it) || n.load[it.cpu].closed {
+			continue
+		}
+		bin := 0
+		for bin < len(p.home) && p.home[bin] != it.cpu {
+			bin++
+		}
+		if bin == len(p.home) {
+			p.home, p.room = append(p.home, it.cpu), append(p.room, 1000)
+		}
+		p.room[bin] -= int32(it.milli)
+	}
+	if len(p.home) > bins {
+		return false
+	}
+	for len(p.home) < bins {
+		p.home, p.room = append(p.home, -1), append(p.room, 1000)
+	}
+	return true
+}
+
+// stays reports whether repacking must leave an item where it is. Those of a
+// container with several fractions stay: they may not meet on one CPU.
+func (n *Node) stays(it *item) bool {
+	return it.pinned || len(n.slots[it.slot].fractions) > 1
+}
+
+// applyPacking moves the items to the bins that the packer found, each bin to
+// the CPU where most of its items are already; items before alone have a bin each after the
+// packed ones. It reports whether the moves are allowed and within budget; if not, nothing has changed.
+func (n *Node) applyPacking(alone, budget int) bool {
+	p := &n.scratch.pack
+	for i := range alone {
+		p.items[i].bin = int32(len(p.home))
+		p.home = append(p.home, -1)
+	}
+	n.houseBins()
+	logged, mark := len(n.scratch.log), n.mark()
+	for i := range p.items {
+		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.home[p.items[i].bin] {
+			n.scratch.log = append(n.scratch.log, step{it, n.scratch.items[it].cpu})
+		}
+	}
+	moved := n.scratch.log[logged:]
+	for _, m := range moved {
+		n.take(n.scratch.items[m.item].slot, int(m.cpu))
+	}
+	ok := n.price(n.scratch.log) <= budget
+	for i := range p.items {
+		it := p.items[i].item
+		if it == newFraction || n.scratch.items[it].cpu == p.home[p.items[i].bin] {
+			continue
+		}
+		to := int(p.home[p.items[i].bin])
+		if to < 0 || !n.mayUse(&n.scratch.items[it], to) {
+			ok = false
+			break
+		}
+		n.give(n.scratch.items[it].slot, to, Milli(n.scratch.items[it].milli))
+		n.scratch.items[it].cpu = int16(to)
+	}
+	if !ok {
+		n.unmove(logged, mark)
+	}
+	return ok
+}
+
+// houseBins gives each bin a CPU: that of most of its items, and where none is
+// left, a shared CPU or one that all items leave.
+func (n *Node) houseBins() {
+	p := &n.scratch.pack
+	taken := n.exclusive
+	for _, cpu := range p.home {
+		if cpu >= 0 {
+			taken.Add(int(cpu))
+		}
+	}
+	for {
+		bin, cpu := n.strongestBin(&taken)
+		if bin < 0 {
+			break
+		}
+		p.home[bin] = int16(cpu)
+		taken.Add(cpu)
+	}
+	free := n.available().Union(n.openWithin(&n.fractional)).Minus(taken)
+	for b := range p.home {
+		if p.home[b] < 0 && p.used(int32(b)) {
+			cpu := free.First()
+			p.home[b] = int16(cpu)
+			if cpu >= 0 {
+				free.Remove(cpu)
+			}
+		}
+	}
+}
+
+// used reports whether an item that exists is in a bin.
+func (p *packer) used(bin int32) bool {
+	for i := range p.items {
+		if p.items[i].bin == bin && p.items[i].item != newFraction {
+			return true
+		}
+	}
+	return false
+}
+
+// strongestBin returns the bin without a CPU, and the CPU without a bin, that
+// have the most items in common; -1 if none have.
+func (n *Node) strongestBin(taken *cpuset.Set) (bin, cpu int) {
+	p := &n.scratch.pack
+	bin, most := -1, 0
+	for i := range p.items {
+		a := &p.items[i]
+		if a.item == newFraction || p.home[a.bin] >= 0 || taken.Contains(int(n.scratch.items[a.item].cpu)) {
+			continue
+		}
+		common := 0
+		for j := range p.items {
+			b := &p.items[j]
+			if b.item != newFraction && b.bin == a.bin && n.scratch.items[b.item].cpu == n.scratch.items[a.item].cpu {
+				common++
+			}
+		}
+		if common > most {
+			bin, cpu, most = int(a.bin), int(n.scratch.items[a.item].cpu), common
+		}
+	}
+	return bin, cpu
+}
+
+// improveByRepacking lowers the shared time to the least that any arrangement of
+// the fractions has, if the moves suffice: the largest fractions, as many as possible, get a CPU each,
+// and the others are packed together with the flexible containers. Returns the moves made.
+func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
+	if budget <= 0 || shared == 0 || n.anyDomain() {
+		return 0
+	}
+	n.collect(own)
+	bins := n.tally.open + n.shared.Count()
+	p := &n.scratch.pack
+	if !n.startPacking(bins) {
+		return 0
+	}
+	p.sort()
+	var rest Milli // of the items that are packed
+	for i := range p.items {
+		rest += Milli(p.items[i].milli)
+	}
+	alone := 0
+	for alone < len(p.items) && alone < bins {
+		rest -= Milli(p.items[alone].milli)
+		alone++
+	}
+	for ; alone > 0 && rest < shared; alone-- {
+		if n.packAllBut(alone, bins) && n.applyPacking(alone, budget) {
+			if n.settle() < shared {
+				return n.price(n.scratch.log)
+			}
+			n.unmove(0, n.packMark())
+		}
+		rest += Milli(p.items[alone-1].milli)
+	}
+	return 0
+}
+
+// packMark is where the edits of the moves in the log began: two for each move.
+func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
+
+// packAllBut packs the items but for the first ones, which get a bin each, and
+// leaves the room that flexible containers need.
+func (n *Node) packAllBut(alone, bins int) bool {
+	p := &n.scratch.pack
+	if !n.startPacking(bins - alone) {
+		return false
+	}
+	p.sort()
+	if n.flexible.count > 0 {
+		var room Milli
+		for _, r := range p.room {
+			room += Milli(r)
+		}
+		for i := alone; i < len(p.items); i++ {
+			room -= Milli(p.items[i].milli)
+		}
+		if len(p.room) == 0 || room < n.nodeNeed() {
+			return false
+		}
+	}
+	return p.solve(alone, n.packTries())
+}

@@ -1,0 +1,187 @@
+package hybrid
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// Class says whether a container sizes itself by the CPUs that it sees.
+type Class uint8
+
+const (
+	// Sensitive containers (the paper's C1) get a view that equals their limit.
+	Sensitive Class = iota
+	// Flexible containers (C2) share CPUs under a quota.
+	Flexible
+)
+
+// Policy says what becomes of a sensitive container whose view cannot equal
+// its limit.
+type Policy uint8
+
+const (
+	// Strict refuses it (the paper's principle-hard).
+	Strict Policy = iota
+	// BestEffort places it all the same, with a view that is too wide.
+	BestEffort
+)
+
+// Algorithm chooses how CPUs are picked.
+type Algorithm uint8
+
+const (
+	// Candor is the default algorithm.
+	Candor Algorithm = iota
+	// Paper is Algorithm 1 of Bacou et al., SCC 2019, as published: the yardstick.
+	Paper
+)
+
+// Wish says which CPUs a container would like to have together. A strict
+// container whose wish cannot be kept is refused, a best-effort one is placed without it.
+//
+// A flexible container with a wish runs in a domain of its own kind: the shared CPUs of
+// one NUMA node (SingleNUMA), of one L3 domain (SingleL3), or the cores on which no
+// sensitive container has a part (WholeCores).
+type Wish uint8
+
+const (
+	// Prefer takes few NUMA nodes, L3 domains and split cores where that is possible.
+	Prefer Wish = iota
+	// SingleNUMA takes CPUs of one NUMA node only.
+	SingleNUMA
+	// SingleL3 takes CPUs of one L3 domain only.
+	SingleL3
+	// WholeCores takes cores on which no other container runs.
+	WholeCores
+	// AnyCPUs ("none") does not look at topology.
+	AnyCPUs
+)
+
+// Names of the values, as the command line, JSON and annotations write them.
+var (
+	classNames     = []string{"sensitive", "flexible"}
+	policyNames    = []string{"strict", "best-effort"}
+	algorithmNames = []string{"candor", "paper"}
+	wishNames      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
+)
+
+func (c Class) String() string     { return classNames[c] }
+func (p Policy) String() string    { return policyNames[p] }
+func (a Algorithm) String() string { return algorithmNames[a] }
+func (w Wish) String() string      { return wishNames[w] }
+
+// MarshalText and UnmarshalText make the values words in JSON. Unknown words are errors
+// that list the known ones.
+
+func (c Class) MarshalText() ([]byte, error)     { return []byte(c.String()), nil }
+func (p Policy) MarshalText() ([]byte, error)    { return []byte(p.String()), nil }
+func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+func (w Wish) MarshalText() ([]byte, error)      { return []byte(w.String()), nil }
+
+func (c *Class) UnmarshalText(text []byte) error  { return parseName(c, "class", classNames, text) }
+func (p *Policy) UnmarshalText(text []byte) error { return parseName(p, "policy", policyNames, text) }
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	return parseName(a, "algorithm", algorithmNames, text)
+}
+func (w *Wish) UnmarshalText(text []byte) error { return parseName(w, "topology", wishNames, text) }
+
+func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
+	for i, name := range names {
+		if name == string(text) {
+			*value = T(i)
+			return nil
+		}
+	}
+	if len(text) > 40 {
+		text = append(text[:40:40], "…"...)
+	}
+	return fmt.Errorf("%s %q: want one of %q", what, text, names)
+}
+
+// A Request is what a container asks for.
+type Request struct {
+	ID     string // unique on the node
+	Class  Class
+	Policy Policy
+
+	// Limit is the container's CPU limit: its quota and, for a sensitive
+	// container, the size of its view. 0 is no limit, for flexible containers only.
+	Limit Milli
+	// Guarantee is what a flexible container counts towards the node's capacity
+	// (Kubernetes' request). 0 means the limit; NoGuarantee means nothing. It
+	// stays 0 for sensitive containers, which are guaranteed their limit.
+	Guarantee Milli
+
+	Wish Wish
+	// Immovable keeps the container's fraction where it is once given.
+	Immovable bool
+}
+
+// NoGuarantee is the Guarantee of a flexible container that has a limit but
+// counts nothing towards the node's capacity.
+const NoGuarantee Milli = -1
+
+// guaranteed returns the CPU time that counts towards the node's capacity.
+func (r *Request) guaranteed() Milli {
+	switch {
+	case r.Class == Sensitive || r.Guarantee == 0:
+		return r.Limit
+	case r.Guarantee == NoGuarantee:
+		return 0
+	default:
+		return r.Guarantee
+	}
+}
+
+// Options of a node.
+type Options struct {
+	Algorithm Algorithm
+	// Usable, if not empty, confines the node to these CPUs (the effective
+	// cpuset of the group that holds the containers).
+	Usable cpuset.Set
+	// Reserved CPUs are never given to any container.
+	Reserved cpuset.Set
+	// UseIsolated gives the CPUs of isolcpus= too.
+	UseIsolated bool
+	// MinShared is CPU time that sensitive containers never get, so that flexible
+	// ones without a limit can run: the time left for flexible containers is at least
+	// MinShared and at least the sum of their guarantees (the larger of the two, not both).
+	MinShared Milli
+	// Moves bounds the fractions that one operation may move to lower sharing.
+	// 0 is DefaultMoves; see NoMoves and AnyMoves.
+	Moves int
+	// RescueMoves bounds the fractions that may move where a strict request would
+	// be refused otherwise. 0 is DefaultRescueMoves.
+	RescueMoves int
+}
+
+const (
+	// AnyMoves sets no bound on moves.
+	AnyMoves = 1 << 20
+	// NoMoves lets no fraction move.
+	NoMoves = -1
+)
+
+// Errors that callers tell apart, with errors.Is. Those of Plan and PlanResize
+// come wrapped in a *Refusal, which says more.
+var (
+	ErrNoCapacity     = errors.New("no capacity")         // not enough CPU time on the node
+	ErrViewImpossible = errors.New("view impossible")     // enough, but the view cannot equal the limit
+	ErrUnknownID      = errors.New("id unknown")          // no grant has that id
+	ErrIDTaken        = errors.New("id taken")            // a grant has that id already
+	ErrBadRequest     = errors.New("bad request")         // limits, class or wish that cannot be meant
+	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since
+)
+
+// A Refusal is why a request was refused. Kind is one of the errors above;
+// errors.Is sees it.
+type Refusal struct {
+	ID     string
+	Kind   error
+	Reason string // one line in words, with the figures
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason) }
+func (r *Refusal) Unwrap() error { return r.Kind }

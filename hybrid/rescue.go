@@ -1,0 +1,175 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// makeRoom moves fractions of other containers so that what a container lacks
+// fits into a domain. It reports whether it did; if not, the caller undoes.
+func (n *Node) makeRoom(s int32, within *cpuset.Set) bool {
+	if n.options.RescueMoves < 0 || n.tally.open == 0 {
+		return false
+	}
+	whole, fraction := n.lacks(s)
+	n.collect(s)
+	mark := n.mark()
+	if n.clear(within, whole, fraction) {
+		return true
+	}
+	n.unmove(0, mark)
+	return n.repackFor(s, within, whole, fraction)
+}
+
+// clear empties fractional CPUs of a domain, one after the other, until it has
+// enough shared CPUs and a place for the fraction.
+func (n *Node) clear(within *cpuset.Set, whole int, fraction Milli) bool {
+	for {
+		free := n.available().Intersect(*within)
+		want := whole
+		if fraction > 0 && !n.hasRoom(within, fraction) {
+			want++
+		}
+		if free.Count() >= want {
+			return n.price(n.scratch.log) <= n.options.RescueMoves
+		}
+		if free.Count() >= whole && n.makeHole(within, fraction) {
+			continue
+		}
+		if !n.clearOne(within) {
+			return false
+		}
+	}
+}
+
+// hasRoom reports whether a fractional CPU of a domain has room for a fraction.
+func (n *Node) hasRoom(within *cpuset.Set, fraction Milli) bool {
+	in := n.fractional.Intersect(*within)
+	for cpu := in.First(); cpu >= 0; cpu = in.Next(cpu + 1) {
+		if n.load[cpu].room() >= fraction {
+			return true
+		}
+	}
+	return false
+}
+
+// clearOne empties the fractional CPU of a domain for which that takes the
+// fewest moves; among equals the least loaded one.
+func (n *Node) clearOne(within *cpuset.Set) bool {
+	var tried cpuset.Set
+	for {
+		best := -1
+		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+			c := &n.load[cpu]
+			if !within.Contains(cpu) || tried.Contains(cpu) || c.closed {
+				continue
+			}
+			if best < 0 || c.sharers < n.load[best].sharers ||
+				c.sharers == n.load[best].sharers && c.used < n.load[best].used {
+				best = cpu
+			}
+		}
+		if best < 0 {
+			return false
+		}
+		tried.Add(best)
+		logged, mark := len(n.scratch.log), n.mark()
+		elsewhere := n.available().Minus(*within)
+		if n.evacuate(best, &elsewhere) {
+			return true
+		}
+		n.unmove(logged, mark)
+	}
+}
+
+// makeHole moves one fraction off a fractional CPU of a domain so that another
+// fits there. It takes the smallest one that will do.
+func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
+	best, bestTo := int32(-1), -1
+	for i := range n.scratch.items {
+		it := &n.scratch.items[i]
+		if it.pinned || it.own || !within.Contains(int(it.cpu)) ||
+			n.load[it.cpu].room()+Milli(it.milli) < fraction ||
+			best >= 0 && it.milli >= n.scratch.items[best].milli {
+			continue
+		}
+		if to := n.bestFit(it, nil); to >= 0 {
+			best, bestTo = int32(i), to
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	n.move(best, bestTo)
+	return true
+}
+
+// clearCores moves fractions off cores that have no exclusive CPU until count
+// shared CPUs are on whole free cores. It reports whether it did; if not the caller undoes.
+func (n *Node) clearCores(s int32, count int) bool {
+	if n.options.RescueMoves < 0 {
+		return false
+	}
+	n.collect(s)
+	start := n.mark()
+	for i := range n.cores {
+		free := n.available()
+		if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok {
+			return n.price(n.scratch.log) <= n.options.RescueMoves
+		}
+		core := &n.cores[i]
+		if !core.Overlaps(&n.fractional) || core.Overlaps(&n.exclusive) {
+			continue
+		}
+		logged, mark := len(n.scratch.log), n.mark()
+		if !n.clearCore(core, &free) {
+			n.unmove(logged, mark)
+		}
+	}
+	free := n.available()
+	if _, _, ok := n.pickCores(&free, &cpuset.Set{}, count); ok && n.price(n.scratch.log) <= n.options.RescueMoves {
+		return true
+	}
+	n.unmove(0, start)
+	return false
+}
+
+// clearCore moves every fraction off a core: to other fractional CPUs, or to
+// free CPUs of cores that are split already.
+func (n *Node) clearCore(core, free *cpuset.Set) bool {
+	elsewhere := free.Minus(*core).Minus(n.wholeCores)
+	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
+		for n.load[cpu].sharers > 0 {
+			i := n.itemOn(cpu)
+			if i < 0 {
+				return false
+			}
+			to := n.bestFitOutside(&n.scratch.items[i], core, &elsewhere)
+			if to < 0 {
+				return false
+			}
+			n.move(i, to)
+		}
+	}
+	return true
+}
+
+// itemOn returns a movable item on a CPU, or -1.
+func (n *Node) itemOn(cpu int) int32 {
+	for i := range n.scratch.items {
+		if it := &n.scratch.items[i]; int(it.cpu) == cpu && !it.pinned {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+// bestFitOutside is bestFit for an item that has to leave a core.
+func (n *Node) bestFitOutside(it *item, core, elsewhere *cpuset.Set) int {
+	places := n.fractional.Union(*elsewhere).Minus(*core)
+	best := -1
+	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+		c := &n.load[cpu]
+		if c.room() >= Milli(it.milli) && n.mayUse(it, cpu) && (best < 0 || c.room() < n.load[best].room()) {
+			best = cpu
+		}
+	}
+	return best
+}

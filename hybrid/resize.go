@@ -1,0 +1,77 @@
+package hybrid
+
+// candorResize changes a sensitive container's CPUs to fit its changed limit.
+// It keeps as many of them as it can: all exclusive ones when it grows.
+func (n *Node) candorResize(s int32) error {
+	slot := &n.slots[s]
+	if slot.request.Wish == WholeCores && slot.wholeCores {
+		return n.resizeCores(s)
+	}
+	n.old, n.oldFraction = slot.cpus(), -1
+	for len(slot.fractions) > 0 {
+		n.oldFraction = slot.fractions[0].CPU
+		n.take(s, n.oldFraction)
+	}
+	for whole := int(slot.request.Limit / 1000); slot.exclusive.Count() > whole; {
+		n.take(s, n.leastNeeded(s))
+	}
+	return n.candorAllocate(s)
+}
+
+// leastNeeded returns the exclusive CPU that a container can do without best: in
+// the NUMA node, then L3 domain, then core where it has the fewest; the highest of equals.
+func (n *Node) leastNeeded(s int32) int {
+	holds := &n.slots[s].exclusive
+	best, bestKey := -1, [3]int{}
+	for cpu := holds.First(); cpu >= 0; cpu = holds.Next(cpu + 1) {
+		at := n.layout.cpus[cpu]
+		key := [3]int{holds.CountIn(&n.numas[at.numa]), holds.CountIn(&n.l3s[at.l3]), holds.CountIn(&n.cores[at.core])}
+		if best < 0 || !lessKey(&bestKey, &key) {
+			best, bestKey = cpu, key
+		}
+	}
+	return best
+}
+
+// resizeCores is candorResize for a container that has whole cores.
+func (n *Node) resizeCores(s int32) error {
+	slot := &n.slots[s]
+	last := -1
+	for len(slot.fractions) > 0 { // its core is its own: hold it as a whole meanwhile
+		last = slot.fractions[0].CPU
+		n.take(s, last)
+		n.give(s, last, 1000)
+	}
+	want := slot.request.Limit.CPUs()
+	for slot.exclusive.Count() > want {
+		core := n.cores[n.layout.cpus[n.leastNeeded(s)].core]
+		for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
+			n.take(s, cpu)
+			if cpu == last {
+				last = -1
+			}
+		}
+	}
+	if missing := want - slot.exclusive.Count(); missing != 0 {
+		free := n.available()
+		picked, lastPicked, ok := n.pickCores(&free, &slot.exclusive, missing)
+		if missing < 0 || !ok {
+			return ErrViewImpossible
+		}
+		n.giveWhole(s, &picked)
+		if last < 0 {
+			last = lastPicked
+		}
+	}
+	if fraction := slot.request.Limit % 1000; fraction > 0 {
+		if last < 0 {
+			last = slot.exclusive.Last()
+		}
+		n.take(s, last)
+		n.give(s, last, fraction)
+	}
+	if n.settle() == impossible {
+		return ErrNoCapacity
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package hybrid
+
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// Restore takes grants as they are, without moving anybody: for state that was
+// saved, and for containers that run already. CPUs that the node no longer has go to
+// Grant.Lost. Quotas, weights and the cpusets of flexible grants are derived anew. The error, a
+// *Refusal, names the grant that is wrong in itself or contradicts another; then nothing has changed.
+func (n *Node) Restore(grants []Grant) error {
+	n.version++
+	n.edits = n.edits[:0]
+	for i := range grants {
+		s, err := n.restoreOne(&grants[i])
+		if err == nil {
+			continue
+		}
+		n.undo(0)
+		if s >= 0 {
+			n.unpromise(s)
+			n.dropSlot(s)
+		}
+		for j := i - 1; j >= 0; j-- {
+			s := n.byID[grants[j].ID]
+			n.unpromise(s)
+			n.unlink(s)
+			n.dropSlot(s)
+		}
+		return err
+	}
+	n.flexibleCPUs, n.sharedTime = n.flexibleSet()
+	return nil
+}
+
+// restoreOne takes one grant. On an error, s is its slot if it has one already.
+func (n *Node) restoreOne(g *Grant) (s int32, err error) {
+	if err := n.checkRequest(&g.Request); err != nil {
+		return -1, err
+	}
+	s = n.newSlot(&g.Request)
+	slot := &n.slots[s]
+	if g.Class == Flexible {
+		slot.domain = n.domainOf(g)
+		n.promise(s)
+		n.link(s)
+		return s, nil
+	}
+	n.promise(s)
+	slot.lost = g.Lost.Union(g.Exclusive.Minus(n.usable))
+	slot.wholeCores = g.Wish == WholeCores && n.onWholeCores(&g.CPUs)
+	if err := n.restoreCPUs(s, g); err != nil {
+		return s, err
+	}
+	n.link(s)
+	return s, nil
+}
+
+// restoreCPUs gives a slot the CPUs of a grant, so far as the node has them.
+func (n *Node) restoreCPUs(s int32, g *Grant) error {
+	wrong := func(cpu int, what string) error {
+		return &Refusal{g.ID, ErrBadRequest, fmt.Sprintf("CPU %d: %s", cpu, what)}
+	}
+	own := g.Exclusive.Intersect(n.usable)
+	for cpu := own.First(); cpu >= 0; cpu = own.Next(cpu + 1) {
+		if n.load[cpu].sharers > 0 {
+			return wrong(cpu, "exclusive to this container, and another has it too")
+		}
+		n.give(s, cpu, 1000)
+	}
+	for _, f := range g.Fractions {
+		switch {
+		case f.CPU < 0 || f.CPU >= cpuset.Max || f.Milli < 1 || f.Milli > 999:
+			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: want 1m to 999m", f.Milli))
+		case !n.usable.Contains(f.CPU):
+			n.slots[s].lost.Add(f.CPU)
+			continue
+		case n.slots[s].exclusive.Contains(f.CPU) || n.slots[s].fractionOn(f.CPU) > 0:
+			return wrong(f.CPU, "twice in the same grant")
+		case n.load[f.CPU].room() < f.Milli:
+			return wrong(f.CPU, fmt.Sprintf("no room for a fraction of %dm", f.Milli))
+		}
+		n.give(s, f.CPU, f.Milli)
+	}
+	return nil
+}
+
+// onWholeCores reports whether a set is made of whole cores.
+func (n *Node) onWholeCores(set *cpuset.Set) bool {
+	usable := set.Intersect(n.usable)
+	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
+		if !n.cores[n.layout.cpus[cpu].core].SubsetOf(&usable) {
+			return false
+		}
+	}
+	return true
+}
+
+// domainOf returns the domain that a flexible grant's wish and CPUs speak of.
+func (n *Node) domainOf(g *Grant) int32 {
+	cpus := g.CPUs.Intersect(n.usable)
+	if g.Wish == Prefer || g.Wish == AnyCPUs || cpus.IsEmpty() {
+		return wholeNode
+	}
+	for d := range n.domains {
+		if n.domains[d].kind != g.Wish {
+			continue
+		}
+		if g.Wish == WholeCores && n.onWholeCores(&cpus) || g.Wish != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
+			return int32(d)
+		}
+	}
+	return wholeNode
+}
