@@ -47,12 +47,12 @@ func Read(fsys fs.FS) (*Machine, error) {
 // before and after.
 func readOnce(fsys fs.FS) (m *Machine, steady bool, err error) {
 	t := &tree{fsys: fsys}
-	before, _, err := t.read(cpuDir + "/online")
+	before, listed, err := t.read(cpuDir + "/online")
 	if err != nil {
 		return nil, true, err
 	}
 	before = bytes.Clone(before)
-	f, err := t.facts()
+	f, err := t.facts(before, listed)
 	if err == nil {
 		m, err = f.machine()
 	}

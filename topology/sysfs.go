@@ -44,10 +44,10 @@ type nodeFacts struct {
 	distances []int // nil: not told
 }
 
-// facts reads everything.
-func (t *tree) facts() (*facts, error) {
+// facts reads everything but the list of online CPUs, which the caller did.
+func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	f := &facts{}
-	present, err := t.which(f)
+	present, err := t.which(f, online, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +75,10 @@ func (t *tree) facts() (*facts, error) {
 // which finds out which CPUs there are and which of them are online. Kernels
 // before 2.6.26 have no lists: there, every CPU has a directory, and its file
 // "online" (the boot CPU has none) tells.
-func (t *tree) which(f *facts) (present cpuset.Set, err error) {
-	online, listed, err := t.list(cpuDir + "/online")
+func (t *tree) which(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
+	online, err := cpuset.Parse(string(list))
 	if err != nil {
-		return present, err
+		return present, fmt.Errorf("%s/online: %w", cpuDir, err)
 	}
 	present, ok, err := t.list(cpuDir + "/present")
 	if err == nil && !ok {

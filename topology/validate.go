@@ -39,6 +39,8 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 	for i := range m.CPUs {
 		c := &m.CPUs[i]
 		switch {
+		case want < 0:
+			return fmt.Errorf("CPU %d is neither online nor offline", c.ID)
 		case c.ID != want:
 			return fmt.Errorf("CPU %d stands where CPU %d is expected", c.ID, want)
 		case c.Online != m.Online.Contains(c.ID):
