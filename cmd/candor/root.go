@@ -43,10 +43,10 @@ func newRoot() (root *cobra.Command, started *bool) {
 		&cobra.Group{ID: groupLook, Title: "Look and plan:"},
 		&cobra.Group{ID: groupHost, Title: "This machine:"},
 	)
-	add(root, groupRun)
-	add(root, groupLook, newPlanCommand(), newTopologyCommand(), newViewCommand())
+	add(root, groupRun, newRunCommand(), newResizeCommand(), newPsCommand(), newInspectCommand(), newReleaseCommand())
+	add(root, groupLook, newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupHost)
-	add(root, "", newVersionCommand())
+	add(root, "", newVersionCommand(), newInternalExecCommand())
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())
 	root.InitDefaultHelpCmd()

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// hostFlags are the flags of the subcommands that look at this machine's
+// containers or change them.
+type hostFlags struct {
+	options host.Options
+	driver  choice
+	verbose bool
+}
+
+// addHostFlags adds them, with environment variables as defaults.
+func addHostFlags(cmd *cobra.Command) *hostFlags {
+	f := &hostFlags{driver: choice{
+		cmp.Or(os.Getenv("CANDOR_CGROUP_DRIVER"), string(cgroup.Auto)),
+		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
+	}}
+	flags := cmd.Flags()
+	flags.StringVar(&f.options.StateDir, "state-dir", cmp.Or(os.Getenv("CANDOR_STATE_DIR"), host.DefaultStateDir()),
+		"where the state is kept ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "config", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig),
+		"options of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"),
+		"group that holds Candor's: /candor, with systemd candor.slice ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes the groups ($CANDOR_CGROUP_DRIVER)")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say also what was cleaned up on the way")
+	return f
+}
+
+// open opens this machine to change its containers.
+func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	f.options.Log = slog.New(&lineHandler{out: cmd.ErrOrStderr(), level: level})
+	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
+	h, err := host.Open(f.options)
+	return h, hostError(err)
+}
+
+// openToLook opens this machine for a look, which takes no rights.
+func (f *hostFlags) openToLook(cmd *cobra.Command) (*host.Host, error) {
+	f.options.Cgroup.ReadOnly = true
+	return f.open(cmd)
+}
+
+// hostError gives the errors that are the caller's fault their exit code.
+func hostError(err error) error {
+	var refusal *hybrid.Refusal
+	var program *host.ExecError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &program):
+		return &exitError{program.Code, err}
+	case errors.As(err, &refusal), errors.Is(err, host.ErrBadSpec), errors.Is(err, host.ErrPopulated),
+		errors.Is(err, cgroup.ErrNotDelegated), errors.Is(err, cgroup.ErrNoCpuset), errors.Is(err, cgroup.ErrNoCPU):
+		return &exitError{exitBadInput, err}
+	default:
+		return err
+	}
+}
+
+// A lineHandler writes log records as the command line writes errors: one line
+// for people.
+type lineHandler struct {
+	out          io.Writer
+	level        slog.Level
+	slog.Handler // groups and bound attributes are not used
+}
+
+func (h *lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	var line strings.Builder
+	line.WriteString(r.Message)
+	separator := ": "
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, a.Value)
+		separator = ", "
+		return true
+	})
+	_, err := fmt.Fprintln(h.out, "candor:", errorLine(errors.New(line.String())))
+	return err
+}

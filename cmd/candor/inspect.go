@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+)
+
+const inspectLong = `Show all about one container: what it was granted, what the kernel has, what it
+is shown, how often its quota ran out, and who else uses its exclusive CPUs.`
+
+func newInspectCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "inspect NAME",
+		Short:   "Show all about one container",
+		Long:    inspectLong,
+		Example: "  candor inspect web\n  candor inspect web -o json | jq .group.throttled",
+		Args:    oneName,
+	}
+	machine := addHostFlags(cmd)
+	output := outputFlag(cmd, "table", "json")
+	during := cmd.Flags().Duration("during", 250*time.Millisecond, "how long to watch for strangers; 0: not at all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h, err := machine.openToLook(cmd)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		snapshot, err := h.Snapshot()
+		if err != nil {
+			return err
+		}
+		g, err := snapshot.Grant(args[0])
+		if err != nil {
+			return hostError(err)
+		}
+		look, err := h.Look(g.ID)
+		if err != nil {
+			return err
+		}
+		report := newInspection(g, look, snapshot.Now)
+		if *during > 0 && look.Exists {
+			if report.strangers, err = h.Strangers(cmd.Context(), g, *during); err != nil {
+				return err
+			}
+			report.Strangers = byCPU(report.strangers)
+		}
+		if output.value == "json" {
+			return writeJSON(cmd.OutOrStdout(), report)
+		}
+		return writeInspection(cmd.OutOrStdout(), report)
+	}
+	return cmd
+}
+
+// An inspection is what inspect writes.
+type inspection struct {
+	grantRow
+	Group     *groupRow          `json:"group"` // what the kernel has; null if there is no group
+	Shown     cpuset.Set         `json:"shown"` // CPUs in the files of its view
+	PIDs      []int              `json:"pids"`
+	Strangers map[string]float64 `json:"strangers,omitempty"` // CPUs' worth of others on its exclusive CPUs; "all": of their sum
+	strangers map[int]float64
+}
+
+type groupRow struct {
+	CPUs             cpuset.Set `json:"cpus"`
+	Mems             cpuset.Set `json:"mems"`
+	QuotaUs          int64      `json:"quotaUs"` // 0: none
+	PeriodUs         int64      `json:"periodUs"`
+	BurstUs          int64      `json:"burstUs"`
+	Weight           int        `json:"weight"`
+	UsageSeconds     float64    `json:"usageSeconds"`
+	Periods          uint64     `json:"periods"`
+	Throttled        uint64     `json:"throttled"`
+	ThrottledSeconds float64    `json:"throttledSeconds"`
+}
+
+func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspection {
+	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, PIDs: look.Processes}
+	if look.Exists {
+		report.Group = &groupRow{
+			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
+			QuotaUs: look.Settings.Quota.Microseconds(), PeriodUs: look.Settings.Period.Microseconds(),
+			BurstUs: look.Settings.Burst.Microseconds(), Weight: look.Settings.Weight,
+			UsageSeconds: look.Stat.Usage.Seconds(), Periods: look.Stat.Periods,
+			Throttled: look.Stat.Throttled, ThrottledSeconds: look.Stat.ThrottledTime.Seconds(),
+		}
+	}
+	return report
+}
+
+func byCPU(strangers map[int]float64) map[string]float64 {
+	named := map[string]float64{}
+	for cpu, share := range strangers {
+		if cpu < 0 {
+			named["all"] = share
+		} else {
+			named[strconv.Itoa(cpu)] = share
+		}
+	}
+	return named
+}
+
+func writeInspection(w io.Writer, r *inspection) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("name", "%s", r.Name)
+	row("state", "%s, %s old, %d processes", r.State, age(time.Duration(r.Age*float64(time.Second))), r.Processes)
+	row("command", "%s", errorText(r.Command))
+	row("class", "%s, %s, topology %s", r.Class, r.Policy, r.Topology)
+	row("limit", "%s", limitText(r.CPU))
+	if r.Request != "" {
+		row("request", "%s", r.Request)
+	}
+	row("CPUs", "%s%s; exclusive: %s", r.CPUs, parts(r.fractions), noneIfEmpty(r.Exclusive))
+	if !r.Lost.IsEmpty() {
+		row("lost", "%s: the machine has none to replace them", r.Lost)
+	}
+	if g := r.Group; g != nil {
+		writeGroup(row, r, g)
+	} else {
+		row("group", "none yet")
+	}
+	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
+	row("on resize", "%s", errorText(r.OnResize))
+	writeStrangers(row, r.strangers)
+	return t.Flush()
+}
+
+func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
+	quota := "no quota"
+	if g.QuotaUs > 0 {
+		quota = fmt.Sprintf("quota %v per %v", time.Duration(g.QuotaUs)*time.Microsecond, time.Duration(g.PeriodUs)*time.Microsecond)
+	}
+	drift := ""
+	if g.CPUs != r.CPUs {
+		drift = " (not what was granted: the next operation repairs it)"
+	}
+	row("kernel", "CPUs %s%s, memory nodes %s, %s, weight %d", g.CPUs, drift, g.Mems, quota, g.Weight)
+	row("used", "%.2f s of CPU time", g.UsageSeconds)
+	if g.QuotaUs > 0 {
+		row("throttled", "in %d of %d periods, %.2f s in all", g.Throttled, g.Periods, g.ThrottledSeconds)
+	}
+}
+
+func writeStrangers(row func(string, string, ...any), strangers map[int]float64) {
+	var cpus []int
+	for cpu, share := range strangers {
+		if share >= 0.01 {
+			cpus = append(cpus, cpu)
+		}
+	}
+	slices.Sort(cpus)
+	for _, cpu := range cpus {
+		where := fmt.Sprintf("CPU %d", cpu)
+		if cpu < 0 {
+			where = "its CPUs"
+		}
+		row("strangers", "use %.0f %% of %s", 100*strangers[cpu], where)
+	}
+	if len(cpus) == 0 && strangers != nil {
+		row("strangers", "none seen on its exclusive CPUs")
+	}
+}
+
+func limitText(cpu string) string {
+	if cpu == "0" {
+		return "none"
+	}
+	return cpu + " CPUs"
+}
+
+func noneIfEmpty(s cpuset.Set) string {
+	if s.IsEmpty() {
+		return "none"
+	}
+	return s.String()
+}

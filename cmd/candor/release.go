@@ -1,0 +1,32 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+const releaseLong = `Take back the CPUs of a container.
+
+This is for what was left: processes that go on after their program has ended, a
+grant that is held for a restart. While processes of the container run, --kill is
+needed, and ends them.`
+
+func newReleaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "release NAME [--kill]",
+		Short:   "Take back the CPUs of a container that was left",
+		Long:    releaseLong,
+		Example: "  candor release web --kill",
+		Args:    oneName,
+	}
+	machine := addHostFlags(cmd)
+	kill := cmd.Flags().Bool("kill", false, "kill its processes (SIGKILL) first")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h, err := machine.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return hostError(h.Release(cmd.Context(), args[0], *kill))
+	}
+	return cmd
+}

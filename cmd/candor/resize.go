@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+const resizeLong = `Give a running container a new limit.
+
+Its CPUs, its quota and the files that it is shown change while it runs. Then it
+is told, in the way that it was started with (candor run --on-resize). What it has
+read before it cannot unread: variables of its environment keep the old number.
+If the new limit cannot be had, nothing changes.`
+
+func newResizeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "resize NAME --cpu N",
+		Short:   "Give a running container a new limit",
+		Long:    resizeLong,
+		Example: "  candor resize web --cpu 3.5",
+		Args:    oneName,
+	}
+	machine := addHostFlags(cmd)
+	var limit, guarantee hybrid.Milli
+	cmd.Flags().Var((*milliFlag)(&limit), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: none (flexible containers)")
+	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: the limit)")
+	if err := cmd.MarkFlagRequired("cpu"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		h, err := machine.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		if cmd.Flags().Changed("request") && guarantee == 0 {
+			guarantee = hybrid.NoGuarantee
+		}
+		before, after, err := h.Resize(cmd.Context(), args[0], limit, guarantee)
+		if err != nil {
+			return hostError(err)
+		}
+		told, err := h.Notify(cmd.Context(), after, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s; %s\n", args[0], holdings(before), holdings(after), told)
+		return err
+	}
+	return cmd
+}
+
+// oneName wants one argument, the name of a container.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return badInput("%s: want the name of one container, got %d arguments", cmd.CommandPath(), len(args))
+	}
+	if err := host.CheckName(args[0]); err != nil {
+		return badInput("%v", err)
+	}
+	return nil
+}
+
+// holdings says in words what a container has: "1500m on CPUs 0,3 (500m of 3)".
+func holdings(g *host.Grant) string {
+	limit := "no limit"
+	if g.Limit != 0 {
+		limit = g.Limit.String()
+	}
+	return fmt.Sprintf("%s on CPUs %s%s", limit, g.CPUs, parts(g.Fractions))
+}
+
+// parts says which CPUs a container has a part of: " (500m of 3)".
+func parts(fractions []hybrid.Fraction) string {
+	if len(fractions) == 0 {
+		return ""
+	}
+	text := " ("
+	for i, f := range fractions {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%v of %d", f.Milli, f.CPU)
+	}
+	return text + ")"
+}

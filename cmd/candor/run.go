@@ -1,0 +1,173 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+const runLong = `Run a program with the CPUs that it sees.
+
+A sensitive program (the default) sizes itself by the CPUs that it sees. It gets
+whole CPUs that no other container of Candor uses, and for a limit such as 1.5
+a part of one more; it sees as many CPUs as that, in its affinity and in the files
+that programs ask. A flexible program shares CPUs with the other flexible ones.
+
+Streams, signals and the exit code are the program's own. When it ends, its CPUs
+are given back. Should candor itself be killed, the program goes on with its CPUs;
+they are given back by the first candor command after its end.`
+
+const runExample = `  candor run --cpu 1.5 -- nproc
+  candor run --cpu 4 --topology single-numa --name solver -- ./solver input
+  candor run --class flexible -- make -j
+  candor run --cpu 2 --on-resize signal:HUP --name web -- nginx -g 'daemon off;'`
+
+func newRunCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "run [--cpu N] [flags] -- COMMAND [ARG]...",
+		Short:   "Run a program with the CPUs that it sees",
+		Long:    runLong,
+		Example: runExample,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("no command: want candor run --cpu N -- COMMAND [ARG]...")
+			}
+			return nil
+		},
+	}
+	var a host.Allocation
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command's name is the command's
+	machine := addHostFlags(cmd)
+	cpu := (*milliFlag)(&a.Limit)
+	flags.Var(cpu, "cpu", "limit, such as 2, 1.5 or 1500m; a flexible program may go without")
+	request := (*milliFlag)(&a.Guarantee)
+	flags.Var(request, "request", "guarantee of a flexible program, if it is less than its limit")
+	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
+	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
+	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
+	flags.DurationVar(&a.Period, "period", host.DefaultPeriod, "period of the quota, 1ms to 1s")
+	flags.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
+	flags.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
+	shown := &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}
+	wordFlag(cmd, shown, shown.of, "view", "", "full: the files that programs ask show its CPUs too (default for sensitive ones)")
+	env := flags.Bool("env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and the like")
+	flags.StringVar(&a.OnResize, "on-resize", "none", "how to tell the program of a new size: signal:HUP, exec:COMMAND, none")
+
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkLimit(&a, flags.Changed("request")); err != nil {
+			return err
+		}
+		a.View = viewOf(shown.value, a.Class)
+		a.Command = shorten(strings.Join(args, " "), 200)
+		if !flags.Changed("name") {
+			a.ID = nameFor(args[0])
+		}
+		if err := a.Check(); err != nil {
+			return hostError(err)
+		}
+		path, err := host.FindProgram(args[0])
+		if err != nil {
+			return hostError(err)
+		}
+		h, err := machine.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		left := func(err error) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; its CPUs are kept until they end\n", errorLine(err))
+		}
+		code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: *env, Left: left})
+		if err != nil {
+			return hostError(err)
+		}
+		if code != 0 {
+			return &exitError{code: code}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// checkLimit refuses limits and guarantees that do not go with the class.
+func checkLimit(a *host.Allocation, hasRequest bool) error {
+	sensitive := a.Class == hybrid.Sensitive
+	switch {
+	case sensitive && a.Limit == 0:
+		return badInput("a sensitive program needs a limit: want --cpu N of %v or more, or --class flexible", hybrid.MinLimit)
+	case sensitive && hasRequest:
+		return badInput("--request is for flexible programs; a sensitive one is guaranteed its limit")
+	case a.Limit != 0 && a.Guarantee > a.Limit:
+		return badInput("--request %v is more than --cpu %v", a.Guarantee, a.Limit)
+	}
+	if hasRequest && a.Guarantee == 0 {
+		a.Guarantee = hybrid.NoGuarantee
+	}
+	return nil
+}
+
+// viewOf is the view that was asked for, or the one that a class needs.
+func viewOf(asked string, class hybrid.Class) host.View {
+	switch {
+	case asked != "":
+		return host.View(asked)
+	case class == hybrid.Sensitive:
+		return host.ViewFull
+	default:
+		return host.ViewAffinity
+	}
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+
+// nameFor makes up a container's name from its command.
+func nameFor(command string) string {
+	base := strings.TrimLeft(notInNames.ReplaceAllString(filepath.Base(command), "-"), "_.-")
+	if base == "" {
+		base = "program"
+	}
+	return base[:min(len(base), 40)] + "-" + strings.ToLower(rand.Text()[:5])
+}
+
+// shorten cuts a text that is for people to a number of runes.
+func shorten(s string, most int) string {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s
+	}
+	return string(runes[:most-1]) + "…"
+}
+
+// newInternalExecCommand is the process that becomes the program of candor run.
+func newInternalExecCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                host.HelperCommand,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.ExactArgs(1),
+		RunE:               func(_ *cobra.Command, args []string) error { return hostError(host.RunHelper(args[0])) },
+	}
+}
+
+// age writes a time span as people do: 5s, 12m, 3h, 2d.
+func age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}

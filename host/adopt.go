@@ -1,0 +1,224 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// clearOrphans removes groups that are in no state and have nothing in them but,
+// perhaps, helpers that wait for a creator who was killed.
+func (op *operation) clearOrphans() error {
+	for name, g := range op.groups {
+		if op.loaded.has(name) {
+			continue
+		}
+		if g.populated {
+			pids, err := g.Processes()
+			if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+				return fmt.Errorf("group of %s: %w", name, err)
+			}
+			if slices.ContainsFunc(pids, func(pid int) bool { return !isHelper(pid) }) {
+				continue
+			}
+		}
+		// Whoever makes a group saves it under the lock, which we hold: its
+		// creator is dead.
+		if err := killAndRemove(g.Group); err != nil {
+			return fmt.Errorf("remove what was left of %s: %w", name, err)
+		}
+		op.log.Info("removed a group that a killed candor left", "container", name)
+		delete(op.groups, name)
+	}
+	return nil
+}
+
+// isHelper reports whether a process is a helper that still waits: from its
+// start to the program that it becomes, its command line says so.
+func isHelper(pid int) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return true // it has gone meanwhile
+	}
+	args := bytes.Split(line, []byte{0})
+	return len(args) > 1 && string(args[1]) == HelperCommand
+}
+
+// restore brings the grants of the state and containers that run without one
+// to a new node. Where they contradict each other, the state's go first; where the
+// state contradicts itself, what runs counts alone.
+func (op *operation) restore() error {
+	grants := op.loaded.Grants
+	orphans := op.orphans()
+	err := op.restoreAll(append(slices.Clip(grants), orphans...))
+	if err == nil || errors.Is(err, errNoNode) {
+		return err
+	}
+	if err := op.restoreAll(grants); err != nil {
+		if err := op.abandon(&brokenState{op.store.stateFile(), err}); err != nil {
+			return err
+		}
+		grants, orphans = nil, op.orphans()
+	}
+	var strays []Grant
+	for _, g := range orphans {
+		with := append(slices.Clip(grants), g)
+		if op.restoreAll(with) == nil {
+			grants = with
+		} else {
+			strays = append(strays, g)
+		}
+	}
+	if err := op.restoreAll(grants); err != nil {
+		return err
+	}
+	for i := range strays {
+		op.takeIn(&strays[i])
+	}
+	return nil
+}
+
+// errNoNode marks errors that have nothing to do with grants.
+var errNoNode = errors.New("no node")
+
+// restoreAll gives grants to a new node, as they are.
+func (op *operation) restoreAll(grants []Grant) error {
+	node, err := op.newNode()
+	if err != nil {
+		return fmt.Errorf("%w%w", errNoNode, err)
+	}
+	held := make([]hybrid.Grant, len(grants))
+	info := make(map[string]*Grant, len(grants))
+	for i := range grants {
+		g := grants[i]
+		info[g.ID], held[i] = &g, g.Grant
+		held[i].Immovable = g.Immovable || op.pinned(&g)
+	}
+	if err := node.Restore(held); err != nil {
+		return err
+	}
+	op.node, op.info = node, info
+	return nil
+}
+
+// pinned reports whether moving a container's fraction would undo an affinity
+// that its threads set themselves.
+func (op *operation) pinned(g *Grant) bool {
+	k := op.groups[g.ID]
+	if cpusetKeepsAffinity() || k == nil || len(g.Fractions) == 0 {
+		return false
+	}
+	pids, err := k.Processes()
+	return err == nil && pinsThreads(pids, k.settings.CPUs)
+}
+
+// takeIn gives a running container that fits nowhere as it is a new place: the
+// same limit with a view that may be too wide, else what is shared.
+func (op *operation) takeIn(g *Grant) {
+	tries := []hybrid.Request{g.Request, g.Request, {ID: g.ID, Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}}
+	tries[1].Policy = hybrid.BestEffort
+	var err error
+	for _, request := range tries {
+		var plan *hybrid.Plan
+		if plan, err = op.node.Plan(request); err != nil {
+			continue
+		}
+		if err = op.node.Commit(plan); err == nil {
+			g.Request = request
+			op.info[g.ID] = g
+			op.log.Warn("adopted, on other CPUs than it had", "container", g.ID, "had", g.CPUs)
+			return
+		}
+	}
+	op.log.Error("runs without a grant", "container", g.ID, "cpus", g.CPUs, "reason", err)
+}
+
+// orphans returns grants, by name, for the containers that run without one.
+func (op *operation) orphans() []Grant {
+	var names []string
+	for name, g := range op.groups {
+		if g.populated && !op.loaded.has(name) && !g.settings.CPUs.IsEmpty() {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	grants := make([]Grant, len(names))
+	for i, name := range names {
+		var others cpuset.Set
+		for other, g := range op.groups {
+			if other != name && g.populated {
+				others = others.Union(g.settings.CPUs)
+			}
+		}
+		grants[i] = op.adopted(name, op.groups[name].settings, others)
+		op.log.Info("adopted", "container", name, "cpus", grants[i].CPUs, "limit", grants[i].Limit)
+	}
+	return grants
+}
+
+// adopted makes a grant out of what the kernel has and the container's request,
+// if that is still known. others are the CPUs of all other containers.
+func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set) Grant {
+	g := Grant{State: Running, Since: sinceBoot()}
+	g.ID = name
+	known := op.store.loadRequest(&g)
+	if !known {
+		g.Spec = Spec{Period: DefaultPeriod, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		if shown := op.store.shown(name); !shown.IsEmpty() {
+			g.View = ViewFull
+		}
+	}
+	if has.Period >= MinPeriod {
+		g.Period = has.Period
+	}
+	g.CPUs = has.CPUs
+	g.Quota = hybrid.Milli((has.Quota*1000 + g.Period/2) / g.Period)
+	g.Weight = hybrid.Milli(has.Weight)
+	g.Limit = g.Quota
+	if !known {
+		g.Class = classOf(has, g.Limit, others)
+	}
+	if g.Class == hybrid.Flexible {
+		return g
+	}
+	g.Guarantee = 0
+	if g.Limit == 0 {
+		g.Limit = hybrid.Milli(1000 * g.CPUs.Count())
+	}
+	g.Exclusive = g.CPUs
+	if part := g.Limit % 1000; part != 0 {
+		cpu := fractionalCPU(g.CPUs, others)
+		g.Exclusive.Remove(cpu)
+		g.Fractions = []hybrid.Fraction{{CPU: cpu, Milli: part}}
+	}
+	return g
+}
+
+// classOf guesses the class of a container of which only the group is known: a
+// sensitive one has as many CPUs as its quota is worth, or CPUs of its own.
+func classOf(has cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
+	isSensitive := limit.CPUs() == has.CPUs.Count()
+	if limit == 0 {
+		isSensitive = !has.CPUs.Overlaps(&others)
+	}
+	if isSensitive {
+		return hybrid.Sensitive
+	}
+	return hybrid.Flexible
+}
+
+// fractionalCPU returns the CPU that most likely carries a container's fraction:
+// one that others have too, else the highest.
+func fractionalCPU(cpus, others cpuset.Set) int {
+	if both := cpus.Intersect(others); !both.IsEmpty() {
+		return both.First()
+	}
+	return cpus.Last()
+}

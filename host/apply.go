@@ -1,0 +1,192 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/view"
+)
+
+// A target is what a group is to have.
+type target struct {
+	name     string
+	settings cgroup.Settings
+}
+
+// targets returns what the groups of the grants are to have. A group that does
+// not exist is made only for the newcomer.
+func (op *operation) targets(grants []Grant) []target {
+	var targets []target
+	for i := range grants {
+		g := &grants[i]
+		isNew := op.newcomer != nil && op.newcomer.name == g.ID
+		// A container all of whose CPUs are lost stays where the kernel put it.
+		if (isNew || op.groups[g.ID] != nil) && !g.CPUs.IsEmpty() {
+			targets = append(targets, target{g.ID, op.settings(g)})
+		}
+	}
+	return targets
+}
+
+// settings translates a grant for the kernel.
+func (op *operation) settings(g *Grant) cgroup.Settings {
+	s := cgroup.Settings{
+		CPUs:   g.CPUs,
+		Period: g.Period,
+		Quota:  quota(g),
+		Weight: int(g.Weight),
+	}
+	if g.Mems {
+		for _, node := range op.node.Machine().Nodes {
+			if node.CPUs.Overlaps(&g.CPUs) {
+				s.Mems.Add(node.ID)
+			}
+		}
+	}
+	return s
+}
+
+// quota returns the CPU time per period.
+func quota(g *Grant) time.Duration { return time.Duration(g.Quota) * g.Period / 1000 }
+
+// present returns what the groups have now, to come back to.
+func (op *operation) present() []target {
+	var targets []target
+	for name, g := range op.groups {
+		if !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
+			targets = append(targets, target{name, g.settings})
+		}
+	}
+	slices.SortFunc(targets, func(a, b target) int { return strings.Compare(a.name, b.name) })
+	return targets
+}
+
+// settle brings the groups to their targets, in an order in which no exclusive
+// CPU runs two of them.
+func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
+	moves := make([]move, len(targets))
+	byName := make(map[string]cgroup.Settings, len(targets))
+	for i, t := range targets {
+		moves[i] = move{group: t.name, new: t.settings.CPUs}
+		if g := op.groups[t.name]; g != nil {
+			moves[i].old = g.settings.CPUs
+		}
+		byName[t.name] = t.settings
+	}
+	writes, clean := order(moves, exclusive)
+	if !clean {
+		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
+	}
+	for _, w := range writes {
+		if err := op.give(w, byName[w.group]); err != nil {
+			return fmt.Errorf("group of %s: %w", w.group, err)
+		}
+	}
+	for _, t := range targets { // what differs in more than CPUs
+		g := op.groups[t.name]
+		if err := g.Apply(t.settings); err != nil {
+			return fmt.Errorf("group of %s: %w", t.name, err)
+		}
+		g.settings = t.settings
+	}
+	return nil
+}
+
+// give does one write. The newcomer's group is made by its first.
+func (op *operation) give(w write, final cgroup.Settings) error {
+	g := op.groups[w.group]
+	switch {
+	case g == nil:
+		g = &group{Group: op.tree.Group(w.group), populated: true}
+		if err := g.Create(final, op.newcomer.pid); err != nil {
+			return err
+		}
+		g.settings = final
+		op.groups[w.group] = g
+		return nil
+	case w.cpus == final.CPUs:
+		err := g.Apply(final)
+		if err == nil {
+			g.settings = final
+		}
+		return err
+	default:
+		err := g.SetCPUs(w.cpus, g.settings.Mems)
+		if err == nil {
+			g.settings.CPUs = w.cpus
+		}
+		return err
+	}
+}
+
+// undo brings kernel and views back to what they were.
+func (op *operation) undo(before []target, grants []Grant) error {
+	var errs []error
+	if n := op.newcomer; n != nil {
+		if g := op.groups[n.name]; g != nil {
+			delete(op.groups, n.name)
+			errs = append(errs, killAndRemove(g.Group))
+		}
+		errs = append(errs, op.store.forget(n.name))
+	}
+	if err := op.settle(before, op.exclusive(grants)); err != nil {
+		errs = append(errs, fmt.Errorf("back to what was before: %w", err))
+	}
+	errs = append(errs, op.showViews(op.loaded.Grants))
+	return errors.Join(errs...)
+}
+
+// prepareNewcomer writes the newcomer's files before anything changes in the kernel.
+func (op *operation) prepareNewcomer(grants []Grant) error {
+	if op.newcomer == nil {
+		return nil
+	}
+	i := slices.IndexFunc(grants, func(g Grant) bool { return g.ID == op.newcomer.name })
+	return op.store.saveRequest(&grants[i])
+}
+
+// showViews rewrites the views that do not show their container's CPUs.
+func (op *operation) showViews(grants []Grant) error {
+	for i := range grants {
+		g := &grants[i]
+		if g.View != ViewFull || g.CPUs.IsEmpty() || op.store.shown(g.ID) == g.CPUs {
+			continue
+		}
+		if err := view.Write(op.store.view(g.ID), g.CPUs); err != nil {
+			return fmt.Errorf("view of %s: %w", g.ID, err)
+		}
+	}
+	return nil
+}
+
+// killTimeout is how long processes may take to die of SIGKILL. A process in
+// the middle of a disk access takes as long as that.
+const killTimeout = 10 * time.Second
+
+// killAndRemove ends a group with all that runs in it.
+func killAndRemove(g *cgroup.Group) error {
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		populated, err := g.Populated()
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			return nil
+		}
+		if err == nil && !populated {
+			return g.Remove()
+		}
+		if err == nil {
+			err = g.Kill(syscall.SIGKILL)
+		}
+		if err == nil && time.Since(begin) > killTimeout {
+			err = fmt.Errorf("processes survive SIGKILL for %v", killTimeout)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

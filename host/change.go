@@ -1,0 +1,166 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// An Allocation asks for a container's CPUs.
+type Allocation struct {
+	hybrid.Request // its ID is the container's name and that of its group
+	Spec
+	// PID is a process that waits to become the container's first one: it is moved into
+	// the container's group, and killed should the allocation fail half way. 0: the
+	// caller makes the group itself, later; until then the grant is pending.
+	PID int
+	// Deadline, if not 0, is how long a grant may stay pending.
+	Deadline time.Duration
+}
+
+// ErrPopulated: processes of the container still run.
+var ErrPopulated = errors.New("processes still run")
+
+// ErrBadSpec is a request that cannot be meant: the caller's mistake.
+var ErrBadSpec = errors.New("bad request")
+
+// Check says what is wrong with an allocation, on any machine.
+func (a *Allocation) Check() error {
+	err := CheckName(a.ID)
+	if err == nil {
+		err = a.Spec.check()
+	}
+	if err == nil {
+		err = checkQuota(a.Limit, a.Period)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrBadSpec, err)
+	}
+	return nil
+}
+
+// minQuota is the least CPU time per period that the kernel takes.
+const minQuota = time.Millisecond
+
+// checkQuota refuses limits that are less than minQuota in a period.
+func checkQuota(limit hybrid.Milli, period time.Duration) error {
+	if least := hybrid.Milli((1000*minQuota + period - 1) / period); limit != 0 && limit < least {
+		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
+	}
+	return nil
+}
+
+// Allocate gives a container its CPUs, or changes nothing. A refusal by the
+// allocator is a *hybrid.Refusal.
+func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	creator, err := processOf(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: sinceBoot()}
+	g.Request = a.Request
+	if a.Deadline > 0 {
+		g.Deadline = g.Since + a.Deadline
+	}
+	if a.PID != 0 {
+		g.State, g.Deadline = Running, 0
+		if g.Main, err = processOf(a.PID); err != nil {
+			return nil, err
+		}
+	}
+	err = h.operate(ctx, func(op *operation) error {
+		plan, err := op.node.Plan(a.Request)
+		if err != nil {
+			return err
+		}
+		if err := op.node.Commit(plan); err != nil {
+			return err
+		}
+		op.info[a.ID] = g
+		if a.PID != 0 {
+			op.newcomer = &newcomer{a.ID, a.PID}
+		}
+		g.Grant, _ = op.node.Grant(a.ID)
+		return nil
+	})
+	return g, err
+}
+
+// Release ends a container's grant. While processes of it run that is
+// ErrPopulated, unless kill is set: then they are killed first.
+func (h *Host) Release(ctx context.Context, name string, kill bool) error {
+	return h.operate(ctx, func(op *operation) error {
+		if op.info[name] == nil {
+			return unknown(name)
+		}
+		return op.release(name, kill)
+	})
+}
+
+// ReleaseOwn ends a grant that this process has created. That somebody else has
+// released it meanwhile is no error.
+func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
+	self, err := processOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return h.operate(ctx, func(op *operation) error {
+		if g := op.info[name]; g == nil || g.Creator != self {
+			return nil
+		}
+		return op.release(name, false)
+	})
+}
+
+func (op *operation) release(name string, kill bool) error {
+	if g := op.groups[name]; g != nil {
+		if kill {
+			if err := killAndRemove(g.Group); err != nil {
+				return fmt.Errorf("kill %s: %w", name, err)
+			}
+			delete(op.groups, name)
+		} else if g.populated {
+			pids, _ := g.Processes()
+			return fmt.Errorf("%s: %w: %s", name, ErrPopulated, listPIDs(pids))
+		}
+	}
+	return op.end(name)
+}
+
+// Resize gives a container a new limit (and guarantee; 0: the limit), or
+// leaves all as it is. It returns the grants before and after.
+func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
+	err = h.operate(ctx, func(op *operation) error {
+		g := op.info[name]
+		if g == nil {
+			return unknown(name)
+		}
+		if err := checkQuota(limit, g.Period); err != nil {
+			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
+		}
+		plan, err := op.node.PlanResize(name, limit, guarantee)
+		if err != nil {
+			return err
+		}
+		if err := op.node.Commit(plan); err != nil {
+			return err
+		}
+		was, is := *g, *g
+		is.Grant, _ = op.node.Grant(name)
+		is.Immovable = was.Immovable
+		before, after = &was, &is
+		return nil
+	})
+	return before, after, err
+}
+
+func unknown(name string) error {
+	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Reason: "no container has that name; candor ps lists them"}
+}

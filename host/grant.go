@@ -1,0 +1,98 @@
+package host
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Grant is what a container of this machine holds, and what Candor has to
+// know to keep it. Its ID names the container and its cgroup below Candor's.
+type Grant struct {
+	hybrid.Grant
+	Spec
+
+	State    State
+	Creator  Process       // who asked for it; while it lives the grant is not reaped
+	Main     Process       // the program's first process; zero if Candor did not start it
+	Since    time.Duration // time since boot at which it was granted
+	Deadline time.Duration // a pending grant that is not running by then is reaped; 0: never
+}
+
+// State is where in its life a grant is.
+type State string
+
+const (
+	Pending State = "pending" // planned; its creator makes the cgroup
+	Running State = "running"
+	Held    State = "held" // stopped, kept for a restart
+)
+
+// View is what a program is shown besides its affinity.
+type View string
+
+const (
+	ViewFull     View = "full"     // files over /sys/devices/system/cpu/online and /proc/cpuinfo
+	ViewAffinity View = "affinity" // nothing more
+)
+
+// A Spec is what a container is given besides CPUs.
+type Spec struct {
+	Period   time.Duration // of the quota
+	Mems     bool          // memory nodes follow the CPUs
+	View     View
+	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
+	Command  string // what runs, for people
+}
+
+// Limits of a quota's period: the kernel's.
+const (
+	MinPeriod     = time.Millisecond
+	MaxPeriod     = time.Second
+	DefaultPeriod = 100 * time.Millisecond
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// CheckName says what is wrong with a container's name.
+func CheckName(name string) error {
+	if validName.MatchString(name) {
+		return nil
+	}
+	if len(name) > 64 {
+		name = name[:64] + "…"
+	}
+	return fmt.Errorf("name %q: want 1 to 64 letters, digits, '_', '.' and '-', the first a letter or digit", name)
+}
+
+// VisibleCPUs is the number of CPUs that the container should count: the CPUs
+// of its cpuset, or those that its limit is worth where that is less.
+func (g *Grant) VisibleCPUs() int {
+	n := g.CPUs.Count()
+	if g.Class == hybrid.Flexible && g.Limit > 0 {
+		n = min(n, g.Limit.CPUs())
+	}
+	return n
+}
+
+// whole returns a grant together with the CPUs that it has lost, as it was
+// saved before: that is what is saved again, so that it has them when they return.
+func whole(now, saved hybrid.Grant) hybrid.Grant {
+	if now.Lost.IsEmpty() {
+		return now
+	}
+	now.CPUs = now.CPUs.Union(now.Lost)
+	now.Exclusive = now.Exclusive.Union(saved.Exclusive.Intersect(now.Lost))
+	for _, f := range saved.Fractions {
+		if now.Lost.Contains(f.CPU) {
+			now.Fractions = append(now.Fractions, f)
+		}
+	}
+	slices.SortFunc(now.Fractions, func(a, b hybrid.Fraction) int { return a.CPU - b.CPU })
+	now.Lost = cpuset.Set{}
+	return now
+}

@@ -1,0 +1,147 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/view"
+)
+
+// HelperCommand is the hidden subcommand of candor that becomes the program.
+// It is started before the lock is taken, in a mount namespace of its own, and
+// waits on a pipe while its group is made around it. If the pipe closes without
+// an order it ends: a killed candor leaves an empty group.
+const HelperCommand = "internal-exec"
+
+// A startOrder is what the helper waits for. Byte slices: arguments need not
+// be text.
+type startOrder struct {
+	View string // directory of the view; "" for none
+	Path string
+	Args [][]byte
+	Env  [][]byte
+}
+
+// A helper is a started helper process.
+type helper struct {
+	process *os.Process
+	orders  *os.File
+}
+
+// startHelper starts this program again as a helper. What the shell left open
+// is passed on, under the same numbers.
+func startHelper(ownMounts bool) (*helper, error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	read, write := os.NewFile(uintptr(pipe[0]), "orders"), os.NewFile(uintptr(pipe[1]), "orders")
+	defer read.Close()
+	if _, err := unix.FcntlInt(uintptr(pipe[0]), unix.F_SETFD, 0); err != nil {
+		write.Close()
+		return nil, fmt.Errorf("pipe: %w", err)
+	}
+	attributes := &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{},
+	}
+	if ownMounts {
+		attributes.Sys.Cloneflags = syscall.CLONE_NEWNS
+	}
+	argv := []string{"candor", HelperCommand, strconv.Itoa(pipe[0])}
+	process, err := os.StartProcess("/proc/self/exe", argv, attributes)
+	if err != nil {
+		write.Close()
+		if ownMounts && errors.Is(err, unix.EPERM) {
+			return nil, fmt.Errorf("no mount namespace for the program (%w): run as root, or with --view affinity", err)
+		}
+		return nil, fmt.Errorf("start helper: %w", err)
+	}
+	return &helper{process, write}, nil
+}
+
+// start makes the helper become the program.
+func (h *helper) start(order startOrder) error {
+	data, err := json.Marshal(order)
+	if err == nil {
+		_, err = h.orders.Write(data)
+	}
+	return errors.Join(err, h.orders.Close())
+}
+
+// abort ends a helper that was not started.
+func (h *helper) abort() {
+	h.orders.Close()
+	h.process.Kill()
+	h.process.Wait()
+}
+
+// An ExecError says that the program could not be executed, with the exit code that
+// shells give for that.
+type ExecError struct {
+	Code int // 126 or 127
+	Err  error
+}
+
+func (e *ExecError) Error() string { return e.Err.Error() }
+func (e *ExecError) Unwrap() error { return e.Err }
+
+// RunHelper is the helper's life. fd is the pipe's number. It returns only on
+// an error.
+func RunHelper(fd string) error {
+	// What follows belongs to a thread, the one that executes the program.
+	runtime.LockOSThread()
+	number, err := strconv.Atoi(fd)
+	if err != nil || number < 3 {
+		return fmt.Errorf("%s %q: this is candor's own command", HelperCommand, fd)
+	}
+	unix.CloseOnExec(number)
+	data, err := io.ReadAll(os.NewFile(uintptr(number), "orders"))
+	if err != nil {
+		return err
+	}
+	var order startOrder
+	if err := json.Unmarshal(data, &order); err != nil {
+		return errors.New("candor run has ended before the program was started")
+	}
+	if order.View != "" {
+		if err := view.Mount(order.View); err != nil {
+			return err
+		}
+	}
+	// An affinity that candor was started with would hide CPUs of the cpuset.
+	all := new(unix.CPUSet)
+	for cpu := range 8 * len(all) * 8 {
+		all.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, all); err != nil {
+		return fmt.Errorf("affinity: %w", err)
+	}
+	err = syscall.Exec(order.Path, texts(order.Args), texts(order.Env))
+	return &ExecError{126, fmt.Errorf("execute %s: %w", order.Path, err)}
+}
+
+func texts(of [][]byte) []string {
+	out := make([]string, len(of))
+	for i := range of {
+		out[i] = string(of[i])
+	}
+	return out
+}
+
+func slicesOf(of []string) [][]byte {
+	out := make([][]byte, len(of))
+	for i := range of {
+		out[i] = bytes.Clone([]byte(of[i]))
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+// Package host holds the state of this machine: which container has which
+// CPUs. Every front (candor run, an engine's wrapper, a plugin) goes through it.
+//
+// There is no daemon. An operation takes a file lock, loads the state, compares
+// it with the kernel, plans (package hybrid), applies the plan (packages cgroup and
+// view), saves the state and unlocks. One plan is one replacement of one
+// file. Whoever is killed in between, at whatever point, leaves something that the
+// next operation puts right: the file says what was decided last, the kernel
+// says what runs, and each operation ends with both equal.
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// Options say where things are. The zero value is right for a normal machine.
+type Options struct {
+	StateDir string // default: DefaultStateDir()
+	Config   string // default: DefaultConfig
+	Cgroup   cgroup.Options
+	Log      *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
+	Patience time.Duration // how long to wait for the lock; default 30 s
+}
+
+// A Host is this machine. It holds nothing open but, with systemd, a connection.
+type Host struct {
+	store    store
+	config   string
+	tree     *cgroup.Tree
+	log      *slog.Logger
+	patience time.Duration
+}
+
+// DefaultStateDir is /run/candor, for users other than root the same in their
+// own runtime directory. Both go at a reboot, as cgroups do.
+func DefaultStateDir() string {
+	if user := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && filepath.IsAbs(user) {
+		return filepath.Join(user, "candor")
+	}
+	return "/run/candor"
+}
+
+// Open finds the control groups and the state. It changes nothing; with
+// Cgroup.ReadOnly set, only Snapshot and what it returns can be used.
+func Open(o Options) (*Host, error) {
+	tree, err := cgroup.Open(o.Cgroup)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		store:    store{filepath.Clean(cmp.Or(o.StateDir, DefaultStateDir()))},
+		config:   cmp.Or(o.Config, DefaultConfig),
+		tree:     tree,
+		log:      o.Log,
+		patience: cmp.Or(o.Patience, 30*time.Second),
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	return h, nil
+}
+
+// Close ends what the host holds open.
+func (h *Host) Close() error { return h.tree.Close() }
+
+// newNode returns the machine's node without containers.
+func (h *Host) newNode() (*hybrid.Node, error) {
+	options, err := LoadOptions(h.config)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := topology.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	usable, _, err := h.tree.Effective()
+	if err != nil {
+		return nil, err
+	}
+	node, err := hybrid.NewNode(machine, hybrid.Options{
+		Algorithm:   options.Algorithm,
+		Usable:      usable,
+		Reserved:    options.Reserved,
+		UseIsolated: options.UseIsolated,
+		MinShared:   hybrid.Milli(options.MinShared),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("no node of the cgroup's CPUs %v and the options of %s: %w", usable, h.config, err)
+	}
+	return node, nil
+}

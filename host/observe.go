@@ -1,0 +1,60 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// A group is what the kernel has of one of Candor's containers.
+type group struct {
+	*cgroup.Group
+	settings  cgroup.Settings
+	populated bool
+}
+
+// observe reads the groups that exist.
+func (h *Host) observe() (map[string]*group, error) {
+	names, err := h.tree.Groups()
+	if err != nil {
+		return nil, err
+	}
+	groups := make(map[string]*group, len(names))
+	for _, name := range names {
+		g, err := h.look(name)
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("group of %s: %w", name, err)
+		}
+		groups[name] = g
+	}
+	return groups, nil
+}
+
+// look reads one group.
+func (h *Host) look(name string) (*group, error) {
+	g := &group{Group: h.tree.Group(name)}
+	var err error
+	if g.populated, err = g.Populated(); err != nil {
+		return nil, err
+	}
+	g.settings, err = g.Settings()
+	return g, err
+}
+
+// ended reports whether a container is over, by what the kernel shows of it.
+// Nothing ends while processes run; a creator that lives may still be about to
+// start them.
+func (g *Grant) ended(populated bool) bool {
+	switch {
+	case populated || g.State == Held:
+		return false
+	case g.State == Pending && g.Deadline != 0 && sinceBoot() > g.Deadline:
+		return true
+	default:
+		return !g.Creator.Alive()
+	}
+}

@@ -1,0 +1,259 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// An operation is one change of the state, from lock to unlock.
+type operation struct {
+	*Host
+	boot   string
+	loaded state             // as the file has it
+	groups map[string]*group // as the kernel has them
+	node   *hybrid.Node
+	info   map[string]*Grant // all that is known beside the node, by name
+
+	over     []string  // groups that end with this operation
+	newcomer *newcomer // the container that begins with it, or nil
+}
+
+// A newcomer is a container whose group this operation makes.
+type newcomer struct {
+	name string
+	pid  int // waits to become the container's first process
+}
+
+// operate runs one operation: what change plans and commits to the node becomes
+// true on the machine and in the file, or not at all. What must be put right
+// anyway (the ended, the strayed, the lost) is put right also where change fails.
+func (h *Host) operate(ctx context.Context, change func(*operation) error) error {
+	if err := h.store.prepare(); err != nil {
+		return err
+	}
+	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	op, err := h.begin()
+	if err != nil {
+		return err
+	}
+	changeErr := change(op)
+	if err := op.finish(); err != nil {
+		return cmpErr(changeErr, err)
+	}
+	return changeErr
+}
+
+// cmpErr joins two errors into one line.
+func cmpErr(first, second error) error {
+	if first == nil {
+		return second
+	}
+	return fmt.Errorf("%w; and then: %w", first, second)
+}
+
+// begin loads the state, compares it with the kernel and brings the node to what holds now.
+func (h *Host) begin() (*operation, error) {
+	boot, err := bootID()
+	if err != nil {
+		return nil, err
+	}
+	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}}
+	if op.groups, err = h.observe(); err != nil {
+		return nil, err
+	}
+	op.loaded, err = h.store.load()
+	var broken *brokenState
+	switch {
+	case errors.As(err, &broken):
+		if err := op.abandon(broken); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case op.loaded.Boot != boot && len(op.loaded.Grants) > 0:
+		h.log.Warn("state of an earlier boot dropped", "file", h.store.stateFile(), "containers", len(op.loaded.Grants))
+		fallthrough
+	case op.loaded.Boot != boot:
+		op.loaded = state{}
+	}
+	if err := op.clearOrphans(); err != nil {
+		return nil, err
+	}
+	if err := op.restore(); err != nil {
+		return nil, err
+	}
+	return op, errors.Join(op.reap(), op.repair())
+}
+
+// abandon gives an unusable state up: it is kept aside, and what runs is adopted.
+func (op *operation) abandon(broken *brokenState) error {
+	op.loaded = state{}
+	if err := op.store.setAside(); err != nil {
+		return fmt.Errorf("%w; %w", broken, err)
+	}
+	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.badFile(), "reason", broken.err)
+	return nil
+}
+
+// reap ends the grants of containers that are over.
+func (op *operation) reap() error {
+	for i := range op.loaded.Grants {
+		g := &op.loaded.Grants[i]
+		k := op.groups[g.ID]
+		populated := k != nil && k.populated
+		switch {
+		case op.info[g.ID] == nil: // not restored
+		case g.ended(populated):
+			if err := op.end(g.ID); err != nil {
+				return err
+			}
+			op.log.Info("ended", "container", g.ID)
+		case populated && g.State == Pending:
+			op.info[g.ID].State, op.info[g.ID].Deadline = Running, 0
+		}
+	}
+	return nil
+}
+
+// end takes a container off the node.
+func (op *operation) end(name string) error {
+	plan, err := op.node.PlanRelease(name)
+	if err == nil {
+		err = op.node.Commit(plan)
+	}
+	if err != nil {
+		return err
+	}
+	delete(op.info, name)
+	op.over = append(op.over, name)
+	return nil
+}
+
+// repair looks for new CPUs where a grant has lost some. Where there are none
+// the container goes on with what is left, and ps and inspect say so.
+func (op *operation) repair() error {
+	for _, g := range op.node.Grants() {
+		if g.Lost.IsEmpty() {
+			continue
+		}
+		plan, err := op.node.PlanRepair(g.ID)
+		if err != nil {
+			op.log.Warn("degraded", "container", g.ID, "lost", g.Lost, "reason", err)
+			continue
+		}
+		if err := op.node.Commit(plan); err != nil {
+			return err
+		}
+		op.log.Info("repaired", "container", g.ID, "lost", g.Lost)
+	}
+	return nil
+}
+
+// grants returns the node's grants with all that is known of them.
+func (op *operation) grants() []Grant {
+	held := op.node.Grants()
+	grants := make([]Grant, len(held))
+	for i, h := range held {
+		info := op.info[h.ID]
+		grants[i] = *info
+		grants[i].Grant = h
+		grants[i].Immovable = info.Immovable // not that of this operation alone
+	}
+	return grants
+}
+
+// finish makes the node's grants true: groups, views, file. On an error all
+// is as it was.
+func (op *operation) finish() error {
+	grants := op.grants()
+	before := op.present()
+	if err := op.buryGroups(); err != nil {
+		return err
+	}
+	err := op.prepareNewcomer(grants)
+	if err == nil {
+		err = op.settle(op.targets(grants), op.exclusive(grants))
+	}
+	if err == nil {
+		err = op.showViews(grants)
+	}
+	if err == nil {
+		err = op.saveGrants(grants)
+	}
+	if err != nil {
+		return cmpErr(err, op.undo(before, grants))
+	}
+	op.tidy(grants)
+	return nil
+}
+
+// saveGrants writes the state file if it has to change.
+func (op *operation) saveGrants(grants []Grant) error {
+	next := state{Boot: op.boot, Grants: slices.Clone(grants)}
+	for i := range next.Grants {
+		g := &next.Grants[i]
+		g.Grant = whole(g.Grant, op.info[g.ID].Grant)
+	}
+	if len(grants) == 0 && len(op.loaded.Grants) == 0 || string(next.encode()) == string(op.loaded.encode()) {
+		return nil
+	}
+	return op.store.save(next)
+}
+
+// buryGroups removes the groups of what has ended.
+func (op *operation) buryGroups() error {
+	for _, name := range op.over {
+		if op.groups[name] == nil {
+			continue
+		}
+		if err := op.groups[name].Remove(); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+			return fmt.Errorf("remove group of %s: %w", name, err)
+		}
+		delete(op.groups, name)
+	}
+	return nil
+}
+
+// tidy removes files of containers that are no more. What cannot be removed
+// now is removed by the next operation.
+func (op *operation) tidy(grants []Grant) {
+	known := map[string]bool{}
+	for i := range grants {
+		known[grants[i].ID] = true
+	}
+	for _, dir := range []string{"views", "requests"} {
+		entries, _ := os.ReadDir(filepath.Join(op.store.dir, dir))
+		for _, entry := range entries {
+			if known[entry.Name()] {
+				continue
+			}
+			if err := op.store.forget(entry.Name()); err != nil {
+				op.log.Warn("left over", "file", filepath.Join(op.store.dir, dir, entry.Name()), "error", err)
+			}
+		}
+	}
+}
+
+// exclusive returns the CPUs that are exclusive before or after the operation.
+func (op *operation) exclusive(grants []Grant) cpuset.Set {
+	var all cpuset.Set
+	for i := range op.loaded.Grants {
+		all = all.Union(op.loaded.Grants[i].Exclusive)
+	}
+	for i := range grants {
+		all = all.Union(grants[i].Exclusive)
+	}
+	return all
+}

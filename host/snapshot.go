@@ -1,0 +1,88 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Snapshot is the state as the last operation left it.
+type Snapshot struct {
+	Node   *hybrid.Node // the machine and its pools
+	Grants []Grant      // in order of arrival, with what they have lost
+	Now    time.Duration
+}
+
+// Snapshot reads the state. It takes no lock and changes nothing, so that
+// everybody may look at any time.
+func (h *Host) Snapshot() (*Snapshot, error) {
+	loaded, err := h.store.load()
+	var broken *brokenState
+	if errors.As(err, &broken) {
+		return nil, fmt.Errorf("%w: the next operation will rebuild it from what runs", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if boot, err := bootID(); err != nil || loaded.Boot != boot {
+		loaded.Grants = nil
+	}
+	s := &Snapshot{Grants: loaded.Grants, Now: sinceBoot()}
+	if s.Node, err = h.newNode(); err != nil {
+		return nil, err
+	}
+	held := make([]hybrid.Grant, len(s.Grants))
+	for i := range s.Grants {
+		held[i] = s.Grants[i].Grant
+	}
+	if err := s.Node.Restore(held); err != nil {
+		return nil, fmt.Errorf("state %s: %w", h.store.stateFile(), err)
+	}
+	for i := range s.Grants {
+		if now, ok := s.Node.Grant(s.Grants[i].ID); ok {
+			s.Grants[i].Grant = now
+		}
+	}
+	return s, nil
+}
+
+// Grant returns a container's grant.
+func (s *Snapshot) Grant(name string) (*Grant, error) {
+	for i := range s.Grants {
+		if s.Grants[i].ID == name {
+			return &s.Grants[i], nil
+		}
+	}
+	return nil, unknown(name)
+}
+
+// A Look is what the kernel shows of a container.
+type Look struct {
+	Exists    bool
+	Settings  cgroup.Settings
+	Stat      cgroup.Stat
+	Processes []int
+	Shown     cpuset.Set // CPUs of its view; empty if it has none
+}
+
+// Look reads a container's group. That there is none (yet, or any more) is no error.
+func (h *Host) Look(name string) (*Look, error) {
+	look := &Look{Shown: h.store.shown(name)}
+	g := h.tree.Group(name)
+	var err error
+	if look.Settings, err = g.Settings(); err == nil {
+		look.Stat, err = g.Stat()
+	}
+	if err == nil {
+		look.Processes, err = g.Processes()
+	}
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return look, nil
+	}
+	look.Exists = true
+	return look, err
+}

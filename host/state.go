@@ -1,0 +1,240 @@
+package host
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+const (
+	stateVersion = 1
+	maxStateSize = 16 << 20 // bytes; a grant takes about 400
+)
+
+// errNewer refuses the state of a later Candor. Everything else that is wrong
+// with a state file makes it a broken one.
+var errNewer = errors.New("written by a newer Candor")
+
+// state is what the state file holds.
+type state struct {
+	Boot   string // kernel's id of the boot it belongs to
+	Grants []Grant
+}
+
+// has reports whether a container has a grant.
+func (s *state) has(name string) bool {
+	return slices.ContainsFunc(s.Grants, func(g Grant) bool { return g.ID == name })
+}
+
+// jsonText writes a value for people and machines.
+func jsonText(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", " ")
+	return append(data, '\n'), err
+}
+
+// fileState and fileGrant are the file's version 1.
+type fileState struct {
+	Version int         `json:"version"`
+	Boot    string      `json:"boot"`
+	Grants  []fileGrant `json:"grants"`
+}
+
+type fileGrant struct {
+	Name     string       `json:"name"`
+	State    State        `json:"state"`
+	Creator  Process      `json:"creator"`
+	Main     Process      `json:"main"`
+	Since    int64        `json:"sinceMs"`
+	Deadline int64        `json:"deadlineMs,omitempty"`
+	Request  fileRequest  `json:"request"`
+	CPUs     cpuset.Set   `json:"cpus"`
+	Own      cpuset.Set   `json:"exclusive"`
+	Parts    []filePart   `json:"fractions,omitempty"`
+	Quota    hybrid.Milli `json:"quota,omitempty"`
+	Weight   hybrid.Milli `json:"weight"`
+}
+
+type filePart struct {
+	CPU   int          `json:"cpu"`
+	Milli hybrid.Milli `json:"milli"`
+}
+
+// fileRequest is what was asked for. It also stands beside the state file, one
+// file for each container, for adoption after the state was lost.
+type fileRequest struct {
+	Class     hybrid.Class  `json:"class"`
+	Policy    hybrid.Policy `json:"policy"`
+	Limit     hybrid.Milli  `json:"limit"`
+	Guarantee hybrid.Milli  `json:"guarantee,omitempty"`
+	Wish      hybrid.Wish   `json:"topology"`
+	Immovable bool          `json:"immovable,omitempty"`
+	PeriodUs  int64         `json:"periodUs"`
+	Mems      bool          `json:"mems,omitempty"`
+	View      View          `json:"view"`
+	OnResize  string        `json:"onResize"`
+	Command   string        `json:"command"`
+}
+
+// decodeState reads a state file. It refuses unknown fields, what follows the
+// state, and values that no Candor writes.
+func decodeState(data []byte) (state, error) {
+	var head struct{ Version int }
+	if err := json.Unmarshal(data, &head); err != nil {
+		return state{}, fmt.Errorf("not a state: %w", err)
+	}
+	switch {
+	case head.Version == stateVersion:
+		return decodeVersion1(data)
+	case head.Version > stateVersion:
+		return state{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, errNewer, stateVersion)
+	default: // the first version has nothing to migrate from
+		return state{}, fmt.Errorf("version %d: want %d", head.Version, stateVersion)
+	}
+}
+
+func decodeVersion1(data []byte) (state, error) {
+	var file fileState
+	if err := decodeStrict(data, &file); err != nil {
+		return state{}, err
+	}
+	s := state{Boot: file.Boot}
+	taken := map[string]bool{}
+	for i := range file.Grants {
+		g, err := file.Grants[i].grant()
+		if err == nil && taken[g.ID] {
+			err = errors.New("named twice")
+		}
+		if err != nil {
+			return state{}, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
+		}
+		taken[g.ID] = true
+		s.Grants = append(s.Grants, g)
+	}
+	return s, nil
+}
+
+// decodeStrict reads one JSON value with known fields and nothing after it.
+func decodeStrict(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the end")
+	}
+	return nil
+}
+
+// encode writes the state as decodeState reads it.
+func (s *state) encode() []byte {
+	file := fileState{Version: stateVersion, Boot: s.Boot, Grants: make([]fileGrant, len(s.Grants))}
+	for i := range s.Grants {
+		file.Grants[i] = newFileGrant(&s.Grants[i])
+	}
+	data, err := jsonText(file)
+	if err != nil {
+		panic(err) // plain data always encodes
+	}
+	return data
+}
+
+func newFileGrant(g *Grant) fileGrant {
+	f := fileGrant{
+		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
+		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
+		Request: newFileRequest(g),
+		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
+	}
+	for _, part := range g.Fractions {
+		f.Parts = append(f.Parts, filePart(part))
+	}
+	return f
+}
+
+func newFileRequest(g *Grant) fileRequest {
+	return fileRequest{
+		g.Class, g.Policy, g.Limit, g.Guarantee, g.Wish, g.Immovable,
+		g.Period.Microseconds(), g.Mems, g.View, g.OnResize, g.Command,
+	}
+}
+
+// fileLabel is the file beside the state in which a container's request stands.
+type fileLabel struct {
+	Version int         `json:"version"`
+	Main    Process     `json:"main"`
+	Request fileRequest `json:"request"`
+}
+
+func encodeLabel(g *Grant) []byte {
+	data, err := json.Marshal(fileLabel{stateVersion, g.Main, newFileRequest(g)})
+	if err != nil {
+		panic(err) // plain data always encodes
+	}
+	return append(data, '\n')
+}
+
+// decodeLabel fills in what a container asked for.
+func decodeLabel(data []byte, g *Grant) error {
+	var label fileLabel
+	if err := decodeStrict(data, &label); err != nil {
+		return err
+	}
+	if label.Version != stateVersion {
+		return fmt.Errorf("version %d: want %d", label.Version, stateVersion)
+	}
+	g.Main = label.Main
+	return label.Request.apply(g.ID, g)
+}
+
+// grant checks a grant of the file on its own; the allocator checks them
+// against each other.
+func (f *fileGrant) grant() (Grant, error) {
+	if err := CheckName(f.Name); err != nil {
+		return Grant{}, err
+	}
+	if f.State != Pending && f.State != Running && f.State != Held {
+		return Grant{}, fmt.Errorf("state %.40q: want pending, running or held", f.State)
+	}
+	g := Grant{
+		State: f.State, Creator: f.Creator, Main: f.Main,
+		Since: time.Duration(f.Since) * time.Millisecond, Deadline: time.Duration(f.Deadline) * time.Millisecond,
+	}
+	if err := f.Request.apply(f.Name, &g); err != nil {
+		return Grant{}, err
+	}
+	g.CPUs, g.Exclusive, g.Quota, g.Weight = f.CPUs, f.Own, f.Quota, f.Weight
+	for _, part := range f.Parts {
+		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
+			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
+		}
+		g.Fractions = append(g.Fractions, hybrid.Fraction(part))
+	}
+	switch {
+	case !g.Exclusive.SubsetOf(&g.CPUs):
+		return Grant{}, fmt.Errorf("exclusive CPUs %v are not all among its CPUs %v", g.Exclusive, g.CPUs)
+	case g.Quota < 0 || g.Quota > hybrid.MaxLimit || g.Weight < 0:
+		return Grant{}, fmt.Errorf("quota %v, weight %v: out of range", g.Quota, g.Weight)
+	}
+	return g, nil
+}
+
+// apply fills in what was asked for.
+func (f *fileRequest) apply(name string, g *Grant) error {
+	g.Request = hybrid.Request{
+		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
+		Guarantee: f.Guarantee, Wish: f.Wish, Immovable: f.Immovable,
+	}
+	g.Spec = Spec{time.Duration(f.PeriodUs) * time.Microsecond, f.Mems, f.View, f.OnResize, f.Command}
+	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
+		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
+	}
+	return g.Spec.check()
+}
