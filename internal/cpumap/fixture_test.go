@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
@@ -71,3 +73,87 @@ func full(t testing.TB, description string) *Map {
 	out.Grants = append(out.Grants, flexible("log", cpuset.Range(cpus[at], cpus[len(cpus)-1]).String(), 0))
 	return out
 }
+
+// irregular is a machine with two kinds of cores, one socket that holds two
+// NUMA nodes, and CPUs that are isolated or offline.
+func irregular() *Map {
+	m := &topology.Machine{
+		Sockets:  []topology.Socket{{ID: 3, CPUs: cpuset.MustParse("0-7,10-11")}},
+		Nodes:    []topology.NUMANode{{ID: 0, CPUs: cpuset.MustParse("0-7")}, {ID: 8, CPUs: cpuset.MustParse("10-11")}},
+		L3s:      []topology.Domain{{CPUs: cpuset.MustParse("0-7")}, {CPUs: cpuset.MustParse("10-11")}},
+		Online:   cpuset.MustParse("0-7,10-11"),
+		Offline:  cpuset.MustParse("8-9"),
+		Isolated: cpuset.MustParse("11"),
+		HasL3:    true,
+	}
+	for _, cpus := range []string{"0-1", "2-3", "4", "5", "6", "7", "10", "11"} {
+		m.Cores = append(m.Cores, topology.Domain{CPUs: cpuset.MustParse(cpus)})
+	}
+	for cpu := range 12 {
+		c := topology.CPU{ID: cpu, Online: m.Online.Contains(cpu)}
+		if cpu >= 10 {
+			c.Node, c.L3 = 1, 1
+		}
+		for i, core := range m.Cores {
+			if core.CPUs.Contains(cpu) {
+				c.Core = i
+			}
+		}
+		m.CPUs = append(m.CPUs, c)
+	}
+	return &Map{Machine: m, Usable: cpuset.MustParse("1-7,10"), Grants: []hybrid.Grant{
+		sensitive("threads", "2-3"),
+		sensitive("efficient", "4", hybrid.Fraction{CPU: 5, Milli: 250}),
+		flexible("log", "1,6-7,10", 500),
+	}, Strangers: []Stranger{{CPUs: cpuset.MustParse("2-3"), Milli: 123}, {CPUs: cpuset.MustParse("4"), Milli: 0}}}
+}
+
+// genMap draws a machine and grants on it that agree with each other.
+func genMap(t *rapid.T) *Map {
+	n := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
+	m, err := topology.Parse(fmt.Sprintf("pack:%d numa:%d l3:%d core:%d pu:%d",
+		n("sockets", 2), n("nodes", 3), n("l3s", 3), n("cores", 9), n("threads", 4)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &Map{Machine: m}
+	free := rapid.Permutation(m.Online.Slice()).Draw(t, "cpus")
+	take := func(name string) (s cpuset.Set) {
+		for k := rapid.IntRange(0, 5).Draw(t, name); k > 0 && len(free) > 1; k-- {
+			s.Add(free[0])
+			free = free[1:]
+		}
+		return s
+	}
+	out.Usable = m.Online.Minus(take("reserved"))
+	name := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z]{1,60}`))
+	seen := map[string]bool{}
+	var shared cpuset.Set
+	for range rapid.IntRange(0, 40).Draw(t, "containers") {
+		id := name.Draw(t, "id")
+		own := take("own")
+		if seen[id] || own.IsEmpty() {
+			continue
+		}
+		seen[id] = true
+		cpu := own.First()
+		own.Remove(cpu)
+		a := hybrid.Milli(rapid.IntRange(1, 999).Draw(t, "milli"))
+		out.Grants = append(out.Grants, sensitive(id, own.String(), hybrid.Fraction{CPU: cpu, Milli: a}))
+		if b := "beside " + id; a < 900 && !seen[b] {
+			seen[b] = true
+			out.Grants = append(out.Grants, sensitive(b, "", hybrid.Fraction{CPU: cpu, Milli: 1000 - a}))
+		} else {
+			shared.Add(cpu)
+		}
+	}
+	for _, cpu := range free {
+		shared.Add(cpu)
+	}
+	if !seen["flexible"] {
+		out.Grants = append(out.Grants, flexible("flexible", shared.String(), 0))
+	}
+	return out
+}
+
+func sprint(v any) string { return fmt.Sprint(v) }

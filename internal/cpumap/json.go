@@ -21,6 +21,7 @@ type document struct {
 	Sensitive  hybrid.Milli        `json:"totalSensitiveMilli"`
 	Containers []documentContainer `json:"containers"`
 	CPUs       []documentCPU       `json:"cpus"`
+	Strangers  []documentStranger  `json:"strangers"`
 }
 
 type documentMachine struct {
@@ -52,14 +53,19 @@ type documentContainer struct {
 // A documentCPU is one online CPU. Socket, NUMA node and core are the kernel's
 // numbers.
 type documentCPU struct {
-	CPU       int          `json:"cpu"`
-	Socket    int          `json:"socket"`
-	NUMANode  int          `json:"numaNode"`
-	Core      int          `json:"core"`
-	Pool      string       `json:"pool"` // exclusive, fractional, shared, reserved or isolated
-	Sensitive []string     `json:"sensitive,omitempty"`
-	Flexible  bool         `json:"flexible"` // flexible containers run here
-	Strangers hybrid.Milli `json:"strangersMilli,omitempty"`
+	CPU       int      `json:"cpu"`
+	Socket    int      `json:"socket"`
+	NUMANode  int      `json:"numaNode"`
+	Core      int      `json:"core"`
+	Pool      string   `json:"pool"` // exclusive, fractional, shared, reserved or isolated
+	Sensitive []string `json:"sensitive,omitempty"`
+	Flexible  bool     `json:"flexible"` // flexible containers run here
+}
+
+// A documentStranger is what others use of exclusive CPUs.
+type documentStranger struct {
+	CPUs  cpuset.Set   `json:"cpus"`
+	Milli hybrid.Milli `json:"milli"`
 }
 
 // JSON writes the map as one line.
@@ -71,6 +77,7 @@ func (m *Map) JSON(w io.Writer) error {
 		Usable:     m.Usable,
 		Shared:     m.Shared,
 		Containers: []documentContainer{},
+		Strangers:  []documentStranger{},
 	}
 	if machine.HasL3 {
 		d.Machine.L3Domains = len(machine.L3s)
@@ -80,6 +87,9 @@ func (m *Map) JSON(w io.Writer) error {
 		if m.Grants[i].Class == hybrid.Sensitive {
 			d.Sensitive += m.Grants[i].Limit
 		}
+	}
+	for _, s := range m.Strangers {
+		d.Strangers = append(d.Strangers, documentStranger(s))
 	}
 	d.addCPUs(m)
 	enc := json.NewEncoder(w)
@@ -106,13 +116,12 @@ func (d *document) addCPUs(m *Map) {
 	for cpu := range m.Machine.Online.All() {
 		c, at := cells[cpu], m.Machine.CPU(cpu)
 		out := documentCPU{
-			CPU:       cpu,
-			Socket:    m.Machine.Sockets[at.Socket].ID,
-			NUMANode:  m.Machine.Nodes[at.Node].ID,
-			Core:      m.Machine.Cores[at.Core].ID,
-			Pool:      c.pool.String(),
-			Flexible:  c.flexible,
-			Strangers: c.stranger,
+			CPU:      cpu,
+			Socket:   m.Machine.Sockets[at.Socket].ID,
+			NUMANode: m.Machine.Nodes[at.Node].ID,
+			Core:     m.Machine.Cores[at.Core].ID,
+			Pool:     c.pool.String(),
+			Flexible: c.flexible,
 		}
 		for _, p := range c.parts {
 			out.Sensitive = append(out.Sensitive, p.id)

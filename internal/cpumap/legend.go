@@ -11,13 +11,11 @@ import (
 // keys explains the signs that the map uses, and only those.
 func (m *Map) keys(c *canvas, columns int) {
 	var pools [poolCount]cpuset.Set
-	var flexible, stranger bool
-	unused := false
+	var unused, strangers bool
 	for _, cell := range m.cells() {
 		pools[cell.pool].Add(cell.cpu)
-		flexible = flexible || cell.pool == fractional && cell.flexible
 		unused = unused || cell.pool == fractional && !cell.flexible
-		stranger = stranger || cell.pool == exclusive && cell.stranger > 0
+		strangers = strangers || cell.strangers
 	}
 	c.newline()
 	key := func(sign, text string) {
@@ -49,8 +47,8 @@ func (m *Map) keys(c *canvas, columns int) {
 	if !m.Machine.Offline.IsEmpty() {
 		key("offline", m.Machine.Offline.String())
 	}
-	if stranger {
-		key("!", "strangers run here")
+	if strangers {
+		key("!", "others run here")
 	}
 	c.newline()
 }
@@ -87,7 +85,7 @@ func (m *Map) legend(c *canvas, columns int) {
 	for _, r := range rows {
 		r.draw(c, width, columns)
 	}
-	m.totals(c)
+	m.totals(c, columns)
 	m.strangers(c, columns)
 }
 
@@ -152,10 +150,11 @@ func (c *canvas) wrap(s style, words []string, columns int) {
 }
 
 // totals writes what the node has given.
-func (m *Map) totals(c *canvas) {
+func (m *Map) totals(c *canvas, columns int) {
 	if total := m.total(); total != "" {
 		c.newline()
-		c.put(style{dim: true}, " "+total)
+		c.to(1)
+		c.wrap(style{dim: true}, strings.SplitAfter(total, " "), columns)
 		c.newline()
 	}
 }
@@ -171,7 +170,10 @@ func (m *Map) total() string {
 	if sensitive == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Sensitive containers: %s CPUs, of which %s (%.1f %%) are shared time.",
+	if m.Shared == 0 {
+		return fmt.Sprintf("Sensitive containers: %s CPUs, none of it shared time.", decimal(sensitive))
+	}
+	return fmt.Sprintf("Sensitive containers: %s CPUs, of which %s (%.1f %%) is shared time.",
 		decimal(sensitive), decimal(m.Shared), 100*float64(m.Shared)/float64(sensitive))
 }
 
@@ -180,28 +182,26 @@ func decimal(m hybrid.Milli) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", float64(m)/1000), "0"), ".")
 }
 
-// strangers lists the CPUs that programs use which are not Candor's.
+// strangers lists what others use of the exclusive CPUs.
 func (m *Map) strangers(c *canvas, columns int) {
 	var words []string
-	cells := m.cells()
 	for _, s := range m.Strangers {
-		cell := cells[s.CPU]
-		if cell == nil || cell.pool != exclusive || s.Milli == 0 {
+		if s.Milli <= 0 {
 			continue
-		}
-		who := ""
-		if s.Who != "" {
-			who = " (" + Shorten(Clean(s.Who), 40) + ")"
 		}
 		if len(words) > 0 {
 			words[len(words)-1] += ", "
 		}
-		words = append(words, fmt.Sprintf("CPU %d %.1f %%%s", s.CPU, float64(s.Milli)/10, who))
+		noun := "CPU"
+		if s.CPUs.Count() > 1 {
+			noun = "CPUs"
+		}
+		words = append(words, fmt.Sprintf("%s %v %.1f %%", noun, s.CPUs, float64(s.Milli)/10))
 	}
 	if len(words) == 0 {
 		return
 	}
 	c.put(style{fg: 203, bold: true}, " ! ")
-	c.wrap(style{}, append(strings.SplitAfter("Not Candor's, on exclusive CPUs: ", " "), words...), columns)
+	c.wrap(style{}, append(strings.SplitAfter("Others use exclusive CPUs: ", " "), words...), columns)
 	c.newline()
 }

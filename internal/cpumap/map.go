@@ -19,15 +19,15 @@ type Map struct {
 	Shared  hybrid.Milli   // the node's shared time
 	Tags    *Tags          // keeps letters from one map to the next; nil: letters by arrival
 
-	// Strangers is the use of CPUs by programs that are not Candor's.
+	// Strangers is what others use of the exclusive CPUs.
 	Strangers []Stranger
 }
 
-// A Stranger is a CPU on which programs run that are not Candor's.
+// A Stranger is how much time others, which are not Candor's, use on exclusive
+// CPUs: on one CPU, or on several together where the kernel tells only the sum.
 type Stranger struct {
-	CPU   int
-	Milli hybrid.Milli // how much of the CPU they used lately
-	Who   string       // what runs there; may be empty
+	CPUs  cpuset.Set
+	Milli hybrid.Milli
 }
 
 // Of returns the map of a node.
@@ -94,11 +94,11 @@ func (p pool) String() string { return poolNames[p] }
 
 // A cell is one online CPU and who is on it.
 type cell struct {
-	cpu      int
-	pool     pool
-	parts    []part       // sensitive containers, in order of arrival
-	flexible bool         // flexible containers run here
-	stranger hybrid.Milli // use by programs that are not Candor's
+	cpu       int
+	pool      pool
+	parts     []part // sensitive containers, in order of arrival
+	flexible  bool   // flexible containers run here
+	strangers bool   // others run here although a container has it for its own
 }
 
 // A part is what one sensitive container has of a CPU.
@@ -127,8 +127,10 @@ func (m *Map) cells() map[int]*cell {
 		addGrant(cells, &m.Grants[i], tags.number[m.Grants[i].ID])
 	}
 	for _, s := range m.Strangers {
-		if c := cells[s.CPU]; c != nil {
-			c.stranger = s.Milli
+		for cpu := range s.CPUs.All() {
+			if c := cells[cpu]; c != nil {
+				c.strangers = c.strangers || s.Milli > 0
+			}
 		}
 	}
 	return cells

@@ -79,7 +79,7 @@ func (s style) codes() []string {
 
 // asciiOnly draws for places that say they know no UTF-8.
 var asciiOnly = strings.NewReplacer("╭", "+", "╮", "+", "╰", "+", "╯", "+", "─", "-", "│", "|",
-	"·", ".", "…", "..")
+	"·", ".", "…", "~")
 
 // Clean makes a name that anybody may have chosen safe to print: control
 // characters and all else that is not printable are escaped.

@@ -128,7 +128,7 @@ func (d *drawing) cpu(c *cell, x, y int) {
 		}
 		d.printf(`<text class="%s" x="3" y="9">%d</text>`, class, c.cpu)
 	}
-	if c.pool == exclusive && c.stranger > 0 {
+	if c.strangers {
 		d.printf(`<circle cx="%d" cy="6" r="3" fill="#cf222e"/>`, d.cell.w-6)
 	}
 	d.printf("</g>\n")

@@ -105,8 +105,8 @@ func (c *cell) describe() string {
 	if c.flexible {
 		words = append(words, "flexible containers")
 	}
-	if c.stranger > 0 {
-		words = append(words, fmt.Sprintf("%.1f %% not Candor's", float64(c.stranger)/10))
+	if c.strangers {
+		words = append(words, "others too")
 	}
 	return strings.Join(words, ", ")
 }

@@ -28,6 +28,9 @@ func (o TextOptions) columns() int {
 // Text writes the map with its legend.
 func (m *Map) Text(w io.Writer, o TextOptions) error {
 	c := &canvas{colour: o.Colour, ascii: o.ASCII}
+	c.wrap(style{}, strings.SplitAfter(summary(m.Machine), "· "), o.columns())
+	c.newline()
+	c.newline()
 	m.draw(c, o)
 	_, err := w.Write(c.buf.Bytes())
 	return err
@@ -57,9 +60,6 @@ func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error
 // draw draws the map and its legend.
 func (m *Map) draw(c *canvas, o TextOptions) {
 	l := lay(blocks(m.Machine, m.cells()), o.columns())
-	c.put(style{}, summary(m.Machine))
-	c.newline()
-	c.newline()
 	for _, b := range l.blocks {
 		l.drawBlock(c, b)
 	}
@@ -111,7 +111,7 @@ func (l *layout) drawThread(c *canvas, line []position, n int) {
 		cpu := p.cpus[n]
 		if l.ids {
 			mark := " "
-			if cpu.stranger > 0 && cpu.pool == exclusive {
+			if cpu.strangers {
 				mark = "!"
 			}
 			c.put(style{dim: true}, fmt.Sprintf("%*d", l.idWidth, cpu.cpu))

@@ -9,7 +9,8 @@ import (
 )
 
 // Lines says in words what became of an operation: the first line is the
-// outcome, the others are what changes for others and why.
+// outcome, the others are the plan's explanation or, without one, what changes
+// for others.
 func (r *Result) Lines() []string {
 	what := fmt.Sprintf("%s %s", r.Op, cpumap.Clean(r.ID))
 	if !r.OK {
@@ -19,11 +20,14 @@ func (r *Result) Lines() []string {
 	if r.Grant != nil {
 		lines[0] += ": " + r.Grant.words()
 	}
-	for _, c := range r.Changes {
-		lines = append(lines, c.words())
-	}
 	for _, s := range r.Explain {
 		lines = append(lines, cpumap.Clean(s.Text))
+	}
+	if r.Explain != nil {
+		return lines
+	}
+	for _, c := range r.Changes {
+		lines = append(lines, c.words())
 	}
 	return lines
 }

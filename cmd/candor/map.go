@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cpumap"
+)
+
+const mapLong = `Show the CPUs of this machine and who is on them: sockets, NUMA nodes, L3
+domains, cores; exclusive, fractional, shared and reserved CPUs; the containers
+with their limits and what they see.
+
+For --sample it also measures what others, which are not Candor's, use of
+exclusive CPUs. 0 leaves that out.`
+
+const mapExample = `  candor map
+  candor map --color always | less -R
+  candor map -o svg > map.svg
+  candor map -o json --sample 0 | jq .pools`
+
+func newMapCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "map",
+		Short:   "Show who is on which CPU of this machine",
+		Long:    mapLong,
+		Example: mapExample,
+		Args:    noArgs,
+	}
+	output := outputFlag(cmd, "table", "json", "svg")
+	colour := colourFlag(cmd)
+	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "how long to measure what others use of exclusive CPUs")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *during < 0 || *during > time.Minute {
+			return badInput("--sample %v: want 0 to 1m", *during)
+		}
+		m, err := liveMap(cmd.Context(), *during)
+		if err != nil {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		switch output.value {
+		case "json":
+			return m.JSON(out)
+		case "svg":
+			return m.SVG(out)
+		}
+		return m.Text(out, textOptions(out, colour.value))
+	}
+	return cmd
+}
+
+// liveMap reads this machine's map.
+func liveMap(ctx context.Context, during time.Duration) (*cpumap.Map, error) {
+	h, err := host.Open(host.Options{Cgroup: cgroup.Options{ReadOnly: true}})
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	s, err := h.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	m := cpumap.Of(s.Node)
+	if during > 0 {
+		m.Strangers = strangers(ctx, h, s.Grants, during)
+	}
+	return m, nil
+}
+
+// strangers measures all containers' exclusive CPUs at the same time. What
+// cannot be measured (a container that has just gone) is left out.
+func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during time.Duration) []cpumap.Stranger {
+	var all []cpumap.Stranger
+	var lock sync.Mutex
+	var wait sync.WaitGroup
+	for i := range grants {
+		wait.Go(func() {
+			used, err := h.Strangers(ctx, &grants[i], during)
+			if err != nil {
+				return
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			for cpu, share := range used {
+				s := cpumap.Stranger{CPUs: grants[i].Exclusive, Milli: hybrid.Milli(share * 1000)}
+				if cpu >= 0 { // -1: the sum of them
+					s.CPUs = cpuset.Of(cpu)
+				}
+				all = append(all, s)
+			}
+		})
+	}
+	wait.Wait()
+	slices.SortFunc(all, func(a, b cpumap.Stranger) int { return a.CPUs.First() - b.CPUs.First() })
+	return all
+}

@@ -1,0 +1,113 @@
+package cpumap
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// TestSVG: a well-formed picture in which each online CPU stands once, inside
+// of its bounds, whatever the names are.
+func TestSVG(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := genMap(t)
+		var b bytes.Buffer
+		if err := m.SVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		var drawn cpuset.Set
+		inTitle := false
+		for d := xml.NewDecoder(&b); ; {
+			token, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch token := token.(type) {
+			case xml.StartElement:
+				inTitle = token.Name.Local == "title"
+			case xml.CharData:
+				if !inTitle {
+					continue
+				}
+				id, _, _ := strings.Cut(strings.TrimPrefix(string(token), "CPU "), ":")
+				cpu, err := strconv.Atoi(id)
+				if err != nil || drawn.Contains(cpu) {
+					t.Fatalf("title %s", token)
+				}
+				drawn.Add(cpu)
+				inTitle = false
+			}
+		}
+		if drawn != m.Machine.Online {
+			t.Fatalf("drawn %v, online %v", drawn, m.Machine.Online)
+		}
+	})
+}
+
+// TestSVGFits: pictures of usual machines are not wider than they should be.
+func TestSVGFits(t *testing.T) {
+	for _, description := range []string{"pu:2", "pack:2 core:4 pu:2", "pack:2 numa:1 l3:4 core:8 pu:2",
+		"pack:2 numa:4 l3:2 core:4 pu:2", "pack:2 numa:4 l3:2 core:16 pu:2", "pack:2 core:256"} {
+		var b bytes.Buffer
+		if err := full(t, description).SVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		var svg struct {
+			Width int `xml:"width,attr"`
+		}
+		if err := xml.Unmarshal(b.Bytes(), &svg); err != nil || svg.Width > svgWidth+2*margin || svg.Width < minWidth {
+			t.Errorf("%s: %d pixels wide, %v", description, svg.Width, err)
+		}
+	}
+}
+
+// TestJSON: one line of JSON whose pools hold each online CPU once.
+func TestJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := genMap(t)
+		var b bytes.Buffer
+		if err := m.JSON(&b); err != nil {
+			t.Fatal(err)
+		}
+		if line := strings.TrimSuffix(b.String(), "\n"); strings.Contains(line, "\n") {
+			t.Fatal("more than one line")
+		}
+		var d document
+		if err := json.Unmarshal(b.Bytes(), &d); err != nil {
+			t.Fatal(err)
+		}
+		var all cpuset.Set
+		count := 0
+		for _, s := range []cpuset.Set{d.Pools.Exclusive, d.Pools.Fractional, d.Pools.Shared, d.Reserved, d.Machine.Isolated} {
+			all = all.Union(s)
+			count += s.Count()
+		}
+		if all != m.Machine.Online || count != all.Count() || len(d.CPUs) != count || len(d.Containers) != len(m.Grants) {
+			t.Fatalf("%s", b.String())
+		}
+	})
+}
+
+func TestGoldenJSONAndSVG(t *testing.T) {
+	var b bytes.Buffer
+	if err := small(t).JSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "small.json", b.String())
+	b.Reset()
+	if err := small(t).SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "small.svg", b.String())
+}

@@ -1,0 +1,228 @@
+package cpumap
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+var update = flag.Bool("update", false, "write the files in testdata anew")
+
+// text draws a map.
+func text(t testing.TB, m *Map, o TextOptions) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := m.Text(&b, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// golden compares with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
+	}
+}
+
+func TestText(t *testing.T) {
+	two := machine(t, "pu:2")
+	for name, m := range map[string]*Map{
+		"empty.txt":     {Machine: two, Usable: two.Online},
+		"two.txt":       {Machine: two, Usable: two.Online, Grants: []hybrid.Grant{sensitive("half", "", hybrid.Fraction{CPU: 0, Milli: 500}), flexible("rest", "1", 0)}},
+		"small.txt":     small(t),
+		"irregular.txt": irregular(),
+		"128.txt":       full(t, "pack:2 numa:1 l3:4 core:8 pu:2"),
+		"128numa.txt":   full(t, "pack:2 numa:4 l3:2 core:4 pu:2"),
+		"512.txt":       full(t, "pack:2 numa:4 l3:2 core:16 pu:2"),
+		"flat.txt":      full(t, "pack:2 core:256"),
+	} {
+		golden(t, name, text(t, m, TextOptions{}))
+	}
+	golden(t, "small.ascii.txt", text(t, small(t), TextOptions{ASCII: true}))
+	golden(t, "small.colour.txt", text(t, small(t), TextOptions{Colour: true}))
+	golden(t, "small.wide.txt", text(t, small(t), TextOptions{Columns: 160}))
+}
+
+// TestEveryCPUOnce draws random machines: each online CPU stands at exactly one
+// place, and no line is wider than asked for.
+func TestEveryCPUOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := genMap(t)
+		columns := rapid.IntRange(40, 200).Draw(t, "columns")
+		l := lay(blocks(m.Machine, m.cells()), columns)
+		var drawn cpuset.Set
+		for _, b := range l.blocks {
+			for _, line := range b.lines {
+				for _, p := range line {
+					for _, c := range p.cpus {
+						if drawn.Contains(c.cpu) {
+							t.Fatalf("CPU %d twice", c.cpu)
+						}
+						drawn.Add(c.cpu)
+					}
+				}
+			}
+		}
+		if drawn != m.Machine.Online {
+			t.Fatalf("drawn %v, online %v", drawn, m.Machine.Online)
+		}
+		var b bytes.Buffer
+		if err := m.Text(&b, TextOptions{Columns: columns}); err != nil {
+			t.Fatal(err)
+		}
+		inMap := true // the legend's names and lists may need more than 40 columns
+		for line := range strings.Lines(b.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			inMap = inMap && !strings.Contains(line, "NAME")
+			if inMap && displayWidth(line) > columns || displayWidth(line) > max(columns, 80) {
+				t.Fatalf("%d columns in %d: %s", displayWidth(line), columns, line)
+			}
+			if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+				t.Fatalf("%q", line)
+			}
+			if strings.HasSuffix(line, " ") {
+				t.Fatalf("space at the end of %q", line)
+			}
+		}
+	})
+}
+
+// TestPlainIsColoured: the two differ in escape sequences only.
+func TestPlainIsColoured(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := genMap(t)
+		var plain, coloured bytes.Buffer
+		_ = m.Text(&plain, TextOptions{})
+		_ = m.Text(&coloured, TextOptions{Colour: true})
+		if got := stripColours(coloured.String()); got != plain.String() {
+			t.Fatalf("coloured:\n%s\nplain:\n%s", got, plain.String())
+		}
+	})
+}
+
+// stripColours removes SGR sequences.
+func stripColours(s string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "\x1b[")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		_, s, _ = strings.Cut(after, "m")
+	}
+}
+
+// TestFractionsInCharacters: characters go to the parts by size, at least one
+// to each where there is room, and never more than there are.
+func TestFractionsInCharacters(t *testing.T) {
+	for _, c := range []struct {
+		parts []hybrid.Milli
+		width int
+		want  []int
+	}{
+		{[]hybrid.Milli{500}, 8, []int{4}},
+		{[]hybrid.Milli{500}, 1, []int{1}},
+		{[]hybrid.Milli{10}, 8, []int{1}},
+		{[]hybrid.Milli{990}, 8, []int{8}},
+		{[]hybrid.Milli{10, 980, 10}, 8, []int{1, 6, 1}},
+		{[]hybrid.Milli{300, 700}, 1, []int{0, 1}},
+		{[]hybrid.Milli{250, 250, 250, 250}, 4, []int{1, 1, 1, 1}},
+		{[]hybrid.Milli{100, 200, 300, 400}, 2, []int{0, 0, 1, 1}},
+	} {
+		cell := cell{pool: fractional}
+		for i, m := range c.parts {
+			cell.parts = append(cell.parts, part{tag: i, milli: m})
+		}
+		got := cell.share(c.width)
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%v in %d: %v, want %v", c.parts, c.width, got, c.want)
+				break
+			}
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"web":            "web",
+		"\x1b[31mred":    `\x1b[31mred`,
+		"a\nb\tc":        `a\nb\tc`,
+		"\u202eevil":     `\u202eevil`,
+		"\xff":           `\ufffd`,
+		"größe 数":        "größe 数",
+		"nul\x00":        `nul\x00`,
+		"zero\u200bjoin": `zero\u200bjoin`,
+	} {
+		if got := Clean(name); got != want {
+			t.Errorf("Clean(%q) = %s, want %s", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"short":       "short",
+		"0123456789":  "0123456789",
+		"0123456789a": "01234…789a",
+		"数数数数数数数":     "数数…数数",
+	} {
+		got := Shorten(name, 10)
+		if got != want || displayWidth(got) > 10 {
+			t.Errorf("Shorten(%q) = %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestTags: letters stay with their containers, and are used again.
+func TestTags(t *testing.T) {
+	tags := &Tags{}
+	numbers := func(ids ...string) []int {
+		var grants []hybrid.Grant
+		for _, id := range ids {
+			grants = append(grants, sensitive(id, "0"))
+		}
+		tags.update(append(grants, flexible("flexible", "1", 0)))
+		var got []int
+		for _, id := range ids {
+			got = append(got, tags.number[id])
+		}
+		return got
+	}
+	for _, step := range []struct {
+		ids  []string
+		want string
+	}{
+		{[]string{"a", "b", "c"}, "[0 1 2]"},
+		{[]string{"b", "c"}, "[1 2]"},
+		{[]string{"b", "c", "d", "e"}, "[1 2 0 3]"},
+		{nil, "[]"},
+		{[]string{"x"}, "[0]"},
+	} {
+		if got := numbers(step.ids...); len(got) != len(step.ids) || sprint(got) != step.want {
+			t.Errorf("%v: %v, want %s", step.ids, got, step.want)
+		}
+	}
+	if len(tags.number) != 1 {
+		t.Errorf("kept: %v", tags.number)
+	}
+}
