@@ -1,0 +1,193 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Fence is one value, the kernel's or systemd's, that keeps processes which
+// are not in Candor's groups off Candor's CPUs. Several make a confinement;
+// Tree.Fences says which. At is the path of a group below the mount point, or a unit.
+type Fence struct {
+	Kind   FenceKind `json:"kind"`
+	At     string    `json:"at"`
+	Before string    `json:"before"` // what it was; "" where there was nothing
+	After  string    `json:"after"`
+}
+
+// A FenceKind is what the value of a Fence is.
+type FenceKind string
+
+const (
+	FenceCPUs      FenceKind = "cpuset.cpus"           // a group's CPUs
+	FencePartition FenceKind = "cpuset.cpus.partition" // v2: "root" takes the group's CPUs away from all other groups
+	FenceProcesses FenceKind = "processes"             // v1: CPUs of a new group for the processes that are in none
+	FenceUnit      FenceKind = "AllowedCPUs"           // a unit of systemd's
+)
+
+// Fences returns the values that keep what is not Candor's on the CPUs of
+// keep, in the order in which they are to be set; undo goes the other way.
+// all are the CPUs of the machine, offline ones too. Values that are right
+// already are left out. Nothing is changed.
+//
+// On v2 Candor's parent group becomes a partition, on v1 every other group
+// shrinks and the processes of the root get a group of their own. Where systemd manages
+// the tree its units are told, since it writes the kernel's files itself.
+func (t *Tree) Fences(keep, all cpuset.Set) ([]Fence, error) {
+	if ours := all.Minus(keep); ours.IsEmpty() {
+		return nil, fmt.Errorf("CPUs %s are all there are (%s): nothing would be left for Candor", keep, all)
+	}
+	if have, err := t.rootEffective(); err != nil {
+		return nil, err
+	} else if !keep.Overlaps(&have) {
+		return nil, fmt.Errorf("CPUs %s: none is online", keep)
+	}
+	switch {
+	case t.driver == Systemd:
+		return t.fencesSystemd(keep)
+	case t.cpuset.v2:
+		return t.fencesV2(keep, all)
+	default:
+		return t.fencesV1(keep)
+	}
+}
+
+// rootEffective is what a process in no group may use, and Candor's partition.
+func (t *Tree) rootEffective() (cpuset.Set, error) {
+	h := t.cpuset
+	if is, _ := isGroup(h.mount); !is || h.root != "/" {
+		return cpuset.Set{}, errors.New("this is a container with a part of the machine's groups: what is not Candor's is confined from the machine itself")
+	}
+	have, err := readEffective(h.mount, cpusFile)
+	if err != nil || !h.v2 {
+		return have, err
+	}
+	ours, err := readEffective(h.parent, cpusFile)
+	if missing(err) {
+		return have, nil
+	}
+	return have.Union(ours), err
+}
+
+// fence adds a value that has to change.
+func (t *Tree) fence(fences []Fence, kind FenceKind, at, after string) ([]Fence, error) {
+	f := Fence{Kind: kind, At: at, After: after}
+	before, err := t.ReadFence(f)
+	if err != nil || before == after {
+		return fences, err
+	}
+	f.Before = before
+	return append(fences, f), nil
+}
+
+// ReadFence returns the value that holds now; "" for a group that is not there.
+func (t *Tree) ReadFence(f Fence) (string, error) {
+	if f.Kind == FenceUnit {
+		return t.unitCPUs(f.At)
+	}
+	dir, err := t.fenceDir(f)
+	if err != nil {
+		return "", err
+	}
+	file := cpusFile
+	if f.Kind == FencePartition {
+		file = string(FencePartition)
+	}
+	content, err := read(dir, file)
+	switch {
+	case missing(err) && f.Kind == FencePartition:
+		return "member", nil
+	case gone(err):
+		return "", nil
+	case f.Kind == FencePartition && bytes.Contains(content, []byte("invalid")):
+		return "member", err // without CPUs of its own it is nothing else
+	}
+	return string(content), err
+}
+
+// SetFence sets a fence's Before or After. To set what holds already, or a
+// group that has gone meanwhile, is no error.
+func (t *Tree) SetFence(f Fence, value string) error {
+	// The processes of a root are never done with: others may have come.
+	if now, err := t.ReadFence(f); err != nil || now == value && (f.Kind != FenceProcesses || value == f.Before) {
+		return err
+	}
+	if f.Kind == FenceUnit {
+		return t.setUnitCPUs(f.At, value)
+	}
+	dir, err := t.fenceDir(f)
+	if err != nil {
+		return err
+	}
+	if dir == t.cpuset.parent && value == f.After {
+		if _, err := t.makeParent(); err != nil {
+			return err
+		}
+	}
+	switch f.Kind {
+	case FencePartition:
+		err = setPartition(dir, value)
+	case FenceProcesses:
+		err = t.setOthersV1(dir, value)
+	default:
+		err = write(dir, cpusFile, value+"\n") // the newline: an empty write would be none
+	}
+	if gone(err) && value == f.Before {
+		return nil // its CPUs went with it
+	}
+	return err
+}
+
+// fenceDir is the folder of a fence that stands in the kernel's files. Fences are also
+// read from a file: one that no plan makes is refused.
+func (t *Tree) fenceDir(f Fence) (string, error) {
+	kinds := []FenceKind{FenceCPUs, FencePartition, FenceProcesses}
+	if !slices.Contains(kinds, f.Kind) {
+		return "", fmt.Errorf("fence %.40q: want %s, %s, %s or %s", f.Kind, FenceCPUs, FencePartition, FenceProcesses, FenceUnit)
+	}
+	if !strings.HasPrefix(f.At, "/") || f.At == "/" || f.At != filepath.Clean(f.At) || strings.ContainsRune(f.At, 0) {
+		return "", fmt.Errorf("fence %s: %.80q is not the path of a group", f.Kind, f.At)
+	}
+	return t.cpuset.mount + f.At, nil
+}
+
+// topGroup is the group directly below the root that Candor's parent is, or is in.
+func (t *Tree) topGroup() string {
+	path := strings.TrimPrefix(t.cpuset.parent, t.cpuset.mount+"/")
+	top, _, _ := strings.Cut(path, "/")
+	return "/" + top
+}
+
+// otherGroups are the paths of the groups directly below the root without Candor's.
+func (t *Tree) otherGroups() ([]string, error) {
+	dirs, err := subgroups(t.cpuset.mount)
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, dir := range dirs {
+		if path := "/" + filepath.Base(dir); path != t.topGroup() {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// FenceNotes says what the fences of this machine cannot do.
+func (t *Tree) FenceNotes() []string {
+	const reboot = "until the next boot: then candor setup host sets it again"
+	switch {
+	case t.driver == Systemd:
+		return []string{reboot, "kernel threads and slices made later at the top are not confined"}
+	case t.cpuset.v2:
+		return []string{reboot, "kernel threads that are bound to a CPU stay there"}
+	default:
+		return []string{reboot, "kernel threads stay where they are", "groups made later at the top are not confined"}
+	}
+}

@@ -1,0 +1,142 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// othersV1 is the group for processes that are in no group, beside Candor's.
+const othersV1 = "-others"
+
+// fencesV1 shrinks the other groups from the bottom up, as v1 wants it, and
+// then takes the processes out of the root, which can't be confined itself.
+func (t *Tree) fencesV1(keep cpuset.Set) ([]Fence, error) {
+	groups, err := t.otherGroups()
+	if err != nil {
+		return nil, err
+	}
+	others := t.topGroup() + othersV1
+	var fences []Fence
+	for _, group := range groups {
+		if group == others {
+			continue
+		}
+		if fences, err = t.shrinkV1(fences, group, keep); err != nil {
+			return nil, err
+		}
+	}
+	have, err := readEffective(t.cpuset.mount, cpusFile)
+	if err != nil {
+		return nil, err
+	}
+	f := Fence{Kind: FenceProcesses, At: others, After: keep.Intersect(have).String()}
+	if f.Before, err = t.ReadFence(f); err != nil {
+		return nil, err
+	}
+	rest, err := processesIn(t.cpuset.mount, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f.Before != f.After || slices.ContainsFunc(rest, movable) {
+		fences = append(fences, f)
+	}
+	return fences, nil
+}
+
+// shrinkV1 adds a group after those nested in it. One that would keep nothing gets all of keep.
+func (t *Tree) shrinkV1(fences []Fence, group string, keep cpuset.Set) ([]Fence, error) {
+	nested, err := subgroups(t.cpuset.mount + group)
+	if err != nil {
+		return fences, err
+	}
+	now, err := readSet(t.cpuset.mount+group, cpusFile)
+	if err != nil || now.IsEmpty() {
+		return fences, err // empty: not set up yet, and without processes
+	}
+	left := now.Intersect(keep)
+	if left.IsEmpty() {
+		left = keep
+	}
+	for _, dir := range nested {
+		if fences, err = t.shrinkV1(fences, strings.TrimPrefix(dir, t.cpuset.mount), left); err != nil {
+			return fences, err
+		}
+	}
+	return t.fence(fences, FenceCPUs, group, left.String())
+}
+
+// setOthersV1 makes the group and moves the root's processes into it, or, for "", back.
+func (t *Tree) setOthersV1(dir, cpus string) error {
+	root := t.cpuset.mount
+	if cpus == "" {
+		if err := moveAll(dir, root); err != nil {
+			return err
+		}
+		return os.Remove(dir)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := inheritCpusetV1(dir); err != nil {
+		return err
+	}
+	if err := write(dir, cpusFile, cpus); err != nil {
+		return err
+	}
+	return moveAll(root, dir)
+}
+
+// moveAll moves the processes of one group to another, until none is left that
+// came meanwhile. Kernel threads stay: some are bound to their CPU or node, and
+// the kernel refuses others.
+func moveAll(from, to string) error {
+	var failed error
+	for range 100 { // each pass ends with fewer: children are born where their parent is
+		pids, err := processesIn(from, nil)
+		if err != nil {
+			return err
+		}
+		moved := 0
+		failed = nil
+		for _, pid := range pids {
+			if !movable(pid) {
+				continue
+			}
+			switch err := attach(to, pid); {
+			case err == nil:
+				moved++
+			case !errors.Is(err, unix.ESRCH):
+				failed = fmt.Errorf("process %d: %w", pid, err)
+			}
+		}
+		if moved == 0 {
+			return failed
+		}
+	}
+	return errors.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
+}
+
+// movable reports whether a process is a program's, not a kernel thread nor one
+// that has gone or that this place has no id for.
+func movable(pid int) bool {
+	const kernelThread = 0x00200000 // PF_KTHREAD
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name before it may hold anything
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	return err == nil && flags&kernelThread == 0
+}

@@ -1,0 +1,61 @@
+package cgroup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// fencesV2 makes Candor's parent a partition: its CPUs are then taken from the root, and with it from
+// every other group, from processes in no group and from kernel threads that are not bound.
+// The kernel refuses that while another group names some of them.
+func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Fence, error) {
+	ours := t.topGroup()
+	if t.cpuset.mount+ours != t.cpuset.parent {
+		return nil, fmt.Errorf("cgroup %s: only a group directly below the root can have CPUs for itself", t.cpuset.parent)
+	}
+	groups, err := t.otherGroups()
+	if err != nil {
+		return nil, err
+	}
+	var fences []Fence
+	for _, group := range groups {
+		named, err := readSet(t.cpuset.mount+group, cpusFile)
+		if missing(err) { // without the controller
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if named.IsEmpty() || named.SubsetOf(&keep) {
+			continue
+		}
+		left := named.Intersect(keep)
+		if left.IsEmpty() {
+			left = keep
+		}
+		if fences, err = t.fence(fences, FenceCPUs, group, left.String()); err != nil {
+			return nil, err
+		}
+	}
+	if fences, err = t.fence(fences, FenceCPUs, ours, all.Minus(keep).String()); err != nil {
+		return nil, err
+	}
+	return t.fence(fences, FencePartition, ours, "root")
+}
+
+// setPartition changes a group's kind of partition. The kernel takes the word in
+// any case and says afterwards whether, and why not.
+func setPartition(dir, value string) error {
+	const file = string(FencePartition)
+	if err := write(dir, file, value); err != nil {
+		return err
+	}
+	is, err := read(dir, file)
+	if err != nil || string(is) == value {
+		return err
+	}
+	reason := strings.TrimPrefix(string(is), value+" invalid")
+	return fmt.Errorf("%s/%s: the kernel does not make it a partition:%s", dir, file, reason)
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/setup"
+)
+
+const setupHostLong = `Keep what is not Candor's (services, sessions, engines without Candor) on the
+reserved CPUs, which no container gets. Without this, the machine's other programs run on
+the containers' own CPUs as well, as candor map and inspect show.
+
+With systemd the units at the top get AllowedCPUs=, on other cgroup v2 machines
+Candor's group becomes a partition, on cgroup v1 the other groups shrink. It lasts
+until the next boot; the list of reserved CPUs stays.`
+
+const setupHostExample = `  # See what would change
+  candor setup host --reserved 0-1 --dry-run
+
+  candor setup host --reserved 0-1
+  candor setup host --undo`
+
+func newSetupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "setup",
+		Short: "Prepare this machine",
+	}
+	cmd.AddCommand(newSetupHostCommand())
+	return cmd
+}
+
+func newSetupHostCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "host",
+		Short:   "Keep the machine's other programs off the containers' CPUs",
+		Long:    setupHostLong,
+		Example: setupHostExample,
+		Args:    noArgs,
+	}
+	machine := addHostFlags(cmd)
+	output := outputFlag(cmd, "table", "json")
+	reserved := cmd.Flags().String("reserved", "", "CPUs for what is not Candor's, such as 0-1 (default: those reserved already)")
+	undo := cmd.Flags().Bool("undo", false, "put everything back as it was")
+	dry := cmd.Flags().Bool("dry-run", false, "only show what would change")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		keep, err := cpuset.Parse(*reserved)
+		if err != nil {
+			return badInput("--reserved: %v", err)
+		}
+		if *undo && cmd.Flags().Changed("reserved") {
+			return badInput("--undo puts back what was recorded: it takes no --reserved")
+		}
+		s, done, err := machine.openSetup(cmd, *dry)
+		if err != nil {
+			return err
+		}
+		defer done()
+		result, err := doSetup(s, keep, *undo, *dry)
+		if err != nil {
+			return err
+		}
+		if output.value == "json" {
+			return writeJSON(cmd.OutOrStdout(), result)
+		}
+		return writeSetup(cmd.OutOrStdout(), result)
+	}
+	return cmd
+}
+
+// openSetup opens the machine and its groups.
+func (f *hostFlags) openSetup(cmd *cobra.Command, dry bool) (s *setup.Setup, done func(), err error) {
+	open := f.open
+	if dry {
+		open = f.openToLook
+	}
+	h, err := open(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	tree, err := cgroup.Open(f.options.Cgroup)
+	if err != nil {
+		return nil, nil, errors.Join(hostError(err), h.Close())
+	}
+	return &setup.Setup{Host: h, Tree: tree, Config: f.options.Config}, func() { closeBoth(h, tree) }, nil
+}
+
+func closeBoth(h *host.Host, tree *cgroup.Tree) {
+	h.Close()
+	tree.Close()
+}
+
+func doSetup(s *setup.Setup, keep cpuset.Set, undo, dry bool) (result setup.Result, err error) {
+	switch {
+	case undo:
+		result, err = s.Undo(dry)
+	case dry:
+		result, err = s.Plan(keep)
+	default:
+		result, err = s.Apply(keep)
+	}
+	if errors.Is(err, setup.ErrBadCPUs) || errors.Is(err, setup.ErrInUse) {
+		return result, &exitError{exitBadInput, err}
+	}
+	return result, err
+}
+
+// writeSetup writes the changes as a table, and what they mean below it.
+func writeSetup(w io.Writer, r setup.Result) error {
+	verb := "changed"
+	if r.DryRun {
+		verb = "would change"
+	}
+	if len(r.Changes) == 0 {
+		fmt.Fprintln(w, "Nothing "+verb+".")
+	} else {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "WHERE\tWHAT\tBEFORE\tAFTER")
+		for _, c := range r.Changes {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.At, c.Kind, orDash(c.Before), orDash(c.After))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, "Note:", note+".")
+	}
+	return nil
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

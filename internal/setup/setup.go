@@ -1,0 +1,227 @@
+// Package setup confines what is not Candor's on this machine: services, users'
+// sessions and engines without Candor keep off the CPUs that Candor gives to
+// containers. They stay on the reserved CPUs, which Candor gives to nobody; the shared CPUs would be more,
+// but those change with each container, and whoever is confined would have to move with them.
+//
+// Before anything is changed, all former values are written to a record. Undo
+// puts back what is in it, also after a setup that was killed half way.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/topology"
+)
+
+// A Setup is where things are.
+type Setup struct {
+	Host   *host.Host
+	Tree   *cgroup.Tree
+	Config string // the host's options; the record stands beside it
+}
+
+// Record is where the former values are, beside the host's options.
+const Record = "setup.json"
+
+func (s *Setup) recordFile() string { return filepath.Join(filepath.Dir(s.Config), Record) }
+
+// A Result is what was changed, or would be.
+type Result struct {
+	Reserved cpuset.Set     `json:"reserved"` // where what is not Candor's runs; empty: anywhere
+	Changes  []cgroup.Fence `json:"changes"`
+	Notes    []string       `json:"notes,omitempty"`
+	DryRun   bool           `json:"dryRun"`
+}
+
+// Reserved is the kind of change that is not a fence: the host's own option.
+const Reserved cgroup.FenceKind = "reserved"
+
+// Errors that a caller can tell apart. All others are the system's.
+var (
+	ErrBadCPUs = errors.New("bad reserved CPUs") // nothing was changed
+	ErrInUse   = errors.New("reserved CPUs are in use")
+)
+
+// Plan says what Apply would change. keep empty means the CPUs that are reserved already.
+func (s *Setup) Plan(keep cpuset.Set) (Result, error) {
+	p, err := s.plan(keep)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.result(true), nil
+}
+
+// Apply confines what is not Candor's to the CPUs of keep, and reserves them.
+// Where a change fails, those before it are undone.
+func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
+	unlock, err := s.lock()
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	p, err := s.plan(keep)
+	if err != nil {
+		return Result{}, err
+	}
+	if p.nothing() {
+		return p.result(false), nil
+	}
+	if err := p.apply(); err != nil {
+		return Result{}, err
+	}
+	return p.result(false), nil
+}
+
+// A plan is what is to be changed, and the record with and without it.
+type plan struct {
+	*Setup
+	options host.NodeOptions // as they are
+	keep    cpuset.Set
+	fences  []cgroup.Fence // Before: what holds now
+	old     *record        // nil: there was none
+	new     *record        // Before: what held before the first setup
+}
+
+func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
+	p := &plan{Setup: s, keep: keep}
+	var err error
+	if p.options, err = host.LoadOptions(s.Config); err != nil {
+		return nil, err
+	}
+	if keep.IsEmpty() {
+		p.keep = p.options.Reserved
+	}
+	machine, err := topology.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	all := machine.Online.Union(machine.Offline)
+	if err := check(p.keep, all); err != nil {
+		return nil, err
+	}
+	if err := s.checkFree(p.keep); err != nil {
+		return nil, err
+	}
+	if p.old, err = s.load(); err != nil {
+		return nil, err
+	}
+	if p.fences, err = s.Tree.Fences(p.keep, all); err != nil {
+		return nil, err
+	}
+	p.new, err = p.old.with(p.options.Reserved, p.keep, p.fences)
+	if err == nil && p.old == nil {
+		_, missing := os.Stat(s.Config)
+		p.new.NoConfig = errors.Is(missing, fs.ErrNotExist)
+	}
+	return p, err
+}
+
+// check refuses reserved CPUs that make no sense on the machine.
+func check(keep, all cpuset.Set) error {
+	switch {
+	case keep.IsEmpty():
+		return fmt.Errorf("%w: none: want a list of those that stay with what is not Candor's, such as %d", ErrBadCPUs, all.First())
+	case !keep.SubsetOf(&all):
+		return fmt.Errorf("%w: %s: this machine has %s", ErrBadCPUs, keep.Minus(all), all)
+	case all == keep:
+		return fmt.Errorf("%w: %s: these are all, none would be left for Candor", ErrBadCPUs, keep)
+	}
+	return nil
+}
+
+// checkFree refuses CPUs that are a running container's own: those never move.
+func (s *Setup) checkFree(keep cpuset.Set) error {
+	now, err := s.Host.Snapshot()
+	if err != nil {
+		return err
+	}
+	for _, g := range now.Grants {
+		own := g.Exclusive.Union(g.Lost) // lost: since they were reserved a moment ago
+		if own.Overlaps(&keep) {
+			return fmt.Errorf("%w: %s: container %s has CPUs %s for its own while it runs", ErrInUse, keep, g.ID, own)
+		}
+	}
+	return nil
+}
+
+func (p *plan) nothing() bool {
+	return len(p.fences) == 0 && p.options.Reserved == p.keep
+}
+
+// apply writes the record, reserves the CPUs, so that no container gets them
+// from then on, has those leave that have them, and sets the fences.
+func (p *plan) apply() (err error) {
+	if err := p.save(p.new); err != nil {
+		return err
+	}
+	done := 0
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.rollBack(done))
+		}
+	}()
+	reserved := p.options
+	reserved.Reserved = p.keep
+	if err := host.SaveOptions(p.Config, reserved); err != nil {
+		return err
+	}
+	if err := p.checkFree(p.keep); err != nil { // one may have come before the CPUs were reserved
+		return err
+	}
+	if err := p.Host.Reconcile(context.Background()); err != nil {
+		return err
+	}
+	for _, f := range p.fences {
+		done++ // also one that failed half way
+		if err := p.Tree.SetFence(f, f.After); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollBack undoes the first fences of the plan, and the rest. What cannot be undone stays in the record.
+func (p *plan) rollBack(done int) error {
+	var errs []error
+	for i := done - 1; i >= 0; i-- {
+		if err := p.Tree.SetFence(p.fences[i], p.fences[i].Before); err != nil {
+			errs = append(errs, fmt.Errorf("undo: %w", err))
+		}
+	}
+	if err := p.restoreOptions(p.options, p.new.NoConfig); err != nil {
+		errs = append(errs, fmt.Errorf("undo: %w", err))
+	}
+	if len(errs) == 0 {
+		errs = append(errs, p.save(p.old))
+	}
+	return errors.Join(errs...)
+}
+
+// restoreOptions writes the options as they were, or removes a file that setup has made.
+func (s *Setup) restoreOptions(o host.NodeOptions, made bool) error {
+	if made && o == (host.NodeOptions{}) {
+		if err := os.Remove(s.Config); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return host.SaveOptions(s.Config, o)
+}
+
+func (p *plan) result(dry bool) Result {
+	r := Result{Reserved: p.keep, DryRun: dry, Changes: []cgroup.Fence{}}
+	if p.options.Reserved != p.keep {
+		r.Changes = append(r.Changes, cgroup.Fence{Kind: Reserved, At: p.Config, Before: p.options.Reserved.String(), After: p.keep.String()})
+	}
+	r.Changes = append(r.Changes, p.fences...)
+	r.Notes = p.Tree.FenceNotes()
+	return r
+}
