@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func (t *Tree) rootEffective() (cpuset.Set, error) {
 		return have, err
 	}
 	ours, err := readEffective(h.parent, cpusFile)
-	if missing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return have, nil
 	}
 	return have.Union(ours), err
@@ -101,7 +102,7 @@ func (t *Tree) ReadFence(f Fence) (string, error) {
 	}
 	content, err := read(dir, file)
 	switch {
-	case missing(err) && f.Kind == FencePartition:
+	case errors.Is(err, fs.ErrNotExist) && f.Kind == FencePartition:
 		return "member", nil
 	case gone(err):
 		return "", nil

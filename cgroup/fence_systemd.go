@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -106,7 +107,7 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 	wait := newWait(removeTimeout)
 	for {
 		now, err := readSet(filepath.Join(t.cpuset.mount, unit), cpusFile)
-		if missing(err) || err == nil && now == set {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && now == set {
 			return nil
 		}
 		if err != nil {

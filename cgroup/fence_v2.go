@@ -1,7 +1,9 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/candor-project/candor/cpuset"
@@ -22,7 +24,7 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Fence, error) {
 	var fences []Fence
 	for _, group := range groups {
 		named, err := readSet(t.cpuset.mount+group, cpusFile)
-		if missing(err) { // without the controller
+		if errors.Is(err, fs.ErrNotExist) { // without the controller
 			continue
 		}
 		if err != nil {
