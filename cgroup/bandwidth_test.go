@@ -1,0 +1,190 @@
+package cgroup
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// TestWrites tells which files a change writes, and in which order.
+func TestWrites(t *testing.T) {
+	tr := tree(t)
+	a, b := two(t, tr)
+	ms := time.Millisecond
+	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 50 * ms, Burst: 20 * ms}, "sleep")
+	r := record(t, g.dirs()...)
+	v1 := !tr.cpu.v2
+	either := func(one, two string) string {
+		if v1 {
+			return one
+		}
+		return two
+	}
+	var (
+		cpus   = "cpuset.cpus"
+		weight = either("cpu.shares", "cpu.weight")
+		quota  = either("cpu.cfs_quota_us", "cpu.max")
+		burst  = either("cpu.cfs_burst_us", "cpu.max.burst")
+		period = either("cpu.cfs_period_us", "cpu.max")
+	)
+	for _, step := range []struct {
+		name string
+		s    Settings
+		want []string
+	}{
+		{"equal", Settings{CPUs: a, Quota: 50 * ms, Burst: 20 * ms}, nil},
+		{"CPUs alone", Settings{CPUs: b, Quota: 50 * ms, Burst: 20 * ms}, []string{cpus}},
+		{"weight alone", Settings{CPUs: b, Quota: 50 * ms, Burst: 20 * ms, Weight: 1500}, []string{weight}},
+		{"quota below the burst", Settings{CPUs: b, Quota: 10 * ms, Burst: 5 * ms, Weight: 1500}, []string{burst, quota}},
+		{"burst above the old quota", Settings{CPUs: b, Quota: 90 * ms, Burst: 80 * ms, Weight: 1500}, []string{quota, burst}},
+		{"no quota", Settings{CPUs: b, Weight: 1500}, []string{burst, quota}},
+		{"equal without quota", Settings{CPUs: b, Weight: 1500}, nil},
+		{"period without quota", Settings{CPUs: b, Period: 40 * ms, Weight: 1500}, []string{period}},
+		{"quota and period up", Settings{CPUs: b, Quota: 30 * ms, Period: 60 * ms, Weight: 1500}, []string{period, quota}},
+		{"both down", Settings{CPUs: b, Quota: 10 * ms, Period: 20 * ms, Weight: 1500}, []string{quota, period}},
+	} {
+		must(t, g.Apply(step.s))
+		same(t, g, step.s)
+		want := slices.Compact(step.want) // v2 has quota and period in one file
+		got := r.written(t)
+		for i := range got {
+			_, got[i], _ = strings.Cut(got[i], "/")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: wrote %v, want %v", step.name, got, want)
+		}
+	}
+	must(t, g.SetCPUs(b, cpuset.Set{}))
+	if got := r.written(t); len(got) != 0 {
+		t.Errorf("SetCPUs to the same: wrote %v", got)
+	}
+}
+
+// TestBandwidthHistories goes from any settings to any others.
+func TestBandwidthHistories(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
+	rapid.Check(t, func(rt *rapid.T) {
+		s := Settings{CPUs: a, Weight: 10 * rapid.IntRange(1, 5000).Draw(rt, "weight")}
+		us := func(name string, low, high int) time.Duration {
+			return time.Duration(rapid.IntRange(low, high).Draw(rt, name)) * time.Microsecond
+		}
+		s.Period = us("period", 1000, 1000000)
+		if rapid.Bool().Draw(rt, "limited") {
+			s.Quota = us("quota", 1000, 4000000)
+			s.Burst = us("burst", 0, int(s.Quota/time.Microsecond))
+		}
+		if err := g.Apply(s); err != nil {
+			rt.Fatal(err)
+		}
+		got, err := g.Settings()
+		if got.Mems = s.Mems; err != nil || got.Quota != s.Quota || got.Period != s.Period || got.Burst != s.Burst || abs(got.Weight-s.Weight) > 5 {
+			rt.Fatalf("the kernel has %+v, %v; want %+v", got, err, s)
+		}
+	})
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// nestLimit makes a group below g in the cpu hierarchy with a limit of its own.
+func nestLimit(t testing.TB, g *Group, name string, b bandwidth) string {
+	t.Helper()
+	h := g.tree.cpu
+	if h.v2 {
+		must(t, enableControllersV2(g.dir(h), []string{"cpu"}))
+	}
+	dir := g.dir(h) + "/" + name
+	must(t, os.Mkdir(dir, 0o755))
+	now, err := h.readCPU(dir)
+	must(t, err)
+	must(t, h.setCPU(dir, cpuState{b, now.weight}))
+	return dir
+}
+
+// TestNestedLimits lowers and raises a group with limited groups in it. On v1
+// the kernel refuses to give it less than they have; on v2 they may have more.
+func TestNestedLimits(t *testing.T) {
+	tr := tree(t)
+	a, b := two(t, tr)
+	both := a.Union(b)
+	ms := time.Millisecond
+	g, _ := group(t, tr, "web", Settings{CPUs: both, Quota: 100 * ms}, "")
+	whole := nestLimit(t, g, "whole", bandwidth{50000, 50000, 7000}) // as much as the group, by another period
+	half := nestLimit(t, g, "half", bandwidth{50000, 100000, 0})
+	tiny := nestLimit(t, g, "tiny", bandwidth{1000, 2000, 0})
+	open := nestLimit(t, g, "open", bandwidth{none, 100000, 0})
+	if !tr.cpu.v2 {
+		err := writeInt(g.dir(tr.cpu), quotaV1, 10000)
+		if !errors.Is(err, unix.EINVAL) {
+			t.Errorf("the parent first: %v, want EINVAL", err)
+		}
+	}
+	has := func(dir string) bandwidth {
+		s, err := tr.cpu.readCPU(dir)
+		must(t, err)
+		return s.bandwidth
+	}
+	check := func(step string, v1, v2 map[string]bandwidth) {
+		t.Helper()
+		want := v1
+		if tr.cpu.v2 {
+			want = v2
+		}
+		for dir, b := range want {
+			if got := has(dir); got != b {
+				t.Errorf("%s: %s has %+v, want %+v", step, dir, got, b)
+			}
+		}
+	}
+	asBefore := map[string]bandwidth{whole: {50000, 50000, 7000}, half: {50000, 100000, 0}, tiny: {1000, 2000, 0}, open: {none, 100000, 0}}
+
+	must(t, g.Apply(Settings{CPUs: both, Quota: 10 * ms}))
+	check("10 %", map[string]bandwidth{whole: {5000, 50000, 5000}, half: {10000, 100000, 0}, tiny: {1000, 10000, 0}, open: {none, 100000, 0}}, asBefore)
+	must(t, g.Apply(Settings{CPUs: both, Quota: 80 * ms}))
+	check("80 %", map[string]bandwidth{whole: {40000, 50000, 5000}, half: {80000, 100000, 0}, open: {none, 100000, 0}}, asBefore)
+	// Quota and period both change, the ratio does not: in between there is no room up or down.
+	must(t, g.Apply(Settings{CPUs: both, Quota: 160 * ms, Period: 200 * ms}))
+	check("longer period", map[string]bandwidth{whole: {40000, 50000, 5000}}, asBefore)
+	must(t, g.Apply(Settings{CPUs: both, Quota: 16 * ms, Period: 20 * ms}))
+	check("shorter period", map[string]bandwidth{whole: {40000, 50000, 5000}}, asBefore)
+	must(t, g.Apply(Settings{CPUs: both}))
+	if got := has(open); got.quota != none {
+		t.Errorf("no limit: %+v", got)
+	}
+}
+
+// TestLimitedParent is Candor in a container that has a limit itself: on v1 no
+// group may have more, and the settings from before stay in force.
+func TestLimitedParent(t *testing.T) {
+	tr := tree(t)
+	a, b := two(t, tr)
+	ms := time.Millisecond
+	old := Settings{CPUs: a, Quota: 50 * ms, Burst: 10 * ms}
+	g, _ := group(t, tr, "web", old, "")
+	now, err := tr.cpu.readCPU(tr.cpu.parent)
+	must(t, err)
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{bandwidth{50000, 100000, 0}, now.weight}))
+	must(t, g.Apply(Settings{CPUs: a, Quota: 100 * ms, Period: 200 * ms, Burst: 10 * ms})) // the same ratio
+	must(t, g.Apply(old))
+	more := Settings{CPUs: b, Quota: 60 * ms, Burst: 60 * ms}
+	err = g.Apply(more)
+	if tr.cpu.v2 {
+		must(t, err)
+		same(t, g, more)
+		return
+	}
+	var refused *WriteError
+	if !errors.As(err, &refused) || refused.Err != unix.EINVAL || refused.Value != "60000" || !strings.HasSuffix(refused.File, "/web/cpu.cfs_quota_us") {
+		t.Errorf("%v; want a WriteError for the quota", err)
+	}
+	same(t, g, old)
+}

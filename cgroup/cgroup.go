@@ -1,0 +1,79 @@
+// Package cgroup makes and changes the control groups that Candor's containers
+// run in, on cgroup v1, v2 and hosts that have both. It is the only package
+// that writes to a cgroup. It knows CPUs, quotas and weights; it knows nothing
+// of limits, classes or plans, and keeps no state: the kernel has it.
+//
+// Candor's groups are the children of one parent group, "/candor" unless
+// Options names another. Candor owns the parent: on v1, where a CPU that goes
+// offline is lost to a cpuset for good, it gives the parent again what the
+// parent's own parent has. Who wants to confine Candor confines the group above.
+//
+// What the kernel refuses is an error that names the file, the value and the
+// kernel's reason (*WriteError). Nothing is written that the kernel has
+// already: each write of a quota, period or burst hands the group a fresh
+// quota at once.
+//
+// opencontainers/cgroups served as the model, not as a library. Its managers
+// rewrite the quota with every change, do not walk nested groups, log some
+// refusals instead of returning them and know one fixed mount point.
+// Two processes must not change the same group at the same time; package host
+// holds a lock.
+package cgroup
+
+import (
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Driver is who makes the groups.
+type Driver string
+
+const (
+	Auto     Driver = "auto"     // Systemd where it runs the machine and the tree is v2, else Cgroupfs
+	Cgroupfs Driver = "cgroupfs" // the kernel's files alone
+	Systemd  Driver = "systemd"  // a transient scope of the system's systemd per group
+)
+
+// Options say where Candor's groups are.
+type Options struct {
+	// Parent is Candor's own group: a path below the mount point
+	// ("/candor", the default), or with systemd a slice ("candor.slice").
+	Parent string
+	Driver Driver // "" is Auto
+	// Root is the folder whose proc and sys are used, "/" by default. With
+	// another one, the mounts are those that its process 1 sees.
+	Root string
+	// ReadOnly leaves out the test whether the groups can be written to.
+	ReadOnly bool
+}
+
+// Settings are what a group gives its processes.
+type Settings struct {
+	CPUs cpuset.Set // never empty
+	Mems cpuset.Set // memory nodes; empty: those of the parent
+
+	// Quota is the CPU time per Period, Burst what may be saved up of it.
+	// Quota 0 is no limit, Period 0 is 100 ms. The kernel wants 1 ms or more
+	// of both, a period of 1 s at most, Burst <= Quota. Whole microseconds count.
+	Quota, Period, Burst time.Duration
+
+	// Weight decides who gets the time of a CPU that several want. 1000, or 0,
+	// is the kernel's default: cpu.shares 1024, cpu.weight 100. Both are linear;
+	// what is outside their range (2 to 262144, 1 to 10000) becomes its end.
+	Weight int
+}
+
+// DefaultPeriod is the kernel's period of a quota.
+const DefaultPeriod = 100 * time.Millisecond
+
+// A Stat is what a group has used since it was made.
+type Stat struct {
+	Usage         time.Duration // CPU time, nested groups included
+	Periods       uint64        // periods that began while the group had a quota and work
+	Throttled     uint64        // those in which the quota ran out
+	ThrottledTime time.Duration // how long the group's CPUs stood still, summed over CPUs
+	Bursts        uint64        // periods that used saved up time
+	BurstTime     time.Duration
+	PerCPU        []time.Duration // CPU time by CPU id; nil where the kernel does not tell (v2)
+}

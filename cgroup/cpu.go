@@ -1,0 +1,102 @@
+package cgroup
+
+// cpuState is what the cpu controller holds for a group, in the kernel's units.
+type cpuState struct {
+	bandwidth
+	weight int64 // cpu.shares or cpu.weight
+}
+
+// bandwidth is a CFS bandwidth, in microseconds.
+type bandwidth struct {
+	quota  int64 // none: -1
+	period int64
+	burst  int64
+}
+
+const none = -1
+
+// shortest quota and longest period that the kernel takes.
+const (
+	minQuota  = 1000
+	maxPeriod = 1000000
+)
+
+// exceeds reports whether b allows more CPU time per time than c.
+func (b bandwidth) exceeds(c bandwidth) bool {
+	switch {
+	case c.quota == none:
+		return false
+	case b.quota == none:
+		return true
+	}
+	return b.quota*c.period > c.quota*b.period
+}
+
+// readCPU returns what a group has.
+func (h *hierarchy) readCPU(dir string) (cpuState, error) {
+	if h.v2 {
+		return readCPUV2(dir)
+	}
+	return readCPUV1(dir)
+}
+
+// setCPU writes the differences between what a group has and what it shall have.
+func (h *hierarchy) setCPU(dir string, next cpuState) error {
+	now, err := h.readCPU(dir)
+	if err != nil {
+		return err
+	}
+	if next.bandwidth != now.bandwidth {
+		set := setBandwidthV1
+		if h.v2 {
+			set = setBandwidthV2
+		}
+		if err := set(dir, now.bandwidth, next.bandwidth); err != nil {
+			return err
+		}
+	}
+	if next.weight != now.weight {
+		return h.writeWeight(dir, next.weight)
+	}
+	return nil
+}
+
+// The kernel's two scales of weight.
+const (
+	defaultWeight = 1000
+
+	sharesDefault, sharesMin, sharesMax = 1024, 2, 262144
+	weightDefault, weightMin, weightMax = 100, 1, 10000
+)
+
+// kernelWeight turns a weight into the kernel's.
+func (h *hierarchy) kernelWeight(weight int) int64 {
+	if weight == 0 {
+		weight = defaultWeight
+	}
+	if h.v2 {
+		return scale(weight, weightDefault, weightMin, weightMax)
+	}
+	return scale(weight, sharesDefault, sharesMin, sharesMax)
+}
+
+func scale(weight int, normal, least, most int64) int64 {
+	weight = min(weight, defaultWeight*int(most)) // so that the product fits
+	return min(max((int64(weight)*normal+defaultWeight/2)/defaultWeight, least), most)
+}
+
+// weightOf turns the kernel's weight back.
+func (h *hierarchy) weightOf(kernel int64) int {
+	normal := int64(sharesDefault)
+	if h.v2 {
+		normal = weightDefault
+	}
+	return int((kernel*defaultWeight + normal/2) / normal)
+}
+
+func (h *hierarchy) writeWeight(dir string, weight int64) error {
+	if h.v2 {
+		return writeInt(dir, "cpu.weight", weight)
+	}
+	return writeInt(dir, "cpu.shares", weight)
+}

@@ -1,0 +1,116 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	quotaV1  = "cpu.cfs_quota_us"
+	periodV1 = "cpu.cfs_period_us"
+	burstV1  = "cpu.cfs_burst_us"
+)
+
+func readCPUV1(dir string) (s cpuState, err error) {
+	if s.bandwidth, err = readBandwidthV1(dir); err != nil {
+		return s, err
+	}
+	s.weight, err = readInt(dir, "cpu.shares")
+	return s, err
+}
+
+func readBandwidthV1(dir string) (b bandwidth, err error) {
+	if b.quota, err = readInt(dir, quotaV1); err != nil {
+		return b, err
+	}
+	b.quota = max(b.quota, none)
+	if b.period, err = readInt(dir, periodV1); err != nil {
+		return b, err
+	}
+	b.burst, err = readInt(dir, burstV1)
+	if errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has none
+		return b, nil
+	}
+	return b, err
+}
+
+// setBandwidthV1 writes what differs. The kernel refuses, at any moment, a
+// burst above the quota and a nested group that is allowed more than its
+// parent: the burst is lowered first and raised last, and nested groups that
+// would exceed are lowered before their parent.
+func setBandwidthV1(dir string, now, next bandwidth) error {
+	if next.burst < now.burst {
+		if err := writeInt(dir, burstV1, next.burst); err != nil {
+			return err
+		}
+	}
+	var err error
+	for range retries {
+		if err = setLimitV1(dir, now, next); !errors.Is(err, unix.EINVAL) {
+			break
+		}
+		lowered, failed := lowerNestedV1(dir, next)
+		if failed != nil {
+			return failed
+		}
+		if !lowered {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if next.burst > now.burst {
+		if err := writeInt(dir, burstV1, next.burst); err != nil {
+			return err
+		}
+	}
+	if next.exceeds(now) {
+		return raiseNestedV1(dir, now, next)
+	}
+	return nil
+}
+
+// setLimitV1 changes quota and period, two files, so that what is allowed in
+// between is never more than before and after: parents, and nested groups by
+// their own limits, bound it from above and below.
+func setLimitV1(dir string, now, next bandwidth) error {
+	quota := func() error { return changeV1(dir, quotaV1, now.quota, next.quota) }
+	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }
+
+	first, second := quota, period
+	if now.quota == none || next.quota > now.quota && next.period > now.period {
+		first, second = period, quota
+	}
+	err := first()
+	if err == nil {
+		return second()
+	}
+	bothGrow := next.quota > now.quota && next.period > now.period
+	bothShrink := next.quota < now.quota && next.period < now.period
+	if !errors.Is(err, unix.EINVAL) || now.quota == none || next.quota == none || !bothGrow && !bothShrink {
+		return err
+	}
+	// Now a nested group forbids what is in between. Without a quota of its
+	// own the group is bound by its parent's alone, which nobody forbids.
+	for _, step := range []struct {
+		file  string
+		value int64
+	}{{quotaV1, none}, {periodV1, next.period}, {quotaV1, next.quota}} {
+		if err = writeInt(dir, step.file, step.value); err != nil {
+			_ = writeInt(dir, periodV1, now.period)
+			_ = writeInt(dir, quotaV1, now.quota)
+			return err
+		}
+	}
+	return nil
+}
+
+func changeV1(dir, file string, now, next int64) error {
+	if now == next {
+		return nil
+	}
+	return writeInt(dir, file, next)
+}

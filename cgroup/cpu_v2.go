@@ -1,0 +1,66 @@
+package cgroup
+
+import (
+	"errors"
+	"io/fs"
+	"strconv"
+	"strings"
+)
+
+func readCPUV2(dir string) (s cpuState, err error) {
+	content, err := read(dir, "cpu.max")
+	if err != nil {
+		return s, err
+	}
+	if s.quota, s.period, err = parseMax(string(content)); err != nil {
+		return s, badContent(dir, "cpu.max", content)
+	}
+	s.burst, err = readInt(dir, "cpu.max.burst")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has none
+		return s, err
+	}
+	s.weight, err = readInt(dir, "cpu.weight")
+	return s, err
+}
+
+// parseMax reads cpu.max: "max 100000", "50000 100000".
+func parseMax(content string) (quota, period int64, err error) {
+	first, second, _ := strings.Cut(content, " ")
+	quota = none
+	if first != "max" {
+		if quota, err = strconv.ParseInt(first, 10, 64); err != nil {
+			return 0, 0, err
+		}
+	}
+	if period, err = strconv.ParseInt(second, 10, 64); err != nil {
+		return 0, 0, err
+	}
+	if quota < none || period <= 0 {
+		return 0, 0, strconv.ErrRange
+	}
+	return quota, period, nil
+}
+
+// setBandwidthV2 writes what differs. The kernel refuses a burst above the
+// quota at any moment, so the burst is lowered before the quota and raised after it.
+// Nested groups may exceed their parent on v2.
+func setBandwidthV2(dir string, now, next bandwidth) error {
+	if next.burst < now.burst {
+		if err := writeInt(dir, "cpu.max.burst", next.burst); err != nil {
+			return err
+		}
+	}
+	if next.quota != now.quota || next.period != now.period {
+		quota := "max"
+		if next.quota != none {
+			quota = strconv.FormatInt(next.quota, 10)
+		}
+		if err := write(dir, "cpu.max", quota+" "+strconv.FormatInt(next.period, 10)); err != nil {
+			return err
+		}
+	}
+	if next.burst > now.burst {
+		return writeInt(dir, "cpu.max.burst", next.burst)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// The two resources of the cpuset controller. Memory nodes have the format and
+// the rules of CPUs, so a cpuset.Set holds them too.
+const (
+	cpusFile = "cpuset.cpus"
+	memsFile = "cpuset.mems"
+)
+
+// retries bounds how often a change is begun again because somebody makes
+// groups below ours meanwhile. A try takes 0.1 ms.
+const retries = 50
+
+// readEffective returns what of a resource the processes of a group may use.
+func readEffective(dir, file string) (cpuset.Set, error) {
+	name := file + ".effective" // v2
+	set, err := readSet(dir, name)
+	if errors.Is(err, unix.ENOENT) {
+		name = "cpuset.effective_" + file[len("cpuset."):] // v1
+		set, err = readSet(dir, name)
+	}
+	return set, err
+}
+
+// setCpuset gives the group, and the groups nested in it, CPUs and memory
+// nodes; no nodes means those of the parent. What fails is undone.
+func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
+	t, dir := g.tree, g.dir(g.tree.cpuset)
+	cpusBefore, err := readSet(dir, cpusFile)
+	if err != nil {
+		return err
+	}
+	if err := t.moveTo(dir, cpusFile, cpus); err != nil {
+		return errors.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
+	}
+	memsBefore, err := t.setMems(dir, mems)
+	if err != nil {
+		return errors.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+	}
+	if cpusBefore.IsEmpty() && !t.cpuset.v2 {
+		return g.bringBackV1()
+	}
+	return nil
+}
+
+// setMems returns the memory nodes that the group had before.
+func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err error) {
+	if before, err = readSet(dir, memsFile); err != nil {
+		return before, err
+	}
+	if mems.IsEmpty() {
+		if t.cpuset.v2 && before.IsEmpty() {
+			return before, nil // has its parent's already
+		}
+		if mems, err = readEffective(t.cpuset.parent, memsFile); err != nil {
+			return before, err
+		}
+	}
+	if mems == before {
+		return before, nil
+	}
+	return before, t.moveTo(dir, memsFile, mems)
+}
+
+// moveTo sets one resource in a group and the groups nested in it, and makes
+// sure that the group gets all of it.
+func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
+	if t.cpuset.v2 {
+		// v2 takes any value and silently gives what the parent has of it, all
+		// of the parent's when that is nothing: then the group would run on
+		// CPUs that belong to others.
+		if err := t.available(file, next); err != nil {
+			return err
+		}
+		return moveV2(dir, file, next)
+	}
+	err := moveV1(dir, file, next)
+	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ERANGE) {
+		return err
+	}
+	// The parent may have lost a CPU that is back by now.
+	if healing := t.Refresh(); healing != nil {
+		return errors.Join(err, healing)
+	}
+	if cause := t.available(file, next); cause != nil {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return moveV1(dir, file, next)
+}
+
+// moveBack undoes a change as far as the kernel lets it.
+func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
+	if before.IsEmpty() {
+		return nil // was new
+	}
+	move := moveV1
+	if t.cpuset.v2 {
+		move = moveV2
+	}
+	if err := move(dir, file, before); err != nil {
+		return fmt.Errorf("undo: %w", err)
+	}
+	return nil
+}
+
+// available tells whether Candor's parent group has these CPUs or nodes to give.
+func (t *Tree) available(file string, want cpuset.Set) error {
+	have, err := readEffective(t.cpuset.parent, file)
+	if err == nil && !want.SubsetOf(&have) {
+		err = fmt.Errorf("%s %s: %w: %s has %s", file, want.Minus(have), ErrUnavailable, t.cpuset.parent, have)
+	}
+	return err
+}

@@ -1,0 +1,103 @@
+package cgroup
+
+import (
+	"errors"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// moveV1 sets one resource of the cpuset controller in a group and the groups
+// nested in it. On v1 a group's set must lie within its parent's at any moment,
+// or the kernel answers EBUSY (a child has more) or EACCES (the parent has less): grow
+// from the top, shrink from the bottom, and to move, first grow to both.
+func moveV1(dir, file string, next cpuset.Set) error {
+	old, err := readSet(dir, file)
+	if err != nil || old == next {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := stepV1(dir, file, old, next)
+		// EBUSY: a group was made or grew below this one since it was listed.
+		if !errors.Is(err, unix.EBUSY) || try == retries {
+			return err
+		}
+	}
+}
+
+func stepV1(dir, file string, old, next cpuset.Set) error {
+	nested, err := subgroups(dir)
+	if err != nil {
+		return err
+	}
+	if len(nested) == 0 {
+		return setV1(dir, file, next)
+	}
+	both := old.Union(next)
+	if both != old {
+		if err := setV1(dir, file, both); err != nil {
+			return err
+		}
+	}
+	for _, child := range nested {
+		if err := followV1(child, file, old, next); err != nil && !gone(err) {
+			return err
+		}
+	}
+	if both == next {
+		return nil
+	}
+	return setV1(dir, file, next)
+}
+
+// followV1 changes a nested group after its parent: one that had all of the parent's
+// goes on to have all; one that had a part keeps what is left of the part, or all if nothing is.
+func followV1(dir, file string, old, next cpuset.Set) error {
+	now, err := readSet(dir, file)
+	if err != nil || now.IsEmpty() {
+		return err // empty: not set up yet, and without processes
+	}
+	want := now.Intersect(next)
+	if now == old || want.IsEmpty() {
+		want = next
+	}
+	return moveV1(dir, file, want)
+}
+
+// setV1 writes one group's set. Memory that has been used already moves with
+// the nodes, as v2 does it.
+func setV1(dir, file string, set cpuset.Set) error {
+	if file == memsFile {
+		migrate, err := readInt(dir, "cpuset.memory_migrate")
+		if err == nil && migrate == 0 {
+			err = writeInt(dir, "cpuset.memory_migrate", 1)
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	return writeSet(dir, file, set)
+}
+
+// inheritCpusetV1 gives a group all that its parent has: v1 starts groups with
+// nothing, and lets no process into those, and takes a CPU that goes offline away for good.
+func inheritCpusetV1(dir string) error {
+	for _, file := range []string{memsFile, cpusFile} {
+		have, err := readEffective(filepath.Dir(dir), file)
+		if err != nil {
+			return err
+		}
+		now, err := readSet(dir, file)
+		if err != nil {
+			return err
+		}
+		if now != have {
+			if err := writeSet(dir, file, have); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Create makes the group with these settings, then moves a process into it (0:
+// nobody; a systemd scope needs one). The process is never in a group that is half
+// set up. On an error nothing is left: no group, and the process is where it was.
+// What an earlier Create left of a group of the same name is removed first; if
+// it has processes the error is ErrBusy.
+func (g *Group) Create(s Settings, pid int) error {
+	if g.err != nil {
+		return g.err
+	}
+	err := s.check()
+	if pid < 0 {
+		err = fmt.Errorf("process id %d: want 1 or more, or 0 for none", pid)
+	}
+	if err == nil {
+		if g.tree.driver == Systemd {
+			err = g.createScope(s, pid)
+		} else {
+			err = g.create(s, pid)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("create cgroup %s: %w", g.name, err)
+	}
+	return nil
+}
+
+func (g *Group) create(s Settings, pid int) (err error) {
+	t := g.tree
+	if err := g.clear(); err != nil {
+		return err
+	}
+	var origin []string
+	if pid != 0 {
+		if origin, err = t.places(pid); err != nil {
+			return err
+		}
+	}
+	made, err := t.makeParent()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.remove())
+			removeDirs(made)
+		}
+	}()
+	for _, dir := range g.dirs() {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := g.set(s.kernel(t.cpu)); err != nil {
+		return err
+	}
+	if pid == 0 {
+		return nil
+	}
+	return t.enter(g.dirs(), pid, origin)
+}
+
+// clear removes what is left of a group of this name.
+func (g *Group) clear() error {
+	if is, err := g.exists(); err != nil || !is {
+		return err
+	}
+	if is, err := g.populated(); err != nil && !gone(err) {
+		return err
+	} else if is {
+		return fmt.Errorf("it is there already: %w", ErrBusy)
+	}
+	return g.remove()
+}
+
+// enter moves a process into a group's folders: into all or none.
+func (t *Tree) enter(dirs []string, pid int, origin []string) error {
+	for i, dir := range dirs {
+		err := attach(dir, pid)
+		if err == nil {
+			continue
+		}
+		for j := range i {
+			if back := attach(origin[j], pid); back != nil && !ended(back) {
+				err = errors.Join(err, fmt.Errorf("undo: %w", back))
+			}
+		}
+		return err
+	}
+	return nil
+}

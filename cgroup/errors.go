@@ -1,0 +1,51 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	// ErrNoCPU and ErrNoCpuset: the kernel does not offer that controller here.
+	ErrNoCPU    = errors.New("no cpu controller")
+	ErrNoCpuset = errors.New("no cpuset controller")
+	// ErrNotDelegated: this user, or this place in the tree, may not make groups.
+	ErrNotDelegated = errors.New("not delegated")
+	// ErrBusy: the group has processes.
+	ErrBusy = errors.New("the group has processes")
+	// ErrNoGroup: there is no such group.
+	ErrNoGroup = errors.New("no such group")
+	// ErrUnavailable: CPUs or memory nodes were asked for that the parent group
+	// does not have, such as one that is offline.
+	ErrUnavailable = errors.New("not available")
+)
+
+// A WriteError is the kernel's refusal of a value.
+type WriteError struct {
+	File  string // full path
+	Value string
+	Err   error // the kernel's errno
+}
+
+func (e *WriteError) Error() string {
+	const most = 100
+	value := e.Value
+	if len(value) > most {
+		value = value[:most] + "…"
+	}
+	return fmt.Sprintf("write %q to %s: %v", value, e.File, e.Err)
+}
+
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// gone reports that a group ceased to be: while its files were open (ENODEV),
+// before they were (ENOENT).
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
+}
+
+// missing reports that there is no such file.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

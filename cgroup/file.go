@@ -1,0 +1,153 @@
+package cgroup
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// File names and directories are joined as dir + "/" + file. The files are
+// opened by system call: an os.File costs as much again as the write itself.
+
+// open is open(2) that no signal interrupts.
+func open(path string, flags int) (int, error) {
+	for {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// read returns what a kernel file holds, without the newline at its end.
+func read(dir, file string) ([]byte, error) {
+	path := dir + "/" + file
+	fd, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	content := make([]byte, 0, 512)
+	for {
+		if len(content) == cap(content) {
+			content = append(content, 0)[:len(content)]
+		}
+		n, err := unix.Read(fd, content[len(content):cap(content)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		case n <= 0:
+			return bytes.TrimSuffix(content, []byte("\n")), nil
+		default:
+			content = content[:len(content)+n]
+		}
+	}
+}
+
+// write gives a kernel file a value in one write(2). The error is a *WriteError.
+func write(dir, file, value string) error {
+	path := dir + "/" + file
+	fd, err := open(path, unix.O_WRONLY)
+	if err != nil {
+		return &WriteError{path, value, err}
+	}
+	defer unix.Close(fd)
+	for {
+		_, err := unix.Write(fd, []byte(value))
+		if err == nil {
+			return nil
+		}
+		if err != unix.EINTR {
+			return &WriteError{path, value, err}
+		}
+	}
+}
+
+// readInt reads a file of one number.
+func readInt(dir, file string) (int64, error) {
+	content, err := read(dir, file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(content), 10, 64)
+	if err != nil {
+		return 0, badContent(dir, file, content)
+	}
+	return n, nil
+}
+
+func writeInt(dir, file string, n int64) error {
+	return write(dir, file, strconv.FormatInt(n, 10))
+}
+
+// readSet reads a file that holds a list of CPUs or memory nodes.
+func readSet(dir, file string) (cpuset.Set, error) {
+	content, err := read(dir, file)
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	set, err := cpuset.Parse(string(content))
+	if err != nil {
+		return set, fmt.Errorf("read %s/%s: %w", dir, file, err)
+	}
+	return set, nil
+}
+
+// writeSet never writes an empty set: to some kernels it means every CPU.
+func writeSet(dir, file string, set cpuset.Set) error {
+	if set.IsEmpty() {
+		return fmt.Errorf("write %s/%s: an empty set is never written", dir, file)
+	}
+	return write(dir, file, set.String())
+}
+
+func badContent(dir, file string, content []byte) error {
+	return fmt.Errorf("read %s/%s: cannot make sense of %.60q", dir, file, content)
+}
+
+// subgroups returns the paths of the groups directly below dir, sorted.
+func subgroups(dir string) ([]string, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if st.Nlink == 2 { // "." and the entry above: no folder below, one call instead of five
+		return nil, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var dirs []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			dirs = append(dirs, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return dirs, nil
+}
+
+// isGroup reports whether dir is a group (the kernel's files have the names of
+// some groups: a group "tasks" can't be).
+func isGroup(dir string) (bool, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(dir, &st)
+	if err == unix.ENOENT {
+		return false, nil
+	}
+	if err != nil {
+		return false, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return false, fmt.Errorf("%s is a file of the kernel's, not a group: take another name", dir)
+	}
+	return true, nil
+}

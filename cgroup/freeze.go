@@ -1,0 +1,51 @@
+package cgroup
+
+// freeze stops the group's processes, those that are being started too.
+// Where there is no freezer it does nothing. thaw lets them go on.
+func (g *Group) freeze() (thaw func() error, err error) {
+	t := g.tree
+	switch {
+	case t.cpuset.v2:
+		return freeze(g.dir(t.cpuset), "cgroup.freeze", "1", "0", func(dir string) (bool, error) {
+			events, err := read(dir, "cgroup.events")
+			if err != nil {
+				return false, err
+			}
+			n, err := field(events, "frozen")
+			return n == 1, err
+		})
+	case t.freeze != nil:
+		return freeze(g.dir(t.freeze), "freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
+			state, err := read(dir, "freezer.state")
+			return string(state) == "FROZEN", err
+		})
+	}
+	return func() error { return nil }, nil
+}
+
+// freeze writes and waits. A process that can't be frozen (it hangs in the
+// kernel) is no reason to fail: it can't fork either.
+func freeze(dir, file, on, off string, done func(dir string) (bool, error)) (thaw func() error, err error) {
+	thaw = func() error {
+		if err := write(dir, file, off); err != nil && !gone(err) {
+			return err
+		}
+		return nil
+	}
+	if err := write(dir, file, on); err != nil {
+		if gone(err) { // half a group
+			return thaw, nil
+		}
+		return nil, err
+	}
+	for wait := newWait(removeTimeout); ; {
+		frozen, err := done(dir)
+		if err != nil && !gone(err) {
+			_ = thaw()
+			return nil, err
+		}
+		if frozen || err != nil || !wait.more() {
+			return thaw, nil
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Group is one container's control group: on v1 one folder in each of
+// several hierarchies.
+type Group struct {
+	tree *Tree
+	name string
+	base string // the name of its folder
+	err  error  // the name can't be one
+}
+
+var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// Group names a group, which need not exist. A name is a letter or digit and
+// up to 63 more letters, digits, "_", "." and "-"; with another every method
+// returns an error.
+func (t *Tree) Group(name string) *Group {
+	g := &Group{tree: t, name: name, base: t.baseOf(name)}
+	if !goodName.MatchString(name) {
+		g.err = fmt.Errorf("group name %.80q: want a letter or digit, then up to 63 letters, digits, _, . and -", name)
+	}
+	return g
+}
+
+// Name is the group's name.
+func (g *Group) Name() string { return g.name }
+
+// baseOf is the folder that a group of that name has; nameOf is the reverse.
+func (t *Tree) baseOf(name string) string {
+	if t.driver == Systemd {
+		return scopeName(name)
+	}
+	return name
+}
+
+func (t *Tree) nameOf(base string) (name string, ours bool) {
+	name = base
+	if t.driver == Systemd {
+		if name, ours = nameOfScope(base); !ours {
+			return "", false
+		}
+	}
+	return name, goodName.MatchString(name)
+}
+
+// dir is the group's folder in a hierarchy.
+func (g *Group) dir(h *hierarchy) string { return h.parent + "/" + g.base }
+
+// dirs are all of its folders.
+func (g *Group) dirs() []string {
+	dirs := make([]string, len(g.tree.all))
+	for i, h := range g.tree.all {
+		dirs[i] = g.dir(h)
+	}
+	return dirs
+}
+
+// wrap names the group in an error, and tells the missing group from others.
+func (g *Group) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	if gone(err) {
+		if is, _ := g.exists(); !is {
+			return fmt.Errorf("cgroup %s: %w", g.name, ErrNoGroup)
+		}
+	}
+	return fmt.Errorf("cgroup %s: %w", g.name, err)
+}
+
+// Exists reports whether the group is there, in any of its hierarchies.
+func (g *Group) Exists() (bool, error) {
+	if g.err != nil {
+		return false, g.err
+	}
+	is, err := g.exists()
+	if err != nil {
+		err = fmt.Errorf("cgroup %s: %w", g.name, err)
+	}
+	return is, err
+}
+
+func (g *Group) exists() (bool, error) {
+	for _, dir := range g.dirs() {
+		if is, err := isGroup(dir); is || err != nil {
+			return is, err
+		}
+	}
+	return false, nil
+}
+
+// Settings returns what the kernel has, in its own steps: a weight of 1234
+// comes back as 1230 from v2. Mems is never empty.
+func (g *Group) Settings() (Settings, error) {
+	if g.err != nil {
+		return Settings{}, g.err
+	}
+	s, err := g.state()
+	if err != nil {
+		return Settings{}, g.wrap(err)
+	}
+	out := Settings{
+		CPUs:   s.cpus,
+		Mems:   s.mems,
+		Period: time.Duration(s.period) * time.Microsecond,
+		Burst:  time.Duration(s.burst) * time.Microsecond,
+		Weight: g.tree.cpu.weightOf(s.weight),
+	}
+	if s.quota != none {
+		out.Quota = time.Duration(s.quota) * time.Microsecond
+	}
+	dir := g.dir(g.tree.cpuset)
+	if out.CPUs.IsEmpty() {
+		out.CPUs, err = readEffective(dir, cpusFile)
+	}
+	if err == nil && out.Mems.IsEmpty() {
+		out.Mems, err = readEffective(dir, memsFile)
+	}
+	return out, g.wrap(err)
+}
+
+// Effective returns the CPUs and memory nodes that the group's processes may
+// use now: what was set less what the parent has lost, such as a CPU gone offline.
+func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
+	if g.err != nil {
+		return cpus, mems, g.err
+	}
+	cpus, mems, err = effective(g.dir(g.tree.cpuset))
+	return cpus, mems, g.wrap(err)
+}
+
+// state is what the kernel holds for a group, in its own units.
+type state struct {
+	cpus, mems cpuset.Set
+	cpuState
+}
+
+func (g *Group) state() (s state, err error) {
+	dir := g.dir(g.tree.cpuset)
+	if s.cpus, err = readSet(dir, cpusFile); err != nil {
+		return s, err
+	}
+	if s.mems, err = readSet(dir, memsFile); err != nil {
+		return s, err
+	}
+	s.cpuState, err = g.tree.cpu.readCPU(g.dir(g.tree.cpu))
+	return s, err
+}
+
+// check refuses settings that the kernel would refuse, or take for something
+// else, before anything is changed.
+func (s Settings) check() error {
+	period := s.Period
+	if period == 0 {
+		period = DefaultPeriod
+	}
+	switch {
+	case s.CPUs.IsEmpty():
+		return errors.New("no CPUs: a group needs at least one")
+	case period < time.Millisecond || period > time.Second:
+		return fmt.Errorf("period %v: want 1ms to 1s", s.Period)
+	case s.Quota != 0 && s.Quota < time.Millisecond:
+		return fmt.Errorf("quota %v: want 1ms or more, or 0 for none", s.Quota)
+	case s.Burst < 0 || s.Burst > s.Quota:
+		return fmt.Errorf("burst %v: want 0 to the quota, %v", s.Burst, s.Quota)
+	case s.Weight < 0:
+		return fmt.Errorf("weight %d: want 1 or more (1000 is the kernel's default), or 0 for the default", s.Weight)
+	}
+	return nil
+}
+
+// kernel returns the settings in the kernel's units.
+func (s Settings) kernel(h *hierarchy) state {
+	out := state{cpus: s.CPUs, mems: s.Mems}
+	out.quota, out.burst, out.period = none, s.Burst.Microseconds(), s.Period.Microseconds()
+	if s.Quota != 0 {
+		out.quota = s.Quota.Microseconds()
+	}
+	if s.Period == 0 {
+		out.period = DefaultPeriod.Microseconds()
+	}
+	out.weight = h.kernelWeight(s.Weight)
+	return out
+}
+
+// ended reports an error that tells that a process is no more.
+func ended(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH)
+}

@@ -1,0 +1,124 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kill sends a signal to every process of the group, nested groups included.
+// SIGKILL goes to those too that are started meanwhile, and Kill returns when
+// the group is empty: ErrBusy if processes outlast it by 10 s (they hang in the kernel).
+// Another signal may miss processes that are started while it is sent.
+func (g *Group) Kill(sig syscall.Signal) error {
+	if g.err != nil {
+		return g.err
+	}
+	var err error
+	if sig == syscall.SIGKILL {
+		err = g.end()
+	} else {
+		_, err = g.signal(sig)
+	}
+	return g.wrap(err)
+}
+
+// end kills all processes and waits until they are gone.
+func (g *Group) end() error {
+	if pids, err := g.processes(); err != nil {
+		return err
+	} else if slices.Contains(pids, os.Getpid()) {
+		return errors.New("this process is in the group: it will not kill itself")
+	}
+	t := g.tree
+	if t.cpuset.v2 {
+		if err := killV2(g.dir(t.cpuset)); err == nil {
+			return g.endLoop()
+		} else if !errors.Is(err, unix.ENOENT) {
+			return err
+		}
+	}
+	// Where the kernel can't kill a group in one go, freeze it, so that nobody forks.
+	thaw, err := g.freeze()
+	if err != nil {
+		return err
+	}
+	_, err = g.signal(syscall.SIGKILL)
+	if err := errors.Join(err, thaw()); err != nil {
+		return err
+	}
+	return g.endLoop()
+}
+
+// endLoop kills what is left until nothing is.
+func (g *Group) endLoop() error {
+	for wait := newWait(killTimeout); ; {
+		is, err := g.populated()
+		if gone(err) || err == nil && !is {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !wait.more() {
+			pids, _ := g.processes()
+			return fmt.Errorf("processes %v do not end: %w", pids[:min(len(pids), 5)], ErrBusy)
+		}
+		if _, err := g.signal(syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
+}
+
+// signal signals the processes that are in the group now. They are held by a
+// handle and looked for again before the signal: an id that was used anew for
+// a process elsewhere is not hit.
+func (g *Group) signal(sig syscall.Signal) (n int, err error) {
+	pids, err := g.processes()
+	if err != nil {
+		return 0, err
+	}
+	const atOnce = 256 // handles are file descriptors
+	for part := range slices.Chunk(pids, atOnce) {
+		sent, err := g.signalSome(part, sig)
+		if n += sent; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (g *Group) signalSome(pids []int, sig syscall.Signal) (n int, err error) {
+	handles := make([]*os.Process, 0, len(pids))
+	for _, pid := range pids {
+		p, err := os.FindProcess(pid)
+		if err != nil {
+			return 0, err
+		}
+		defer p.Release()
+		handles = append(handles, p)
+	}
+	still, err := g.processes()
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range handles {
+		if _, found := slices.BinarySearch(still, p.Pid); !found {
+			continue
+		}
+		err := p.Signal(sig)
+		if err == nil {
+			n++
+		} else if !ended(err) {
+			return n, fmt.Errorf("signal %v to process %d: %w", sig, p.Pid, err)
+		}
+	}
+	return n, nil
+}
+
+// killV2 lets the kernel kill a group (Linux 5.14). ENOENT: it can't.
+func killV2(dir string) error { return writeInt(dir, "cgroup.kill", 1) }

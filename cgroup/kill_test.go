@@ -1,0 +1,109 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestKill(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
+	cmds := map[string]int{}
+	for i, mode := range []string{"sleep", "spin", "stubborn"} {
+		pid := start(t, mode).pid()
+		cmds[mode] = pid
+		dir := nest(t, g, fmt.Sprint("n", i), a)
+		must(t, attach(dir, pid))
+	}
+	if is, err := g.Populated(); !is || err != nil {
+		t.Errorf("Populated = %v, %v with processes in nested groups", is, err)
+	}
+	must(t, g.Kill(syscall.SIGTERM))
+	eventually(t, "SIGTERM ends all but the stubborn one", func() bool {
+		pids, err := g.Processes()
+		must(t, err)
+		return len(pids) == 1 && pids[0] == cmds["stubborn"]
+	})
+	if err := g.Remove(); !errors.Is(err, ErrBusy) {
+		t.Errorf("Remove: %v, want ErrBusy", err)
+	}
+	must(t, g.Kill(syscall.SIGKILL))
+	must(t, g.Remove())
+}
+
+// TestKillMoving kills a process that starts itself anew all the time.
+func TestKillMoving(t *testing.T) {
+	tr := tree(t)
+	a, b := two(t, tr)
+	for range 5 {
+		first := start(t, "launch "+time.Now().Add(time.Minute).Format(time.RFC3339))
+		g := tr.Group("web")
+		must(t, g.Create(Settings{CPUs: a.Union(b)}, first.pid()))
+		first.in.Write([]byte("x"))
+		seen := map[int]bool{}
+		eventually(t, "it has moved", func() bool {
+			pids, err := g.Processes()
+			must(t, err)
+			for _, pid := range pids {
+				seen[pid] = true
+			}
+			return len(seen) > 3
+		})
+		must(t, g.Kill(syscall.SIGKILL))
+		if is, err := g.Populated(); is || err != nil {
+			t.Errorf("Populated = %v, %v after Kill", is, err)
+		}
+		must(t, g.Remove())
+	}
+}
+
+func TestKillNotItself(t *testing.T) {
+	tr := tree(t)
+	cpus, _, err := tr.Effective()
+	must(t, err)
+	before, err := tr.places(os.Getpid())
+	must(t, err)
+	g := tr.Group("self")
+	must(t, g.Create(Settings{CPUs: cpus}, os.Getpid()))
+	err = g.Kill(syscall.SIGKILL)
+	must(t, tr.enter(before, os.Getpid(), before))
+	if err == nil || !strings.Contains(err.Error(), "this process") {
+		t.Error(err)
+	}
+}
+
+// TestKillFrozen kills what somebody has frozen, and without a freezer.
+func TestKillFrozen(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "sleep")
+	_, err := g.freeze()
+	must(t, err)
+	must(t, g.Kill(syscall.SIGKILL))
+	must(t, g.Remove())
+
+	group(t, tr, "web", Settings{CPUs: a}, "spin")
+	must(t, g.endLoop()) // all there is where the kernel has neither freezer nor cgroup.kill
+	must(t, g.Remove())
+}
+
+// TestKillNobodyElse is a process id that is used anew elsewhere between
+// reading it and signalling: signalSome looks again.
+func TestKillNobodyElse(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
+	stranger := start(t, "sleep").Process
+	if n, err := g.signalSome([]int{stranger.Pid}, syscall.SIGKILL); n != 0 || err != nil {
+		t.Errorf("%d signals, %v", n, err)
+	}
+	if err := stranger.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the stranger: %v", err)
+	}
+}

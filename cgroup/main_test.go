@@ -1,0 +1,302 @@
+package cgroup
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// The tests need no program but their own: children are this binary again,
+// told by this variable what to be.
+const childEnv = "CANDOR_CGROUP_CHILD"
+
+func TestMain(m *testing.M) {
+	mode, arg, _ := strings.Cut(os.Getenv(childEnv), " ")
+	switch mode {
+	case "":
+		os.Exit(m.Run())
+	case "launch":
+		launch(arg)
+	case "hop":
+		hop(arg)
+	case "user":
+		asUser(arg)
+	default:
+		child(mode)
+	}
+}
+
+// child lives until its standard input ends, so it can't outlive the test.
+func child(mode string) {
+	runtime.GOMAXPROCS(4)
+	if mode == "stubborn" {
+		signal.Ignore(syscall.SIGTERM)
+	}
+	if mode == "spin" {
+		go func() {
+			for n := 0; ; n++ {
+			}
+		}()
+	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// launch waits for a word, then starts a process that starts itself again and
+// ends, on and on until the deadline: a target that moves.
+func launch(deadline string) {
+	fmt.Println("ready")
+	io.ReadFull(os.Stdin, make([]byte, 1))
+	hop(deadline)
+	io.Copy(io.Discard, os.Stdin)
+}
+
+func hop(deadline string) {
+	end, err := time.Parse(time.RFC3339, deadline)
+	if err != nil || time.Now().After(end) {
+		return
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childEnv+"=hop "+deadline)
+	cmd.Start()
+}
+
+// A process is a child and its standard input.
+type process struct {
+	*exec.Cmd
+	in io.WriteCloser
+}
+
+func (p process) pid() int { return p.Process.Pid }
+
+// start runs a child and returns when it is ready.
+func start(t testing.TB, mode string) process {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), childEnv+"="+mode)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("child %s said %q, %v", mode, line, err)
+	}
+	return process{cmd, in}
+}
+
+// tree opens the machine's groups with a parent of the test's own, which is
+// removed with all that is in it when the test ends.
+func tree(t testing.TB) *Tree {
+	t.Helper()
+	return treeBelow(t, fmt.Sprintf("/candor-test-%d", os.Getpid()), Cgroupfs)
+}
+
+func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to make control groups")
+	}
+	tr, err := Open(Options{Parent: parent, Driver: driver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus, _, err := tr.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cpus.Count() < 2 {
+		t.Skipf("needs 2 CPUs, this machine gives %v", cpus)
+	}
+	t.Cleanup(func() { sweep(t, tr) })
+	return tr
+}
+
+// sweep leaves nothing of a tree, and fails the test where that can't be done.
+func sweep(t testing.TB, tr *Tree) {
+	t.Helper()
+	names, err := tr.Groups()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, name := range names {
+		g := tr.Group(name)
+		if err := g.Kill(syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := tr.Remove(); err != nil {
+		t.Error(err)
+	}
+	if err := tr.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, h := range tr.all {
+		if _, err := os.Stat(h.parent); err == nil && tr.driver == Cgroupfs {
+			t.Errorf("%s is left", h.parent)
+		}
+	}
+}
+
+// group makes a group with these settings and a process of that kind in it ("": none).
+func group(t testing.TB, tr *Tree, name string, s Settings, mode string) (*Group, int) {
+	t.Helper()
+	pid := 0
+	if mode != "" {
+		pid = start(t, mode).pid()
+	}
+	g := tr.Group(name)
+	if err := g.Create(s, pid); err != nil {
+		t.Fatal(err)
+	}
+	return g, pid
+}
+
+// two returns two CPUs that the groups can have.
+func two(t testing.TB, tr *Tree) (a, b cpuset.Set) {
+	t.Helper()
+	cpus, _, err := tr.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	low := cpus.Lowest(2)
+	return cpus.Lowest(1), low.Minus(cpus.Lowest(1))
+}
+
+// nest makes a group below g with a cpuset of its own, "" for none, as a
+// container engine inside the container does, and returns its path there.
+func nest(t testing.TB, g *Group, path string, cpus cpuset.Set) string {
+	t.Helper()
+	h := g.tree.cpuset
+	dir := g.dir(h)
+	for part := range strings.SplitSeq(path, "/") {
+		if h.v2 {
+			must(t, enableControllersV2(dir, []string{"cpuset"}))
+		}
+		dir += "/" + part
+		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+			t.Fatal(err)
+		}
+		if now, err := readSet(dir, memsFile); err != nil || now.IsEmpty() && !h.v2 {
+			must(t, err)
+			must(t, inheritCpusetV1(dir))
+		}
+	}
+	if !cpus.IsEmpty() {
+		must(t, writeSet(dir, cpusFile, cpus))
+	}
+	return dir
+}
+
+// affinity asks the scheduler where all threads of a process may run.
+func affinity(t testing.TB, pid int) cpuset.Set {
+	t.Helper()
+	var all cpuset.Set
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	must(t, err)
+	for _, task := range tasks {
+		var tid int
+		fmt.Sscan(task.Name(), &tid)
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(tid, &set); err != nil {
+			continue // the thread has ended
+		}
+		for cpu := range cpuset.Max {
+			if set.IsSet(cpu) {
+				all.Add(cpu)
+			}
+		}
+	}
+	return all
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits for a condition, not for a time.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for wait := newWait(30 * time.Second); !condition(); {
+		if !wait.more() {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// recorder tells which files of some groups are written, by the kernel's own account.
+type recorder struct {
+	fd   int
+	dirs map[int]string
+}
+
+func record(t testing.TB, dirs ...string) *recorder {
+	t.Helper()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	must(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	r := &recorder{fd, map[int]string{}}
+	for _, dir := range dirs {
+		wd, err := unix.InotifyAddWatch(fd, dir, unix.IN_MODIFY)
+		must(t, err)
+		r.dirs[wd] = filepath.Base(dir)
+	}
+	return r
+}
+
+// written returns "group/file" of each write since the last call, in order.
+func (r *recorder) written(t testing.TB) []string {
+	t.Helper()
+	var files []string
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := unix.Read(r.fd, buf)
+		if err == unix.EAGAIN {
+			return files
+		}
+		must(t, err)
+		for b := buf[:n]; len(b) > 0; {
+			wd := int(int32(le32(b)))
+			length := int(le32(b[12:]))
+			name := strings.TrimRight(string(b[16:16+length]), "\x00")
+			if strings.HasPrefix(name, "cpu") {
+				files = append(files, r.dirs[wd]+"/"+name)
+			}
+			b = b[16+length:]
+		}
+	}
+}
+
+func le32(b []byte) uint32 {
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
+}

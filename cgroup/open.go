@@ -1,0 +1,221 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Tree is Candor's groups on this machine.
+type Tree struct {
+	driver Driver
+	parent string
+	proc   string // the proc file system in use
+	cpu    *hierarchy
+	cpuset *hierarchy
+	acct   *hierarchy   // v1's cpuacct; nil where v2 counts
+	freeze *hierarchy   // v1's freezer; nil where v2 kills
+	all    []*hierarchy // each of the above once
+	bus    *bus         // systemd driver
+}
+
+// Open finds the control groups. It changes nothing. The errors are one clear
+// line each: ErrNoCPU, ErrNoCpuset, ErrNotDelegated, or a bad option.
+func Open(o Options) (*Tree, error) {
+	if o.Root == "" {
+		o.Root = "/"
+	}
+	found, err := findHierarchies(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{proc: filepath.Join(o.Root, "proc")}
+	if err := t.choose(found); err != nil {
+		return nil, err
+	}
+	if err := t.setDriver(o); err != nil {
+		return nil, err
+	}
+	if o.ReadOnly {
+		return t, nil
+	}
+	return t, t.checkWritable()
+}
+
+// Version is 2 where both CPU controllers are on cgroup v2, else 1.
+func (t *Tree) Version() int {
+	if t.cpu.v2 && t.cpuset.v2 {
+		return 2
+	}
+	return 1
+}
+
+// Driver is who makes the groups: Cgroupfs or Systemd.
+func (t *Tree) Driver() Driver { return t.driver }
+
+// Close ends the connection to systemd, if there is one.
+func (t *Tree) Close() error {
+	if t.bus != nil {
+		t.bus.close()
+	}
+	return nil
+}
+
+// findHierarchies reads which hierarchies are mounted.
+func findHierarchies(root string) ([]hierarchy, error) {
+	of := "self"
+	if root != "/" {
+		of = "1" // our own mounts have nothing to do with that root
+	}
+	file := filepath.Join(root, "proc", of, "mountinfo")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	found, err := parseMounts(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for i := range found {
+		found[i].mount = filepath.Join(root, found[i].mount)
+	}
+	return found, nil
+}
+
+// choose takes for each controller the hierarchy that has it. The kernel gives
+// a controller to one hierarchy at a time, so there is never a choice of two.
+func (t *Tree) choose(found []hierarchy) error {
+	byController := func(controller string) *hierarchy {
+		for i := range found {
+			h := &found[i]
+			if !h.v2 && h.has(controller) {
+				return h
+			}
+			if h.v2 {
+				offered, _ := read(h.mount, "cgroup.controllers")
+				if slices.Contains(strings.Fields(string(offered)), controller) {
+					return h
+				}
+			}
+		}
+		return nil
+	}
+	const mended = "mount it (cgroup v2 on /sys/fs/cgroup), or enable it with the kernel's options or, in a service, Delegate="
+	if t.cpuset = byController("cpuset"); t.cpuset == nil {
+		return fmt.Errorf("%w in the cgroups of this machine: %s", ErrNoCpuset, mended)
+	}
+	if t.cpu = byController("cpu"); t.cpu == nil {
+		return fmt.Errorf("%w in the cgroups of this machine: %s", ErrNoCPU, mended)
+	}
+	if !t.cpu.v2 {
+		t.acct = byController("cpuacct")
+	}
+	if !t.cpu.v2 && !t.cpuset.v2 {
+		t.freeze = byController("freezer")
+	}
+	for _, h := range []*hierarchy{t.cpu, t.cpuset, t.acct, t.freeze} {
+		if h != nil && !slices.Contains(t.all, h) {
+			t.all = append(t.all, h)
+		}
+	}
+	return nil
+}
+
+// setDriver decides the driver and where the parent group is.
+func (t *Tree) setDriver(o Options) error {
+	booted := o.Root == "/" && t.Version() == 2 && runsSystemd()
+	switch o.Driver {
+	case Cgroupfs, Systemd:
+		t.driver = o.Driver
+	case Auto, "":
+		t.driver = Cgroupfs
+		if booted && (o.Parent == "" || strings.HasSuffix(o.Parent, ".slice")) {
+			t.driver = Systemd
+		}
+	default:
+		return fmt.Errorf("cgroup driver %q: want auto, cgroupfs or systemd", o.Driver)
+	}
+	t.parent = o.Parent
+	path, err := t.parent, error(nil)
+	if t.driver == Systemd {
+		if !booted {
+			return errors.New("cgroup driver systemd: systemd does not run this machine on cgroup v2: use the driver cgroupfs")
+		}
+		if t.parent == "" {
+			t.parent = "candor.slice"
+		}
+		t.bus = new(bus)
+		path, err = expandSlice(t.parent)
+	} else if path, err = checkParent(t.parent); err == nil {
+		t.parent = path
+	}
+	for _, h := range t.all {
+		h.parent = h.mount + path
+	}
+	return err
+}
+
+// checkParent returns the parent group as a clean path from the mount point.
+func checkParent(parent string) (string, error) {
+	if parent == "" {
+		return "/candor", nil
+	}
+	path := filepath.Join("/", parent)
+	if path == "/" || slices.Contains(strings.Split(parent, "/"), "..") || strings.ContainsAny(parent, "\n\x00") || len(parent) > unix.PathMax/4 {
+		return "", fmt.Errorf("cgroup parent %.60q: want the path of a group below the mount point, such as /candor", parent)
+	}
+	return path, nil
+}
+
+// checkWritable finds out before anything is changed whether groups can be made.
+func (t *Tree) checkWritable() error {
+	if t.driver == Systemd {
+		return nil // systemd's to decide
+	}
+	for _, h := range t.all {
+		dir := h.standing()
+		err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+		if err != nil {
+			return fmt.Errorf("cgroup %s: %w to this user (%v): run as root, or give a delegated group with --cgroup-parent%s",
+				dir, ErrNotDelegated, err, t.ownDelegated())
+		}
+	}
+	return nil
+}
+
+// standing returns the lowest group on the way to Candor's parent that exists.
+func (h *hierarchy) standing() string {
+	dir := h.parent
+	for dir != h.mount {
+		if is, _ := isGroup(dir); is {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
+
+// ownDelegated names the group that this process is in, if it may write there:
+// a user who was delegated one need not search.
+func (t *Tree) ownDelegated() string {
+	text, err := os.ReadFile(t.proc + "/self/cgroup")
+	if err != nil || t.Version() != 2 {
+		return ""
+	}
+	groups, err := parseMembership(bytes.TrimSpace(text))
+	path, ok := t.cpu.membership(groups)
+	if err != nil || !ok {
+		return ""
+	}
+	dir := t.cpu.dirOf(path)
+	if dir == t.cpu.mount || unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK, unix.AT_EACCESS) != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (this process's own, %s, can be written to: a group below it would do)", strings.TrimPrefix(dir, t.cpu.mount))
+}

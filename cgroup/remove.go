@@ -1,0 +1,104 @@
+package cgroup
+
+import (
+	"fmt"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// How long the kernel may take to let go of a group that is empty, and to end
+// processes that were killed.
+const (
+	removeTimeout = 3 * time.Second
+	killTimeout   = 10 * time.Second
+)
+
+// Remove takes the group away, with the groups nested in it. It is ErrBusy
+// when there is a process in one of them, and nil when there is no such group.
+func (g *Group) Remove() error {
+	if g.err != nil {
+		return g.err
+	}
+	is, err := g.exists()
+	if err == nil && is {
+		if is, err = g.populated(); err == nil && is {
+			err = ErrBusy
+		} else if err == nil || gone(err) {
+			err = g.remove()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove cgroup %s: %w", g.name, err)
+	}
+	return nil
+}
+
+// remove takes all of the group's folders away.
+func (g *Group) remove() error {
+	if g.tree.driver == Systemd {
+		if err := g.stopScope(); err != nil {
+			return err
+		}
+	}
+	wait := newWait(removeTimeout)
+	for _, dir := range g.dirs() {
+		for {
+			err := removeTree(dir)
+			if err == nil {
+				break
+			}
+			// EBUSY: the kernel has not let go of the last process yet, or
+			// somebody makes groups and processes below.
+			if err != unix.EBUSY {
+				return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
+			}
+			if !wait.more() {
+				return fmt.Errorf("%s: %w", dir, ErrBusy)
+			}
+		}
+	}
+	return nil
+}
+
+// removeTree removes one folder, the groups nested in it first. The error is an errno.
+func removeTree(dir string) error {
+	err := unix.Rmdir(dir)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != unix.EBUSY {
+		return err
+	}
+	nested, failed := subgroups(dir)
+	if failed != nil || len(nested) == 0 {
+		return err
+	}
+	for _, child := range nested {
+		if err := removeTree(child); err != nil {
+			return err
+		}
+	}
+	return unix.Rmdir(dir)
+}
+
+// A wait sleeps between tries, longer each time, up to a deadline.
+type wait struct {
+	pause time.Duration
+	until time.Time
+}
+
+func newWait(limit time.Duration) *wait {
+	return &wait{pause: 200 * time.Microsecond, until: time.Now().Add(limit)}
+}
+
+// more sleeps and reports whether to try again.
+func (w *wait) more() bool {
+	if time.Now().After(w.until) {
+		return false
+	}
+	time.Sleep(w.pause)
+	w.pause = min(2*w.pause, 50*time.Millisecond)
+	return true
+}

@@ -1,0 +1,230 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// With the systemd driver a group is a transient scope. Its unit properties
+// own the kernel's files: systemd writes them again when it is reloaded. So every
+// change goes to systemd first, and then, since systemd writes some time later, to the
+// files as well. Burst has no property and is only written to the file.
+
+// systemdTimeout bounds one question to systemd, a job it runs included.
+const systemdTimeout = 30 * time.Second
+
+// runsSystemd is sd_booted(3).
+func runsSystemd() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// bus is the connection to systemd, made when it is needed.
+type bus struct {
+	mu   sync.Mutex
+	conn *systemd.Conn
+}
+
+func (b *bus) connect() (*systemd.Conn, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.conn != nil && b.conn.Connected() {
+		return b.conn, nil
+	}
+	// The context is the connection's, not the call's.
+	conn, err := systemd.NewWithContext(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("connect to systemd: %w", err)
+	}
+	b.conn = conn
+	return conn, nil
+}
+
+func (b *bus) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.conn != nil {
+		b.conn.Close()
+		b.conn = nil
+	}
+}
+
+// call runs one call with a deadline.
+func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
+	conn, err := b.connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
+	defer cancel()
+	return do(ctx, conn)
+}
+
+// job runs one job and waits for its end.
+func (b *bus) job(start func(context.Context, *systemd.Conn, chan<- string) error) error {
+	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
+		result := make(chan string, 1)
+		if err := start(ctx, conn, result); err != nil {
+			return err
+		}
+		select {
+		case r := <-result:
+			if r != "done" {
+				return fmt.Errorf("systemd's job ended as %q", r)
+			}
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("no answer from systemd for %v", systemdTimeout)
+		}
+	})
+}
+
+// isUnitError reports an error of that name from systemd.
+func isUnitError(err error, name string) bool {
+	var answer dbus.Error
+	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1."+name
+}
+
+// createScope makes the group as a scope around a process.
+func (g *Group) createScope(s Settings, pid int) (err error) {
+	if pid == 0 {
+		return errors.New("a systemd scope needs a process")
+	}
+	if err := unix.Kill(pid, 0); err == unix.ESRCH {
+		return fmt.Errorf("there is no process %d", pid)
+	}
+	if err := g.clear(); err != nil {
+		return err
+	}
+	t := g.tree
+	origin, err := t.places(pid)
+	if err != nil {
+		return err
+	}
+	next := s.kernel(t.cpu)
+	next.bandwidth = roundForSystemd(next.bandwidth)
+	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {
+		return fmt.Errorf("start %s: %w", g.base, err)
+	}
+	if err = g.tendSlice(); err == nil {
+		err = g.set(next)
+	}
+	if err != nil {
+		return errors.Join(err, t.enter(origin, pid, origin), g.remove())
+	}
+	return nil
+}
+
+// startScope starts the scope's unit. One that failed earlier may stand in the way.
+func (g *Group) startScope(props []systemd.Property) error {
+	start := func() error {
+		return g.tree.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
+			_, err := conn.StartTransientUnitContext(ctx, g.base, "fail", props, result)
+			return err
+		})
+	}
+	err := start()
+	if isUnitError(err, "UnitExists") {
+		if err := g.stopScope(); err != nil {
+			return err
+		}
+		err = start()
+	}
+	return err
+}
+
+// stopScope ends the unit, if there is one. It must have no processes: systemd
+// would kill them.
+func (g *Group) stopScope() error {
+	err := g.tree.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
+		_, err := conn.StopUnitContext(ctx, g.base, "replace", result)
+		return err
+	})
+	_ = g.tree.bus.call(func(ctx context.Context, conn *systemd.Conn) error {
+		return conn.ResetFailedUnitContext(ctx, g.base)
+	})
+	if err == nil || isUnitError(err, "NoSuchUnit") {
+		return nil // systemd forgets a scope when its last process ends
+	}
+	return fmt.Errorf("stop %s: %w", g.base, err)
+}
+
+// tendSlice gives Candor's slice the weight that initParent gives a group.
+func (g *Group) tendSlice() error {
+	t := g.tree
+	cpus, _, err := t.Effective()
+	if err != nil {
+		return err
+	}
+	weight := t.cpu.kernelWeight(1000 * cpus.Count())
+	now, err := readInt(t.cpu.parent, "cpu.weight")
+	if err != nil || now != weightDefault || now == weight {
+		return err // somebody else's choice stays
+	}
+	return t.setProperties(t.parent, []systemd.Property{property("CPUWeight", uint64(weight))})
+}
+
+// tellSystemd gives the unit the properties that change.
+func (g *Group) tellSystemd(now, next state) error {
+	if next.mems.IsEmpty() {
+		mems, err := g.parentMems(now.mems)
+		if err != nil {
+			return err
+		}
+		next.mems = mems
+	}
+	if err := g.tree.available(cpusFile, next.cpus); err != nil {
+		return err
+	}
+	if err := g.tree.available(memsFile, next.mems); err != nil {
+		return err
+	}
+	return g.tree.setProperties(g.base, properties(now, next))
+}
+
+// tellSystemdCPUs is tellSystemd for the cpuset alone.
+func (g *Group) tellSystemdCPUs(cpus, mems cpuset.Set) error {
+	now, err := g.state()
+	if err != nil {
+		return err
+	}
+	next := now
+	next.cpus, next.mems = cpus, mems
+	return g.tellSystemd(now, next)
+}
+
+// parentMems is what "no memory nodes" stands for in a group that has some.
+func (g *Group) parentMems(now cpuset.Set) (cpuset.Set, error) {
+	if now.IsEmpty() {
+		return now, nil
+	}
+	return readEffective(g.tree.cpuset.parent, memsFile)
+}
+
+func (t *Tree) setProperties(unit string, props []systemd.Property) error {
+	if len(props) == 0 {
+		return nil
+	}
+	err := t.bus.call(func(ctx context.Context, conn *systemd.Conn) error {
+		return conn.SetUnitPropertiesContext(ctx, unit, true, props...)
+	})
+	if err != nil {
+		names := make([]string, len(props))
+		for i, p := range props {
+			names[i] = p.Name
+		}
+		return fmt.Errorf("set %s of %s: %w", strings.Join(names, ", "), unit, err)
+	}
+	return nil
+}
