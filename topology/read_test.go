@@ -169,16 +169,6 @@ func TestReadWhileCPUsChange(t *testing.T) {
 	}
 }
 
-func TestReadHost(t *testing.T) {
-	m, err := ReadHost()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 // BenchmarkRead reads a tree of 256 CPUs from real files.
 func BenchmarkRead(b *testing.B) {
 	m, err := Parse("pack:2 numa:4 l3:2 core:8 pu:2")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,7 +14,8 @@ import (
 // maxMachineFile bounds a machine's JSON: 1024 CPUs take 160 KB.
 const maxMachineFile = 4 << 20
 
-const machineUsage = `machine: "this", a description such as "pack:2 numa:2 l3:2 core:4 pu:2", a JSON file, or a directory with a copied sys/ tree`
+// machineUsage is the help text of a --machine flag.
+const machineUsage = "the `MACHINE`: this, a description such as \"pack:2 numa:2 l3:2 core:4 pu:2\", a JSON file of candor topology, or a directory with a copied sys tree"
 
 // loadMachine returns the machine that a --machine flag means: "this" (the one
 // candor runs on), a file that candor topology -o json wrote, a directory that
@@ -36,17 +36,27 @@ func loadMachine(desc string) (*topology.Machine, error) {
 	return m, nil
 }
 
+// loadOtherMachine prefers the description: a file that has such a name can be
+// written as ./name.
 func loadOtherMachine(desc string) (*topology.Machine, error) {
+	m, syntaxErr := topology.Parse(desc)
+	if syntaxErr == nil {
+		return m, nil
+	}
 	info, err := os.Stat(desc)
 	switch {
 	case err == nil && info.IsDir():
-		return topology.Read(os.DirFS(desc))
+		m, err := topology.Read(os.DirFS(desc))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", desc, err)
+		}
+		return m, nil
 	case err == nil:
 		return readMachineFile(desc, info)
-	case errors.Is(err, fs.ErrNotExist) && !looksLikeFile(desc):
-		return topology.Parse(desc)
+	case looksLikeFile(desc):
+		return nil, err
 	}
-	return nil, err
+	return nil, syntaxErr
 }
 
 // looksLikeFile tells a file's name that was mistyped from a description.

@@ -1,0 +1,77 @@
+package topology
+
+import (
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// What lscpu (util-linux) says of the machine that the tests run on.
+func TestReadHostAgreesWithLscpu(t *testing.T) {
+	if _, err := exec.LookPath("lscpu"); err != nil {
+		t.Skip("no lscpu here to compare with")
+	}
+	for range attempts { // CPUs may come and go
+		m, err := ReadHost()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		table, err := exec.Command("lscpu", "--parse=CPU,CORE,SOCKET,NODE").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpus, cores, sockets, nodes := lscpuTable(t, string(table))
+		if cpus != m.Online {
+			continue
+		}
+		var got [3][]cpuset.Set
+		for i := range m.Cores {
+			got[0] = append(got[0], m.Cores[i].CPUs)
+		}
+		for i := range m.Sockets {
+			got[1] = append(got[1], m.Sockets[i].CPUs)
+		}
+		for i := range m.Nodes {
+			got[2] = append(got[2], m.Nodes[i].CPUs)
+		}
+		for i, want := range [][]cpuset.Set{cores, sockets, nodes} {
+			if !slices.Equal(got[i], want) {
+				t.Errorf("%s: %v, lscpu says %v", [...]string{"cores", "sockets", "nodes"}[i], got[i], want)
+			}
+		}
+		return
+	}
+	t.Fatal("the online CPUs changed between every two looks at them")
+}
+
+// lscpuTable reads "0,0,0,0" lines: a CPU, its core, socket and node.
+func lscpuTable(t *testing.T, table string) (cpus cpuset.Set, cores, sockets, nodes []cpuset.Set) {
+	var by [3]map[string]cpuset.Set
+	for i := range by {
+		by[i] = map[string]cpuset.Set{}
+	}
+	for line := range strings.Lines(table) {
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		if strings.HasPrefix(line, "#") || len(fields) != 4 {
+			continue
+		}
+		cpu := atoi(t, fields[0])
+		cpus.Add(cpu)
+		for i, key := range fields[1:] {
+			s := by[i][key]
+			s.Add(cpu)
+			by[i][key] = s
+		}
+	}
+	sorted := func(sets map[string]cpuset.Set) []cpuset.Set {
+		return slices.SortedFunc(maps.Values(sets), func(a, b cpuset.Set) int { return a.First() - b.First() })
+	}
+	return cpus, sorted(by[0]), sorted(by[1]), sorted(by[2])
+}

@@ -1,0 +1,155 @@
+package topology
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+func TestWriteTree(t *testing.T) {
+	parsed := func(description string) *Machine {
+		m, err := Parse(description)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	hybrid, err := Read(meteorLake())
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, err := Read(halfOff())
+	if err != nil {
+		t.Fatal(err)
+	}
+	off.Isolated = cpuset.Of(6)
+	crossed := parsed("pack:2 core:2")
+	crossed.Nodes = []NUMANode{{0, cpuset.Of(0, 2), []int{10, 20}}, {1, cpuset.Of(1, 3), []int{20, 10}}}
+	tests := []struct {
+		name string
+		m    *Machine
+		want string
+	}{
+		{"nested", parsed("pack:2 numa:2 l3:1 core:2 pu:2"), `
+2 sockets, 4 NUMA nodes, 4 L3 domains, 8 cores, 16 CPUs
+├─ socket 0: 0-3,8-11
+│  ├─ NUMA node 0, L3 0: 0-1,8-9
+│  │  └─ 2 cores of 2 CPUs: 0,8 1,9
+│  └─ NUMA node 1, L3 1: 2-3,10-11
+│     └─ 2 cores of 2 CPUs: 2,10 3,11
+└─ socket 1: 4-7,12-15
+   ├─ NUMA node 2, L3 2: 4-5,12-13
+   │  └─ 2 cores of 2 CPUs: 4,12 5,13
+   └─ NUMA node 3, L3 3: 6-7,14-15
+      └─ 2 cores of 2 CPUs: 6,14 7,15
+distances between NUMA nodes:
+        0    1    2    3
+   0   10   12   21   21
+   1   12   10   21   21
+   2   21   21   10   12
+   3   21   21   12   10
+`},
+		{"hybrid", hybrid, `
+1 socket, 1 NUMA node, 2 L3 domains, 6 cores, 8 CPUs
+└─ socket 0, NUMA node 0: 0-7
+   ├─ L3 0: 0-5
+   │  ├─ 2 cores of 2 CPUs, max 4.8 GHz: 0-1 2-3
+   │  └─ 2 cores, max 3.8 GHz: 4-5
+   └─ L3: 6-7  (2 cores, max 2.5 GHz)
+`},
+		{"offline and isolated", off, `
+2 sockets, 2 NUMA nodes, 2 L3 domains, 3 cores, 3 CPUs (and 5 offline)
+├─ socket 0, NUMA node 0, L3 0: 4  (1 core)
+└─ socket 1, NUMA node 2, L3 1: 6-7  (2 cores)
+distances between NUMA nodes:
+        0    2
+   0   10   21
+   2   21   10
+offline: 0-3,5
+isolated by isolcpus: 6
+`},
+		{"folded", parsed("pack:2 numa:2 l3:10 core:2 pu:2"), `
+2 sockets, 4 NUMA nodes, 40 L3 domains, 80 cores, 160 CPUs
+├─ socket 0: 0-39,80-119
+│  ├─ NUMA node 0: 0-19,80-99
+│  │  ├─ L3 0: 0-1,80-81
+│  │  │  └─ 2 cores of 2 CPUs: 0,80 1,81
+│  │  └─ 9 more alike: 2-19,82-99
+│  └─ NUMA node 1: 20-39,100-119  (alike)
+└─ socket 1: 40-79,120-159  (alike)
+distances between NUMA nodes:
+        0    1    2    3
+   0   10   12   21   21
+   1   12   10   21   21
+   2   21   21   10   12
+   3   21   21   12   10
+`},
+		{"many cores", parsed("numa:1 l3:1 core:32 pu:2"), `
+1 socket, 1 NUMA node, 1 L3 domain, 32 cores, 64 CPUs
+└─ socket 0, NUMA node 0, L3 0: 0-63
+   └─ 32 cores of 2 CPUs: 0-31 + 32-63
+`},
+		{"crossed", crossed, `
+2 sockets, 2 NUMA nodes, 4 cores, 4 CPUs
+├─ socket 0: 0-1
+├─ socket 1: 2-3
+├─ NUMA node 0: 0,2
+├─ NUMA node 1: 1,3
+└─ 4 cores: 0-3
+distances between NUMA nodes:
+        0    1
+   0   10   20
+   1   20   10
+`},
+	}
+	for _, tt := range tests {
+		var b strings.Builder
+		if err := tt.m.WriteTree(&b); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); got != tt.want[1:] {
+			t.Errorf("%s: got\n%swant\n%s", tt.name, got, tt.want[1:])
+		}
+	}
+}
+
+// The tree of the largest machines still fits on a page.
+func TestTreeOfLargeMachines(t *testing.T) {
+	for _, description := range []string{
+		"core:1024", "pack:1024 core:1", "numa:1024 core:1", "l3:512 core:2", "pack:16 numa:4 l3:4 core:4",
+		"pack:2 numa:4 l3:8 core:8 pu:2", "numa:32 pack:2 l3:2 core:2 pu:4", "pack:64 core:8 pu:2",
+	} {
+		m, err := Parse(description)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := m.WriteTree(&b); err != nil {
+			t.Fatal(err)
+		}
+		if lines := strings.Count(b.String(), "\n"); lines > 60 {
+			t.Errorf("%s: %d lines", description, lines)
+		}
+		for line := range strings.Lines(b.String()) {
+			if len(line) > 120 {
+				t.Errorf("%s: a line of %d bytes: %s", description, len(line), line)
+			}
+		}
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestWriteTreeReportsErrors(t *testing.T) {
+	m, err := Parse("core:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.WriteTree(fullDisk{}) == nil {
+		t.Error("an error of the writer is lost")
+	}
+}
