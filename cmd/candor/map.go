@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -35,6 +34,7 @@ func newMapCommand() *cobra.Command {
 		Example: mapExample,
 		Args:    noArgs,
 	}
+	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json", "svg")
 	colour := colourFlag(cmd)
 	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "how long to measure what others use of exclusive CPUs")
@@ -42,7 +42,12 @@ func newMapCommand() *cobra.Command {
 		if *during < 0 || *during > time.Minute {
 			return badInput("--sample %v: want 0 to 1m", *during)
 		}
-		m, err := liveMap(cmd.Context(), *during)
+		h, err := machine.openToLook(cmd)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		m, err := liveMap(cmd.Context(), h, *during)
 		if err != nil {
 			return err
 		}
@@ -59,12 +64,7 @@ func newMapCommand() *cobra.Command {
 }
 
 // liveMap reads this machine's map.
-func liveMap(ctx context.Context, during time.Duration) (*cpumap.Map, error) {
-	h, err := host.Open(host.Options{Cgroup: cgroup.Options{ReadOnly: true}})
-	if err != nil {
-		return nil, err
-	}
-	defer h.Close()
+func liveMap(ctx context.Context, h *host.Host, during time.Duration) (*cpumap.Map, error) {
 	s, err := h.Snapshot()
 	if err != nil {
 		return nil, err

@@ -43,9 +43,10 @@ func newRoot() (root *cobra.Command, started *bool) {
 		&cobra.Group{ID: groupLook, Title: "Look and plan:"},
 		&cobra.Group{ID: groupHost, Title: "This machine:"},
 	)
-	add(root, groupRun, newRunCommand(), newResizeCommand(), newPsCommand(), newInspectCommand(), newReleaseCommand())
+	add(root, groupRun, newRunCommand(), newPsCommand())
+	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
 	add(root, groupLook, newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
-	add(root, groupHost)
+	add(root, groupHost, newSetupCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand())
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())
