@@ -12,24 +12,31 @@ import (
 // checkFlexible (invariant 4): flexible grants of one domain share one cpuset,
 // which has no exclusive CPU. Those of the paper run on all others.
 func (s state) checkFlexible() error {
-	byDomain := map[cpuset.Set]hybrid.Grant{}
+	type domain struct {
+		cpus       cpuset.Set
+		wholeCores bool // only the cores without sensitive containers
+	}
+	byDomain := map[domain]hybrid.Grant{}
 	for _, g := range s.grants {
-		if g.Class != hybrid.Flexible || g.CPUs.IsEmpty() {
+		if g.Class != hybrid.Flexible || g.CPUs.IsEmpty() || !g.Lost.IsEmpty() {
 			continue
 		}
 		if g.CPUs.Overlaps(&s.pools.Exclusive) {
 			return fmt.Errorf("flexible %s runs on exclusive CPUs: %v", g.ID, g.CPUs)
 		}
-		domain := s.domain(g)
-		if other, ok := byDomain[domain]; ok && other.CPUs != g.CPUs {
-			return fmt.Errorf("flexible %s and %s of one domain have CPUs %v and %v", g.ID, other.ID, g.CPUs, other.CPUs)
-		}
-		byDomain[domain] = g
 		if all := s.pools.Fractional.Union(s.pools.Shared); s.options.Algorithm == hybrid.Paper && g.CPUs != all {
 			return fmt.Errorf("flexible %s has CPUs %v, want %v", g.ID, g.CPUs, all)
 		}
+		if g.Wish == hybrid.WholeCores && g.Policy == hybrid.BestEffort {
+			continue // with those that have the wish, or with those that have none
+		}
+		in := domain{s.domain(g), s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.WholeCores}
+		if other, ok := byDomain[in]; ok && other.CPUs != g.CPUs {
+			return fmt.Errorf("flexible %s and %s of one domain have CPUs %v and %v", g.ID, other.ID, g.CPUs, other.CPUs)
+		}
+		byDomain[in] = g
 	}
-	if g, ok := byDomain[s.machine.Online]; ok && g.CPUs != s.flexible {
+	if g, ok := byDomain[domain{cpus: s.machine.Online}]; ok && g.CPUs != s.flexible {
 		return fmt.Errorf("flexible %s has CPUs %v, the node says %v", g.ID, g.CPUs, s.flexible)
 	}
 	return nil
@@ -122,7 +129,7 @@ func (s state) checkShared() error {
 // leave to one sensitive container. It holds where all of them are one domain
 // and no container keeps whole cores.
 func (s state) checkThrift() error {
-	need := s.options.MinShared
+	var need hybrid.Milli
 	i := slices.IndexFunc(s.grants, func(g hybrid.Grant) bool { return g.Class == hybrid.Flexible })
 	if i < 0 || s.lost() {
 		return nil
@@ -135,6 +142,7 @@ func (s state) checkThrift() error {
 			need += guaranteed(g.Request)
 		}
 	}
+	need = max(1, need, s.options.MinShared)
 	cpus := s.grants[i].CPUs
 	if !s.pools.Shared.SubsetOf(&cpus) {
 		return fmt.Errorf("flexible CPUs %v, of the shared %v", cpus, s.pools.Shared)
@@ -147,7 +155,7 @@ func (s state) checkThrift() error {
 				owners++
 			}
 		}
-		if room := s.room(less); owners == 1 && !less.IsEmpty() && room >= max(need, 1) {
+		if room := s.room(less); owners == 1 && !less.IsEmpty() && room >= need {
 			return fmt.Errorf("flexible CPUs %v: %d is not needed, the others have room for %v", cpus, cpu, room)
 		}
 	}

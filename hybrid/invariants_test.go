@@ -128,7 +128,7 @@ func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
 
 // checkWish: what a container wishes for, it has.
 func (s state) checkWish(g hybrid.Grant) error {
-	if s.options.Algorithm == hybrid.Paper || g.Class == hybrid.Sensitive && g.Policy == hybrid.BestEffort {
+	if s.options.Algorithm == hybrid.Paper || g.Policy == hybrid.BestEffort || !g.Lost.IsEmpty() {
 		return nil
 	}
 	switch g.Wish {
@@ -137,9 +137,6 @@ func (s state) checkWish(g hybrid.Grant) error {
 			return fmt.Errorf("wishes %v and has CPUs %v", g.Wish, g.CPUs)
 		}
 	case hybrid.WholeCores:
-		if g.Class == hybrid.Flexible {
-			return nil // runs with the other flexible ones
-		}
 		var cores cpuset.Set
 		for _, core := range s.machine.Cores {
 			if core.CPUs.Overlaps(&g.CPUs) {
@@ -147,7 +144,8 @@ func (s state) checkWish(g hybrid.Grant) error {
 			}
 		}
 		for _, other := range s.grants {
-			if other.ID != g.ID && other.CPUs.Overlaps(&cores) {
+			bothFlexible := g.Class == hybrid.Flexible && other.Class == hybrid.Flexible
+			if other.ID != g.ID && !bothFlexible && other.CPUs.Overlaps(&cores) {
 				return fmt.Errorf("wishes whole cores, and %s has CPUs %v of %v", other.ID, other.CPUs, cores)
 			}
 		}
@@ -156,16 +154,20 @@ func (s state) checkWish(g hybrid.Grant) error {
 }
 
 // domain is the CPUs among which a grant's wish keeps it: those of the NUMA
-// node or L3 domain of its first CPU.
+// node or L3 domain of its first CPU, or all.
 func (s state) domain(g hybrid.Grant) cpuset.Set {
 	first := s.machine.CPU(g.CPUs.First())
+	domain := s.machine.Online
 	switch {
 	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleNUMA:
-		return s.machine.Nodes[first.Node].CPUs
+		domain = s.machine.Nodes[first.Node].CPUs
 	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleL3:
-		return s.machine.L3s[first.L3].CPUs
+		domain = s.machine.L3s[first.L3].CPUs
 	}
-	return s.machine.Online
+	if g.Policy == hybrid.BestEffort && !g.CPUs.SubsetOf(&domain) {
+		return s.machine.Online // its wish could not be kept
+	}
+	return domain
 }
 
 func (s state) checkIDs() error {

@@ -65,7 +65,7 @@ func (q question) bestFlexible(used []hybrid.Milli, holders []int) hybrid.Milli 
 			}
 			without = without || u == 0 && q.hasFlexible && !flexible
 		}
-		if without || all < q.minShared || q.hasFlexible && room < max(1, q.guarantees+q.minShared) {
+		if without || all < q.minShared || q.hasFlexible && room < max(1, q.guarantees, q.minShared) {
 			continue
 		}
 		if best < 0 || shared < best {

@@ -91,7 +91,7 @@ func (q question) leastShared() hybrid.Milli {
 	}
 	need := hybrid.Milli(0)
 	if q.hasFlexible {
-		need = max(1, q.guarantees+q.minShared)
+		need = max(1, q.guarantees, q.minShared)
 	}
 	for alone := min(cpus, len(fractions)); alone >= 0; alone-- {
 		rest, bins := fractions[alone:], cpus-alone

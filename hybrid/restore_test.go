@@ -175,8 +175,6 @@ func TestRestoreContradictions(t *testing.T) {
 		"fraction on CPU 4096":         func(web, db, log *hybrid.Grant) { db.Fractions = []hybrid.Fraction{{CPU: 4096, Milli: 500}} },
 		"parts that are not the limit": func(web, db, log *hybrid.Grant) { db.Limit = 1600 },
 		"bad limit":                    func(web, db, log *hybrid.Grant) { db.Limit = -1500 },
-		"flexible on an exclusive CPU": func(web, db, log *hybrid.Grant) { log.CPUs.Add(webExclusive) },
-		"more than the node has":       func(web, db, log *hybrid.Grant) { log.Limit, log.Quota = 9000, 9000 },
 	}
 	for name, spoil := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,146 @@
+package hybrid_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+var twoSockets = shape{2, 1, 1, 32, 2}
+
+// nodeOn returns a node on a machine, half of which containers of 4 CPUs have.
+func nodeOn(t testing.TB, m *topology.Machine) *hybrid.Node {
+	t.Helper()
+	node, err := hybrid.NewNode(m, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range m.Online.Count() / 8 {
+		mustAllocate(t, node, hybrid.Request{ID: fmt.Sprint("c", i), Limit: 4000})
+	}
+	return node
+}
+
+// fragmentedNode returns a node where one thread of each core is taken.
+func fragmentedNode(t testing.TB) *hybrid.Node {
+	t.Helper()
+	m := twoSockets.machine()
+	node, err := hybrid.NewNode(m, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var grants []hybrid.Grant
+	for i := 0; i < len(m.Cores); i += 4 {
+		cpus := cpuset.Range(i, i+3)
+		grants = append(grants, hybrid.Grant{Request: hybrid.Request{ID: fmt.Sprint("c", i), Limit: 4000}, CPUs: cpus, Exclusive: cpus, Weight: 4000})
+	}
+	if err := node.Restore(grants); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// busyNode returns a node of 16 CPUs near full load, with a fraction on every CPU that is
+// not exclusive.
+func busyNode(t testing.TB) *hybrid.Node {
+	t.Helper()
+	node := newNode(t, 16, hybrid.Options{})
+	random := rand.New(rand.NewPCG(7, 7))
+	used := hybrid.Milli(0)
+	for i := 0; used < 15_400; i++ {
+		r := hybrid.Request{ID: fmt.Sprint("c", i), Class: hybrid.Class(i % 2)}
+		r.Limit = min(traceLimit(random, r.Class), 15_400-used)
+		if plan, err := node.Plan(r); err == nil {
+			commit(t, node, plan)
+			used += r.Limit
+		}
+	}
+	return node
+}
+
+// roundTrip places a container and lets it go: two plans, two commits.
+func roundTrip(t testing.TB, node *hybrid.Node, r hybrid.Request) {
+	plan, err := node.Plan(r)
+	if err == nil {
+		err = node.Commit(plan)
+	}
+	if err == nil {
+		plan, err = node.PlanRelease(r.ID)
+	}
+	if err == nil {
+		err = node.Commit(plan)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var roundTrips = []struct {
+	name  string
+	node  func(t testing.TB) *hybrid.Node
+	limit hybrid.Milli
+	free  bool // of allocations
+}{
+	{"4", func(t testing.TB) *hybrid.Node { return nodeOn(t, twoSockets.machine()) }, 4000, true},
+	{"3500m", func(t testing.TB) *hybrid.Node { return nodeOn(t, twoSockets.machine()) }, 3500, true},
+	{"fragmented/4", fragmentedNode, 4000, true},
+	{"8 NUMA nodes/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 2, 4, 2}.machine()) }, 4000, true},
+	{"512 CPUs/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 4, 8, 2}.machine()) }, 4000, true},
+	{"busy/300m", busyNode, 300, false},
+}
+
+// BenchmarkRoundTrip measures plan + commit + release of one sensitive container. 2 sockets x 32
+// cores x 2 threads, half taken by containers of 4 CPUs, where the name does not
+// say otherwise.
+func BenchmarkRoundTrip(b *testing.B) {
+	for _, bench := range roundTrips {
+		b.Run(bench.name, func(b *testing.B) {
+			node := bench.node(b)
+			r := hybrid.Request{ID: "new", Limit: bench.limit}
+			b.ReportAllocs()
+			for b.Loop() {
+				roundTrip(b, node, r)
+			}
+		})
+	}
+}
+
+// BenchmarkFlexible is the same with a flexible container.
+func BenchmarkFlexible(b *testing.B) {
+	node := nodeOn(b, twoSockets.machine())
+	r := hybrid.Request{ID: "new", Limit: 1500, Class: hybrid.Flexible}
+	b.ReportAllocs()
+	for b.Loop() {
+		roundTrip(b, node, r)
+	}
+}
+
+// BenchmarkRefusal plans what cannot be, for want of whole CPUs.
+func BenchmarkRefusal(b *testing.B) {
+	node := busyNode(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := node.Plan(hybrid.Request{ID: "new", Limit: 15_000}); err == nil {
+			b.Fatal("not refused")
+		}
+	}
+}
+
+// The hot path allocates nothing.
+func TestNoAllocations(t *testing.T) {
+	for _, test := range roundTrips {
+		t.Run(test.name, func(t *testing.T) {
+			node := test.node(t)
+			r := hybrid.Request{ID: "new", Limit: test.limit}
+			n := testing.AllocsPerRun(100, func() { roundTrip(t, node, r) })
+			t.Logf("%.0f allocations", n)
+			if test.free && n > 0 {
+				t.Errorf("%.0f allocations a round trip, want none", n)
+			}
+		})
+	}
+}
