@@ -22,7 +22,7 @@ type SyntaxError struct {
 }
 
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf(`machine %q: %s; want levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
+	return fmt.Sprintf(`description %q: %s; want levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
 		shorten(e.Description), e.Reason)
 }
 
