@@ -177,7 +177,7 @@ func (r *Report) conclude() {
 		case s.Error != "" && s.Role == Told, s.Error != "" && s.Name == SourceQuota:
 			r.Reasons = append(r.Reasons, fmt.Sprintf("%s can't be read: %s", s.Name, s.Error))
 		case s.Role == Told && s.Count != r.CPUs:
-			r.Reasons = append(r.Reasons, fmt.Sprintf("%s says %d, the limit is a view of %d", s.Name, s.Count, r.CPUs))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s says %d", s.Name, s.Count))
 		}
 	}
 	r.Honest = len(r.Reasons) == 0

@@ -86,7 +86,7 @@ func TestObserve(t *testing.T) {
 		reasons  []string
 	}{
 		{"v1 quota only", v1("150000"), "0-15", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us",
-			[]string{"sched_getaffinity says 16, the limit is a view of 2", "/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
+			[]string{"sched_getaffinity says 16", "/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
 		{"v1 cpuset only", v1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
 		{"v1 with a view", masked(v1("150000")), "3-4", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us", nil},
 		{"v2 with a view, outer quota is tighter", masked(v2("110000 100000", "150000 100000")), "3-4", 1100, 1100, "/sys/fs/cgroup/a.slice/cpu.max", nil},

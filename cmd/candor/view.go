@@ -2,18 +2,16 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/view"
 )
@@ -21,37 +19,62 @@ import (
 const viewLong = `Show what this place is told of its CPUs by each source that programs ask, what
 the kernel gives it, and if the two agree: what it sees is what it has.
 
-With a command, the report goes to standard error, and the command runs after it
-in the same place.`
+With --cpu the place is a new one, as candor run makes it. With a command, the
+report goes to standard error, and the command runs after it in the same place.`
 
 const viewExample = `  candor view
-  candor view -- nproc
+  candor view --cpu 1.5
+  candor view --cpu 1.5 -- java -XshowSettings:system -version
   docker run --rm --cpus 1.5 -v $(which candor):/candor debian /candor view`
 
 func newViewCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "view [-- COMMAND [ARG]...]",
+		Use:     "view [flags] [-- COMMAND [ARG]...]",
 		Short:   "Show what this place is told of its CPUs, source by source",
 		Long:    viewLong,
 		Example: viewExample,
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := outputFlag(cmd, "table", "json")
+	cpu := cmd.Flags().String("cpu", "", "look into a place with this limit, such as 2, 1.5 or 1500m")
 	cmd.Flags().SetInterspersed(false) // what follows the command's name is the command's
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		out := cmd.OutOrStdout()
-		if len(args) > 0 {
-			out = cmd.ErrOrStderr()
+		if cmd.Flags().Changed("cpu") {
+			return viewInside(cmd, *cpu, output.value, args)
 		}
-		if err := writeReport(out, view.Observe(), output.value); err != nil {
-			return err
-		}
-		if len(args) == 0 {
-			return nil
-		}
-		return replaceBy(args)
+		return viewHere(cmd, output.value, args)
 	}
 	return cmd
+}
+
+// viewInside is candor run --cpu CPU -- candor view.
+func viewInside(cmd *cobra.Command, cpu, form string, args []string) error {
+	root, started := newRoot()
+	root.SetIn(cmd.InOrStdin())
+	root.SetOut(cmd.OutOrStdout())
+	root.SetErr(cmd.ErrOrStderr())
+	inner := []string{"run", "--cpu", cpu, "--name", fmt.Sprintf("view-%d", os.Getpid()), "--", "/proc/self/exe", "view", "-o", form, "--"}
+	root.SetArgs(append(inner, args...))
+	if err := root.Execute(); err != nil {
+		return &exitError{exitCode(err, *started), err}
+	}
+	return nil
+}
+
+// viewHere reports on the place that candor itself is in.
+func viewHere(cmd *cobra.Command, form string, args []string) error {
+	if len(args) == 0 {
+		return writeReport(cmd.OutOrStdout(), view.Observe(), form)
+	}
+	path, err := host.FindProgram(args[0])
+	if err == nil {
+		if err = writeReport(cmd.ErrOrStderr(), view.Observe(), form); err != nil {
+			return err
+		}
+		err = syscall.Exec(path, args, os.Environ())
+		err = &host.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)}
+	}
+	return hostError(err)
 }
 
 // writeReport writes a report as a table or as one JSON object.
@@ -60,9 +83,13 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 		return json.NewEncoder(w).Encode(r)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tTELLS\tCPUS\t")
+	fmt.Fprintln(t, "SOURCE\tTELLS\tCPUS")
 	for _, s := range r.Sources {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Name, tells(s), s.CPUs, remark(s))
+		line := s.Name + "\t" + tells(s) + "\t" + s.CPUs.String()
+		if note := remark(s); note != "" {
+			line += "\t" + note
+		}
+		fmt.Fprintln(t, line)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -108,21 +135,4 @@ func verdict(r view.Report) string {
 	}
 	return fmt.Sprintf("\nWhat it sees is what it has: no. The limit is %s, a view of %s, but\n  %s\n",
 		limit, cpus, strings.Join(r.Reasons, "\n  "))
-}
-
-// replaceBy replaces this process by a command. It returns only if that can't be,
-// with the exit code that a shell has then.
-func replaceBy(args []string) error {
-	path, err := exec.LookPath(args[0])
-	if err == nil {
-		err = syscall.Exec(path, args, os.Environ())
-	}
-	code := 126
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
-		code = 127
-	}
-	if inner := errors.Unwrap(err); inner != nil {
-		err = inner
-	}
-	return &exitError{code, fmt.Errorf("%s: %w", args[0], err)}
 }

@@ -11,7 +11,7 @@ pid $dir/pid;
 error_log stderr notice;
 events {}
 CONF
-nginx -p "$dir" -c "$dir/nginx.conf" 2>"$dir/log" &
+"${1:-nginx}" -p "$dir" -c "$dir/nginx.conf" 2>"$dir/log" &
 # The first line about workers comes when the master can be told to quit; it starts them all before it does.
 workers=0
 while read -r line; do

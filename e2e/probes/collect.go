@@ -1,0 +1,149 @@
+package probes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A Bundle is what the probes need on a machine where nothing is installed.
+type Bundle struct {
+	Files map[string]string // path there -> file or directory here
+	Path  []string          // directories there for $PATH, besides the usual ones
+	Left  []string          // rows that could not be bundled, with the reason
+}
+
+// Collect builds the probes and gathers the runtimes of those that are not
+// compiled: the programs, the libraries they are linked with and the modules they
+// load. What it makes goes into dir; the probes are at the path at there.
+func Collect(sources, dir, at string) (Bundle, error) {
+	b := Bundle{Files: map[string]string{at: filepath.Join(dir, "probes")}}
+	if err := os.Mkdir(b.Files[at], 0o755); err != nil {
+		return b, err
+	}
+	for _, p := range All() {
+		err := errors.New("not installed: " + p.Missing("", true))
+		if p.Missing("", true) == "" {
+			err = p.Make(sources, b.Files[at])
+		}
+		if gather := gatherers[p.Run[0]]; err == nil && gather != nil {
+			err = gather(&b, dir, p.Run[0])
+		} else if filepath.IsAbs(p.Run[0]) && err == nil {
+			err = gatherPython(&b, dir, p.Run[0])
+		} else if p.Run[0] == "sh" && err == nil {
+			err = b.addLinked(p.Run[len(p.Run)-1])
+		}
+		if err != nil {
+			b.Left = append(b.Left, fmt.Sprintf("%s: %v", p.Row, err))
+		}
+	}
+	return b, nil
+}
+
+// The runtimes that are more than one program with its libraries.
+var gatherers = map[string]func(b *Bundle, dir, program string) error{
+	"java":    gatherJava,
+	"node":    func(b *Bundle, _, program string) error { return b.addLinked(program) },
+	"python3": gatherPython,
+	"ruby":    gatherRuby,
+}
+
+// addLinked adds a program or a shared object and what it is linked with.
+func (b *Bundle) addLinked(program string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return err
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return err
+	}
+	b.Files[path] = path
+	if !strings.Contains(path, ".so") {
+		b.Path = append(b.Path, filepath.Dir(path))
+	}
+	out, err := exec.Command("ldd", path).Output()
+	if err != nil {
+		return fmt.Errorf("ldd %s: %w", path, err)
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if filepath.IsAbs(word) {
+			b.Files[word] = word
+		}
+	}
+	return nil
+}
+
+// gatherJava links a small JVM that is the installed one: its base module only.
+func gatherJava(b *Bundle, dir, _ string) error {
+	jre := filepath.Join(dir, "jre")
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return err
+	}
+	if java, err = filepath.EvalSymlinks(java); err != nil {
+		return err
+	}
+	jlink := filepath.Join(filepath.Dir(java), "jlink")
+	cmd := exec.Command(jlink, "--add-modules", "java.base", "--strip-java-debug-attributes", "--no-header-files", "--no-man-pages", "--output", jre)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", jlink, err, out)
+	}
+	b.Files["/jre"] = jre
+	b.Path = append(b.Path, "/jre/bin")
+	for _, lib := range []string{"bin/java", "lib/server/libjvm.so"} {
+		var linked Bundle
+		linked.Files = map[string]string{}
+		if err := linked.addLinked(filepath.Join(jre, lib)); err != nil {
+			return err
+		}
+		for to, from := range linked.Files {
+			if !strings.HasPrefix(to, jre) {
+				b.Files[to] = from
+			}
+		}
+	}
+	return nil
+}
+
+// gatherPython adds a Python with the modules that it loads at its start.
+func gatherPython(b *Bundle, _, python string) error {
+	const list = `import os, sys, encodings
+print(sys.executable, os.__file__, os.path.dirname(encodings.__file__), *(getattr(m, "__file__", None) or "" for m in sys.modules.values()), sep="\n")`
+	out, err := exec.Command(python, "-c", list).Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", python, err)
+	}
+	files := strings.Fields(string(out))
+	if err := b.addLinked(files[0]); err != nil {
+		return err
+	}
+	// Under the name that the probes use, wherever the link to it is here.
+	b.Files[filepath.Join(filepath.Dir(files[0]), "python3")] = files[0]
+	b.Path = append(b.Path, filepath.Dir(files[0]))
+	for _, file := range files[1:] {
+		b.Files[file] = file
+	}
+	return nil
+}
+
+// gatherRuby adds Ruby with the files that it loads at its start.
+func gatherRuby(b *Bundle, _, ruby string) error {
+	out, err := exec.Command(ruby, "-r", "etc", "-e", "puts $LOADED_FEATURES").Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", ruby, err)
+	}
+	path, err := exec.LookPath(ruby)
+	if err != nil {
+		return err
+	}
+	for _, file := range strings.Fields(string(out)) {
+		if filepath.IsAbs(file) {
+			b.Files[file] = file
+		}
+	}
+	b.Files[path] = path // a link to ruby3.1
+	return b.addLinked(ruby)
+}
