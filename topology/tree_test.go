@@ -2,6 +2,7 @@ package topology
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -104,6 +105,10 @@ distances between NUMA nodes:
    1   20   10
 `},
 	}
+	page, err := os.ReadFile("../docs/topology.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range tests {
 		var b strings.Builder
 		if err := tt.m.WriteTree(&b); err != nil {
@@ -111,6 +116,9 @@ distances between NUMA nodes:
 		}
 		if got := b.String(); got != tt.want[1:] {
 			t.Errorf("%s: got\n%swant\n%s", tt.name, got, tt.want[1:])
+		}
+		if tt.name == "hybrid" && !strings.Contains(string(page), tt.want) {
+			t.Errorf("docs/topology.md shows another tree of a hybrid machine")
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,6 +90,27 @@ func TestTopologyBadInput(t *testing.T) {
 		code, out, errOut := runTopology(tt.args...)
 		if code != exitBadInput || out != "" || !strings.Contains(errOut, tt.want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("%.80q: exit code %d, %q, %q; want 2 and one line with %q", tt.args, code, out, errOut, tt.want)
+		}
+	}
+}
+
+// Every example of docs/topology.md that names its machine prints what the page says.
+func TestTopologyDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/topology.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```\n\\$ candor topology --machine \"([^\"]*)\"( -o json)?\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(examples) < 3 {
+		t.Fatalf("found %d examples", len(examples))
+	}
+	for _, e := range examples {
+		args := []string{"--machine", e[1]}
+		if e[2] != "" {
+			args = append(args, "-o", "json")
+		}
+		if _, out, errOut := runTopology(args...); out+errOut != e[3] {
+			t.Errorf("%q: got\n%s%swant\n%s", args, out, errOut, e[3])
 		}
 	}
 }
