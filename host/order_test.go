@@ -72,45 +72,49 @@ func arrangement(t *rapid.T, label string, groups, cpus int) (sets []cpuset.Set,
 
 // TestOrderKeepsExclusive walks every intermediate state of random changes.
 func TestOrderKeepsExclusive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		groups, cpus := rapid.IntRange(1, 6).Draw(t, "groups"), rapid.IntRange(1, 10).Draw(t, "cpus")
-		before, exclusiveBefore := arrangement(t, "before", groups, cpus)
-		after, exclusiveAfter := arrangement(t, "after", groups, cpus)
-		exclusive := exclusiveBefore.Union(exclusiveAfter)
-		moves := make([]move, groups)
-		now := map[string]cpuset.Set{}
-		var used cpuset.Set
-		for i := range moves {
-			moves[i] = move{fmt.Sprint("g", i), before[i], after[i]}
-			if now[moves[i].group] = before[i]; after[i].IsEmpty() {
-				now[moves[i].group] = after[i]
-			}
-			used = used.Union(before[i]).Union(after[i])
-		}
-		parking := used.Minus(exclusive)
+	for range 50 {
+		rapid.Check(t, walkOrder)
+	}
+}
 
-		writes, clean := order(moves, exclusive)
-		if !clean && !parking.IsEmpty() {
-			t.Fatalf("not clean, with %v to park on", parking)
+func walkOrder(t *rapid.T) {
+	groups, cpus := rapid.IntRange(1, 6).Draw(t, "groups"), rapid.IntRange(1, 10).Draw(t, "cpus")
+	before, exclusiveBefore := arrangement(t, "before", groups, cpus)
+	after, exclusiveAfter := arrangement(t, "after", groups, cpus)
+	exclusive := exclusiveBefore.Union(exclusiveAfter)
+	moves := make([]move, groups)
+	now := map[string]cpuset.Set{}
+	var used cpuset.Set
+	for i := range moves {
+		moves[i] = move{fmt.Sprint("g", i), before[i], after[i]}
+		if now[moves[i].group] = before[i]; after[i].IsEmpty() {
+			now[moves[i].group] = after[i]
 		}
-		if len(writes) > 3*groups {
-			t.Fatalf("%d writes for %d groups", len(writes), groups)
+		used = used.Union(before[i]).Union(after[i])
+	}
+	parking := used.Minus(exclusive)
+
+	writes, clean := order(moves, exclusive)
+	if !clean && !parking.IsEmpty() {
+		t.Fatalf("not clean, with %v to park on", parking)
+	}
+	if len(writes) > 3*groups {
+		t.Fatalf("%d writes for %d groups", len(writes), groups)
+	}
+	for _, w := range writes {
+		if w.cpus.IsEmpty() || now[w.group] == w.cpus {
+			t.Fatalf("useless or empty write %v", w)
 		}
-		for _, w := range writes {
-			if w.cpus.IsEmpty() || now[w.group] == w.cpus {
-				t.Fatalf("useless or empty write %v", w)
-			}
-			now[w.group] = w.cpus
-			if clean {
-				checkExclusive(t, moves, now, exclusive)
-			}
+		now[w.group] = w.cpus
+		if clean {
+			checkExclusive(t, moves, now, exclusive)
 		}
-		for _, m := range moves {
-			if now[m.group] != m.new {
-				t.Fatalf("%s ends with %v, want %v", m.group, now[m.group], m.new)
-			}
+	}
+	for _, m := range moves {
+		if now[m.group] != m.new {
+			t.Fatalf("%s ends with %v, want %v", m.group, now[m.group], m.new)
 		}
-	})
+	}
 }
 
 // checkExclusive fails where two groups are on an exclusive CPU that they had

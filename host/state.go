@@ -15,6 +15,7 @@ import (
 
 const (
 	stateVersion = 1
+	maxUptime    = 1 << 42  // milliseconds: 139 years
 	maxStateSize = 16 << 20 // bytes; a grant takes about 400
 )
 
@@ -202,6 +203,9 @@ func (f *fileGrant) grant() (Grant, error) {
 	}
 	if f.State != Pending && f.State != Running && f.State != Held {
 		return Grant{}, fmt.Errorf("state %.40q: want pending, running or held", f.State)
+	}
+	if min(f.Since, f.Deadline) < 0 || max(f.Since, f.Deadline) > maxUptime {
+		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: want the time since boot", f.Since, f.Deadline)
 	}
 	g := Grant{
 		State: f.State, Creator: f.Creator, Main: f.Main,

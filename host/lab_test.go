@@ -1,0 +1,334 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A test binary is also what the tests start: candor's helper, and programs.
+func init() {
+	if len(os.Args) == 3 && os.Args[1] == HelperCommand {
+		fmt.Fprintln(os.Stderr, RunHelper(os.Args[2]))
+		os.Exit(1)
+	}
+	if role := os.Getenv("HOST_TEST_ROLE"); role != "" {
+		play(role)
+		os.Exit(0)
+	}
+}
+
+// play is what programs of the tests do.
+func play(role string) {
+	switch role {
+	case "wait": // until its standard input ends
+		os.Stdin.Read(make([]byte, 1))
+	case "pin": // one thread on the lowest CPU, then wait
+		var mask unix.CPUSet
+		unix.SchedGetaffinity(0, &mask)
+		for cpu, found := 0, false; cpu < cpuset.Max; cpu++ {
+			if found && mask.IsSet(cpu) {
+				mask.Clear(cpu)
+			}
+			found = found || mask.IsSet(cpu)
+		}
+		if err := unix.SchedSetaffinity(0, &mask); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println("pinned")
+		os.Stdin.Read(make([]byte, 1))
+	}
+}
+
+// A lab is a host of its own: groups and state that nobody else has.
+type lab struct {
+	*Host
+	*testing.T
+	tree *cgroup.Tree
+	log  *strings.Builder
+}
+
+var labs atomic.Int64
+
+// newLab makes one, and leaves nothing of it behind.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	return labIn(t, filepath.Join(t.TempDir(), "state"))
+}
+
+func labIn(t *testing.T, dir string) *lab {
+	t.Helper()
+	l := &lab{T: t, log: new(strings.Builder)}
+	parent := fmt.Sprintf("/candor-host-test-%d-%d", os.Getpid(), labs.Add(1))
+	h, err := Open(Options{
+		StateDir: dir,
+		Config:   filepath.Join(t.TempDir(), "host.json"),
+		Cgroup:   cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs},
+		Log:      slog.New(slog.NewTextHandler(l.log, nil)),
+		Patience: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Host, l.tree = h, h.tree
+	t.Cleanup(l.clear)
+	return l
+}
+
+// clear ends everything that runs in the lab.
+func (l *lab) clear() {
+	names, err := l.tree.Groups()
+	if err != nil {
+		l.Error(err)
+	}
+	for _, name := range names {
+		if err := killAndRemove(l.tree.Group(name)); err != nil {
+			l.Error(err)
+		}
+	}
+	if err := l.tree.Remove(); err != nil {
+		l.Error(err)
+	}
+}
+
+// needCPUs skips a test on machines that are too small for it.
+func (l *lab) needCPUs(n int) []int {
+	l.Helper()
+	node, err := l.newNode()
+	if err != nil {
+		l.Fatal(err)
+	}
+	usable := node.Usable()
+	if usable.Count() < n {
+		l.Skipf("needs %d CPUs, has %v", n, usable)
+	}
+	return usable.Slice()
+}
+
+// A tenant is a program in a group of the lab.
+type tenant struct {
+	*Grant
+	cmd  *exec.Cmd
+	stop func()
+	out  *os.File
+}
+
+// start runs a role of this binary in a container. It is not candor run: the
+// process is moved into its group while it waits, as a front does it.
+func (l *lab) start(a Allocation, role string) (*tenant, error) {
+	l.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE="+role)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		l.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		l.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = write, os.Stderr
+	if err := cmd.Start(); err != nil {
+		l.Fatal(err)
+	}
+	write.Close()
+	n := &tenant{cmd: cmd, out: read}
+	n.stop = func() { in.Close(); cmd.Wait(); read.Close() }
+	l.Cleanup(func() { cmd.Process.Kill(); n.stop() })
+	a.PID = cmd.Process.Pid
+	if n.Grant, err = l.Allocate(context.Background(), a); err != nil {
+		n.stop()
+		return nil, err
+	}
+	return n, nil
+}
+
+// must is start that may not fail.
+func (l *lab) must(a Allocation, role string) *tenant {
+	l.Helper()
+	n, err := l.start(a, role)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return n
+}
+
+// ask is an allocation with the defaults of candor run.
+func ask(name, cpu string) Allocation {
+	limit, err := hybrid.ParseMilli(cpu)
+	if err != nil {
+		panic(err)
+	}
+	return Allocation{
+		Request: hybrid.Request{ID: name, Limit: limit},
+		Spec:    Spec{Period: DefaultPeriod, View: ViewFull, OnResize: "none", Command: "test"},
+	}
+}
+
+// flexible is an allocation of a flexible container.
+func flexible(name, cpu string) Allocation {
+	a := ask(name, cpu)
+	a.Class, a.View = hybrid.Flexible, ViewAffinity
+	return a
+}
+
+// nudge is an operation that asks for nothing: it reaps, adopts and repairs.
+func (l *lab) nudge() {
+	l.Helper()
+	if err := l.operate(context.Background(), func(*operation) error { return nil }); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// check fails unless file, kernel and views say the same, and nothing is left
+// of what has ended. want are the names of the containers.
+func (l *lab) check(want ...string) {
+	l.Helper()
+	s, err := l.Snapshot()
+	if err != nil {
+		l.Fatal(err)
+	}
+	var names []string
+	for i := range s.Grants {
+		g := &s.Grants[i]
+		names = append(names, g.ID)
+		l.checkGroup(g)
+	}
+	if got := strings.Join(names, " "); got != strings.Join(want, " ") {
+		l.Errorf("the state has %q, want %q\n%s", got, strings.Join(want, " "), l.log)
+	}
+	for _, dir := range []string{"requests", "views"} {
+		entries, _ := os.ReadDir(filepath.Join(l.store.dir, dir))
+		for _, e := range entries {
+			if _, err := s.Grant(e.Name()); err != nil {
+				l.Errorf("left over: %s/%s", dir, e.Name())
+			}
+		}
+	}
+	groups, err := l.tree.Groups()
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, name := range groups {
+		if _, err := s.Grant(name); err != nil {
+			l.Errorf("left over: group %s", name)
+		}
+	}
+}
+
+func (l *lab) checkGroup(g *Grant) {
+	l.Helper()
+	has, err := l.tree.Group(g.ID).Settings()
+	if errors.Is(err, cgroup.ErrNoGroup) && g.State != Running {
+		return
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	if has.CPUs != g.CPUs || has.Quota != quota(g) {
+		l.Errorf("%s: granted %v quota %v, kernel has %v quota %v", g.ID, g.CPUs, quota(g), has.CPUs, has.Quota)
+	}
+	if shown := l.store.shown(g.ID); g.View == ViewFull && shown != g.CPUs {
+		l.Errorf("%s: has %v, is shown %v", g.ID, g.CPUs, shown)
+	}
+}
+
+// line reads one line that a tenant prints.
+func (n *tenant) line(t *testing.T) string {
+	t.Helper()
+	n.out.SetReadDeadline(time.Now().Add(time.Minute))
+	buffer := make([]byte, 100)
+	count, err := n.out.Read(buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(buffer[:count]))
+}
+
+// dead returns a process that lives no more.
+func dead(t *testing.T) Process {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE=none")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := processOf(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	return p
+}
+
+// forge changes the state file as if another process had written it.
+func (l *lab) forge(change func(*state)) {
+	l.Helper()
+	s, err := l.store.load()
+	if err != nil {
+		l.Fatal(err)
+	}
+	change(&s)
+	if err := l.store.save(s); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// orphan makes the creators of all grants dead.
+func (l *lab) orphan() {
+	l.Helper()
+	nobody := dead(l.T)
+	l.forge(func(s *state) {
+		for i := range s.Grants {
+			s.Grants[i].Creator = nobody
+		}
+	})
+}
+
+// kill ends a tenant by a signal, unseen by the host.
+func (n *tenant) kill() {
+	n.cmd.Process.Signal(syscall.SIGKILL)
+	n.stop()
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// findCpusetDir returns the directory of the cpuset group that a process is in.
+func findCpusetDir(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		for _, mount := range []string{"/sys/fs/cgroup/cpuset", "/sys/fs/cgroup"} {
+			dir := filepath.Join(mount, f[2])
+			if _, err := os.Stat(filepath.Join(dir, "cpuset.cpus")); err == nil && (f[1] == "" || strings.Contains(f[1], "cpuset")) {
+				return dir
+			}
+		}
+	}
+	t.Fatalf("no cpuset group in\n%s", text)
+	return ""
+}

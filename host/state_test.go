@@ -1,0 +1,172 @@
+package host
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// drawGrant draws a grant such as a node makes.
+func drawGrant(t *rapid.T, name string) Grant {
+	milliseconds := func(label string) time.Duration {
+		return time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, label)) * time.Millisecond
+	}
+	process := func(label string) Process {
+		return Process{rapid.IntRange(0, 1<<22).Draw(t, label), rapid.Uint64().Draw(t, label)}
+	}
+	var cpus cpuset.Set
+	for _, cpu := range rapid.SliceOfN(rapid.IntRange(0, cpuset.Max-1), 1, 20).Draw(t, "cpus") {
+		cpus.Add(cpu)
+	}
+	g := Grant{
+		State:   rapid.SampledFrom([]State{Pending, Running, Held}).Draw(t, "state"),
+		Creator: process("creator"), Main: process("main"),
+		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
+		Spec: Spec{
+			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
+			Mems:     rapid.Bool().Draw(t, "mems"),
+			View:     rapid.SampledFrom([]View{ViewFull, ViewAffinity}).Draw(t, "view"),
+			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
+			Command:  rapid.String().Draw(t, "command"),
+		},
+	}
+	g.Request = hybrid.Request{
+		ID:        name,
+		Class:     hybrid.Class(rapid.IntRange(0, 1).Draw(t, "class")),
+		Policy:    hybrid.Policy(rapid.IntRange(0, 1).Draw(t, "policy")),
+		Limit:     hybrid.Milli(rapid.Int64Range(0, int64(hybrid.MaxLimit)).Draw(t, "limit")),
+		Guarantee: hybrid.Milli(rapid.Int64Range(-1, int64(hybrid.MaxLimit)).Draw(t, "guarantee")),
+		Wish:      hybrid.Wish(rapid.IntRange(0, 4).Draw(t, "wish")),
+		Immovable: rapid.Bool().Draw(t, "immovable"),
+	}
+	g.CPUs, g.Exclusive = cpus, cpus.Lowest(cpus.Count()-1)
+	g.Fractions = []hybrid.Fraction{{CPU: cpus.Last(), Milli: hybrid.Milli(rapid.IntRange(1, 999).Draw(t, "fraction"))}}
+	g.Quota = hybrid.Milli(rapid.Int64Range(0, int64(hybrid.MaxLimit)).Draw(t, "quota"))
+	g.Weight = hybrid.Milli(rapid.Int64Range(1, 1<<20).Draw(t, "weight"))
+	return g
+}
+
+// What is saved is what is loaded.
+func TestStateRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := state{Boot: "b"}
+		for _, name := range []string{"web", "db-1", "log_2.x"}[:rapid.IntRange(0, 3).Draw(t, "count")] {
+			s.Grants = append(s.Grants, drawGrant(t, name))
+		}
+		for i := range s.Grants { // JSON is text
+			s.Grants[i].Command = strings.ToValidUTF8(s.Grants[i].Command, "�")
+		}
+		got, err := decodeState(s.encode())
+		if err != nil {
+			t.Fatalf("%v\n%s", err, s.encode())
+		}
+		if !reflect.DeepEqual(got, s) {
+			t.Fatalf("saved  %+v\nloaded %+v", s, got)
+		}
+	})
+}
+
+const goodState = `{"version":1,"boot":"b","grants":[{"name":"web","state":"running","creator":{"pid":1,"start":2},
+	"main":{"pid":3,"start":4},"sinceMs":5,"request":{"class":"sensitive","policy":"strict","limit":1500,
+	"topology":"prefer","periodUs":100000,"view":"full","onResize":"none","command":"x"},
+	"cpus":"0-1","exclusive":"0","fractions":[{"cpu":1,"milli":500}],"quota":1500,"weight":1000}]}`
+
+// What no Candor writes is refused, in words that name the place.
+func TestDecodeStateRefuses(t *testing.T) {
+	if _, err := decodeState([]byte(goodState)); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ old, new, want string }{
+		{`"version":1`, `"version":0`, "version 0: want 1"},
+		{`"version":1,`, ``, "version 0: want 1"},
+		{`"version":1`, `"version":2`, "newer"},
+		{`"version":1`, `"version":-1`, "version -1"},
+		{`"version":1`, `"version":"1"`, "not a state"},
+		{`"boot"`, `"boots"`, "unknown field"},
+		{`}]}`, `}]}x`, "not a state"},
+		{`}]}`, `}]}{}`, "not a state"},
+		{`"web"`, `"../web"`, "letters"},
+		{`"web"`, `""`, "letters"},
+		{`"running"`, `"walking"`, "pending, running or held"},
+		{`"sensitive"`, `"touchy"`, "sensitive"},
+		{`"cpus":"0-1"`, `"cpus":"0-9999"`, "CPU"},
+		{`"cpus":"0-1"`, `"cpus":"1"`, "exclusive CPUs 0 are not"},
+		{`"cpu":1`, `"cpu":7`, "fraction"},
+		{`"milli":500`, `"milli":1000`, "fraction"},
+		{`"quota":1500`, `"quota":-1`, "quota"},
+		{`"limit":1500`, `"limit":-5`, "limit"},
+		{`"periodUs":100000`, `"periodUs":0`, "period"},
+		{`"view":"full"`, `"view":"half"`, "view"},
+		{`"onResize":"none"`, `"onResize":"signal:KILL"`, "on-resize"},
+	} {
+		text := strings.Replace(goodState, test.old, test.new, 1)
+		if text == goodState {
+			t.Fatalf("%q is not in the state", test.old)
+		}
+		_, err := decodeState([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s -> %s: got %v, want %q", test.old, test.new, err, test.want)
+		}
+		if newer := strings.Contains(test.want, "newer"); errors.Is(err, errNewer) != newer {
+			t.Errorf("%s: newer is %t", test.new, !newer)
+		}
+	}
+	twice := strings.Replace(goodState, "}]}", "},"+goodState[strings.Index(goodState, `{"name"`):], 1)
+	if _, err := decodeState([]byte(twice)); err == nil || !strings.Contains(err.Error(), "named twice") {
+		t.Errorf("one name twice: %v", err)
+	}
+}
+
+// Whatever is in the file: an error or a state that is saved as it was read.
+func FuzzDecodeState(f *testing.F) {
+	f.Add([]byte(goodState))
+	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))
+	f.Add([]byte(`{"version":2}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := decodeState(data)
+		if err != nil {
+			return
+		}
+		again, err := decodeState(s.encode())
+		if err != nil || !reflect.DeepEqual(again, s) {
+			t.Fatalf("%v\nread  %+v\nagain %+v", err, s, again)
+		}
+	})
+}
+
+// What of on-resize can be meant.
+func TestParseOnResize(t *testing.T) {
+	for _, good := range []string{"none", "signal:HUP", "signal:SIGUSR1", "signal:usr2", "exec:echo hi"} {
+		if err := CheckOnResize(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "None", "signal", "signal:", "signal:KILL", "signal:SIGSTOP", "signal:1", "signal:FOO", "exec:", "exec: ", "run:x"} {
+		if err := CheckOnResize(bad); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// A grant that has lost CPUs is saved as it was, so that it has them again when
+// they return.
+func TestWhole(t *testing.T) {
+	saved := hybrid.Grant{CPUs: cpuset.Range(0, 3), Exclusive: cpuset.Range(0, 2), Fractions: []hybrid.Fraction{{CPU: 3, Milli: 500}}}
+	for _, lost := range []cpuset.Set{cpuset.Of(), cpuset.Of(0), cpuset.Of(3), cpuset.Of(1, 3)} {
+		now := saved
+		now.CPUs, now.Exclusive, now.Lost = saved.CPUs.Minus(lost), saved.Exclusive.Minus(lost), lost
+		if lost.Contains(3) {
+			now.Fractions = nil
+		}
+		if got := whole(now, saved); !reflect.DeepEqual(got, saved) {
+			t.Errorf("lost %v: %+v", lost, got)
+		}
+	}
+}
