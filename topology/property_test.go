@@ -125,6 +125,12 @@ func TestReadWhatAKernelWrites(t *testing.T) {
 		if !reflect.DeepEqual(got, m) {
 			t.Fatalf("got  %+v\nwant %+v", got, m)
 		}
+		all := m.Online.Union(m.Offline)
+		for id := -2; id < cpuset.Max+2; id++ {
+			if c := got.CPU(id); (c != nil) != all.Contains(id) || c != nil && c.ID != id {
+				t.Fatalf("CPU(%d) is %v", id, c)
+			}
+		}
 	})
 }
 

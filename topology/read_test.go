@@ -169,6 +169,41 @@ func TestReadWhileCPUsChange(t *testing.T) {
 	}
 }
 
+// failing is a file system in which one file or directory cannot be read.
+type failing struct {
+	fstest.MapFS
+	name string
+}
+
+func (f failing) Open(name string) (fs.File, error) {
+	if name == f.name {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return f.MapFS.Open(name)
+}
+
+// What exists and cannot be read is not taken for missing.
+func TestReadReportsErrors(t *testing.T) {
+	old, err := Parse("pack:2 l3:1 core:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trees := map[bool]fstest.MapFS{false: xeonSNC(), true: sysfsOf(old, dialect{old: true})}
+	for name, oldKernel := range map[string]bool{
+		cpuDir + "/online": false, cpuDir + "/present": false, cpuDir + "/isolated": false, nodeDir: false,
+		cpuDir + "/cpu2/topology/core_cpus": false, cpuDir + "/cpu2/topology/package_cpus": false,
+		cpuDir + "/cpu2/topology/core_id": false, nodeDir + "/node1/cpumap": false, nodeDir + "/node1/distance": false,
+		cpuDir + "/cpu2/cache/index3/level": false, cpuDir + "/cpu2/cache/index3/type": false,
+		cpuDir + "/cpu2/cache/index3/shared_cpu_map": false, cpuDir + "/cpu2/cache/index3/id": false,
+		cpuDir: true, cpuDir + "/cpu2/online": true, "proc/cmdline": true, cpuDir + "/cpu2/topology/thread_siblings": true,
+	} {
+		_, err := Read(failing{trees[oldKernel], name})
+		if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s cannot be read: error %v", name, err)
+		}
+	}
+}
+
 // BenchmarkRead reads a tree of 256 CPUs from real files.
 func BenchmarkRead(b *testing.B) {
 	m, err := Parse("pack:2 numa:4 l3:2 core:8 pu:2")
