@@ -1,0 +1,275 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A lab is candor with a state and groups that nobody else has.
+type lab struct {
+	*testing.T
+	state, parent string
+	tree          *cgroup.Tree
+	usable        cpuset.Set
+}
+
+var labs atomic.Int64
+
+// newLab makes a lab; nothing of it is left after the test.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	l := &lab{
+		T:      t,
+		state:  filepath.Join(t.TempDir(), "state"),
+		parent: fmt.Sprintf("/candor-e2e-%d-%d", os.Getpid(), labs.Add(1)),
+	}
+	var err error
+	if l.tree, err = cgroup.Open(cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}); err != nil {
+		t.Fatal(err)
+	}
+	if l.usable, _, err = l.tree.Effective(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.clear)
+	return l
+}
+
+// clear ends what is left in the lab.
+func (l *lab) clear() {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		names, err := l.tree.Groups()
+		if err != nil {
+			l.Error(err)
+			return
+		}
+		for _, name := range names {
+			g := l.tree.Group(name)
+			g.Kill(syscall.SIGKILL)
+			if err := g.Remove(); err != nil && !errors.Is(err, cgroup.ErrBusy) && !errors.Is(err, cgroup.ErrNoGroup) {
+				l.Error(err)
+			}
+		}
+		if err := l.tree.Remove(); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			l.Error(err)
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// candor is a command line of candor in the lab.
+func (l *lab) candor(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Getenv("CANDOR_BIN"), args...)
+	cmd.Env = append(os.Environ(), "CANDOR_STATE_DIR="+l.state, "CANDOR_CGROUP_PARENT="+l.parent,
+		"CANDOR_CGROUP_DRIVER=cgroupfs", "CANDOR_CONFIG="+filepath.Join(filepath.Dir(l.state), "host.json"))
+	cmd.WaitDelay = time.Minute
+	return cmd
+}
+
+// An outcome is how a command line ended.
+type outcome struct {
+	code     int
+	out, err string
+}
+
+// do runs a command to its end.
+func do(t *testing.T, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	if cmd.Stdout == nil {
+		cmd.Stdout = &out
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = &errOut
+	}
+	err := cmd.Run()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	code := cmd.ProcessState.ExitCode()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		code = -int(status.Signal())
+	}
+	return outcome{code, out.String(), errOut.String()}
+}
+
+// ok runs candor, which must succeed without a word on standard error, and
+// returns what it writes.
+func (l *lab) ok(args ...string) string {
+	l.Helper()
+	got := do(l.T, l.candor(args...))
+	if got.code != 0 || got.err != "" {
+		l.Fatalf("candor %s: exit %d\n%s%s", strings.Join(args, " "), got.code, got.out, got.err)
+	}
+	return got.out
+}
+
+// play returns a command line that makes this test binary play a role.
+func play(role ...string) []string {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	return append([]string{"--", self, roleArgument}, role...)
+}
+
+// A tenant is a candor run that goes on beside the test.
+type tenant struct {
+	cmd *exec.Cmd
+	out *os.File
+}
+
+// start starts candor run and waits for the program's first line, "ready".
+func (l *lab) start(flags []string, role ...string) *tenant {
+	l.Helper()
+	n := l.launch(l.candor(append(append([]string{"run"}, flags...), play(role...)...)...))
+	if got := n.line(l.T); got != "ready" {
+		l.Fatalf("candor run %v: said %q, want ready", flags, got)
+	}
+	return n
+}
+
+// launch starts a command whose output is read line by line.
+func (l *lab) launch(cmd *exec.Cmd) *tenant {
+	l.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		l.Fatal(err)
+	}
+	cmd.Stdout = write
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		l.Fatal(err)
+	}
+	write.Close()
+	n := &tenant{cmd, read}
+	l.Cleanup(func() { n.cmd.Process.Kill(); n.cmd.Wait(); n.out.Close() })
+	return n
+}
+
+// line reads one line of the program's.
+func (n *tenant) line(t *testing.T) string {
+	t.Helper()
+	n.out.SetReadDeadline(time.Now().Add(time.Minute)) // against a hang
+	var line []byte
+	for b := make([]byte, 1); ; line = append(line, b[0]) {
+		if _, err := n.out.Read(b); err != nil {
+			t.Fatalf("after %q: %v", line, err)
+		}
+		if b[0] == '\n' {
+			return string(line)
+		}
+	}
+}
+
+// end waits for candor run's end and returns its exit code.
+func (n *tenant) end() int {
+	n.cmd.Wait()
+	return n.cmd.ProcessState.ExitCode()
+}
+
+// A row is what the tests read of candor ps -o json.
+type row struct {
+	Name, State, Class    string
+	CPU                   string
+	CPUs, Exclusive, Lost cpuset.Set
+	Fractions             map[int]int
+	Quota, PID, Processes int
+	Group                 struct{ QuotaUs, PeriodUs int64 }
+	Shown                 cpuset.Set
+	Strangers             map[string]float64
+}
+
+// ps lists the lab's containers by name.
+func (l *lab) ps() map[string]row {
+	l.Helper()
+	var rows []row
+	if err := json.Unmarshal([]byte(l.ok("ps", "-o", "json")), &rows); err != nil {
+		l.Fatal(err)
+	}
+	byName := map[string]row{}
+	for _, r := range rows {
+		byName[r.Name] = r
+	}
+	return byName
+}
+
+// inspect reads one container.
+func (l *lab) inspect(name string, flags ...string) row {
+	l.Helper()
+	var r row
+	if err := json.Unmarshal([]byte(l.ok(append([]string{"inspect", name, "-o", "json"}, flags...)...)), &r); err != nil {
+		l.Fatal(err)
+	}
+	return r
+}
+
+// empty fails unless the lab has no container, group, view or request.
+func (l *lab) empty() {
+	l.Helper()
+	if rows := l.ps(); len(rows) != 0 {
+		l.Errorf("grants left: %+v", rows)
+	}
+	if names, err := l.tree.Groups(); err != nil || len(names) != 0 {
+		l.Errorf("groups left: %v %v", names, err)
+	}
+	for _, dir := range []string{"views", "requests"} {
+		if entries, err := os.ReadDir(filepath.Join(l.state, dir)); err != nil || len(entries) != 0 {
+			l.Errorf("left in %s: %v %v", dir, entries, err)
+		}
+	}
+}
+
+// nudge is an operation that has nothing to do but to clean up.
+func (l *lab) nudge() {
+	l.Helper()
+	l.ok(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...)
+}
+
+// need skips a test on a machine with fewer CPUs.
+func (l *lab) need(cpus int) {
+	l.Helper()
+	if l.usable.Count() < cpus {
+		l.Skipf("needs %d CPUs, has %v", cpus, l.usable)
+	}
+}
+
+// gone waits for a process to end that is not a child.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if _, rest, _ := strings.Cut(string(stat), ") "); err != nil || strings.HasPrefix(rest, "Z") {
+			return
+		}
+		if unix.Kill(pid, 0) == unix.ESRCH {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not end", pid)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// roleArgument makes this test binary play a program: guests have no others.
+const roleArgument = "e2e-role"
+
+func init() {
+	if len(os.Args) > 2 && os.Args[1] == roleArgument {
+		os.Exit(perform(os.Args[2], os.Args[3:]))
+	}
+}
+
+// perform plays a role and returns the exit code.
+func perform(role string, args []string) int {
+	switch role {
+	case "exit":
+		code, _ := strconv.Atoi(args[0])
+		return code
+	case "cat":
+		io.Copy(os.Stdout, os.Stdin)
+		fmt.Fprint(os.Stderr, "and this")
+	case "print":
+		fmt.Println(strings.Join(args, " "))
+	case "sees":
+		fmt.Println(sees())
+	case "environ":
+		fmt.Println(os.Getenv(args[0]))
+	case "suicide":
+		number, _ := strconv.Atoi(args[0])
+		signal.Reset()
+		syscall.Kill(os.Getpid(), syscall.Signal(number))
+		time.Sleep(time.Minute)
+	case "sleep":
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "burn":
+		fmt.Println("ready")
+		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
+		}
+	case "signals":
+		return reportSignals()
+	case "leave":
+		return leave()
+	case "file":
+		return readFile3()
+	case "ignoring":
+		number, _ := strconv.Atoi(args[0])
+		signal.Ignore(syscall.Signal(number))
+		fmt.Println(syscall.Exec(args[1], args[1:], os.Environ()))
+		return 98
+	case "exec-without-cgroups":
+		return execWithoutCgroups(args)
+	default:
+		fmt.Println("no role", role)
+		return 99
+	}
+	return 0
+}
+
+// sees says how many CPUs this place has by affinity, sysfs and procfs.
+func sees() string {
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mask); err != nil {
+		return err.Error()
+	}
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return err.Error()
+	}
+	cpus, err := cpuset.Parse(strings.TrimSpace(string(online)))
+	if err != nil {
+		return err.Error()
+	}
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d %d %d", mask.Count(), cpus.Count(), bytes.Count(info, []byte("processor\t")))
+}
+
+// reportSignals prints every signal that it gets, and on SIGHUP what it sees.
+// SIGTERM ends it with 5.
+func reportSignals() int {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGUSR1, unix.SIGHUP, unix.SIGWINCH, unix.SIGQUIT)
+	fmt.Println("ready")
+	for sig := range signals {
+		switch sig {
+		case unix.SIGHUP:
+			fmt.Println("hangup", sees())
+		case unix.SIGTERM:
+			fmt.Println("terminated")
+			return 5
+		default:
+			fmt.Println(unix.SignalName(sig.(syscall.Signal)))
+		}
+	}
+	return 0
+}
+
+// leave starts a process that stays, prints its pid, and ends with 3.
+func leave() int {
+	child := exec.Command("/proc/self/exe", roleArgument, "sleep")
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1)) // ready
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(child.Process.Pid)
+	return 3
+}
+
+// readFile3 prints what file descriptor 3 holds.
+func readFile3() int {
+	data, err := io.ReadAll(os.NewFile(3, "three"))
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	os.Stdout.Write(data)
+	return 0
+}
+
+// execWithoutCgroups becomes its arguments where no cgroup controller of CPUs
+// is mounted. It is started in a mount namespace of its own.
+func execWithoutCgroups(args []string) int {
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Unmount("/sys/fs/cgroup", unix.MNT_DETACH)
+	}
+	if err == nil {
+		err = syscall.Exec(args[0], args, os.Environ())
+	}
+	fmt.Println(err)
+	return 98
+}

@@ -1,0 +1,333 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program's streams, arguments, exit code and files are its own.
+func TestRunPassesThrough(t *testing.T) {
+	l := newLab(t)
+	cat := l.candor(append([]string{"run", "--cpu", "0.5"}, play("cat")...)...)
+	cat.Stdin = strings.NewReader("all of\nthis\x00")
+	if got := do(t, cat); got != (outcome{0, "all of\nthis\x00", "and this"}) {
+		t.Errorf("streams: %+v", got)
+	}
+	for _, code := range []int{0, 1, 2, 77, 255} {
+		got := do(t, l.candor(append([]string{"run", "--cpu", "0.5"}, play("exit", strconv.Itoa(code))...)...))
+		if got != (outcome{code: code}) {
+			t.Errorf("exit %d: %+v", code, got)
+		}
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGHUP} {
+		got := do(t, l.candor(append([]string{"run", "--cpu", "0.5"}, play("suicide", strconv.Itoa(int(sig)))...)...))
+		if got != (outcome{code: 128 + int(sig)}) {
+			t.Errorf("%v: %+v", sig, got)
+		}
+	}
+	words := []string{"two words", "--cpu", "", "\xff\xfe", "$HOME", "--"}
+	if got := l.ok(append([]string{"run", "--cpu", "0.5"}, play(append([]string{"print"}, words...)...)...)...); got != strings.Join(words, " ")+"\n" {
+		t.Errorf("arguments: %q", got)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.WriteString("from file 3")
+	write.Close()
+	file := l.candor(append([]string{"run", "--cpu", "0.5"}, play("file")...)...)
+	file.ExtraFiles = []*os.File{read}
+	if got := do(t, file); got != (outcome{0, "from file 3", ""}) {
+		t.Errorf("file 3: %+v", got)
+	}
+	read.Close()
+	l.empty()
+}
+
+// What a program sees is what it has.
+func TestRunSees(t *testing.T) {
+	l := newLab(t)
+	all := l.usable.Count()
+	host := sees()
+	tests := []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--cpu", "0.3"}, "1 1 1"},
+		{[]string{"--cpu", "1"}, "1 1 1"},
+		{[]string{"--cpu", "1500m"}, "2 2 2"},
+		{[]string{"--cpu", strconv.Itoa(all)}, fmt.Sprintf("%d %d %d", all, all, all)},
+		{[]string{"--class", "flexible"}, host},
+		{[]string{"--cpu", "1", "--view", "affinity"}, "1 " + host[strings.Index(host, " ")+1:]},
+		{[]string{"--cpu", "1", "--mems", "--policy", "best-effort", "--topology", "single-numa", "--period", "10ms"}, "1 1 1"},
+	}
+	for _, test := range tests {
+		if strings.Contains(strings.Join(test.flags, " "), "1500m") && all < 2 {
+			continue
+		}
+		got := strings.TrimSpace(l.ok(append(append([]string{"run"}, test.flags...), play("sees")...)...))
+		if got != test.want {
+			t.Errorf("%v: affinity, sysfs, procfs tell %q, want %q", test.flags, got, test.want)
+		}
+	}
+	// candor's own affinity is not the program's.
+	var one unix.CPUSet
+	one.Set(l.usable.First())
+	if all >= 2 {
+		withAffinity(t, &one, func() {
+			got := strings.TrimSpace(l.ok(append([]string{"run", "--cpu", "2"}, play("sees")...)...))
+			if got != "2 2 2" {
+				t.Errorf("started on one CPU: told %q, want 2 2 2", got)
+			}
+		})
+	}
+	for _, user := range []string{"", "7"} {
+		cmd := l.candor(append([]string{"run", "--cpu", "0.5", "--env"}, play("environ", "GOMAXPROCS")...)...)
+		want := "1\n"
+		if user != "" {
+			cmd.Env, want = append(cmd.Env, "GOMAXPROCS="+user), user+"\n"
+		}
+		if got := do(t, cmd); got.out != want {
+			t.Errorf("GOMAXPROCS: %+v, want %q", got, want)
+		}
+	}
+	l.empty()
+}
+
+// withAffinity runs f on a thread with an affinity; what it starts inherits it.
+func withAffinity(t *testing.T, mask *unix.CPUSet, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		// The thread ends with the goroutine: it is not unlocked.
+		runtime.LockOSThread()
+		if err := unix.SchedSetaffinity(0, mask); err != nil {
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+// Signals that candor is sent reach the program.
+func TestRunForwardsSignals(t *testing.T) {
+	l := newLab(t)
+	n := l.start([]string{"--cpu", "0.5"}, "signals")
+	for _, sig := range []syscall.Signal{unix.SIGUSR1, unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH} {
+		n.cmd.Process.Signal(sig)
+		if got := n.line(t); got != unix.SignalName(sig) {
+			t.Errorf("sent %v, the program got %q", sig, got)
+		}
+	}
+	n.cmd.Process.Signal(unix.SIGTERM)
+	if got := n.line(t); got != "terminated" {
+		t.Errorf("the program got %q", got)
+	}
+	if code := n.end(); code != 5 {
+		t.Errorf("exit code %d, want the program's 5", code)
+	}
+	l.empty()
+}
+
+// Ctrl-C goes to the program, once, from a terminal that it shares with candor.
+func TestRunOnTerminal(t *testing.T) {
+	l := newLab(t)
+	master, slave := terminal(t)
+	cmd := l.candor(append([]string{"run", "--cpu", "0.5"}, play("signals")...)...)
+	cmd.Stdin = slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	n := l.launch(cmd)
+	slave.Close()
+	if got := n.line(t); got != "ready" {
+		t.Fatalf("said %q", got)
+	}
+	for _, key := range []struct{ typed, want string }{{"\x03", "SIGINT"}, {"\x1c", "SIGQUIT"}} {
+		if _, err := master.WriteString(key.typed); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.line(t); got != key.want {
+			t.Errorf("typed %q: the program got %q", key.typed, got)
+		}
+		// A second one would come before this.
+		n.cmd.Process.Signal(unix.SIGUSR1)
+		if got := n.line(t); got != "SIGUSR1" {
+			t.Errorf("typed %q: the program got %q as well", key.typed, got)
+		}
+	}
+	n.cmd.Process.Signal(unix.SIGTERM)
+	if got, code := n.line(t), n.end(); got != "terminated" || code != 5 {
+		t.Errorf("said %q, exit %d", got, code)
+	}
+	l.empty()
+}
+
+// terminal opens a pseudo-terminal.
+func terminal(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no pseudo-terminals here: %v", err)
+	}
+	return master, slave
+}
+
+// Under nohup, candor and the program ignore SIGHUP.
+func TestRunKeepsIgnoredSignals(t *testing.T) {
+	l := newLab(t)
+	// The role prints what arrives; a program that ignores SIGHUP from its start
+	// shows it in /proc.
+	cmd := l.candor(append([]string{"run", "--cpu", "0.5", "--name", "web"}, play("sleep")...)...)
+	n := l.launchIgnoring(cmd, unix.SIGHUP)
+	if got := n.line(t); got != "ready" {
+		t.Fatalf("said %q", got)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.ps()["web"].PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(status), "SigIgn:\t")
+	ignored, err := strconv.ParseUint(strings.Fields(rest)[0], 16, 64)
+	if err != nil || ignored&1 == 0 {
+		t.Errorf("SIGHUP is not ignored: SigIgn %x, %v", ignored, err)
+	}
+}
+
+// Processes that outlast their program keep its CPUs; candor says so.
+func TestRunLeavesProcesses(t *testing.T) {
+	l := newLab(t)
+	got := do(t, l.candor(append([]string{"run", "--cpu", "1", "--name", "web"}, play("leave")...)...))
+	if got.code != 3 || !strings.Contains(got.err, "still run") || strings.Count(got.err, "\n") != 1 {
+		t.Fatalf("%+v", got)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(got.out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.nudge()
+	if r := l.ps()["web"]; r.State != "running" || r.Processes != 1 || r.CPUs.Count() != 1 {
+		t.Errorf("%+v", r)
+	}
+	refused := do(t, l.candor("release", "web"))
+	if refused.code != 2 || !strings.Contains(refused.err, strconv.Itoa(pid)) || strings.Count(refused.err, "\n") != 1 {
+		t.Errorf("release: %+v", refused)
+	}
+	unix.Kill(pid, unix.SIGKILL)
+	gone(t, pid)
+	l.nudge()
+	l.empty()
+}
+
+// kill -9 of candor run leaves the program with its CPUs.
+func TestRunKilled(t *testing.T) {
+	l := newLab(t)
+	n := l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")
+	n.cmd.Process.Kill()
+	n.cmd.Wait()
+	l.nudge()
+	r := l.ps()["web"]
+	if r.State != "running" || r.Exclusive.Count() != 1 {
+		t.Errorf("%+v", r)
+	}
+	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != r.CPUs {
+		t.Errorf("%+v, %v", has, err)
+	}
+	l.ok("release", "web", "--kill")
+	gone(t, r.PID)
+	l.empty()
+}
+
+// Many at once: each gets what it asked for, and gives it back.
+func TestRunParallel(t *testing.T) {
+	l := newLab(t)
+	const count = 32
+	share := 1000 * l.usable.Count() / count
+	outcomes := make([]outcome, count)
+	var all sync.WaitGroup
+	for i := range count {
+		cmd := l.candor(append([]string{"run", "--cpu", fmt.Sprintf("%dm", share)}, play("sees")...)...)
+		all.Go(func() { outcomes[i] = do(t, cmd) })
+	}
+	all.Wait()
+	want := fmt.Sprint((share + 999) / 1000)
+	for _, got := range outcomes {
+		if got != (outcome{out: strings.Join([]string{want, want, want}, " ") + "\n"}) {
+			t.Errorf("%+v", got)
+		}
+	}
+	l.empty()
+}
+
+// With a terminal or without, what waits for the lock can be interrupted.
+func TestRunInterruptedBeforeStart(t *testing.T) {
+	l := newLab(t)
+	l.nudge()
+	lock, err := os.OpenFile(l.state+"/lock", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	n := l.launch(l.candor(append([]string{"run", "--cpu", "0.5"}, play("print", "started")...)...))
+	waitsForLock(t, n.cmd.Process.Pid)
+	n.cmd.Process.Signal(unix.SIGTERM)
+	if code := n.end(); code != 128+int(unix.SIGTERM) {
+		t.Errorf("exit code %d", code)
+	}
+	lock.Close()
+	l.empty()
+}
+
+// waitsForLock waits until a process waits for a file lock.
+func waitsForLock(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(locks)) {
+			if f := strings.Fields(line); len(f) > 5 && f[1] == "->" && f[5] == strconv.Itoa(pid) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it does not wait for the lock")
+		}
+	}
+}
+
+// launchIgnoring is launch with a signal ignored from the start, as by nohup.
+func (l *lab) launchIgnoring(cmd *exec.Cmd, sig syscall.Signal) *tenant {
+	l.Helper()
+	args := append([]string{roleArgument, "ignoring", strconv.Itoa(int(sig))}, slices.Concat([]string{cmd.Path}, cmd.Args[1:])...)
+	wrapped := exec.Command("/proc/self/exe", args...)
+	wrapped.Env = cmd.Env
+	return l.launch(wrapped)
+}
