@@ -13,6 +13,7 @@ build: bin/candor ## builds bin/candor
 
 # go build knows best whether there is anything to do.
 bin/candor: FORCE
+	@command -v $(GO) >/dev/null || { echo "Go is missing: apt-get install golang-go (1.21 or newer; it fetches the version that go.mod asks for), or https://go.dev/dl"; exit 1; }
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/candor
 
 demo: build ## shows the main job on this machine (needs root)

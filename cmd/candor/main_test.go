@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// command runs one command line.
+func command(t *testing.T, in string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = run(args, strings.NewReader(in), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// TestBadInput: one line on standard error that says what was wrong, exit code
+// 2, and nothing on standard output.
+func TestBadInput(t *testing.T) {
+	for line, want := range map[string]string{
+		"pln":                                `unknown command "pln": did you mean "plan"?`,
+		"frobnicate":                         `unknown command "frobnicate": candor --help lists them`,
+		"help frobnicate":                    `unknown command "frobnicate": candor --help lists them`,
+		"completion bahs":                    `unknown command "bahs": did you mean "bash"?`,
+		"setup hots":                         `unknown command "hots": did you mean "host"?`,
+		"--bogus":                            "unknown flag: --bogus",
+		"plan --bogus":                       "unknown flag: --bogus",
+		"version now":                        `candor version takes no arguments, got "now"`,
+		"map now":                            `candor map takes no arguments, got "now"`,
+		"map --sample -1s":                   "--sample -1s: want 0 to 1m",
+		"map --color blue":                   `invalid argument "blue" for "--color" flag: want one of auto, always, never`,
+		"plan a b":                           "candor plan takes one file, got 2 arguments",
+		"plan /no/such/file":                 "open /no/such/file: no such file or directory",
+		"plan -o xml":                        `invalid argument "xml" for "-o, --output" flag: want one of table, json, svg`,
+		"plan --algorithm best":              `invalid argument "best" for "--algorithm" flag: algorithm "best": want one of ["candor" "paper"]`,
+		"plan --policy hard":                 `invalid argument "hard" for "--policy" flag: policy "hard": want one of ["strict" "best-effort"]`,
+		"plan --reserved 3-1":                `invalid argument "3-1" for "--reserved" flag: CPU list "3-1": a range must rise`,
+		"plan --min-shared much":             `invalid argument "much" for "--min-shared" flag: CPU amount "much": want a number of CPUs such as 2, 1.5 or 1500m`,
+		"plan --machine pu:0":                "--machine: ",
+		"plan --machine pu:1000000":          "--machine: ",
+		"plan --machine pu:2 --min-shared 3": "",
+		"plan --machine pu:2 --reserved 0-1": "",
+	} {
+		code, out, errOut := command(t, "", strings.Fields(line)...)
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("candor %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	const web = `{"op":"allocate","id":"web","cpu":"1500m"}` + "\n"
+	machine := []string{"plan", "--machine", "core:4 pu:1"}
+
+	// Every form takes standard input, by name and without.
+	for _, args := range [][]string{machine, append(machine, "-")} {
+		code, out, errOut := command(t, web, args...)
+		if code != 0 || errOut != "" || !strings.HasPrefix(out, "1. allocate web: CPUs 0 to itself, 500m of CPU 1; quota 1500m\n") {
+			t.Errorf("%q: %d, %s%s", args, code, out, errOut)
+		}
+	}
+
+	// A refusal is a result; a bad line ends it, and what was before it stands.
+	code, out, errOut := command(t, web+web+"oops\n"+web, append(machine, "-o", "json")...)
+	lines := strings.Split(out, "\n")
+	if code != 2 || len(lines) != 3 || !strings.Contains(lines[1], `"error":"id-taken"`) ||
+		errOut != "candor: standard input: line 3: want a JSON object, got oops\n" {
+		t.Errorf("%d, %s%s", code, out, errOut)
+	}
+	if strings.Contains(out, "explain") {
+		t.Error("explain was not asked for")
+	}
+	if _, out, _ := command(t, web, append(machine, "-o", "json", "--explain")...); !strings.Contains(out, `"explain":[{"kind":`) {
+		t.Errorf("no explanation: %s", out)
+	}
+
+	// No operations: no results, and an empty machine as picture.
+	if code, out, _ := command(t, "", machine...); code != 0 || out != "" {
+		t.Errorf("%d, %s", code, out)
+	}
+	if code, out, _ := command(t, "", append(machine, "-o", "svg")...); code != 0 || !strings.HasPrefix(out, "<svg ") {
+		t.Errorf("%d, %s", code, out)
+	}
+}
+
+// TestPlanStreams: a result is written before the next line is there.
+func TestPlanStreams(t *testing.T) {
+	in, lines := io.Pipe()
+	results, out := io.Pipe()
+	done := make(chan int)
+	go func() {
+		done <- run([]string{"plan", "--machine", "core:4 pu:1", "-o", "json"}, in, out, io.Discard)
+	}()
+	buf := make([]byte, 4096)
+	for range 3 {
+		if _, err := io.WriteString(lines, `{"op":"release","id":"web"}`+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		n, err := results.Read(buf)
+		if got := string(buf[:n]); err != nil || !strings.HasSuffix(got, "}\n") || strings.Count(got, "\n") != 1 {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	lines.Close()
+	if code := <-done; code != 0 {
+		t.Errorf("code %d", code)
+	}
+}
+
+// TestFlagsReachThePlan: each option changes what is planned.
+func TestFlagsReachThePlan(t *testing.T) {
+	allocate := func(cpu string) string { return `{"op":"allocate","id":"a","cpu":"` + cpu + `"}` }
+	for _, c := range []struct {
+		flags string
+		in    string
+		want  string
+	}{
+		{"", allocate("1"), `"cpus":"0"`},
+		{"--reserved 0,2", allocate("1"), `"cpus":"1"`},
+		{"--min-shared 500m", allocate("4"), `"no-capacity"`},
+		{"--min-shared 500m", allocate("3"), `"ok":true`},
+		{"--algorithm paper", allocate("1"), `"quota":1000`},
+		{"--policy best-effort", allocate("1"), `"ok":true`},
+	} {
+		args := append([]string{"plan", "--machine", "core:4 pu:1", "-o", "json"}, strings.Fields(c.flags)...)
+		if code, out, errOut := command(t, c.in, args...); code != 0 || !strings.Contains(out, c.want) {
+			t.Errorf("%s %s: %d, %s%s", c.flags, c.in, code, out, errOut)
+		}
+	}
+}
+
+// TestPicture: the picture in the docs is what the program draws.
+func TestPicture(t *testing.T) {
+	want, err := os.ReadFile("../../docs/images/map.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out, errOut := command(t, "", "plan", "--machine", "pack:2 numa:1 l3:1 core:4 pu:2", "-o", "svg", "../../docs/examples/map.jsonl")
+	if out != string(want) {
+		t.Errorf("docs/images/map.svg is out of date: make docs-images draws it anew (%s)", errOut)
+	}
+}
+
+// TestHelp: every command says what it does, with examples, and exits with 0.
+func TestHelp(t *testing.T) {
+	root, _ := newRoot()
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		args := append(strings.Fields(c.CommandPath())[1:], "--help")
+		code, out, errOut := command(t, "", args...)
+		if code != 0 || errOut != "" || !strings.Contains(out, "Usage:") {
+			t.Errorf("%s --help: %d, %s%s", c.CommandPath(), code, out, errOut)
+		}
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: short help %q", c.CommandPath(), c.Short)
+		}
+		isCobras := strings.HasPrefix(c.CommandPath(), "candor completion")
+		if !c.HasSubCommands() && !c.Hidden && !isCobras && !strings.Contains(out, "Examples:") {
+			t.Errorf("%s --help has no examples", c.CommandPath())
+		}
+		for _, sub := range c.Commands() {
+			if !sub.Hidden {
+				walk(sub)
+			}
+		}
+	}
+	walk(root)
+}
+
+// TestCompletion asks as the shell does.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"plan --algorithm |": "candor\npaper\n",
+		"plan --policy |":    "strict\nbest-effort\n",
+		"plan -o |":          "table\njson\nsvg\n",
+		"run --class |":      "sensitive\nflexible\n",
+		"run --topology |":   "prefer\nsingle-numa\nsingle-l3\nwhole-cores\nnone\n",
+		"map --color |":      "auto\nalways\nnever\n",
+		"completion |":       "bash\t",
+		"pl|":                "plan\t",
+	} {
+		args := strings.Fields("__complete " + strings.TrimSuffix(line, "|"))
+		if strings.HasSuffix(line, " |") {
+			args = append(args, "")
+		}
+		if _, out, _ := command(t, "", args...); !strings.HasPrefix(out, want) {
+			t.Errorf("%s: %q, want %q", line, out, want)
+		}
+	}
+}
+
+// TestWords: the words offered are those that the values know.
+func TestWords(t *testing.T) {
+	root, _ := newRoot()
+	plan, _, err := root.Find([]string{"plan"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := root.Find([]string{"run"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		cmd   *cobra.Command
+		flag  string
+		words []string
+	}{{plan, "algorithm", algorithmWords}, {plan, "policy", policyWords}, {run, "class", classWords}, {run, "topology", wishWords}} {
+		for _, word := range c.words {
+			if err := c.cmd.Flags().Set(c.flag, word); err != nil || c.cmd.Flag(c.flag).Value.String() != word {
+				t.Errorf("--%s %s: %v", c.flag, word, err)
+			}
+		}
+		if err := c.cmd.Flags().Set(c.flag, c.words[0]+"x"); err == nil {
+			t.Errorf("--%s takes any word", c.flag)
+		}
+	}
+}
