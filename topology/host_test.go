@@ -1,7 +1,9 @@
 package topology
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -49,6 +51,32 @@ func TestReadHostAgreesWithLscpu(t *testing.T) {
 		return
 	}
 	t.Fatal("the online CPUs changed between every two looks at them")
+}
+
+// The guests of e2e/guest are a machine that is known: two sockets of two NUMA
+// nodes, each with an L3, of four cores of two CPUs, numbered core by core.
+func TestReadGuest(t *testing.T) {
+	if os.Getenv("CANDOR_IN_GUEST") == "" {
+		t.Skip("runs in the virtual machines of make test-guest")
+	}
+	m, err := ReadHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, got, want string }{
+		{"sockets", showSockets(m), "0:0-15 1:16-31"},
+		{"nodes", showNodes(m), "0:0-7 1:8-15 2:16-23 3:24-31"},
+		{"first core", m.Cores[0].CPUs.String(), "0-1"},
+		{"description", m.Description(), "pack:2 numa:2 l3:1 core:4 pu:2"},
+		{"distances", fmt.Sprint(m.Nodes[0].Distances, m.Nodes[3].Distances), "[10 12 21 21] [21 21 12 10]"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, c.got, c.want)
+		}
+	}
 }
 
 // lscpuTable reads "0,0,0,0" lines: a CPU, its core, socket and node.

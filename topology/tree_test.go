@@ -105,10 +105,6 @@ distances between NUMA nodes:
    1   20   10
 `},
 	}
-	page, err := os.ReadFile("../docs/topology.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, tt := range tests {
 		var b strings.Builder
 		if err := tt.m.WriteTree(&b); err != nil {
@@ -117,9 +113,27 @@ distances between NUMA nodes:
 		if got := b.String(); got != tt.want[1:] {
 			t.Errorf("%s: got\n%swant\n%s", tt.name, got, tt.want[1:])
 		}
-		if tt.name == "hybrid" && !strings.Contains(string(page), tt.want) {
-			t.Errorf("docs/topology.md shows another tree of a hybrid machine")
-		}
+	}
+}
+
+func TestDocsShowAHybridMachine(t *testing.T) {
+	page, err := os.ReadFile("../docs/topology.md")
+	if os.IsNotExist(err) && os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("the guest has no docs")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Read(meteorLake())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := m.WriteTree(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(page), "\n"+b.String()) {
+		t.Errorf("docs/topology.md does not show\n%s", b.String())
 	}
 }
 
