@@ -94,7 +94,7 @@ fetch_busybox() {
 	mkdir -p "$work/bb"
 	(cd "$work/bb" && download busybox-static)
 	unpack "$work"/bb/*.deb "$work/bb/root"
-	find "$work/bb/root" -name busybox -type f -exec cp {} "$work/busybox" \;
+	install -m 755 "$work"/bb/root/bin/busybox "$work/busybox" 2>/dev/null || install -m 755 "$work"/bb/root/usr/bin/busybox "$work/busybox"
 }
 
 # fetch_systemd unpacks systemd and all that it depends on, as if nothing were installed here.

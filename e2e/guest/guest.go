@@ -17,6 +17,10 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
+// ErrEmulator: the guest's kernel fell over an instruction that it had replaced already, a race in QEMU before 8.1.
+// It says nothing about what ran in the guest, which can be booted again.
+var ErrEmulator = errors.New("emulator's fault")
+
 // Guest is a virtual machine and what it is to do.
 type Guest struct {
 	Kernel  Kernel
@@ -56,6 +60,9 @@ func (g *Guest) Run(ctx context.Context) ([]report.Result, error) {
 	if err != nil {
 		// Nobody was told the end: let QEMU come to its own, or to the limit, before asking why.
 		err = errors.Join(err, vm.wait(ctx))
+		if bytes.Contains(vm.console.Bytes(), []byte(": int3:")) {
+			err = errors.Join(ErrEmulator, err)
+		}
 		return results, fmt.Errorf("guest %s, %s: %w\nconsole:\n%s", g.Kernel.Release, g.Machine, err, tail(vm.console.Bytes(), 3000))
 	}
 	vm.stop()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -54,8 +55,22 @@ func setUp(first bool) (report.Plan, error) {
 	if err := mountAll(plan.Cgroup); err != nil {
 		return plan, err
 	}
+	if err := startCPUs(); err != nil {
+		return plan, err
+	}
 	for k, v := range map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"} {
 		os.Setenv(k, v)
 	}
 	return plan, busybox()
+}
+
+// startCPUs brings up the CPUs that the kernel has left for later.
+func startCPUs() error {
+	files, err := filepath.Glob("/sys/devices/system/cpu/cpu*/online")
+	for _, f := range files {
+		if err == nil {
+			err = os.WriteFile(f, []byte("1"), 0)
+		}
+	}
+	return err
 }
