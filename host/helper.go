@@ -102,7 +102,7 @@ func RunHelper(fd string) error {
 	runtime.LockOSThread()
 	number, err := strconv.Atoi(fd)
 	if err != nil || number < 3 {
-		return fmt.Errorf("%s %q: this is candor's own command", HelperCommand, fd)
+		return fmt.Errorf("%w: %s is candor's own command", ErrBadSpec, HelperCommand)
 	}
 	unix.CloseOnExec(number)
 	data, err := io.ReadAll(os.NewFile(uintptr(number), "orders"))

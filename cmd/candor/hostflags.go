@@ -52,7 +52,10 @@ func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
 	f.options.Log = slog.New(&lineHandler{out: cmd.ErrOrStderr(), level: level})
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	h, err := host.Open(f.options)
-	return h, hostError(err)
+	if err != nil {
+		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+	}
+	return h, nil
 }
 
 // openToLook opens this machine for a look, which takes no rights.
@@ -71,7 +74,7 @@ func hostError(err error) error {
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
 	case errors.As(err, &refusal), errors.Is(err, host.ErrBadSpec), errors.Is(err, host.ErrPopulated),
-		errors.Is(err, cgroup.ErrNotDelegated), errors.Is(err, cgroup.ErrNoCpuset), errors.Is(err, cgroup.ErrNoCPU):
+		errors.Is(err, cgroup.ErrNotDelegated):
 		return &exitError{exitBadInput, err}
 	default:
 		return err

@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What cannot be meant gets one line that says what is accepted, its exit code,
+// and nothing changes: neither the state nor a group.
+func TestBadInput(t *testing.T) {
+	l := newLab(t)
+	l.need(2)
+	l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")
+	tooMany := strconv.Itoa(l.usable.Count() + 1)
+	notExecutable := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(notExecutable, []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ends := play("exit", "0")
+	run := func(flags ...string) []string { return slices.Concat([]string{"run"}, flags, ends) }
+	const amount = "want a number of CPUs such as 2, 1.5 or 1500m"
+	for _, test := range []struct {
+		args []string
+		code int
+		says string // a part of the line
+	}{
+		{run("--cpu", "0"), 2, "want --cpu N of 10m or more"},
+		{run("--cpu", "0.005"), 2, "10m"},
+		{run("--cpu", "-1"), 2, amount},
+		{run("--cpu", "1e9"), 2, amount},
+		{run("--cpu", "abc"), 2, amount},
+		{run("--cpu", ""), 2, amount},
+		{run("--cpu", "1.0005"), 2, "the smallest step is 1m"},
+		{run("--cpu", "99999999999999999999"), 2, "the largest amount"},
+		{run("--cpu", tooMany), 2, "no capacity"},
+		{run("--cpu", strconv.Itoa(l.usable.Count())), 2, "no capacity"},
+		{run(), 2, "want --cpu N of 10m or more"},
+		{run("--cpu", "0.5", "--name", "web"), 2, "id taken"},
+		{run("--cpu", "0.5", "--name", "../web"), 2, "want 1 to 64 letters"},
+		{run("--cpu", "0.5", "--name", ""), 2, "want 1 to 64 letters"},
+		{run("--cpu", "0.5", "--name", strings.Repeat("x", 65)), 2, "want 1 to 64 letters"},
+		{run("--cpu", "0.5", "--class", "touchy"), 2, "want one of"},
+		{run("--cpu", "0.5", "--policy", "lax"), 2, "want one of"},
+		{run("--cpu", "0.5", "--topology", "near"), 2, "want one of"},
+		{run("--cpu", "0.5", "--view", "half"), 2, "want one of"},
+		{run("--cpu", "0.5", "--period", "2s"), 2, "want 1ms to 1s"},
+		{run("--cpu", "0.5", "--period", "0"), 2, "want 1ms to 1s"},
+		{run("--cpu", "0.5", "--period", "long"), 2, "duration"},
+		{run("--cpu", "0.5", "--period", "1ms"), 2, "the least with a period of 1ms is 1"},
+		{run("--cpu", "0.5", "--on-resize", "signal:NOPE"), 2, "want none, signal:NAME"},
+		{run("--cpu", "0.5", "--on-resize", "signal:KILL"), 2, "want none, signal:NAME"},
+		{run("--cpu", "0.5", "--request", "0.2"), 2, "--request is for flexible programs"},
+		{run("--class", "flexible", "--cpu", "0.5", "--request", "0.7"), 2, "more than --cpu"},
+		{run("--cpu", "0.5", "--no-such-flag"), 2, "unknown flag"},
+		{run("--cpu", "0.5", "--cgroup-driver", "magic"), 2, "want one of auto, cgroupfs, systemd"},
+		{run("--cpu", "0.5", "--cgroup-parent", "/../x"), 2, "want the path of a group"},
+		{[]string{"run", "--cpu", "0.5"}, 2, "want candor run --cpu N -- COMMAND"},
+		{[]string{"run", "--cpu", "0.5", "--", "/no/such/command"}, 127, "not found"},
+		{[]string{"run", "--cpu", "0.5", "--", "no-such-command"}, 127, "not found"},
+		{[]string{"run", "--cpu", "0.5", "--", ""}, 127, "not found"},
+		{[]string{"run", "--cpu", "0.5", "--", notExecutable}, 126, "not executable"},
+		{[]string{"run", "--cpu", "0.5", "--", "/"}, 126, "not executable"},
+		{[]string{"resize", "web"}, 2, "cpu"},
+		{[]string{"resize", "nobody", "--cpu", "1"}, 2, "candor ps lists them"},
+		{[]string{"resize", "web", "--cpu", "0"}, 2, "limit"},
+		{[]string{"resize", "web", "--cpu", "1e9"}, 2, amount},
+		{[]string{"resize", "web", "--cpu", tooMany}, 2, "no capacity"},
+		{[]string{"resize", "--cpu", "1"}, 2, "want the name of one container"},
+		{[]string{"release", "nobody"}, 2, "candor ps lists them"},
+		{[]string{"release", "web"}, 2, "still run"},
+		{[]string{"release", "a", "b"}, 2, "want the name of one container"},
+		{[]string{"inspect", "nobody"}, 2, "candor ps lists them"},
+		{[]string{"inspect", "no/body"}, 2, "want 1 to 64 letters"},
+		{[]string{"ps", "-o", "yaml"}, 2, "want one of table, json"},
+		{[]string{"internal-exec", "1"}, 2, "candor's own"},
+	} {
+		t.Run(strings.ReplaceAll(strings.Join(test.args[:len(test.args)-len(tail(test.args, ends))], " "), "/", "|"), func(t *testing.T) {
+			l.refuses(t, l.candor(test.args...), test.code, test.says)
+		})
+	}
+}
+
+// tail returns the end of args if it is what was asked for.
+func tail(args, end []string) []string {
+	if len(args) >= len(end) && slices.Equal(args[len(args)-len(end):], end) {
+		return end
+	}
+	return nil
+}
+
+// Places where Candor cannot work say so in the same way.
+func TestBadPlace(t *testing.T) {
+	l := newLab(t)
+	l.start([]string{"--cpu", "0.5", "--name", "web"}, "sleep")
+	args := append([]string{"run", "--cpu", "0.2"}, play("exit", "0")...)
+
+	t.Run("no root and no delegated group", func(t *testing.T) {
+		cmd := l.candor("run", "--cpu", "0.2", "--", os.Getenv("CANDOR_BIN"), "version")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		l.refuses(t, cmd, 2, "run as root")
+	})
+	t.Run("no cpuset controller", func(t *testing.T) {
+		cmd := l.candor(args...)
+		inside := exec.Command("/proc/self/exe", append([]string{roleArgument, "exec-without-cgroups", cmd.Path}, cmd.Args[1:]...)...)
+		inside.Env = cmd.Env
+		inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		l.refuses(t, inside, 2, "no cpuset controller")
+	})
+	t.Run("a state directory that is none", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.refuses(t, l.candor(append([]string{"run", "--state-dir", file}, args[1:]...)...), 1, file)
+	})
+	t.Run("host options that are none", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "host.json")
+		if err := os.WriteFile(file, []byte(`{"reserved":"0-x"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.refuses(t, l.candor(append([]string{"run", "--config", file}, args[1:]...)...), 1, "0-x")
+	})
+	t.Run("all reserved", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "host.json")
+		if err := os.WriteFile(file, fmt.Appendf(nil, `{"reserved":%q}`, l.usable), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		l.refuses(t, l.candor(append([]string{"run", "--config", file}, args[1:]...)...), 1, "no CPU")
+	})
+}
+
+// refuses runs a command line that must fail so, and change nothing.
+func (l *lab) refuses(t *testing.T, cmd *exec.Cmd, code int, says string) {
+	t.Helper()
+	before := l.everything()
+	got := do(t, cmd)
+	switch line := strings.TrimSuffix(got.err, "\n"); {
+	case got.code != code:
+		t.Errorf("exit code %d, want %d: %q", got.code, code, got.err)
+	case got.out != "" || !strings.HasPrefix(line, "candor: ") || strings.Contains(line, "\n") || len(line) > 400:
+		t.Errorf("want one line on standard error, got %q and %q", got.err, got.out)
+	case !strings.Contains(line, says):
+		t.Errorf("said %q, want %q in it", line, says)
+	}
+	if after := l.everything(); !maps.Equal(after, before) {
+		for name := range before {
+			if after[name] != before[name] {
+				t.Errorf("%s was %q, is %q", name, before[name], after[name])
+			}
+			delete(after, name)
+		}
+		t.Errorf("changed, or new: %q", after)
+	}
+}
+
+// everything reads the state directory and the lab's groups.
+func (l *lab) everything() map[string]string {
+	l.Helper()
+	all := map[string]string{}
+	read := func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			all[path] = "directory"
+		default:
+			data, err := os.ReadFile(path)
+			all[path] = string(data)
+			return err
+		}
+		return nil
+	}
+	if err := filepath.WalkDir(l.state, read); err != nil {
+		l.Fatal(err)
+	}
+	hierarchies, err := filepath.Glob("/sys/fs/cgroup/*" + l.parent)
+	if err != nil {
+		l.Fatal(err)
+	}
+	hierarchies = append(hierarchies, "/sys/fs/cgroup"+l.parent)
+	for _, dir := range hierarchies {
+		filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil: // not on this version
+			case d.IsDir():
+				all[path] = "group"
+			case slices.Contains([]string{"cpuset.cpus", "cpuset.mems", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares", "cpu.max", "cpu.weight", "cgroup.procs"}, d.Name()):
+				return read(path, d, err)
+			}
+			return nil
+		})
+	}
+	return all
+}
