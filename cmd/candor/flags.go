@@ -29,7 +29,7 @@ var (
 // wordFlag adds a flag whose value is one of words; the value that v holds is
 // the default. The shell completes it.
 func wordFlag(cmd *cobra.Command, v word, words []string, name, shorthand, usage string) {
-	cmd.Flags().VarP(textFlag{v, strings.Join(words, "|")}, name, shorthand, usage)
+	cmd.Flags().VarP(textFlag{v, "word"}, name, shorthand, usage+" ["+strings.Join(words, "|")+"]")
 	complete(cmd, name, words)
 }
 

@@ -170,11 +170,14 @@ func (m *Map) total() string {
 	if sensitive == 0 {
 		return ""
 	}
-	if m.Shared == 0 {
-		return fmt.Sprintf("Sensitive containers: %s CPUs, none of it shared time.", decimal(sensitive))
+	text := fmt.Sprintf("Sensitive containers: %s CPUs", decimal(sensitive))
+	if sensitive == 1000 {
+		text = "Sensitive containers: 1 CPU"
 	}
-	return fmt.Sprintf("Sensitive containers: %s CPUs, of which %s (%.1f %%) is shared time.",
-		decimal(sensitive), decimal(m.Shared), 100*float64(m.Shared)/float64(sensitive))
+	if m.Shared == 0 {
+		return text + ", none of it shared time."
+	}
+	return text + fmt.Sprintf(", of which %s (%.1f %%) is shared time.", decimal(m.Shared), 100*float64(m.Shared)/float64(sensitive))
 }
 
 // decimal writes an amount as a number of CPUs.
