@@ -49,6 +49,9 @@ func perform(role string, args []string) int {
 	case "sleep":
 		fmt.Println("ready")
 		time.Sleep(time.Hour)
+	case "nap":
+		length, _ := time.ParseDuration(args[0])
+		time.Sleep(length)
 	case "burn":
 		fmt.Println("ready")
 		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
