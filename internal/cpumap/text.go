@@ -40,6 +40,9 @@ func (m *Map) Text(w io.Writer, o TextOptions) error {
 // the map. It is one call of Write.
 func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error {
 	c := &canvas{colour: o.Colour, ascii: o.ASCII}
+	if number > 1 {
+		c.newline()
+	}
 	for i, line := range lines {
 		look := style{dim: true}
 		if i == 0 {
@@ -52,7 +55,6 @@ func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error
 	}
 	c.newline()
 	m.draw(c, o)
-	c.newline()
 	_, err := w.Write(c.buf.Bytes())
 	return err
 }
