@@ -13,6 +13,7 @@ import (
 // command runs one command line.
 func command(t *testing.T, in string, args ...string) (code int, out, errOut string) {
 	t.Helper()
+	t.Setenv("LC_ALL", "C.UTF-8")
 	var o, e bytes.Buffer
 	code = run(args, strings.NewReader(in), &o, &e)
 	return code, o.String(), e.String()

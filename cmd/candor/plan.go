@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -98,10 +97,7 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if lineErr := (*planio.LineError)(nil); errors.As(err, &lineErr) {
 		return badInput("%s: %w", name, err)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return nil
+	return err
 }
 
 // openInput opens the file of operations. Its name is for errors.

@@ -101,8 +101,10 @@ func irregular() *Map {
 		}
 		m.CPUs = append(m.CPUs, c)
 	}
+	threads := sensitive("threads", "2-3")
+	threads.Lost = cpuset.MustParse("8")
 	return &Map{Machine: m, Usable: cpuset.MustParse("1-7,10"), Grants: []hybrid.Grant{
-		sensitive("threads", "2-3"),
+		threads,
 		sensitive("efficient", "4", hybrid.Fraction{CPU: 5, Milli: 250}),
 		flexible("log", "1,6-7,10", 500),
 	}, Strangers: []Stranger{{CPUs: cpuset.MustParse("2-3"), Milli: 123}, {CPUs: cpuset.MustParse("4"), Milli: 0}}}

@@ -48,6 +48,7 @@ type documentContainer struct {
 	Exclusive cpuset.Set              `json:"exclusive"`
 	Fractions map[string]hybrid.Milli `json:"fractions,omitempty"`
 	Quota     hybrid.Milli            `json:"quota,omitempty"` // absent where none is set
+	Lost      cpuset.Set              `json:"lost,omitzero"`   // CPUs that it had, and the machine no longer has
 }
 
 // A documentCPU is one online CPU. Socket, NUMA node and core are the kernel's
@@ -98,7 +99,7 @@ func (m *Map) JSON(w io.Writer) error {
 }
 
 func container(g *hybrid.Grant) documentContainer {
-	c := documentContainer{ID: g.ID, Class: g.Class, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota}
+	c := documentContainer{ID: g.ID, Class: g.Class, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
 	if g.Class == hybrid.Flexible {
 		return c
 	}

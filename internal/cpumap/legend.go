@@ -123,6 +123,9 @@ func describe(g *hybrid.Grant) []string {
 		}
 		words = append(words, fmt.Sprintf("%s of %d", milli(f.Milli), f.CPU))
 	}
+	if !g.Lost.IsEmpty() {
+		words = append(words, fmt.Sprintf(" (lost: %v)", g.Lost))
+	}
 	return words
 }
 
