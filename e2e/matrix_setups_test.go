@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,33 +20,23 @@ import (
 
 // A setup is a way to limit a program: a column of the matrix.
 type setup struct {
-	name  string
-	start func(ctx context.Context, dir string, args []string) (stdout string, err error)
+	name string
+	run  func(dir string, args []string) (stdout string, err error)
 }
 
 // setups returns the matrix's columns for a limit.
-func setups(t *testing.T, limit hybrid.Milli) []setup {
-	tree, err := cgroup.Open(cgroup.Options{Parent: fmt.Sprintf("/candor-matrix-%d", os.Getpid()), Driver: cgroup.Cgroupfs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := tree.Remove(); err != nil {
-			t.Error(err)
-		}
-		tree.Close()
-	})
-	all, _, err := tree.Effective()
-	if err != nil {
-		t.Fatal(err)
-	}
-	quota := cgroup.Settings{CPUs: all, Period: cgroup.DefaultPeriod, Quota: cgroup.DefaultPeriod * time.Duration(limit) / 1000}
-	set := cgroup.Settings{CPUs: highest(all, limit.CPUs())}
+func (l *lab) setups(limit hybrid.Milli) []setup {
+	quota := cgroup.Settings{CPUs: l.usable, Quota: cgroup.DefaultPeriod * time.Duration(limit) / 1000}
+	set := cgroup.Settings{CPUs: highest(l.usable, limit.CPUs())}
 	return []setup{
-		{"no limit", plain},
-		{"quota only", inGroup(tree, quota)},
-		{"cpuset only", inGroup(tree, set)},
-		{"candor", inCandor(t, limit)},
+		{"no limit", func(dir string, args []string) (string, error) {
+			return answer(exec.Command(args[0], args[1:]...), dir, nil)
+		}},
+		{"quota only", func(dir string, args []string) (string, error) { return l.inGroup(quota, dir, args) }},
+		{"cpuset only", func(dir string, args []string) (string, error) { return l.inGroup(set, dir, args) }},
+		{"candor", func(dir string, args []string) (string, error) {
+			return answer(l.candor(append([]string{"run", "--cpu", limit.String(), "--"}, args...)...), dir, nil)
+		}},
 	}
 }
 
@@ -61,15 +49,47 @@ func highest(all cpuset.Set, n int) (set cpuset.Set) {
 	return set
 }
 
-// waitVariable makes a start of this test binary a process that waits for a line
-// on its standard input and then becomes its arguments: time to put it into a group.
-const waitVariable = "CANDOR_MATRIX_WAIT"
+// answer runs a program and returns what it writes. With the program started and
+// before it is waited for, meanwhile is called.
+func answer(cmd *exec.Cmd, dir string, meanwhile func(pid int) error) (string, error) {
+	var out, errOut bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = dir, &out, &errOut, withoutNumbers(cmd.Environ())
+	cmd.WaitDelay = time.Minute
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	limit := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() }) // against a hang
+	defer limit.Stop()
+	if meanwhile != nil {
+		if err := meanwhile(cmd.Process.Pid); err != nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+			return "", err
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, &errOut)
+	}
+	return out.String(), nil
+}
+
+// withoutNumbers drops the variables that name a number of CPUs.
+func withoutNumbers(environ []string) []string {
+	return slices.DeleteFunc(environ, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.ContainsFunc(view.Variables, func(v view.Variable) bool { return v.Name == name })
+	})
+}
+
+// gateVariable makes a start of this test binary a process that waits for a byte on its
+// standard input and then becomes its arguments: time to put it into a group.
+const gateVariable = "CANDOR_MATRIX_GATE"
 
 func init() {
-	if os.Getenv(waitVariable) == "" {
+	if os.Getenv(gateVariable) == "" {
 		return
 	}
-	os.Unsetenv(waitVariable)
+	os.Unsetenv(gateVariable)
 	if n, _ := os.Stdin.Read(make([]byte, 1)); n == 0 {
 		os.Exit(1) // the test has gone
 	}
@@ -81,108 +101,38 @@ func init() {
 	os.Exit(127)
 }
 
-func command(ctx context.Context, dir string, args []string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
-	cmd = exec.CommandContext(ctx, args[0], args[1:]...)
-	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
-	cmd.Env = environ()
-	cmd.WaitDelay = 5 * time.Second
-	return cmd, stdout, stderr
-}
-
-// environ is the environment without the variables that name a number of CPUs.
-func environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.ContainsFunc(view.Variables, func(v view.Variable) bool { return v.Name == name })
-	})
-}
-
-func plain(ctx context.Context, dir string, args []string) (string, error) {
-	cmd, stdout, stderr := command(ctx, dir, args)
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr)
-	}
-	return stdout.String(), nil
-}
-
-// inGroup runs programs in a group with the given settings, each in a new one.
-func inGroup(tree *cgroup.Tree, s cgroup.Settings) func(context.Context, string, []string) (string, error) {
-	return func(ctx context.Context, dir string, args []string) (out string, err error) {
-		cmd, stdout, stderr := command(ctx, dir, append([]string{"/proc/self/exe"}, args...))
-		cmd.Env = append(environ(), waitVariable+"=1")
-		gate, err := cmd.StdinPipe()
-		if err != nil {
-			return "", err
-		}
-		if err := cmd.Start(); err != nil {
-			return "", err
-		}
-		group := tree.Group("probe")
-		if err := group.Create(s, cmd.Process.Pid); err != nil {
-			cmd.Process.Kill()
-			cmd.Wait()
-			return "", err
-		}
-		gate.Write([]byte("\n"))
-		gate.Close()
-		err = cmd.Wait()
-		if err != nil {
-			err = fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, stderr)
-		}
-		if e := group.Remove(); err == nil {
-			err = e
-		}
-		return stdout.String(), err
-	}
-}
-
-// inCandor runs programs by candor run, with a state and a group of their own.
-func inCandor(t *testing.T, limit hybrid.Milli) func(context.Context, string, []string) (string, error) {
-	state, err := os.MkdirTemp("/run", "candor-matrix-")
+// inGroup runs a program in a new group with the given settings.
+func (l *lab) inGroup(s cgroup.Settings, dir string, args []string) (string, error) {
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Env = append(os.Environ(), gateVariable+"=1")
+	gate, err := cmd.StdinPipe()
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	parent := fmt.Sprintf("/candor-matrix-run-%d", os.Getpid())
-	t.Cleanup(func() {
-		os.RemoveAll(state)
-		if tree, err := cgroup.Open(cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs}); err == nil {
-			tree.Remove()
-			tree.Close()
+	group := l.tree.Group("probe")
+	out, err := answer(cmd, dir, func(pid int) error {
+		if err := group.Create(s, pid); err != nil {
+			return err
 		}
+		_, err := gate.Write([]byte("\n"))
+		return err
 	})
-	candor := []string{candorBinary(t), "run", "--cpu", limit.String(), "--state-dir", state,
-		"--cgroup-parent", parent, "--cgroup-driver", "cgroupfs", "--"}
-	return func(ctx context.Context, dir string, args []string) (string, error) {
-		return plain(ctx, dir, append(candor, args...))
+	if e := group.Remove(); err == nil {
+		err = e
 	}
-}
-
-// candorBinary returns the program under test, which it builds unless CANDOR_BIN names one.
-func candorBinary(t *testing.T) string {
-	if bin := os.Getenv("CANDOR_BIN"); bin != "" {
-		return bin
-	}
-	bin := filepath.Join(t.TempDir(), "candor")
-	cmd := exec.Command("go", "build", "-o", bin, "../cmd/candor")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/candor: %v\n%s", err, out)
-	}
-	return bin
+	return out, err
 }
 
 // ask runs a probe in a setup and returns its number.
-func ask(t *testing.T, s setup, dir string, args []string) (int, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // against a hang
-	defer cancel()
-	out, err := s.start(ctx, dir, args)
+func (s setup) ask(t *testing.T, dir string, args []string) int {
+	t.Helper()
+	out, err := s.run(dir, args)
 	if err != nil {
-		return 0, err
+		t.Fatalf("%s: %v", s.name, err)
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(out))
 	if err != nil {
-		return 0, fmt.Errorf("%s: answered %q, want a number", strings.Join(args, " "), out)
+		t.Fatalf("%s: %s answered %q, want a number", s.name, strings.Join(args, " "), out)
 	}
-	return n, nil
+	return n
 }

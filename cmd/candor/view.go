@@ -85,11 +85,8 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SOURCE\tTELLS\tCPUS")
 	for _, s := range r.Sources {
-		line := s.Name + "\t" + tells(s) + "\t" + s.CPUs.String()
-		if note := remark(s); note != "" {
-			line += "\t" + note
-		}
-		fmt.Fprintln(t, line)
+		line := strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t")
+		fmt.Fprintln(t, strings.TrimRight(line, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err

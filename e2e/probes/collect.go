@@ -53,9 +53,12 @@ var gatherers = map[string]func(b *Bundle, dir, program string) error{
 
 // addLinked adds a program or a shared object and what it is linked with.
 func (b *Bundle) addLinked(program string) error {
-	path, err := exec.LookPath(program)
-	if err != nil {
-		return err
+	path := program
+	var err error
+	if !filepath.IsAbs(program) {
+		if path, err = exec.LookPath(program); err != nil {
+			return err
+		}
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return err

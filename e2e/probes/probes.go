@@ -47,20 +47,18 @@ func All() []Probe {
 // words cuts a command at its spaces.
 func words(command string) []string { return strings.Split(command, " ") }
 
-// processCPUCount is for Python 3.13 and later; PythonIsOld says that there is none.
+// processCPUCount asks a Python that has the function or, where there is none, takes
+// what it is defined by: the length of sched_getaffinity's answer.
 func processCPUCount() []string {
-	if python := newPython(); python != "" {
+	if python := NewPython(); python != "" {
 		return []string{python, "-c", "import os; print(os.process_cpu_count())"}
 	}
 	return words("python3 -c import\tos;print(len(os.sched_getaffinity(0)))")
 }
 
-// PythonIsOld tells that no Python here has os.process_cpu_count. Its probe then takes
-// what that function is defined by, the length of sched_getaffinity's answer.
-func PythonIsOld() bool { return newPython() == "" }
-
-// newPython finds a Python that has process_cpu_count: installed, or one of pyenv's.
-func newPython() string {
+// NewPython finds a Python of version 3.13 or later, installed or one of pyenv's;
+// "" if there is none.
+func NewPython() string {
 	candidates := []string{"python3", "python3.14", "python3.13"}
 	if home, err := os.UserHomeDir(); err == nil {
 		more, _ := filepath.Glob(filepath.Join(home, ".pyenv/versions/3.*/bin/python3"))

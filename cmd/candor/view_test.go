@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/view"
+)
+
+func TestViewTable(t *testing.T) {
+	r := view.Report{
+		Sources: []view.Source{
+			{Name: view.SourceAffinity, Role: view.Told, CPUs: cpuset.MustParse("17-18"), Count: 2},
+			{Name: "/proc/cpuinfo", Role: view.Told, CPUs: cpuset.MustParse("17-18"), Count: 2, Masked: true},
+			{Name: view.SourceCPUSet, Role: view.Grant, Path: "/sys/x", Error: "permission denied"},
+			{Name: view.SourceQuota, Role: view.Grant, Count: 2, QuotaMilli: 1500, Path: "/sys/cpu.max"},
+			{Name: "/proc/stat", Role: view.Machine, CPUs: cpuset.MustParse("0-31"), Count: 32},
+		},
+		LimitMilli: 1500, CPUs: 2, Honest: true,
+	}
+	check := func(want string) {
+		t.Helper()
+		var b strings.Builder
+		if err := writeReport(&b, r, "table"); err != nil || b.String() != want {
+			t.Errorf("got\n%s, want\n%s", b.String(), want)
+		}
+	}
+	check(`SOURCE             TELLS  CPUS
+sched_getaffinity  2      17-18
+/proc/cpuinfo      2      17-18  masked by a view
+cgroup cpuset      ?             /sys/x permission denied
+cgroup quota       1500m         /sys/cpu.max
+/proc/stat         32     0-31   the machine's, in every container
+
+What it sees is what it has: yes. The limit is 1500m, and it sees 2 CPUs.
+`)
+	r.Sources, r.LimitMilli, r.CPUs, r.Honest = r.Sources[:1], 1000, 1, false
+	r.Sources = append(r.Sources, view.Source{Name: view.SourceQuota, Role: view.Grant})
+	r.Reasons = []string{"sched_getaffinity says 2", "that too"}
+	check(`SOURCE             TELLS  CPUS
+sched_getaffinity  2      17-18
+cgroup quota       none
+
+What it sees is what it has: no. The limit is 1, a view of 1 CPU, but
+  sched_getaffinity says 2
+  that too
+`)
+}
+
+func TestViewCommand(t *testing.T) {
+	code, out, errOut := command(t, "", "view", "-o", "json")
+	var r view.Report
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil || errOut != "" || r.CPUs == 0 {
+		t.Errorf("code %d, %q, %q: %v", code, out, errOut, err)
+	}
+	for line, want := range map[string]struct {
+		code  int
+		error string
+	}{
+		"view -o xml":                {2, `invalid argument "xml"`},
+		"view --cpu abc":             {2, `invalid argument "abc" for "--cpu" flag: CPU amount "abc"`},
+		"view --cpu 0":               {2, "a sensitive program needs a limit"},
+		"view --cpus 2":              {2, "unknown flag: --cpus"},
+		"view -- /no/such/program":   {127, `command "/no/such/program": not found`},
+		"view nosuchprogram --cpu 1": {127, `command "nosuchprogram": not found`},
+		"view -- /etc/passwd":        {126, `command "/etc/passwd": not executable`},
+	} {
+		code, out, errOut := command(t, "", strings.Fields(line)...)
+		if code != want.code || out != "" || !strings.HasPrefix(errOut, "candor: "+want.error) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("candor %s: code %d, %q, %q; want %d, %q", line, code, out, errOut, want.code, want.error)
+		}
+	}
+}
