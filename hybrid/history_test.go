@@ -21,6 +21,7 @@ type history struct {
 	log     []operation
 	results []string // of each operation: the grant, or why not
 	refused int
+	shrunk  bool // restored on fewer CPUs
 }
 
 func newHistory(t *rapid.T, m *topology.Machine, o hybrid.Options) *history {
@@ -31,7 +32,11 @@ func newHistory(t *rapid.T, m *topology.Machine, o hybrid.Options) *history {
 	return &history{t: t, machine: m, options: o, node: node}
 }
 
-func (h *history) state() state { return stateOf(h.node, h.machine, h.options) }
+func (h *history) state() state {
+	s := stateOf(h.node, h.machine, h.options)
+	s.shrunk = h.shrunk
+	return s
+}
 
 // apply does one operation and checks all that can be said of it.
 func (h *history) apply(op operation) {

@@ -27,7 +27,7 @@ func (s state) checkFlexible() error {
 		if all := s.pools.Fractional.Union(s.pools.Shared); s.options.Algorithm == hybrid.Paper && g.CPUs != all {
 			return fmt.Errorf("flexible %s has CPUs %v, want %v", g.ID, g.CPUs, all)
 		}
-		if g.Wish == hybrid.WholeCores && g.Policy == hybrid.BestEffort {
+		if g.Wish == hybrid.WholeCores && (g.Policy == hybrid.BestEffort || s.shrunk) {
 			continue // with those that have the wish, or with those that have none
 		}
 		in := domain{s.domain(g), s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.WholeCores}
@@ -55,10 +55,11 @@ func (s state) room(cpus cpuset.Set) hybrid.Milli {
 
 // checkRoom (invariant 4): the time left on the flexible containers' CPUs covers
 // their guarantees: for any of their cpusets together, the containers that
-// have no other CPU fit (Hall's condition); and all of them leave min-shared.
+// have no other CPU fit (Hall's condition); and those of the containers that may use
+// the whole node have min-shared.
 func (s state) checkRoom() error {
-	if s.lost() {
-		return nil
+	if s.shrunk {
+		return nil // under what was promised
 	}
 	var sets []cpuset.Set
 	for _, g := range s.grants {
@@ -66,7 +67,6 @@ func (s state) checkRoom() error {
 			sets = append(sets, g.CPUs)
 		}
 	}
-	var all cpuset.Set
 	for _, set := range unions(sets) {
 		var need hybrid.Milli
 		for _, g := range s.grants {
@@ -77,10 +77,9 @@ func (s state) checkRoom() error {
 		if room := s.room(set); room < need {
 			return fmt.Errorf("guarantees of %v on CPUs %v, which have room for %v", need, set, room)
 		}
-		all = all.Union(set)
 	}
-	if room := s.room(all); len(sets) > 0 && room < s.options.MinShared {
-		return fmt.Errorf("room of %v on the flexible CPUs %v, min-shared is %v", room, all, s.options.MinShared)
+	if room := s.room(s.flexible); s.anyOnWholeNode() && room < s.options.MinShared {
+		return fmt.Errorf("room of %v on the flexible CPUs %v, min-shared is %v", room, s.flexible, s.options.MinShared)
 	}
 	return nil
 }
@@ -131,7 +130,7 @@ func (s state) checkShared() error {
 func (s state) checkThrift() error {
 	var need hybrid.Milli
 	i := slices.IndexFunc(s.grants, func(g hybrid.Grant) bool { return g.Class == hybrid.Flexible })
-	if i < 0 || s.lost() {
+	if i < 0 || s.shrunk {
 		return nil
 	}
 	for _, g := range s.grants {
@@ -186,4 +185,14 @@ func grantString(g hybrid.Grant) string {
 func cloneGrant(g hybrid.Grant) hybrid.Grant {
 	g.Fractions = slices.Clone(g.Fractions)
 	return g
+}
+
+// anyOnWholeNode reports whether a flexible container is not confined to a domain.
+func (s *state) anyOnWholeNode() bool {
+	for _, g := range s.grants {
+		if g.Class == hybrid.Flexible && (g.Wish == hybrid.Prefer || g.Wish == hybrid.AnyCPUs || !g.WishKept) {
+			return true
+		}
+	}
+	return false
 }

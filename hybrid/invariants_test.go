@@ -19,6 +19,8 @@ type state struct {
 	pools             hybrid.Pools
 	shared, sensitive hybrid.Milli
 	usable, flexible  cpuset.Set
+
+	shrunk bool // restored on fewer CPUs: what was promised may no longer be possible
 }
 
 // stateOf asks a node. What it gets stays as it is when the node goes on.
@@ -128,7 +130,8 @@ func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
 
 // checkWish: what a container wishes for, it has.
 func (s state) checkWish(g hybrid.Grant) error {
-	if s.options.Algorithm == hybrid.Paper || g.Policy == hybrid.BestEffort || !g.Lost.IsEmpty() {
+	if s.options.Algorithm == hybrid.Paper || g.Policy == hybrid.BestEffort || !g.Lost.IsEmpty() ||
+		s.shrunk && g.Class == hybrid.Flexible {
 		return nil
 	}
 	switch g.Wish {
@@ -164,7 +167,7 @@ func (s state) domain(g hybrid.Grant) cpuset.Set {
 	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleL3:
 		domain = s.machine.L3s[first.L3].CPUs
 	}
-	if g.Policy == hybrid.BestEffort && !g.CPUs.SubsetOf(&domain) {
+	if (g.Policy == hybrid.BestEffort || s.shrunk) && !g.CPUs.SubsetOf(&domain) {
 		return s.machine.Online // its wish could not be kept
 	}
 	return domain
@@ -261,16 +264,11 @@ func (s state) checkCapacity() error {
 		return fmt.Errorf("sensitive limits sum to %v, the node says %v", sensitive, s.sensitive)
 	}
 	capacity := hybrid.Milli(1000 * s.usable.Count())
-	if s.lost() {
-		return nil // the machine shrank under what was promised
+	if s.shrunk {
+		return nil // under what was promised
 	}
 	if sensitive+flexible > capacity || sensitive > 0 && sensitive+s.options.MinShared > capacity {
 		return fmt.Errorf("limits %v + guarantees %v, min-shared %v: more than %v", sensitive, flexible, s.options.MinShared, capacity)
 	}
 	return nil
-}
-
-// lost tells whether some grant is not whole.
-func (s state) lost() bool {
-	return slices.ContainsFunc(s.grants, func(g hybrid.Grant) bool { return !g.Lost.IsEmpty() })
 }

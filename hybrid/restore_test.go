@@ -61,6 +61,7 @@ func restoreSmaller(rt *rapid.T, h *history) (repaired, refused int) {
 		return 0, 0
 	}
 	small := newHistory(rt, h.machine, o)
+	small.shrunk = true
 	if err := small.node.Restore(saved.grants); err != nil {
 		rt.Fatalf("restore without CPUs %v: %v\n%v", gone, err, saved)
 	}
