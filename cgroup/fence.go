@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -137,12 +139,26 @@ func (t *Tree) SetFence(f Fence, value string) error {
 	case FenceProcesses:
 		err = t.setOthersV1(dir, value)
 	default:
-		err = write(dir, cpusFile, value+"\n") // the newline: an empty write would be none
+		err = t.writeFence(dir, value)
 	}
 	if gone(err) && value == f.Before {
 		return nil // its CPUs went with it
 	}
 	return err
+}
+
+// writeFence writes a group's CPUs. "" is "as the group above"; where the kernel refuses that, since the
+// group has processes, all CPUs mean the same.
+func (t *Tree) writeFence(dir, value string) error {
+	err := write(dir, cpusFile, value+"\n") // the newline: an empty write would be none
+	if value != "" || !errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	all, err := readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
+	if err != nil {
+		return err
+	}
+	return writeSet(dir, cpusFile, all)
 }
 
 // fenceDir is the folder of a fence that stands in the kernel's files. Fences are also

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
@@ -14,36 +12,23 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// The units directly below the root that every machine has, or may have later.
-var topUnits = []string{"init.scope", "system.slice", "user.slice", "machine.slice"}
-
-// fencesSystemd gives every other unit directly below the root AllowedCPUs=, until
-// the next boot. Groups there that are no units' are written to.
+// fencesSystemd gives every other unit directly below the root (system.slice, user.slice,
+// init.scope, …) AllowedCPUs=, until the next boot. Groups there that are no units' are written to.
 func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Fence, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
-	units := slices.Clone(topUnits)
 	var fences []Fence
 	for _, group := range groups {
-		switch name := group[1:]; {
-		case unitType(name) != "":
-			units = append(units, name)
-		case filepath.Ext(name) == ".mount", filepath.Ext(name) == ".swap":
-			// has no processes
-		default:
-			if fences, err = t.fence(fences, FenceCPUs, group, keep.String()); err != nil {
-				return nil, err
-			}
+		kind, at := FenceCPUs, group
+		switch unit := group[1:]; {
+		case unitType(unit) != "":
+			kind, at = FenceUnit, unit
+		case filepath.Ext(unit) == ".mount", filepath.Ext(unit) == ".swap":
+			continue // has no processes
 		}
-	}
-	slices.Sort(units)
-	for _, unit := range slices.Compact(units) {
-		if "/"+unit == t.topGroup() {
-			continue
-		}
-		if fences, err = t.fence(fences, FenceUnit, unit, keep.String()); err != nil {
+		if fences, err = t.fence(fences, kind, at, keep.String()); err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +72,7 @@ func (t *Tree) unitCPUs(unit string) (string, error) {
 	return set.String(), nil
 }
 
-// setUnitCPUs sets AllowedCPUs until the next boot; "" takes it away. systemd writes the
-// kernel's file some time later: a fence stands when that has happened.
+// setUnitCPUs sets AllowedCPUs until the next boot; "" takes it away.
 func (t *Tree) setUnitCPUs(unit, value string) error {
 	set, err := cpuset.Parse(value)
 	if err != nil {
@@ -104,17 +88,27 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 	if err != nil {
 		return fmt.Errorf("set %s of %s: %w", FenceUnit, unit, err)
 	}
+	return t.finishUnitCPUs(unit, set)
+}
+
+// finishUnitCPUs writes the kernel's file as well: systemd does it some time later, after it has
+// given the group the controller; that the kernel refuses to take CPUs away from a group with processes it does not mind.
+func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
+	dir := filepath.Join(t.cpuset.mount, unit)
 	wait := newWait(removeTimeout)
 	for {
-		now, err := readSet(filepath.Join(t.cpuset.mount, unit), cpusFile)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && now == set {
-			return nil
+		now, err := readSet(dir, cpusFile)
+		if err == nil && now != set {
+			err = t.writeFence(dir, set.String())
 		}
-		if err != nil {
+		if !gone(err) {
 			return err
 		}
+		if is, err := isGroup(dir); !is || err != nil || set.IsEmpty() {
+			return err // not running, or without the controller
+		}
 		if !wait.more() {
-			return fmt.Errorf("%s: systemd has taken %s=%s, but its group has %s", unit, FenceUnit, value, now)
+			return fmt.Errorf("%s: systemd has taken %s=%s, but its group has no cpuset", unit, FenceUnit, set)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func setUp(first bool) (report.Plan, error) {
 		return plan, fmt.Errorf("%s: %w", report.PlanFile, err)
 	}
 	if !first {
-		return plan, nil
+		return plan, startCPUs()
 	}
 	if err := mountAll(plan.Cgroup); err != nil {
 		return plan, err
