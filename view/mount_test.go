@@ -52,6 +52,31 @@ var insiders = map[string]func(dir string) (any, error){
 		}
 		return fmt.Sprint(Mount(dir)), nil
 	},
+	// On a file system that has no room left.
+	"full": func(dir string) (any, error) {
+		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+			return nil, err
+		}
+		if err := unix.Mount("small", dir, "tmpfs", 0, "size=32k"); err != nil {
+			return nil, err
+		}
+		host, at := machineText(64), filepath.Join(dir, "view")
+		if err := write(at, cpuset.MustParse("1-5"), host); err != nil {
+			return nil, err
+		}
+		filler, err := os.Create(filepath.Join(dir, "filler"))
+		for err == nil {
+			_, err = filler.Write(make([]byte, 4096))
+		}
+		before, _ := os.ReadFile(filepath.Join(at, "cpuinfo"))
+		grow := write(at, cpuset.MustParse("0-63"), host)
+		after, _ := os.ReadFile(filepath.Join(at, "cpuinfo"))
+		online, _ := os.ReadFile(filepath.Join(at, "online"))
+		move := write(at, cpuset.MustParse("2-6"), host)
+		moved, _ := os.ReadFile(filepath.Join(at, "online"))
+		return []string{fmt.Sprint(grow), fmt.Sprint(strings.TrimRight(string(after), "\n") == strings.TrimRight(string(before), "\n")),
+			strings.TrimRight(string(online), "\n"), fmt.Sprint(move), strings.TrimRight(string(moved), "\n")}, nil
+	},
 	"observe": func(dir string) (any, error) {
 		var mask unix.CPUSet
 		mask.Set(0)
@@ -184,6 +209,20 @@ func TestMount(t *testing.T) {
 	for _, m := range parseMountinfo(table) {
 		if m.point == hostOnline || m.point == hostCPUInfo {
 			t.Errorf("%s is mounted over on the host", m.point)
+		}
+	}
+}
+
+// With no room left a view cannot grow, and stands; a fraction can still move.
+func TestNoSpaceLeft(t *testing.T) {
+	var got []string
+	if err := inside(t, "full", t.TempDir(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"no space left on device", "true", "1-5", "<nil>", "2-6"}
+	for i := range want {
+		if got[i] != want[i] && (i > 0 || !strings.Contains(got[i], want[i])) {
+			t.Errorf("got %q, want %q", got[i], want[i])
 		}
 	}
 }
