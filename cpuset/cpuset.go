@@ -146,6 +146,20 @@ func (s Set) Minus(t Set) Set {
 	return s
 }
 
+// AddAll adds the CPUs of t to the set: Union in place.
+func (s *Set) AddAll(t *Set) {
+	for i := range s.words {
+		s.words[i] |= t.words[i]
+	}
+}
+
+// RemoveAll takes the CPUs of t out of the set: Minus in place.
+func (s *Set) RemoveAll(t *Set) {
+	for i := range s.words {
+		s.words[i] &^= t.words[i]
+	}
+}
+
 // Overlaps reports whether s and t have a CPU in common.
 func (s *Set) Overlaps(t *Set) bool {
 	for i := range s.words {

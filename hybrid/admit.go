@@ -42,7 +42,10 @@ func (n *Node) setDomain(s, domain int32) {
 // flexibleStillFits finds room for a flexible container that was resized: where
 // it is, else in another domain.
 func (n *Node) flexibleStillFits(s int32) error {
-	if n.options.Algorithm == Paper || n.settle() < impossible {
+	if n.options.Algorithm == Paper {
+		return n.paperAllocate(s)
+	}
+	if n.settle() < impossible {
 		return nil
 	}
 	return n.admitFlexible(s)

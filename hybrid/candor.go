@@ -14,7 +14,6 @@ func (n *Node) candorAllocate(s int32) error {
 		return err
 	}
 	if wish := n.slots[s].request.Wish; wish != Prefer && wish != AnyCPUs {
-		n.slots[s].wholeCores = false
 		if err := n.place(s, nil); err == nil {
 			return nil
 		}
@@ -61,40 +60,35 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	return n.place(s, &domains[best])
 }
 
-// placeOnCores gives a container whole cores; its fraction is on one of them,
-// which nobody else gets a part of.
+// placeOnCores gives a new container whole cores; its fraction is on one of
+// them, which nobody else gets a part of.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
-	want := slot.request.Limit.CPUs()
-	holds := slot.exclusive
-	free := n.available()
-	picked, last, ok := n.pickCores(&free, &holds, want-holds.Count())
-	if !ok && !n.clearCores(s, want-holds.Count()) {
+	if !n.onWholeCores(&slot.exclusive) { // a resized one that did not get its wish before
 		return ErrViewImpossible
 	}
-	if !ok {
-		free = n.available()
-		if picked, last, ok = n.pickCores(&free, &holds, want-holds.Count()); !ok {
-			return ErrViewImpossible
-		}
-	}
-	slot.wholeCores = true
 	mark := n.mark()
-	if fraction := slot.request.Limit % 1000; fraction > 0 {
-		if last < 0 { // it shrinks by a fraction: one of its own CPUs carries it
-			last = holds.Last()
-			n.take(s, last)
-		} else {
+	want := slot.request.Limit.CPUs() - slot.exclusive.Count()
+	free := n.available()
+	picked, last, ok := n.pickCores(&free, &slot.exclusive, want)
+	if !ok && n.clearCores(s, want) {
+		free = n.available()
+		picked, last, ok = n.pickCores(&free, &slot.exclusive, want)
+	}
+	if ok {
+		slot.wholeCores = true
+		if fraction := slot.request.Limit % 1000; fraction > 0 {
 			picked.Remove(last)
+			n.give(s, last, fraction)
 		}
-		n.give(s, last, fraction)
+		n.giveWhole(s, &picked)
+		if n.settle() < impossible {
+			return nil
+		}
 	}
-	n.giveWhole(s, &picked)
-	if n.settle() == impossible {
-		n.undo(mark)
-		return ErrNoCapacity
-	}
-	return nil
+	n.undo(mark)
+	slot.wholeCores = false
+	return ErrViewImpossible
 }
 
 // giveWhole gives a container every CPU of a set.
@@ -135,7 +129,10 @@ func (n *Node) lacks(s int32) (whole int, fraction Milli) {
 // placeDirectly is place without moving anybody else.
 func (n *Node) placeDirectly(s int32, within *cpuset.Set) bool {
 	whole, fraction := n.lacks(s)
-	free := n.available().Intersect(*within)
+	free := n.available()
+	if within != &n.usable {
+		free = free.Intersect(*within)
+	}
 	spare := free.Count() - whole
 	if spare < 0 {
 		return false
@@ -164,13 +161,16 @@ func (n *Node) placeDirectly(s int32, within *cpuset.Set) bool {
 // before a resize, then the best by topology. It returns the one that was chosen last.
 func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	slot := &n.slots[s]
-	first := free.Intersect(n.old).Lowest(count)
-	n.giveWhole(s, &first)
-	if count -= first.Count(); count == 0 {
-		return first.Last()
+	if free.Overlaps(&n.old) {
+		first := free.Intersect(n.old).Lowest(count)
+		n.giveWhole(s, &first)
+		free.RemoveAll(&first)
+		if count -= first.Count(); count == 0 {
+			return first.Last()
+		}
 	}
-	rest, holds := free.Minus(first), slot.cpus()
-	picked, last := n.pick(&rest, &holds, count, slot.request.Wish)
+	holds := slot.cpus()
+	picked, last := n.pick(free, &holds, count, slot.request.Wish)
 	n.giveWhole(s, &picked)
 	return last
 }

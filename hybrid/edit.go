@@ -111,22 +111,30 @@ func (n *Node) pull(s int32, cpu int, milli Milli) {
 
 // leaveShared takes a CPU out of the shared pool and its domains' counts.
 func (n *Node) leaveShared(cpu int) {
-	at := n.layout.cpus[cpu]
+	at := &n.layout.cpus[cpu]
 	n.shared.Remove(cpu)
-	n.coreFree[at.core]--
+	n.sharedCount--
 	n.l3Free[at.l3]--
 	n.numaFree[at.numa]--
-	n.wholeCores = n.wholeCores.Minus(n.cores[at.core])
+	if n.wholeCores.Contains(cpu) {
+		for _, sibling := range n.siblings[at.core] {
+			n.wholeCores.Remove(int(sibling))
+		}
+	}
+	n.coreFree[at.core]--
 }
 
 // joinShared undoes leaveShared.
 func (n *Node) joinShared(cpu int) {
-	at := n.layout.cpus[cpu]
+	at := &n.layout.cpus[cpu]
 	n.shared.Add(cpu)
-	n.coreFree[at.core]++
+	n.sharedCount++
 	n.l3Free[at.l3]++
 	n.numaFree[at.numa]++
-	if core := &n.cores[at.core]; core.SubsetOf(&n.shared) {
-		n.wholeCores = n.wholeCores.Union(*core)
+	n.coreFree[at.core]++
+	if siblings := n.siblings[at.core]; int(n.coreFree[at.core]) == len(siblings) {
+		for _, sibling := range siblings {
+			n.wholeCores.Add(int(sibling))
+		}
 	}
 }

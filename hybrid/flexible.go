@@ -64,6 +64,15 @@ func (n *Node) anyDomain() bool {
 	return false
 }
 
+// anyOnWholeNode reports whether a flexible container runs in no domain of its own.
+func (n *Node) anyOnWholeNode() bool {
+	inDomains := 0
+	for i := range n.domains {
+		inDomains += n.domains[i].count
+	}
+	return n.flexible.count > inDomains
+}
+
 // nodeNeed is the time that must be left where flexible containers run.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
 
@@ -72,11 +81,9 @@ func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShare
 func (n *Node) domainNeed(d int32) Milli {
 	domain := &n.domains[d]
 	need := domain.need
-	if domain.kind == SingleNUMA {
-		for i := range n.domains {
-			if inner := &n.domains[i]; inner.kind == SingleL3 && n.l3Node[inner.index] == domain.index {
-				need += inner.need
-			}
+	for i := range n.domains {
+		if inner := &n.domains[i]; inner.kind == SingleL3 && domain.kind == SingleNUMA && n.l3Node[inner.index] == domain.index {
+			need += inner.need
 		}
 	}
 	return need
@@ -88,7 +95,7 @@ const impossible Milli = 1 << 40
 
 // settle returns the shared time of the present arrangement, or impossible.
 func (n *Node) settle() Milli {
-	room := Milli(n.shared.Count())*1000 + n.tally.room
+	room := Milli(n.sharedCount)*1000 + n.tally.room
 	if room < n.nodeNeed() {
 		return impossible
 	}
@@ -96,10 +103,13 @@ func (n *Node) settle() Milli {
 		return n.tally.multiUsed
 	}
 	if n.anyDomain() {
-		_, shared := n.flexibleSet()
-		return shared
+		set, enough := n.flexibleSet()
+		if !enough {
+			return impossible
+		}
+		return n.sharedOn(&set)
 	}
-	free := n.shared.Count()
+	free := n.sharedCount
 	lacking := n.nodeNeed() - Milli(free)*1000 - n.tally.multiRoom
 	if lacking <= 0 && free+n.tally.multi > 0 {
 		return n.tally.multiUsed
@@ -137,26 +147,27 @@ func (n *Node) lend(lacking Milli) Milli {
 	return lent
 }
 
-// flexibleSet returns the CPUs on which flexible containers run, and the
-// shared time, or impossible.
-func (n *Node) flexibleSet() (set cpuset.Set, shared Milli) {
+// flexibleSet returns the CPUs on which flexible containers run, and whether
+// they have the room there that they need. (On a node that has lost CPUs they may not.)
+func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	if n.options.Algorithm == Paper {
-		return n.paperFlexibleSet()
+		return n.shared.Union(n.fractional), true
 	}
-	set = n.shared
-	enough := true
+	set, enough = n.shared, true
 	if n.flexible.count > 0 {
 		for d := range n.domains {
 			if n.domains[d].count > 0 {
 				enough = n.extend(&set, n.domainCPUs(int32(d)), n.domainNeed(int32(d))) && enough
 			}
 		}
-		enough = n.extend(&set, &n.usable, n.nodeNeed()) && enough
+		if n.anyOnWholeNode() {
+			enough = n.extend(&set, &n.usable, n.nodeNeed()) && enough
+		}
+		if whole := &n.domains[len(n.domains)-1]; whole.count > 0 && whole.count < n.flexible.count {
+			enough = n.wholeCoresFit(&set, whole.need) && enough
+		}
 	}
-	if !enough {
-		return set, impossible
-	}
-	return set, n.sharedOn(&set)
+	return set, enough
 }
 
 // sharedOn returns the shared time when flexible containers run on set.
@@ -278,4 +289,40 @@ func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
 		whole = whole.Minus(*core)
 		need -= Milli(core.Count()) * 1000
 	}
+}
+
+// wholeCoresFit reports whether the containers that wished for whole cores find
+// their time beside those of L3 domains and NUMA nodes, whose CPUs they use too. Where they do not
+// on set, it adds all open fractional CPUs to it, so that the others can do without the whole cores.
+func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
+	if n.wholeCoresRoom(set) >= need {
+		return true
+	}
+	open := n.openWithin(&n.usable)
+	set.AddAll(&open)
+	return n.wholeCoresRoom(set) >= need
+}
+
+// wholeCoresRoom returns the time that the whole cores of set can give beside
+// the guarantees of each domain: what flows up the tree of domains, no more through each
+// than its whole cores have and than its own containers leave.
+func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
+	whole := n.wholeCores.Intersect(*set)
+	left := func(d int32, within *cpuset.Set) Milli {
+		room, _ := n.roomOn(set, within)
+		return room - n.domainNeed(d)
+	}
+	var sum Milli
+	for numa := range n.numas {
+		var inNode Milli
+		for l3 := range n.l3s {
+			if n.l3Node[l3] == numa {
+				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, left(int32(l3), &n.l3s[l3]))
+			}
+		}
+		sum += min(inNode, left(int32(len(n.l3s)+numa), &n.numas[numa]))
+	}
+	room, _ := n.roomOn(set, &n.usable)
+	others := n.nodeNeed() - n.domains[len(n.domains)-1].need
+	return min(sum, room-others)
 }

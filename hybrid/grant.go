@@ -11,6 +11,7 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request
 	g.Lost = slot.lost
+	g.WishKept = n.keepsWish(slot)
 	g.Quota = slot.request.Limit
 	g.Fractions = nil
 	if slot.request.Class == Flexible {
@@ -30,6 +31,34 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 		g.Quota = 0
 	}
 	g.Weight = weight(g)
+}
+
+// keepsWish reports whether a slot has what its wish says.
+func (n *Node) keepsWish(slot *slot) bool {
+	switch wish := slot.request.Wish; {
+	case wish == Prefer || wish == AnyCPUs || n.options.Algorithm == Paper:
+		return true
+	case slot.request.Class == Flexible:
+		return slot.domain != wholeNode
+	case wish == WholeCores:
+		return slot.wholeCores
+	case wish == SingleNUMA:
+		cpus := slot.cpus()
+		return inOne(n.numas, &cpus)
+	default:
+		cpus := slot.cpus()
+		return inOne(n.l3s, &cpus)
+	}
+}
+
+// inOne reports whether one of the domains has all of the CPUs.
+func inOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
+	for i := range domains {
+		if domains[i].Overlaps(cpus) {
+			return cpus.SubsetOf(&domains[i])
+		}
+	}
+	return true
 }
 
 // weight is the weight of a sensitive grant. The kernel spreads a group's weight

@@ -17,6 +17,9 @@ type layout struct {
 	numas   []cpuset.Set
 	l3Node  []int // the NUMA node of each L3 domain
 	threads int   // most usable CPUs on a core
+
+	siblings [][]int16 // the usable CPUs of each core, as a list
+	total    Milli     // CPU time of the usable CPUs
 }
 
 // A place is where a CPU is, as indexes into the layout.
@@ -46,8 +49,15 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 		l.cores[c.Core].Add(cpu)
 		l.l3s[l3].Add(cpu)
 		l.numas[c.Node].Add(cpu)
-		l.threads = max(l.threads, l.cores[c.Core].Count())
 	}
+	l.siblings = make([][]int16, len(l.cores))
+	for i := range l.cores {
+		for cpu := range l.cores[i].All() {
+			l.siblings[i] = append(l.siblings[i], int16(cpu))
+		}
+		l.threads = max(l.threads, len(l.siblings[i]))
+	}
+	l.total = Milli(l.usable.Count()) * 1000
 	return l
 }
 

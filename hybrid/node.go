@@ -15,6 +15,7 @@ type Node struct {
 	// The pools: each usable CPU is in exactly one.
 	shared, fractional, exclusive cpuset.Set
 	wholeCores                    cpuset.Set // the shared CPUs whose core is shared as a whole
+	sharedCount                   int
 
 	load                       []cpuLoad  // by CPU id
 	coreFree, l3Free, numaFree []int16    // shared CPUs in each domain
@@ -132,6 +133,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 		last:    -1,
 	}
 	n.shared, n.wholeCores, n.flexibleCPUs = n.usable, n.usable, n.usable
+	n.sharedCount = n.shared.Count()
 	n.load = make([]cpuLoad, len(n.layout.cpus))
 	n.coreFree = countEach(n.cores)
 	n.l3Free = countEach(n.l3s)
@@ -163,7 +165,7 @@ func countEach(sets []cpuset.Set) []int16 {
 }
 
 // capacity is the CPU time of the usable CPUs.
-func (n *Node) capacity() Milli { return Milli(n.usable.Count()) * 1000 }
+func (n *Node) capacity() Milli { return n.total }
 
 // Pools of a node. Each usable CPU is in exactly one.
 type Pools struct {

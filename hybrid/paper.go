@@ -98,9 +98,3 @@ func (n *Node) chooseProcs(s int32, most int, amount Milli) bool {
 	}
 	return true
 }
-
-// paperFlexibleSet returns where flexible containers run: on P2 and P3, always.
-func (n *Node) paperFlexibleSet() (set cpuset.Set, shared Milli) {
-	set = n.shared.Union(n.fractional)
-	return set, n.sharedOn(&set)
-}

@@ -243,13 +243,14 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 		return
 	}
 	for cpu := whole.First(); cpu >= 0 && count > 0; cpu = whole.Next(cpu + 1) {
-		core := &p.cores[p.layout.cpus[cpu].core]
-		if size := core.Count(); size <= count && core.SubsetOf(&whole) {
+		at := p.layout.cpus[cpu].core
+		core := &p.cores[at]
+		if size := len(p.siblings[at]); size <= count && core.SubsetOf(&whole) {
 			p.add(*core)
-			free = free.Minus(*core)
+			free.RemoveAll(core)
 			count -= size
 		}
-		whole = whole.Minus(*core)
+		whole.RemoveAll(core)
 	}
 	if count > 0 {
 		count -= p.addLowest(free.Minus(p.wholeCores), count)
@@ -260,7 +261,7 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 // add takes the CPUs of a set.
 func (p *picker) add(set cpuset.Set) {
 	if !set.IsEmpty() {
-		*p.taken = p.taken.Union(set)
+		p.taken.AddAll(&set)
 		p.last = set.Last()
 	}
 }

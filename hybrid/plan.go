@@ -23,6 +23,9 @@ type Grant struct {
 	// Weight decides who gets the time of a CPU that several containers want,
 	// in milli-CPU: 1000 is the kernel's default (cpu.shares 1024, cpu.weight 100).
 	Weight Milli
+	// WishKept tells whether a best-effort container got its topology wish; a
+	// strict one always has.
+	WishKept bool
 	// Lost are CPUs that the grant held when Restore found them gone from the
 	// node. PlanRepair replaces them.
 	Lost cpuset.Set
@@ -262,8 +265,8 @@ func (n *Node) finish(p *Plan) {
 		}
 		n.improve(own, n.options.Moves-n.movesSoFar(p.slot))
 	}
-	set, shared := n.flexibleSet()
-	p.Shared = shared
+	set, _ := n.flexibleSet()
+	p.Shared = n.sharedOn(&set)
 	if p.Op != OpRelease {
 		n.fillGrant(&p.Grant, p.slot, &set)
 	}

@@ -12,7 +12,7 @@ const repackMost = 128
 // fraction fit. It reports whether it did; if not, nothing has changed.
 func (n *Node) repackFor(s int32, within *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
-	bins := n.tally.open + n.shared.Count() - whole
+	bins := n.tally.open + n.sharedCount - whole
 	if *within != n.usable || n.anyDomain() || bins <= 0 || !n.startPacking(bins) {
 		return false
 	}
@@ -184,7 +184,7 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 		return 0
 	}
 	n.collect(own)
-	bins := n.tally.open + n.shared.Count()
+	bins := n.tally.open + n.sharedCount
 	p := &n.scratch.pack
 	if !n.startPacking(bins) {
 		return 0

@@ -148,6 +148,7 @@ type Options struct {
 	// MinShared is CPU time that sensitive containers never get, so that flexible
 	// ones without a limit can run: the time left for flexible containers is at least
 	// MinShared and at least the sum of their guarantees (the larger of the two, not both).
+	// Containers confined to a domain by their wish have what is left there.
 	MinShared Milli
 	// Moves bounds the fractions that one operation may move to lower sharing.
 	// 0 is DefaultMoves; see NoMoves and AnyMoves.

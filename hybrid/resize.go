@@ -42,20 +42,23 @@ func (n *Node) resizeCores(s int32) error {
 		n.take(s, last)
 		n.give(s, last, 1000)
 	}
-	want := slot.request.Limit.CPUs()
+	want, fraction := slot.request.Limit.CPUs(), slot.request.Limit%1000
+	shrinks := slot.exclusive.Count() > want
 	for slot.exclusive.Count() > want {
-		core := n.cores[n.layout.cpus[n.leastNeeded(s)].core]
-		for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
-			n.take(s, cpu)
-			if cpu == last {
-				last = -1
-			}
+		cpu := n.leastNeeded(s)
+		if fraction == 0 && last >= 0 { // so that only exclusive CPUs are kept
+			cpu, last = last, -1
+		} else if last >= 0 && n.cores[n.layout.cpus[cpu].core].Contains(last) {
+			last = -1
+		}
+		for _, sibling := range n.siblings[n.layout.cpus[cpu].core] {
+			n.take(s, int(sibling))
 		}
 	}
 	if missing := want - slot.exclusive.Count(); missing != 0 {
 		free := n.available()
 		picked, lastPicked, ok := n.pickCores(&free, &slot.exclusive, missing)
-		if missing < 0 || !ok {
+		if !ok || shrinks { // its cores cannot be cut to fit, and it is not moved to others
 			return ErrViewImpossible
 		}
 		n.giveWhole(s, &picked)
@@ -63,7 +66,7 @@ func (n *Node) resizeCores(s int32) error {
 			last = lastPicked
 		}
 	}
-	if fraction := slot.request.Limit % 1000; fraction > 0 {
+	if fraction > 0 {
 		if last < 0 {
 			last = slot.exclusive.Last()
 		}

@@ -31,7 +31,7 @@ func (n *Node) Restore(grants []Grant) error {
 		}
 		return err
 	}
-	n.flexibleCPUs, n.sharedTime = n.flexibleSet()
+	n.derive()
 	return nil
 }
 
@@ -44,13 +44,16 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	slot := &n.slots[s]
 	if g.Class == Flexible {
 		slot.domain = n.domainOf(g)
+		if left := g.CPUs.Intersect(n.usable); left.IsEmpty() {
+			slot.lost = g.Lost.Union(g.CPUs).Minus(n.usable)
+		}
 		n.promise(s)
 		n.link(s)
 		return s, nil
 	}
 	n.promise(s)
-	slot.lost = g.Lost.Union(g.Exclusive.Minus(n.usable))
-	slot.wholeCores = g.Wish == WholeCores && n.onWholeCores(&g.CPUs)
+	slot.lost = g.Lost.Union(g.Exclusive).Minus(n.usable)
+	slot.wholeCores = g.Wish == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
 	}
@@ -62,6 +65,9 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	wrong := func(cpu int, what string) error {
 		return &Refusal{g.ID, ErrBadRequest, fmt.Sprintf("CPU %d: %s", cpu, what)}
+	}
+	if parts := g.parts(); parts != g.Limit && g.Lost.IsEmpty() {
+		return &Refusal{g.ID, ErrBadRequest, fmt.Sprintf("its CPUs add up to %s, its limit is %s", parts, g.Limit)}
 	}
 	own := g.Exclusive.Intersect(n.usable)
 	for cpu := own.First(); cpu >= 0; cpu = own.Next(cpu + 1) {
@@ -87,6 +93,20 @@ func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	return nil
 }
 
+// parts returns the CPU time of a grant's exclusive CPUs and fractions.
+func (g *Grant) parts() Milli {
+	sum := Milli(g.Exclusive.Count()) * 1000
+	for _, f := range g.Fractions {
+		sum += f.Milli
+	}
+	return sum
+}
+
+// isKept reports whether a saved grant has its wish.
+func (n *Node) isKept(g *Grant) bool {
+	return n.options.Algorithm == Candor && (g.Policy == Strict || g.WishKept)
+}
+
 // onWholeCores reports whether a set is made of whole cores.
 func (n *Node) onWholeCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
@@ -101,7 +121,7 @@ func (n *Node) onWholeCores(set *cpuset.Set) bool {
 // domainOf returns the domain that a flexible grant's wish and CPUs speak of.
 func (n *Node) domainOf(g *Grant) int32 {
 	cpus := g.CPUs.Intersect(n.usable)
-	if g.Wish == Prefer || g.Wish == AnyCPUs || cpus.IsEmpty() {
+	if g.Wish == Prefer || g.Wish == AnyCPUs || cpus.IsEmpty() || !n.isKept(g) {
 		return wholeNode
 	}
 	for d := range n.domains {
