@@ -150,7 +150,7 @@ func playAll(t *testing.T, o hybrid.Options, seeds int) (total score) {
 					o.Reserved.Add(seed % n)
 					o.MinShared = 500
 				}
-				one := play(t, n, style, load, 250, uint64(seed), o)
+				one := play(t, n, style, load, 200, uint64(seed), o)
 				total.add(one)
 				if r := one.ratio(); o.Moves == hybrid.AnyMoves && r > 1.05 {
 					t.Errorf("%d CPUs, %s, load %d %%, seed %d: %v", n, styles[style].name, load, seed, one)
@@ -164,11 +164,11 @@ func playAll(t *testing.T, o hybrid.Options, seeds int) (total score) {
 // With any number of moves, candor accepts what any arrangement could, and shares hardly
 // more than the best one. The bounded moves' distance from that is logged.
 func TestExhaustive(t *testing.T) {
-	all := playAll(t, hybrid.Options{Moves: hybrid.AnyMoves, RescueMoves: hybrid.AnyMoves}, 8)
+	all := playAll(t, hybrid.Options{Moves: hybrid.AnyMoves, RescueMoves: hybrid.AnyMoves}, 6)
 	t.Logf("any moves:      %v", all)
 	if all.accepted*1000 < all.possible*999 {
 		t.Errorf("accepts %d of %d, want 99.9 %%", all.accepted, all.possible)
 	}
-	t.Logf("default bounds: %v", playAll(t, hybrid.Options{}, 8))
-	t.Logf("no moves:       %v", playAll(t, hybrid.Options{Moves: hybrid.NoMoves, RescueMoves: hybrid.NoMoves}, 8))
+	t.Logf("default bounds: %v", playAll(t, hybrid.Options{}, 6))
+	t.Logf("no moves:       %v", playAll(t, hybrid.Options{Moves: hybrid.NoMoves, RescueMoves: hybrid.NoMoves}, 6))
 }
