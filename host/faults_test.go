@@ -298,3 +298,30 @@ func TestWaitingHelperIsNotAdopted(t *testing.T) {
 	l.nudge()
 	l.check()
 }
+
+// Half a group, left by a candor that was killed while it made or removed it,
+// is in nobody's way.
+func TestHalfGroup(t *testing.T) {
+	l := newLab(t)
+	if l.tree.Version() == 2 {
+		t.Skip("a group of cgroup v2 is one folder")
+	}
+	l.needCPUs(2)
+	for _, controller := range []string{"cpu", "cpuset", "cpuacct", "freezer"} {
+		known := l.must(ask("known-"+controller, "0.1"), "wait")
+		known.stop()
+		for _, name := range []string{"known-", "unknown-"} {
+			if err := l.tree.Group(name + controller).Remove(); err != nil {
+				t.Fatal(err)
+			}
+			err := os.Mkdir(filepath.Join("/sys/fs/cgroup", controller, l.parent, name+controller), 0o755)
+			if err != nil {
+				t.Skip(err) // mounted elsewhere
+			}
+		}
+	}
+	l.must(ask("web", "0.5"), "wait")
+	l.orphan()
+	l.nudge()
+	l.check("web")
+}

@@ -62,7 +62,7 @@ func startHelper(ownMounts bool) (*helper, error) {
 	if err != nil {
 		write.Close()
 		if ownMounts && errors.Is(err, unix.EPERM) {
-			return nil, fmt.Errorf("no mount namespace for the program (%w): run as root, or with --view affinity", err)
+			return nil, fmt.Errorf("%w: no mount namespace for the program (%w): run as root, or with --view affinity", ErrBadSpec, err)
 		}
 		return nil, fmt.Errorf("start helper: %w", err)
 	}

@@ -263,3 +263,31 @@ func affinity(t *testing.T, pid int) cpuset.Set {
 	}
 	return cpus
 }
+
+// Where a fraction has to move, it is not that of a container whose threads
+// have an affinity of their own, if the kernel would reset it.
+func TestPinnedFractionStays(t *testing.T) {
+	l := newLab(t)
+	cpus := len(l.needCPUs(6))
+	a := l.must(ask("a", "1.3"), "pin")
+	if got := a.line(t); got != "pinned" {
+		t.Fatal(got)
+	}
+	l.must(ask("c", "1.4"), "wait")
+	before := affinity(t, a.cmd.Process.Pid)
+	// One CPU more than is free: the fractions of a and c have to share one.
+	l.must(ask("big", itoa(cpus-3)), "wait")
+	l.check("a", "c", "big")
+	if after := affinity(t, a.cmd.Process.Pid); after != before {
+		t.Errorf("affinity %v became %v", before, after)
+	}
+	s, err := l.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, _ := s.Grant("a"); !cpusetKeepsAffinity() && is.CPUs != a.CPUs {
+		t.Errorf("a had %v and has %v", a.CPUs, is.CPUs)
+	} else if is.Immovable {
+		t.Error("what was seen once is in the state for good")
+	}
+}

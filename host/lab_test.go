@@ -61,8 +61,9 @@ func play(role string) {
 type lab struct {
 	*Host
 	*testing.T
-	tree *cgroup.Tree
-	log  *strings.Builder
+	tree   *cgroup.Tree
+	parent string
+	log    *strings.Builder
 }
 
 var labs atomic.Int64
@@ -90,7 +91,7 @@ func labIn(t *testing.T, dir string) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Host, l.tree = h, h.tree
+	l.Host, l.tree, l.parent = h, h.tree, parent
 	t.Cleanup(l.clear)
 	return l
 }

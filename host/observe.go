@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/candor-project/candor/cgroup"
 )
@@ -14,7 +15,9 @@ type group struct {
 	populated bool
 }
 
-// observe reads the groups that exist.
+// observe reads the groups that exist. Half a group, which a candor left that was
+// killed in the middle of making or removing it (v1: one folder after the
+// other), has no processes and is removed here.
 func (h *Host) observe() (map[string]*group, error) {
 	names, err := h.tree.Groups()
 	if err != nil {
@@ -23,7 +26,11 @@ func (h *Host) observe() (map[string]*group, error) {
 	groups := make(map[string]*group, len(names))
 	for _, name := range names {
 		g, err := h.look(name)
-		if errors.Is(err, cgroup.ErrNoGroup) {
+		if errors.Is(err, fs.ErrNotExist) && !g.populated {
+			err = g.Remove()
+			g = nil
+		}
+		if errors.Is(err, cgroup.ErrNoGroup) || err == nil && g == nil {
 			continue // it went meanwhile
 		}
 		if err != nil {
@@ -38,10 +45,9 @@ func (h *Host) observe() (map[string]*group, error) {
 func (h *Host) look(name string) (*group, error) {
 	g := &group{Group: h.tree.Group(name)}
 	var err error
-	if g.populated, err = g.Populated(); err != nil {
-		return nil, err
+	if g.populated, err = g.Populated(); err == nil {
+		g.settings, err = g.Settings()
 	}
-	g.settings, err = g.Settings()
 	return g, err
 }
 

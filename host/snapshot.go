@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -80,7 +81,7 @@ func (h *Host) Look(name string) (*Look, error) {
 	if err == nil {
 		look.Processes, err = g.Processes()
 	}
-	if errors.Is(err, cgroup.ErrNoGroup) {
+	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // wholly or by half
 		return look, nil
 	}
 	look.Exists = true

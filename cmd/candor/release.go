@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/host"
 )
 
 const releaseLong = `Take back the CPUs of a container.
@@ -26,7 +31,11 @@ func newReleaseCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
-		return hostError(h.Release(cmd.Context(), args[0], *kill))
+		err = h.Release(cmd.Context(), args[0], *kill)
+		if errors.Is(err, host.ErrPopulated) {
+			err = fmt.Errorf("%w; --kill ends them", err)
+		}
+		return hostError(err)
 	}
 	return cmd
 }
