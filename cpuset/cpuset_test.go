@@ -106,6 +106,14 @@ func TestAlgebra(t *testing.T) {
 		if a.Overlaps(&b) != overlap || a.SubsetOf(&b) != subset || a.CountIn(&b) != both.Count() || a.Count() != len(inA) {
 			t.Fatal("Overlaps, SubsetOf, CountIn or Count is wrong")
 		}
+		inPlace := a
+		if inPlace.AddAll(&b); inPlace != union {
+			t.Fatal("AddAll is not Union")
+		}
+		inPlace = a
+		if inPlace.RemoveAll(&b); inPlace != minus {
+			t.Fatal("RemoveAll is not Minus")
+		}
 		n := rapid.IntRange(0, 70).Draw(t, "n")
 		low := a.Lowest(n)
 		if want := a.Slice()[:min(n, a.Count())]; !slices.Equal(low.Slice(), want) {

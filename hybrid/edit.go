@@ -4,10 +4,11 @@ package hybrid
 // from it; or a change of what the node has promised. Planning edits the node,
 // writes down what it did, and undoes it; Commit does it again.
 type edit struct {
-	slot  int32
-	cpu   int16
-	milli int16 // 1000: the whole CPU
-	give  bool
+	slot   int32
+	cpu    int16
+	milli  int16 // 1000: the whole CPU
+	give   bool
+	closed bool // nobody else may join the container on this CPU
 }
 
 // A touch is a container whose CPUs the plan changes, and what it had before.
@@ -18,8 +19,9 @@ type touch struct {
 
 // give gives a part of a CPU, or with 1000 all of it, to a sensitive container.
 func (n *Node) give(s int32, cpu int, milli Milli) {
-	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true})
-	n.put(s, cpu, milli)
+	closed := n.slots[s].wholeCores && milli < 1000
+	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true, closed})
+	n.put(s, cpu, milli, closed)
 }
 
 // take takes away what a sensitive container has of a CPU.
@@ -28,7 +30,7 @@ func (n *Node) take(s int32, cpu int) {
 	if !n.slots[s].exclusive.Contains(cpu) {
 		milli = n.slots[s].fractionOn(cpu)
 	}
-	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), false})
+	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), false, n.load[cpu].closed})
 	n.pull(s, cpu, milli)
 }
 
@@ -41,7 +43,7 @@ func (n *Node) undo(mark int) {
 		if e.give {
 			n.pull(e.slot, int(e.cpu), Milli(e.milli))
 		} else {
-			n.put(e.slot, int(e.cpu), Milli(e.milli))
+			n.put(e.slot, int(e.cpu), Milli(e.milli), e.closed)
 		}
 	}
 	n.edits = n.edits[:mark]
@@ -51,7 +53,7 @@ func (n *Node) undo(mark int) {
 func (n *Node) redo(edits []edit) {
 	for _, e := range edits {
 		if e.give {
-			n.put(e.slot, int(e.cpu), Milli(e.milli))
+			n.put(e.slot, int(e.cpu), Milli(e.milli), e.closed)
 		} else {
 			n.pull(e.slot, int(e.cpu), Milli(e.milli))
 		}
@@ -59,7 +61,7 @@ func (n *Node) redo(edits []edit) {
 }
 
 // put does what give says. With pull, it is all that changes who has a CPU.
-func (n *Node) put(s int32, cpu int, milli Milli) {
+func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	c, g := &n.load[cpu], &n.slots[s]
 	if c.sharers == 0 {
 		n.leaveShared(cpu)
@@ -73,7 +75,7 @@ func (n *Node) put(s int32, cpu int, milli Milli) {
 		g.exclusive.Add(cpu)
 		return
 	}
-	c.closed = g.wholeCores
+	c.closed = closed
 	n.fractional.Add(cpu)
 	n.tally.add(c, 1)
 	i := len(g.fractions)

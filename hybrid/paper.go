@@ -26,7 +26,7 @@ func (n *Node) paperAllocate(s int32) error {
 // paperPlace gives a sensitive container its whole CPUs and its fraction.
 func (n *Node) paperPlace(s int32) error {
 	request := &n.slots[s].request
-	whole, fraction := int(request.Limit/1000), request.Limit%1000
+	whole, fraction := n.lacks(s)
 	mark := n.mark()
 	own := n.shared.Lowest(whole)
 	n.giveWhole(s, &own)

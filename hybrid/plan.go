@@ -203,7 +203,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	n.unpromise(s)
 	slot.request = changed
 	n.promise(s)
-	err := n.reallocate(s, changed.guaranteed() > old.guaranteed())
+	err := n.reallocate(s, op, changed.guaranteed() > old.guaranteed())
 	if err == nil {
 		n.finish(p)
 		p.Grant.Lost = cpuset.Set{}
@@ -229,7 +229,7 @@ func (n *Node) planRepair(p *Plan, id string) error {
 
 // reallocate changes a slot's CPUs to fit its changed request. One that does not
 // grow is allowed even where CPUs have gone and the node has promised too much.
-func (n *Node) reallocate(s int32, grows bool) error {
+func (n *Node) reallocate(s int32, op Op, grows bool) error {
 	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
 		return ErrNoCapacity
 	}
@@ -237,7 +237,10 @@ func (n *Node) reallocate(s int32, grows bool) error {
 	case n.slots[s].request.Class == Flexible:
 		return n.flexibleStillFits(s)
 	case n.options.Algorithm == Paper:
-		n.takeAll(s)
+		if op == OpResize {
+			n.takeAll(s) // the paper knows no resize: it is an end and a new start
+		}
+		n.takeFractions(s)
 		return n.paperAllocate(s)
 	default:
 		return n.candorResize(s)
@@ -246,13 +249,22 @@ func (n *Node) reallocate(s int32, grows bool) error {
 
 // takeAll takes everything that a slot has.
 func (n *Node) takeAll(s int32) {
+	n.takeFractions(s)
 	slot := &n.slots[s]
-	for len(slot.fractions) > 0 {
-		n.take(s, slot.fractions[0].CPU)
-	}
 	for cpu := slot.exclusive.First(); cpu >= 0; cpu = slot.exclusive.First() {
 		n.take(s, cpu)
 	}
+}
+
+// takeFractions takes the fractions that a slot has, and returns the CPU of the
+// last of them, or -1.
+func (n *Node) takeFractions(s int32) (last int) {
+	last = -1
+	for slot := &n.slots[s]; len(slot.fractions) > 0; {
+		last = slot.fractions[0].CPU
+		n.take(s, last)
+	}
+	return last
 }
 
 // finish completes a plan for which the slot's own CPUs are settled: it lowers

@@ -7,11 +7,8 @@ func (n *Node) candorResize(s int32) error {
 	if slot.request.Wish == WholeCores && slot.wholeCores {
 		return n.resizeCores(s)
 	}
-	n.old, n.oldFraction = slot.cpus(), -1
-	for len(slot.fractions) > 0 {
-		n.oldFraction = slot.fractions[0].CPU
-		n.take(s, n.oldFraction)
-	}
+	n.old = slot.cpus()
+	n.oldFraction = n.takeFractions(s)
 	for whole := int(slot.request.Limit / 1000); slot.exclusive.Count() > whole; {
 		n.take(s, n.leastNeeded(s))
 	}
