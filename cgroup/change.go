@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/candor-project/candor/cpuset"
@@ -30,7 +29,7 @@ func (g *Group) Apply(s Settings) error {
 		}
 	}
 	if err := g.set(next); err != nil {
-		return g.wrap(errors.Join(err, g.undo(before, next)))
+		return g.wrap(join(err, g.undo(before, next)))
 	}
 	return nil
 }

@@ -40,16 +40,16 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 		return err
 	}
 	if err := t.moveTo(dir, cpusFile, cpus); err != nil {
-		return errors.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
+		return join(err, t.moveBack(dir, cpusFile, cpusBefore))
 	}
 	memsBefore, err := t.setMems(dir, mems)
 	if err != nil {
-		return errors.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+		return join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
 	}
-	if cpusBefore.IsEmpty() && !t.cpuset.v2 {
-		return g.bringBackV1()
+	if t.cpuset.v2 {
+		return nil
 	}
-	return nil
+	return g.bringBackV1()
 }
 
 // setMems returns the memory nodes that the group had before.
@@ -89,7 +89,7 @@ func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
 	}
 	// The parent may have lost a CPU that is back by now.
 	if healing := t.Refresh(); healing != nil {
-		return errors.Join(err, healing)
+		return join(err, healing)
 	}
 	if cause := t.available(file, next); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)

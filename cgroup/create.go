@@ -1,7 +1,6 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
 	"os"
 )
@@ -49,7 +48,7 @@ func (g *Group) create(s Settings, pid int) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.remove())
+			err = join(err, g.remove())
 			removeDirs(made)
 		}
 	}()
@@ -89,7 +88,7 @@ func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 		}
 		for j := range i {
 			if back := attach(origin[j], pid); back != nil && !ended(back) {
-				err = errors.Join(err, fmt.Errorf("undo: %w", back))
+				err = join(err, fmt.Errorf("undo: %w", back))
 			}
 		}
 		return err

@@ -47,5 +47,16 @@ func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
 
-// missing reports that there is no such file.
-func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+// join is errors.Join on one line.
+func join(errs ...error) error {
+	var all error
+	for _, err := range errs {
+		switch {
+		case all == nil:
+			all = err
+		case err != nil:
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
+}

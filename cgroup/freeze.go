@@ -3,10 +3,12 @@ package cgroup
 // freeze stops the group's processes, those that are being started too.
 // Where there is no freezer it does nothing. thaw lets them go on.
 func (g *Group) freeze() (thaw func() error, err error) {
-	t := g.tree
+	h := g.tree.reaper
 	switch {
-	case t.cpuset.v2:
-		return freeze(g.dir(t.cpuset), "cgroup.freeze", "1", "0", func(dir string) (bool, error) {
+	case h == nil:
+		return func() error { return nil }, nil
+	case h.v2:
+		return freeze(g.dir(h), "cgroup.freeze", "1", "0", func(dir string) (bool, error) {
 			events, err := read(dir, "cgroup.events")
 			if err != nil {
 				return false, err
@@ -14,13 +16,11 @@ func (g *Group) freeze() (thaw func() error, err error) {
 			n, err := field(events, "frozen")
 			return n == 1, err
 		})
-	case t.freeze != nil:
-		return freeze(g.dir(t.freeze), "freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
-			state, err := read(dir, "freezer.state")
-			return string(state) == "FROZEN", err
-		})
 	}
-	return func() error { return nil }, nil
+	return freeze(g.dir(h), "freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
+		state, err := read(dir, "freezer.state")
+		return string(state) == "FROZEN", err
+	})
 }
 
 // freeze writes and waits. A process that can't be frozen (it hangs in the

@@ -6,9 +6,14 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// plainTimeout is for how long processes are killed one by one before their
+// group is frozen for it.
+const plainTimeout = time.Second
 
 // Kill sends a signal to every process of the group, nested groups included.
 // SIGKILL goes to those too that are started meanwhile, and Kill returns when
@@ -34,29 +39,35 @@ func (g *Group) end() error {
 	} else if slices.Contains(pids, os.Getpid()) {
 		return errors.New("this process is in the group: it will not kill itself")
 	}
-	t := g.tree
-	if t.cpuset.v2 {
-		if err := killV2(g.dir(t.cpuset)); err == nil {
+	if h := g.tree.reaper; h != nil && h.v2 {
+		if err := killV2(g.dir(h)); err == nil {
 			return g.endLoop()
 		} else if !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
-	// Where the kernel can't kill a group in one go, freeze it, so that nobody forks.
+	// Where the kernel can't kill a group in one go. Frozen, nobody forks; but if this
+	// process is killed meanwhile, the group stays frozen. So that is for those only
+	// that outrun the plain way.
+	if err := g.killFor(plainTimeout); !errors.Is(err, ErrBusy) {
+		return err
+	}
 	thaw, err := g.freeze()
 	if err != nil {
 		return err
 	}
 	_, err = g.signal(syscall.SIGKILL)
-	if err := errors.Join(err, thaw()); err != nil {
+	if err := join(err, thaw()); err != nil && !gone(err) {
 		return err
 	}
 	return g.endLoop()
 }
 
 // endLoop kills what is left until nothing is.
-func (g *Group) endLoop() error {
-	for wait := newWait(killTimeout); ; {
+func (g *Group) endLoop() error { return g.killFor(killTimeout) }
+
+func (g *Group) killFor(limit time.Duration) error {
+	for wait := newWait(limit); ; {
 		is, err := g.populated()
 		if gone(err) || err == nil && !is {
 			return nil
@@ -68,7 +79,7 @@ func (g *Group) endLoop() error {
 			pids, _ := g.processes()
 			return fmt.Errorf("processes %v do not end: %w", pids[:min(len(pids), 5)], ErrBusy)
 		}
-		if _, err := g.signal(syscall.SIGKILL); err != nil {
+		if _, err := g.signal(syscall.SIGKILL); err != nil && !gone(err) { // systemd removes what is empty
 			return err
 		}
 	}

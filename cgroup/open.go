@@ -20,7 +20,7 @@ type Tree struct {
 	cpu    *hierarchy
 	cpuset *hierarchy
 	acct   *hierarchy   // v1's cpuacct; nil where v2 counts
-	freeze *hierarchy   // v1's freezer; nil where v2 kills
+	reaper *hierarchy   // where all of a group's processes can be killed at once: v2, or v1's freezer; or nil
 	all    []*hierarchy // each of the above once
 	bus    *bus         // systemd driver
 }
@@ -116,10 +116,15 @@ func (t *Tree) choose(found []hierarchy) error {
 	if !t.cpu.v2 {
 		t.acct = byController("cpuacct")
 	}
-	if !t.cpu.v2 && !t.cpuset.v2 {
-		t.freeze = byController("freezer")
+	switch {
+	case t.cpuset.v2:
+		t.reaper = t.cpuset
+	case t.cpu.v2:
+		t.reaper = t.cpu
+	default:
+		t.reaper = byController("freezer")
 	}
-	for _, h := range []*hierarchy{t.cpu, t.cpuset, t.acct, t.freeze} {
+	for _, h := range []*hierarchy{t.cpu, t.cpuset, t.acct, t.reaper} {
 		if h != nil && !slices.Contains(t.all, h) {
 			t.all = append(t.all, h)
 		}
@@ -130,12 +135,13 @@ func (t *Tree) choose(found []hierarchy) error {
 // setDriver decides the driver and where the parent group is.
 func (t *Tree) setDriver(o Options) error {
 	booted := o.Root == "/" && t.Version() == 2 && runsSystemd()
+	root := os.Geteuid() == 0 // others can't have systemd make groups for them
 	switch o.Driver {
 	case Cgroupfs, Systemd:
 		t.driver = o.Driver
 	case Auto, "":
 		t.driver = Cgroupfs
-		if booted && (o.Parent == "" || strings.HasSuffix(o.Parent, ".slice")) {
+		if booted && root && (o.Parent == "" || strings.HasSuffix(o.Parent, ".slice")) {
 			t.driver = Systemd
 		}
 	default:

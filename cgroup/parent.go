@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -75,6 +76,7 @@ func (t *Tree) Groups() ([]string, error) {
 			}
 		}
 	}
+	slices.Sort(names)
 	return names, nil
 }
 
@@ -82,7 +84,7 @@ func (t *Tree) Groups() ([]string, error) {
 // or process in it, nil when there is none to remove.
 func (t *Tree) Remove() error {
 	if t.driver == Systemd {
-		return nil // systemd removes empty slices itself
+		return t.stopSlice()
 	}
 	var errs []error
 	for _, h := range t.all {
@@ -93,7 +95,7 @@ func (t *Tree) Remove() error {
 			errs = append(errs, &fs.PathError{Op: "rmdir", Path: h.parent, Err: err})
 		}
 	}
-	return errors.Join(errs...)
+	return join(errs...)
 }
 
 // makeParent makes Candor's parent group and lets it have groups with both
@@ -172,7 +174,7 @@ func (t *Tree) enableV2(h *hierarchy, dir string) error {
 	err := enableControllersV2(dir, want)
 	switch {
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("%w: the group has processes of its own, move them to a group below it: %w", ErrNotDelegated, err)
+		return inTheWay(err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w (wanted: cpu and cpuset, as with Delegate=cpu cpuset): run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 	}

@@ -144,10 +144,20 @@ func attach(dir string, pid int) error {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if errors.Is(err, unix.ESRCH) {
+	switch {
+	case errors.Is(err, unix.ESRCH):
 		return fmt.Errorf("process %d has ended: %w", pid, err)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return fmt.Errorf("process %d, or the group it is in: %w to this user: %w", pid, ErrNotDelegated, err)
+	case errors.Is(err, unix.EOPNOTSUPP): // v2: made, since cpu and cpuset allow it, but for threads only
+		return inTheWay(err)
 	}
 	return err
+}
+
+// inTheWay is v2's rule that a group has either processes or groups.
+func inTheWay(err error) error {
+	return fmt.Errorf("%w: the group above has processes of its own, move them to a group below it: %w", ErrNotDelegated, err)
 }
 
 // places returns the folders of the groups that a process is in, one per

@@ -94,11 +94,13 @@ func TestWeights(t *testing.T) {
 		return s.Usage
 	}
 	l, h := usage(light), usage(heavy)
-	eventually(t, "2 s of CPU time for both", func() bool { return usage(light)-l+usage(heavy)-h > 2*time.Second })
-	l, h = usage(light)-l, usage(heavy)-h
-	if ratio := float64(h) / float64(l); ratio < 2 || ratio > 4.5 {
-		t.Errorf("three times the weight has %.2f times the CPU time (%v, %v)", ratio, h, l)
-	}
+	var ratio float64
+	eventually(t, "three times the weight has about three times the CPU time", func() bool {
+		l, h := usage(light)-l, usage(heavy)-h
+		ratio = float64(h) / float64(l)
+		return l+h > 2*time.Second && ratio > 2 && ratio < 4.5 // a stall of the whole machine takes time to even out
+	})
+	t.Logf("three times the weight has %.2f times the CPU time", ratio)
 }
 
 func TestWeightScale(t *testing.T) {

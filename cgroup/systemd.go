@@ -121,7 +121,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 		err = g.set(next)
 	}
 	if err != nil {
-		return errors.Join(err, t.enter(origin, pid, origin), g.remove())
+		return join(err, t.enter(origin, pid, origin), g.remove())
 	}
 	return nil
 }
@@ -146,18 +146,38 @@ func (g *Group) startScope(props []systemd.Property) error {
 
 // stopScope ends the unit, if there is one. It must have no processes: systemd
 // would kill them.
-func (g *Group) stopScope() error {
-	err := g.tree.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
-		_, err := conn.StopUnitContext(ctx, g.base, "replace", result)
+func (g *Group) stopScope() error { return g.tree.stopUnit(g.base) }
+
+func (t *Tree) stopUnit(unit string) error {
+	err := t.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
+		_, err := conn.StopUnitContext(ctx, unit, "replace", result)
 		return err
 	})
-	_ = g.tree.bus.call(func(ctx context.Context, conn *systemd.Conn) error {
-		return conn.ResetFailedUnitContext(ctx, g.base)
+	_ = t.bus.call(func(ctx context.Context, conn *systemd.Conn) error {
+		return conn.ResetFailedUnitContext(ctx, unit)
 	})
 	if err == nil || isUnitError(err, "NoSuchUnit") {
 		return nil // systemd forgets a scope when its last process ends
 	}
-	return fmt.Errorf("stop %s: %w", g.base, err)
+	return fmt.Errorf("stop %s: %w", unit, err)
+}
+
+// stopSlice ends Candor's slice, which systemd leaves when its last scope ends.
+func (t *Tree) stopSlice() error {
+	h := t.cpuset
+	if is, err := isGroup(h.parent); err != nil || !is {
+		return err
+	}
+	names, err := t.Groups()
+	if err != nil {
+		return err
+	}
+	if is, err := h.populated(h.parent); err != nil && !gone(err) {
+		return err
+	} else if is || len(names) > 0 {
+		return fmt.Errorf("remove %s: %w", h.parent, ErrBusy)
+	}
+	return t.stopUnit(t.parent)
 }
 
 // tendSlice gives Candor's slice the weight that initParent gives a group.

@@ -1,0 +1,141 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// ownRoot is a tree whose root is a group of the test's own, so that what is
+// not Candor's is the test's own too. A real root is confined in the guests, by internal/setup's tests.
+func ownRoot(t *testing.T) *Tree {
+	t.Helper()
+	tr := tree(t)
+	if tr.cpuset.v2 {
+		t.Skip("v2 makes partitions of groups below the machine's root only")
+	}
+	must(t, tr.makePath2(tr.cpuset))
+	h := &hierarchy{mount: tr.cpuset.parent, root: "/", controllers: tr.cpuset.controllers}
+	h.parent = h.mount + "/candor"
+	return &Tree{driver: Cgroupfs, parent: "/candor", proc: "/proc", cpuset: h, cpu: h, all: []*hierarchy{h}}
+}
+
+// makePath2 makes the parent group alone.
+func (t *Tree) makePath2(h *hierarchy) error {
+	_, err := t.makePath(h)
+	return err
+}
+
+// TestFencesV1 confines nested groups and processes in no group, and undoes it.
+func TestFencesV1(t *testing.T) {
+	tr := ownRoot(t)
+	a, b := two(t, tr)
+	both := a.Union(b)
+	root := tr.cpuset.mount
+	for dir, cpus := range map[string]cpuset.Set{"/x": both, "/x/y": both, "/x/z": b, "/small": a, "/candor": both} {
+		must(t, os.MkdirAll(root+dir, 0o755))
+		if !strings.Contains(dir, "/x/") {
+			must(t, inheritCpusetV1(root+dir))
+			must(t, writeSet(root+dir, cpusFile, cpus))
+		}
+	}
+	for dir, cpus := range map[string]cpuset.Set{"/x/y": both, "/x/z": b} {
+		must(t, inheritCpusetV1(root+dir))
+		must(t, writeSet(root+dir, cpusFile, cpus))
+	}
+	must(t, os.Mkdir(root+"/unused", 0o755)) // has no CPUs yet
+	t.Cleanup(func() { removeTree(root) })
+	loose, inside := start(t, "sleep").pid(), start(t, "sleep").pid()
+	must(t, attach(root, loose))
+	must(t, attach(root+"/x/z", inside))
+
+	fences, err := tr.Fences(a, both)
+	must(t, err)
+	var got []string
+	for _, f := range fences {
+		got = append(got, fmt.Sprintf("%s %s: %s to %s", f.Kind, f.At, f.Before, f.After))
+	}
+	want := []string{
+		fmt.Sprintf("cpuset.cpus /x/y: %s to %s", both, a),
+		fmt.Sprintf("cpuset.cpus /x/z: %s to %s", b, a),
+		fmt.Sprintf("cpuset.cpus /x: %s to %s", both, a),
+		fmt.Sprintf("processes /candor-others:  to %s", a),
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("fences\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, f := range fences {
+		must(t, tr.SetFence(f, f.After))
+	}
+	for what, pid := range map[string]int{"in no group": loose, "in a nested group": inside} {
+		if is := affinity(t, pid); is != a {
+			t.Errorf("a process %s may run on %v, want %v", what, is, a)
+		}
+	}
+	if again, err := tr.Fences(a, both); err != nil || len(again) > 0 {
+		t.Errorf("then still to do: %v, %v", again, err)
+	}
+	late := start(t, "sleep").pid() // came to the root after that
+	must(t, attach(root, late))
+	again, err := tr.Fences(a, both)
+	if err != nil || len(again) != 1 || again[0].Kind != FenceProcesses {
+		t.Fatalf("for a late one to do: %v, %v", again, err)
+	}
+	must(t, tr.SetFence(again[0], again[0].After))
+	if is := affinity(t, late); is != a {
+		t.Errorf("a late one may run on %v, want %v", is, a)
+	}
+
+	for _, f := range slices.Backward(fences) {
+		must(t, tr.SetFence(f, f.Before))
+		if now, err := tr.ReadFence(f); err != nil || now != f.Before {
+			t.Errorf("%s of %s is %q (%v), want %q", f.Kind, f.At, now, err, f.Before)
+		}
+	}
+	if is := affinity(t, inside); is != b {
+		t.Errorf("after undo the process in the group may run on %v, want %v", is, b)
+	}
+	if is := affinity(t, loose); !both.SubsetOf(&is) {
+		t.Errorf("after undo the process in no group may run on %v", is)
+	}
+}
+
+// TestFencesRefused: fences come from a file, too.
+func TestFencesRefused(t *testing.T) {
+	tr, err := Open(Options{ReadOnly: true})
+	must(t, err)
+	for _, f := range []Fence{
+		{Kind: FenceCPUs, At: "", After: "0"},
+		{Kind: FenceCPUs, At: "/", After: "0"},
+		{Kind: FenceCPUs, At: "x", After: "0"},
+		{Kind: FenceCPUs, At: "/../../../tmp", After: "0"},
+		{Kind: FenceCPUs, At: "/a\x00b", After: "0"},
+		{Kind: FenceUnit, At: "../x.slice", After: "0"},
+		{Kind: FenceUnit, At: "x.mount", After: "0"},
+		{Kind: "tasks", At: "/x", After: "0"},
+	} {
+		if err := tr.SetFence(f, f.After); err == nil {
+			t.Errorf("%+v was set", f)
+		}
+	}
+	f := Fence{Kind: FenceCPUs, At: fmt.Sprintf("/candor-test-none-%d", os.Getpid()), Before: "0", After: "1"}
+	if err := tr.SetFence(f, f.After); !gone(err) {
+		t.Errorf("a group that is not there: %v", err)
+	}
+	if err := tr.SetFence(f, f.Before); err != nil {
+		t.Errorf("undo of a group that has gone: %v", err)
+	}
+	all, _, err := tr.Effective()
+	must(t, err)
+	if _, err := tr.Fences(all, all); err == nil {
+		t.Error("all CPUs were kept from Candor")
+	}
+	if _, err := tr.Fences(cpuset.Of(cpuset.Max-1), cpuset.Range(0, cpuset.Max-1)); err == nil || errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a CPU that is not there: %v", err)
+	}
+}

@@ -1,0 +1,188 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+func TestSystemd(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	tr := treeBelow(t, fmt.Sprintf("candortest%d.slice", os.Getpid()), Systemd)
+	a, b := two(t, tr)
+	ms := time.Millisecond
+	s := Settings{CPUs: a, Quota: 50 * ms, Burst: 20 * ms, Weight: 2500}
+	if err := tr.Group("web").Create(s, 0); err == nil {
+		t.Error("a scope without a process")
+	}
+	g, pid := group(t, tr, "web", s, "stubborn")
+	same(t, g, s)
+	if got := affinity(t, pid); got != a {
+		t.Errorf("the process may run on %v, want %v", got, a)
+	}
+	if names, err := tr.Groups(); err != nil || !slices.Equal(names, []string{"web"}) {
+		t.Errorf("Groups = %v, %v", names, err)
+	}
+	if err := g.Create(s, pid); !errors.Is(err, ErrBusy) {
+		t.Errorf("Create over a running one: %v, want ErrBusy", err)
+	}
+	reload := func() {
+		t.Helper()
+		must(t, tr.bus.call(func(ctx context.Context, conn *systemd.Conn) error { return conn.ReloadContext(ctx) }))
+	}
+	reload()
+	same(t, g, s)
+	for _, s := range []Settings{
+		{CPUs: b, Quota: 70 * ms, Weight: 2500},
+		{CPUs: a.Union(b), Quota: 30 * ms, Period: 20 * ms, Burst: 30 * ms},
+		{CPUs: a, Weight: 100},
+		{CPUs: b, Quota: 150 * ms, Burst: 10 * ms},
+	} {
+		must(t, g.Apply(s))
+		same(t, g, s)
+		reload()
+		same(t, g, s)
+	}
+	must(t, g.Apply(Settings{CPUs: b, Quota: 33 * ms / 10, Weight: 100})) // 3.3 %: systemd keeps whole percents
+	reload()
+	same(t, g, Settings{CPUs: b, Quota: 4 * ms, Weight: 100})
+	must(t, g.SetCPUs(a, cpuset.Set{}))
+	reload()
+	same(t, g, Settings{CPUs: a, Quota: 4 * ms, Weight: 100})
+	if err := g.SetCPUs(cpuset.Of(cpuset.Max-1), cpuset.Set{}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a CPU that is not there: %v, want ErrUnavailable", err)
+	}
+	if err := g.Remove(); !errors.Is(err, ErrBusy) {
+		t.Errorf("Remove with a process in it: %v, want ErrBusy", err)
+	}
+	if got := affinity(t, pid); got != a {
+		t.Errorf("after refusals the process may run on %v, want %v", got, a)
+	}
+	must(t, g.Kill(syscall.SIGKILL))
+	must(t, g.Remove())
+	must(t, g.Remove())
+	if is, err := g.Exists(); is || err != nil {
+		t.Errorf("Exists = %v, %v", is, err)
+	}
+}
+
+// TestSystemdUndo is a Create that fails after systemd has moved the process.
+func TestSystemdUndo(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	tr := treeBelow(t, fmt.Sprintf("candortest%d.slice", os.Getpid()), Systemd)
+	pid := start(t, "sleep").pid()
+	before, err := tr.places(pid)
+	must(t, err)
+	g := tr.Group("bad")
+	if err := g.Create(Settings{CPUs: cpuset.Of(cpuset.Max - 1)}, pid); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	if after, err := tr.places(pid); err != nil || !slices.Equal(before, after) {
+		t.Errorf("the process is in %v, %v; want %v", after, err, before)
+	}
+	if is, err := g.Exists(); is || err != nil {
+		t.Errorf("Exists = %v, %v", is, err)
+	}
+}
+
+// TestSystemdIsTheDefault where it runs the machine, unless a path is named.
+func TestSystemdIsTheDefault(t *testing.T) {
+	for parent, want := range map[string]Driver{"": Systemd, "my-own.slice": Systemd, "/candor": Cgroupfs} {
+		tr, err := Open(Options{Parent: parent})
+		must(t, err)
+		if !runsSystemd() || tr.Version() == 1 {
+			want = Cgroupfs
+		}
+		if tr.Driver() != want {
+			t.Errorf("parent %q: driver %s, want %s", parent, tr.Driver(), want)
+		}
+	}
+}
+
+func TestExpandSlice(t *testing.T) {
+	for slice, want := range map[string]string{
+		"candor.slice": "/candor.slice", "a-b-c.slice": "/a.slice/a-b.slice/a-b-c.slice",
+	} {
+		if got, err := expandSlice(slice); got != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", slice, got, err, want)
+		}
+	}
+	for _, slice := range []string{"", ".slice", "-.slice", "a--b.slice", "-a.slice", "a-.slice", "/a.slice", "../a.slice", "a", "a.scope", "a b.slice"} {
+		if got, err := expandSlice(slice); err == nil {
+			t.Errorf("%q was taken as %s", slice, got)
+		}
+	}
+}
+
+func TestScopeNames(t *testing.T) {
+	for _, name := range []string{"web", "a-b.c_d", "x.scope"} {
+		if back, ours := nameOfScope(scopeName(name)); !ours || back != name {
+			t.Errorf("%s: %s, %v", name, back, ours)
+		}
+	}
+	for _, unit := range []string{"web.scope", "candor-web.service", "candor-.scope.d", "init.scope"} {
+		if name, ours := nameOfScope(unit); ours {
+			t.Errorf("%s was taken for %s", unit, name)
+		}
+	}
+}
+
+func TestProperties(t *testing.T) {
+	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{bandwidth{none, 100000, 0}, 100}}
+	change := func(edit func(*state)) state {
+		next := base
+		edit(&next)
+		return next
+	}
+	for name, tt := range map[string]struct {
+		next state
+		want string
+	}{
+		"nothing": {base, ""},
+		"cpus":    {change(func(s *state) { s.cpus = cpuset.Of(1, 8, 15) }), "AllowedCPUs=@ay [0x2, 0x81] "},
+		"mems":    {change(func(s *state) { s.mems = cpuset.Of(1) }), "AllowedMemoryNodes=@ay [0x2] "},
+		"weight":  {change(func(s *state) { s.weight = 150 }), "CPUWeight=@t 150 "},
+		"burst":   {change(func(s *state) { s.burst = 100 }), ""},
+		"quota":   {change(func(s *state) { s.quota = 150000 }), "CPUQuotaPerSecUSec=@t 1500000 "},
+		"period": {change(func(s *state) { s.quota, s.period = 5000, 20000 }),
+			"CPUQuotaPeriodUSec=@t 20000 CPUQuotaPerSecUSec=@t 250000 "},
+		"period alone": {change(func(s *state) { s.period = 20000 }),
+			"CPUQuotaPeriodUSec=@t 20000 CPUQuotaPerSecUSec=@t 18446744073709551615 "},
+	} {
+		got := ""
+		for _, p := range properties(base, tt.next) {
+			got += p.Name + "=" + p.Value.String() + " "
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func TestRoundForSystemd(t *testing.T) {
+	for _, tt := range []struct{ quota, period, want int64 }{
+		{none, 100000, none}, {150000, 100000, 150000}, {150001, 100000, 151000}, {3300, 100000, 4000},
+		{1000, 100000, 1000}, {1000, 1000000, 10000}, {1001, 20000, 1200}, {64000000, 1000000, 64000000},
+	} {
+		got := roundForSystemd(bandwidth{tt.quota, tt.period, 0})
+		if got.quota != tt.want || got.period != tt.period {
+			t.Errorf("%d in %d: %+v, want %d", tt.quota, tt.period, got, tt.want)
+		}
+		if again := roundForSystemd(got); again != got {
+			t.Errorf("%d in %d: rounded twice is %+v", tt.quota, tt.period, again)
+		}
+	}
+}
