@@ -117,9 +117,14 @@ func (t *Tree) ReadFence(f Fence) (string, error) {
 // SetFence sets a fence's Before or After. To set what holds already, or a
 // group that has gone meanwhile, is no error.
 func (t *Tree) SetFence(f Fence, value string) error {
-	// The processes of a root are never done with: others may have come.
-	if now, err := t.ReadFence(f); err != nil || now == value && (f.Kind != FenceProcesses || value == f.Before) {
+	now, err := t.ReadFence(f)
+	if err != nil {
 		return err
+	}
+	// The processes of a root are never done with: others may have come.
+	again := f.Kind == FenceProcesses && value == f.After
+	if now == value && !again {
+		return nil
 	}
 	if f.Kind == FenceUnit {
 		return t.setUnitCPUs(f.At, value)

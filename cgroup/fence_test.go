@@ -19,16 +19,11 @@ func ownRoot(t *testing.T) *Tree {
 	if tr.cpuset.v2 {
 		t.Skip("v2 makes partitions of groups below the machine's root only")
 	}
-	must(t, tr.makePath2(tr.cpuset))
+	_, err := tr.makePath(tr.cpuset)
+	must(t, err)
 	h := &hierarchy{mount: tr.cpuset.parent, root: "/", controllers: tr.cpuset.controllers}
 	h.parent = h.mount + "/candor"
 	return &Tree{driver: Cgroupfs, parent: "/candor", proc: "/proc", cpuset: h, cpu: h, all: []*hierarchy{h}}
-}
-
-// makePath2 makes the parent group alone.
-func (t *Tree) makePath2(h *hierarchy) error {
-	_, err := t.makePath(h)
-	return err
 }
 
 // TestFencesV1 confines nested groups and processes in no group, and undoes it.

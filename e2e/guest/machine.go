@@ -9,7 +9,7 @@ import (
 // Each NUMA node has an L3 cache of its own.
 type Machine struct {
 	Sockets, Nodes, Cores, Threads int // Nodes per socket, Cores per node, Threads per core
-	NodeMB                         int // memory of each NUMA node in MiB; 0: 256
+	NodeMB                         int // memory of each NUMA node in MiB; 0: 512
 }
 
 // Big is two sockets of two NUMA nodes of four cores of two threads: 32 CPUs.
@@ -31,7 +31,7 @@ func (m Machine) args() []string {
 	nodes, perNode := m.Sockets*m.Nodes, m.Cores*m.Threads
 	mb := m.NodeMB
 	if mb == 0 {
-		mb = 256
+		mb = 512
 	}
 	args := []string{"-m", fmt.Sprintf("%dM", nodes*mb),
 		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d", m.CPUs(), m.Sockets, m.Nodes, m.Cores, m.Threads)}
