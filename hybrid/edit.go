@@ -121,6 +121,9 @@ func (n *Node) leaveShared(cpu int) {
 	if n.wholeCores.Contains(cpu) {
 		for _, sibling := range n.siblings[at.core] {
 			n.wholeCores.Remove(int(sibling))
+			of := &n.layout.cpus[sibling]
+			n.l3Whole[of.l3]--
+			n.numaWhole[of.numa]--
 		}
 	}
 	n.coreFree[at.core]--
@@ -137,6 +140,9 @@ func (n *Node) joinShared(cpu int) {
 	if siblings := n.siblings[at.core]; int(n.coreFree[at.core]) == len(siblings) {
 		for _, sibling := range siblings {
 			n.wholeCores.Add(int(sibling))
+			of := &n.layout.cpus[sibling]
+			n.l3Whole[of.l3]++
+			n.numaWhole[of.numa]++
 		}
 	}
 }

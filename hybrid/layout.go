@@ -17,6 +17,7 @@ type layout struct {
 	numas   []cpuset.Set
 	l3Node  []int // the NUMA node of each L3 domain
 	threads int   // most usable CPUs on a core
+	least   int   // fewest usable CPUs on a core that has any
 
 	siblings [][]int16 // the usable CPUs of each core, as a list
 	total    Milli     // CPU time of the usable CPUs
@@ -55,7 +56,11 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 		for cpu := range l.cores[i].All() {
 			l.siblings[i] = append(l.siblings[i], int16(cpu))
 		}
-		l.threads = max(l.threads, len(l.siblings[i]))
+		size := len(l.siblings[i])
+		l.threads = max(l.threads, size)
+		if size > 0 && (l.least == 0 || size < l.least) {
+			l.least = size
+		}
 	}
 	l.total = Milli(l.usable.Count()) * 1000
 	return l

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/topology"
@@ -19,6 +20,7 @@ type Node struct {
 
 	load                       []cpuLoad  // by CPU id
 	coreFree, l3Free, numaFree []int16    // shared CPUs in each domain
+	l3Whole, numaWhole         []int16    // those of them in wholeCores
 	tally                      tally      // sums over the fractional CPUs
 	flexibleCPUs               cpuset.Set // where flexible containers run
 	sharedTime                 Milli
@@ -138,6 +140,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	n.coreFree = countEach(n.cores)
 	n.l3Free = countEach(n.l3s)
 	n.numaFree = countEach(n.numas)
+	n.l3Whole, n.numaWhole = slices.Clone(n.l3Free), slices.Clone(n.numaFree)
 	n.domains = newFlexibleDomains(n.layout)
 	if n.usable.IsEmpty() {
 		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))

@@ -15,8 +15,9 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish Wish) (p
 		picked = free.Lowest(count)
 		return picked, picked.Last()
 	}
-	p := picker{Node: n, free: free, near: near}
-	p.taken, p.last = &picked, -1
+	p := picker{Node: n, free: free, near: near, taken: &picked, last: -1}
+	p.isFirst = near.IsEmpty()
+	p.counted = *free == n.shared
 	p.choose(count)
 	return picked, p.last
 }
@@ -27,6 +28,8 @@ type picker struct {
 	free, near *cpuset.Set
 	taken      *cpuset.Set
 	last       int
+	isFirst    bool // the container has no CPU yet
+	counted    bool // free is the whole shared pool and nothing is taken: the node's counts hold
 }
 
 // choose takes count CPUs.
@@ -57,6 +60,20 @@ func (p *picker) choose(count int) {
 // freeIn returns the number of free CPUs of a domain that are not taken yet.
 func (p *picker) freeIn(domain *cpuset.Set) int {
 	return p.free.CountIn(domain) - p.taken.CountIn(domain)
+}
+
+func (p *picker) freeInL3(i int) int {
+	if p.counted {
+		return int(p.l3Free[i])
+	}
+	return p.freeIn(&p.l3s[i])
+}
+
+func (p *picker) freeInNUMA(i int) int {
+	if p.counted {
+		return int(p.numaFree[i])
+	}
+	return p.freeIn(&p.numas[i])
 }
 
 // A fit orders domains that have room for a number of CPUs. Less is better.
@@ -91,8 +108,8 @@ func (p *picker) bestL3(count int, within *cpuset.Set) int {
 		if int(p.l3Free[i]) < count || within != nil && !p.l3s[i].SubsetOf(within) {
 			continue
 		}
-		if free := p.freeIn(&p.l3s[i]); free >= count {
-			f := fit{p.far(&p.l3s[i]), 1, p.splits(&p.l3s[i], count), free - count, int(p.numaFree[p.l3Node[i]])}
+		if free := p.freeInL3(i); free >= count {
+			f := fit{p.far(&p.l3s[i]), 1, p.splits(int(p.l3Whole[i]), count), free - count, int(p.numaFree[p.l3Node[i]])}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -108,8 +125,8 @@ func (p *picker) bestNUMA(count int) int {
 		if int(p.numaFree[i]) < count {
 			continue
 		}
-		if free := p.freeIn(&p.numas[i]); free >= count {
-			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(&p.numas[i], count), free - count, 0}
+		if free := p.freeInNUMA(i); free >= count {
+			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(int(p.numaWhole[i]), count), free - count, 0}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -120,19 +137,18 @@ func (p *picker) bestNUMA(count int) int {
 
 // far is 0 if the container has CPUs in the domain already, or has none at all.
 func (p *picker) far(domain *cpuset.Set) int {
-	if p.near.IsEmpty() || p.near.Overlaps(domain) {
+	if p.isFirst || p.near.Overlaps(domain) {
 		return 0
 	}
 	return 1
 }
 
-// splits returns how many cores of a domain are split when count CPUs of it
-// are taken: the whole free cores are taken first.
-func (p *picker) splits(domain *cpuset.Set, count int) int {
+// splits returns how many cores are split when count CPUs are taken of a domain
+// in which whole CPUs are on whole free cores: those are taken first.
+func (p *picker) splits(whole, count int) int {
 	if p.threads == 1 {
 		return 0
 	}
-	whole := p.wholeCores.CountIn(domain)
 	whole -= whole % p.threads
 	return count - min(count-count%p.threads, whole)
 }
@@ -161,7 +177,7 @@ func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 		if p.l3Node[i] != numa || p.l3Free[i] == 0 || used.Overlaps(&p.l3s[i]) {
 			continue
 		}
-		free, far := p.freeIn(&p.l3s[i]), p.far(&p.l3s[i])
+		free, far := p.freeInL3(i), p.far(&p.l3s[i])
 		if free > 0 && (best < 0 || far < bestFar || far == bestFar && free > bestFree) {
 			best, bestFar, bestFree = i, far, free
 		}
@@ -196,7 +212,7 @@ func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
 	for i := range p.numas {
-		free := p.freeIn(&p.numas[i])
+		free := p.freeInNUMA(i)
 		if free == 0 || used.Overlaps(&p.numas[i]) {
 			continue
 		}
@@ -242,7 +258,7 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 		p.add(whole.Lowest(count))
 		return
 	}
-	for cpu := whole.First(); cpu >= 0 && count > 0; cpu = whole.Next(cpu + 1) {
+	for cpu := whole.First(); cpu >= 0 && count >= p.least; cpu = whole.Next(cpu + 1) {
 		at := p.layout.cpus[cpu].core
 		core := &p.cores[at]
 		if size := len(p.siblings[at]); size <= count && core.SubsetOf(&whole) {
@@ -263,6 +279,7 @@ func (p *picker) add(set cpuset.Set) {
 	if !set.IsEmpty() {
 		p.taken.AddAll(&set)
 		p.last = set.Last()
+		p.counted = false
 	}
 }
 
