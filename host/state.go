@@ -60,6 +60,7 @@ type fileGrant struct {
 	Parts    []filePart   `json:"fractions,omitempty"`
 	Quota    hybrid.Milli `json:"quota,omitempty"`
 	Weight   hybrid.Milli `json:"weight"`
+	WishKept bool         `json:"wishKept"`
 }
 
 type filePart struct {
@@ -152,7 +153,7 @@ func newFileGrant(g *Grant) fileGrant {
 		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
-		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
+		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.WishKept,
 	}
 	for _, part := range g.Fractions {
 		f.Parts = append(f.Parts, filePart(part))
@@ -214,7 +215,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	if err := f.Request.apply(f.Name, &g); err != nil {
 		return Grant{}, err
 	}
-	g.CPUs, g.Exclusive, g.Quota, g.Weight = f.CPUs, f.Own, f.Quota, f.Weight
+	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.WishKept = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
 	for _, part := range f.Parts {
 		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
 			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
