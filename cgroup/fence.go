@@ -203,13 +203,13 @@ func (t *Tree) otherGroups() ([]string, error) {
 
 // FenceNotes says what the fences of this machine cannot do.
 func (t *Tree) FenceNotes() []string {
-	const reboot = "until the next boot: then candor setup host sets it again"
+	const boot = "this lasts until the next boot: candor setup host does it again"
 	switch {
 	case t.driver == Systemd:
-		return []string{reboot, "kernel threads and slices made later at the top are not confined"}
+		return []string{boot, "kernel threads are not confined, nor are slices that are made later beside these"}
 	case t.cpuset.v2:
-		return []string{reboot, "kernel threads that are bound to a CPU stay there"}
+		return []string{boot, "kernel threads that are bound to a CPU stay there"}
 	default:
-		return []string{reboot, "kernel threads stay where they are", "groups made later at the top are not confined"}
+		return []string{boot, "kernel threads are not confined, nor are groups that are made later beside these"}
 	}
 }

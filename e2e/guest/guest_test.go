@@ -20,7 +20,7 @@ func sh(script string) report.Command {
 func boot(t *testing.T, m guest.Machine, version int, commands ...report.Command) ([]report.Result, error) {
 	t.Helper()
 	b := build(t)
-	g := guest.Guest{Kernel: kernels(t)[0], Machine: m, Cgroup: version, Init: filepath.Join(b.dir, "init"), Files: b.files(t, true), Commands: commands}
+	g := guest.Guest{Kernel: kernels(t)[0], Machine: m, Cgroup: version, Init: filepath.Join(b.dir, "init"), Files: b.files(t), Commands: commands}
 	return g.Run(t.Context())
 }
 
@@ -91,7 +91,7 @@ func TestGuestThatPanics(t *testing.T) {
 func TestGuestThatHangs(t *testing.T) {
 	needGuest(t)
 	b := build(t)
-	g := guest.Guest{Kernel: kernels(t)[0], Machine: guest.Small, Cgroup: 2, Init: filepath.Join(b.dir, "init"), Files: b.files(t, true),
+	g := guest.Guest{Kernel: kernels(t)[0], Machine: guest.Small, Cgroup: 2, Init: filepath.Join(b.dir, "init"), Files: b.files(t),
 		Commands: []report.Command{sh("echo hangs; sleep 1000")}}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("seen enough")

@@ -7,14 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/candor-project/candor/e2e/guest"
 	"github.com/candor-project/candor/e2e/guest/report"
-	"github.com/candor-project/candor/e2e/probes"
 )
 
 // packages whose tests run in the guests too; those that are not there yet are left out.
@@ -29,33 +27,14 @@ func TestGuest(t *testing.T) {
 	needGuest(t)
 	built := build(t, chosen(t)...)
 	all := kernels(t)
-	newest := all[len(all)-1]
 	for _, k := range all {
-		t.Run("v2/"+k.Release, func(t *testing.T) {
-			g, env := guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}, []string(nil)
-			if k == newest && slices.Contains(built.packages, "e2e") {
-				g.Files, env = runtimes(t)
-			}
-			built.run(t, g, env...)
-		})
+		t.Run("v2/"+k.Release, func(t *testing.T) { built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}) })
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) { built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}) })
 		}
 	}
+	newest := all[len(all)-1]
 	t.Run("systemd/"+newest.Release, func(t *testing.T) { built.run(t, systemd(t, newest)) })
-}
-
-// runtimes are the real programs that e2e asks for their CPUs, with all that they load.
-func runtimes(t *testing.T) (files map[string]string, env []string) {
-	t.Helper()
-	b, err := probes.Collect(filepath.Join(root, "e2e/probes/testdata"), t.TempDir(), "/probes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, left := range b.Left {
-		t.Log("not in the guest:", left)
-	}
-	return b.Files, []string{"CANDOR_PROBES=/probes", "PATH=/usr/sbin:/usr/bin:/sbin:/bin:" + strings.Join(b.Path, ":")}
 }
 
 // systemd is a guest that boots the root that scripts/test-deps.sh has unpacked.
@@ -137,10 +116,10 @@ func goTool(t *testing.T, args ...string) {
 }
 
 // run boots g with the test binaries and relays what they say.
-func (b binaries) run(t *testing.T, g guest.Guest, env ...string) {
+func (b binaries) run(t *testing.T, g guest.Guest) {
 	g.Init = filepath.Join(b.dir, "init")
 	g.Limit = 15 * time.Minute
-	files := b.files(t, !g.Systemd)
+	files := b.files(t)
 	maps.Copy(files, g.Files)
 	g.Files = files
 	for _, p := range b.packages {
@@ -149,7 +128,7 @@ func (b binaries) run(t *testing.T, g guest.Guest, env ...string) {
 			Name: name,
 			Args: []string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=5m", "-test.run=" + os.Getenv("CANDOR_GUEST_RUN")},
 			// What a test can build or has on an ordinary machine, and not in here.
-			Env:   append([]string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"}, env...),
+			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
 			Limit: 6 * time.Minute,
 		})
@@ -169,8 +148,8 @@ func (b binaries) run(t *testing.T, g guest.Guest, env ...string) {
 	t.Logf("%s, %s: %.0f s with boot", g.Kernel.Release, g.Machine, time.Since(start).Seconds())
 }
 
-// files are the test binaries and what they use; busybox where there are no other programs.
-func (b binaries) files(t *testing.T, busybox bool) map[string]string {
+// files are the test binaries and what they use.
+func (b binaries) files(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	add := func(to, from string) {
@@ -183,9 +162,7 @@ func (b binaries) files(t *testing.T, busybox bool) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if busybox {
-		add("/bin/busybox", filepath.Join(cache, "busybox"))
-	}
+	add("/bin/busybox", filepath.Join(cache, "busybox"))
 	for _, p := range b.packages {
 		name := filepath.Base(p)
 		files[fmt.Sprintf("/guest/%s/%s.test", name, name)] = filepath.Join(b.dir, name+".test")

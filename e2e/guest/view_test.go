@@ -33,7 +33,7 @@ func TestViewMatrix(t *testing.T) {
 	const doc = "/guest/docs/view.md"
 	g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Big, Cgroup: 2, Init: filepath.Join(built.dir, "init"), Limit: 10 * time.Minute}
 	g.Machine.NodeMB = 512 // the runtimes are large
-	g.Files = built.files(t, true)
+	g.Files = built.files(t)
 	for to, from := range bundle.Files {
 		g.Files[to] = from
 	}

@@ -49,17 +49,16 @@ func setUp(first bool) (report.Plan, error) {
 	if err := json.Unmarshal(text, &plan); err != nil {
 		return plan, fmt.Errorf("%s: %w", report.PlanFile, err)
 	}
-	if !first {
-		return plan, startCPUs()
-	}
-	if err := mountAll(plan.Cgroup); err != nil {
-		return plan, err
+	if first {
+		if err := mountAll(plan.Cgroup); err != nil {
+			return plan, err
+		}
+		for k, v := range map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"} {
+			os.Setenv(k, v)
+		}
 	}
 	if err := startCPUs(); err != nil {
 		return plan, err
-	}
-	for k, v := range map[string]string{"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "TMPDIR": "/tmp", "LANG": "C.UTF-8"} {
-		os.Setenv(k, v)
 	}
 	return plan, busybox()
 }

@@ -69,14 +69,23 @@ func delegate() error {
 	return nil
 }
 
-// busybox links the small programs, where the guest has busybox and no other ones.
+// busybox is every small program that the guest has no other one for.
 func busybox() error {
-	if _, err := os.Stat("/bin/busybox"); err != nil {
+	const path = "/bin/busybox"
+	if _, err := os.Stat(path); err != nil {
 		return nil
 	}
-	out, err := exec.Command("/bin/busybox", "--install", "-s", "/bin").CombinedOutput()
+	list, err := exec.Command(path, "--list").Output()
 	if err != nil {
-		return fmt.Errorf("busybox --install: %w: %s", err, out)
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, name := range strings.Fields(string(list)) {
+		if _, err := exec.LookPath(name); err == nil {
+			continue
+		}
+		if err := os.Symlink(path, "/bin/"+name); err != nil {
+			return err
+		}
 	}
 	return nil
 }
