@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 cache=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}
 kernel_packages="linux-image-cloud-amd64 linux-image-6.12-cloud-amd64 linux-image-virtual" # those the distribution has
-systemd_packages="systemd systemd-sysv dbus coreutils bash"
+systemd_packages="systemd systemd-sysv dbus coreutils bash dash"
 
 say() { echo "test-deps: $*"; }
 fail() { say "$*" >&2; exit 1; }
@@ -22,8 +22,10 @@ wanted() {
 	fi
 }
 
+# missing lists those that are not there. A program of the package's name, from wherever, will do as well.
 missing() {
 	for p in $(wanted); do
+		command -v "$p" >/dev/null && continue
 		dpkg-query -W -f '${db:Status-Status}\n' "$p" 2>/dev/null | grep -qx installed || echo "$p"
 	done
 }
