@@ -67,6 +67,9 @@ func perform(role string, args []string) int {
 		signal.Ignore(syscall.Signal(number))
 		fmt.Println(syscall.Exec(args[1], args[1:], os.Environ()))
 		return 98
+	case "in-group":
+		fmt.Println(enterGroup(args[0], args[1:]))
+		return 98
 	case "exec-without-cgroups":
 		return execWithoutCgroups(args)
 	default:

@@ -80,9 +80,9 @@ func (h *helper) start(order startOrder) error {
 
 // abort ends a helper that was not started.
 func (h *helper) abort() {
-	h.orders.Close()
 	h.process.Kill()
 	h.process.Wait()
+	h.orders.Close()
 }
 
 // An ExecError says that the program could not be executed, with the exit code that
@@ -96,7 +96,8 @@ func (e *ExecError) Error() string { return e.Err.Error() }
 func (e *ExecError) Unwrap() error { return e.Err }
 
 // RunHelper is the helper's life. fd is the pipe's number. It returns only on
-// an error.
+// an error, and ends silently if candor run has ended before the program was
+// started.
 func RunHelper(fd string) error {
 	// What follows belongs to a thread, the one that executes the program.
 	runtime.LockOSThread()
@@ -111,7 +112,7 @@ func RunHelper(fd string) error {
 	}
 	var order startOrder
 	if err := json.Unmarshal(data, &order); err != nil {
-		return errors.New("candor run has ended before the program was started")
+		os.Exit(1)
 	}
 	if order.View != "" {
 		if err := view.Mount(order.View); err != nil {

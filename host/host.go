@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -28,7 +29,7 @@ type Options struct {
 	Config   string // default: DefaultConfig
 	Cgroup   cgroup.Options
 	Log      *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
-	Patience time.Duration // how long to wait for the lock; default 30 s
+	Patience time.Duration // how long to wait for the lock; default 1 min
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
@@ -38,6 +39,33 @@ type Host struct {
 	tree     *cgroup.Tree
 	log      *slog.Logger
 	patience time.Duration
+	machine  machineCache
+}
+
+// A machineCache keeps the topology while the same CPUs are online: reading it
+// takes a dozen files a CPU.
+type machineCache struct {
+	sync.Mutex
+	online  string
+	machine *topology.Machine
+}
+
+func (c *machineCache) get() (*topology.Machine, error) {
+	c.Lock()
+	defer c.Unlock()
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, err
+	}
+	if c.machine != nil && c.online == string(online) {
+		return c.machine, nil
+	}
+	machine, err := topology.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	c.machine, c.online = machine, string(online)
+	return machine, nil
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their
@@ -61,7 +89,7 @@ func Open(o Options) (*Host, error) {
 		config:   cmp.Or(o.Config, DefaultConfig),
 		tree:     tree,
 		log:      o.Log,
-		patience: cmp.Or(o.Patience, 30*time.Second),
+		patience: cmp.Or(o.Patience, time.Minute),
 	}
 	if h.log == nil {
 		h.log = slog.Default()
@@ -78,7 +106,7 @@ func (h *Host) newNode() (*hybrid.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, err := topology.ReadHost()
+	machine, err := h.machine.get()
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -227,6 +228,7 @@ func TestPinnedThreads(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	a := l.must(ask("a", "1.3"), "pin")
+	io.WriteString(a.in, "\n")
 	if got := a.line(t); got != "pinned" {
 		t.Fatal(got)
 	}
@@ -270,6 +272,7 @@ func TestPinnedFractionStays(t *testing.T) {
 	l := newLab(t)
 	cpus := len(l.needCPUs(6))
 	a := l.must(ask("a", "1.3"), "pin")
+	io.WriteString(a.in, "\n")
 	if got := a.line(t); got != "pinned" {
 		t.Fatal(got)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -39,7 +40,8 @@ func play(role string) {
 	switch role {
 	case "wait": // until its standard input ends
 		os.Stdin.Read(make([]byte, 1))
-	case "pin": // one thread on the lowest CPU, then wait
+	case "pin": // when told, one thread on the lowest CPU, then wait
+		os.Stdin.Read(make([]byte, 1))
 		var mask unix.CPUSet
 		unix.SchedGetaffinity(0, &mask)
 		for cpu, found := 0, false; cpu < cpuset.Max; cpu++ {
@@ -131,6 +133,7 @@ type tenant struct {
 	*Grant
 	cmd  *exec.Cmd
 	stop func()
+	in   io.Writer
 	out  *os.File
 }
 
@@ -153,7 +156,7 @@ func (l *lab) start(a Allocation, role string) (*tenant, error) {
 		l.Fatal(err)
 	}
 	write.Close()
-	n := &tenant{cmd: cmd, out: read}
+	n := &tenant{cmd: cmd, in: in, out: read}
 	n.stop = func() { in.Close(); cmd.Wait(); read.Close() }
 	l.Cleanup(func() { cmd.Process.Kill(); n.stop() })
 	a.PID = cmd.Process.Pid

@@ -36,7 +36,7 @@ func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, 
 	case <-ctx.Done():
 		err = ctx.Err()
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("held by %s for more than %v: try again, or see what it waits for", holder(file), patience)
+			err = fmt.Errorf("waited %v, and %s has it: try again, or see what that waits for", patience, holder(file))
 		}
 		// Should the lock come late, it is given back at once.
 		go func() { <-done; file.Close() }()

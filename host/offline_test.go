@@ -29,7 +29,7 @@ func TestCPUOffline(t *testing.T) {
 	}
 	l := newLab(t)
 	usable := l.needCPUs(8)
-	l.must(flexible("log", "0.5"), "wait")
+	l.must(flexible("log", "0.6"), "wait")
 	l.must(ask("web", "2"), "wait")
 	l.must(ask("db", "1.5"), "wait")
 	lose := func(name string) int {
@@ -54,7 +54,7 @@ func TestCPUOffline(t *testing.T) {
 		t.Errorf("CPU %d went, and web has %v, lost %v", first, web.CPUs, web.Lost)
 	}
 
-	// 0.5 for log, 2 for web, 1.5 and so 2 for db: the rest goes to big.
+	// 2 for web, 1.5 and so 2 for db, one more for log: the rest goes to big.
 	rest := len(usable) - 1 - 2 - 2 - 1
 	l.must(ask("big", itoa(rest)), "wait")
 	second := lose("web")

@@ -39,6 +39,10 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 	if err := h.store.prepare(); err != nil {
 		return err
 	}
+	// Before the lock is taken, so that others don't wait for it.
+	if _, err := h.machine.get(); err != nil {
+		return err
+	}
 	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
 	if err != nil {
 		return err
