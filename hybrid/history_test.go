@@ -48,6 +48,9 @@ func (h *history) apply(op operation) {
 		if problem := checkRefusal(err, op.request.ID); problem != "" {
 			h.t.Fatalf("%v: %s", op, problem)
 		}
+		if problem := checkKind(op, before, err); problem != "" {
+			h.t.Fatalf("%v: %s\n%v", op, problem, before)
+		}
 		h.results = append(h.results, err.Error())
 		h.refused++
 		return
@@ -203,6 +206,41 @@ func checkRefusal(err error, id string) string {
 	case !slices.Contains([]error{hybrid.ErrNoCapacity, hybrid.ErrViewImpossible, hybrid.ErrUnknownID,
 		hybrid.ErrIDTaken, hybrid.ErrBadRequest}, refusal.Kind):
 		return fmt.Sprintf("refusal of kind %v", refusal.Kind)
+	}
+	return ""
+}
+
+// checkKind says what is wrong with the kind of a refusal: it is no capacity where
+// limits and guarantees sum to more than there is, and only there; and a view that is impossible
+// is no reason to refuse a flexible container or one that takes what it gets. (Wishes
+// can make less possible than this knows of.)
+func checkKind(op operation, before state, err error) string {
+	i := find(before.grants, op.request.ID)
+	if op.kind == hybrid.OpResize && i >= 0 {
+		r := before.grants[i].Request
+		r.Limit, r.Guarantee = op.request.Limit, op.request.Guarantee
+		op.request = r
+	}
+	if errors.Is(err, hybrid.ErrBadRequest) || op.kind == hybrid.OpRelease || (op.kind == hybrid.OpAllocate) != (i < 0) {
+		return ""
+	}
+	total := map[hybrid.Class]hybrid.Milli{op.request.Class: guaranteed(op.request)}
+	flexible, wishes := op.request.Class == hybrid.Flexible, op.request.Wish != hybrid.Prefer && op.request.Wish != hybrid.AnyCPUs
+	for _, g := range before.grants {
+		if g.ID != op.request.ID {
+			total[g.Class] += guaranteed(g.Request)
+		}
+		flexible = flexible || g.Class == hybrid.Flexible
+		wishes = wishes || g.Wish != hybrid.Prefer && g.Wish != hybrid.AnyCPUs
+	}
+	sensitive, capacity := total[hybrid.Sensitive], hybrid.Milli(1000*before.usable.Count())
+	over := sensitive+total[hybrid.Flexible] > capacity || sensitive > 0 && sensitive+before.options.MinShared > capacity
+	noCapacity := errors.Is(err, hybrid.ErrNoCapacity)
+	if over != noCapacity && (over || !wishes && !flexible) {
+		return fmt.Sprintf("%v: sensitive %v + flexible %v of %v", err, sensitive, total[hybrid.Flexible], capacity)
+	}
+	if mustFit := op.request.Class == hybrid.Flexible || op.request.Policy == hybrid.BestEffort; mustFit && !over && !wishes && total[hybrid.Flexible] > 0 {
+		return fmt.Sprintf("%v: it fits", err)
 	}
 	return ""
 }
