@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// badLimits are requests that cannot be meant.
+// badRequests are requests that cannot be meant.
 var badRequests = []struct {
 	name    string
 	request hybrid.Request
