@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,7 +49,10 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 		r.Fences = failed
 		return result, errors.Join(err, s.save(r))
 	}
-	return result, s.save(nil)
+	if err := s.save(nil); err != nil {
+		return result, err
+	}
+	return result, s.Host.Reconcile(context.Background()) // flexible containers get the CPUs
 }
 
 // undoFences returns those that could not be undone, in the record's order.

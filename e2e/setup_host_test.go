@@ -1,0 +1,52 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestSetupHost is the command line of candor setup host; what it does is tested in the guests, by internal/setup.
+func TestSetupHost(t *testing.T) {
+	l := newLab(t)
+	for _, c := range []struct{ args, want string }{
+		{"--reserved x", "--reserved: "},
+		{"--reserved 1023", "this machine has"},
+		{"--reserved 0-1023", "this machine has"},
+		{"", "want a list of those that stay with what is not Candor's"},
+		{"--undo --reserved 0", "--undo puts back what was recorded"},
+		{"all", "takes no arguments"},
+		{"-o yaml", "table, json"},
+	} {
+		got := do(t, l.candor(append([]string{"setup", "host"}, strings.Fields(c.args)...)...))
+		if got.code != 2 || got.out != "" || strings.Count(got.err, "\n") != 1 || !strings.Contains(got.err, c.want) {
+			t.Errorf("setup host %s: exit %d, %q, error %q; want 2 and one line with %q", c.args, got.code, got.out, got.err, c.want)
+		}
+	}
+	table := l.ok("setup", "host", "--reserved", "0", "--dry-run")
+	if lines := strings.Split(table, "\n"); !strings.HasPrefix(lines[0], "WHERE ") || !strings.Contains(lines[1], "host.json  reserved") {
+		t.Errorf("table\n%s", table)
+	}
+	var result struct {
+		Reserved string
+		DryRun   bool
+		Changes  []struct{ Kind, At, Before, After string }
+	}
+	if err := json.Unmarshal([]byte(l.ok("setup", "host", "--reserved", "0", "--dry-run", "-o", "json")), &result); err != nil {
+		t.Fatal(err)
+	}
+	if result.Reserved != "0" || !result.DryRun || len(result.Changes) < 2 || result.Changes[0].After != "0" {
+		t.Errorf("result %+v", result)
+	}
+	if undo := l.ok("setup", "host", "--undo"); !strings.Contains(undo, "nothing to undo") {
+		t.Errorf("undo says %q", undo)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(l.state), "*.json")); len(left) > 0 {
+		t.Errorf("a dry run left %v", left)
+	}
+	if _, err := os.Stat("/sys/fs/cgroup/cpuset" + l.parent + "-others"); err == nil {
+		t.Error("a dry run made a group")
+	}
+}
