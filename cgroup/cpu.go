@@ -46,14 +46,12 @@ func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	if err != nil {
 		return err
 	}
-	if next.bandwidth != now.bandwidth {
-		set := setBandwidthV1
-		if h.v2 {
-			set = setBandwidthV2
-		}
-		if err := set(dir, now.bandwidth, next.bandwidth); err != nil {
-			return err
-		}
+	set := setBandwidthV1
+	if h.v2 {
+		set = setBandwidthV2
+	}
+	if err := set(dir, now.bandwidth, next.bandwidth); err != nil {
+		return err
 	}
 	if next.weight != now.weight {
 		return h.writeWeight(dir, next.weight)

@@ -17,7 +17,7 @@ const plainTimeout = time.Second
 
 // Kill sends a signal to every process of the group, nested groups included.
 // SIGKILL goes to those too that are started meanwhile, and Kill returns when
-// the group is empty: ErrBusy if processes outlast it by 10 s (they hang in the kernel).
+// the group is empty: ErrBusy if processes outlast it by 30 s (they hang in the kernel).
 // Another signal may miss processes that are started while it is sent.
 func (g *Group) Kill(sig syscall.Signal) error {
 	if g.err != nil {

@@ -33,6 +33,9 @@ func TestKill(t *testing.T) {
 	if err := g.Remove(); !errors.Is(err, ErrBusy) {
 		t.Errorf("Remove: %v, want ErrBusy", err)
 	}
+	if nested, err := subgroups(g.dir(tr.cpuset)); err != nil || len(nested) != 3 {
+		t.Errorf("a refused Remove left only %v, %v", nested, err)
+	}
 	must(t, g.Kill(syscall.SIGKILL))
 	must(t, g.Remove())
 }
@@ -42,7 +45,7 @@ func TestKillMoving(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
 	for range 5 {
-		first := start(t, "launch "+time.Now().Add(time.Minute).Format(time.RFC3339))
+		first := start(t, "launch "+time.Now().Add(5*time.Minute).Format(time.RFC3339))
 		g := tr.Group("web")
 		must(t, g.Create(Settings{CPUs: a.Union(b)}, first.pid()))
 		first.in.Write([]byte("x"))

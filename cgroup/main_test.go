@@ -247,7 +247,7 @@ func must(t testing.TB, err error) {
 // eventually waits for a condition, not for a time.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for wait := newWait(30 * time.Second); !condition(); {
+	for wait := newWait(3 * time.Minute); !condition(); {
 		if !wait.more() {
 			t.Fatalf("never happened: %s", what)
 		}

@@ -173,7 +173,8 @@ func checkParent(parent string) (string, error) {
 		return "/candor", nil
 	}
 	path := filepath.Join("/", parent)
-	if path == "/" || slices.Contains(strings.Split(parent, "/"), "..") || strings.ContainsAny(parent, "\n\x00") || len(parent) > unix.PathMax/4 {
+	up := slices.Contains(strings.Split(parent, "/"), "..")
+	if path == "/" || up || strings.ContainsAny(parent, "\n\x00") || len(parent) > unix.PathMax/4 {
 		return "", fmt.Errorf("cgroup parent %.60q: want the path of a group below the mount point, such as /candor", parent)
 	}
 	return path, nil

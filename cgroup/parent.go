@@ -176,7 +176,8 @@ func (t *Tree) enableV2(h *hierarchy, dir string) error {
 	case errors.Is(err, unix.EBUSY):
 		return inTheWay(err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w (wanted: cpu and cpuset, as with Delegate=cpu cpuset): run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
+		return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset: "+
+			"run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 	}
 	return err
 }

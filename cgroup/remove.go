@@ -11,8 +11,8 @@ import (
 // How long the kernel may take to let go of a group that is empty, and to end
 // processes that were killed.
 const (
-	removeTimeout = 3 * time.Second
-	killTimeout   = 10 * time.Second
+	removeTimeout = 10 * time.Second
+	killTimeout   = 30 * time.Second // they need CPU time to end, and the group may have little
 )
 
 // Remove takes the group away, with the groups nested in it. It is ErrBusy
