@@ -128,8 +128,10 @@ func (t *Tree) makePath(h *hierarchy) (made []string, err error) {
 			if err := t.initParent(h, dir); err != nil {
 				return made, err
 			}
+		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
+			return made, notDelegated(err)
 		case !errors.Is(err, fs.ErrExist):
-			return made, fmt.Errorf("%w: run as root, or give a delegated group with --cgroup-parent", err)
+			return made, err
 		case h == t.cpuset && !h.v2 && dir == h.parent:
 			if err := inheritCpusetV1(dir); err != nil {
 				return made, err
@@ -176,10 +178,14 @@ func (t *Tree) enableV2(h *hierarchy, dir string) error {
 	case errors.Is(err, unix.EBUSY):
 		return inTheWay(err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset: "+
-			"run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
+		return notDelegated(err)
 	}
 	return err
+}
+
+func notDelegated(err error) error {
+	return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset: "+
+		"run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
 // removeDirs removes empty groups, the last made first, as far as it goes.
