@@ -90,12 +90,28 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	}
 	for _, t := range targets { // what differs in more than CPUs
 		g := op.groups[t.name]
+		if op.same(g.settings, t.settings) {
+			continue
+		}
 		if err := g.Apply(t.settings); err != nil {
 			return fmt.Errorf("group of %s: %w", t.name, err)
 		}
 		g.settings = t.settings
 	}
 	return nil
+}
+
+// same reports whether a group has what it is to have, as far as the kernel can
+// hold it: v2 counts weights in steps of ten.
+func (op *operation) same(has, want cgroup.Settings) bool {
+	if want.Mems.IsEmpty() {
+		want.Mems = op.mems
+	}
+	if off := has.Weight - want.Weight; off < -5 || off > 5 {
+		return false
+	}
+	has.Weight = want.Weight
+	return has == want
 }
 
 // give does one write. The newcomer's group is made by its first.

@@ -185,6 +185,9 @@ func (l *lab) refuses(names ...string) {
 	} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), l.store.dir) {
 		l.Errorf("want one line that names the file, got %q", err)
 	}
+	if is, err := l.tree.Group("db").Exists(); is || err != nil {
+		l.Errorf("the group of what could not be started is there: %v", err)
+	}
 	if _, _, err := l.Resize(context.Background(), "web", 1500, 0); err == nil {
 		l.Error("resized")
 	}

@@ -294,3 +294,81 @@ func TestPinnedFractionStays(t *testing.T) {
 		t.Error("what was seen once is in the state for good")
 	}
 }
+
+// CPUs that the administrator reserves are left by the next operation.
+func TestReservedLater(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	web := l.must(ask("web", "1"), "wait")
+	log := l.must(flexible("log", "0"), "wait")
+	log.stop()
+	if err := l.Release(ctx, "log", false); err != nil {
+		t.Fatal(err)
+	}
+	if err := SaveOptions(l.config, NodeOptions{Reserved: web.CPUs}); err != nil {
+		t.Fatal(err)
+	}
+	l.nudge()
+	l.check("web")
+	has, err := l.tree.Group("web").Settings()
+	if err != nil || has.CPUs.Overlaps(&web.CPUs) || has.CPUs.Count() != 1 {
+		t.Errorf("web has %v of reserved %v, %v", has.CPUs, web.CPUs, err)
+	}
+}
+
+// On request the memory comes from the CPUs' NUMA nodes.
+func TestMems(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	a := ask("web", "1")
+	a.Mems, a.Wish = true, hybrid.SingleNUMA
+	web := l.must(a, "wait")
+	l.must(ask("db", "0.5"), "wait")
+	node, err := l.newNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var near, all cpuset.Set
+	for _, n := range node.Machine().Nodes {
+		all.Add(n.ID)
+		if n.CPUs.Overlaps(&web.CPUs) {
+			near.Add(n.ID)
+		}
+	}
+	for name, want := range map[string]cpuset.Set{"web": near, "db": all} {
+		if has, err := l.tree.Group(name).Settings(); err != nil || has.Mems != want {
+			t.Errorf("%s has memory nodes %v, want %v: %v", name, has.Mems, want, err)
+		}
+	}
+}
+
+// An operation that has nothing to change writes nothing.
+func TestNothingToDo(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	l.must(ask("web", "1.3"), "wait")
+	l.must(flexible("log", "0.2"), "wait")
+	l.nudge()
+	groups, err := l.observe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(l.store.stateFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.operate(ctx, func(op *operation) error {
+		for _, target := range op.targets(op.grants()) {
+			if !op.same(groups[target.name].settings, target.settings) {
+				t.Errorf("%s: has %+v, to be %+v", target.name, groups[target.name].settings, target.settings)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(l.store.stateFile()); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the state was written anew: %v", err)
+	}
+}

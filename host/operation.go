@@ -19,6 +19,7 @@ type operation struct {
 	boot   string
 	loaded state             // as the file has it
 	groups map[string]*group // as the kernel has them
+	mems   cpuset.Set        // the memory nodes that groups have unless told
 	node   *hybrid.Node
 	info   map[string]*Grant // all that is known beside the node, by name
 
@@ -77,6 +78,9 @@ func (h *Host) begin() (*operation, error) {
 	if op.groups, err = h.observe(); err != nil {
 		return nil, err
 	}
+	if _, op.mems, err = h.tree.Effective(); err != nil {
+		return nil, err
+	}
 	op.loaded, err = h.store.load()
 	var broken *brokenState
 	switch {
@@ -86,10 +90,10 @@ func (h *Host) begin() (*operation, error) {
 		}
 	case err != nil:
 		return nil, err
-	case op.loaded.Boot != boot && len(op.loaded.Grants) > 0:
-		h.log.Warn("state of an earlier boot dropped", "file", h.store.stateFile(), "containers", len(op.loaded.Grants))
-		fallthrough
 	case op.loaded.Boot != boot:
+		if n := len(op.loaded.Grants); n > 0 {
+			h.log.Warn("state of an earlier boot dropped", "file", h.store.stateFile(), "containers", n)
+		}
 		op.loaded = state{}
 	}
 	if err := op.clearOrphans(); err != nil {

@@ -21,7 +21,8 @@ type Program struct {
 	Path   string   // executable file, from FindProgram
 	Args   []string // with the name at first
 	SetEnv bool     // tell the number of CPUs by environment variables too (view.Env)
-	// Left is told when the program has ended but processes of it go on.
+	// Left is told when the program has ended and its CPUs are not given back: processes
+	// of it go on (ErrPopulated), or the release failed, which leaves it to the next operation.
 	Left func(error)
 }
 
@@ -103,12 +104,10 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = h.ReleaseOwn(context.Background(), g.ID)
-	if errors.Is(err, ErrPopulated) {
+	if err := h.ReleaseOwn(context.Background(), g.ID); err != nil {
 		p.Left(err)
-		err = nil
 	}
-	return exit, err
+	return exit, nil
 }
 
 // allocateUnless is Allocate, given up when a signal comes that would end the

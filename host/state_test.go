@@ -2,6 +2,9 @@ package host
 
 import (
 	"errors"
+	"maps"
+	"os"
+	"os/exec"
 	"reflect"
 	"strings"
 	"testing"
@@ -167,6 +170,61 @@ func TestWhole(t *testing.T) {
 		}
 		if got := whole(now, saved); !reflect.DeepEqual(got, saved) {
 			t.Errorf("lost %v: %+v", lost, got)
+		}
+	}
+}
+
+// A pid that is used again is another process, and a zombie is none.
+func TestAlive(t *testing.T) {
+	self, err := processOf(os.Getpid())
+	if err != nil || !self.Alive() {
+		t.Errorf("%+v, %v", self, err)
+	}
+	for _, gone := range []Process{{}, {PID: -1}, {self.PID, self.Start + 1}, {1 << 30, self.Start}, dead(t)} {
+		if gone.Alive() {
+			t.Errorf("%+v is said to live", gone)
+		}
+	}
+	child := exec.Command("/proc/self/exe")
+	child.Env = append(os.Environ(), "HOST_TEST_ROLE=none")
+	out, err := child.StdoutPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	zombie, err := processOf(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Read(make([]byte, 1)) // the end
+	for begin := time.Now(); zombie.Alive(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("a zombie is said to live")
+		}
+	}
+	child.Wait()
+}
+
+func TestReleaseAtLeast(t *testing.T) {
+	for release, want := range map[string]bool{"6.2.0": true, "6.1.0-56-cloud-amd64": false, "5.15": false, "7.0-rc1": true, "6.18.44-fc": true, "": false, "x.y": false} {
+		if releaseAtLeast(release, 6, 2) != want {
+			t.Errorf("%q: %t", release, !want)
+		}
+	}
+}
+
+// What of /proc/stat counts as busy.
+func TestParseBusy(t *testing.T) {
+	const stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 400 500 60 70 8 0 0\ncpu17 10 0 0 0 0 0 0 0 0 0\nintr 5\n"
+	busy, err := parseBusy(stat)
+	if want := map[int]time.Duration{0: 60 * time.Millisecond, 17: 100 * time.Millisecond}; err != nil || !maps.Equal(busy, want) {
+		t.Errorf("%v, %v", busy, err)
+	}
+	for _, bad := range []string{"cpux 1 2 3 4 5 6 7\n", "cpu0 1 x 3 4 5 6 7\n", "cpu99999 1 2 3 4 5 6 7\n"} {
+		if _, err := parseBusy(bad); err == nil {
+			t.Errorf("%q was taken", bad)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -84,7 +85,11 @@ func newRunCommand() *cobra.Command {
 		}
 		defer h.Close()
 		left := func(err error) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; its CPUs are kept until they end\n", errorLine(err))
+			then := "the next operation gives its CPUs back"
+			if errors.Is(err, host.ErrPopulated) {
+				then = "its CPUs are kept until they end"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), then)
 		}
 		code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: *env, Left: left})
 		if err != nil {
