@@ -35,8 +35,8 @@ func equalStat(a, b Stat) bool {
 		a.ThrottledTime == b.ThrottledTime && a.Bursts == b.Bursts && a.BurstTime == b.BurstTime
 }
 
-// TestThrottle runs more than a quota allows, for 12 periods and more: a single
-// period may hold twice the quota, the mean does not.
+// TestThrottle wants more than a quota allows. A single period may hold twice
+// the quota, and much more where a virtual CPU stood still; the kernel takes it back later.
 func TestThrottle(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
@@ -45,17 +45,14 @@ func TestThrottle(t *testing.T) {
 	before, err := g.Stat()
 	must(t, err)
 	var after Stat
-	eventually(t, "12 periods", func() bool {
+	eventually(t, "the mean of 12 periods and more is within the quota", func() bool {
 		after, err = g.Stat()
 		must(t, err)
-		return after.Periods >= before.Periods+12
+		last, err := g.Stat() // for its periods: on v1 they are read before the usage
+		must(t, err)
+		used, periods := after.Usage-before.Usage, time.Duration(last.Periods-before.Periods)
+		return periods >= 12 && used > 0 && used < (periods+2)*quota*115/100
 	})
-	last, err := g.Stat() // for its periods: on v1 they are read before the usage
-	must(t, err)
-	periods := time.Duration(last.Periods - before.Periods)
-	if used := after.Usage - before.Usage; used > (periods+2)*quota*115/100 || used == 0 {
-		t.Errorf("used %v in %d periods of %v", used, periods, quota)
-	}
 	if after.Throttled == before.Throttled || after.ThrottledTime == before.ThrottledTime {
 		t.Errorf("never throttled: %+v", after)
 	}

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	systemd "github.com/coreos/go-systemd/v22/dbus"
-
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -39,7 +37,9 @@ func TestSystemd(t *testing.T) {
 	}
 	reload := func() {
 		t.Helper()
-		must(t, tr.bus.call(func(ctx context.Context, conn *systemd.Conn) error { return conn.ReloadContext(ctx) }))
+		conn, err := tr.bus.connect()
+		must(t, err)
+		must(t, conn.ReloadContext(context.Background())) // takes its time in a guest
 	}
 	reload()
 	same(t, g, s)
