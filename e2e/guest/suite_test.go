@@ -96,7 +96,7 @@ func build(t *testing.T, packages ...string) binaries {
 	goTool(t, "build", "-o", dir+"/", "./e2e/guest/init")
 	if len(packages) > 0 {
 		goTool(t, "build", "-o", dir+"/", "./cmd/candor")
-		args := []string{"test", "-c", "-ldflags=-s -w", "-o", dir + "/"}
+		args := []string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", dir + "/"}
 		for _, p := range packages {
 			args = append(args, "./"+p)
 		}
