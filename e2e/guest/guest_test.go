@@ -1,13 +1,19 @@
 package guest_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/e2e/guest"
 	"github.com/candor-project/candor/e2e/guest/report"
@@ -106,4 +112,62 @@ type writerFunc func(p []byte)
 func (f writerFunc) Write(p []byte) (int, error) {
 	f(p)
 	return len(p), nil
+}
+
+// TestKilledTestLeavesNoGuest kills a test of this binary while its guest runs.
+func TestKilledTestLeavesNoGuest(t *testing.T) {
+	needGuest(t)
+	victim := exec.Command("/proc/self/exe", "-test.run=^TestVictim$", "-test.v")
+	victim.Env = append(os.Environ(), "CANDOR_GUEST_VICTIM=1", "TMPDIR="+t.TempDir()) // it can't clean up
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "runs" {
+	}
+	pidfd := emulatorOf(t, victim.Process.Pid)
+	victim.Process.Kill()
+	victim.Wait()
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 60_000); n != 1 || err != nil {
+		t.Errorf("the emulator outlives its test (%v)", err)
+		unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// TestVictim boots a guest that never ends.
+func TestVictim(t *testing.T) {
+	if os.Getenv("CANDOR_GUEST_VICTIM") == "" {
+		t.Skip("is killed by TestKilledTestLeavesNoGuest")
+	}
+	b := build(t)
+	g := guest.Guest{Kernel: kernels(t)[0], Machine: guest.Small, Cgroup: 2, Init: filepath.Join(b.dir, "init"), Files: b.files(t),
+		Commands: []report.Command{sh("echo runs; sleep 1000")}, Output: os.Stdout}
+	g.Run(t.Context())
+}
+
+// emulatorOf returns a pidfd of QEMU below a process.
+func emulatorOf(t *testing.T, parent int) int {
+	t.Helper()
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		stat, _ := os.ReadFile(file)
+		var pid, ppid int
+		var name, state string
+		if n, _ := fmt.Sscanf(string(stat), "%d %s %s %d", &pid, &name, &state, &ppid); n != 4 || ppid != parent || !strings.HasPrefix(name, "(qemu") {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	t.Fatalf("no emulator runs below process %d", parent)
+	return -1
 }
