@@ -97,25 +97,6 @@ func (c *chaos) operation(random *rand.Rand) {
 		c.refused.Add(1)
 	default:
 		c.Errorf("%v: exit %d: %s", cmd.Args[1:], code, &errOut)
-		var pid int
-		if _, rest, ok := strings.Cut(errOut.String(), ", and process "); ok {
-			fmt.Sscan(rest, &pid)
-			for _, f := range []string{"cmdline", "wchan", "stack", "status", "cgroup", "task"} {
-				d, _ := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, f))
-				c.Logf("%s: %s", f, d)
-			}
-			m, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stack", pid))
-			for _, f := range m {
-				d, _ := os.ReadFile(f)
-				c.Logf("%s: %s", f, d)
-			}
-			m, _ = filepath.Glob("/sys/fs/cgroup/candor-e2e*/*/cgroup.events")
-			for _, f := range m {
-				d, _ := os.ReadFile(f)
-				p, _ := os.ReadFile(filepath.Dir(f) + "/cgroup.procs")
-				c.Logf("%s: %q %q", f, d, p)
-			}
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -68,7 +69,11 @@ func groupDirs(parent string) []string {
 	var dirs []string
 	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		found, _ := filepath.Glob(pattern + parent)
-		dirs = append(dirs, found...)
+		for _, dir := range found { // v1 has links to the hierarchies of several controllers
+			if dir, err := filepath.EvalSymlinks(dir); err == nil && !slices.Contains(dirs, dir) {
+				dirs = append(dirs, dir)
+			}
+		}
 	}
 	return dirs
 }

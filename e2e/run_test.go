@@ -285,6 +285,35 @@ func TestRunParallel(t *testing.T) {
 	l.empty()
 }
 
+// Inside a container, whose view hides the other CPUs, candor still knows them:
+// nobody else is moved for it.
+func TestRunInside(t *testing.T) {
+	l := newLab(t)
+	l.need(2)
+	l.start([]string{"--cpu", "0.6", "--name", "web"}, "sleep")
+	before := l.ps()["web"]
+	bin := os.Getenv("CANDOR_BIN")
+	outer := []string{"run", "--cpu", "1", "--name", "outer", "--", bin}
+	got := l.ok(append(append(outer, "run", "--cpu", "0.3", "--name", "inner"), play("sees")...)...)
+	if got != "1 1 1\n" {
+		t.Errorf("the inner program is told %q", got)
+	}
+	inside := l.ok(append(outer, "inspect", "web", "-o", "json")...)
+	if want := l.ok("inspect", "web", "-o", "json"); field(inside, "cpus") != field(want, "cpus") || field(inside, "lost") != `""` {
+		t.Errorf("inside candor says\n%swhere it is\n%s", inside, want)
+	}
+	if after := l.ps()["web"]; after.CPUs != before.CPUs || after.State != "running" {
+		t.Errorf("was %+v, is %+v", before, after)
+	}
+}
+
+// field returns the first value of a field in JSON that is written for people.
+func field(text, name string) string {
+	_, rest, _ := strings.Cut(text, strconv.Quote(name)+": ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSuffix(value, ",")
+}
+
 // A release that fails leaves the program's exit code alone, and the rest to
 // the next operation.
 func TestRunReleaseFails(t *testing.T) {

@@ -90,7 +90,10 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 		g.Grant, _ = op.node.Grant(a.ID)
 		return nil
 	})
-	return g, err
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 // Release ends a container's grant. While processes of it run that is

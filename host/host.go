@@ -15,12 +15,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/topology"
 )
 
 // Options say where things are. The zero value is right for a normal machine.
@@ -40,32 +38,6 @@ type Host struct {
 	log      *slog.Logger
 	patience time.Duration
 	machine  machineCache
-}
-
-// A machineCache keeps the topology while the same CPUs are online: reading it
-// takes a dozen files a CPU.
-type machineCache struct {
-	sync.Mutex
-	online  string
-	machine *topology.Machine
-}
-
-func (c *machineCache) get() (*topology.Machine, error) {
-	c.Lock()
-	defer c.Unlock()
-	online, err := os.ReadFile("/sys/devices/system/cpu/online")
-	if err != nil {
-		return nil, err
-	}
-	if c.machine != nil && c.online == string(online) {
-		return c.machine, nil
-	}
-	machine, err := topology.ReadHost()
-	if err != nil {
-		return nil, err
-	}
-	c.machine, c.online = machine, string(online)
-	return machine, nil
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their

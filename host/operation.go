@@ -37,6 +37,10 @@ type newcomer struct {
 // true on the machine and in the file, or not at all. What must be put right
 // anyway (the ended, the strayed, the lost) is put right also where change fails.
 func (h *Host) operate(ctx context.Context, change func(*operation) error) error {
+	return outside(func() error { return h.locked(ctx, change) })
+}
+
+func (h *Host) locked(ctx context.Context, change func(*operation) error) error {
 	if err := h.store.prepare(); err != nil {
 		return err
 	}
@@ -55,13 +59,13 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 	}
 	changeErr := change(op)
 	if err := op.finish(); err != nil {
-		return cmpErr(changeErr, err)
+		return andThen(changeErr, err)
 	}
 	return changeErr
 }
 
-// cmpErr joins two errors into one line.
-func cmpErr(first, second error) error {
+// andThen joins two errors into one line.
+func andThen(first, second error) error {
 	if first == nil {
 		return second
 	}
@@ -75,12 +79,6 @@ func (h *Host) begin() (*operation, error) {
 		return nil, err
 	}
 	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}}
-	if op.groups, err = h.observe(); err != nil {
-		return nil, err
-	}
-	if _, op.mems, err = h.tree.Effective(); err != nil {
-		return nil, err
-	}
 	op.loaded, err = h.store.load()
 	var broken *brokenState
 	switch {
@@ -95,6 +93,12 @@ func (h *Host) begin() (*operation, error) {
 			h.log.Warn("state of an earlier boot dropped", "file", h.store.stateFile(), "containers", n)
 		}
 		op.loaded = state{}
+	}
+	if _, op.mems, err = h.tree.Effective(); err != nil {
+		return nil, err
+	}
+	if op.groups, err = h.observe(); err != nil {
+		return nil, err
 	}
 	if err := op.clearOrphans(); err != nil {
 		return nil, err
@@ -201,7 +205,7 @@ func (op *operation) finish() error {
 		err = op.saveGrants(grants)
 	}
 	if err != nil {
-		return cmpErr(err, op.undo(before, grants))
+		return andThen(err, op.undo(before, grants))
 	}
 	op.tidy(grants)
 	return nil

@@ -33,22 +33,28 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 		loaded.Grants = nil
 	}
 	s := &Snapshot{Grants: loaded.Grants, Now: sinceBoot()}
-	if s.Node, err = h.newNode(); err != nil {
+	err = outside(func() (err error) { s.Node, err = h.newNode(); return err })
+	if err != nil {
 		return nil, err
 	}
+	return s, s.restore(h.store.stateFile())
+}
+
+// restore gives the grants to the node, and says what they have lost.
+func (s *Snapshot) restore(file string) error {
 	held := make([]hybrid.Grant, len(s.Grants))
 	for i := range s.Grants {
 		held[i] = s.Grants[i].Grant
 	}
 	if err := s.Node.Restore(held); err != nil {
-		return nil, fmt.Errorf("state %s: %w", h.store.stateFile(), err)
+		return fmt.Errorf("state %s: %w", file, err)
 	}
 	for i := range s.Grants {
 		if now, ok := s.Node.Grant(s.Grants[i].ID); ok {
 			s.Grants[i].Grant = now
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // Grant returns a container's grant.

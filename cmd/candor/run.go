@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -44,54 +45,23 @@ func newRunCommand() *cobra.Command {
 			return nil
 		},
 	}
-	var a host.Allocation
-	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
-	machine := addHostFlags(cmd)
-	cpu := (*milliFlag)(&a.Limit)
-	flags.Var(cpu, "cpu", "limit, such as 2, 1.5 or 1500m; a flexible program may go without")
-	request := (*milliFlag)(&a.Guarantee)
-	flags.Var(request, "request", "guarantee of a flexible program, if it is less than its limit")
-	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
-	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
-	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
-	flags.DurationVar(&a.Period, "period", host.DefaultPeriod, "period of the quota, 1ms to 1s")
-	flags.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
-	flags.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
-	shown := &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}
-	wordFlag(cmd, shown, shown.of, "view", "", "full: the files that programs ask show its CPUs too (default for sensitive ones)")
-	env := flags.Bool("env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and the like")
-	flags.StringVar(&a.OnResize, "on-resize", "none", "how to tell the program of a new size: signal:HUP, exec:COMMAND, none")
-
+	f := addRunFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkLimit(&a, flags.Changed("request")); err != nil {
-			return err
-		}
-		a.View = viewOf(shown.value, a.Class)
-		a.Command = shorten(strings.Join(args, " "), 200)
-		if !flags.Changed("name") {
-			a.ID = nameFor(args[0])
-		}
-		if err := a.Check(); err != nil {
+		a, err := f.allocation(args)
+		if err != nil {
 			return hostError(err)
 		}
 		path, err := host.FindProgram(args[0])
 		if err != nil {
 			return hostError(err)
 		}
-		h, err := machine.open(cmd)
+		h, err := f.machine.open(cmd)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
-		left := func(err error) {
-			then := "the next operation gives its CPUs back"
-			if errors.Is(err, host.ErrPopulated) {
-				then = "its CPUs are kept until they end"
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), then)
-		}
-		code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: *env, Left: left})
+		left := func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err)) }
+		code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
 		if err != nil {
 			return hostError(err)
 		}
@@ -101,6 +71,56 @@ func newRunCommand() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// runFlags are the flags of candor run.
+type runFlags struct {
+	*pflag.FlagSet
+	machine *hostFlags
+	asked   host.Allocation
+	view    *choice
+	env     bool
+}
+
+func addRunFlags(cmd *cobra.Command) *runFlags {
+	f := &runFlags{FlagSet: cmd.Flags(), machine: addHostFlags(cmd)}
+	f.SetInterspersed(false) // what follows the command's name is the command's
+	a := &f.asked
+	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; a flexible program may go without")
+	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
+	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
+	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
+	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
+	f.DurationVar(&a.Period, "period", host.DefaultPeriod, "period of the quota, 1ms to 1s")
+	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
+	f.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
+	f.view = &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}
+	wordFlag(cmd, f.view, f.view.of, "view", "", "full: the files that programs ask show its CPUs too (default for sensitive ones)")
+	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and the like")
+	f.StringVar(&a.OnResize, "on-resize", "none", "how to tell the program of a new size: signal:HUP, exec:COMMAND, none")
+	return f
+}
+
+// allocation is what a command line asks for.
+func (f *runFlags) allocation(args []string) (host.Allocation, error) {
+	a := f.asked
+	if err := checkLimit(&a, f.Changed("request")); err != nil {
+		return a, err
+	}
+	a.View = viewOf(f.view.value, a.Class)
+	a.Command = shorten(strings.Join(args, " "), 200)
+	if !f.Changed("name") {
+		a.ID = nameFor(args[0])
+	}
+	return a, a.Check()
+}
+
+// whatThen says what becomes of CPUs that could not be given back.
+func whatThen(err error) string {
+	if errors.Is(err, host.ErrPopulated) {
+		return "its CPUs are kept until they end"
+	}
+	return "the next operation gives its CPUs back"
 }
 
 // checkLimit refuses limits and guarantees that do not go with the class.

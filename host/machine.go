@@ -1,0 +1,109 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/topology"
+)
+
+const onlineFile = "/sys/devices/system/cpu/online"
+
+// A machineCache keeps the topology while the same CPUs are online: reading it
+// takes a dozen files a CPU.
+type machineCache struct {
+	sync.Mutex
+	online  string
+	machine *topology.Machine
+}
+
+func (c *machineCache) get() (*topology.Machine, error) {
+	c.Lock()
+	defer c.Unlock()
+	online, err := os.ReadFile(onlineFile)
+	if err != nil {
+		return nil, err
+	}
+	if c.machine != nil && c.online == string(online) {
+		return c.machine, nil
+	}
+	machine, err := topology.ReadHost()
+	if err != nil {
+		return nil, err
+	}
+	c.machine, c.online = machine, string(online)
+	return machine, nil
+}
+
+// ErrInside: this is inside a container's view, and the machine cannot be seen.
+var ErrInside = errors.New("inside a container's view of the CPUs")
+
+// outside runs f where the kernel's own /sys and /proc are seen. In a container of
+// Candor a view is mounted over some of it: a candor that believed the view would
+// take all other CPUs for gone, and move everybody. There f runs on a thread with a
+// mount namespace of its own, from which the view is taken.
+func outside(f func() error) error {
+	name := viewHere()
+	if name == "" {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		if err := takeViewsOff(); err != nil {
+			done <- fmt.Errorf("%w (%s): run candor outside of it, or as root: %w", ErrInside, name, err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// takeViewsOff gives the calling thread a mount namespace without views.
+func takeViewsOff() error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("mount namespace: %w", err)
+	}
+	for viewHere() != "" { // a container that was started in a container has two
+		for _, file := range []string{onlineFile, "/proc/cpuinfo"} {
+			if err := unix.Unmount(file, unix.MNT_DETACH); err != nil {
+				return fmt.Errorf("unmount %s: %w", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+// viewHere returns the name of the container whose view is mounted over the
+// list of online CPUs; "" if none is.
+func viewHere() string {
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return ""
+	}
+	return viewIn(string(text))
+}
+
+func viewIn(mountinfo string) (name string) {
+	for line := range strings.Lines(mountinfo) {
+		// 36 35 0:45 /candor/views/web/online /sys/devices/system/cpu/online ro - tmpfs …
+		f := strings.Fields(line)
+		if len(f) < 5 || f[4] != onlineFile || filepath.Base(f[3]) != "online" {
+			continue
+		}
+		if views, of := filepath.Split(filepath.Dir(f[3])); filepath.Base(views) == "views" {
+			name = of
+		}
+	}
+	return name
+}
