@@ -24,6 +24,7 @@ import (
 type lab struct {
 	*testing.T
 	state, parent string
+	driver        cgroup.Driver
 	tree          *cgroup.Tree
 	usable        cpuset.Set
 }
@@ -38,6 +39,7 @@ func newLab(t *testing.T) *lab {
 	}
 	l := &lab{
 		T:      t,
+		driver: cgroup.Cgroupfs,
 		state:  filepath.Join(t.TempDir(), "state"),
 		parent: fmt.Sprintf("/candor-e2e-%d-%d", os.Getpid(), labs.Add(1)),
 	}
@@ -82,7 +84,7 @@ func (l *lab) clear() {
 func (l *lab) candor(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Getenv("CANDOR_BIN"), args...)
 	cmd.Env = append(os.Environ(), "CANDOR_STATE_DIR="+l.state, "CANDOR_CGROUP_PARENT="+l.parent,
-		"CANDOR_CGROUP_DRIVER=cgroupfs", "CANDOR_CONFIG="+filepath.Join(filepath.Dir(l.state), "host.json"))
+		"CANDOR_CGROUP_DRIVER="+string(l.driver), "CANDOR_CONFIG="+filepath.Join(filepath.Dir(l.state), "host.json"))
 	cmd.WaitDelay = time.Minute
 	return cmd
 }
