@@ -58,7 +58,7 @@ func (op *operation) restore() error {
 	grants := op.loaded.Grants
 	orphans := op.orphans()
 	err := op.restoreAll(append(slices.Clip(grants), orphans...))
-	if err == nil || errors.Is(err, errNoNode) {
+	if err == nil || errors.As(err, new(noNodeError)) {
 		return err
 	}
 	if err := op.restoreAll(grants); err != nil {
@@ -85,14 +85,16 @@ func (op *operation) restore() error {
 	return nil
 }
 
-// errNoNode marks errors that have nothing to do with grants.
-var errNoNode = errors.New("no node")
+// A noNodeError has nothing to do with grants: there is no node to restore them to.
+type noNodeError struct{ error }
+
+func (e noNodeError) Unwrap() error { return e.error }
 
 // restoreAll gives grants to a new node, as they are.
 func (op *operation) restoreAll(grants []Grant) error {
 	node, err := op.newNode()
 	if err != nil {
-		return fmt.Errorf("%w%w", errNoNode, err)
+		return noNodeError{err}
 	}
 	held := make([]hybrid.Grant, len(grants))
 	info := make(map[string]*Grant, len(grants))

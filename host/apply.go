@@ -84,20 +84,33 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
 	}
 	for _, w := range writes {
-		if err := op.give(w, byName[w.group]); err != nil {
+		if err := op.unlessOver(w.group, op.give(w, byName[w.group])); err != nil {
 			return fmt.Errorf("group of %s: %w", w.group, err)
 		}
 	}
 	for _, t := range targets { // what differs in more than CPUs
 		g := op.groups[t.name]
-		if op.same(g.settings, t.settings) {
+		if g == nil || op.same(g.settings, t.settings) {
 			continue
 		}
-		if err := g.Apply(t.settings); err != nil {
+		if err := op.unlessOver(t.name, g.Apply(t.settings)); err != nil {
 			return fmt.Errorf("group of %s: %w", t.name, err)
 		}
 		g.settings = t.settings
 	}
+	return nil
+}
+
+// unlessOver returns what writing to a group has led to, but nil if the group is
+// no more: a container that ends during another one's operation (systemd removes its
+// group at once) is the next operation's business.
+func (op *operation) unlessOver(name string, err error) error {
+	isNew := op.newcomer != nil && op.newcomer.name == name
+	if isNew || !errors.Is(err, cgroup.ErrNoGroup) {
+		return err
+	}
+	op.log.Info("ended meanwhile", "container", name)
+	delete(op.groups, name)
 	return nil
 }
 
@@ -117,7 +130,10 @@ func (op *operation) same(has, want cgroup.Settings) bool {
 // give does one write. The newcomer's group is made by its first.
 func (op *operation) give(w write, final cgroup.Settings) error {
 	g := op.groups[w.group]
+	isNew := op.newcomer != nil && op.newcomer.name == w.group
 	switch {
+	case g == nil && !isNew: // it ended meanwhile
+		return nil
 	case g == nil:
 		g = &group{Group: op.tree.Group(w.group), populated: true}
 		if err := g.Create(final, op.newcomer.pid); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/candor-project/candor/hybrid"
@@ -100,6 +101,9 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 // ErrPopulated, unless kill is set: then they are killed first.
 func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 	return h.operate(ctx, func(op *operation) error {
+		if slices.Contains(op.over, name) { // it had ended, and this operation has noticed
+			return nil
+		}
 		if op.info[name] == nil {
 			return unknown(name)
 		}

@@ -64,10 +64,13 @@ func (h *Host) locked(ctx context.Context, change func(*operation) error) error 
 	return changeErr
 }
 
-// andThen joins two errors into one line.
+// andThen joins two errors into one line. Either may be nil.
 func andThen(first, second error) error {
-	if first == nil {
+	switch {
+	case first == nil:
 		return second
+	case second == nil:
+		return first
 	}
 	return fmt.Errorf("%w; and then: %w", first, second)
 }

@@ -71,7 +71,12 @@ func write(dir string, cpus cpuset.Set, hostText []byte) error {
 		return fmt.Errorf("view: %w", err)
 	}
 	defer info.file.Close()
-	return errors.Join(online.put(), info.put())
+	// online comes last: who finds the new CPUs there knows that cpuinfo has them too,
+	// however the writer ended.
+	if err := info.put(); err != nil {
+		return err
+	}
+	return online.put()
 }
 
 // A rewriting is a file of a view and the content that it is to get.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 )
 
 func main() {
@@ -34,7 +35,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 // other control characters: parts of it may come from hostile input.
 func errorLine(err error) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r

@@ -25,7 +25,7 @@ that programs ask. A flexible program shares CPUs with the other flexible ones.
 
 Streams, signals and the exit code are the program's own. When it ends, its CPUs
 are given back. Should candor itself be killed, the program goes on with its CPUs;
-they are given back by the first candor command after its end.`
+they are given back by the first run, resize or release after its end.`
 
 const runExample = `  candor run --cpu 1.5 -- nproc
   candor run --cpu 4 --topology single-numa --name solver -- ./solver input

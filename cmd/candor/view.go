@@ -82,14 +82,17 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	if form == "json" {
 		return json.NewEncoder(w).Encode(r)
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tTELLS\tCPUS")
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SOURCE\tTELLS\tCPUS\t")
 	for _, s := range r.Sources {
-		line := strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t")
-		fmt.Fprintln(t, strings.TrimRight(line, "\t"))
+		fmt.Fprintln(t, strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t"))
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	t.Flush() // into memory
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
 	}
 	_, err := fmt.Fprint(w, verdict(r))
 	return err
