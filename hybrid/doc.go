@@ -6,7 +6,8 @@
 // containers share what is left. A Node is asked for a plan, which changes
 // nothing and explains itself, and is then told to commit it:
 //
-//	node := hybrid.NewNode(machine, hybrid.Options{})
+//	node, err := hybrid.NewNode(machine, hybrid.Options{})
+//	if err != nil { … }
 //	plan, err := node.Plan(hybrid.Request{ID: "web", Limit: 3500, Class: hybrid.Sensitive})
 //	if err != nil { … }
 //	err = node.Commit(plan)

@@ -1,20 +1,14 @@
 package hybrid
 
 // An edit is one CPU, or a part of one, given to a sensitive container or taken
-// from it; or a change of what the node has promised. Planning edits the node,
-// writes down what it did, and undoes it; Commit does it again.
+// from it. Planning edits the node, writes down what it did, and undoes it;
+// Commit does it again.
 type edit struct {
 	slot   int32
 	cpu    int16
 	milli  int16 // 1000: the whole CPU
 	give   bool
 	closed bool // nobody else may join the container on this CPU
-}
-
-// A touch is a container whose CPUs the plan changes, and what it had before.
-type touch struct {
-	slot   int32
-	before Grant
 }
 
 // give gives a part of a CPU, or with 1000 all of it, to a sensitive container.

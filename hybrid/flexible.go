@@ -1,6 +1,10 @@
 package hybrid
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+)
 
 // Flexible containers run on the shared CPUs of their domain, and on as many
 // fractional CPUs as their guarantees need beyond those. Their cpuset is a
@@ -128,21 +132,14 @@ func (n *Node) lend(lacking Milli) Milli {
 		}
 	}
 	n.scratch.lent = used
+	slices.Sort(used)
 	var lent Milli
-	for first := true; first || lacking > 0; first = false {
-		least := -1
-		for i, u := range used {
-			if least < 0 || u < used[least] {
-				least = i
-			}
-		}
-		if least < 0 {
+	for i := 0; i == 0 || lacking > 0; i++ {
+		if i == len(used) {
 			return impossible
 		}
-		lent += used[least]
-		lacking -= 1000 - used[least]
-		used[least] = used[len(used)-1]
-		used = used[:len(used)-1]
+		lent += used[i]
+		lacking -= 1000 - used[i]
 	}
 	return lent
 }

@@ -7,7 +7,8 @@ import (
 
 // A layout is what never changes about a node: which usable CPU is in which
 // core, L3 domain and NUMA node. An L3 domain that spans NUMA nodes (sub-NUMA
-// clustering) counts as one domain in each: memory is farther than cache.
+// clustering) counts as one domain in each: memory is farther than cache. Where the
+// kernel tells no L3, a domain is a socket's part of a NUMA node.
 type layout struct {
 	machine *topology.Machine
 	usable  cpuset.Set
@@ -41,7 +42,7 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	if !o.UseIsolated {
 		l.usable = l.usable.Minus(machine.Isolated)
 	}
-	pieces := make(map[[2]int]int)
+	pieces := make(map[[3]int]int)
 	l.cpus = make([]place, machine.Online.Last()+1)
 	for cpu := l.usable.First(); cpu >= 0; cpu = l.usable.Next(cpu + 1) {
 		c := machine.CPU(cpu)
@@ -67,9 +68,9 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 }
 
 // l3Of returns the index of the part of an L3 domain that a CPU is in; pieces
-// finds it by L3 domain and NUMA node.
-func (l *layout) l3Of(c *topology.CPU, pieces map[[2]int]int) int {
-	key := [2]int{c.L3, c.Node}
+// finds it by L3 domain, NUMA node and socket.
+func (l *layout) l3Of(c *topology.CPU, pieces map[[3]int]int) int {
+	key := [3]int{c.L3, c.Node, c.Socket}
 	i, ok := pieces[key]
 	if !ok {
 		i = len(l.l3s)

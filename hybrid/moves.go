@@ -42,20 +42,20 @@ type scratch struct {
 func (n *Node) collect(own int32) {
 	items := n.scratch.items[:0]
 	for s := n.first; s >= 0; s = n.slots[s].next {
-		items = n.appendItems(items, s, s == own)
+		items = n.appendItems(items, s, s == own, n.slots[s].request.Immovable)
 	}
 	if own >= 0 {
 		if _, linked := n.byID[n.slots[own].request.ID]; !linked {
-			items = n.appendItems(items, own, true)
+			items = n.appendItems(items, own, true, false) // a new one: nothing runs yet
 		}
 	}
 	n.scratch.items = items
 	n.scratch.log = n.scratch.log[:0]
 }
 
-func (n *Node) appendItems(items []item, s int32, own bool) []item {
+func (n *Node) appendItems(items []item, s int32, own, immovable bool) []item {
 	slot := &n.slots[s]
-	pinned := slot.wholeCores || slot.request.Immovable && !own
+	pinned := slot.wholeCores || immovable
 	for _, f := range slot.fractions {
 		items = append(items, item{s, int16(f.CPU), int16(f.Milli), pinned, own})
 	}
@@ -149,11 +149,17 @@ type search struct {
 	best   Milli // the least that was found
 	moves  int   // what that takes
 	budget int
+	tries  int        // arrangements that may still be looked at
 	free   cpuset.Set // shared CPUs that sensitive containers may use
 }
 
+// searchTries bounds the time of a search on nodes with hundreds of fractions;
+// on one with 64 CPUs a search ends by itself.
+const searchTries = 4_000
+
 func (s *search) run() {
 	s.free = s.available()
+	s.tries = searchTries
 	s.scratch.best = s.scratch.best[:0]
 	s.singleMoves()
 	if s.budget >= 2 {
@@ -182,9 +188,10 @@ func (s *search) consider() {
 // try makes one move if it is allowed and there is room, and reports whether it did.
 func (s *search) try(i int32, cpu int) bool {
 	it := &s.scratch.items[i]
-	if Milli(it.milli) > s.load[cpu].room() || !s.mayUse(it, cpu) {
+	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.mayUse(it, cpu) {
 		return false
 	}
+	s.tries--
 	s.move(i, cpu)
 	return true
 }
@@ -245,7 +252,7 @@ func (s *search) freeCPUFor(it *item) int {
 	holds.Remove(int(it.cpu))
 	best, bestFar := -1, 0
 	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
-		if s.load[cpu].sharers > 0 || !s.mayUse(it, cpu) {
+		if !s.mayUse(it, cpu) {
 			continue
 		}
 		// A CPU of a split core leaves whole cores whole.
@@ -279,8 +286,6 @@ func (s *search) swaps() {
 		}
 		hole, home := int(big.cpu), int(small.cpu)
 		s.scratch.log = s.scratch.log[:0]
-		// In two ways: the small one joins where the large one was, or any CPU
-		// with room; the first needs both to go at once, so the room is checked by hand.
 		if s.mayUse(big, home) && s.mayUse(small, hole) {
 			s.exchange(large, int32(j), hole, home)
 			s.consider()
@@ -374,10 +379,7 @@ func (n *Node) bestFit(it *item, elsewhere *cpuset.Set) int {
 		}
 		// Sharing costs what the other one has there, if it was alone.
 		key := [3]int{0, int(c.room()), 0}
-		switch c.sharers {
-		case 0:
-			key[0] = 0
-		case 1:
+		if c.sharers == 1 {
 			key[0], key[1] = 1, int(c.used)
 		}
 		if best < 0 || lessKey(&key, &bestKey) {

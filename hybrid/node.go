@@ -37,7 +37,6 @@ type Node struct {
 	version uint64 // counts what was committed
 	plans   uint64 // counts what was planned
 	edits   []edit // of the plan that is being made
-	touched []touch
 	others  []Change
 	scratch scratch
 
@@ -231,6 +230,9 @@ func (n *Node) newSlot(r *Request) int32 {
 	}
 	fractions := n.slots[s].fractions[:0]
 	n.slots[s] = slot{request: *r, fractions: fractions, domain: wholeNode, prev: -1, next: -1}
+	if r.Class == Sensitive {
+		n.slots[s].request.Guarantee = 0 // its limit is guaranteed, whatever that becomes
+	}
 	return s
 }
 

@@ -258,15 +258,18 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 		p.add(whole.Lowest(count))
 		return
 	}
-	for cpu := whole.First(); cpu >= 0 && count >= p.least; cpu = whole.Next(cpu + 1) {
-		at := p.layout.cpus[cpu].core
-		core := &p.cores[at]
-		if size := len(p.siblings[at]); size <= count && core.SubsetOf(&whole) {
+	for size := p.threads; size >= p.least; size-- { // a small core may still fit last
+		for cpu := whole.First(); cpu >= 0 && count >= size; cpu = whole.Next(cpu + 1) {
+			at := p.layout.cpus[cpu].core
+			core := &p.cores[at]
+			if len(p.siblings[at]) != size || !core.SubsetOf(&whole) {
+				continue
+			}
 			p.add(*core)
 			free.RemoveAll(core)
+			whole.RemoveAll(core)
 			count -= size
 		}
-		whole.RemoveAll(core)
 	}
 	if count > 0 {
 		count -= p.addLowest(free.Minus(p.wholeCores), count)

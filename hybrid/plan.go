@@ -148,6 +148,7 @@ func (n *Node) planAllocate(p *Plan, r *Request) error {
 	} else {
 		n.undo(0)
 		err = n.refuse(s, err)
+		p.node = nil // there is nothing to commit
 	}
 	n.unpromise(s)
 	n.dropSlot(s)
@@ -210,6 +211,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	} else {
 		n.undo(0)
 		err = n.refuse(s, err)
+		p.node = nil // there is nothing to commit
 	}
 	n.unpromise(s)
 	slot.request, slot.domain, slot.wholeCores = old, domain, wholeCores

@@ -9,6 +9,9 @@ func (n *Node) candorResize(s int32) error {
 	}
 	n.old = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
+	if part := slot.request.Limit % 1000; slot.request.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
+		n.give(s, n.oldFraction, part)
+	}
 	for whole := int(slot.request.Limit / 1000); slot.exclusive.Count() > whole; {
 		n.take(s, n.leastNeeded(s))
 	}
