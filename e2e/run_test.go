@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -52,6 +53,23 @@ func TestRunPassesThrough(t *testing.T) {
 		t.Errorf("file 3: %+v", got)
 	}
 	read.Close()
+	l.empty()
+}
+
+// What only the kernel can tell of a command: it is no program, or its
+// interpreter is missing.
+func TestRunNoProgram(t *testing.T) {
+	l := newLab(t)
+	for name, text := range map[string]string{"garbage": "\x7fELF and no more", "lost": "#!/no/such/interpreter\n"} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		got := do(t, l.candor("run", "--cpu", "0.5", "--", file))
+		if got.code != 126 || got.out != "" || !strings.Contains(got.err, file) || strings.Count(got.err, "\n") != 1 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
 	l.empty()
 }
 
