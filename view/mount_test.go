@@ -186,6 +186,10 @@ func TestMount(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, answer := range got {
+				if strings.HasSuffix(answer, ": not found") { // a small guest has not every program
+					delete(got, name)
+					continue
+				}
 				want := strconv.Itoa(last.Count())
 				switch name {
 				case "nproc", "glibc CONF", "lscpu model": // not the view's to change
@@ -200,7 +204,11 @@ func TestMount(t *testing.T) {
 					t.Errorf("%s says %q, want %q", name, answer, want)
 				}
 			}
-			if len(got) < 8 {
+			least := 8
+			if os.Getenv("CANDOR_IN_GUEST") != "" {
+				least = 4
+			}
+			if len(got) < least {
 				t.Errorf("only %d programs answered: %v", len(got), got)
 			}
 		})
