@@ -35,6 +35,8 @@ type Guest struct {
 
 	Limit  time.Duration // wall time for everything, boot included; 0: two minutes
 	Output io.Writer     // what the commands write, while they run; nil: nobody
+
+	CPUTime time.Duration // set by Run: what the emulator used of this machine
 }
 
 // Run boots the guest, runs its commands and returns one result for each, in order.
@@ -56,6 +58,7 @@ func (g *Guest) Run(ctx context.Context) ([]report.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("guest: %w", err)
 	}
+	defer func() { g.CPUTime = vm.cpuTime }()
 	results, err := report.Read(vm.reports, g.Commands, g.Output)
 	if err != nil {
 		// Nobody was told the end: let QEMU come to its own, or to the limit, before asking why.

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // QEMU is the emulator's name.
@@ -25,6 +26,7 @@ type vm struct {
 	copied  chan struct{} // closed when the console has said its last
 	ended   chan struct{} // closed when QEMU has ended
 	err     error         // why, after that
+	cpuTime time.Duration // used by QEMU, after that
 	kill    context.CancelFunc
 }
 
@@ -73,6 +75,7 @@ func (v *vm) run(cmd *exec.Cmd, started chan<- error, ours ...io.Closer) {
 	started <- err
 	if err == nil {
 		v.err = cmd.Wait()
+		v.cpuTime = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	}
 	close(v.ended)
 }

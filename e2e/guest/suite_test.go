@@ -145,7 +145,7 @@ func (b binaries) run(t *testing.T, g guest.Guest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%s, %s: %.0f s with boot", g.Kernel.Release, g.Machine, time.Since(start).Seconds())
+	t.Logf("%s, %s: %.0f s with boot, %.0f s of CPU time", g.Kernel.Release, g.Machine, time.Since(start).Seconds(), g.CPUTime.Seconds())
 }
 
 // files are the test binaries and what they use.
