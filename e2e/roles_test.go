@@ -56,6 +56,9 @@ func perform(role string, args []string) int {
 		fmt.Println("ready")
 		for end := time.Now().Add(time.Hour); time.Now().Before(end); {
 		}
+	case "spin":
+		threads, _ := strconv.Atoi(args[0])
+		return spin(threads)
 	case "signals":
 		return reportSignals()
 	case "leave":
