@@ -284,7 +284,7 @@ func TestRunParallel(t *testing.T) {
 	l := newLab(t)
 	count := 32
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
-		count = 12 // emulated CPUs are slow
+		count = 16 // emulated CPUs are slow
 	}
 	share := 1000 * l.usable.Count() / count
 	if share > 1000 {
