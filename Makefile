@@ -40,7 +40,7 @@ FUZZTIME   ?= 5s
 BENCHCOUNT ?= 10
 RACE       ?= ./cgroup ./host ./view ./internal/... ./cmd/...
 
-test: test-deps check test-go test-race fuzz test-guest ## everything: what CI runs (root; 20 to 30 minutes on two CPUs)
+test: test-deps check test-go test-race fuzz ## this machine's kernel: what CI runs (root); test-guest does the same in guests
 
 test-deps: ## installs once what the tests need from the distribution
 	@scripts/test-deps.sh

@@ -1,0 +1,7 @@
+// Package bench measures allocators of other projects beside package hybrid, in one run. It is a module of its
+// own, so that Candor does not depend on them:
+//
+//	cd bench && go test -bench . -count 10
+//
+// docs/benchmarks.md has results and says what can be compared.
+package bench
