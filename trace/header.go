@@ -1,0 +1,48 @@
+package trace
+
+// Unit is what the CPU and memory of a trace's events are measured in.
+type Unit uint8
+
+const (
+	// LargestMachine: billionths of the largest machine's CPU and memory.
+	LargestMachine Unit = iota
+	// Milli: milli-CPU, and MiB of memory.
+	Milli
+)
+
+var unitWords = [...]string{LargestMachine: "largest-machine", Milli: "milli"}
+
+func (u Unit) String() string { return wordOf(unitWords[:], int(u)) }
+
+// One is the largest machine's CPU or memory under LargestMachine.
+const One = 1_000_000_000
+
+// Milli returns an amount of CPU in milli-CPU, rounded to the nearest. The
+// cores of the largest machine matter only where amounts are fractions of it.
+func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
+	if u == Milli {
+		return int64(cpu)
+	}
+	return int64(float64(cpu)*coresOfLargest*1000/One + 0.5)
+}
+
+// A Class is a kind of container that the source tells apart.
+type Class struct {
+	Name      string `json:"name"`
+	Sensitive bool   `json:"sensitive"` // latency-sensitive: the natural choice of sensitive containers
+}
+
+// A Header says what is known of a trace before its events are read. Counts
+// are 0 where only reading can tell.
+type Header struct {
+	Name    string  `json:"name"`   // such as "google2011", and what it is called wherever it is shown
+	Source  string  `json:"source"` // the spec that it was opened with
+	Unit    Unit    `json:"unit"`
+	Classes []Class `json:"classes"` // of Event.Class
+
+	Machines   int64  `json:"machines,omitempty"`   // different ones
+	Containers int64  `json:"containers,omitempty"` // incarnations
+	Slots      int64  `json:"slots,omitempty"`      // most containers at once: Event.Container is below
+	Events     int64  `json:"events,omitempty"`
+	Span       Micros `json:"span,omitempty"` // time of the last event
+}
