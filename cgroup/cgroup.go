@@ -44,6 +44,9 @@ type Options struct {
 	// Root is the folder whose proc and sys are used, "/" by default. With
 	// another one, the mounts are those that its process 1 sees.
 	Root string
+	// Owner is the state that the groups belong to, such as the path of its
+	// directory: groups of two states below one parent are refused. "" does not care.
+	Owner string
 	// ReadOnly leaves out the test whether the groups can be written to.
 	ReadOnly bool
 }

@@ -31,31 +31,44 @@ func (g *Group) Create(s Settings, pid int) error {
 	return nil
 }
 
-func (g *Group) create(s Settings, pid int) (err error) {
-	t := g.tree
-	if err := g.clear(); err != nil {
+func (g *Group) create(s Settings, pid int) error {
+	made, err := g.tree.makeParent()
+	if err != nil {
 		return err
 	}
+	if err = g.tree.Claim(); err == nil {
+		err = g.clear()
+	}
+	if err == nil {
+		err = g.fill(s, pid)
+	}
+	if err != nil {
+		removeDirs(made)
+	}
+	return err
+}
+
+// fill makes the group's folders where the parent is there.
+func (g *Group) fill(s Settings, pid int) (err error) {
+	t := g.tree
 	var origin []string
 	if pid != 0 {
 		if origin, err = t.places(pid); err != nil {
 			return err
 		}
 	}
-	made, err := t.makeParent()
-	if err != nil {
-		return err
-	}
 	defer func() {
 		if err != nil {
 			err = join(err, g.remove())
-			removeDirs(made)
 		}
 	}()
 	for _, dir := range g.dirs() {
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := makeDir(dir); err != nil {
 			return err
 		}
+	}
+	if err := t.Claim(); err != nil { // the parent may have become another's meanwhile
+		return err
 	}
 	if err := g.set(s.kernel(t.cpu)); err != nil {
 		return err
@@ -64,6 +77,14 @@ func (g *Group) create(s Settings, pid int) (err error) {
 		return nil
 	}
 	return t.enter(g.dirs(), pid, origin)
+}
+
+// makeDir makes a folder that everybody may look into, whatever the umask is.
+func makeDir(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o755)
 }
 
 // clear removes what is left of a group of this name.

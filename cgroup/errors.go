@@ -16,6 +16,8 @@ var (
 	ErrNotDelegated = errors.New("not delegated")
 	// ErrBusy: the group has processes.
 	ErrBusy = errors.New("the group has processes")
+	// ErrOwned: Candor's parent group has groups of another state.
+	ErrOwned = errors.New("belongs to the state in")
 	// ErrNoGroup: there is no such group.
 	ErrNoGroup = errors.New("no such group")
 	// ErrUnavailable: CPUs or memory nodes were asked for that the parent group

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,15 +21,12 @@ type Group struct {
 	err  error  // the name can't be one
 }
 
-var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-
-// Group names a group, which need not exist. A name is a letter or digit and
-// up to 63 more letters, digits, "_", "." and "-"; with another every method
-// returns an error.
+// Group names a group, which need not exist. With a name that CheckName refuses
+// every method returns its error.
 func (t *Tree) Group(name string) *Group {
 	g := &Group{tree: t, name: name, base: t.baseOf(name)}
-	if !goodName.MatchString(name) {
-		g.err = fmt.Errorf("group name %.80q: want a letter or digit, then up to 63 letters, digits, _, . and -", name)
+	if err := CheckName(name); err != nil {
+		g.err = fmt.Errorf("group: %w", err)
 	}
 	return g
 }
@@ -53,7 +49,7 @@ func (t *Tree) nameOf(base string) (name string, ours bool) {
 			return "", false
 		}
 	}
-	return name, goodName.MatchString(name)
+	return name, CheckName(name) == nil
 }
 
 // dir is the group's folder in a hierarchy.

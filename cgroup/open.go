@@ -16,6 +16,7 @@ import (
 type Tree struct {
 	driver Driver
 	parent string
+	owner  string
 	proc   string // the proc file system in use
 	cpu    *hierarchy
 	cpuset *hierarchy
@@ -35,7 +36,7 @@ func Open(o Options) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{proc: filepath.Join(o.Root, "proc")}
+	t := &Tree{proc: filepath.Join(o.Root, "proc"), owner: o.Owner}
 	if err := t.choose(found); err != nil {
 		return nil, err
 	}

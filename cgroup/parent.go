@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,7 +121,7 @@ func (t *Tree) makePath(h *hierarchy) (made []string, err error) {
 			}
 		}
 		dir += "/" + part
-		switch err := os.Mkdir(dir, 0o755); {
+		switch err := makeDir(dir); {
 		case err == nil:
 			made = append(made, dir)
 			if err := t.initParent(h, dir); err != nil {

@@ -104,10 +104,13 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	if err := unix.Kill(pid, 0); err == unix.ESRCH {
 		return fmt.Errorf("there is no process %d", pid)
 	}
+	t := g.tree
+	if err := t.Claim(); err != nil {
+		return err
+	}
 	if err := g.clear(); err != nil {
 		return err
 	}
-	t := g.tree
 	origin, err := t.places(pid)
 	if err != nil {
 		return err
@@ -117,7 +120,10 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {
 		return fmt.Errorf("start %s: %w", g.base, err)
 	}
-	if err = g.tendSlice(); err == nil {
+	if err = t.Claim(); err == nil { // systemd has made the slice with its first scope
+		err = g.tendSlice()
+	}
+	if err == nil {
 		err = g.set(next)
 	}
 	if err != nil {

@@ -1,0 +1,96 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Candor's parent group carries the name of the state that its groups belong to, as
+// an extended attribute. Two states on one parent would take each other's groups for
+// what a killed candor left, and end them.
+
+// marks are the attribute's names: users may set the first, on Linux 5.7 and
+// later; older kernels know the second, which is root's.
+var marks = []string{"user.candor.state", "trusted.candor.state"}
+
+// Owner returns the state that Candor's groups belong to: the Options.Owner of who
+// made or claimed them. It is "" where there is no group, or nobody's.
+func (t *Tree) Owner() (string, error) {
+	dir := t.cpuset.parent
+	for _, mark := range marks {
+		value := make([]byte, unix.PathMax)
+		n, err := unix.Getxattr(dir, mark, value)
+		switch err {
+		case nil:
+			return string(value[:n]), nil
+		case unix.ENODATA, unix.EOPNOTSUPP: // the other one, perhaps
+		case unix.ENOENT, unix.ENODEV:
+			return "", nil
+		default:
+			return "", fmt.Errorf("cgroup %s: read %s: %w", dir, mark, err)
+		}
+	}
+	return "", nil
+}
+
+// Claim makes Candor's parent group, if it is there, Options.Owner's. That is
+// ErrOwned while there are groups in it that belong to another state; a state
+// without groups needs none. Create does it by itself. Where groups can't carry a mark (Linux before 5.7
+// without root) there is no claim and no error.
+func (t *Tree) Claim() error {
+	for range retries {
+		owner, err := t.Owner()
+		if err != nil || t.owner == "" || owner == t.owner {
+			return err
+		}
+		if owner != "" {
+			return t.takeOver(owner)
+		}
+		if err = t.mark(t.owner, unix.XATTR_CREATE); !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+	}
+	return fmt.Errorf("cgroup %s: its owner changes all the time", t.cpuset.parent)
+}
+
+// takeOver claims what another state has no groups in. It marks and then looks
+// for groups; who makes a group looks at the mark afterwards. So of two at the same
+// time one sees the other.
+func (t *Tree) takeOver(from string) error {
+	if err := t.vacant(from); err != nil {
+		return err
+	}
+	if err := t.mark(t.owner, 0); err != nil {
+		return err
+	}
+	if err := t.vacant(from); err != nil {
+		return join(err, t.mark(from, 0))
+	}
+	return nil
+}
+
+// vacant is ErrOwned where there is a group.
+func (t *Tree) vacant(owner string) error {
+	names, err := t.Groups()
+	if err == nil && len(names) > 0 {
+		err = fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
+	}
+	return err
+}
+
+// mark writes the owner's name.
+func (t *Tree) mark(owner string, flags int) error {
+	dir := t.cpuset.parent
+	for _, mark := range marks {
+		switch err := unix.Setxattr(dir, mark, []byte(owner), flags); err {
+		case nil, unix.ENOENT, unix.ENODEV:
+			return nil
+		case unix.EOPNOTSUPP, unix.EPERM, unix.EACCES: // the other one, perhaps
+		default:
+			return fmt.Errorf("cgroup %s: write %s: %w", dir, mark, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package cgroup
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// owned is the tree of another state on the same parent.
+func owned(t *testing.T, tr *Tree, owner string) *Tree {
+	t.Helper()
+	other, err := Open(Options{Parent: tr.parent, Driver: Cgroupfs, Owner: owner})
+	must(t, err)
+	return other
+}
+
+func owner(t *testing.T, tr *Tree, want string) {
+	t.Helper()
+	if got, err := tr.Owner(); got != want || err != nil {
+		t.Errorf("owner %q, %v; want %q", got, err, want)
+	}
+}
+
+// A second state's groups are refused while the first has some, and nothing of
+// the first is touched.
+func TestOwner(t *testing.T) {
+	nobodys := tree(t)
+	a, b := two(t, nobodys)
+	first, second := owned(t, nobodys, "/run/first"), owned(t, nobodys, "/run/second")
+	owner(t, first, "")
+	must(t, first.Claim()) // there is nothing yet
+	group(t, first, "web", Settings{CPUs: a}, "sleep")
+	owner(t, second, "/run/first")
+
+	for what, err := range map[string]error{"Claim": second.Claim(), "Create": second.Group("db").Create(Settings{CPUs: b}, 0)} {
+		if !errors.Is(err, ErrOwned) || !strings.Contains(err.Error(), "/run/first") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := second.Group("web").Create(Settings{CPUs: b}, 0); !errors.Is(err, ErrOwned) {
+		t.Errorf("Create over the other's: %v", err)
+	}
+	same(t, first.Group("web"), Settings{CPUs: a})
+	if is, err := second.Group("db").Exists(); is || err != nil {
+		t.Errorf("a refused Create left a group: %v, %v", is, err)
+	}
+	owner(t, first, "/run/first")
+	must(t, first.Claim())
+
+	must(t, first.Group("web").Kill(syscall.SIGKILL))
+	must(t, first.Group("web").Remove())
+	must(t, second.Claim()) // now the first has none
+	owner(t, first, "/run/second")
+	must(t, second.Group("db").Create(Settings{CPUs: b}, 0))
+	if err := first.Claim(); !errors.Is(err, ErrOwned) {
+		t.Errorf("the first one again: %v", err)
+	}
+	must(t, second.Group("db").Remove())
+}
+
+// Of two states that come at the same time one at most gets the parent.
+func TestOwnerRace(t *testing.T) {
+	nobodys := tree(t)
+	a, _ := two(t, nobodys)
+	for range 50 {
+		results := make(chan error, 2)
+		for _, name := range []string{"first", "second"} {
+			tr := owned(t, nobodys, "/run/"+name)
+			go func() { results <- tr.Group(name).Create(Settings{CPUs: a}, 0) }()
+		}
+		one, other := <-results, <-results
+		if one == nil && other == nil {
+			t.Fatal("both have groups")
+		}
+		for _, name := range []string{"first", "second"} {
+			must(t, nobodys.Group(name).Remove())
+		}
+		must(t, nobodys.Remove())
+	}
+}
+
+// The older attribute counts where the newer one is not known.
+func TestOwnerOldMark(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	must(t, tr.Group("web").Create(Settings{CPUs: a}, 0))
+	must(t, unix.Setxattr(tr.cpuset.parent, marks[1], []byte("/run/old"), 0))
+	if err := owned(t, tr, "/run/new").Claim(); !errors.Is(err, ErrOwned) {
+		t.Errorf("Claim: %v", err)
+	}
+	must(t, tr.Group("web").Remove())
+}
+
+// Everybody may look into groups, whatever umask they were made under.
+func TestUmask(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	old := unix.Umask(0o077)
+	err := tr.Group("web").Create(Settings{CPUs: a}, 0)
+	unix.Umask(old)
+	must(t, err)
+	for _, dir := range append(tr.Group("web").dirs(), tr.cpuset.parent) {
+		var stat unix.Stat_t
+		must(t, unix.Stat(dir, &stat))
+		if stat.Mode&0o777 != 0o755 {
+			t.Errorf("%s has mode %o", dir, stat.Mode&0o777)
+		}
+	}
+	must(t, tr.Group("web").Remove())
+}
