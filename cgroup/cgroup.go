@@ -67,8 +67,13 @@ type Settings struct {
 	Weight int
 }
 
-// DefaultPeriod is the kernel's period of a quota.
-const DefaultPeriod = 100 * time.Millisecond
+// What the kernel takes for a quota and its period, and the period that it has unless told.
+const (
+	MinQuota      = time.Millisecond
+	MinPeriod     = time.Millisecond
+	MaxPeriod     = time.Second
+	DefaultPeriod = 100 * time.Millisecond
+)
 
 // A Stat is what a group has used since it was made.
 type Stat struct {

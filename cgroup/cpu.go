@@ -15,12 +15,6 @@ type bandwidth struct {
 
 const none = -1
 
-// shortest quota and longest period that the kernel takes.
-const (
-	minQuota  = 1000
-	maxPeriod = 1000000
-)
-
 // exceeds reports whether b allows more CPU time per time than c.
 func (b bandwidth) exceeds(c bandwidth) bool {
 	switch {

@@ -1,17 +1,16 @@
 package cgroup
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // othersV1 is the group for processes that are in no group, beside Candor's.
@@ -128,15 +127,6 @@ func moveAll(from, to string) error {
 // movable reports whether a process is a program's, not a kernel thread nor one
 // that has gone or that this place has no id for.
 func movable(pid int) bool {
-	const kernelThread = 0x00200000 // PF_KTHREAD
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name before it may hold anything
-	if len(fields) < 7 {
-		return false
-	}
-	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
-	return err == nil && flags&kernelThread == 0
+	stat, err := procfs.ReadStat(pid)
+	return err == nil && !stat.IsKernelThread()
 }

@@ -26,7 +26,7 @@ type Group struct {
 func (t *Tree) Group(name string) *Group {
 	g := &Group{tree: t, name: name, base: t.baseOf(name)}
 	if err := CheckName(name); err != nil {
-		g.err = fmt.Errorf("group: %w", err)
+		g.err = fmt.Errorf("group %w", err)
 	}
 	return g
 }
@@ -166,10 +166,10 @@ func (s Settings) check() error {
 	switch {
 	case s.CPUs.IsEmpty():
 		return errors.New("no CPUs: a group needs at least one")
-	case period < time.Millisecond || period > time.Second:
-		return fmt.Errorf("period %v: want 1ms to 1s", s.Period)
-	case s.Quota != 0 && s.Quota < time.Millisecond:
-		return fmt.Errorf("quota %v: want 1ms or more, or 0 for none", s.Quota)
+	case period < MinPeriod || period > MaxPeriod:
+		return fmt.Errorf("period %v: want %v to %v", s.Period, MinPeriod, MaxPeriod)
+	case s.Quota != 0 && s.Quota < MinQuota:
+		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, MinQuota)
 	case s.Burst < 0 || s.Burst > s.Quota:
 		return fmt.Errorf("burst %v: want 0 to the quota, %v", s.Burst, s.Quota)
 	case s.Weight < 0:

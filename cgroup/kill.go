@@ -32,6 +32,19 @@ func (g *Group) Kill(sig syscall.Signal) error {
 	return g.wrap(err)
 }
 
+// End ends all processes of the group, as Kill(SIGKILL) does, and removes it. That there is no such
+// group is no error.
+func (g *Group) End() error {
+	err := g.Kill(syscall.SIGKILL)
+	if err == nil {
+		err = g.Remove()
+	}
+	if errors.Is(err, ErrNoGroup) {
+		return nil
+	}
+	return err
+}
+
 // end kills all processes and waits until they are gone.
 func (g *Group) end() error {
 	if pids, err := g.processes(); err != nil {

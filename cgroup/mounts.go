@@ -1,13 +1,12 @@
 package cgroup
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/moby/sys/mountinfo"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A hierarchy is one tree of groups: a v1 controller's, or the one of v2.
@@ -22,12 +21,15 @@ type hierarchy struct {
 // parseMounts finds the cgroup hierarchies in the text of a mountinfo file.
 // Where one is mounted several times, the mount that shows most of it is taken.
 func parseMounts(text []byte) ([]hierarchy, error) {
-	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	mounts, err := procfs.Mounts(text)
 	if err != nil {
-		return nil, fmt.Errorf("mountinfo: %w", err)
+		return nil, err
 	}
 	var found []hierarchy
 	for _, m := range mounts {
+		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
+			continue
+		}
 		h := hierarchy{mount: m.Mountpoint, root: m.Root, v2: m.FSType == "cgroup2"}
 		if !filepath.IsAbs(h.mount) {
 			return nil, fmt.Errorf("mountinfo: mount point %.60q is not absolute", h.mount)

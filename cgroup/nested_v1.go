@@ -52,7 +52,7 @@ func (b bandwidth) within(top bandwidth) bandwidth {
 		return b
 	}
 	b.quota = top.quota * b.period / top.period
-	if b.quota < minQuota { // less than the kernel takes: the period for which it is enough
+	if minQuota, maxPeriod := MinQuota.Microseconds(), MaxPeriod.Microseconds(); b.quota < minQuota { // less than the kernel takes: the period for which it is enough
 		b.quota = minQuota
 		b.period = min((minQuota*top.period+top.quota-1)/top.quota, maxPeriod)
 	}

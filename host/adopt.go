@@ -31,7 +31,7 @@ func (op *operation) clearOrphans() error {
 		}
 		// Whoever makes a group saves it under the lock, which we hold: its
 		// creator is dead.
-		if err := killAndRemove(g.Group); err != nil {
+		if err := g.End(); err != nil {
 			return fmt.Errorf("remove what was left of %s: %w", name, err)
 		}
 		op.log.Info("removed a group that a killed candor left", "container", name)
@@ -172,12 +172,12 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	g.ID = name
 	known := op.store.loadRequest(&g)
 	if !known {
-		g.Spec = Spec{Period: DefaultPeriod, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		g.Spec = Spec{Period: cgroup.DefaultPeriod, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if shown := op.store.shown(name); !shown.IsEmpty() {
 			g.View = ViewFull
 		}
 	}
-	if has.Period >= MinPeriod {
+	if has.Period >= cgroup.MinPeriod {
 		g.Period = has.Period
 	}
 	g.CPUs = has.CPUs

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -163,7 +162,7 @@ func (op *operation) undo(before []target, grants []Grant) error {
 	if n := op.newcomer; n != nil {
 		if g := op.groups[n.name]; g != nil {
 			delete(op.groups, n.name)
-			errs = append(errs, killAndRemove(g.Group))
+			errs = append(errs, g.End())
 		}
 		errs = append(errs, op.store.forget(n.name))
 	}
@@ -195,30 +194,4 @@ func (op *operation) showViews(grants []Grant) error {
 		}
 	}
 	return nil
-}
-
-// killTimeout is how long processes may take to die of SIGKILL. A process in
-// the middle of a disk access takes as long as that.
-const killTimeout = 10 * time.Second
-
-// killAndRemove ends a group with all that runs in it.
-func killAndRemove(g *cgroup.Group) error {
-	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		populated, err := g.Populated()
-		if errors.Is(err, cgroup.ErrNoGroup) {
-			return nil
-		}
-		if err == nil && !populated {
-			return g.Remove()
-		}
-		if err == nil {
-			err = g.Kill(syscall.SIGKILL)
-		}
-		if err == nil && time.Since(begin) > killTimeout {
-			err = fmt.Errorf("processes survive SIGKILL for %v", killTimeout)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

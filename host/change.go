@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -31,7 +32,7 @@ var ErrBadSpec = errors.New("bad request")
 
 // Check says what is wrong with an allocation, on any machine.
 func (a *Allocation) Check() error {
-	err := CheckName(a.ID)
+	err := cgroup.CheckName(a.ID)
 	if err == nil {
 		err = a.Spec.check()
 	}
@@ -44,12 +45,9 @@ func (a *Allocation) Check() error {
 	return nil
 }
 
-// minQuota is the least CPU time per period that the kernel takes.
-const minQuota = time.Millisecond
-
-// checkQuota refuses limits that are less than minQuota in a period.
+// checkQuota refuses limits that are less than the kernel's shortest quota in a period.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
-	if least := hybrid.Milli((1000*minQuota + period - 1) / period); limit != 0 && limit < least {
+	if least := hybrid.Milli((1000*cgroup.MinQuota + period - 1) / period); limit != 0 && limit < least {
 		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
 	}
 	return nil
@@ -129,7 +127,7 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
 func (op *operation) release(name string, kill bool) error {
 	if g := op.groups[name]; g != nil {
 		if kill {
-			if err := killAndRemove(g.Group); err != nil {
+			if err := g.End(); err != nil {
 				return fmt.Errorf("kill %s: %w", name, err)
 			}
 			delete(op.groups, name)

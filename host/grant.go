@@ -1,8 +1,6 @@
 package host
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -47,26 +45,6 @@ type Spec struct {
 	View     View
 	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
 	Command  string // what runs, for people
-}
-
-// Limits of a quota's period: the kernel's.
-const (
-	MinPeriod     = time.Millisecond
-	MaxPeriod     = time.Second
-	DefaultPeriod = 100 * time.Millisecond
-)
-
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-
-// CheckName says what is wrong with a container's name.
-func CheckName(name string) error {
-	if validName.MatchString(name) {
-		return nil
-	}
-	if len(name) > 64 {
-		name = name[:64] + "…"
-	}
-	return fmt.Errorf("name %q: want 1 to 64 letters, digits, '_', '.' and '-', the first a letter or digit", name)
 }
 
 // VisibleCPUs is the number of CPUs that the container should count: the CPUs

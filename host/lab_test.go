@@ -105,7 +105,7 @@ func (l *lab) clear() {
 		l.Error(err)
 	}
 	for _, name := range names {
-		if err := killAndRemove(l.tree.Group(name)); err != nil {
+		if err := l.tree.Group(name).End(); err != nil {
 			l.Error(err)
 		}
 	}
@@ -185,7 +185,7 @@ func ask(name, cpu string) Allocation {
 	}
 	return Allocation{
 		Request: hybrid.Request{ID: name, Limit: limit},
-		Spec:    Spec{Period: DefaultPeriod, View: ViewFull, OnResize: "none", Command: "test"},
+		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none", Command: "test"},
 	}
 }
 

@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -91,17 +91,17 @@ func viewHere() string {
 	if err != nil {
 		return ""
 	}
-	return viewIn(string(text))
+	return viewIn(text)
 }
 
-func viewIn(mountinfo string) (name string) {
-	for line := range strings.Lines(mountinfo) {
-		// 36 35 0:45 /candor/views/web/online /sys/devices/system/cpu/online ro - tmpfs …
-		f := strings.Fields(line)
-		if len(f) < 5 || f[4] != onlineFile || filepath.Base(f[3]) != "online" {
+func viewIn(text []byte) (name string) {
+	mounts, _ := procfs.Mounts(text)
+	for _, m := range mounts {
+		// What is mounted is /candor/views/web/online of some file system.
+		if m.Mountpoint != onlineFile || filepath.Base(m.Root) != "online" {
 			continue
 		}
-		if views, of := filepath.Split(filepath.Dir(f[3])); filepath.Base(views) == "views" {
+		if views, of := filepath.Split(filepath.Dir(m.Root)); filepath.Base(views) == "views" {
 			name = of
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // An operation is one change of the state, from lock to unlock.
@@ -77,7 +78,7 @@ func andThen(first, second error) error {
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
 func (h *Host) begin() (*operation, error) {
-	boot, err := bootID()
+	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}

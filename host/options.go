@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // NodeOptions are this machine's settings, the same for every operation. They
@@ -40,12 +40,12 @@ const DefaultConfig = "/etc/candor/host.json"
 // fields and bad values are errors.
 func LoadOptions(file string) (NodeOptions, error) {
 	var o NodeOptions
-	data, err := readBounded(file, 1<<16)
+	data, err := wholefile.Read(file, 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
 	}
 	if err == nil {
-		err = decodeStrict(data, &o)
+		err = wholefile.DecodeStrict(data, &o)
 	}
 	if err != nil {
 		return NodeOptions{}, fmt.Errorf("host options %s: %w", file, err)
@@ -55,12 +55,12 @@ func LoadOptions(file string) (NodeOptions, error) {
 
 // SaveOptions writes a machine's options; the next operation follows them.
 func SaveOptions(file string, o NodeOptions) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := wholefile.MakeDirs(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("host options: %w", err)
 	}
 	data, err := jsonText(o)
 	if err == nil {
-		err = replaceFile(file, data)
+		err = wholefile.Replace(file, data)
 	}
 	if err != nil {
 		return fmt.Errorf("host options %s: %w", file, err)

@@ -1,19 +1,18 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Process is one process of this boot. A pid alone is used again, a pid with
@@ -25,8 +24,8 @@ type Process struct {
 
 // processOf returns the process that has a pid now.
 func processOf(pid int) (Process, error) {
-	_, start, err := statOf(pid)
-	return Process{pid, start}, err
+	stat, err := procfs.ReadStat(pid)
+	return Process{pid, stat.Start}, err
 }
 
 // Alive reports whether the process still runs. A zombie does not. A process
@@ -35,33 +34,11 @@ func (p Process) Alive() bool {
 	if p.PID <= 0 {
 		return false
 	}
-	state, start, err := statOf(p.PID)
+	stat, err := procfs.ReadStat(p.PID)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return false
 	}
-	return err != nil || start == p.Start && state != 'Z' && state != 'X'
-}
-
-// statOf reads a process's state and start time.
-func statOf(pid int) (state byte, start uint64, err error) {
-	file := fmt.Sprintf("/proc/%d/stat", pid)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return 0, 0, err
-	}
-	// The name, field 2, is in parentheses and may hold anything, even ")".
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0, 0, fmt.Errorf("%s: want 52 fields", file)
-	}
-	start, err = strconv.ParseUint(string(fields[19]), 10, 64)
-	return fields[0][0], start, err
-}
-
-// bootID returns the kernel's name for this boot.
-func bootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id)), err
+	return err != nil || stat.Start == p.Start && stat.State != 'Z' && stat.State != 'X'
 }
 
 // sinceBoot returns the time since the machine started. Unlike the time of

@@ -9,6 +9,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Snapshot is the state as the last operation left it.
@@ -29,7 +30,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if boot, err := bootID(); err != nil || loaded.Boot != boot {
+	if boot, err := procfs.BootID(); err != nil || loaded.Boot != boot {
 		loaded.Grants = nil
 	}
 	s := &Snapshot{Grants: loaded.Grants, Now: sinceBoot()}

@@ -7,12 +7,14 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
 )
 
 // check says what is wrong with a spec.
 func (s *Spec) check() error {
-	if s.Period < MinPeriod || s.Period > MaxPeriod {
-		return fmt.Errorf("period %v: want %v to %v", s.Period, MinPeriod, MaxPeriod)
+	if s.Period < cgroup.MinPeriod || s.Period > cgroup.MaxPeriod {
+		return fmt.Errorf("period %v: want %v to %v", s.Period, cgroup.MinPeriod, cgroup.MaxPeriod)
 	}
 	if s.View != ViewFull && s.View != ViewAffinity {
 		return fmt.Errorf("view %.40q: want full or affinity", string(s.View))

@@ -1,16 +1,16 @@
 package host
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
 const (
@@ -103,7 +103,7 @@ func decodeState(data []byte) (state, error) {
 
 func decodeVersion1(data []byte) (state, error) {
 	var file fileState
-	if err := decodeStrict(data, &file); err != nil {
+	if err := wholefile.DecodeStrict(data, &file); err != nil {
 		return state{}, err
 	}
 	s := state{Boot: file.Boot}
@@ -120,19 +120,6 @@ func decodeVersion1(data []byte) (state, error) {
 		s.Grants = append(s.Grants, g)
 	}
 	return s, nil
-}
-
-// decodeStrict reads one JSON value with known fields and nothing after it.
-func decodeStrict(data []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("something follows the end")
-	}
-	return nil
 }
 
 // encode writes the state as decodeState reads it.
@@ -186,7 +173,7 @@ func encodeLabel(g *Grant) []byte {
 // decodeLabel fills in what a container asked for.
 func decodeLabel(data []byte, g *Grant) error {
 	var label fileLabel
-	if err := decodeStrict(data, &label); err != nil {
+	if err := wholefile.DecodeStrict(data, &label); err != nil {
 		return err
 	}
 	if label.Version != stateVersion {
@@ -199,7 +186,7 @@ func decodeLabel(data []byte, g *Grant) error {
 // grant checks a grant of the file on its own; the allocator checks them
 // against each other.
 func (f *fileGrant) grant() (Grant, error) {
-	if err := CheckName(f.Name); err != nil {
+	if err := cgroup.CheckName(f.Name); err != nil {
 		return Grant{}, err
 	}
 	if f.State != Pending && f.State != Running && f.State != Held {

@@ -239,7 +239,7 @@ func TestViewIn(t *testing.T) {
 		"36 35 0:45 /sys/devices/system/cpu/online /sys/devices/system/cpu/online": "", // lxcfs
 		"36 35 0:45 /candor/views/web/cpuinfo /proc/cpuinfo":                       "",
 	} {
-		if got := viewIn("1 2 0:3 / /\n" + line + rest); got != want {
+		if got := viewIn([]byte("1 2 0:3 / /" + rest + line + rest)); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}

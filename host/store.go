@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/view"
 )
 
@@ -43,7 +43,7 @@ func (e *brokenState) Unwrap() error { return e.err }
 // the files in it say what root's programs are told and run.
 func (s store) prepare() error {
 	for _, dir := range []string{s.dir, filepath.Join(s.dir, "views"), filepath.Join(s.dir, "requests")} {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := wholefile.MakeDir(dir); err != nil {
 			return fmt.Errorf("state directory: %w", err)
 		}
 		var stat unix.Stat_t
@@ -64,9 +64,12 @@ func (s store) prepare() error {
 // load reads the state. Nothing there is an empty state. An unusable file is a
 // *brokenState, one from a later Candor errNewer.
 func (s store) load() (state, error) {
-	data, err := readBounded(s.stateFile(), maxStateSize)
+	data, err := wholefile.ReadNoLink(s.stateFile(), maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return state{}, nil
+	}
+	if errors.As(err, new(*wholefile.TooLongError)) {
+		return state{}, &brokenState{s.stateFile(), err}
 	}
 	if err != nil {
 		return state{}, fmt.Errorf("state: %w", err)
@@ -87,7 +90,7 @@ func (s store) save(st state) error {
 	if len(data) > maxStateSize {
 		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.stateFile(), len(data), maxStateSize)
 	}
-	if err := replaceFile(s.stateFile(), data); err != nil {
+	if err := wholefile.Replace(s.stateFile(), data); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	return nil
@@ -103,7 +106,7 @@ func (s store) setAside() error {
 
 // saveRequest writes what a container asked for beside the state.
 func (s store) saveRequest(g *Grant) error {
-	if err := replaceFile(s.request(g.ID), encodeLabel(g)); err != nil {
+	if err := wholefile.Replace(s.request(g.ID), encodeLabel(g)); err != nil {
 		return fmt.Errorf("request of %s: %w", g.ID, err)
 	}
 	return nil
@@ -111,13 +114,13 @@ func (s store) saveRequest(g *Grant) error {
 
 // loadRequest reads what a container asked for into g, if that is known.
 func (s store) loadRequest(g *Grant) (known bool) {
-	data, err := readBounded(s.request(g.ID), 1<<16)
+	data, err := wholefile.ReadNoLink(s.request(g.ID), 1<<16)
 	return err == nil && decodeLabel(data, g) == nil
 }
 
 // shown returns the CPUs that a container's view shows; none if it has no view.
 func (s store) shown(name string) cpuset.Set {
-	text, err := readBounded(filepath.Join(s.view(name), "online"), 1<<16)
+	text, err := wholefile.ReadNoLink(filepath.Join(s.view(name), "online"), 1<<16)
 	if err != nil {
 		return cpuset.Set{}
 	}
@@ -131,51 +134,4 @@ func (s store) forget(name string) error {
 		return err
 	}
 	return view.Remove(s.view(name))
-}
-
-// replaceFile puts data in a file's place, wholly or not at all, also when the
-// machine stops meanwhile. It is called under the lock: the temporary name has
-// one user.
-func replaceFile(name string, data []byte) error {
-	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)) // no container's name begins so
-	err := writeSynced(temp, data)
-	if err == nil {
-		err = os.Rename(temp, name)
-	}
-	if err != nil {
-		os.Remove(temp)
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
-}
-
-func writeSynced(name string, data []byte) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
-}
-
-// readBounded reads a regular file of at most limit bytes.
-func readBounded(name string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = &brokenState{name, fmt.Errorf("more than %d bytes", limit)}
-	}
-	return data, err
 }

@@ -9,51 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
+
 	"github.com/candor-project/candor/cpuset"
 )
-
-// A mount is one line of /proc/self/mountinfo.
-type mount struct {
-	root, point string   // the mounted directory in its file system, and where it is seen
-	fsType      string   // "cgroup" is version 1
-	options     []string // of the file system: a version 1 hierarchy names its controllers
-}
-
-// parseMountinfo reads /proc/self/mountinfo (proc(5)). Lines that it does not
-// understand are left out.
-func parseMountinfo(text []byte) []mount {
-	var table []mount
-	for line := range strings.Lines(string(text)) {
-		before, after, found := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		head, tail := strings.Fields(before), strings.Fields(after)
-		if !found || len(head) < 6 || len(tail) < 3 {
-			continue
-		}
-		table = append(table, mount{
-			root:    unescape(head[3]),
-			point:   unescape(head[4]),
-			fsType:  tail[0],
-			options: strings.Split(tail[2], ","),
-		})
-	}
-	return table
-}
-
-// unescape undoes the kernel's writing of spaces and the like in paths: \040.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+4 <= len(s) {
-			if c, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(c))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
 
 // A group is a process's cgroup for one controller, as far as the process can
 // see the hierarchy.
@@ -66,7 +25,7 @@ type group struct {
 var errNoController = errors.New("no cgroup with this controller")
 
 // findGroup finds the group of this process that a controller governs it by.
-func findGroup(root fs.FS, table []mount, controller string) (group, error) {
+func findGroup(root fs.FS, table []*mountinfo.Info, controller string) (group, error) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return group{}, err
@@ -76,13 +35,13 @@ func findGroup(root fs.FS, table []mount, controller string) (group, error) {
 		return group{}, fmt.Errorf("%s: %w", controller, errNoController)
 	}
 	for _, m := range slices.Backward(table) { // the last mount at a place is the one that is seen
-		isIt := m.fsType == "cgroup2" && g.version == 2 ||
-			m.fsType == "cgroup" && g.version == 1 && slices.Contains(m.options, controller)
+		isIt := m.FSType == "cgroup2" && g.version == 2 ||
+			m.FSType == "cgroup" && g.version == 1 && slices.Contains(strings.Split(m.VFSOptions, ","), controller)
 		if !isIt {
 			continue
 		}
-		if below, ok := relative(m.root, where); ok {
-			g.dirs = upwards(m.point, below)
+		if below, ok := relative(m.Root, where); ok {
+			g.dirs = upwards(m.Mountpoint, below)
 			return g, nil
 		}
 	}
@@ -129,7 +88,7 @@ func upwards(point, below string) []string {
 }
 
 // observeCPUSet reads the CPUs that the process's cpuset can have.
-func observeCPUSet(root fs.FS, table []mount) Source {
+func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceCPUSet, Role: Grant}
 	g, err := findGroup(root, table, "cpuset")
 	if err != nil {
@@ -161,7 +120,7 @@ func observeCPUSet(root fs.FS, table []mount) Source {
 }
 
 // observeQuota reads the tightest quota on the way up from the process's group.
-func observeQuota(root fs.FS, table []mount) Source {
+func observeQuota(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceQuota, Role: Grant}
 	g, err := findGroup(root, table, "cpu")
 	if errors.Is(err, errNoController) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // The test binary is also the program that is put into a view: with this
@@ -214,9 +215,13 @@ func TestMount(t *testing.T) {
 		})
 	}
 	table, _ := os.ReadFile("/proc/self/mountinfo")
-	for _, m := range parseMountinfo(table) {
-		if m.point == hostOnline || m.point == hostCPUInfo {
-			t.Errorf("%s is mounted over on the host", m.point)
+	mounts, err := procfs.Mounts(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mounts {
+		if m.Mountpoint == hostOnline || m.Mountpoint == hostCPUInfo {
+			t.Errorf("%s is mounted over on the host", m.Mountpoint)
 		}
 	}
 }

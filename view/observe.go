@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Report is what one place, a process and what its files say, is told of its CPUs.
@@ -76,7 +78,7 @@ func affinity() Source {
 // observe reads the sources below a root directory.
 func observe(root fs.FS, affinity Source) Report {
 	const sysCPU = "/sys/devices/system/cpu/"
-	table := parseMountinfo(readText(root, "/proc/self/mountinfo"))
+	table, _ := procfs.Mounts(readText(root, "/proc/self/mountinfo"))
 	r := Report{Sources: []Source{
 		affinity,
 		read(root, table, Told, hostOnline, parseOnline),
@@ -92,9 +94,9 @@ func observe(root fs.FS, affinity Source) Report {
 }
 
 // read reads the CPUs that one file tells of.
-func read(root fs.FS, table []mount, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
+func read(root fs.FS, table []*mountinfo.Info, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
 	s := Source{Name: path, Role: role}
-	s.Masked = slices.ContainsFunc(table, func(m mount) bool { return m.point == path })
+	s.Masked = slices.ContainsFunc(table, func(m *mountinfo.Info) bool { return m.Mountpoint == path })
 	text, err := fs.ReadFile(root, strings.TrimPrefix(path, "/"))
 	if err == nil {
 		s.CPUs, err = parse(text)

@@ -207,14 +207,6 @@ func FuzzObserve(f *testing.F) {
 	})
 }
 
-func TestUnescape(t *testing.T) {
-	for in, want := range map[string]string{`a\040b`: "a b", `\134`: `\`, `\04`: `\04`, `\999`: `\999`, `x\`: `x\`, `\777`: `\777`} {
-		if got := unescape(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestReportOfMissingFiles(t *testing.T) {
 	r := observe(os.DirFS(t.TempDir()), Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.Of(0), Count: 1})
 	if r.Honest || source(t, r, hostOnline).Error != "no such file or directory" {

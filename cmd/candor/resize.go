@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -59,7 +60,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return badInput("%s: want the name of one container, got %d arguments", cmd.CommandPath(), len(args))
 	}
-	if err := host.CheckName(args[0]); err != nil {
+	if err := cgroup.CheckName(args[0]); err != nil {
 		return badInput("%v", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -91,7 +92,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
 	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
-	f.DurationVar(&a.Period, "period", host.DefaultPeriod, "period of the quota, 1ms to 1s")
+	f.DurationVar(&a.Period, "period", cgroup.DefaultPeriod, "period of the quota, 1ms to 1s")
 	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
 	f.view = &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,14 +9,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
-const recordVersion = 1
+const (
+	recordVersion = 1
+	maxRecord     = 16 << 20 // bytes; a fence takes about 200
+)
 
 // A record is what held before the first setup, and what setup has made of it.
 type record struct {
@@ -31,7 +34,7 @@ type record struct {
 
 // with is the record after one more setup: of what is in it already the oldest value stands.
 func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Fence) (*record, error) {
-	boot, err := bootID()
+	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +57,7 @@ func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Fence) (*reco
 // load reads the record; nil if there is none. Fences of an earlier boot are dropped.
 func (s *Setup) load() (*record, error) {
 	name := s.recordFile()
-	text, err := os.ReadFile(name)
+	text, err := wholefile.Read(name, maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -65,7 +68,7 @@ func (s *Setup) load() (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: correct the file, or remove it and set the host up again", name, err)
 	}
-	boot, err := bootID()
+	boot, err := procfs.BootID()
 	if err == nil && r.Boot != boot {
 		r.Fences = nil
 	}
@@ -73,10 +76,8 @@ func (s *Setup) load() (*record, error) {
 }
 
 func decode(text []byte) (*record, error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
 	r := new(record)
-	if err := decoder.Decode(r); err != nil {
+	if err := wholefile.DecodeStrict(text, r); err != nil {
 		return nil, err
 	}
 	if r.Version != recordVersion {
@@ -98,13 +99,13 @@ func (s *Setup) save(r *record) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(name, append(text, '\n'), 0o644)
+	return wholefile.Replace(name, append(text, '\n'))
 }
 
 // lock keeps a second setup out. The directory itself is locked: there is no file to leave behind.
 func (s *Setup) lock() (unlock func(), err error) {
 	name := strings.TrimSuffix(s.recordFile(), "/"+Record)
-	if err := os.MkdirAll(name, 0o755); err != nil {
+	if err := wholefile.MakeDirs(name); err != nil {
 		return nil, err
 	}
 	dir, err := os.Open(name)
@@ -116,9 +117,4 @@ func (s *Setup) lock() (unlock func(), err error) {
 		return nil, fmt.Errorf("%s: another candor setup is at work: %w", name, err)
 	}
 	return func() { dir.Close() }, nil
-}
-
-func bootID() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id)), err
 }

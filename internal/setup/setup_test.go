@@ -92,7 +92,7 @@ func container(t *testing.T, s *Setup) (end func()) {
 func allocation(name string, pid int) host.Allocation {
 	return host.Allocation{
 		Request: hybrid.Request{ID: name, Limit: 2000, Class: hybrid.Sensitive},
-		Spec:    host.Spec{Period: host.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
 		PID:     pid,
 	}
 }
@@ -205,7 +205,7 @@ func TestDryRun(t *testing.T) {
 
 func TestBrokenRecord(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                             "EOF",
+		"":                             "empty",
 		`{"version":2}`:                "version 2",
 		`{"version":1,"fence":[]}`:     "unknown field",
 		`{"version":1,"reserved":"x"}`: `x`,
