@@ -1,5 +1,10 @@
 package trace
 
+import (
+	"fmt"
+	"strconv"
+)
+
 // Unit is what the CPU and memory of a trace's events are measured in.
 type Unit uint8
 
@@ -13,6 +18,20 @@ const (
 var unitWords = [...]string{LargestMachine: "largest-machine", Milli: "milli"}
 
 func (u Unit) String() string { return wordOf(unitWords[:], int(u)) }
+
+// MarshalText writes the unit as its word.
+func (u Unit) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (u *Unit) UnmarshalText(text []byte) error {
+	for i, word := range unitWords {
+		if word == string(text) {
+			*u = Unit(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unit %q: want %s or %s", text, LargestMachine, Milli)
+}
 
 // One is the largest machine's CPU or memory under LargestMachine.
 const One = 1_000_000_000
@@ -45,4 +64,20 @@ type Header struct {
 	Slots      int64  `json:"slots,omitempty"`      // most containers at once: Event.Container is below
 	Events     int64  `json:"events,omitempty"`
 	Span       Micros `json:"span,omitempty"` // time of the last event
+}
+
+// cpuText writes an amount of CPU for people.
+func (u Unit) cpuText(cpu int32) string {
+	if u == LargestMachine {
+		return strconv.FormatFloat(float64(cpu)/One, 'g', 6, 64) + " of the largest machine"
+	}
+	return strconv.Itoa(int(cpu)) + "m"
+}
+
+// memoryText writes an amount of memory for people.
+func (u Unit) memoryText(memory int32) string {
+	if u == LargestMachine {
+		return u.cpuText(memory)
+	}
+	return strconv.Itoa(int(memory)) + " MiB"
 }

@@ -1,8 +1,8 @@
 package trace
 
 import (
-	"fmt"
 	"io"
+	"strconv"
 )
 
 // A Reader hands out the events of a trace.
@@ -39,14 +39,23 @@ type Count struct {
 
 // A SyntaxError is a place in a source that is not what it should be.
 type SyntaxError struct {
-	File string
-	Line int64  // from 1; 0 where the file has no lines
-	What string // what is wrong, and what is accepted
+	File   string
+	Line   int64  // from 1; 0 where the file has no lines
+	What   string // the kind of fault: what a Report counts
+	Detail string // what was found and what is accepted
 }
 
 func (e *SyntaxError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", e.File, e.What)
+	place := e.place()
+	if e.Detail == "" {
+		return place + ": " + e.What
 	}
-	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
+	return place + ": " + e.What + ": " + e.Detail
+}
+
+func (e *SyntaxError) place() string {
+	if e.Line == 0 {
+		return e.File
+	}
+	return e.File + ":" + strconv.FormatInt(e.Line, 10)
 }

@@ -1,0 +1,141 @@
+package trace
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+)
+
+// The compact file:
+//
+//	"candor trace 1\n"          the magic, with the version
+//	block …                      of events
+//	block                        of kind 'T': JSON, what compactTail holds
+//	uint64 offset of the last block; "ctrace\n\x00"
+//
+// A block is a kind ('E' or 'T'), three uint32 (stored bytes, bytes, events), a
+// CRC-32C of all that and of the stored bytes, and these: zstd for events, plain for the
+// tail. Numbers are little-endian.
+//
+// An event is a tag (kind, and in the bits above 1 bit for a new shape, or
+// AtStart, or 3 for the reason) and varints:
+//
+//	all       time since the event before
+//	machines  number; unless removed, CPU and memory
+//	Submit    job and task, as differences to the last Submit's; number of its
+//	          shape, after which a new one follows
+//	End       slot
+//
+// A shape is what containers have in common: CPU, memory, class, priority, flags. The slot of
+// a Submit is not written: it follows from the Ends before.
+const (
+	compactMagic = "candor trace 1\n"
+	compactEnd   = "ctrace\n\x00"
+	compactTrail = 8 + len(compactEnd)
+	blockHead    = 1 + 3*4 + 4
+
+	blockEvents = 'E'
+	blockTail   = 'T'
+
+	blockBytes = 256 << 10 // of events, before compression: fits a core's cache
+	maxBlock   = 1 << 20
+	maxRecord  = 64      // bytes that no event exceeds
+	maxShapes  = 1 << 20 // that are remembered
+)
+
+// Tag bits.
+const (
+	tagKind     = 7
+	tagNewShape = 1 << 3
+	tagAtStart  = 1 << 3
+	tagReason   = 3 // shift
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// compactTail is the last block.
+type compactTail struct {
+	Header Header `json:"header"`
+	Report Report `json:"report"`
+}
+
+// A shape is what many containers have in common.
+type shape struct {
+	cpu, memory     int32
+	class, priority uint8
+	flags           Flags
+}
+
+// codec is what writer and reader both know after the same events.
+type codec struct {
+	time     Micros
+	job      uint64
+	task     uint32
+	slots    slots
+	live     []slotState
+	machines uint32 // numbers given so far
+}
+
+// slotState is the container in a slot.
+type slotState struct {
+	job  uint64
+	task uint32
+	live bool
+}
+
+// submit gives a Submit its slot.
+func (c *codec) submit(job uint64, task uint32) uint32 {
+	slot := c.slots.take()
+	if int(slot) == len(c.live) {
+		c.live = append(c.live, slotState{})
+	}
+	c.live[slot] = slotState{job, task, true}
+	c.job, c.task = job, task
+	return slot
+}
+
+// end frees a slot; false where nothing runs in it.
+func (c *codec) end(slot uint64) (slotState, bool) {
+	if slot >= uint64(len(c.live)) || !c.live[slot].live {
+		return slotState{}, false
+	}
+	s := &c.live[slot]
+	s.live = false
+	c.slots.give(uint32(slot))
+	return *s, true
+}
+
+// A blockHeader stands before each block.
+type blockHeader struct {
+	kind                  byte
+	stored, bytes, events uint32
+	sum                   uint32
+}
+
+// append writes the header with its checksum for the stored bytes.
+func (h blockHeader) append(to, stored []byte) []byte {
+	from := len(to)
+	to = append(to, h.kind)
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(stored)))
+	to = binary.LittleEndian.AppendUint32(to, h.bytes)
+	to = binary.LittleEndian.AppendUint32(to, h.events)
+	return binary.LittleEndian.AppendUint32(to, checksum(to[from:], stored))
+}
+
+// parseBlockHeader reads what append wrote.
+func parseBlockHeader(b []byte) blockHeader {
+	n := binary.LittleEndian.Uint32
+	return blockHeader{b[0], n(b[1:]), n(b[5:]), n(b[9:]), n(b[13:])}
+}
+
+// checksum covers the header before its sum and the stored bytes.
+func checksum(head, stored []byte) uint32 {
+	return crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, stored)
+}
+
+// zigzag maps small differences of either sign to small numbers.
+func zigzag(d int64) uint64   { return uint64(d<<1) ^ uint64(d>>63) }
+func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
+
+// fitsInt32 says whether an amount can be one.
+func fitsInt32(u uint64) bool { return u <= math.MaxInt32 }

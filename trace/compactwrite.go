@@ -1,0 +1,195 @@
+package trace
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/google/renameio/v2"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Import writes all events of a trace to a compact file, which is there as a
+// whole or not at all. It returns the file's header, with every count known.
+func Import(path string, r Reader) (Header, error) {
+	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+	if err != nil {
+		return Header{}, err
+	}
+	defer file.Cleanup()
+	w, err := newCompactWriter(file)
+	if err != nil {
+		return Header{}, err
+	}
+	var e Event
+	for err = r.Next(&e); err == nil; err = r.Next(&e) {
+		if err := w.write(&e); err != nil {
+			return Header{}, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if err != io.EOF {
+		return Header{}, err
+	}
+	header, err := w.finish(r.Header(), r.Report())
+	if err != nil {
+		return Header{}, err
+	}
+	return header, file.CloseAtomicallyReplace()
+}
+
+// A compactWriter encodes events.
+type compactWriter struct {
+	codec
+	out     io.Writer
+	zip     *zstd.Encoder
+	offset  uint64
+	raw     []byte // of the block so far
+	stored  []byte
+	inBlock uint32
+	shapes  map[shape]uint32
+	events  int64
+	submits int64
+}
+
+func newCompactWriter(out io.Writer) (*compactWriter, error) {
+	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, err
+	}
+	w := &compactWriter{out: out, zip: zip, shapes: map[shape]uint32{}, raw: make([]byte, 0, blockBytes+maxRecord)}
+	return w, w.put([]byte(compactMagic))
+}
+
+// put writes bytes and counts them.
+func (w *compactWriter) put(b []byte) error {
+	w.offset += uint64(len(b))
+	_, err := w.out.Write(b)
+	return err
+}
+
+// write adds an event to the block.
+func (w *compactWriter) write(e *Event) error {
+	if e.Time < w.time {
+		return fmt.Errorf("event %d: time %d after %d", w.events, e.Time, w.time)
+	}
+	since := uint64(e.Time - w.time)
+	w.time = e.Time
+	var err error
+	switch e.Kind {
+	case Submit:
+		err = w.writeSubmit(e, since)
+	case End:
+		err = w.writeEnd(e, since)
+	default:
+		err = w.writeMachine(e, since)
+	}
+	if err != nil {
+		return fmt.Errorf("event %d: %w", w.events, err)
+	}
+	w.events++
+	w.inBlock++
+	if len(w.raw) >= blockBytes {
+		return w.flush()
+	}
+	return nil
+}
+
+// tag begins an event.
+func (w *compactWriter) tag(e *Event, bits byte, since uint64) {
+	w.raw = append(w.raw, byte(e.Kind)|bits)
+	w.uvarint(since)
+}
+
+func (w *compactWriter) uvarint(u uint64) { w.raw = binary.AppendUvarint(w.raw, u) }
+
+func (w *compactWriter) writeSubmit(e *Event, since uint64) error {
+	s := shape{e.CPU, e.Memory, e.Class, e.Priority, e.Flags}
+	number, known := w.shapes[s]
+	bits := byte(0)
+	if !known {
+		bits = tagNewShape
+		number = uint32(len(w.shapes))
+	}
+	w.tag(e, bits, since)
+	w.uvarint(zigzag(int64(e.Job - w.job)))
+	w.uvarint(zigzag(int64(e.Task) - int64(w.task)))
+	w.uvarint(uint64(number))
+	if !known {
+		w.uvarint(uint64(e.CPU))
+		w.uvarint(uint64(e.Memory))
+		w.raw = append(w.raw, e.Class, e.Priority, byte(e.Flags))
+		if len(w.shapes) < maxShapes {
+			w.shapes[s] = number
+		}
+	}
+	w.submits++
+	if slot := w.submit(e.Job, e.Task); slot != e.Container {
+		return fmt.Errorf("container in slot %d, want %d: the one freed last first", e.Container, slot)
+	}
+	return nil
+}
+
+func (w *compactWriter) writeEnd(e *Event, since uint64) error {
+	w.tag(e, byte(e.Reason)<<tagReason, since)
+	w.uvarint(uint64(e.Container))
+	if _, ok := w.end(uint64(e.Container)); !ok {
+		return fmt.Errorf("end of slot %d, where nothing runs", e.Container)
+	}
+	return nil
+}
+
+func (w *compactWriter) writeMachine(e *Event, since uint64) error {
+	bits := byte(0)
+	if e.Flags&AtStart != 0 {
+		bits = tagAtStart
+	}
+	w.tag(e, bits, since)
+	w.uvarint(uint64(e.Machine))
+	if e.Kind != MachineRemove {
+		w.uvarint(uint64(e.CPU))
+		w.uvarint(uint64(e.Memory))
+	}
+	if e.Machine > w.machines || e.Machine == w.machines && e.Kind != MachineAdd {
+		return fmt.Errorf("machine %d, but only %d were added", e.Machine, w.machines)
+	}
+	w.machines = max(w.machines, e.Machine+1)
+	return nil
+}
+
+// flush writes the block.
+func (w *compactWriter) flush() error {
+	if w.inBlock == 0 {
+		return nil
+	}
+	w.stored = w.zip.EncodeAll(w.raw, w.stored[:0])
+	h := blockHeader{kind: blockEvents, bytes: uint32(len(w.raw)), events: w.inBlock}
+	w.raw, w.inBlock = w.raw[:0], 0
+	return w.block(h, w.stored)
+}
+
+func (w *compactWriter) block(h blockHeader, stored []byte) error {
+	if err := w.put(h.append(nil, stored)); err != nil {
+		return err
+	}
+	return w.put(stored)
+}
+
+// finish writes the last blocks.
+func (w *compactWriter) finish(h Header, r Report) (Header, error) {
+	if err := w.flush(); err != nil {
+		return h, err
+	}
+	h.Machines, h.Containers, h.Slots = int64(w.machines), w.submits, int64(len(w.live))
+	h.Events, h.Span = w.events, w.time
+	text, err := json.Marshal(compactTail{h, r})
+	if err != nil {
+		return h, err
+	}
+	at := w.offset
+	if err := w.block(blockHeader{kind: blockTail, bytes: uint32(len(text))}, text); err != nil {
+		return h, err
+	}
+	end := binary.LittleEndian.AppendUint64(nil, at)
+	return h, w.put(append(end, compactEnd...))
+}

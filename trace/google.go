@@ -1,0 +1,224 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Event types of Google's machine_events and task_events (the format's schema
+// of 2014).
+const (
+	googleAdd    = 0
+	googleRemove = 1
+	googleUpdate = 2
+
+	googleSubmit        = 0
+	googleSchedule      = 1
+	googleEvict         = 2
+	googleLost          = 6
+	googleUpdatePending = 7
+	googleUpdateRunning = 8
+)
+
+// googleReasons are the Reasons of event types 2 to 6.
+var googleReasons = [...]Reason{Evicted, Failed, Finished, Killed, Lost}
+
+// Columns of task_events.
+const (
+	columnTime = iota
+	columnMissing
+	columnJob
+	columnTask
+	columnMachine
+	columnEvent
+	columnUser
+	columnClass
+	columnPriority
+	columnCPU
+	columnMemory
+	columnDisk
+	columnDifferent
+	taskColumns
+)
+
+// afterTrace is the time of what happened after the trace's end.
+const afterTrace = math.MaxInt64
+
+// pendingSlot stands for a task that waits for its start.
+const pendingSlot = math.MaxUint32
+
+type taskKey struct{ job, task uint64 }
+
+// A google reads ClusterData 2011: machine_events and task_events, merged.
+type google struct {
+	source
+	machines *googleTable
+	tasks    *googleTable
+	more     struct{ machines, tasks bool } // a row is there that is not used yet
+	submits  bool                           // containers begin with their SUBMIT
+	middle   bool                           // the first part is not the trace's beginning
+	numbers  map[uint64]*googleMachine
+	live     map[taskKey]uint32
+}
+
+type googleMachine struct {
+	capacity
+	number uint32
+	there  bool
+}
+
+// openGoogle opens a folder of ClusterData 2011.
+func openGoogle(s spec, o Options) (Reader, error) {
+	g := &google{numbers: map[uint64]*googleMachine{}, live: map[taskKey]uint32{}, submits: s.submits}
+	g.lenient = o.Lenient
+	g.header = Header{Name: "google2011", Source: s.text, Unit: LargestMachine, Classes: googleClasses()}
+	var err error
+	if g.machines, err = openGoogleTable(s.path, "machine_events", 6); err != nil {
+		return nil, err
+	}
+	if g.tasks, err = openGoogleTable(s.path, "task_events", taskColumns); err != nil {
+		g.machines.close()
+		return nil, err
+	}
+	var first int
+	if _, err := fmt.Sscanf(partName.FindString(g.tasks.file), "part-%d", &first); err != nil {
+		return nil, err
+	}
+	g.middle = first > 0
+	return g, nil
+}
+
+// googleClasses are the scheduling classes; 2 and 3 are latency-sensitive.
+func googleClasses() []Class {
+	return []Class{{"0", false}, {"1", false}, {"2", true}, {"3", true}}
+}
+
+// Close implements Reader.
+func (g *google) Close() error {
+	return errors.Join(g.machines.close(), g.tasks.close())
+}
+
+// Next implements Reader.
+func (g *google) Next(e *Event) error {
+	for {
+		ok, err := g.step(e)
+		if err != nil {
+			if err = g.forgive(err); err != nil {
+				return err
+			}
+		} else if ok {
+			return nil
+		}
+	}
+}
+
+// step uses the earlier of the next rows of both tables, and says whether it
+// is an event.
+func (g *google) step(e *Event) (bool, error) {
+	if !g.more.machines {
+		if err := advance(g.machines, &g.more.machines); err != nil {
+			return false, err
+		}
+	}
+	if !g.more.tasks {
+		if err := advance(g.tasks, &g.more.tasks); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case !g.more.tasks: // machines alone would run on to the end of the month
+		return false, io.EOF
+	case g.more.machines && g.machines.time <= g.tasks.time:
+		g.more.machines = false
+		return true, g.machine(e)
+	default:
+		g.more.tasks = false
+		return g.task(e)
+	}
+}
+
+// advance reads the next row; there is none after the end.
+func advance(t *googleTable, more *bool) error {
+	err := t.next()
+	if err == io.EOF {
+		return nil
+	}
+	*more = err == nil
+	return err
+}
+
+// machine turns the row of machine_events into an event.
+func (g *google) machine(e *Event) error {
+	t := g.machines
+	id, ok := parseUint(t.field(1))
+	if !ok {
+		return t.wrong("machine id", "%q, want a number", shorten(t.field(1)))
+	}
+	m := g.numbers[id]
+	*e = Event{Time: t.time, Flags: atStart(t.time)}
+	switch kind := t.field(2); {
+	case len(kind) != 1 || kind[0] < '0' || kind[0] > '2':
+		return t.wrong("event type", "%q, want 0 (ADD), 1 (REMOVE) or 2 (UPDATE)", shorten(kind))
+	case kind[0]-'0' == googleAdd:
+		if m != nil && m.there {
+			return t.wrong("machine added twice", "%d", id)
+		}
+		e.Kind = MachineAdd
+	case m == nil || !m.there:
+		return t.wrong("unknown machine", "%d was not added before", id)
+	case kind[0]-'0' == googleRemove:
+		m.there = false
+		e.Kind, e.Machine = MachineRemove, m.number
+		return nil
+	case kind[0]-'0' == googleUpdate:
+		e.Kind = MachineUpdate
+	}
+	return g.machineCapacity(e, id, m)
+}
+
+// machineCapacity notes a machine with its capacity. Where the row tells none, it
+// keeps the one that it had.
+func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
+	var c capacity
+	if m != nil {
+		c = m.capacity
+	}
+	if err := g.amount(g.machines, 4, "machine's CPU", &c.cpu); err != nil {
+		return err
+	}
+	if err := g.amount(g.machines, 5, "machine's memory", &c.memory); err != nil {
+		return err
+	}
+	if m == nil {
+		m = &googleMachine{number: uint32(len(g.numbers))}
+		g.numbers[id] = m
+	}
+	m.capacity, m.there = c, true
+	g.grow(c)
+	e.Machine, e.CPU, e.Memory = m.number, c.cpu, c.memory
+	return nil
+}
+
+// amount reads a fraction of the largest machine, unless the field is empty.
+func (g *google) amount(t *googleTable, column int, what string, to *int32) error {
+	field := t.field(column)
+	if len(field) == 0 {
+		return nil
+	}
+	n, ok := parseScaled(field, 9)
+	if !ok || n > One {
+		return t.wrong(what, "%q, want a number from 0 to 1, the largest machine", shorten(field))
+	}
+	*to = int32(n)
+	return nil
+}
+
+// atStart flags what was there before the trace began.
+func atStart(t Micros) Flags {
+	if t == 0 {
+		return AtStart
+	}
+	return 0
+}

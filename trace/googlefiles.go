@@ -1,0 +1,118 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+)
+
+// A part is one file of a Google table.
+type part struct {
+	path   string
+	number int
+}
+
+// partName matches both layouts in use: tables in one folder, as mirrors have
+// it, and a folder for each table, as Google has it.
+var partName = regexp.MustCompile(`part-(\d{5})-of-(\d{5})\.csv(\.gz)?$`)
+
+// findParts returns the parts of a table in the order of their numbers. They may
+// be any run of numbers without a gap.
+func findParts(dir, name string) ([]part, error) {
+	var parts []part
+	for _, pattern := range []string{name + "-part-*", filepath.Join(name, "part-*")} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range paths {
+			if m := partName.FindStringSubmatch(path); m != nil {
+				n, _ := strconv.Atoi(m[1]) // five digits
+				parts = append(parts, part{path, n})
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return nil, fmt.Errorf("%s: want %s-part-00000-of-….csv or .csv.gz: %w", dir, name, os.ErrNotExist)
+	}
+	slices.SortFunc(parts, func(a, b part) int { return a.number - b.number })
+	return parts, checkRun(parts)
+}
+
+// checkRun refuses gaps and parts that are there twice.
+func checkRun(parts []part) error {
+	for i := 1; i < len(parts); i++ {
+		before, this := parts[i-1], parts[i]
+		switch {
+		case this.number == before.number:
+			return fmt.Errorf("%s and %s are the same part: want one of them", before.path, this.path)
+		case this.number != before.number+1:
+			return fmt.Errorf("%s follows %s: part %d is missing, want parts without a gap", this.path, before.path, before.number+1)
+		}
+	}
+	return nil
+}
+
+// A googleTable is a table in parts, row by row; its times never fall.
+type googleTable struct {
+	table         // the part that is being read
+	parts  []part // that follow
+	fields int    // of a row
+	time   Micros // of the current row
+	last   Micros
+}
+
+func openGoogleTable(dir, name string, fields int) (*googleTable, error) {
+	parts, err := findParts(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	g := &googleTable{parts: parts, fields: fields}
+	return g, g.nextPart()
+}
+
+// nextPart opens the next file.
+func (g *googleTable) nextPart() error {
+	t, err := openTable(g.parts[0].path)
+	if err != nil {
+		return err
+	}
+	if g.table.close != nil {
+		g.table.close()
+	}
+	t.whole = true
+	g.table, g.parts = *t, g.parts[1:]
+	return nil
+}
+
+// next reads the next row of any part, and its time.
+func (g *googleTable) next() error {
+	err := g.table.next()
+	for err == io.EOF && len(g.parts) > 0 {
+		if err = g.nextPart(); err == nil {
+			err = g.table.next()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := g.want(g.fields); err != nil {
+		return err
+	}
+	t, ok := parseUint(g.table.fields[0])
+	if !ok || t > 1<<63-1 {
+		return g.wrong("time", "%q, want microseconds", shorten(g.table.fields[0]))
+	}
+	if Micros(t) < g.last {
+		return g.wrong("events out of order", "%d after %d", t, g.last)
+	}
+	g.time, g.last = Micros(t), Micros(t)
+	return nil
+}
+
+// field returns a field of the current row.
+func (g *googleTable) field(i int) []byte { return g.table.fields[i] }

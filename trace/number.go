@@ -1,0 +1,106 @@
+package trace
+
+// parseUint reads a decimal number of at most 19 digits, allowing nothing else.
+func parseUint(field []byte) (uint64, bool) {
+	if len(field) == 0 || len(field) > 19 {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range field {
+		if c -= '0'; c > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c)
+	}
+	return n, true
+}
+
+// parseScaled reads a decimal number that is not negative, such as 0.0625 or
+// 3.8e-06, times 10^digits, rounded to the nearest. Signs, NaN, infinities and what
+// is beyond 10^18 are refused.
+func parseScaled(field []byte, digits int) (int64, bool) {
+	mantissa, exponent, rest := readMantissa(field)
+	if len(rest) == len(field) {
+		return 0, false
+	}
+	if len(rest) > 0 {
+		e, ok := readExponent(rest)
+		if !ok {
+			return 0, false
+		}
+		exponent += e
+	}
+	return scale(mantissa, exponent+digits)
+}
+
+// readMantissa reads digits with at most one point among them. It keeps 18
+// digits and returns the power of ten that goes with them; rest is what follows,
+// all of the field where no digit is there.
+func readMantissa(field []byte) (mantissa int64, exponent int, rest []byte) {
+	digits, point := 0, false
+	i := 0
+	for ; i < len(field); i++ {
+		c := field[i]
+		if c == '.' && !point {
+			point = true
+			continue
+		}
+		if c -= '0'; c > 9 {
+			break
+		}
+		digits++
+		switch {
+		case mantissa < 1e17:
+			mantissa = mantissa*10 + int64(c)
+			if point {
+				exponent--
+			}
+		case !point:
+			exponent++
+		}
+	}
+	if digits == 0 {
+		return 0, 0, field
+	}
+	return mantissa, exponent, field[i:]
+}
+
+// readExponent reads e+06.
+func readExponent(text []byte) (int, bool) {
+	if text[0] != 'e' && text[0] != 'E' {
+		return 0, false
+	}
+	text = text[1:]
+	negative := false
+	if len(text) > 0 && (text[0] == '-' || text[0] == '+') {
+		negative = text[0] == '-'
+		text = text[1:]
+	}
+	e, ok := parseUint(text)
+	if !ok || e > 300 {
+		return 0, false
+	}
+	if negative {
+		return -int(e), true
+	}
+	return int(e), true
+}
+
+// scale returns n times a power of ten, rounded to the nearest; not what is
+// beyond 10^18.
+func scale(n int64, exponent int) (int64, bool) {
+	for ; exponent > 0 && n != 0; exponent-- {
+		if n > 1e17 {
+			return 0, false
+		}
+		n *= 10
+	}
+	rest := int64(0)
+	for ; exponent < 0 && n != 0; exponent++ {
+		n, rest = n/10, n%10
+	}
+	if rest >= 5 {
+		n++
+	}
+	return n, true
+}

@@ -1,0 +1,106 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrSpec says that a spec names no trace: Open's other errors are about what
+// it names.
+var ErrSpec = errors.New("bad trace spec")
+
+// A spec is what Open is given, taken apart.
+type spec struct {
+	text    string
+	path    string
+	options map[string]string
+	submits bool // start=submitted
+}
+
+// specForms are the accepted forms, for errors and help.
+const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR or a FILE.ctrace"
+
+// A form is one kind of trace: the options that its spec takes, besides a path.
+type form struct {
+	open    func(spec, Options) (Reader, error)
+	options []string
+	noPath  bool
+}
+
+var forms = map[string]form{
+	"google2011": {openGoogle, []string{"start"}, false},
+}
+
+// Open opens the trace that a spec names:
+//
+//	google2011:DIR[,start=submitted]           Google ClusterData 2011
+//	openb:DIR[,pods=cpu300][,start=submitted]  Alibaba's GPU cluster of 2023
+//	csv:FILE                                   the plain form of docs/trace.md
+//	kubectl:DIR                                nodes.json and pods.json
+//	synthetic[:machines=N,days=D,seed=S]       the generator
+//	semi-real:DIR[,seed=S]                     a month out of google2011's parts
+//	FILE.ctrace                                a compact file
+//
+// A container begins where its source started it, or with start=submitted where
+// it was submitted, though it waited or never started.
+func Open(text string, o Options) (Reader, error) {
+	if strings.HasSuffix(text, ".ctrace") {
+		return openCompact(text)
+	}
+	name, rest, _ := strings.Cut(text, ":")
+	f, known := forms[name]
+	if !known {
+		return nil, fmt.Errorf("%w %q: want %s", ErrSpec, text, specForms)
+	}
+	s, err := f.parse(text, rest)
+	if err != nil {
+		return nil, err
+	}
+	return f.open(s, o)
+}
+
+// parse takes the part of a spec after its name apart: a path, and options
+// behind it.
+func (f form) parse(text, rest string) (spec, error) {
+	s := spec{text: text, options: map[string]string{}}
+	words := strings.Split(rest, ",")
+	if !f.noPath {
+		if words[0] == "" {
+			return s, fmt.Errorf("%w %q: no path, want %s", ErrSpec, text, specForms)
+		}
+		s.path, words = words[0], words[1:]
+	}
+	for _, word := range words {
+		if word == "" && rest == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(word, "=")
+		if !slices.Contains(f.options, key) {
+			return s, fmt.Errorf("%w %q: option %q, want %s", ErrSpec, text, word, f.optionList())
+		}
+		s.options[key] = value
+	}
+	return s, s.start()
+}
+
+// optionList names the options for an error.
+func (f form) optionList() string {
+	if len(f.options) == 0 {
+		return "none"
+	}
+	return strings.Join(f.options, "=…, ") + "=…"
+}
+
+// start reads the option that several forms have.
+func (s *spec) start() error {
+	switch value, given := s.options["start"]; {
+	case !given || value == "scheduled":
+	case value == "submitted":
+		s.submits = true
+	default:
+		return fmt.Errorf("%w %q: start %q, want scheduled or submitted", ErrSpec, s.text, value)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package trace
+
+import "errors"
+
+// A source is what the readers of other people's data have in common: what is
+// left out, who runs, and which machines there are.
+type source struct {
+	header  Header
+	lenient bool
+	skipped tally
+	notes   tally
+	slots   slots
+	largest capacity // of all machines so far, each for itself
+}
+
+// capacity is CPU and memory in the trace's unit.
+type capacity struct{ cpu, memory int32 }
+
+// Header implements Reader.
+func (s *source) Header() Header { return s.header }
+
+// Report implements Reader.
+func (s *source) Report() Report { return Report{s.skipped.counts, s.notes.counts} }
+
+// forgive counts a fault and returns nil where the reading may go on.
+func (s *source) forgive(err error) error {
+	var fault *SyntaxError
+	if !s.lenient || !errors.As(err, &fault) {
+		return err
+	}
+	s.skipped.add(fault.What, fault.place())
+	return nil
+}
+
+// grow keeps the largest machine.
+func (s *source) grow(c capacity) {
+	s.largest.cpu = max(s.largest.cpu, c.cpu)
+	s.largest.memory = max(s.largest.memory, c.memory)
+}
+
+// fits refuses a request above the largest machine. The unit is for the message.
+func (s *source) fits(c capacity, t *table) error {
+	switch {
+	case c.cpu > s.largest.cpu:
+		return t.wrong("CPU request above the largest machine", "%s, the largest has %s",
+			s.header.Unit.cpuText(c.cpu), s.header.Unit.cpuText(s.largest.cpu))
+	case c.memory > s.largest.memory:
+		return t.wrong("memory request above the largest machine", "%s, the largest has %s",
+			s.header.Unit.memoryText(c.memory), s.header.Unit.memoryText(s.largest.memory))
+	}
+	return nil
+}
+
+// A tally counts things by kind, in the order of their first appearance.
+type tally struct {
+	index  map[string]int
+	counts []Count
+}
+
+// add counts one more; place is where it is.
+func (t *tally) add(what, place string) {
+	i, known := t.index[what]
+	if !known {
+		if t.index == nil {
+			t.index = map[string]int{}
+		}
+		i = len(t.counts)
+		t.index[what] = i
+		t.counts = append(t.counts, Count{What: what, First: place})
+	}
+	t.counts[i].N++
+}
+
+// slots hands out the numbers of containers: the one freed last first, so that
+// they stay few.
+type slots struct {
+	free []uint32
+	next uint32
+}
+
+func (s *slots) take() uint32 {
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		return slot
+	}
+	s.next++
+	return s.next - 1
+}
+
+func (s *slots) give(slot uint32) { s.free = append(s.free, slot) }

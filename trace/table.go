@@ -1,0 +1,188 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// maxLine is the longest line of a table in bytes.
+const maxLine = 1 << 20
+
+// A table is a CSV file, compressed or not, read row by row without an
+// allocation for each.
+type table struct {
+	file   string
+	line   int64    // of the current row, from 1
+	fields [][]byte // of the current row, until the next
+
+	in       io.Reader
+	close    func() error
+	buf      []byte
+	from, to int // of buf: not yet read
+	ended    error
+	whole    bool // the last line must have an end, as the source writes it
+}
+
+// openTable opens a file; a name that ends in .gz is decompressed.
+func openTable(path string) (*table, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasSuffix(path, ".gz") {
+		return newTable(path, file, file.Close), nil
+	}
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		file.Close()
+		return nil, &SyntaxError{path, 0, "not a gzip file", err.Error()}
+	}
+	return newTable(path, unzipped, file.Close), nil
+}
+
+// newTable reads a table from in; file is its name in errors.
+func newTable(file string, in io.Reader, close func() error) *table {
+	return &table{file: file, in: in, close: close, buf: make([]byte, 256<<10)}
+}
+
+// next reads the next row into fields: io.EOF after the last one. Blank lines
+// and those that begin with # are passed over.
+func (t *table) next() error {
+	for {
+		line, err := t.readLine()
+		if err != nil {
+			return err
+		}
+		t.line++
+		line = bytes.TrimSuffix(line, []byte{'\r'})
+		if len(line) > 0 && line[0] != '#' {
+			return t.split(line)
+		}
+	}
+}
+
+// split cuts a line into fields.
+func (t *table) split(line []byte) error {
+	t.fields = t.fields[:0]
+	if bytes.IndexByte(line, '"') >= 0 {
+		return t.splitQuoted(line)
+	}
+	for {
+		comma := bytes.IndexByte(line, ',')
+		if comma < 0 {
+			t.fields = append(t.fields, line)
+			return nil
+		}
+		t.fields = append(t.fields, line[:comma])
+		line = line[comma+1:]
+	}
+}
+
+// splitQuoted is the slow way, for what spreadsheets write. A quoted field
+// can't hold a line break.
+func (t *table) splitQuoted(line []byte) error {
+	row, err := csv.NewReader(bytes.NewReader(line)).Read()
+	if err != nil {
+		return t.wrong("quotes that don't match", "%q", shorten(line))
+	}
+	for _, field := range row {
+		t.fields = append(t.fields, []byte(field))
+	}
+	return nil
+}
+
+// readLine returns the next line without its end.
+func (t *table) readLine() ([]byte, error) {
+	searched := 0
+	for {
+		if n := bytes.IndexByte(t.buf[t.from+searched:t.to], '\n'); n >= 0 {
+			line := t.buf[t.from : t.from+searched+n]
+			t.from += searched + n + 1
+			return line, nil
+		}
+		searched = t.to - t.from
+		if t.ended != nil {
+			return t.lastLine()
+		}
+		if err := t.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more of the file behind what is not yet read.
+func (t *table) fill() error {
+	copy(t.buf, t.buf[t.from:t.to])
+	t.from, t.to = 0, t.to-t.from
+	if t.to == len(t.buf) {
+		if t.to >= maxLine {
+			t.from, t.to, t.ended = 0, 0, io.EOF
+			return &SyntaxError{t.file, t.line + 1, "no CSV file", fmt.Sprintf("a line of more than %d bytes", maxLine)}
+		}
+		t.buf = append(t.buf, make([]byte, len(t.buf))...)
+	}
+	n, err := t.in.Read(t.buf[t.to:])
+	t.to += n
+	t.ended = err
+	return nil
+}
+
+// lastLine returns what is left at the end of the file, and then its end.
+func (t *table) lastLine() ([]byte, error) {
+	rest := t.buf[t.from:t.to]
+	switch {
+	case t.ended != io.EOF:
+		return nil, t.broken()
+	case len(rest) == 0:
+		return nil, io.EOF
+	case t.whole:
+		t.from = t.to
+		return nil, &SyntaxError{t.file, t.line + 1, "truncated", "the file breaks off within a line"}
+	}
+	t.from = t.to
+	return rest, nil
+}
+
+// broken is the error of a file that can't be read to its end. What comes after
+// it is the end, for those who go on.
+func (t *table) broken() error {
+	err := t.ended
+	t.from, t.to, t.ended = 0, 0, io.EOF
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &SyntaxError{t.file, t.line + 1, "truncated", "the compressed file breaks off"}
+	}
+	return &SyntaxError{t.file, t.line + 1, "can't be read", err.Error()}
+}
+
+// want refuses rows of another number of fields.
+func (t *table) want(fields int) error {
+	if len(t.fields) == fields {
+		return nil
+	}
+	return t.wrong("number of fields", "%d, want %d", len(t.fields), fields)
+}
+
+// wrong returns the error of the current row.
+func (t *table) wrong(what, format string, args ...any) error {
+	return &SyntaxError{t.file, t.line, what, fmt.Sprintf(format, args...)}
+}
+
+// shorten returns the beginning of a text that is too long for a line.
+func shorten(text []byte) string {
+	const most = 60
+	if len(text) <= most {
+		return string(text)
+	}
+	return string(text[:most]) + "…"
+}
+
+// place is where the current row is.
+func (t *table) place() string { return t.file + ":" + strconv.FormatInt(t.line, 10) }
