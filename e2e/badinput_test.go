@@ -46,6 +46,9 @@ func TestBadInput(t *testing.T) {
 		{run(), 2, "want --cpu N of 10m or more"},
 		{run("--cpu", "0.5", "--name", "web"), 2, "id taken"},
 		{run("--cpu", "0.5", "--name", "../web"), 2, "want 1 to 64 letters"},
+		{run("--cpu", "0.5", "--name", "tasks"), 2, "want any other than tasks"},
+		{run("--cpu", "0.5", "--name", "cgroup.procs"), 2, "want any other than tasks"},
+		{run("--cpu", "0.5", "--name", "cpu.shares"), 2, "want any other than tasks"},
 		{run("--cpu", "0.5", "--name", ""), 2, "want 1 to 64 letters"},
 		{run("--cpu", "0.5", "--name", strings.Repeat("x", 65)), 2, "want 1 to 64 letters"},
 		{run("--cpu", "0.5", "--class", "touchy"), 2, "want one of"},
@@ -107,6 +110,13 @@ func TestBadPlace(t *testing.T) {
 		cmd := l.candor("run", "--cpu", "0.2", "--", os.Getenv("CANDOR_BIN"), "version")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		l.refuses(t, cmd, 2, "run as root")
+	})
+	t.Run("another state on the same groups", func(t *testing.T) {
+		other := filepath.Join(t.TempDir(), "other")
+		for _, command := range [][]string{append([]string{"run", "--state-dir", other}, args[1:]...),
+			{"release", "web", "--kill", "--state-dir", other}, {"resize", "web", "--cpu", "0.6", "--state-dir", other}} {
+			l.refuses(t, l.candor(command...), 2, "belongs to the state in "+l.state)
+		}
 	})
 	t.Run("no cpuset controller", func(t *testing.T) {
 		cmd := l.candor(args...)

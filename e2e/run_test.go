@@ -160,6 +160,35 @@ func TestRunForwardsSignals(t *testing.T) {
 	l.empty()
 }
 
+// Without a terminal, a signal to candor's process group reaches the program once.
+func TestRunGroupSignal(t *testing.T) {
+	l := newLab(t)
+	cmd := l.candor(append([]string{"run", "--cpu", "0.5"}, play("signals")...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	n := l.launch(cmd)
+	if got := n.line(t); got != "ready" {
+		t.Fatalf("said %q", got)
+	}
+	for _, sig := range []syscall.Signal{unix.SIGUSR1, unix.SIGINT, unix.SIGQUIT} {
+		if err := unix.Kill(-cmd.Process.Pid, sig); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.line(t); got != unix.SignalName(sig) {
+			t.Errorf("sent %v, the program got %q", sig, got)
+		}
+		// A second one would come before this.
+		cmd.Process.Signal(unix.SIGWINCH)
+		if got := n.line(t); got != "SIGWINCH" {
+			t.Errorf("sent %v: the program got %q as well", sig, got)
+		}
+	}
+	cmd.Process.Signal(unix.SIGTERM)
+	if got, code := n.line(t), n.end(); got != "terminated" || code != 5 {
+		t.Errorf("said %q, exit %d", got, code)
+	}
+	l.empty()
+}
+
 // Ctrl-C goes to the program, once, from a terminal that it shares with candor.
 func TestRunOnTerminal(t *testing.T) {
 	l := newLab(t)
@@ -368,14 +397,7 @@ func TestRunReleaseFails(t *testing.T) {
 func TestRunInterruptedBeforeStart(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	lock, err := os.OpenFile(l.state+"/lock", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	lock := l.lock()
 	n := l.launch(l.candor(append([]string{"run", "--cpu", "0.5"}, play("print", "started")...)...))
 	waitsForLock(t, n.cmd.Process.Pid)
 	n.cmd.Process.Signal(unix.SIGTERM)
@@ -384,6 +406,50 @@ func TestRunInterruptedBeforeStart(t *testing.T) {
 	}
 	lock.Close()
 	l.empty()
+}
+
+// A signal after the program's end does not wait for a lock that another has: the
+// exit code is the program's, the CPUs are the next operation's to take back.
+func TestRunInterruptedAtEnd(t *testing.T) {
+	l := newLab(t)
+	cmd := l.candor(append([]string{"run", "--cpu", "0.5"}, play("signals")...)...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	n := l.launch(cmd)
+	if got := n.line(t); got != "ready" {
+		t.Fatalf("said %q", got)
+	}
+	lock := l.lock()
+	cmd.Process.Signal(unix.SIGTERM)
+	if got := n.line(t); got != "terminated" {
+		t.Fatalf("said %q", got)
+	}
+	waitsForLock(t, cmd.Process.Pid)
+	cmd.Process.Signal(unix.SIGINT)
+	if code := n.end(); code != 5 {
+		t.Errorf("exit code %d, want the program's 5", code)
+	}
+	if !strings.Contains(said.String(), "interrupted while process "+strconv.Itoa(os.Getpid())) ||
+		!strings.Contains(said.String(), "the next operation") || strings.Count(said.String(), "\n") != 1 {
+		t.Errorf("said %q", &said)
+	}
+	lock.Close()
+	l.nudge()
+	l.empty()
+}
+
+// lock takes the lab's lock, as an operation does.
+func (l *lab) lock() *os.File {
+	l.Helper()
+	lock, err := os.OpenFile(l.state+"/lock", os.O_RDWR, 0)
+	if err == nil {
+		l.Cleanup(func() { lock.Close() })
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	return lock
 }
 
 // waitsForLock waits until a process waits for a file lock.

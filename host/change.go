@@ -167,5 +167,5 @@ func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.
 }
 
 func unknown(name string) error {
-	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Reason: "no container has that name; candor ps lists them"}
+	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: "no container has that name; candor ps lists them"}
 }

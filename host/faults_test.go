@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -263,7 +264,7 @@ func TestLockHeld(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := takeLock(cancelled, l.store.lockFile(), time.Minute); !errors.Is(err, context.Canceled) {
+	if _, err := takeLock(cancelled, l.store.lockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
 	held.release()
@@ -272,6 +273,67 @@ func TestLockHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.release()
+}
+
+// A lock file that is removed while somebody waits for it locks nobody out of
+// anything: he then waits for the one that has its name now.
+func TestLockRemoved(t *testing.T) {
+	l := newLab(t)
+	l.nudge()
+	name := l.store.lockFile()
+	first, err := takeLock(ctx, name, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := make(chan *lock, 1)
+	go func() {
+		held, err := takeLock(ctx, name, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		waiter <- held
+	}()
+	waitedFor(t, first.file, waiter)
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	second, err := takeLock(ctx, name, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.release()
+	waitedFor(t, second.file, waiter)
+	second.release()
+	(<-waiter).release()
+}
+
+// waitedFor waits until somebody waits for the lock on a file, which is not yet his.
+func waitedFor(t *testing.T, file *os.File, early <-chan *lock) {
+	t.Helper()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+		t.Fatal(err)
+	}
+	inode := ":" + strconv.FormatUint(stat.Ino, 10) + " "
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(locks)) {
+			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
+				return
+			}
+		}
+		select {
+		case <-early:
+			t.Fatal("two have the lock")
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for the lock")
+		}
+	}
 }
 
 // A helper whose creator was killed before the state was saved is no program:

@@ -37,9 +37,9 @@ type helper struct {
 	orders  *os.File
 }
 
-// startHelper starts this program again as a helper. What the shell left open
-// is passed on, under the same numbers.
-func startHelper(ownMounts bool) (*helper, error) {
+// startHelper starts this program again as a helper, in a mount namespace or a process
+// group of its own. What the shell left open is passed on, under the same numbers.
+func startHelper(ownMounts, ownGroup bool) (*helper, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("pipe: %w", err)
@@ -52,7 +52,7 @@ func startHelper(ownMounts bool) (*helper, error) {
 	}
 	attributes := &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{},
+		Sys:   &syscall.SysProcAttr{Setpgid: ownGroup},
 	}
 	if ownMounts {
 		attributes.Sys.Cloneflags = syscall.CLONE_NEWNS

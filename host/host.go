@@ -52,12 +52,17 @@ func DefaultStateDir() string {
 // Open finds the control groups and the state. It changes nothing; with
 // Cgroup.ReadOnly set, only Snapshot and what it returns can be used.
 func Open(o Options) (*Host, error) {
+	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
+	if err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	o.Cgroup.Owner = dir
 	tree, err := cgroup.Open(o.Cgroup)
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{
-		store:    store{filepath.Clean(cmp.Or(o.StateDir, DefaultStateDir()))},
+		store:    store{dir},
 		config:   cmp.Or(o.Config, DefaultConfig),
 		tree:     tree,
 		log:      o.Log,
@@ -67,6 +72,20 @@ func Open(o Options) (*Host, error) {
 		h.log = slog.Default()
 	}
 	return h, nil
+}
+
+// realPath returns the one path of a directory that may not be there yet, by
+// which it is known as the owner of groups.
+func realPath(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return dir, nil // to make it will be refused
+	}
+	return filepath.Join(above, filepath.Base(dir)), nil
 }
 
 // Close ends what the host holds open.

@@ -47,6 +47,59 @@ func TestLife(t *testing.T) {
 	l.check()
 }
 
+// A second state on the same groups is refused, whatever it asks for, and nothing of
+// the first is touched.
+func TestTwoStates(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	l.must(ask("web", "1"), "wait")
+	other, err := Open(Options{
+		StateDir: filepath.Join(t.TempDir(), "other"),
+		Cgroup:   cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"allocate": func() error { _, err := other.Allocate(ctx, ask("db", "0.5")); return err }(),
+		"release":  other.Release(ctx, "web", true),
+		"nothing":  other.Reconcile(ctx),
+	} {
+		if !errors.Is(err, cgroup.ErrOwned) || !strings.Contains(err.Error(), l.store.dir) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	l.nudge()
+	l.check("web")
+	if err := l.Release(ctx, "web", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Reconcile(ctx); err != nil {
+		t.Errorf("with nobody there: %v", err)
+	}
+}
+
+// One directory is one state, by whatever path.
+func TestRealPath(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(dir+"/run", 0o755), os.Symlink("run", dir+"/var")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir + "/run/candor", dir + "/var/candor", "run/../var/candor", dir + "//run/candor/"} {
+		if got, err := realPath(path); got != real+"/run/candor" || err != nil {
+			t.Errorf("%s: %s, %v", path, got, err)
+		}
+	}
+	if got, err := realPath("/no/such/state"); got != "/no/such/state" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // A resize changes quota, CPUs and view; one that cannot be leaves all as it was.
 func TestResize(t *testing.T) {
 	l := newLab(t)

@@ -13,40 +13,70 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ErrInterrupted: a signal came while another operation had the lock. Nothing was changed.
+var ErrInterrupted = errors.New("interrupted")
+
 // A lock is an exclusive lock on the state directory. The kernel drops it when
 // its holder dies, in whatever way.
 type lock struct{ file *os.File }
 
-// takeLock waits for the lock, first come first served, for patience at most.
+// takeLock waits for the lock, first come first served, for patience at most. A
+// lock that is free is taken also when ctx is done.
 func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
-	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("state lock: %w", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- flock(file) }()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	select {
-	case err = <-done:
-		if err == nil {
+	for {
+		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("state lock: %w", err)
+		}
+		if err := waitForLock(ctx, file, patience); err != nil {
+			return nil, fmt.Errorf("state lock %s: %w", name, err)
+		}
+		if isAt(file, name) {
 			return &lock{file}, nil
 		}
-		file.Close()
+		file.Close() // somebody has removed it meanwhile: others lock the new one
+	}
+}
+
+// isAt reports whether an open file is the one that its name stands for now.
+func isAt(file *os.File, name string) bool {
+	mine, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(name)
+	return err == nil && os.SameFile(mine, there)
+}
+
+// waitForLock locks a file, which it closes on an error.
+func waitForLock(ctx context.Context, file *os.File, patience time.Duration) error {
+	if flock(file, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- flock(file, unix.LOCK_EX) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			file.Close()
+		}
+		return err
 	case <-ctx.Done():
-		err = ctx.Err()
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("waited %v, and %s has it: try again, or see what that waits for", patience, holder(file))
+		err := fmt.Errorf("waited %v, and %s has it: try again, or see what that waits for", patience, holder(file))
+		if errors.Is(ctx.Err(), context.Canceled) {
+			err = fmt.Errorf("%w while %s has it", ErrInterrupted, holder(file))
 		}
 		// Should the lock come late, it is given back at once.
 		go func() { <-done; file.Close() }()
+		return err
 	}
-	return nil, fmt.Errorf("state lock %s: %w", name, err)
 }
 
-func flock(file *os.File) error {
+func flock(file *os.File, how int) error {
 	for {
-		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EINTR) {
+		if err := unix.Flock(int(file.Fd()), how); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}

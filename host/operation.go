@@ -101,6 +101,10 @@ func (h *Host) begin() (*operation, error) {
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
 	}
+	// Before any group is looked at: another state's are not for us to end or adopt.
+	if err := h.tree.Claim(); err != nil {
+		return nil, err
+	}
 	if op.groups, err = h.observe(); err != nil {
 		return nil, err
 	}

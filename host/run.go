@@ -76,27 +76,30 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	signal.Notify(signals, forwarded()...)
 	defer signal.Stop(signals)
 
-	helper, err := startHelper(a.View == ViewFull)
+	// With a terminal the program has to be in the process group that the terminal knows.
+	helper, err := startHelper(a.View == ViewFull, !hasTerminal())
 	if err != nil {
 		return 0, err
 	}
 	a.PID = helper.process.Pid
-	g, early, err := h.allocateUnless(signals, a)
-	if err != nil || early != nil {
+	var g *Grant
+	early, err := unlessEnded(signals, func(ctx context.Context) (err error) {
+		g, err = h.Allocate(ctx, a)
+		return err
+	})
+	if early != nil || err != nil {
 		helper.abort()
-		if early != nil {
-			return exitOfSignal(early), h.dropEarly(g, err)
+	}
+	switch {
+	case early != nil:
+		if err == nil { // it was allocated all the same
+			h.giveBack(signals, g.ID, p)
 		}
+		return exitOfSignal(early), nil
+	case err != nil:
 		return 0, err
 	}
-	order := startOrder{Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(os.Environ())}
-	if p.SetEnv {
-		order.Env = slicesOf(view.Env(os.Environ(), g.VisibleCPUs()))
-	}
-	if a.View == ViewFull {
-		order.View = h.store.view(g.ID)
-	}
-	if err := helper.start(order); err != nil {
+	if err := h.orderFor(g, p, helper); err != nil {
 		// The helper has ended: its exit code tells, as that of any program.
 		h.log.Debug("helper", "error", err)
 	}
@@ -104,26 +107,33 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := h.ReleaseOwn(context.Background(), g.ID); err != nil {
-		p.Left(err)
-	}
+	h.giveBack(signals, g.ID, p)
 	return exit, nil
 }
 
-// allocateUnless is Allocate, given up when a signal comes that would end the
-// program before it was started.
-func (h *Host) allocateUnless(signals <-chan os.Signal, a Allocation) (g *Grant, early os.Signal, err error) {
+// orderFor has the helper become the program of a grant.
+func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
+	order := startOrder{Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(os.Environ())}
+	if p.SetEnv {
+		order.Env = slicesOf(view.Env(os.Environ(), g.VisibleCPUs()))
+	}
+	if g.View == ViewFull {
+		order.View = h.store.view(g.ID)
+	}
+	return helper.start(order)
+}
+
+// unlessEnded does something that waits for the lock, and gives the wait up when a signal comes
+// that usually ends a program: early is the last one.
+func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (early os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		g, err = h.Allocate(ctx, a)
-	}()
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
 	for {
 		select {
-		case <-done:
-			return g, early, err
+		case err = <-done:
+			return early, err
 		case sig := <-signals:
 			if ends(sig) {
 				early = sig
@@ -133,12 +143,16 @@ func (h *Host) allocateUnless(signals <-chan os.Signal, a Allocation) (g *Grant,
 	}
 }
 
-// dropEarly gives back what was allocated when the signal came.
-func (h *Host) dropEarly(g *Grant, err error) error {
-	if err != nil {
-		return nil // nothing was
+// giveBack releases a program's CPUs. Signals that came before were for the
+// program; one that comes now leaves the release to the next operation if another one has the lock.
+func (h *Host) giveBack(signals <-chan os.Signal, name string, p Program) {
+	for len(signals) > 0 {
+		<-signals
 	}
-	return h.ReleaseOwn(context.Background(), g.ID)
+	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name) })
+	if err != nil {
+		p.Left(err)
+	}
 }
 
 // wait passes signals on until the program ends, and returns its exit code.

@@ -27,6 +27,20 @@ func forwarded() []os.Signal {
 	return signals
 }
 
+// hasTerminal reports whether this process has a controlling terminal. Where it has, the
+// program stays in candor's process group: only there may it read from the terminal, beside the
+// other programs of a pipeline, and stop with them at Ctrl-Z. Where it has none, the program gets
+// a group of its own: a signal to candor's group then reaches it once, through candor, as
+// nobody can tell such a signal from one that is sent to candor alone.
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	tty.Close()
+	return true
+}
+
 // fromTerminal reports whether a signal was, as far as can be told, typed at
 // the terminal (Ctrl-C) or told by it (a new window size). Such a signal goes to all of the
 // terminal's foreground process group: the program has got it already.
@@ -36,7 +50,7 @@ func fromTerminal(sig os.Signal) bool {
 	}
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
-		return false // no terminal
+		return false
 	}
 	defer tty.Close()
 	foreground, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)

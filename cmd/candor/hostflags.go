@@ -74,7 +74,7 @@ func hostError(err error) error {
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
 	case errors.As(err, &refusal), errors.Is(err, host.ErrBadSpec), errors.Is(err, host.ErrPopulated),
-		errors.Is(err, cgroup.ErrNotDelegated), errors.Is(err, host.ErrInside):
+		errors.Is(err, cgroup.ErrNotDelegated), errors.Is(err, cgroup.ErrOwned), errors.Is(err, host.ErrInside):
 		return &exitError{exitBadInput, err}
 	default:
 		return err
