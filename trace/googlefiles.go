@@ -51,7 +51,7 @@ func checkRun(parts []part) error {
 		case this.number == before.number:
 			return fmt.Errorf("%s and %s are the same part: want one of them", before.path, this.path)
 		case this.number != before.number+1:
-			return fmt.Errorf("%s follows %s: part %d is missing, want parts without a gap", this.path, before.path, before.number+1)
+			return fmt.Errorf("%s follows %s: part %d is missing: want parts without a gap", this.path, before.path, before.number+1)
 		}
 	}
 	return nil

@@ -31,6 +31,9 @@ type form struct {
 
 var forms = map[string]form{
 	"google2011": {openGoogle, []string{"start"}, false},
+	"openb":      {openOpenb, []string{"pods", "start"}, false},
+	"csv":        {openPlain, nil, false},
+	"kubectl":    {openKubectl, []string{"start"}, false},
 }
 
 // Open opens the trace that a spec names:

@@ -1,0 +1,160 @@
+package trace
+
+import (
+	"io"
+	"slices"
+	"strings"
+)
+
+// Columns of the plain form, in the order of plainColumns.
+const (
+	plainTime = iota
+	plainEvent
+	plainMachine
+	plainJob
+	plainTask
+	plainCPU
+	plainMemory
+	plainClass
+	plainPriority
+	plainDifferent
+	plainReason
+	plainCount
+)
+
+var plainColumns = strings.Split("time,event,machine,job,task,cpu,memory,class,priority,different-machines,reason", ",")
+
+// plainClasses are the words of the column class.
+var plainClasses = []Class{{"flexible", false}, {"sensitive", true}}
+
+// A plain reads the plain form: a CSV file with a line of column names, as
+// docs/trace.md defines it.
+type plain struct {
+	source
+	*table
+	column   [plainCount]int // in the file; -1: not there
+	names    int             // columns of the file
+	last     Micros
+	machines map[string]*namedMachine
+	live     map[taskKey]uint32
+}
+
+type namedMachine struct {
+	number uint32
+	there  bool
+}
+
+// openPlain opens a file of the plain form.
+func openPlain(s spec, o Options) (Reader, error) {
+	t, err := openTable(s.path)
+	if err != nil {
+		return nil, err
+	}
+	p := newPlain(t, o)
+	p.header.Source = s.text
+	if err := p.readNames(); err != nil {
+		t.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func newPlain(t *table, o Options) *plain {
+	p := &plain{table: t, machines: map[string]*namedMachine{}, live: map[taskKey]uint32{}}
+	p.lenient = o.Lenient
+	p.header = Header{Name: "csv", Unit: Milli, Classes: plainClasses}
+	return p
+}
+
+// Close implements Reader.
+func (p *plain) Close() error { return p.table.close() }
+
+// readNames reads the first line.
+func (p *plain) readNames() error {
+	if err := p.table.next(); err == io.EOF {
+		return p.wrong("empty", "want a first line with the columns' names, such as time,event,machine,job,task,cpu,memory")
+	} else if err != nil {
+		return err
+	}
+	for i := range p.column {
+		p.column[i] = -1
+	}
+	p.names = len(p.fields)
+	for i, name := range p.fields {
+		known := slices.Index(plainColumns, strings.TrimPrefix(string(name), "\ufeff"))
+		switch {
+		case known < 0:
+			return p.wrong("column", "%q, want some of %s", shorten(name), strings.Join(plainColumns, ","))
+		case p.column[known] >= 0:
+			return p.wrong("column", "%q is there twice", name)
+		}
+		p.column[known] = i
+	}
+	for _, needed := range []int{plainTime, plainEvent, plainMachine, plainJob, plainCPU} {
+		if p.column[needed] < 0 {
+			return p.wrong("column", "%s is missing, want time, event, machine, job and cpu at least", plainColumns[needed])
+		}
+	}
+	return nil
+}
+
+// get returns a field of the row, empty where the file has no such column.
+func (p *plain) get(column int) []byte {
+	if p.column[column] < 0 {
+		return nil
+	}
+	return p.fields[p.column[column]]
+}
+
+// bad returns the error for a value.
+func (p *plain) bad(column int, want string) error {
+	return p.wrong(plainColumns[column], "%q, want %s", shorten(p.get(column)), want)
+}
+
+// Next implements Reader.
+func (p *plain) Next(e *Event) error {
+	for {
+		err := p.row(e)
+		if err == nil {
+			return nil
+		}
+		if err = p.forgive(err); err != nil {
+			return err
+		}
+	}
+}
+
+// row reads one row.
+func (p *plain) row(e *Event) error {
+	if err := p.table.next(); err != nil {
+		return err
+	}
+	if err := p.want(p.names); err != nil {
+		return err
+	}
+	t, ok := parseScaled(p.get(plainTime), 6)
+	if !ok {
+		return p.bad(plainTime, "seconds since the start, such as 0 or 12.5")
+	}
+	if Micros(t) < p.last {
+		return p.wrong("events out of order", "%s after %v", p.get(plainTime), p.last.Seconds())
+	}
+	*e = Event{Time: Micros(t), Flags: atStart(Micros(t))}
+	var err error
+	switch kind := slices.Index(kindWords[:], string(p.get(plainEvent))); Kind(max(kind, 0)) {
+	case MachineAdd, MachineRemove, MachineUpdate:
+		e.Kind = Kind(kind)
+		err = p.machine(e)
+	case Submit:
+		e.Kind = Submit
+		err = p.submit(e)
+	case End:
+		err = p.end(e)
+	default:
+		err = p.bad(plainEvent, strings.Join(kindWords[1:], ", "))
+	}
+	if err == nil {
+		p.last = e.Time
+	}
+	return err
+}

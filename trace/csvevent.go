@@ -1,0 +1,192 @@
+package trace
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+)
+
+// machine fills in the event of a machine.
+func (p *plain) machine(e *Event) error {
+	name := p.get(plainMachine)
+	m := p.machines[string(name)]
+	there := m != nil && m.there
+	switch {
+	case len(name) == 0:
+		return p.bad(plainMachine, "the machine's name")
+	case e.Kind == MachineAdd && there:
+		return p.wrong("machine added twice", "%q", shorten(name))
+	case e.Kind != MachineAdd && !there:
+		return p.wrong("unknown machine", "%q was not added before", shorten(name))
+	}
+	var c capacity
+	if e.Kind != MachineRemove {
+		var err error
+		if c, err = p.capacity(math.Floor); err != nil {
+			return err
+		}
+		if c.cpu == 0 {
+			return p.bad(plainCPU, "the machine's CPUs, such as 16")
+		}
+		p.grow(c)
+	}
+	if m == nil {
+		m = &namedMachine{number: uint32(len(p.machines))}
+		p.machines[string(name)] = m
+	}
+	m.there = e.Kind != MachineRemove
+	e.Machine, e.CPU, e.Memory = m.number, c.cpu, c.memory
+	return nil
+}
+
+// capacity reads CPU and memory; MiB are rounded so that nothing that fits does
+// not, and the other way round.
+func (p *plain) capacity(round func(float64) float64) (capacity, error) {
+	cpu, ok := parseCPU(p.get(plainCPU))
+	if !ok {
+		return capacity{}, p.bad(plainCPU, "a number of CPUs such as 2, 1.5 or 1500m")
+	}
+	memory, ok := parseMemory(p.get(plainMemory), round)
+	if !ok {
+		return capacity{}, p.bad(plainMemory, "bytes, such as 512Mi or 4Gi")
+	}
+	return capacity{cpu, memory}, nil
+}
+
+// key reads job and task.
+func (p *plain) key() (taskKey, error) {
+	job := p.get(plainJob)
+	if len(job) == 0 {
+		return taskKey{}, p.bad(plainJob, "a number or a name")
+	}
+	number, ok := parseUint(job)
+	if !ok {
+		number = hashName(job)
+	}
+	task, ok := uint64(0), true
+	if field := p.get(plainTask); len(field) > 0 {
+		task, ok = parseUint(field)
+	}
+	if !ok || task > math.MaxUint32 {
+		return taskKey{}, p.bad(plainTask, "a number")
+	}
+	return taskKey{number, task}, nil
+}
+
+// submit fills in a Submit.
+func (p *plain) submit(e *Event) error {
+	key, err := p.key()
+	if err != nil {
+		return err
+	}
+	if _, known := p.live[key]; known {
+		return p.wrong("submitted twice", "task %d of job %q has not ended", key.task, shorten(p.get(plainJob)))
+	}
+	c, err := p.capacity(math.Ceil)
+	if err != nil {
+		return err
+	}
+	if len(p.get(plainCPU)) == 0 {
+		e.Flags |= NoRequest
+	}
+	if err := p.attributes(e); err != nil {
+		return err
+	}
+	if err := p.fits(c, p.table); err != nil {
+		return err
+	}
+	e.Job, e.Task, e.CPU, e.Memory = key.job, uint32(key.task), c.cpu, c.memory
+	e.Container = p.slots.take()
+	p.live[key] = e.Container
+	return nil
+}
+
+// attributes reads what need not be there.
+func (p *plain) attributes(e *Event) error {
+	switch class := p.get(plainClass); string(class) {
+	case "", "flexible":
+	case "sensitive":
+		e.Class = 1
+	default:
+		return p.bad(plainClass, "sensitive or flexible")
+	}
+	if field := p.get(plainPriority); len(field) > 0 {
+		priority, ok := parseUint(field)
+		if !ok || priority > math.MaxUint8 {
+			return p.bad(plainPriority, "0 to 255")
+		}
+		e.Priority = uint8(priority)
+	}
+	switch different := p.get(plainDifferent); string(different) {
+	case "", "0":
+	case "1":
+		e.Flags |= DifferentMachines
+	default:
+		return p.bad(plainDifferent, "0 or 1")
+	}
+	return nil
+}
+
+// end fills in an End.
+func (p *plain) end(e *Event) error {
+	key, err := p.key()
+	if err != nil {
+		return err
+	}
+	reason := 0
+	if word := p.get(plainReason); len(word) > 0 {
+		if reason = slices.Index(reasonWords[:], string(word)); reason < 0 {
+			return p.bad(plainReason, strings.Join(reasonWords[:], ", "))
+		}
+	}
+	slot, known := p.live[key]
+	if !known {
+		return p.wrong("an end without a start", "task %d of job %q", key.task, shorten(p.get(plainJob)))
+	}
+	delete(p.live, key)
+	p.slots.give(slot)
+	*e = Event{Time: e.Time, Kind: End, Job: key.job, Task: uint32(key.task), Container: slot, Reason: Reason(reason)}
+	return nil
+}
+
+// parseCPU reads an amount of CPU as Kubernetes writes it, in milli-CPU; an empty
+// field is 0.
+func parseCPU(field []byte) (int32, bool) {
+	if len(field) == 0 {
+		return 0, true
+	}
+	digits := 3
+	if text, milli := bytes.CutSuffix(field, []byte("m")); milli {
+		field, digits = text, 0
+	}
+	n, ok := parseScaled(field, digits)
+	return int32(n), ok && n <= math.MaxInt32
+}
+
+// memoryUnits are the suffixes of amounts of memory, the longer ones first.
+var memoryUnits = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"Pi", 1 << 50},
+	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"m", 1e-3},
+}
+
+// parseMemory reads an amount of memory as Kubernetes writes it, in MiB; an
+// empty field is 0.
+func parseMemory(field []byte, round func(float64) float64) (int32, bool) {
+	if len(field) == 0 {
+		return 0, true
+	}
+	unit := 1.0
+	for _, u := range memoryUnits {
+		if text, ok := bytes.CutSuffix(field, []byte(u.suffix)); ok {
+			field, unit = text, u.bytes
+			break
+		}
+	}
+	n, ok := parseScaled(field, 3)
+	mib := round(float64(n) / 1000 * unit / (1 << 20))
+	return int32(mib), ok && mib <= math.MaxInt32
+}

@@ -1,0 +1,160 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// kubeSpan is how long a snapshot lasts as a trace: its containers start at 0
+// and end then, so that shares of time mean something.
+const kubeSpan = Hour
+
+// kubeClasses are the pods' QoS classes.
+var kubeClasses = []Class{{"BestEffort", false}, {"Burstable", false}, {"Guaranteed", true}}
+
+// A kubectl reads a snapshot of a Kubernetes cluster.
+type kubectl struct {
+	whole
+	submits bool
+	list    *jsonList // that is being read
+	nodes   map[string]bool
+	pods    []kubePod // that are to be placed
+}
+
+// openKubectl opens a folder with nodes.json and pods.json, what kubectl get
+// nodes -o json and kubectl get pods -A -o json print.
+func openKubectl(s spec, o Options) (Reader, error) {
+	k := &kubectl{submits: s.submits, nodes: map[string]bool{}}
+	k.lenient = o.Lenient
+	k.header = Header{Name: "kubectl", Source: s.text, Unit: Milli, Classes: kubeClasses}
+	var machines []Event
+	err := k.read(filepath.Join(s.path, "nodes.json"), func() error { return k.node(&machines) })
+	if err != nil {
+		return nil, err
+	}
+	if err := k.read(filepath.Join(s.path, "pods.json"), k.pod); err != nil {
+		return nil, err
+	}
+	k.place()
+	k.arrange(machines)
+	return k, nil
+}
+
+// read reads the list in a file, item by item.
+func (k *kubectl) read(path string, item func() error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return k.readList(newJSONList(path, file), item)
+}
+
+func (k *kubectl) readList(list *jsonList, item func() error) error {
+	k.list = list
+	return k.forgive(list.each(func() error {
+		err := item()
+		if fault := (*jsonFault)(nil); errors.As(err, &fault) {
+			return err // what follows can't be read either
+		}
+		return k.forgive(err)
+	}))
+}
+
+// kubeResources are amounts by name.
+type kubeResources map[string]string
+
+// capacity reads CPU and memory.
+func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
+	cpu, ok := parseCPU([]byte(r["cpu"]))
+	if !ok {
+		return capacity{}, fmt.Errorf("cpu %q, want a number of CPUs such as 2 or 1500m", shorten([]byte(r["cpu"])))
+	}
+	memory, ok := parseMemory([]byte(r["memory"]), round)
+	if !ok {
+		return capacity{}, fmt.Errorf("memory %q, want bytes, such as 512Mi", shorten([]byte(r["memory"])))
+	}
+	return capacity{cpu, memory}, nil
+}
+
+// kubeNode is what is read of a node.
+type kubeNode struct {
+	Metadata struct{ Name string }
+	Spec     struct {
+		Unschedulable bool
+		Taints        []json.RawMessage
+	}
+	Status struct{ Allocatable kubeResources }
+}
+
+// node takes the next node.
+func (k *kubectl) node(machines *[]Event) error {
+	var n kubeNode
+	if err := k.list.decode(&n); err != nil {
+		return err
+	}
+	name := n.Metadata.Name
+	c, err := n.Status.Allocatable.capacity(math.Floor)
+	switch {
+	case name == "":
+		return k.list.wrong("node without a name", "want metadata.name")
+	case k.nodes[name]:
+		return k.list.wrong("machine added twice", "node %s", name)
+	case err == nil && c.cpu == 0:
+		err = errors.New("no CPU in status.allocatable")
+		fallthrough
+	case err != nil:
+		return k.list.wrong("node's capacity", "node %s: %v", name, err)
+	}
+	if n.Spec.Unschedulable {
+		k.notes.add("nodes that are cordoned", "node "+name)
+	}
+	if len(n.Spec.Taints) > 0 {
+		k.notes.add("nodes with taints", "node "+name)
+	}
+	k.nodes[name] = true
+	k.grow(c)
+	*machines = append(*machines, Event{Kind: MachineAdd, Machine: uint32(len(*machines)), CPU: c.cpu, Memory: c.memory, Flags: AtStart})
+	return nil
+}
+
+// A kubePod is a pod to be placed.
+type kubePod struct {
+	lifetime
+	name     string // with its namespace
+	owner    string
+	created  time.Time
+	priority int32
+}
+
+// place brings the pods into the order of their creation.
+func (k *kubectl) place() {
+	slices.SortFunc(k.pods, func(a, b kubePod) int {
+		if d := a.created.Compare(b.created); d != 0 {
+			return d
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	priorities := []int32{0}
+	for _, p := range k.pods {
+		priorities = append(priorities, p.priority)
+	}
+	slices.Sort(priorities)
+	priorities = slices.Compact(priorities)
+	tasks := map[string]uint32{}
+	for _, p := range k.pods {
+		rank, _ := slices.BinarySearch(priorities, p.priority)
+		p.Priority = uint8(min(rank, math.MaxUint8))
+		p.Job, p.Task = hashName([]byte(p.owner)), tasks[p.owner]
+		tasks[p.owner]++
+		k.lives = append(k.lives, p.lifetime)
+	}
+	k.pods = nil
+}

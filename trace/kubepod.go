@@ -1,0 +1,154 @@
+package trace
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"time"
+)
+
+// kubePodObject is what is read of a pod.
+type kubePodObject struct {
+	Metadata struct {
+		Name, Namespace   string
+		CreationTimestamp time.Time
+		OwnerReferences   []struct{ Kind, Name string }
+	}
+	Spec struct {
+		NodeName                  string
+		Containers                []kubeContainer
+		InitContainers            []kubeContainer
+		Overhead                  kubeResources
+		Priority                  int32
+		Affinity                  json.RawMessage
+		NodeSelector              map[string]string
+		TopologySpreadConstraints []json.RawMessage
+	}
+	Status struct{ Phase, QOSClass string }
+}
+
+type kubeContainer struct {
+	RestartPolicy string
+	Resources     struct{ Requests kubeResources }
+}
+
+// name is the pod's name with its namespace.
+func (o *kubePodObject) name() string { return o.Metadata.Namespace + "/" + o.Metadata.Name }
+
+// pod takes the next pod.
+func (k *kubectl) pod() error {
+	var o kubePodObject
+	if err := k.list.decode(&o); err != nil {
+		return err
+	}
+	name := o.name()
+	switch o.Status.Phase {
+	case "Succeeded", "Failed":
+		k.notes.add("pods that have ended", "pod "+name)
+		return nil
+	case "Pending", "Running", "Unknown":
+	default:
+		return k.list.wrong("phase", "pod %s: %q, want Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
+	}
+	class := slices.IndexFunc(kubeClasses, func(c Class) bool { return c.Name == o.Status.QOSClass })
+	switch node := o.Spec.NodeName; {
+	case o.Metadata.Name == "":
+		return k.list.wrong("pod without a name", "want metadata.name")
+	case class < 0:
+		return k.list.wrong("QoS class", "pod %s: %q, want BestEffort, Burstable or Guaranteed", name, o.Status.QOSClass)
+	case node == "" && !k.submits:
+		k.notes.add("pods that never started", "pod "+name)
+		return nil
+	case node != "" && !k.nodes[node]:
+		return k.list.wrong("unknown machine", "pod %s: node %q is not in nodes.json", name, node)
+	}
+	c, asks, err := o.requests()
+	if err == nil {
+		err = k.fitsPod(c)
+	}
+	if err != nil {
+		return k.list.wrong("pod's request", "pod %s: %v", name, err)
+	}
+	k.note(&o)
+	p := kubePod{name: name, owner: o.owner(), created: o.Metadata.CreationTimestamp, priority: o.Spec.Priority}
+	p.lifetime = lifetime{Event: Event{CPU: c.cpu, Memory: c.memory, Class: uint8(class), Flags: AtStart}, until: kubeSpan, reason: Lost}
+	if !asks {
+		p.Flags |= NoRequest
+	}
+	k.pods = append(k.pods, p)
+	return nil
+}
+
+// fitsPod refuses a request above the largest node.
+func (k *kubectl) fitsPod(c capacity) error {
+	var fault *SyntaxError
+	if errors.As(k.fits(c, &table{}), &fault) {
+		return errors.New(fault.What + ": " + fault.Detail)
+	}
+	return nil
+}
+
+// requests is what the scheduler counts for a pod: the containers and sidecars
+// together, or the largest init container beside the sidecars, and the
+// overhead. asks says whether any container names CPU.
+func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
+	var cpu, memory, initCPU, initMemory int64
+	add := func(r kubeResources, once bool) {
+		c, e := r.capacity(math.Ceil)
+		if err == nil {
+			err = e
+		}
+		asks = asks || r["cpu"] != ""
+		if once {
+			initCPU, initMemory = max(initCPU, int64(c.cpu)), max(initMemory, int64(c.memory))
+			return
+		}
+		cpu, memory = cpu+int64(c.cpu), memory+int64(c.memory)
+	}
+	for _, c := range o.Spec.InitContainers {
+		if c.RestartPolicy == "Always" {
+			add(c.Resources.Requests, false)
+		}
+	}
+	sidecarCPU, sidecarMemory := cpu, memory
+	for _, c := range o.Spec.InitContainers {
+		if c.RestartPolicy != "Always" {
+			add(c.Resources.Requests, true)
+		}
+	}
+	for _, c := range o.Spec.Containers {
+		add(c.Resources.Requests, false)
+	}
+	cpu, memory = max(cpu, sidecarCPU+initCPU), max(memory, sidecarMemory+initMemory)
+	add(o.Spec.Overhead, false)
+	if err == nil && (cpu > math.MaxInt32 || memory > math.MaxInt32) {
+		err = errors.New("too much: want at most 2,147,483,647 milli-CPU and MiB")
+	}
+	return capacity{int32(cpu), int32(memory)}, asks, err
+}
+
+// owner names what the pod is a part of.
+func (o *kubePodObject) owner() string {
+	if owners := o.Metadata.OwnerReferences; len(owners) > 0 {
+		return o.Metadata.Namespace + "/" + owners[0].Kind + "/" + owners[0].Name
+	}
+	return o.name()
+}
+
+// note counts what of a pod the events can't say.
+func (k *kubectl) note(o *kubePodObject) {
+	where := "pod " + o.name()
+	if len(o.Spec.Affinity) > 0 && string(o.Spec.Affinity) != "null" && string(o.Spec.Affinity) != "{}" {
+		k.notes.add("pods with affinity", where)
+	}
+	if len(o.Spec.NodeSelector) > 0 {
+		k.notes.add("pods with a nodeSelector", where)
+	}
+	if len(o.Spec.TopologySpreadConstraints) > 0 {
+		k.notes.add("pods with topologySpreadConstraints", where)
+	}
+	if len(o.Spec.Containers) > 1 {
+		k.notes.add("pods of more than one container, placed as one", where)
+	}
+}

@@ -1,0 +1,71 @@
+package trace
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// A lifetime is a container whose end is known with its start.
+type lifetime struct {
+	Event         // its Submit, without a slot
+	until  Micros // math.MaxInt64: the source knows no end
+	reason Reason
+}
+
+// A whole is a trace that has to be read before its first event is known: its
+// source is in another order than time. What is kept is small: a lifetime for
+// each container.
+type whole struct {
+	source
+	stream *Memory
+	lives  []lifetime
+}
+
+// Next implements Reader.
+func (w *whole) Next(e *Event) error { return w.stream.Next(e) }
+
+// Close implements Reader.
+func (w *whole) Close() error { return nil }
+
+// arrange makes the stream: the machines, then starts and ends in the order of
+// time. At equal times ends come first, but never before their own start.
+func (w *whole) arrange(machines []Event) {
+	type moment struct {
+		time Micros
+		rank int
+		life *lifetime
+	}
+	const endsBefore, starts, endsAtOnce = 0, 1, 2
+	var moments []moment
+	for i := range w.lives {
+		l := &w.lives[i]
+		moments = append(moments, moment{l.Time, starts, l})
+		switch {
+		case l.until == math.MaxInt64:
+		case l.until > l.Time:
+			moments = append(moments, moment{l.until, endsBefore, l})
+		default:
+			moments = append(moments, moment{l.Time, endsAtOnce, l})
+		}
+	}
+	slices.SortStableFunc(moments, func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.rank, b.rank))
+	})
+	events := slices.Grow(machines, len(moments))
+	for _, m := range moments {
+		l := m.life
+		if m.rank == starts {
+			l.Kind, l.Container = Submit, w.slots.take()
+			events = append(events, l.Event)
+			continue
+		}
+		w.slots.give(l.Container)
+		events = append(events, Event{Time: m.time, Kind: End, Job: l.Job, Task: l.Task, Container: l.Container, Reason: l.reason})
+	}
+	w.header.Machines, w.header.Containers = int64(len(machines)), int64(len(w.lives))
+	w.header.Slots = int64(w.slots.next)
+	w.stream = NewMemory(w.header, events)
+	w.header = w.stream.Header()
+	w.lives = nil
+}

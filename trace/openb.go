@@ -1,0 +1,199 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+var (
+	openbNodes = strings.Split("sn,cpu_milli,memory_mib,gpu,model", ",")
+	openbPods  = strings.Split("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time", ",")
+)
+
+// Columns of openb's pods.
+const (
+	openbName = iota
+	openbCPU
+	openbMemory
+	openbGPUs
+	openbGPUMilli
+	openbGPUSpec
+	openbQoS
+	openbPhase
+	openbCreated
+	openbDeleted
+	openbScheduled
+)
+
+// openbClasses are the pods' qos. LS is latency-sensitive, and so is what asks for
+// guarantees.
+var openbClasses = []Class{{"BE", false}, {"LS", true}, {"Burstable", false}, {"Guaranteed", true}}
+
+// An openb reads the Alibaba GPU cluster of 2023.
+type openb struct {
+	whole
+	submits bool
+}
+
+// openOpenb opens a folder of openb's files. The option pods names the list of
+// pods: "default", or a variant such as "cpu300".
+func openOpenb(s spec, o Options) (Reader, error) {
+	r := &openb{submits: s.submits}
+	r.lenient = o.Lenient
+	r.header = Header{Name: "openb", Source: s.text, Unit: Milli, Classes: openbClasses}
+	var machines []Event
+	err := r.table(filepath.Join(s.path, "openb_node_list_all_node.csv"), openbNodes, func(t *table) error {
+		return r.node(t, &machines)
+	})
+	if err != nil {
+		return nil, err
+	}
+	variant, given := s.options["pods"]
+	if !given {
+		variant = "default"
+	}
+	if variant != filepath.Base(variant) {
+		return nil, fmt.Errorf("%w %q: pods %q, want default or a variant such as cpu300", ErrSpec, s.text, variant)
+	}
+	if err := r.table(filepath.Join(s.path, "openb_pod_list_"+variant+".csv"), openbPods, r.pod); err != nil {
+		return nil, err
+	}
+	r.arrange(machines)
+	return r, nil
+}
+
+// table reads a file, or the compressed one, whose first row names the columns,
+// and hands out the others.
+func (r *openb) table(path string, columns []string, row func(*table) error) error {
+	t, err := openTable(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if zipped, zippedErr := openTable(path + ".gz"); zippedErr == nil {
+			t, err = zipped, nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	defer t.close()
+	t.whole = true
+	if err := t.next(); err != nil && err != io.EOF {
+		return err
+	}
+	if !slices.EqualFunc(t.fields, columns, func(a []byte, b string) bool { return string(a) == b }) {
+		return t.wrong("wrong columns", "want %s", strings.Join(columns, ","))
+	}
+	for {
+		err := t.next()
+		if err == nil {
+			err = t.want(len(columns))
+		}
+		if err == nil {
+			err = row(t)
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			if err = r.forgive(err); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// node takes a row of the nodes.
+func (r *openb) node(t *table, machines *[]Event) error {
+	c, err := openbCapacity(t)
+	if err != nil {
+		return err
+	}
+	r.grow(c)
+	*machines = append(*machines, Event{Kind: MachineAdd, Machine: uint32(len(*machines)), CPU: c.cpu, Memory: c.memory, Flags: AtStart})
+	return nil
+}
+
+// openbCapacity reads CPU and memory, which nodes and pods have in the same
+// columns.
+func openbCapacity(t *table) (capacity, error) {
+	cpu, okCPU := parseUint(t.fields[openbCPU])
+	memory, okMemory := parseUint(t.fields[openbMemory])
+	switch {
+	case !okCPU || !fitsInt32(cpu):
+		return capacity{}, t.wrong("CPU", "%q, want whole milli-CPU", shorten(t.fields[openbCPU]))
+	case !okMemory || !fitsInt32(memory):
+		return capacity{}, t.wrong("memory", "%q, want whole MiB", shorten(t.fields[openbMemory]))
+	}
+	return capacity{int32(cpu), int32(memory)}, nil
+}
+
+// pod takes a row of the pods.
+func (r *openb) pod(t *table) error {
+	c, err := openbCapacity(t)
+	if err != nil {
+		return err
+	}
+	if err := r.fits(c, t); err != nil {
+		return err
+	}
+	class := slices.IndexFunc(openbClasses, func(c Class) bool { return c.Name == string(t.fields[openbQoS]) })
+	if class < 0 {
+		return t.wrong("qos", "%q, want BE, LS, Burstable or Guaranteed", shorten(t.fields[openbQoS]))
+	}
+	life, err := r.times(t)
+	if err != nil || life == nil {
+		return err
+	}
+	if !bytes.Equal(t.fields[openbGPUs], []byte("0")) {
+		r.notes.add("GPUs that pods ask for", t.place())
+	}
+	life.Job, life.Class = hashName(t.fields[openbName]), uint8(class)
+	life.CPU, life.Memory = c.cpu, c.memory
+	r.lives = append(r.lives, *life)
+	return nil
+}
+
+// times reads when a pod began and ended; nil for one that never did.
+func (r *openb) times(t *table) (*lifetime, error) {
+	start, reason := openbScheduled, Finished
+	switch phase := string(t.fields[openbPhase]); phase {
+	case "Running", "Succeeded":
+	case "Failed":
+		reason = Failed
+	case "Pending":
+		reason = Killed
+	default:
+		return nil, t.wrong("pod_phase", "%q, want Pending, Running, Succeeded or Failed", shorten(t.fields[openbPhase]))
+	}
+	if r.submits {
+		start = openbCreated
+	} else if len(t.fields[start]) == 0 {
+		r.notes.add("pods that never started", t.place())
+		return nil, nil
+	}
+	var seconds [2]uint64
+	for i, column := range []int{start, openbDeleted} {
+		s, ok := parseUint(t.fields[column])
+		if !ok || s > 1e12 {
+			return nil, t.wrong(openbPods[column], "%q, want seconds", shorten(t.fields[column]))
+		}
+		seconds[i] = s
+	}
+	if seconds[1] < seconds[0] {
+		return nil, t.wrong("events out of order", "deleted at %d, started at %d", seconds[1], seconds[0])
+	}
+	return &lifetime{Event: Event{Time: Micros(seconds[0]) * Second}, until: Micros(seconds[1]) * Second, reason: reason}, nil
+}
+
+// hashName turns the name of a job into its number.
+func hashName(name []byte) uint64 {
+	h := fnv.New64a()
+	h.Write(name)
+	return h.Sum64()
+}

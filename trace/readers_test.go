@@ -1,0 +1,95 @@
+package trace
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the expected events anew")
+
+// write renders an event as a line of text.
+func (e *Event) write(w io.Writer) {
+	fmt.Fprintf(w, "%12.6f %-14v", e.Time.Seconds(), e.Kind)
+	switch e.Kind {
+	case Submit:
+		fmt.Fprintf(w, " slot %d job %d/%d cpu %d memory %d class %d priority %d", e.Container, e.Job, e.Task, e.CPU, e.Memory, e.Class, e.Priority)
+	case End:
+		fmt.Fprintf(w, " slot %d job %d/%d %v", e.Container, e.Job, e.Task, e.Reason)
+	default:
+		fmt.Fprintf(w, " machine %d cpu %d memory %d", e.Machine, e.CPU, e.Memory)
+	}
+	for i, flag := range []string{"at-start", "different-machines", "no-request"} {
+		if e.Flags&(1<<i) != 0 {
+			fmt.Fprint(w, " ", flag)
+		}
+	}
+	fmt.Fprintln(w)
+}
+
+// text renders a whole trace and what was left out of it.
+func text(r Reader) string {
+	var b strings.Builder
+	var e Event
+	err := r.Next(&e)
+	for ; err == nil; err = r.Next(&e) {
+		e.write(&b)
+	}
+	if err != io.EOF {
+		fmt.Fprintln(&b, "error:", err)
+	}
+	for _, c := range r.Report().Skipped {
+		fmt.Fprintln(&b, "skipped:", c.N, c.What, "first at", c.First)
+	}
+	for _, c := range r.Report().NotModelled {
+		fmt.Fprintln(&b, "not modelled:", c.N, c.What, "first at", c.First)
+	}
+	return b.String()
+}
+
+// TestReaders: each form's fixture gives the events that stand beside it.
+func TestReaders(t *testing.T) {
+	for name, spec := range map[string]string{
+		"google":           "google2011:testdata/google",
+		"google.submitted": "google2011:testdata/google,start=submitted",
+		"openb":            "openb:testdata/openb",
+		"openb.submitted":  "openb:testdata/openb,pods=default,start=submitted",
+		"plain":            "csv:testdata/plain/trace.csv",
+		"kubectl":          "kubectl:testdata/kubectl",
+		"kubectl.pending":  "kubectl:testdata/kubectl,start=submitted",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Open(spec, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			if got := r.Header().Source; got != spec {
+				t.Errorf("source %q", got)
+			}
+			golden(t, name+".txt", text(r))
+		})
+	}
+}
+
+// golden compares a text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (go test -update writes it anew):\n%s", path, got)
+	}
+}
