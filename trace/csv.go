@@ -50,20 +50,19 @@ func openPlain(s spec, o Options) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := newPlain(t, o)
-	p.header.Source = s.text
-	if err := p.readNames(); err != nil {
+	p, err := newPlain(s, o, t)
+	if err != nil {
 		t.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func newPlain(t *table, o Options) *plain {
+func newPlain(s spec, o Options, t *table) (*plain, error) {
 	p := &plain{table: t, machines: map[string]*namedMachine{}, live: map[taskKey]uint32{}}
 	p.lenient = o.Lenient
-	p.header = Header{Name: "csv", Unit: Milli, Classes: plainClasses}
-	return p
+	p.header = Header{Name: "csv", Source: s.text, Unit: Milli, Classes: plainClasses}
+	return p, p.readNames()
 }
 
 // Close implements Reader.

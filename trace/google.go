@@ -2,7 +2,6 @@ package trace
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"math"
 )
@@ -24,6 +23,9 @@ const (
 
 // googleReasons are the Reasons of event types 2 to 6.
 var googleReasons = [...]Reason{Evicted, Failed, Finished, Killed, Lost}
+
+// machineColumns is the number of columns of machine_events.
+const machineColumns = 6
 
 // Columns of task_events.
 const (
@@ -71,23 +73,26 @@ type googleMachine struct {
 
 // openGoogle opens a folder of ClusterData 2011.
 func openGoogle(s spec, o Options) (Reader, error) {
-	g := &google{numbers: map[uint64]*googleMachine{}, live: map[taskKey]uint32{}, submits: s.submits}
+	machines, err := openGoogleTable(s.path, "machine_events", machineColumns)
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := openGoogleTable(s.path, "task_events", taskColumns)
+	if err != nil {
+		machines.close()
+		return nil, err
+	}
+	return newGoogle(s, o, machines, tasks), nil
+}
+
+func newGoogle(s spec, o Options, machines, tasks *googleTable) *google {
+	g := &google{
+		machines: machines, tasks: tasks, submits: s.submits, middle: tasks.number > 0,
+		numbers: map[uint64]*googleMachine{}, live: map[taskKey]uint32{},
+	}
 	g.lenient = o.Lenient
 	g.header = Header{Name: "google2011", Source: s.text, Unit: LargestMachine, Classes: googleClasses()}
-	var err error
-	if g.machines, err = openGoogleTable(s.path, "machine_events", 6); err != nil {
-		return nil, err
-	}
-	if g.tasks, err = openGoogleTable(s.path, "task_events", taskColumns); err != nil {
-		g.machines.close()
-		return nil, err
-	}
-	var first int
-	if _, err := fmt.Sscanf(partName.FindString(g.tasks.file), "part-%d", &first); err != nil {
-		return nil, err
-	}
-	g.middle = first > 0
-	return g, nil
+	return g
 }
 
 // googleClasses are the scheduling classes; 2 and 3 are latency-sensitive.

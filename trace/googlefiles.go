@@ -60,6 +60,7 @@ func checkRun(parts []part) error {
 // A googleTable is a table in parts, row by row; its times never fall.
 type googleTable struct {
 	table         // the part that is being read
+	number int    // of the first part
 	parts  []part // that follow
 	fields int    // of a row
 	time   Micros // of the current row
@@ -71,7 +72,7 @@ func openGoogleTable(dir, name string, fields int) (*googleTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &googleTable{parts: parts, fields: fields}
+	g := &googleTable{parts: parts, number: parts[0].number, fields: fields}
 	return g, g.nextPart()
 }
 

@@ -66,15 +66,15 @@ type Header struct {
 	Span       Micros `json:"span,omitempty"` // time of the last event
 }
 
-// cpuText writes an amount of CPU for people.
+// cpuText writes an amount of CPU for errors, as the source does.
 func (u Unit) cpuText(cpu int32) string {
 	if u == LargestMachine {
-		return strconv.FormatFloat(float64(cpu)/One, 'g', 6, 64) + " of the largest machine"
+		return strconv.FormatFloat(float64(cpu)/One, 'g', 6, 64)
 	}
 	return strconv.Itoa(int(cpu)) + "m"
 }
 
-// memoryText writes an amount of memory for people.
+// memoryText writes an amount of memory for errors.
 func (u Unit) memoryText(memory int32) string {
 	if u == LargestMachine {
 		return u.cpuText(memory)

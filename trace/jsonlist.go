@@ -91,11 +91,15 @@ func (l *jsonList) wrong(what, format string, args ...any) error {
 
 // fault returns the error that ends the file.
 func (l *jsonList) fault(err error) error {
-	what := "not JSON"
+	what, offset := "not JSON", l.in.InputOffset()
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		offset = max(offset, syntax.Offset)
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		what, err = "truncated", errors.New("the file breaks off")
 	}
-	return &jsonFault{&SyntaxError{l.file, l.lines.at(l.in.InputOffset()), what, err.Error()}}
+	return &jsonFault{&SyntaxError{l.file, l.lines.at(offset), what, err.Error()}}
 }
 
 // A lineCounter knows the line of each offset that is not far behind.

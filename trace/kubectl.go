@@ -31,15 +31,28 @@ type kubectl struct {
 // openKubectl opens a folder with nodes.json and pods.json, what kubectl get
 // nodes -o json and kubectl get pods -A -o json print.
 func openKubectl(s spec, o Options) (Reader, error) {
+	var lists [2]*jsonList
+	for i, name := range []string{"nodes.json", "pods.json"} {
+		path := filepath.Join(s.path, name)
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		lists[i] = newJSONList(path, file)
+	}
+	return newKubectl(s, o, lists[0], lists[1])
+}
+
+func newKubectl(s spec, o Options, nodes, pods *jsonList) (Reader, error) {
 	k := &kubectl{submits: s.submits, nodes: map[string]bool{}}
 	k.lenient = o.Lenient
 	k.header = Header{Name: "kubectl", Source: s.text, Unit: Milli, Classes: kubeClasses}
 	var machines []Event
-	err := k.read(filepath.Join(s.path, "nodes.json"), func() error { return k.node(&machines) })
-	if err != nil {
+	if err := k.read(nodes, func() error { return k.node(&machines) }); err != nil {
 		return nil, err
 	}
-	if err := k.read(filepath.Join(s.path, "pods.json"), k.pod); err != nil {
+	if err := k.read(pods, k.pod); err != nil {
 		return nil, err
 	}
 	k.place()
@@ -47,17 +60,8 @@ func openKubectl(s spec, o Options) (Reader, error) {
 	return k, nil
 }
 
-// read reads the list in a file, item by item.
-func (k *kubectl) read(path string, item func() error) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	return k.readList(newJSONList(path, file), item)
-}
-
-func (k *kubectl) readList(list *jsonList, item func() error) error {
+// read reads a list, item by item.
+func (k *kubectl) read(list *jsonList, item func() error) error {
 	k.list = list
 	return k.forgive(list.each(func() error {
 		err := item()

@@ -45,65 +45,76 @@ type openb struct {
 // openOpenb opens a folder of openb's files. The option pods names the list of
 // pods: "default", or a variant such as "cpu300".
 func openOpenb(s spec, o Options) (Reader, error) {
-	r := &openb{submits: s.submits}
-	r.lenient = o.Lenient
-	r.header = Header{Name: "openb", Source: s.text, Unit: Milli, Classes: openbClasses}
-	var machines []Event
-	err := r.table(filepath.Join(s.path, "openb_node_list_all_node.csv"), openbNodes, func(t *table) error {
-		return r.node(t, &machines)
-	})
-	if err != nil {
-		return nil, err
-	}
 	variant, given := s.options["pods"]
 	if !given {
 		variant = "default"
 	}
-	if variant != filepath.Base(variant) {
+	if variant == "" || variant != filepath.Base(variant) {
 		return nil, fmt.Errorf("%w %q: pods %q, want default or a variant such as cpu300", ErrSpec, s.text, variant)
 	}
-	if err := r.table(filepath.Join(s.path, "openb_pod_list_"+variant+".csv"), openbPods, r.pod); err != nil {
+	nodes, err := openMaybeZipped(filepath.Join(s.path, "openb_node_list_all_node.csv"))
+	if err != nil {
+		return nil, err
+	}
+	defer nodes.close()
+	pods, err := openMaybeZipped(filepath.Join(s.path, "openb_pod_list_"+variant+".csv"))
+	if err != nil {
+		return nil, err
+	}
+	defer pods.close()
+	return newOpenb(s, o, nodes, pods)
+}
+
+// openMaybeZipped opens a table, or the compressed one beside it.
+func openMaybeZipped(path string) (*table, error) {
+	t, err := openTable(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if zipped, zippedErr := openTable(path + ".gz"); !errors.Is(zippedErr, fs.ErrNotExist) {
+			return zipped, zippedErr
+		}
+	}
+	return t, err
+}
+
+func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
+	r := &openb{submits: s.submits}
+	r.lenient = o.Lenient
+	r.header = Header{Name: "openb", Source: s.text, Unit: Milli, Classes: openbClasses}
+	var machines []Event
+	err := r.table(nodes, openbNodes, func() error { return r.node(nodes, &machines) })
+	if err != nil {
+		return nil, err
+	}
+	if err := r.table(pods, openbPods, func() error { return r.pod(pods) }); err != nil {
 		return nil, err
 	}
 	r.arrange(machines)
 	return r, nil
 }
 
-// table reads a file, or the compressed one, whose first row names the columns,
-// and hands out the others.
-func (r *openb) table(path string, columns []string, row func(*table) error) error {
-	t, err := openTable(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if zipped, zippedErr := openTable(path + ".gz"); zippedErr == nil {
-			t, err = zipped, nil
-		}
-	}
-	if err != nil {
-		return err
-	}
-	defer t.close()
+// table reads a file whose first row names the columns, and hands out the
+// others.
+func (r *openb) table(t *table, columns []string, row func() error) error {
 	t.whole = true
 	if err := t.next(); err != nil && err != io.EOF {
-		return err
+		return r.forgive(err)
 	}
 	if !slices.EqualFunc(t.fields, columns, func(a []byte, b string) bool { return string(a) == b }) {
 		return t.wrong("wrong columns", "want %s", strings.Join(columns, ","))
 	}
 	for {
 		err := t.next()
+		if err == io.EOF {
+			return nil
+		}
 		if err == nil {
 			err = t.want(len(columns))
 		}
 		if err == nil {
-			err = row(t)
+			err = row()
 		}
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			if err = r.forgive(err); err != nil {
-				return err
-			}
+		if err = r.forgive(err); err != nil {
+			return err
 		}
 	}
 }

@@ -1,0 +1,266 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Where the fixtures' files are, and how to open them.
+var fixtures = map[string]struct{ dir, spec string }{
+	"google":  {"testdata/google", "google2011:DIR"},
+	"openb":   {"testdata/openb", "openb:DIR"},
+	"plain":   {"testdata/plain", "csv:DIR/trace.csv"},
+	"kubectl": {"testdata/kubectl", "kubectl:DIR"},
+}
+
+// The fixtures' files.
+const (
+	gMachines = "machine_events-part-00000-of-00001.csv"
+	gTasks    = "task_events-part-00000-of-00500.csv"
+	gTasks1   = "task_events-part-00001-of-00500.csv"
+	oNodes    = "openb_node_list_all_node.csv"
+	oPods     = "openb_pod_list_default.csv"
+)
+
+// TestBadInput spoils one place of a fixture. Strict readers say where it is
+// and what is wrong; lenient ones count it and come to the end.
+func TestBadInput(t *testing.T) {
+	for _, test := range []struct{ fixture, file, old, new, want string }{
+		{"google", gTasks, `0,,100,0,11,0,user=,3,9,0.125,0.07446,0.0004244,0`, `0,,100,0,11,0,user=,3,9,0.125`, gTasks + ":1: number of fields: 10, want 13"},
+		{"google", gTasks, "0,,100,1,12,1", "-1,,100,1,12,1", gTasks + `:5: time: "-1", want microseconds`},
+		{"google", gTasks, "600000000,,102,0,,0", "700000001,,102,0,,0", gTasks + ":7: events out of order: 600000000 after 700000001"},
+		{"google", gTasks, "0,,100,0,11,1,user=,3,9,0.125", "0,,100,0,11,1,user=,3,9,-0.125", gTasks + `:4: CPU request: "-0.125", want a number from 0 to 1, the largest machine`},
+		{"google", gTasks, "0,,100,0,11,1,user=,3,9,0.125", "0,,100,0,11,1,user=,3,9,NaN", gTasks + `:4: CPU request: "NaN", want a number from 0 to 1, the largest machine`},
+		{"google", gTasks, "0,,100,0,11,1,user=,3,9,0.125", "0,,100,0,11,1,user=,3,9,1.5", gTasks + `:4: CPU request: "1.5", want a number from 0 to 1, the largest machine`},
+		{"google", gTasks, "0,,100,0,11,1,user=,3,9,0.125,0.07446", "0,,100,0,11,1,user=,3,9,0.125,inf", gTasks + `:4: memory request: "inf", want a number from 0 to 1, the largest machine`},
+		{"google", gTasks, "0,,100,0,11,1,user=,3,9,0.125", "0,,100,0,11,1,user=,3,9,0.8", gTasks + ":4: CPU request above the largest machine: 0.8, the largest has 0.75"},
+		{"google", gTasks, "600000000,,102,0,13,1", "600000000,,102,0,77,1", gTasks + `:7: unknown machine: "77" was not added before`},
+		{"google", gTasks, "600000000,,102,0,,0,user=,2,2,0.0006247,1.526e-05,0,0\n", "", gTasks + ":6: a start without a submit: task 0 of job 102"},
+		{"google", gTasks1, "800000000,,100,0,11,3", "800000000,,999,0,11,3", gTasks1 + ":2: an end without a start: task 0 of job 999"},
+		{"google", gTasks, "700000001,,102,0,12,1", "700000001,,100,0,12,1", gTasks + ":10: started twice: task 0 of job 100 runs"},
+		{"google", gTasks, "0,2,101,0,,0", "0,2,100,1,,0", gTasks + ":3: submitted twice: task 1 of job 100 has not ended"},
+		{"google", gTasks, "0,2,101,0,,0", "0,2,101,0,,9", gTasks + `:3: event type: "9", want 0 (SUBMIT) to 8 (UPDATE_RUNNING)`},
+		{"google", gTasks, "0,2,101,0,,0", "0,2,x,0,,0", gTasks + `:3: job id: "x", want a number`},
+		{"google", gTasks, "0,2,101,0,,0", "0,2,101,9999999999,,0", gTasks + `:3: task index: "9999999999", want a number`},
+		{"google", gTasks, "12,1,user=,3,9", "12,1,user=,4,9", gTasks + `:5: scheduling class: "4", want 0 to 3`},
+		{"google", gTasks, "12,1,user=,3,9", "12,1,user=,3,12", gTasks + `:5: priority: "12", want 0 to 11`},
+		{"google", gTasks, "11,1,user=,3,9,0.125,0.07446,0.0004244,0", "11,1,user=,3,9,0.125,0.07446,0.0004244,2", gTasks + `:4: different-machines: "2", want 0 or 1`},
+		{"google", gTasks1, "12,1,user=,1,11,0,0.01,0,0\n", "12,1,user=,1,11,0,0.01,0,0", gTasks1 + ":6: truncated: the file breaks off within a line"},
+		{"google", gMachines, "700000000,13,1", "700000000,77,1", gMachines + ":4: unknown machine: 77 was not added before"},
+		{"google", gMachines, "750000000,13,0", "750000000,12,0", gMachines + ":5: machine added twice: 12"},
+		{"google", gMachines, "0,13,0", "0,13,3", gMachines + `:3: event type: "3", want 0 (ADD), 1 (REMOVE) or 2 (UPDATE)`},
+		{"google", gMachines, "0,13,0,bbb=,0.5", "0,13,0,bbb=,1.5", gMachines + `:3: machine's CPU: "1.5", want a number from 0 to 1, the largest machine`},
+		{"openb", oNodes, "sn,cpu_milli", "sn,cpu", oNodes + ":1: wrong columns: want sn,cpu_milli,memory_mib,gpu,model"},
+		{"openb", oNodes, "32000", "32.5", oNodes + `:2: CPU: "32.5", want whole milli-CPU`},
+		{"openb", oPods, "16384", "-1", oPods + `:2: memory: "-1", want whole MiB`},
+		{"openb", oPods, "3152,", "64001,", oPods + ":3: CPU request above the largest machine: 64001m, the largest has 64000m"},
+		{"openb", oPods, ",BE,Failed", ",XX,Failed", oPods + `:3: qos: "XX", want BE, LS, Burstable or Guaranteed`},
+		{"openb", oPods, "Succeeded", "Gone", oPods + `:4: pod_phase: "Gone", want Pending, Running, Succeeded or Failed`},
+		{"openb", oPods, "10,100,15", "10,14,15", oPods + ":4: events out of order: deleted at 14, started at 15"},
+		{"openb", oPods, "90,200,100", "90,,100", oPods + `:6: deletion_time: "", want seconds`},
+		{"openb", oPods, "90,200,100\n", "90,200", oPods + ":6: truncated: the file breaks off within a line"},
+		{"plain", "trace.csv", "time,event", "zeit,event", `trace.csv:2: column: "zeit", want some of time,event,machine,job,task,cpu,memory,class,priority,different-machines,reason`},
+		{"plain", "trace.csv", "time,event", "event,event", `trace.csv:2: column: "event" is there twice`},
+		{"plain", "trace.csv", ",reason", ",reason,", `trace.csv:2: column: "", want some of time,event,machine,job,task,cpu,memory,class,priority,different-machines,reason`},
+		{"plain", "trace.csv", "1.25,submit", "0.25,submit", `trace.csv:8: events out of order: 0.25 after 0.5`},
+		{"plain", "trace.csv", "1.25,submit", "1.25,start", `trace.csv:8: event: "start", want machine-add, machine-remove, machine-update, submit, end`},
+		{"plain", "trace.csv", ",250m,", ",-250m,", `trace.csv:8: cpu: "-250m", want a number of CPUs such as 2, 1.5 or 1500m`},
+		{"plain", "trace.csv", ",250m,", ",NaN,", `trace.csv:8: cpu: "NaN", want a number of CPUs such as 2, 1.5 or 1500m`},
+		{"plain", "trace.csv", ",250m,", ",16.5,", `trace.csv:8: CPU request above the largest machine: 16500m, the largest has 16000m`},
+		{"plain", "trace.csv", ",250m,,", ",250m,65Gi,", `trace.csv:8: memory request above the largest machine: 66560 MiB, the largest has 65536 MiB`},
+		{"plain", "trace.csv", ",250m,,", ",250m,65GiB,", `trace.csv:8: memory: "65GiB", want bytes, such as 512Mi or 4Gi`},
+		{"plain", "trace.csv", "3,machine-remove,m2", "3,machine-remove,m3", `trace.csv:11: unknown machine: "m3" was not added before`},
+		{"plain", "trace.csv", "4,machine-add,m2", "4,machine-add,m1", `trace.csv:12: machine added twice: "m1"`},
+		{"plain", "trace.csv", "0,machine-add,m1,,,16", "0,machine-add,m1,,,0", `trace.csv:3: cpu: "0", want the machine's CPUs, such as 16`},
+		{"plain", "trace.csv", "6,end,,4711", "6,end,,4712", `trace.csv:14: an end without a start: task 0 of job "4712"`},
+		{"plain", "trace.csv", "evicted", "gone", `trace.csv:9: reason: "gone", want finished, evicted, failed, killed, lost`},
+		{"plain", "trace.csv", "2,submit,,web,0", "2,submit,,web,1", `trace.csv:10: submitted twice: task 1 of job "web" has not ended`},
+		{"plain", "trace.csv", "0.5,submit,,web,1", "0.5,submit,,web,x", `trace.csv:6: task: "x", want a number`},
+		{"plain", "trace.csv", "0.5,submit,,web", "0.5,submit,,", `trace.csv:6: job: "", want a number or a name`},
+		{"plain", "trace.csv", "sensitive,9,1,\n\n", "C1,9,1,\n\n", `trace.csv:6: class: "C1", want sensitive or flexible`},
+		{"plain", "trace.csv", "sensitive,9,1,\n\n", "sensitive,999,1,\n\n", `trace.csv:6: priority: "999", want 0 to 255`},
+		{"plain", "trace.csv", "sensitive,9,1,\n\n", "sensitive,9,yes,\n\n", `trace.csv:6: different-machines: "yes", want 0 or 1`},
+		{"plain", "trace.csv", `"512Mi"`, `"512Mi`, `trace.csv:6: quotes that don't match: "0.5,submit,,web,1,1500m,\"512Mi,sensitive,9,1,"`},
+		{"kubectl", "nodes.json", `"n2"`, `"n1"`, "nodes.json:7: machine added twice: node n1"},
+		{"kubectl", "nodes.json", `"3920m"`, `"-1"`, `nodes.json:5: node's capacity: node n1: cpu "-1", want a number of CPUs such as 2 or 1500m`},
+		{"kubectl", "nodes.json", `"3920m"`, `3920`, "nodes.json:5: type: json: cannot unmarshal number into Go struct field .Status.Allocatable of type string"},
+		{"kubectl", "nodes.json", `"items"`, `"nodes"`, "nodes.json:10: not JSON: no items: want what kubectl get … -o json prints"},
+		{"kubectl", "nodes.json", `{"metadata": {"name": "n2"}`, `{"metadata": {"name": "n2"`, "nodes.json:7: not JSON: invalid character ']' after object key:value pair"},
+		{"kubectl", "pods.json", `"nodeName": "n2", "priority"`, `"nodeName": "n9", "priority"`, `pods.json:12: unknown machine: pod shop/web-a: node "n9" is not in nodes.json`},
+		{"kubectl", "pods.json", `"250m"`, `"90"`, "pods.json:12: pod's request: pod shop/web-a: CPU request above the largest machine: 91500m, the largest has 8000m"},
+		{"kubectl", "pods.json", `"250m"`, `"much"`, `pods.json:12: pod's request: pod shop/web-a: cpu "much", want a number of CPUs such as 2 or 1500m`},
+		{"kubectl", "pods.json", `"phase": "Pending"`, `"phase": "Odd"`, `pods.json:16: phase: pod shop/waits: "Odd", want Pending, Running, Succeeded, Failed or Unknown`},
+		{"kubectl", "pods.json", "2026-01-03T00:00:00Z", "yesterday", `pods.json:16: type: parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`},
+	} {
+		fixture := fixtures[test.fixture]
+		dir := t.TempDir()
+		spoil(t, fixture.dir, dir, test.file, test.old, test.new)
+		spec := strings.ReplaceAll(fixture.spec, "DIR", dir)
+		got := strings.ReplaceAll(readError(spec, Options{}), dir+"/", "")
+		if got != test.want {
+			t.Errorf("%s, %q for %q:\n got %s\nwant %s", test.file, test.new, test.old, got, test.want)
+		}
+		if strings.Contains(test.want, "column") {
+			continue // without its columns a file is nothing
+		}
+		if got := readError(spec, Options{Lenient: true}); got != "" {
+			t.Errorf("%s, %q for %q, lenient: %s", test.file, test.new, test.old, got)
+		}
+		r, err := Open(spec, Options{Lenient: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(t, r)
+		skipped := r.Report().Skipped
+		where, what, _ := strings.Cut(test.want, ": ")
+		what, _, _ = strings.Cut(what, ": ")
+		if len(skipped) == 0 || skipped[0].What != what || filepath.Base(skipped[0].First) != where {
+			t.Errorf("%s, %q for %q, lenient: skipped %v, want %s at %s", test.file, test.new, test.old, skipped, what, where)
+		}
+	}
+}
+
+// spoil copies a fixture and changes the first occurrence of a text in one file.
+func spoil(t *testing.T, from, to, file, old, new string) {
+	t.Helper()
+	paths, err := filepath.Glob(from + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(path) == file {
+			if !bytes.Contains(text, []byte(old)) {
+				t.Fatalf("%s: no %q to spoil", path, old)
+			}
+			text = bytes.Replace(text, []byte(old), []byte(new), 1)
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(path)), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// readError reads a trace to its end and returns the error as text.
+func readError(spec string, o Options) string {
+	r, err := Open(spec, o)
+	if err == nil {
+		var e Event
+		for err == nil {
+			err = r.Next(&e)
+		}
+		r.Close()
+	}
+	if err == io.EOF {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestBadSpecs: what names no trace says what is accepted.
+func TestBadSpecs(t *testing.T) {
+	for spec, want := range map[string]string{
+		"":                               `bad trace spec "": want google2011:DIR, openb:DIR, csv:FILE`,
+		"borg":                           `bad trace spec "borg": want google2011:DIR`,
+		"google2011":                     `bad trace spec "google2011": no path`,
+		"google2011:":                    `bad trace spec "google2011:": no path`,
+		"google2011:x,begin=1":           `bad trace spec "google2011:x,begin=1": option "begin=1", want start=…`,
+		"google2011:x,start=now":         `bad trace spec "google2011:x,start=now": start "now", want scheduled or submitted`,
+		"csv:x,start=submitted":          `bad trace spec "csv:x,start=submitted": option "start=submitted", want none`,
+		"openb:testdata/openb,pods=":     `bad trace spec "openb:testdata/openb,pods=": pods "", want default`,
+		"openb:testdata/openb,pods=../x": `bad trace spec`,
+		"google2011:/no/such/folder":     `/no/such/folder: want machine_events-part-00000-of-….csv`,
+		"openb:/no/such/folder":          `open /no/such/folder/openb_node_list_all_node.csv: no such file`,
+		"csv:/no/such/file":              `open /no/such/file: no such file`,
+		"/no/such/file.ctrace":           `open /no/such/file.ctrace: no such file`,
+	} {
+		r, err := Open(spec, Options{})
+		if err == nil {
+			r.Close()
+			t.Errorf("%q opens", spec)
+		} else if !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v; want %s", spec, err, want)
+		}
+	}
+}
+
+// TestParts: gaps and doubles are refused, other runs than from part 0 are not.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	spoil(t, "testdata/google", dir, "", "", "")
+	rename := func(from, to string) {
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(gTasks, "task_events-part-00003-of-00500.csv")
+	if got := readError("google2011:"+dir, Options{}); !regexp.MustCompile(`part-00003.* follows .*part-00001.*: part 2 is missing`).MatchString(got) {
+		t.Error(got)
+	}
+	rename(gTasks1, "task_events-part-00003-of-00500.csv.gz")
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "are the same part") {
+		t.Error(got)
+	}
+	if err := os.Remove(filepath.Join(dir, "task_events-part-00003-of-00500.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "not a gzip file") {
+		t.Error(got)
+	}
+	// A later part alone: what ends in it began before.
+	rename("task_events-part-00003-of-00500.csv.gz", gTasks1)
+	r, err := Open("google2011:"+dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got := text(r); !strings.Contains(got, "not modelled: 3 ends of what started before the first part") {
+		t.Error(got)
+	}
+}
+
+// TestTruncatedGzip: a compressed part that breaks off is an error with its
+// line; lenient reading ends there.
+func TestTruncatedGzip(t *testing.T) {
+	dir := t.TempDir()
+	spoil(t, "testdata/google", dir, "", "", "")
+	plain := filepath.Join(dir, gTasks1)
+	rows, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.Join(os.Remove(plain), os.WriteFile(plain+".gz", zipped.Bytes()[:zipped.Len()-10], 0o644))
+	if broken != nil {
+		t.Fatal(broken)
+	}
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, gTasks1+".gz:") || !strings.Contains(got, "truncated: the compressed file breaks off") {
+		t.Error(got)
+	}
+	if got := readError("google2011:"+dir, Options{Lenient: true}); got != "" {
+		t.Error(got)
+	}
+	if err := os.WriteFile(plain+".gz", zipped.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := readError("google2011:"+dir, Options{}); got != "" {
+		t.Errorf("the whole file: %s", got)
+	}
+}

@@ -1,0 +1,247 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// pack writes events in the compact form.
+func pack(h Header, events []Event) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := newCompactWriter(&out)
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		if err := w.write(&events[i]); err != nil {
+			return nil, err
+		}
+	}
+	_, err = w.finish(h, Report{})
+	return out.Bytes(), err
+}
+
+// all reads a trace to its end.
+func all(r Reader) ([]Event, error) {
+	var events []Event
+	var e Event
+	for {
+		if err := r.Next(&e); err == io.EOF {
+			return events, nil
+		} else if err != nil {
+			return events, err
+		}
+		events = append(events, e)
+	}
+}
+
+// unpack reads the compact form.
+func unpack(file []byte) ([]Event, error) {
+	c, err := newCompact("file", bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return all(c)
+}
+
+// drawEvents draws a stream that keeps the rules of doc.go.
+func drawEvents(t *rapid.T) []Event {
+	var events []Event
+	var c codec
+	amount := rapid.OneOf(rapid.Int32Range(0, 3), rapid.Int32Range(0, 1<<31-1))
+	for range rapid.IntRange(0, 200).Draw(t, "events") {
+		c.time += Micros(rapid.OneOf(rapid.Int64Range(0, 2), rapid.Int64Range(0, 1<<50)).Draw(t, "since"))
+		e := Event{Time: c.time}
+		switch kind := Kind(rapid.IntRange(1, 5).Draw(t, "kind")); kind {
+		case End:
+			slot := rapid.Uint32Range(0, 20).Draw(t, "slot")
+			s, ok := c.end(uint64(slot))
+			if !ok {
+				continue
+			}
+			e.Kind, e.Container, e.Job, e.Task = End, slot, s.job, s.task
+			e.Reason = Reason(rapid.IntRange(0, int(Lost)).Draw(t, "reason"))
+		case Submit:
+			e.Kind, e.Job, e.Task = Submit, rapid.Uint64().Draw(t, "job"), rapid.Uint32().Draw(t, "task")
+			e.Container = c.submit(e.Job, e.Task)
+			e.CPU, e.Memory = amount.Draw(t, "cpu"), amount.Draw(t, "memory")
+			e.Class, e.Priority = rapid.Uint8().Draw(t, "class"), rapid.Uint8().Draw(t, "priority")
+			e.Flags = Flags(rapid.IntRange(0, 7).Draw(t, "flags"))
+		default:
+			e.Kind, e.Machine = kind, rapid.Uint32Range(0, c.machines).Draw(t, "machine")
+			if e.Machine == c.machines {
+				e.Kind = MachineAdd
+				c.machines++
+			}
+			if e.Kind != MachineRemove {
+				e.CPU, e.Memory = amount.Draw(t, "cpu"), amount.Draw(t, "memory")
+			}
+			e.Flags = Flags(rapid.IntRange(0, 1).Draw(t, "at start"))
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// TestCompactKeepsEverything: what is written is read.
+func TestCompactKeepsEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		events := drawEvents(t)
+		file, err := pack(Header{Name: "drawn", Unit: Milli}, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameEvents(t, file, events)
+	})
+}
+
+// sameEvents checks that a compact file holds events.
+func sameEvents(t interface{ Fatalf(string, ...any) }, file []byte, events []Event) {
+	got, err := unpack(file)
+	if err != nil || len(got) != len(events) {
+		t.Fatalf("%d events, %v; want %d", len(got), err, len(events))
+	}
+	for i := range got {
+		if got[i] != events[i] {
+			t.Fatalf("event %d: %+v, want %+v", i, got[i], events[i])
+		}
+	}
+}
+
+// TestCompactRefusesBrokenRules: the writer writes no stream that breaks the
+// rules of doc.go.
+func TestCompactRefusesBrokenRules(t *testing.T) {
+	for want, events := range map[string][]Event{
+		"time 1 after 2":                   {{Kind: MachineAdd, Time: 2}, {Kind: MachineRemove, Time: 1}},
+		"container in slot 1, want 0":      {{Kind: Submit, Container: 1}},
+		"end of slot 0, where nothing":     {{Kind: End}},
+		"machine 1, but only 0 were added": {{Kind: MachineAdd, Machine: 1}},
+		"machine 0, but only 0 were added": {{Kind: MachineRemove}},
+	} {
+		if _, err := pack(Header{}, events); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// TestCompactBroken: no byte of a file can change unnoticed, and none be
+// missing.
+func TestCompactBroken(t *testing.T) {
+	r, err := Open("google2011:testdata/google", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	events, err := all(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := pack(r.Header(), events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameEvents(t, file, events)
+	for i := range file {
+		broken := bytes.Clone(file)
+		broken[i] ^= 0x10
+		if _, err := unpack(broken); err == nil {
+			t.Errorf("byte %d of %d changed: not noticed", i, len(file))
+		}
+		if _, err := unpack(file[:i]); err == nil {
+			t.Errorf("%d bytes of %d: not noticed", i, len(file))
+		}
+	}
+}
+
+// TestImport: a compact file of a fixture is there as a whole or not at all,
+// and has the events and notes of its source.
+func TestImport(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.ctrace")
+	for name, spec := range map[string]string{
+		"google": "google2011:testdata/google", "openb": "openb:testdata/openb",
+		"plain": "csv:testdata/plain/trace.csv", "kubectl": "kubectl:testdata/kubectl",
+	} {
+		r, err := Open(spec, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := Import(path, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".txt", text(c))
+		if got := c.Header(); got.Events != want.Events || got.Slots != want.Slots || got.Source != spec || len(got.Classes) == 0 {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		c.Close()
+		r.Close()
+	}
+	r := NewMemory(Header{}, []Event{{Kind: End}})
+	other := filepath.Join(filepath.Dir(path), "y.ctrace")
+	if _, err := Import(other, r); err == nil {
+		t.Error("a stream without sense was imported")
+	}
+	if left, _ := filepath.Glob(filepath.Dir(path) + "/*y.ctrace*"); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzCompact feeds the blocks of a file, with sums that are right: the reader
+// returns events that the writer takes, or an error.
+func FuzzCompact(f *testing.F) {
+	f.Add([]byte{byte(MachineAdd), 0, 0, 1, 1, byte(Submit) | tagNewShape, 1, 2, 2, 0, 5, 5, 1, 1, 1, byte(End), 3, 0}, uint32(3))
+	f.Fuzz(func(t *testing.T, raw []byte, events uint32) {
+		var out bytes.Buffer
+		w, err := newCompactWriter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.raw, w.inBlock, w.events = append(w.raw, raw...), max(events, 1), int64(events)
+		if _, err := w.finish(Header{}, Report{}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := newCompact("fuzz", bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		got, _ := all(c)
+		if _, err := pack(Header{}, got); err != nil {
+			t.Errorf("read what can't be written: %v", err)
+		}
+	})
+}
+
+// FuzzCompactFile feeds whole files.
+func FuzzCompactFile(f *testing.F) {
+	file, err := pack(Header{Name: "seed"}, []Event{{Kind: MachineAdd, CPU: 5}, {Kind: Submit, Job: 7}, {Kind: End, Job: 7, Time: 3}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(file)
+	f.Add(binary.LittleEndian.AppendUint64([]byte(compactMagic), 15))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		events, err := unpack(file)
+		if err != nil {
+			return
+		}
+		if _, err := pack(Header{}, events); err != nil {
+			t.Errorf("read what can't be written: %v", err)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// wellFormed reads a trace twice from its bytes: strictly, where it ends with
+// the end or a *SyntaxError, and leniently, where it comes to the end. What is read
+// keeps the rules of doc.go, as the compact writer checks them.
+func wellFormed(t *testing.T, open func(Options) (Reader, error)) {
+	for _, o := range []Options{{}, {Lenient: true}} {
+		r, err := open(o)
+		var events []Event
+		if err == nil {
+			events, err = all(r)
+		}
+		var fault *SyntaxError
+		switch {
+		case err == nil:
+		case !errors.As(err, &fault):
+			t.Fatalf("%+v: %v", o, err)
+		case o.Lenient && fault.What != "column" && fault.What != "empty" && fault.What != "wrong columns":
+			t.Fatalf("lenient: %v", err)
+		}
+		if _, err := pack(Header{}, events); err != nil {
+			t.Fatalf("%+v: %v", o, err)
+		}
+	}
+}
+
+// bytesTable is a table of bytes.
+func bytesTable(name string, text []byte) *table {
+	return newTable(name, bytes.NewReader(text), func() error { return nil })
+}
+
+// seed returns the text of a fixture's file.
+func seed(f *testing.F, path string) []byte {
+	text, err := os.ReadFile("testdata/" + path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return text
+}
+
+func FuzzGoogle(f *testing.F) {
+	f.Add(seed(f, "google/"+gMachines), seed(f, "google/"+gTasks), true, false)
+	f.Add(seed(f, "google/"+gMachines), seed(f, "google/"+gTasks1), false, true)
+	f.Fuzz(func(t *testing.T, machines, tasks []byte, first, submits bool) {
+		wellFormed(t, func(o Options) (Reader, error) {
+			m := &googleTable{table: *bytesTable("machines", machines), fields: machineColumns}
+			e := &googleTable{table: *bytesTable("tasks", tasks), fields: taskColumns}
+			if !first {
+				e.number = 1
+			}
+			return newGoogle(spec{submits: submits}, o, m, e), nil
+		})
+	})
+}
+
+func FuzzOpenb(f *testing.F) {
+	f.Add(seed(f, "openb/"+oNodes), seed(f, "openb/"+oPods), true)
+	f.Fuzz(func(t *testing.T, nodes, pods []byte, submits bool) {
+		wellFormed(t, func(o Options) (Reader, error) {
+			return newOpenb(spec{submits: submits}, o, bytesTable("nodes", nodes), bytesTable("pods", pods))
+		})
+	})
+}
+
+func FuzzPlain(f *testing.F) {
+	f.Add(seed(f, "plain/trace.csv"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		wellFormed(t, func(o Options) (Reader, error) { return newPlain(spec{}, o, bytesTable("plain", text)) })
+	})
+}
+
+func FuzzKubectl(f *testing.F) {
+	f.Add(seed(f, "kubectl/nodes.json"), seed(f, "kubectl/pods.json"), false)
+	f.Fuzz(func(t *testing.T, nodes, pods []byte, submits bool) {
+		wellFormed(t, func(o Options) (Reader, error) {
+			return newKubectl(spec{submits: submits}, o, newJSONList("nodes", bytes.NewReader(nodes)), newJSONList("pods", bytes.NewReader(pods)))
+		})
+	})
+}
+
+// FuzzNumber: parseScaled takes what strconv takes of its kind, and rounds
+// alike.
+func FuzzNumber(f *testing.F) {
+	for _, s := range []string{"0.0625", "1.526e-05", "1e3", ".5", "5.", "-1", "NaN", "1e400", "123456789012345678901234567890", "0.00000000000000000000000000001", "1e-30", "."} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, ok := parseScaled([]byte(s), 9)
+		want, err := strconv.ParseFloat(s, 64)
+		if !ok {
+			return
+		}
+		if err != nil || want < 0 || math.Abs(float64(got)-want*1e9) > 1+want*1e9*1e-12 {
+			t.Errorf("%q: %d, strconv has %v, %v", s, got, want*1e9, err)
+		}
+	})
+}
+
+// TestLongLine: a file without line ends is refused before it fills the memory.
+func TestLongLine(t *testing.T) {
+	for _, lenient := range []bool{false, true} {
+		in := io.MultiReader(bytes.NewReader([]byte("time,event,machine,job,cpu\n")), endless{})
+		p, err := newPlain(spec{}, Options{Lenient: lenient}, newTable("endless", in, func() error { return nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Next(&Event{})
+		if lenient && err != io.EOF || !lenient && (err == nil || err.Error() != "endless:2: no CSV file: a line of more than 1048576 bytes") {
+			t.Errorf("lenient %v: %v", lenient, err)
+		}
+	}
+}
+
+// endless is a file of zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
