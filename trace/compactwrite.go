@@ -53,11 +53,7 @@ type compactWriter struct {
 }
 
 func newCompactWriter(out io.Writer) (*compactWriter, error) {
-	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false))
-	if err != nil {
-		return nil, err
-	}
-	w := &compactWriter{out: out, zip: zip, shapes: map[shape]uint32{}, raw: make([]byte, 0, blockBytes+maxRecord)}
+	w := &compactWriter{out: out, shapes: map[shape]uint32{}}
 	return w, w.put([]byte(compactMagic))
 }
 
@@ -161,6 +157,13 @@ func (w *compactWriter) writeMachine(e *Event, since uint64) error {
 func (w *compactWriter) flush() error {
 	if w.inBlock == 0 {
 		return nil
+	}
+	if w.zip == nil {
+		var err error
+		w.zip, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)) // blocks have a sum of their own
+		if err != nil {
+			return err
+		}
 	}
 	w.stored = w.zip.EncodeAll(w.raw, w.stored[:0])
 	h := blockHeader{kind: blockEvents, bytes: uint32(len(w.raw)), events: w.inBlock}

@@ -53,16 +53,18 @@ func openPlain(s spec, o Options) (Reader, error) {
 	p, err := newPlain(s, o, t)
 	if err != nil {
 		t.close()
-		return nil, err
 	}
-	return p, nil
+	return p, err
 }
 
-func newPlain(s spec, o Options, t *table) (*plain, error) {
+func newPlain(s spec, o Options, t *table) (Reader, error) {
 	p := &plain{table: t, machines: map[string]*namedMachine{}, live: map[taskKey]uint32{}}
 	p.lenient = o.Lenient
 	p.header = Header{Name: "csv", Source: s.text, Unit: Milli, Classes: plainClasses}
-	return p, p.readNames()
+	if err := p.readNames(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Close implements Reader.
