@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // Apply gives the group new settings. It writes only what differs, nested
@@ -22,6 +23,9 @@ func (g *Group) Apply(s Settings) error {
 		return g.wrap(err)
 	}
 	next := s.kernel(g.tree.cpu)
+	if s.Weight == g.tree.cpu.weightOf(before.weight) { // as it was read: it is not rounded a second time
+		next.weight = before.weight
+	}
 	if g.tree.driver == Systemd {
 		next.bandwidth = roundForSystemd(next.bandwidth)
 		if err := g.tellSystemd(before, next); err != nil {
@@ -29,7 +33,7 @@ func (g *Group) Apply(s Settings) error {
 		}
 	}
 	if err := g.set(next); err != nil {
-		return g.wrap(join(err, g.undo(before, next)))
+		return g.wrap(oneline.Join(err, g.undo(before, next)))
 	}
 	return nil
 }

@@ -86,6 +86,10 @@ func (h *hierarchy) weightOf(kernel int64) int {
 	return int((kernel*defaultWeight + normal/2) / normal)
 }
 
+// SameWeight reports whether two weights are one to the kernel, which holds them
+// in coarser steps: v2 in tens.
+func (t *Tree) SameWeight(a, b int) bool { return t.cpu.kernelWeight(a) == t.cpu.kernelWeight(b) }
+
 func (h *hierarchy) writeWeight(dir string, weight int64) error {
 	if h.v2 {
 		return writeInt(dir, "cpu.weight", weight)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // The two resources of the cpuset controller. Memory nodes have the format and
@@ -40,11 +41,11 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 		return err
 	}
 	if err := t.moveTo(dir, cpusFile, cpus); err != nil {
-		return join(err, t.moveBack(dir, cpusFile, cpusBefore))
+		return oneline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
 	}
 	memsBefore, err := t.setMems(dir, mems)
 	if err != nil {
-		return join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+		return oneline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
 	}
 	if t.cpuset.v2 {
 		return nil
@@ -89,7 +90,7 @@ func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
 	}
 	// The parent may have lost a CPU that is back by now.
 	if healing := t.Refresh(); healing != nil {
-		return join(err, healing)
+		return oneline.Join(err, healing)
 	}
 	if cause := t.available(file, next); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)

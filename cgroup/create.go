@@ -3,6 +3,8 @@ package cgroup
 import (
 	"fmt"
 	"os"
+
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // Create makes the group with these settings, then moves a process into it (0:
@@ -59,7 +61,7 @@ func (g *Group) fill(s Settings, pid int) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = join(err, g.remove())
+			err = oneline.Join(err, g.remove())
 		}
 	}()
 	for _, dir := range g.dirs() {
@@ -109,7 +111,7 @@ func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 		}
 		for j := range i {
 			if back := attach(origin[j], pid); back != nil && !ended(back) {
-				err = join(err, fmt.Errorf("undo: %w", back))
+				err = oneline.Join(err, fmt.Errorf("undo: %w", back))
 			}
 		}
 		return err

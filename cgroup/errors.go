@@ -48,17 +48,3 @@ func (e *WriteError) Unwrap() error { return e.Err }
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
-
-// join is errors.Join on one line.
-func join(errs ...error) error {
-	var all error
-	for _, err := range errs {
-		switch {
-		case all == nil:
-			all = err
-		case err != nil:
-			all = fmt.Errorf("%w; %w", all, err)
-		}
-	}
-	return all
-}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // plainTimeout is for how long processes are killed one by one before their
@@ -70,7 +72,7 @@ func (g *Group) end() error {
 		return err
 	}
 	_, err = g.signal(syscall.SIGKILL)
-	if err := join(err, thaw()); err != nil && !gone(err) {
+	if err := oneline.Join(err, thaw()); err != nil && !gone(err) {
 		return err
 	}
 	return g.endLoop()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // Candor's parent group carries the name of the state that its groups belong to, as
@@ -66,7 +68,7 @@ func (t *Tree) takeOver(from string) error {
 		return err
 	}
 	if err := t.vacant(from); err != nil {
-		return join(err, t.mark(from, 0))
+		return oneline.Join(err, t.mark(from, 0))
 	}
 	return nil
 }

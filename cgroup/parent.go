@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // Effective returns the CPUs and memory nodes that Candor's groups can have.
@@ -94,7 +95,7 @@ func (t *Tree) Remove() error {
 			errs = append(errs, &fs.PathError{Op: "rmdir", Path: h.parent, Err: err})
 		}
 	}
-	return join(errs...)
+	return oneline.Join(errs...)
 }
 
 // makeParent makes Candor's parent group and lets it have groups with both

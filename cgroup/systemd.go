@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // With the systemd driver a group is a transient scope. Its unit properties
@@ -127,7 +128,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 		err = g.set(next)
 	}
 	if err != nil {
-		return join(err, t.enter(origin, pid, origin), g.remove())
+		return oneline.Join(err, t.enter(origin, pid, origin), g.remove())
 	}
 	return nil
 }

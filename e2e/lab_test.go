@@ -193,16 +193,19 @@ func (n *tenant) end() int {
 	return n.cmd.ProcessState.ExitCode()
 }
 
-// A row is what the tests read of candor ps -o json.
+// A row is what the tests read of candor ps -o json and candor inspect -o json.
 type row struct {
-	Name, State, Class    string
-	CPU                   string
+	ID, State, Class      string
+	Limit, Quota, PID     int
 	CPUs, Exclusive, Lost cpuset.Set
 	Fractions             map[int]int
-	Quota, PID, Processes int
+	PIDs                  []int
 	Group                 struct{ QuotaUs, PeriodUs int64 }
 	Shown                 cpuset.Set
-	Strangers             map[string]float64
+	Strangers             []struct {
+		CPUs  cpuset.Set
+		Milli int
+	}
 }
 
 // ps lists the lab's containers by name.
@@ -214,7 +217,7 @@ func (l *lab) ps() map[string]row {
 	}
 	byName := map[string]row{}
 	for _, r := range rows {
-		byName[r.Name] = r
+		byName[r.ID] = r
 	}
 	return byName
 }

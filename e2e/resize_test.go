@@ -15,7 +15,7 @@ func TestResizeTells(t *testing.T) {
 	l.need(2)
 	n := l.start([]string{"--cpu", "0.5", "--name", "web", "--on-resize", "signal:HUP"}, "signals")
 	out := l.ok("resize", "web", "--cpu", "1500m")
-	if !strings.Contains(out, "500m on CPUs") || !strings.Contains(out, "told by signal") {
+	if !strings.Contains(out, "web: limit 500m, CPU ") || !strings.Contains(out, "-> limit 1500m, CPUs ") || !strings.Contains(out, "told by signal") {
 		t.Errorf("said %q", out)
 	}
 	if got := n.line(t); got != "hangup 2 2 2" {
@@ -53,7 +53,7 @@ func TestResizeExecutes(t *testing.T) {
 	if got.code != 1 || !strings.Contains(got.err, "has its new size") || strings.Count(got.err, "\n") != 1 {
 		t.Errorf("a command that fails: %+v", got)
 	}
-	if r := l.ps()["bad"]; r.CPU != "300m" {
+	if r := l.ps()["bad"]; r.Limit != 300 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -81,7 +81,7 @@ func TestInspectStrangers(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		strangers := l.inspect("web", "--during", "300ms").Strangers
-		if strangers[fmt.Sprint(cpu)]+strangers["all"] > 0.3 {
+		if len(strangers) == 1 && strangers[0].CPUs == own && strangers[0].Milli > 300 {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -101,7 +101,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("ps lacks %q:\n%s", want, out)
 		}
 	}
-	for _, want := range []string{"limit ", "1500m CPUs", "exclusive: ", "quota 150ms per 100ms", "throttled", "files show: "} {
+	for _, want := range []string{"limit      1500m\n", "topology   prefer\n", "1 process\n", "exclusive: ", "quota 150ms per 100ms", "throttled", "files show: "} {
 		if out := l.ok("inspect", "web"); !strings.Contains(out, want) {
 			t.Errorf("inspect lacks %q:\n%s", want, out)
 		}

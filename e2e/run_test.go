@@ -276,7 +276,7 @@ func TestRunLeavesProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.nudge()
-	if r := l.ps()["web"]; r.State != "running" || r.Processes != 1 || r.CPUs.Count() != 1 {
+	if r := l.ps()["web"]; r.State != "running" || len(r.PIDs) != 1 || r.CPUs.Count() != 1 {
 		t.Errorf("%+v", r)
 	}
 	refused := do(t, l.candor("release", "web"))
@@ -351,6 +351,11 @@ func TestRunInside(t *testing.T) {
 	inside := l.ok(append(outer, "inspect", "web", "-o", "json")...)
 	if want := l.ok("inspect", "web", "-o", "json"); field(inside, "cpus") != field(want, "cpus") || field(inside, "lost") != `""` {
 		t.Errorf("inside candor says\n%swhere it is\n%s", inside, want)
+	}
+	for _, command := range [][]string{{"topology"}, {"plan"}, {"setup", "host", "--reserved", "0", "--dry-run"}} {
+		if got, want := l.ok(append(outer, command...)...), l.ok(command...); got != want {
+			t.Errorf("inside, candor %v says\n%soutside\n%s", command, got, want)
+		}
 	}
 	if after := l.ps()["web"]; after.CPUs != before.CPUs || after.State != "running" {
 		t.Errorf("was %+v, is %+v", before, after)

@@ -35,7 +35,7 @@ func TestRunWithSystemd(t *testing.T) {
 	if r.CPUs.Count() != 2 || r.Group.QuotaUs != 150000 || r.Shown != r.CPUs {
 		t.Errorf("%+v", r)
 	}
-	if log := l.inspect("log", "--during", "0"); log.CPUs.Overlaps(&r.Exclusive) || log.Processes != 1 {
+	if log := l.inspect("log", "--during", "0"); log.CPUs.Overlaps(&r.Exclusive) || len(log.PIDs) != 1 {
 		t.Errorf("%+v beside %+v", log, r)
 	}
 	l.ok("resize", "web", "--cpu", "2")

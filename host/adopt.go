@@ -20,14 +20,10 @@ func (op *operation) clearOrphans() error {
 		if op.loaded.has(name) {
 			continue
 		}
-		if g.populated {
-			pids, err := g.Processes()
-			if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-				return fmt.Errorf("group of %s: %w", name, err)
-			}
-			if slices.ContainsFunc(pids, func(pid int) bool { return !isHelper(pid) }) {
-				continue
-			}
+		if runs, err := g.runsProgram(); err != nil {
+			return fmt.Errorf("group of %s: %w", name, err)
+		} else if runs {
+			continue
 		}
 		// Whoever makes a group saves it under the lock, which we hold: its
 		// creator is dead.
@@ -38,6 +34,18 @@ func (op *operation) clearOrphans() error {
 		delete(op.groups, name)
 	}
 	return nil
+}
+
+// runsProgram reports whether a group has a process that is no waiting helper.
+func (g *group) runsProgram() (bool, error) {
+	if !g.populated {
+		return false, nil
+	}
+	pids, err := g.Processes()
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		return false, nil
+	}
+	return slices.ContainsFunc(pids, func(pid int) bool { return !isHelper(pid) }), err
 }
 
 // isHelper reports whether a process is a helper that still waits: from its

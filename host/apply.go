@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/view"
 )
 
@@ -114,15 +115,14 @@ func (op *operation) unlessOver(name string, err error) error {
 }
 
 // same reports whether a group has what it is to have, as far as the kernel can
-// hold it: v2 counts weights in steps of ten.
+// hold it.
 func (op *operation) same(has, want cgroup.Settings) bool {
 	if want.Mems.IsEmpty() {
 		want.Mems = op.mems
 	}
-	if off := has.Weight - want.Weight; off < -5 || off > 5 {
-		return false
+	if op.tree.SameWeight(has.Weight, want.Weight) {
+		has.Weight = want.Weight
 	}
-	has.Weight = want.Weight
 	return has == want
 }
 
@@ -156,7 +156,8 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 	}
 }
 
-// undo brings kernel and views back to what they were.
+// undo brings kernel and views back to what they were. The state file still says
+// so: what cannot be brought back the next operation finds and puts right.
 func (op *operation) undo(before []target, grants []Grant) error {
 	var errs []error
 	if n := op.newcomer; n != nil {
@@ -170,7 +171,10 @@ func (op *operation) undo(before []target, grants []Grant) error {
 		errs = append(errs, fmt.Errorf("back to what was before: %w", err))
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
-	return errors.Join(errs...)
+	if err := oneline.Join(errs...); err != nil {
+		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation brings the groups to it", err, op.store.stateFile())
+	}
+	return nil
 }
 
 // prepareNewcomer writes the newcomer's files before anything changes in the kernel.

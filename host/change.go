@@ -167,5 +167,10 @@ func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.
 }
 
 func unknown(name string) error {
-	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: "no container has that name; candor ps lists them"}
+	return unknownSince(name, "no container has that name; candor ps lists them")
+}
+
+// unknownSince refuses a name for a reason.
+func unknownSince(name, why string) error {
+	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: why}
 }

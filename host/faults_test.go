@@ -177,6 +177,28 @@ func TestSaveFails(t *testing.T) {
 	l.check("log", "web", "db")
 }
 
+// Where what was begun can't be undone either, both are said, and what is left.
+func TestUndoFails(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	l.must(ask("web", "0.5"), "wait")
+	inTheWay := filepath.Join(l.store.request("db"), "x")
+	if err := os.MkdirAll(inTheWay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.start(ask("db", "0.5"), "wait")
+	for _, want := range []string{"request of db", "to undo it failed too: ", l.store.stateFile() + " stands as it was", "next operation"} {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("want %q in one line, got %v", want, err)
+		}
+	}
+	if err := os.RemoveAll(filepath.Dir(inTheWay)); err != nil {
+		t.Fatal(err)
+	}
+	l.must(ask("db", "0.5"), "wait")
+	l.check("web", "db")
+}
+
 // refuses fails unless starting and resizing fail with everything left as it was.
 func (l *lab) refuses(names ...string) {
 	l.Helper()

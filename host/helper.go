@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/view"
 )
 
@@ -75,7 +76,7 @@ func (h *helper) start(order startOrder) error {
 	if err == nil {
 		_, err = h.orders.Write(data)
 	}
-	return errors.Join(err, h.orders.Close())
+	return oneline.Join(err, h.orders.Close())
 }
 
 // abort ends a helper that was not started.

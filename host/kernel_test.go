@@ -47,6 +47,51 @@ func TestLife(t *testing.T) {
 	l.check()
 }
 
+// The state was removed while programs run: a look says so, the next operation adopts them.
+func TestStateRemoved(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	web := l.must(ask("web", "1"), "wait")
+	if err := os.Remove(l.store.stateFile()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Snapshot()
+	if err != nil || len(s.Grants) != 0 || strings.Join(s.Strays, " ") != "web" || s.Owner != "" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if _, err := s.Grant("web"); err == nil || !strings.Contains(err.Error(), "adopts") {
+		t.Errorf("asked for it: %v", err)
+	}
+	l.nudge()
+	l.check("web")
+	if s, err := l.Snapshot(); err != nil || len(s.Strays) != 0 || s.Grants[0].CPUs != web.CPUs {
+		t.Errorf("adopted: %+v, %v", s, err)
+	}
+	other, err := Open(Options{StateDir: filepath.Join(t.TempDir(), "other"), Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := other.Snapshot(); err != nil || s.Owner != l.store.dir || len(s.Strays) != 0 {
+		t.Errorf("looked at from another state: %+v, %v", s, err)
+	}
+}
+
+// Others may look at the state and the groups, whatever umask the first operation had.
+func TestUmask(t *testing.T) {
+	l := newLab(t)
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	l.must(ask("web", "0.5"), "wait")
+	for file, want := range map[string]os.FileMode{
+		l.store.dir: 0o755, l.store.stateFile(): 0o644, l.store.request("web"): 0o644, l.store.lockFile(): 0o600,
+		l.store.view("web"): 0o755, filepath.Join(l.store.view("web"), "online"): 0o644,
+	} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", file, info.Mode(), err, want)
+		}
+	}
+}
+
 // A second state on the same groups is refused, whatever it asks for, and nothing of
 // the first is touched.
 func TestTwoStates(t *testing.T) {
@@ -204,6 +249,14 @@ func TestDrift(t *testing.T) {
 	l.check("web", "db", "log")
 	if has, _ := l.tree.Group("web").Settings(); has.Weight == 50 {
 		t.Errorf("weight %d stayed", has.Weight)
+	}
+	if said := l.log.String(); !strings.Contains(said, "set back\" container=web found="+itoa(cpus[1])+" granted="+itoa(cpus[0])) {
+		t.Errorf("not said: %s", said)
+	}
+	l.log.Reset()
+	l.nudge()
+	if said := l.log.String(); said != "" {
+		t.Errorf("nobody has changed anything, and it says %s", said)
 	}
 }
 

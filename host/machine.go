@@ -42,6 +42,16 @@ func (c *machineCache) get() (*topology.Machine, error) {
 	return machine, nil
 }
 
+// ReadMachine reads this machine's topology: the machine's own also where a container's
+// view hides most of it. The error is ErrInside where that cannot be seen.
+func ReadMachine() (m *topology.Machine, err error) {
+	err = outside(func() error {
+		m, err = topology.ReadHost()
+		return err
+	})
+	return m, err
+}
+
 // ErrInside: this is inside a container's view, and the machine cannot be seen.
 var ErrInside = errors.New("inside a container's view of the CPUs")
 

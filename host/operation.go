@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -59,21 +60,7 @@ func (h *Host) locked(ctx context.Context, change func(*operation) error) error 
 		return err
 	}
 	changeErr := change(op)
-	if err := op.finish(); err != nil {
-		return andThen(changeErr, err)
-	}
-	return changeErr
-}
-
-// andThen joins two errors into one line. Either may be nil.
-func andThen(first, second error) error {
-	switch {
-	case first == nil:
-		return second
-	case second == nil:
-		return first
-	}
-	return fmt.Errorf("%w; and then: %w", first, second)
+	return oneline.With("; and then: ", changeErr, op.finish())
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
@@ -114,7 +101,7 @@ func (h *Host) begin() (*operation, error) {
 	if err := op.restore(); err != nil {
 		return nil, err
 	}
-	return op, errors.Join(op.reap(), op.repair())
+	return op, oneline.Join(op.reap(), op.repair())
 }
 
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
@@ -213,10 +200,31 @@ func (op *operation) finish() error {
 		err = op.saveGrants(grants)
 	}
 	if err != nil {
-		return andThen(err, op.undo(before, grants))
+		return oneline.Join(err, op.undo(before, grants))
 	}
 	op.tidy(grants)
+	op.sayDrift(before)
 	return nil
+}
+
+// sayDrift says which running containers had other CPUs than the state says, and
+// have what they are granted again. Such a write is most often a stranger's; a candor that
+// was killed between the kernel and the file leaves the same.
+func (op *operation) sayDrift(before []target) {
+	for _, had := range before {
+		i := slices.IndexFunc(op.loaded.Grants, func(g Grant) bool { return g.ID == had.name })
+		k := op.groups[had.name]
+		if i < 0 || k == nil || !k.populated {
+			continue
+		}
+		// v1 takes a CPU that goes offline out of cpusets, v2 does not.
+		granted := op.loaded.Grants[i].CPUs
+		left := granted.Intersect(op.node.Machine().Online)
+		if found := had.settings.CPUs; found != granted && found != left {
+			op.log.Warn("CPUs other than those granted are set back", "container", had.name,
+				"found", found, "granted", granted, "now", k.settings.CPUs)
+		}
+	}
 }
 
 // saveGrants writes the state file if it has to change.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -17,6 +18,11 @@ type Snapshot struct {
 	Node   *hybrid.Node // the machine and its pools
 	Grants []Grant      // in order of arrival, with what they have lost
 	Now    time.Duration
+	// Strays are groups, by name, in which programs run that the state knows nothing of: it
+	// was removed, or lost. The next operation adopts them.
+	Strays []string
+	// Owner, if not "", is another state that the groups belong to.
+	Owner string
 }
 
 // Snapshot reads the state. It takes no lock and changes nothing, so that
@@ -38,7 +44,36 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.restore(h.store.stateFile())
+	if err := s.restore(h.store.stateFile()); err != nil {
+		return nil, err
+	}
+	return s, h.findStrays(s)
+}
+
+// findStrays looks for groups that are not in the state.
+func (h *Host) findStrays(s *Snapshot) error {
+	owner, err := h.tree.Owner()
+	if err != nil || owner != "" && owner != h.store.dir {
+		s.Owner = owner
+		return err
+	}
+	names, err := h.tree.Groups()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := s.Grant(name); err == nil {
+			continue
+		}
+		g := &group{Group: h.tree.Group(name)}
+		if g.populated, err = g.Populated(); err != nil {
+			continue // it went meanwhile
+		}
+		if runs, err := g.runsProgram(); err == nil && runs {
+			s.Strays = append(s.Strays, name)
+		}
+	}
+	return nil
 }
 
 // restore gives the grants to the node, and says what they have lost.
@@ -64,6 +99,9 @@ func (s *Snapshot) Grant(name string) (*Grant, error) {
 		if s.Grants[i].ID == name {
 			return &s.Grants[i], nil
 		}
+	}
+	if slices.Contains(s.Strays, name) {
+		return nil, unknownSince(name, "it runs without a state; the next run, resize or release adopts it")
 	}
 	return nil, unknown(name)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Strangers measures for the given time how busy a container's exclusive CPUs
-// are with what is not the container: CPUs' worth of time by CPU id, 0 to 1. The kernel counts
+// are with what is not the container: CPUs' worth of time by CPU id, 0 to 1 for each. The kernel counts
 // in ticks of some milliseconds, so that short times say little. Where it does not tell a
 // group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
 // answer is nil; where it has not, the sum stands at CPU -1.
@@ -37,21 +37,21 @@ func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (m
 		return nil, err
 	}
 	took := time.Since(begin)
-	share := func(d time.Duration) float64 { return min(max(float64(d)/float64(took), 0), 1) }
+	share := func(d time.Duration, cpus int) float64 { return min(max(float64(d)/float64(took), 0), float64(cpus)) }
 	strangers := map[int]float64{}
 	var all time.Duration
 	for cpu := range g.Exclusive.All() {
 		others := busyAfter[cpu] - busy[cpu]
 		all += others
 		if cpu < len(own.PerCPU) && cpu < len(ownAfter.PerCPU) {
-			strangers[cpu] = share(others - (ownAfter.PerCPU[cpu] - own.PerCPU[cpu]))
+			strangers[cpu] = share(others-(ownAfter.PerCPU[cpu]-own.PerCPU[cpu]), 1)
 		}
 	}
 	switch {
 	case own.PerCPU != nil:
 		return strangers, nil
 	case g.CPUs == g.Exclusive:
-		return map[int]float64{-1: share(all - (ownAfter.Usage - own.Usage))}, nil
+		return map[int]float64{-1: share(all-(ownAfter.Usage-own.Usage), g.Exclusive.Count())}, nil
 	default:
 		return nil, nil
 	}

@@ -72,13 +72,14 @@ start() {
 	printf '%s$ candor run --name %s %s -- program &%s\n' "$dim" "$name" "$*" "$plain"
 	"$candor" run --name "$name" "$@" -- "$work/program" "$name" "$work/$name.up" &
 	jobs="$jobs $!"
-	await "$work/$name.up"
+	await "$work/$name.up" $!
 }
 
-# await FILE: until a program has made it.
+# await FILE PID: until a program has made it. That candor run PID has ended (it said why) ends the demo too.
 await() {
 	for _ in $(seq 300); do
 		[ -e "$1" ] && return
+		kill -0 "$2" 2>/dev/null || fail "the program has ended, or was refused"
 		sleep 0.1
 	done
 	fail "waited 30 seconds for $1"
@@ -97,6 +98,7 @@ say "1. This machine has $cpus CPUs, and every program on it is told so, whateve
 
 say "2. Now with Candor. A sensitive program sees what it has; flexible ones share the rest:"
 start demo-web --cpu $web --on-resize signal:HUP
+web_pid=$!
 [ -n "$db" ] && start demo-db --cpu $db
 start demo-batch --class flexible --cpu $batch
 
@@ -117,8 +119,8 @@ for name in $names; do
 done
 
 say "5. A container grows while it runs. It is told, and counts again:"
-show resize demo-web --cpu $grown
-await "$work/demo-web.up.again"
+show resize demo-web --cpu $grown || fail "the resize was refused"
+await "$work/demo-web.up.again" $web_pid
 show ps
 
 say "6. The programs end, and nothing is left:"

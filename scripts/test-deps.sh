@@ -22,10 +22,21 @@ wanted() {
 	fi
 }
 
-# missing lists those that are not there. A program of the package's name, from wherever, will do as well.
+# program names what a package is wanted for: from wherever it comes, it will do.
+program() {
+	case $1 in
+	default-jdk-headless) echo javac ;;
+	nodejs) echo node ;;
+	nginx-light) echo nginx ;;
+	qemu-system-x86) echo qemu-system-x86_64 ;;
+	*) echo "$1" ;;
+	esac
+}
+
+# missing lists the packages whose programs are not there.
 missing() {
 	for p in $(wanted); do
-		command -v "$p" >/dev/null && continue
+		command -v "$(program "$p")" >/dev/null && continue
 		dpkg-query -W -f '${db:Status-Status}\n' "$p" 2>/dev/null | grep -qx installed || echo "$p"
 	done
 }
@@ -53,9 +64,27 @@ install_packages() {
 	[ -n "$list" ] || return 0
 	update
 	say "apt-get install $list"
+	no_services
 	# shellcheck disable=SC2086 # a list of words
 	as_root apt-get -qq -y -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 install --no-install-recommends $list >"$work/apt.log" 2>&1 ||
 		{ tail -20 "$work/apt.log" >&2; fail "apt-get install failed"; }
+	services_again
+}
+
+# no_services keeps packages from starting what they bring (nginx), until services_again:
+# invoke-rc.d(8) asks policy-rc.d. A policy that is there already stays in force.
+policy=/usr/sbin/policy-rc.d
+no_services() {
+	[ ! -e "$policy" ] || return 0
+	printf '#!/bin/sh\nexit 101\n' >"$work/policy-rc.d"
+	as_root install -m 755 "$work/policy-rc.d" "$policy"
+	our_policy=1
+}
+
+services_again() {
+	[ -n "${our_policy:-}" ] || return 0
+	as_root rm -f "$policy"
+	our_policy=
 }
 
 # download PACKAGE... fetches packages as they are into the current directory.
@@ -130,7 +159,7 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
 work=$(mktemp -d "$cache/work.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap 'services_again; rm -rf "$work"' EXIT
 install_packages
 if [ "$(dpkg --print-architecture)" != amd64 ]; then
 	say "guests are tested on amd64 only: no kernels for $(dpkg --print-architecture)"

@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/cpumap"
 )
 
 const inspectLong = `Show all about one container: what it was granted, what the kernel has, what it
@@ -29,6 +28,9 @@ func newInspectCommand() *cobra.Command {
 	output := outputFlag(cmd, "table", "json")
 	during := cmd.Flags().Duration("during", 250*time.Millisecond, "how long to watch for strangers; 0: not at all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *during < 0 || *during > time.Hour {
+			return badInput("--during %v: want 0 to 1h", *during)
+		}
 		h, err := machine.openToLook(cmd)
 		if err != nil {
 			return err
@@ -48,10 +50,11 @@ func newInspectCommand() *cobra.Command {
 		}
 		report := newInspection(g, look, snapshot.Now)
 		if *during > 0 && look.Exists {
-			if report.strangers, err = h.Strangers(cmd.Context(), g, *during); err != nil {
+			used, err := h.Strangers(cmd.Context(), g, *during)
+			if err != nil {
 				return err
 			}
-			report.Strangers = byCPU(report.strangers)
+			report.Strangers = strangersOf(g, used)
 		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), report)
@@ -61,14 +64,12 @@ func newInspectCommand() *cobra.Command {
 	return cmd
 }
 
-// An inspection is what inspect writes.
+// An inspection is what inspect writes. Its JSON form is an interface, as that of grantRow.
 type inspection struct {
 	grantRow
-	Group     *groupRow          `json:"group"` // what the kernel has; null if there is no group
-	Shown     cpuset.Set         `json:"shown"` // CPUs in the files of its view
-	PIDs      []int              `json:"pids"`
-	Strangers map[string]float64 `json:"strangers,omitempty"` // CPUs' worth of others on its exclusive CPUs; "all": of their sum
-	strangers map[int]float64
+	Group     *groupRow         `json:"group,omitempty"` // what the kernel has; absent if there is no group
+	Shown     cpuset.Set        `json:"shown"`           // CPUs in the files of its view
+	Strangers []cpumap.Stranger `json:"strangers,omitzero"`
 }
 
 type groupRow struct {
@@ -85,7 +86,7 @@ type groupRow struct {
 }
 
 func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspection {
-	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, PIDs: look.Processes}
+	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown}
 	if look.Exists {
 		report.Group = &groupRow{
 			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
@@ -98,32 +99,25 @@ func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspectio
 	return report
 }
 
-func byCPU(strangers map[int]float64) map[string]float64 {
-	named := map[string]float64{}
-	for cpu, share := range strangers {
-		if cpu < 0 {
-			named["all"] = share
-		} else {
-			named[strconv.Itoa(cpu)] = share
-		}
-	}
-	return named
-}
-
 func writeInspection(w io.Writer, r *inspection) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("name", "%s", r.Name)
-	row("state", "%s, %s old, %d processes", r.State, age(time.Duration(r.Age*float64(time.Second))), r.Processes)
+	row("name", "%s", r.ID)
+	row("state", "%s, %s old, %s", r.State, r.age(), count(len(r.PIDs), "process", "processes"))
 	row("command", "%s", errorText(r.Command))
-	row("class", "%s, %s, topology %s", r.Class, r.Policy, r.Topology)
-	row("limit", "%s", limitText(r.CPU))
-	if r.Request != "" {
-		row("request", "%s", r.Request)
+	row("class", "%s, %s", r.Class, r.Policy)
+	kept := ""
+	if !r.TopologyKept {
+		kept = ": its CPUs are not so"
 	}
-	row("CPUs", "%s%s; exclusive: %s", r.CPUs, parts(r.fractions), noneIfEmpty(r.Exclusive))
+	row("topology", "%s%s", r.Topology, kept)
+	row("limit", "%s", limit(r.Limit))
+	if r.Request != r.Limit {
+		row("request", "%s", limit(r.Request))
+	}
+	row("CPUs", "%s%s; exclusive: %s", r.CPUs, parts(r.Fractions), noneIfEmpty(r.Exclusive))
 	if !r.Lost.IsEmpty() {
-		row("lost", "%s: the machine has none to replace them", r.Lost)
+		row("lost", "%s: the machine has none to replace them", cpuList(r.Lost))
 	}
 	if g := r.Group; g != nil {
 		writeGroup(row, r, g)
@@ -132,7 +126,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	}
 	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
 	row("on resize", "%s", errorText(r.OnResize))
-	writeStrangers(row, r.strangers)
+	writeStrangers(row, r.Strangers)
 	return t.Flush()
 }
 
@@ -145,38 +139,24 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	if g.CPUs != r.CPUs {
 		drift = " (not what was granted: the next operation repairs it)"
 	}
-	row("kernel", "CPUs %s%s, memory nodes %s, %s, weight %d", g.CPUs, drift, g.Mems, quota, g.Weight)
+	row("kernel", "%s%s, %s, %s, weight %d", cpuList(g.CPUs), drift, list(g.Mems, "memory node", "memory nodes"), quota, g.Weight)
 	row("used", "%.2f s of CPU time", g.UsageSeconds)
 	if g.QuotaUs > 0 {
-		row("throttled", "in %d of %d periods, %.2f s in all", g.Throttled, g.Periods, g.ThrottledSeconds)
+		row("throttled", "in %d of %s, %.2f s in all", g.Throttled, count(g.Periods, "period", "periods"), g.ThrottledSeconds)
 	}
 }
 
-func writeStrangers(row func(string, string, ...any), strangers map[int]float64) {
-	var cpus []int
-	for cpu, share := range strangers {
-		if share >= 0.01 {
-			cpus = append(cpus, cpu)
+func writeStrangers(row func(string, string, ...any), strangers []cpumap.Stranger) {
+	seen := false
+	for _, s := range strangers {
+		if s.Milli >= 10 {
+			seen = true
+			row("strangers", "use %.0f %% of %s", float64(s.Milli)/10, cpuList(s.CPUs))
 		}
 	}
-	slices.Sort(cpus)
-	for _, cpu := range cpus {
-		where := fmt.Sprintf("CPU %d", cpu)
-		if cpu < 0 {
-			where = "its CPUs"
-		}
-		row("strangers", "use %.0f %% of %s", 100*strangers[cpu], where)
-	}
-	if len(cpus) == 0 && strangers != nil {
+	if !seen && strangers != nil {
 		row("strangers", "none seen on its exclusive CPUs")
 	}
-}
-
-func limitText(cpu string) string {
-	if cpu == "0" {
-		return "none"
-	}
-	return cpu + " CPUs"
 }
 
 func noneIfEmpty(s cpuset.Set) string {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -23,9 +24,9 @@ const machineUsage = "the `MACHINE`: this, a description such as \"pack:2 numa:2
 // notation. What cannot be read is bad input, except on this machine itself.
 func loadMachine(desc string) (*topology.Machine, error) {
 	if desc == "this" {
-		m, err := topology.ReadHost()
+		m, err := host.ReadMachine()
 		if err != nil {
-			return nil, fmt.Errorf("this machine's topology: %w", err)
+			return nil, hostError(fmt.Errorf("this machine's topology: %w", err))
 		}
 		return m, nil
 	}

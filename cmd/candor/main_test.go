@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
 )
 
 // command runs one command line.
@@ -43,12 +45,33 @@ func TestBadInput(t *testing.T) {
 		"plan --min-shared much":             `invalid argument "much" for "--min-shared" flag: CPU amount "much": want a number of CPUs such as 2, 1.5 or 1500m`,
 		"plan --machine pu:0":                "--machine: ",
 		"plan --machine pu:1000000":          "--machine: ",
+		"inspect web --during -1s":           "--during -1s: want 0 to 1h",
+		"inspect web --during 2h":            "--during 2h0m0s: want 0 to 1h",
+		"view --cpu 1 --name tasks":          `bad request: name "tasks"`,
+		"view --class flexible --period 2s":  "bad request: period 2s: want 1ms to 1s",
+		"resize cpu.max --cpu 1":             `name "cpu.max"`,
 		"plan --machine pu:2 --min-shared 3": "",
 		"plan --machine pu:2 --reserved 0-1": "",
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("candor %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	_, want, _ := command(t, "", "version")
+	if code, out, errOut := command(t, "", "--version"); code != 0 || out != want || errOut != "" || !strings.HasPrefix(out, "candor ") {
+		t.Errorf("%d, %q, %q; want %q", code, out, errOut, want)
+	}
+}
+
+// A name that is made up for a container is one that is taken.
+func TestNameFor(t *testing.T) {
+	for _, command := range []string{"sh", "/bin/sh", "cpu.sh", "tasks", "cgroup.procs", "..", "", "/", "ü", "a b", strings.Repeat("x.", 100)} {
+		if name := nameFor(command); cgroup.CheckName(name) != nil {
+			t.Errorf("%q: %v", command, cgroup.CheckName(name))
 		}
 	}
 }

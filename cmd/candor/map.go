@@ -47,9 +47,14 @@ func newMapCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
-		m, err := liveMap(cmd.Context(), h, *during)
+		s, err := h.Snapshot()
 		if err != nil {
 			return err
+		}
+		sayStrays(cmd, s)
+		m := cpumap.Of(s.Node)
+		if *during > 0 {
+			m.Strangers = strangers(cmd.Context(), h, s.Grants, *during)
 		}
 		out := cmd.OutOrStdout()
 		switch output.value {
@@ -61,19 +66,6 @@ func newMapCommand() *cobra.Command {
 		return m.Text(out, textOptions(out, colour.value))
 	}
 	return cmd
-}
-
-// liveMap reads this machine's map.
-func liveMap(ctx context.Context, h *host.Host, during time.Duration) (*cpumap.Map, error) {
-	s, err := h.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	m := cpumap.Of(s.Node)
-	if during > 0 {
-		m.Strangers = strangers(ctx, h, s.Grants, during)
-	}
-	return m, nil
 }
 
 // strangers measures all containers' exclusive CPUs at the same time. What
@@ -90,16 +82,31 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 			}
 			lock.Lock()
 			defer lock.Unlock()
-			for cpu, share := range used {
-				s := cpumap.Stranger{CPUs: grants[i].Exclusive, Milli: hybrid.Milli(share * 1000)}
-				if cpu >= 0 { // -1: the sum of them
-					s.CPUs = cpuset.Of(cpu)
-				}
-				all = append(all, s)
-			}
+			all = append(all, strangersOf(&grants[i], used)...)
 		})
 	}
 	wait.Wait()
-	slices.SortFunc(all, func(a, b cpumap.Stranger) int { return a.CPUs.First() - b.CPUs.First() })
+	sortStrangers(all)
 	return all
+}
+
+// strangersOf sorts what was measured of a container by CPU; nil where nothing could be.
+func strangersOf(g *host.Grant, used map[int]float64) []cpumap.Stranger {
+	if used == nil {
+		return nil
+	}
+	list := []cpumap.Stranger{}
+	for cpu, share := range used {
+		s := cpumap.Stranger{CPUs: g.Exclusive, Milli: hybrid.Milli(share * 1000)}
+		if cpu >= 0 { // -1: the sum of them
+			s.CPUs = cpuset.Of(cpu)
+		}
+		list = append(list, s)
+	}
+	sortStrangers(list)
+	return list
+}
+
+func sortStrangers(list []cpumap.Stranger) {
+	slices.SortFunc(list, func(a, b cpumap.Stranger) int { return a.CPUs.First() - b.CPUs.First() })
 }

@@ -33,7 +33,7 @@ func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	var names []string
 	for i := range snapshot.Grants {
 		g := &snapshot.Grants[i]
-		names = append(names, fmt.Sprintf("%s\t%s, %v CPUs", g.ID, g.Class, g.Limit))
+		names = append(names, fmt.Sprintf("%s\t%s, limit %s", g.ID, g.Class, limit(g.Limit)))
 	}
 	return names, none
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cpumap"
@@ -79,11 +80,18 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	node, err := hybrid.NewNode(machine, hybrid.Options{
+	if unknown := f.reserved.Minus(machine.Online.Union(machine.Offline)); !unknown.IsEmpty() {
+		return badInput("--reserved %v: the machine has no CPUs %v, its CPUs are %v", f.reserved, unknown, machine.Online)
+	}
+	options := hybrid.Options{
 		Algorithm: f.algorithm,
 		Reserved:  f.reserved,
 		MinShared: hybrid.Milli(f.minShared),
-	})
+	}
+	if f.machine == "this" {
+		options.Usable = usableHere()
+	}
+	node, err := hybrid.NewNode(machine, options)
 	if err != nil {
 		return badInput("%w", err)
 	}
@@ -98,6 +106,20 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		return badInput("%s: %w", name, err)
 	}
 	return err
+}
+
+// usableHere returns the CPUs that containers of this machine can have by its
+// cgroups; none, which means all, where that cannot be found out.
+func usableHere() cpuset.Set {
+	tree, err := cgroup.Open(cgroup.Options{ReadOnly: true})
+	if err != nil {
+		return cpuset.Set{}
+	}
+	usable, _, err := tree.Effective()
+	if err != nil {
+		return cpuset.Set{}
+	}
+	return usable
 }
 
 // openInput opens the file of operations. Its name is for errors.
@@ -118,10 +140,9 @@ func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error 
 	case "json":
 		return s.Run(in, func(r planio.Result) error { return r.WriteJSON(out) })
 	case "svg":
-		if err := s.Run(in, func(planio.Result) error { return nil }); err != nil {
-			return err
-		}
-		return cpumap.Of(s.Node).SVG(out)
+		// The operations before a bad line stand, and so does their picture.
+		err := s.Run(in, func(planio.Result) error { return nil })
+		return errors.Join(cpumap.Of(s.Node).SVG(out), err)
 	}
 	step := 0
 	tags := &cpumap.Tags{}

@@ -26,8 +26,8 @@ func newResizeCommand() *cobra.Command {
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
-	var limit, guarantee hybrid.Milli
-	cmd.Flags().Var((*milliFlag)(&limit), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: none (flexible containers)")
+	var size, guarantee hybrid.Milli
+	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: none (flexible containers)")
 	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: the limit)")
 	if err := cmd.MarkFlagRequired("cpu"); err != nil {
 		panic(err) // the flag is defined above
@@ -41,7 +41,7 @@ func newResizeCommand() *cobra.Command {
 		if cmd.Flags().Changed("request") && guarantee == 0 {
 			guarantee = hybrid.NoGuarantee
 		}
-		before, after, err := h.Resize(cmd.Context(), args[0], limit, guarantee)
+		before, after, err := h.Resize(cmd.Context(), args[0], size, guarantee)
 		if err != nil {
 			return hostError(err)
 		}
@@ -66,13 +66,9 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// holdings says in words what a container has: "1500m on CPUs 0,3 (500m of 3)".
+// holdings says in words what a container has: "limit 1500m, CPUs 0,3 (500m of 3)".
 func holdings(g *host.Grant) string {
-	limit := "no limit"
-	if g.Limit != 0 {
-		limit = g.Limit.String()
-	}
-	return fmt.Sprintf("%s on CPUs %s%s", limit, g.CPUs, parts(g.Fractions))
+	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), cpuList(g.CPUs), parts(g.Fractions))
 }
 
 // parts says which CPUs a container has a part of: " (500m of 3)".

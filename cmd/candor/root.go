@@ -50,6 +50,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, "", newVersionCommand(), newInternalExecCommand())
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())
+	addVersionFlag(root)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	started = new(bool)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -47,31 +46,36 @@ func newRunCommand() *cobra.Command {
 		},
 	}
 	f := addRunFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a, err := f.allocation(args)
-		if err != nil {
-			return hostError(err)
-		}
-		path, err := host.FindProgram(args[0])
-		if err != nil {
-			return hostError(err)
-		}
-		h, err := f.machine.open(cmd)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		left := func(err error) { fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err)) }
-		code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
-		if err != nil {
-			return hostError(err)
-		}
-		if code != 0 {
-			return &exitError{code: code}
-		}
-		return nil
-	}
+	cmd.RunE = f.run
 	return cmd
+}
+
+// run runs a command with the CPUs that the flags ask for. Its exit code is the command's.
+func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	a, err := f.allocation(args)
+	if err != nil {
+		return hostError(err)
+	}
+	path, err := host.FindProgram(args[0])
+	if err != nil {
+		return hostError(err)
+	}
+	h, err := f.machine.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	left := func(err error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
+	}
+	code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
+	if err != nil {
+		return hostError(err)
+	}
+	if code != 0 {
+		return &exitError{code: code}
+	}
+	return nil
 }
 
 // runFlags are the flags of candor run.
@@ -161,7 +165,11 @@ func nameFor(command string) string {
 	if base == "" {
 		base = "program"
 	}
-	return base[:min(len(base), 40)] + "-" + strings.ToLower(rand.Text()[:5])
+	name := base[:min(len(base), 40)] + "-" + strings.ToLower(rand.Text()[:5])
+	if cgroup.CheckName(name) != nil { // as cpu.sh would be
+		name = strings.ReplaceAll(name, ".", "-")
+	}
+	return name
 }
 
 // shorten cuts a text that is for people to a number of runes.
@@ -181,19 +189,5 @@ func newInternalExecCommand() *cobra.Command {
 		DisableFlagParsing: true,
 		Args:               cobra.ExactArgs(1),
 		RunE:               func(_ *cobra.Command, args []string) error { return hostError(host.RunHelper(args[0])) },
-	}
-}
-
-// age writes a time span as people do: 5s, 12m, 3h, 2d.
-func age(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/setup"
 )
 
@@ -87,7 +88,7 @@ func (f *hostFlags) openSetup(cmd *cobra.Command, dry bool) (s *setup.Setup, don
 	}
 	tree, err := cgroup.Open(f.options.Cgroup)
 	if err != nil {
-		return nil, nil, errors.Join(hostError(err), h.Close())
+		return nil, nil, oneline.Join(hostError(err), h.Close())
 	}
 	return &setup.Setup{Host: h, Tree: tree, Config: f.options.Config}, func() { closeBoth(h, tree) }, nil
 }

@@ -15,14 +15,24 @@ func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version of candor",
-		Example: "  candor version",
+		Example: "  candor version\n  candor --version",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "candor %s (%s %s/%s)\n",
-				versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+// addVersionFlag adds --version to the root. Its -v is the subcommands' --verbose.
+func addVersionFlag(root *cobra.Command) {
+	root.Version = versionString()
+	root.SetVersionTemplate(versionLine())
+	root.Flags().Bool("version", false, "print the version of candor")
+}
+
+func versionLine() string {
+	return fmt.Sprintf("candor %s (%s %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionString returns the release, or what the build knows of its source.

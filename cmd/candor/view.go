@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
@@ -19,11 +20,13 @@ import (
 const viewLong = `Show what this place is told of its CPUs by each source that programs ask, what
 the kernel gives it, and if the two agree: what it sees is what it has.
 
-With --cpu the place is a new one, as candor run makes it. With a command, the
-report goes to standard error, and the command runs after it in the same place.`
+With --cpu or another flag of candor run the place is a new one, as candor run makes
+it. With a command, the report goes to standard error, and the command runs after it in
+the same place.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
+  candor view --class flexible --cpu 1.5
   candor view --cpu 1.5 -- java -XshowSettings:system -version
   docker run --rm --cpus 1.5 -v $(which candor):/candor debian /candor view`
 
@@ -36,29 +39,26 @@ func newViewCommand() *cobra.Command {
 		Args:    cobra.ArbitraryArgs,
 	}
 	output := outputFlag(cmd, "table", "json")
-	cpu := cmd.Flags().String("cpu", "", "look into a place with this limit, such as 2, 1.5 or 1500m")
-	cmd.Flags().SetInterspersed(false) // what follows the command's name is the command's
+	f := addRunFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if cmd.Flags().Changed("cpu") {
-			return viewInside(cmd, *cpu, output.value, args)
+		inside := false
+		cmd.Flags().Visit(func(set *pflag.Flag) { inside = inside || set.Name != "output" })
+		if inside {
+			return viewInside(f, cmd, output.value, args)
 		}
 		return viewHere(cmd, output.value, args)
 	}
 	return cmd
 }
 
-// viewInside is candor run --cpu CPU -- candor view.
-func viewInside(cmd *cobra.Command, cpu, form string, args []string) error {
-	root, started := newRoot()
-	root.SetIn(cmd.InOrStdin())
-	root.SetOut(cmd.OutOrStdout())
-	root.SetErr(cmd.ErrOrStderr())
-	inner := []string{"run", "--cpu", cpu, "--name", fmt.Sprintf("view-%d", os.Getpid()), "--", "/proc/self/exe", "view", "-o", form, "--"}
-	root.SetArgs(append(inner, args...))
-	if err := root.Execute(); err != nil {
-		return &exitError{exitCode(err, *started), err}
+// viewInside is candor run with its flags, of candor view.
+func viewInside(f *runFlags, cmd *cobra.Command, form string, args []string) error {
+	if !f.Changed("name") {
+		if err := f.Set("name", fmt.Sprintf("view-%d", os.Getpid())); err != nil {
+			return err
+		}
 	}
-	return nil
+	return f.run(cmd, append([]string{"/proc/self/exe", "view", "-o", form, "--"}, args...))
 }
 
 // viewHere reports on the place that candor itself is in.
@@ -126,10 +126,7 @@ func remark(s view.Source) string {
 
 // verdict says in words if a place sees what it has.
 func verdict(r view.Report) string {
-	limit, cpus := hybrid.Milli(r.LimitMilli), "1 CPU"
-	if r.CPUs != 1 {
-		cpus = fmt.Sprintf("%d CPUs", r.CPUs)
-	}
+	limit, cpus := hybrid.Milli(r.LimitMilli), count(r.CPUs, "CPU", "CPUs")
 	if r.Honest {
 		return fmt.Sprintf("\nWhat it sees is what it has: yes. The limit is %s, and it sees %s.\n", limit, cpus)
 	}

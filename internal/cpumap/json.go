@@ -21,7 +21,7 @@ type document struct {
 	Sensitive  hybrid.Milli        `json:"totalSensitiveMilli"`
 	Containers []documentContainer `json:"containers"`
 	CPUs       []documentCPU       `json:"cpus"`
-	Strangers  []documentStranger  `json:"strangers"`
+	Strangers  []Stranger          `json:"strangers"`
 }
 
 type documentMachine struct {
@@ -43,12 +43,14 @@ type documentPools struct {
 type documentContainer struct {
 	ID        string                  `json:"id"`
 	Class     hybrid.Class            `json:"class"`
+	Policy    hybrid.Policy           `json:"policy"`
+	Topology  hybrid.Wish             `json:"topology"`
 	Limit     hybrid.Milli            `json:"limit"` // 0: none
 	CPUs      cpuset.Set              `json:"cpus"`
 	Exclusive cpuset.Set              `json:"exclusive"`
-	Fractions map[string]hybrid.Milli `json:"fractions,omitempty"`
-	Quota     hybrid.Milli            `json:"quota,omitempty"` // absent where none is set
-	Lost      cpuset.Set              `json:"lost,omitzero"`   // CPUs that it had, and the machine no longer has
+	Fractions map[string]hybrid.Milli `json:"fractions,omitzero"` // absent for a flexible container
+	Quota     hybrid.Milli            `json:"quota,omitempty"`    // absent where none is set
+	Lost      cpuset.Set              `json:"lost"`               // CPUs that it had, and the machine no longer has
 }
 
 // A documentCPU is one online CPU. Socket, NUMA node and core are the kernel's
@@ -63,12 +65,6 @@ type documentCPU struct {
 	Flexible  bool     `json:"flexible"` // flexible containers run here
 }
 
-// A documentStranger is what others use of exclusive CPUs.
-type documentStranger struct {
-	CPUs  cpuset.Set   `json:"cpus"`
-	Milli hybrid.Milli `json:"milli"`
-}
-
 // JSON writes the map as one line.
 func (m *Map) JSON(w io.Writer) error {
 	machine := m.Machine
@@ -78,7 +74,7 @@ func (m *Map) JSON(w io.Writer) error {
 		Usable:     m.Usable,
 		Shared:     m.Shared,
 		Containers: []documentContainer{},
-		Strangers:  []documentStranger{},
+		Strangers:  append([]Stranger{}, m.Strangers...),
 	}
 	if machine.HasL3 {
 		d.Machine.L3Domains = len(machine.L3s)
@@ -89,9 +85,6 @@ func (m *Map) JSON(w io.Writer) error {
 			d.Sensitive += m.Grants[i].Limit
 		}
 	}
-	for _, s := range m.Strangers {
-		d.Strangers = append(d.Strangers, documentStranger(s))
-	}
 	d.addCPUs(m)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -99,7 +92,7 @@ func (m *Map) JSON(w io.Writer) error {
 }
 
 func container(g *hybrid.Grant) documentContainer {
-	c := documentContainer{ID: g.ID, Class: g.Class, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
+	c := documentContainer{ID: g.ID, Class: g.Class, Policy: g.Policy, Topology: g.Wish, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
 	if g.Class == hybrid.Flexible {
 		return c
 	}

@@ -26,8 +26,8 @@ type Map struct {
 // A Stranger is how much time others, which are not Candor's, use on exclusive
 // CPUs: on one CPU, or on several together where the kernel tells only the sum.
 type Stranger struct {
-	CPUs  cpuset.Set
-	Milli hybrid.Milli
+	CPUs  cpuset.Set   `json:"cpus"`
+	Milli hybrid.Milli `json:"milli"`
 }
 
 // Of returns the map of a node.

@@ -18,7 +18,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // A Setup is where things are.
@@ -99,7 +99,7 @@ func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
 	if keep.IsEmpty() {
 		p.keep = p.options.Reserved
 	}
-	machine, err := topology.ReadHost()
+	machine, err := host.ReadMachine()
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (p *plan) apply() (err error) {
 	done := 0
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.rollBack(done))
+			err = oneline.Join(err, p.rollBack(done))
 		}
 	}()
 	reserved := p.options
@@ -193,16 +193,16 @@ func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {
 		if err := p.Tree.SetFence(p.fences[i], p.fences[i].Before); err != nil {
-			errs = append(errs, fmt.Errorf("undo: %w", err))
+			errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
 		}
 	}
 	if err := p.restoreOptions(p.options, p.new.NoConfig); err != nil {
-		errs = append(errs, fmt.Errorf("undo: %w", err))
+		errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
 	}
 	if len(errs) == 0 {
-		errs = append(errs, p.save(p.old))
+		return p.save(p.old)
 	}
-	return errors.Join(errs...)
+	return fmt.Errorf("%w; what is left stands in %s, and candor setup host --undo tries again", oneline.Join(errs...), p.recordFile())
 }
 
 // restoreOptions writes the options as they were, or removes a file that setup has made.

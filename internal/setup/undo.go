@@ -2,12 +2,12 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // Undo puts back what the record says, last change first. A value that somebody
@@ -45,9 +45,9 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 		return result, err
 	}
 	options.Reserved = result.Reserved
-	if err = errors.Join(err, s.restoreOptions(options, r.NoConfig)); err != nil {
+	if err = oneline.Join(err, s.restoreOptions(options, r.NoConfig)); err != nil {
 		r.Fences = failed
-		return result, errors.Join(err, s.save(r))
+		return result, oneline.Join(err, s.save(r))
 	}
 	if err := s.save(nil); err != nil {
 		return result, err
@@ -73,7 +73,7 @@ func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup
 		}
 		if readErr != nil {
 			failed = slices.Insert(failed, 0, f)
-			err = errors.Join(err, readErr)
+			err = oneline.Join(err, readErr)
 			continue
 		}
 		if back.Before != back.After {

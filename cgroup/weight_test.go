@@ -1,0 +1,41 @@
+package cgroup
+
+import "testing"
+
+// A weight that was read is written back as the kernel had it: rounding twice would
+// let it drift.
+func TestWeightReadAndWritten(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
+	for kernel := int64(2); kernel < 3000; kernel++ {
+		must(t, tr.cpu.writeWeight(g.dir(tr.cpu), kernel))
+		s, err := g.Settings()
+		must(t, err)
+		must(t, g.Apply(s))
+		now, err := tr.cpu.readCPU(g.dir(tr.cpu))
+		must(t, err)
+		if now.weight != kernel {
+			t.Errorf("weight %d of the kernel's became %d", kernel, now.weight)
+		}
+	}
+}
+
+// Weights are the same if the kernel cannot tell them apart, and only then.
+func TestSameWeight(t *testing.T) {
+	v1, v2 := &Tree{cpu: &hierarchy{}}, &Tree{cpu: &hierarchy{v2: true}}
+	for _, c := range []struct {
+		a, b   int
+		v1, v2 bool
+	}{
+		{1000, 1000, true, true}, {1000, 0, true, true}, {1234, 1230, false, true}, {1000, 1004, false, true},
+		{1000, 1005, false, false}, {10, 14, false, true}, {10, 15, false, false}, {1, 2, true, true}, {500, 1000, false, false},
+	} {
+		if got := v1.SameWeight(c.a, c.b); got != c.v1 {
+			t.Errorf("v1: %d and %d: %t", c.a, c.b, got)
+		}
+		if got := v2.SameWeight(c.a, c.b); got != c.v2 {
+			t.Errorf("v2: %d and %d: %t", c.a, c.b, got)
+		}
+	}
+}

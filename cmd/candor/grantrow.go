@@ -1,0 +1,104 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/planio"
+)
+
+// A grantRow is a container as ps and inspect write it. Its JSON form is an
+// interface: docs/json.md describes it, field by field.
+type grantRow struct {
+	ID           string           `json:"id"`
+	State        string           `json:"state"` // pending, running, held, ended, degraded
+	Class        hybrid.Class     `json:"class"`
+	Policy       hybrid.Policy    `json:"policy"`
+	Topology     hybrid.Wish      `json:"topology"`
+	TopologyKept bool             `json:"topologyKept"`
+	Limit        hybrid.Milli     `json:"limit"`   // 0: none
+	Request      hybrid.Milli     `json:"request"` // what it is guaranteed
+	CPUs         cpuset.Set       `json:"cpus"`
+	Exclusive    cpuset.Set       `json:"exclusive"`
+	Fractions    planio.Fractions `json:"fractions,omitzero"` // absent for a flexible container
+	Quota        hybrid.Milli     `json:"quota,omitempty"`    // absent where none is set
+	Weight       hybrid.Milli     `json:"weight"`
+	Lost         cpuset.Set       `json:"lost"` // CPUs that it had, and the machine no longer has
+	View         host.View        `json:"view"`
+	OnResize     string           `json:"onResize"`
+	PID          int              `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
+	PIDs         []int            `json:"pids"`
+	Age          float64          `json:"ageSeconds"`
+	Command      string           `json:"command"`
+}
+
+func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
+	row := grantRow{
+		ID: g.ID, State: string(g.State), Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
+		Limit: g.Limit, Request: g.Limit, CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
+		Lost: g.Lost, View: g.View, OnResize: g.OnResize, PID: g.Main.PID,
+		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
+	}
+	switch {
+	case g.Guarantee == hybrid.NoGuarantee:
+		row.Request = 0
+	case g.Guarantee > 0:
+		row.Request = g.Guarantee
+	}
+	if g.Class == hybrid.Sensitive {
+		row.Fractions = append(planio.Fractions{}, g.Fractions...)
+	}
+	switch {
+	case g.State == host.Running && len(row.PIDs) == 0 && !g.Creator.Alive():
+		row.State = "ended" // the next operation takes its CPUs back
+	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.WishKept:
+		row.State = "degraded"
+	}
+	return row
+}
+
+// age is how long ago the container was granted its CPUs, for people.
+func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.Second))) }
+
+// sayStrays says on standard error what a snapshot does not list.
+func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
+	switch {
+	case s.Owner != "":
+		fmt.Fprintf(cmd.ErrOrStderr(), "candor: the groups here belong to the state in %s: --state-dir %[1]s shows them\n", errorText(s.Owner))
+	case len(s.Strays) > 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s without a state: %s; the next run, resize or release adopts what runs\n",
+			count(len(s.Strays), "group runs", "groups run"), strings.Join(s.Strays, ", "))
+	}
+}
+
+// errorText is text from outside, without control characters.
+func errorText(s string) string { return errorLine(fmt.Errorf("%s", s)) }
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// age writes a time span as people do: 5s, 12m, 3h, 2d.
+func age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}

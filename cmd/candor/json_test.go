@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/topology"
+)
+
+// example is the machine of docs/json.md: four CPUs, a sensitive container, a flexible one.
+func example(t *testing.T) (*hybrid.Node, []grantRow, *inspection) {
+	t.Helper()
+	machine, err := topology.Parse("core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := hybrid.NewNode(machine, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := []hybrid.Request{
+		{ID: "web", Limit: 1500, Wish: hybrid.SingleNUMA},
+		{ID: "log", Class: hybrid.Flexible, Limit: 2000, Guarantee: 250},
+	}
+	var rows []grantRow
+	var report *inspection
+	for i, request := range requests {
+		plan, err := node.Plan(request)
+		if err == nil {
+			err = node.Commit(plan)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := host.Grant{
+			State: host.Running, Main: host.Process{PID: 4711 + i}, Since: time.Minute,
+			Spec: host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull, OnResize: "none", Command: "sleep 600"},
+		}
+		g.Grant, _ = node.Grant(request.ID)
+		g.Weight = 1000 // how weights are found is not what the page is about
+		look := &host.Look{
+			Exists: true, Processes: []int{g.Main.PID}, Shown: g.CPUs,
+			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
+			Stat:     cgroup.Stat{Usage: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond},
+		}
+		rows = append(rows, newGrantRow(&g, look, 3*time.Minute))
+		if report == nil {
+			report = newInspection(&g, look, 3*time.Minute)
+			report.Strangers = strangersOf(&g, map[int]float64{0: 0.03})
+		}
+	}
+	return node, rows, report
+}
+
+// TestJSONShapes: docs/json.md shows what the commands write. go test -update writes it anew.
+func TestJSONShapes(t *testing.T) {
+	node, rows, report := example(t)
+	m := cpumap.Of(node)
+	m.Strangers = report.Strangers
+	shown := map[string]string{}
+	write := func(command string, do func(*bytes.Buffer) error) {
+		var raw, text bytes.Buffer
+		if err := do(&raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Indent(&text, bytes.TrimSpace(raw.Bytes()), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		shown[command] = text.String() + "\n"
+		if strings.Contains(text.String(), "null") {
+			t.Errorf("%s writes null:\n%s", command, &text)
+		}
+	}
+	write("candor ps -o json", func(b *bytes.Buffer) error { return writeJSON(b, rows) })
+	write("candor inspect web -o json", func(b *bytes.Buffer) error { return writeJSON(b, report) })
+	write("candor map -o json | jq .", func(b *bytes.Buffer) error { return m.JSON(b) })
+
+	const page = "../../docs/json.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := string(text)
+	for command, want := range shown {
+		block := regexp.MustCompile("(?s)```\n# " + regexp.QuoteMeta(command) + "\n.*?```")
+		if !block.MatchString(now) {
+			t.Errorf("docs/json.md has no block that begins with # %s", command)
+		}
+		now = block.ReplaceAllLiteralString(now, "```\n# "+command+"\n"+want+"```")
+	}
+	if now != string(text) && !*update {
+		t.Errorf("docs/json.md is not what candor writes (go test -update writes it anew):\n%s", now)
+	}
+	if now != string(text) && *update {
+		if err := os.WriteFile(page, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Empty is "[]" or "{}", never null, and a container without processes has a list of none.
+func TestJSONEmpty(t *testing.T) {
+	g := host.Grant{State: host.Running}
+	g.ID, g.Class = "log", hybrid.Flexible
+	var b bytes.Buffer
+	if err := writeJSON(&b, newInspection(&g, &host.Look{}, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`"pids": []`: true, "null": false, `"group"`: false, `"fractions"`: false, `"quota"`: false, `"strangers"`: false} {
+		if strings.Contains(b.String(), text) != want {
+			t.Errorf("%s: want %t in\n%s", text, want, &b)
+		}
+	}
+}
+
+// What a container is said to be, by what it has.
+func TestState(t *testing.T) {
+	alive := host.Grant{State: host.Running}
+	alive.WishKept = true
+	lost, moved, lax, over, held := alive, alive, alive, alive, alive
+	lost.Lost = cpuset.Of(3)
+	moved.Class, moved.Wish, moved.WishKept = hybrid.Flexible, hybrid.SingleNUMA, false // its node has gone
+	lax.Policy, lax.WishKept = hybrid.BestEffort, false
+	held.State = host.Held
+	for _, c := range []struct {
+		g    *host.Grant
+		pids []int
+		want string
+	}{{&alive, []int{1}, "running"}, {&lost, []int{1}, "degraded"}, {&moved, []int{1}, "degraded"}, {&lax, []int{1}, "running"},
+		{&over, nil, "ended"}, {&held, nil, "held"}} {
+		if row := newGrantRow(c.g, &host.Look{Processes: c.pids}, 0); row.State != c.want {
+			t.Errorf("%+v: %s, want %s", c.g, row.State, c.want)
+		}
+	}
+	var b strings.Builder
+	if err := writeInspection(&b, newInspection(&moved, &host.Look{}, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "single-numa: its CPUs are not so") {
+		t.Errorf("inspect does not say that the wish is not kept:\n%s", &b)
+	}
+	b.Reset()
+	if err := writeInspection(&b, newInspection(&lost, &host.Look{}, 0)); err != nil || !strings.Contains(b.String(), "CPU 3: the machine has none") {
+		t.Errorf("inspect does not say what is lost: %v\n%s", err, &b)
+	}
+}
