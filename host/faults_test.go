@@ -1,112 +1,16 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// A state file that cannot be used is kept aside, and what runs keeps its CPUs,
-// class, limit and all that it asked for.
-func TestBrokenState(t *testing.T) {
-	for _, test := range []struct {
-		name  string
-		spoil func(good []byte) []byte
-	}{
-		{"truncated", func(good []byte) []byte { return good[:len(good)/2] }},
-		{"empty", func([]byte) []byte { return nil }},
-		{"garbage", func([]byte) []byte { return bytes.Repeat([]byte{0xff, 0, '{'}, 5000) }},
-		{"version 0", func(good []byte) []byte {
-			return bytes.Replace(good, []byte(`"version": 1`), []byte(`"version": 0`), 1)
-		}},
-		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
-		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), maxStateSize)...) }},
-		{"contradiction", func(good []byte) []byte { return bytes.Replace(good, []byte(`"web"`), []byte(`"db"`), 1) }},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			l := newLab(t)
-			l.needCPUs(2)
-			l.must(flexible("log", "0.2"), "wait")
-			db := ask("db", "0.5")
-			db.OnResize = "signal:HUP"
-			l.must(db, "wait")
-			l.must(ask("web", "1"), "wait")
-			before, err := l.Snapshot()
-			if err != nil {
-				t.Fatal(err)
-			}
-			good, err := os.ReadFile(l.store.stateFile())
-			if err != nil {
-				t.Fatal(err)
-			}
-			bad := test.spoil(bytes.Clone(good))
-			if err := os.WriteFile(l.store.stateFile(), bad, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			l.nudge()
-			if !strings.Contains(l.log.String(), "state unusable") {
-				t.Errorf("not said: %s", l.log)
-			}
-			if kept, err := os.ReadFile(l.store.badFile()); err != nil || !bytes.Equal(kept, bad) {
-				t.Errorf("the broken file was not kept: %v", err)
-			}
-			l.check("db", "log", "web") // adopted by name
-			after, _ := l.Snapshot()
-			for i := range before.Grants {
-				was := &before.Grants[i]
-				is, err := after.Grant(was.ID)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if is.CPUs != was.CPUs || is.Request != was.Request || is.Spec != was.Spec || is.Main != was.Main {
-					t.Errorf("was %+v\nis  %+v", was, is)
-				}
-			}
-		})
-	}
-}
-
-// A newer Candor's state is nothing to touch.
-func TestNewerState(t *testing.T) {
-	l := newLab(t)
-	l.must(ask("web", "0.5"), "wait")
-	newer := []byte(`{"version": 2, "cpus": "in a way that nobody knows yet"}`)
-	if err := os.WriteFile(l.store.stateFile(), newer, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	_, err := l.start(ask("db", "0.5"), "wait")
-	if !errors.Is(err, errNewer) {
-		t.Errorf("got %v", err)
-	}
-	if now, _ := os.ReadFile(l.store.stateFile()); !bytes.Equal(now, newer) {
-		t.Errorf("the file is now %s", now)
-	}
-	if names, _ := l.tree.Groups(); len(names) != 1 {
-		t.Errorf("groups %v", names)
-	}
-}
-
-// The state of an earlier boot says nothing about this one.
-func TestEarlierBoot(t *testing.T) {
-	l := newLab(t)
-	web := l.must(ask("web", "1"), "wait")
-	web.stop()
-	l.forge(func(s *state) { s.Boot = "another" })
-	l.nudge()
-	l.check()
-	if !strings.Contains(l.log.String(), "earlier boot") {
-		t.Errorf("not said: %s", l.log)
-	}
-}
 
 // smallDisk mounts a file system that holds next to nothing.
 func smallDisk(t *testing.T, options string) string {
@@ -269,92 +173,6 @@ func TestUnusableDirectory(t *testing.T) {
 				t.Errorf("groups %v", names)
 			}
 		})
-	}
-}
-
-// Who waits for the lock too long is told who has it.
-func TestLockHeld(t *testing.T) {
-	l := newLab(t)
-	l.nudge()
-	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = takeLock(ctx, l.store.lockFile(), 10*time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "process "+itoa(os.Getpid())) {
-		t.Errorf("got %v", err)
-	}
-	cancelled, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := takeLock(cancelled, l.store.lockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
-		t.Errorf("got %v", err)
-	}
-	held.release()
-	again, err := takeLock(ctx, l.store.lockFile(), time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again.release()
-}
-
-// A lock file that is removed while somebody waits for it locks nobody out of
-// anything: he then waits for the one that has its name now.
-func TestLockRemoved(t *testing.T) {
-	l := newLab(t)
-	l.nudge()
-	name := l.store.lockFile()
-	first, err := takeLock(ctx, name, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiter := make(chan *lock, 1)
-	go func() {
-		held, err := takeLock(ctx, name, time.Minute)
-		if err != nil {
-			t.Error(err)
-		}
-		waiter <- held
-	}()
-	waitedFor(t, first.file, waiter)
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
-	second, err := takeLock(ctx, name, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first.release()
-	waitedFor(t, second.file, waiter)
-	second.release()
-	(<-waiter).release()
-}
-
-// waitedFor waits until somebody waits for the lock on a file, which is not yet his.
-func waitedFor(t *testing.T, file *os.File, early <-chan *lock) {
-	t.Helper()
-	var stat unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
-		t.Fatal(err)
-	}
-	inode := ":" + strconv.FormatUint(stat.Ino, 10) + " "
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		locks, err := os.ReadFile("/proc/locks")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(locks)) {
-			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
-				return
-			}
-		}
-		select {
-		case <-early:
-			t.Fatal("two have the lock")
-		default:
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for the lock")
-		}
 	}
 }
 

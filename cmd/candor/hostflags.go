@@ -64,6 +64,21 @@ func (f *hostFlags) openToLook(cmd *cobra.Command) (*host.Host, error) {
 	return f.open(cmd)
 }
 
+// snapshot opens this machine for a look, reads its state, and says what is beside it.
+func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, error) {
+	h, err := f.openToLook(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := h.Snapshot()
+	if err != nil {
+		h.Close()
+		return nil, nil, hostError(err)
+	}
+	sayStrays(cmd, s)
+	return h, s, nil
+}
+
 // hostError gives the errors that are the caller's fault their exit code.
 func hostError(err error) error {
 	var refusal *hybrid.Refusal

@@ -31,30 +31,9 @@ func newInspectCommand() *cobra.Command {
 		if *during < 0 || *during > time.Hour {
 			return badInput("--during %v: want 0 to 1h", *during)
 		}
-		h, err := machine.openToLook(cmd)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		snapshot, err := h.Snapshot()
-		if err != nil {
-			return err
-		}
-		g, err := snapshot.Grant(args[0])
+		report, err := machine.inspect(cmd, args[0], *during)
 		if err != nil {
 			return hostError(err)
-		}
-		look, err := h.Look(g.ID)
-		if err != nil {
-			return err
-		}
-		report := newInspection(g, look, snapshot.Now)
-		if *during > 0 && look.Exists {
-			used, err := h.Strangers(cmd.Context(), g, *during)
-			if err != nil {
-				return err
-			}
-			report.Strangers = strangersOf(g, used)
 		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), report)
@@ -62,6 +41,32 @@ func newInspectCommand() *cobra.Command {
 		return writeInspection(cmd.OutOrStdout(), report)
 	}
 	return cmd
+}
+
+// inspect reads all about one container, and watches it for strangers.
+func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duration) (*inspection, error) {
+	h, snapshot, err := f.snapshot(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	g, err := snapshot.Grant(name)
+	if err != nil {
+		return nil, err
+	}
+	look, err := h.Look(g.ID)
+	if err != nil {
+		return nil, err
+	}
+	report := newInspection(g, look, snapshot.Now)
+	if during > 0 && look.Exists {
+		used, err := h.Strangers(cmd.Context(), g, during)
+		if err != nil {
+			return nil, err
+		}
+		report.Strangers = strangersOf(g, used)
+	}
+	return report, nil
 }
 
 // An inspection is what inspect writes. Its JSON form is an interface, as that of grantRow.

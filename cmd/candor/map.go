@@ -42,16 +42,11 @@ func newMapCommand() *cobra.Command {
 		if *during < 0 || *during > time.Minute {
 			return badInput("--sample %v: want 0 to 1m", *during)
 		}
-		h, err := machine.openToLook(cmd)
+		h, s, err := machine.snapshot(cmd)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
-		s, err := h.Snapshot()
-		if err != nil {
-			return err
-		}
-		sayStrays(cmd, s)
 		m := cpumap.Of(s.Node)
 		if *during > 0 {
 			m.Strangers = strangers(cmd.Context(), h, s.Grants, *during)

@@ -19,16 +19,11 @@ func newPsCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		h, err := machine.openToLook(cmd)
+		h, snapshot, err := machine.snapshot(cmd)
 		if err != nil {
 			return err
 		}
 		defer h.Close()
-		snapshot, err := h.Snapshot()
-		if err != nil {
-			return err
-		}
-		sayStrays(cmd, snapshot)
 		rows := make([]grantRow, len(snapshot.Grants))
 		for i := range snapshot.Grants {
 			g := &snapshot.Grants[i]

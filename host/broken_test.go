@@ -1,0 +1,102 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A state file that cannot be used is kept aside, and what runs keeps its CPUs,
+// class, limit and all that it asked for.
+func TestBrokenState(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(good []byte) []byte
+	}{
+		{"truncated", func(good []byte) []byte { return good[:len(good)/2] }},
+		{"empty", func([]byte) []byte { return nil }},
+		{"garbage", func([]byte) []byte { return bytes.Repeat([]byte{0xff, 0, '{'}, 5000) }},
+		{"version 0", func(good []byte) []byte {
+			return bytes.Replace(good, []byte(`"version": 1`), []byte(`"version": 0`), 1)
+		}},
+		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
+		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), maxStateSize)...) }},
+		{"contradiction", func(good []byte) []byte { return bytes.Replace(good, []byte(`"web"`), []byte(`"db"`), 1) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLab(t)
+			l.needCPUs(2)
+			l.must(flexible("log", "0.2"), "wait")
+			db := ask("db", "0.5")
+			db.OnResize = "signal:HUP"
+			l.must(db, "wait")
+			l.must(ask("web", "1"), "wait")
+			before, err := l.Snapshot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			good, err := os.ReadFile(l.store.stateFile())
+			if err != nil {
+				t.Fatal(err)
+			}
+			bad := test.spoil(bytes.Clone(good))
+			if err := os.WriteFile(l.store.stateFile(), bad, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			l.nudge()
+			if !strings.Contains(l.log.String(), "state unusable") {
+				t.Errorf("not said: %s", l.log)
+			}
+			if kept, err := os.ReadFile(l.store.badFile()); err != nil || !bytes.Equal(kept, bad) {
+				t.Errorf("the broken file was not kept: %v", err)
+			}
+			l.check("db", "log", "web") // adopted by name
+			after, _ := l.Snapshot()
+			for i := range before.Grants {
+				was := &before.Grants[i]
+				is, err := after.Grant(was.ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if is.CPUs != was.CPUs || is.Request != was.Request || is.Spec != was.Spec || is.Main != was.Main {
+					t.Errorf("was %+v\nis  %+v", was, is)
+				}
+			}
+		})
+	}
+}
+
+// A newer Candor's state is nothing to touch.
+func TestNewerState(t *testing.T) {
+	l := newLab(t)
+	l.must(ask("web", "0.5"), "wait")
+	newer := []byte(`{"version": 2, "cpus": "in a way that nobody knows yet"}`)
+	if err := os.WriteFile(l.store.stateFile(), newer, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := l.start(ask("db", "0.5"), "wait")
+	if !errors.Is(err, errNewer) {
+		t.Errorf("got %v", err)
+	}
+	if now, _ := os.ReadFile(l.store.stateFile()); !bytes.Equal(now, newer) {
+		t.Errorf("the file is now %s", now)
+	}
+	if names, _ := l.tree.Groups(); len(names) != 1 {
+		t.Errorf("groups %v", names)
+	}
+}
+
+// The state of an earlier boot says nothing about this one.
+func TestEarlierBoot(t *testing.T) {
+	l := newLab(t)
+	web := l.must(ask("web", "1"), "wait")
+	web.stop()
+	l.forge(func(s *state) { s.Boot = "another" })
+	l.nudge()
+	l.check()
+	if !strings.Contains(l.log.String(), "earlier boot") {
+		t.Errorf("not said: %s", l.log)
+	}
+}

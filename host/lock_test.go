@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Who waits for the lock too long is told who has it.
+func TestLockHeld(t *testing.T) {
+	l := newLab(t)
+	l.nudge()
+	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = takeLock(ctx, l.store.lockFile(), 10*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "process "+itoa(os.Getpid())) {
+		t.Errorf("got %v", err)
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := takeLock(cancelled, l.store.lockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
+		t.Errorf("got %v", err)
+	}
+	held.release()
+	again, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.release()
+}
+
+// A lock file that is removed while somebody waits for it locks nobody out of
+// anything: he then waits for the one that has its name now.
+func TestLockRemoved(t *testing.T) {
+	l := newLab(t)
+	l.nudge()
+	name := l.store.lockFile()
+	first, err := takeLock(ctx, name, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiter := make(chan *lock, 1)
+	go func() {
+		held, err := takeLock(ctx, name, time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		waiter <- held
+	}()
+	waitedFor(t, first.file, waiter)
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	second, err := takeLock(ctx, name, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.release()
+	waitedFor(t, second.file, waiter)
+	second.release()
+	(<-waiter).release()
+}
+
+// waitedFor waits until somebody waits for the lock on a file, which is not yet his.
+func waitedFor(t *testing.T, file *os.File, early <-chan *lock) {
+	t.Helper()
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+		t.Fatal(err)
+	}
+	inode := ":" + strconv.FormatUint(stat.Ino, 10) + " "
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(locks)) {
+			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
+				return
+			}
+		}
+		select {
+		case <-early:
+			t.Fatal("two have the lock")
+		default:
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for the lock")
+		}
+	}
+}

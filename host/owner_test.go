@@ -1,0 +1,111 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// The state was removed while programs run: a look says so, the next operation adopts them.
+func TestStateRemoved(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	web := l.must(ask("web", "1"), "wait")
+	if err := os.Remove(l.store.stateFile()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Snapshot()
+	if err != nil || len(s.Grants) != 0 || strings.Join(s.Strays, " ") != "web" || s.Owner != "" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if _, err := s.Grant("web"); err == nil || !strings.Contains(err.Error(), "adopts") {
+		t.Errorf("asked for it: %v", err)
+	}
+	l.nudge()
+	l.check("web")
+	if s, err := l.Snapshot(); err != nil || len(s.Strays) != 0 || s.Grants[0].CPUs != web.CPUs {
+		t.Errorf("adopted: %+v, %v", s, err)
+	}
+	other, err := Open(Options{StateDir: filepath.Join(t.TempDir(), "other"), Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := other.Snapshot(); err != nil || s.Owner != l.store.dir || len(s.Strays) != 0 {
+		t.Errorf("looked at from another state: %+v, %v", s, err)
+	}
+}
+
+// A second state on the same groups is refused, whatever it asks for, and nothing of
+// the first is touched.
+func TestTwoStates(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	l.must(ask("web", "1"), "wait")
+	other, err := Open(Options{
+		StateDir: filepath.Join(t.TempDir(), "other"),
+		Cgroup:   cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, err := range map[string]error{
+		"allocate": func() error { _, err := other.Allocate(ctx, ask("db", "0.5")); return err }(),
+		"release":  other.Release(ctx, "web", true),
+		"nothing":  other.Reconcile(ctx),
+	} {
+		if !errors.Is(err, cgroup.ErrOwned) || !strings.Contains(err.Error(), l.store.dir) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	l.nudge()
+	l.check("web")
+	if err := l.Release(ctx, "web", true); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Reconcile(ctx); err != nil {
+		t.Errorf("with nobody there: %v", err)
+	}
+}
+
+// One directory is one state, by whatever path.
+func TestRealPath(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(dir+"/run", 0o755), os.Symlink("run", dir+"/var")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir + "/run/candor", dir + "/var/candor", "run/../var/candor", dir + "//run/candor/"} {
+		if got, err := realPath(path); got != real+"/run/candor" || err != nil {
+			t.Errorf("%s: %s, %v", path, got, err)
+		}
+	}
+	if got, err := realPath("/no/such/state"); got != "/no/such/state" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// Others may look at the state and the groups, whatever umask the first operation had.
+func TestUmask(t *testing.T) {
+	l := newLab(t)
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	l.must(ask("web", "0.5"), "wait")
+	for file, want := range map[string]os.FileMode{
+		l.store.dir: 0o755, l.store.stateFile(): 0o644, l.store.request("web"): 0o644, l.store.lockFile(): 0o600,
+		l.store.view("web"): 0o755, filepath.Join(l.store.view("web"), "online"): 0o644,
+	} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", file, info.Mode(), err, want)
+		}
+	}
+}

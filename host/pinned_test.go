@@ -1,0 +1,136 @@
+package host
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A thread's own affinity inside its cpuset outlasts what Candor does to others,
+// and marks the container as one whose fraction stays where the kernel would reset it.
+func TestPinnedThreads(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	a := l.must(ask("a", "1.3"), "pin")
+	io.WriteString(a.in, "\n")
+	if got := a.line(t); got != "pinned" {
+		t.Fatal(got)
+	}
+	if !pinsThreads([]int{a.cmd.Process.Pid}, a.CPUs) {
+		t.Error("the affinity of its thread was not seen")
+	}
+	before := affinity(t, a.cmd.Process.Pid)
+	b := l.must(ask("b", "0.4"), "wait")
+	b.stop()
+	l.orphan()
+	l.nudge()
+	l.check("a")
+	if after := affinity(t, a.cmd.Process.Pid); after != before {
+		t.Errorf("affinity %v became %v", before, after)
+	}
+	a.stop()
+	free := l.must(ask("free", "1.3"), "wait")
+	if pinsThreads([]int{free.cmd.Process.Pid}, free.CPUs) {
+		t.Error("seen an affinity that nobody has set")
+	}
+}
+
+func affinity(t *testing.T, pid int) cpuset.Set {
+	t.Helper()
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(pid, &mask); err != nil {
+		t.Fatal(err)
+	}
+	var cpus cpuset.Set
+	for cpu := range cpuset.Max {
+		if mask.IsSet(cpu) {
+			cpus.Add(cpu)
+		}
+	}
+	return cpus
+}
+
+// Where a fraction has to move, it is not that of a container whose threads
+// have an affinity of their own, if the kernel would reset it.
+func TestPinnedFractionStays(t *testing.T) {
+	l := newLab(t)
+	cpus := len(l.needCPUs(6))
+	a := l.must(ask("a", "1.3"), "pin")
+	io.WriteString(a.in, "\n")
+	if got := a.line(t); got != "pinned" {
+		t.Fatal(got)
+	}
+	l.must(ask("c", "1.4"), "wait")
+	before := affinity(t, a.cmd.Process.Pid)
+	// One CPU more than is free: the fractions of a and c have to share one.
+	l.must(ask("big", itoa(cpus-3)), "wait")
+	l.check("a", "c", "big")
+	if after := affinity(t, a.cmd.Process.Pid); after != before {
+		t.Errorf("affinity %v became %v", before, after)
+	}
+	s, err := l.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is, _ := s.Grant("a"); !cpusetKeepsAffinity() && is.CPUs != a.CPUs {
+		t.Errorf("a had %v and has %v", a.CPUs, is.CPUs)
+	} else if is.Immovable {
+		t.Error("what was seen once is in the state for good")
+	}
+}
+
+// Nested groups with CPUs of their own do not keep a container from shrinking.
+func TestNestedCpuset(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	log := l.must(flexible("log", "0"), "wait")
+	nested := l.nest("log", "inner", cpuset.Of(cpus...), log.cmd.Process.Pid)
+	web := l.must(ask("web", "1"), "wait")
+	l.check("log", "web")
+	has, err := cpuset.Parse(strings.TrimSpace(nested()))
+	if err != nil || has.IsEmpty() || has.Overlaps(&web.CPUs) {
+		t.Errorf("nested group has %v beside web's %v: %v", has, web.CPUs, err)
+	}
+	web.stop()
+	log.stop()
+}
+
+// nest makes a group inside a container, as Docker in a container does, and
+// moves a process there. The returned function reads its CPUs.
+func (l *lab) nest(name, inner string, cpus cpuset.Set, pid int) (read func() string) {
+	l.Helper()
+	self := findCpusetDir(l.T, pid)
+	dir := filepath.Join(self, inner)
+	write := func(file, value string) {
+		l.Helper()
+		if err := os.WriteFile(file, []byte(value), 0); err != nil {
+			l.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		l.Fatal(err)
+	}
+	if l.tree.Version() == 1 {
+		mems, err := os.ReadFile(filepath.Join(self, "cpuset.mems"))
+		if err != nil {
+			l.Fatal(err)
+		}
+		write(filepath.Join(dir, "cpuset.mems"), string(mems))
+		write(filepath.Join(dir, "cpuset.cpus"), cpus.String())
+		write(filepath.Join(dir, "cgroup.procs"), itoa(pid))
+		return func() string { data, _ := os.ReadFile(filepath.Join(dir, "cpuset.cpus")); return string(data) }
+	}
+	write(filepath.Join(dir, "cgroup.procs"), itoa(pid))
+	write(filepath.Join(self, "cgroup.subtree_control"), "+cpuset")
+	write(filepath.Join(dir, "cpuset.cpus"), cpus.String())
+	return func() string {
+		data, _ := os.ReadFile(filepath.Join(dir, "cpuset.cpus.effective"))
+		return string(data)
+	}
+}
