@@ -77,9 +77,14 @@ func (t *Tree) takeOver(from string) error {
 func (t *Tree) vacant(owner string) error {
 	names, err := t.Groups()
 	if err == nil && len(names) > 0 {
-		err = fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
+		err = t.Owned(owner)
 	}
 	return err
+}
+
+// Owned is the error that says that the groups are another state's.
+func (t *Tree) Owned(owner string) error {
+	return fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
 }
 
 // mark writes the owner's name.

@@ -114,7 +114,7 @@ func TestBadPlace(t *testing.T) {
 	t.Run("another state on the same groups", func(t *testing.T) {
 		other := filepath.Join(t.TempDir(), "other")
 		for _, command := range [][]string{append([]string{"run", "--state-dir", other}, args[1:]...),
-			{"release", "web", "--kill", "--state-dir", other}, {"resize", "web", "--cpu", "0.6", "--state-dir", other}} {
+			{"release", "web", "--kill", "--state-dir", other}, {"setup", "host", "--reserved", "1", "--state-dir", other}, {"resize", "web", "--cpu", "0.6", "--state-dir", other}} {
 			l.refuses(t, l.candor(command...), 2, "belongs to the state in "+l.state)
 		}
 	})

@@ -68,6 +68,9 @@ func TestTwoStates(t *testing.T) {
 	if err := l.Release(ctx, "web", true); err != nil {
 		t.Fatal(err)
 	}
+	if s, err := other.Snapshot(); err != nil || s.Owner != "" {
+		t.Errorf("with nobody there: %+v, %v", s, err)
+	}
 	if err := other.Reconcile(ctx); err != nil {
 		t.Errorf("with nobody there: %v", err)
 	}

@@ -52,13 +52,12 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 
 // findStrays looks for groups that are not in the state.
 func (h *Host) findStrays(s *Snapshot) error {
-	owner, err := h.tree.Owner()
-	if err != nil || owner != "" && owner != h.store.dir {
-		s.Owner = owner
+	names, err := h.tree.Groups()
+	if err != nil || len(names) == 0 {
 		return err
 	}
-	names, err := h.tree.Groups()
-	if err != nil {
+	if owner, err := h.tree.Owner(); err != nil || owner != "" && owner != h.store.dir {
+		s.Owner = owner
 		return err
 	}
 	for _, name := range names {

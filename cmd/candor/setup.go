@@ -110,7 +110,7 @@ func doSetup(s *setup.Setup, keep cpuset.Set, undo, dry bool) (result setup.Resu
 	if errors.Is(err, setup.ErrBadCPUs) || errors.Is(err, setup.ErrInUse) {
 		return result, &exitError{exitBadInput, err}
 	}
-	return result, err
+	return result, hostError(err)
 }
 
 // writeSetup writes the changes as a table, and what they mean below it.

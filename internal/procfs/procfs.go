@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/moby/sys/mountinfo"
 )
@@ -46,6 +47,9 @@ func parseStat(text []byte) (s Stat, err error) {
 		return s, fmt.Errorf("want 52 fields, got %.60q", text)
 	}
 	s.State = fields[0][0]
+	if len(fields[0]) != 1 || !unicode.IsLetter(rune(s.State)) {
+		return Stat{}, fmt.Errorf("want a letter for the state, got %.60q", fields[0])
+	}
 	if s.Flags, err = strconv.ParseUint(string(fields[6]), 10, 64); err != nil {
 		return s, err
 	}

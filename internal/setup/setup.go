@@ -143,6 +143,9 @@ func (s *Setup) checkFree(keep cpuset.Set) error {
 	if err != nil {
 		return err
 	}
+	if now.Owner != "" { // another state's containers would not move
+		return s.Tree.Owned(now.Owner)
+	}
 	for _, g := range now.Grants {
 		own := g.Exclusive.Union(g.Lost) // lost: since they were reserved a moment ago
 		if own.Overlaps(&keep) {
