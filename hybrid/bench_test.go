@@ -91,6 +91,24 @@ var roundTrips = []struct {
 	{"8 NUMA nodes/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 2, 4, 2}.machine()) }, 4000, true},
 	{"512 CPUs/4", func(t testing.TB) *hybrid.Node { return nodeOn(t, shape{2, 4, 4, 8, 2}.machine()) }, 4000, true},
 	{"busy/300m", busyNode, 300, false},
+	{"lending/300m", lendingNode, 300, false},
+}
+
+// lendingNode has 512 CPUs, all of them fractional, a few with room for the flexible containers: whoever comes
+// or goes makes the node look for better places among hundreds of fractions.
+func lendingNode(t testing.TB) *hybrid.Node {
+	node, err := hybrid.NewNode(shape{2, 4, 4, 8, 2}.machine(), hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 480 {
+		mustAllocate(t, node, hybrid.Request{ID: fmt.Sprint("c", i), Limit: hybrid.Milli(200 + random.IntN(700))})
+	}
+	for i := range 200 {
+		mustAllocate(t, node, hybrid.Request{ID: fmt.Sprint("f", i), Class: hybrid.Flexible, Limit: 800})
+	}
+	return node
 }
 
 // BenchmarkRoundTrip measures plan + commit + release of one sensitive container. 2 sockets x 32

@@ -36,20 +36,20 @@ func (n *Node) placeByWish(s int32) error {
 }
 
 // placeInOne gives a container its CPUs in the one domain where that shares the
-// least, and among equals in the one with the fewest free CPUs.
+// least; among equals in the one where it had the most before a resize, then in that with the fewest free CPUs.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
-	best, bestShared, bestFree := -1, Milli(0), 0
+	best, bestKey := -1, [3]int{}
 	holds := n.slots[s].exclusive
 	for i := range domains {
 		if !holds.SubsetOf(&domains[i]) {
 			continue
 		}
 		mark := n.mark()
-		free := n.shared.CountIn(&domains[i])
+		key := [3]int{0, -n.old.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
 		if n.place(s, &domains[i]) == nil {
-			shared := n.settle()
-			if best < 0 || shared < bestShared || shared == bestShared && free < bestFree {
-				best, bestShared, bestFree = i, shared, free
+			key[0] = int(n.settle())
+			if best < 0 || lessKey(&key, &bestKey) {
+				best, bestKey = i, key
 			}
 		}
 		n.undo(mark)

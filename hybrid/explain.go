@@ -28,7 +28,7 @@ func (p *Plan) Explain() []Step {
 	case p.Op == OpRelease:
 		add("release", g.CPUs, "gives back CPUs %s", g.CPUs)
 	case g.Class == Flexible:
-		add("flexible", g.CPUs, "shares CPUs %s with the other flexible containers%s", g.CPUs, p.lent())
+		add("flexible", g.CPUs, "shares CPUs %s with the other flexible containers%s", g.CPUs, p.explainLent())
 	default:
 		p.explainSensitive(add)
 	}
@@ -52,7 +52,7 @@ func (p *Plan) explainSensitive(add addStep) {
 	if n := g.CPUs.Count(); n > g.Limit.CPUs() {
 		add("topology", g.CPUs, "best-effort: it sees %d CPUs, %d would match its limit", n, g.Limit.CPUs())
 	}
-	add("topology", g.CPUs, "%s", p.node.describePlace(&g.CPUs, g.Wish))
+	add("topology", g.CPUs, "%s", p.describePlace())
 	if g.Quota == 0 {
 		add("quota", cpuset.Set{}, "no quota: its cpuset alone enforces the limit of %s", g.Limit)
 	} else {
@@ -79,15 +79,19 @@ func (p *Plan) neighbours(cpu int) string {
 	if with == 0 {
 		return "nobody else is on it"
 	}
-	if with == 1 {
-		return "one other container is on it, since no CPU is left to keep them apart"
+	why := ""
+	if p.sharedLeft == 0 {
+		why = ", since no CPU is left to keep them apart"
 	}
-	return fmt.Sprintf("%d other containers are on it, since no CPU is left to keep them apart", with)
+	if with == 1 {
+		return "one other container is on it" + why
+	}
+	return fmt.Sprintf("%d other containers are on it%s", with, why)
 }
 
-// lent says which fractional CPUs a flexible plan uses.
-func (p *Plan) lent() string {
-	on := p.Grant.CPUs.Intersect(p.node.fractional)
+// explainLent says which fractional CPUs a flexible plan uses.
+func (p *Plan) explainLent() string {
+	on := p.Grant.CPUs.Intersect(p.lent)
 	if on.IsEmpty() {
 		return ""
 	}
@@ -120,14 +124,15 @@ func (p *Plan) explainShared() string {
 	}
 }
 
-// describePlace says where CPUs are and what chose them.
-func (n *Node) describePlace(cpus *cpuset.Set, wish Wish) string {
+// describePlace says where the container's CPUs are and what chose them.
+func (p *Plan) describePlace() string {
+	n, cpus := p.node, &p.Grant.CPUs
 	numas, l3s := overlapping(n.numas, cpus), overlapping(n.l3s, cpus)
 	var b strings.Builder
 	if len(numas) == 1 {
 		fmt.Fprintf(&b, "all in NUMA node %d", n.machine.Nodes[numas[0]].ID)
 	} else {
-		fmt.Fprintf(&b, "in %d NUMA nodes, since none has room for all", len(numas))
+		fmt.Fprintf(&b, "in %d NUMA nodes%s", len(numas), p.noneHasRoom())
 	}
 	if n.machine.HasL3 {
 		fmt.Fprintf(&b, ", %s", plural(len(l3s), "L3 domain"))
@@ -141,17 +146,29 @@ func (n *Node) describePlace(cpus *cpuset.Set, wish Wish) string {
 	if n.threads > 1 {
 		fmt.Fprintf(&b, ", %s split", plural(split, "core"))
 	}
-	if wish != Prefer {
-		fmt.Fprintf(&b, " (wish: %s)", wish)
+	if p.Grant.Wish != Prefer {
+		fmt.Fprintf(&b, " (wish: %s)", p.Grant.Wish)
 	}
 	return b.String()
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// noneHasRoom gives the reason for several NUMA nodes if it is this: before the
+// plan none had room for all of the container's CPUs.
+func (p *Plan) noneHasRoom() string {
+	n := p.node
+	for i := range n.numas {
+		room := n.shared.Union(p.Before.CPUs).Intersect(n.numas[i])
+		for cpu := range n.fractional.Intersect(n.numas[i]).All() {
+			if len(p.Grant.Fractions) > 0 && n.load[cpu].room() >= p.Grant.Fractions[0].Milli {
+				room.Add(cpu)
+				break
+			}
+		}
+		if room.Count() >= p.Grant.CPUs.Count() {
+			return ""
+		}
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return ", since none has room for all"
 }
 
 // overlapping returns the indexes of the domains that have some of the CPUs.

@@ -1,8 +1,6 @@
 package hybrid
 
 import (
-	"slices"
-
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -99,8 +97,8 @@ const impossible Milli = 1 << 40
 
 // settle returns the shared time of the present arrangement, or impossible.
 func (n *Node) settle() Milli {
-	room := Milli(n.sharedCount)*1000 + n.tally.room
-	if room < n.nodeNeed() {
+	need := n.nodeNeed() - n.owed
+	if n.roomLeft() < need {
 		return impossible
 	}
 	if n.flexible.count == 0 {
@@ -108,40 +106,31 @@ func (n *Node) settle() Milli {
 	}
 	if n.anyDomain() {
 		set, enough := n.flexibleSet()
-		if !enough {
+		if !enough && !n.owedDomains {
 			return impossible
 		}
 		return n.sharedOn(&set)
 	}
 	free := n.sharedCount
-	lacking := n.nodeNeed() - Milli(free)*1000 - n.tally.multiRoom
+	lacking := need - Milli(free)*1000 - n.tally.multiRoom
 	if lacking <= 0 && free+n.tally.multi > 0 {
 		return n.tally.multiUsed
 	}
-	return n.tally.multiUsed + n.lend(lacking)
+	// Of the other fractional CPUs they use the least loaded ones: each leaves the most
+	// room for the least time that becomes shared.
+	return min(impossible, n.tally.multiUsed+n.tally.lone.lend(lacking))
 }
 
-// lend returns the sensitive time on the fractional CPUs of one container each
-// that flexible containers must use too, to find the time that they lack. The
-// least loaded ones are best: each leaves the most room for the least time that becomes shared.
-func (n *Node) lend(lacking Milli) Milli {
-	used := n.scratch.lent[:0]
-	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
-		if c := &n.load[cpu]; c.sharers == 1 && !c.closed {
-			used = append(used, c.used)
-		}
+// roomLeft is the time that sensitive containers leave.
+func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
+
+// noteOwed notes what flexible containers lack as things are.
+func (n *Node) noteOwed() {
+	n.owed = max(0, n.nodeNeed()-n.roomLeft())
+	if n.anyDomain() {
+		_, enough := n.flexibleSet()
+		n.owedDomains = !enough
 	}
-	n.scratch.lent = used
-	slices.Sort(used)
-	var lent Milli
-	for i := 0; i == 0 || lacking > 0; i++ {
-		if i == len(used) {
-			return impossible
-		}
-		lent += used[i]
-		lacking -= 1000 - used[i]
-	}
-	return lent
 }
 
 // flexibleSet returns the CPUs on which flexible containers run, and whether

@@ -201,8 +201,8 @@ func checkRefusal(err error, id string) string {
 		return fmt.Sprintf("error %v is not a *Refusal", err)
 	case refusal.ID != id:
 		return fmt.Sprintf("refusal of %q, want %q", refusal.ID, id)
-	case refusal.Reason == "" || strings.ContainsAny(refusal.Reason, "\n\r"):
-		return fmt.Sprintf("reason %q is not one line", refusal.Reason)
+	case refusal.Reason() == "" || strings.ContainsAny(refusal.Reason(), "\n\r"):
+		return fmt.Sprintf("reason %q is not one line", refusal.Reason())
 	case !slices.Contains([]error{hybrid.ErrNoCapacity, hybrid.ErrViewImpossible, hybrid.ErrUnknownID,
 		hybrid.ErrIDTaken, hybrid.ErrBadRequest}, refusal.Kind):
 		return fmt.Sprintf("refusal of kind %v", refusal.Kind)

@@ -1,14 +1,17 @@
 package hybrid
 
 import (
+	"slices"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/topology"
 )
 
 // A layout is what never changes about a node: which usable CPU is in which
 // core, L3 domain and NUMA node. An L3 domain that spans NUMA nodes (sub-NUMA
-// clustering) counts as one domain in each: memory is farther than cache. Where the
-// kernel tells no L3, a domain is a socket's part of a NUMA node.
+// clustering) counts as one domain in each: memory is farther than cache. One with CPUs of two
+// kinds (performance and efficiency cores) counts as one domain for each kind: threads of one program
+// that run at two speeds wait for each other. Where the kernel tells no L3, a domain is a socket's part of a NUMA node.
 type layout struct {
 	machine *topology.Machine
 	usable  cpuset.Set
@@ -42,11 +45,12 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	if !o.UseIsolated {
 		l.usable = l.usable.Minus(machine.Isolated)
 	}
-	pieces := make(map[[3]int]int)
+	pieces := make(map[piece]int)
+	kind := kindsOf(machine)
 	l.cpus = make([]place, machine.Online.Last()+1)
 	for cpu := l.usable.First(); cpu >= 0; cpu = l.usable.Next(cpu + 1) {
 		c := machine.CPU(cpu)
-		l3 := l.l3Of(c, pieces)
+		l3 := l.l3Of(piece{c.L3, c.Node, c.Socket, kind(c)}, pieces)
 		l.cpus[cpu] = place{int16(c.Core), int16(l3), int16(c.Node)}
 		l.cores[c.Core].Add(cpu)
 		l.l3s[l3].Add(cpu)
@@ -67,16 +71,54 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	return l
 }
 
-// l3Of returns the index of the part of an L3 domain that a CPU is in; pieces
-// finds it by L3 domain, NUMA node and socket.
-func (l *layout) l3Of(c *topology.CPU, pieces map[[3]int]int) int {
-	key := [3]int{c.L3, c.Node, c.Socket}
-	i, ok := pieces[key]
+// A piece is the part of an L3 domain that counts as one.
+type piece struct {
+	l3, node, socket, kind int
+}
+
+// l3Of returns the index of a piece of an L3 domain.
+func (l *layout) l3Of(p piece, pieces map[piece]int) int {
+	i, ok := pieces[p]
 	if !ok {
 		i = len(l.l3s)
-		pieces[key] = i
+		pieces[p] = i
 		l.l3s = append(l.l3s, cpuset.Set{})
-		l.l3Node = append(l.l3Node, c.Node)
+		l.l3Node = append(l.l3Node, p.node)
 	}
 	return i
+}
+
+// kindsOf returns a function that numbers the kinds of CPUs of a machine. The
+// kernel has no word for them: CPUs of one kind have nearly the same capacity or, where that is
+// not told, maximum frequency. (Favoured cores of one kind differ by a few percent,
+// efficiency cores have three quarters of it or less.)
+func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
+	var speeds []int
+	for i := range machine.CPUs {
+		if c := &machine.CPUs[i]; c.Online {
+			speeds = append(speeds, speed(c))
+		}
+	}
+	slices.Sort(speeds)
+	var bounds []int // the slowest of each kind but the first
+	for i := 1; i < len(speeds); i++ {
+		if speeds[i-1]*5 < speeds[i]*4 {
+			bounds = append(bounds, speeds[i])
+		}
+	}
+	return func(c *topology.CPU) int {
+		kind, found := slices.BinarySearch(bounds, speed(c))
+		if found {
+			kind++
+		}
+		return kind
+	}
+}
+
+// speed is what tells kinds of CPUs apart; 0 if the kernel tells nothing.
+func speed(c *topology.CPU) int {
+	if c.Capacity > 0 {
+		return c.Capacity
+	}
+	return c.MaxKHz
 }

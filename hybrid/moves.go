@@ -30,11 +30,13 @@ type step struct {
 
 // scratch is memory that searches use again and again.
 type scratch struct {
-	lent      []Milli
 	items     []item
 	log       []step // moves made, with the CPU that each came from
 	best      []step
 	fractions []Fraction
+	targets   []int16
+	round     uint64            // of looking for targets
+	seen      [2][1000]sighting // by whether several grants are on a CPU, and their time
 	pack      packer
 }
 
@@ -72,9 +74,9 @@ func (n *Node) mayUse(it *item, cpu int) bool {
 	at := n.layout.cpus[cpu]
 	switch slot.request.Wish {
 	case SingleNUMA:
-		return n.keepsDomain(slot, it, &n.numas[at.numa])
+		return n.keepsDomain(it, &n.numas[at.numa])
 	case SingleL3:
-		return n.keepsDomain(slot, it, &n.l3s[at.l3])
+		return n.keepsDomain(it, &n.l3s[at.l3])
 	default:
 		return true
 	}
@@ -83,10 +85,16 @@ func (n *Node) mayUse(it *item, cpu int) bool {
 // keepsDomain reports whether a container that wished for one domain has all its
 // CPUs, but for the one that the item leaves, in this one. (A best-effort container
 // may have got more than one: then its fraction may go to any domain that it uses.)
-func (n *Node) keepsDomain(slot *slot, it *item, domain *cpuset.Set) bool {
-	holds := slot.cpus()
-	holds.Remove(int(it.cpu))
+func (n *Node) keepsDomain(it *item, domain *cpuset.Set) bool {
+	holds := n.otherCPUs(it)
 	return holds.IsEmpty() || holds.Overlaps(domain)
+}
+
+// otherCPUs returns the CPUs of an item's container but for the item's own.
+func (n *Node) otherCPUs(it *item) cpuset.Set {
+	holds := n.slots[it.slot].cpus()
+	holds.Remove(int(it.cpu))
+	return holds
 }
 
 // move moves an item and notes where it came from.
@@ -151,14 +159,16 @@ type search struct {
 	budget int
 	tries  int        // arrangements that may still be looked at
 	free   cpuset.Set // shared CPUs that sensitive containers may use
+
+	inDomains bool // flexible containers have domains of their own
 }
 
 // searchTries bounds the time of a search on nodes with hundreds of fractions;
 // on one with 64 CPUs a search ends by itself.
-const searchTries = 4_000
+const searchTries = 2_000
 
 func (s *search) run() {
-	s.free = s.available()
+	s.free, s.inDomains = s.available(), s.anyDomain()
 	s.tries = searchTries
 	s.scratch.best = s.scratch.best[:0]
 	s.singleMoves()
@@ -204,7 +214,6 @@ func (s *search) reset(mark int) { s.unmove(0, mark) }
 func (s *search) singleMoves() {
 	s.scratch.log = s.scratch.log[:0]
 	mark := s.mark()
-	places := s.fractional
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
 		if it.pinned {
@@ -217,13 +226,58 @@ func (s *search) singleMoves() {
 				s.reset(mark)
 			}
 		}
-		for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
-			if s.mayHelp(it, &from, &s.load[cpu]) && s.try(int32(i), cpu) {
+		for _, cpu := range s.distinct(it, &from) {
+			if s.try(int32(i), int(cpu)) {
 				s.consider()
 				s.reset(mark)
 			}
 		}
 	}
+}
+
+// distinct returns the fractional CPUs to which moving an item may help, but of
+// those that are loaded alike only the nearest: the shared time would be the same.
+func (s *search) distinct(it *item, from *cpuLoad) []int16 {
+	holds := s.otherCPUs(it)
+	cpus := s.scratch.targets[:0]
+	s.scratch.round++
+	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
+		to := &s.load[cpu]
+		if !s.mayHelp(it, from, to) || !s.mayUse(it, cpu) {
+			continue
+		}
+		if alike := s.alike(to, len(cpus)); alike < 0 {
+			cpus = append(cpus, int16(cpu))
+		} else if s.remoteness(&holds, cpu) < s.remoteness(&holds, int(cpus[alike])) {
+			cpus[alike] = int16(cpu)
+		}
+	}
+	s.scratch.targets = cpus
+	return cpus
+}
+
+// alike returns the index in targets of a CPU that is loaded as another is, or -1,
+// and then the other will be at the index next. Where flexible containers have domains of their own no two are alike.
+func (s *search) alike(to *cpuLoad, next int) int {
+	if s.inDomains {
+		return -1
+	}
+	multi := 0
+	if to.sharers > 1 {
+		multi = 1
+	}
+	seen := &s.scratch.seen[multi][to.used]
+	if seen.round == s.scratch.round {
+		return int(seen.index)
+	}
+	*seen = sighting{s.scratch.round, int16(next)}
+	return -1
+}
+
+// A sighting is where a search saw a CPU with some load last.
+type sighting struct {
+	round uint64
+	index int16
 }
 
 // mayHelp reports whether moving an item between two fractional CPUs can lower
@@ -247,9 +301,7 @@ func (s *search) mayHelp(it *item, from, to *cpuLoad) bool {
 
 // freeCPUFor returns the shared CPU that suits an item best, or -1.
 func (s *search) freeCPUFor(it *item) int {
-	slot := &s.slots[it.slot]
-	holds := slot.cpus()
-	holds.Remove(int(it.cpu))
+	holds := s.otherCPUs(it)
 	best, bestFar := -1, 0
 	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
 		if !s.mayUse(it, cpu) {
@@ -355,7 +407,11 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 		if largest < 0 {
 			return false
 		}
-		to := n.bestFit(&n.scratch.items[largest], elsewhere)
+		places := n.fractional
+		if elsewhere != nil {
+			places.AddAll(elsewhere)
+		}
+		to := n.bestFit(&n.scratch.items[largest], &places)
 		if to < 0 {
 			return false
 		}
@@ -364,21 +420,19 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	return true
 }
 
-// bestFit returns the CPU where an item fits best, but the one where it is; -1: none.
-func (n *Node) bestFit(it *item, elsewhere *cpuset.Set) int {
+// bestFit returns the CPU of places where an item fits best, but the one where
+// it is; -1: none. Of CPUs that are as good it is the nearest to the container's other ones.
+func (n *Node) bestFit(it *item, places *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
-	places := n.fractional
-	if elsewhere != nil {
-		places = places.Union(*elsewhere)
-	}
+	holds := n.otherCPUs(it)
 	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
 		c := &n.load[cpu]
 		if cpu == int(it.cpu) || c.room() < Milli(it.milli) || !n.mayUse(it, cpu) {
 			continue
 		}
 		// Sharing costs what the other one has there, if it was alone.
-		key := [3]int{0, int(c.room()), 0}
+		key := [3]int{0, int(c.room()), n.remoteness(&holds, cpu)}
 		if c.sharers == 1 {
 			key[0], key[1] = 1, int(c.used)
 		}

@@ -1,16 +1,19 @@
 package hybrid
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // packer packs items into bins: the classic problem, solved by best-fit
 // decreasing and, where that fails, by a bounded search. Sizes and room are in milli-CPU.
 type packer struct {
-	items []packItem
-	room  []int32 // of each bin
-	rest  []int32 // rest[i]: sum of the sizes from items[i] on
-	tries int     // placements that may still be tried
-	group []int32 // by item of the search: its bin, for repacking
-	home  []int16 // by bin: its CPU, -1 while it has none
+	items  []packItem
+	room   []int32 // of each bin
+	rest   []int32 // rest[i]: sum of the sizes from items[i] on
+	tries  int     // placements that may still be tried
+	affine []affinity
+	home   []int16 // by bin: its CPU, -1 while it has none
 }
 
 type packItem struct {
@@ -118,4 +121,48 @@ func (p *packer) hopeless(i int) bool {
 		}
 	}
 	return room < p.rest[i]
+}
+
+// anyIn returns an item that is in a bin, as an index into scratch.items; -1: none
+// that exists.
+func (p *packer) anyIn(bin int32) int32 {
+	for i := range p.items {
+		if p.items[i].bin == bin && p.items[i].item != newFraction {
+			return p.items[i].item
+		}
+	}
+	return -1
+}
+
+// An affinity is how many items of a bin are on a CPU already.
+type affinity struct {
+	bin   int32
+	cpu   int16
+	items int16
+}
+
+// affinities returns those of all bins, the strongest first.
+func (p *packer) affinities(items []item) []affinity {
+	list := p.affine[:0]
+	for i := range p.items {
+		if it := p.items[i].item; it != newFraction {
+			list = append(list, affinity{p.items[i].bin, items[it].cpu, 1})
+		}
+	}
+	slices.SortFunc(list, func(a, b affinity) int { return cmp.Or(cmp.Compare(a.bin, b.bin), cmp.Compare(a.cpu, b.cpu)) })
+	last := 0
+	for i := 1; i < len(list); i++ {
+		if list[i].bin == list[last].bin && list[i].cpu == list[last].cpu {
+			list[last].items++
+		} else {
+			last++
+			list[last] = list[i]
+		}
+	}
+	p.affine = list
+	list = list[:min(last+1, len(list))]
+	slices.SortFunc(list, func(a, b affinity) int {
+		return cmp.Or(cmp.Compare(b.items, a.items), cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.bin, b.bin))
+	})
+	return list
 }

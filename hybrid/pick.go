@@ -42,19 +42,43 @@ func (p *picker) choose(count int) {
 		p.takeFromNUMA(numa, count)
 		return
 	}
-	// No node holds all of it: take whole nodes, the fullest first and then the
-	// nearest, until the rest fits into one.
+	// No node holds all of it: take whole nodes until the rest fits into one.
 	var used cpuset.Set
-	for count > 0 {
-		numa := p.nextNUMA(count, &used)
-		if numa < 0 {
-			return
-		}
+	for numa := p.firstNUMA(count); count > 0 && numa >= 0; numa = p.nextNUMA(count, &used) {
 		part := min(count, p.freeIn(&p.numas[numa]))
 		p.takeFromNUMA(numa, part)
-		used = used.Union(p.numas[numa])
+		used.AddAll(&p.numas[numa])
 		count -= part
 	}
+}
+
+// firstNUMA returns the NUMA node to begin with where none holds count CPUs: the
+// one that with those which nextNUMA adds makes the fewest, then the nearest to each other.
+func (p *picker) firstNUMA(count int) int {
+	best, bestNodes, bestDistance := -1, 0, 0
+	for i := range p.numas {
+		if p.freeInNUMA(i) == 0 {
+			continue
+		}
+		if nodes, distance := p.tour(i, count); best < 0 || nodes < bestNodes || nodes == bestNodes && distance < bestDistance {
+			best, bestNodes, bestDistance = i, nodes, distance
+		}
+	}
+	return best
+}
+
+// tour returns how many NUMA nodes are needed for count CPUs beginning with one,
+// and the sum of their distances.
+func (p *picker) tour(numa, count int) (nodes, distance int) {
+	var used cpuset.Set
+	for numa >= 0 && count > 0 {
+		nodes++
+		distance += p.distance(numa, &used)
+		used.AddAll(&p.numas[numa])
+		count -= p.freeInNUMA(numa)
+		numa = p.nextNUMA(count, &used)
+	}
+	return nodes, distance
 }
 
 // freeIn returns the number of free CPUs of a domain that are not taken yet.
@@ -205,9 +229,8 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// nextNUMA returns the NUMA node to go on with where none holds count CPUs: the
-// best fit for the rest if one has room for it, else the one with the most; nearest to
-// the CPUs that are taken already.
+// nextNUMA returns the NUMA node to go on with after those that are used: the
+// nearest with room for all of count CPUs if there is one, else the one with the most; -1: none.
 func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
@@ -216,9 +239,9 @@ func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 		if free == 0 || used.Overlaps(&p.numas[i]) {
 			continue
 		}
-		key := [3]int{1, -free, p.distance(i)}
+		key := [3]int{1, -free, p.distance(i, used)}
 		if free >= count {
-			key = [3]int{0, p.distance(i), free}
+			key = [3]int{0, p.distance(i, used), free}
 		}
 		if best < 0 || lessKey(&key, &bestKey) {
 			best, bestKey = i, key
@@ -236,13 +259,13 @@ func lessKey(a, b *[3]int) bool {
 	return false
 }
 
-// distance returns the distance of a NUMA node to those with CPUs that are
-// taken, or that the container has.
-func (p *picker) distance(numa int) int {
+// distance returns the sum of the distances of a NUMA node to those that are
+// used, and to those where the container has CPUs.
+func (p *picker) distance(numa int, used *cpuset.Set) int {
 	sum := 0
 	distances := p.machine.Nodes[numa].Distances
 	for i := range p.numas {
-		if i < len(distances) && (p.taken.Overlaps(&p.numas[i]) || p.near.Overlaps(&p.numas[i])) {
+		if i < len(distances) && (used.Overlaps(&p.numas[i]) || p.near.Overlaps(&p.numas[i])) {
 			sum += distances[i]
 		}
 	}
@@ -306,10 +329,26 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 		return picked, -1, false
 	}
 	picked, last = n.pick(&usable, near, count, Prefer)
-	for cpu := picked.First(); cpu >= 0; cpu = picked.Next(cpu + 1) {
-		if !n.cores[n.layout.cpus[cpu].core].SubsetOf(&picked) {
-			return picked, last, false
+	if n.onWholeCores(&picked) {
+		return picked, last, true
+	}
+	return n.pickExactly(&usable, count)
+}
+
+// pickExactly chooses whole cores with count CPUs in all where cores are of
+// several sizes and the best domain has none that fit: the largest ones first, the lowest of equals.
+func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
+	for size := n.threads; size >= n.least; size-- {
+		left := usable.Minus(picked)
+		for cpu := left.First(); cpu >= 0 && count >= size; cpu = left.Next(cpu + 1) {
+			core := n.layout.cpus[cpu].core
+			if len(n.siblings[core]) != size || picked.Contains(cpu) {
+				continue
+			}
+			picked.AddAll(&n.cores[core])
+			last = n.cores[core].Last()
+			count -= size
 		}
 	}
-	return picked, last, true
+	return picked, last, count == 0
 }

@@ -67,8 +67,10 @@ type Plan struct {
 	slot       int32
 	domain     int32
 	wholeCores bool
-	version    uint64 // of the node
-	seq        uint64 // of the plan; 0 for a clone, whose edits are its own
+	sharedLeft int        // shared CPUs after it
+	lent       cpuset.Set // fractional CPUs that flexible containers use after it
+	version    uint64     // of the node
+	seq        uint64     // of the plan; 0 for a clone, whose edits are its own
 	edits      []edit
 }
 
@@ -126,6 +128,7 @@ func (n *Node) PlanRepair(id string) (*Plan, error) {
 func (n *Node) begin(p *Plan, op Op, slot int32) {
 	n.plans++
 	n.old, n.oldFraction = cpuset.Set{}, -1
+	n.owed, n.owedDomains = 0, false
 	n.edits = n.edits[:0]
 	n.others = n.others[:0]
 	n.scratch.fractions = n.scratch.fractions[:0]
@@ -235,6 +238,9 @@ func (n *Node) reallocate(s int32, op Op, grows bool) error {
 	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
 		return ErrNoCapacity
 	}
+	if op == OpResize && !grows {
+		n.noteOwed()
+	}
 	switch {
 	case n.slots[s].request.Class == Flexible:
 		return n.flexibleStillFits(s)
@@ -281,6 +287,7 @@ func (n *Node) finish(p *Plan) {
 	}
 	set, _ := n.flexibleSet()
 	p.Shared = n.sharedOn(&set)
+	p.sharedLeft, p.lent = n.sharedCount, set.Intersect(n.fractional)
 	if p.Op != OpRelease {
 		n.fillGrant(&p.Grant, p.slot, &set)
 	}

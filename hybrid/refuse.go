@@ -1,106 +1,134 @@
 package hybrid
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/cpuset"
+)
 
 // checkRequest refuses requests that cannot be meant, and ids that are taken.
 func (n *Node) checkRequest(r *Request) error {
 	if r.ID == "" {
-		return &Refusal{r.ID, ErrBadRequest, "the id is empty"}
+		return bad(r.ID, "the id is empty")
 	}
 	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Wish) >= len(wishNames) {
-		return &Refusal{r.ID, ErrBadRequest, "class, policy or topology is none of the known ones"}
+		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Wish)
 	}
 	if _, taken := n.byID[r.ID]; taken {
-		return &Refusal{r.ID, ErrIDTaken, "a container with this id is on the node"}
+		return &Refusal{ID: r.ID, Kind: ErrIDTaken, Text: "a container with this id is on the node"}
 	}
 	return n.checkAmounts(r)
 }
 
 // checkAmounts refuses limits and guarantees that cannot be meant.
 func (n *Node) checkAmounts(r *Request) error {
-	bad := func(format string, args ...any) error {
-		return &Refusal{r.ID, ErrBadRequest, fmt.Sprintf(format, args...)}
-	}
 	switch {
 	case r.Limit == 0 && r.Class == Sensitive:
-		return bad("a sensitive container needs a limit: its view is as large as that")
+		return bad(r.ID, "a sensitive container needs a limit: its view is as large as that")
 	case r.Limit != 0 && (r.Limit < MinLimit || r.Limit > MaxLimit):
-		return bad("limit %dm: want %dm to %s", r.Limit, MinLimit, MaxLimit)
+		return bad(r.ID, "limit %dm: want %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
 	case r.Class == Sensitive && r.Guarantee != 0 && r.Guarantee != r.Limit:
-		return bad("a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
+		return bad(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
 	case r.Guarantee < NoGuarantee || r.Guarantee > MaxLimit:
-		return bad("guarantee %dm: want 0 to %s", r.Guarantee, MaxLimit)
+		return bad(r.ID, "guarantee %dm: want 0 to %s", r.Guarantee, cpuTime(MaxLimit))
 	case r.Limit > 0 && r.Guarantee > r.Limit:
-		return bad("guarantee %s is above the limit %s", r.Guarantee, r.Limit)
+		return bad(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
 	}
 	return nil
 }
 
+func bad(id, format string, args ...any) error {
+	return &Refusal{ID: id, Kind: ErrBadRequest, Text: fmt.Sprintf(format, args...)}
+}
+
 func (n *Node) unknown(id string) error {
-	return &Refusal{id, ErrUnknownID, "no container with this id is on the node"}
+	return &Refusal{ID: id, Kind: ErrUnknownID, Text: "no container with this id is on the node"}
 }
 
-// refuse says in words, with figures, why a slot's request was refused. The
-// slot's promise is counted, its CPUs are not.
+// refuse finds out what was missing for a slot's request. The slot's promise is
+// counted; of CPUs it has what it had before.
 func (n *Node) refuse(s int32, kind error) error {
-	slot := &n.slots[s]
-	r := &slot.request
-	reason := ""
-	if kind == ErrViewImpossible {
-		reason = n.whyNoView(r)
-	} else {
-		reason = n.whyNoCapacity(r)
+	request := &n.slots[s].request
+	r := &Refusal{ID: request.ID, Kind: kind, Wish: request.Wish, Wanted: request.guaranteed(), Flexible: n.flexible.need}
+	if kind == ErrNoCapacity && n.lacksTime(r, request) {
+		r.Cause = CauseTime
+		return r
 	}
-	return &Refusal{r.ID, kind, reason}
-}
-
-func (n *Node) whyNoCapacity(r *Request) string {
-	asked := r.guaranteed()
-	sensitive, flexible := n.sensitive, n.flexible.need
-	if r.Class == Sensitive {
-		sensitive -= asked
-	} else {
-		flexible -= asked
-	}
-	left := n.capacity() - sensitive - max(flexible, n.options.MinShared)
-	if r.Class == Flexible {
-		left = n.capacity() - sensitive - flexible
-	}
-	if asked > left {
-		reason := fmt.Sprintf("wants %s CPUs, %s of %s are left (sensitive containers have %s, flexible ones are guaranteed %s",
-			asked, max(left, 0), n.capacity(), sensitive, flexible)
-		if n.options.MinShared > 0 {
-			reason += fmt.Sprintf(", %s stays shared", n.options.MinShared)
+	r.Free = n.available()
+	if request.Class == Flexible {
+		r.Flexible -= r.Wanted
+		r.Cause = CauseFlexible
+		if n.slots[s].domain != wholeNode || request.Wish.isDomain() {
+			r.Cause, r.Domain = CauseWish, n.mostFree(request.Wish, &r.Free)
 		}
-		return reason + ")"
+		return r
 	}
-	if r.Class == Flexible && r.Wish != Prefer && r.Wish != AnyCPUs {
-		return fmt.Sprintf("no domain of the wish %s has %s CPUs left for flexible containers", r.Wish, asked)
-	}
-	return fmt.Sprintf("wants %s CPUs, but the last CPU that flexible containers can run on stays theirs", asked)
+	n.lacksCPUs(r, s)
+	return r
 }
 
-func (n *Node) whyNoView(r *Request) string {
-	whole, fraction := r.Limit/1000, r.Limit%1000
-	var room Milli
+// lacksTime reports whether it is CPU time that a request lacks, and how much
+// there is. The request itself is counted among the promises.
+func (n *Node) lacksTime(r *Refusal, request *Request) bool {
+	r.Capacity, r.MinShared = n.capacity(), n.options.MinShared
+	r.Promised = n.sensitive
+	if request.Class == Sensitive {
+		r.Promised -= r.Wanted
+		r.Left = r.Capacity - r.Promised - max(r.Flexible, r.MinShared)
+	} else {
+		r.Flexible -= r.Wanted
+		r.Left = r.Capacity - r.Promised - r.Flexible
+	}
+	if r.Wanted > r.Left {
+		r.Left = max(r.Left, 0)
+		return true
+	}
+	*r = Refusal{ID: r.ID, Kind: r.Kind, Wish: r.Wish, Wanted: r.Wanted, Flexible: n.flexible.need}
+	return false
+}
+
+// lacksCPUs finds out which CPUs a sensitive container lacks.
+func (n *Node) lacksCPUs(r *Refusal, s int32) {
+	slot := &n.slots[s]
+	r.Whole = max(0, int(slot.request.Limit/1000)-slot.exclusive.Count())
+	r.Fraction = slot.request.Limit % 1000
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
-		room = max(room, n.load[cpu].room())
+		r.Room = max(r.Room, n.load[cpu].room())
 	}
-	what := fmt.Sprintf("wants %d whole CPUs", whole)
-	if fraction > 0 {
-		what += fmt.Sprintf(" and a fraction of %dm", fraction)
+	free := r.Free.Count()
+	wishes := slot.request.Wish.isDomain() && slot.request.Policy == Strict
+	if wishes {
+		r.Domain = n.mostFree(slot.request.Wish, &r.Free)
 	}
-	what += fmt.Sprintf("; %d CPUs are free of sensitive containers", n.shared.Count())
-	if fraction > 0 {
-		what += fmt.Sprintf(", the largest room on a fractional CPU is %dm", room)
+	switch {
+	case wishes && r.Domain < free:
+		r.Cause = CauseWish
+	case r.Whole > free:
+		r.Cause = CauseWhole
+	case r.Fraction > 0 && r.Whole == free && r.Room < r.Fraction:
+		r.Cause = CauseFraction
+	case wishes:
+		r.Cause = CauseWish
+	default:
+		r.Cause = CauseFlexible
 	}
-	switch r.Wish {
-	case SingleNUMA:
-		what += "; the wish single-numa allows one NUMA node only"
+}
+
+// isDomain reports whether a wish confines a container to a domain.
+func (w Wish) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
+
+// mostFree returns the most CPUs of free that one domain of a wish has.
+func (n *Node) mostFree(wish Wish, free *cpuset.Set) int {
+	domains := n.numas
+	switch wish {
 	case SingleL3:
-		what += "; the wish single-l3 allows one L3 domain only"
+		domains = n.l3s
 	case WholeCores:
-		what += fmt.Sprintf("; the wish whole-cores takes all %d CPUs of a core or none", n.threads)
+		return n.wholeCores.CountIn(free)
 	}
-	return what
+	most := 0
+	for i := range domains {
+		most = max(most, free.CountIn(&domains[i]))
+	}
+	return most
 }

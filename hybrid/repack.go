@@ -8,19 +8,21 @@ import "github.com/candor-project/candor/cpuset"
 // most fractions that are repacked: beyond that the search for a packing is not worth its time.
 const repackMost = 128
 
-// repackFor arranges the fractions so that a container's whole CPUs and its
+// repackFor arranges the fractions of a domain so that a container's whole CPUs and its
 // fraction fit. It reports whether it did; if not, nothing has changed.
 func (n *Node) repackFor(s int32, within *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
-	bins := n.tally.open + n.sharedCount - whole
-	if *within != n.usable || n.anyDomain() || bins <= 0 || !n.startPacking(bins) {
+	free := n.available().Intersect(*within)
+	open := n.openWithin(within).Minus(n.shared)
+	bins := open.Count() + free.Count() - whole
+	if bins <= 0 || !n.startPacking(bins, within) {
 		return false
 	}
 	if fraction > 0 {
 		p.items = append(p.items, packItem{milli: int32(fraction), item: newFraction})
 	}
 	p.sort()
-	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves)
+	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves, within)
 }
 
 func (n *Node) packTries() int {
@@ -30,13 +32,13 @@ func (n *Node) packTries() int {
 	return packTries
 }
 
-// startPacking fills the packer with the movable items and with bins: first the
-// CPUs that hold items which must stay. It reports whether there are bins enough for those.
-func (n *Node) startPacking(bins int) bool {
+// startPacking fills the packer with the movable items of a domain and with bins:
+// first the CPUs that hold items which must stay. It reports whether there are bins enough for those.
+func (n *Node) startPacking(bins int, within *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.home = p.items[:0], p.room[:0], p.home[:0]
 	for i := range n.scratch.items {
-		if it := &n.scratch.items[i]; !n.stays(it) {
+		if it := &n.scratch.items[i]; !n.stays(it) && within.Contains(int(it.cpu)) {
 			p.items = append(p.items, packItem{milli: int32(it.milli), item: int32(i)})
 		}
 	}
@@ -45,7 +47,7 @@ func (n *Node) startPacking(bins int) bool {
 	}
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if !n.stays(it) || n.load[it.cpu].closed {
+		if !n.stays(it) || n.load[it.cpu].closed || !within.Contains(int(it.cpu)) {
 			continue
 		}
 		bin := 0
@@ -75,13 +77,13 @@ func (n *Node) stays(it *item) bool {
 // applyPacking moves the items to the bins that the packer found, each bin to
 // the CPU where most of its items are already; items before alone have a bin each after the
 // packed ones. It reports whether the moves are allowed and within budget; if not, nothing has changed.
-func (n *Node) applyPacking(alone, budget int) bool {
+func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
 		p.items[i].bin = int32(len(p.home))
 		p.home = append(p.home, -1)
 	}
-	n.houseBins()
+	n.houseBins(within)
 	logged, mark := len(n.scratch.log), n.mark()
 	for i := range p.items {
 		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.home[p.items[i].bin] {
@@ -113,8 +115,8 @@ func (n *Node) applyPacking(alone, budget int) bool {
 }
 
 // houseBins gives each bin a CPU: that of most of its items, and where none is
-// left, a shared CPU or one that all items leave.
-func (n *Node) houseBins() {
+// left, a shared CPU of within or one that all items leave, the nearest to its items' containers.
+func (n *Node) houseBins(within *cpuset.Set) {
 	p := &n.scratch.pack
 	taken := n.exclusive
 	for _, cpu := range p.home {
@@ -122,18 +124,16 @@ func (n *Node) houseBins() {
 			taken.Add(int(cpu))
 		}
 	}
-	for {
-		bin, cpu := n.strongestBin(&taken)
-		if bin < 0 {
-			break
+	for _, a := range p.affinities(n.scratch.items) {
+		if p.home[a.bin] < 0 && !taken.Contains(int(a.cpu)) {
+			p.home[a.bin] = a.cpu
+			taken.Add(int(a.cpu))
 		}
-		p.home[bin] = int16(cpu)
-		taken.Add(cpu)
 	}
-	free := n.available().Union(n.openWithin(&n.fractional)).Minus(taken)
+	free := n.available().Union(n.openWithin(&n.fractional)).Intersect(*within).Minus(taken)
 	for b := range p.home {
-		if p.home[b] < 0 && p.used(int32(b)) {
-			cpu := free.First()
+		if i := p.anyIn(int32(b)); p.home[b] < 0 && i >= 0 {
+			cpu := n.nearest(&n.scratch.items[i], &free)
 			p.home[b] = int16(cpu)
 			if cpu >= 0 {
 				free.Remove(cpu)
@@ -142,38 +142,16 @@ func (n *Node) houseBins() {
 	}
 }
 
-// used reports whether an item that exists is in a bin.
-func (p *packer) used(bin int32) bool {
-	for i := range p.items {
-		if p.items[i].bin == bin && p.items[i].item != newFraction {
-			return true
+// nearest returns the CPU of a set that is nearest to the other CPUs of an item's container; -1: none.
+func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
+	holds := n.otherCPUs(it)
+	best, bestFar := -1, 0
+	for cpu := cpus.First(); cpu >= 0; cpu = cpus.Next(cpu + 1) {
+		if far := n.remoteness(&holds, cpu); best < 0 || far < bestFar {
+			best, bestFar = cpu, far
 		}
 	}
-	return false
-}
-
-// strongestBin returns the bin without a CPU, and the CPU without a bin, that
-// have the most items in common; -1 if none have.
-func (n *Node) strongestBin(taken *cpuset.Set) (bin, cpu int) {
-	p := &n.scratch.pack
-	bin, most := -1, 0
-	for i := range p.items {
-		a := &p.items[i]
-		if a.item == newFraction || p.home[a.bin] >= 0 || taken.Contains(int(n.scratch.items[a.item].cpu)) {
-			continue
-		}
-		common := 0
-		for j := range p.items {
-			b := &p.items[j]
-			if b.item != newFraction && b.bin == a.bin && n.scratch.items[b.item].cpu == n.scratch.items[a.item].cpu {
-				common++
-			}
-		}
-		if common > most {
-			bin, cpu, most = int(a.bin), int(n.scratch.items[a.item].cpu), common
-		}
-	}
-	return bin, cpu
+	return best
 }
 
 // improveByRepacking lowers the shared time to the least that any arrangement of
@@ -186,7 +164,7 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	n.collect(own)
 	bins := n.tally.open + n.sharedCount
 	p := &n.scratch.pack
-	if !n.startPacking(bins) {
+	if !n.startPacking(bins, &n.usable) {
 		return 0
 	}
 	p.sort()
@@ -200,7 +178,7 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 		alone++
 	}
 	for ; alone > 0 && rest < shared; alone-- {
-		if n.packAllBut(alone, bins) && n.applyPacking(alone, budget) {
+		if n.packAllBut(alone, bins) && n.applyPacking(alone, budget, &n.usable) {
 			if n.settle() < shared {
 				return n.price(n.scratch.log)
 			}
@@ -218,7 +196,7 @@ func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 // leaves the room that flexible containers need.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
-	if !n.startPacking(bins - alone) {
+	if !n.startPacking(bins-alone, &n.usable) {
 		return false
 	}
 	p.sort()

@@ -1,8 +1,8 @@
 package hybrid
 
 import (
-	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -67,10 +67,18 @@ var (
 	wishNames      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
-func (c Class) String() string     { return classNames[c] }
-func (p Policy) String() string    { return policyNames[p] }
-func (a Algorithm) String() string { return algorithmNames[a] }
-func (w Wish) String() string      { return wishNames[w] }
+func (c Class) String() string     { return nameOf(c, classNames) }
+func (p Policy) String() string    { return nameOf(p, policyNames) }
+func (a Algorithm) String() string { return nameOf(a, algorithmNames) }
+func (w Wish) String() string      { return nameOf(w, wishNames) }
+
+// nameOf writes values that nobody has named as numbers: they end up in errors.
+func nameOf[T ~uint8](value T, names []string) string {
+	if int(value) < len(names) {
+		return names[value]
+	}
+	return strconv.Itoa(int(value))
+}
 
 // MarshalText and UnmarshalText make the values words in JSON. Unknown words are errors
 // that list the known ones.
@@ -164,25 +172,3 @@ const (
 	// NoMoves lets no fraction move.
 	NoMoves = -1
 )
-
-// Errors that callers tell apart, with errors.Is. Those of Plan and PlanResize
-// come wrapped in a *Refusal, which says more.
-var (
-	ErrNoCapacity     = errors.New("no capacity")         // not enough CPU time on the node
-	ErrViewImpossible = errors.New("view impossible")     // enough, but the view cannot equal the limit
-	ErrUnknownID      = errors.New("id unknown")          // no grant has that id
-	ErrIDTaken        = errors.New("id taken")            // a grant has that id already
-	ErrBadRequest     = errors.New("bad request")         // limits, class or wish that cannot be meant
-	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since
-)
-
-// A Refusal is why a request was refused. Kind is one of the errors above;
-// errors.Is sees it.
-type Refusal struct {
-	ID     string
-	Kind   error
-	Reason string // one line in words, with the figures
-}
-
-func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason) }
-func (r *Refusal) Unwrap() error { return r.Kind }

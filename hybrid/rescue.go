@@ -90,7 +90,7 @@ func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
 			best >= 0 && it.milli >= n.scratch.items[best].milli {
 			continue
 		}
-		if to := n.bestFit(it, nil); to >= 0 {
+		if to := n.bestFit(it, &n.fractional); to >= 0 {
 			best, bestTo = int32(i), to
 		}
 	}
@@ -134,14 +134,15 @@ func (n *Node) clearCores(s int32, count int) bool {
 // clearCore moves every fraction off a core: to other fractional CPUs, or to
 // free CPUs of cores that are split already.
 func (n *Node) clearCore(core, free *cpuset.Set) bool {
-	elsewhere := free.Minus(*core).Minus(n.wholeCores)
+	split := free.Minus(n.wholeCores)
 	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
 		for n.load[cpu].sharers > 0 {
 			i := n.itemOn(cpu)
 			if i < 0 {
 				return false
 			}
-			to := n.bestFitOutside(&n.scratch.items[i], core, &elsewhere)
+			places := n.fractional.Union(split).Minus(*core)
+			to := n.bestFit(&n.scratch.items[i], &places)
 			if to < 0 {
 				return false
 			}
@@ -159,17 +160,4 @@ func (n *Node) itemOn(cpu int) int32 {
 		}
 	}
 	return -1
-}
-
-// bestFitOutside is bestFit for an item that has to leave a core.
-func (n *Node) bestFitOutside(it *item, core, elsewhere *cpuset.Set) int {
-	places := n.fractional.Union(*elsewhere).Minus(*core)
-	best := -1
-	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
-		c := &n.load[cpu]
-		if c.room() >= Milli(it.milli) && n.mayUse(it, cpu) && (best < 0 || c.room() < n.load[best].room()) {
-			best = cpu
-		}
-	}
-	return best
 }

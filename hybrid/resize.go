@@ -4,8 +4,14 @@ package hybrid
 // It keeps as many of them as it can: all exclusive ones when it grows.
 func (n *Node) candorResize(s int32) error {
 	slot := &n.slots[s]
-	if slot.request.Wish == WholeCores && slot.wholeCores {
-		return n.resizeCores(s)
+	if slot.wholeCores {
+		mark := n.mark()
+		err := n.resizeCores(s)
+		if err == nil || slot.request.Policy == Strict {
+			return err
+		}
+		n.undo(mark)
+		slot.wholeCores = false // from here on like one that did not get its wish
 	}
 	n.old = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
@@ -74,7 +80,7 @@ func (n *Node) resizeCores(s int32) error {
 		n.give(s, last, fraction)
 	}
 	if n.settle() == impossible {
-		return ErrNoCapacity
+		return ErrViewImpossible
 	}
 	return nil
 }

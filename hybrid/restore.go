@@ -64,10 +64,10 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 // restoreCPUs gives a slot the CPUs of a grant, so far as the node has them.
 func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	wrong := func(cpu int, what string) error {
-		return &Refusal{g.ID, ErrBadRequest, fmt.Sprintf("CPU %d: %s", cpu, what)}
+		return bad(g.ID, "CPU %d: %s", cpu, what)
 	}
 	if parts := g.parts(); parts != g.Limit && g.Lost.IsEmpty() {
-		return &Refusal{g.ID, ErrBadRequest, fmt.Sprintf("its CPUs add up to %s, its limit is %s", parts, g.Limit)}
+		return bad(g.ID, "its CPUs add up to %s, its limit is %s", parts, g.Limit)
 	}
 	own := g.Exclusive.Intersect(n.usable)
 	for cpu := own.First(); cpu >= 0; cpu = own.Next(cpu + 1) {

@@ -212,7 +212,7 @@ func TestRepair(t *testing.T) {
 	id, other := lost.grants[i].ID, lost.grants[1-i].ID
 	_, err := small.PlanRepair(id)
 	var refusal *hybrid.Refusal
-	if !errors.As(err, &refusal) || refusal.ID != id || refusal.Reason == "" {
+	if !errors.As(err, &refusal) || refusal.ID != id || refusal.Reason() == "" {
 		t.Fatalf("repair without room: %v", err)
 	}
 	plan, err := small.PlanRelease(other)

@@ -45,7 +45,7 @@ func (s *Session) Run(in io.Reader, each func(Result) error) error {
 func (s *Session) Apply(op Op) (Result, error) {
 	plan, err := s.plan(op)
 	if err != nil {
-		return refused(op, err)
+		return refused(op, err, s.Explain)
 	}
 	result := Result{Op: op.Name, ID: op.ID, OK: true, Changes: changes(plan.Others)}
 	if op.Name != "release" {
@@ -175,13 +175,16 @@ func (op *Op) guarantee(limit hybrid.Milli) (hybrid.Milli, error) {
 }
 
 // refused returns the result of an operation that was not done.
-func refused(op Op, err error) (Result, error) {
+func refused(op Op, err error, explained bool) (Result, error) {
 	result := Result{Op: op.Name, ID: op.ID, Error: "bad-request", Reason: err.Error()}
 	var refusal *hybrid.Refusal
 	if !errors.As(err, &refusal) {
 		return result, nil
 	}
-	result.Reason = refusal.Reason
+	result.Reason = refusal.Reason()
+	if explained {
+		result.Explain = explain(refusal.Explain())
+	}
 	switch {
 	case errors.Is(err, hybrid.ErrNoCapacity):
 		result.Error = "no-capacity"

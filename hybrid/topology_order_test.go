@@ -1,0 +1,148 @@
+package hybrid_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// Which CPUs are best, rule by rule: each case has two candidates that differ in one of them.
+func TestTopologyOrder(t *testing.T) {
+	tests := []struct {
+		rule    string
+		machine string
+		held    []string // exclusive CPUs of containers that are there
+		limit   hybrid.Milli
+		wish    hybrid.Wish
+		want    string
+	}{
+		{"one NUMA node, though the first has free CPUs", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.Prefer, "4-6"},
+		{"one L3 domain, though the first has free CPUs", "numa:1 l3:2 core:4", []string{"0-1"}, 3000, hybrid.Prefer, "4-6"},
+		{"no split core, though the fit is worse", "l3:2 core:4 pu:2", []string{"0-2", "12-14"}, 2000, hybrid.Prefer, "3,11"},
+		{"the fullest L3 domain that has room", "numa:1 l3:3 core:4", []string{"4-5"}, 2000, hybrid.Prefer, "6-7"},
+		{"an L3 domain of the fullest NUMA node", "numa:2 l3:2 core:2", []string{"8-9", "6"}, 2000, hybrid.Prefer, "4-5"},
+		{"the CPUs of cores that are split already", "core:4 pu:2", []string{"1"}, 1000, hybrid.Prefer, "5"},
+		{"the lowest of equals", "numa:2 core:4", nil, 2000, hybrid.Prefer, "0-1"},
+		{"two NUMA nodes, and the third is left whole", "numa:3 core:4", []string{"0-1"}, 6000, hybrid.Prefer, "2-7"},
+		{"no wish: the lowest ids", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.AnyCPUs, "2-4"},
+		{"the fraction near to the whole CPUs", "l3:2 core:4", []string{"0-1"}, 2500, hybrid.Prefer, "4-6"},
+		{"whole cores only", "core:4 pu:2", []string{"0"}, 2000, hybrid.WholeCores, "1,5"},
+	}
+	for _, test := range tests {
+		t.Run(test.rule, func(t *testing.T) {
+			node := held(t, parse(t, test.machine), test.held...)
+			plan, err := node.Plan(hybrid.Request{ID: "new", Limit: test.limit, Wish: test.wish})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := plan.Grant.CPUs.String(); got != test.want {
+				t.Errorf("%s with %v held: %v gets %s, want %s", test.machine, test.held, test.limit, got, test.want)
+			}
+		})
+	}
+}
+
+// Where two NUMA nodes are needed they are near to each other, even if the first one has none nearby.
+func TestNearNodes(t *testing.T) {
+	m := parse(t, "pack:2 numa:2 core:4")
+	for i := range m.Nodes {
+		for j := range m.Nodes {
+			switch {
+			case i == j:
+			case i/2 == j/2:
+				m.Nodes[i].Distances[j] = 12
+			default:
+				m.Nodes[i].Distances[j] = 32
+			}
+		}
+	}
+	node := held(t, m, "4-7") // the neighbour of the first node is full
+	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 6000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plan.Grant.CPUs.String(); got != "8-13" {
+		t.Errorf("6 CPUs are %s, want 8-13, all in one socket", got)
+	}
+}
+
+// A program gets CPUs of one speed while there are enough.
+func TestKindsOfCPUs(t *testing.T) {
+	kinds := map[string]func(*topology.CPU, bool){
+		"capacity":  func(c *topology.CPU, slow bool) { c.Capacity = map[bool]int{false: 1024, true: 600}[slow] },
+		"frequency": func(c *topology.CPU, slow bool) { c.MaxKHz = map[bool]int{false: 5_200_000, true: 3_900_000}[slow] },
+	}
+	for name, set := range kinds {
+		t.Run(name, func(t *testing.T) {
+			m := parse(t, "numa:1 l3:1 core:8")
+			for i := range m.CPUs {
+				set(&m.CPUs[i], i >= 4)
+			}
+			m.CPUs[0].MaxKHz += m.CPUs[0].MaxKHz / 20 // a favoured core
+			node := held(t, m, "0-1")
+			for _, want := range []struct {
+				limit hybrid.Milli
+				cpus  string
+			}{{2000, "2-3"}, {3000, "4-6"}, {4000, "4-7"}} {
+				plan, err := node.Plan(hybrid.Request{ID: "new", Limit: want.limit})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := plan.Grant.CPUs.String(); got != want.cpus {
+					t.Errorf("%v: CPUs %s, want %s", want.limit, got, want.cpus)
+				}
+			}
+			_, err := node.Plan(hybrid.Request{ID: "new", Limit: 5000, Wish: hybrid.SingleL3})
+			wantRefusal(t, err, "new", hybrid.ErrViewImpossible, "4 whole CPUs at most")
+		})
+	}
+}
+
+// Whole cores of unequal size are put together so that they fit.
+func TestUnequalCores(t *testing.T) {
+	node, err := hybrid.NewNode(parse(t, "l3:2 core:2 pu:2"), hybrid.Options{Reserved: cpuset.Of(6)}) // the second thread of core 2
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 3000, Wish: hybrid.WholeCores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := plan.Grant.CPUs; got.Count() != 3 || !got.Contains(2) {
+		t.Errorf("3 CPUs of whole cores are %v, want CPU 2 and a core of two", got)
+	}
+}
+
+func parse(t testing.TB, description string) *topology.Machine {
+	t.Helper()
+	m, err := topology.Parse(description)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// held returns a node where containers have these CPUs to themselves.
+func held(t testing.TB, m *topology.Machine, sets ...string) *hybrid.Node {
+	t.Helper()
+	node, err := hybrid.NewNode(m, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var grants []hybrid.Grant
+	for i, list := range sets {
+		cpus, err := cpuset.Parse(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := hybrid.Request{ID: fmt.Sprint("held", i), Limit: hybrid.Milli(1000 * cpus.Count())}
+		grants = append(grants, hybrid.Grant{Request: request, CPUs: cpus, Exclusive: cpus})
+	}
+	if err := node.Restore(grants); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
