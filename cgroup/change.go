@@ -69,14 +69,14 @@ func (g *Group) set(next state) error {
 func (g *Group) undo(before, failed state) error {
 	if g.tree.driver == Systemd {
 		if err := g.tellSystemd(failed, before); err != nil {
-			return fmt.Errorf("undo: %w", err)
+			return notUndone(err)
 		}
 	}
 	if before.cpus.IsEmpty() {
 		before.cpus = failed.cpus // was never set: keep
 	}
 	if err := g.set(before); err != nil {
-		return fmt.Errorf("undo: %w", err)
+		return notUndone(err)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 		move = moveV2
 	}
 	if err := move(dir, file, before); err != nil {
-		return fmt.Errorf("undo: %w", err)
+		return notUndone(err)
 	}
 	return nil
 }

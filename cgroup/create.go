@@ -111,7 +111,7 @@ func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 		}
 		for j := range i {
 			if back := attach(origin[j], pid); back != nil && !ended(back) {
-				err = oneline.Join(err, fmt.Errorf("undo: %w", back))
+				err = oneline.Join(err, notUndone(back))
 			}
 		}
 		return err

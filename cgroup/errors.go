@@ -43,6 +43,11 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
+// notUndone is what is said besides the error that was to be undone.
+func notUndone(err error) error {
+	return fmt.Errorf("to undo it failed too, and what was written until then stays: %w", err)
+}
+
 // gone reports that a group ceased to be: while its files were open (ENODEV),
 // before they were (ENOENT).
 func gone(err error) bool {
