@@ -34,6 +34,8 @@ var forms = map[string]form{
 	"openb":      {openOpenb, []string{"pods", "start"}, false},
 	"csv":        {openPlain, nil, false},
 	"kubectl":    {openKubectl, []string{"start"}, false},
+	"synthetic":  {openSynthetic, []string{"machines", "days", "seed"}, true},
+	"semi-real":  {openSemiReal, []string{"seed"}, false},
 }
 
 // Open opens the trace that a spec names:

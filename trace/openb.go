@@ -95,12 +95,8 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 // table reads a file whose first row names the columns, and hands out the
 // others.
 func (r *openb) table(t *table, columns []string, row func() error) error {
-	t.whole = true
-	if err := t.next(); err != nil && err != io.EOF {
-		return r.forgive(err)
-	}
-	if !slices.EqualFunc(t.fields, columns, func(a []byte, b string) bool { return string(a) == b }) {
-		return t.wrong("wrong columns", "want %s", strings.Join(columns, ","))
+	if err := t.columns(columns); err != nil {
+		return err
 	}
 	for {
 		err := t.next()

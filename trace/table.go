@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -168,6 +169,19 @@ func (t *table) want(fields int) error {
 		return nil
 	}
 	return t.wrong("number of fields", "%d, want %d", len(t.fields), fields)
+}
+
+// columns reads the first row, which must name these columns. The table is one
+// that breaks off where its last line has no end.
+func (t *table) columns(names []string) error {
+	t.whole = true
+	if err := t.next(); err != nil && err != io.EOF {
+		return err
+	}
+	if !slices.EqualFunc(t.fields, names, func(a []byte, b string) bool { return string(a) == b }) {
+		return t.wrong("wrong columns", "want %s", strings.Join(names, ","))
+	}
+	return nil
 }
 
 // wrong returns the error of the current row.

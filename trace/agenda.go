@@ -1,0 +1,82 @@
+package trace
+
+// A due is something that will happen.
+type due struct {
+	time  Micros
+	order uint64 // kind, and at equal kinds the order of coming in
+	ref   uint32
+}
+
+// What can be due. Machines come first at equal times, and ends before starts.
+const (
+	dueAdd = iota
+	dueRemove
+	dueHour  // the rate of jobs changes
+	dueEnd   // a container ends
+	dueAgain // a container is submitted again
+	dueJob   // a job comes
+	dueTask  // the next task of a job
+	dueLong  // a long container comes
+)
+
+const dueKindShift = 56
+
+func (d *due) kind() int { return int(d.order >> dueKindShift) }
+
+func (d *due) before(other *due) bool {
+	return d.time < other.time || d.time == other.time && d.order < other.order
+}
+
+// An agenda holds what is due, the next first: a heap of four children, which
+// touches less memory than one of two.
+type agenda struct {
+	heap []due
+	seq  uint64
+}
+
+func (a *agenda) push(time Micros, kind int, ref uint32) {
+	a.seq++
+	d := due{time, uint64(kind)<<dueKindShift | a.seq, ref}
+	a.heap = append(a.heap, d)
+	i := len(a.heap) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !d.before(&a.heap[parent]) {
+			break
+		}
+		a.heap[i] = a.heap[parent]
+		i = parent
+	}
+	a.heap[i] = d
+}
+
+// pop takes the next one out; there must be one.
+func (a *agenda) pop() due {
+	first := a.heap[0]
+	n := len(a.heap) - 1
+	d := a.heap[n]
+	a.heap = a.heap[:n]
+	if n == 0 {
+		return first
+	}
+	i := 0
+	for {
+		child := 4*i + 1
+		if child >= n {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, n); c++ {
+			if a.heap[c].before(&a.heap[least]) {
+				least = c
+			}
+		}
+		if !a.heap[least].before(&d) {
+			break
+		}
+		a.heap[i] = a.heap[least]
+		i = least
+	}
+	a.heap[i] = d
+	return first
+}

@@ -1,0 +1,152 @@
+package trace
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+)
+
+// The cell of Google's trace in numbers: from the trace's published analyses
+// (Reiss et al., SoCC 2012) and statistics of its tables.
+
+// cellMachines is the number of machines at the start of the real cell; what is
+// counted for a whole cell goes with it.
+const cellMachines = 12477
+
+// A machineType is a kind of machine, and how many of cellMachines are of it.
+type machineType struct {
+	capacity
+	count int
+}
+
+var machineTypes = []machineType{
+	{capacity{One / 2, 499_500_000}, 6672},
+	{capacity{One / 2, 249_300_000}, 3835},
+	{capacity{One / 2, 749_000_000}, 992},
+	{capacity{One, One}, 788},
+	{capacity{One / 4, 249_800_000}, 123},
+	{capacity{One / 2, 124_100_000}, 54},
+	{capacity{One / 2, 30_850_000}, 5},
+	{capacity{One / 2, 967_800_000}, 4},
+	{capacity{One, One / 2}, 3},
+	{capacity{One / 2, 61_580_000}, 1},
+}
+
+// Churn: 8,957 removals in 29 days, of 5,141 machines: some go often, as if each
+// had a rate of its own, exponentially distributed. Downtimes are log-normal:
+// p50 1,000 s, p90 8.7 h.
+const (
+	removalsPerDay = 8957.0 / 29 / cellMachines // a machine
+	downMedian     = 1000.0                     // seconds
+	downSigma      = 2.69
+)
+
+// Jobs: 960 an hour over the month, some 200 of them of long containers; the
+// short ones go by the hour of the day and with noise that lasts for hours. The
+// trace begins on a Sunday at 19:00.
+const (
+	jobsPerHour = 760.0
+	firstHour   = 19
+	hourSigma   = 0.24
+	hourMemory  = 0.66 // correlation from one hour to the next
+)
+
+// hourly is the rate of jobs against the mean, on Monday to Friday and at the
+// weekend.
+var hourly = [2][24]float64{
+	{1.35, 1.02, 0.98, 0.96, 1.15, 0.88, 0.85, 0.90, 0.98, 0.95, 1.14, 1.11, 1.03, 1.10, 1.02, 1.20, 1.33, 1.33, 1.21, 1.15, 1.10, 1.01, 0.93, 0.84},
+	{1.35, 0.98, 0.97, 0.87, 1.19, 0.75, 0.76, 0.84, 0.88, 0.86, 0.83, 0.75, 0.81, 0.66, 0.71, 0.74, 0.81, 0.67, 0.71, 0.80, 0.85, 0.80, 0.79, 0.83},
+}
+
+// A cellClass is what the generator knows of a scheduling class. Containers are
+// of two kinds: long ones, whose number stays, and short ones.
+type cellClass struct {
+	running  float64        // in cellMachines at the start
+	short    float64        // share of these that are short
+	longLife float64        // mean time that long ones run, seconds; exponentially distributed
+	longEnds [Lost]float64  // shares of the reasons of their ends
+	jobs     float64        // share of the short jobs
+	sizes    []sizeQuantile // tasks of a job
+	median   float64        // of the short ones' time to run, seconds; log-normal
+	sigma    float64
+	spread   [2]float64 // share of containers on different machines: running, arriving
+	priority [2]uint8   // the most frequent priority of these
+}
+
+// A sizeQuantile says how many tasks a share of the jobs has at most.
+type sizeQuantile struct{ share, tasks float64 }
+
+// Short containers end in these ways, whatever their class.
+var shortEnds = [Lost]float64{Finished: 0.86, Evicted: 0.015, Failed: 0.005, Killed: 0.12}
+
+var cellClasses = [4]cellClass{
+	{
+		running: 42279, short: 0.09, longLife: 54_000, longEnds: [Lost]float64{0.58, 0.34, 0.02, 0.06},
+		jobs: 0.36, sizes: []sizeQuantile{{0.5, 1}, {0.75, 14}, {0.9, 100}, {0.95, 1050}, {0.99, 1050}, {1, 4000}},
+		median: 310, sigma: 0.95, spread: [2]float64{0.10, 0.63}, priority: [2]uint8{0, 2},
+	}, {
+		running: 25238, short: 0.02, longLife: 114_000, longEnds: [Lost]float64{0.45, 0.49, 0.04, 0.02},
+		jobs: 0.43, sizes: []sizeQuantile{{0.9, 1}, {0.95, 3}, {0.99, 60}, {1, 315}},
+		median: 500, sigma: 1.3, spread: [2]float64{0.06, 0.10}, priority: [2]uint8{9, 2},
+	}, {
+		running: 37557, short: 0.01, longLife: 396_000, longEnds: [Lost]float64{0.02, 0.65, 0.03, 0.30},
+		jobs: 0.20, sizes: []sizeQuantile{{0.95, 1}, {0.99, 31}, {1, 315}},
+		median: 300, sigma: 1.2, spread: [2]float64{0.39, 0.03}, priority: [2]uint8{9, 0},
+	}, {
+		running: 27908, short: 0.001, longLife: 574_000, longEnds: [Lost]float64{0, 0.07, 0.04, 0.89},
+		jobs: 0.01, sizes: []sizeQuantile{{0.5, 1}, {0.9, 4}, {1, 128}},
+		median: 540, sigma: 1.2, spread: [2]float64{0.51, 0.34}, priority: [2]uint8{9, 9},
+	},
+}
+
+// Broken containers of class 2 end soon and are submitted again, hundreds of
+// times for hours: 48 million submits of 25 million tasks. Jobs are broken more
+// often in working hours.
+const (
+	loopShareWork = 0.24
+	loopShareRest = 0.07
+	loopMean      = 700 // submits
+	loopMedian    = 25  // seconds that one runs
+	loopSigma     = 0.25
+)
+
+// sizeFactor: tasks of large jobs run longer: their time goes with the size of
+// the job to this power.
+const sizeFactor = 0.05
+
+//go:embed cell.csv
+var cellTable []byte
+
+// A cellShapes holds the requests of a class's containers: 100 equal parts.
+type cellShapes [100]capacity
+
+// Populations of cell.csv.
+const (
+	running = iota
+	arriving
+)
+
+// readCell reads cell.csv.
+func readCell() (*[2][4]cellShapes, error) {
+	var cell [2][4]cellShapes
+	var filled [2][4]int
+	t := newTable("cell.csv", bytes.NewReader(cellTable), nil)
+	for t.next() == nil {
+		population := arriving
+		if string(t.fields[0]) == "running" {
+			population = running
+		}
+		class := t.fields[1][0] - '0'
+		cpu, okCPU := parseScaled(t.fields[2], 9)
+		memory, okMemory := parseScaled(t.fields[3], 9)
+		count, okCount := parseUint(t.fields[4])
+		if !okCPU || !okMemory || !okCount {
+			return nil, fmt.Errorf("%s: bad row", t.place())
+		}
+		for range count {
+			cell[population][class][filled[population][class]] = capacity{int32(cpu), int32(memory)}
+			filled[population][class]++
+		}
+	}
+	return &cell, nil
+}

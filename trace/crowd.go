@@ -1,0 +1,169 @@
+package trace
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// A crowd is the containers of a generated trace: who runs, and what is due.
+type crowd struct {
+	agenda
+	slots   slots
+	rng     *rand.Rand
+	cell    *[2][4]cellShapes
+	live    []member     // by slot
+	waiting pool[member] // to be submitted again
+	batches pool[batch]
+	horizon Micros // what is due later does not happen
+}
+
+// A member is a container.
+type member struct {
+	job   uint64
+	task  uint32
+	loops int32 // times that it will be submitted again; it is broken
+	long  bool
+	lasts bool // when it ends, another one comes
+	shape
+}
+
+func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
+	cell, err := readCell()
+	return &crowd{rng: rand.New(rand.NewPCG(seed, 2011)), cell: cell, horizon: horizon}, err
+}
+
+// plan puts something on the agenda, unless it comes too late.
+func (c *crowd) plan(time Micros, kind int, ref uint32) {
+	if time < c.horizon {
+		c.push(time, kind, ref)
+	}
+}
+
+// seconds turns a number of seconds into a span of 1 µs at least.
+func seconds(s float64) Micros { return Micros(math.Min(s, 1e9)*float64(Second)) + 1 }
+
+// logNormal draws a span with a median in seconds.
+func (c *crowd) logNormal(median, sigma float64) Micros {
+	return seconds(median * math.Exp(sigma*c.rng.NormFloat64()))
+}
+
+// exponential draws a span with a mean in seconds.
+func (c *crowd) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
+
+// draw draws a container of a class: what it asks for.
+func (c *crowd) draw(population int, class uint8) member {
+	k := &cellClasses[class]
+	asks := c.cell[population][class][c.rng.IntN(100)]
+	s := shape{cpu: asks.cpu, memory: asks.memory, class: class, priority: k.priority[population]}
+	if c.rng.Float64() < k.spread[population] {
+		s.flags = DifferentMachines
+	}
+	return member{shape: s}
+}
+
+// begin makes e the Submit of a container that runs for a while.
+func (c *crowd) begin(e *Event, now Micros, m member, runs Micros) {
+	slot := c.slots.take()
+	if int(slot) == len(c.live) {
+		c.live = append(c.live, m)
+	} else {
+		c.live[slot] = m
+	}
+	c.plan(now+runs, dueEnd, slot)
+	*e = Event{Time: now, Kind: Submit, Job: m.job, Task: m.task, Container: slot,
+		CPU: m.cpu, Memory: m.memory, Class: m.class, Priority: m.priority, Flags: m.flags}
+}
+
+// end makes e the End of a container.
+func (c *crowd) end(e *Event, now Micros, slot uint32) {
+	m := c.live[slot]
+	c.slots.give(slot)
+	*e = Event{Time: now, Kind: End, Job: m.job, Task: m.task, Container: slot}
+	switch {
+	case m.loops > 0: // its user stops it and tries again
+		m.loops--
+		e.Reason = Killed
+		c.again(now+seconds(0.5+c.rng.Float64()), m)
+	case m.long:
+		e.Reason = c.reason(&cellClasses[m.class].longEnds)
+	default:
+		e.Reason = c.reason(&shortEnds)
+	}
+	if e.Reason == Evicted || m.lasts {
+		c.again(now+c.logNormal(2, 1), m)
+	}
+}
+
+// reason draws the reason of an end.
+func (c *crowd) reason(shares *[Lost]float64) Reason {
+	u := c.rng.Float64()
+	for r, share := range shares {
+		if u -= share; u < 0 {
+			return Reason(r)
+		}
+	}
+	return Killed
+}
+
+// again lets a container be submitted once more.
+func (c *crowd) again(at Micros, m member) { c.plan(at, dueAgain, c.waiting.put(m)) }
+
+// resubmit makes e the Submit of a container that waits.
+func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
+	m := c.waiting.all[i]
+	c.waiting.free(i)
+	m.flags &^= AtStart
+	c.begin(e, now, m, c.life(&m, 1))
+}
+
+// life draws how long a container runs; tasks is the size of its job.
+func (c *crowd) life(m *member, tasks float64) Micros {
+	k := &cellClasses[m.class]
+	switch {
+	case m.loops > 0:
+		return c.logNormal(loopMedian, loopSigma)
+	case m.long:
+		return c.exponential(k.longLife)
+	default:
+		return c.logNormal(k.median*math.Pow(tasks, sizeFactor), k.sigma)
+	}
+}
+
+// A batch is a job whose tasks come one after the other.
+type batch struct {
+	member
+	tasks uint32
+	runs  Micros // median of the short ones' time to run
+}
+
+// A pool keeps values by number; numbers are used again.
+type pool[T any] struct {
+	all  []T
+	idle []uint32
+}
+
+func (p *pool[T]) put(v T) uint32 {
+	if n := len(p.idle); n > 0 {
+		i := p.idle[n-1]
+		p.idle, p.all[i] = p.idle[:n-1], v
+		return i
+	}
+	p.all = append(p.all, v)
+	return uint32(len(p.all) - 1)
+}
+
+func (p *pool[T]) free(i uint32) { p.idle = append(p.idle, i) }
+
+// nextTask takes the next task of a job; the one after comes within
+// milliseconds.
+func (c *crowd) nextTask(now Micros, i uint32) batch {
+	b := &c.batches.all[i]
+	this := *b
+	b.task++
+	if b.task < b.tasks {
+		c.plan(now+Micros(200+c.rng.IntN(600)), dueTask, i)
+	} else {
+		c.batches.free(i)
+	}
+	return this
+}

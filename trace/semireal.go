@@ -1,0 +1,178 @@
+package trace
+
+import (
+	"errors"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+)
+
+// semiRealEnd is the end of the real month: its last machine event.
+const semiRealEnd = 2_506_136 * Second
+
+// Choices of the semi-real month, where the data are silent.
+const (
+	longAge   = 2000 * Second // what has run for this long when the parts end is taken for a long one
+	lasting   = 0.73          // share of the long ones that are replaced when they end: keeps the load of the parts
+	taskScale = 1.6           // the job table has 15.9 million tasks of 25.4 million
+	taskLeast = 0.34          // tasks run for this part of their job's time at least
+)
+
+var jobColumns = strings.Split("job_id,submit_us,schedule_us,end_us,end_event,sched_class,user_id,logical_name_id,n_tasks,cpu_request,src", ",")
+
+// Columns of the job table.
+const (
+	jobID       = 0
+	jobSubmit   = 1
+	jobSchedule = 2
+	jobEnd      = 3
+	jobClass    = 5
+	jobTasks    = 8
+	jobCPU      = 9
+)
+
+// A semiReal is a month out of what is there of the real one: the machines of
+// all of it, the tasks of the parts, and after them the jobs of a derived table. When the
+// tasks of the parts end after these, and how many of the jobs' tasks run how long,
+// is drawn.
+type semiReal struct {
+	*crowd
+	parts   *google
+	jobs    *table
+	row     batch    // the next job
+	rowTime Micros   // math.MaxInt64 after the last
+	real    bool     // the parts are not at their end yet
+	started []Micros // by slot, while the parts last
+	last    Micros
+}
+
+// openSemiReal opens a folder of ClusterData 2011 that also has the job table.
+func openSemiReal(s spec, o Options) (Reader, error) {
+	seed := uint64(1)
+	if err := s.number("seed", &seed, 0, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	c, err := newCrowd(seed, semiRealEnd)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := openMaybeZipped(filepath.Join(s.path, "jobs_2011_imputed.csv"))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := openGoogle(s, o)
+	if err != nil {
+		jobs.close()
+		return nil, err
+	}
+	r := &semiReal{crowd: c, parts: parts.(*google), jobs: jobs, real: true}
+	r.parts.header.Name = "semi-real"
+	if err := jobs.columns(jobColumns); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Header implements Reader.
+func (r *semiReal) Header() Header { return r.parts.Header() }
+
+// Report implements Reader.
+func (r *semiReal) Report() Report { return r.parts.Report() }
+
+// Close implements Reader.
+func (r *semiReal) Close() error { return errors.Join(r.parts.Close(), r.jobs.close()) }
+
+// Next implements Reader.
+func (r *semiReal) Next(e *Event) error {
+	if r.real {
+		err := r.parts.Next(e)
+		if err == nil {
+			r.follow(e)
+			return nil
+		}
+		if err != io.EOF {
+			return err
+		}
+		r.real = false
+		r.takeOver()
+		if err := r.nextJob(); err != nil {
+			return err
+		}
+	}
+	for {
+		ok, err := r.step(e)
+		if err != nil {
+			if err = r.parts.forgive(err); err != nil {
+				return err
+			}
+		} else if ok {
+			return nil
+		}
+	}
+}
+
+// follow keeps who runs while the parts last.
+func (r *semiReal) follow(e *Event) {
+	r.last = e.Time
+	if e.Kind != Submit {
+		return
+	}
+	for int(e.Container) >= len(r.live) {
+		r.live = append(r.live, member{})
+		r.started = append(r.started, 0)
+	}
+	r.started[e.Container] = e.Time
+	r.live[e.Container] = member{job: e.Job, task: e.Task,
+		shape: shape{e.CPU, e.Memory, e.Class, e.Priority, e.Flags &^ AtStart}}
+}
+
+// takeOver draws the ends of what runs at the end of the parts.
+func (r *semiReal) takeOver() {
+	r.slots = r.parts.slots
+	free := make([]bool, len(r.live))
+	for _, slot := range r.slots.free {
+		free[slot] = true
+	}
+	for slot := range r.live {
+		if free[slot] {
+			continue
+		}
+		m := &r.live[slot]
+		m.long = r.last-r.started[slot] > longAge
+		m.lasts = m.long && r.rng.Float64() < lasting
+		r.plan(r.last+r.life(m, 1), dueEnd, uint32(slot))
+	}
+}
+
+// step does what comes next: a row of the machines, a job or what is due.
+func (r *semiReal) step(e *Event) (bool, error) {
+	if !r.parts.more.machines {
+		if err := advance(r.parts.machines, &r.parts.more.machines); err != nil {
+			return false, err
+		}
+	}
+	next := Micros(math.MaxInt64)
+	if len(r.heap) > 0 {
+		next = r.heap[0].time
+	}
+	switch {
+	case r.parts.more.machines && r.parts.machines.time <= min(next, r.rowTime):
+		r.parts.more.machines = false
+		return true, r.parts.machine(e)
+	case r.rowTime < next:
+		r.startTask(e, r.rowTime, r.batches.put(r.row))
+		return true, r.nextJob()
+	case len(r.heap) == 0:
+		return false, io.EOF
+	}
+	switch d := r.pop(); d.kind() {
+	case dueEnd:
+		r.end(e, d.time, d.ref)
+	case dueAgain:
+		r.resubmit(e, d.time, d.ref)
+	case dueTask:
+		r.startTask(e, d.time, d.ref)
+	}
+	return true, nil
+}

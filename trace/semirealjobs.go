@@ -1,0 +1,75 @@
+package trace
+
+import (
+	"io"
+	"math"
+)
+
+// nextJob reads the next job that comes after the parts.
+func (r *semiReal) nextJob() error {
+	for {
+		err := r.jobs.next()
+		if err == io.EOF {
+			r.rowTime = math.MaxInt64
+			return nil
+		}
+		if err == nil {
+			err = r.readJob()
+		}
+		if err != nil || r.rowTime > r.last {
+			return err
+		}
+	}
+}
+
+// readJob reads a row of the job table.
+func (r *semiReal) readJob() error {
+	t := r.jobs
+	if err := t.want(len(jobColumns)); err != nil {
+		return err
+	}
+	var numbers [jobTasks + 1]uint64
+	for _, column := range []int{jobID, jobSubmit, jobSchedule, jobClass, jobTasks} {
+		n, ok := parseUint(t.fields[column])
+		if !ok {
+			return t.wrong(jobColumns[column], "%q, want a number", shorten(t.fields[column]))
+		}
+		numbers[column] = n
+	}
+	end, ended := parseUint(t.fields[jobEnd])
+	if len(t.fields[jobEnd]) == 0 {
+		end, ended = math.MaxInt64, true
+	}
+	cpu, ok := parseScaled(t.fields[jobCPU], 9)
+	missing := len(t.fields[jobCPU]) == 0
+	switch {
+	case !ended || end < numbers[jobSchedule]:
+		return t.wrong("end_us", "%q, want a time from schedule_us on, or nothing", shorten(t.fields[jobEnd]))
+	case !missing && (!ok || cpu > int64(r.parts.largest.cpu)):
+		return t.wrong("cpu_request", "%q, want a fraction of the largest machine, or nothing", shorten(t.fields[jobCPU]))
+	case numbers[jobClass] > 3:
+		return t.wrong("sched_class", "%d, want 0 to 3", numbers[jobClass])
+	case numbers[jobTasks] == 0 || numbers[jobTasks] > 1e6:
+		return t.wrong("n_tasks", "%d, want 1 to 1000000", numbers[jobTasks])
+	case Micros(numbers[jobSubmit]) < r.rowTime:
+		return t.wrong("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
+	}
+	r.rowTime = Micros(numbers[jobSubmit])
+	r.row = batch{
+		member: r.draw(arriving, uint8(numbers[jobClass])),
+		tasks:  uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64()),
+		runs:   min(Micros(end-numbers[jobSchedule]), semiRealEnd),
+	}
+	r.row.job, r.row.cpu = numbers[jobID], int32(cpu)
+	if missing {
+		r.row.flags |= NoRequest
+	}
+	return nil
+}
+
+// startTask starts the next task of a job.
+func (r *semiReal) startTask(e *Event, now Micros, i uint32) {
+	b := r.nextTask(now, i)
+	part := taskLeast + (1-taskLeast)*r.rng.Float64()
+	r.begin(e, now, b.member, 1+Micros(float64(b.runs)*part))
+}

@@ -1,0 +1,177 @@
+package trace
+
+// A summarizer takes events and keeps what a Summary needs.
+type summarizer struct {
+	Summary
+	milli     float64 // milli-CPU of one unit of CPU
+	machines  []machineNow
+	mix       map[capacity]int64
+	slots     []slotNow
+	jobs      map[uint64]bool // true: of the start
+	requests  [2]counter      // of the start, new
+	durations []counter       // by class
+	hours     [2]counter      // by hour: new containers, new jobs
+	first     Micros          // of what came after the start
+	now       Micros
+	load      loadLine
+	is        loadSums
+}
+
+type machineNow struct {
+	capacity
+	there bool
+}
+
+// slotNow is the container in a slot.
+type slotNow struct {
+	start Micros
+	cpu   int32
+	class uint8
+	held  bool
+	live  bool
+}
+
+// Populations of requests and hours.
+const (
+	held, fresh     = 0, 1
+	containers, job = 0, 1
+)
+
+func newSummarizer(h Header, coresOfLargest float64) *summarizer {
+	s := &summarizer{jobs: map[uint64]bool{}, mix: map[capacity]int64{}, milli: 1, first: -1}
+	s.requests, s.hours = [2]counter{{}, {}}, [2]counter{{}, {}}
+	s.load.width = 10 * Second
+	s.Containers.Ends = map[string]int64{}
+	if h.Unit == LargestMachine {
+		s.CoresOfLargest, s.milli = coresOfLargest, coresOfLargest*1000/One
+	}
+	for _, class := range h.Classes {
+		s.Classes = append(s.Classes, ClassTimes{Class: class})
+		s.durations = append(s.durations, counter{})
+	}
+	return s
+}
+
+// cores turns an amount of CPU into cores.
+func (s *summarizer) cores(cpu int64) float64 { return float64(cpu) * s.milli / 1000 }
+
+func (s *summarizer) event(e *Event) {
+	s.Header.Events++
+	if e.Time > s.now {
+		s.load.add(s.now, e.Time, s.is)
+		s.now = e.Time
+		if s.first < 0 {
+			s.first = e.Time
+			s.atStart()
+		}
+	}
+	switch e.Kind {
+	case Submit:
+		s.submit(e)
+	case End:
+		s.end(e)
+	default:
+		s.machine(e)
+	}
+}
+
+// atStart notes what is there before anything else comes.
+func (s *summarizer) atStart() {
+	for _, m := range s.machines {
+		if m.there {
+			s.Machines.Start++
+			s.mix[m.capacity]++
+		}
+	}
+	s.Machines.Cores = s.cores(s.is.capacity)
+	s.Containers.Start = s.is.running
+}
+
+func (s *summarizer) machine(e *Event) {
+	if int(e.Machine) == len(s.machines) {
+		s.machines = append(s.machines, machineNow{})
+	}
+	m := &s.machines[e.Machine]
+	if m.there {
+		s.is.capacity -= int64(m.cpu)
+	}
+	m.there = e.Kind != MachineRemove
+	if e.Kind == MachineUpdate {
+		s.Machines.Updates++
+	}
+	if !m.there {
+		s.Machines.Removals++
+		return
+	}
+	m.capacity = capacity{e.CPU, e.Memory}
+	s.is.capacity += int64(m.cpu)
+}
+
+func (s *summarizer) submit(e *Event) {
+	if int(e.Container) == len(s.slots) {
+		s.slots = append(s.slots, slotNow{})
+	}
+	atStart := e.Flags&AtStart != 0
+	s.slots[e.Container] = slotNow{e.Time, e.CPU, e.Class, atStart, true}
+	s.is.requested += int64(e.CPU)
+	s.is.running++
+	_, known := s.jobs[e.Job]
+	if !known {
+		s.jobs[e.Job] = atStart
+	}
+	class := &s.Classes[e.Class]
+	if atStart {
+		class.Start++
+		class.Cores += s.cores(int64(e.CPU))
+		s.requests[held][int64(e.CPU)]++
+		return
+	}
+	class.New++
+	s.Containers.New++
+	s.requests[fresh][int64(e.CPU)]++
+	s.hours[containers][int64(e.Time/Hour)]++
+	if !known {
+		s.Jobs++
+		s.hours[job][int64(e.Time/Hour)]++
+	}
+}
+
+func (s *summarizer) end(e *Event) {
+	slot := &s.slots[e.Container]
+	slot.live = false
+	s.is.requested -= int64(slot.cpu)
+	s.is.running--
+	s.Containers.Ends[e.Reason.String()]++
+	if !slot.held {
+		s.durations[slot.class][durationBin(e.Time-slot.start)]++
+	}
+}
+
+// finish fills in what is known at the end.
+func (s *summarizer) finish(r Reader) *Summary {
+	if s.first < 0 {
+		s.first = s.now
+		s.atStart()
+	}
+	s.Report = r.Report()
+	events := s.Header.Events
+	s.Header = r.Header()
+	s.Header.Events, s.Header.Span = events, s.now
+	s.Header.Slots, s.Header.Machines = int64(len(s.slots)), int64(len(s.machines))
+	s.Header.Containers = s.Containers.New + s.requests[held].sum()
+	s.Machines.All, s.Containers.AtOnce = s.Header.Machines, s.Header.Slots
+	s.finishMix()
+	s.RequestHeld = s.requests[held].quantiles(s.milli/1000, 0)
+	s.RequestNew = s.requests[fresh].quantiles(s.milli/1000, 0)
+	s.Arrivals, s.JobArrivals = s.perHour(containers), s.perHour(job)
+	for i := range s.slots {
+		if slot := &s.slots[i]; slot.live && !slot.held {
+			s.Classes[slot.class].Running++
+		}
+	}
+	for i, d := range s.durations {
+		s.Classes[i].Duration = durationQuantiles(d)
+	}
+	s.Load, s.LoadMean = s.load.points(s.cores)
+	return &s.Summary
+}

@@ -1,0 +1,155 @@
+package trace
+
+import (
+	"io"
+	"maps"
+	"math"
+	"slices"
+)
+
+// A Summary is what a trace looks like as a whole. CPU is in cores: fractions
+// of the largest machine times CoresOfLargest.
+type Summary struct {
+	Header         Header  `json:"header"`
+	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // where the unit is the largest machine
+	Machines       struct {
+		Start    int64         `json:"start"` // there at time 0
+		All      int64         `json:"all"`   // different ones
+		Removals int64         `json:"removals"`
+		Updates  int64         `json:"updates"`
+		Cores    float64       `json:"cores"` // at the start
+		Mix      []MachineKind `json:"mix"`   // at the start, the most frequent first
+	} `json:"machines"`
+	Containers struct {
+		Start  int64            `json:"start"` // that run at the start
+		New    int64            `json:"new"`
+		AtOnce int64            `json:"atOnce"` // most of them
+		Ends   map[string]int64 `json:"ends"`   // by reason
+	} `json:"containers"`
+	Jobs        int64        `json:"jobs"`        // new ones
+	RequestNew  Quantiles    `json:"requestNew"`  // cores, of new containers
+	RequestHeld Quantiles    `json:"requestHeld"` // cores, of those that run at the start
+	Arrivals    Quantiles    `json:"arrivals"`    // new containers an hour
+	JobArrivals Quantiles    `json:"jobArrivals"` // new jobs an hour
+	Classes     []ClassTimes `json:"classes"`
+	Load        []LoadPoint  `json:"load"`
+	LoadMean    float64      `json:"loadMean"` // requested CPU / capacity, over time
+	Report      Report       `json:"report"`
+}
+
+// A MachineKind is machines of one size.
+type MachineKind struct {
+	Cores  float64 `json:"cores"`
+	Memory float64 `json:"memory"` // of the largest machine, or MiB
+	Share  float64 `json:"share"`
+}
+
+// Quantiles are the values below which a share of others lie.
+type Quantiles struct {
+	P1   float64 `json:"p1"`
+	P5   float64 `json:"p5"`
+	P10  float64 `json:"p10"`
+	P25  float64 `json:"p25"`
+	P50  float64 `json:"p50"`
+	P75  float64 `json:"p75"`
+	P90  float64 `json:"p90"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
+}
+
+// ClassTimes says how long new containers of a class ran, seconds.
+type ClassTimes struct {
+	Class
+	Start    int64     `json:"start"`    // ran at the start
+	New      int64     `json:"new"`      // came later
+	Cores    float64   `json:"cores"`    // requested by those of the start
+	Running  int64     `json:"running"`  // new ones that had not ended at the end
+	Duration Quantiles `json:"duration"` // of those that had
+}
+
+// A LoadPoint is a stretch of time, its end and its means.
+type LoadPoint struct {
+	Hours     float64 `json:"hours"`
+	Requested float64 `json:"requested"` // cores
+	Capacity  float64 `json:"capacity"`  // cores
+	Running   float64 `json:"running"`   // containers
+}
+
+// Summarize reads a trace to its end. The cores of the largest machine count
+// where the trace is in fractions of it.
+func Summarize(r Reader, coresOfLargest float64) (*Summary, error) {
+	s := newSummarizer(r.Header(), coresOfLargest)
+	var e Event
+	for {
+		if err := r.Next(&e); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		s.event(&e)
+	}
+	return s.finish(r), nil
+}
+
+// A counter counts equal values.
+type counter map[int64]int64
+
+// quantiles returns them of the values times a factor. missing are values of 0
+// that were not counted.
+func (c counter) quantiles(factor float64, missing int64) Quantiles {
+	values := make([]int64, 0, len(c)+1)
+	n, sum := missing, 0.0
+	for v, count := range c {
+		values = append(values, v)
+		n += count
+	}
+	if n == 0 {
+		return Quantiles{}
+	}
+	slices.Sort(values)
+	for _, v := range values { // in order: sums of floats depend on it
+		sum += float64(v) * float64(c[v])
+	}
+	at := func(share float64) float64 {
+		rank := min(int64(share*float64(n)), n-1) - missing
+		if rank < 0 {
+			return 0
+		}
+		for _, v := range values {
+			if rank -= c[v]; rank < 0 {
+				return float64(v) * factor
+			}
+		}
+		return 0
+	}
+	return Quantiles{at(0.01), at(0.05), at(0.1), at(0.25), at(0.5), at(0.75), at(0.9), at(0.95), at(0.99), at(1), sum / float64(n) * factor}
+}
+
+// Durations are counted in steps of a twentieth: from 1 µs up.
+const durationStep = 0.05
+
+func durationBin(d Micros) int64 {
+	return int64(math.Log(float64(max(d, 1)))/durationStep + 0.5)
+}
+
+// durationQuantiles turns counted steps into seconds.
+func durationQuantiles(c counter) Quantiles {
+	q := c.quantiles(1, 0)
+	if len(c) == 0 {
+		return q
+	}
+	of := func(bin float64) float64 { return math.Exp(bin*durationStep) / float64(Second) }
+	for _, v := range []*float64{&q.P1, &q.P5, &q.P10, &q.P25, &q.P50, &q.P75, &q.P90, &q.P95, &q.P99, &q.Max} {
+		*v = of(*v)
+	}
+	bins := slices.Sorted(maps.Keys(c))
+	n, sum := int64(0), 0.0
+	for _, bin := range bins {
+		n += c[bin]
+		sum += of(float64(bin)) * float64(c[bin])
+	}
+	q.Mean = sum / float64(n)
+	return q
+}

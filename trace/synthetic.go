@@ -1,0 +1,204 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// A synthetic generates a cell like Google's, of any size, for any time. It
+// holds the containers that run, no more.
+type synthetic struct {
+	*crowd
+	header   Header
+	machines []machineState
+	first    []batch // of the start
+	at       int     // machines and containers of the start so far
+	nextJob  uint64
+	scale    float64 // machines, against the real cell
+	level    float64 // of the hour's noise
+	hour     int64
+	rate     float64 // jobs a second, now
+}
+
+type machineState struct {
+	capacity
+	rate float32 // removals a second
+}
+
+// openSynthetic opens the generator: machines=12500, days=29, seed=1.
+func openSynthetic(s spec, _ Options) (Reader, error) {
+	machines, days, seed := uint64(12500), 29.0, uint64(1)
+	if err := s.number("machines", &machines, 1, 10_000_000); err != nil {
+		return nil, err
+	}
+	if err := s.number("seed", &seed, 0, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	if text, given := s.options["days"]; given {
+		d, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(d > 0 && d <= 3660) {
+			return nil, fmt.Errorf("%w %q: days %q, want a number above 0, at most 3660", ErrSpec, s.text, text)
+		}
+		days = d
+	}
+	c, err := newCrowd(seed, Micros(days*float64(Day)))
+	if err != nil {
+		return nil, err
+	}
+	r := &synthetic{crowd: c, scale: float64(machines) / cellMachines}
+	r.header = Header{Name: "synthetic", Source: s.text, Unit: LargestMachine, Classes: googleClasses(), Machines: int64(machines)}
+	r.drawMachines(int(machines))
+	r.drawFirst()
+	r.plan(0, dueHour, 0)
+	return r, nil
+}
+
+// number reads an option that is a whole number.
+func (s *spec) number(name string, to *uint64, least, most uint64) error {
+	text, given := s.options[name]
+	if !given {
+		return nil
+	}
+	n, ok := parseUint([]byte(text))
+	if !ok || n < least || n > most {
+		return fmt.Errorf("%w %q: %s %q, want a number from %d to %d", ErrSpec, s.text, name, text, least, most)
+	}
+	*to = n
+	return nil
+}
+
+// drawMachines draws the machines: the mix is the real one's, their order not.
+func (r *synthetic) drawMachines(n int) {
+	r.machines = make([]machineState, n)
+	kind, below := 0, machineTypes[0].count
+	for i := range r.machines {
+		for (float64(i)+0.5)/float64(n)*cellMachines > float64(below) {
+			kind++
+			below += machineTypes[kind].count
+		}
+		r.machines[i].capacity = machineTypes[kind].capacity
+	}
+	r.rng.Shuffle(n, func(i, j int) { r.machines[i], r.machines[j] = r.machines[j], r.machines[i] })
+	for i := range r.machines {
+		m := &r.machines[i]
+		m.rate = float32(removalsPerDay / Day.Seconds() * r.rng.ExpFloat64())
+		r.plan(r.exponential(1/float64(m.rate)), dueRemove, uint32(i))
+	}
+}
+
+// drawFirst draws the containers of the start: their requests are the real
+// ones' quantiles, in jobs of the real ones' sizes, in any order.
+func (r *synthetic) drawFirst() {
+	for class := range cellClasses {
+		k := &cellClasses[class]
+		for _, c := range r.cell[running][class] {
+			left := k.running*r.scale/100 + r.rng.Float64()
+			for left >= 1 {
+				tasks := min(left, r.size(class))
+				g := batch{member: r.draw(running, uint8(class)), tasks: uint32(tasks)}
+				g.long = r.rng.Float64() >= k.short
+				g.cpu, g.memory = c.cpu, c.memory
+				g.flags |= AtStart
+				r.first = append(r.first, g)
+				left -= float64(g.tasks)
+			}
+		}
+		r.planLong(0, class, 1)
+	}
+	r.rng.Shuffle(len(r.first), func(i, j int) { r.first[i], r.first[j] = r.first[j], r.first[i] })
+}
+
+// planLong plans the next job of long containers of a class: as many come as end
+// for good. tasks is the size of the one before.
+func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
+	k := &cellClasses[class]
+	perSecond := k.running * (1 - k.short) * r.scale / k.longLife * (1 - k.longEnds[Evicted])
+	r.plan(now+r.exponential(float64(tasks)/perSecond), dueLong, uint32(class))
+}
+
+// size draws the number of tasks of a job, geometrically between the quantiles.
+func (r *synthetic) size(class int) float64 {
+	u := r.rng.Float64()
+	low := sizeQuantile{0, 1}
+	for _, high := range cellClasses[class].sizes {
+		if u < high.share {
+			return math.Floor(low.tasks * math.Pow(high.tasks/low.tasks, (u-low.share)/(high.share-low.share)))
+		}
+		low = high
+	}
+	return low.tasks
+}
+
+// Header implements Reader.
+func (r *synthetic) Header() Header { return r.header }
+
+// Report implements Reader: nothing is left out.
+func (r *synthetic) Report() Report { return Report{} }
+
+// Close implements Reader.
+func (r *synthetic) Close() error { return nil }
+
+// Next implements Reader.
+func (r *synthetic) Next(e *Event) error {
+	if r.at < len(r.machines) {
+		m := r.machines[r.at]
+		*e = Event{Kind: MachineAdd, Machine: uint32(r.at), CPU: m.cpu, Memory: m.memory, Flags: AtStart}
+		r.at++
+		return nil
+	}
+	if len(r.first) > 0 {
+		r.startFirst(e)
+		return nil
+	}
+	for len(r.heap) > 0 {
+		d := r.pop()
+		if r.happen(e, &d) {
+			return nil
+		}
+	}
+	return io.EOF
+}
+
+// startFirst starts the next container of the start.
+func (r *synthetic) startFirst(e *Event) {
+	g := &r.first[0]
+	m := g.member
+	m.job = r.nextJob
+	runs := r.life(&m, 1)
+	if k := &cellClasses[m.class]; !m.long { // what is left of a time seen at random
+		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
+	}
+	r.begin(e, 0, m, runs)
+	g.task++
+	if g.task == g.tasks {
+		r.first = r.first[1:]
+		r.nextJob++
+	}
+}
+
+// happen does what is due, and says whether it is an event.
+func (r *synthetic) happen(e *Event, d *due) bool {
+	switch d.kind() {
+	case dueAdd, dueRemove:
+		r.churn(e, d)
+	case dueHour:
+		r.newHour(d.time)
+		return false
+	case dueEnd:
+		r.end(e, d.time, d.ref)
+	case dueAgain:
+		r.resubmit(e, d.time, d.ref)
+	case dueJob:
+		r.plan(d.time+r.exponential(1/r.rate), dueJob, 0)
+		r.startTask(e, d.time, r.shortJob())
+	case dueTask:
+		r.startTask(e, d.time, d.ref)
+	case dueLong:
+		job := r.longJob(int(d.ref))
+		r.planLong(d.time, int(d.ref), r.batches.all[job].tasks)
+		r.startTask(e, d.time, job)
+	}
+	return true
+}

@@ -1,0 +1,90 @@
+package trace
+
+import "math"
+
+// churn removes a machine or brings it back.
+func (r *synthetic) churn(e *Event, d *due) {
+	m := &r.machines[d.ref]
+	*e = Event{Time: d.time, Kind: MachineRemove, Machine: d.ref}
+	if d.kind() == dueRemove {
+		r.plan(d.time+r.logNormal(downMedian, downSigma), dueAdd, d.ref)
+		return
+	}
+	e.Kind, e.CPU, e.Memory = MachineAdd, m.cpu, m.memory
+	r.plan(d.time+r.exponential(1/float64(m.rate)), dueRemove, d.ref)
+}
+
+// newHour sets the rate of jobs for an hour.
+func (r *synthetic) newHour(now Micros) {
+	r.hour = int64(now / Hour)
+	if now == 0 {
+		r.plan(r.exponential(3600/jobsPerHour/r.scale), dueJob, 0)
+	}
+	r.level = hourMemory*r.level + math.Sqrt(1-hourMemory*hourMemory)*r.rng.NormFloat64()
+	noise := math.Exp(hourSigma*r.level - hourSigma*hourSigma/2)
+	weekend, hour := r.calendar()
+	r.rate = jobsPerHour / 3600 * r.scale * hourly[weekend][hour] * noise
+	r.plan(now+Hour, dueHour, 0)
+}
+
+// calendar returns 1 at the weekend, and the hour of the day.
+func (r *synthetic) calendar() (weekend int, hour int64) {
+	since := r.hour + firstHour // of the first Sunday
+	if day := since / 24 % 7; day == 0 || day == 6 {
+		weekend = 1
+	}
+	return weekend, since % 24
+}
+
+// shortJob draws a job of short containers.
+func (r *synthetic) shortJob() uint32 {
+	u, class := r.rng.Float64(), 0
+	for class < len(cellClasses)-1 && u >= cellClasses[class].jobs {
+		u -= cellClasses[class].jobs
+		class++
+	}
+	k := &cellClasses[class]
+	tasks := r.size(class)
+	runs := seconds(k.median * math.Pow(tasks, sizeFactor) * math.Exp(k.sigma*r.rng.NormFloat64()))
+	return r.keep(batch{member: r.draw(arriving, uint8(class)), tasks: uint32(tasks), runs: runs})
+}
+
+// longJob draws a job of long containers.
+func (r *synthetic) longJob(class int) uint32 {
+	b := batch{member: r.draw(running, uint8(class)), tasks: uint32(r.size(class))}
+	b.long = true
+	return r.keep(b)
+}
+
+// keep gives a job its number, and a place until all of its tasks have come.
+func (r *synthetic) keep(b batch) uint32 {
+	b.job = r.nextJob
+	r.nextJob++
+	return r.batches.put(b)
+}
+
+// taskSigma is how much tasks of one job differ in their time to run.
+const taskSigma = 0.3
+
+// startTask starts the next task of a job.
+func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
+	b := r.nextTask(now, i)
+	m := b.member
+	switch runs := Micros(float64(b.runs) * math.Exp(taskSigma*r.rng.NormFloat64())); {
+	case m.long:
+		r.begin(e, now, m, r.life(&m, 1))
+	case m.class == 2 && r.rng.Float64() < r.broken():
+		m.loops = int32(r.rng.ExpFloat64() * loopMean)
+		r.begin(e, now, m, r.life(&m, 1))
+	default:
+		r.begin(e, now, m, runs)
+	}
+}
+
+// broken is the share of containers that will be submitted over and over.
+func (r *synthetic) broken() float64 {
+	if weekend, hour := r.calendar(); weekend == 1 || hour < 8 || hour >= 20 {
+		return loopShareRest
+	}
+	return loopShareWork
+}
