@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A lab is candor with a state and groups that nobody else has.
@@ -64,9 +63,7 @@ func (l *lab) clear() {
 			return
 		}
 		for _, name := range names {
-			g := l.tree.Group(name)
-			g.Kill(syscall.SIGKILL)
-			if err := g.Remove(); err != nil && !errors.Is(err, cgroup.ErrBusy) && !errors.Is(err, cgroup.ErrNoGroup) {
+			if err := l.tree.Group(name).End(); err != nil && !errors.Is(err, cgroup.ErrBusy) {
 				l.Error(err)
 			}
 		}
@@ -266,11 +263,7 @@ func (l *lab) need(cpus int) {
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if _, rest, _ := strings.Cut(string(stat), ") "); err != nil || strings.HasPrefix(rest, "Z") {
-			return
-		}
-		if unix.Kill(pid, 0) == unix.ESRCH {
+		if stat, err := procfs.ReadStat(pid); err != nil || stat.State == 'Z' {
 			return
 		}
 		if time.Now().After(deadline) {
