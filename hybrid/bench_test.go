@@ -127,6 +127,23 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
+// BenchmarkDirect is the same by Cost, Place and Remove, with the costs of both.
+func BenchmarkDirect(b *testing.B) {
+	for _, bench := range roundTrips {
+		b.Run(bench.name, func(b *testing.B) {
+			node := bench.node(b)
+			r := hybrid.Request{ID: "new", Limit: bench.limit}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := node.Place(&r); err != nil {
+					b.Fatal(err)
+				}
+				node.Remove("new")
+			}
+		})
+	}
+}
+
 // BenchmarkFlexible is the same with a flexible container.
 func BenchmarkFlexible(b *testing.B) {
 	node := nodeOn(b, twoSockets.machine())

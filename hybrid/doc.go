@@ -24,5 +24,5 @@
 // ways to change it; plan.go turns an operation into a Plan; candor.go and
 // paper.go are the algorithms; pick.go chooses whole CPUs by topology;
 // flexible.go says where flexible containers run and what that shares; moves.go,
-// rescue.go and repack.go move fractions.
+// rescue.go and repack.go move fractions; direct.go is for whoever keeps thousands of nodes.
 package hybrid

@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/candor-project/candor/cpuset"
@@ -127,24 +128,17 @@ func (p *Plan) explainShared() string {
 // describePlace says where the container's CPUs are and what chose them.
 func (p *Plan) describePlace() string {
 	n, cpus := p.node, &p.Grant.CPUs
-	numas, l3s := overlapping(n.numas, cpus), overlapping(n.l3s, cpus)
 	var b strings.Builder
-	if len(numas) == 1 {
-		fmt.Fprintf(&b, "all in NUMA node %d", n.machine.Nodes[numas[0]].ID)
+	if numas := countOverlaps(n.numas, cpus); numas == 1 {
+		fmt.Fprintf(&b, "all in NUMA node %d", n.machine.Nodes[firstOverlap(n.numas, cpus)].ID)
 	} else {
-		fmt.Fprintf(&b, "in %d NUMA nodes%s", len(numas), p.noneHasRoom())
+		fmt.Fprintf(&b, "in %d NUMA nodes%s", numas, p.noneHasRoom())
 	}
 	if n.machine.HasL3 {
-		fmt.Fprintf(&b, ", %s", plural(len(l3s), "L3 domain"))
-	}
-	split := 0
-	for i := range n.cores {
-		if n.cores[i].Overlaps(cpus) && !n.cores[i].SubsetOf(cpus) {
-			split++
-		}
+		fmt.Fprintf(&b, ", %s", plural(countOverlaps(n.l3s, cpus), "L3 domain"))
 	}
 	if n.threads > 1 {
-		fmt.Fprintf(&b, ", %s split", plural(split, "core"))
+		fmt.Fprintf(&b, ", %s split", plural(n.splitCores(cpus), "core"))
 	}
 	if p.Grant.Wish != Prefer {
 		fmt.Fprintf(&b, " (wish: %s)", p.Grant.Wish)
@@ -171,13 +165,29 @@ func (p *Plan) noneHasRoom() string {
 	return ", since none has room for all"
 }
 
-// overlapping returns the indexes of the domains that have some of the CPUs.
-func overlapping(domains []cpuset.Set, cpus *cpuset.Set) []int {
-	var in []int
-	for i := range domains {
-		if domains[i].Overlaps(cpus) {
-			in = append(in, i)
+// splitCores counts the cores of which a set has a part only.
+func (n *Node) splitCores(cpus *cpuset.Set) int {
+	split := 0
+	for i := range n.cores {
+		if n.cores[i].Overlaps(cpus) && !n.cores[i].SubsetOf(cpus) {
+			split++
 		}
 	}
-	return in
+	return split
+}
+
+// countOverlaps counts the domains that have some of the CPUs.
+func countOverlaps(domains []cpuset.Set, cpus *cpuset.Set) int {
+	count := 0
+	for i := range domains {
+		if domains[i].Overlaps(cpus) {
+			count++
+		}
+	}
+	return count
+}
+
+// firstOverlap returns the first domain that has some of the CPUs.
+func firstOverlap(domains []cpuset.Set, cpus *cpuset.Set) int {
+	return slices.IndexFunc(domains, func(d cpuset.Set) bool { return d.Overlaps(cpus) })
 }

@@ -39,7 +39,7 @@ type Node struct {
 	plans   uint64 // counts what was planned
 	edits   []edit // of the plan that is being made
 	others  []Change
-	scratch scratch
+	scratch *scratch // twins share it
 
 	// What flexible containers lack before the plan, on a node that has lost CPUs: a plan
 	// which takes nothing from them is none the worse for it.
@@ -169,13 +169,21 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	if options.RescueMoves == 0 {
 		options.RescueMoves = DefaultRescueMoves
 	}
-	n := &Node{
-		layout:  newLayout(machine, &options),
-		options: options,
-		byID:    make(map[string]int32),
-		first:   -1,
-		last:    -1,
+	n := &Node{layout: newLayout(machine, &options), options: options, scratch: new(scratch)}
+	n.empty()
+	if n.usable.IsEmpty() {
+		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))
 	}
+	if m := options.MinShared; m < 0 || m > n.capacity() {
+		return nil, fmt.Errorf("min-shared %dm: want 0 to %s, the CPUs that can be given", m, n.capacity())
+	}
+	return n, nil
+}
+
+// empty makes a node one without containers.
+func (n *Node) empty() {
+	n.byID = make(map[string]int32)
+	n.first, n.last = -1, -1
 	n.shared, n.wholeCores, n.flexibleCPUs = n.usable, n.usable, n.usable
 	n.sharedCount = n.shared.Count()
 	n.load = make([]cpuLoad, len(n.layout.cpus))
@@ -184,13 +192,6 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	n.numaFree = countEach(n.numas)
 	n.l3Whole, n.numaWhole = slices.Clone(n.l3Free), slices.Clone(n.numaFree)
 	n.domains = newFlexibleDomains(n.layout)
-	if n.usable.IsEmpty() {
-		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))
-	}
-	if m := options.MinShared; m < 0 || m > n.capacity() {
-		return nil, fmt.Errorf("min-shared %dm: want 0 to %s, the CPUs that can be given", m, n.capacity())
-	}
-	return n, nil
 }
 
 // quoteSet writes a set for an error line, where "" would be lost.

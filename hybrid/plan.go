@@ -124,14 +124,19 @@ func (n *Node) PlanRepair(id string) (*Plan, error) {
 	return p, n.planRepair(p, id)
 }
 
-// begin starts a plan.
-func (n *Node) begin(p *Plan, op Op, slot int32) {
+// start forgets what was planned before.
+func (n *Node) start() {
 	n.plans++
 	n.old, n.oldFraction = cpuset.Set{}, -1
 	n.owed, n.owedDomains = 0, false
 	n.edits = n.edits[:0]
 	n.others = n.others[:0]
 	n.scratch.fractions = n.scratch.fractions[:0]
+}
+
+// begin starts a plan.
+func (n *Node) begin(p *Plan, op Op, slot int32) {
+	n.start()
 	p.Op, p.node, p.slot, p.seq = op, n, slot, n.plans
 	p.version = n.version
 	p.SharedBefore = n.sharedTime
@@ -278,13 +283,11 @@ func (n *Node) takeFractions(s int32) (last int) {
 // finish completes a plan for which the slot's own CPUs are settled: it lowers
 // sharing, writes down what has changed, and undoes it all.
 func (n *Node) finish(p *Plan) {
-	if n.options.Algorithm == Candor {
-		own := p.slot
-		if p.Op == OpRelease {
-			own = -1
-		}
-		n.improve(own, n.options.Moves-n.movesSoFar(p.slot))
+	own := p.slot
+	if p.Op == OpRelease {
+		own = -1
 	}
+	n.improveBy(own, p.slot)
 	set, _ := n.flexibleSet()
 	p.Shared = n.sharedOn(&set)
 	p.sharedLeft, p.lent = n.sharedCount, set.Intersect(n.fractional)
@@ -296,6 +299,14 @@ func (n *Node) finish(p *Plan) {
 	p.edits = n.edits
 	n.undo(0)
 	n.noteBefore(p)
+}
+
+// improveBy lowers sharing with the moves that are left to an operation on a slot;
+// own is the slot, or -1 if it goes.
+func (n *Node) improveBy(own, slot int32) {
+	if n.options.Algorithm == Candor {
+		n.improve(own, n.options.Moves-n.movesSoFar(slot))
+	}
 }
 
 // movesSoFar returns how many fractions of others the plan has moved.

@@ -1,0 +1,119 @@
+package hybrid
+
+import "slices"
+
+// Whoever keeps thousands of nodes wants to compare them and to change one, and
+// needs no list of the containers whose CPUs change. This file is for those.
+
+// A Cost is what placing or releasing a container changes on a node.
+type Cost struct {
+	Shared    Milli // shared time that it adds; below 0: that it takes away
+	Whole     Milli // what the container gets on exclusive CPUs
+	NUMAs     int   // NUMA nodes in which it has CPUs
+	L3s       int   // L3 domains in which it has CPUs
+	Splits    int   // cores of which it has a part only
+	FreeWhole int   // shared CPUs that are left
+	Moves     int   // fractions of other containers that change CPU
+}
+
+// Twin returns a node like this one, but without containers. Twins share the memory that they plan
+// in: they are for one goroutine, and a plan of one can be used until any of them plans anew.
+func (n *Node) Twin() *Node {
+	t := &Node{layout: n.layout, options: n.options, scratch: n.scratch}
+	t.empty()
+	return t
+}
+
+// Cost returns what a container would cost on the node. The error is one of
+// those that a Refusal has as its Kind. It changes nothing.
+func (n *Node) Cost(r *Request) (Cost, error) {
+	s, cost, err := n.try(r)
+	n.undo(0)
+	if s >= 0 {
+		n.unpromise(s)
+		n.dropSlot(s)
+	}
+	return cost, err
+}
+
+// Place is Plan and Commit in one. The error is as that of Cost.
+func (n *Node) Place(r *Request) (Cost, error) {
+	s, cost, err := n.try(r)
+	if err != nil {
+		n.undo(0)
+		if s >= 0 {
+			n.unpromise(s)
+			n.dropSlot(s)
+		}
+		return cost, err
+	}
+	n.version++
+	n.link(s)
+	n.derive()
+	return cost, nil
+}
+
+// try gives a new container its CPUs. s is its slot, -1 if it has none.
+func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
+	n.start()
+	if err := n.checkRequest(r); err != nil {
+		return -1, Cost{}, err.(*Refusal).Kind
+	}
+	s = n.newSlot(r)
+	n.promise(s)
+	if err := n.allocate(s); err != nil {
+		return s, Cost{}, err
+	}
+	n.improveBy(s, s)
+	return s, n.costSoFar(s), nil
+}
+
+// Remove is PlanRelease and Commit in one. It reports whether the container was there.
+func (n *Node) Remove(id string) (Cost, bool) {
+	s, ok := n.byID[id]
+	if !ok {
+		return Cost{}, false
+	}
+	n.start()
+	n.takeAll(s)
+	n.unpromise(s)
+	n.improveBy(-1, s)
+	cost := n.costSoFar(s)
+	n.version++
+	n.unlink(s)
+	n.dropSlot(s)
+	n.derive()
+	return cost, true
+}
+
+// costSoFar returns what the edits so far have changed; own is the container that they are for.
+func (n *Node) costSoFar(own int32) Cost {
+	set, _ := n.flexibleSet()
+	slot := &n.slots[own]
+	cost := Cost{
+		Shared:    n.sharedOn(&set) - n.sharedTime,
+		Whole:     Milli(slot.exclusive.Count()) * 1000,
+		FreeWhole: n.sharedCount,
+		Moves:     n.moved(own),
+	}
+	cpus := slot.cpus()
+	cost.NUMAs, cost.L3s = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus)
+	if n.threads > 1 {
+		cost.Splits = n.splitCores(&cpus)
+	}
+	return cost
+}
+
+// moved counts the fractions of others that are on a CPU where they were not before the edits.
+func (n *Node) moved(own int32) int {
+	moved := 0
+	for i, e := range n.edits {
+		if e.slot == own || !e.give || e.milli == 1000 || n.slots[e.slot].fractionOn(int(e.cpu)) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(n.edits[:i], func(before edit) bool { return before.slot == e.slot && before.cpu == e.cpu }) {
+			moved++
+		}
+	}
+	return moved
+}

@@ -1,0 +1,81 @@
+package hybrid_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/candor-project/candor/hybrid"
+	"pgregory.net/rapid"
+)
+
+// Cost, Place and Remove do what Plan and Commit do, on a twin that shares its memory with another.
+func TestDirect(t *testing.T) {
+	placed, refused, moved := 0, 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		m := drawMachine(rt)
+		o := drawOptions(rt, m, hybrid.Algorithm(rapid.IntRange(0, 1).Draw(rt, "algorithm")))
+		h := newHistory(rt, m, o)
+		direct := h.node.Twin()
+		busy := h.node.Twin() // plans in between, in the same memory
+		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
+			op := drawOperation(rt, h.state())
+			if op.kind != hybrid.OpAllocate && op.kind != hybrid.OpRelease {
+				continue
+			}
+			plan, err := op.plan(h.node)
+			if err == nil {
+				plan = plan.Clone()
+			}
+			busy.Cost(&hybrid.Request{ID: "busy", Limit: 100})
+			var cost hybrid.Cost
+			if op.kind == hybrid.OpAllocate {
+				before := stateOf(direct, m, o).String()
+				would, wouldErr := direct.Cost(&op.request)
+				if after := stateOf(direct, m, o).String(); after != before {
+					rt.Fatalf("%v: Cost changed the node from\n%sto\n%s", op, before, after)
+				}
+				var directErr error
+				cost, directErr = direct.Place(&op.request)
+				if cost != would || wouldErr != directErr || (err == nil) != (directErr == nil) || err != nil && !errors.Is(err, directErr) {
+					rt.Fatalf("%v: Cost says %+v, %v; Place %+v, %v; Plan %v", op, would, wouldErr, cost, directErr, err)
+				}
+			} else {
+				var ok bool
+				if cost, ok = direct.Remove(op.request.ID); ok != (err == nil) {
+					rt.Fatalf("%v: Remove %v, PlanRelease %v", op, ok, err)
+				}
+			}
+			if err != nil {
+				refused++
+				continue
+			}
+			if err := h.node.Commit(plan); err != nil {
+				rt.Fatal(err)
+			}
+			placed++
+			moved += plan.Moves
+			checkCost(rt, op, plan, cost)
+			if got, want := stateOf(direct, m, o).String(), h.state().String(); got != want {
+				rt.Fatalf("%v: done directly\n%splanned and committed\n%s", op, got, want)
+			}
+		}
+	})
+	t.Logf("%d done, %d refused, %d fractions moved", placed, refused, moved)
+	if min(placed, refused, moved) == 0 {
+		t.Error("one of these never happened")
+	}
+}
+
+func checkCost(t *rapid.T, op operation, plan *hybrid.Plan, cost hybrid.Cost) {
+	want := hybrid.Cost{Shared: plan.Shared - plan.SharedBefore, FreeWhole: cost.FreeWhole, Moves: plan.Moves}
+	if op.kind == hybrid.OpAllocate {
+		want.Whole = hybrid.Milli(1000 * plan.Grant.Exclusive.Count())
+		want.NUMAs, want.L3s, want.Splits = cost.NUMAs, cost.L3s, cost.Splits
+		if sensitive := op.request.Class == hybrid.Sensitive; sensitive != (cost.NUMAs > 0 && cost.L3s > 0) {
+			t.Fatalf("%v: %+v", op, cost)
+		}
+	}
+	if cost != want {
+		t.Fatalf("%v: cost %+v, want %+v", op, cost, want)
+	}
+}
