@@ -45,7 +45,7 @@ const (
 // short ones go by the hour of the day and with noise that lasts for hours. The
 // trace begins on a Sunday at 19:00.
 const (
-	jobsPerHour = 760.0
+	jobsPerHour = 740.0
 	firstHour   = 19
 	hourSigma   = 0.24
 	hourMemory  = 0.66 // correlation from one hour to the next

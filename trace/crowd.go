@@ -2,6 +2,7 @@ package trace
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 )
 
@@ -11,8 +12,9 @@ type crowd struct {
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	live    []member     // by slot
-	waiting pool[member] // to be submitted again
+	turns   [2][4][33]float64 // of draw: by population, class and size of the job
+	live    []member          // by slot
+	waiting pool[member]      // to be submitted again
 	batches pool[batch]
 	horizon Micros // what is due later does not happen
 }
@@ -29,7 +31,15 @@ type member struct {
 
 func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
 	cell, err := readCell()
-	return &crowd{rng: rand.New(rand.NewPCG(seed, 2011)), cell: cell, horizon: horizon}, err
+	c := &crowd{rng: rand.New(rand.NewPCG(seed, 2011)), cell: cell, horizon: horizon}
+	for population := range c.turns {
+		for class := range c.turns[population] {
+			for size := range c.turns[population][class] {
+				c.turns[population][class][size] = c.rng.Float64()
+			}
+		}
+	}
+	return c, err
 }
 
 // plan puts something on the agenda, unless it comes too late.
@@ -50,10 +60,15 @@ func (c *crowd) logNormal(median, sigma float64) Micros {
 // exponential draws a span with a mean in seconds.
 func (c *crowd) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
 
-// draw draws a container of a class: what it asks for.
-func (c *crowd) draw(population int, class uint8) member {
+// draw draws what the containers of a job of a class ask for. Draws are spread
+// evenly, those of large jobs for themselves: a few of these are most of the containers,
+// and the quantiles are to be right in a short trace too.
+func (c *crowd) draw(population int, class uint8, tasks uint32) member {
+	const goldenRatio = 0.6180339887498949
 	k := &cellClasses[class]
-	asks := c.cell[population][class][c.rng.IntN(100)]
+	turn := &c.turns[population][class][bits.Len32(tasks)]
+	*turn = math.Mod(*turn+goldenRatio, 1)
+	asks := c.cell[population][class][int(*turn*100)]
 	s := shape{cpu: asks.cpu, memory: asks.memory, class: class, priority: k.priority[population]}
 	if c.rng.Float64() < k.spread[population] {
 		s.flags = DifferentMachines

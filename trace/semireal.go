@@ -14,7 +14,7 @@ const semiRealEnd = 2_506_136 * Second
 // Choices of the semi-real month, where the data are silent.
 const (
 	longAge   = 2000 * Second // what has run for this long when the parts end is taken for a long one
-	lasting   = 0.73          // share of the long ones that are replaced when they end: keeps the load of the parts
+	lasting   = 0.62          // share of the long ones that are replaced when they end: keeps the load of the parts
 	taskScale = 1.6           // the job table has 15.9 million tasks of 25.4 million
 	taskLeast = 0.34          // tasks run for this part of their job's time at least
 )

@@ -55,9 +55,10 @@ func (r *semiReal) readJob() error {
 		return t.wrong("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
 	}
 	r.rowTime = Micros(numbers[jobSubmit])
+	tasks := uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64())
 	r.row = batch{
-		member: r.draw(arriving, uint8(numbers[jobClass])),
-		tasks:  uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64()),
+		member: r.draw(arriving, uint8(numbers[jobClass]), tasks),
+		tasks:  tasks,
 		runs:   min(Micros(end-numbers[jobSchedule]), semiRealEnd),
 	}
 	r.row.job, r.row.cpu = numbers[jobID], int32(cpu)

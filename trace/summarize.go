@@ -84,7 +84,7 @@ func (s *summarizer) atStart() {
 		}
 	}
 	s.Machines.Cores = s.cores(s.is.capacity)
-	s.Containers.Start = s.is.running
+	s.Containers.Start = s.requests[held].sum()
 }
 
 func (s *summarizer) machine(e *Event) {

@@ -97,7 +97,7 @@ func (r *synthetic) drawFirst() {
 			left := k.running*r.scale/100 + r.rng.Float64()
 			for left >= 1 {
 				tasks := min(left, r.size(class))
-				g := batch{member: r.draw(running, uint8(class)), tasks: uint32(tasks)}
+				g := batch{member: r.draw(running, uint8(class), uint32(tasks)), tasks: uint32(tasks)}
 				g.long = r.rng.Float64() >= k.short
 				g.cpu, g.memory = c.cpu, c.memory
 				g.flags |= AtStart

@@ -46,12 +46,13 @@ func (r *synthetic) shortJob() uint32 {
 	k := &cellClasses[class]
 	tasks := r.size(class)
 	runs := seconds(k.median * math.Pow(tasks, sizeFactor) * math.Exp(k.sigma*r.rng.NormFloat64()))
-	return r.keep(batch{member: r.draw(arriving, uint8(class)), tasks: uint32(tasks), runs: runs})
+	return r.keep(batch{member: r.draw(arriving, uint8(class), uint32(tasks)), tasks: uint32(tasks), runs: runs})
 }
 
 // longJob draws a job of long containers.
 func (r *synthetic) longJob(class int) uint32 {
-	b := batch{member: r.draw(running, uint8(class)), tasks: uint32(r.size(class))}
+	tasks := uint32(r.size(class))
+	b := batch{member: r.draw(running, uint8(class), tasks), tasks: tasks}
 	b.long = true
 	return r.keep(b)
 }

@@ -22,6 +22,7 @@ const rootExample = `  # A program that sees two CPUs, and has one and a half
 const (
 	groupRun  = "run"
 	groupLook = "look"
+	groupMany = "many"
 	groupHost = "host"
 )
 
@@ -41,11 +42,13 @@ func newRoot() (root *cobra.Command, started *bool) {
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run programs:"},
 		&cobra.Group{ID: groupLook, Title: "Look and plan:"},
+		&cobra.Group{ID: groupMany, Title: "Many machines:"},
 		&cobra.Group{ID: groupHost, Title: "This machine:"},
 	)
 	add(root, groupRun, newRunCommand(), newPsCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
 	add(root, groupLook, newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
+	add(root, groupMany, newTraceCommand())
 	add(root, groupHost, newSetupCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand())
 	root.SetUsageTemplate(usageTemplate)

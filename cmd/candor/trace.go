@@ -1,0 +1,203 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/internal/traceinfo"
+	"github.com/candor-project/candor/trace"
+)
+
+const traceSpecs = `A trace is one of
+
+  google2011:DIR        Google ClusterData 2011: machine_events and task_events
+  openb:DIR             Alibaba's GPU cluster of 2023; ,pods=cpu300 for a variant
+  csv:FILE              the plain form that docs/trace.md defines
+  kubectl:DIR           nodes.json and pods.json of kubectl get -o json
+  synthetic             a cell like Google's: synthetic:machines=12500,days=29,seed=1
+  semi-real:DIR         a month out of the parts of google2011 and its job table
+  FILE.ctrace           a compact file that candor trace import wrote
+
+A container begins where the source started it; with ,start=submitted (google2011,
+openb, kubectl) where it was submitted, even if it waited or never started.`
+
+const traceInfoLong = `Show machines, containers, their requests and times, and the load of traces,
+one beside the other.
+
+` + traceSpecs
+
+const traceInfoExample = `  candor trace info google2011:/data/google2011
+  candor trace info google2011:/data/google2011 synthetic:days=0.12
+  candor trace info -o svg synthetic:days=1 > day.svg
+  candor trace info -o json month.ctrace | jq .loadMean`
+
+const traceImportLong = `Write a trace to a compact file, some bytes an event, that replays without
+parsing. The file is there as a whole or not at all.
+
+` + traceSpecs
+
+const traceImportExample = `  candor trace import google2011:/data/google2011 -o google.ctrace
+  candor trace import synthetic:machines=1000,days=7,seed=3 -o week.ctrace
+  candor trace import --lenient csv:ours.csv.gz -o ours.ctrace`
+
+func newTraceCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Read, convert and generate traces of clusters",
+	}
+	cmd.AddCommand(newTraceInfoCommand(), newTraceImportCommand())
+	return cmd
+}
+
+// lenientFlag adds --lenient.
+func lenientFlag(cmd *cobra.Command, o *trace.Options) {
+	cmd.Flags().BoolVar(&o.Lenient, "lenient", false, "leave out what is wrong, and say what was left out")
+}
+
+// openTrace opens a trace; what can't be read is bad input.
+func openTrace(spec string, o trace.Options) (trace.Reader, error) {
+	r, err := trace.Open(spec, o)
+	if err != nil {
+		return nil, badInput("%w", err)
+	}
+	return r, nil
+}
+
+// traceError tells bad input from other failures.
+func traceError(err error) error {
+	if syntax := (*trace.SyntaxError)(nil); errors.As(err, &syntax) {
+		return badInput("%w", err)
+	}
+	return err
+}
+
+func newTraceInfoCommand() *cobra.Command {
+	var o trace.Options
+	cmd := &cobra.Command{
+		Use:               "info TRACE...",
+		Short:             "Show what traces look like",
+		Long:              traceInfoLong,
+		Example:           traceInfoExample,
+		ValidArgsFunction: completeTraces,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("%s takes one trace or more: %s --help lists the kinds", cmd.CommandPath(), cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	output := outputFlag(cmd, "table", "json", "svg")
+	cores := cmd.Flags().Float64("cores-of-largest", 16, "cores of the largest machine, where a trace has fractions of it")
+	lenientFlag(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !(*cores > 0 && *cores <= 1e5) {
+			return badInput("--cores-of-largest %v: want a number above 0, at most 100000", *cores)
+		}
+		summaries, err := summarize(args, o, *cores)
+		if err != nil {
+			return err
+		}
+		return writeSummaries(cmd.OutOrStdout(), summaries, output.value)
+	}
+	return cmd
+}
+
+// summarize reads traces.
+func summarize(specs []string, o trace.Options, cores float64) ([]*trace.Summary, error) {
+	var list []*trace.Summary
+	for _, spec := range specs {
+		r, err := openTrace(spec, o)
+		if err != nil {
+			return nil, err
+		}
+		s, err := trace.Summarize(r, cores)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return nil, traceError(err)
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// writeSummaries writes them in the form asked for.
+func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) error {
+	switch form {
+	case "svg":
+		return traceinfo.SVG(out, summaries)
+	case "json":
+		e := json.NewEncoder(out)
+		for _, s := range summaries {
+			if err := e.Encode(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return traceinfo.Text(out, summaries, !localeIsUTF8())
+}
+
+func newTraceImportCommand() *cobra.Command {
+	var o trace.Options
+	cmd := &cobra.Command{
+		Use:               "import TRACE -o FILE.ctrace",
+		Short:             "Write a trace to a compact file",
+		Long:              traceImportLong,
+		Example:           traceImportExample,
+		ValidArgsFunction: completeTraces,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badInput("%s takes one trace, got %d: %s --help lists the kinds", cmd.CommandPath(), len(args), cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	file := cmd.Flags().StringP("output", "o", "", "the file to write, named FILE.ctrace")
+	lenientFlag(cmd, &o)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !strings.HasSuffix(*file, ".ctrace") {
+			return badInput("--output %q: want a file whose name ends in .ctrace", *file)
+		}
+		r, err := openTrace(args[0], o)
+		if err != nil {
+			return err
+		}
+		header, err := trace.Import(*file, r)
+		report := r.Report()
+		if err = errors.Join(err, r.Close()); err != nil {
+			return traceError(err)
+		}
+		return sayImported(cmd.OutOrStdout(), *file, header, report)
+	}
+	return cmd
+}
+
+// sayImported says what was written, and what was left out.
+func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s: %d events, %d containers, %d machines, %v hours; %d bytes, %.1f an event\n", file,
+		h.Events, h.Containers, h.Machines, float64(int(h.Span.Seconds()/36+0.5))/100, info.Size(), float64(info.Size())/float64(max(h.Events, 1)))
+	for _, c := range append(r.Skipped, r.NotModelled...) {
+		if err == nil {
+			_, err = fmt.Fprintf(out, "left out: %d %s, the first at %s\n", c.N, c.What, c.First)
+		}
+	}
+	return err
+}
+
+// completeTraces completes the kinds of traces; paths are the shell's.
+func completeTraces(_ *cobra.Command, _ []string, part string) ([]string, cobra.ShellCompDirective) {
+	if strings.Contains(part, ":") {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	kinds := []string{"google2011:", "openb:", "csv:", "kubectl:", "semi-real:", "synthetic"}
+	return kinds, cobra.ShellCompDirectiveNoSpace
+}
