@@ -114,31 +114,26 @@ func lendingNode(t testing.TB) *hybrid.Node {
 // BenchmarkRoundTrip measures plan + commit + release of one sensitive container. 2 sockets x 32
 // cores x 2 threads, half taken by containers of 4 CPUs, where the name does not
 // say otherwise.
-func BenchmarkRoundTrip(b *testing.B) {
-	for _, bench := range roundTrips {
-		b.Run(bench.name, func(b *testing.B) {
-			node := bench.node(b)
-			r := hybrid.Request{ID: "new", Limit: bench.limit}
-			b.ReportAllocs()
-			for b.Loop() {
-				roundTrip(b, node, r)
-			}
-		})
-	}
+func BenchmarkRoundTrip(b *testing.B) { benchmark(b, roundTrip) }
+
+// BenchmarkDirect is the same by Place and Remove, with the costs of both.
+func BenchmarkDirect(b *testing.B) {
+	benchmark(b, func(t testing.TB, node *hybrid.Node, r hybrid.Request) {
+		if _, err := node.Place(&r); err != nil {
+			t.Fatal(err)
+		}
+		node.Remove(r.ID)
+	})
 }
 
-// BenchmarkDirect is the same by Cost, Place and Remove, with the costs of both.
-func BenchmarkDirect(b *testing.B) {
+func benchmark(b *testing.B, once func(testing.TB, *hybrid.Node, hybrid.Request)) {
 	for _, bench := range roundTrips {
 		b.Run(bench.name, func(b *testing.B) {
 			node := bench.node(b)
 			r := hybrid.Request{ID: "new", Limit: bench.limit}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := node.Place(&r); err != nil {
-					b.Fatal(err)
-				}
-				node.Remove("new")
+				once(b, node, r)
 			}
 		})
 	}

@@ -22,7 +22,7 @@
 //
 // How the code is laid out: node.go holds the state and edit.go the only two
 // ways to change it; plan.go turns an operation into a Plan; candor.go and
-// paper.go are the algorithms; pick.go chooses whole CPUs by topology;
+// paper.go are the algorithms; pick*.go choose whole CPUs by topology;
 // flexible.go says where flexible containers run and what that shares; moves.go,
-// rescue.go and repack.go move fractions; direct.go is for whoever keeps thousands of nodes.
+// search.go, rescue.go and repack.go move fractions; direct.go is for whoever keeps thousands of nodes.
 package hybrid

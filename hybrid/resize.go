@@ -50,17 +50,7 @@ func (n *Node) resizeCores(s int32) error {
 	}
 	want, fraction := slot.request.Limit.CPUs(), slot.request.Limit%1000
 	shrinks := slot.exclusive.Count() > want
-	for slot.exclusive.Count() > want {
-		cpu := n.leastNeeded(s)
-		if fraction == 0 && last >= 0 { // so that only exclusive CPUs are kept
-			cpu, last = last, -1
-		} else if last >= 0 && n.cores[n.layout.cpus[cpu].core].Contains(last) {
-			last = -1
-		}
-		for _, sibling := range n.siblings[n.layout.cpus[cpu].core] {
-			n.take(s, int(sibling))
-		}
-	}
+	last = n.dropCores(s, want, last, fraction == 0)
 	if missing := want - slot.exclusive.Count(); missing != 0 {
 		free := n.available()
 		picked, lastPicked, ok := n.pickCores(&free, &slot.exclusive, missing)
@@ -83,4 +73,24 @@ func (n *Node) resizeCores(s int32) error {
 		return ErrViewImpossible
 	}
 	return nil
+}
+
+// dropCores takes whole cores from a container until it has want CPUs or less. Where it keeps
+// no fraction, the core that carried it, last, goes first. It returns last, or -1 if that has gone.
+func (n *Node) dropCores(s int32, want, last int, lastFirst bool) int {
+	slot := &n.slots[s]
+	for slot.exclusive.Count() > want {
+		cpu := n.leastNeeded(s)
+		if lastFirst && last >= 0 { // so that only exclusive CPUs are kept
+			cpu = last
+		}
+		core := n.layout.cpus[cpu].core
+		if last >= 0 && n.cores[core].Contains(last) {
+			last = -1
+		}
+		for _, sibling := range n.siblings[core] {
+			n.take(s, int(sibling))
+		}
+	}
+	return last
 }

@@ -1,0 +1,244 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// A search looks for the few moves, done together, that lower the shared time most.
+type search struct {
+	*Node
+	start  Milli // shared time now
+	best   Milli // the least that was found
+	moves  int   // what that takes
+	budget int
+	tries  int        // arrangements that may still be looked at
+	free   cpuset.Set // shared CPUs that sensitive containers may use
+
+	inDomains bool // flexible containers have domains of their own
+}
+
+// searchTries bounds the time of a search on nodes with hundreds of fractions;
+// on one with 64 CPUs a search ends by itself.
+const searchTries = 2_000
+
+func (s *search) run() {
+	s.free, s.inDomains = s.available(), s.anyDomain()
+	s.tries = searchTries
+	s.scratch.best = s.scratch.best[:0]
+	s.singleMoves()
+	if s.budget >= 2 {
+		s.swaps()
+		s.evacuations()
+	}
+}
+
+// consider notes the moves made since the first logged ones if they are the best.
+func (s *search) consider() {
+	shared := s.settle()
+	if shared > s.best || shared == s.start {
+		return
+	}
+	moves := s.price(s.scratch.log)
+	if moves > s.budget || shared == s.best && moves >= s.moves {
+		return
+	}
+	s.best, s.moves = shared, moves
+	s.scratch.best = s.scratch.best[:0]
+	for _, done := range s.scratch.log {
+		s.scratch.best = append(s.scratch.best, step{done.item, s.scratch.items[done.item].cpu})
+	}
+}
+
+// try makes one move if it is allowed and there is room, and reports whether it did.
+func (s *search) try(i int32, cpu int) bool {
+	it := &s.scratch.items[i]
+	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.mayUse(it, cpu) {
+		return false
+	}
+	s.tries--
+	s.move(i, cpu)
+	return true
+}
+
+// reset undoes what was tried.
+func (s *search) reset(mark int) { s.unmove(0, mark) }
+
+// singleMoves tries to move each fraction to each other fractional CPU and to a
+// CPU of its own.
+func (s *search) singleMoves() {
+	s.scratch.log = s.scratch.log[:0]
+	mark := s.mark()
+	for i := range s.scratch.items {
+		it := &s.scratch.items[i]
+		if it.pinned {
+			continue
+		}
+		from := s.load[it.cpu]
+		if from.sharers > 1 {
+			if cpu := s.freeCPUFor(it); cpu >= 0 && s.try(int32(i), cpu) {
+				s.consider()
+				s.reset(mark)
+			}
+		}
+		for _, cpu := range s.distinct(it, &from) {
+			if s.try(int32(i), int(cpu)) {
+				s.consider()
+				s.reset(mark)
+			}
+		}
+	}
+}
+
+// distinct returns the fractional CPUs to which moving an item may help, but of
+// those that are loaded alike only the nearest: the shared time would be the same.
+func (s *search) distinct(it *item, from *cpuLoad) []int16 {
+	holds := s.otherCPUs(it)
+	cpus := s.scratch.targets[:0]
+	s.scratch.round++
+	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
+		to := &s.load[cpu]
+		if !s.mayHelp(it, from, to) || !s.mayUse(it, cpu) {
+			continue
+		}
+		if alike := s.alike(to, len(cpus)); alike < 0 {
+			cpus = append(cpus, int16(cpu))
+		} else if s.remoteness(&holds, cpu) < s.remoteness(&holds, int(cpus[alike])) {
+			cpus[alike] = int16(cpu)
+		}
+	}
+	s.scratch.targets = cpus
+	return cpus
+}
+
+// alike returns the index in targets of a CPU that is loaded as another is, or -1,
+// and then the other will be at the index next. Where flexible containers have domains of their own no two are alike.
+func (s *search) alike(to *cpuLoad, next int) int {
+	if s.inDomains {
+		return -1
+	}
+	multi := 0
+	if to.sharers > 1 {
+		multi = 1
+	}
+	seen := &s.scratch.seen[multi][to.used]
+	if seen.round == s.scratch.round {
+		return int(seen.index)
+	}
+	*seen = sighting{s.scratch.round, int16(next)}
+	return -1
+}
+
+// A sighting is where a search saw a CPU with some load last.
+type sighting struct {
+	round uint64
+	index int16
+}
+
+// mayHelp reports whether moving an item between two fractional CPUs can lower
+// the shared time at all, from their loads alone. It is a filter for speed: what it refuses cannot
+// help, unless flexible containers get a CPU back by it.
+func (s *search) mayHelp(it *item, from, to *cpuLoad) bool {
+	if Milli(it.milli) > to.room() {
+		return false
+	}
+	gain := Milli(0) // shared time that ends
+	if from.sharers == 2 {
+		gain = from.used - Milli(it.milli)
+	}
+	if to.sharers == 1 {
+		gain -= to.used
+	}
+	// Lending lets a CPU's fraction be shared with flexible containers: only
+	// then can a move that shares more between sensitive ones be worth it.
+	return gain > 0 || s.start > s.tally.multiUsed
+}
+
+// freeCPUFor returns the shared CPU that suits an item best, or -1.
+func (s *search) freeCPUFor(it *item) int {
+	holds := s.otherCPUs(it)
+	best, bestFar := -1, 0
+	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
+		if !s.mayUse(it, cpu) {
+			continue
+		}
+		// A CPU of a split core leaves whole cores whole.
+		far := 2 * s.remoteness(&holds, cpu)
+		if s.wholeCores.Contains(cpu) && s.threads > 1 {
+			far++
+		}
+		if best < 0 || far < bestFar {
+			best, bestFar = cpu, far
+		}
+		if far == 0 {
+			break
+		}
+	}
+	return best
+}
+
+// swaps tries to exchange the largest fraction that shares a CPU with each
+// smaller one that has a CPU to itself.
+func (s *search) swaps() {
+	large := s.largestSharing()
+	if large < 0 {
+		return
+	}
+	mark := s.mark()
+	for j := range s.scratch.items {
+		small := &s.scratch.items[j]
+		big := &s.scratch.items[large]
+		if small.pinned || s.load[small.cpu].sharers > 1 || small.milli >= big.milli {
+			continue
+		}
+		hole, home := int(big.cpu), int(small.cpu)
+		s.scratch.log = s.scratch.log[:0]
+		if s.mayUse(big, home) && s.mayUse(small, hole) {
+			s.exchange(large, int32(j), hole, home)
+			s.consider()
+		}
+		s.reset(mark)
+	}
+	s.scratch.log = s.scratch.log[:0]
+}
+
+// exchange moves two items to each other's CPU.
+func (s *search) exchange(a, b int32, aCPU, bCPU int) {
+	items := s.scratch.items
+	s.scratch.log = append(s.scratch.log, step{a, int16(aCPU)}, step{b, int16(bCPU)})
+	s.take(items[a].slot, aCPU)
+	s.take(items[b].slot, bCPU)
+	s.give(items[a].slot, bCPU, Milli(items[a].milli))
+	s.give(items[b].slot, aCPU, Milli(items[b].milli))
+	items[a].cpu, items[b].cpu = int16(bCPU), int16(aCPU)
+}
+
+// largestSharing returns the largest fraction that may move and that shares its
+// CPU with another, or -1.
+func (s *search) largestSharing() int32 {
+	best := int32(-1)
+	for i := range s.scratch.items {
+		it := &s.scratch.items[i]
+		if !it.pinned && s.load[it.cpu].sharers > 1 && (best < 0 || it.milli > s.scratch.items[best].milli) {
+			best = int32(i)
+		}
+	}
+	return best
+}
+
+// evacuations tries to empty each fractional CPU, and to give it to the largest
+// fraction that shares its CPU.
+func (s *search) evacuations() {
+	places := s.fractional
+	mark := s.mark()
+	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+		if s.load[cpu].closed || int(s.load[cpu].sharers) > s.budget {
+			continue
+		}
+		s.scratch.log = s.scratch.log[:0]
+		if s.evacuate(cpu, nil) {
+			s.consider()
+			if large := s.largestSharing(); large >= 0 && s.try(large, cpu) {
+				s.consider()
+			}
+		}
+		s.reset(mark)
+	}
+}
