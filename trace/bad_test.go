@@ -15,6 +15,7 @@ import (
 // Where the fixtures' files are, and how to open them.
 var fixtures = map[string]struct{ dir, spec string }{
 	"google":  {"testdata/google", "google2011:DIR"},
+	"jobs":    {"testdata/google", "semi-real:DIR"},
 	"openb":   {"testdata/openb", "openb:DIR"},
 	"plain":   {"testdata/plain", "csv:DIR/trace.csv"},
 	"kubectl": {"testdata/kubectl", "kubectl:DIR"},
@@ -25,6 +26,7 @@ const (
 	gMachines = "machine_events-part-00000-of-00001.csv"
 	gTasks    = "task_events-part-00000-of-00500.csv"
 	gTasks1   = "task_events-part-00001-of-00500.csv"
+	gJobs     = "jobs_2011_imputed.csv"
 	oNodes    = "openb_node_list_all_node.csv"
 	oPods     = "openb_pod_list_default.csv"
 )
@@ -57,6 +59,13 @@ func TestBadInput(t *testing.T) {
 		{"google", gMachines, "750000000,13,0", "750000000,12,0", gMachines + ":5: machine added twice: 12"},
 		{"google", gMachines, "0,13,0", "0,13,3", gMachines + `:3: event type: "3", want 0 (ADD), 1 (REMOVE) or 2 (UPDATE)`},
 		{"google", gMachines, "0,13,0,bbb=,0.5", "0,13,0,bbb=,1.5", gMachines + `:3: machine's CPU: "1.5", want a number from 0 to 1, the largest machine`},
+		{"jobs", gJobs, "job_id", "job", gJobs + ":1: wrong columns: want job_id,submit_us,schedule_us,end_us,end_event,sched_class,user_id,logical_name_id,n_tasks,cpu_request,src"},
+		{"jobs", gJobs, "200,960000000", "x,960000000", gJobs + `:3: job_id: "x", want a number`},
+		{"jobs", gJobs, "201,970000000", "201,950000001", gJobs + ":4: events out of order: 950000001 after 960000000"},
+		{"jobs", gJobs, "1061000000", "1", gJobs + `:3: end_us: "1", want a time from schedule_us on, or nothing`},
+		{"jobs", gJobs, "0.03125", "-1", gJobs + `:3: cpu_request: "-1", want a fraction of the largest machine, or nothing`},
+		{"jobs", gJobs, ",,,3,", ",,,4,", gJobs + ":4: sched_class: 4, want 0 to 3"},
+		{"jobs", gJobs, ",2,0.03125", ",0,0.03125", gJobs + ":3: n_tasks: 0, want 1 to 100000"},
 		{"openb", oNodes, "sn,cpu_milli", "sn,cpu", oNodes + ":1: wrong columns: want sn,cpu_milli,memory_mib,gpu,model"},
 		{"openb", oNodes, "32000", "32.5", oNodes + `:2: CPU: "32.5", want whole milli-CPU`},
 		{"openb", oPods, "16384", "-1", oPods + `:2: memory: "-1", want whole MiB`},
@@ -170,19 +179,25 @@ func readError(spec string, o Options) string {
 // TestBadSpecs: what names no trace says what is accepted.
 func TestBadSpecs(t *testing.T) {
 	for spec, want := range map[string]string{
-		"":                               `bad trace spec "": want google2011:DIR, openb:DIR, csv:FILE`,
-		"borg":                           `bad trace spec "borg": want google2011:DIR`,
-		"google2011":                     `bad trace spec "google2011": no path`,
-		"google2011:":                    `bad trace spec "google2011:": no path`,
-		"google2011:x,begin=1":           `bad trace spec "google2011:x,begin=1": option "begin=1", want start=…`,
-		"google2011:x,start=now":         `bad trace spec "google2011:x,start=now": start "now", want scheduled or submitted`,
-		"csv:x,start=submitted":          `bad trace spec "csv:x,start=submitted": option "start=submitted", want none`,
-		"openb:testdata/openb,pods=":     `bad trace spec "openb:testdata/openb,pods=": pods "", want default`,
-		"openb:testdata/openb,pods=../x": `bad trace spec`,
-		"google2011:/no/such/folder":     `/no/such/folder: want machine_events-part-00000-of-….csv`,
-		"openb:/no/such/folder":          `open /no/such/folder/openb_node_list_all_node.csv: no such file`,
-		"csv:/no/such/file":              `open /no/such/file: no such file`,
-		"/no/such/file.ctrace":           `open /no/such/file.ctrace: no such file`,
+		"":                                  `bad trace spec "": want google2011:DIR, openb:DIR, csv:FILE`,
+		"borg":                              `bad trace spec "borg": want google2011:DIR`,
+		"google2011":                        `bad trace spec "google2011": no path`,
+		"google2011:":                       `bad trace spec "google2011:": no path`,
+		"google2011:x,begin=1":              `bad trace spec "google2011:x,begin=1": option "begin=1", want start=…`,
+		"google2011:x,start=now":            `bad trace spec "google2011:x,start=now": start "now", want scheduled or submitted`,
+		"csv:x,start=submitted":             `bad trace spec "csv:x,start=submitted": option "start=submitted", want none`,
+		"openb:testdata/openb,pods=":        `bad trace spec "openb:testdata/openb,pods=": pods "", want default`,
+		"openb:testdata/openb,pods=../x":    `bad trace spec`,
+		"synthetic:days=0":                  `bad trace spec "synthetic:days=0": days "0", want`,
+		"synthetic:days=NaN":                `bad trace spec "synthetic:days=NaN": days "NaN", want`,
+		"synthetic:machines=many":           `bad trace spec "synthetic:machines=many": machines "many", want a number from 1 to`,
+		"synthetic:hours=1":                 `bad trace spec "synthetic:hours=1": option "hours=1", want machines=…, days=…, seed=…`,
+		"semi-real:testdata/google,seed=-1": `bad trace spec "semi-real:testdata/google,seed=-1": seed "-1", want`,
+		"semi-real:/no/such/folder":         `open /no/such/folder/jobs_2011_imputed.csv: no such`,
+		"google2011:/no/such/folder":        `/no/such/folder: want machine_events-part-00000-of-….csv`,
+		"openb:/no/such/folder":             `open /no/such/folder/openb_node_list_all_node.csv: no such file`,
+		"csv:/no/such/file":                 `open /no/such/file: no such file`,
+		"/no/such/file.ctrace":              `open /no/such/file.ctrace: no such file`,
 	} {
 		r, err := Open(spec, Options{})
 		if err == nil {

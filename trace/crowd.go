@@ -12,9 +12,10 @@ type crowd struct {
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
-	turns   [2][4][33]float64 // of draw: by population, class and size of the job
-	live    []member          // by slot
-	waiting pool[member]      // to be submitted again
+	turns   [2][4][33]turn // of draw: by population, class and size of the job; 0 is for the size itself
+	times   [4][33]turn    // of how long jobs run: by class and size
+	live    []member       // by slot
+	waiting pool[member]   // to be submitted again
 	batches pool[batch]
 	horizon Micros // what is due later does not happen
 }
@@ -35,7 +36,8 @@ func newCrowd(seed uint64, horizon Micros) (*crowd, error) {
 	for population := range c.turns {
 		for class := range c.turns[population] {
 			for size := range c.turns[population][class] {
-				c.turns[population][class][size] = c.rng.Float64()
+				c.turns[population][class][size] = turn(c.rng.Float64())
+				c.times[class][size] = turn(c.rng.Float64())
 			}
 		}
 	}
@@ -60,15 +62,25 @@ func (c *crowd) logNormal(median, sigma float64) Micros {
 // exponential draws a span with a mean in seconds.
 func (c *crowd) exponential(mean float64) Micros { return seconds(mean * c.rng.ExpFloat64()) }
 
+// A turn is the last of numbers from 0 to 1 that are spread evenly.
+type turn float64
+
+func (t *turn) next() float64 {
+	const goldenRatio = 0.6180339887498949
+	*t = turn(math.Mod(float64(*t)+goldenRatio, 1))
+	return float64(*t)
+}
+
+// normal is next, for a standard normal distribution.
+func (t *turn) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
+
 // draw draws what the containers of a job of a class ask for. Draws are spread
 // evenly, those of large jobs for themselves: a few of these are most of the containers,
 // and the quantiles are to be right in a short trace too.
 func (c *crowd) draw(population int, class uint8, tasks uint32) member {
-	const goldenRatio = 0.6180339887498949
 	k := &cellClasses[class]
 	turn := &c.turns[population][class][bits.Len32(tasks)]
-	*turn = math.Mod(*turn+goldenRatio, 1)
-	asks := c.cell[population][class][int(*turn*100)]
+	asks := c.cell[population][class][int(turn.next()*100)]
 	s := shape{cpu: asks.cpu, memory: asks.memory, class: class, priority: k.priority[population]}
 	if c.rng.Float64() < k.spread[population] {
 		s.flags = DifferentMachines

@@ -6,9 +6,9 @@
 //
 // # The stream
 //
-// Times are microseconds since the trace's start and never fall. At equal
-// times machines come first. What was there before the trace began has time 0
-// and the flag [AtStart].
+// Times are microseconds since the trace's start and never fall. Where machines
+// and containers come from two sources, machines are first at equal times. What
+// was there before the trace began has time 0 and the flag [AtStart].
 //
 // A container is one incarnation: from a [Submit] to its [End], if the trace has
 // one. What is submitted again after an eviction or a failure is another

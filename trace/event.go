@@ -16,8 +16,7 @@ func (t Micros) Seconds() float64 { return float64(t) / float64(Second) }
 // Kind says what happened.
 type Kind uint8
 
-// The kinds of events, in the order that they have at equal times in a merged
-// stream: machines first.
+// The kinds of events.
 const (
 	MachineAdd    Kind = 1 + iota // a machine is there: Machine, CPU, Memory
 	MachineRemove                 // it is gone: Machine

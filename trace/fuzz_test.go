@@ -63,6 +63,34 @@ func FuzzGoogle(f *testing.F) {
 	})
 }
 
+// FuzzJobs feeds the job table of the semi-real month. The month may have
+// millions of containers, so it is only begun.
+func FuzzJobs(f *testing.F) {
+	f.Add(seed(f, "google/jobs_2011_imputed.csv"))
+	machines, tasks := seed(f, "google/"+gMachines), seed(f, "google/"+gTasks)
+	f.Fuzz(func(t *testing.T, jobs []byte) {
+		for _, o := range []Options{{}, {Lenient: true}} {
+			m := &googleTable{table: *bytesTable("machines", machines), fields: machineColumns}
+			e := &googleTable{table: *bytesTable("tasks", tasks), fields: taskColumns}
+			r, err := newSemiReal(spec{}, bytesTable("jobs", jobs), newGoogle(spec{}, o, m, e))
+			opened := err == nil
+			events := make([]Event, 0, 2000)
+			for err == nil && len(events) < cap(events) {
+				var e Event
+				if err = r.Next(&e); err == nil {
+					events = append(events, e)
+				}
+			}
+			if fault := (*SyntaxError)(nil); err != nil && err != io.EOF && (!errors.As(err, &fault) || o.Lenient && opened) {
+				t.Fatalf("%+v: %v", o, err)
+			}
+			if err := keepsRules(events); err != nil {
+				t.Fatalf("%+v: %v", o, err)
+			}
+		}
+	})
+}
+
 func FuzzOpenb(f *testing.F) {
 	f.Add(seed(f, "openb/"+oNodes), seed(f, "openb/"+oPods), true)
 	f.Fuzz(func(t *testing.T, nodes, pods []byte, submits bool) {

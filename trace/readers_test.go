@@ -60,6 +60,7 @@ func TestReaders(t *testing.T) {
 		"openb.submitted":  "openb:testdata/openb,pods=default,start=submitted",
 		"plain":            "csv:testdata/plain/trace.csv",
 		"kubectl":          "kubectl:testdata/kubectl",
+		"semireal":         "semi-real:testdata/google",
 		"kubectl.pending":  "kubectl:testdata/kubectl,start=submitted",
 	} {
 		t.Run(name, func(t *testing.T) {

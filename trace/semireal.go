@@ -42,6 +42,7 @@ type semiReal struct {
 	jobs    *table
 	row     batch    // the next job
 	rowTime Micros   // math.MaxInt64 after the last
+	ready   bool     // row is not used yet
 	real    bool     // the parts are not at their end yet
 	started []Micros // by slot, while the parts last
 	last    Micros
@@ -49,14 +50,6 @@ type semiReal struct {
 
 // openSemiReal opens a folder of ClusterData 2011 that also has the job table.
 func openSemiReal(s spec, o Options) (Reader, error) {
-	seed := uint64(1)
-	if err := s.number("seed", &seed, 0, math.MaxInt64); err != nil {
-		return nil, err
-	}
-	c, err := newCrowd(seed, semiRealEnd)
-	if err != nil {
-		return nil, err
-	}
 	jobs, err := openMaybeZipped(filepath.Join(s.path, "jobs_2011_imputed.csv"))
 	if err != nil {
 		return nil, err
@@ -66,12 +59,27 @@ func openSemiReal(s spec, o Options) (Reader, error) {
 		jobs.close()
 		return nil, err
 	}
-	r := &semiReal{crowd: c, parts: parts.(*google), jobs: jobs, real: true}
-	r.parts.header.Name = "semi-real"
-	if err := jobs.columns(jobColumns); err != nil {
-		return nil, errors.Join(err, r.Close())
+	r, err := newSemiReal(s, jobs, parts.(*google))
+	if err != nil {
+		return nil, errors.Join(err, parts.Close(), jobs.close())
 	}
 	return r, nil
+}
+
+func newSemiReal(s spec, jobs *table, parts *google) (Reader, error) {
+	seed := uint64(1)
+	if err := s.number("seed", &seed, 0, math.MaxInt64); err != nil {
+		return nil, err
+	}
+	c, err := newCrowd(seed, semiRealEnd)
+	if err != nil {
+		return nil, err
+	}
+	parts.header.Name = "semi-real"
+	if err := jobs.columns(jobColumns); err != nil {
+		return nil, err
+	}
+	return &semiReal{crowd: c, parts: parts, jobs: jobs, real: true}, nil
 }
 
 // Header implements Reader.
@@ -96,9 +104,6 @@ func (r *semiReal) Next(e *Event) error {
 		}
 		r.real = false
 		r.takeOver()
-		if err := r.nextJob(); err != nil {
-			return err
-		}
 	}
 	for {
 		ok, err := r.step(e)
@@ -152,6 +157,12 @@ func (r *semiReal) step(e *Event) (bool, error) {
 			return false, err
 		}
 	}
+	if !r.ready {
+		if err := r.nextJob(); err != nil {
+			return false, err
+		}
+		r.ready = true
+	}
 	next := Micros(math.MaxInt64)
 	if len(r.heap) > 0 {
 		next = r.heap[0].time
@@ -161,8 +172,9 @@ func (r *semiReal) step(e *Event) (bool, error) {
 		r.parts.more.machines = false
 		return true, r.parts.machine(e)
 	case r.rowTime < next:
+		r.ready = false
 		r.startTask(e, r.rowTime, r.batches.put(r.row))
-		return true, r.nextJob()
+		return true, nil
 	case len(r.heap) == 0:
 		return false, io.EOF
 	}

@@ -22,6 +22,9 @@ func (r *semiReal) nextJob() error {
 	}
 }
 
+// maxTasks is more tasks than any job has.
+const maxTasks = 100_000
+
 // readJob reads a row of the job table.
 func (r *semiReal) readJob() error {
 	t := r.jobs
@@ -49,8 +52,8 @@ func (r *semiReal) readJob() error {
 		return t.wrong("cpu_request", "%q, want a fraction of the largest machine, or nothing", shorten(t.fields[jobCPU]))
 	case numbers[jobClass] > 3:
 		return t.wrong("sched_class", "%d, want 0 to 3", numbers[jobClass])
-	case numbers[jobTasks] == 0 || numbers[jobTasks] > 1e6:
-		return t.wrong("n_tasks", "%d, want 1 to 1000000", numbers[jobTasks])
+	case numbers[jobTasks] == 0 || numbers[jobTasks] > maxTasks:
+		return t.wrong("n_tasks", "%d, want 1 to %d", numbers[jobTasks], maxTasks)
 	case Micros(numbers[jobSubmit]) < r.rowTime:
 		return t.wrong("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
 	}

@@ -96,7 +96,7 @@ func (r *synthetic) drawFirst() {
 		for _, c := range r.cell[running][class] {
 			left := k.running*r.scale/100 + r.rng.Float64()
 			for left >= 1 {
-				tasks := min(left, r.size(class))
+				tasks := min(left, r.size(running, class))
 				g := batch{member: r.draw(running, uint8(class), uint32(tasks)), tasks: uint32(tasks)}
 				g.long = r.rng.Float64() >= k.short
 				g.cpu, g.memory = c.cpu, c.memory
@@ -119,8 +119,8 @@ func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 }
 
 // size draws the number of tasks of a job, geometrically between the quantiles.
-func (r *synthetic) size(class int) float64 {
-	u := r.rng.Float64()
+func (r *synthetic) size(population, class int) float64 {
+	u := r.turns[population][class][0].next()
 	low := sizeQuantile{0, 1}
 	for _, high := range cellClasses[class].sizes {
 		if u < high.share {

@@ -1,6 +1,9 @@
 package trace
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // churn removes a machine or brings it back.
 func (r *synthetic) churn(e *Event, d *due) {
@@ -44,14 +47,15 @@ func (r *synthetic) shortJob() uint32 {
 		class++
 	}
 	k := &cellClasses[class]
-	tasks := r.size(class)
-	runs := seconds(k.median * math.Pow(tasks, sizeFactor) * math.Exp(k.sigma*r.rng.NormFloat64()))
+	tasks := r.size(arriving, class)
+	time := &r.times[class][bits.Len(uint(tasks))]
+	runs := seconds(k.median * math.Pow(tasks, sizeFactor) * math.Exp(k.sigma*time.normal()))
 	return r.keep(batch{member: r.draw(arriving, uint8(class), uint32(tasks)), tasks: uint32(tasks), runs: runs})
 }
 
 // longJob draws a job of long containers.
 func (r *synthetic) longJob(class int) uint32 {
-	tasks := uint32(r.size(class))
+	tasks := uint32(r.size(running, class))
 	b := batch{member: r.draw(running, uint8(class), tasks), tasks: tasks}
 	b.long = true
 	return r.keep(b)
