@@ -73,6 +73,9 @@ type cellClass struct {
 	priority [2]uint8   // the most frequent priority of these
 }
 
+// maxJobSize is the most tasks of a job.
+const maxJobSize = 4000
+
 // A sizeQuantile says how many tasks a share of the jobs has at most.
 type sizeQuantile struct{ share, tasks float64 }
 
@@ -87,7 +90,7 @@ var cellClasses = [4]cellClass{
 	}, {
 		running: 25238, short: 0.02, longLife: 114_000, longEnds: [Lost]float64{0.45, 0.49, 0.04, 0.02},
 		jobs: 0.43, sizes: []sizeQuantile{{0.9, 1}, {0.95, 3}, {0.99, 60}, {1, 315}},
-		median: 500, sigma: 1.3, spread: [2]float64{0.06, 0.10}, priority: [2]uint8{9, 2},
+		median: 600, sigma: 1.3, spread: [2]float64{0.06, 0.10}, priority: [2]uint8{9, 2},
 	}, {
 		running: 37557, short: 0.01, longLife: 396_000, longEnds: [Lost]float64{0.02, 0.65, 0.03, 0.30},
 		jobs: 0.20, sizes: []sizeQuantile{{0.95, 1}, {0.99, 31}, {1, 315}},
@@ -105,7 +108,7 @@ var cellClasses = [4]cellClass{
 const (
 	loopShareWork = 0.24
 	loopShareRest = 0.07
-	loopMean      = 700 // submits
+	loopMean      = 780 // submits
 	loopMedian    = 25  // seconds that one runs
 	loopSigma     = 0.25
 )

@@ -21,32 +21,6 @@ func realTraces(t testing.TB) string {
 	return dir
 }
 
-// BenchmarkReaders reads whole traces; events/s is what counts.
-func BenchmarkReaders(b *testing.B) {
-	google := "google2011:" + realTraces(b) + "/google2011"
-	compact := filepath.Join(b.TempDir(), "g.ctrace")
-	r, err := Open(google, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := Import(compact, r); err != nil {
-		b.Fatal(err)
-	}
-	for name, spec := range map[string]string{"google2011": google, "compact": compact} {
-		b.Run(name, func(b *testing.B) {
-			events := 0
-			for b.Loop() {
-				r, err := Open(spec, Options{})
-				if err != nil {
-					b.Fatal(err)
-				}
-				events += drain(b, r)
-			}
-			b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
-		})
-	}
-}
-
 // drain reads a trace to its end and closes it.
 func drain(t testing.TB, r Reader) int {
 	t.Helper()

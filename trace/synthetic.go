@@ -16,8 +16,10 @@ type synthetic struct {
 	first    []batch // of the start
 	at       int     // machines and containers of the start so far
 	nextJob  uint64
-	scale    float64 // machines, against the real cell
-	level    float64 // of the hour's noise
+	scale    float64    // machines, against the real cell
+	most     float64    // tasks of a job: fewer in a small cell, in more jobs
+	jobs     [4]float64 // short jobs an hour, by class
+	level    float64    // of the hour's noise
 	hour     int64
 	rate     float64 // jobs a second, now
 }
@@ -49,6 +51,7 @@ func openSynthetic(s spec, _ Options) (Reader, error) {
 	}
 	r := &synthetic{crowd: c, scale: float64(machines) / cellMachines}
 	r.header = Header{Name: "synthetic", Source: s.text, Unit: LargestMachine, Classes: googleClasses(), Machines: int64(machines)}
+	r.setJobs()
 	r.drawMachines(int(machines))
 	r.drawFirst()
 	r.plan(0, dueHour, 0)
@@ -118,9 +121,14 @@ func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 	r.plan(now+r.exponential(float64(tasks)/perSecond), dueLong, uint32(class))
 }
 
-// size draws the number of tasks of a job, geometrically between the quantiles.
+// size draws the number of tasks of a job.
 func (r *synthetic) size(population, class int) float64 {
-	u := r.turns[population][class][0].next()
+	return min(jobSize(class, r.turns[population][class][0].next()), r.most)
+}
+
+// jobSize is a quantile of the tasks of a class's jobs, geometrically between
+// the known ones.
+func jobSize(class int, u float64) float64 {
 	low := sizeQuantile{0, 1}
 	for _, high := range cellClasses[class].sizes {
 		if u < high.share {
@@ -129,6 +137,22 @@ func (r *synthetic) size(population, class int) float64 {
 		low = high
 	}
 	return low.tasks
+}
+
+// setJobs sets the rates of short jobs. In a cell that is too small for the
+// largest jobs there are more of smaller ones: as many tasks.
+func (r *synthetic) setJobs() {
+	const steps = 10_000
+	r.most = max(1, math.Floor(maxJobSize*min(r.scale, 1)))
+	for class := range cellClasses {
+		all, kept := 0.0, 0.0
+		for i := range steps {
+			n := jobSize(class, (float64(i)+0.5)/steps)
+			all += n
+			kept += min(n, r.most)
+		}
+		r.jobs[class] = jobsPerHour * r.scale * cellClasses[class].jobs * all / kept
+	}
 }
 
 // Header implements Reader.

@@ -20,13 +20,13 @@ func (r *synthetic) churn(e *Event, d *due) {
 // newHour sets the rate of jobs for an hour.
 func (r *synthetic) newHour(now Micros) {
 	r.hour = int64(now / Hour)
-	if now == 0 {
-		r.plan(r.exponential(3600/jobsPerHour/r.scale), dueJob, 0)
-	}
 	r.level = hourMemory*r.level + math.Sqrt(1-hourMemory*hourMemory)*r.rng.NormFloat64()
 	noise := math.Exp(hourSigma*r.level - hourSigma*hourSigma/2)
 	weekend, hour := r.calendar()
-	r.rate = jobsPerHour / 3600 * r.scale * hourly[weekend][hour] * noise
+	r.rate = (r.jobs[0] + r.jobs[1] + r.jobs[2] + r.jobs[3]) / 3600 * hourly[weekend][hour] * noise
+	if now == 0 {
+		r.plan(r.exponential(1/r.rate), dueJob, 0)
+	}
 	r.plan(now+Hour, dueHour, 0)
 }
 
@@ -41,9 +41,9 @@ func (r *synthetic) calendar() (weekend int, hour int64) {
 
 // shortJob draws a job of short containers.
 func (r *synthetic) shortJob() uint32 {
-	u, class := r.rng.Float64(), 0
-	for class < len(cellClasses)-1 && u >= cellClasses[class].jobs {
-		u -= cellClasses[class].jobs
+	u, class := r.rng.Float64()*(r.jobs[0]+r.jobs[1]+r.jobs[2]+r.jobs[3]), 0
+	for class < len(r.jobs)-1 && u >= r.jobs[class] {
+		u -= r.jobs[class]
 		class++
 	}
 	k := &cellClasses[class]

@@ -99,6 +99,9 @@ func newTraceInfoCommand() *cobra.Command {
 		if !(*cores > 0 && *cores <= 1e5) {
 			return badInput("--cores-of-largest %v: want a number above 0, at most 100000", *cores)
 		}
+		if output.value == "svg" && len(args) > traceinfo.MaxTraces {
+			return badInput("-o svg shows %d traces at most, got %d", traceinfo.MaxTraces, len(args))
+		}
 		summaries, err := summarize(args, o, *cores)
 		if err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 const sparkColumns = 64
 
 // writeLoad draws requested CPU against capacity over time in one line of text.
-func writeLoad(w io.Writer, s *trace.Summary, ascii bool) error {
-	load := ratios(s.Load, sparkColumns)
+func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) error {
+	load := ratios(points, sparkColumns)
 	if len(load) == 0 {
 		return nil
 	}
@@ -30,12 +30,12 @@ func writeLoad(w io.Writer, s *trace.Summary, ascii bool) error {
 	for _, v := range load {
 		level := 0
 		if most > 0 {
-			level = int(v / most * float64(len(levels)-1))
+			level = int(v/most*float64(len(levels)-1) + 0.5)
 		}
 		b.WriteRune(levels[level])
 	}
 	_, err := fmt.Fprintf(w, "\nrequested CPU / capacity of %s, from 0: %.1f to %.1f %%\n%s\n",
-		cpumap.Clean(s.Header.Name), 100*least, 100*most, b.String())
+		title, 100*least, 100*most, b.String())
 	return err
 }
 
@@ -59,20 +59,22 @@ func ratios(load []trace.LoadPoint, most int) []float64 {
 }
 
 // writeReport says what was left out.
-func writeReport(w io.Writer, s *trace.Summary) error {
+func writeReport(w io.Writer, title string, r *trace.Report) error {
 	for _, part := range []struct {
-		title  string
+		what   string
 		counts []trace.Count
-	}{{"skipped", s.Report.Skipped}, {"not modelled", s.Report.NotModelled}} {
+	}{{"skipped", r.Skipped}, {"not modelled", r.NotModelled}} {
+		if len(part.counts) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "\n%s of %s:\n", part.what, title); err != nil {
+			return err
+		}
 		for _, c := range part.counts {
-			if _, err := fmt.Fprintf(w, "\n%s, %s: %s %s, the first at %s", cpumap.Clean(s.Header.Name), part.title, count(c.N), c.What, cpumap.Clean(c.First)); err != nil {
+			if _, err := fmt.Fprintf(w, "%9s  %s, the first at %s\n", count(c.N), c.What, cpumap.Clean(c.First)); err != nil {
 				return err
 			}
 		}
 	}
-	if len(s.Report.Skipped)+len(s.Report.NotModelled) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintln(w)
-	return err
+	return nil
 }

@@ -15,25 +15,29 @@ import (
 const svgStyle = `<style>
 text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#1f2328}
 .t{font-weight:600}.m{fill:#656d76}.e{text-anchor:end}.c{text-anchor:middle}
-.bg{fill:#ffffff}.grid{stroke:#d0d7de}.full{stroke:#656d76;stroke-dasharray:2 4}.line{fill:none;stroke-width:1.8}.start{stroke-dasharray:6 4}
+.bg{fill:#ffffff}.grid{stroke:#d0d7de}.full{stroke:#656d76;stroke-dasharray:2 4}.line{fill:none}.start{stroke-dasharray:6 4}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.m{fill:#9198a1}.bg{fill:#0d1117}.grid{stroke:#3d444d}.full{stroke:#9198a1}}
 </style>`
 
-// lineColours are the traces' colours.
-var lineColours = []string{"#0969da", "#d9730d", "#1a9c56", "#cf3f7e", "#8250df", "#1b9aaa"}
+// lineColours are the traces' colours: as many as a picture can show.
+var lineColours = [MaxTraces]string{"#0969da", "#d9730d", "#1a9c56", "#cf3f7e", "#8250df", "#1b9aaa"}
 
 // Sizes in pixels.
 const (
-	width       = 820
-	plotLeft    = 64
-	plotRight   = width - 24
-	loadTop     = 70
-	loadBottom  = 270
-	asksTop     = 340
-	asksBottom  = 540
-	height      = 590
-	legendWidth = 230
+	width         = 820
+	plotLeft      = 64
+	plotRight     = width - 24
+	loadTop       = 84
+	loadBottom    = 284
+	asksTop       = 354
+	asksBottom    = 554
+	height        = 600
+	legendColumns = 3
+	legendWidth   = 240
 )
+
+// MaxTraces is how many traces a picture can show.
+const MaxTraces = 6
 
 // A drawing collects the elements of an SVG.
 type drawing struct{ bytes.Buffer }
@@ -47,16 +51,16 @@ func (d *drawing) text(x, y float64, class, s string) {
 }
 
 // SVG draws the load of traces over time, and the CPU that their containers ask
-// for.
+// for; MaxTraces of them at most.
 func SVG(w io.Writer, summaries []*trace.Summary) error {
 	var d drawing
 	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="load and requests of traces">`+"\n%s\n",
 		width, height, width, height, svgStyle)
 	d.printf(`<rect class="bg" width="%d" height="%d" rx="10"/>`+"\n", width, height)
-	for i, s := range summaries {
-		x := plotLeft + float64(i)*legendWidth
-		d.printf(`<rect x="%.0f" y="16" width="14" height="4" fill="%s"/>`, x, lineColours[i%len(lineColours)])
-		d.text(x+20, 22, "t", s.Header.Name)
+	for i, title := range titles(summaries) {
+		x, y := plotLeft+float64(i%legendColumns)*legendWidth, 20+float64(i/legendColumns)*18
+		d.printf(`<rect x="%.0f" y="%.0f" width="14" height="4" fill="%s"/>`, x, y-6, lineColours[i])
+		d.text(x+20, y, "t", title)
 	}
 	d.load(summaries)
 	d.asks(summaries)
@@ -135,7 +139,8 @@ func (d *drawing) line(i int, class string, points []float64) {
 	if len(points) == 0 {
 		return
 	}
-	d.printf(`<polyline class="%s" stroke="%s" points="`, class, lineColours[i%len(lineColours)])
+	// Each line is thinner than the one before it, which shows where they are equal.
+	d.printf(`<polyline class="%s" stroke="%s" stroke-width="%.1f" points="`, class, lineColours[i], max(4.2-2.4*float64(i), 1.4))
 	for k := 0; k < len(points); k += 2 {
 		d.printf("%.1f,%.1f ", points[k], points[k+1])
 	}

@@ -24,33 +24,51 @@ type row struct {
 // below, with ASCII characters only where asked.
 func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\t"+strings.Join(titles(summaries), "\t"))
 	for _, r := range rows(summaries) {
 		cells := []string{r.label}
 		for _, s := range summaries {
-			cells = append(cells, cpumap.Clean(r.value(s)))
+			cells = append(cells, r.value(s))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, s := range summaries {
-		if err := writeLoad(w, s, ascii); err != nil {
+	for i, title := range titles(summaries) {
+		if err := writeLoad(w, title, summaries[i].Load, ascii); err != nil {
 			return err
 		}
 	}
-	for _, s := range summaries {
-		if err := writeReport(w, s); err != nil {
+	for i, title := range titles(summaries) {
+		if err := writeReport(w, title, &summaries[i].Report); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// titles are the traces' names, or what they were opened with where names are
+// equal.
+func titles(summaries []*trace.Summary) []string {
+	names := map[string]int{}
+	for _, s := range summaries {
+		names[s.Header.Name]++
+	}
+	var list []string
+	for _, s := range summaries {
+		title := s.Header.Name
+		if names[title] > 1 {
+			title = s.Header.Source
+		}
+		list = append(list, cpumap.Shorten(cpumap.Clean(title), 28))
+	}
+	return list
+}
+
 // rows are the lines of the table.
 func rows(summaries []*trace.Summary) []row {
 	list := []row{
-		{"", func(s *trace.Summary) string { return s.Header.Name }},
 		{"span", func(s *trace.Summary) string { return span(s.Header.Span.Seconds()) }},
 		{"events", func(s *trace.Summary) string { return count(s.Header.Events) }},
 		{"machines at the start", func(s *trace.Summary) string { return count(s.Machines.Start) }},
@@ -128,7 +146,7 @@ func classRows(summaries []*trace.Summary) []row {
 					return "-"
 				}
 			}
-			name := "class " + class.Name
+			name := "class " + cpumap.Clean(class.Name)
 			if class.Sensitive {
 				name += ", latency-sensitive"
 			}
@@ -136,6 +154,9 @@ func classRows(summaries []*trace.Summary) []row {
 				row{name + ": at the start, new", find(func(c *trace.ClassTimes) string { return count(c.Start) + ", " + count(c.New) })},
 				row{"  ran for: p25 p50 p75 p90", find(func(c *trace.ClassTimes) string {
 					d := c.Duration
+					if d.Max == 0 {
+						return "-"
+					}
 					return strings.Join([]string{span(d.P25), span(d.P50), span(d.P75), span(d.P90)}, "  ")
 				})})
 		}
