@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// NodeID is the number of a node, chosen by the caller.
+type NodeID int32
+
+// ContainerID is the number of a container, chosen by the caller.
+type ContainerID int32
+
+// Nowhere is the node of a container that is on none.
+const Nowhere NodeID = -1
+
+// Most that a fleet has; numbers are below.
+const (
+	MaxNodes      = 1 << 20
+	MaxContainers = 1 << 26
+)
+
+// Options of a fleet.
+type Options struct {
+	Order  Order
+	Hybrid hybrid.Options // of every node
+	// Resources are the names of what nodes have besides CPU, such as "memory".
+	Resources []string
+}
+
+// A Request is what a container asks for.
+type Request struct {
+	Class  hybrid.Class
+	Policy hybrid.Policy
+	Wish   hybrid.Wish
+
+	Limit     hybrid.Milli // as in hybrid.Request
+	Guarantee hybrid.Milli // as in hybrid.Request
+
+	// Resources are amounts in the order of Options.Resources; nil: nothing.
+	Resources []int64
+	// Spread, if not 0, keeps containers with the same value on different nodes.
+	Spread uint64
+}
+
+// A Placement is where a container went and what that changed there.
+type Placement struct {
+	Node NodeID
+	Cost hybrid.Cost
+}
+
+// A Fleet is nodes, and the containers on them.
+type Fleet struct {
+	options    Options
+	kinds      []kind
+	nodes      []node      // by NodeID
+	containers []container // by ContainerID
+	spread     map[spreadKey]struct{}
+	totals     Totals
+	request    hybrid.Request // of the decision that is being made
+}
+
+// A kind is what nodes of one machine and capacity have in common.
+type kind struct {
+	machine  *topology.Machine
+	capacity []int64
+	empty    *hybrid.Node // the nodes are its twins
+	weigher  weigher
+}
+
+// A node is one machine of the fleet.
+type node struct {
+	*hybrid.Node         // nil: there is no such node
+	kind         int32   // index into Fleet.kinds
+	first, last  int32   // containers in order of arrival; -1: none
+	free         []int64 // of the further resources
+}
+
+// A container is one that runs.
+type container struct {
+	name       string // for hybrid; made once for each number
+	node       NodeID // Nowhere: none
+	prev, next int32  // on the node
+	request    Request
+}
+
+// spreadKey is a node that has a container of a Spread.
+type spreadKey struct {
+	spread uint64
+	node   NodeID
+}
+
+// Totals are sums over all nodes.
+type Totals struct {
+	Nodes, Used int          // nodes, and those of them with containers
+	Containers  int          // that run
+	Capacity    hybrid.Milli // CPU time of the nodes
+	Sensitive   hybrid.Milli // limits of sensitive containers
+	Guaranteed  hybrid.Milli // guarantees of flexible ones
+	Shared      hybrid.Milli // shared time of sensitive containers
+	Moves       int64        // fractions that changed CPU, ever
+}
+
+// New returns a fleet without nodes.
+func New(o Options) (*Fleet, error) {
+	if int(o.Order) >= len(orderNames) {
+		return nil, fmt.Errorf("order %v: want one of %q", o.Order, orderNames)
+	}
+	if len(o.Resources) > maxResources {
+		return nil, fmt.Errorf("%d resources besides CPU: want %d at most", len(o.Resources), maxResources)
+	}
+	o.Resources = slices.Clone(o.Resources)
+	return &Fleet{options: o, spread: make(map[spreadKey]struct{})}, nil
+}
+
+// Totals returns the sums over all nodes.
+func (f *Fleet) Totals() Totals { return f.totals }
+
+// Node returns a node to look at, nil if there is none of that number. Whoever
+// changes it breaks the fleet.
+func (f *Fleet) Node(id NodeID) *hybrid.Node {
+	if !f.has(id) {
+		return nil
+	}
+	return f.nodes[id].Node
+}
+
+// Where returns the node of a container, or Nowhere.
+func (f *Fleet) Where(c ContainerID) NodeID {
+	if c < 0 || int(c) >= len(f.containers) {
+		return Nowhere
+	}
+	return f.containers[c].node
+}
+
+// Free returns what is left of a node's further resources.
+func (f *Fleet) Free(id NodeID) []int64 {
+	if !f.has(id) {
+		return nil
+	}
+	return slices.Clone(f.nodes[id].free)
+}
+
+func (f *Fleet) has(id NodeID) bool {
+	return id >= 0 && int(id) < len(f.nodes) && f.nodes[id].Node != nil
+}

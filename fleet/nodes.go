@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// AddNode adds a node under a number that is free. The capacity is of the
+// further resources, in the order of Options.Resources; the CPUs are the machine's.
+// Machines that are the same should be the same pointer: then their nodes share memory.
+func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) error {
+	switch {
+	case id < 0 || id >= MaxNodes:
+		return fmt.Errorf("node %d: want a number from 0 to %d", id, MaxNodes-1)
+	case f.has(id):
+		return fmt.Errorf("node %d: there is one already", id)
+	}
+	k, err := f.kindOf(machine, capacity)
+	if err != nil {
+		return fmt.Errorf("node %d: %w", id, err)
+	}
+	for int(id) >= len(f.nodes) {
+		f.nodes = append(f.nodes, node{})
+	}
+	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k, first: -1, last: -1, free: slices.Clone(capacity)}
+	f.totals.Nodes++
+	f.totals.Capacity += f.nodes[id].Capacity()
+	return nil
+}
+
+// kindOf returns the kind of a machine with a capacity.
+func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, error) {
+	for i := range f.kinds {
+		if f.kinds[i].machine == machine && slices.Equal(f.kinds[i].capacity, capacity) {
+			return int32(i), nil
+		}
+	}
+	if len(capacity) != len(f.options.Resources) {
+		return 0, fmt.Errorf("capacity of %d resources besides CPU: want %d, %q", len(capacity), len(f.options.Resources), f.options.Resources)
+	}
+	for i, amount := range capacity {
+		if amount < 0 {
+			return 0, fmt.Errorf("%s %d: want no less than 0", f.options.Resources[i], amount)
+		}
+	}
+	empty, err := hybrid.NewNode(machine, f.options.Hybrid)
+	if err != nil {
+		return 0, err
+	}
+	f.kinds = append(f.kinds, kind{machine, slices.Clone(capacity), empty, newWeigher(int64(empty.Capacity()), capacity)})
+	return int32(len(f.kinds) - 1), nil
+}
+
+// RemoveNode takes a node away and returns its containers, in order of arrival.
+// They are nowhere now; their numbers are free.
+func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
+	if !f.has(id) {
+		return nil, fmt.Errorf("node %d: there is none", id)
+	}
+	var gone []ContainerID
+	for c := f.nodes[id].first; c >= 0; c = f.nodes[id].first {
+		f.Release(ContainerID(c))
+		gone = append(gone, ContainerID(c))
+	}
+	f.totals.Nodes--
+	f.totals.Capacity -= f.nodes[id].Capacity()
+	f.nodes[id] = node{}
+	return gone, nil
+}
+
+// ChangeNode gives a node another machine or capacity. Its containers are placed
+// on it anew, in order of arrival; it returns those that do not fit any more, which are
+// nowhere now.
+func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
+	if !f.has(id) {
+		return nil, fmt.Errorf("node %d: there is none", id)
+	}
+	if _, err := f.kindOf(machine, capacity); err != nil {
+		return nil, fmt.Errorf("node %d: %w", id, err)
+	}
+	all, err := f.RemoveNode(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.AddNode(id, machine, capacity); err != nil {
+		return nil, err
+	}
+	left := all[:0]
+	for _, c := range all {
+		r := f.containers[c].request
+		f.ask(&r)
+		if !f.hasRoom(id, &r) {
+			left = append(left, c)
+		} else if _, err := f.put(c, id, &r); err != nil {
+			left = append(left, c)
+		}
+	}
+	return left, nil
+}
+
+// nameOf returns the name of a container's number, made once.
+func (f *Fleet) nameOf(c ContainerID) string {
+	for int(c) >= len(f.containers) {
+		f.containers = append(f.containers, container{node: Nowhere})
+	}
+	if f.containers[c].name == "" {
+		f.containers[c].name = strconv.Itoa(int(c))
+	}
+	return f.containers[c].name
+}

@@ -1,0 +1,52 @@
+package fleet
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Order says which of the nodes with room for a container is the best. Of
+// equals it is the one with the lowest number.
+type Order uint8
+
+const (
+	// Candor: the least added shared time, then the best topology, then what keeps
+	// whole CPUs free (score.go says it in full).
+	Candor Order = iota
+	// Paper is the optimized scheduler of Bacou et al. (SCC 2019): for a sensitive
+	// container the most CPU time on whole CPUs, then the least added shared time; a
+	// flexible one goes by Least.
+	Paper
+	// Least is Kubernetes' LeastAllocated: the largest share of the node's
+	// resources free after the placement, in the mean over CPU and what else the node has.
+	Least
+	// Most is Kubernetes' MostAllocated: the smallest such share.
+	Most
+)
+
+var orderNames = []string{"candor", "paper", "least", "most"}
+
+// String returns the order's name, as the command line and JSON write it.
+func (o Order) String() string {
+	if int(o) < len(orderNames) {
+		return orderNames[o]
+	}
+	return strconv.Itoa(int(o))
+}
+
+// MarshalText writes the order's name.
+func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads an order's name. An unknown one is an error that lists the known ones.
+func (o *Order) UnmarshalText(text []byte) error {
+	for i, name := range orderNames {
+		if name == string(text) {
+			*o = Order(i)
+			return nil
+		}
+	}
+	if len(text) > 40 {
+		text = append(text[:40:40], "…"...)
+	}
+	return fmt.Errorf("order %q: want one of %q", text, orderNames)
+}

@@ -1,0 +1,153 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// Choose returns the best node for a container. It changes nothing. The error is
+// hybrid.ErrNoCapacity where no node has the room; hybrid.ErrViewImpossible where some
+// have, but none the CPUs that a strict sensitive container's view needs; or says what is wrong
+// with the request (hybrid.ErrBadRequest).
+func (f *Fleet) Choose(r *Request) (NodeID, error) {
+	if err := f.check(r); err != nil {
+		return Nowhere, err
+	}
+	f.ask(r)
+	return f.choose(r)
+}
+
+// Place puts a container on the best node. The error is that of Choose, or
+// that the number is taken (hybrid.ErrIDTaken); nothing has changed then.
+func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
+	switch {
+	case c < 0 || c >= MaxContainers:
+		return Placement{Node: Nowhere}, fmt.Errorf("%w: container %d: want a number from 0 to %d", hybrid.ErrBadRequest, c, MaxContainers-1)
+	case f.Where(c) != Nowhere:
+		return Placement{Node: Nowhere}, hybrid.ErrIDTaken
+	}
+	id, err := f.Choose(r)
+	if err != nil {
+		return Placement{Node: Nowhere}, err
+	}
+	cost, err := f.put(c, id, r)
+	return Placement{id, cost}, err
+}
+
+// Release ends a container. It reports whether there was one, and what its end
+// changed on its node.
+func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
+	id := f.Where(c)
+	if id == Nowhere {
+		return hybrid.Cost{}, false
+	}
+	n, gone := &f.nodes[id], &f.containers[c]
+	cost, _ := n.Remove(gone.name)
+	for i, amount := range gone.request.Resources {
+		n.free[i] += amount
+	}
+	if gone.request.Spread != 0 {
+		delete(f.spread, spreadKey{gone.request.Spread, id})
+	}
+	f.unlink(int32(c), n)
+	gone.node = Nowhere
+	f.count(&gone.request, &cost, -1)
+	if n.first < 0 {
+		f.totals.Used--
+	}
+	return cost, true
+}
+
+// ask writes down what nodes are asked for.
+func (f *Fleet) ask(r *Request) {
+	f.request = hybrid.Request{ID: "new", Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
+}
+
+// check finds what is wrong with a request.
+func (f *Fleet) check(r *Request) error {
+	f.ask(r)
+	if err := f.request.Check(); err != nil {
+		return err
+	}
+	if n := len(r.Resources); n != 0 && n != len(f.options.Resources) {
+		return fmt.Errorf("%w: %d resources besides CPU: want %d, %q", hybrid.ErrBadRequest, n, len(f.options.Resources), f.options.Resources)
+	}
+	for i, amount := range r.Resources {
+		if amount < 0 || amount > math.MaxInt64/4 {
+			return fmt.Errorf("%w: %s %d: want no less than 0", hybrid.ErrBadRequest, f.options.Resources[i], amount)
+		}
+	}
+	return nil
+}
+
+// put puts a container on a node.
+func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
+	n := &f.nodes[id]
+	f.request.ID = f.nameOf(c)
+	cost, err := n.Place(&f.request)
+	if err != nil {
+		return cost, err
+	}
+	if n.first < 0 {
+		f.totals.Used++
+	}
+	own := &f.containers[c]
+	kept := append(own.request.Resources[:0], r.Resources...)
+	own.node, own.request = id, *r
+	own.request.Resources = kept
+	for i, amount := range r.Resources {
+		n.free[i] -= amount
+	}
+	if r.Spread != 0 {
+		f.spread[spreadKey{r.Spread, id}] = struct{}{}
+	}
+	f.link(int32(c), n)
+	f.count(r, &cost, 1)
+	return cost, nil
+}
+
+// count counts a container in (sign 1) or out (sign -1).
+func (f *Fleet) count(r *Request, cost *hybrid.Cost, sign int) {
+	f.totals.Containers += sign
+	if r.Class == hybrid.Sensitive {
+		f.totals.Sensitive += hybrid.Milli(sign) * f.need(r)
+	} else {
+		f.totals.Guaranteed += hybrid.Milli(sign) * f.need(r)
+	}
+	f.totals.Shared += cost.Shared
+	f.totals.Moves += int64(cost.Moves)
+}
+
+// need is the CPU time that counts towards a node's capacity.
+func (f *Fleet) need(r *Request) hybrid.Milli {
+	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee}
+	return h.Guaranteed()
+}
+
+// link enters a container at the end of a node's list; unlink takes it out.
+func (f *Fleet) link(c int32, n *node) {
+	own := &f.containers[c]
+	own.prev, own.next = n.last, -1
+	if n.last >= 0 {
+		f.containers[n.last].next = c
+	} else {
+		n.first = c
+	}
+	n.last = c
+}
+
+func (f *Fleet) unlink(c int32, n *node) {
+	prev, next := f.containers[c].prev, f.containers[c].next
+	if prev >= 0 {
+		f.containers[prev].next = next
+	} else {
+		n.first = next
+	}
+	if next >= 0 {
+		f.containers[next].prev = prev
+	} else {
+		n.last = prev
+	}
+}

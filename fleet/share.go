@@ -1,0 +1,71 @@
+package fleet
+
+import "math/bits"
+
+// maxResources bounds the further resources of a fleet.
+const maxResources = 15
+
+// shareBits is the resolution of the mean share of what is free: two nodes
+// with the same share have the same figure, whatever their sizes.
+const shareBits = 48
+
+// A weigher turns what is free on nodes of one capacity into the mean over the
+// resources of the share that is free: the sum of free amounts times weights, over whole. A
+// resource of which the nodes have nothing does not count.
+type weigher struct {
+	cpu     int64
+	weights []int64 // of the further resources
+	whole   int64
+}
+
+// newWeigher finds whole numbers for the weights: with the least common multiple
+// of the capacities they are exact. Where that is too large for 48 bits, a share is
+// counted in 2^-44ths.
+func newWeigher(cpu int64, capacity []int64) weigher {
+	count, common, exact := int64(1), cpu, true
+	for _, c := range capacity {
+		if c > 0 {
+			count++
+			if common, exact = lcm(common, c, exact); !exact {
+				common = 1 << 44
+			}
+		}
+	}
+	if exact && common > (1<<shareBits)/count {
+		common = 1 << 44
+	}
+	w := weigher{cpu: common / cpu, weights: make([]int64, len(capacity)), whole: common * count}
+	for i, c := range capacity {
+		if c > 0 {
+			w.weights[i] = common / c
+		}
+	}
+	return w
+}
+
+// lcm returns the least common multiple of two numbers, and whether it is below 2^shareBits.
+func lcm(a, b int64, exact bool) (int64, bool) {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	high, low := bits.Mul64(uint64(a/x), uint64(b))
+	return int64(low), exact && high == 0 && low < 1<<shareBits
+}
+
+// weigh returns the weighted sum of amounts.
+func (w *weigher) weigh(cpu int64, amounts []int64) int64 {
+	sum := cpu * w.cpu
+	for i, amount := range amounts {
+		sum += amount * w.weights[i]
+	}
+	return sum
+}
+
+// share turns a weighted sum of what is free into the mean share, in parts of
+// 2^shareBits, rounded down.
+func (w *weigher) share(sum int64) uint64 {
+	high, low := bits.Mul64(uint64(sum), 1<<shareBits)
+	share, _ := bits.Div64(high, low, uint64(w.whole))
+	return share
+}
