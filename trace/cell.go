@@ -108,7 +108,7 @@ var cellClasses = [4]cellClass{
 const (
 	loopShareWork = 0.24
 	loopShareRest = 0.07
-	loopMean      = 780 // submits
+	loopMean      = 750 // submits
 	loopMedian    = 25  // seconds that one runs
 	loopSigma     = 0.25
 )

@@ -177,6 +177,22 @@ func TestCompactBroken(t *testing.T) {
 	}
 }
 
+// TestCompactIsSmall: an event of a cell like Google's takes 16 bytes at most
+// before it is compressed.
+func TestCompactIsSmall(t *testing.T) {
+	file := smallCell(t, 500, 0.2, 1)
+	events, bytes := uint32(0), uint32(0)
+	for at := len(compactMagic); file[at] == blockEvents; {
+		h := parseBlockHeader(file[at:])
+		events, bytes = events+h.events, bytes+h.bytes
+		at += blockHead + int(h.stored)
+	}
+	if events < 10_000 || bytes > 16*events {
+		t.Errorf("%d events in %d bytes", events, bytes)
+	}
+	t.Logf("%.1f bytes an event", float64(bytes)/float64(events))
+}
+
 // TestImport: a compact file of a fixture is there as a whole or not at all,
 // and has the events and notes of its source.
 func TestImport(t *testing.T) {

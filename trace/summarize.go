@@ -3,7 +3,8 @@ package trace
 // A summarizer takes events and keeps what a Summary needs.
 type summarizer struct {
 	Summary
-	milli     float64 // milli-CPU of one unit of CPU
+	one       float64 // units of CPU that are factor cores
+	factor    float64
 	machines  []machineNow
 	mix       map[capacity]int64
 	slots     []slotNow
@@ -38,12 +39,12 @@ const (
 )
 
 func newSummarizer(h Header, coresOfLargest float64) *summarizer {
-	s := &summarizer{jobs: map[uint64]bool{}, mix: map[capacity]int64{}, milli: 1, first: -1}
+	s := &summarizer{jobs: map[uint64]bool{}, mix: map[capacity]int64{}, one: 1000, factor: 1, first: -1}
 	s.requests, s.hours = [2]counter{{}, {}}, [2]counter{{}, {}}
-	s.load.width = 10 * Second
+	s.load.width = Second
 	s.Containers.Ends = map[string]int64{}
 	if h.Unit == LargestMachine {
-		s.CoresOfLargest, s.milli = coresOfLargest, coresOfLargest*1000/One
+		s.CoresOfLargest, s.factor, s.one = coresOfLargest, coresOfLargest, One
 	}
 	for _, class := range h.Classes {
 		s.Classes = append(s.Classes, ClassTimes{Class: class})
@@ -53,7 +54,7 @@ func newSummarizer(h Header, coresOfLargest float64) *summarizer {
 }
 
 // cores turns an amount of CPU into cores.
-func (s *summarizer) cores(cpu int64) float64 { return float64(cpu) * s.milli / 1000 }
+func (s *summarizer) cores(cpu float64) float64 { return cpu * s.factor / s.one }
 
 func (s *summarizer) event(e *Event) {
 	s.Header.Events++
@@ -83,7 +84,7 @@ func (s *summarizer) atStart() {
 			s.mix[m.capacity]++
 		}
 	}
-	s.Machines.Cores = s.cores(s.is.capacity)
+	s.Machines.Cores = s.cores(float64(s.is.capacity))
 	s.Containers.Start = s.requests[held].sum()
 }
 
@@ -122,7 +123,7 @@ func (s *summarizer) submit(e *Event) {
 	class := &s.Classes[e.Class]
 	if atStart {
 		class.Start++
-		class.Cores += s.cores(int64(e.CPU))
+		class.Cores += s.cores(float64(e.CPU))
 		s.requests[held][int64(e.CPU)]++
 		return
 	}
@@ -161,8 +162,8 @@ func (s *summarizer) finish(r Reader) *Summary {
 	s.Header.Containers = s.Containers.New + s.requests[held].sum()
 	s.Machines.All, s.Containers.AtOnce = s.Header.Machines, s.Header.Slots
 	s.finishMix()
-	s.RequestHeld = s.requests[held].quantiles(s.milli/1000, 0)
-	s.RequestNew = s.requests[fresh].quantiles(s.milli/1000, 0)
+	s.RequestHeld = s.requests[held].quantiles(s.cores, 0)
+	s.RequestNew = s.requests[fresh].quantiles(s.cores, 0)
 	s.Arrivals, s.JobArrivals = s.perHour(containers), s.perHour(job)
 	for i := range s.slots {
 		if slot := &s.slots[i]; slot.live && !slot.held {
@@ -170,7 +171,7 @@ func (s *summarizer) finish(r Reader) *Summary {
 		}
 	}
 	for i, d := range s.durations {
-		s.Classes[i].Duration = durationQuantiles(d)
+		s.Classes[i].Duration = d.quantiles(durationOf, 0)
 	}
 	s.Load, s.LoadMean = s.load.points(s.cores)
 	return &s.Summary

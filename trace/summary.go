@@ -2,7 +2,6 @@ package trace
 
 import (
 	"io"
-	"maps"
 	"math"
 	"slices"
 )
@@ -96,9 +95,9 @@ func Summarize(r Reader, coresOfLargest float64) (*Summary, error) {
 // A counter counts equal values.
 type counter map[int64]int64
 
-// quantiles returns them of the values times a factor. missing are values of 0
+// quantiles returns them of the values, each passed through of. missing are values of 0
 // that were not counted.
-func (c counter) quantiles(factor float64, missing int64) Quantiles {
+func (c counter) quantiles(of func(float64) float64, missing int64) Quantiles {
 	values := make([]int64, 0, len(c)+1)
 	n, sum := missing, 0.0
 	for v, count := range c {
@@ -110,7 +109,7 @@ func (c counter) quantiles(factor float64, missing int64) Quantiles {
 	}
 	slices.Sort(values)
 	for _, v := range values { // in order: sums of floats depend on it
-		sum += float64(v) * float64(c[v])
+		sum += of(float64(v)) * float64(c[v])
 	}
 	at := func(share float64) float64 {
 		rank := min(int64(share*float64(n)), n-1) - missing
@@ -119,12 +118,12 @@ func (c counter) quantiles(factor float64, missing int64) Quantiles {
 		}
 		for _, v := range values {
 			if rank -= c[v]; rank < 0 {
-				return float64(v) * factor
+				return of(float64(v))
 			}
 		}
 		return 0
 	}
-	return Quantiles{at(0.01), at(0.05), at(0.1), at(0.25), at(0.5), at(0.75), at(0.9), at(0.95), at(0.99), at(1), sum / float64(n) * factor}
+	return Quantiles{at(0.01), at(0.05), at(0.1), at(0.25), at(0.5), at(0.75), at(0.9), at(0.95), at(0.99), at(1), sum / float64(n)}
 }
 
 // Durations are counted in steps of a twentieth: from 1 µs up.
@@ -134,22 +133,5 @@ func durationBin(d Micros) int64 {
 	return int64(math.Log(float64(max(d, 1)))/durationStep + 0.5)
 }
 
-// durationQuantiles turns counted steps into seconds.
-func durationQuantiles(c counter) Quantiles {
-	q := c.quantiles(1, 0)
-	if len(c) == 0 {
-		return q
-	}
-	of := func(bin float64) float64 { return math.Exp(bin*durationStep) / float64(Second) }
-	for _, v := range []*float64{&q.P1, &q.P5, &q.P10, &q.P25, &q.P50, &q.P75, &q.P90, &q.P95, &q.P99, &q.Max} {
-		*v = of(*v)
-	}
-	bins := slices.Sorted(maps.Keys(c))
-	n, sum := int64(0), 0.0
-	for _, bin := range bins {
-		n += c[bin]
-		sum += of(float64(bin)) * float64(c[bin])
-	}
-	q.Mean = sum / float64(n)
-	return q
-}
+// durationOf is the middle of a step, in seconds.
+func durationOf(bin float64) float64 { return math.Exp(bin*durationStep) / float64(Second) }

@@ -67,7 +67,7 @@ func TestSummary(t *testing.T) {
 // and they stay few.
 func TestLoadLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := loadLine{width: 10 * Second}
+		l := loadLine{width: Second}
 		var now Micros
 		var want loadPart
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {

@@ -63,13 +63,13 @@ func (l *loadLine) halve() {
 }
 
 // points returns the means of each stretch, and the load over all of it.
-func (l *loadLine) points(cores func(int64) float64) ([]LoadPoint, float64) {
+func (l *loadLine) points(cores func(float64) float64) ([]LoadPoint, float64) {
 	var list []LoadPoint
 	var requested, capacity float64
 	for i, p := range l.parts {
 		end := min(l.last, Micros(i+1)*l.width)
 		list = append(list, LoadPoint{end.Seconds() / 3600,
-			cores(int64(p.requested / p.time)), cores(int64(p.capacity / p.time)), p.running / p.time})
+			cores(p.requested / p.time), cores(p.capacity / p.time), p.running / p.time})
 		requested += p.requested
 		capacity += p.capacity
 	}
@@ -86,7 +86,7 @@ func (s *summarizer) finishMix() {
 		if s.CoresOfLargest > 0 {
 			memory /= One
 		}
-		s.Machines.Mix = append(s.Machines.Mix, MachineKind{s.cores(int64(c.cpu)), memory, float64(n) / float64(s.Machines.Start)})
+		s.Machines.Mix = append(s.Machines.Mix, MachineKind{s.cores(float64(c.cpu)), memory, float64(n) / float64(s.Machines.Start)})
 	}
 	slices.SortFunc(s.Machines.Mix, func(a, b MachineKind) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Cores, b.Cores), cmp.Compare(a.Memory, b.Memory))
@@ -105,7 +105,7 @@ func (s *summarizer) perHour(what int) Quantiles {
 			hours++
 		}
 	}
-	q := c.quantiles(1, max(to-from-hours, 0))
+	q := c.quantiles(func(v float64) float64 { return v }, max(to-from-hours, 0))
 	q.Mean = 0
 	if s.now > s.first {
 		q.Mean = float64(sum) / ((s.now - s.first).Seconds() / 3600)

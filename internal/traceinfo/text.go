@@ -80,9 +80,9 @@ func rows(summaries []*trace.Summary) []row {
 			return count(s.Machines.Removals) + ", " + count(s.Machines.Updates)
 		}},
 		row{"containers at the start", func(s *trace.Summary) string { return count(s.Containers.Start) }},
-		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestHeld) }},
+		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestHeld, s.Containers.Start) }},
 		row{"new containers", func(s *trace.Summary) string { return count(s.Containers.New) }},
-		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestNew) }},
+		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestNew, s.Containers.New) }},
 		row{"  an hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.Arrivals) }},
 		row{"most containers at once", func(s *trace.Summary) string { return count(s.Containers.AtOnce) }},
 		row{"new jobs", func(s *trace.Summary) string { return count(s.Jobs) }},
@@ -164,10 +164,15 @@ func classRows(summaries []*trace.Summary) []row {
 	return list
 }
 
-func requests(q trace.Quantiles) string {
+// requests are quantiles of what n containers ask for.
+func requests(q trace.Quantiles, n int64) string {
+	if n == 0 {
+		return "-"
+	}
 	return strings.Join([]string{short(q.P10), short(q.P50), short(q.P75), short(q.P90), short(q.P99)}, "  ")
 }
 
+// hourly is what comes in an hour.
 func hourly(q trace.Quantiles) string {
 	parts := []string{count(int64(q.Mean+0.5)) + ","}
 	for _, v := range []float64{q.P5, q.P50, q.P95} {

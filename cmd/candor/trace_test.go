@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/trace"
+)
+
+const googleFixture = "google2011:../../trace/testdata/google"
+
+// TestTraceBadInput: one line that says what is accepted, exit code 2, nothing
+// written.
+func TestTraceBadInput(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken.csv")
+	if err := os.WriteFile(broken, []byte("time,event,machine,job,cpu\n0,machine-add,m,,0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "x.ctrace")
+	many := strings.Repeat(" synthetic:days=1", 7)
+	for line, want := range map[string]string{
+		"trace info":                                  "candor trace info takes one trace or more: candor trace info --help lists the kinds",
+		"trace ifno":                                  `unknown command "ifno": did you mean "info"?`,
+		"trace info borg:x":                           `bad trace spec "borg:x": want google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic`,
+		"trace info synthetic:machines=-1":            `bad trace spec "synthetic:machines=-1": machines "-1", want a number from 1 to 10000000`,
+		"trace info csv:/no/such":                     "open /no/such: no such file or directory",
+		"trace info -o png synthetic":                 `invalid argument "png" for "-o, --output" flag: want one of table, json, svg`,
+		"trace info -o svg" + many:                    "-o svg shows 6 traces at most, got 7",
+		"trace info --cores-of-largest 0 synthetic":   "--cores-of-largest 0: want a number above 0, at most 100000",
+		"trace info --cores-of-largest NaN synthetic": "--cores-of-largest NaN: want a number above 0",
+		"trace info csv:" + broken:                    broken + `:2: cpu: "0", want the machine's CPUs, such as 16`,
+		"trace import -o " + file:                     "candor trace import takes one trace, got 0: candor trace import --help lists the kinds",
+		"trace import synthetic":                      `--output "": want a file whose name ends in .ctrace`,
+		"trace import synthetic -o x.csv":             `--output "x.csv": want a file whose name ends in .ctrace`,
+		"trace import csv:" + broken + " -o " + file:  broken + `:2: cpu: "0", want the machine's CPUs, such as 16`,
+	} {
+		code, out, errOut := command(t, "", strings.Fields(line)...)
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("candor %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
+		}
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("a file was left")
+	}
+	if code, out, errOut := command(t, "", "trace", "info", "--lenient", "csv:"+broken); code != 0 || !strings.Contains(out, "skipped of csv:\n        1  cpu, the first at "+broken+":2\n") {
+		t.Errorf("lenient: %d, %s%s", code, out, errOut)
+	}
+}
+
+// TestTraceForms: import, then every form of info; JSON has the documented
+// names.
+func TestTraceForms(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "g.ctrace")
+	code, out, errOut := command(t, "", "trace", "import", googleFixture, "-o", file)
+	if code != 0 || !strings.HasPrefix(out, file+": 14 events, 5 containers, 3 machines, 0.26 hours; ") || !strings.Contains(out, "left out: 1 requests that change") {
+		t.Fatalf("%d, %s%s", code, out, errOut)
+	}
+	_, fromSource, _ := command(t, "", "trace", "info", googleFixture)
+	code, out, errOut = command(t, "", "trace", "info", file)
+	if code != 0 || out != fromSource || !strings.Contains(out, "machines at the start                           3\n") {
+		t.Errorf("%d, %s%s; want\n%s", code, out, errOut, fromSource)
+	}
+	if code, out, _ = command(t, "", "trace", "info", "-o", "svg", file, "synthetic:machines=10,days=0.1"); code != 0 || !strings.HasPrefix(out, "<svg ") {
+		t.Errorf("%d, %s", code, out)
+	}
+	code, out, errOut = command(t, "", "trace", "info", "-o", "json", "--cores-of-largest", "32", file)
+	var s trace.Summary
+	if err := json.Unmarshal([]byte(out), &s); code != 0 || err != nil {
+		t.Fatalf("%d, %v, %s%s", code, err, out, errOut)
+	}
+	if s.Machines.Cores != 56 || s.Header.Unit != trace.LargestMachine || s.Containers.New != 3 || len(s.Report.NotModelled) != 2 || s.RequestHeld.P50 != 4 {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestTraceCompletion: the shell completes kinds, and leaves paths to itself.
+func TestTraceCompletion(t *testing.T) {
+	if _, out, _ := command(t, "", "__complete", "trace", "info", ""); !strings.Contains(out, "google2011:\n") || !strings.Contains(out, "synthetic\n") {
+		t.Error(out)
+	}
+	if _, out, _ := command(t, "", "__complete", "trace", "info", "csv:"); !strings.Contains(out, ":0\n") {
+		t.Error(out)
+	}
+}
+
+var traceConsole = regexp.MustCompile("(?s)```console\n\\$ candor (trace [^\n]*)\n(.*?)```")
+
+// TestTraceDocs runs the commands that docs/trace.md shows. Those of real
+// traces are run where these are beside the project.
+func TestTraceDocs(t *testing.T) {
+	t.Chdir("../..")
+	page, err := os.ReadFile("docs/trace.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	now := traceConsole.ReplaceAllStringFunc(string(page), func(block string) string {
+		shown++
+		parts := traceConsole.FindStringSubmatch(block)
+		if _, err := os.Stat("../shared/traces"); err != nil && strings.Contains(parts[1], "../shared") {
+			t.Logf("no ../shared/traces: candor %s is not run", parts[1])
+			return block
+		}
+		out := output(t, parts[1])
+		if out != parts[2] && !*update {
+			t.Errorf("docs/trace.md: candor %s prints (go test -update writes it anew)\n%s", parts[1], out)
+		}
+		return strings.TrimSuffix(block, parts[2]+"```") + out + "```"
+	})
+	if *update && now != string(page) {
+		if err := os.WriteFile("docs/trace.md", []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown < 3 {
+		t.Errorf("found %d commands: is the expression wrong?", shown)
+	}
+}
