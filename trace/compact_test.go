@@ -111,7 +111,7 @@ func drawEvents(t *rapid.T) []Event {
 func TestCompactKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
-		file, err := pack(Header{Name: "drawn", Unit: Milli}, events)
+		file, err := pack(Header{Name: "drawn", Unit: Milli, Classes: make([]Class, 256)}, events)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +141,7 @@ func TestCompactRefusesBrokenRules(t *testing.T) {
 		"end of slot 0, where nothing":     {{Kind: End}},
 		"machine 1, but only 0 were added": {{Kind: MachineAdd, Machine: 1}},
 		"machine 0, but only 0 were added": {{Kind: MachineRemove}},
+		"class 0, the header has 0":        {{Kind: Submit}},
 	} {
 		if _, err := pack(Header{}, events); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -244,7 +245,9 @@ func FuzzCompact(f *testing.F) {
 			t.Fatal(err)
 		}
 		w.raw, w.inBlock, w.events = append(w.raw, raw...), max(events, 1), int64(events)
-		if _, err := w.finish(Header{}, Report{}); err != nil {
+		w.submits, w.machines = w.events, uint32(w.events) // no lie that is seen before the events
+		w.live = make([]slotState, min(events, 100))
+		if _, err := w.finish(Header{Classes: googleClasses()}, Report{}); err != nil {
 			t.Fatal(err)
 		}
 		c, err := newCompact("fuzz", bytes.NewReader(out.Bytes()), int64(out.Len()))
@@ -261,7 +264,7 @@ func FuzzCompact(f *testing.F) {
 
 // FuzzCompactFile feeds whole files.
 func FuzzCompactFile(f *testing.F) {
-	file, err := pack(Header{Name: "seed"}, []Event{{Kind: MachineAdd, CPU: 5}, {Kind: Submit, Job: 7}, {Kind: End, Job: 7, Time: 3}})
+	file, err := pack(Header{Name: "seed", Classes: googleClasses()}, []Event{{Kind: MachineAdd, CPU: 5}, {Kind: Submit, Job: 7}, {Kind: End, Job: 7, Time: 3}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -80,11 +80,11 @@ func (c *compact) newShape(s *shape, number uint64) bool {
 	rest := c.raw[c.at:]
 	c.at += 3
 	*s = shape{int32(cpu), int32(memory), rest[0], rest[1], Flags(rest[2])}
+	ok := fitsInt32(cpu) && fitsInt32(memory) && int(s.class) < len(c.tail.Header.Classes) && number == uint64(len(c.shapes))
 	if len(c.shapes) < maxShapes {
 		c.shapes = append(c.shapes, *s)
-		return fitsInt32(cpu) && fitsInt32(memory) && number == uint64(len(c.shapes)-1)
 	}
-	return fitsInt32(cpu) && fitsInt32(memory) && number == maxShapes
+	return ok
 }
 
 func (c *compact) readEnd(e *Event, tag byte) bool {

@@ -95,6 +95,9 @@ func (c *compact) readTail(in io.ReaderAt, size int64) (io.Reader, error) {
 	if err := json.Unmarshal(text, &c.tail); err != nil {
 		return nil, c.corrupt("bad header", "%v", err)
 	}
+	if h := &c.tail.Header; min(h.Events, h.Machines, h.Slots) < 0 || max(h.Machines, h.Containers) > h.Events || h.Slots > h.Containers {
+		return nil, c.corrupt("bad header", "its counts can't be")
+	}
 	return io.NewSectionReader(in, int64(len(magic)), int64(offset)-int64(len(magic))), nil
 }
 

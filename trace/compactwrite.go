@@ -50,6 +50,7 @@ type compactWriter struct {
 	shapes  map[shape]uint32
 	events  int64
 	submits int64
+	classes int // that containers have
 }
 
 func newCompactWriter(out io.Writer) (*compactWriter, error) {
@@ -120,6 +121,7 @@ func (w *compactWriter) writeSubmit(e *Event, since uint64) error {
 		}
 	}
 	w.submits++
+	w.classes = max(w.classes, int(e.Class)+1)
 	if slot := w.submit(e.Job, e.Task); slot != e.Container {
 		return fmt.Errorf("container in slot %d, want %d: the one freed last first", e.Container, slot)
 	}
@@ -182,6 +184,9 @@ func (w *compactWriter) block(h blockHeader, stored []byte) error {
 func (w *compactWriter) finish(h Header, r Report) (Header, error) {
 	if err := w.flush(); err != nil {
 		return h, err
+	}
+	if w.classes > len(h.Classes) {
+		return h, fmt.Errorf("a container of class %d, the header has %d classes", w.classes-1, len(h.Classes))
 	}
 	h.Machines, h.Containers, h.Slots = int64(w.machines), w.submits, int64(len(w.live))
 	h.Events, h.Span = w.events, w.time

@@ -43,25 +43,13 @@ func (k *kubectl) pod() error {
 		return err
 	}
 	name := o.name()
-	switch o.Status.Phase {
-	case "Succeeded", "Failed":
-		k.notes.add("pods that have ended", "pod "+name)
-		return nil
-	case "Pending", "Running", "Unknown":
-	default:
-		return k.list.wrong("phase", "pod %s: %q, want Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
+	runs, err := k.runs(&o)
+	if err != nil || !runs {
+		return err
 	}
 	class := slices.IndexFunc(kubeClasses, func(c Class) bool { return c.Name == o.Status.QOSClass })
-	switch node := o.Spec.NodeName; {
-	case o.Metadata.Name == "":
-		return k.list.wrong("pod without a name", "want metadata.name")
-	case class < 0:
+	if class < 0 {
 		return k.list.wrong("QoS class", "pod %s: %q, want BestEffort, Burstable or Guaranteed", name, o.Status.QOSClass)
-	case node == "" && !k.submits:
-		k.notes.add("pods that never started", "pod "+name)
-		return nil
-	case node != "" && !k.nodes[node]:
-		return k.list.wrong("unknown machine", "pod %s: node %q is not in nodes.json", name, node)
 	}
 	c, asks, err := o.requests()
 	if err == nil {
@@ -78,6 +66,29 @@ func (k *kubectl) pod() error {
 	}
 	k.pods = append(k.pods, p)
 	return nil
+}
+
+// runs says whether a pod is to be placed.
+func (k *kubectl) runs(o *kubePodObject) (bool, error) {
+	name, node := o.name(), o.Spec.NodeName
+	switch o.Status.Phase {
+	case "Succeeded", "Failed":
+		k.notes.add("pods that have ended", "pod "+name)
+		return false, nil
+	case "Pending", "Running", "Unknown":
+	default:
+		return false, k.list.wrong("phase", "pod %s: %q, want Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
+	}
+	switch {
+	case o.Metadata.Name == "":
+		return false, k.list.wrong("pod without a name", "want metadata.name")
+	case node == "" && !k.submits:
+		k.notes.add("pods that never started", "pod "+name)
+		return false, nil
+	case node != "" && !k.nodes[node]:
+		return false, k.list.wrong("unknown machine", "pod %s: node %q is not in nodes.json", name, node)
+	}
+	return true, nil
 }
 
 // fitsPod refuses a request above the largest node.

@@ -58,17 +58,18 @@ func (r *semiReal) readJob() error {
 		return t.wrong("events out of order", "%d after %d", numbers[jobSubmit], r.rowTime)
 	}
 	r.rowTime = Micros(numbers[jobSubmit])
-	tasks := uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64())
-	r.row = batch{
-		member: r.draw(arriving, uint8(numbers[jobClass]), tasks),
-		tasks:  tasks,
-		runs:   min(Micros(end-numbers[jobSchedule]), semiRealEnd),
-	}
-	r.row.job, r.row.cpu = numbers[jobID], int32(cpu)
+	r.drawJob(&numbers, Micros(end-numbers[jobSchedule]), int32(cpu))
 	if missing {
 		r.row.flags |= NoRequest
 	}
 	return nil
+}
+
+// drawJob makes a job of a row: what the table does not tell is drawn.
+func (r *semiReal) drawJob(numbers *[jobTasks + 1]uint64, runs Micros, cpu int32) {
+	tasks := uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64())
+	r.row = batch{member: r.draw(arriving, uint8(numbers[jobClass]), tasks), tasks: tasks, runs: min(runs, semiRealEnd)}
+	r.row.job, r.row.cpu = numbers[jobID], cpu
 }
 
 // startTask starts the next task of a job.
