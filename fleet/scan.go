@@ -10,11 +10,11 @@ func (f *Fleet) choose(r *Request) (NodeID, error) {
 			continue
 		}
 		room = true
-		cost, err := f.nodes[id].Quote(&f.request)
+		quote, err := f.nodes[id].Quote(&f.request)
 		if err != nil {
 			continue
 		}
-		if s := f.scoreOf(NodeID(id), r, &cost); s < bestScore {
+		if s := f.scoreOf(NodeID(id), r, &quote); s < bestScore {
 			best, bestScore = NodeID(id), s
 		}
 	}

@@ -10,27 +10,46 @@ type score uint64
 const never score = 1<<64 - 1
 
 // scoreOf returns a node's score by the fleet's order from what the container
-// would cost there, which hybrid.Node.Quote says.
-func (f *Fleet) scoreOf(id NodeID, r *Request, cost *hybrid.Cost) score {
+// would cost there.
+func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	switch order := f.options.Order; {
 	case order == Least || order == Paper && r.Class == hybrid.Flexible:
 		return 1<<shareBits - f.freeShare(id, r)
 	case order == Most:
 		return f.freeShare(id, r)
+	case !q.Direct:
+		return indirect(f.nodes[id].Free(r.Class))
 	case order == Paper:
-		return pack(field{21, hybrid.MaxLimit - cost.Whole}, field{22, hybrid.MaxLimit + cost.Shared})
+		return pack(field{21, hybrid.MaxLimit - q.Whole}, field{22, hybrid.MaxLimit + q.Shared})
+	case r.Class == hybrid.Flexible:
+		return f.candorFlexible(id, r, q)
 	default:
-		return candorScore(cost)
+		return candorSensitive(&q.Cost)
 	}
 }
 
-// candorScore is the order Candor: first the placements for which nobody has to
-// move to make room; then the least added shared time; then the fewest NUMA nodes, L3
-// domains and split cores; then best fit, the fewest shared CPUs left.
-func candorScore(cost *hybrid.Cost) score {
-	return pack(field{1, hybrid.Milli(min(cost.Moves, 1))}, field{22, hybrid.MaxLimit + cost.Shared},
-		field{10, hybrid.Milli(cost.NUMAs)}, field{10, hybrid.Milli(cost.L3s)}, field{10, hybrid.Milli(cost.Splits)},
-		field{11, hybrid.Milli(cost.FreeWhole)})
+// indirect is the score where others have to move to make room, or where the view
+// would be too wide: such nodes come last, and of them the one with the most free CPU time.
+func indirect(free hybrid.Milli) score {
+	return 1<<63 | score(hybrid.MaxLimit-free)
+}
+
+// candorSensitive is the order Candor for sensitive containers: the least added shared
+// time; then the fewest NUMA nodes, L3 domains and split cores; then best fit, the fewest
+// shared CPUs left.
+func candorSensitive(cost *hybrid.Cost) score {
+	return pack(field{22, hybrid.MaxLimit + cost.Shared}, field{10, hybrid.Milli(cost.NUMAs)}, field{10, hybrid.Milli(cost.L3s)},
+		field{10, hybrid.Milli(cost.Splits)}, field{11, hybrid.Milli(cost.FreeWhole)})
+}
+
+// candorFlexible is the order Candor for flexible containers: the least added shared time;
+// then the fewest whole CPUs that sensitive containers can no longer have without sharing; then
+// best fit, the fewest such CPUs left.
+func (f *Fleet) candorFlexible(id NodeID, r *Request, q *hybrid.Quote) score {
+	var s hybrid.Summary
+	f.nodes[id].Summarize(&s)
+	left := s.SpareWith(f.need(r))
+	return pack(field{22, hybrid.MaxLimit + q.Shared}, field{11, hybrid.Milli(s.Spare() - left)}, field{11, hybrid.Milli(left)})
 }
 
 // A field is a figure of a score: the first one decides.

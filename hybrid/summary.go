@@ -1,49 +1,194 @@
 package hybrid
 
-// This file is what whoever chooses among thousands of nodes asks each of them.
+// A Summary is a node in 64 bytes: enough to say what most containers would
+// cost there without looking at the node. It is a copy, and ages as the node changes.
+type Summary struct {
+	// loads tells of the fractional CPUs. Under Candor: the sensitive time on those
+	// of one grant, the least first. Under Paper: the room on all of them, the most first and
+	// the lowest id of equals; with loneBit on those of one grant.
+	loads [summaryLoads]uint16
 
-// Check says what is wrong with a request, but for its id: a *Refusal of kind
-// ErrBadRequest, or nil.
-func (r *Request) Check() error {
-	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Wish) >= len(wishNames) {
-		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Wish)
-	}
-	return (*Node)(nil).checkAmounts(r)
+	free       int32 // time that flexible containers can still be guaranteed
+	guaranteed int32 // guarantees of flexible containers
+	minShared  int32
+	lent       int32 // Candor: sensitive time on CPUs of one grant that flexible containers use
+	multiRoom  int32 // Candor: room on the CPUs of several grants
+	loneUsed   int32 // sensitive time on the CPUs of one grant
+
+	shared   uint16 // shared CPUs
+	open     uint16 // fractional CPUs
+	lone     uint16 // those of one grant
+	mostRoom uint16 // Candor: the largest room on a CPU of several grants
+
+	flags summaryFlags
 }
 
-// Guaranteed returns the CPU time that counts towards a node's capacity: the
-// limit of a sensitive container, the guarantee of a flexible one.
-func (r *Request) Guaranteed() Milli { return r.guaranteed() }
+// summaryLoads is how many fractional CPUs a Summary tells of.
+const summaryLoads = 14
 
-// Capacity returns the CPU time of the usable CPUs.
-func (n *Node) Capacity() Milli { return n.total }
+// loneBit marks a CPU of one grant.
+const loneBit = 1 << 15
 
-// Free returns the CPU time that containers of a class can still be guaranteed: a
-// request for more is refused for lack of capacity. It is below 0 on a node that has lost CPUs.
-func (n *Node) Free(class Class) Milli {
+type summaryFlags uint8
+
+const (
+	byPaper     summaryFlags = 1 << iota // Options.Algorithm
+	anyFlexible                          // a flexible container runs
+	rescues                              // fractions may move to make room
+	opaque                               // flexible containers with a wish, or a core that nobody may join: only the node can tell
+	flat                                 // one NUMA node and L3 domain, one CPU a core
+)
+
+// Summarize writes a node's summary.
+func (n *Node) Summarize(s *Summary) {
+	*s = Summary{
+		free:       int32(n.Free(Flexible)),
+		guaranteed: int32(n.flexible.need),
+		minShared:  int32(n.options.MinShared),
+		shared:     uint16(n.sharedCount),
+	}
+	if n.flexible.count > 0 {
+		s.flags |= anyFlexible
+	}
+	if len(n.numas) == 1 && len(n.l3s) == 1 && n.threads == 1 {
+		s.flags |= flat
+	}
+	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+		s.addLoad(&n.load[cpu], n.options.Algorithm)
+	}
+	if n.options.Algorithm == Paper {
+		s.flags |= byPaper
+		return
+	}
+	if n.options.RescueMoves > 0 && n.tally.open > 0 {
+		s.flags |= rescues
+	}
+	if n.anyDomain() || n.tally.open != int(s.open) {
+		s.flags |= opaque
+		return
+	}
+	s.lent = int32(n.sharedTime - n.tally.multiUsed)
+}
+
+// addLoad adds a fractional CPU; they come by rising id.
+func (s *Summary) addLoad(c *cpuLoad, algorithm Algorithm) {
+	s.open++
+	lone := c.sharers == 1
+	if lone {
+		s.lone++
+		s.loneUsed += int32(c.used)
+	}
+	if algorithm == Paper {
+		load := uint16(c.room())
+		if lone {
+			load |= loneBit
+		}
+		s.insert(load, int(s.open), func(a, b uint16) bool { return a&^loneBit > b&^loneBit })
+		return
+	}
+	if lone {
+		s.insert(uint16(c.used), int(s.lone), func(a, b uint16) bool { return a < b })
+		return
+	}
+	s.multiRoom += int32(c.room())
+	s.mostRoom = max(s.mostRoom, uint16(c.room()))
+}
+
+// insert adds the count-th load behind those that are not less; the last falls out where there are too many.
+func (s *Summary) insert(load uint16, count int, less func(a, b uint16) bool) {
+	i := min(count, summaryLoads+1) - 1
+	for ; i > 0 && less(load, s.loads[i-1]); i-- {
+		if i < summaryLoads {
+			s.loads[i] = s.loads[i-1]
+		}
+	}
+	if i < summaryLoads {
+		s.loads[i] = load
+	}
+}
+
+// Free is that of the node.
+func (s *Summary) Free(class Class) Milli {
 	if class == Flexible {
-		return n.total - n.sensitive - n.flexible.need
+		return Milli(s.free)
 	}
-	return n.total - n.sensitive - n.nodeNeed()
+	return Milli(s.free - max(0, s.minShared-s.guaranteed))
 }
 
-// Quote returns what a container would cost before fractions of others move to
-// lower the shared time (Cost says what it costs in the end, for more work). Its Moves
-// are those without which there is no room. The error is that of Cost. It changes nothing.
-func (n *Node) Quote(r *Request) (Cost, error) {
-	n.start()
-	if err := n.checkRequest(r); err != nil {
-		return Cost{}, err.(*Refusal).Kind
+// IsFlat reports whether the machine has one NUMA node and one L3 domain, and a CPU on each
+// core: then all CPUs are alike.
+func (s *Summary) IsFlat() bool { return s.flags&flat != 0 }
+
+// Told reports whether the summary tells of all fractional CPUs.
+func (s *Summary) Told() bool { return s.open <= summaryLoads }
+
+// Spare returns how many shared CPUs can be taken while flexible containers lend no
+// more sensitive time than they do (by Paper all of them).
+func (s *Summary) Spare() int {
+	if s.flags&anyFlexible == 0 {
+		return int(s.shared)
 	}
-	s := n.newSlot(r)
-	n.promise(s)
-	var cost Cost
-	err := n.allocate(s)
-	if err == nil {
-		cost = n.costSoFar(s)
+	return s.SpareWith(0)
+}
+
+// SpareWith returns what Spare would with one more flexible container, of so great a guarantee.
+func (s *Summary) SpareWith(guarantee Milli) int {
+	switch {
+	case s.flags&byPaper != 0:
+		return int(s.shared)
+	case s.lent > 0:
+		return 0
 	}
-	n.undo(0)
-	n.unpromise(s)
-	n.dropSlot(s)
-	return cost, err
+	spare := int(s.shared)
+	lacking := max(Milli(s.guaranteed)+guarantee, Milli(s.minShared)) - Milli(s.multiRoom)
+	if lacking > 0 {
+		spare -= lacking.CPUs()
+	}
+	if s.open == s.lone {
+		spare = min(spare, int(s.shared)-1)
+	}
+	return max(0, spare)
+}
+
+// need is the time that must be left where flexible containers run.
+func (s *Summary) need() Milli { return Milli(max(s.guaranteed, s.minShared)) }
+
+// Verdict is what a Summary knows of a container's place on its node.
+type Verdict uint8
+
+const (
+	// Known: the node has room, and the quote is the node's, but for the topology if the machine is not flat.
+	Known Verdict = iota
+	// NotDirect: the node has no direct room. Ask the node whether it can make some.
+	NotDirect
+	// Unknown: ask the node.
+	Unknown
+	// Refused: the node would refuse.
+	Refused
+)
+
+// Quote returns what the node's Quote would, as far as that is known. The
+// request must be right (Check).
+func (s *Summary) Quote(r *Request) (Quote, Verdict) {
+	switch {
+	case s.Free(r.Class) < r.guaranteed():
+		return Quote{}, Refused
+	case s.flags&byPaper != 0:
+		return s.quotePaper(r)
+	case s.flags&opaque != 0 || !r.IsPlain():
+		return Quote{}, Unknown
+	case r.Class == Flexible:
+		return s.quoteFlexible(r)
+	default:
+		return s.quoteSensitive(r)
+	}
+}
+
+// quoted fills in what follows from how many shared CPUs the container takes.
+func (s *Summary) quoted(r *Request, whole, taken int, shared Milli) (Quote, Verdict) {
+	q := Quote{Cost{Shared: shared, Whole: Milli(whole) * 1000, FreeWhole: int(s.shared) - taken}, true}
+	if s.flags&flat != 0 && r.Class == Sensitive {
+		q.NUMAs, q.L3s = 1, 1
+	}
+	return q, Known
 }

@@ -1,0 +1,95 @@
+package hybrid
+
+// Figures are what bounds on the cost of a container are made of, for many nodes
+// together: the most or the least that any of them has. (NoLoad stands for none.)
+type Figures struct {
+	Free         [2]int32 // by Class: Free; the most
+	Ease         int32    // guarantee that one more flexible container can have while all else stays; the most, -1: none
+	Shared       uint16   // shared CPUs; the most
+	SharedLeast  uint16   // the same; the least
+	Spare        uint16   // the most
+	SpareLeast   uint16   // the least
+	Room         uint16   // largest room on a fractional CPU; the most
+	RoomLeast    uint16   // the same; the least
+	MultiRoom    uint16   // largest room on a CPU of several grants, Candor; the most
+	LoneLeast    uint16   // sensitive time on the least loaded CPU of one grant; the least
+	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor; the least
+	WithFlexible bool     // a node has flexible containers
+	WithNone     bool     // a node has none
+	Opaque       bool     // a node cannot be told without asking it
+}
+
+// NoLoad is more than any CPU's load.
+const NoLoad = 1<<16 - 1
+
+// Figures returns the figures of one node.
+func (s *Summary) Figures() Figures {
+	spare := uint16(s.Spare())
+	f := Figures{
+		Free: [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
+		Ease: s.ease(), Shared: s.shared, SharedLeast: s.shared, Spare: spare, SpareLeast: spare,
+		LoneLeast: NoLoad, NextLent: NoLoad,
+		WithFlexible: s.flags&anyFlexible != 0, WithNone: s.flags&anyFlexible == 0, Opaque: s.flags&opaque != 0,
+	}
+	if s.flags&byPaper != 0 {
+		f.Room = s.loads[0] &^ loneBit
+		f.RoomLeast = f.Room
+		return f
+	}
+	f.MultiRoom, f.Room = s.mostRoom, s.mostRoom
+	if s.lone > 0 {
+		f.LoneLeast = s.loads[0]
+		f.Room = max(f.Room, 1000-s.loads[0])
+	}
+	f.RoomLeast = f.Room
+	f.NextLent, _, _ = s.nextLent()
+	return f
+}
+
+// nextLent returns the load of the CPU that would be lent next, or less, and the room on
+// those that are; known is false if they are too many to tell.
+func (s *Summary) nextLent() (next uint16, room Milli, known bool) {
+	lent := Milli(s.lent)
+	for i := 0; i < int(s.lone); i++ {
+		switch {
+		case i == summaryLoads:
+			return s.loads[i-1], room, lent <= 0
+		case lent <= 0:
+			return s.loads[i], room, true
+		}
+		lent -= Milli(s.loads[i])
+		room += 1000 - Milli(s.loads[i])
+	}
+	return NoLoad, room, true
+}
+
+// ease returns the guarantee that one more flexible container can have while no more is lent
+// and no spare CPU goes; -1 if one cannot be at all. It may say more where it cannot tell.
+func (s *Summary) ease() int32 {
+	_, lentRoom, known := s.nextLent()
+	switch {
+	case s.flags&(byPaper|opaque) != 0 || !known:
+		return s.free
+	case s.SpareWith(0) < s.Spare() || s.shared == 0 && s.open == s.lone && s.lent == 0:
+		return -1
+	}
+	room := Milli(int(s.shared)-s.Spare())*1000 + Milli(s.multiRoom) + lentRoom
+	if room < s.need() {
+		return -1 // the first flexible container needs what is kept for it, too
+	}
+	return int32(min(room-Milli(s.guaranteed), Milli(s.free)))
+}
+
+// Include makes the figures those of one more node.
+func (f *Figures) Include(g *Figures) {
+	f.Free[0], f.Free[1] = max(f.Free[0], g.Free[0]), max(f.Free[1], g.Free[1])
+	f.Ease = max(f.Ease, g.Ease)
+	f.Shared, f.SharedLeast = max(f.Shared, g.Shared), min(f.SharedLeast, g.SharedLeast)
+	f.Spare, f.SpareLeast = max(f.Spare, g.Spare), min(f.SpareLeast, g.SpareLeast)
+	f.Room, f.RoomLeast = max(f.Room, g.Room), min(f.RoomLeast, g.RoomLeast)
+	f.MultiRoom = max(f.MultiRoom, g.MultiRoom)
+	f.LoneLeast, f.NextLent = min(f.LoneLeast, g.LoneLeast), min(f.NextLent, g.NextLent)
+	f.WithFlexible = f.WithFlexible || g.WithFlexible
+	f.WithNone = f.WithNone || g.WithNone
+	f.Opaque = f.Opaque || g.Opaque
+}

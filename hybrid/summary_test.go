@@ -1,0 +1,142 @@
+package hybrid_test
+
+import (
+	"testing"
+
+	"github.com/candor-project/candor/hybrid"
+	"pgregory.net/rapid"
+)
+
+// What a summary says of a container is what its node says.
+func TestSummary(t *testing.T) {
+	verdicts := map[hybrid.Verdict]int{}
+	costly := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		m := drawMachine(rt)
+		o := drawOptions(rt, m, hybrid.Algorithm(rapid.IntRange(0, 1).Draw(rt, "algorithm")))
+		h := newHistory(rt, m, o)
+		node := h.node.Twin()
+		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
+			op := drawOperation(rt, h.state())
+			if op.kind != hybrid.OpAllocate && op.kind != hybrid.OpRelease {
+				continue
+			}
+			plan, err := op.plan(h.node)
+			if op.kind == hybrid.OpAllocate {
+				verdict, cost := checkSummary(rt, node, &op.request)
+				verdicts[verdict]++
+				if verdict == hybrid.Known && cost.Shared > 0 {
+					costly++
+				}
+			}
+			if err != nil {
+				continue
+			}
+			if err := h.node.Commit(plan); err != nil {
+				rt.Fatal(err)
+			}
+			if op.kind == hybrid.OpAllocate {
+				node.Place(&op.request)
+			} else {
+				node.Remove(op.request.ID)
+			}
+		}
+	})
+	t.Logf("known %d (%d of them share), not direct %d, unknown %d, refused %d", verdicts[hybrid.Known], costly,
+		verdicts[hybrid.NotDirect], verdicts[hybrid.Unknown], verdicts[hybrid.Refused])
+	if min(verdicts[hybrid.Known], costly, verdicts[hybrid.Unknown], verdicts[hybrid.Refused]) == 0 {
+		t.Error("one of these never happened")
+	}
+}
+
+func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verdict, hybrid.Quote) {
+	var s hybrid.Summary
+	node.Summarize(&s)
+	if r.Check() != nil {
+		return hybrid.Refused, hybrid.Quote{}
+	}
+	want, err := node.Quote(r)
+	if err == hybrid.ErrIDTaken {
+		return hybrid.Refused, hybrid.Quote{}
+	}
+	for _, class := range []hybrid.Class{hybrid.Sensitive, hybrid.Flexible} {
+		if s.Free(class) != node.Free(class) {
+			t.Fatalf("free %v, want %v", s.Free(class), node.Free(class))
+		}
+	}
+	got, verdict := s.Quote(r)
+	switch verdict {
+	case hybrid.Known:
+		if !s.IsFlat() {
+			got.NUMAs, got.L3s, got.Splits = want.NUMAs, want.L3s, want.Splits
+		}
+		if err != nil || got != want {
+			t.Fatalf("%+v on %+v: quote %+v; the node says %+v, %v", *r, s, got, want, err)
+		}
+	case hybrid.NotDirect:
+		if err == nil && want.Direct {
+			t.Fatalf("%+v on %+v: not direct; the node says %+v", *r, s, want)
+		}
+	case hybrid.Refused:
+		if err == nil {
+			t.Fatalf("%+v on %+v: refused; the node says %+v", *r, s, want)
+		}
+	}
+	if verdict == hybrid.Known && node.Algorithm() == hybrid.Candor {
+		checkFigures(t, &s, r, &got)
+	}
+	return verdict, got
+}
+
+// The figures bound what a quote says.
+func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Quote) {
+	f := s.Figures()
+	fraction, next := r.Limit%1000, hybrid.Milli(f.NextLent)
+	least := hybrid.Milli(0)
+	switch {
+	case r.Class == hybrid.Flexible:
+		easy := q.Shared == 0 && s.SpareWith(r.Guaranteed()) == s.Spare()
+		if inEase := int32(r.Guaranteed()) <= f.Ease; inEase != easy && (easy || s.Told()) {
+			t.Fatalf("%+v on %+v: ease %d, but quote %+v", *r, *s, f.Ease, *q)
+		}
+		return
+	case s.Spare() < r.Limit.CPUs() && fraction == 0:
+		least = next
+	case s.Spare() < r.Limit.CPUs():
+		least = min(fraction, next)
+	}
+	if q.Shared < least || least == 0 && q.Shared > 0 {
+		t.Fatalf("%+v on %+v: quote %+v, want %d at least, and 0 if that is 0", *r, *s, *q, least)
+	}
+}
+
+// Two CPUs with a fraction of 600m each have no direct room for 800m more, and
+// only the node knows that it can make none; with one of 300m and one of 500m it can.
+func TestSummaryNotDirect(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		limits []hybrid.Milli
+		err    error
+	}{
+		{"no room", []hybrid.Milli{600, 600}, hybrid.ErrViewImpossible},
+		{"one moves", []hybrid.Milli{300, 500}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			node := newNode(t, 2, hybrid.Options{})
+			for i, limit := range test.limits {
+				if _, err := node.Place(&hybrid.Request{ID: string(rune('a' + i)), Limit: limit}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var s hybrid.Summary
+			node.Summarize(&s)
+			r := hybrid.Request{ID: "new", Limit: 800}
+			if _, verdict := s.Quote(&r); verdict != hybrid.NotDirect {
+				t.Errorf("verdict %d, want %d", verdict, hybrid.NotDirect)
+			}
+			if q, err := node.Quote(&r); err != test.err || err == nil && (q.Direct || q.Moves != 1) {
+				t.Errorf("the node says %+v, %v; want %v", q, err, test.err)
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package hybrid
+
+// What containers cost, from a summary: the arithmetic of paper.go and of
+// candor.go's placeDirectly without the CPUs' names. The tests hold it against the nodes.
+
+// quotePaper is Algorithm 1.
+func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
+	if r.Class == Flexible {
+		switch {
+		case s.shared == 0 && s.open == 0:
+			return Quote{}, Refused
+		case s.flags&anyFlexible == 0:
+			return s.quoted(r, 0, 0, Milli(s.loneUsed))
+		default:
+			return s.quoted(r, 0, 0, 0)
+		}
+	}
+	whole, fraction := int(r.Limit/1000), r.Limit%1000
+	own := min(whole, int(s.shared))
+	rest := Milli(whole-own)*1000 + fraction
+	shared, taken, verdict := s.paperRest(r, own, rest)
+	lastGone := taken == int(s.shared) && s.open == 0 && rest == 0
+	if lastGone && s.flags&anyFlexible != 0 {
+		verdict = Refused // a cpuset is never empty
+	}
+	if verdict != Known {
+		return Quote{}, verdict
+	}
+	return s.quoted(r, own, taken, shared)
+}
+
+// paperRest places what a container lacks besides its whole CPUs of its own. taken are
+// the shared CPUs that it has in the end.
+func (s *Summary) paperRest(r *Request, own int, rest Milli) (shared Milli, taken int, verdict Verdict) {
+	most := rest.CPUs()
+	switch {
+	case rest == 0:
+		return 0, own, Known
+	case rest%1000 == 0:
+		most = 0
+	case rest < 1000 && Milli(s.loads[0]&^loneBit) < rest && int(s.shared) > own:
+		if s.flags&anyFlexible != 0 {
+			shared = rest
+		}
+		return shared, own + 1, Known
+	}
+	shared, verdict = s.fill(most, rest)
+	if verdict == Refused && r.Policy == BestEffort {
+		shared, verdict = s.fill(int(s.open), rest)
+	}
+	return shared, own, verdict
+}
+
+// fill is CHOOSE_PROCS.
+func (s *Summary) fill(most int, amount Milli) (shared Milli, verdict Verdict) {
+	for i := 0; i < min(most, int(s.open)); i++ {
+		if i == summaryLoads {
+			return 0, Unknown
+		}
+		room := Milli(s.loads[i] &^ loneBit)
+		part := min(amount, room)
+		if part == 0 {
+			break
+		}
+		shared += part
+		if s.loads[i]&loneBit != 0 && s.flags&anyFlexible == 0 {
+			shared += 1000 - room
+		}
+		if amount -= part; amount == 0 {
+			return shared, Known
+		}
+	}
+	return 0, Refused
+}
+
+// quoteFlexible is admitFlexible of a container without a wish.
+func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
+	a := s.arrangement()
+	a.flexible = true
+	a.lacking += max(Milli(s.guaranteed)+r.guaranteed(), Milli(s.minShared)) - s.need()
+	lent, verdict := s.lend(&a)
+	if verdict != Known {
+		return Quote{}, verdict
+	}
+	return s.quoted(r, 0, 0, lent-Milli(s.lent))
+}
+
+// quoteSensitive is placeDirectly.
+func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
+	whole, fraction := int(r.Limit/1000), r.Limit%1000
+	spare := int(s.shared) - whole
+	if spare < 0 {
+		return s.noDirect(r)
+	}
+	a := s.arrangement()
+	a.free -= whole
+	a.lacking += Milli(whole) * 1000
+	if fraction == 0 {
+		lent, verdict := s.lend(&a)
+		if verdict == Refused {
+			return s.noDirect(r)
+		}
+		q, _ := s.quoted(r, whole, whole, lent-Milli(s.lent))
+		return q, verdict
+	}
+	own, ownVerdict := impossible, Refused
+	if spare > 0 {
+		own, ownVerdict = s.alone(a, fraction)
+		if ownVerdict == Known && own <= Milli(s.lent) { // nothing costs less
+			return s.quoted(r, whole, whole+1, own-Milli(s.lent))
+		}
+	}
+	joint, verdict := s.join(a, fraction)
+	switch {
+	case ownVerdict == Unknown || verdict == Unknown:
+		return Quote{}, Unknown
+	case own == impossible && joint == impossible:
+		return s.noDirect(r)
+	case own < joint:
+		return s.quoted(r, whole, whole+1, own-Milli(s.lent))
+	case own == joint && !s.IsFlat():
+		return Quote{}, Unknown // the nearer CPU is taken, else the fuller
+	default:
+		return s.quoted(r, whole, whole, joint-Milli(s.lent))
+	}
+}
+
+// noDirect is the verdict where the node has no direct room.
+func (s *Summary) noDirect(r *Request) (Quote, Verdict) {
+	if r.Policy == Strict && s.flags&rescues == 0 {
+		return Quote{}, Refused
+	}
+	return Quote{}, NotDirect
+}
+
+// An arrangement is what lending depends on.
+type arrangement struct {
+	flexible    bool
+	free, multi int   // shared CPUs, and fractional ones of several grants
+	lacking     Milli // time that flexible containers lack besides those
+	plus, minus Milli // time on one more CPU of one grant, and on one less; 0: none
+}
+
+// arrangement is the present one.
+func (s *Summary) arrangement() arrangement {
+	return arrangement{
+		flexible: s.flags&anyFlexible != 0,
+		free:     int(s.shared), multi: int(s.open - s.lone),
+		lacking: s.need() - Milli(s.shared)*1000 - Milli(s.multiRoom),
+	}
+}
+
+// alone returns the time that is lent if a fraction has a CPU of its own.
+func (s *Summary) alone(a arrangement, fraction Milli) (Milli, Verdict) {
+	a.free--
+	a.lacking += 1000
+	a.plus = fraction
+	return s.lend(&a)
+}
+
+// join returns the least time that becomes shared if a fraction joins others.
+func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
+	if a.flexible && s.lone > summaryLoads {
+		return impossible, Unknown
+	}
+	best := impossible
+	if Milli(s.mostRoom) >= fraction {
+		b := a
+		b.lacking += fraction
+		if lent, verdict := s.lend(&b); verdict == Known {
+			best = fraction + lent
+		}
+	}
+	for i := 0; i < int(min(s.lone, summaryLoads)); i++ {
+		used := Milli(s.loads[i])
+		if used+fraction > 1000 {
+			break
+		}
+		b := a
+		b.multi++
+		b.lacking -= 1000 - used - fraction
+		b.minus = used
+		if lent, verdict := s.lend(&b); verdict == Known {
+			best = min(best, used+fraction+lent)
+		}
+		if !a.flexible {
+			break // the first one has the least
+		}
+	}
+	if best == impossible {
+		return best, Refused
+	}
+	return best, Known
+}
+
+// lend returns the sensitive time on the CPUs of one grant that must be lent to flexible
+// containers, the least loaded first (settle in flexible.go).
+func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
+	lacking, plus, minus := a.lacking, a.plus, a.minus
+	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {
+		return 0, Known
+	}
+	for i := 0; i < int(s.lone) || plus > 0; {
+		if i == summaryLoads && int(s.lone) > i {
+			return impossible, Unknown
+		}
+		var used Milli
+		if i == int(s.lone) || plus > 0 && plus <= Milli(s.loads[i]) {
+			used, plus = plus, 0
+		} else {
+			used = Milli(s.loads[i])
+			i++
+			if used == minus {
+				minus = 0
+				continue
+			}
+		}
+		lent += used
+		if lacking -= 1000 - used; lacking <= 0 {
+			return lent, Known
+		}
+	}
+	return impossible, Refused
+}
