@@ -140,11 +140,11 @@ func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
 	m := c.waiting.all[i]
 	c.waiting.free(i)
 	m.flags &^= AtStart
-	c.begin(e, now, m, c.life(&m, 1))
+	c.begin(e, now, m, c.life(&m))
 }
 
-// life draws how long a container runs; tasks is the size of its job.
-func (c *crowd) life(m *member, tasks float64) Micros {
+// life draws how long a container runs.
+func (c *crowd) life(m *member) Micros {
 	k := &cellClasses[m.class]
 	switch {
 	case m.loops > 0:
@@ -152,7 +152,7 @@ func (c *crowd) life(m *member, tasks float64) Micros {
 	case m.long:
 		return c.exponential(k.longLife)
 	default:
-		return c.logNormal(k.median*math.Pow(tasks, sizeFactor), k.sigma)
+		return c.logNormal(k.median, k.sigma)
 	}
 }
 

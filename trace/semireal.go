@@ -146,7 +146,7 @@ func (r *semiReal) takeOver() {
 		m := &r.live[slot]
 		m.long = r.last-r.started[slot] > longAge
 		m.lasts = m.long && r.rng.Float64() < lasting
-		r.plan(r.last+r.life(m, 1), dueEnd, uint32(slot))
+		r.plan(r.last+r.life(m), dueEnd, uint32(slot))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // A synthetic generates a cell like Google's, of any size, for any time. It
-// holds the containers that run, no more.
+// holds the machines and the containers that run, no more.
 type synthetic struct {
 	*crowd
 	header   Header
@@ -190,7 +190,7 @@ func (r *synthetic) startFirst(e *Event) {
 	g := &r.first[0]
 	m := g.member
 	m.job = r.nextJob
-	runs := r.life(&m, 1)
+	runs := r.life(&m)
 	if k := &cellClasses[m.class]; !m.long { // what is left of a time seen at random
 		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
 	}

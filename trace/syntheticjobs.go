@@ -77,10 +77,10 @@ func (r *synthetic) startTask(e *Event, now Micros, i uint32) {
 	m := b.member
 	switch runs := Micros(float64(b.runs) * math.Exp(taskSigma*r.rng.NormFloat64())); {
 	case m.long:
-		r.begin(e, now, m, r.life(&m, 1))
+		r.begin(e, now, m, r.life(&m))
 	case m.class == 2 && r.rng.Float64() < r.broken():
 		m.loops = int32(r.rng.ExpFloat64() * loopMean)
-		r.begin(e, now, m, r.life(&m, 1))
+		r.begin(e, now, m, r.life(&m))
 	default:
 		r.begin(e, now, m, runs)
 	}
