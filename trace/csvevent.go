@@ -150,18 +150,26 @@ func (p *plain) end(e *Event) error {
 	return nil
 }
 
+// cpuUnits are the suffixes of amounts of CPU, and the power of ten that makes
+// milli-CPU of them.
+var cpuUnits = []struct {
+	suffix string
+	digits int
+}{{"m", 0}, {"u", -3}, {"n", -6}, {"", 3}}
+
 // parseCPU reads an amount of CPU as Kubernetes writes it, in milli-CPU; an empty
 // field is 0.
 func parseCPU(field []byte) (int32, bool) {
 	if len(field) == 0 {
 		return 0, true
 	}
-	digits := 3
-	if text, milli := bytes.CutSuffix(field, []byte("m")); milli {
-		field, digits = text, 0
+	for _, u := range cpuUnits {
+		if text, ok := bytes.CutSuffix(field, []byte(u.suffix)); ok {
+			n, ok := parseScaled(text, u.digits)
+			return int32(n), ok && n <= math.MaxInt32
+		}
 	}
-	n, ok := parseScaled(field, digits)
-	return int32(n), ok && n <= math.MaxInt32
+	return 0, false
 }
 
 // memoryUnits are the suffixes of amounts of memory, the longer ones first.
@@ -169,8 +177,8 @@ var memoryUnits = []struct {
 	suffix string
 	bytes  float64
 }{
-	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"Pi", 1 << 50},
-	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"m", 1e-3},
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"Pi", 1 << 50}, {"Ei", 1 << 60},
+	{"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"P", 1e15}, {"E", 1e18}, {"m", 1e-3},
 }
 
 // parseMemory reads an amount of memory as Kubernetes writes it, in MiB; an

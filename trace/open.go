@@ -49,14 +49,14 @@ var forms = map[string]form{
 //	FILE.ctrace                                a compact file
 //
 // A container begins where its source started it, or with start=submitted where
-// it was submitted, though it waited or never started.
+// it was submitted, though it waited or never started. A path can't have commas.
 func Open(text string, o Options) (Reader, error) {
-	if strings.HasSuffix(text, ".ctrace") {
-		return openCompact(text)
-	}
 	name, rest, _ := strings.Cut(text, ":")
 	f, known := forms[name]
-	if !known {
+	switch {
+	case !known && strings.HasSuffix(text, ".ctrace"):
+		return openCompact(text)
+	case !known:
 		return nil, fmt.Errorf("%w %q: want %s", ErrSpec, text, specForms)
 	}
 	s, err := f.parse(text, rest)
