@@ -40,7 +40,7 @@ FUZZTIME   ?= 5s
 BENCHCOUNT ?= 10
 RACE       ?= ./cgroup ./host ./view ./internal/... ./cmd/...
 
-test: test-deps check test-go test-race fuzz ## this machine's kernel: what CI runs (root); test-guest does the same in guests
+test: test-deps check test-go test-race fuzz test-guest ## everything, on this machine and in guests: what CI runs (root)
 
 test-deps: ## installs once what the tests need from the distribution
 	@scripts/test-deps.sh

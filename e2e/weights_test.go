@@ -73,6 +73,9 @@ var neighbourhoods = []neighbourhood{
 //
 //	CANDOR_WEIGHTS_ROUNDS=9 go test ./e2e -run TestWeights -v     more neighbourhoods and rounds, and a table for the docs
 func TestWeights(t *testing.T) {
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("emulated CPUs stand still while others run: what a thread gets there says nothing of the kernel's choice")
+	}
 	rounds, all := 3, false
 	if text := os.Getenv("CANDOR_WEIGHTS_ROUNDS"); text != "" {
 		var err error
