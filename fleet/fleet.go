@@ -60,7 +60,15 @@ type Fleet struct {
 	containers []container // by ContainerID
 	spread     map[spreadKey]struct{}
 	totals     Totals
-	request    hybrid.Request // of the decision that is being made
+	summaries  []hybrid.Summary // by NodeID
+	figures    []hybrid.Figures // by NodeID
+	free       []int64          // of the further resources of each node, one node after the other
+
+	// Of the decision that is being made:
+	request    hybrid.Request
+	question   question
+	best       finding
+	candidates []candidate
 }
 
 // A kind is what nodes of one machine and capacity have in common.
@@ -69,14 +77,17 @@ type kind struct {
 	capacity []int64
 	empty    *hybrid.Node // the nodes are its twins
 	weigher  weigher
+	shelves  [2]shelf // by class; one for both where oneShelf says so
 }
 
 // A node is one machine of the fleet.
 type node struct {
-	*hybrid.Node         // nil: there is no such node
-	kind         int32   // index into Fleet.kinds
-	first, last  int32   // containers in order of arrival; -1: none
-	free         []int64 // of the further resources
+	*hybrid.Node       // nil: there is no such node
+	kind         int32 // index into Fleet.kinds
+	first, last  int32 // containers in order of arrival; -1: none
+	refused      int32 // strict plain sensitive limit that it refused since it changed last; 0: none
+	shelved      bool
+	keys         [2]int64 // on the shelves of its kind
 }
 
 // A container is one that runs.
@@ -141,9 +152,15 @@ func (f *Fleet) Free(id NodeID) []int64 {
 	if !f.has(id) {
 		return nil
 	}
-	return slices.Clone(f.nodes[id].free)
+	return slices.Clone(f.freeOf(id))
 }
 
 func (f *Fleet) has(id NodeID) bool {
 	return id >= 0 && int(id) < len(f.nodes) && f.nodes[id].Node != nil
+}
+
+// freeOf returns what is left of a node's further resources, to be changed.
+func (f *Fleet) freeOf(id NodeID) []int64 {
+	count := len(f.options.Resources)
+	return f.free[int(id)*count : (int(id)+1)*count : (int(id)+1)*count]
 }

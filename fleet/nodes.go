@@ -25,10 +25,14 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	}
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
+		f.summaries, f.figures = append(f.summaries, hybrid.Summary{}), append(f.figures, hybrid.Figures{})
+		f.free = append(f.free, make([]int64, len(capacity))...)
 	}
-	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k, first: -1, last: -1, free: slices.Clone(capacity)}
+	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k, first: -1, last: -1}
+	copy(f.freeOf(id), capacity)
 	f.totals.Nodes++
 	f.totals.Capacity += f.nodes[id].Capacity()
+	f.refresh(id)
 	return nil
 }
 
@@ -51,7 +55,10 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 	if err != nil {
 		return 0, err
 	}
-	f.kinds = append(f.kinds, kind{machine, slices.Clone(capacity), empty, newWeigher(int64(empty.Capacity()), capacity)})
+	f.kinds = append(f.kinds, kind{
+		machine: machine, capacity: slices.Clone(capacity), empty: empty,
+		weigher: newWeigher(int64(empty.Capacity()), capacity),
+	})
 	return int32(len(f.kinds) - 1), nil
 }
 
@@ -66,6 +73,7 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 		f.Release(ContainerID(c))
 		gone = append(gone, ContainerID(c))
 	}
+	f.drop(id)
 	f.totals.Nodes--
 	f.totals.Capacity -= f.nodes[id].Capacity()
 	f.nodes[id] = node{}

@@ -12,11 +12,11 @@ import (
 // have, but none the CPUs that a strict sensitive container's view needs; or says what is wrong
 // with the request (hybrid.ErrBadRequest).
 func (f *Fleet) Choose(r *Request) (NodeID, error) {
+	f.ask(r)
 	if err := f.check(r); err != nil {
 		return Nowhere, err
 	}
-	f.ask(r)
-	return f.choose(r)
+	return f.choose()
 }
 
 // Place puts a container on the best node. The error is that of Choose, or
@@ -45,8 +45,9 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	}
 	n, gone := &f.nodes[id], &f.containers[c]
 	cost, _ := n.Remove(gone.name)
+	free := f.freeOf(id)
 	for i, amount := range gone.request.Resources {
-		n.free[i] += amount
+		free[i] += amount
 	}
 	if gone.request.Spread != 0 {
 		delete(f.spread, spreadKey{gone.request.Spread, id})
@@ -54,20 +55,15 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	f.unlink(int32(c), n)
 	gone.node = Nowhere
 	f.count(&gone.request, &cost, -1)
+	f.refresh(id)
 	if n.first < 0 {
 		f.totals.Used--
 	}
 	return cost, true
 }
 
-// ask writes down what nodes are asked for.
-func (f *Fleet) ask(r *Request) {
-	f.request = hybrid.Request{ID: "new", Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
-}
-
 // check finds what is wrong with a request.
 func (f *Fleet) check(r *Request) error {
-	f.ask(r)
 	if err := f.request.Check(); err != nil {
 		return err
 	}
@@ -97,14 +93,16 @@ func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	kept := append(own.request.Resources[:0], r.Resources...)
 	own.node, own.request = id, *r
 	own.request.Resources = kept
+	free := f.freeOf(id)
 	for i, amount := range r.Resources {
-		n.free[i] -= amount
+		free[i] -= amount
 	}
 	if r.Spread != 0 {
 		f.spread[spreadKey{r.Spread, id}] = struct{}{}
 	}
 	f.link(int32(c), n)
 	f.count(r, &cost, 1)
+	f.refresh(id)
 	return cost, nil
 }
 

@@ -12,20 +12,29 @@ const never score = 1<<64 - 1
 // scoreOf returns a node's score by the fleet's order from what the container
 // would cost there.
 func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
-	switch order := f.options.Order; {
-	case order == Least || order == Paper && r.Class == hybrid.Flexible:
-		return 1<<shareBits - f.freeShare(id, r)
-	case order == Most:
-		return f.freeShare(id, r)
+	switch s := &f.summaries[id]; {
+	case f.byShare(r.Class):
+		f.question.shift = f.kinds[f.nodes[id].kind].weigher.weigh(int64(f.question.need), r.Resources)
+		return f.shareScore(&f.kinds[f.nodes[id].kind], f.key(id, r.Class))
 	case !q.Direct:
-		return indirect(f.nodes[id].Free(r.Class))
-	case order == Paper:
-		return pack(field{21, hybrid.MaxLimit - q.Whole}, field{22, hybrid.MaxLimit + q.Shared})
+		return indirect(s.Free(r.Class))
 	case r.Class == hybrid.Flexible:
-		return f.candorFlexible(id, r, q)
+		left := s.SpareWith(hybrid.Milli(f.question.need))
+		return candorFlexible(q.Shared, s.Spare()-left, left)
+	case f.options.Order == Paper:
+		return pack(field{21, hybrid.MaxLimit - q.Whole}, field{22, hybrid.MaxLimit + q.Shared})
 	default:
 		return candorSensitive(&q.Cost)
 	}
+}
+
+// shareScore is the score of a node by the share that is free after the placement: the
+// largest first, or by the order Most the smallest. The key is the node's on its shelf.
+func (f *Fleet) shareScore(k *kind, key int64) score {
+	if f.options.Order == Most {
+		return score(k.weigher.share(max(0, key-f.question.shift)))
+	}
+	return 1<<shareBits - score(k.weigher.share(max(0, -key-f.question.shift)))
 }
 
 // indirect is the score where others have to move to make room, or where the view
@@ -43,13 +52,10 @@ func candorSensitive(cost *hybrid.Cost) score {
 }
 
 // candorFlexible is the order Candor for flexible containers: the least added shared time;
-// then the fewest whole CPUs that sensitive containers can no longer have without sharing; then
+// then the fewest whole CPUs gone that sensitive containers could have without sharing; then
 // best fit, the fewest such CPUs left.
-func (f *Fleet) candorFlexible(id NodeID, r *Request, q *hybrid.Quote) score {
-	var s hybrid.Summary
-	f.nodes[id].Summarize(&s)
-	left := s.SpareWith(f.need(r))
-	return pack(field{22, hybrid.MaxLimit + q.Shared}, field{11, hybrid.Milli(s.Spare() - left)}, field{11, hybrid.Milli(left)})
+func candorFlexible(shared hybrid.Milli, gone, left int) score {
+	return pack(field{22, hybrid.MaxLimit + shared}, field{11, hybrid.Milli(gone)}, field{11, hybrid.Milli(left)})
 }
 
 // A field is a figure of a score: the first one decides.
@@ -65,12 +71,4 @@ func pack(fields ...field) score {
 		s = s<<f.bits | score(min(f.value, 1<<f.bits-1))
 	}
 	return s
-}
-
-// freeShare is the mean share of a node's resources that is free after a placement.
-func (f *Fleet) freeShare(id NodeID, r *Request) score {
-	n := &f.nodes[id]
-	w := &f.kinds[n.kind].weigher
-	sum := w.weigh(int64(n.Free(hybrid.Flexible)-f.need(r)), n.free)
-	return score(w.share(sum - w.weigh(0, r.Resources)))
 }

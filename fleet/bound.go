@@ -1,0 +1,112 @@
+package fleet
+
+import "github.com/candor-project/candor/hybrid"
+
+// A question is a request, taken apart for one decision.
+type question struct {
+	*Request
+	need     int32 // CPU time that is guaranteed
+	whole    int   // of a sensitive container: whole CPUs
+	fraction int32
+	cpus     int // whole, and one if there is a fraction
+	plain    bool
+	strict   bool
+	shift    int64 // of the weighted sum of what is free on the nodes of the kind that is looked at
+}
+
+func (f *Fleet) ask(r *Request) {
+	f.request = hybrid.Request{ID: "new", Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
+	f.question = question{
+		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000), fraction: int32(r.Limit % 1000),
+		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
+	}
+}
+
+// admits reports whether a node of a block may have the CPU time and the other resources.
+func (q *question) admits(c *cover) bool {
+	if c.Free[q.Class] < q.need {
+		return false
+	}
+	for i, amount := range q.Resources {
+		if i < coverResources && c.resources[i] < amount {
+			return false
+		}
+	}
+	return true
+}
+
+// bound returns a score that no node of a block is below.
+func (f *Fleet) bound(c *cover) score {
+	q := &f.question
+	switch {
+	case !q.admits(c):
+		return never
+	case !q.plain || c.Opaque:
+		return 0
+	case q.Class == hybrid.Flexible:
+		return q.boundFlexible(c)
+	}
+	whole, shared, ok := q.directly(c, f.options.Hybrid.Algorithm == hybrid.Paper)
+	left := max(0, int(c.SharedLeast)-q.cpus)
+	switch {
+	case !ok && f.options.Hybrid.Algorithm == hybrid.Paper:
+		return never
+	case !ok:
+		return indirect(hybrid.Milli(c.Free[hybrid.Sensitive]))
+	case f.options.Order == Paper:
+		return pack(field{21, hybrid.MaxLimit - hybrid.Milli(whole)*1000}, field{22, hybrid.MaxLimit + hybrid.Milli(shared)})
+	default:
+		return candorSensitive(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1, FreeWhole: left})
+	}
+}
+
+// directly returns the most whole CPUs that a sensitive container can have on a node of a
+// block as it is, and the least shared time that this adds; ok is false where it cannot be.
+func (q *question) directly(c *cover, paper bool) (whole int, shared int32, ok bool) {
+	enough := int(c.Shared) >= q.whole
+	switch {
+	case paper && !enough:
+		return q.joined(c)
+	case paper && (q.fraction == 0 || int(c.Shared) >= q.cpus && c.WithNone && int32(c.RoomLeast) < q.fraction):
+		return q.whole, 0, true
+	case paper:
+		return q.whole, q.fraction, int(c.Shared) >= q.cpus || int32(c.Room) >= q.fraction || !q.strict
+	case int(c.Spare) >= q.cpus:
+		return q.whole, 0, true
+	case !enough || q.fraction > 0 && int(c.Shared) < q.cpus && int32(c.Room) < q.fraction:
+		return 0, 0, false
+	case q.fraction == 0:
+		return q.whole, int32(c.NextLent), c.NextLent < hybrid.NoLoad
+	}
+	shared = q.fraction
+	if !c.WithFlexible && int32(c.MultiRoom) < q.fraction {
+		shared += int32(c.LoneLeast)
+	}
+	if int(c.Shared) >= q.cpus {
+		shared = min(shared, int32(c.NextLent))
+	}
+	return q.whole, shared, true
+}
+
+// joined is directly where the paper's algorithm joins fractions for want of whole CPUs.
+func (q *question) joined(c *cover) (whole int, shared int32, ok bool) {
+	whole = int(c.Shared)
+	missing := int32(q.whole - whole)
+	ok = !q.strict || q.fraction > 0 && (missing+1)*int32(c.Room) >= missing*1000+q.fraction
+	return whole, missing*1000 + q.fraction, ok
+}
+
+// boundFlexible is bound for flexible containers by the order Candor.
+func (q *question) boundFlexible(c *cover) score {
+	switch {
+	case q.need <= c.Ease:
+		return candorFlexible(0, 0, int(c.SpareLeast))
+	case c.Spare > 0:
+		gone := (int(q.need-max(c.Ease, 0)) + 999) / 1000
+		return candorFlexible(0, gone, 0)
+	case c.NextLent < hybrid.NoLoad:
+		return candorFlexible(hybrid.Milli(c.NextLent), 0, 0)
+	default:
+		return never
+	}
+}
