@@ -15,7 +15,7 @@ func BenchmarkReaders(b *testing.B) {
 		b.Fatal(err)
 	}
 	file := filepath.Join(b.TempDir(), "day.ctrace")
-	if _, err := Import(file, r); err != nil {
+	if _, err := Import(b.Context(), file, r); err != nil {
 		b.Fatal(err)
 	}
 	for _, test := range []struct{ name, spec string }{

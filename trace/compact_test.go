@@ -2,7 +2,9 @@ package trace
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -206,7 +208,7 @@ func TestImport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := Import(path, r)
+		want, err := Import(t.Context(), path, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,14 +225,26 @@ func TestImport(t *testing.T) {
 	}
 	r := NewMemory(Header{}, []Event{{Kind: End}})
 	other := filepath.Join(filepath.Dir(path), "y.ctrace")
-	if _, err := Import(other, r); err == nil {
+	if _, err := Import(t.Context(), other, r); err == nil {
 		t.Error("a stream without sense was imported")
 	}
-	if left, _ := filepath.Glob(filepath.Dir(path) + "/*y.ctrace*"); len(left) > 0 {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	day, err := Open("synthetic:machines=1000,days=1", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Import(stopped, other, day); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Dir(path) + "/.*"); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
+	}
+	if _, err := os.Stat(other); err == nil {
+		t.Errorf("%s is there", other)
 	}
 }
 

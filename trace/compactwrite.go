@@ -1,19 +1,22 @@
 package trace
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/google/renameio/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
 // Import writes all events of a trace to a compact file, which is there as a
-// whole or not at all. It returns the file's header, with every count known.
-func Import(path string, r Reader) (Header, error) {
-	file, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644))
+// whole or not at all. It returns the file's header, with every count known. It
+// ends with the context's error where that is cancelled.
+func Import(ctx context.Context, path string, r Reader) (Header, error) {
+	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644))
 	if err != nil {
 		return Header{}, err
 	}
@@ -26,6 +29,9 @@ func Import(path string, r Reader) (Header, error) {
 	for err = r.Next(&e); err == nil; err = r.Next(&e) {
 		if err := w.write(&e); err != nil {
 			return Header{}, fmt.Errorf("%s: %w", path, err)
+		}
+		if w.inBlock == 0 && ctx.Err() != nil { // once a block
+			return Header{}, fmt.Errorf("%s: not written: %w", path, context.Cause(ctx))
 		}
 	}
 	if err != io.EOF {

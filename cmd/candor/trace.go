@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/traceinfo"
 	"github.com/candor-project/candor/trace"
@@ -170,7 +172,9 @@ func newTraceImportCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		header, err := trace.Import(*file, r)
+		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+		defer stop()
+		header, err := trace.Import(ctx, *file, r)
 		report := r.Report()
 		if err = errors.Join(err, r.Close()); err != nil {
 			return traceError(err)
