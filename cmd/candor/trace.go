@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -167,6 +168,9 @@ func newTraceImportCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !strings.HasSuffix(*file, ".ctrace") {
 			return badInput("--output %q: want a file whose name ends in .ctrace", *file)
+		}
+		if _, err := os.Stat(filepath.Dir(*file)); err != nil {
+			return badInput("--output: %w", err)
 		}
 		r, err := openTrace(args[0], o)
 		if err != nil {

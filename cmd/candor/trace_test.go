@@ -36,6 +36,7 @@ func TestTraceBadInput(t *testing.T) {
 		"trace import -o " + file:                     "candor trace import takes one trace, got 0: candor trace import --help lists the kinds",
 		"trace import synthetic":                      `--output "": want a file whose name ends in .ctrace`,
 		"trace import synthetic -o x.csv":             `--output "x.csv": want a file whose name ends in .ctrace`,
+		"trace import synthetic -o /no/such/x.ctrace": "--output: stat /no/such: no such file or directory",
 		"trace import csv:" + broken + " -o " + file:  broken + `:2: cpu: "0", want the machine's CPUs, such as 16`,
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
