@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,8 +140,9 @@ func (op *operation) release(name string, kill bool) error {
 	return op.end(name)
 }
 
-// Resize gives a container a new limit (and guarantee; 0: the limit), or
-// leaves all as it is. It returns the grants before and after.
+// Resize gives a container a new limit and guarantee, or leaves all as it is. A
+// guarantee of 0 is the one that was given apart from the limit, else the limit. It
+// returns the grants before and after.
 func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
 	err = h.operate(ctx, func(op *operation) error {
 		g := op.info[name]
@@ -150,7 +152,7 @@ func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.
 		if err := checkQuota(limit, g.Period); err != nil {
 			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
 		}
-		plan, err := op.node.PlanResize(name, limit, guarantee)
+		plan, err := op.node.PlanResize(name, limit, cmp.Or(guarantee, g.Guarantee))
 		if err != nil {
 			return err
 		}

@@ -70,6 +70,27 @@ func TestResize(t *testing.T) {
 	l.check("web")
 }
 
+// What a flexible container is guaranteed apart from its limit, nothing too, stays
+// through resizes that name no other, also when the limit begins or ends.
+func TestResizeKeepsGuarantee(t *testing.T) {
+	l := newLab(t)
+	nothing := flexible("batch", "0")
+	nothing.Guarantee = hybrid.NoGuarantee
+	l.must(nothing, "wait")
+	for _, step := range []struct{ limit, asked, want hybrid.Milli }{
+		{500, 0, 0}, {0, 0, 0}, {500, 100, 100}, {300, 0, 100}, {0, 0, 100}, {300, hybrid.NoGuarantee, 0}, {200, 0, 0},
+	} {
+		_, after, err := l.Resize(ctx, "batch", step.limit, step.asked)
+		if err != nil || after.Guaranteed() != step.want {
+			t.Fatalf("%+v: guaranteed %v, %v", step, after, err)
+		}
+		s, err := l.Snapshot()
+		if err != nil || s.Node.Guaranteed() != step.want || s.Grants[0].Guaranteed() != step.want {
+			t.Fatalf("%+v: the state has %+v, %v", step, s.Grants, err)
+		}
+	}
+}
+
 // What ended is reaped by the next operation, unless its creator lives.
 func TestReap(t *testing.T) {
 	l := newLab(t)

@@ -43,15 +43,9 @@ type grantRow struct {
 func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	row := grantRow{
 		ID: g.ID, State: string(g.State), Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
-		Limit: g.Limit, Request: g.Limit, CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
+		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
-	}
-	switch {
-	case g.Guarantee == hybrid.NoGuarantee:
-		row.Request = 0
-	case g.Guarantee > 0:
-		row.Request = g.Guarantee
 	}
 	if g.Class == hybrid.Sensitive {
 		row.Fractions = append(planio.Fractions{}, g.Fractions...)

@@ -154,3 +154,23 @@ func TestState(t *testing.T) {
 		t.Errorf("inspect does not say what is lost: %v\n%s", err, &b)
 	}
 }
+
+// The request in ps and inspect is what the container is guaranteed, never a mark of its absence.
+func TestRowRequest(t *testing.T) {
+	for _, c := range []struct {
+		request hybrid.Request
+		want    hybrid.Milli
+	}{
+		{hybrid.Request{Limit: 1500}, 1500},
+		{hybrid.Request{Class: hybrid.Flexible, Limit: 2000}, 2000},
+		{hybrid.Request{Class: hybrid.Flexible, Limit: 2000, Guarantee: 250}, 250},
+		{hybrid.Request{Class: hybrid.Flexible, Limit: 2000, Guarantee: hybrid.NoGuarantee}, 0},
+		{hybrid.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}, 0},
+		{hybrid.Request{Class: hybrid.Flexible}, 0},
+	} {
+		g := host.Grant{Grant: hybrid.Grant{Request: c.request}}
+		if row := newGrantRow(&g, &host.Look{}, 0); row.Request != c.want {
+			t.Errorf("%+v: request %v, want %v", c.request, row.Request, c.want)
+		}
+	}
+}

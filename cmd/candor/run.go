@@ -139,7 +139,7 @@ func checkLimit(a *host.Allocation, hasRequest bool) error {
 	case a.Limit != 0 && a.Guarantee > a.Limit:
 		return badInput("--request %v is more than --cpu %v", a.Guarantee, a.Limit)
 	}
-	if hasRequest && a.Guarantee == 0 {
+	if hasRequest && a.Guarantee == 0 { // without a limit too: a resize may set one
 		a.Guarantee = hybrid.NoGuarantee
 	}
 	return nil

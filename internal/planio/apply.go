@@ -125,7 +125,7 @@ func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
 	if r.Limit, err = op.milli("cpu"); err != nil {
 		return r, err
 	}
-	r.Guarantee, err = op.guarantee(r.Limit)
+	r.Guarantee, err = op.guarantee()
 	return r, err
 }
 
@@ -146,7 +146,7 @@ func (s *Session) resize(op Op) (limit, guarantee hybrid.Milli, err error) {
 	case known && !asked:
 		return limit, before.Guarantee, nil
 	}
-	guarantee, err = op.guarantee(limit)
+	guarantee, err = op.guarantee()
 	return limit, guarantee, err
 }
 
@@ -165,10 +165,11 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the request of a flexible container in hybrid's terms.
-func (op *Op) guarantee(limit hybrid.Milli) (hybrid.Milli, error) {
+// guarantee returns the request of a flexible container in hybrid's terms. A
+// request of 0 stays one where there is no limit yet: a resize may set one.
+func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
-	if _, asked := op.values["request"]; asked && err == nil && g == 0 && limit != 0 {
+	if _, asked := op.values["request"]; asked && err == nil && g == 0 {
 		return hybrid.NoGuarantee, nil
 	}
 	return g, err
