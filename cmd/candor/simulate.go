@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/simreport"
+	"github.com/candor-project/candor/simulate"
+	"github.com/candor-project/candor/trace"
+)
+
+const simulateLong = `Replay a trace of a cluster with some of its containers sensitive, and show what
+they get and what that costs: shared time, refusals, load, and the time that
+decisions take.
+
+S is the shared time: the sensitive containers' CPU time on CPUs that are in more
+than one container's cpuset, of all their CPU time. R is the reject rate: those
+refused only since their view could not be kept, of those that found room.
+
+A point is one replay: each algorithm with each policy, scheduler and share of
+sensitive containers. Points run side by side, on all cores.
+
+` + traceSpecs
+
+const simulateExample = `  candor simulate --trace google2011:/data/google2011
+  candor simulate --trace synthetic:machines=1000,days=1 --sensitive 0:1:0.1 --out figures
+  candor simulate --trace csv:ours.csv --sensitive by-class --algorithm candor
+  candor simulate --trace csv:ours.csv --size 's<5%,r=0' --gain measured.csv
+  candor simulate --trace month.ctrace --policy strict,best-effort --scheduler own,least -o json`
+
+func newSimulateCommand() *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:     "simulate --trace TRACE",
+		Short:   "Replay a trace of a cluster: what would sensitive containers get?",
+		Long:    simulateLong,
+		Example: simulateExample,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return badInput("%s takes no arguments, got %q: the trace goes with --trace", cmd.CommandPath(), args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// run replays the points, and shows those that were done, even where the user
+// ended it before the last.
+func (f *simulateFlags) run(cmd *cobra.Command) error {
+	setting, header, err := f.setting()
+	if err != nil {
+		return err
+	}
+	report := &simreport.Report{Setting: setting.Describe(header.Header, f.sensitive.text)}
+	report.Setting.Report = header.report
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	points := f.points()
+	setting.Progress = &simulate.Progress{}
+	end := showProgress(cmd.ErrOrStderr(), setting.Progress, header.Events, len(points))
+	report.Points, err = f.replay(ctx, setting, points)
+	end()
+	stopped := errors.Is(err, context.Canceled)
+	if err != nil && !stopped {
+		return simulateError(err)
+	}
+	if f.target != nil {
+		report.Target = f.target.String()
+	}
+	if f.gain != nil {
+		report.Gain = f.gain.Estimate(report.Points)
+	}
+	if err := f.write(cmd.OutOrStdout(), report); err != nil {
+		return err
+	}
+	if stopped {
+		return fmt.Errorf("stopped: %d of %s begun, the rest left out", len(report.Points), count(len(points), "point", "points"))
+	}
+	return nil
+}
+
+// replay runs the points, or searches the machines that they need.
+func (f *simulateFlags) replay(ctx context.Context, s simulate.Setting, points []simulate.Point) ([]simulate.Result, error) {
+	if f.target != nil {
+		return simulate.Fewest(ctx, s, points, *f.target)
+	}
+	return simulate.Sweep(ctx, s, points)
+}
+
+// simulateError tells bad input from other failures.
+func simulateError(err error) error {
+	if errors.Is(err, simulate.ErrTooFew) {
+		return err
+	}
+	return traceError(err)
+}
+
+// A traceHead is what is known of a trace before the replays.
+type traceHead struct {
+	trace.Header
+	report *trace.Report
+}
+
+// write writes the results to the terminal and the folder.
+func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
+	if f.out != "" {
+		if err := writeFolder(f.out, r); err != nil {
+			return err
+		}
+	}
+	if f.output.value == "json" {
+		return r.JSON(out)
+	}
+	return r.Text(out)
+}
+
+// writeFolder writes the figures and tables; each file is there as a whole or
+// not at all.
+func writeFolder(dir string, r *simreport.Report) error {
+	for _, file := range r.Files() {
+		to, err := renameio.NewPendingFile(filepath.Join(dir, file.Name), renameio.WithPermissions(0o644))
+		if err != nil {
+			return err
+		}
+		err = file.Write(to)
+		if err == nil {
+			err = to.CloseAtomicallyReplace()
+		}
+		if err = errors.Join(err, to.Cleanup()); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Join(dir, file.Name), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package simreport
+
+import (
+	"cmp"
+	"fmt"
+	"image/color"
+	"io"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/candor-project/candor/simulate"
+)
+
+// A File is one that --out writes.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// Files returns what goes into the folder of a report: the figures of the paper,
+// and the table.
+func (r *Report) Files() []File {
+	files := []File{{"table.csv", r.CSV}, {"table.md", r.Markdown}, {"points.json", r.JSON}}
+	for _, f := range figures {
+		files = append(files,
+			File{f.file + ".svg", func(w io.Writer) error { return r.draw(w, f, svg) }},
+			File{f.file + ".png", func(w io.Writer) error { return r.draw(w, f, png) }})
+	}
+	return files
+}
+
+// A figure is one of the paper's: what stands over the share of sensitive containers.
+type figure struct {
+	file, title, label string
+	value              func(*simulate.Result) float64
+}
+
+var figures = []figure{
+	{"figure-4a-shared-time", "Shared time s", "s, % of the sensitive containers' CPU time", func(r *simulate.Result) float64 { return 100 * r.S }},
+	{"figure-4b-reject-rate", "Reject rate r", "r, % of the sensitive containers that found room", func(r *simulate.Result) float64 { return 100 * r.R }},
+	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return r.DecisionMeanUs }},
+}
+
+// A curve is the points that differ in their share of sensitive containers only.
+type curve struct {
+	algorithm, policy, scheduler string
+	points                       []*simulate.Result
+}
+
+// curves groups the points, in order of their first appearance.
+func (r *Report) curves() []curve {
+	var list []curve
+	for i := range r.Points {
+		p := &r.Points[i]
+		at := slices.IndexFunc(list, func(c curve) bool {
+			return c.algorithm == p.Algorithm && c.policy == p.Policy && c.scheduler == p.Scheduler
+		})
+		if at < 0 {
+			at = len(list)
+			list = append(list, curve{algorithm: p.Algorithm, policy: p.Policy, scheduler: p.Scheduler})
+		}
+		list[at].points = append(list[at].points, p)
+	}
+	for _, c := range list {
+		slices.SortStableFunc(c.points, func(a, b *simulate.Result) int { return cmp.Compare(a.Sensitive, b.Sensitive) })
+	}
+	return list
+}
+
+// name is what the legend calls a curve.
+func (c *curve) name() string {
+	algorithm := "Candor"
+	if c.algorithm == "paper" {
+		algorithm = "Algorithm 1"
+	}
+	return fmt.Sprintf("%s, %s, scheduler %s", algorithm, c.policy, c.scheduler)
+}
+
+// Colours by algorithm and scheduler, and dashes by policy.
+var curveColours = map[string][]color.Color{
+	"candor": {rgb(0x0969da), rgb(0x1a9c56), rgb(0x1b9aaa), rgb(0x24478f)},
+	"paper":  {rgb(0xd9730d), rgb(0xcf3f7e), rgb(0x8250df), rgb(0x8a5a2b)},
+}
+
+func rgb(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
+
+// style returns how a curve is drawn; n counts the algorithm's schedulers before it.
+func (c *curve) style(n int) draw.LineStyle {
+	colours := curveColours[c.algorithm]
+	s := draw.LineStyle{Color: colours[n%len(colours)], Width: vg.Points(1.8)}
+	if c.policy == "best-effort" {
+		s.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
+	}
+	return s
+}
+
+// form writes a plot.
+type form func(w io.Writer, p *plot.Plot) error
+
+// Size of a figure.
+const (
+	figureWidth  = 17 * vg.Centimeter
+	figureHeight = 11 * vg.Centimeter
+	figureDPI    = 144
+)
+
+func svg(w io.Writer, p *plot.Plot) error {
+	c := vgsvg.New(figureWidth, figureHeight)
+	p.Draw(draw.New(c))
+	_, err := c.WriteTo(w)
+	return err
+}
+
+func png(w io.Writer, p *plot.Plot) error {
+	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI))}
+	p.Draw(draw.New(c))
+	_, err := c.WriteTo(w)
+	return err
+}
+
+// draw draws a figure.
+func (r *Report) draw(w io.Writer, f figure, write form) error {
+	p := plot.New()
+	p.Title.Text = f.title + "\n" + r.subtitle()
+	p.X.Label.Text, p.Y.Label.Text = "sensitive containers, %", f.label
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), -vg.Points(4)
+	p.Add(plotter.NewGrid())
+	schedulers := map[string][]string{}
+	for _, c := range r.curves() {
+		known := schedulers[c.algorithm]
+		if !slices.Contains(known, c.scheduler) {
+			known = append(known, c.scheduler)
+			schedulers[c.algorithm] = known
+		}
+		line, dots, err := plotter.NewLinePoints(c.xys(f.value))
+		if err != nil {
+			return err
+		}
+		line.LineStyle = c.style(slices.Index(known, c.scheduler))
+		dots.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(2.2), Shape: draw.CircleGlyph{}}
+		p.Add(line, dots)
+		p.Legend.Add(c.name(), line, dots)
+	}
+	p.Y.Max *= 1.35 // room for the legend
+	return write(w, p)
+}
+
+// xys are a curve's values.
+func (c *curve) xys(value func(*simulate.Result) float64) plotter.XYs {
+	var list plotter.XYs
+	for _, p := range c.points {
+		list = append(list, plotter.XY{X: 100 * p.Sensitive, Y: value(p)})
+	}
+	return list
+}
+
+// subtitle says what the figure was made from.
+func (r *Report) subtitle() string {
+	s := &r.Setting
+	text := s.Name
+	if s.CoresOfLargest > 0 {
+		text += fmt.Sprintf(", 1.0 = %g CPUs", s.CoresOfLargest)
+	}
+	return text + fmt.Sprintf(", overcommit %g, t = 0 placed by the scheduler, seed %d", s.Overcommit, s.Seed)
+}

@@ -1,0 +1,70 @@
+package simulate
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/candor-project/candor/trace"
+)
+
+// A Description is a setting in words and figures, which every result carries.
+type Description struct {
+	Trace string `json:"trace"` // the spec that it was opened with
+	Name  string `json:"name"`  // such as "google2011"
+
+	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // where the trace has fractions of the largest machine
+	MachineCPUs    string  `json:"machineCpus"`              // how machines' sizes become whole CPUs
+	Overcommit     float64 `json:"overcommit"`
+	OvercommitIs   string  `json:"overcommitIs"` // what it multiplies
+	AtStart        string  `json:"atStart"`      // the treatment of t = 0
+	Machines       int     `json:"machines,omitempty"`
+	Topology       string  `json:"topology"`
+	Refused        string  `json:"refused"`
+	Removed        string  `json:"removed"`
+
+	Sensitive string `json:"sensitive"` // how sensitive containers were chosen
+	Seed      uint64 `json:"seed"`
+
+	Report *trace.Report `json:"report,omitempty"` // what of the source is not in the stream
+}
+
+// Describe describes a setting, of a trace with a header.
+func (s *Setting) Describe(h trace.Header, sensitive string) Description {
+	d := Description{
+		Trace: h.Source, Name: h.Name,
+		MachineCPUs:  "rounded down to whole CPUs",
+		Overcommit:   s.Overcommit,
+		OvercommitIs: "multiplies machines' CPUs before they are rounded; requests and memory stay",
+		AtStart:      "placed by the scheduler, in the trace's order",
+		Machines:     s.Machines,
+		Topology:     "one NUMA node, each CPU a core",
+		Refused:      "dropped",
+		Removed:      "containers of a machine that goes are submitted again",
+		Sensitive:    sensitive,
+		Seed:         s.Seed,
+	}
+	if h.Unit == trace.LargestMachine {
+		d.CoresOfLargest = s.CoresOfLargest
+	}
+	return d
+}
+
+// Lines says it for people.
+func (d *Description) Lines() []string {
+	cpus := "CPUs as the trace has them"
+	if d.CoresOfLargest > 0 {
+		cpus = "1.0 = " + number(d.CoresOfLargest) + " CPUs"
+	}
+	if d.Machines > 0 {
+		cpus = fmt.Sprintf("%d machines, %s", d.Machines, cpus)
+	}
+	return []string{
+		fmt.Sprintf("%s (%s): %s, machines %s", d.Name, d.Trace, cpus, d.MachineCPUs),
+		fmt.Sprintf("overcommit %s: %s", number(d.Overcommit), d.OvercommitIs),
+		fmt.Sprintf("t = 0: %s; refused: %s", d.AtStart, d.Refused),
+		fmt.Sprintf("sensitive: %s; seed %d", d.Sensitive, d.Seed),
+	}
+}
+
+// number writes a number with the digits that it needs.
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -1,0 +1,113 @@
+package simulate
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Gain is how fast sensitive workloads run, as measured: 1 is their speed under
+// a quota, with a view of the whole machine.
+type Gain struct {
+	Workloads int     `json:"workloads"`
+	Alone     float64 `json:"alone"`  // with CPUs of their own: the mean, by weight
+	Shared    float64 `json:"shared"` // with a CPU that another container uses too
+}
+
+var gainColumns = []string{"workload", "alone", "shared", "weight"}
+
+// ReadGain reads a CSV file: a first line "workload,alone,shared,weight", and a line for
+// each workload. Alone and shared are ratios of speeds, weight is its part of the
+// sensitive CPU time, on any scale. The name is for errors.
+func ReadGain(r io.Reader, name string) (Gain, error) {
+	c := csv.NewReader(r)
+	c.TrimLeadingSpace = true
+	header, err := c.Read()
+	if err != nil && err != io.EOF {
+		return Gain{}, csvError(name, err)
+	}
+	if !slices.Equal(header, gainColumns) {
+		return Gain{}, fmt.Errorf("%s:1: columns %q: want %s", name, header, strings.Join(gainColumns, ","))
+	}
+	var sum Gain
+	weights := 0.0
+	for {
+		fields, err := c.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return Gain{}, csvError(name, err)
+		}
+		alone, shared, weight, err := gainLine(fields)
+		if err != nil {
+			line, _ := c.FieldPos(0)
+			return Gain{}, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+		sum.Workloads++
+		sum.Alone += alone * weight
+		sum.Shared += shared * weight
+		weights += weight
+	}
+	if weights == 0 {
+		return Gain{}, fmt.Errorf("%s: no workload with a weight", name)
+	}
+	return Gain{sum.Workloads, sum.Alone / weights, sum.Shared / weights}, nil
+}
+
+// gainLine reads the numbers of one line.
+func gainLine(fields []string) (alone, shared, weight float64, err error) {
+	for i, to := range []*float64{&alone, &shared, &weight} {
+		v, err := strconv.ParseFloat(fields[i+1], 64)
+		if err != nil || !(v >= 0 && v <= 1e6) {
+			return 0, 0, 0, fmt.Errorf("%s %q: want a number from 0 to 1000000", gainColumns[i+1], fields[i+1])
+		}
+		*to = v
+	}
+	if alone == 0 || shared == 0 {
+		return 0, 0, 0, errors.New("a speed of 0: want how fast it is against its speed under a quota, such as 1.7")
+	}
+	return alone, shared, weight, nil
+}
+
+// An Estimate is what the sensitive containers' time is worth: an estimate, since
+// the measured workloads stand for all of them.
+type Estimate struct {
+	Gain
+	Points []Worth `json:"points"` // in the order of the report's points
+}
+
+// Worth is the estimate of one point.
+type Worth struct {
+	label string
+	Speed float64 `json:"speed"` // of the sensitive containers, in the mean
+	CPUs  float64 `json:"cpus"`  // under a quota that would do as much as they do, over time
+}
+
+// Estimate says what the points are worth.
+func (g Gain) Estimate(points []Result) *Estimate {
+	e := &Estimate{Gain: g, Points: []Worth{}}
+	for i := range points {
+		p := &points[i]
+		speed := (1-p.S)*g.Alone + p.S*g.Shared
+		label := fmt.Sprintf("%s, %s, scheduler %s, %.4g %% sensitive: %.0f CPUs, %.1f %% of their time unshared",
+			p.Algorithm, p.Policy, p.Scheduler, 100*p.Sensitive, p.SensitiveCPU, 100*(1-p.S))
+		e.Points = append(e.Points, Worth{label, speed, speed * p.SensitiveCPU})
+	}
+	return e
+}
+
+// Text says it for people.
+func (e *Estimate) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "An estimate from %d measured workloads (%.3g times as fast with CPUs of their own as under a quota, %.3g with a shared one):",
+		e.Workloads, e.Alone, e.Shared)
+	for _, w := range e.Points {
+		fmt.Fprintf(&b, "\n  %s: %.3g times as fast, the work of %.0f CPUs under a quota", w.label, w.Speed, w.CPUs)
+	}
+	return b.String()
+}

@@ -1,0 +1,88 @@
+package simulate
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strconv"
+)
+
+// A List names containers by job, or by job and task.
+type List struct {
+	jobs  map[uint64]bool
+	tasks map[taskKey]bool
+}
+
+type taskKey struct {
+	job  uint64
+	task uint32
+}
+
+func (l *List) has(job uint64, task uint32) bool {
+	return l.jobs[job] || l.tasks[taskKey{job, task}]
+}
+
+// ReadList reads a CSV file: a first line "job" or "job,task", and a line for each
+// job, by the number or the name that the trace has for it. Without a task, or with an empty
+// one, it means all tasks of the job. The name is for errors.
+func ReadList(r io.Reader, name string) (*List, error) {
+	c := csv.NewReader(r)
+	c.TrimLeadingSpace = true
+	header, err := c.Read()
+	if err == io.EOF {
+		return nil, fmt.Errorf("%s: empty: want a line job or job,task first", name)
+	}
+	if err != nil {
+		return nil, csvError(name, err)
+	}
+	if header[0] != "job" || len(header) > 2 || len(header) == 2 && header[1] != "task" {
+		return nil, fmt.Errorf("%s:1: columns %q: want job or job,task", name, header)
+	}
+	l := &List{jobs: map[uint64]bool{}, tasks: map[taskKey]bool{}}
+	for {
+		fields, err := c.Read()
+		if err == io.EOF {
+			return l, nil
+		}
+		if err != nil {
+			return nil, csvError(name, err)
+		}
+		if err := l.add(fields); err != nil {
+			line, _ := c.FieldPos(0)
+			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+	}
+}
+
+// add takes one line.
+func (l *List) add(fields []string) error {
+	if fields[0] == "" {
+		return errors.New("no job: want a number or a name")
+	}
+	job, err := strconv.ParseUint(fields[0], 10, 64)
+	if err != nil { // a name; readers of traces number jobs by the same hash
+		h := fnv.New64a()
+		_, _ = io.WriteString(h, fields[0]) // a hash takes everything
+		job = h.Sum64()
+	}
+	if len(fields) == 1 || fields[1] == "" {
+		l.jobs[job] = true
+		return nil
+	}
+	task, err := strconv.ParseUint(fields[1], 10, 32)
+	if err != nil {
+		return fmt.Errorf("task %q: want a number from 0 to 4294967295, or nothing for all of the job", fields[1])
+	}
+	l.tasks[taskKey{job, uint32(task)}] = true
+	return nil
+}
+
+// csvError says in one line what is wrong with a CSV file, and where.
+func csvError(name string, err error) error {
+	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
+		return fmt.Errorf("%s:%d: %w", name, parse.Line, parse.Err)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}

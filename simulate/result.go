@@ -1,0 +1,79 @@
+package simulate
+
+import "time"
+
+// A Result is what one point gave. Its names in JSON are an interface.
+type Result struct {
+	Algorithm string `json:"algorithm"`
+	Policy    string `json:"policy"`
+	Scheduler string `json:"scheduler"`
+	// Sensitive is the share that was asked for; of a selection by class or by a
+	// list, the share of the submitted containers that it took.
+	Sensitive float64 `json:"sensitive"`
+
+	// S is the shared time: the sensitive containers' CPU time on CPUs that are in
+	// more than one container's cpuset, of all their CPU time; limit times duration.
+	S float64 `json:"s"`
+	// R is the reject rate: RefusedView of the sensitive containers that were not
+	// refused for lack of room.
+	R float64 `json:"r"`
+
+	Placed          int64 `json:"placed"`          // decisions that found a node
+	RefusedView     int64 `json:"refusedView"`     // sensitive: room, but on no node the CPUs for its view
+	RefusedCapacity int64 `json:"refusedCapacity"` // no node with the room
+	Resubmitted     int64 `json:"resubmitted"`     // submitted again since their machine went or shrank
+
+	Load  float64 `json:"load"`  // CPU time promised / CPU time of all nodes, over time
+	Moves int64   `json:"moves"` // fractions of running containers that changed CPU
+
+	Timing
+
+	Submitted                int64   `json:"submitted"` // by the trace
+	SubmittedSensitive       int64   `json:"submittedSensitive"`
+	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"`
+	PlacedCPU                float64 `json:"placedCpu"`          // CPU time of all placed containers, in CPUs, over time
+	SensitiveCPU             float64 `json:"sensitiveCpu"`       // of the sensitive ones
+	NodesUsed                float64 `json:"nodesUsed"`          // nodes with containers, over time
+	Nodes                    float64 `json:"nodes"`              // all nodes, over time
+	Events                   int64   `json:"events"`             // of the trace
+	Hours                    float64 `json:"hours"`              // of the trace
+	Machines                 int     `json:"machines,omitempty"` // in place of the trace's own
+	Stopped                  bool    `json:"stopped,omitempty"`
+}
+
+// Timing is how long a point took: all of a Result that differs from run to run.
+type Timing struct {
+	DecisionMeanUs          float64 `json:"decisionMeanUs"` // a decision: the choice of a node and of its CPUs, with what that writes down
+	DecisionP50Us           float64 `json:"decisionP50Us"`
+	DecisionP99Us           float64 `json:"decisionP99Us"`
+	EventsPerSecond         float64 `json:"eventsPerSecond"`
+	Seconds                 float64 `json:"seconds"`
+	DecisionSensitiveMeanUs float64 `json:"decisionSensitiveMeanUs"` // of sensitive containers only
+	AllocatorShare          float64 `json:"allocatorShare"`          // of Seconds: decisions and ends
+}
+
+// finish turns counts and sums into the figures of the result.
+func (r *run) finish() Result {
+	out := &r.result
+	end := r.meter.averages(r.fleet.Totals())
+	out.S = ratio(end.shared, end.sensitive)
+	out.Load = ratio(end.sensitive+end.guaranteed, end.capacity)
+	out.PlacedCPU, out.SensitiveCPU = (end.sensitive+end.guaranteed)/1000, end.sensitive/1000
+	out.NodesUsed, out.Nodes = end.used, end.nodes
+	out.Moves = r.fleet.Totals().Moves
+	out.R = ratio(float64(out.RefusedView), float64(r.decisionsSensitive-out.RefusedCapacitySensitive))
+	if s := r.point.Sensitive; s.ByClass || s.Listed != nil {
+		out.Sensitive = ratio(float64(out.SubmittedSensitive), float64(out.Submitted))
+	}
+	out.Hours = r.meter.now.Seconds() / 3600
+	out.Timing = r.clock.timing(time.Since(r.began), out.Events)
+	return *out
+}
+
+// ratio is 0 where there is nothing to divide.
+func ratio(part, of float64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return part / of
+}

@@ -1,0 +1,186 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/trace"
+)
+
+// A run is one replay.
+type run struct {
+	setting  *Setting
+	point    Point
+	unit     trace.Unit
+	classes  []trace.Class
+	fleet    *fleet.Fleet
+	machines map[int]*topology.Machine // by CPUs
+	asked    []asked                   // by Event.Container
+	memory   [1]int64
+	meter    meter
+	clock    clock
+	began    time.Time
+	result   Result
+
+	decisionsSensitive int64
+}
+
+// asked is what a container asked for: it may have to be placed again.
+type asked struct {
+	request fleet.Request // without its memory
+	memory  int64
+}
+
+// Events between looks at the context, and reports of progress.
+const stride = 1024
+
+// Run replays the trace on a fleet for one point. Where the context ends before the
+// trace does, it returns the context's error with what was measured so far.
+func Run(ctx context.Context, s Setting, p Point) (Result, error) {
+	if err := s.Check(); err != nil {
+		return Result{}, err
+	}
+	reader, err := s.open()
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := newRun(&s, p, reader.Header())
+	if err == nil {
+		err = r.replay(ctx, reader)
+	}
+	err = errors.Join(err, reader.Close())
+	if r == nil {
+		return Result{}, err
+	}
+	if err != nil && ctx.Err() == nil {
+		return Result{}, err
+	}
+	r.result.Stopped = err != nil
+	return r.finish(), err
+}
+
+// open opens the trace, with as many machines as were asked for.
+func (s *Setting) open() (trace.Reader, error) {
+	if s.Machines == 0 {
+		return s.Open()
+	}
+	return Resize(s.Open, s.Machines)
+}
+
+func newRun(s *Setting, p Point, h trace.Header) (*run, error) {
+	f, err := fleet.New(fleet.Options{
+		Order:     p.Scheduler,
+		Hybrid:    hybrid.Options{Algorithm: p.Algorithm},
+		Resources: []string{"memory"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &run{
+		setting: s, point: p, unit: h.Unit, classes: h.Classes, fleet: f, machines: map[int]*topology.Machine{}, began: time.Now(),
+		result: Result{Algorithm: p.Algorithm.String(), Policy: p.Policy.String(), Scheduler: p.Scheduler.String(), Sensitive: p.Sensitive.Share},
+	}, nil
+}
+
+// replay takes the events one after the other.
+func (r *run) replay(ctx context.Context, reader trace.Reader) error {
+	var e trace.Event
+	defer func() { r.setting.Progress.add(r.result.Events % stride) }()
+	for {
+		if r.result.Events%stride == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		if err := reader.Next(&e); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		r.meter.advance(e.Time, r.fleet.Totals())
+		if err := r.event(&e); err != nil {
+			return err
+		}
+		if missed := r.setting.missed; missed != nil && missed(&r.result) {
+			return errMissed
+		}
+		if r.result.Events++; r.result.Events%stride == 0 {
+			r.setting.Progress.add(stride)
+		}
+	}
+}
+
+// event does what one event says.
+func (r *run) event(e *trace.Event) error {
+	switch e.Kind {
+	case trace.MachineAdd, trace.MachineUpdate:
+		return r.setMachine(e, r.setting.CPUs(r.unit, e.CPU))
+	case trace.MachineRemove:
+		return r.setMachine(e, 0)
+	case trace.Submit:
+		return r.submit(e)
+	case trace.End:
+		began := time.Now()
+		r.fleet.Release(fleet.ContainerID(e.Container)) // not there if it was refused
+		r.clock.ends.add(time.Since(began))
+		return nil
+	}
+	return fmt.Errorf("event of kind %d: want one that package trace names", e.Kind)
+}
+
+// setMachine gives a machine its CPUs and memory; one without CPUs is gone.
+// Containers that lose their place are submitted again.
+func (r *run) setMachine(e *trace.Event, cpus int) error {
+	if cpus > MaxCores {
+		return fmt.Errorf("machine %d has %d CPUs: want %d at most, as a cpuset holds", e.Machine, cpus, MaxCores)
+	}
+	homeless, err := r.setNode(fleet.NodeID(e.Machine), cpus, []int64{int64(e.Memory)})
+	if err != nil {
+		return err
+	}
+	for _, c := range homeless {
+		r.result.Resubmitted++
+		if err := r.place(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setNode adds, changes or removes a node, and returns the containers that have
+// no place on it any more.
+func (r *run) setNode(id fleet.NodeID, cpus int, capacity []int64) ([]fleet.ContainerID, error) {
+	there := r.fleet.Node(id) != nil
+	if cpus == 0 {
+		if !there {
+			return nil, nil
+		}
+		return r.fleet.RemoveNode(id)
+	}
+	machine, err := r.machine(cpus)
+	switch {
+	case err != nil:
+		return nil, err
+	case there:
+		return r.fleet.ChangeNode(id, machine, capacity)
+	default:
+		return nil, r.fleet.AddNode(id, machine, capacity)
+	}
+}
+
+// machine returns a machine of some CPUs: one NUMA node, each CPU a core, since
+// traces do not say more.
+func (r *run) machine(cpus int) (*topology.Machine, error) {
+	if m := r.machines[cpus]; m != nil {
+		return m, nil
+	}
+	m, err := topology.Parse(fmt.Sprintf("numa:1 core:%d pu:1", cpus))
+	r.machines[cpus] = m
+	return m, err
+}

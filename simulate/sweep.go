@@ -1,0 +1,70 @@
+package simulate
+
+import (
+	"context"
+	"runtime"
+	"sync"
+)
+
+// Sweep runs points side by side, on as many cores as Go may use, and returns their
+// results in the order of the points. Where the context ends first, it returns the
+// context's error with the points that were finished or begun; those that were only
+// begun say that they were stopped. Where a point fails, it stops the others and returns that error.
+func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	return each(ctx, points, func(ctx context.Context, p Point) (Result, error) {
+		result, err := Run(ctx, s, p)
+		if err == nil {
+			s.Progress.finish(result.Events)
+		}
+		return result, err
+	})
+}
+
+// each does something for every point, side by side.
+func each(ctx context.Context, points []Point, do func(context.Context, Point) (Result, error)) ([]Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	results := make([]Result, len(points))
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(points)) {
+		workers.Go(func() {
+			for i := range next {
+				result, err := do(ctx, points[i])
+				if err != nil && ctx.Err() == nil {
+					cancel(err)
+				}
+				results[i] = result
+			}
+		})
+	}
+	hand(ctx, next, len(points))
+	workers.Wait()
+	return begun(results), context.Cause(ctx)
+}
+
+// hand hands out the points, until the context ends.
+func hand(ctx context.Context, next chan<- int, points int) {
+	defer close(next)
+	for i := range points {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begun leaves out the points that were stopped before they saw an event.
+func begun(results []Result) []Result {
+	kept := results[:0]
+	for _, r := range results {
+		if finished := r.Algorithm != "" && !r.Stopped; finished || r.Events > 0 {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
