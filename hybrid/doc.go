@@ -21,7 +21,7 @@
 // CPU id. A Node is not safe for concurrent use.
 //
 // How the code is laid out: node.go holds the state and edit.go the only two
-// ways to change it; plan.go turns an operation into a Plan; candor.go and
+// ways to change it; plan.go and operations.go turn an operation into a Plan; candor.go and
 // paper.go are the algorithms; pick*.go choose whole CPUs by topology;
 // flexible.go says where flexible containers run and what that shares; moves.go,
 // search.go, rescue.go and repack.go move fractions; direct.go is for whoever keeps thousands of nodes.

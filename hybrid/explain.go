@@ -40,12 +40,20 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
+// areItsOwn says in words whose CPUs these are.
+func areItsOwn(cpus cpuset.Set) string {
+	if cpus.Count() == 1 {
+		return fmt.Sprintf("CPU %s is its own", cpus)
+	}
+	return fmt.Sprintf("CPUs %s are its own", cpus)
+}
+
 type addStep func(kind string, cpus cpuset.Set, format string, args ...any)
 
 func (p *Plan) explainSensitive(add addStep) {
 	g := &p.Grant
 	if !g.Exclusive.IsEmpty() {
-		add("whole-cpus", g.Exclusive, "CPUs %s are its own: no other container runs there", g.Exclusive)
+		add("whole-cpus", g.Exclusive, "%s: no other container runs there", areItsOwn(g.Exclusive))
 	}
 	for _, f := range g.Fractions {
 		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbours(f.CPU))
@@ -57,7 +65,7 @@ func (p *Plan) explainSensitive(add addStep) {
 	if g.Quota == 0 {
 		add("quota", cpuset.Set{}, "no quota: its cpuset alone enforces the limit of %s", g.Limit)
 	} else {
-		add("quota", cpuset.Set{}, "quota of %s CPUs", g.Quota)
+		add("quota", cpuset.Set{}, "a quota of %s", cpuTime(g.Quota))
 	}
 }
 
@@ -119,9 +127,9 @@ func (p *Plan) explainShared() string {
 	case p.Shared == 0:
 		return "no sensitive container shares a CPU"
 	case p.Shared == p.SharedBefore:
-		return fmt.Sprintf("shared time stays %s CPUs", p.Shared)
+		return fmt.Sprintf("shared time stays %s", cpuTime(p.Shared))
 	default:
-		return fmt.Sprintf("shared time goes from %s to %s CPUs", p.SharedBefore, p.Shared)
+		return fmt.Sprintf("shared time goes from %s to %s", cpuTime(p.SharedBefore), cpuTime(p.Shared))
 	}
 }
 

@@ -152,8 +152,23 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 		if whole := &n.domains[len(n.domains)-1]; whole.count > 0 && whole.count < n.flexible.count {
 			enough = n.wholeCoresFit(&set, whole.need) && enough
 		}
+		if !n.anyOnWholeNode() {
+			n.dropUnused(&set)
+		}
 	}
 	return set, enough
+}
+
+// dropUnused takes the fractional CPUs out of a set that are in no domain where a
+// flexible container runs: nobody is on them.
+func (n *Node) dropUnused(set *cpuset.Set) {
+	used := n.shared
+	for d := range n.domains {
+		if n.domains[d].count > 0 {
+			used.AddAll(n.domainCPUs(int32(d)))
+		}
+	}
+	*set = set.Intersect(used)
 }
 
 // sharedOn returns the shared time when flexible containers run on set.
@@ -174,13 +189,14 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 // time is shared already, then the least loaded ones. It reports whether that was enough.
 func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
 	room, any := n.roomOn(set, within)
+	if any && room >= need {
+		return true
+	}
+	left := n.fractional.Intersect(*within).Minus(*set)
 	for room < need || !any {
 		best := -1
-		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
-			if !within.Contains(cpu) || set.Contains(cpu) || n.load[cpu].closed {
-				continue
-			}
-			if best < 0 || n.lendsBefore(cpu, best) {
+		for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
+			if !n.load[cpu].closed && (best < 0 || n.lendsBefore(cpu, best)) {
 				best = cpu
 			}
 		}
@@ -188,6 +204,7 @@ func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
 			return false
 		}
 		set.Add(best)
+		left.Remove(best)
 		room += n.load[best].room()
 		any = true
 	}
@@ -208,11 +225,16 @@ func (n *Node) lendsBefore(cpu, other int) bool {
 // there are any.
 func (n *Node) roomOn(set, within *cpuset.Set) (room Milli, any bool) {
 	in := set.Intersect(*within)
-	for cpu := in.First(); cpu >= 0; cpu = in.Next(cpu + 1) {
-		room += n.load[cpu].room()
-		any = true
+	free := in.CountIn(&n.shared)
+	room = Milli(free) * 1000
+	if n.fractional.Overlaps(&in) {
+		part := in.Intersect(n.fractional)
+		for cpu := part.First(); cpu >= 0; cpu = part.Next(cpu + 1) {
+			room += n.load[cpu].room()
+			any = true
+		}
 	}
-	return room, any
+	return room, any || free > 0
 }
 
 // available returns the shared CPUs that a sensitive container may take: all
@@ -259,56 +281,4 @@ func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
 		inside.Remove(cpu)
 		free.Remove(cpu)
 	}
-}
-
-// keepWholeCores takes the highest free cores out of free that flexible
-// containers need, which wished for cores without sensitive containers.
-func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
-	whole := n.wholeCores
-	for first := true; first || need > 0; first = false {
-		cpu := whole.Last()
-		if cpu < 0 {
-			return
-		}
-		core := &n.cores[n.layout.cpus[cpu].core]
-		*free = free.Minus(*core)
-		whole = whole.Minus(*core)
-		need -= Milli(core.Count()) * 1000
-	}
-}
-
-// wholeCoresFit reports whether the containers that wished for whole cores find
-// their time beside those of L3 domains and NUMA nodes, whose CPUs they use too. Where they do not
-// on set, it adds all open fractional CPUs to it, so that the others can do without the whole cores.
-func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
-	if n.wholeCoresRoom(set) >= need {
-		return true
-	}
-	open := n.openWithin(&n.usable)
-	set.AddAll(&open)
-	return n.wholeCoresRoom(set) >= need
-}
-
-// wholeCoresRoom returns the time that the whole cores of set can give beside
-// the guarantees of each domain: what flows up the tree of domains, no more through each
-// than its whole cores have and than its own containers leave.
-func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
-	whole := n.wholeCores.Intersect(*set)
-	left := func(d int32, within *cpuset.Set) Milli {
-		room, _ := n.roomOn(set, within)
-		return room - n.domainNeed(d)
-	}
-	var sum Milli
-	for numa := range n.numas {
-		var inNode Milli
-		for l3 := range n.l3s {
-			if n.l3Node[l3] == numa {
-				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, left(int32(l3), &n.l3s[l3]))
-			}
-		}
-		sum += min(inNode, left(int32(len(n.l3s)+numa), &n.numas[numa]))
-	}
-	room, _ := n.roomOn(set, &n.usable)
-	others := n.nodeNeed() - n.domains[len(n.domains)-1].need
-	return min(sum, room-others)
 }

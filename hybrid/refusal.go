@@ -80,6 +80,9 @@ func (r *Refusal) Reason() string {
 	case CauseWish:
 		return r.whyNoDomain()
 	case CauseFlexible:
+		if r.Flexible == 0 && r.Whole == 0 && r.Fraction == 0 {
+			return "wants to share CPUs with sensitive containers' fractions or to have free ones, and there are none"
+		}
 		if r.Flexible == 0 {
 			return fmt.Sprintf("wants %s; the last CPU that flexible containers can run on stays theirs", r.parts())
 		}
@@ -104,7 +107,7 @@ func (r *Refusal) whyNoDomain() string {
 	case WholeCores:
 		return fmt.Sprintf("wants %s; the wish whole-cores takes all CPUs of a core or none, and %s on cores that are free as a whole", r.parts(), are(r.Domain, "CPU"))
 	case SingleL3:
-		return fmt.Sprintf("wants %s; the wish single-l3 allows one L3 domain only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("wants %s; the wish single-l3 allows one L3 domain in one NUMA node only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
 	default:
 		return fmt.Sprintf("wants %s; the wish single-numa allows one NUMA node only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
 	}

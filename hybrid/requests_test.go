@@ -79,7 +79,9 @@ func drawOptions(t *rapid.T, m *topology.Machine, algorithm hybrid.Algorithm) hy
 		}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "min-shared") == 0 {
-		o.MinShared = rapid.SampledFrom([]hybrid.Milli{1, 250, 500, 1000}).Draw(t, "min-shared")
+		cpus := usable(m, o)
+		all := hybrid.Milli(1000 * cpus.Count())
+		o.MinShared = min(all, rapid.SampledFrom([]hybrid.Milli{1, 250, 500, 1000, all / 2, all - 100, all}).Draw(t, "min-shared"))
 	}
 	moves := []int{0, 0, hybrid.NoMoves, 1, 2, 4, hybrid.AnyMoves}
 	o.Moves = rapid.SampledFrom(moves).Draw(t, "moves")

@@ -60,6 +60,7 @@ func restoreSmaller(rt *rapid.T, h *history) (repaired, refused int) {
 	if o.Usable = saved.usable.Minus(gone); o.Usable.IsEmpty() {
 		return 0, 0
 	}
+	o.MinShared = min(o.MinShared, hybrid.Milli(1000*o.Usable.Count()))
 	small := newHistory(rt, h.machine, o)
 	small.shrunk = true
 	if err := small.node.Restore(saved.grants); err != nil {

@@ -22,6 +22,9 @@ const searchTries = 2_000
 func (s *search) run() {
 	s.free, s.inDomains = s.available(), s.anyDomain()
 	s.tries = searchTries
+	if s.inDomains {
+		s.tries /= 4 // to look at one takes longer
+	}
 	s.scratch.best = s.scratch.best[:0]
 	s.singleMoves()
 	if s.budget >= 2 {

@@ -1,0 +1,199 @@
+package hybrid
+
+import "github.com/candor-project/candor/cpuset"
+
+// start forgets what was planned before.
+func (n *Node) start() {
+	n.plans++
+	n.old, n.oldFraction = cpuset.Set{}, -1
+	n.owed, n.owedDomains = 0, false
+	n.edits = n.edits[:0]
+	n.others = n.others[:0]
+	n.scratch.fractions = n.scratch.fractions[:0]
+}
+
+// begin starts a plan.
+func (n *Node) begin(p *Plan, op Op, slot int32) {
+	n.start()
+	p.Op, p.node, p.slot, p.seq = op, n, slot, n.plans
+	p.version = n.version
+	p.SharedBefore = n.sharedTime
+}
+
+// planAllocate fills p with the allocation of a container.
+func (n *Node) planAllocate(p *Plan, r *Request) error {
+	if err := n.checkRequest(r); err != nil {
+		return err
+	}
+	s := n.newSlot(r)
+	n.begin(p, OpAllocate, s)
+	n.promise(s)
+	err := n.allocate(s)
+	if err == nil {
+		n.finish(p)
+	} else {
+		n.undo(0)
+		err = n.refuse(s, err)
+		p.node = nil // there is nothing to commit
+	}
+	n.unpromise(s)
+	n.dropSlot(s)
+	return err
+}
+
+// allocate gives a slot its CPUs by the node's algorithm.
+func (n *Node) allocate(s int32) error {
+	if n.sensitive+n.nodeNeed() > n.capacity() {
+		return ErrNoCapacity
+	}
+	switch {
+	case n.options.Algorithm == Paper:
+		return n.paperAllocate(s)
+	case n.slots[s].request.Class == Flexible:
+		return n.admitFlexible(s)
+	default:
+		return n.candorAllocate(s)
+	}
+}
+
+// planRelease fills p with the end of a container.
+func (n *Node) planRelease(p *Plan, id string) error {
+	s, ok := n.byID[id]
+	if !ok {
+		return n.unknown(id)
+	}
+	n.begin(p, OpRelease, s)
+	n.fillGrant(&p.Grant, s, &n.flexibleCPUs)
+	n.takeAll(s)
+	n.unpromise(s)
+	n.finish(p)
+	n.promise(s)
+	return nil
+}
+
+// planResize fills p with a new limit for a container.
+func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) error {
+	s, ok := n.byID[id]
+	if !ok {
+		return n.unknown(id)
+	}
+	slot := &n.slots[s]
+	old := slot.request
+	changed := old
+	changed.Limit, changed.Guarantee = limit, guarantee
+	if err := n.checkAmounts(&changed); err != nil {
+		return err
+	}
+	domain, wholeCores := slot.domain, slot.wholeCores
+	n.begin(p, op, s)
+	n.fillGrant(&p.Before, s, &n.flexibleCPUs)
+	n.unpromise(s)
+	slot.request = changed
+	n.promise(s)
+	err := n.reallocate(s, op, changed.guaranteed() > old.guaranteed())
+	if err == nil {
+		n.finish(p)
+		p.Grant.Lost = cpuset.Set{}
+	} else {
+		n.undo(0)
+		err = n.refuse(s, err)
+		p.node = nil // there is nothing to commit
+	}
+	n.unpromise(s)
+	slot.request, slot.domain, slot.wholeCores = old, domain, wholeCores
+	n.promise(s)
+	return err
+}
+
+// planRepair fills p with new CPUs for those that a container has lost.
+func (n *Node) planRepair(p *Plan, id string) error {
+	s, ok := n.byID[id]
+	if !ok {
+		return n.unknown(id)
+	}
+	r := &n.slots[s].request
+	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
+}
+
+// reallocate changes a slot's CPUs to fit its changed request. One that does not
+// grow is allowed even where CPUs have gone and the node has promised too much.
+func (n *Node) reallocate(s int32, op Op, grows bool) error {
+	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
+		return ErrNoCapacity
+	}
+	if op == OpResize && !grows {
+		n.noteOwed()
+	}
+	switch {
+	case n.slots[s].request.Class == Flexible:
+		return n.flexibleStillFits(s)
+	case n.options.Algorithm == Paper:
+		if op == OpResize {
+			n.takeAll(s) // the paper knows no resize: it is an end and a new start
+		}
+		n.takeFractions(s)
+		return n.paperAllocate(s)
+	default:
+		return n.candorResize(s)
+	}
+}
+
+// takeAll takes everything that a slot has.
+func (n *Node) takeAll(s int32) {
+	n.takeFractions(s)
+	slot := &n.slots[s]
+	for cpu := slot.exclusive.First(); cpu >= 0; cpu = slot.exclusive.First() {
+		n.take(s, cpu)
+	}
+}
+
+// takeFractions takes the fractions that a slot has, and returns the CPU of the
+// last of them, or -1.
+func (n *Node) takeFractions(s int32) (last int) {
+	last = -1
+	for slot := &n.slots[s]; len(slot.fractions) > 0; {
+		last = slot.fractions[0].CPU
+		n.take(s, last)
+	}
+	return last
+}
+
+// finish completes a plan for which the slot's own CPUs are settled: it lowers
+// sharing, writes down what has changed, and undoes it all.
+func (n *Node) finish(p *Plan) {
+	own := p.slot
+	if p.Op == OpRelease {
+		own = -1
+	}
+	n.improveBy(own, p.slot)
+	set, _ := n.flexibleSet()
+	p.Shared = n.sharedOn(&set)
+	p.sharedLeft, p.lent = n.sharedCount, set.Intersect(n.fractional)
+	if p.Op != OpRelease {
+		n.fillGrant(&p.Grant, p.slot, &set)
+	}
+	n.noteOthers(p, &set)
+	p.domain, p.wholeCores = n.slots[p.slot].domain, n.slots[p.slot].wholeCores
+	p.edits = n.edits
+	n.undo(0)
+	n.noteBefore(p)
+}
+
+// improveBy lowers sharing with the moves that are left to an operation on a slot;
+// own is the slot, or -1 if it goes.
+func (n *Node) improveBy(own, slot int32) {
+	if n.options.Algorithm == Candor {
+		n.improve(own, n.options.Moves-n.movesSoFar(slot))
+	}
+}
+
+// movesSoFar returns how many fractions of others the plan has moved.
+func (n *Node) movesSoFar(own int32) int {
+	moves := 0
+	for i := range n.edits {
+		if e := &n.edits[i]; e.slot != own && e.give && e.milli < 1000 {
+			moves++
+		}
+	}
+	return moves
+}
