@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What cannot be meant gets one line that says what is accepted, its exit code,
@@ -125,27 +127,44 @@ func TestBadPlace(t *testing.T) {
 		inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 		l.refuses(t, inside, 2, "no cpuset controller")
 	})
-	t.Run("a state directory that is none", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, nil, 0o644); err != nil {
+}
+
+// So do state directories and host options that cannot be meant.
+func TestBadFiles(t *testing.T) {
+	l := newLab(t)
+	l.start([]string{"--cpu", "0.5", "--name", "web"}, "sleep")
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	must := func(err error) {
+		if err != nil {
 			t.Fatal(err)
 		}
-		l.refuses(t, l.candor(append([]string{"run", "--state-dir", file}, args[1:]...)...), 1, file)
-	})
-	t.Run("host options that are none", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "host.json")
-		if err := os.WriteFile(file, []byte(`{"reserved":"0-x"}`), 0o644); err != nil {
-			t.Fatal(err)
+	}
+	must(unix.Mkfifo(at("pipe"), 0o600))
+	for _, c := range []struct{ flag, file, text, says string }{
+		{"--state-dir", "/dev/null", "", "/dev/null: not a directory; want"},
+		{"--state-dir", "/dev/null/below", "", "/dev/null/below: not a directory; want"},
+		{"--state-dir", at("file"), "x", at("file") + ": not a directory; want"},
+		{"--config", at("list"), `{"reserved":"0-x"}`, "0-x"},
+		{"--config", at("field"), `{"reservd":"0"}`, `unknown field "reservd" (want a file such as {"reserved":"0-1"`},
+		{"--config", at("all"), fmt.Sprintf(`{"reserved":%q}`, l.usable), "no CPU is left to give: want fewer"},
+		{"--config", at("absent"), `{"reserved":"1023"}`, "1023 not among the machine's CPUs: want some of"},
+		{"--config", at("shared"), `{"minShared":"999"}`, "min-shared 999"},
+		{"--config", at("pipe"), "", "not a plain file (want a file such as"},
+		{"--config", dir, "", "not a plain file (want a file such as"},
+	} {
+		if c.text != "" {
+			must(os.WriteFile(c.file, []byte(c.text), 0o644))
 		}
-		l.refuses(t, l.candor(append([]string{"run", "--config", file}, args[1:]...)...), 1, "0-x")
-	})
-	t.Run("all reserved", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "host.json")
-		if err := os.WriteFile(file, fmt.Appendf(nil, `{"reserved":%q}`, l.usable), 0o644); err != nil {
-			t.Fatal(err)
+		for _, command := range [][]string{
+			append([]string{"run", c.flag, c.file, "--cpu", "0.2"}, play("exit", "0")...),
+			{"resize", "web", "--cpu", "0.6", c.flag, c.file},
+			{"release", "web", "--kill", c.flag, c.file},
+			{"ps", c.flag, c.file}, {"inspect", "web", c.flag, c.file}, {"map", c.flag, c.file},
+		} {
+			t.Run(command[0]+" "+filepath.Base(c.file), func(t *testing.T) { l.refuses(t, l.candor(command...), 2, c.says) })
 		}
-		l.refuses(t, l.candor(append([]string{"run", "--config", file}, args[1:]...)...), 1, "no CPU")
-	})
+	}
 }
 
 // refuses runs a command line that must fail so, and change nothing.

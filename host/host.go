@@ -105,15 +105,9 @@ func (h *Host) newNode() (*hybrid.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := hybrid.NewNode(machine, hybrid.Options{
-		Algorithm:   options.Algorithm,
-		Usable:      usable,
-		Reserved:    options.Reserved,
-		UseIsolated: options.UseIsolated,
-		MinShared:   hybrid.Milli(options.MinShared),
-	})
+	node, err := options.node(machine, usable)
 	if err != nil {
-		return nil, fmt.Errorf("no node of the cgroup's CPUs %v and the options of %s: %w", usable, h.config, err)
+		return nil, fmt.Errorf("%w %s: %w", ErrBadOptions, h.config, err)
 	}
 	return node, nil
 }

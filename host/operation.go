@@ -43,11 +43,12 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 }
 
 func (h *Host) locked(ctx context.Context, change func(*operation) error) error {
-	if err := h.store.prepare(); err != nil {
+	// Options that cannot be meant change nothing. The topology that this reads
+	// is kept: others don't wait for it while we have the lock.
+	if _, err := h.newNode(); err != nil {
 		return err
 	}
-	// Before the lock is taken, so that others don't wait for it.
-	if _, err := h.machine.get(); err != nil {
+	if err := h.store.prepare(); err != nil {
 		return err
 	}
 	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)

@@ -9,6 +9,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/topology"
 )
 
 // NodeOptions are this machine's settings, the same for every operation. They
@@ -36,8 +37,14 @@ func (a *Amount) UnmarshalText(text []byte) error {
 // DefaultConfig is the file that holds a machine's NodeOptions.
 const DefaultConfig = "/etc/candor/host.json"
 
+// ErrBadOptions is a file of options that cannot be meant, or not on this machine.
+var ErrBadOptions = errors.New("host options")
+
+// exampleOptions shows each field, for those whose file cannot be read.
+const exampleOptions = `{"reserved":"0-1","minShared":"500m","algorithm":"candor","useIsolated":false}`
+
 // LoadOptions reads a machine's options. No file means the zero value; unknown
-// fields and bad values are errors.
+// fields and bad values are ErrBadOptions.
 func LoadOptions(file string) (NodeOptions, error) {
 	var o NodeOptions
 	data, err := wholefile.Read(file, 1<<16)
@@ -48,9 +55,36 @@ func LoadOptions(file string) (NodeOptions, error) {
 		err = wholefile.DecodeStrict(data, &o)
 	}
 	if err != nil {
-		return NodeOptions{}, fmt.Errorf("host options %s: %w", file, err)
+		return NodeOptions{}, fmt.Errorf("%w %s: %w (want a file such as %s)", ErrBadOptions, file, err, exampleOptions)
 	}
 	return o, nil
+}
+
+// CheckReserved refuses reserved CPUs that a machine does not have. Those that
+// are offline may come back.
+func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
+	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
+		return fmt.Errorf("reserved %v: %v not among the machine's CPUs: want some of %v", reserved, unknown, m.Online.Union(m.Offline))
+	}
+	return nil
+}
+
+// node returns a node of the machine without containers. Its CPUs are among usable,
+// those that the cgroup has.
+func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybrid.Node, error) {
+	if err := CheckReserved(o.Reserved, machine); err != nil {
+		return nil, err
+	}
+	if free := usable.Intersect(machine.Online); !free.IsEmpty() && free.SubsetOf(&o.Reserved) {
+		return nil, fmt.Errorf("reserved %v: no CPU is left to give: want fewer than the cgroup's CPUs, %v", o.Reserved, free)
+	}
+	return hybrid.NewNode(machine, hybrid.Options{
+		Algorithm:   o.Algorithm,
+		Usable:      usable,
+		Reserved:    o.Reserved,
+		UseIsolated: o.UseIsolated,
+		MinShared:   hybrid.Milli(o.MinShared),
+	})
 }
 
 // SaveOptions writes a machine's options; the next operation follows them.

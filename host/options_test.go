@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
 )
 
 func TestOptions(t *testing.T) {
@@ -38,17 +40,61 @@ func TestOptionsRefused(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	err := errors.Join(unix.Mkfifo(at("pipe"), 0o644), os.Symlink("loop", at("loop")), os.Mkdir(at("folder"), 0o755),
 		os.WriteFile(at("empty"), nil, 0o644), os.WriteFile(at("typo"), []byte(`{"reservd":"0"}`), 0o644),
-		os.WriteFile(at("huge"), make([]byte, 1<<17), 0o644))
+		os.WriteFile(at("value"), []byte(`{"reserved":"x"}`), 0o644), os.WriteFile(at("huge"), make([]byte, 1<<17), 0o644))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
 		"pipe": "not a plain file", "loop": "too many levels of symbolic links", "folder": "not a plain file",
-		"empty": "empty", "typo": "unknown field", "huge": "more than 65536 bytes",
+		"empty": "empty", "typo": "unknown field", "value": `CPU list "x"`, "huge": "more than 65536 bytes",
 	} {
 		_, err := LoadOptions(at(name))
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), at(name)) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v, want %q", name, err, want)
+		if !errors.Is(err, ErrBadOptions) {
+			t.Fatalf("%s: %v, want ErrBadOptions", name, err)
+		}
+		for _, part := range []string{want, at(name), exampleOptions} {
+			if !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: %v, want %q", name, err, part)
+			}
+		}
+	}
+}
+
+// The example that errors show can be read.
+func TestExampleOptions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "host.json")
+	if err := os.WriteFile(file, []byte(exampleOptions), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := NodeOptions{Reserved: cpuset.Of(0, 1), MinShared: 500, Algorithm: hybrid.Candor}
+	if o, err := LoadOptions(file); o != want || err != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// Options are for a machine: what it does not have, or needs, is refused.
+func TestOptionsOfAMachine(t *testing.T) {
+	machine, err := topology.Parse("core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine.Offline = cpuset.Of(4, 5)
+	for _, c := range []struct {
+		reserved  string
+		minShared Amount
+		want      string // of the error; "": none
+	}{
+		{"", 0, ""},
+		{"0,4-5", 2000, ""}, // offline ones may come back
+		{"0,7", 0, "reserved 0,7: 7 not among the machine's CPUs: want some of 0-5"},
+		{"6-7", 0, "reserved 6-7: 6-7 not among the machine's CPUs: want some of 0-5"},
+		{"1-3", 0, "reserved 1-3: no CPU is left to give: want fewer than the cgroup's CPUs, 1-3"},
+		{"1-2", 99000, "min-shared 99000m: want 0 to 1,"},
+	} {
+		o := NodeOptions{Reserved: cpuset.MustParse(c.reserved), MinShared: c.minShared}
+		_, err := o.node(machine, cpuset.MustParse("1-3"))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: %v, want %q", o, err, c.want)
 		}
 	}
 }

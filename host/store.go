@@ -39,26 +39,41 @@ type brokenState struct {
 func (e *brokenState) Error() string { return fmt.Sprintf("state %s: %v", e.file, e.err) }
 func (e *brokenState) Unwrap() error { return e.err }
 
+// ErrBadStateDir is a state directory that cannot be one.
+var ErrBadStateDir = errors.New("state directory")
+
 // prepare makes the directories. What is there already must be the caller's own:
 // the files in it say what root's programs are told and run.
 func (s store) prepare() error {
 	for _, dir := range []string{s.dir, filepath.Join(s.dir, "views"), filepath.Join(s.dir, "requests")} {
 		if err := wholefile.MakeDir(dir); err != nil {
-			return fmt.Errorf("state directory: %w", err)
+			return badDir(dir, err)
 		}
 		var stat unix.Stat_t
 		if err := unix.Lstat(dir, &stat); err != nil {
-			return fmt.Errorf("state directory: %w", &fs.PathError{Op: "stat", Path: dir, Err: err})
+			return badDir(dir, err)
 		}
 		switch {
 		case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return fmt.Errorf("state directory %s: not a directory", dir)
+			return badDir(dir, unix.ENOTDIR)
 		case int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0:
-			return fmt.Errorf("state directory %s: belongs to user %d with mode %o; want your own that only you can write",
-				dir, stat.Uid, stat.Mode&0o7777)
+			return fmt.Errorf("%w %s: belongs to user %d with mode %o; want your own that only you can write",
+				ErrBadStateDir, dir, stat.Uid, stat.Mode&0o7777)
 		}
 	}
 	return nil
+}
+
+// badDir tells a directory that was named wrongly, the caller's slip, from one
+// that this machine fails to give.
+func badDir(dir string, err error) error {
+	err = reason(err)
+	for _, slip := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EACCES} {
+		if errors.Is(err, slip) {
+			return fmt.Errorf("%w %s: %w; want a directory of your own, or a name for one in a directory that is there", ErrBadStateDir, dir, err)
+		}
+	}
+	return fmt.Errorf("state directory %s: %w", dir, err)
 }
 
 // load reads the state. Nothing there is an empty state. An unusable file is a
@@ -70,6 +85,9 @@ func (s store) load() (state, error) {
 	}
 	if errors.As(err, new(*wholefile.TooLongError)) {
 		return state{}, &brokenState{s.stateFile(), err}
+	}
+	if errors.Is(err, unix.ENOTDIR) {
+		return state{}, badDir(s.dir, err)
 	}
 	if err != nil {
 		return state{}, fmt.Errorf("state: %w", err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,12 +89,16 @@ func hostError(err error) error {
 		return nil
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
-	case errors.As(err, &refusal), errors.Is(err, host.ErrBadSpec), errors.Is(err, host.ErrPopulated),
-		errors.Is(err, cgroup.ErrNotDelegated), errors.Is(err, cgroup.ErrOwned), errors.Is(err, host.ErrInside):
+	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions,
+		host.ErrBadStateDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
 		return &exitError{exitBadInput, err}
 	default:
 		return err
 	}
+}
+
+func isOneOf(err error, of ...error) bool {
+	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }
 
 // A lineHandler writes log records as the command line writes errors: one line

@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/planio"
@@ -80,8 +81,8 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if unknown := f.reserved.Minus(machine.Online.Union(machine.Offline)); !unknown.IsEmpty() {
-		return badInput("--reserved %v: the machine has no CPUs %v, its CPUs are %v", f.reserved, unknown, machine.Online)
+	if err := host.CheckReserved(f.reserved, machine); err != nil {
+		return badInput("--%w", err)
 	}
 	options := hybrid.Options{
 		Algorithm: f.algorithm,
