@@ -11,7 +11,9 @@ type question struct {
 	cpus     int // whole, and one if there is a fraction
 	plain    bool
 	strict   bool
-	shift    int64 // of the weighted sum of what is free on the nodes of the kind that is looked at
+
+	shift      int64 // of the weighted sum of what is free on the nodes of the kind that is looked at
+	directOnly bool  // only nodes with direct room are of interest
 }
 
 func (f *Fleet) ask(r *Request) {
@@ -35,27 +37,49 @@ func (q *question) admits(c *cover) bool {
 	return true
 }
 
+// mayFitDirectly reports whether a node of a block may have direct room.
+func (f *Fleet) mayFitDirectly(c *cover) bool {
+	q := &f.question
+	if !q.admits(c) {
+		return false
+	}
+	if q.Class == hybrid.Flexible || !q.plain || c.Opaque {
+		return true
+	}
+	_, _, ok := q.directly(c, f.byPaper())
+	return ok
+}
+
+// mayMakeRoom reports whether there are placements at all for which others have to move.
+func (f *Fleet) mayMakeRoom() bool {
+	return !f.byPaper() && (f.question.Class == hybrid.Sensitive || !f.question.plain)
+}
+
+func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
+
 // bound returns a score that no node of a block is below.
 func (f *Fleet) bound(c *cover) score {
 	q := &f.question
 	switch {
 	case !q.admits(c):
 		return never
+	case f.byShare(q.Class): // the nodes with direct room have been seen
+		return indirect(hybrid.Milli(c.Free[q.Class]))
 	case !q.plain || c.Opaque:
 		return 0
 	case q.Class == hybrid.Flexible:
 		return q.boundFlexible(c)
 	}
-	whole, shared, ok := q.directly(c, f.options.Hybrid.Algorithm == hybrid.Paper)
-	left := max(0, int(c.SharedLeast)-q.cpus)
+	whole, shared, ok := q.directly(c, f.byPaper())
 	switch {
-	case !ok && f.options.Hybrid.Algorithm == hybrid.Paper:
+	case !ok && f.byPaper():
 		return never
 	case !ok:
 		return indirect(hybrid.Milli(c.Free[hybrid.Sensitive]))
 	case f.options.Order == Paper:
-		return pack(field{21, hybrid.MaxLimit - hybrid.Milli(whole)*1000}, field{22, hybrid.MaxLimit + hybrid.Milli(shared)})
+		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
+		left := max(0, int(c.SharedLeast)-q.cpus)
 		return candorSensitive(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1, FreeWhole: left})
 	}
 }
@@ -67,33 +91,53 @@ func (q *question) directly(c *cover, paper bool) (whole int, shared int32, ok b
 	switch {
 	case paper && !enough:
 		return q.joined(c)
-	case paper && (q.fraction == 0 || int(c.Shared) >= q.cpus && c.WithNone && int32(c.RoomLeast) < q.fraction):
+	case paper && q.fraction == 0, int(c.Spare) >= q.cpus && !paper:
 		return q.whole, 0, true
 	case paper:
-		return q.whole, q.fraction, int(c.Shared) >= q.cpus || int32(c.Room) >= q.fraction || !q.strict
-	case int(c.Spare) >= q.cpus:
-		return q.whole, 0, true
+		return q.paperFraction(c)
 	case !enough || q.fraction > 0 && int(c.Shared) < q.cpus && int32(c.Room) < q.fraction:
 		return 0, 0, false
 	case q.fraction == 0:
 		return q.whole, int32(c.NextLent), c.NextLent < hybrid.NoLoad
 	}
-	shared = q.fraction
-	if !c.WithFlexible && int32(c.MultiRoom) < q.fraction {
-		shared += int32(c.LoneLeast)
-	}
+	shared = q.joining(c)
 	if int(c.Shared) >= q.cpus {
 		shared = min(shared, int32(c.NextLent))
 	}
 	return q.whole, shared, true
 }
 
-// joined is directly where the paper's algorithm joins fractions for want of whole CPUs.
+// joining returns the least shared time that a fraction adds which joins others.
+func (q *question) joining(c *cover) int32 {
+	if c.WithFlexible || int32(c.MultiRoom) >= q.fraction {
+		return q.fraction
+	}
+	return q.fraction + int32(c.LoneLeast)
+}
+
+// paperFraction is directly where the paper's algorithm has whole CPUs enough: it
+// joins a fraction to others wherever there is room.
+func (q *question) paperFraction(c *cover) (whole int, shared int32, ok bool) {
+	shared, ok = q.fraction, !q.strict
+	if int32(c.Room) >= q.fraction && q.strict { // a best-effort one may be cut into pieces, too
+		shared, ok = q.joining(c), true
+	}
+	if int(c.Shared) >= q.cpus && int32(c.RoomLeast) < q.fraction {
+		ok = true
+		if shared = min(shared, q.fraction); c.WithNone {
+			shared = 0
+		}
+	}
+	return q.whole, shared, ok
+}
+
+// joined is directly where the paper's algorithm joins fractions for want of whole CPUs:
+// on one CPU more than are missing.
 func (q *question) joined(c *cover) (whole int, shared int32, ok bool) {
 	whole = int(c.Shared)
 	missing := int32(q.whole - whole)
-	ok = !q.strict || q.fraction > 0 && (missing+1)*int32(c.Room) >= missing*1000+q.fraction
-	return whole, missing*1000 + q.fraction, ok
+	rest := missing*1000 + q.fraction
+	return whole, rest, !q.strict || q.fraction > 0 && (missing+1)*int32(c.TwoRooms)/2 >= rest
 }
 
 // boundFlexible is bound for flexible containers by the order Candor.
@@ -102,8 +146,7 @@ func (q *question) boundFlexible(c *cover) score {
 	case q.need <= c.Ease:
 		return candorFlexible(0, 0, int(c.SpareLeast))
 	case c.Spare > 0:
-		gone := (int(q.need-max(c.Ease, 0)) + 999) / 1000
-		return candorFlexible(0, gone, 0)
+		return candorFlexible(0, (int(q.need-max(c.Ease, 0))+999)/1000, 0)
 	case c.NextLent < hybrid.NoLoad:
 		return candorFlexible(hybrid.Milli(c.NextLent), 0, 0)
 	default:

@@ -1,8 +1,6 @@
 package fleet
 
-import (
-	"github.com/candor-project/candor/hybrid"
-)
+import "github.com/candor-project/candor/hybrid"
 
 // A finding is the best node so far.
 type finding struct {
@@ -10,8 +8,8 @@ type finding struct {
 	score score
 }
 
-// worse reports whether a score and a number, or the bounds of some, would be better.
-func (a *finding) worse(s score, id NodeID) bool {
+// yields reports whether a score and a number, or the bounds of some, would be better.
+func (a *finding) yields(s score, id NodeID) bool {
 	return s < a.score || s == a.score && s != never && id < a.id
 }
 
@@ -19,16 +17,18 @@ func (a *finding) worse(s score, id NodeID) bool {
 type candidate struct {
 	bound  score
 	lowest NodeID
-	shelf  *shelf
-	at     int32
+	block  *block
+	cover  *cover
 }
 
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
 	f.best = finding{Nowhere, never}
-	if f.byShare(f.question.Class) {
+	byShare := f.byShare(f.question.Class)
+	if byShare {
 		f.walkShares()
-	} else {
+	}
+	if !byShare || f.best.score >= indirectly && f.mayMakeRoom() {
 		f.bestFirst()
 	}
 	if f.best.id == Nowhere {
@@ -39,89 +39,102 @@ func (f *Fleet) choose() (NodeID, error) {
 
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
 func (f *Fleet) bestFirst() {
-	list := f.candidates[:0]
+	f.candidates = f.candidates[:0]
 	for k := range f.kinds {
-		shelf := f.shelfFor(&f.kinds[k], f.question.Class)
-		for at := range shelf.covers {
-			c := &shelf.covers[at]
-			if b := f.bound(c); b != never {
-				list = append(list, candidate{b, c.lowest, shelf, int32(at)})
-			}
+		if shelf := f.shelfFor(&f.kinds[k], f.question.Class); shelf.root != nil && shelf.root.count > 0 {
+			f.consider(shelf.root, &shelf.cover)
 		}
 	}
-	f.candidates = list
-	for len(list) > 0 {
-		first := 0
-		for i := range list {
-			if list[i].bound < list[first].bound || list[i].bound == list[first].bound && list[i].lowest < list[first].lowest {
-				first = i
-			}
-		}
-		c := &list[first]
-		if !f.best.worse(c.bound, c.lowest) {
+	for {
+		first := f.firstCandidate()
+		if first < 0 {
 			return
 		}
-		if c.shelf.covers[c.at].loose {
-			f.recover(c.shelf, int(c.at))
-			cover := &c.shelf.covers[c.at]
-			c.bound, c.lowest = f.bound(cover), cover.lowest
+		c := f.candidates[first]
+		if c.cover.loose {
+			*c.cover = f.coverOf(c.block)
+			c.bound, c.lowest = f.bound(c.cover), c.cover.lowest
+			f.candidates[first] = c
 			continue
 		}
-		b := c.shelf.blocks[c.at]
-		for i := range b.count {
-			f.look(b.items[i].id)
-		}
-		*c = list[len(list)-1]
-		list = list[:len(list)-1]
-	}
-}
-
-// walkShares walks each shelf in the order of shares, up to the first node that will do.
-func (f *Fleet) walkShares() {
-	for k := range f.kinds {
-		if kind := &f.kinds[k]; f.question.within(kind) {
-			f.question.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)
-			f.walkShelf(kind)
-		}
-	}
-}
-
-func (f *Fleet) walkShelf(k *kind) {
-	shelf := f.shelfFor(k, f.question.Class)
-	for at := range shelf.covers {
-		c := &shelf.covers[at]
-		if !f.question.admits(c) {
-			continue
-		}
-		if !f.best.worse(f.shareScore(k, c.first.key), c.lowest) {
-			if f.shareScore(k, c.first.key) > f.best.score {
-				return
+		last := len(f.candidates) - 1
+		f.candidates[first] = f.candidates[last]
+		f.candidates = f.candidates[:last]
+		if c.block.inner == nil {
+			for i := range c.block.count {
+				f.look(c.block.items[i].id)
 			}
+			continue
+		}
+		for i := range c.block.count {
+			f.consider(c.block.inner.blocks[i], &c.block.inner.covers[i])
+		}
+	}
+}
+
+// consider makes a block a candidate if it may have a better node.
+func (f *Fleet) consider(b *block, c *cover) {
+	if bound := f.bound(c); f.best.yields(bound, c.lowest) {
+		f.candidates = append(f.candidates, candidate{bound, c.lowest, b, c})
+	}
+}
+
+// firstCandidate returns the candidate with the best bound, or -1 if none can have a better node.
+func (f *Fleet) firstCandidate() int {
+	first := finding{Nowhere, f.best.score}
+	if f.best.id != Nowhere {
+		first.id = f.best.id
+	}
+	at := -1
+	for i := range f.candidates {
+		if c := &f.candidates[i]; first.yields(c.bound, c.lowest) {
+			first, at = finding{c.lowest, c.bound}, i
+		}
+	}
+	return at
+}
+
+// walkShares walks each shelf in the order of shares, up to the first node with direct room.
+func (f *Fleet) walkShares() {
+	f.question.directOnly = true
+	defer func() { f.question.directOnly = false }()
+	for k := range f.kinds {
+		kind := &f.kinds[k]
+		shelf := f.shelfFor(kind, f.question.Class)
+		if shelf.root == nil || shelf.root.count == 0 || !f.question.admits(&shelf.cover) {
+			continue
+		}
+		f.question.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)
+		f.walkBlock(kind, shelf.root)
+	}
+}
+
+// walkBlock walks a block of a shelf, and reports whether nothing better can come after it.
+func (f *Fleet) walkBlock(k *kind, b *block) bool {
+	for i := range b.count {
+		if s := f.shareScore(k, b.items[i].key); s > f.best.score {
+			return true
+		}
+		if b.inner == nil {
+			if f.look(b.items[i].id) && f.best.score < indirectly {
+				return true
+			}
+			continue
+		}
+		c, part := &b.inner.covers[i], b.inner.blocks[i]
+		if !f.mayFitDirectly(c) {
 			continue
 		}
 		if c.loose {
-			f.recover(shelf, at)
-			if !f.question.admits(c) {
+			if *c = f.coverOf(part); !f.mayFitDirectly(c) {
 				continue
 			}
 		}
-		b := shelf.blocks[at]
-		for i := range b.count {
-			if f.look(b.items[i].id) {
-				return
-			}
+		if f.walkBlock(k, part) {
+			return true
 		}
 	}
-}
-
-// within reports whether an empty node of a kind has the further resources.
-func (q *question) within(k *kind) bool {
-	for i, amount := range q.Resources {
-		if amount > k.capacity[i] {
-			return false
-		}
-	}
-	return true
+	return false
 }
 
 // look compares a node with the best so far, and reports whether it is better.
@@ -131,8 +144,7 @@ func (f *Fleet) look(id NodeID) bool {
 		return false
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)
-	s := f.leastScore(id, &quote, verdict)
-	if s == never || !f.best.worse(s, id) {
+	if s := f.leastScore(id, &quote, verdict); s == never || !f.best.yields(s, id) {
 		return false
 	}
 	if verdict != hybrid.Known || f.wantsTopology(id) {
@@ -140,9 +152,10 @@ func (f *Fleet) look(id NodeID) bool {
 		if quote, ok = f.askNode(id); !ok {
 			return false
 		}
-		if s = f.scoreOf(id, q.Request, &quote); !f.best.worse(s, id) {
-			return false
-		}
+	}
+	s := f.scoreOf(id, q.Request, &quote)
+	if !f.best.yields(s, id) {
+		return false
 	}
 	f.best = finding{id, s}
 	return true
@@ -153,12 +166,14 @@ func (f *Fleet) leastScore(id NodeID, quote *hybrid.Quote, verdict hybrid.Verdic
 	switch {
 	case verdict == hybrid.Refused:
 		return never
-	case verdict == hybrid.Known || f.byShare(f.question.Class):
+	case verdict == hybrid.Known:
 		return f.scoreOf(id, f.question.Request, quote)
-	case verdict == hybrid.NotDirect:
-		return indirect(hybrid.Milli(f.figures[id].Free[f.question.Class]))
-	default:
+	case verdict == hybrid.Unknown:
 		return 0
+	case f.question.directOnly:
+		return never
+	default:
+		return indirect(f.summaries[id].Free(f.question.Class))
 	}
 }
 
@@ -180,50 +195,4 @@ func (f *Fleet) askNode(id NodeID) (hybrid.Quote, bool) {
 		n.refused = q.need
 	}
 	return quote, err == nil
-}
-
-// hasRoom reports whether a node has the CPU time and the other resources for
-// a container, and none of the same Spread.
-func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
-	if f.figures[id].Free[r.Class] < f.question.need {
-		return false
-	}
-	free := f.freeOf(id)
-	for i, amount := range r.Resources {
-		if free[i] < amount {
-			return false
-		}
-	}
-	if r.Spread == 0 {
-		return true
-	}
-	_, taken := f.spread[spreadKey{r.Spread, id}]
-	return !taken
-}
-
-// refusal says why the container of the question is nowhere.
-func (f *Fleet) refusal() error {
-	q := &f.question
-	if q.Class == hybrid.Flexible || !q.strict {
-		return hybrid.ErrNoCapacity
-	}
-	for k := range f.kinds {
-		shelf := f.shelfFor(&f.kinds[k], q.Class)
-		for at := range shelf.covers {
-			if q.admits(&shelf.covers[at]) && f.anyRoom(shelf.blocks[at]) {
-				return hybrid.ErrViewImpossible
-			}
-		}
-	}
-	return hybrid.ErrNoCapacity
-}
-
-// anyRoom reports whether a node of a block has room for the container.
-func (f *Fleet) anyRoom(b *block) bool {
-	for i := range b.count {
-		if f.hasRoom(b.items[i].id, f.question.Request) {
-			return true
-		}
-	}
-	return false
 }

@@ -73,7 +73,7 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 		f.Release(ContainerID(c))
 		gone = append(gone, ContainerID(c))
 	}
-	f.drop(id)
+	f.unshelve(id)
 	f.totals.Nodes--
 	f.totals.Capacity -= f.nodes[id].Capacity()
 	f.nodes[id] = node{}

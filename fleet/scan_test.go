@@ -70,13 +70,37 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		}
 		shelved++
 	}
-	found := 0
-	for k := range f.kinds {
-		for _, b := range f.kinds[k].shelves[0].blocks {
-			found += b.count
+	for class := range f.shelves(&kind{}) {
+		found := 0
+		for k := range f.kinds {
+			found += f.checkBlock(t, f.kinds[k].shelves[class].root)
+		}
+		if found != shelved {
+			t.Fatalf("%d nodes on the shelves of %v, want %d", found, hybrid.Class(class), shelved)
 		}
 	}
-	if found != shelved {
-		t.Fatalf("%d nodes on shelves, want %d", found, shelved)
+}
+
+// checkBlock counts the nodes of a block and holds covers against them.
+func (f *Fleet) checkBlock(t testing.TB, b *block) int {
+	if b == nil {
+		return 0
 	}
+	if b.inner == nil {
+		return b.count
+	}
+	found := 0
+	for i := range b.count {
+		part, c := b.inner.blocks[i], b.inner.covers[i]
+		if b.items[i] != part.items[0] {
+			t.Fatalf("a block begins with %v, its parent says %v", part.items[0], b.items[i])
+		}
+		tight := f.coverOf(part)
+		tight.loose = c.loose
+		if !c.loose && part.inner == nil && c != tight {
+			t.Fatalf("cover %+v, want %+v", c, tight)
+		}
+		found += f.checkBlock(t, part)
+	}
+	return found
 }

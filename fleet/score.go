@@ -13,16 +13,17 @@ const never score = 1<<64 - 1
 // would cost there.
 func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	switch s := &f.summaries[id]; {
-	case f.byShare(r.Class):
-		f.question.shift = f.kinds[f.nodes[id].kind].weigher.weigh(int64(f.question.need), r.Resources)
-		return f.shareScore(&f.kinds[f.nodes[id].kind], f.key(id, r.Class))
 	case !q.Direct:
 		return indirect(s.Free(r.Class))
+	case f.byShare(r.Class):
+		k := &f.kinds[f.nodes[id].kind]
+		f.question.shift = k.weigher.weigh(int64(f.question.need), r.Resources)
+		return f.shareScore(k, f.key(id, r.Class))
 	case r.Class == hybrid.Flexible:
 		left := s.SpareWith(hybrid.Milli(f.question.need))
 		return candorFlexible(q.Shared, s.Spare()-left, left)
 	case f.options.Order == Paper:
-		return pack(field{21, hybrid.MaxLimit - q.Whole}, field{22, hybrid.MaxLimit + q.Shared})
+		return paperSensitive(q.Whole, q.Shared)
 	default:
 		return candorSensitive(&q.Cost)
 	}
@@ -37,10 +38,19 @@ func (f *Fleet) shareScore(k *kind, key int64) score {
 	return 1<<shareBits - score(k.weigher.share(max(0, -key-f.question.shift)))
 }
 
+// indirectly is the least score of a node that has no direct room.
+const indirectly score = 1 << 63
+
 // indirect is the score where others have to move to make room, or where the view
-// would be too wide: such nodes come last, and of them the one with the most free CPU time.
+// would be too wide: by every order such nodes come last, and of them the one with the most
+// free CPU time first.
 func indirect(free hybrid.Milli) score {
-	return 1<<63 | score(hybrid.MaxLimit-free)
+	return indirectly | score(hybrid.MaxLimit-free)
+}
+
+// paperSensitive is the order Paper for sensitive containers.
+func paperSensitive(whole, shared hybrid.Milli) score {
+	return pack(field{21, hybrid.MaxLimit - whole}, field{22, hybrid.MaxLimit + shared})
 }
 
 // candorSensitive is the order Candor for sensitive containers: the least added shared

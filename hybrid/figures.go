@@ -11,8 +11,9 @@ type Figures struct {
 	SpareLeast   uint16   // the least
 	Room         uint16   // largest room on a fractional CPU; the most
 	RoomLeast    uint16   // the same; the least
-	MultiRoom    uint16   // largest room on a CPU of several grants, Candor; the most
-	LoneLeast    uint16   // sensitive time on the least loaded CPU of one grant; the least
+	TwoRooms     uint16   // room on the two emptiest fractional CPUs, by Paper; the most
+	MultiRoom    uint16   // largest room on a CPU of several grants (by Paper only if it is the emptiest of all); the most
+	LoneLeast    uint16   // sensitive time on the least loaded CPU of one grant (by Paper only if it is the emptiest of all); the least
 	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor; the least
 	WithFlexible bool     // a node has flexible containers
 	WithNone     bool     // a node has none
@@ -33,7 +34,14 @@ func (s *Summary) Figures() Figures {
 	}
 	if s.flags&byPaper != 0 {
 		f.Room = s.loads[0] &^ loneBit
-		f.RoomLeast = f.Room
+		f.RoomLeast, f.TwoRooms = f.Room, f.Room+s.loads[1]&^loneBit
+		switch {
+		case s.open == 0:
+		case s.loads[0]&loneBit == 0:
+			f.MultiRoom = f.Room
+		default:
+			f.LoneLeast = 1000 - f.Room
+		}
 		return f
 	}
 	f.MultiRoom, f.Room = s.mostRoom, s.mostRoom
@@ -87,6 +95,7 @@ func (f *Figures) Include(g *Figures) {
 	f.Shared, f.SharedLeast = max(f.Shared, g.Shared), min(f.SharedLeast, g.SharedLeast)
 	f.Spare, f.SpareLeast = max(f.Spare, g.Spare), min(f.SpareLeast, g.SpareLeast)
 	f.Room, f.RoomLeast = max(f.Room, g.Room), min(f.RoomLeast, g.RoomLeast)
+	f.TwoRooms = max(f.TwoRooms, g.TwoRooms)
 	f.MultiRoom = max(f.MultiRoom, g.MultiRoom)
 	f.LoneLeast, f.NextLent = min(f.LoneLeast, g.LoneLeast), min(f.NextLent, g.NextLent)
 	f.WithFlexible = f.WithFlexible || g.WithFlexible

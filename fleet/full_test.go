@@ -1,0 +1,51 @@
+package fleet_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// At full load, too, the index finds what the scan finds: there few nodes are
+// good, and many have nearly room.
+func TestIndexIsExactAtFullLoad(t *testing.T) {
+	for order := fleet.Candor; order <= fleet.Most; order++ {
+		for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
+			for _, sensitive := range []float64{0, 0.5, 1} {
+				t.Run(fmt.Sprintf("%v/%v/%v", order, algorithm, sensitive), func(t *testing.T) {
+					c := newCell(t, 100, fleet.Options{Order: order, Hybrid: hybrid.Options{Algorithm: algorithm}}, sensitive)
+					c.policy = hybrid.Policy(order % 2)
+					c.fill(10, 0)
+					placed, refused := 0, 0
+					for range 400 {
+						c.end()
+						for range 2 {
+							r := c.next()
+							if sameAsScan(t, c, r); c.place(r) {
+								placed++
+							} else {
+								refused++
+							}
+						}
+					}
+					c.CheckIndex(t)
+					t.Logf("%d placed, %d refused, totals %+v", placed, refused, c.Totals())
+					if placed < 100 || refused < 100 {
+						t.Errorf("%d placed and %d refused: want 100 of each at least", placed, refused)
+					}
+				})
+			}
+		}
+	}
+}
+
+func sameAsScan(t *testing.T, c *cell, r *fleet.Request) {
+	t.Helper()
+	want, wantErr := c.Scan(r)
+	if got, err := c.Choose(r); got != want || !errors.Is(err, wantErr) {
+		t.Fatalf("%+v: node %d, %v; the scan says %d, %v", *r, got, err, want, wantErr)
+	}
+}
