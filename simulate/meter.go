@@ -10,10 +10,10 @@ import (
 // A meter integrates the fleet's totals over time, exactly: they change only at
 // events, so it is enough to add them up, times the time that they held.
 type meter struct {
-	now                                                     trace.Micros
-	began                                                   bool
-	start                                                   trace.Micros
-	shared, sensitive, guaranteed, capacity, used, nodeTime integral
+	now                                                            trace.Micros
+	began                                                          bool
+	start                                                          trace.Micros
+	shared, least, sensitive, guaranteed, capacity, used, nodeTime integral
 }
 
 // An integral is a sum of 128 bits: a month of a large cell, in milli-CPU and
@@ -33,8 +33,8 @@ func (i *integral) per(micros trace.Micros) float64 {
 	return (float64(i.high)*(1<<64) + float64(i.low)) / float64(micros)
 }
 
-// advance brings the meter to a time, with the totals since the last one.
-func (m *meter) advance(to trace.Micros, t fleet.Totals) {
+// advance brings the meter to a time, with what the fleet had since the last one.
+func (m *meter) advance(to trace.Micros, t fleet.Totals, b *bound) {
 	if !m.began {
 		m.began, m.start, m.now = true, to, to
 	}
@@ -44,6 +44,7 @@ func (m *meter) advance(to trace.Micros, t fleet.Totals) {
 	span := uint64(to - m.now)
 	m.now = to
 	m.shared.add(uint64(t.Shared), span)
+	m.least.add(uint64(b.least(t)), span)
 	m.sensitive.add(uint64(t.Sensitive), span)
 	m.guaranteed.add(uint64(t.Guaranteed), span)
 	m.capacity.add(uint64(t.Capacity), span)
@@ -52,14 +53,14 @@ func (m *meter) advance(to trace.Micros, t fleet.Totals) {
 }
 
 // averages are the means over time: milli-CPU, and nodes.
-type averages struct{ shared, sensitive, guaranteed, capacity, used, nodes float64 }
+type averages struct{ shared, least, sensitive, guaranteed, capacity, used, nodes float64 }
 
 // averages returns the means so far. A trace without duration, a snapshot, is
 // measured as it is at its end.
-func (m *meter) averages(t fleet.Totals) averages {
+func (m *meter) averages(t fleet.Totals, b *bound) averages {
 	span := m.now - m.start
 	if span == 0 {
-		return averages{float64(t.Shared), float64(t.Sensitive), float64(t.Guaranteed), float64(t.Capacity), float64(t.Used), float64(t.Nodes)}
+		return averages{float64(t.Shared), float64(b.least(t)), float64(t.Sensitive), float64(t.Guaranteed), float64(t.Capacity), float64(t.Used), float64(t.Nodes)}
 	}
-	return averages{m.shared.per(span), m.sensitive.per(span), m.guaranteed.per(span), m.capacity.per(span), m.used.per(span), m.nodeTime.per(span)}
+	return averages{m.shared.per(span), m.least.per(span), m.sensitive.per(span), m.guaranteed.per(span), m.capacity.per(span), m.used.per(span), m.nodeTime.per(span)}
 }

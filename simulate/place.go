@@ -57,6 +57,7 @@ func (r *run) place(c fleet.ContainerID) error {
 	switch {
 	case err == nil:
 		r.result.Placed++
+		r.bound.add(a.fraction(), 1)
 	case sensitive && errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedView++
 	case errors.Is(err, hybrid.ErrNoCapacity), errors.Is(err, hybrid.ErrViewImpossible):
@@ -68,4 +69,14 @@ func (r *run) place(c fleet.ContainerID) error {
 		return fmt.Errorf("container in slot %d: %w", c, err)
 	}
 	return nil
+}
+
+// end ends a container, unless it was refused.
+func (r *run) end(c fleet.ContainerID) {
+	began := time.Now()
+	_, was := r.fleet.Release(c)
+	r.clock.ends.add(time.Since(began))
+	if was {
+		r.bound.add(r.asked[c].fraction(), -1)
+	}
 }

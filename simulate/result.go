@@ -28,6 +28,9 @@ type Result struct {
 
 	Timing
 
+	// SBound is the least S that the placed containers could have, if all could be
+	// rearranged at any moment over the whole cell.
+	SBound                   float64 `json:"sBound"`
 	Submitted                int64   `json:"submitted"` // by the trace
 	SubmittedSensitive       int64   `json:"submittedSensitive"`
 	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"`
@@ -55,8 +58,8 @@ type Timing struct {
 // finish turns counts and sums into the figures of the result.
 func (r *run) finish() Result {
 	out := &r.result
-	end := r.meter.averages(r.fleet.Totals())
-	out.S = ratio(end.shared, end.sensitive)
+	end := r.meter.averages(r.fleet.Totals(), &r.bound)
+	out.S, out.SBound = ratio(end.shared, end.sensitive), ratio(end.least, end.sensitive)
 	out.Load = ratio(end.sensitive+end.guaranteed, end.capacity)
 	out.PlacedCPU, out.SensitiveCPU = (end.sensitive+end.guaranteed)/1000, end.sensitive/1000
 	out.NodesUsed, out.Nodes = end.used, end.nodes

@@ -25,6 +25,7 @@ type run struct {
 	memory   [1]int64
 	meter    meter
 	clock    clock
+	bound    bound
 	began    time.Time
 	result   Result
 
@@ -35,6 +36,14 @@ type run struct {
 type asked struct {
 	request fleet.Request // without its memory
 	memory  int64
+}
+
+// fraction is the part of a sensitive container's limit that is no whole CPU.
+func (a *asked) fraction() int64 {
+	if a.request.Class != hybrid.Sensitive {
+		return 0
+	}
+	return int64(a.request.Limit % 1000)
 }
 
 // Events between looks at the context, and reports of progress.
@@ -83,7 +92,7 @@ func newRun(s *Setting, p Point, h trace.Header) (*run, error) {
 		return nil, err
 	}
 	return &run{
-		setting: s, point: p, unit: h.Unit, classes: h.Classes, fleet: f, machines: map[int]*topology.Machine{}, began: time.Now(),
+		bound: newBound(), setting: s, point: p, unit: h.Unit, classes: h.Classes, fleet: f, machines: map[int]*topology.Machine{}, began: time.Now(),
 		result: Result{Algorithm: p.Algorithm.String(), Policy: p.Policy.String(), Scheduler: p.Scheduler.String(), Sensitive: p.Sensitive.Share},
 	}, nil
 }
@@ -103,7 +112,7 @@ func (r *run) replay(ctx context.Context, reader trace.Reader) error {
 		} else if err != nil {
 			return err
 		}
-		r.meter.advance(e.Time, r.fleet.Totals())
+		r.meter.advance(e.Time, r.fleet.Totals(), &r.bound)
 		if err := r.event(&e); err != nil {
 			return err
 		}
@@ -126,9 +135,7 @@ func (r *run) event(e *trace.Event) error {
 	case trace.Submit:
 		return r.submit(e)
 	case trace.End:
-		began := time.Now()
-		r.fleet.Release(fleet.ContainerID(e.Container)) // not there if it was refused
-		r.clock.ends.add(time.Since(began))
+		r.end(fleet.ContainerID(e.Container))
 		return nil
 	}
 	return fmt.Errorf("event of kind %d: want one that package trace names", e.Kind)
@@ -145,6 +152,7 @@ func (r *run) setMachine(e *trace.Event, cpus int) error {
 		return err
 	}
 	for _, c := range homeless {
+		r.bound.add(r.asked[c].fraction(), -1)
 		r.result.Resubmitted++
 		if err := r.place(c); err != nil {
 			return err

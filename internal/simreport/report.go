@@ -45,6 +45,7 @@ var columns = []column{
 	{"SCHEDULER", func(r *simulate.Result) string { return r.Scheduler }},
 	{"SENSITIVE", func(r *simulate.Result) string { return percent(r.Sensitive, 0) }},
 	{"S", func(r *simulate.Result) string { return percent(r.S, 2) }},
+	{"BOUND", func(r *simulate.Result) string { return percent(r.SBound, 2) }},
 	{"R", func(r *simulate.Result) string { return percent(r.R, 2) }},
 	{"PLACED", func(r *simulate.Result) string { return strconv.FormatInt(r.Placed, 10) }},
 	{"NO VIEW", func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedView, 10) }},
