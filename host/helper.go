@@ -26,10 +26,11 @@ const HelperCommand = "internal-exec"
 // A startOrder is what the helper waits for. Byte slices: arguments need not
 // be text.
 type startOrder struct {
-	View string // directory of the view; "" for none
-	Path string
-	Args [][]byte
-	Env  [][]byte
+	Parent int    // pid of the candor run that orders
+	View   string // directory of the view; "" for none
+	Path   string
+	Args   [][]byte
+	Env    [][]byte
 }
 
 // A helper is a started helper process.
@@ -112,11 +113,13 @@ func RunHelper(fd string) error {
 		return err
 	}
 	var order startOrder
-	if err := json.Unmarshal(data, &order); err != nil {
+	if err := json.Unmarshal(data, &order); err != nil || order.orphaned() {
 		os.Exit(1)
 	}
 	if order.View != "" {
-		if err := view.Mount(order.View); err != nil {
+		if err := view.Mount(order.View); order.orphaned() { // the mount looks at the parent
+			os.Exit(1)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -131,6 +134,10 @@ func RunHelper(fd string) error {
 	err = syscall.Exec(order.Path, texts(order.Args), texts(order.Env))
 	return &ExecError{126, fmt.Errorf("execute %s: %w", order.Path, err)}
 }
+
+// orphaned reports whether the candor run that gave the order has ended: there is
+// nobody to wait for the program, nor to be told what fails.
+func (o *startOrder) orphaned() bool { return os.Getppid() != o.Parent }
 
 func texts(of [][]byte) []string {
 	out := make([]string, len(of))

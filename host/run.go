@@ -113,7 +113,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 
 // orderFor has the helper become the program of a grant.
 func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
-	order := startOrder{Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(os.Environ())}
+	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(os.Environ())}
 	if p.SetEnv {
 		order.Env = slicesOf(view.Env(os.Environ(), g.VisibleCPUs()))
 	}
