@@ -62,7 +62,7 @@ func TestBadInput(t *testing.T) {
 		{run("--cpu", "0.5", "--period", "long"), 2, "duration"},
 		{run("--cpu", "0.5", "--period", "1ms"), 2, "the least with a period of 1ms is 1"},
 		{run("--cpu", "0.5", "--on-resize", "signal:NOPE"), 2, "want none, signal:NAME"},
-		{run("--cpu", "0.5", "--on-resize", "signal:KILL"), 2, "want none, signal:NAME"},
+		{run("--cpu", "0.5", "--on-resize", "signal:KILL"), 2, "no program can answer this signal: want another"},
 		{run("--cpu", "0.5", "--request", "0.2"), 2, "--request is for flexible programs"},
 		{run("--class", "flexible", "--cpu", "0.5", "--request", "0.7"), 2, "more than --cpu"},
 		{run("--cpu", "0.5", "--no-such-flag"), 2, "unknown flag"},

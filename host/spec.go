@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -31,7 +30,11 @@ func parseOnResize(s string) (sig syscall.Signal, command string, err error) {
 	case s == "none":
 		return 0, "", nil
 	case kind == "signal":
-		if sig = signalNamed(what); sig != 0 {
+		switch sig = signalNamed(what); sig {
+		case 0: // no signal's name
+		case unix.SIGKILL, unix.SIGSTOP:
+			return 0, "", fmt.Errorf("on-resize %.60q: no program can answer this signal: want another, such as signal:HUP", s)
+		default:
 			return sig, "", nil
 		}
 	case kind == "exec" && strings.TrimSpace(what) != "":
@@ -47,15 +50,11 @@ func CheckOnResize(s string) error {
 }
 
 // signalNamed returns the signal with a name such as "HUP" or "SIGHUP"; 0 if
-// there is none, or if no program could answer it.
+// there is none.
 func signalNamed(name string) syscall.Signal {
 	name = strings.ToUpper(name)
 	if !strings.HasPrefix(name, "SIG") {
 		name = "SIG" + name
 	}
-	sig := unix.SignalNum(name)
-	if slices.Contains([]syscall.Signal{unix.SIGKILL, unix.SIGSTOP}, sig) {
-		return 0
-	}
-	return sig
+	return unix.SignalNum(name)
 }

@@ -3,6 +3,7 @@ package hybrid
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -105,7 +106,7 @@ func parseName[T ~uint8](value *T, what string, names []string, text []byte) err
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("%s %q: want one of %q", what, text, names)
+	return fmt.Errorf("%s %q: want one of %s", what, text, strings.Join(names, ", "))
 }
 
 // A Request is what a container asks for.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -30,17 +29,3 @@ func limit(m hybrid.Milli) string {
 	}
 	return amount(m)
 }
-
-// list writes a set with what is in it: "CPU 3", "CPUs 0-3", "no CPUs".
-func list(s cpuset.Set, one, many string) string {
-	switch s.Count() {
-	case 0:
-		return "no " + many
-	case 1:
-		return one + " " + s.String()
-	default:
-		return many + " " + s.String()
-	}
-}
-
-func cpuList(s cpuset.Set) string { return list(s, "CPU", "CPUs") }

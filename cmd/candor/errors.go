@@ -3,6 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes. A program that candor run started passes its own through.
@@ -32,13 +36,24 @@ func badInput(format string, args ...any) error {
 	return &exitError{exitBadInput, fmt.Errorf(format, args...)}
 }
 
+// flagError says of a flag that is not there where the others are.
+func flagError(cmd *cobra.Command, err error) error {
+	if errors.As(err, new(*pflag.NotExistError)) {
+		return fmt.Errorf("%w: %s --help lists them", err, cmd.CommandPath())
+	}
+	return err
+}
+
 // exitCode returns the code for an error. What fails before a command has
-// started is the command line's fault.
+// started is the command line's fault, but for what help and --version write.
 func exitCode(err error, started bool) int {
 	var exit *exitError
+	var file *fs.PathError
 	switch {
 	case errors.As(err, &exit):
 		return exit.code
+	case errors.As(err, &file) && file.Op == "write":
+		return exitFailure
 	case !started:
 		return exitBadInput
 	default:

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+
 	"github.com/spf13/cobra"
 )
 
@@ -32,6 +34,22 @@ Global flags:
 
 {{.CommandPath}} COMMAND --help says more about a command.{{end}}
 `
+
+// checkHelp has help text written so that *failed is the error of writing it:
+// cobra keeps none.
+func checkHelp(root *cobra.Command) (failed *error) {
+	failed = new(error)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		var text bytes.Buffer
+		out := c.OutOrStdout()
+		c.SetOut(&text)
+		help(c, args)
+		c.SetOut(out)
+		_, *failed = out.Write(text.Bytes())
+	})
+	return failed
+}
 
 // newHelpCommand is "candor help [COMMAND]".
 func newHelpCommand() *cobra.Command {

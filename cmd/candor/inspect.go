@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/inwords"
 )
 
 const inspectLong = `Show all about one container: what it was granted, what the kernel has, what it
@@ -122,7 +123,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	}
 	row("CPUs", "%s%s; exclusive: %s", r.CPUs, parts(r.Fractions), noneIfEmpty(r.Exclusive))
 	if !r.Lost.IsEmpty() {
-		row("lost", "%s: the machine has none to replace them", cpuList(r.Lost))
+		row("lost", "%s: the machine has none to replace them", inwords.CPUs(r.Lost))
 	}
 	if g := r.Group; g != nil {
 		writeGroup(row, r, g)
@@ -144,7 +145,7 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	if g.CPUs != r.CPUs {
 		drift = " (not what was granted: the next operation repairs it)"
 	}
-	row("kernel", "%s%s, %s, %s, weight %d", cpuList(g.CPUs), drift, list(g.Mems, "memory node", "memory nodes"), quota, g.Weight)
+	row("kernel", "%s%s, %s, %s, weight %d", inwords.CPUs(g.CPUs), drift, inwords.List(g.Mems, "memory node", "memory nodes"), quota, g.Weight)
 	row("used", "%.2f s of CPU time", g.UsageSeconds)
 	if g.QuotaUs > 0 {
 		row("throttled", "in %d of %s, %.2f s in all", g.Throttled, count(g.Periods, "period", "periods"), g.ThrottledSeconds)
@@ -156,7 +157,7 @@ func writeStrangers(row func(string, string, ...any), strangers []cpumap.Strange
 	for _, s := range strangers {
 		if s.Milli >= 10 {
 			seen = true
-			row("strangers", "use %.0f %% of %s", float64(s.Milli)/10, cpuList(s.CPUs))
+			row("strangers", "use %.0f %% of %s", float64(s.Milli)/10, inwords.CPUs(s.CPUs))
 		}
 	}
 	if !seen && strangers != nil {

@@ -15,8 +15,11 @@ import (
 // maxMachineFile bounds a machine's JSON: 1024 CPUs take 160 KB.
 const maxMachineFile = 4 << 20
 
-// machineUsage is the help text of a --machine flag.
-const machineUsage = "the `MACHINE`: this, a description such as \"pack:2 numa:2 l3:2 core:4 pu:2\", a JSON file of candor topology, or a directory with a copied sys tree"
+// machineForms is what a --machine flag takes, machineUsage its help text.
+const (
+	machineForms = "this, a description such as \"pack:2 numa:2 l3:2 core:4 pu:2\", a JSON file of candor topology, or a directory with a copied sys tree"
+	machineUsage = "the `MACHINE`: " + machineForms
+)
 
 // loadMachine returns the machine that a --machine flag means: "this" (the one
 // candor runs on), a file that candor topology -o json wrote, a directory that
@@ -55,7 +58,7 @@ func loadOtherMachine(desc string) (*topology.Machine, error) {
 	case err == nil:
 		return readMachineFile(desc, info)
 	case looksLikeFile(desc):
-		return nil, err
+		return nil, fmt.Errorf("%w: want %s", err, machineForms)
 	}
 	return nil, syntaxErr
 }

@@ -21,7 +21,12 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	root.SetFlagErrorFunc(flagError)
+	helped := checkHelp(root)
 	err := root.Execute()
+	if err == nil {
+		err = *helped
+	}
 	if err == nil {
 		return 0
 	}

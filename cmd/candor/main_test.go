@@ -25,33 +25,36 @@ func command(t *testing.T, in string, args ...string) (code int, out, errOut str
 // 2, and nothing on standard output.
 func TestBadInput(t *testing.T) {
 	for line, want := range map[string]string{
-		"pln":                                `unknown command "pln": did you mean "plan"?`,
-		"frobnicate":                         `unknown command "frobnicate": candor --help lists them`,
-		"help frobnicate":                    `unknown command "frobnicate": candor --help lists them`,
-		"completion bahs":                    `unknown command "bahs": did you mean "bash"?`,
-		"setup hots":                         `unknown command "hots": did you mean "host"?`,
-		"--bogus":                            "unknown flag: --bogus",
-		"plan --bogus":                       "unknown flag: --bogus",
-		"version now":                        `candor version takes no arguments, got "now"`,
-		"map now":                            `candor map takes no arguments, got "now"`,
-		"map --sample -1s":                   "--sample -1s: want 0 to 1m",
-		"map --color blue":                   `invalid argument "blue" for "--color" flag: want one of auto, always, never`,
-		"plan a b":                           "candor plan takes one file, got 2 arguments",
-		"plan /no/such/file":                 "open /no/such/file: no such file or directory",
-		"plan -o xml":                        `invalid argument "xml" for "-o, --output" flag: want one of table, json, svg`,
-		"plan --algorithm best":              `invalid argument "best" for "--algorithm" flag: algorithm "best": want one of ["candor" "paper"]`,
-		"plan --policy hard":                 `invalid argument "hard" for "--policy" flag: policy "hard": want one of ["strict" "best-effort"]`,
-		"plan --reserved 3-1":                `invalid argument "3-1" for "--reserved" flag: CPU list "3-1": a range must rise`,
-		"plan --min-shared much":             `invalid argument "much" for "--min-shared" flag: CPU amount "much": want a number of CPUs such as 2, 1.5 or 1500m`,
-		"plan --machine pu:0":                "--machine: ",
-		"plan --machine pu:1000000":          "--machine: ",
-		"inspect web --during -1s":           "--during -1s: want 0 to 1h",
-		"inspect web --during 2h":            "--during 2h0m0s: want 0 to 1h",
-		"view --cpu 1 --name tasks":          `bad request: name "tasks"`,
-		"view --class flexible --period 2s":  "bad request: period 2s: want 1ms to 1s",
-		"resize cpu.max --cpu 1":             `name "cpu.max"`,
-		"plan --machine pu:2 --min-shared 3": "",
-		"plan --machine pu:2 --reserved 0-1": "",
+		"pln":                       `unknown command "pln": did you mean "plan"?`,
+		"frobnicate":                `unknown command "frobnicate": candor --help lists them`,
+		"help frobnicate":           `unknown command "frobnicate": candor --help lists them`,
+		"completion bahs":           `unknown command "bahs": did you mean "bash"?`,
+		"setup hots":                `unknown command "hots": did you mean "host"?`,
+		"--bogus":                   "unknown flag: --bogus: candor --help lists them\n",
+		"plan --bogus":              "unknown flag: --bogus: candor plan --help lists them\n",
+		"setup host -x":             "unknown shorthand flag: 'x' in -x: candor setup host --help lists them\n",
+		"version now":               `candor version takes no arguments, got "now"`,
+		"map now":                   `candor map takes no arguments, got "now"`,
+		"map --sample -1s":          "--sample -1s: want 0 to 1m",
+		"map --color blue":          `invalid argument "blue" for "--color" flag: want one of auto, always, never`,
+		"plan a b":                  "candor plan takes one file, got 2 arguments",
+		"plan /no/such/file":        "open /no/such/file: no such file or directory",
+		"plan -o xml":               `invalid argument "xml" for "-o, --output" flag: want one of table, json, svg`,
+		"plan --algorithm best":     `invalid argument "best" for "--algorithm" flag: algorithm "best": want one of candor, paper`,
+		"plan --policy hard":        `invalid argument "hard" for "--policy" flag: policy "hard": want one of strict, best-effort`,
+		"plan --reserved 3-1":       `invalid argument "3-1" for "--reserved" flag: CPU list "3-1": a range must rise`,
+		"plan --min-shared much":    `invalid argument "much" for "--min-shared" flag: CPU amount "much": want a number of CPUs such as 2, 1.5 or 1500m`,
+		"plan --machine pu:0":       "--machine: ",
+		"plan --machine pu:1000000": "--machine: ",
+		"plan --machine /nope":      "--machine: stat /nope: no such file or directory: want " + machineForms + "\n",
+		"run --cpu 1 --on-resize signal:KILL -- true": `bad request: on-resize "signal:KILL": no program can answer this signal: want another, such as signal:HUP`,
+		"inspect web --during -1s":                    "--during -1s: want 0 to 1h",
+		"inspect web --during 2h":                     "--during 2h0m0s: want 0 to 1h",
+		"view --cpu 1 --name tasks":                   `bad request: name "tasks"`,
+		"view --class flexible --period 2s":           "bad request: period 2s: want 1ms to 1s",
+		"resize cpu.max --cpu 1":                      `name "cpu.max"`,
+		"plan --machine pu:2 --min-shared 3":          "",
+		"plan --machine pu:2 --reserved 0-1":          "",
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
@@ -83,7 +86,7 @@ func TestPlan(t *testing.T) {
 	// Every form takes standard input, by name and without.
 	for _, args := range [][]string{machine, append(machine, "-")} {
 		code, out, errOut := command(t, web, args...)
-		if code != 0 || errOut != "" || !strings.HasPrefix(out, "1. allocate web: CPUs 0 to itself, 500m of CPU 1; quota 1500m\n") {
+		if code != 0 || errOut != "" || !strings.HasPrefix(out, "1. allocate web: CPU 0 to itself, 500m of CPU 1; quota 1500m\n") {
 			t.Errorf("%q: %d, %s%s", args, code, out, errOut)
 		}
 	}
@@ -193,6 +196,23 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	walk(root)
+}
+
+// TestFullDisk: what cannot be written is said, by help too.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	for _, line := range []string{"", "help", "help run", "--help", "run --help", "setup", "completion", "completion bash --help",
+		"--version", "version", "topology --machine core:4"} {
+		var errOut bytes.Buffer
+		code := run(strings.Fields(line), strings.NewReader(""), full, &errOut)
+		if want := "candor: write /dev/full: no space left on device\n"; code != 1 || errOut.String() != want {
+			t.Errorf("candor %s: code %d, %q; want %q", line, code, &errOut, want)
+		}
+	}
 }
 
 // TestCompletion asks as the shell does.

@@ -8,6 +8,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/inwords"
 )
 
 const resizeLong = `Give a running container a new limit.
@@ -68,7 +69,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 
 // holdings says in words what a container has: "limit 1500m, CPUs 0,3 (500m of 3)".
 func holdings(g *host.Grant) string {
-	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), cpuList(g.CPUs), parts(g.Fractions))
+	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), inwords.CPUs(g.CPUs), parts(g.Fractions))
 }
 
 // parts says which CPUs a container has a part of: " (500m of 3)".

@@ -6,6 +6,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/inwords"
 )
 
 // keys explains the signs that the map uses, and only those.
@@ -198,11 +199,7 @@ func (m *Map) strangers(c *canvas, columns int) {
 		if len(words) > 0 {
 			words[len(words)-1] += ", "
 		}
-		noun := "CPU"
-		if s.CPUs.Count() > 1 {
-			noun = "CPUs"
-		}
-		words = append(words, fmt.Sprintf("%s %v %.1f %%", noun, s.CPUs, float64(s.Milli)/10))
+		words = append(words, fmt.Sprintf("%s %.1f %%", inwords.CPUs(s.CPUs), float64(s.Milli)/10))
 	}
 	if len(words) == 0 {
 		return

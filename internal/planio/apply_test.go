@@ -134,7 +134,7 @@ func TestRefusals(t *testing.T) {
 		`{"op":"allocate","id":"a","cpu":"1e9"}`:                                        "bad-request: ",
 		`{"op":"allocate","id":"a","cpu":"0"}`:                                          "bad-request: ",
 		`{"op":"allocate","id":"a","cpu":"0.005"}`:                                      "bad-request: ",
-		`{"op":"allocate","id":"a","cpu":"1","class":"best"}`:                           `bad-request: class "best": want one of ["sensitive" "flexible"]`,
+		`{"op":"allocate","id":"a","cpu":"1","class":"best"}`:                           `bad-request: class "best": want one of sensitive, flexible`,
 		`{"op":"allocate","id":"a","cpu":"1","policy":"hard"}`:                          "bad-request: policy ",
 		`{"op":"allocate","id":"a","cpu":"1","topology":"near"}`:                        "bad-request: topology ",
 		`{"op":"allocate","id":"a","cpu":"1","request":"1"}`:                            "bad-request: request is for flexible containers",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/inwords"
 )
 
 // Lines says in words what became of an operation: the first line is the
@@ -53,11 +54,11 @@ func (c *Change) words() string {
 // cpuWords says which CPUs a container has, and which parts of them.
 func cpuWords(cpus cpuset.Set, exclusive *cpuset.Set, fractions Fractions) string {
 	if fractions == nil {
-		return fmt.Sprintf("shared CPUs %v", cpus)
+		return "shared " + inwords.CPUs(cpus)
 	}
 	var words []string
 	if !exclusive.IsEmpty() {
-		words = append(words, fmt.Sprintf("CPUs %v to itself", exclusive))
+		words = append(words, inwords.CPUs(*exclusive)+" to itself")
 	}
 	for _, f := range fractions {
 		words = append(words, fmt.Sprintf("%dm of CPU %d", f.Milli, f.CPU))

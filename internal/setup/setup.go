@@ -18,6 +18,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
@@ -149,7 +150,7 @@ func (s *Setup) checkFree(keep cpuset.Set) error {
 	for _, g := range now.Grants {
 		own := g.Exclusive.Union(g.Lost) // lost: since they were reserved a moment ago
 		if own.Overlaps(&keep) {
-			return fmt.Errorf("%w: %s: container %s has CPUs %s for its own while it runs", ErrInUse, keep, g.ID, own)
+			return fmt.Errorf("%w: %s: container %s has %s for its own while it runs", ErrInUse, keep, g.ID, inwords.CPUs(own))
 		}
 	}
 	return nil

@@ -1,0 +1,15 @@
+package inwords
+
+import (
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+func TestCPUs(t *testing.T) {
+	for list, want := range map[string]string{"": "no CPUs", "3": "CPU 3", "0-1": "CPUs 0-1", "0,8": "CPUs 0,8"} {
+		if got := CPUs(cpuset.MustParse(list)); got != want {
+			t.Errorf("%q: %q, want %q", list, got, want)
+		}
+	}
+}
