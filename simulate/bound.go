@@ -14,12 +14,15 @@ type bound struct {
 	idle  int64       // what the fractions above pivot leave idle with CPUs of their own
 	below int64       // sum of the fractions up to pivot
 	pivot int         // 0 to 999
+	whole int64       // whole CPUs
 }
 
 func newBound() bound { return bound{pivot: 999} }
 
-// add counts a fraction in (sign 1) or out (sign -1).
-func (b *bound) add(fraction, sign int64) {
+// add counts a sensitive container's limit in (sign 1) or out (sign -1).
+func (b *bound) add(limit, sign int64) {
+	fraction := limit % 1000
+	b.whole += sign * (limit / 1000)
 	if fraction == 0 {
 		return
 	}
@@ -56,4 +59,30 @@ func (b *bound) shared(slack int64) int64 {
 // least returns the least shared time under a fleet's totals.
 func (b *bound) least(t fleet.Totals) int64 {
 	return b.shared(int64(t.Capacity - t.Sensitive - t.Guaranteed))
+}
+
+// cpus returns how many CPUs the containers need at least, and one more of some
+// limit, each with a view that equals its limit: the whole ones, and those that the fractions
+// need as the bins of a bin packing. Of these it is the lower bound L2 of Martello and Toth
+// ("Knapsack Problems", 1990, section 8.3).
+func (b *bound) cpus(limit int64) int64 {
+	b.add(limit, 1)
+	defer b.add(limit, -1)
+	large, room, small := int64(0), int64(0), int64(0) // room is what the large fractions leave
+	for f, n := range b.count {
+		if f > 500 {
+			large, room = large+n, room+n*int64(1000-f)
+		} else {
+			small += n * int64(f)
+		}
+	}
+	bins := int64(0)
+	for least := range 501 { // fractions below it are left out, and the room that is for them only
+		bins = max(bins, large+max(0, (small-room+999)/1000))
+		small -= b.count[least] * int64(least)
+		if beside := 1000 - least; beside > 500 && beside < 1000 {
+			room -= b.count[beside] * int64(least)
+		}
+	}
+	return b.whole + bins
 }

@@ -87,6 +87,45 @@ func TestBound(t *testing.T) {
 	})
 }
 
+// TestBoundCPUs compares the bound with the best packing of fractions, found by
+// trying all.
+func TestBoundCPUs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := newBound()
+		limits := rapid.SliceOfN(rapid.Int64Range(1, 2500), 1, 7).Draw(t, "limits")
+		whole := int64(0)
+		for _, limit := range limits {
+			whole += limit / 1000
+		}
+		for _, limit := range limits[1:] {
+			b.add(limit, 1)
+		}
+		got, best := b.cpus(limits[0]), whole+fewestBins(limits, nil)
+		if got > best || got < whole || 2*(got-whole) < best-whole {
+			t.Fatalf("limits %v: at least %d CPUs, the best packing has %d", limits, got, best)
+		}
+	})
+}
+
+// fewestBins tries every way to put the fractions into bins.
+func fewestBins(limits []int64, bins []int64) int64 {
+	if len(limits) == 0 {
+		return int64(len(bins))
+	}
+	f, best := limits[0]%1000, int64(math.MaxInt64)
+	if f == 0 {
+		return fewestBins(limits[1:], bins)
+	}
+	for i := range bins {
+		if bins[i]+f <= 1000 {
+			bins[i] += f
+			best = min(best, fewestBins(limits[1:], bins))
+			bins[i] -= f
+		}
+	}
+	return min(best, fewestBins(limits[1:], append(bins, f)))
+}
+
 // leastShared tries every choice; a fraction in parts makes no choice better by more
 // than the largest.
 func leastShared(fractions []int64, slack int64) (least, largest int64) {

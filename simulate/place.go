@@ -57,9 +57,12 @@ func (r *run) place(c fleet.ContainerID) error {
 	switch {
 	case err == nil:
 		r.result.Placed++
-		r.bound.add(a.fraction(), 1)
+		r.bound.add(a.sensitive(), 1)
 	case sensitive && errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedView++
+		if r.bound.cpus(a.sensitive())*1000 > int64(r.fleet.Totals().Capacity) {
+			r.refusedAnyway++
+		}
 	case errors.Is(err, hybrid.ErrNoCapacity), errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedCapacity++
 		if sensitive {
@@ -77,6 +80,6 @@ func (r *run) end(c fleet.ContainerID) {
 	_, was := r.fleet.Release(c)
 	r.clock.ends.add(time.Since(began))
 	if was {
-		r.bound.add(r.asked[c].fraction(), -1)
+		r.bound.add(r.asked[c].sensitive(), -1)
 	}
 }

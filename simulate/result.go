@@ -30,18 +30,21 @@ type Result struct {
 
 	// SBound is the least S that the placed containers could have, if all could be
 	// rearranged at any moment over the whole cell.
-	SBound                   float64 `json:"sBound"`
+	SBound float64 `json:"sBound"`
+	// RBound is the part of R that nothing could have spared, with the containers
+	// that ran then: not even all of the cell's CPUs in one machine have room for their views.
+	RBound                   float64 `json:"rBound"`
 	Submitted                int64   `json:"submitted"` // by the trace
 	SubmittedSensitive       int64   `json:"submittedSensitive"`
 	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"`
-	PlacedCPU                float64 `json:"placedCpu"`          // CPU time of all placed containers, in CPUs, over time
-	SensitiveCPU             float64 `json:"sensitiveCpu"`       // of the sensitive ones
-	NodesUsed                float64 `json:"nodesUsed"`          // nodes with containers, over time
-	Nodes                    float64 `json:"nodes"`              // all nodes, over time
-	Events                   int64   `json:"events"`             // of the trace
-	Hours                    float64 `json:"hours"`              // of the trace
-	Machines                 int     `json:"machines,omitempty"` // in place of the trace's own
-	Stopped                  bool    `json:"stopped,omitempty"`
+	PlacedCPU                float64 `json:"placedCpu"`    // CPU time of all placed containers, in CPUs, over time
+	SensitiveCPU             float64 `json:"sensitiveCpu"` // of the sensitive ones
+	NodesUsed                float64 `json:"nodesUsed"`    // nodes with containers, over time
+	Nodes                    float64 `json:"nodes"`        // all nodes, over time
+	Events                   int64   `json:"events"`       // of the trace
+	Hours                    float64 `json:"hours"`        // of the trace
+	Machines                 int     `json:"machines"`     // in place of the trace's own; 0: its own
+	Stopped                  bool    `json:"stopped"`      // before the trace ended
 }
 
 // Timing is how long a point took: all of a Result that differs from run to run.
@@ -64,7 +67,8 @@ func (r *run) finish() Result {
 	out.PlacedCPU, out.SensitiveCPU = (end.sensitive+end.guaranteed)/1000, end.sensitive/1000
 	out.NodesUsed, out.Nodes = end.used, end.nodes
 	out.Moves = r.fleet.Totals().Moves
-	out.R = ratio(float64(out.RefusedView), float64(r.decisionsSensitive-out.RefusedCapacitySensitive))
+	found := float64(r.decisionsSensitive - out.RefusedCapacitySensitive)
+	out.R, out.RBound = ratio(float64(out.RefusedView), found), ratio(float64(r.refusedAnyway), found)
 	if s := r.point.Sensitive; s.ByClass || s.Listed != nil {
 		out.Sensitive = ratio(float64(out.SubmittedSensitive), float64(out.Submitted))
 	}

@@ -30,6 +30,7 @@ type run struct {
 	result   Result
 
 	decisionsSensitive int64
+	refusedAnyway      int64 // for their view, and by any rearrangement of what runs
 }
 
 // asked is what a container asked for: it may have to be placed again.
@@ -38,12 +39,12 @@ type asked struct {
 	memory  int64
 }
 
-// fraction is the part of a sensitive container's limit that is no whole CPU.
-func (a *asked) fraction() int64 {
+// sensitive is a sensitive container's limit.
+func (a *asked) sensitive() int64 {
 	if a.request.Class != hybrid.Sensitive {
 		return 0
 	}
-	return int64(a.request.Limit % 1000)
+	return int64(a.request.Limit)
 }
 
 // Events between looks at the context, and reports of progress.
@@ -152,7 +153,7 @@ func (r *run) setMachine(e *trace.Event, cpus int) error {
 		return err
 	}
 	for _, c := range homeless {
-		r.bound.add(r.asked[c].fraction(), -1)
+		r.bound.add(r.asked[c].sensitive(), -1)
 		r.result.Resubmitted++
 		if err := r.place(c); err != nil {
 			return err

@@ -68,7 +68,7 @@ func TestRefusals(t *testing.T) {
 		r := run(t, setting(list), byClass(algorithm))
 		want := simulate.Result{
 			Algorithm: algorithm.String(), Policy: "strict", Scheduler: algorithm.String(), Sensitive: 4.0 / 6,
-			S: 1, SBound: 1, R: 1.0 / 3, Placed: 3, RefusedView: 1, RefusedCapacity: 2, Load: 1,
+			S: 1, SBound: 1, R: 1.0 / 3, RBound: 1.0 / 3, Placed: 3, RefusedView: 1, RefusedCapacity: 2, Load: 1,
 			Submitted: 6, SubmittedSensitive: 4, RefusedCapacitySensitive: 1,
 			PlacedCPU: 2, SensitiveCPU: 1.2, NodesUsed: 1, Nodes: 1, Events: 13, Hours: 10.0 / 3600,
 		}
