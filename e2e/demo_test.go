@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The demo works on this machine, leaves nothing behind, and its program counts one
+// CPU more after it has grown.
+func TestDemo(t *testing.T) {
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("the guests have not the script")
+	}
+	l := newLab(t)
+	l.need(2)
+	cmd := exec.Command("../scripts/demo.sh", os.Getenv("CANDOR_BIN"))
+	cmd.Env = l.candor().Env
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	var counts []int
+	for _, line := range regexp.MustCompile(`(?m)^  demo-web +nproc (\d+),`).FindAllStringSubmatch(said.String(), -1) {
+		n, _ := strconv.Atoi(line[1])
+		counts = append(counts, n)
+	}
+	if len(counts) != 2 || counts[1] != counts[0]+1 {
+		t.Errorf("demo-web counted %v CPUs, want one more the second time:\n%s", counts, &said)
+	}
+	if strings.Contains(said.String(), "1 CPUs") {
+		t.Errorf("1 CPUs:\n%s", &said)
+	}
+	l.empty()
+}
