@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/candor-project/candor/trace"
@@ -58,12 +59,18 @@ func (d *Description) Lines() []string {
 	if d.Machines > 0 {
 		cpus = fmt.Sprintf("%d machines, %s", d.Machines, cpus)
 	}
-	return []string{
+	lines := []string{
 		fmt.Sprintf("%s (%s): %s, machines %s", d.Name, d.Trace, cpus, d.MachineCPUs),
 		fmt.Sprintf("overcommit %s: %s", number(d.Overcommit), d.OvercommitIs),
 		fmt.Sprintf("t = 0: %s; refused: %s", d.AtStart, d.Refused),
 		fmt.Sprintf("sensitive: %s; seed %d", d.Sensitive, d.Seed),
 	}
+	if d.Report != nil {
+		for _, c := range slices.Concat(d.Report.Skipped, d.Report.NotModelled) {
+			lines = append(lines, fmt.Sprintf("left out: %d %s, the first at %s", c.N, c.What, c.First))
+		}
+	}
+	return lines
 }
 
 // number writes a number with the digits that it needs.

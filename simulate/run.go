@@ -64,6 +64,7 @@ func Run(ctx context.Context, s Setting, p Point) (Result, error) {
 	if err == nil {
 		err = r.replay(ctx, reader)
 	}
+	s.Progress.leave(reader.Report())
 	err = errors.Join(err, reader.Close())
 	if r == nil {
 		return Result{}, err

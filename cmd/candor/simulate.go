@@ -15,7 +15,6 @@ import (
 
 	"github.com/candor-project/candor/internal/simreport"
 	"github.com/candor-project/candor/simulate"
-	"github.com/candor-project/candor/trace"
 )
 
 const simulateLong = `Replay a trace of a cluster with some of its containers sensitive, and show what
@@ -63,8 +62,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	report := &simreport.Report{Setting: setting.Describe(header.Header, f.sensitive.text)}
-	report.Setting.Report = header.report
+	report := &simreport.Report{Setting: setting.Describe(header, f.sensitive.text)}
 	if err := f.prepare(); err != nil {
 		return err
 	}
@@ -75,6 +73,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	end := showProgress(cmd.ErrOrStderr(), setting.Progress, header.Events, len(points))
 	report.Points, err = f.replay(ctx, setting, points)
 	end()
+	report.Setting.Report = setting.Progress.Left()
 	stopped := errors.Is(err, context.Canceled)
 	if err != nil && !stopped {
 		return simulateError(err)
@@ -108,12 +107,6 @@ func simulateError(err error) error {
 		return err
 	}
 	return traceError(err)
-}
-
-// A traceHead is what is known of a trace before the replays.
-type traceHead struct {
-	trace.Header
-	report *trace.Report
 }
 
 // write writes the results to the terminal and the folder.

@@ -62,26 +62,25 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 }
 
 // setting checks what was asked for, and looks at the trace.
-func (f *simulateFlags) setting() (simulate.Setting, traceHead, error) {
+func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 	s := simulate.Setting{
 		Open:           func() (trace.Reader, error) { return trace.Open(f.trace, f.options) },
 		CoresOfLargest: f.cores, Overcommit: f.overcommit, Machines: f.machines, Seed: f.seed,
 	}
 	if f.trace == "" {
-		return s, traceHead{}, badInput("no trace: want --trace with one of those that --help lists")
+		return s, trace.Header{}, badInput("no trace: want --trace with one of those that --help lists")
 	}
 	if err := s.Check(); err != nil {
-		return s, traceHead{}, badInput("%w", err)
+		return s, trace.Header{}, badInput("%w", err)
 	}
 	if f.machines != 0 && f.size != "" {
-		return s, traceHead{}, badInput("--machines and --size: want one of them, --size searches the number of machines")
+		return s, trace.Header{}, badInput("--machines and --size: want one of them, --size searches the number of machines")
 	}
 	r, err := openTrace(f.trace, f.options)
 	if err != nil {
-		return s, traceHead{}, err
+		return s, trace.Header{}, err
 	}
-	head := traceHead{Header: r.Header()}
-	return s, head, r.Close()
+	return s, r.Header(), r.Close()
 }
 
 // prepare reads the small inputs and makes the folder, so that nothing is

@@ -6,9 +6,11 @@ import (
 	"image/color"
 	"io"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -39,12 +41,15 @@ func (r *Report) Files() []File {
 type figure struct {
 	file, title, label string
 	value              func(*simulate.Result) float64
+	bound              func(*simulate.Result) float64 // what no algorithm is below; nil: not known
 }
 
 var figures = []figure{
-	{"figure-4a-shared-time", "Shared time s", "s, % of the sensitive containers' CPU time", func(r *simulate.Result) float64 { return 100 * r.S }},
-	{"figure-4b-reject-rate", "Reject rate r", "r, % of the sensitive containers that found room", func(r *simulate.Result) float64 { return 100 * r.R }},
-	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return r.DecisionMeanUs }},
+	{"figure-4a-shared-time", "Shared time s", "s, % of the sensitive containers' CPU time", func(r *simulate.Result) float64 { return 100 * r.S },
+		func(r *simulate.Result) float64 { return 100 * r.SBound }},
+	{"figure-4b-reject-rate", "Reject rate r", "r, % of the sensitive containers that found room", func(r *simulate.Result) float64 { return 100 * r.R },
+		func(r *simulate.Result) float64 { return 100 * r.RBound }},
+	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return r.DecisionMeanUs }, nil},
 }
 
 // A curve is the points that differ in their share of sensitive containers only.
@@ -108,31 +113,28 @@ const (
 	figureWidth  = 17 * vg.Centimeter
 	figureHeight = 11 * vg.Centimeter
 	figureDPI    = 144
+	margin       = 8
 )
 
 func svg(w io.Writer, p *plot.Plot) error {
 	c := vgsvg.New(figureWidth, figureHeight)
-	p.Draw(draw.New(c))
+	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
 	_, err := c.WriteTo(w)
 	return err
 }
 
 func png(w io.Writer, p *plot.Plot) error {
 	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI))}
-	p.Draw(draw.New(c))
+	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
 	_, err := c.WriteTo(w)
 	return err
 }
 
 // draw draws a figure.
 func (r *Report) draw(w io.Writer, f figure, write form) error {
-	p := plot.New()
+	p := newPlot()
 	p.Title.Text = f.title + "\n" + r.subtitle()
 	p.X.Label.Text, p.Y.Label.Text = "sensitive containers, %", f.label
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), -vg.Points(4)
-	p.Add(plotter.NewGrid())
 	schedulers := map[string][]string{}
 	for _, c := range r.curves() {
 		known := schedulers[c.algorithm]
@@ -140,24 +142,67 @@ func (r *Report) draw(w io.Writer, f figure, write form) error {
 			known = append(known, c.scheduler)
 			schedulers[c.algorithm] = known
 		}
-		line, dots, err := plotter.NewLinePoints(c.xys(f.value))
-		if err != nil {
+		if err := c.draw(p, f, c.style(slices.Index(known, c.scheduler))); err != nil {
 			return err
 		}
-		line.LineStyle = c.style(slices.Index(known, c.scheduler))
-		dots.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(2.2), Shape: draw.CircleGlyph{}}
-		p.Add(line, dots)
-		p.Legend.Add(c.name(), line, dots)
 	}
 	p.Y.Max *= 1.35 // room for the legend
 	return write(w, p)
 }
 
-// xys are a curve's values.
-func (c *curve) xys(value func(*simulate.Result) float64) plotter.XYs {
+// draw draws a curve, and the bound below it as dots of its colour.
+func (c *curve) draw(p *plot.Plot, f figure, style draw.LineStyle) error {
+	line, dots, err := plotter.NewLinePoints(c.xys(f, f.value))
+	if err != nil {
+		return err
+	}
+	line.LineStyle = style
+	dots.GlyphStyle = draw.GlyphStyle{Color: style.Color, Radius: 2.2, Shape: draw.CircleGlyph{}}
+	p.Add(line, dots)
+	p.Legend.Add(c.name(), line, dots)
+	if f.bound == nil {
+		return nil
+	}
+	below, err := plotter.NewLine(c.xys(f, f.bound))
+	if err != nil {
+		return err
+	}
+	below.LineStyle = draw.LineStyle{Color: style.Color, Width: 1, Dashes: []vg.Length{1, 3}}
+	p.Add(below)
+	if len(c.points) > 1 {
+		p.Legend.Add("   its containers, rearranged freely", below)
+	}
+	return nil
+}
+
+// newPlot returns an empty plot from 0 to 100 %, with room around it.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
+		style.Font.Variant = "Sans"
+		style.Font.Size = 9
+	}
+	p.Title.Padding, p.X.Label.Padding, p.Y.Label.Padding = 6, 4, 4
+	p.Legend.Padding = 2
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.XOffs, p.Legend.YOffs = 8, -4
+	var ticks plot.ConstantTicks
+	for v := 0; v <= 100; v += 10 {
+		ticks = append(ticks, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
+	}
+	p.X.Tick.Marker = ticks
+	p.Add(plotter.NewGrid())
+	return p
+}
+
+// xys are a curve's values. Without sensitive containers there are no shares of them.
+func (c *curve) xys(f figure, value func(*simulate.Result) float64) plotter.XYs {
 	var list plotter.XYs
 	for _, p := range c.points {
-		list = append(list, plotter.XY{X: 100 * p.Sensitive, Y: value(p)})
+		if p.Sensitive > 0 || f.bound == nil {
+			list = append(list, plotter.XY{X: 100 * p.Sensitive, Y: value(p)})
+		}
 	}
 	return list
 }
