@@ -9,31 +9,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-func TestWriteTree(t *testing.T) {
-	parsed := func(description string) *Machine {
-		m, err := Parse(description)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	hybrid, err := Read(meteorLake())
-	if err != nil {
-		t.Fatal(err)
-	}
-	off, err := Read(halfOff())
-	if err != nil {
-		t.Fatal(err)
-	}
-	off.Isolated = cpuset.Of(6)
-	crossed := parsed("pack:2 core:2")
-	crossed.Nodes = []NUMANode{{0, cpuset.Of(0, 2), []int{10, 20}}, {1, cpuset.Of(1, 3), []int{20, 10}}}
-	tests := []struct {
-		name string
-		m    *Machine
-		want string
-	}{
-		{"nested", parsed("pack:2 numa:2 l3:1 core:2 pu:2"), `
+// described are machines that can be written down, and their trees.
+var described = []struct{ description, want string }{
+	{"pack:2 numa:2 l3:1 core:2 pu:2", `
 2 sockets, 4 NUMA nodes, 4 L3 domains, 8 cores, 16 CPUs
 ├─ socket 0: 0-3,8-11
 │  ├─ NUMA node 0, L3 0: 0-1,8-9
@@ -52,6 +30,60 @@ distances between NUMA nodes:
    2   21   21   10   12
    3   21   21   12   10
 `},
+	{"pack:2 numa:2 l3:10 core:2 pu:2", `
+2 sockets, 4 NUMA nodes, 40 L3 domains, 80 cores, 160 CPUs
+├─ socket 0: 0-39,80-119
+│  ├─ NUMA node 0: 0-19,80-99
+│  │  ├─ L3 0: 0-1,80-81
+│  │  │  └─ 2 cores of 2 CPUs: 0,80 1,81
+│  │  └─ 9 more alike: 2-19,82-99
+│  └─ NUMA node 1: 20-39,100-119  (alike)
+└─ socket 1: 40-79,120-159  (alike)
+distances between NUMA nodes:
+        0    1    2    3
+   0   10   12   21   21
+   1   12   10   21   21
+   2   21   21   10   12
+   3   21   21   12   10
+`},
+	{"numa:1 l3:1 core:32 pu:2", `
+1 socket, 1 NUMA node, 1 L3 domain, 32 cores, 64 CPUs
+└─ socket 0, NUMA node 0, L3 0: 0-63
+   └─ 32 cores of 2 CPUs: 0-31 + 32-63
+`},
+}
+
+func TestWriteTree(t *testing.T) {
+	for _, tt := range described {
+		m, err := Parse(tt.description)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTree(t, tt.description, m, tt.want)
+	}
+}
+
+// The trees of machines that no description can tell of.
+func TestWriteTreeOfOddMachines(t *testing.T) {
+	hybrid, err := Read(meteorLake())
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, err := Read(halfOff())
+	if err != nil {
+		t.Fatal(err)
+	}
+	off.Isolated = cpuset.Of(6)
+	crossed, err := Parse("pack:2 core:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crossed.Nodes = []NUMANode{{0, cpuset.Of(0, 2), []int{10, 20}}, {1, cpuset.Of(1, 3), []int{20, 10}}}
+	for _, tt := range []struct {
+		name string
+		m    *Machine
+		want string
+	}{
 		{"hybrid", hybrid, `
 1 socket, 1 NUMA node, 2 L3 domains, 6 cores, 8 CPUs
 └─ socket 0, NUMA node 0: 0-7
@@ -71,27 +103,6 @@ distances between NUMA nodes:
 offline: 0-3,5
 isolated by isolcpus: 6
 `},
-		{"folded", parsed("pack:2 numa:2 l3:10 core:2 pu:2"), `
-2 sockets, 4 NUMA nodes, 40 L3 domains, 80 cores, 160 CPUs
-├─ socket 0: 0-39,80-119
-│  ├─ NUMA node 0: 0-19,80-99
-│  │  ├─ L3 0: 0-1,80-81
-│  │  │  └─ 2 cores of 2 CPUs: 0,80 1,81
-│  │  └─ 9 more alike: 2-19,82-99
-│  └─ NUMA node 1: 20-39,100-119  (alike)
-└─ socket 1: 40-79,120-159  (alike)
-distances between NUMA nodes:
-        0    1    2    3
-   0   10   12   21   21
-   1   12   10   21   21
-   2   21   21   10   12
-   3   21   21   12   10
-`},
-		{"many cores", parsed("numa:1 l3:1 core:32 pu:2"), `
-1 socket, 1 NUMA node, 1 L3 domain, 32 cores, 64 CPUs
-└─ socket 0, NUMA node 0, L3 0: 0-63
-   └─ 32 cores of 2 CPUs: 0-31 + 32-63
-`},
 		{"crossed", crossed, `
 2 sockets, 2 NUMA nodes, 4 cores, 4 CPUs
 ├─ socket 0: 0-1
@@ -104,15 +115,20 @@ distances between NUMA nodes:
    0   10   20
    1   20   10
 `},
+	} {
+		checkTree(t, tt.name, tt.m, tt.want)
 	}
-	for _, tt := range tests {
-		var b strings.Builder
-		if err := tt.m.WriteTree(&b); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.String(); got != tt.want[1:] {
-			t.Errorf("%s: got\n%swant\n%s", tt.name, got, tt.want[1:])
-		}
+}
+
+// checkTree compares a machine's tree with the one wanted, which begins with a line break.
+func checkTree(t *testing.T, name string, m *Machine, want string) {
+	t.Helper()
+	var b strings.Builder
+	if err := m.WriteTree(&b); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != want[1:] {
+		t.Errorf("%s: got\n%swant\n%s", name, got, want[1:])
 	}
 }
 

@@ -38,93 +38,121 @@ const (
 	v2Dir = "sys/fs/cgroup/a.slice/b.scope/"
 )
 
-func TestObserve(t *testing.T) {
-	v1 := func(quota string) map[string]string {
-		return map[string]string{
-			"proc/self/mountinfo": v1Mounts,
-			"proc/self/cgroup":    v1Groups,
-			"sys/fs/cgroup/cpuset/candor/web/cpuset.effective_cpus":  "3-4\n",
-			"sys/fs/cgroup/cpu,cpuacct/candor/cpu.cfs_quota_us":      "-1\n",
-			"sys/fs/cgroup/cpu,cpuacct/candor/cpu.cfs_period_us":     "100000\n",
-			"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us":  quota + "\n",
-			"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_period_us": "100000\n",
-			"sys/fs/cgroup/unified/must-not-be-read/cpu.max":         "1 1\n",
-			"sys/fs/cgroup/cpuset/candor/cpuset.effective_cpus":      "0-15\n",
-			"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us":         "120000\n", // with another root
-			"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_period_us":        "100000\n",
-		}
+// A situation is a place, and what observe has to find there.
+type situation struct {
+	name     string
+	files    map[string]string
+	affinity string
+	limit    int
+	quota    int
+	path     string // of the quota
+	reasons  []string
+}
+
+// onV1 are the files of a container in groups of cgroup v1.
+func onV1(quota string) map[string]string {
+	return map[string]string{
+		"proc/self/mountinfo": v1Mounts,
+		"proc/self/cgroup":    v1Groups,
+		"sys/fs/cgroup/cpuset/candor/web/cpuset.effective_cpus":  "3-4\n",
+		"sys/fs/cgroup/cpu,cpuacct/candor/cpu.cfs_quota_us":      "-1\n",
+		"sys/fs/cgroup/cpu,cpuacct/candor/cpu.cfs_period_us":     "100000\n",
+		"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us":  quota + "\n",
+		"sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_period_us": "100000\n",
+		"sys/fs/cgroup/unified/must-not-be-read/cpu.max":         "1 1\n",
+		"sys/fs/cgroup/cpuset/candor/cpuset.effective_cpus":      "0-15\n",
+		"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us":         "120000\n", // with another root
+		"sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_period_us":        "100000\n",
 	}
-	v2 := func(outer, inner string) map[string]string {
-		return map[string]string{
-			"proc/self/mountinfo":                         v2Mounts,
-			"proc/self/cgroup":                            "0::/a.slice/b.scope\n",
-			"sys/fs/cgroup/a.slice/cpu.max":               outer + "\n",
-			v2Dir + "cpu.max":                             inner + "\n",
-			"sys/fs/cgroup/cpuset.cpus.effective":         "0-15\n",
-			"sys/fs/cgroup/a.slice/cpuset.cpus.effective": "3-4\n",
-		}
+}
+
+// onV2 are those of one in nested groups of cgroup v2.
+func onV2(outer, inner string) map[string]string {
+	return map[string]string{
+		"proc/self/mountinfo":                         v2Mounts,
+		"proc/self/cgroup":                            "0::/a.slice/b.scope\n",
+		"sys/fs/cgroup/a.slice/cpu.max":               outer + "\n",
+		v2Dir + "cpu.max":                             inner + "\n",
+		"sys/fs/cgroup/cpuset.cpus.effective":         "0-15\n",
+		"sys/fs/cgroup/a.slice/cpuset.cpus.effective": "3-4\n",
 	}
-	masked := func(files map[string]string) map[string]string {
-		files["proc/self/mountinfo"] += viewMounts
-		files["sys/devices/system/cpu/online"] = "3-4\n\n"
-		info, _ := parseCPUInfo(machineText(16))
-		text, _ := info.render(cpuset.Of(3, 4))
-		files["proc/cpuinfo"] = string(text)
-		return files
-	}
-	with := func(files map[string]string, path, text string) map[string]string {
-		files[path] = text
-		return files
-	}
-	tests := []struct {
-		name     string
-		files    map[string]string
-		affinity string
-		limit    int
-		quota    int
-		path     string // of the quota
-		reasons  []string
-	}{
-		{"v1 quota only", v1("150000"), "0-15", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us",
+}
+
+// masked adds a view of CPUs 3 and 4.
+func masked(files map[string]string) map[string]string {
+	files["proc/self/mountinfo"] += viewMounts
+	files["sys/devices/system/cpu/online"] = "3-4\n\n"
+	info, _ := parseCPUInfo(machineText(16))
+	text, _ := info.render(cpuset.Of(3, 4))
+	files["proc/cpuinfo"] = string(text)
+	return files
+}
+
+// with changes one file.
+func with(files map[string]string, path, text string) map[string]string {
+	files[path] = text
+	return files
+}
+
+func TestObserveV1(t *testing.T) {
+	for _, test := range []situation{
+		{"v1 quota only", onV1("150000"), "0-15", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us",
 			[]string{"sched_getaffinity says 16", "/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
-		{"v1 cpuset only", v1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
-		{"v1 with a view", masked(v1("150000")), "3-4", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us", nil},
-		{"v2 with a view, outer quota is tighter", masked(v2("110000 100000", "150000 100000")), "3-4", 1100, 1100, "/sys/fs/cgroup/a.slice/cpu.max", nil},
-		{"v2 with a view, no quota", masked(v2("max 100000", "max 100000")), "3-4", 2000, 0, "", nil},
-		{"v2 quota above the CPUs", masked(v2("max 100000", "900000 100000")), "3-4", 2000, 9000, "/" + v2Dir + "cpu.max", nil},
-		{"v2 cgroup namespace", with(masked(v2("110000 100000", "max 1")), "proc/self/cgroup", "0::/\n"), "3-4", 2000, 0, "", nil},
-		{"v2 root group", with(masked(v2("", "")), "proc/self/cgroup", "0::/\n"), "3-4", 2000, 0, "", nil},
-		{"container on v1 without a namespace", with(masked(v1("150000")), "proc/self/mountinfo",
+		{"v1 cpuset only", onV1("-1"), "3-4", 2000, 0, "", []string{"/sys/devices/system/cpu/online says 16", "/proc/cpuinfo says 16"}},
+		{"v1 with a view", masked(onV1("150000")), "3-4", 1500, 1500, "/sys/fs/cgroup/cpu,cpuacct/candor/web/cpu.cfs_quota_us", nil},
+		{"container on v1 without a namespace", with(masked(onV1("150000")), "proc/self/mountinfo",
 			strings.ReplaceAll(v1Mounts, " / /sys/fs/cgroup/cpu", " /candor /sys/fs/cgroup/cpu")+viewMounts), "3-4", 1200, 1200, "/sys/fs/cgroup/cpu,cpuacct/web/cpu.cfs_quota_us", nil},
-		{"outside of the namespace", with(masked(v2("1 1", "1 1")), "proc/self/cgroup", "0::/../x\n"), "3-4", 2000, 0, "",
-			[]string{"cgroup quota can't be read: the group /../x is not visible here"}},
-		{"no cgroups at all", with(masked(v2("1 1", "1 1")), "proc/self/cgroup", ""), "3-4", 2000, 0, "", nil},
-		{"broken quota", masked(v2("max 1", "many")), "3-4", 2000, 0, "/" + v2Dir + "cpu.max",
-			[]string{`cgroup quota can't be read: "many\n" is not a quota and a period`}},
-		{"broken list", with(masked(v1("-1")), "sys/devices/system/cpu/online", "0-\n"), "3-4", 2000, 0, "",
-			[]string{`/sys/devices/system/cpu/online can't be read: CPU list "0-"`}},
+	} {
+		t.Run(test.name, test.check)
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			affinity := Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.MustParse(test.affinity)}
-			affinity.Count = affinity.CPUs.Count()
-			r := observe(place(test.files), affinity)
-			quota := source(t, r, SourceQuota)
-			if r.LimitMilli != test.limit || quota.QuotaMilli != test.quota || quota.Path != test.path {
-				t.Errorf("limit %d, quota %d in %q; want %d, %d in %q", r.LimitMilli, quota.QuotaMilli, quota.Path, test.limit, test.quota, test.path)
-			}
-			if r.Honest != (len(test.reasons) == 0) || len(r.Reasons) != len(test.reasons) {
-				t.Fatalf("honest is %v, reasons %q, want %q", r.Honest, r.Reasons, test.reasons)
-			}
-			for i, reason := range r.Reasons {
-				if !strings.HasPrefix(reason, test.reasons[i]) {
-					t.Errorf("reason %q, want %q", reason, test.reasons[i])
-				}
-			}
-			if online := source(t, r, hostOnline); online.Masked != strings.Contains(test.files["proc/self/mountinfo"], viewMounts) {
-				t.Errorf("masked is %v", online.Masked)
-			}
-		})
+}
+
+func TestObserveV2(t *testing.T) {
+	for _, test := range []situation{
+		{"v2 with a view, outer quota is tighter", masked(onV2("110000 100000", "150000 100000")), "3-4", 1100, 1100, "/sys/fs/cgroup/a.slice/cpu.max", nil},
+		{"v2 with a view, no quota", masked(onV2("max 100000", "max 100000")), "3-4", 2000, 0, "", nil},
+		{"v2 quota above the CPUs", masked(onV2("max 100000", "900000 100000")), "3-4", 2000, 9000, "/" + v2Dir + "cpu.max", nil},
+		{"v2 cgroup namespace", with(masked(onV2("110000 100000", "max 1")), "proc/self/cgroup", "0::/\n"), "3-4", 2000, 0, "", nil},
+		{"v2 root group", with(masked(onV2("", "")), "proc/self/cgroup", "0::/\n"), "3-4", 2000, 0, "", nil},
+		{"no cgroups at all", with(masked(onV2("1 1", "1 1")), "proc/self/cgroup", ""), "3-4", 2000, 0, "", nil},
+	} {
+		t.Run(test.name, test.check)
+	}
+}
+
+// What cannot be read is no quota and no list, and is said.
+func TestObserveUnreadable(t *testing.T) {
+	for _, test := range []situation{
+		{"outside of the namespace", with(masked(onV2("1 1", "1 1")), "proc/self/cgroup", "0::/../x\n"), "3-4", 2000, 0, "",
+			[]string{"cgroup quota can't be read: the group /../x is not visible here"}},
+		{"broken quota", masked(onV2("max 1", "many")), "3-4", 2000, 0, "/" + v2Dir + "cpu.max",
+			[]string{`cgroup quota can't be read: "many\n" is not a quota and a period`}},
+		{"broken list", with(masked(onV1("-1")), "sys/devices/system/cpu/online", "0-\n"), "3-4", 2000, 0, "",
+			[]string{`/sys/devices/system/cpu/online can't be read: CPU list "0-"`}},
+	} {
+		t.Run(test.name, test.check)
+	}
+}
+
+// check observes the place.
+func (test situation) check(t *testing.T) {
+	affinity := Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.MustParse(test.affinity)}
+	affinity.Count = affinity.CPUs.Count()
+	r := observe(place(test.files), affinity)
+	quota := source(t, r, SourceQuota)
+	if r.LimitMilli != test.limit || quota.QuotaMilli != test.quota || quota.Path != test.path {
+		t.Errorf("limit %d, quota %d in %q; want %d, %d in %q", r.LimitMilli, quota.QuotaMilli, quota.Path, test.limit, test.quota, test.path)
+	}
+	if r.Honest != (len(test.reasons) == 0) || len(r.Reasons) != len(test.reasons) {
+		t.Fatalf("honest is %v, reasons %q, want %q", r.Honest, r.Reasons, test.reasons)
+	}
+	for i, reason := range r.Reasons {
+		if !strings.HasPrefix(reason, test.reasons[i]) {
+			t.Errorf("reason %q, want %q", reason, test.reasons[i])
+		}
+	}
+	if online := source(t, r, hostOnline); online.Masked != strings.Contains(test.files["proc/self/mountinfo"], viewMounts) {
+		t.Errorf("masked is %v", online.Masked)
 	}
 }
 
