@@ -2,15 +2,11 @@ package cgroup
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -54,39 +50,6 @@ func TestSetCPUsRefuses(t *testing.T) {
 	}
 }
 
-// TestNestedShrink is a container engine, or systemd, inside a container.
-func TestNestedShrink(t *testing.T) {
-	tr := tree(t)
-	a, b := two(t, tr)
-	both := a.Union(b)
-	g, _ := group(t, tr, "web", Settings{CPUs: both}, "")
-	dirs := map[string]string{
-		"whole": nest(t, g, "engine/whole", both),
-		"first": nest(t, g, "engine/first", a),
-		"last":  nest(t, g, "engine/last", b),
-	}
-	pids := map[string]int{}
-	for name, dir := range dirs {
-		pids[name] = start(t, "spin").pid()
-		must(t, attach(dir, pids[name]))
-	}
-	check := func(step string, want map[string]cpuset.Set) {
-		t.Helper()
-		for name, cpus := range want {
-			if got := affinity(t, pids[name]); got != cpus {
-				t.Errorf("%s: the process in %q may run on %v, want %v", step, name, got, cpus)
-			}
-		}
-	}
-	check("start", map[string]cpuset.Set{"whole": both, "first": a, "last": b})
-	must(t, g.SetCPUs(a, cpuset.Set{}))
-	check("shrink", map[string]cpuset.Set{"whole": a, "first": a, "last": a})
-	must(t, g.SetCPUs(b, cpuset.Set{}))
-	check("move", map[string]cpuset.Set{"whole": b, "first": b, "last": b})
-	must(t, g.SetCPUs(both, cpuset.Set{}))
-	check("grow", map[string]cpuset.Set{"whole": both})
-}
-
 // TestV1RefusesNaively shows that the order matters: without it the kernel
 // answers EBUSY or EACCES. It is what moveV1 is for.
 func TestV1RefusesNaively(t *testing.T) {
@@ -107,146 +70,6 @@ func TestV1RefusesNaively(t *testing.T) {
 	var refused *WriteError
 	if !errors.As(err, &refused) || refused.File != nested+"/cpuset.cpus" || refused.Value != b.String() {
 		t.Errorf("%#v does not name file and value", err)
-	}
-}
-
-// TestNestedHistories runs random changes over random nested groups.
-func TestNestedHistories(t *testing.T) {
-	tr := tree(t)
-	cpus, _, err := tr.Effective()
-	must(t, err)
-	cpus = cpus.Lowest(4)
-	n := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		subset := rapid.Custom(func(rt *rapid.T) cpuset.Set {
-			var s cpuset.Set
-			for cpu := range cpus.All() {
-				if rapid.Bool().Draw(rt, "has") {
-					s.Add(cpu)
-				}
-			}
-			if s.IsEmpty() {
-				s = cpus.Lowest(1)
-			}
-			return s
-		})
-		n++
-		g, _ := group(t, tr, fmt.Sprintf("h%d", n), Settings{CPUs: subset.Draw(rt, "first")}, "")
-		defer g.Remove()
-		nested := rapid.IntRange(0, 4).Draw(rt, "nested")
-		for i := range nested {
-			below := g.dir(tr.cpuset)
-			path := fmt.Sprint("n", i)
-			if i > 0 && rapid.Bool().Draw(rt, "deeper") {
-				path = "n0/" + path
-				below += "/n0"
-			}
-			has, err := readEffective(below, cpusFile)
-			must(t, err)
-			want := subset.Draw(rt, "nested set").Intersect(has)
-			if rapid.Bool().Draw(rt, "whole") {
-				want = has
-			}
-			nest(t, g, path, want)
-		}
-		for range rapid.IntRange(1, 6).Draw(rt, "steps") {
-			whole := wholes(t, tr, g)
-			next := subset.Draw(rt, "next")
-			if err := g.SetCPUs(next, cpuset.Set{}); err != nil {
-				rt.Fatal(err)
-			}
-			verify(rt, tr, g, next, whole)
-		}
-	})
-}
-
-// wholes returns the nested groups that explicitly have all that their parents have, up to g.
-func wholes(t testing.TB, tr *Tree, g *Group) []string {
-	top := g.dir(tr.cpuset)
-	all, err := readSet(top, cpusFile)
-	must(t, err)
-	var found []string
-	walk(t, top, func(dir string) {
-		for d := dir; d != top; d = filepath.Dir(d) {
-			if set, _ := readSet(d, cpusFile); set != all {
-				return
-			}
-		}
-		found = append(found, dir)
-	})
-	return found
-}
-
-func walk(t testing.TB, dir string, visit func(string)) {
-	nested, err := subgroups(dir)
-	must(t, err)
-	for _, child := range nested {
-		visit(child)
-		walk(t, child, visit)
-	}
-}
-
-func verify(t *rapid.T, tr *Tree, g *Group, next cpuset.Set, whole []string) {
-	top := g.dir(tr.cpuset)
-	if got, _ := readSet(top, cpusFile); got != next {
-		t.Fatalf("the group has %v, want %v", got, next)
-	}
-	dirs := []string{top}
-	for len(dirs) > 0 {
-		dir := dirs[0]
-		nested, err := subgroups(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dirs = append(dirs[1:], nested...)
-		effective, err := readEffective(dir, cpusFile)
-		if err != nil || effective.IsEmpty() || !effective.SubsetOf(&next) {
-			t.Fatalf("%s may use %v, %v; want some of %v", dir, effective, err, next)
-		}
-		if set, _ := readSet(dir, cpusFile); slices.Contains(whole, dir) && set != next {
-			t.Fatalf("%s had all and has %v now, want %v", dir, set, next)
-		}
-	}
-}
-
-// TestNestedRace changes a group while somebody makes and removes groups in it.
-func TestNestedRace(t *testing.T) {
-	tr := tree(t)
-	a, b := two(t, tr)
-	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
-	top := g.dir(tr.cpuset)
-	if tr.cpuset.v2 {
-		must(t, enableControllersV2(top, []string{"cpuset"}))
-	}
-	stop, done := make(chan bool), make(chan int)
-	go func() {
-		made := 0
-		for {
-			select {
-			case <-stop:
-				done <- made
-				return
-			default:
-			}
-			dir := fmt.Sprintf("%s/n%d", top, made%3)
-			os.Mkdir(dir, 0o755)
-			if has, err := readSet(top, cpusFile); err == nil {
-				_ = writeSet(dir, cpusFile, has) // the race may be lost here too
-			}
-			made++
-			unix.Rmdir(fmt.Sprintf("%s/n%d", top, made%3))
-		}
-	}()
-	for i := range 300 {
-		next := []cpuset.Set{a, b, a.Union(b)}[i%3]
-		if err := g.SetCPUs(next, cpuset.Set{}); err != nil {
-			t.Error(err)
-			break
-		}
-	}
-	close(stop)
-	if made := <-done; made < 100 {
-		t.Errorf("only %d groups were made meanwhile: no race", made)
 	}
 }
 

@@ -32,22 +32,7 @@ func TestFencesV1(t *testing.T) {
 	a, b := two(t, tr)
 	both := a.Union(b)
 	root := tr.cpuset.mount
-	for dir, cpus := range map[string]cpuset.Set{"/x": both, "/x/y": both, "/x/z": b, "/small": a, "/candor": both} {
-		must(t, os.MkdirAll(root+dir, 0o755))
-		if !strings.Contains(dir, "/x/") {
-			must(t, inheritCpusetV1(root+dir))
-			must(t, writeSet(root+dir, cpusFile, cpus))
-		}
-	}
-	for dir, cpus := range map[string]cpuset.Set{"/x/y": both, "/x/z": b} {
-		must(t, inheritCpusetV1(root+dir))
-		must(t, writeSet(root+dir, cpusFile, cpus))
-	}
-	must(t, os.Mkdir(root+"/unused", 0o755)) // has no CPUs yet
-	t.Cleanup(func() { removeTree(root) })
-	loose, inside := start(t, "sleep").pid(), start(t, "sleep").pid()
-	must(t, attach(root, loose))
-	must(t, attach(root+"/x/z", inside))
+	loose, inside := settle(t, root, a, b)
 
 	fences, err := tr.Fences(a, both)
 	must(t, err)
@@ -98,6 +83,29 @@ func TestFencesV1(t *testing.T) {
 	if is := affinity(t, loose); !both.SubsetOf(&is) {
 		t.Errorf("after undo the process in no group may run on %v", is)
 	}
+}
+
+// settle makes groups below a root, and a process in no group and one in a nested group.
+func settle(t *testing.T, root string, a, b cpuset.Set) (loose, inside int) {
+	t.Helper()
+	both := a.Union(b)
+	for dir, cpus := range map[string]cpuset.Set{"/x": both, "/x/y": both, "/x/z": b, "/small": a, "/candor": both} {
+		must(t, os.MkdirAll(root+dir, 0o755))
+		if !strings.Contains(dir, "/x/") {
+			must(t, inheritCpusetV1(root+dir))
+			must(t, writeSet(root+dir, cpusFile, cpus))
+		}
+	}
+	for dir, cpus := range map[string]cpuset.Set{"/x/y": both, "/x/z": b} {
+		must(t, inheritCpusetV1(root+dir))
+		must(t, writeSet(root+dir, cpusFile, cpus))
+	}
+	must(t, os.Mkdir(root+"/unused", 0o755)) // has no CPUs yet
+	t.Cleanup(func() { removeTree(root) })
+	loose, inside = start(t, "sleep").pid(), start(t, "sleep").pid()
+	must(t, attach(root, loose))
+	must(t, attach(root+"/x/z", inside))
+	return loose, inside
 }
 
 // TestFencesRefused: fences come from a file, too.

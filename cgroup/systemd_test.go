@@ -35,13 +35,7 @@ func TestSystemd(t *testing.T) {
 	if err := g.Create(s, pid); !errors.Is(err, ErrBusy) {
 		t.Errorf("Create over a running one: %v, want ErrBusy", err)
 	}
-	reload := func() {
-		t.Helper()
-		conn, err := tr.bus.connect()
-		must(t, err)
-		must(t, conn.ReloadContext(context.Background())) // takes its time in a guest
-	}
-	reload()
+	reload(t, tr)
 	same(t, g, s)
 	for _, s := range []Settings{
 		{CPUs: b, Quota: 70 * ms, Weight: 2500},
@@ -51,14 +45,14 @@ func TestSystemd(t *testing.T) {
 	} {
 		must(t, g.Apply(s))
 		same(t, g, s)
-		reload()
+		reload(t, tr)
 		same(t, g, s)
 	}
 	must(t, g.Apply(Settings{CPUs: b, Quota: 33 * ms / 10, Weight: 100})) // 3.3 %: systemd keeps whole percents
-	reload()
+	reload(t, tr)
 	same(t, g, Settings{CPUs: b, Quota: 4 * ms, Weight: 100})
 	must(t, g.SetCPUs(a, cpuset.Set{}))
-	reload()
+	reload(t, tr)
 	same(t, g, Settings{CPUs: a, Quota: 4 * ms, Weight: 100})
 	if err := g.SetCPUs(cpuset.Of(cpuset.Max-1), cpuset.Set{}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a CPU that is not there: %v, want ErrUnavailable", err)
@@ -75,6 +69,14 @@ func TestSystemd(t *testing.T) {
 	if is, err := g.Exists(); is || err != nil {
 		t.Errorf("Exists = %v, %v", is, err)
 	}
+}
+
+// reload has systemd write the groups' files anew.
+func reload(t *testing.T, tr *Tree) {
+	t.Helper()
+	conn, err := tr.bus.connect()
+	must(t, err)
+	must(t, conn.ReloadContext(context.Background())) // takes its time in a guest
 }
 
 // TestSystemdUndo is a Create that fails after systemd has moved the process.

@@ -4,21 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata anew")
 
 // session returns a session on a written-down machine.
 func session(t testing.TB, description string, options hybrid.Options) *Session {
@@ -42,82 +34,6 @@ func results(t testing.TB, s *Session, lines string) string {
 		t.Fatal(err)
 	}
 	return out.String()
-}
-
-// TestFormat holds the format byte by byte: every file in testdata has
-// operations and, in its .out, their results.
-func TestFormat(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.jsonl")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files in testdata", err)
-	}
-	for _, file := range files {
-		operations, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := results(t, session(t, "pack:2 numa:1 l3:1 core:4 pu:2", hybrid.Options{}), string(operations))
-		file = strings.TrimSuffix(file, "jsonl") + "out"
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
-		}
-	}
-}
-
-// TestEncoding holds the form of results, whatever the allocator decides.
-func TestEncoding(t *testing.T) {
-	set := cpuset.MustParse
-	exclusive := set("16-17")
-	for _, c := range []struct {
-		result Result
-		want   string
-	}{
-		{
-			Result{
-				Op: "allocate", ID: "web", OK: true,
-				Grant: &Grant{CPUs: set("0-3"), Exclusive: set("0-2"), Fractions: Fractions{{CPU: 3, Milli: 500}}, Quota: 3500},
-				Changes: []Change{
-					{ID: "log", CPUs: set("4-15")},
-					{ID: "db", CPUs: set("16-18"), Exclusive: &exclusive, Fractions: Fractions{{CPU: 18, Milli: 500}}},
-				},
-				State: &State{Pools: Pools{set("0-2"), set("3"), set("4-15")}, SensitiveMilli: 3500},
-			},
-			`{"op":"allocate","id":"web","ok":true,"grant":{"cpus":"0-3","exclusive":"0-2","fractions":{"3":500},"quota":3500},` +
-				`"changes":[{"id":"log","cpus":"4-15"},{"id":"db","cpus":"16-18","exclusive":"16-17","fractions":{"18":500}}],` +
-				`"pools":{"exclusive":"0-2","fractional":"3","shared":"4-15"},"sharedMilli":0,"totalSensitiveMilli":3500}`,
-		},
-		{
-			Result{Op: "allocate", ID: "big", Error: "no-capacity", Reason: `a "reason" <&>`},
-			`{"op":"allocate","id":"big","ok":false,"error":"no-capacity","reason":"a \"reason\" <&>"}`,
-		},
-		{
-			Result{Op: "allocate", ID: "log", OK: true, Grant: &Grant{CPUs: set("1")}, Changes: []Change{}, State: &State{}, Explain: []Step{}},
-			`{"op":"allocate","id":"log","ok":true,"grant":{"cpus":"1","exclusive":""},"changes":[],` +
-				`"pools":{"exclusive":"","fractional":"","shared":""},"sharedMilli":0,"totalSensitiveMilli":0,"explain":[]}`,
-		},
-		{
-			Result{Op: "resize", ID: "a", OK: true, Grant: &Grant{Fractions: Fractions{{CPU: 9, Milli: 1}, {CPU: 10, Milli: 2}}}, Changes: []Change{}, State: &State{}},
-			`{"op":"resize","id":"a","ok":true,"grant":{"cpus":"","exclusive":"","fractions":{"9":1,"10":2}},"changes":[],` +
-				`"pools":{"exclusive":"","fractional":"","shared":""},"sharedMilli":0,"totalSensitiveMilli":0}`,
-		},
-	} {
-		var b bytes.Buffer
-		if err := c.result.WriteJSON(&b); err != nil {
-			t.Fatal(err)
-		}
-		if b.String() != c.want+"\n" {
-			t.Errorf("got  %s\nwant %s", b.String(), c.want)
-		}
-	}
 }
 
 // TestRefusals: what cannot be meant is a result, and nothing changes.
@@ -165,21 +81,6 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%.99s changed the node:\n%s%s", line, before, after)
 		}
 	}
-}
-
-// UnmarshalJSON reads fractions back, for the tests.
-func (f *Fractions) UnmarshalJSON(text []byte) error {
-	var parts map[int]hybrid.Milli
-	if err := json.Unmarshal(text, &parts); err != nil {
-		return err
-	}
-	*f = Fractions{}
-	for cpu := range cpuset.Max {
-		if m, ok := parts[cpu]; ok {
-			*f = append(*f, hybrid.Fraction{CPU: cpu, Milli: m})
-		}
-	}
-	return nil
 }
 
 // TestResizeKeepsGuarantee: a guarantee given apart from the limit outlasts a
@@ -231,117 +132,4 @@ oops
 	if _, there := s.Node.Grant("a"); !there {
 		t.Error("a line after the bad one was applied")
 	}
-}
-
-// TestHistories applies random operations: every line gives one line of JSON
-// that says what the node is, and the changes told are all that changed.
-func TestHistories(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m, err := topology.Parse(rapid.SampledFrom([]string{"core:2", "core:4 pu:2", "pack:2 l3:2 core:2 pu:2"}).Draw(t, "machine"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		options := hybrid.Options{Algorithm: rapid.SampledFrom([]hybrid.Algorithm{hybrid.Candor, hybrid.Paper}).Draw(t, "algorithm")}
-		node, err := hybrid.NewNode(m, options)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := &Session{Node: node, Explain: true}
-		told := map[string]string{} // what each container was last told to have
-		for range rapid.IntRange(1, 60).Draw(t, "operations") {
-			line := genLine(t)
-			var out bytes.Buffer
-			if err := s.Run(strings.NewReader(line), func(r Result) error { return r.WriteJSON(&out) }); err != nil {
-				t.Fatalf("%s: %v", line, err)
-			}
-			var r Result
-			if err := json.Unmarshal(out.Bytes(), &r); err != nil || strings.Count(out.String(), "\n") != 1 {
-				t.Fatalf("%s: %s%v", line, out.String(), err)
-			}
-			if !r.OK {
-				if r.Error == "" || r.Reason == "" || r.Grant != nil || r.State != nil {
-					t.Fatalf("%s: %s", line, out.String())
-				}
-				continue
-			}
-			follow(t, &r, told)
-			check(t, node, &r, told)
-		}
-	})
-}
-
-// follow takes over what a result says of containers.
-func follow(t *rapid.T, r *Result, told map[string]string) {
-	switch {
-	case r.Op == "release" && r.Grant == nil:
-		delete(told, r.ID)
-	case r.Op != "release" && r.Grant != nil:
-		told[r.ID] = fmt.Sprint(r.Grant.CPUs, r.Grant.Exclusive, r.Grant.Fractions)
-	default:
-		t.Fatalf("%s with grant %v", r.Op, r.Grant)
-	}
-	for _, c := range r.Changes {
-		if c.ID == r.ID {
-			t.Fatalf("%s is told as a change of its own", r.ID)
-		}
-		exclusive := cpuset.Set{}
-		if c.Exclusive != nil {
-			exclusive = *c.Exclusive
-		}
-		if (c.Exclusive == nil) != (c.Fractions == nil) {
-			t.Fatalf("change %+v", c)
-		}
-		told[c.ID] = fmt.Sprint(c.CPUs, exclusive, c.Fractions)
-	}
-}
-
-// check compares the node with what has been told.
-func check(t *rapid.T, node *hybrid.Node, r *Result, told map[string]string) {
-	grants := node.Grants()
-	if len(grants) != len(told) {
-		t.Fatalf("%d containers, told %v", len(grants), told)
-	}
-	for i := range grants {
-		now := newGrant(&grants[i])
-		if got := fmt.Sprint(now.CPUs, now.Exclusive, now.Fractions); got != told[grants[i].ID] {
-			t.Fatalf("%s has %s, told %s", grants[i].ID, got, told[grants[i].ID])
-		}
-	}
-	pools := node.Pools()
-	if r.Pools != (Pools{pools.Exclusive, pools.Fractional, pools.Shared}) || r.SharedMilli != int64(node.Shared()) {
-		t.Fatalf("pools %v, told %v", pools, r.Pools)
-	}
-	for _, c := range r.Changes {
-		said := false
-		for _, step := range r.Explain {
-			said = said || strings.Contains(step.Text, c.ID)
-		}
-		if !said {
-			t.Fatalf("the explanation of %s %s does not mention %s: %v", r.Op, r.ID, c.ID, r.Explain)
-		}
-	}
-}
-
-// genLine draws an operation that is more often than not possible.
-func genLine(t *rapid.T) string {
-	op := map[string]string{
-		"op": rapid.SampledFrom([]string{"allocate", "allocate", "allocate", "release", "resize"}).Draw(t, "op"),
-		"id": rapid.SampledFrom([]string{"aa", "bb", "cc", "dd", "ee", "ff", "gg"}).Draw(t, "id"),
-	}
-	if op["op"] != "release" {
-		op["cpu"] = fmt.Sprintf("%dm", 50*rapid.IntRange(0, 60).Draw(t, "cpu"))
-	}
-	if op["op"] == "allocate" {
-		op["class"] = rapid.SampledFrom([]string{"sensitive", "flexible"}).Draw(t, "class")
-		op["policy"] = rapid.SampledFrom([]string{"strict", "best-effort"}).Draw(t, "policy")
-		op["topology"] = rapid.SampledFrom([]string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}).Draw(t, "topology")
-		if op["class"] == "flexible" && rapid.Bool().Draw(t, "has request") {
-			op["request"] = fmt.Sprintf("%dm", 50*rapid.IntRange(0, 20).Draw(t, "request"))
-		}
-	}
-	line, err := json.Marshal(op)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(line)
 }

@@ -1,0 +1,154 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// The test binary is also the program that is put into a view: with this
+// variable set it does one of the insiders' work and prints the answer as JSON.
+const insideVariable = "CANDOR_VIEW_TEST_INSIDE"
+
+var insiders = map[string]func(dir string) (any, error){
+	"mount": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		return answers(), nil
+	},
+	// In the namespace of its parent, which is a throwaway one too.
+	"child": func(dir string) (any, error) {
+		cmd := exec.Command("/proc/self/exe")
+		cmd.Env = append(os.Environ(), insideVariable+"=mount:"+dir)
+		out, err := cmd.CombinedOutput()
+		return fmt.Sprint(string(out), err), nil
+	},
+	"break": func(dir string) (any, error) {
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		_, write := os.OpenFile(hostOnline, os.O_WRONLY, 0)
+		chmod := os.Chmod(hostCPUInfo, 0o600)
+		_, exec := exec.Command(hostCPUInfo).Output()
+		return []string{fmt.Sprint(write), fmt.Sprint(chmod), fmt.Sprint(exec)}, nil
+	},
+	"no sysfs": func(dir string) (any, error) {
+		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+			return nil, err
+		}
+		if err := unix.Mount("empty", "/sys", "tmpfs", 0, ""); err != nil {
+			return nil, err
+		}
+		return fmt.Sprint(Mount(dir)), nil
+	},
+	// On a file system that has no room left.
+	"full": func(dir string) (any, error) {
+		if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
+			return nil, err
+		}
+		if err := unix.Mount("small", dir, "tmpfs", 0, "size=32k"); err != nil {
+			return nil, err
+		}
+		host, at := machineText(64), filepath.Join(dir, "view")
+		if err := write(at, cpuset.MustParse("1-5"), host); err != nil {
+			return nil, err
+		}
+		filler, err := os.Create(filepath.Join(dir, "filler"))
+		for err == nil {
+			_, err = filler.Write(make([]byte, 4096))
+		}
+		before, _ := os.ReadFile(filepath.Join(at, "cpuinfo"))
+		grow := write(at, cpuset.MustParse("0-63"), host)
+		after, _ := os.ReadFile(filepath.Join(at, "cpuinfo"))
+		online, _ := os.ReadFile(filepath.Join(at, "online"))
+		move := write(at, cpuset.MustParse("2-6"), host)
+		moved, _ := os.ReadFile(filepath.Join(at, "online"))
+		return []string{fmt.Sprint(grow), fmt.Sprint(strings.TrimRight(string(after), "\n") == strings.TrimRight(string(before), "\n")),
+			strings.TrimRight(string(online), "\n"), fmt.Sprint(move), strings.TrimRight(string(moved), "\n")}, nil
+	},
+	"observe": func(dir string) (any, error) {
+		var mask unix.CPUSet
+		mask.Set(0)
+		if err := Mount(dir); err != nil {
+			return nil, err
+		}
+		if err := unix.SchedSetaffinity(os.Getpid(), &mask); err != nil {
+			return nil, err
+		}
+		return Observe(), nil
+	},
+}
+
+func TestMain(m *testing.M) {
+	work, dir, inside := strings.Cut(os.Getenv(insideVariable), ":")
+	if !inside {
+		os.Exit(m.Run())
+	}
+	answer, err := insiders[work](dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	json.NewEncoder(os.Stdout).Encode(answer)
+	os.Exit(0)
+}
+
+// inside runs an insider in a mount namespace of its own.
+func inside(t *testing.T, work, dir string, answer any) error {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), insideVariable+"="+work+":"+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, &stderr)
+	}
+	return json.Unmarshal(out, answer)
+}
+
+// answers asks this machine's own programs how many CPUs there are. A program
+// that is not there is left out.
+func answers() map[string]string {
+	questions := map[string]string{
+		"glibc ONLN":    "getconf _NPROCESSORS_ONLN",
+		"glibc CONF":    "getconf _NPROCESSORS_CONF",
+		"nproc":         "nproc",
+		"grep":          "grep -c ^processor /proc/cpuinfo",
+		"awk":           `awk -F: '/^processor/ {n++} END {print n}' /proc/cpuinfo`,
+		"lscpu online":  "LC_ALL=C lscpu | sed -n 's/^On-line CPU(s) list: *//p'",
+		"lscpu model":   "LC_ALL=C lscpu | sed -n 's/^Model name: *//p'",
+		"shell":         `n=0; while read -r k s v; do [ "$k" = processor ] && n=$((n+1)); done </proc/cpuinfo; echo $n`,
+		"shell list":    "echo $(cat /sys/devices/system/cpu/online)",
+		"python":        `python3 -c 'import os; print(os.cpu_count())'`,
+		"python blocks": `python3 -c 'print(len(open("/proc/cpuinfo").read().strip().split("\n\n")))'`,
+		"python lines":  `python3 -c 'print(sum(1 for l in open("/proc/cpuinfo") if l.strip() and l.split(":", 1)[0].strip() == "processor"))'`,
+	}
+	found := make(map[string]string)
+	for name, command := range questions {
+		tool := strings.Fields(command)[0]
+		if _, err := exec.LookPath(tool); err != nil && (tool == "python3" || tool == "getconf") {
+			continue
+		}
+		out, err := exec.Command("sh", "-c", command).CombinedOutput()
+		found[name] = strings.TrimSpace(string(out))
+		if err != nil {
+			found[name] += " " + err.Error()
+		}
+	}
+	return found
+}
