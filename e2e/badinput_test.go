@@ -16,9 +16,66 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A badLine is a command line that cannot be meant.
+type badLine struct {
+	args []string
+	code int
+	says string // a part of the line
+}
+
+const wantAmount = "want a number of CPUs such as 2, 1.5 or 1500m"
+
 // What cannot be meant gets one line that says what is accepted, its exit code,
 // and nothing changes: neither the state nor a group.
-func TestBadInput(t *testing.T) {
+func TestBadRun(t *testing.T) {
+	l := newLab(t)
+	l.need(2)
+	l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")
+	all, tooMany := strconv.Itoa(l.usable.Count()), strconv.Itoa(l.usable.Count()+1)
+	ends := play("exit", "0")
+	for _, flags := range []badLine{
+		{[]string{"--cpu", "0"}, 2, "want --cpu N of 10m or more"},
+		{[]string{"--cpu", "0.005"}, 2, "10m"},
+		{[]string{"--cpu", "-1"}, 2, wantAmount},
+		{[]string{"--cpu", "1e9"}, 2, wantAmount},
+		{[]string{"--cpu", "abc"}, 2, wantAmount},
+		{[]string{"--cpu", ""}, 2, wantAmount},
+		{[]string{"--cpu", "1.0005"}, 2, "the smallest step is 1m"},
+		{[]string{"--cpu", "99999999999999999999"}, 2, "the largest amount"},
+		{[]string{"--cpu", tooMany}, 2, "no capacity"},
+		{[]string{"--cpu", all}, 2, "no capacity"},
+		{nil, 2, "want --cpu N of 10m or more"},
+		{[]string{"--cpu", "0.5", "--name", "web"}, 2, "id taken"},
+		{[]string{"--cpu", "0.5", "--name", "../web"}, 2, "want 1 to 64 letters"},
+		{[]string{"--cpu", "0.5", "--name", "tasks"}, 2, "want any other than tasks"},
+		{[]string{"--cpu", "0.5", "--name", "cgroup.procs"}, 2, "want any other than tasks"},
+		{[]string{"--cpu", "0.5", "--name", "cpu.shares"}, 2, "want any other than tasks"},
+		{[]string{"--cpu", "0.5", "--name", ""}, 2, "want 1 to 64 letters"},
+		{[]string{"--cpu", "0.5", "--name", strings.Repeat("x", 65)}, 2, "want 1 to 64 letters"},
+		{[]string{"--cpu", "0.5", "--class", "touchy"}, 2, "want one of"},
+		{[]string{"--cpu", "0.5", "--policy", "lax"}, 2, "want one of"},
+		{[]string{"--cpu", "0.5", "--topology", "near"}, 2, "want one of"},
+		{[]string{"--cpu", "0.5", "--view", "half"}, 2, "want one of"},
+		{[]string{"--cpu", "0.5", "--period", "2s"}, 2, "want 1ms to 1s"},
+		{[]string{"--cpu", "0.5", "--period", "0"}, 2, "want 1ms to 1s"},
+		{[]string{"--cpu", "0.5", "--period", "long"}, 2, "duration"},
+		{[]string{"--cpu", "0.5", "--period", "1ms"}, 2, "the least with a period of 1ms is 1"},
+		{[]string{"--cpu", "0.5", "--on-resize", "signal:NOPE"}, 2, "want none, signal:NAME"},
+		{[]string{"--cpu", "0.5", "--on-resize", "signal:KILL"}, 2, "no program can answer this signal: want another"},
+		{[]string{"--cpu", "0.5", "--request", "0.2"}, 2, "--request is for flexible programs"},
+		{[]string{"--class", "flexible", "--cpu", "0.5", "--request", "0.7"}, 2, "more than --cpu"},
+		{[]string{"--cpu", "0.5", "--no-such-flag"}, 2, "unknown flag"},
+		{[]string{"--cpu", "0.5", "--cgroup-driver", "magic"}, 2, "want one of auto, cgroupfs, systemd"},
+		{[]string{"--cpu", "0.5", "--cgroup-parent", "/../x"}, 2, "want the path of a group"},
+	} {
+		t.Run(nameOf(flags.args), func(t *testing.T) {
+			l.refuses(t, l.candor(slices.Concat([]string{"run"}, flags.args, ends)...), flags.code, flags.says)
+		})
+	}
+}
+
+// So with the other commands, and with what is to be run.
+func TestBadCommand(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	l.start([]string{"--cpu", "1", "--name", "web"}, "sleep")
@@ -27,47 +84,7 @@ func TestBadInput(t *testing.T) {
 	if err := os.WriteFile(notExecutable, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ends := play("exit", "0")
-	run := func(flags ...string) []string { return slices.Concat([]string{"run"}, flags, ends) }
-	const amount = "want a number of CPUs such as 2, 1.5 or 1500m"
-	for _, test := range []struct {
-		args []string
-		code int
-		says string // a part of the line
-	}{
-		{run("--cpu", "0"), 2, "want --cpu N of 10m or more"},
-		{run("--cpu", "0.005"), 2, "10m"},
-		{run("--cpu", "-1"), 2, amount},
-		{run("--cpu", "1e9"), 2, amount},
-		{run("--cpu", "abc"), 2, amount},
-		{run("--cpu", ""), 2, amount},
-		{run("--cpu", "1.0005"), 2, "the smallest step is 1m"},
-		{run("--cpu", "99999999999999999999"), 2, "the largest amount"},
-		{run("--cpu", tooMany), 2, "no capacity"},
-		{run("--cpu", strconv.Itoa(l.usable.Count())), 2, "no capacity"},
-		{run(), 2, "want --cpu N of 10m or more"},
-		{run("--cpu", "0.5", "--name", "web"), 2, "id taken"},
-		{run("--cpu", "0.5", "--name", "../web"), 2, "want 1 to 64 letters"},
-		{run("--cpu", "0.5", "--name", "tasks"), 2, "want any other than tasks"},
-		{run("--cpu", "0.5", "--name", "cgroup.procs"), 2, "want any other than tasks"},
-		{run("--cpu", "0.5", "--name", "cpu.shares"), 2, "want any other than tasks"},
-		{run("--cpu", "0.5", "--name", ""), 2, "want 1 to 64 letters"},
-		{run("--cpu", "0.5", "--name", strings.Repeat("x", 65)), 2, "want 1 to 64 letters"},
-		{run("--cpu", "0.5", "--class", "touchy"), 2, "want one of"},
-		{run("--cpu", "0.5", "--policy", "lax"), 2, "want one of"},
-		{run("--cpu", "0.5", "--topology", "near"), 2, "want one of"},
-		{run("--cpu", "0.5", "--view", "half"), 2, "want one of"},
-		{run("--cpu", "0.5", "--period", "2s"), 2, "want 1ms to 1s"},
-		{run("--cpu", "0.5", "--period", "0"), 2, "want 1ms to 1s"},
-		{run("--cpu", "0.5", "--period", "long"), 2, "duration"},
-		{run("--cpu", "0.5", "--period", "1ms"), 2, "the least with a period of 1ms is 1"},
-		{run("--cpu", "0.5", "--on-resize", "signal:NOPE"), 2, "want none, signal:NAME"},
-		{run("--cpu", "0.5", "--on-resize", "signal:KILL"), 2, "no program can answer this signal: want another"},
-		{run("--cpu", "0.5", "--request", "0.2"), 2, "--request is for flexible programs"},
-		{run("--class", "flexible", "--cpu", "0.5", "--request", "0.7"), 2, "more than --cpu"},
-		{run("--cpu", "0.5", "--no-such-flag"), 2, "unknown flag"},
-		{run("--cpu", "0.5", "--cgroup-driver", "magic"), 2, "want one of auto, cgroupfs, systemd"},
-		{run("--cpu", "0.5", "--cgroup-parent", "/../x"), 2, "want the path of a group"},
+	for _, line := range []badLine{
 		{[]string{"run", "--cpu", "0.5"}, 2, "want candor run --cpu N -- COMMAND"},
 		{[]string{"run", "--cpu", "0.5", "--", "/no/such/command"}, 127, "not found"},
 		{[]string{"run", "--cpu", "0.5", "--", "no-such-command"}, 127, "not found"},
@@ -77,7 +94,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"resize", "web"}, 2, "cpu"},
 		{[]string{"resize", "nobody", "--cpu", "1"}, 2, "candor ps lists them"},
 		{[]string{"resize", "web", "--cpu", "0"}, 2, "limit"},
-		{[]string{"resize", "web", "--cpu", "1e9"}, 2, amount},
+		{[]string{"resize", "web", "--cpu", "1e9"}, 2, wantAmount},
 		{[]string{"resize", "web", "--cpu", tooMany}, 2, "no capacity"},
 		{[]string{"resize", "--cpu", "1"}, 2, "want the name of one container"},
 		{[]string{"release", "nobody"}, 2, "candor ps lists them"},
@@ -88,19 +105,12 @@ func TestBadInput(t *testing.T) {
 		{[]string{"ps", "-o", "yaml"}, 2, "want one of table, json"},
 		{[]string{"internal-exec", "1"}, 2, "candor's own"},
 	} {
-		t.Run(strings.ReplaceAll(strings.Join(test.args[:len(test.args)-len(tail(test.args, ends))], " "), "/", "|"), func(t *testing.T) {
-			l.refuses(t, l.candor(test.args...), test.code, test.says)
-		})
+		t.Run(nameOf(line.args), func(t *testing.T) { l.refuses(t, l.candor(line.args...), line.code, line.says) })
 	}
 }
 
-// tail returns the end of args if it is what was asked for.
-func tail(args, end []string) []string {
-	if len(args) >= len(end) && slices.Equal(args[len(args)-len(end):], end) {
-		return end
-	}
-	return nil
-}
+// nameOf is a test's name.
+func nameOf(args []string) string { return strings.ReplaceAll(strings.Join(args, " "), "/", "|") }
 
 // Places where Candor cannot work say so in the same way.
 func TestBadPlace(t *testing.T) {
