@@ -141,7 +141,7 @@ func BenchmarkDecision(b *testing.B) {
 
 func benchmarkDecision(b *testing.B, o fleet.Options, sensitive float64) {
 	c := newCell(b, 12_500, o, sensitive)
-	c.fill(20, 50_000)
+	c.fill(20, 10_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&after)
 	decisions := make([]time.Duration, 0, b.N)

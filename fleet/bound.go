@@ -11,6 +11,7 @@ type question struct {
 	cpus     int // whole, and one if there is a fraction
 	plain    bool
 	strict   bool
+	byMost   bool // Figures.Most tells whether others can make room
 
 	shift      int64 // of the weighted sum of what is free on the nodes of the kind that is looked at
 	directOnly bool  // only nodes with direct room are of interest
@@ -22,6 +23,7 @@ func (f *Fleet) ask(r *Request) {
 		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000), fraction: int32(r.Limit % 1000),
 		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
 	}
+	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
 
 // admits reports whether a node of a block may have the CPU time and the other resources.
@@ -64,7 +66,7 @@ func (f *Fleet) bound(c *cover) score {
 	case !q.admits(c):
 		return never
 	case f.byShare(q.Class): // the nodes with direct room have been seen
-		return indirect(hybrid.Milli(c.Free[q.Class]))
+		return q.boundIndirect(c)
 	case !q.plain || c.Opaque:
 		return 0
 	case q.Class == hybrid.Flexible:
@@ -75,13 +77,21 @@ func (f *Fleet) bound(c *cover) score {
 	case !ok && f.byPaper():
 		return never
 	case !ok:
-		return indirect(hybrid.Milli(c.Free[hybrid.Sensitive]))
+		return q.boundIndirect(c)
 	case f.options.Order == Paper:
 		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
 		left := max(0, int(c.SharedLeast)-q.cpus)
 		return candorSensitive(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1, FreeWhole: left})
 	}
+}
+
+// boundIndirect is bound for nodes without direct room.
+func (q *question) boundIndirect(c *cover) score {
+	if q.byMost && c.Most < q.need && !c.Opaque {
+		return never
+	}
+	return q.indirect(&c.Figures)
 }
 
 // directly returns the most whole CPUs that a sensitive container can have on a node of a

@@ -4,26 +4,26 @@ import "github.com/candor-project/candor/hybrid"
 
 // A finding is the best node so far.
 type finding struct {
-	id    NodeID
 	score score
+	at    item // its number and, where that comes first among equals, its place on the shelf
 }
 
-// yields reports whether a score and a number, or the bounds of some, would be better.
-func (a *finding) yields(s score, id NodeID) bool {
-	return s < a.score || s == a.score && s != never && id < a.id
+// yields reports whether a score and a place, or the bounds of some, would be better.
+func (a *finding) yields(s score, at item) bool {
+	return s < a.score || s == a.score && s != never && at.before(a.at)
 }
 
 // A candidate is a block that may have a better node.
 type candidate struct {
-	bound  score
-	lowest NodeID
-	block  *block
-	cover  *cover
+	bound score
+	first item
+	block *block
+	cover *cover
 }
 
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
-	f.best = finding{Nowhere, never}
+	f.best = finding{never, item{0, Nowhere}}
 	byShare := f.byShare(f.question.Class)
 	if byShare {
 		f.walkShares()
@@ -31,10 +31,10 @@ func (f *Fleet) choose() (NodeID, error) {
 	if !byShare || f.best.score >= indirectly && f.mayMakeRoom() {
 		f.bestFirst()
 	}
-	if f.best.id == Nowhere {
+	if f.best.score == never {
 		return Nowhere, f.refusal()
 	}
-	return f.best.id, nil
+	return f.best.at.id, nil
 }
 
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
@@ -53,7 +53,7 @@ func (f *Fleet) bestFirst() {
 		c := f.candidates[first]
 		if c.cover.loose {
 			*c.cover = f.coverOf(c.block)
-			c.bound, c.lowest = f.bound(c.cover), c.cover.lowest
+			c.bound, c.first = f.bound(c.cover), f.firstOf(c.block, c.cover)
 			f.candidates[first] = c
 			continue
 		}
@@ -61,9 +61,7 @@ func (f *Fleet) bestFirst() {
 		f.candidates[first] = f.candidates[last]
 		f.candidates = f.candidates[:last]
 		if c.block.inner == nil {
-			for i := range c.block.count {
-				f.look(c.block.items[i].id)
-			}
+			f.lookInto(&c)
 			continue
 		}
 		for i := range c.block.count {
@@ -72,23 +70,50 @@ func (f *Fleet) bestFirst() {
 	}
 }
 
+// lookInto looks at the nodes of a candidate, up to one than which none of them can be better.
+func (f *Fleet) lookInto(c *candidate) {
+	inOrder := f.standsFirst()
+	for i := range c.block.count {
+		if f.look(c.block.items[i].id) && inOrder && f.best.score == c.bound {
+			return
+		}
+	}
+}
+
 // consider makes a block a candidate if it may have a better node.
 func (f *Fleet) consider(b *block, c *cover) {
-	if bound := f.bound(c); f.best.yields(bound, c.lowest) {
-		f.candidates = append(f.candidates, candidate{bound, c.lowest, b, c})
+	first := f.firstOf(b, c)
+	if bound := f.bound(c); f.best.yields(bound, first) {
+		f.candidates = append(f.candidates, candidate{bound, first, b, c})
 	}
+}
+
+// standsFirst reports whether of nodes with the same score the one that stands first on its
+// shelf is the best, and not the one with the lowest number.
+func (f *Fleet) standsFirst() bool { return f.options.Order == Candor }
+
+// placeOf returns what decides between a node and others with its score.
+func (f *Fleet) placeOf(id NodeID) item {
+	if f.standsFirst() {
+		return item{f.nodes[id].keys[f.question.Class], id}
+	}
+	return item{0, id}
+}
+
+// firstOf returns the first place in a block.
+func (f *Fleet) firstOf(b *block, c *cover) item {
+	if f.standsFirst() {
+		return b.items[0]
+	}
+	return item{0, c.lowest}
 }
 
 // firstCandidate returns the candidate with the best bound, or -1 if none can have a better node.
 func (f *Fleet) firstCandidate() int {
-	first := finding{Nowhere, f.best.score}
-	if f.best.id != Nowhere {
-		first.id = f.best.id
-	}
-	at := -1
+	first, at := f.best, -1
 	for i := range f.candidates {
-		if c := &f.candidates[i]; first.yields(c.bound, c.lowest) {
-			first, at = finding{c.lowest, c.bound}, i
+		if c := &f.candidates[i]; first.yields(c.bound, c.first) {
+			first, at = finding{c.bound, c.first}, i
 		}
 	}
 	return at
@@ -144,7 +169,8 @@ func (f *Fleet) look(id NodeID) bool {
 		return false
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)
-	if s := f.leastScore(id, &quote, verdict); s == never || !f.best.yields(s, id) {
+	at := f.placeOf(id)
+	if s := f.leastScore(id, &quote, verdict); s == never || !f.best.yields(s, at) {
 		return false
 	}
 	if verdict != hybrid.Known || f.wantsTopology(id) {
@@ -154,10 +180,10 @@ func (f *Fleet) look(id NodeID) bool {
 		}
 	}
 	s := f.scoreOf(id, q.Request, &quote)
-	if !f.best.yields(s, id) {
+	if !f.best.yields(s, at) {
 		return false
 	}
-	f.best = finding{id, s}
+	f.best = finding{s, at}
 	return true
 }
 
@@ -173,7 +199,7 @@ func (f *Fleet) leastScore(id NodeID, quote *hybrid.Quote, verdict hybrid.Verdic
 	case f.question.directOnly:
 		return never
 	default:
-		return indirect(f.summaries[id].Free(f.question.Class))
+		return f.indirect(id)
 	}
 }
 

@@ -75,6 +75,8 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	switch {
 	case class == hybrid.Flexible:
 		return line(g.Spare, uint16(min(g.Ease+1, 1<<14))>>6, full)
+	case f.options.Order == Candor && g.Spare > 0:
+		return line(g.Shared, g.Spare, 0, 0, 0, full)
 	case f.options.Order == Paper:
 		with := uint16(0)
 		if g.WithFlexible {

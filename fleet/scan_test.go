@@ -12,21 +12,21 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	if err := f.check(r); err != nil {
 		return Nowhere, err
 	}
-	best, room := finding{Nowhere, never}, false
+	best, room := finding{never, item{0, Nowhere}}, false
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
 			continue
 		}
 		room = true
 		if quote, err := f.nodes[id].Quote(&f.request); err == nil {
-			if s := f.scoreOf(NodeID(id), r, &quote); s < best.score {
-				best = finding{NodeID(id), s}
+			if s, at := f.scoreOf(NodeID(id), r, &quote), f.placeOf(NodeID(id)); best.yields(s, at) {
+				best = finding{s, at}
 			}
 		}
 	}
 	switch {
-	case best.id != Nowhere:
-		return best.id, nil
+	case best.score != never:
+		return best.at.id, nil
 	case room && r.Class == hybrid.Sensitive && r.Policy == hybrid.Strict:
 		return Nowhere, hybrid.ErrViewImpossible
 	default:

@@ -3,7 +3,8 @@ package fleet
 import "github.com/candor-project/candor/hybrid"
 
 // A score is how good a node is for a container: less is better. Of nodes with
-// the same score the one with the lowest number is taken.
+// the same score the one with the lowest number is taken; by the order Candor the one that
+// stands first on its shelf (Fleet.key), and then the lowest number.
 type score uint64
 
 // never is the score of a node where a container cannot be.
@@ -14,7 +15,7 @@ const never score = 1<<64 - 1
 func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	switch s := &f.summaries[id]; {
 	case !q.Direct:
-		return indirect(s.Free(r.Class))
+		return f.indirect(id)
 	case f.byShare(r.Class):
 		k := &f.kinds[f.nodes[id].kind]
 		f.question.shift = k.weigher.weigh(int64(f.question.need), r.Resources)
@@ -42,10 +43,17 @@ func (f *Fleet) shareScore(k *kind, key int64) score {
 const indirectly score = 1 << 63
 
 // indirect is the score where others have to move to make room, or where the view
-// would be too wide: by every order such nodes come last, and of them the one with the most
-// free CPU time first.
-func indirect(free hybrid.Milli) score {
-	return indirectly | score(hybrid.MaxLimit-free)
+// would be too wide: by every order such nodes come last, and of them the one first that could make
+// room for the largest container, or that has the most free CPU time.
+func (f *Fleet) indirect(id NodeID) score { return f.question.indirect(&f.figures[id]) }
+
+// indirect is the score of a node, or the least of many, by their figures.
+func (q *question) indirect(g *hybrid.Figures) score {
+	most := g.Free[q.Class]
+	if q.byMost {
+		most = g.Most
+	}
+	return indirectly | score(hybrid.MaxLimit-hybrid.Milli(most))
 }
 
 // paperSensitive is the order Paper for sensitive containers.

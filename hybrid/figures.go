@@ -4,6 +4,7 @@ package hybrid
 // together: the most or the least that any of them has. (NoLoad stands for none.)
 type Figures struct {
 	Free         [2]int32 // by Class: Free; the most
+	Most         int32    // limit above which no strict sensitive container has room, Candor; the most
 	Ease         int32    // guarantee that one more flexible container can have while all else stays; the most, -1: none
 	Shared       uint16   // shared CPUs; the most
 	SharedLeast  uint16   // the same; the least
@@ -44,6 +45,7 @@ func (s *Summary) Figures() Figures {
 		}
 		return f
 	}
+	f.Most = min(s.most, f.Free[Sensitive])
 	f.MultiRoom, f.Room = s.mostRoom, s.mostRoom
 	if s.lone > 0 {
 		f.LoneLeast = s.loads[0]
@@ -91,7 +93,7 @@ func (s *Summary) ease() int32 {
 // Include makes the figures those of one more node.
 func (f *Figures) Include(g *Figures) {
 	f.Free[0], f.Free[1] = max(f.Free[0], g.Free[0]), max(f.Free[1], g.Free[1])
-	f.Ease = max(f.Ease, g.Ease)
+	f.Most, f.Ease = max(f.Most, g.Most), max(f.Ease, g.Ease)
 	f.Shared, f.SharedLeast = max(f.Shared, g.Shared), min(f.SharedLeast, g.SharedLeast)
 	f.Spare, f.SpareLeast = max(f.Spare, g.Spare), min(f.SpareLeast, g.SpareLeast)
 	f.Room, f.RoomLeast = max(f.Room, g.Room), min(f.RoomLeast, g.RoomLeast)

@@ -14,6 +14,7 @@ type Summary struct {
 	lent       int32 // Candor: sensitive time on CPUs of one grant that flexible containers use
 	multiRoom  int32 // Candor: room on the CPUs of several grants
 	loneUsed   int32 // sensitive time on the CPUs of one grant
+	most       int32 // Candor: no strict sensitive container with a larger limit can have room (mostLimit)
 
 	shared   uint16 // shared CPUs
 	open     uint16 // fractional CPUs
@@ -24,7 +25,7 @@ type Summary struct {
 }
 
 // summaryLoads is how many fractional CPUs a Summary tells of.
-const summaryLoads = 14
+const summaryLoads = 12
 
 // loneBit marks a CPU of one grant.
 const loneBit = 1 << 15
@@ -68,6 +69,7 @@ func (n *Node) Summarize(s *Summary) {
 		return
 	}
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
+	s.most = int32(n.mostLimit())
 }
 
 // addLoad adds a fractional CPU; they come by rising id.

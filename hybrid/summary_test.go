@@ -110,29 +110,32 @@ func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Qu
 	}
 }
 
-// Two CPUs with a fraction of 600m each have no direct room for 800m more, and
-// only the node knows that it can make none; with one of 300m and one of 500m it can.
+// Two CPUs with a fraction each have no direct room for 800m more. Whether they can
+// make some, the summary knows if no arrangement has any, else only the node does.
 func TestSummaryNotDirect(t *testing.T) {
 	for _, test := range []struct {
-		name   string
-		limits []hybrid.Milli
-		err    error
+		name      string
+		limits    []hybrid.Milli
+		immovable bool
+		verdict   hybrid.Verdict
+		err       error
 	}{
-		{"no room", []hybrid.Milli{600, 600}, hybrid.ErrViewImpossible},
-		{"one moves", []hybrid.Milli{300, 500}, nil},
+		{"no arrangement", []hybrid.Milli{600, 600}, false, hybrid.Refused, hybrid.ErrViewImpossible},
+		{"one moves", []hybrid.Milli{300, 500}, false, hybrid.NotDirect, nil},
+		{"none may move", []hybrid.Milli{300, 500}, true, hybrid.NotDirect, hybrid.ErrViewImpossible},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			node := newNode(t, 2, hybrid.Options{})
 			for i, limit := range test.limits {
-				if _, err := node.Place(&hybrid.Request{ID: string(rune('a' + i)), Limit: limit}); err != nil {
+				if _, err := node.Place(&hybrid.Request{ID: string(rune('a' + i)), Limit: limit, Immovable: test.immovable}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var s hybrid.Summary
 			node.Summarize(&s)
 			r := hybrid.Request{ID: "new", Limit: 800}
-			if _, verdict := s.Quote(&r); verdict != hybrid.NotDirect {
-				t.Errorf("verdict %d, want %d", verdict, hybrid.NotDirect)
+			if _, verdict := s.Quote(&r); verdict != test.verdict {
+				t.Errorf("verdict %d, want %d", verdict, test.verdict)
 			}
 			if q, err := node.Quote(&r); err != test.err || err == nil && (q.Direct || q.Moves != 1) {
 				t.Errorf("the node says %+v, %v; want %v", q, err, test.err)

@@ -127,7 +127,7 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 
 // noDirect is the verdict where the node has no direct room.
 func (s *Summary) noDirect(r *Request) (Quote, Verdict) {
-	if r.Policy == Strict && s.flags&rescues == 0 {
+	if r.Policy == Strict && (s.flags&rescues == 0 || r.Limit > Milli(s.most)) {
 		return Quote{}, Refused
 	}
 	return Quote{}, NotDirect

@@ -1,0 +1,78 @@
+package hybrid
+
+// How large a sensitive container might become room for, if fractions moved without any
+// bound? Fractions are packed into CPUs as items into bins, so a lower bound on the bins says what
+// no arrangement can do. The bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure
+// for the bin packing problem", 1990): items above half a bin need one each, and the small ones
+// what those leave.
+
+// boundItems is the most fractions that are looked at.
+const boundItems = 48
+
+// An itemList is sizes of fractions, the largest first.
+type itemList struct {
+	count int
+	size  [boundItems + 1]int32
+}
+
+// insert adds a size.
+func (l *itemList) insert(size int32) {
+	i := l.count
+	for ; i > 0 && l.size[i-1] < size; i-- {
+		l.size[i] = l.size[i-1]
+	}
+	l.size[i] = size
+	l.count++
+}
+
+// bins returns a lower bound on the CPUs that the items need.
+func (l *itemList) bins() int32 {
+	large := int32(0) // items above half a CPU
+	for large < int32(l.count) && l.size[large] > 500 {
+		large++
+	}
+	least, small := large, int32(0)
+	for i := int(large); i < l.count; i++ {
+		small += l.size[i]
+		if i+1 < l.count && l.size[i+1] == l.size[i] {
+			continue
+		}
+		// Smaller ones are left out; large ones that leave no room for this one count alone.
+		joined, sum := int32(0), int32(0)
+		for j := large - 1; j >= 0 && l.size[j] <= 1000-l.size[i]; j-- {
+			joined++
+			sum += l.size[j]
+		}
+		if rest := small - (joined*1000 - sum); rest > 0 {
+			least = max(least, large+(rest+999)/1000)
+		}
+	}
+	return least
+}
+
+// mostLimit returns a limit above which no strict sensitive container without a wish that confines it can
+// have room, wherever fractions move. CPU time is not looked at.
+func (n *Node) mostLimit() Milli {
+	var items itemList
+	for s := n.first; s >= 0; s = n.slots[s].next {
+		for _, f := range n.slots[s].fractions {
+			if items.count == boundItems {
+				return n.total
+			}
+			items.insert(int32(f.Milli))
+		}
+	}
+	open := int32(n.sharedCount + n.tally.open)
+	bins := items.bins()
+	low, high := int32(0), int32(1000) // the largest fraction with which the bins suffice: low does
+	for high-low > 1 {
+		middle := (low + high) / 2
+		with := items
+		if with.insert(middle); with.bins() <= bins {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return Milli(max(0, open-bins))*1000 + Milli(low)
+}
