@@ -38,7 +38,7 @@ clean: ## removes what was built
 
 FUZZTIME   ?= 5s
 BENCHCOUNT ?= 10
-RACE       ?= ./cgroup ./host ./view ./internal/... ./cmd/...
+RACE       ?= ./cgroup ./host ./simulate ./view ./internal/... ./cmd/...
 
 test: test-deps check test-go test-race fuzz test-guest ## everything, on this machine and in guests: what CI runs (root)
 
@@ -65,3 +65,10 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid
 	cd bench && $(GO) test -bench . -benchtime 200ms -count $(BENCHCOUNT)
+
+# --- simulation ---
+
+.PHONY: bench-sim
+
+bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" for some)
+	@scripts/bench-sim.sh $(BENCHSIM)
