@@ -12,9 +12,6 @@ type question struct {
 	plain    bool
 	strict   bool
 	byMost   bool // Figures.Most tells whether others can make room
-
-	shift      int64 // of the weighted sum of what is free on the nodes of the kind that is looked at
-	directOnly bool  // only nodes with direct room are of interest
 }
 
 func (f *Fleet) ask(r *Request) {
@@ -39,22 +36,17 @@ func (q *question) admits(c *cover) bool {
 	return true
 }
 
-// mayFitDirectly reports whether a node of a block may have direct room.
-func (f *Fleet) mayFitDirectly(c *cover) bool {
+// boundByShare is bound for orders that go by the share of what is free.
+func (f *Fleet) boundByShare(c *cover) score {
 	q := &f.question
-	if !q.admits(c) {
-		return false
+	if q.Class == hybrid.Sensitive && q.plain && !c.Opaque {
+		if _, _, ok := q.directly(c, f.byPaper()); !ok && f.byPaper() {
+			return never
+		} else if !ok {
+			return q.boundIndirect(c)
+		}
 	}
-	if q.Class == hybrid.Flexible || !q.plain || c.Opaque {
-		return true
-	}
-	_, _, ok := q.directly(c, f.byPaper())
-	return ok
-}
-
-// mayMakeRoom reports whether there are placements at all for which others have to move.
-func (f *Fleet) mayMakeRoom() bool {
-	return !f.byPaper() && (f.question.Class == hybrid.Sensitive || !f.question.plain)
+	return f.shareScore(&f.kinds[c.kind], c.share)
 }
 
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
@@ -65,8 +57,8 @@ func (f *Fleet) bound(c *cover) score {
 	switch {
 	case !q.admits(c):
 		return never
-	case f.byShare(q.Class): // the nodes with direct room have been seen
-		return q.boundIndirect(c)
+	case f.byShare(q.Class):
+		return f.boundByShare(c)
 	case !q.plain || c.Opaque:
 		return 0
 	case q.Class == hybrid.Flexible:
@@ -107,22 +99,27 @@ func (q *question) directly(c *cover, paper bool) (whole int, shared int32, ok b
 		return q.paperFraction(c)
 	case !enough || q.fraction > 0 && int(c.Shared) < q.cpus && int32(c.Room) < q.fraction:
 		return 0, 0, false
-	case q.fraction == 0:
-		return q.whole, int32(c.NextLent), c.NextLent < hybrid.NoLoad
 	}
-	shared = q.joining(c)
+	lent := int32(0) // for the whole CPUs
+	if int(c.Spare) < q.whole {
+		lent = int32(c.TakeOne)
+	}
+	if q.fraction == 0 {
+		return q.whole, lent, c.TakeOne < hybrid.NoLoad
+	}
+	shared = lent + q.joining(c)
 	if int(c.Shared) >= q.cpus {
-		shared = min(shared, int32(c.NextLent))
+		shared = min(shared, max(lent, min(q.fraction, int32(c.TakeOne))))
 	}
 	return q.whole, shared, true
 }
 
 // joining returns the least shared time that a fraction adds which joins others.
 func (q *question) joining(c *cover) int32 {
-	if c.WithFlexible || int32(c.MultiRoom) >= q.fraction {
+	if int32(c.SharedRoom) >= q.fraction {
 		return q.fraction
 	}
-	return q.fraction + int32(c.LoneLeast)
+	return q.fraction + int32(c.JoinLeast)
 }
 
 // paperFraction is directly where the paper's algorithm has whole CPUs enough: it
@@ -156,7 +153,8 @@ func (q *question) boundFlexible(c *cover) score {
 	case q.need <= c.Ease:
 		return candorFlexible(0, 0, int(c.SpareLeast))
 	case c.Spare > 0:
-		return candorFlexible(0, (int(q.need-max(c.Ease, 0))+999)/1000, 0)
+		gone := (int(q.need-max(c.Ease, 0)) + 999) / 1000
+		return candorFlexible(0, gone, max(0, int(c.SpareLeast)-gone))
 	case c.NextLent < hybrid.NoLoad:
 		return candorFlexible(hybrid.Milli(c.NextLent), 0, 0)
 	default:

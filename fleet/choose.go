@@ -13,24 +13,10 @@ func (a *finding) yields(s score, at item) bool {
 	return s < a.score || s == a.score && s != never && at.before(a.at)
 }
 
-// A candidate is a block that may have a better node.
-type candidate struct {
-	bound score
-	first item
-	block *block
-	cover *cover
-}
-
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
 	f.best = finding{never, item{0, Nowhere}}
-	byShare := f.byShare(f.question.Class)
-	if byShare {
-		f.walkShares()
-	}
-	if !byShare || f.best.score >= indirectly && f.mayMakeRoom() {
-		f.bestFirst()
-	}
+	f.bestFirst()
 	if f.best.score == never {
 		return Nowhere, f.refusal()
 	}
@@ -41,25 +27,24 @@ func (f *Fleet) choose() (NodeID, error) {
 func (f *Fleet) bestFirst() {
 	f.candidates = f.candidates[:0]
 	for k := range f.kinds {
-		if shelf := f.shelfFor(&f.kinds[k], f.question.Class); shelf.root != nil && shelf.root.count > 0 {
-			f.consider(shelf.root, &shelf.cover)
-		}
-	}
-	for {
-		first := f.firstCandidate()
-		if first < 0 {
-			return
-		}
-		c := f.candidates[first]
-		if c.cover.loose {
-			*c.cover = f.coverOf(c.block)
-			c.bound, c.first = f.bound(c.cover), f.firstOf(c.block, c.cover)
-			f.candidates[first] = c
+		kind := &f.kinds[k]
+		shelf := f.shelfFor(kind, f.question.Class)
+		if shelf.root == nil || shelf.root.count == 0 || !f.question.admits(&shelf.cover) {
 			continue
 		}
-		last := len(f.candidates) - 1
-		f.candidates[first] = f.candidates[last]
-		f.candidates = f.candidates[:last]
+		kind.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)
+		f.consider(shelf.root, &shelf.cover)
+	}
+	for len(f.candidates) > 0 {
+		c := f.candidates.pop()
+		if !f.best.yields(c.bound, c.first) {
+			return
+		}
+		if c.cover.loose {
+			*c.cover = f.coverOf(c.block)
+			f.consider(c.block, c.cover)
+			continue
+		}
 		if c.block.inner == nil {
 			f.lookInto(&c)
 			continue
@@ -84,7 +69,7 @@ func (f *Fleet) lookInto(c *candidate) {
 func (f *Fleet) consider(b *block, c *cover) {
 	first := f.firstOf(b, c)
 	if bound := f.bound(c); f.best.yields(bound, first) {
-		f.candidates = append(f.candidates, candidate{bound, first, b, c})
+		f.candidates.push(candidate{bound, first, b, c})
 	}
 }
 
@@ -106,60 +91,6 @@ func (f *Fleet) firstOf(b *block, c *cover) item {
 		return b.items[0]
 	}
 	return item{0, c.lowest}
-}
-
-// firstCandidate returns the candidate with the best bound, or -1 if none can have a better node.
-func (f *Fleet) firstCandidate() int {
-	first, at := f.best, -1
-	for i := range f.candidates {
-		if c := &f.candidates[i]; first.yields(c.bound, c.first) {
-			first, at = finding{c.bound, c.first}, i
-		}
-	}
-	return at
-}
-
-// walkShares walks each shelf in the order of shares, up to the first node with direct room.
-func (f *Fleet) walkShares() {
-	f.question.directOnly = true
-	defer func() { f.question.directOnly = false }()
-	for k := range f.kinds {
-		kind := &f.kinds[k]
-		shelf := f.shelfFor(kind, f.question.Class)
-		if shelf.root == nil || shelf.root.count == 0 || !f.question.admits(&shelf.cover) {
-			continue
-		}
-		f.question.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)
-		f.walkBlock(kind, shelf.root)
-	}
-}
-
-// walkBlock walks a block of a shelf, and reports whether nothing better can come after it.
-func (f *Fleet) walkBlock(k *kind, b *block) bool {
-	for i := range b.count {
-		if s := f.shareScore(k, b.items[i].key); s > f.best.score {
-			return true
-		}
-		if b.inner == nil {
-			if f.look(b.items[i].id) && f.best.score < indirectly {
-				return true
-			}
-			continue
-		}
-		c, part := &b.inner.covers[i], b.inner.blocks[i]
-		if !f.mayFitDirectly(c) {
-			continue
-		}
-		if c.loose {
-			if *c = f.coverOf(part); !f.mayFitDirectly(c) {
-				continue
-			}
-		}
-		if f.walkBlock(k, part) {
-			return true
-		}
-	}
-	return false
 }
 
 // look compares a node with the best so far, and reports whether it is better.
@@ -196,8 +127,6 @@ func (f *Fleet) leastScore(id NodeID, quote *hybrid.Quote, verdict hybrid.Verdic
 		return f.scoreOf(id, f.question.Request, quote)
 	case verdict == hybrid.Unknown:
 		return 0
-	case f.question.directOnly:
-		return never
 	default:
 		return f.indirect(id)
 	}

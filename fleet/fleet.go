@@ -68,7 +68,7 @@ type Fleet struct {
 	request    hybrid.Request
 	question   question
 	best       finding
-	candidates []candidate
+	candidates candidates
 }
 
 // A kind is what nodes of one machine and capacity have in common.
@@ -77,6 +77,7 @@ type kind struct {
 	capacity []int64
 	empty    *hybrid.Node // the nodes are its twins
 	weigher  weigher
+	shift    int64    // weighted sum of what the container of the question takes
 	shelves  [2]shelf // by class; one for both where oneShelf says so
 }
 

@@ -1,10 +1,6 @@
 package fleet
 
-import (
-	"math/bits"
-
-	"github.com/candor-project/candor/hybrid"
-)
+import "github.com/candor-project/candor/hybrid"
 
 // refresh brings the index up to date with a node.
 func (f *Fleet) refresh(id NodeID) {
@@ -63,48 +59,45 @@ func (f *Fleet) byShare(class hybrid.Class) bool {
 // containers see as it.
 func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	g := &f.figures[id]
-	if f.byShare(class) {
-		w := &f.kinds[f.nodes[id].kind].weigher
-		sum := w.weigh(int64(g.Free[hybrid.Flexible]), f.freeOf(id))
-		if f.options.Order == Most {
-			return sum
-		}
-		return -sum
-	}
-	full := f.fullness(id)
 	switch {
+	case f.byShare(class):
+		return mix(uint16(min(max(0, g.Free[hybrid.Flexible])>>7, 63)), f.scarcest(id))<<48 | f.share(id)>>2
 	case class == hybrid.Flexible:
-		return line(g.Spare, uint16(min(g.Ease+1, 1<<14))>>6, full)
-	case f.options.Order == Candor && g.Spare > 0:
-		return line(g.Shared, g.Spare, 0, 0, 0, full)
+		return int64(g.Spare)<<12 | mix(uint16(g.Ease+1)>>5, f.scarcest(id))
+	case f.options.Order == Paper && g.WithFlexible:
+		return 1<<12 | int64(g.Shared)
 	case f.options.Order == Paper:
-		with := uint16(0)
-		if g.WithFlexible {
-			with = 1
-		}
-		return line(with, g.Shared, g.MultiRoom>>7, g.Room>>7, full)
+		return int64(g.Shared)
+	}
+	key := int64(g.Shared)<<24 | int64(g.Spare)<<12
+	switch {
+	case g.Spare > 0:
+		return key | mix(0, f.scarcest(id))
+	case g.Shared > 0:
+		return key | mix(g.TakeOne>>4, f.scarcest(id))
 	default:
-		return line(g.Shared, g.Spare, g.MultiRoom>>7, min(g.NextLent>>7, 8), g.Room>>7, full)
+		return key | mix(g.SharedRoom>>4, f.scarcest(id))
 	}
 }
 
-// line makes one key of figures below 1024: the first one decides.
-func line(figures ...uint16) int64 {
-	var key int64
-	for _, figure := range figures {
-		key = key<<10 | int64(min(figure, 1023))
+// mix makes one figure of two below 64 (what is above counts as 63), so that nodes which
+// are alike in both stand near to each other: bit by bit in turn.
+func mix(a, b uint16) int64 {
+	a, b = min(a, 63), min(b, 63)
+	var mixed int64
+	for bit := range 6 {
+		mixed |= int64(a>>bit&1)<<(2*bit+1) | int64(b>>bit&1)<<(2*bit)
 	}
-	return key
+	return mixed
 }
 
-// fullness is how scarce a node's scarcest further resource is: how often what
-// is free must be doubled to be more than half of what the node has; 7 at most.
-func (f *Fleet) fullness(id NodeID) uint16 {
-	full := uint16(0)
+// scarcest is how much a node has left of its scarcest further resource, in 64ths.
+func (f *Fleet) scarcest(id NodeID) uint16 {
+	least := int64(63)
 	for i, free := range f.freeOf(id) {
 		if whole := f.kinds[f.nodes[id].kind].capacity[i]; whole > 0 {
-			full = max(full, uint16(bits.Len64(uint64(whole/max(free, 1)))))
+			least = min(least, max(0, free)/max(1, whole/64))
 		}
 	}
-	return min(full, 7)
+	return uint16(least)
 }

@@ -13,6 +13,9 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 		return Nowhere, err
 	}
 	best, room := finding{never, item{0, Nowhere}}, false
+	for k := range f.kinds {
+		f.kinds[k].shift = f.kinds[k].weigher.weigh(int64(f.question.need), r.Resources)
+	}
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
 			continue

@@ -18,8 +18,7 @@ func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 		return f.indirect(id)
 	case f.byShare(r.Class):
 		k := &f.kinds[f.nodes[id].kind]
-		f.question.shift = k.weigher.weigh(int64(f.question.need), r.Resources)
-		return f.shareScore(k, f.key(id, r.Class))
+		return f.shareScore(k, f.share(id))
 	case r.Class == hybrid.Flexible:
 		left := s.SpareWith(hybrid.Milli(f.question.need))
 		return candorFlexible(q.Shared, s.Spare()-left, left)
@@ -30,13 +29,23 @@ func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	}
 }
 
-// shareScore is the score of a node by the share that is free after the placement: the
-// largest first, or by the order Most the smallest. The key is the node's on its shelf.
-func (f *Fleet) shareScore(k *kind, key int64) score {
+// share is what is free on a node as a weighted sum, the best the least.
+func (f *Fleet) share(id NodeID) int64 {
+	k := &f.kinds[f.nodes[id].kind]
+	sum := k.weigher.weigh(int64(f.figures[id].Free[hybrid.Flexible]), f.freeOf(id))
 	if f.options.Order == Most {
-		return score(k.weigher.share(max(0, key-f.question.shift)))
+		return sum
 	}
-	return 1<<shareBits - score(k.weigher.share(max(0, -key-f.question.shift)))
+	return k.weigher.whole - sum
+}
+
+// shareScore is the score of a node by the share that is free after the placement: the
+// largest first, or by the order Most the smallest.
+func (f *Fleet) shareScore(k *kind, share int64) score {
+	if f.options.Order == Most {
+		return score(k.weigher.share(max(0, share-k.shift)))
+	}
+	return score(k.weigher.share(share + k.shift))
 }
 
 // indirectly is the least score of a node that has no direct room.

@@ -39,6 +39,8 @@ const coverResources = 2
 type cover struct {
 	hybrid.Figures
 	resources [coverResources]int64 // free; the most
+	share     int64                 // the best (Fleet.share)
+	kind      int32
 	lowest    NodeID
 	loose     bool
 }
@@ -212,7 +214,7 @@ func (f *Fleet) coverOf(b *block) cover {
 	for i := 1; i < b.count; i++ {
 		part := &b.inner.covers[i]
 		c.Include(&part.Figures)
-		c.lowest = min(c.lowest, part.lowest)
+		c.lowest, c.share = min(c.lowest, part.lowest), min(c.share, part.share)
 		for j := range c.resources {
 			c.resources[j] = max(c.resources[j], part.resources[j])
 		}
@@ -222,13 +224,13 @@ func (f *Fleet) coverOf(b *block) cover {
 
 // emptyCover is the cover of a node, but for the further resources.
 func (f *Fleet) emptyCover(id NodeID) cover {
-	return cover{Figures: f.figures[id], lowest: id}
+	return cover{Figures: f.figures[id], lowest: id, share: f.share(id), kind: f.nodes[id].kind}
 }
 
 // include makes a cover tell of one more node.
 func (f *Fleet) include(c *cover, id NodeID) {
 	c.Include(&f.figures[id])
-	c.lowest = min(c.lowest, id)
+	c.lowest, c.share = min(c.lowest, id), min(c.share, f.share(id))
 	for i, amount := range f.freeOf(id) {
 		if i < coverResources {
 			c.resources[i] = max(c.resources[i], amount)

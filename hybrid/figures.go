@@ -13,9 +13,10 @@ type Figures struct {
 	Room         uint16   // largest room on a fractional CPU; the most
 	RoomLeast    uint16   // the same; the least
 	TwoRooms     uint16   // room on the two emptiest fractional CPUs, by Paper; the most
-	MultiRoom    uint16   // largest room on a CPU of several grants (by Paper only if it is the emptiest of all); the most
-	LoneLeast    uint16   // sensitive time on the least loaded CPU of one grant (by Paper only if it is the emptiest of all); the least
+	SharedRoom   uint16   // largest room on a fractional CPU whose time is shared as it is (by Paper only if it is the emptiest of all); the most
+	JoinLeast    uint16   // what others' time becomes shared at least if a fraction joins on another CPU; the least
 	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor; the least
+	TakeOne      uint16   // sensitive time that is lent more if a shared CPU is taken, Candor; the least
 	WithFlexible bool     // a node has flexible containers
 	WithNone     bool     // a node has none
 	Opaque       bool     // a node cannot be told without asking it
@@ -30,7 +31,7 @@ func (s *Summary) Figures() Figures {
 	f := Figures{
 		Free: [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
 		Ease: s.ease(), Shared: s.shared, SharedLeast: s.shared, Spare: spare, SpareLeast: spare,
-		LoneLeast: NoLoad, NextLent: NoLoad,
+		JoinLeast: NoLoad, NextLent: NoLoad, TakeOne: s.takeOne(),
 		WithFlexible: s.flags&anyFlexible != 0, WithNone: s.flags&anyFlexible == 0, Opaque: s.flags&opaque != 0,
 	}
 	if s.flags&byPaper != 0 {
@@ -38,21 +39,24 @@ func (s *Summary) Figures() Figures {
 		f.RoomLeast, f.TwoRooms = f.Room, f.Room+s.loads[1]&^loneBit
 		switch {
 		case s.open == 0:
-		case s.loads[0]&loneBit == 0:
-			f.MultiRoom = f.Room
+		case s.loads[0]&loneBit == 0 || s.flags&anyFlexible != 0:
+			f.SharedRoom = f.Room
 		default:
-			f.LoneLeast = 1000 - f.Room
+			f.JoinLeast = 1000 - f.Room
 		}
 		return f
 	}
 	f.Most = min(s.most, f.Free[Sensitive])
-	f.MultiRoom, f.Room = s.mostRoom, s.mostRoom
+	f.SharedRoom, f.Room = s.mostRoom, s.mostRoom
+	f.NextLent, _, _ = s.nextLent()
+	f.JoinLeast = f.NextLent
 	if s.lone > 0 {
-		f.LoneLeast = s.loads[0]
 		f.Room = max(f.Room, 1000-s.loads[0])
 	}
+	if s.lent > 0 { // another CPU may take the place of those that are lent
+		f.SharedRoom, f.JoinLeast = f.Room, 0
+	}
 	f.RoomLeast = f.Room
-	f.NextLent, _, _ = s.nextLent()
 	return f
 }
 
@@ -71,6 +75,29 @@ func (s *Summary) nextLent() (next uint16, room Milli, known bool) {
 		room += 1000 - Milli(s.loads[i])
 	}
 	return NoLoad, room, true
+}
+
+// takeOne returns the sensitive time that is lent more if a shared CPU is taken; NoLoad if none
+// can be. Where it cannot tell it says less.
+func (s *Summary) takeOne() uint16 {
+	switch {
+	case s.shared == 0:
+		return NoLoad
+	case s.flags&(byPaper|opaque) != 0 || s.Spare() > 0:
+		return 0
+	}
+	a := s.arrangement()
+	a.free--
+	a.lacking += 1000
+	lent, verdict := s.lend(&a)
+	switch verdict {
+	case Known:
+		return uint16(min(lent-Milli(s.lent), NoLoad-1))
+	case Refused:
+		return NoLoad
+	default:
+		return 0
+	}
 }
 
 // ease returns the guarantee that one more flexible container can have while no more is lent
@@ -98,8 +125,8 @@ func (f *Figures) Include(g *Figures) {
 	f.Spare, f.SpareLeast = max(f.Spare, g.Spare), min(f.SpareLeast, g.SpareLeast)
 	f.Room, f.RoomLeast = max(f.Room, g.Room), min(f.RoomLeast, g.RoomLeast)
 	f.TwoRooms = max(f.TwoRooms, g.TwoRooms)
-	f.MultiRoom = max(f.MultiRoom, g.MultiRoom)
-	f.LoneLeast, f.NextLent = min(f.LoneLeast, g.LoneLeast), min(f.NextLent, g.NextLent)
+	f.SharedRoom = max(f.SharedRoom, g.SharedRoom)
+	f.JoinLeast, f.NextLent, f.TakeOne = min(f.JoinLeast, g.JoinLeast), min(f.NextLent, g.NextLent), min(f.TakeOne, g.TakeOne)
 	f.WithFlexible = f.WithFlexible || g.WithFlexible
 	f.WithNone = f.WithNone || g.WithNone
 	f.Opaque = f.Opaque || g.Opaque
