@@ -1,6 +1,10 @@
 package fleet
 
-import "github.com/candor-project/candor/hybrid"
+import (
+	"slices"
+
+	"github.com/candor-project/candor/hybrid"
+)
 
 // A finding is the best node so far.
 type finding struct {
@@ -142,12 +146,13 @@ func (f *Fleet) wantsTopology(id NodeID) bool {
 func (f *Fleet) askNode(id NodeID) (hybrid.Quote, bool) {
 	n, q := &f.nodes[id], &f.question
 	known := q.plain && q.strict && q.Class == hybrid.Sensitive
-	if known && n.refused == q.need {
+	if known && slices.Contains(n.refused[:], q.need) {
 		return hybrid.Quote{}, false
 	}
 	quote, err := n.Quote(&f.request)
 	if known && err != nil {
-		n.refused = q.need
+		n.refused[n.asked%len(n.refused)] = q.need
+		n.asked++
 	}
 	return quote, err == nil
 }

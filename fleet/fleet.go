@@ -83,10 +83,11 @@ type kind struct {
 
 // A node is one machine of the fleet.
 type node struct {
-	*hybrid.Node       // nil: there is no such node
-	kind         int32 // index into Fleet.kinds
-	first, last  int32 // containers in order of arrival; -1: none
-	refused      int32 // strict plain sensitive limit that it refused since it changed last; 0: none
+	*hybrid.Node          // nil: there is no such node
+	kind         int32    // index into Fleet.kinds
+	first, last  int32    // containers in order of arrival; -1: none
+	refused      [4]int32 // strict plain sensitive limits that it refused since it changed last; 0: none
+	asked        int      // how often it refused
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
 }

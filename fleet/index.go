@@ -7,7 +7,7 @@ func (f *Fleet) refresh(id NodeID) {
 	n, s := &f.nodes[id], &f.summaries[id]
 	n.Summarize(s)
 	f.figures[id] = s.Figures()
-	n.refused = 0
+	n.refused = [4]int32{}
 	shelves := f.shelves(&f.kinds[n.kind])
 	for class := range shelves {
 		key, before := f.key(id, hybrid.Class(class)), n.keys[class]
@@ -59,34 +59,36 @@ func (f *Fleet) byShare(class hybrid.Class) bool {
 // containers see as it.
 func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	g := &f.figures[id]
+	free := uint16(max(0, g.Free[class]) >> 7)
 	switch {
 	case f.byShare(class):
-		return mix(uint16(min(max(0, g.Free[hybrid.Flexible])>>7, 63)), f.scarcest(id))<<48 | f.share(id)>>2
+		return mix(free, f.scarcest(id))<<48 | f.share(id)>>2
 	case class == hybrid.Flexible:
-		return int64(g.Spare)<<12 | mix(uint16(g.Ease+1)>>5, f.scarcest(id))
+		return int64(g.Spare)<<18 | mix(uint16(g.Ease+1)>>5, free, f.scarcest(id))
 	case f.options.Order == Paper && g.WithFlexible:
-		return 1<<12 | int64(g.Shared)
+		return 1<<12 | int64(min(g.Shared, 2))
 	case f.options.Order == Paper:
-		return int64(g.Shared)
+		return int64(min(g.Shared, 2))
 	}
-	key := int64(g.Shared)<<24 | int64(g.Spare)<<12
+	key := int64(g.Shared)<<30 | int64(g.Spare)<<18
 	switch {
 	case g.Spare > 0:
-		return key | mix(0, f.scarcest(id))
+		return key | mix(f.scarcest(id))
 	case g.Shared > 0:
-		return key | mix(g.TakeOne>>4, f.scarcest(id))
+		return key | mix(g.TakeOne>>4, free, f.scarcest(id))
 	default:
-		return key | mix(g.SharedRoom>>4, f.scarcest(id))
+		return key | mix(g.SharedRoom>>4, uint16(max(0, g.Most)>>7), f.scarcest(id))
 	}
 }
 
-// mix makes one figure of two below 64 (what is above counts as 63), so that nodes which
-// are alike in both stand near to each other: bit by bit in turn.
-func mix(a, b uint16) int64 {
-	a, b = min(a, 63), min(b, 63)
+// mix makes one figure of several below 64 (what is above counts as 63), so that nodes which
+// are alike in all stand near to each other: bit by bit in turn.
+func mix(figures ...uint16) int64 {
 	var mixed int64
-	for bit := range 6 {
-		mixed |= int64(a>>bit&1)<<(2*bit+1) | int64(b>>bit&1)<<(2*bit)
+	for bit := 5; bit >= 0; bit-- {
+		for _, figure := range figures {
+			mixed = mixed<<1 | int64(min(figure, 63)>>bit&1)
+		}
 	}
 	return mixed
 }

@@ -8,7 +8,7 @@ import "github.com/candor-project/candor/hybrid"
 // be, so that most blocks need not be opened.
 
 // blockSize is the most parts of a block: nodes, or smaller blocks.
-const blockSize = 32
+const blockSize = 16
 
 // An item is a node on a shelf.
 type item struct {
