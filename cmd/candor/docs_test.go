@@ -27,7 +27,7 @@ func pages(t *testing.T) []string {
 //
 //	$ candor plan … [| tail -n N]
 //	output
-var console = regexp.MustCompile("(?s)```(?:console)?\n\\$ candor ((?:plan|topology) [^\n]*--machine \"[^\n]*)\n(.*?)```")
+var console = regexp.MustCompile("(?s)```(?:console)?\n\\$ candor ((?:(?:plan|topology) [^\n]*--machine \"|place )[^\n]*)\n(.*?)```")
 
 // TestDocsShowTheTruth runs the commands that the pages show.
 func TestDocsShowTheTruth(t *testing.T) {

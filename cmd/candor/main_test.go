@@ -225,7 +225,8 @@ func TestCompletion(t *testing.T) {
 		"run --topology |":   "prefer\nsingle-numa\nsingle-l3\nwhole-cores\nnone\n",
 		"map --color |":      "auto\nalways\nnever\n",
 		"completion |":       "bash\t",
-		"pl|":                "plan\t",
+		"pla|":               "place\t",
+		"place --minimize |": "nodes\nsharing\n",
 	} {
 		args := strings.Fields("__complete " + strings.TrimSuffix(line, "|"))
 		if strings.HasSuffix(line, " |") {

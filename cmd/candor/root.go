@@ -48,7 +48,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupRun, newRunCommand(), newPsCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
 	add(root, groupLook, newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
-	add(root, groupMany, newTraceCommand(), newSimulateCommand())
+	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand())
 	root.SetUsageTemplate(usageTemplate)

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/fleet/packing"
+)
+
+const placeLong = `Find a node for each of a set of applications, so that no node has more than it
+can hold of any resource: with the fewest nodes, or with the least CPU time on CPUs
+that several applications use.
+
+Both files are CSV with a heading, or JSON: a name, the CPU, and any further
+resources. docs/place.md describes them.`
+
+const placeExample = `  candor place --apps apps.csv --nodes nodes.csv
+  candor place --apps apps.json --nodes nodes.csv --minimize sharing -o json`
+
+// goalWords are what candor place can minimize.
+var goalWords = []string{"nodes", "sharing"}
+
+func newPlaceCommand() *cobra.Command {
+	var apps, nodes string
+	var goal packing.Goal
+	cmd := &cobra.Command{
+		Use:     "place --apps FILE --nodes FILE",
+		Short:   "Find a node for each of a set of applications",
+		Long:    placeLong,
+		Example: placeExample,
+		Args:    cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&apps, "apps", "", "file of the applications: what each needs")
+	flags.StringVar(&nodes, "nodes", "", "file of the nodes: what each has")
+	wordFlag(cmd, &goal, goalWords, "minimize", "", "what there shall be little of")
+	output := outputFlag(cmd, "matrix", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		appList, err := readThings("apps", apps)
+		if err != nil {
+			return err
+		}
+		nodeList, err := readThings("nodes", nodes)
+		if err != nil {
+			return err
+		}
+		return place(cmd, appList, nodeList, goal, output.value)
+	}
+	return cmd
+}
+
+// readThings reads the file of a flag.
+func readThings(flag, name string) (packing.List, error) {
+	if name == "" {
+		return packing.List{}, badInput("--%s: want a file", flag)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return packing.List{}, badInput("--%s: %w", flag, err)
+	}
+	defer file.Close()
+	list, err := packing.Read(file, name)
+	if err != nil {
+		return list, badInput("--%s: %w", flag, err)
+	}
+	return list, nil
+}
+
+// place solves the problem and writes the solution.
+func place(cmd *cobra.Command, apps, nodes packing.List, goal packing.Goal, form string) error {
+	solution, err := packing.Solve(apps, nodes, goal)
+	switch {
+	case errors.Is(err, packing.ErrOtherResources):
+		return badInput("%w", err)
+	case err != nil:
+		return err
+	case form == "json":
+		return solution.WriteJSON(cmd.OutOrStdout(), apps, nodes, goal)
+	default:
+		return solution.WriteMatrix(cmd.OutOrStdout(), apps, nodes, goal)
+	}
+}

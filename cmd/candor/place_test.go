@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// placeFiles writes the two files of candor place.
+func placeFiles(t *testing.T, apps, nodes string) (appFile, nodeFile string) {
+	t.Helper()
+	dir := t.TempDir()
+	appFile, nodeFile = filepath.Join(dir, "apps"), filepath.Join(dir, "nodes")
+	for name, text := range map[string]string{appFile: apps, nodeFile: nodes} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return appFile, nodeFile
+}
+
+func TestPlaceBadInput(t *testing.T) {
+	const good = "name,cpu,memory\na,1,10\n"
+	for _, test := range []struct {
+		apps, nodes string
+		flags       []string
+		code        int
+		want        string
+	}{
+		{good, good, nil, 0, ""},
+		{good, good, []string{"--minimize", "cost"}, 2, `"cost": want one of ["nodes" "sharing"]`},
+		{good, good, []string{"-o", "svg"}, 2, "svg"},
+		{good, good, []string{"--nodes", ""}, 2, "--nodes: want a file"},
+		{good, good, []string{"--apps", "missing"}, 2, "--apps: open missing: no such file or directory"},
+		{"name,cpu,memory\na,1\n", good, nil, 2, "apps:2: wrong number of fields"},
+		{good, "name,cpu,memory\nn,-1,2\n", nil, 2, `nodes:2: CPU amount "-1"`},
+		{good, "name,cpu,disk\nn,1,10\n", nil, 2, "applications have the resources cpu, memory, nodes cpu, disk: want the same"},
+		{good, "name,cpu,memory\nn,1,9\n", nil, 1, "no allocation: a needs 10 of memory, the largest node has 9"},
+	} {
+		apps, nodes := placeFiles(t, test.apps, test.nodes)
+		code, _, errOut := command(t, "", append([]string{"place", "--apps", apps, "--nodes", nodes}, test.flags...)...)
+		if code != test.code || !strings.Contains(errOut, test.want) || strings.Count(errOut, "\n") > 1 {
+			t.Errorf("%q, %q, %v: exit code %d, %q; want %d, %q", test.apps, test.nodes, test.flags, code, errOut, test.code, test.want)
+		}
+	}
+}
+
+func TestPlaceJSON(t *testing.T) {
+	apps, nodes := placeFiles(t, "name,cpu\na,1.5\nb,500m\n", `[{"name":"n","cpu":1},{"name":"m","cpu":2}]`)
+	code, out, errOut := command(t, "", "place", "--apps", apps, "--nodes", nodes, "-o", "json")
+	var got struct {
+		Matrix  [][]int
+		Shared  int64 `json:"sharedMilli"`
+		Used    int   `json:"nodesUsed"`
+		Optimal bool
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil {
+		t.Fatalf("exit code %d, %q, %v", code, errOut, err)
+	}
+	if got.Used != 1 || got.Shared != 1000 || !got.Optimal || len(got.Matrix) != 2 || got.Matrix[0][1] != 1 || got.Matrix[1][1] != 1 {
+		t.Errorf("%s", out)
+	}
+}

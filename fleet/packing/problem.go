@@ -1,0 +1,108 @@
+package packing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// CPU is the name of the first resource. Its unit is milli-CPU; others have any.
+const CPU = "cpu"
+
+// A Thing is an application with what it needs, or a node with what it has.
+type Thing struct {
+	Name    string
+	Amounts []int64 // in the order of the list's resources; CPU first
+}
+
+// A List is applications or nodes.
+type List struct {
+	Resources []string // CPU first
+	Things    []Thing
+}
+
+// Goal is what a solution has little of.
+type Goal uint8
+
+const (
+	// Nodes: as few nodes as possible have applications.
+	Nodes Goal = iota
+	// Sharing: as little CPU time as possible is on CPUs that several applications use.
+	Sharing
+)
+
+var goalNames = []string{"nodes", "sharing"}
+
+func (g Goal) String() string { return goalNames[g] }
+
+// MarshalText writes the goal's name.
+func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads a goal's name. An unknown one is an error that lists the known ones.
+func (g *Goal) UnmarshalText(text []byte) error {
+	i := slices.Index(goalNames, string(text))
+	if i < 0 {
+		return fmt.Errorf("%.40q: want one of %q", text, goalNames)
+	}
+	*g = Goal(i)
+	return nil
+}
+
+// A Solution is where each application goes.
+type Solution struct {
+	Of      []int // by application: index of its node
+	Used    int   // nodes with applications
+	Shared  int64 // milli-CPU on CPUs that several applications use
+	Optimal bool  // no other has less of what is minimized
+	Bound   int64 // no other has less than this: nodes, or milli-CPU
+}
+
+// An Infeasible error says why there is no solution.
+type Infeasible struct {
+	Resource string // that is lacking; "": no single one
+	Reason   string
+}
+
+func (e *Infeasible) Error() string { return "no allocation: " + e.Reason }
+
+// problem is the two lists with the nodes' resources in the order of the applications'.
+type problem struct {
+	resources []string
+	apps      []Thing
+	nodes     []Thing
+}
+
+// ErrOtherResources says that applications and nodes do not tell of the same resources.
+var ErrOtherResources = errors.New("want the same")
+
+// newProblem brings the lists together.
+func newProblem(apps, nodes List) (*problem, error) {
+	p := &problem{apps.Resources, apps.Things, slices.Clone(nodes.Things)}
+	other := fmt.Errorf("applications have the resources %s, nodes %s: %w", list(apps.Resources), list(nodes.Resources), ErrOtherResources)
+	if len(apps.Resources) != len(nodes.Resources) {
+		return nil, other
+	}
+	for n := range p.nodes {
+		p.nodes[n].Amounts = make([]int64, len(p.resources))
+		for r, name := range p.resources {
+			at := slices.Index(nodes.Resources, name)
+			if at < 0 {
+				return nil, other
+			}
+			p.nodes[n].Amounts[r] = nodes.Things[n].Amounts[at]
+		}
+	}
+	return p, nil
+}
+
+func list(names []string) string { return strings.Join(names, ", ") }
+
+// total is the sum of a resource over things.
+func total(things []Thing, resource int) int64 {
+	var sum int64
+	for i := range things {
+		sum += things[i].Amounts[resource]
+	}
+	return sum
+}

@@ -1,0 +1,207 @@
+package packing
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawCase draws a small case.
+func drawCase(t *rapid.T) (apps, nodes List) {
+	resources := []string{CPU, "memory", "disk"}[:rapid.IntRange(1, 3).Draw(t, "resources")]
+	things := func(what string, most int, cpu, other *rapid.Generator[int64]) List {
+		l := List{Resources: resources}
+		for i := range rapid.IntRange(1, most).Draw(t, what) {
+			amounts := []int64{cpu.Draw(t, "cpu")}
+			for range resources[1:] {
+				amounts = append(amounts, other.Draw(t, "amount"))
+			}
+			l.Things = append(l.Things, Thing{fmt.Sprint(what, i), amounts})
+		}
+		return l
+	}
+	appCPU := rapid.OneOf(rapid.Int64Range(0, 3000), rapid.SampledFrom([]int64{500, 1000, 1500}))
+	apps = things("app", 6, appCPU, rapid.Int64Range(0, 6))
+	nodes = things("node", 4, rapid.SampledFrom([]int64{1000, 2000, 4000, 2500}), rapid.SampledFrom([]int64{4, 6, 10}))
+	return apps, nodes
+}
+
+// bruteForce looks at all allocations.
+func bruteForce(apps, nodes List, goal Goal) (best int64, found bool) {
+	of := make([]int, len(apps.Things))
+	var place func(a int)
+	place = func(a int) {
+		if a < len(of) {
+			for of[a] = range nodes.Things {
+				place(a + 1)
+			}
+			return
+		}
+		if cost, ok := costOf(apps, nodes, of, goal); ok && (!found || cost < best) {
+			best, found = cost, true
+		}
+	}
+	place(0)
+	return best, found
+}
+
+// costOf counts what an allocation costs, and whether it keeps the capacities.
+func costOf(apps, nodes List, of []int, goal Goal) (cost int64, ok bool) {
+	for n := range nodes.Things {
+		var cpus []int64
+		for r := range nodes.Resources {
+			sum := int64(0)
+			for a := range of {
+				if of[a] == n {
+					sum += apps.Things[a].Amounts[r]
+					if r == 0 {
+						cpus = append(cpus, apps.Things[a].Amounts[0])
+					}
+				}
+			}
+			if sum > nodes.Things[n].Amounts[r] {
+				return 0, false
+			}
+		}
+		switch {
+		case goal == Sharing:
+			cost += bruteSharing((nodes.Things[n].Amounts[0]+999)/1000, cpus)
+		case len(cpus) > 0:
+			cost++
+		}
+	}
+	return cost, true
+}
+
+// bruteSharing tries every choice of the fractions that have a CPU of their own.
+func bruteSharing(cpus int64, amounts []int64) int64 {
+	least := int64(-1)
+	for alone := range 1 << len(amounts) {
+		bins, rest := cpus, int64(0)
+		for i, amount := range amounts {
+			bins -= amount / 1000
+			if fraction := amount % 1000; fraction > 0 && alone>>i&1 == 1 {
+				bins--
+			} else {
+				rest += fraction
+			}
+		}
+		if rest <= bins*1000 && bins >= 0 && (least < 0 || rest < least) {
+			least = rest
+		}
+	}
+	return least
+}
+
+// Small cases are solved exactly, and what has no solution is refused.
+func TestSolveIsExact(t *testing.T) {
+	seen := map[string]int{}
+	rapid.Check(t, func(rt *rapid.T) {
+		apps, nodes := drawCase(rt)
+		goal := Goal(rapid.IntRange(0, 1).Draw(rt, "goal"))
+		want, feasible := bruteForce(apps, nodes, goal)
+		solution, err := Solve(apps, nodes, goal)
+		if no := (*Infeasible)(nil); !feasible {
+			if !errors.As(err, &no) {
+				rt.Fatalf("%v, %v; want that there is no allocation", solution, err)
+			}
+			checkReason(rt, apps, nodes, no)
+			seen["infeasible"]++
+			return
+		}
+		if err != nil {
+			rt.Fatal(err)
+		}
+		cost, ok := costOf(apps, nodes, solution.Of, goal)
+		if !ok || !solution.Optimal || cost != want || solution.Bound != want {
+			rt.Fatalf("%+v costs %d (capacities kept: %v); want %d", *solution, cost, ok, want)
+		}
+		if got := map[Goal]int64{Nodes: int64(solution.Used), Sharing: solution.Shared}[goal]; got != cost {
+			rt.Fatalf("%+v says %d, want %d", *solution, got, cost)
+		}
+		seen[goal.String()]++
+		if want > 0 && goal == Sharing {
+			seen["shares"]++
+		}
+	})
+	t.Log(seen)
+	for _, what := range []string{"infeasible", "nodes", "sharing", "shares"} {
+		if seen[what] == 0 {
+			t.Errorf("never: %s", what)
+		}
+	}
+}
+
+// checkReason holds the resource that is said to lack against the case without it.
+func checkReason(t *rapid.T, apps, nodes List, no *Infeasible) {
+	if no.Resource == "" {
+		return
+	}
+	p, err := newProblem(apps, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without all other resources it still lacks, or without it alone there is an allocation.
+	r := slices.Index(apps.Resources, no.Resource)
+	only := p
+	for other := range p.resources {
+		if other != r {
+			only = only.without(other)
+		}
+	}
+	_, alone := bruteForce(List{apps.Resources, only.apps}, nodes, Nodes)
+	_, without := bruteForce(List{apps.Resources, p.without(r).apps}, nodes, Nodes)
+	if alone && !without {
+		t.Fatalf("%s is said to lack (%v), but it does not", no.Resource, no)
+	}
+}
+
+// What cannot be says which resource lacks.
+func TestInfeasible(t *testing.T) {
+	node := List{[]string{CPU, "memory"}, []Thing{{"n1", []int64{4000, 10}}, {"n2", []int64{4000, 10}}}}
+	for _, test := range []struct {
+		name     string
+		apps     []Thing
+		resource string
+		reason   string
+	}{
+		{"too large", []Thing{{"a", []int64{5000, 1}}}, CPU, "a needs 5 of cpu, the largest node has 4"},
+		{"too much", []Thing{{"a", []int64{100, 8}}, {"b", []int64{100, 8}}, {"c", []int64{100, 8}}}, "memory", "memory: the applications need 24 in all, the nodes have 20"},
+		{"not by pieces", []Thing{{"a", []int64{100, 6}}, {"b", []int64{100, 6}}, {"c", []int64{100, 6}}}, "memory", "memory is what lacks: there is enough in all"},
+		{"both", []Thing{{"a", []int64{3000, 6}}, {"b", []int64{2000, 3}}, {"c", []int64{1000, 6}}, {"d", []int64{2000, 3}}}, "", "cpu and memory do not fit on the nodes together"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Solve(List{node.Resources, test.apps}, node, Nodes)
+			no := (*Infeasible)(nil)
+			if !errors.As(err, &no) || no.Resource != test.resource || !strings.Contains(no.Reason, test.reason) {
+				t.Errorf("%v; want %q, %q", err, test.resource, test.reason)
+			}
+		})
+	}
+}
+
+// A case that is too large to search through has a solution that keeps the capacities, and a bound.
+func TestLargeCase(t *testing.T) {
+	apps, nodes := List{Resources: []string{CPU, "memory"}}, List{Resources: []string{CPU, "memory"}}
+	for i := range 60 {
+		apps.Things = append(apps.Things, Thing{fmt.Sprint("a", i), []int64{int64(300 + i*137%1900), int64(10 + i*71%90)}})
+	}
+	for i := range 20 {
+		nodes.Things = append(nodes.Things, Thing{fmt.Sprint("n", i), []int64{8000, int64(250 + i%3*100)}})
+	}
+	for _, goal := range []Goal{Nodes, Sharing} {
+		s, err := Solve(apps, nodes, goal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost, ok := costOf(apps, nodes, s.Of, Nodes)
+		if !ok || cost != int64(s.Used) || s.Bound > map[Goal]int64{Nodes: cost, Sharing: s.Shared}[goal] {
+			t.Errorf("%v: %d nodes, %v; %+v", goal, cost, ok, *s)
+		}
+		t.Logf("%v: %d nodes, %dm shared, optimal %v, bound %d", goal, s.Used, s.Shared, s.Optimal, s.Bound)
+	}
+}

@@ -1,0 +1,71 @@
+package packing
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// WriteMatrix writes the allocation matrix: a row an application, a column a node; then
+// the nodes' use, and how good the allocation is.
+func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for n := range nodes.Things {
+		fmt.Fprintf(w, "\t%s", nodes.Things[n].Name)
+	}
+	for a := range apps.Things {
+		fmt.Fprintf(w, "\n%s", apps.Things[a].Name)
+		for n := range nodes.Things {
+			mark := "0"
+			if s.Of[a] == n {
+				mark = "1"
+			}
+			fmt.Fprintf(w, "\t%s", mark)
+		}
+	}
+	fmt.Fprintln(w)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d of %d nodes used, %dm of CPU time shared: %s\n", s.Used, len(nodes.Things), s.Shared, s.quality(goal))
+	return err
+}
+
+// quality says how far from the best the solution can be.
+func (s *Solution) quality(goal Goal) string {
+	switch {
+	case s.Optimal && goal == Nodes:
+		return "no allocation needs fewer nodes"
+	case s.Optimal:
+		return "no allocation shares less"
+	case goal == Nodes:
+		return fmt.Sprintf("none needs fewer than %d nodes", s.Bound)
+	default:
+		return fmt.Sprintf("none shares less than %dm", s.Bound)
+	}
+}
+
+// WriteJSON writes the solution as one object.
+func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
+	type row struct {
+		Application string `json:"application"`
+		Node        string `json:"node"`
+	}
+	result := struct {
+		Minimize string  `json:"minimize"`
+		Rows     []row   `json:"placements"`
+		Matrix   [][]int `json:"matrix"`
+		Used     int     `json:"nodesUsed"`
+		Shared   int64   `json:"sharedMilli"`
+		Optimal  bool    `json:"optimal"`
+		Bound    int64   `json:"bound"`
+	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound}
+	for a, n := range s.Of {
+		cells := make([]int, len(nodes.Things))
+		cells[n] = 1
+		result.Matrix = append(result.Matrix, cells)
+		result.Rows = append(result.Rows, row{apps.Things[a].Name, nodes.Things[n].Name})
+	}
+	return json.NewEncoder(out).Encode(result)
+}
