@@ -114,6 +114,7 @@ const (
 	figureHeight = 11 * vg.Centimeter
 	figureDPI    = 144
 	margin       = 8
+	legendLine   = 0.045 // of the height
 )
 
 func svg(w io.Writer, p *plot.Plot) error {
@@ -146,7 +147,11 @@ func (r *Report) draw(w io.Writer, f figure, write form) error {
 			return err
 		}
 	}
-	p.Y.Max *= 1.35 // room for the legend
+	entries := len(r.curves())
+	if f.bound != nil {
+		entries *= 2
+	}
+	p.Y.Max /= max(1-legendLine*float64(entries+1), 0.3) // room for the legend
 	return write(w, p)
 }
 
