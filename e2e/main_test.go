@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain builds candor once, unless CANDOR_BIN names one.
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
+	// Under nohup SIGHUP is ignored, also by every program that a test starts, unless somebody listens.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	if os.Getenv("CANDOR_BIN") == "" {
 		dir, err := os.MkdirTemp("", "candor-e2e-")
 		if err == nil {
