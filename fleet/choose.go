@@ -19,7 +19,7 @@ func (a *finding) yields(s score, at item) bool {
 
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
-	f.best = finding{never, item{0, Nowhere}}
+	f.best = finding{never, item{id: Nowhere}}
 	f.bestFirst()
 	if f.best.score == never {
 		return Nowhere, f.refusal()
@@ -37,7 +37,7 @@ func (f *Fleet) bestFirst() {
 			continue
 		}
 		kind.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)
-		f.consider(shelf.root, &shelf.cover)
+		f.consider(f.bound(&shelf.cover), f.firstOf(&shelf.root.items[0], &shelf.cover), shelf.root, &shelf.cover)
 	}
 	for len(f.candidates) > 0 {
 		c := f.candidates.pop()
@@ -46,34 +46,57 @@ func (f *Fleet) bestFirst() {
 		}
 		if c.cover.loose {
 			*c.cover = f.coverOf(c.block)
-			f.consider(c.block, c.cover)
+			f.consider(f.bound(c.cover), f.firstOf(&c.block.items[0], c.cover), c.block, c.cover)
 			continue
 		}
-		if c.block.inner == nil {
-			f.lookInto(&c)
-			continue
-		}
-		for i := range c.block.count {
-			f.consider(c.block.inner.blocks[i], &c.block.inner.covers[i])
-		}
-	}
-}
-
-// lookInto looks at the nodes of a candidate, up to one than which none of them can be better.
-func (f *Fleet) lookInto(c *candidate) {
-	inOrder := f.standsFirst()
-	for i := range c.block.count {
-		if f.look(c.block.items[i].id) && inOrder && f.best.score == c.bound {
-			return
-		}
+		f.open(c.block, c.bound)
 	}
 }
 
 // consider makes a block a candidate if it may have a better node.
-func (f *Fleet) consider(b *block, c *cover) {
-	first := f.firstOf(b, c)
-	if bound := f.bound(c); f.best.yields(bound, first) {
+func (f *Fleet) consider(bound score, first item, b *block, c *cover) {
+	if f.best.yields(bound, first) {
 		f.candidates.push(candidate{bound, first, b, c})
+	}
+}
+
+// open looks at the parts of a block. It goes into the best part at once: what that
+// has rules most of the others out.
+func (f *Fleet) open(b *block, bound score) {
+	if b.inner == nil {
+		f.lookInto(b, bound)
+		return
+	}
+	var bounds [blockSize]score
+	best, at := f.best, -1
+	for i := range b.count {
+		bounds[i] = f.bound(&b.inner.covers[i])
+		if first := f.firstOf(&b.items[i], &b.inner.covers[i]); best.yields(bounds[i], first) {
+			best, at = finding{bounds[i], first}, i
+		}
+	}
+	if at < 0 {
+		return
+	}
+	if !b.inner.covers[at].loose {
+		f.open(b.inner.blocks[at], bounds[at])
+		bounds[at] = never
+	}
+	for i := range b.count {
+		if bounds[i] <= f.best.score {
+			f.consider(bounds[i], f.firstOf(&b.items[i], &b.inner.covers[i]), b.inner.blocks[i], &b.inner.covers[i])
+		}
+	}
+}
+
+// lookInto looks at the nodes of a block, up to one than which none of them can be better.
+func (f *Fleet) lookInto(b *block, bound score) {
+	inOrder := f.standsFirst()
+	for i := range b.count {
+		it := &b.items[i]
+		if it.free >= f.question.need && f.look(it.id) && inOrder && f.best.score == bound {
+			return
+		}
 	}
 }
 
@@ -84,17 +107,17 @@ func (f *Fleet) standsFirst() bool { return f.options.Order == Candor }
 // placeOf returns what decides between a node and others with its score.
 func (f *Fleet) placeOf(id NodeID) item {
 	if f.standsFirst() {
-		return item{f.nodes[id].keys[f.question.Class], id}
+		return item{key: f.nodes[id].keys[f.question.Class], id: id}
 	}
-	return item{0, id}
+	return item{id: id}
 }
 
-// firstOf returns the first place in a block.
-func (f *Fleet) firstOf(b *block, c *cover) item {
+// firstOf returns the first place in a block, of which the first node and the cover are given.
+func (f *Fleet) firstOf(first *item, c *cover) item {
 	if f.standsFirst() {
-		return b.items[0]
+		return *first
 	}
-	return item{0, c.lowest}
+	return item{id: c.lowest}
 }
 
 // look compares a node with the best so far, and reports whether it is better.
@@ -103,8 +126,11 @@ func (f *Fleet) look(id NodeID) bool {
 	if !f.hasRoom(id, q.Request) {
 		return false
 	}
-	quote, verdict := f.summaries[id].Quote(&f.request)
 	at := f.placeOf(id)
+	if f.byShare(q.Class) && !f.best.yields(f.shareScore(&f.kinds[f.nodes[id].kind], f.share(id)), at) {
+		return false // whatever its view
+	}
+	quote, verdict := f.summaries[id].Quote(&f.request)
 	if s := f.leastScore(id, &quote, verdict); s == never || !f.best.yields(s, at) {
 		return false
 	}

@@ -13,13 +13,13 @@ func (f *Fleet) refresh(id NodeID) {
 		key, before := f.key(id, hybrid.Class(class)), n.keys[class]
 		switch {
 		case n.shelved && before == key:
-			f.touch(&shelves[class], item{key, id})
+			f.touch(&shelves[class], item{key, id, f.figures[id].Free[hybrid.Flexible]})
 			continue
 		case n.shelved:
-			f.remove(&shelves[class], item{before, id})
+			f.remove(&shelves[class], item{key: before, id: id})
 		}
 		n.keys[class] = key
-		f.insert(&shelves[class], item{key, id})
+		f.insert(&shelves[class], item{key, id, f.figures[id].Free[hybrid.Flexible]})
 	}
 	n.shelved = true
 }
@@ -29,7 +29,7 @@ func (f *Fleet) unshelve(id NodeID) {
 	n := &f.nodes[id]
 	shelves := f.shelves(&f.kinds[n.kind])
 	for class := range shelves {
-		f.remove(&shelves[class], item{n.keys[class], id})
+		f.remove(&shelves[class], item{key: n.keys[class], id: id})
 	}
 }
 

@@ -12,7 +12,7 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	if err := f.check(r); err != nil {
 		return Nowhere, err
 	}
-	best, room := finding{never, item{0, Nowhere}}, false
+	best, room := finding{never, item{id: Nowhere}}, false
 	for k := range f.kinds {
 		f.kinds[k].shift = f.kinds[k].weigher.weigh(int64(f.question.need), r.Resources)
 	}
@@ -90,13 +90,18 @@ func (f *Fleet) checkBlock(t testing.TB, b *block) int {
 		return 0
 	}
 	if b.inner == nil {
+		for _, it := range b.items[:b.count] {
+			if it.free != f.figures[it.id].Free[hybrid.Flexible] {
+				t.Fatalf("%v on a shelf, %v", it, f.figures[it.id])
+			}
+		}
 		return b.count
 	}
 	found := 0
 	for i := range b.count {
 		part, c := b.inner.blocks[i], b.inner.covers[i]
-		if b.items[i] != part.items[0] {
-			t.Fatalf("a block begins with %v, its parent says %v", part.items[0], b.items[i])
+		if a, b := b.items[i], part.items[0]; a.key != b.key || a.id != b.id {
+			t.Fatalf("a block begins with %v, its parent says %v", b, a)
 		}
 		tight := f.coverOf(part)
 		tight.loose = c.loose

@@ -67,35 +67,26 @@ func (q *question) indirect(g *hybrid.Figures) score {
 
 // paperSensitive is the order Paper for sensitive containers.
 func paperSensitive(whole, shared hybrid.Milli) score {
-	return pack(field{21, hybrid.MaxLimit - whole}, field{22, hybrid.MaxLimit + shared})
+	return figure(hybrid.MaxLimit-whole)<<22 | figure(hybrid.MaxLimit+shared)
 }
 
 // candorSensitive is the order Candor for sensitive containers: the least added shared
 // time; then the fewest NUMA nodes, L3 domains and split cores; then best fit, the fewest
 // shared CPUs left.
 func candorSensitive(cost *hybrid.Cost) score {
-	return pack(field{22, hybrid.MaxLimit + cost.Shared}, field{10, hybrid.Milli(cost.NUMAs)}, field{10, hybrid.Milli(cost.L3s)},
-		field{10, hybrid.Milli(cost.Splits)}, field{11, hybrid.Milli(cost.FreeWhole)})
+	topology := count(cost.NUMAs)<<20 | count(cost.L3s)<<10 | count(cost.Splits)
+	return figure(hybrid.MaxLimit+cost.Shared)<<40 | topology<<10 | count(cost.FreeWhole)
 }
 
 // candorFlexible is the order Candor for flexible containers: the least added shared time;
 // then the fewest whole CPUs gone that sensitive containers could have without sharing; then
 // best fit, the fewest such CPUs left.
 func candorFlexible(shared hybrid.Milli, gone, left int) score {
-	return pack(field{22, hybrid.MaxLimit + shared}, field{11, hybrid.Milli(gone)}, field{11, hybrid.Milli(left)})
+	return figure(hybrid.MaxLimit+shared)<<20 | count(gone)<<10 | count(left)
 }
 
-// A field is a figure of a score: the first one decides.
-type field struct {
-	bits  uint
-	value hybrid.Milli
-}
+// figure is CPU time as a part of a score: below 1<<22.
+func figure(time hybrid.Milli) score { return score(time) }
 
-// pack puts fields into a score. A value above its field's counts as the largest.
-func pack(fields ...field) score {
-	var s score
-	for _, f := range fields {
-		s = s<<f.bits | score(min(f.value, 1<<f.bits-1))
-	}
-	return s
-}
+// count is a number of CPUs or domains as a part of a score; above 1023 they count as that.
+func count(n int) score { return score(min(n, 1023)) }

@@ -12,8 +12,9 @@ const blockSize = 16
 
 // An item is a node on a shelf.
 type item struct {
-	key int64
-	id  NodeID
+	key  int64
+	id   NodeID
+	free int32 // time that flexible containers can still be guaranteed; no container may have more
 }
 
 func (a item) before(b item) bool { return a.key < b.key || a.key == b.key && a.id < b.id }
@@ -68,7 +69,7 @@ func (b *block) position(it item) int {
 // child returns which of its smaller blocks an item is in or belongs to.
 func (b *block) child(it item) int {
 	at := b.position(it)
-	if at < b.count && b.items[at] == it {
+	if at < b.count && b.items[at].id == it.id {
 		return at
 	}
 	return max(0, at-1)
@@ -192,12 +193,14 @@ func (f *Fleet) merge(b *block, at int) {
 func (f *Fleet) touch(s *shelf, it item) {
 	s.cover.loose = true
 	f.include(&s.cover, it.id)
-	for b := s.root; b.inner != nil; {
+	b := s.root
+	for b.inner != nil {
 		at := b.child(it)
 		b.inner.covers[at].loose = true
 		f.include(&b.inner.covers[at], it.id)
 		b = b.inner.blocks[at]
 	}
+	b.items[b.position(it)] = it
 }
 
 // coverOf counts the cover of a block that is not empty.
