@@ -155,8 +155,10 @@ func (q *question) boundFlexible(c *cover) score {
 	case c.Spare > 0:
 		gone := (int(q.need-max(c.Ease, 0)) + 999) / 1000
 		return candorFlexible(0, gone, max(0, int(c.SpareLeast)-gone))
-	case c.NextLent < hybrid.NoLoad:
-		return candorFlexible(hybrid.Milli(c.NextLent), 0, 0)
+	case c.NextLent < 1000:
+		room := 1000 - int32(c.NextLent) // on each CPU that is lent, at most
+		lent := (q.need - max(c.Ease, 0) + room - 1) / room
+		return candorFlexible(hybrid.Milli(lent*int32(c.NextLent)), 0, 0)
 	default:
 		return never
 	}

@@ -64,20 +64,19 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	case f.byShare(class):
 		return mix(free, f.scarcest(id))<<48 | f.share(id)>>2
 	case class == hybrid.Flexible:
-		return int64(g.Spare)<<18 | mix(uint16(g.Ease+1)>>5, free, f.scarcest(id))
+		return int64(g.Spare)<<24 | mix(uint16(g.Ease+1)>>5, g.NextLent>>4, free, f.scarcest(id))
 	case f.options.Order == Paper && g.WithFlexible:
 		return 1<<12 | int64(min(g.Shared, 2))
 	case f.options.Order == Paper:
 		return int64(min(g.Shared, 2))
 	}
-	key := int64(g.Shared)<<30 | int64(g.Spare)<<18
-	switch {
+	switch full := f.scarcest(id); {
 	case g.Spare > 0:
-		return key | mix(f.scarcest(id))
+		return 2<<40 | int64(g.Shared)<<20 | int64(g.Spare)<<10 | int64(full)
 	case g.Shared > 0:
-		return key | mix(g.TakeOne>>4, free, f.scarcest(id))
+		return 1<<40 | mix(g.TakeOne>>4, g.SharedRoom>>4, free, full)<<10 | int64(g.Shared)
 	default:
-		return key | mix(g.SharedRoom>>4, uint16(max(0, g.Most)>>7), f.scarcest(id))
+		return mix(g.SharedRoom>>4, g.JoinLeast>>4, uint16(max(0, g.Most)>>7), full)
 	}
 }
 
