@@ -39,7 +39,7 @@ func (n *Node) placeByWish(s int32) error {
 // least; among equals in the one where it had the most before a resize, then in that with the fewest free CPUs.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	best, bestKey := -1, [3]int{}
-	holds := n.slots[s].exclusive
+	holds := n.slots[s].cpus()
 	for i := range domains {
 		if !holds.SubsetOf(&domains[i]) {
 			continue

@@ -136,6 +136,23 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 	}
 }
 
+// A fraction that must stay keeps its container in its domain when that grows.
+func TestImmovableFractionKeepsTheDomain(t *testing.T) {
+	small := withFraction("a", "", 3, 100)
+	small.Immovable, small.Wish = true, hybrid.SingleNUMA
+	node := restored(t, "numa:2 core:3", hybrid.Options{}, small, hybrid.Grant{
+		Request: hybrid.Request{ID: "b", Limit: 1000}, CPUs: cpuset.Of(4), Exclusive: cpuset.Of(4)})
+	plan, err := node.PlanResize("a", 1100, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Grant.CPUs != cpuset.Of(3, 5) {
+		t.Errorf("CPUs %v, want 3 and 5", plan.Grant.CPUs)
+	}
+	_, err = node.PlanResize("a", 2100, 0)
+	wantRefusal(t, err, "a", hybrid.ErrViewImpossible, "single-numa")
+}
+
 // A fraction that moves goes to the nearest of the CPUs that are as good.
 func TestMovesStayNear(t *testing.T) {
 	// "a" shares CPU 4 with "b" until "c" leaves; then CPU 1, near to the whole CPU of "a", and CPU 5 are free.
