@@ -12,6 +12,8 @@ type question struct {
 	plain    bool
 	strict   bool
 	byMost   bool // Figures.Most tells whether others can make room
+
+	easeIsRoom bool // what is asked for beyond Figures.Ease must be lent
 }
 
 func (f *Fleet) ask(r *Request) {
@@ -20,6 +22,7 @@ func (f *Fleet) ask(r *Request) {
 		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000), fraction: int32(r.Limit % 1000),
 		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
 	}
+	f.question.easeIsRoom = f.options.Hybrid.MinShared == 0 // else time is kept besides what is asked for
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
 
@@ -100,14 +103,14 @@ func (q *question) directly(c *cover, paper bool) (whole int, shared int32, ok b
 	case !enough || q.fraction > 0 && int(c.Shared) < q.cpus && int32(c.Room) < q.fraction:
 		return 0, 0, false
 	}
-	lent := int32(0) // for the whole CPUs
-	if int(c.Spare) < q.whole {
-		lent = int32(c.TakeOne)
+	lent, join := int32(0), q.joining(c)
+	if int(c.Spare) < q.whole { // then CPUs are lent for the whole ones, and the fraction may join on them
+		lent, join = int32(c.TakeOne), q.fraction
 	}
 	if q.fraction == 0 {
 		return q.whole, lent, c.TakeOne < hybrid.NoLoad
 	}
-	shared = lent + q.joining(c)
+	shared = lent + join
 	if int(c.Shared) >= q.cpus {
 		shared = min(shared, max(lent, min(q.fraction, int32(c.TakeOne))))
 	}
@@ -156,8 +159,11 @@ func (q *question) boundFlexible(c *cover) score {
 		gone := (int(q.need-max(c.Ease, 0)) + 999) / 1000
 		return candorFlexible(0, gone, max(0, int(c.SpareLeast)-gone))
 	case c.NextLent < 1000:
-		room := 1000 - int32(c.NextLent) // on each CPU that is lent, at most
-		lent := (q.need - max(c.Ease, 0) + room - 1) / room
+		lent := int32(1) // CPUs
+		if q.easeIsRoom {
+			room := 1000 - int32(c.NextLent) // on each of them, at most
+			lent = (q.need - max(c.Ease, 0) + room - 1) / room
+		}
 		return candorFlexible(hybrid.Milli(lent*int32(c.NextLent)), 0, 0)
 	default:
 		return never

@@ -19,12 +19,15 @@ func TestIndexIsExactAtFullLoad(t *testing.T) {
 					c := newCell(t, 100, fleet.Options{Order: order, Hybrid: hybrid.Options{Algorithm: algorithm}}, sensitive)
 					c.policy = hybrid.Policy(order % 2)
 					c.fill(10, 0)
-					placed, refused := 0, 0
+					placed, refused, views := 0, 0, 0
 					for range 400 {
 						c.end()
 						for range 2 {
 							r := c.next()
-							if sameAsScan(t, c, r); c.place(r) {
+							if errors.Is(sameAsScan(t, c, r), hybrid.ErrViewImpossible) {
+								views++
+							}
+							if c.place(r) {
 								placed++
 							} else {
 								refused++
@@ -32,9 +35,12 @@ func TestIndexIsExactAtFullLoad(t *testing.T) {
 						}
 					}
 					c.CheckIndex(t)
-					t.Logf("%d placed, %d refused, totals %+v", placed, refused, c.Totals())
+					t.Logf("%d placed, %d refused, %d of them for the view, totals %+v", placed, refused, views, c.Totals())
 					if placed < 100 || refused < 100 {
 						t.Errorf("%d placed and %d refused: want 100 of each at least", placed, refused)
+					}
+					if byView := sensitive == 1 && c.policy == hybrid.Strict; byView != (views > 0) && sensitive != 0.5 {
+						t.Errorf("%d refused for the view", views)
 					}
 				})
 			}
@@ -42,10 +48,12 @@ func TestIndexIsExactAtFullLoad(t *testing.T) {
 	}
 }
 
-func sameAsScan(t *testing.T, c *cell, r *fleet.Request) {
+// sameAsScan holds a decision against the scan's, and returns its error.
+func sameAsScan(t *testing.T, c *cell, r *fleet.Request) error {
 	t.Helper()
 	want, wantErr := c.Scan(r)
 	if got, err := c.Choose(r); got != want || !errors.Is(err, wantErr) {
 		t.Fatalf("%+v: node %d, %v; the scan says %d, %v", *r, got, err, want, wantErr)
 	}
+	return wantErr
 }
