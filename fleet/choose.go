@@ -33,7 +33,7 @@ func (f *Fleet) bestFirst() {
 	for k := range f.kinds {
 		kind := &f.kinds[k]
 		shelf := f.shelfFor(kind, f.question.Class)
-		if shelf.root == nil || shelf.root.count == 0 || !f.question.admits(&shelf.cover) {
+		if shelf.root == nil || shelf.root.count == 0 || !f.question.within(kind) || !f.question.admits(&shelf.cover) {
 			continue
 		}
 		kind.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)

@@ -17,10 +17,11 @@ type ContainerID int32
 // Nowhere is the node of a container that is on none.
 const Nowhere NodeID = -1
 
-// Most that a fleet has; numbers are below.
+// Most that a fleet has; numbers of nodes and containers are below.
 const (
 	MaxNodes      = 1 << 20
 	MaxContainers = 1 << 26
+	MaxAmount     = 1 << 44 // of a further resource
 )
 
 // Options of a fleet.

@@ -68,3 +68,49 @@ func TestLife(t *testing.T) {
 		t.Errorf("totals at the end %+v", got)
 	}
 }
+
+// What cannot be meant is refused, and nothing has changed.
+func TestBadInput(t *testing.T) {
+	f := newFleet(t, fleet.Options{Order: fleet.Least, Resources: resources})
+	four := machine(t, "core:4")
+	addNode(t, f, 0, four, 10, 10, 10)
+	errs := map[string]error{}
+	_, errs[`order 9: want one of ["candor" "paper" "least" "most"]`] = fleet.New(fleet.Options{Order: 9})
+	_, errs["16 resources besides CPU: want 15 at most"] = fleet.New(fleet.Options{Resources: make([]string, 16)})
+	errs["node 0: there is one already"] = f.AddNode(0, four, []int64{1, 1, 1})
+	errs["node -1: want a number from 0 to 1048575"] = f.AddNode(-1, four, nil)
+	errs[`node 1: capacity of 1 resources besides CPU: want 3, ["memory" "gpu" "disk"]`] = f.AddNode(1, four, []int64{1})
+	errs["node 1: gpu -1: want 0 to 17592186044416"] = f.AddNode(1, four, []int64{1, -1, 1})
+	_, errs["node 7: there is none"] = f.RemoveNode(7)
+	_, errs["node 8: there is none"] = f.ChangeNode(8, four, nil)
+	_, errs["no capacity"] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1, 1, fleet.MaxAmount}})
+	_, errs["bad request: disk -1: want 0 to 17592186044416"] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1, 1, -1}})
+	_, errs[`bad request: 1 resources besides CPU: want 3, ["memory" "gpu" "disk"]`] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1}})
+	_, errs["bad request: container -1: want a number from 0 to 67108863"] = f.Place(-1, &fleet.Request{Limit: 100})
+	var order fleet.Order
+	errs[`order "best": want one of ["candor" "paper" "least" "most"]`] = order.UnmarshalText([]byte("best"))
+	for want, err := range errs {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	if got := f.Totals(); got != (fleet.Totals{Nodes: 1, Capacity: 4000}) {
+		t.Errorf("totals %+v", got)
+	}
+}
+
+// Least takes the node with the largest share free, Most the one with the smallest.
+func TestShares(t *testing.T) {
+	for _, order := range []fleet.Order{fleet.Least, fleet.Most} {
+		f := newFleet(t, fleet.Options{Order: order, Resources: []string{"memory", "gpu"}})
+		addNode(t, f, 0, machine(t, "core:7"), 3000, 0)
+		addNode(t, f, 1, machine(t, "core:3"), 7000, 0)
+		addNode(t, f, 2, machine(t, "core:6"), 977, 0)
+		r := fleet.Request{Limit: 1000, Class: hybrid.Flexible}
+		for c, want := range map[fleet.Order][]fleet.NodeID{fleet.Least: {0, 2, 0, 1}, fleet.Most: {1, 1, 1, 2}}[order] {
+			if got, err := f.Place(fleet.ContainerID(c), &r); got.Node != want || err != nil {
+				t.Errorf("%v: container %d on %d, %v; want %d", order, c, got.Node, err, want)
+			}
+		}
+	}
+}

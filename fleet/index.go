@@ -62,7 +62,7 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	free := uint16(max(0, g.Free[class]) >> 7)
 	switch {
 	case f.byShare(class):
-		return mix(free, f.scarcest(id))<<48 | f.share(id)>>2
+		return mix(free, f.scarcest(id))<<48 | f.share(id)>>(wholeBits-46)
 	case class == hybrid.Flexible:
 		return int64(g.Spare)<<24 | mix(uint16(g.Ease+1)>>5, g.NextLent>>4, free, f.scarcest(id))
 	case f.options.Order == Paper && g.WithFlexible:

@@ -47,8 +47,8 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 		return 0, fmt.Errorf("capacity of %d resources besides CPU: want %d, %q", len(capacity), len(f.options.Resources), f.options.Resources)
 	}
 	for i, amount := range capacity {
-		if amount < 0 {
-			return 0, fmt.Errorf("%s %d: want no less than 0", f.options.Resources[i], amount)
+		if amount < 0 || amount > MaxAmount {
+			return 0, fmt.Errorf("%s %d: want 0 to %d", f.options.Resources[i], amount, MaxAmount)
 		}
 	}
 	empty, err := hybrid.NewNode(machine, f.options.Hybrid)

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -71,8 +70,8 @@ func (f *Fleet) check(r *Request) error {
 		return fmt.Errorf("%w: %d resources besides CPU: want %d, %q", hybrid.ErrBadRequest, n, len(f.options.Resources), f.options.Resources)
 	}
 	for i, amount := range r.Resources {
-		if amount < 0 || amount > math.MaxInt64/4 {
-			return fmt.Errorf("%w: %s %d: want no less than 0", hybrid.ErrBadRequest, f.options.Resources[i], amount)
+		if amount < 0 || amount > MaxAmount {
+			return fmt.Errorf("%w: %s %d: want 0 to %d", hybrid.ErrBadRequest, f.options.Resources[i], amount, MaxAmount)
 		}
 	}
 	return nil

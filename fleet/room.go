@@ -21,6 +21,16 @@ func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 	return !taken
 }
 
+// within reports whether an empty node of a kind has the further resources.
+func (q *question) within(k *kind) bool {
+	for i, amount := range q.Resources {
+		if amount > k.capacity[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // refusal says why the container of the question is nowhere.
 func (f *Fleet) refusal() error {
 	q := &f.question

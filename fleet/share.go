@@ -18,21 +18,22 @@ type weigher struct {
 	whole   int64
 }
 
+// wholeBits bounds the weighted sums: below 1<<wholeBits.
+const wholeBits = 58
+
 // newWeigher finds whole numbers for the weights: with the least common multiple
-// of the capacities they are exact. Where that is too large for 48 bits, a share is
-// counted in 2^-44ths.
+// of the capacities they are exact. Where that is too large for the sums, a share is
+// counted in 2^-54ths.
 func newWeigher(cpu int64, capacity []int64) weigher {
 	count, common, exact := int64(1), cpu, true
 	for _, c := range capacity {
 		if c > 0 {
 			count++
-			if common, exact = lcm(common, c, exact); !exact {
-				common = 1 << 44
-			}
+			common, exact = lcm(common, c, exact)
 		}
 	}
-	if exact && common > (1<<shareBits)/count {
-		common = 1 << 44
+	if !exact || common > (1<<wholeBits)/count {
+		common = 1 << (wholeBits - 4) // there are 1<<4 resources at most
 	}
 	w := weigher{cpu: common / cpu, weights: make([]int64, len(capacity)), whole: common * count}
 	for i, c := range capacity {
@@ -43,14 +44,20 @@ func newWeigher(cpu int64, capacity []int64) weigher {
 	return w
 }
 
-// lcm returns the least common multiple of two numbers, and whether it is below 2^shareBits.
+// lcm returns the least common multiple of two numbers, and whether it is that: below 1<<wholeBits.
 func lcm(a, b int64, exact bool) (int64, bool) {
+	if !exact {
+		return 1, false
+	}
 	x, y := a, b
 	for y != 0 {
 		x, y = y, x%y
 	}
 	high, low := bits.Mul64(uint64(a/x), uint64(b))
-	return int64(low), exact && high == 0 && low < 1<<shareBits
+	if high > 0 || low >= 1<<wholeBits {
+		return 1, false
+	}
+	return int64(low), true
 }
 
 // weigh returns the weighted sum of amounts.
