@@ -57,3 +57,19 @@ func sameAsScan(t *testing.T, c *cell, r *fleet.Request) error {
 	}
 	return wantErr
 }
+
+// A decision allocates nothing, nor do placing and ending, but for a block of the index now and then.
+func TestNoAllocations(t *testing.T) {
+	for order := fleet.Candor; order <= fleet.Most; order++ {
+		t.Run(order.String(), func(t *testing.T) {
+			c := newCell(t, 200, fleet.Options{Order: order}, 0.5)
+			c.fill(10, 500)
+			if n := testing.AllocsPerRun(1000, func() { c.Choose(c.next()) }); n > 0 {
+				t.Errorf("%.0f allocations a decision", n)
+			}
+			if n := testing.AllocsPerRun(1000, func() { c.end(); c.place(c.next()) }); n > 1 {
+				t.Errorf("%.0f allocations a container", n)
+			}
+		})
+	}
+}
