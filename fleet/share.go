@@ -35,6 +35,7 @@ func newWeigher(cpu int64, capacity []int64) weigher {
 	if !exact || common > (1<<wholeBits)/count {
 		common = 1 << (wholeBits - 4) // there are 1<<4 resources at most
 	}
+	common *= (1 << wholeBits) / count / common // the keys of the index have the upper bits
 	w := weigher{cpu: common / cpu, weights: make([]int64, len(capacity)), whole: common * count}
 	for i, c := range capacity {
 		if c > 0 {

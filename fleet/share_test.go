@@ -21,7 +21,7 @@ func TestWeigher(t *testing.T) {
 			w := newWeigher(parts*part[0], []int64{parts * part[1], 0, parts * part[2]})
 			share := w.share(w.weigh(free[0]*part[0], []int64{free[1] * part[1], 0, free[2] * part[2]}))
 			sizes := parts * (part[0] + part[1] + part[2])
-			if w.whole == 3<<54 { // the sizes have too large a common multiple
+			if w.weights[0]*parts*part[1] != w.whole/3 || w.weights[2]*parts*part[2] != w.whole/3 || w.cpu*parts*part[0] != w.whole/3 { // the sizes have too large a common multiple
 				if off := want.Int64() - int64(share); off < 0 || off > 1+sizes>>6 {
 					rt.Fatalf("%d parts of %d are %d, want about %d", free, parts, share, want)
 				}
