@@ -1,10 +1,10 @@
 package fleet
 
-// A candidate is a block that may have a better node.
+// A candidate is a block that may have a better node, or a node that has to be asked.
 type candidate struct {
 	bound score
 	first item
-	block *block
+	block *block // nil: first is the node
 	cover *cover
 }
 

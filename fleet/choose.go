@@ -44,6 +44,10 @@ func (f *Fleet) bestFirst() {
 		if !f.best.yields(c.bound, c.first) {
 			return
 		}
+		if c.block == nil {
+			f.lookAt(c.first)
+			continue
+		}
 		if c.cover.loose {
 			*c.cover = f.coverOf(c.block)
 			f.consider(f.bound(c.cover), f.firstOf(&c.block.items[0], c.cover), c.block, c.cover)
@@ -131,16 +135,28 @@ func (f *Fleet) look(id NodeID) bool {
 		return false // whatever its view
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)
-	if s := f.leastScore(id, &quote, verdict); s == never || !f.best.yields(s, at) {
+	s := f.leastScore(id, &quote, verdict)
+	switch {
+	case s == never || !f.best.yields(s, at):
+		return false
+	case verdict == hybrid.NotDirect: // it is asked when it has come to that
+		f.candidates.push(candidate{bound: s, first: at})
+		return false
+	case verdict == hybrid.Known && !f.wantsTopology(id):
+		f.best = finding{s, at}
+		return true
+	default:
+		return f.lookAt(at)
+	}
+}
+
+// lookAt asks a node itself what it would cost, and reports whether it is better than the best so far.
+func (f *Fleet) lookAt(at item) bool {
+	quote, ok := f.askNode(at.id)
+	if !ok {
 		return false
 	}
-	if verdict != hybrid.Known || f.wantsTopology(id) {
-		var ok bool
-		if quote, ok = f.askNode(id); !ok {
-			return false
-		}
-	}
-	s := f.scoreOf(id, q.Request, &quote)
+	s := f.scoreOf(at.id, f.question.Request, &quote)
 	if !f.best.yields(s, at) {
 		return false
 	}
