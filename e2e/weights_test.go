@@ -62,11 +62,8 @@ var neighbourhoods = []neighbourhood{
 	{"1000m, 500m, 500m", false, []busyTenant{sensitive(1000), sensitive(500), sensitive(500)}, 0},
 	{"1500m, five of 100m with 2 threads", false, []busyTenant{sensitive(1500), five("--cpu 100m", 2, 100)}, 0},
 	// Where no weight is right for all of them: docs/weights.md says why.
-	{"1500m, one of 500m or more", false, []busyTenant{sensitive(1500), {"--class flexible --request 500m", 1, 500, 1}}, 0.8},
-	{"1500m, five of 100m or more", true, []busyTenant{sensitive(1500), five("--request 100m", 1, 100)}, 0.8},
-	{"1500m, two of 100m, three of 100m or more", false, []busyTenant{sensitive(1500),
-		{"--class flexible --cpu 100m", 1, 100, 2}, {"--class flexible --request 100m", 1, 100, 3}}, 0.8},
-	{"1250m, five of 150m or more", false, []busyTenant{sensitive(1250), five("--request 150m", 1, 150)}, 0.8},
+	{"1500m, five of 100m or more", false, []busyTenant{sensitive(1500), five("--request 100m", 1, 100)}, 0.75},
+	{"1250m, five of 150m or more", false, []busyTenant{sensitive(1250), five("--request 150m", 1, 150)}, 0.7},
 }
 
 // TestWeights measures what busy containers get of a CPU that they have in common, in interleaved rounds.

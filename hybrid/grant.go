@@ -17,7 +17,7 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	if slot.request.Class == Flexible {
 		g.CPUs = flexible.Intersect(*n.domainCPUs(slot.domain))
 		g.Exclusive = cpuset.Set{}
-		g.Weight = flexibleWeight(&slot.request)
+		g.Weight = max(slot.request.guaranteed(), minWeight)
 		return
 	}
 	g.Exclusive = slot.exclusive
@@ -73,18 +73,6 @@ func weight(g *Grant) Milli {
 		sum += f.Milli
 	}
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
-}
-
-// flexibleWeight is the weight of a flexible grant: its guarantee. One that may use more has
-// half of that: the kernel keeps a sensitive container's threads off a CPU where others always run, so it
-// gets less than its weight says (docs/weights.md). Among flexible containers that costs nobody's
-// guarantee, since those that may not use more stop at their quota.
-func flexibleWeight(r *Request) Milli {
-	weight := r.guaranteed()
-	if r.Limit == 0 || r.Limit > weight {
-		weight /= 2
-	}
-	return max(weight, minWeight)
 }
 
 // noteOthers lists the other containers whose CPUs the plan may change, with

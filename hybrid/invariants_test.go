@@ -104,9 +104,6 @@ func (s state) checkFlexibleGrant(g hybrid.Grant) error {
 		return fmt.Errorf("flexible with exclusive %v, fractions %v, quota %v, limit %v", g.Exclusive, g.Fractions, g.Quota, g.Limit)
 	}
 	w := guaranteed(g.Request)
-	if g.Limit == 0 || g.Limit > w {
-		w /= 2 // it may use more than it is guaranteed
-	}
 	if s.options.Algorithm == hybrid.Candor && g.Weight != max(w, hybrid.MinLimit) {
 		return fmt.Errorf("weight %v for a guarantee of %v", g.Weight, guaranteed(g.Request))
 	}
