@@ -7,8 +7,8 @@ type question struct {
 	*Request
 	need     int32 // CPU time that is guaranteed
 	whole    int   // of a sensitive container: whole CPUs
-	fraction int32
-	cpus     int // whole, and one if there is a fraction
+	fraction int32 // of a sensitive container
+	cpus     int   // whole, and one if there is a fraction
 	plain    bool
 	strict   bool
 	byMost   bool // Figures.Most tells whether others can make room
@@ -19,11 +19,22 @@ type question struct {
 func (f *Fleet) ask(r *Request) {
 	f.request = hybrid.Request{ID: "new", Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
 	f.question = question{
-		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000), fraction: int32(r.Limit % 1000),
+		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
 		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
+	}
+	if r.Class == hybrid.Sensitive {
+		f.question.fraction = int32(r.Limit % 1000)
 	}
 	f.question.easeIsRoom = f.options.Hybrid.MinShared == 0 // else time is kept besides what is asked for
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
+}
+
+// askKinds sets what each kind makes of the question.
+func (f *Fleet) askKinds() {
+	for _, k := range f.kinds {
+		k.ask(&f.question)
+		k.shift = k.weigher.weigh(int64(f.question.need), f.question.Resources)
+	}
 }
 
 // admits reports whether a node of a block may have the CPU time and the other resources.
@@ -31,8 +42,9 @@ func (q *question) admits(c *cover) bool {
 	if c.Free[q.Class] < q.need {
 		return false
 	}
-	for i, amount := range q.Resources {
-		if i < coverResources && c.resources[i] < amount {
+	asks := &c.kind.pull.asks
+	for i := 1; i < coverShares; i++ {
+		if int64(c.most[i]) < asks[i] {
 			return false
 		}
 	}
@@ -49,7 +61,7 @@ func (f *Fleet) boundByShare(c *cover) score {
 			return q.boundIndirect(c)
 		}
 	}
-	return f.shareScore(&f.kinds[c.kind], c.share)
+	return f.shareScore(c.kind, c.share)
 }
 
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
@@ -65,7 +77,7 @@ func (f *Fleet) bound(c *cover) score {
 	case !q.plain || c.Opaque:
 		return 0
 	case q.Class == hybrid.Flexible:
-		return q.boundFlexible(c)
+		return q.boundFlexible(c, c.kind.pull.most(c))
 	}
 	whole, shared, ok := q.directly(c, f.byPaper())
 	switch {
@@ -76,8 +88,7 @@ func (f *Fleet) bound(c *cover) score {
 	case f.options.Order == Paper:
 		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
-		left := max(0, int(c.SharedLeast)-q.cpus)
-		return candorSensitive(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1, FreeWhole: left})
+		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1}, c.kind.pull.most(c))
 	}
 }
 
@@ -151,20 +162,17 @@ func (q *question) joined(c *cover) (whole int, shared int32, ok bool) {
 }
 
 // boundFlexible is bound for flexible containers by the order Candor.
-func (q *question) boundFlexible(c *cover) score {
+func (q *question) boundFlexible(c *cover, pull int64) score {
 	switch {
-	case q.need <= c.Ease:
-		return candorFlexible(0, 0, int(c.SpareLeast))
-	case c.Spare > 0:
-		gone := (int(q.need-max(c.Ease, 0)) + 999) / 1000
-		return candorFlexible(0, gone, max(0, int(c.SpareLeast)-gone))
+	case q.need <= c.Ease, c.Spare > 0:
+		return candorScore(&hybrid.Cost{}, pull)
 	case c.NextLent < 1000:
 		lent := int32(1) // CPUs
 		if q.easeIsRoom {
 			room := 1000 - int32(c.NextLent) // on each of them, at most
 			lent = (q.need - max(c.Ease, 0) + room - 1) / room
 		}
-		return candorFlexible(hybrid.Milli(lent*int32(c.NextLent)), 0, 0)
+		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent * int32(c.NextLent))}, pull)
 	default:
 		return never
 	}

@@ -2,14 +2,14 @@ package fleet
 
 // A candidate is a block that may have a better node, or a node that has to be asked.
 type candidate struct {
-	bound score
-	first item
-	block *block // nil: first is the node
-	cover *cover
+	bound  score
+	lowest NodeID
+	block  *block // nil: lowest is the node
+	cover  *cover
 }
 
 func (a *candidate) before(b *candidate) bool {
-	return a.bound < b.bound || a.bound == b.bound && a.first.before(b.first)
+	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
 // candidates are a heap: the one with the best bound first.

@@ -9,159 +9,130 @@ import (
 // A finding is the best node so far.
 type finding struct {
 	score score
-	at    item // its number and, where that comes first among equals, its place on the shelf
+	id    NodeID
 }
 
-// yields reports whether a score and a place, or the bounds of some, would be better.
-func (a *finding) yields(s score, at item) bool {
-	return s < a.score || s == a.score && s != never && at.before(a.at)
+// yields reports whether a score and a number, or the bounds of some, would be better.
+func (a *finding) yields(s score, id NodeID) bool {
+	return s < a.score || s == a.score && s != never && id < a.id
 }
 
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
-	f.best = finding{never, item{id: Nowhere}}
+	f.askKinds()
+	f.best = finding{never, Nowhere}
 	f.bestFirst()
 	if f.best.score == never {
 		return Nowhere, f.refusal()
 	}
-	return f.best.at.id, nil
+	return f.best.id, nil
 }
 
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
 func (f *Fleet) bestFirst() {
 	f.candidates = f.candidates[:0]
 	for k := range f.kinds {
-		kind := &f.kinds[k]
+		kind := f.kinds[k]
 		shelf := f.shelfFor(kind, f.question.Class)
 		if shelf.root == nil || shelf.root.count == 0 || !f.question.within(kind) || !f.question.admits(&shelf.cover) {
 			continue
 		}
-		kind.shift = kind.weigher.weigh(int64(f.question.need), f.question.Resources)
-		f.consider(f.bound(&shelf.cover), f.firstOf(&shelf.root.items[0], &shelf.cover), shelf.root, &shelf.cover)
+		f.consider(f.bound(&shelf.cover), shelf.root, &shelf.cover)
 	}
 	for len(f.candidates) > 0 {
 		c := f.candidates.pop()
-		if !f.best.yields(c.bound, c.first) {
+		if !f.best.yields(c.bound, c.lowest) {
 			return
 		}
 		if c.block == nil {
-			f.lookAt(c.first)
+			f.lookAt(c.lowest)
 			continue
 		}
 		if c.cover.loose {
 			*c.cover = f.coverOf(c.block)
-			f.consider(f.bound(c.cover), f.firstOf(&c.block.items[0], c.cover), c.block, c.cover)
+			f.consider(f.bound(c.cover), c.block, c.cover)
 			continue
 		}
-		f.open(c.block, c.bound)
+		f.open(c.block)
 	}
 }
 
 // consider makes a block a candidate if it may have a better node.
-func (f *Fleet) consider(bound score, first item, b *block, c *cover) {
-	if f.best.yields(bound, first) {
-		f.candidates.push(candidate{bound, first, b, c})
+func (f *Fleet) consider(bound score, b *block, c *cover) {
+	if f.best.yields(bound, c.lowest) {
+		f.candidates.push(candidate{bound, c.lowest, b, c})
 	}
 }
 
 // open looks at the parts of a block. It goes into the best part at once: what that
 // has rules most of the others out.
-func (f *Fleet) open(b *block, bound score) {
+func (f *Fleet) open(b *block) {
 	if b.inner == nil {
-		f.lookInto(b, bound)
+		f.lookInto(b)
 		return
 	}
 	var bounds [blockSize]score
 	best, at := f.best, -1
 	for i := range b.count {
-		bounds[i] = f.bound(&b.inner.covers[i])
-		if first := f.firstOf(&b.items[i], &b.inner.covers[i]); best.yields(bounds[i], first) {
-			best, at = finding{bounds[i], first}, i
+		c := &b.inner.covers[i]
+		if bounds[i] = f.bound(c); best.yields(bounds[i], c.lowest) {
+			best, at = finding{bounds[i], c.lowest}, i
 		}
 	}
 	if at < 0 {
 		return
 	}
 	if !b.inner.covers[at].loose {
-		f.open(b.inner.blocks[at], bounds[at])
+		f.open(b.inner.blocks[at])
 		bounds[at] = never
 	}
 	for i := range b.count {
 		if bounds[i] <= f.best.score {
-			f.consider(bounds[i], f.firstOf(&b.items[i], &b.inner.covers[i]), b.inner.blocks[i], &b.inner.covers[i])
+			f.consider(bounds[i], b.inner.blocks[i], &b.inner.covers[i])
 		}
 	}
 }
 
-// lookInto looks at the nodes of a block, up to one than which none of them can be better.
-func (f *Fleet) lookInto(b *block, bound score) {
-	inOrder := f.standsFirst()
+// lookInto looks at the nodes of a block.
+func (f *Fleet) lookInto(b *block) {
 	for i := range b.count {
-		it := &b.items[i]
-		if it.free >= f.question.need && f.look(it.id) && inOrder && f.best.score == bound {
-			return
+		if it := &b.items[i]; it.free >= f.question.need {
+			f.look(it.id)
 		}
 	}
 }
 
-// standsFirst reports whether of nodes with the same score the one that stands first on its
-// shelf is the best, and not the one with the lowest number.
-func (f *Fleet) standsFirst() bool { return f.options.Order == Candor }
-
-// placeOf returns what decides between a node and others with its score.
-func (f *Fleet) placeOf(id NodeID) item {
-	if f.standsFirst() {
-		return item{key: f.nodes[id].keys[f.question.Class], id: id}
-	}
-	return item{id: id}
-}
-
-// firstOf returns the first place in a block, of which the first node and the cover are given.
-func (f *Fleet) firstOf(first *item, c *cover) item {
-	if f.standsFirst() {
-		return *first
-	}
-	return item{id: c.lowest}
-}
-
-// look compares a node with the best so far, and reports whether it is better.
-func (f *Fleet) look(id NodeID) bool {
+// look compares a node with the best so far.
+func (f *Fleet) look(id NodeID) {
 	q := &f.question
 	if !f.hasRoom(id, q.Request) {
-		return false
+		return
 	}
-	at := f.placeOf(id)
-	if f.byShare(q.Class) && !f.best.yields(f.shareScore(&f.kinds[f.nodes[id].kind], f.share(id)), at) {
-		return false // whatever its view
+	if f.byShare(q.Class) && !f.best.yields(f.shareScore(f.kinds[f.nodes[id].kind], f.share(id)), id) {
+		return // whatever its view
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)
 	s := f.leastScore(id, &quote, verdict)
 	switch {
-	case s == never || !f.best.yields(s, at):
-		return false
+	case s == never || !f.best.yields(s, id):
 	case verdict == hybrid.NotDirect: // it is asked when it has come to that
-		f.candidates.push(candidate{bound: s, first: at})
-		return false
+		f.candidates.push(candidate{bound: s, lowest: id})
 	case verdict == hybrid.Known && !f.wantsTopology(id):
-		f.best = finding{s, at}
-		return true
+		f.best = finding{s, id}
 	default:
-		return f.lookAt(at)
+		f.lookAt(id)
 	}
 }
 
-// lookAt asks a node itself what it would cost, and reports whether it is better than the best so far.
-func (f *Fleet) lookAt(at item) bool {
-	quote, ok := f.askNode(at.id)
+// lookAt asks a node itself what it would cost, and compares it with the best so far.
+func (f *Fleet) lookAt(id NodeID) {
+	quote, ok := f.askNode(id)
 	if !ok {
-		return false
+		return
 	}
-	s := f.scoreOf(at.id, f.question.Request, &quote)
-	if !f.best.yields(s, at) {
-		return false
+	if s := f.scoreOf(id, f.question.Request, &quote); f.best.yields(s, id) {
+		f.best = finding{s, id}
 	}
-	f.best = finding{s, at}
-	return true
 }
 
 // leastScore is the least that a node's score can be by what the summary says.

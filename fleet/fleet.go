@@ -56,7 +56,7 @@ type Placement struct {
 // A Fleet is nodes, and the containers on them.
 type Fleet struct {
 	options    Options
-	kinds      []kind
+	kinds      []*kind
 	nodes      []node      // by NodeID
 	containers []container // by ContainerID
 	spread     map[spreadKey]struct{}
@@ -64,6 +64,7 @@ type Fleet struct {
 	summaries  []hybrid.Summary // by NodeID
 	figures    []hybrid.Figures // by NodeID
 	free       []int64          // of the further resources of each node, one node after the other
+	shares     []int32          // free shares of CPU and of those, likewise
 
 	// Of the decision that is being made:
 	request    hybrid.Request
@@ -78,8 +79,10 @@ type kind struct {
 	capacity []int64
 	empty    *hybrid.Node // the nodes are its twins
 	weigher  weigher
-	shift    int64    // weighted sum of what the container of the question takes
-	shelves  [2]shelf // by class; one for both where oneShelf says so
+	scale    []float64 // makes shares of amounts
+	pull     pull      // on the container of the question
+	shift    int64     // weighted sum of what the container of the question takes
+	shelves  [2]shelf  // by class; one for both where oneShelf says so
 }
 
 // A node is one machine of the fleet.

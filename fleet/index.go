@@ -7,8 +7,9 @@ func (f *Fleet) refresh(id NodeID) {
 	n, s := &f.nodes[id], &f.summaries[id]
 	n.Summarize(s)
 	f.figures[id] = s.Figures()
+	f.countShares(id)
 	n.refused = [4]int32{}
-	shelves := f.shelves(&f.kinds[n.kind])
+	shelves := f.shelves(f.kinds[n.kind])
 	for class := range shelves {
 		key, before := f.key(id, hybrid.Class(class)), n.keys[class]
 		switch {
@@ -27,7 +28,7 @@ func (f *Fleet) refresh(id NodeID) {
 // unshelve takes a node out of the index.
 func (f *Fleet) unshelve(id NodeID) {
 	n := &f.nodes[id]
-	shelves := f.shelves(&f.kinds[n.kind])
+	shelves := f.shelves(f.kinds[n.kind])
 	for class := range shelves {
 		f.remove(&shelves[class], item{key: n.keys[class], id: id})
 	}

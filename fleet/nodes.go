@@ -26,7 +26,7 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
 		f.summaries, f.figures = append(f.summaries, hybrid.Summary{}), append(f.figures, hybrid.Figures{})
-		f.free = append(f.free, make([]int64, len(capacity))...)
+		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
 	}
 	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k, first: -1, last: -1}
 	copy(f.freeOf(id), capacity)
@@ -55,9 +55,9 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 	if err != nil {
 		return 0, err
 	}
-	f.kinds = append(f.kinds, kind{
+	f.kinds = append(f.kinds, &kind{
 		machine: machine, capacity: slices.Clone(capacity), empty: empty,
-		weigher: newWeigher(int64(empty.Capacity()), capacity),
+		weigher: newWeigher(int64(empty.Capacity()), capacity), scale: newScale(int64(empty.Capacity()), capacity),
 	})
 	return int32(len(f.kinds) - 1), nil
 }

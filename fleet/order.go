@@ -10,8 +10,8 @@ import (
 type Order uint8
 
 const (
-	// Candor: the least added shared time, then the best topology, then what keeps
-	// whole CPUs free (score.go says it in full).
+	// Candor: the least added shared time, then the best topology, then the node whose
+	// free resources are most like what the container asks for (pull.go says it in full).
 	Candor Order = iota
 	// Paper is the optimized scheduler of Bacou et al. (SCC 2019): for a sensitive
 	// container the most CPU time on whole CPUs, then the least added shared time; a

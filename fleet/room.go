@@ -38,7 +38,7 @@ func (f *Fleet) refusal() error {
 		return hybrid.ErrNoCapacity
 	}
 	for k := range f.kinds {
-		shelf := f.shelfFor(&f.kinds[k], q.Class)
+		shelf := f.shelfFor(f.kinds[k], q.Class)
 		if shelf.root != nil && q.admits(&shelf.cover) && f.anyRoom(shelf.root) {
 			return hybrid.ErrViewImpossible
 		}

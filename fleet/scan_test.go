@@ -12,24 +12,22 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	if err := f.check(r); err != nil {
 		return Nowhere, err
 	}
-	best, room := finding{never, item{id: Nowhere}}, false
-	for k := range f.kinds {
-		f.kinds[k].shift = f.kinds[k].weigher.weigh(int64(f.question.need), r.Resources)
-	}
+	f.askKinds()
+	best, room := finding{never, Nowhere}, false
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
 			continue
 		}
 		room = true
 		if quote, err := f.nodes[id].Quote(&f.request); err == nil {
-			if s, at := f.scoreOf(NodeID(id), r, &quote), f.placeOf(NodeID(id)); best.yields(s, at) {
-				best = finding{s, at}
+			if s := f.scoreOf(NodeID(id), r, &quote); best.yields(s, NodeID(id)) {
+				best = finding{s, NodeID(id)}
 			}
 		}
 	}
 	switch {
 	case best.score != never:
-		return best.at.id, nil
+		return best.id, nil
 	case room && r.Class == hybrid.Sensitive && r.Policy == hybrid.Strict:
 		return Nowhere, hybrid.ErrViewImpossible
 	default:

@@ -3,8 +3,7 @@ package fleet
 import "github.com/candor-project/candor/hybrid"
 
 // A score is how good a node is for a container: less is better. Of nodes with
-// the same score the one with the lowest number is taken; by the order Candor the one that
-// stands first on its shelf (Fleet.key), and then the lowest number.
+// the same score the one with the lowest number is taken.
 type score uint64
 
 // never is the score of a node where a container cannot be.
@@ -13,25 +12,22 @@ const never score = 1<<64 - 1
 // scoreOf returns a node's score by the fleet's order from what the container
 // would cost there.
 func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
-	switch s := &f.summaries[id]; {
+	k := f.kinds[f.nodes[id].kind]
+	switch {
 	case !q.Direct:
 		return f.indirect(id)
 	case f.byShare(r.Class):
-		k := &f.kinds[f.nodes[id].kind]
 		return f.shareScore(k, f.share(id))
-	case r.Class == hybrid.Flexible:
-		left := s.SpareWith(hybrid.Milli(f.question.need))
-		return candorFlexible(q.Shared, s.Spare()-left, left)
 	case f.options.Order == Paper:
 		return paperSensitive(q.Whole, q.Shared)
 	default:
-		return candorSensitive(&q.Cost)
+		return candorScore(&q.Cost, k.pull.of(f.sharesOf(id)))
 	}
 }
 
 // share is what is free on a node as a weighted sum, the best the least.
 func (f *Fleet) share(id NodeID) int64 {
-	k := &f.kinds[f.nodes[id].kind]
+	k := f.kinds[f.nodes[id].kind]
 	sum := k.weigher.weigh(int64(f.figures[id].Free[hybrid.Flexible]), f.freeOf(id))
 	if f.options.Order == Most {
 		return sum
@@ -70,23 +66,15 @@ func paperSensitive(whole, shared hybrid.Milli) score {
 	return figure(hybrid.MaxLimit-whole)<<22 | figure(hybrid.MaxLimit+shared)
 }
 
-// candorSensitive is the order Candor for sensitive containers: the least added shared
-// time; then the fewest NUMA nodes, L3 domains and split cores; then best fit, the fewest
-// shared CPUs left.
-func candorSensitive(cost *hybrid.Cost) score {
-	topology := count(cost.NUMAs)<<20 | count(cost.L3s)<<10 | count(cost.Splits)
-	return figure(hybrid.MaxLimit+cost.Shared)<<40 | topology<<10 | count(cost.FreeWhole)
+// candorScore is the order Candor: the least added shared time; then the fewest NUMA nodes,
+// L3 domains and split cores; then the strongest pull (pull.go).
+func candorScore(cost *hybrid.Cost, pull int64) score {
+	topology := count(cost.NUMAs, 4)<<10 | count(cost.L3s, 5)<<5 | count(cost.Splits, 5)
+	return figure(hybrid.MaxLimit+cost.Shared)<<(14+pullBits) | topology<<pullBits | score(mostPull-pull)
 }
 
-// candorFlexible is the order Candor for flexible containers: the least added shared time;
-// then the fewest whole CPUs gone that sensitive containers could have without sharing; then
-// best fit, the fewest such CPUs left.
-func candorFlexible(shared hybrid.Milli, gone, left int) score {
-	return figure(hybrid.MaxLimit+shared)<<20 | count(gone)<<10 | count(left)
-}
-
-// figure is CPU time as a part of a score: below 1<<22.
+// figure is CPU time as a part of a score: below 1<<21.
 func figure(time hybrid.Milli) score { return score(time) }
 
-// count is a number of CPUs or domains as a part of a score; above 1023 they count as that.
-func count(n int) score { return score(min(n, 1023)) }
+// count is a number of domains or cores as a part of a score of so many bits; more count as the most.
+func count(n, bits int) score { return score(min(n, 1<<bits-1)) }

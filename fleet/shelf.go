@@ -32,18 +32,18 @@ type inner struct {
 	covers [blockSize]cover
 }
 
-// coverResources is how many of the further resources a cover tells of.
-const coverResources = 2
+// coverShares is of how many resources a cover tells; CPU is the first.
+const coverShares = 3
 
 // A cover says what the nodes of a block have at most or at least. After a node has left it
 // may say more than there is; then it is loose.
 type cover struct {
 	hybrid.Figures
-	resources [coverResources]int64 // free; the most
-	share     int64                 // the best (Fleet.share)
-	kind      int32
-	lowest    NodeID
-	loose     bool
+	most, least [coverShares]int32 // free shares
+	share       int64              // the best (Fleet.share)
+	kind        *kind
+	lowest      NodeID
+	loose       bool
 }
 
 // A shelf is the nodes of one kind.
@@ -207,7 +207,7 @@ func (f *Fleet) touch(s *shelf, it item) {
 func (f *Fleet) coverOf(b *block) cover {
 	if b.inner == nil {
 		c := f.emptyCover(b.items[0].id)
-		for i := range b.count {
+		for i := 1; i < b.count; i++ {
 			f.include(&c, b.items[i].id)
 		}
 		return c
@@ -218,25 +218,31 @@ func (f *Fleet) coverOf(b *block) cover {
 		part := &b.inner.covers[i]
 		c.Include(&part.Figures)
 		c.lowest, c.share = min(c.lowest, part.lowest), min(c.share, part.share)
-		for j := range c.resources {
-			c.resources[j] = max(c.resources[j], part.resources[j])
+		for j := range c.most {
+			c.most[j], c.least[j] = max(c.most[j], part.most[j]), min(c.least[j], part.least[j])
 		}
 	}
 	return c
 }
 
-// emptyCover is the cover of a node, but for the further resources.
+// emptyCover is the cover of a node.
 func (f *Fleet) emptyCover(id NodeID) cover {
-	return cover{Figures: f.figures[id], lowest: id, share: f.share(id), kind: f.nodes[id].kind}
+	c := cover{Figures: f.figures[id], lowest: id, share: f.share(id), kind: f.kinds[f.nodes[id].kind]}
+	for i, share := range f.sharesOf(id) {
+		if i < coverShares {
+			c.most[i], c.least[i] = share, share
+		}
+	}
+	return c
 }
 
 // include makes a cover tell of one more node.
 func (f *Fleet) include(c *cover, id NodeID) {
 	c.Include(&f.figures[id])
 	c.lowest, c.share = min(c.lowest, id), min(c.share, f.share(id))
-	for i, amount := range f.freeOf(id) {
-		if i < coverResources {
-			c.resources[i] = max(c.resources[i], amount)
+	for i, share := range f.sharesOf(id) {
+		if i < coverShares {
+			c.most[i], c.least[i] = max(c.most[i], share), min(c.least[i], share)
 		}
 	}
 }

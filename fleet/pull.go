@@ -1,0 +1,110 @@
+package fleet
+
+import "github.com/candor-project/candor/hybrid"
+
+// A node pulls at a container with what it has free of each resource, the stronger the
+// more the container asks of that: the alignment of Tetris (Grandl et al., "Multi-Resource
+// Packing for Cluster Schedulers", SIGCOMM 2014), a sum over the resources of the share of a node
+// that the container asks for times the share that it leaves free. So what is free of one resource is not
+// stranded for want of another.
+//
+// The rest of a CPU of which a sensitive container has a fraction should stay idle, since whoever uses it
+// shares that fraction's time. Idle time is at hand where the other resources run out first. So
+// the fraction counts once more for CPU, and as much against the others.
+
+// wholeShare is all that a node has of a resource.
+const wholeShare = 1 << 16
+
+// pullBits are those of a pull in a score.
+const pullBits = 28
+
+// mostPull is more than any pull.
+const mostPull = 1 << (pullBits - 1)
+
+// A pull is what the nodes of a kind do to the container of a question.
+type pull struct {
+	asks    [1 + maxResources]int64 // shares; CPU, and the further resources
+	weights [1 + maxResources]int64
+	shift   int64 // what the container itself takes away
+}
+
+// ask sets what the nodes of a kind do to the container of a question.
+func (k *kind) ask(q *question) {
+	p := &k.pull
+	p.asks[0] = k.share(0, int64(q.need))
+	fraction := k.share(0, int64(q.fraction))
+	p.weights[0] = p.asks[0] + fraction
+	p.shift = p.weights[0] * p.asks[0]
+	for i := range k.capacity {
+		if i < len(q.Resources) {
+			p.asks[1+i] = k.share(1+i, q.Resources[i])
+		} else {
+			p.asks[1+i] = 0
+		}
+		p.weights[1+i] = p.asks[1+i] - fraction/int64(len(k.capacity))
+		p.shift += p.weights[1+i] * p.asks[1+i]
+	}
+}
+
+// of returns the pull of a node with so much free.
+func (p *pull) of(shares []int32) int64 {
+	sum := -p.shift
+	for i, share := range shares {
+		sum += p.weights[i] * int64(share)
+	}
+	return clampPull(sum)
+}
+
+// most returns what no pull of the nodes in a block is above.
+func (p *pull) most(c *cover) int64 {
+	sum := -p.shift
+	for i := range 1 + len(c.kind.capacity) {
+		switch {
+		case i < coverShares && p.weights[i] < 0:
+			sum += p.weights[i] * int64(c.least[i])
+		case i < coverShares:
+			sum += p.weights[i] * int64(c.most[i])
+		case p.weights[i] > 0:
+			sum += p.weights[i] * wholeShare
+		}
+	}
+	return clampPull(sum)
+}
+
+// clampPull makes a pull of a sum: below mostPull, and not below its negative.
+func clampPull(sum int64) int64 {
+	return min(max(sum>>8, 1-mostPull), mostPull-1)
+}
+
+// share is an amount of a resource, of which CPU is the first, as a share of what a node of
+// the kind has, rounded down.
+func (k *kind) share(resource int, amount int64) int64 {
+	return int64(float64(max(0, amount)) * k.scale[resource])
+}
+
+// newScale returns for each resource, of which CPU is the first, what makes shares of amounts.
+func newScale(cpu int64, capacity []int64) []float64 {
+	scale := make([]float64, 1+len(capacity))
+	scale[0] = wholeShare / float64(cpu)
+	for i, whole := range capacity {
+		if whole > 0 {
+			scale[1+i] = wholeShare / float64(whole)
+		}
+	}
+	return scale
+}
+
+// sharesOf returns the shares of a node that are free: of CPU, and of the further resources.
+func (f *Fleet) sharesOf(id NodeID) []int32 {
+	count := 1 + len(f.options.Resources)
+	return f.shares[int(id)*count : (int(id)+1)*count : (int(id)+1)*count]
+}
+
+// countShares brings them up to date.
+func (f *Fleet) countShares(id NodeID) {
+	k, shares := f.kinds[f.nodes[id].kind], f.sharesOf(id)
+	shares[0] = int32(k.share(0, int64(f.figures[id].Free[hybrid.Flexible])))
+	for i, free := range f.freeOf(id) {
+		shares[1+i] = int32(k.share(1+i, free))
+	}
+}
