@@ -36,7 +36,7 @@ type plain struct {
 	names    int             // columns of the file
 	last     Micros
 	machines map[string]*namedMachine
-	live     map[taskKey]uint32
+	live     tasks
 }
 
 type namedMachine struct {
@@ -58,7 +58,7 @@ func openPlain(s spec, o Options) (Reader, error) {
 }
 
 func newPlain(s spec, o Options, t *table) (Reader, error) {
-	p := &plain{table: t, machines: map[string]*namedMachine{}, live: map[taskKey]uint32{}}
+	p := &plain{table: t, machines: map[string]*namedMachine{}}
 	p.lenient = o.Lenient
 	p.header = Header{Name: "csv", Source: s.text, Unit: Milli, Classes: plainClasses}
 	if err := p.readNames(); err != nil {

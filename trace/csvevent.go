@@ -54,11 +54,11 @@ func (p *plain) capacity(round func(float64) float64) (capacity, error) {
 	return capacity{cpu, memory}, nil
 }
 
-// key reads job and task.
-func (p *plain) key() (taskKey, error) {
+// name reads job and task.
+func (p *plain) name(e *Event) error {
 	job := p.get(plainJob)
 	if len(job) == 0 {
-		return taskKey{}, p.bad(plainJob, "a number or a name")
+		return p.bad(plainJob, "a number or a name")
 	}
 	number, ok := parseUint(job)
 	if !ok {
@@ -69,19 +69,19 @@ func (p *plain) key() (taskKey, error) {
 		task, ok = parseUint(field)
 	}
 	if !ok || task > math.MaxUint32 {
-		return taskKey{}, p.bad(plainTask, "a number")
+		return p.bad(plainTask, "a number")
 	}
-	return taskKey{number, task}, nil
+	e.Job, e.Task = number, uint32(task)
+	return nil
 }
 
 // submit fills in a Submit.
 func (p *plain) submit(e *Event) error {
-	key, err := p.key()
-	if err != nil {
+	if err := p.name(e); err != nil {
 		return err
 	}
-	if _, known := p.live[key]; known {
-		return p.wrong("submitted twice", "task %d of job %q has not ended", key.task, shorten(p.get(plainJob)))
+	if _, known := p.live.slot(e.Job, e.Task); known {
+		return p.wrong("submitted twice", "task %d of job %q has not ended", e.Task, shorten(p.get(plainJob)))
 	}
 	c, err := p.capacity(math.Ceil)
 	if err != nil {
@@ -96,9 +96,9 @@ func (p *plain) submit(e *Event) error {
 	if err := p.fits(c, p.table); err != nil {
 		return err
 	}
-	e.Job, e.Task, e.CPU, e.Memory = key.job, uint32(key.task), c.cpu, c.memory
+	e.CPU, e.Memory = c.cpu, c.memory
 	e.Container = p.slots.take()
-	p.live[key] = e.Container
+	p.live.put(e.Job, e.Task, e.Container)
 	return nil
 }
 
@@ -130,8 +130,7 @@ func (p *plain) attributes(e *Event) error {
 
 // end fills in an End.
 func (p *plain) end(e *Event) error {
-	key, err := p.key()
-	if err != nil {
+	if err := p.name(e); err != nil {
 		return err
 	}
 	reason := 0
@@ -140,13 +139,13 @@ func (p *plain) end(e *Event) error {
 			return p.bad(plainReason, strings.Join(reasonWords[:], ", "))
 		}
 	}
-	slot, known := p.live[key]
+	slot, known := p.live.slot(e.Job, e.Task)
 	if !known {
-		return p.wrong("an end without a start", "task %d of job %q", key.task, shorten(p.get(plainJob)))
+		return p.wrong("an end without a start", "task %d of job %q", e.Task, shorten(p.get(plainJob)))
 	}
-	delete(p.live, key)
+	p.live.remove(e.Job, e.Task)
 	p.slots.give(slot)
-	*e = Event{Time: e.Time, Kind: End, Job: key.job, Task: uint32(key.task), Container: slot, Reason: Reason(reason)}
+	*e = Event{Time: e.Time, Kind: End, Job: e.Job, Task: e.Task, Container: slot, Reason: Reason(reason)}
 	return nil
 }
 

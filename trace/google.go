@@ -49,9 +49,7 @@ const (
 const afterTrace = math.MaxInt64
 
 // pendingSlot stands for a task that waits for its start.
-const pendingSlot = math.MaxUint32
-
-type taskKey struct{ job, task uint64 }
+const pendingSlot = math.MaxUint32 - 1
 
 // A google reads ClusterData 2011: machine_events and task_events, merged.
 type google struct {
@@ -62,7 +60,7 @@ type google struct {
 	submits  bool                           // containers begin with their SUBMIT
 	middle   bool                           // the first part is not the trace's beginning
 	numbers  map[uint64]*googleMachine
-	live     map[taskKey]uint32
+	live     tasks
 }
 
 type googleMachine struct {
@@ -88,7 +86,7 @@ func openGoogle(s spec, o Options) (Reader, error) {
 func newGoogle(s spec, o Options, machines, tasks *googleTable) *google {
 	g := &google{
 		machines: machines, tasks: tasks, submits: s.submits, middle: tasks.number > 0,
-		numbers: map[uint64]*googleMachine{}, live: map[taskKey]uint32{},
+		numbers: map[uint64]*googleMachine{},
 	}
 	g.lenient = o.Lenient
 	g.header = Header{Name: "google2011", Source: s.text, Unit: LargestMachine, Classes: googleClasses()}

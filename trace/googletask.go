@@ -19,37 +19,36 @@ func (g *google) task(e *Event) (bool, error) {
 		return false, t.wrong("event type", "%q, want 0 (SUBMIT) to 8 (UPDATE_RUNNING)", shorten(kind))
 	}
 	*e = Event{Time: t.time, Job: job, Task: uint32(index), Flags: atStart(t.time)}
-	key := taskKey{job, index}
-	slot, known := g.live[key]
+	slot, known := g.live.slot(e.Job, e.Task)
 	switch kind := kind[0] - '0'; kind {
 	case googleSubmit:
-		return g.submit(e, key, known)
+		return g.submit(e, known)
 	case googleSchedule:
-		return g.schedule(e, key, slot, known)
+		return g.schedule(e, slot, known)
 	case googleUpdatePending, googleUpdateRunning:
 		g.notes.add("requests that change", t.place())
 		return false, nil
 	default:
 		e.Reason = googleReasons[kind-googleEvict]
-		return g.end(e, key, slot, known)
+		return g.end(e, slot, known)
 	}
 }
 
 // submit takes a SUBMIT row.
-func (g *google) submit(e *Event, key taskKey, known bool) (bool, error) {
+func (g *google) submit(e *Event, known bool) (bool, error) {
 	if known {
-		return false, g.tasks.wrong("submitted twice", "task %d of job %d has not ended", key.task, key.job)
+		return false, g.tasks.wrong("submitted twice", "task %d of job %d has not ended", e.Task, e.Job)
 	}
 	if g.submits {
-		return g.begin(e, key)
+		return g.begin(e)
 	}
-	g.live[key] = pendingSlot
+	g.live.put(e.Job, e.Task, pendingSlot)
 	return false, nil
 }
 
 // schedule takes a SCHEDULE row: the machine was chosen by the source, here it
 // is only checked.
-func (g *google) schedule(e *Event, key taskKey, slot uint32, known bool) (bool, error) {
+func (g *google) schedule(e *Event, slot uint32, known bool) (bool, error) {
 	t := g.tasks
 	machine, ok := parseUint(t.field(columnMachine))
 	unknown := !ok || g.numbers[machine] == nil
@@ -57,20 +56,20 @@ func (g *google) schedule(e *Event, key taskKey, slot uint32, known bool) (bool,
 	case unknown && t.time > 0:
 		return false, t.wrong("unknown machine", "%q was not added before", shorten(t.field(columnMachine)))
 	case !known && !g.middle:
-		return false, t.wrong("a start without a submit", "task %d of job %d", key.task, key.job)
+		return false, t.wrong("a start without a submit", "task %d of job %d", e.Task, e.Job)
 	case g.submits && known:
 		return false, nil
 	case known && slot != pendingSlot:
-		return false, t.wrong("started twice", "task %d of job %d runs", key.task, key.job)
+		return false, t.wrong("started twice", "task %d of job %d runs", e.Task, e.Job)
 	}
 	if unknown { // so it is with 13 of the 132,982 tasks that run at the start
 		g.notes.add("ran at the start on machines that were not there", t.place())
 	}
-	return g.begin(e, key)
+	return g.begin(e)
 }
 
 // begin makes the row a Submit.
-func (g *google) begin(e *Event, key taskKey) (bool, error) {
+func (g *google) begin(e *Event) (bool, error) {
 	t := g.tasks
 	class, okClass := parseUint(t.field(columnClass))
 	priority, okPriority := parseUint(t.field(columnPriority))
@@ -85,7 +84,7 @@ func (g *google) begin(e *Event, key taskKey) (bool, error) {
 	}
 	e.Kind, e.Class, e.Priority = Submit, uint8(class), uint8(priority)
 	e.Container = g.slots.take()
-	g.live[key] = e.Container
+	g.live.put(e.Job, e.Task, e.Container)
 	return true, nil
 }
 
@@ -113,16 +112,16 @@ func (g *google) requests(e *Event) error {
 }
 
 // end takes a row of an ending. A task may end before it started.
-func (g *google) end(e *Event, key taskKey, slot uint32, known bool) (bool, error) {
+func (g *google) end(e *Event, slot uint32, known bool) (bool, error) {
 	t := g.tasks
 	switch {
 	case !known && g.middle:
 		g.notes.add("ends of what started before the first part", t.place())
 		return false, nil
 	case !known:
-		return false, t.wrong("an end without a start", "task %d of job %d", key.task, key.job)
+		return false, t.wrong("an end without a start", "task %d of job %d", e.Task, e.Job)
 	}
-	delete(g.live, key)
+	g.live.remove(e.Job, e.Task)
 	if slot == pendingSlot {
 		g.notes.add("tasks that ended before they started", t.place())
 		return false, nil

@@ -1,0 +1,83 @@
+package trace
+
+// Tasks in a block. The sources tell of a job's tasks one after the other.
+const taskBlockSize = 16
+
+// A tasks knows the slots of the tasks that are there. The tasks of a job lie in blocks, and the
+// block that was used last is at hand, so most rows of a source need no look into
+// the map, which is too large for the caches.
+type tasks struct {
+	blocks map[taskBlockKey]*taskBlock
+	key    taskBlockKey
+	last   *taskBlock // of key, if not nil
+	spare  []*taskBlock
+}
+
+type taskBlockKey struct {
+	job  uint64
+	part uint32 // the task / taskBlockSize
+}
+
+// A taskBlock has a slot + 1 for each task that is there, 0 for the others.
+type taskBlock struct {
+	slots [taskBlockSize]uint32
+	used  int
+}
+
+// slot returns the slot of a task, and whether it is there.
+func (t *tasks) slot(job uint64, task uint32) (slot uint32, there bool) {
+	b := t.block(job, task)
+	if b == nil {
+		return 0, false
+	}
+	slot = b.slots[task%taskBlockSize]
+	return slot - 1, slot > 0
+}
+
+// put notes the slot of a task, below math.MaxUint32.
+func (t *tasks) put(job uint64, task, slot uint32) {
+	b := t.block(job, task)
+	if b == nil {
+		b = t.newBlock()
+	}
+	at := &b.slots[task%taskBlockSize]
+	if *at == 0 {
+		b.used++
+	}
+	*at = slot + 1
+}
+
+// remove forgets a task that is there.
+func (t *tasks) remove(job uint64, task uint32) {
+	b := t.block(job, task)
+	b.slots[task%taskBlockSize] = 0
+	b.used--
+	if b.used == 0 {
+		delete(t.blocks, t.key)
+		t.spare = append(t.spare, b)
+		t.last = nil
+	}
+}
+
+// block returns the block of a task and has it at hand; nil where there is none.
+func (t *tasks) block(job uint64, task uint32) *taskBlock {
+	key := taskBlockKey{job, task / taskBlockSize}
+	if t.last == nil || t.key != key {
+		t.key, t.last = key, t.blocks[key]
+	}
+	return t.last
+}
+
+// newBlock makes the block that is not there yet.
+func (t *tasks) newBlock() *taskBlock {
+	if n := len(t.spare); n > 0 {
+		t.last, t.spare = t.spare[n-1], t.spare[:n-1]
+	} else {
+		t.last = &taskBlock{}
+	}
+	if t.blocks == nil {
+		t.blocks = map[taskBlockKey]*taskBlock{}
+	}
+	t.blocks[t.key] = t.last
+	return t.last
+}
