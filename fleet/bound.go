@@ -13,7 +13,7 @@ type question struct {
 	strict   bool
 	byMost   bool // Figures.Most tells whether others can make room
 
-	easeIsRoom bool // what is asked for beyond Figures.Ease must be lent
+	calmIsRoom bool // what is asked for beyond Figures.Calm must be lent
 }
 
 func (f *Fleet) ask(r *Request) {
@@ -25,7 +25,7 @@ func (f *Fleet) ask(r *Request) {
 	if r.Class == hybrid.Sensitive {
 		f.question.fraction = int32(r.Limit % 1000)
 	}
-	f.question.easeIsRoom = f.options.Hybrid.MinShared == 0 // else time is kept besides what is asked for
+	f.question.calmIsRoom = f.options.Hybrid.MinShared == 0 // else time is kept besides what is asked for
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
 
@@ -37,142 +37,198 @@ func (f *Fleet) askKinds() {
 	}
 }
 
-// admits reports whether a node of a block may have the CPU time and the other resources.
-func (q *question) admits(c *cover) bool {
-	if c.Free[q.Class] < q.need {
-		return false
-	}
-	asks := &c.kind.pull.asks
-	for i := 1; i < coverShares; i++ {
-		if int64(c.most[i]) < asks[i] {
-			return false
-		}
-	}
-	return true
+// A part is one of the parts of a block: a node or a smaller block.
+type part struct {
+	*block
+	at int
+}
+
+func (p part) get(t trait) uint16 { return p.traits[t][p.at&(blockSize-1)] }
+
+// low is a trait that is counted from the top.
+func (p part) low(t trait) int32 { return int32(top - p.get(t)) }
+
+// admits reports whether a node of a part may have the CPU time and the other resources.
+func (q *question) admits(k *kind, p part) bool {
+	return timeOf(p.get(traitFreeTime)) >= q.need &&
+		int64(p.get(traitMost1)) >= k.pull.asks[1] && int64(p.get(traitMost2)) >= k.pull.asks[2]
 }
 
 // boundByShare is bound for orders that go by the share of what is free.
-func (f *Fleet) boundByShare(c *cover) score {
+func (f *Fleet) boundByShare(k *kind, p part) score {
 	q := &f.question
-	if q.Class == hybrid.Sensitive && q.plain && !c.Opaque {
-		if _, _, ok := q.directly(c, f.byPaper()); !ok && f.byPaper() {
+	if q.Class == hybrid.Sensitive && q.plain && p.get(traitOpaque) == 0 {
+		if _, _, ok := q.directly(p, f.byPaper()); !ok && f.byPaper() {
 			return never
 		} else if !ok {
-			return q.boundIndirect(c)
+			return q.boundIndirect(p)
 		}
 	}
-	return f.shareScore(c.kind, c.share)
+	return f.shareScore(k, int64(p.low(traitBestShare))<<(wholeBits-16))
 }
 
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
 
-// bound returns a score that no node of a block is below.
-func (f *Fleet) bound(c *cover) score {
+// bound returns a score that no node of a part is below.
+func (f *Fleet) bound(k *kind, p part) score {
 	q := &f.question
 	switch {
-	case !q.admits(c):
+	case !q.admits(k, p):
 		return never
 	case f.byShare(q.Class):
-		return f.boundByShare(c)
-	case !q.plain || c.Opaque:
+		return f.boundByShare(k, p)
+	case !q.plain || p.get(traitOpaque) != 0:
 		return 0
 	case q.Class == hybrid.Flexible:
-		return q.boundFlexible(c, c.kind.pull.most(c))
+		return q.boundFlexible(k, p)
 	}
-	whole, shared, ok := q.directly(c, f.byPaper())
+	whole, shared, ok := q.directly(p, f.byPaper())
 	switch {
 	case !ok && f.byPaper():
 		return never
 	case !ok:
-		return q.boundIndirect(c)
+		return q.boundIndirect(p)
 	case f.options.Order == Paper:
 		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
-		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1}, c.kind.pull.most(c))
+		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1}, k.most(p))
 	}
 }
 
 // boundIndirect is bound for nodes without direct room.
-func (q *question) boundIndirect(c *cover) score {
-	if q.byMost && c.Most < q.need && !c.Opaque {
-		return never
+func (q *question) boundIndirect(p part) score {
+	most := timeOf(p.get(traitFreeTime))
+	if q.byMost {
+		if most = timeOf(p.get(traitMostLimit)); most < q.need {
+			return never
+		}
 	}
-	return q.indirect(&c.Figures)
+	return indirectly | score(hybrid.MaxLimit-min(hybrid.Milli(most), hybrid.MaxLimit))
 }
 
 // directly returns the most whole CPUs that a sensitive container can have on a node of a
-// block as it is, and the least shared time that this adds; ok is false where it cannot be.
-func (q *question) directly(c *cover, paper bool) (whole int, shared int32, ok bool) {
-	enough := int(c.Shared) >= q.whole
+// part as it is, and the least shared time that this adds; ok is false where it cannot be.
+func (q *question) directly(p part, paper bool) (whole int, shared int32, ok bool) {
+	if paper {
+		return q.directlyPaper(p)
+	}
+	cpus := int(p.get(traitShared))
 	switch {
-	case paper && !enough:
-		return q.joined(c)
-	case paper && q.fraction == 0, int(c.Spare) >= q.cpus && !paper:
+	case int(p.get(traitSpare)) >= q.cpus:
 		return q.whole, 0, true
-	case paper:
-		return q.paperFraction(c)
-	case !enough || q.fraction > 0 && int(c.Shared) < q.cpus && int32(c.Room) < q.fraction:
+	case cpus < q.whole, q.fraction > 0 && cpus < q.cpus && int32(p.get(traitRoom)) < q.fraction:
 		return 0, 0, false
+	case q.fraction == 0:
+		shared = q.takes(p, 0)
+		return q.whole, shared, shared < impossible
 	}
-	lent, join := int32(0), q.joining(c)
-	if int(c.Spare) < q.whole { // then CPUs are lent for the whole ones, and the fraction may join on them
-		lent, join = int32(c.TakeOne), q.fraction
+	shared = q.joins(p)
+	if cpus >= q.cpus {
+		shared = min(shared, q.alone(p))
 	}
-	if q.fraction == 0 {
-		return q.whole, lent, c.TakeOne < hybrid.NoLoad
-	}
-	shared = lent + join
-	if int(c.Shared) >= q.cpus {
-		shared = min(shared, max(lent, min(q.fraction, int32(c.TakeOne))))
-	}
-	return q.whole, shared, true
+	return q.whole, shared, shared < impossible
 }
 
-// joining returns the least shared time that a fraction adds which joins others.
-func (q *question) joining(c *cover) int32 {
-	if int32(c.SharedRoom) >= q.fraction {
-		return q.fraction
+// impossible is more than any shared time.
+const impossible = 1 << 30
+
+// lends returns the least sensitive time that has to be lent if so much is taken from
+// flexible containers' CPUs.
+func (q *question) lends(p part, time int32) int32 {
+	lacking := time - timeOf(p.get(traitSlack))
+	if lacking <= 0 {
+		return 0
 	}
-	return q.fraction + int32(c.JoinLeast)
+	next := p.low(traitNextLent) // on each CPU that is lent, at least
+	if next >= 1000 {
+		return impossible
+	}
+	return (lacking + 999 - next) / (1000 - next) * next
 }
 
-// paperFraction is directly where the paper's algorithm has whole CPUs enough: it
-// joins a fraction to others wherever there is room.
-func (q *question) paperFraction(c *cover) (whole int, shared int32, ok bool) {
+// takes returns the least time that has to be lent for the whole CPUs, and so much time besides.
+func (q *question) takes(p part, besides int32) int32 {
+	lent := q.lends(p, int32(q.whole)*1000+besides)
+	if int(p.get(traitSpare)) >= q.whole {
+		return lent
+	}
+	one := p.low(traitTakeOne)
+	if one == hybrid.NoLoad {
+		return impossible
+	}
+	return max(lent, one)
+}
+
+// alone returns the least time that becomes shared with a CPU of its own for the fraction. Others
+// are lent for that, or the very CPU.
+func (q *question) alone(p part) int32 {
+	others := max(q.lends(p, int32(q.cpus)*1000), p.low(traitTakeOne))
+	return min(others, q.fraction+q.takes(p, q.fraction))
+}
+
+// joins returns the least time that becomes shared if the fraction joins others: on a CPU that
+// is shared as it is, or on another, which flexible containers can use from then on.
+func (q *question) joins(p part) int32 {
+	shared := int32(impossible)
+	if int32(p.get(traitSharedRoom)) >= q.fraction {
+		shared = q.fraction + q.takes(p, q.fraction)
+	}
+	least := p.low(traitJoinLeast)
+	if int32(q.whole)*1000 > timeOf(p.get(traitSlack)) { // no other CPU can be given back for it
+		least = p.low(traitNextLent)
+	}
+	if least+q.fraction <= 1000 {
+		shared = min(shared, q.fraction+least+q.lends(p, int32(q.whole-1)*1000+q.fraction+least))
+	}
+	return shared
+}
+
+// directlyPaper is directly by the paper's algorithm.
+func (q *question) directlyPaper(p part) (whole int, shared int32, ok bool) {
+	cpus := int(p.get(traitShared))
+	switch {
+	case cpus < q.whole:
+		return q.joinedPaper(p, cpus)
+	case q.fraction == 0:
+		return q.whole, 0, true
+	}
+	// It joins a fraction to others wherever there is room.
 	shared, ok = q.fraction, !q.strict
-	if int32(c.Room) >= q.fraction && q.strict { // a best-effort one may be cut into pieces, too
-		shared, ok = q.joining(c), true
+	if int32(p.get(traitRoom)) >= q.fraction && q.strict { // a best-effort one may be cut into pieces, too
+		if ok = true; int32(p.get(traitSharedRoom)) < q.fraction {
+			shared += p.low(traitJoinLeast)
+		}
 	}
-	if int(c.Shared) >= q.cpus && int32(c.RoomLeast) < q.fraction {
+	if cpus >= q.cpus && p.low(traitRoomLeast) < q.fraction {
 		ok = true
-		if shared = min(shared, q.fraction); c.WithNone {
+		if shared = min(shared, q.fraction); p.get(traitWithNone) != 0 {
 			shared = 0
 		}
 	}
 	return q.whole, shared, ok
 }
 
-// joined is directly where the paper's algorithm joins fractions for want of whole CPUs:
-// on one CPU more than are missing.
-func (q *question) joined(c *cover) (whole int, shared int32, ok bool) {
-	whole = int(c.Shared)
-	missing := int32(q.whole - whole)
+// joinedPaper is directlyPaper where fractions are joined for want of whole CPUs: on one
+// CPU more than are missing.
+func (q *question) joinedPaper(p part, cpus int) (whole int, shared int32, ok bool) {
+	missing := int32(q.whole - cpus)
 	rest := missing*1000 + q.fraction
-	return whole, rest, !q.strict || q.fraction > 0 && (missing+1)*int32(c.TwoRooms)/2 >= rest
+	return cpus, rest, !q.strict || q.fraction > 0 && (missing+1)*int32(p.get(traitTwoRooms))/2 >= rest
 }
 
 // boundFlexible is bound for flexible containers by the order Candor.
-func (q *question) boundFlexible(c *cover, pull int64) score {
+func (q *question) boundFlexible(k *kind, p part) score {
+	calm, next := timeOf(p.get(traitCalm)), p.low(traitNextLent)
 	switch {
-	case q.need <= c.Ease, c.Spare > 0:
-		return candorScore(&hybrid.Cost{}, pull)
-	case c.NextLent < 1000:
+	case q.need <= calm:
+		return candorScore(&hybrid.Cost{}, k.most(p))
+	case next < 1000:
 		lent := int32(1) // CPUs
-		if q.easeIsRoom {
-			room := 1000 - int32(c.NextLent) // on each of them, at most
-			lent = (q.need - max(c.Ease, 0) + room - 1) / room
+		if q.calmIsRoom {
+			room := 1000 - next // on each of them, at most
+			lent = (q.need - calm + room - 1) / room
 		}
-		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent * int32(c.NextLent))}, pull)
+		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent * next)}, k.most(p))
 	default:
 		return never
 	}

@@ -4,8 +4,8 @@ package fleet
 type candidate struct {
 	bound  score
 	lowest NodeID
-	block  *block // nil: lowest is the node
-	cover  *cover
+	kind   *kind
+	part   part // of no block: the node
 }
 
 func (a *candidate) before(b *candidate) bool {

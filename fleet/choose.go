@@ -31,73 +31,62 @@ func (f *Fleet) choose() (NodeID, error) {
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
 func (f *Fleet) bestFirst() {
 	f.candidates = f.candidates[:0]
-	for k := range f.kinds {
-		kind := f.kinds[k]
-		shelf := f.shelfFor(kind, f.question.Class)
-		if shelf.root == nil || shelf.root.count == 0 || !f.question.within(kind) || !f.question.admits(&shelf.cover) {
-			continue
+	for _, k := range f.kinds {
+		if shelf := f.shelfFor(k, f.question.Class); shelf.top != nil && f.question.within(k) {
+			f.consider(k, part{shelf.top, 0})
 		}
-		f.consider(f.bound(&shelf.cover), shelf.root, &shelf.cover)
 	}
 	for len(f.candidates) > 0 {
 		c := f.candidates.pop()
-		if !f.best.yields(c.bound, c.lowest) {
+		switch {
+		case !f.best.yields(c.bound, c.lowest):
 			return
-		}
-		if c.block == nil {
+		case c.part.block == nil:
 			f.lookAt(c.lowest)
-			continue
+		case c.part.loose[c.part.at] != 0:
+			c.part.tighten(c.part.at)
+			f.consider(c.kind, c.part)
+		default:
+			f.open(c.kind, c.part.blocks[c.part.at])
 		}
-		if c.cover.loose {
-			*c.cover = f.coverOf(c.block)
-			f.consider(f.bound(c.cover), c.block, c.cover)
-			continue
-		}
-		f.open(c.block)
 	}
 }
 
-// consider makes a block a candidate if it may have a better node.
-func (f *Fleet) consider(bound score, b *block, c *cover) {
-	if f.best.yields(bound, c.lowest) {
-		f.candidates.push(candidate{bound, c.lowest, b, c})
+// consider makes a part a candidate if it may have a better node.
+func (f *Fleet) consider(k *kind, p part) {
+	if bound := f.bound(k, p); f.best.yields(bound, p.lowest[p.at]) {
+		f.candidates.push(candidate{bound, p.lowest[p.at], k, p})
 	}
 }
 
 // open looks at the parts of a block. It goes into the best part at once: what that
 // has rules most of the others out.
-func (f *Fleet) open(b *block) {
-	if b.inner == nil {
-		f.lookInto(b)
-		return
-	}
+func (f *Fleet) open(k *kind, b *block) {
 	var bounds [blockSize]score
 	best, at := f.best, -1
 	for i := range b.count {
-		c := &b.inner.covers[i]
-		if bounds[i] = f.bound(c); best.yields(bounds[i], c.lowest) {
-			best, at = finding{bounds[i], c.lowest}, i
+		if bounds[i] = f.bound(k, part{b, i}); best.yields(bounds[i], b.lowest[i]) {
+			best, at = finding{bounds[i], b.lowest[i]}, i
 		}
 	}
 	if at < 0 {
 		return
 	}
-	if !b.inner.covers[at].loose {
-		f.open(b.inner.blocks[at])
+	switch {
+	case b.blocks == nil:
+		f.look(b.lowest[at])
+		bounds[at] = never
+	case b.loose[at] == 0:
+		f.open(k, b.blocks[at])
 		bounds[at] = never
 	}
 	for i := range b.count {
-		if bounds[i] <= f.best.score {
-			f.consider(bounds[i], b.inner.blocks[i], &b.inner.covers[i])
-		}
-	}
-}
-
-// lookInto looks at the nodes of a block.
-func (f *Fleet) lookInto(b *block) {
-	for i := range b.count {
-		if it := &b.items[i]; it.free >= f.question.need {
-			f.look(it.id)
+		switch {
+		case !f.best.yields(bounds[i], b.lowest[i]):
+		case b.blocks == nil:
+			f.look(b.lowest[i])
+		default:
+			f.candidates.push(candidate{bounds[i], b.lowest[i], k, part{b, i}})
 		}
 	}
 }

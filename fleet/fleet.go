@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
@@ -94,6 +95,7 @@ type node struct {
 	asked        int      // how often it refused
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
+	traits       traits   // that they have of it
 }
 
 // A container is one that runs.
@@ -124,7 +126,7 @@ type Totals struct {
 // New returns a fleet without nodes.
 func New(o Options) (*Fleet, error) {
 	if int(o.Order) >= len(orderNames) {
-		return nil, fmt.Errorf("order %v: want one of %q", o.Order, orderNames)
+		return nil, fmt.Errorf("order %v: want one of %s", o.Order, strings.Join(orderNames, ", "))
 	}
 	if len(o.Resources) > maxResources {
 		return nil, fmt.Errorf("%d resources besides CPU: want %d at most", len(o.Resources), maxResources)

@@ -9,20 +9,22 @@ func (f *Fleet) refresh(id NodeID) {
 	f.figures[id] = s.Figures()
 	f.countShares(id)
 	n.refused = [4]int32{}
+	before, now := n.traits, f.traitsOf(id)
 	shelves := f.shelves(f.kinds[n.kind])
 	for class := range shelves {
-		key, before := f.key(id, hybrid.Class(class)), n.keys[class]
+		shelf, key := &shelves[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
+		was := item{n.keys[class], id, &before}
 		switch {
-		case n.shelved && before == key:
-			f.touch(&shelves[class], item{key, id, f.figures[id].Free[hybrid.Flexible]})
+		case n.shelved && was.key == key:
+			shelf.touch(was, &now)
 			continue
 		case n.shelved:
-			f.remove(&shelves[class], item{key: before, id: id})
+			shelf.remove(was)
 		}
 		n.keys[class] = key
-		f.insert(&shelves[class], item{key, id, f.figures[id].Free[hybrid.Flexible]})
+		shelf.insert(item{key, id, &now})
 	}
-	n.shelved = true
+	n.shelved, n.traits = true, now
 }
 
 // unshelve takes a node out of the index.
@@ -30,31 +32,20 @@ func (f *Fleet) unshelve(id NodeID) {
 	n := &f.nodes[id]
 	shelves := f.shelves(f.kinds[n.kind])
 	for class := range shelves {
-		f.remove(&shelves[class], item{key: n.keys[class], id: id})
+		shelves[class].remove(item{n.keys[class], id, &n.traits})
 	}
 }
 
 // oneShelf reports whether containers of both classes are placed from one shelf.
 func (f *Fleet) oneShelf() bool { return f.options.Order == Least || f.options.Order == Most }
 
-// shelves returns the shelves of a kind, by class, or the one for both.
-func (f *Fleet) shelves(k *kind) []shelf {
-	if f.oneShelf() {
-		return k.shelves[:1]
-	}
-	return k.shelves[:]
-}
-
-// shelfFor returns the shelf of a kind from which containers of a class are placed.
-func (f *Fleet) shelfFor(k *kind, class hybrid.Class) *shelf {
-	shelves := f.shelves(k)
-	return &shelves[min(int(class), len(shelves)-1)]
-}
-
 // byShare reports whether the share of what is free decides for a class.
 func (f *Fleet) byShare(class hybrid.Class) bool {
 	return f.oneShelf() || f.options.Order == Paper && class == hybrid.Flexible
 }
+
+// keyBits are those of Fleet.key.
+const keyBits = 63 - idBits
 
 // key says where a node stands on the shelf for a class: beside those that
 // containers see as it.
@@ -63,9 +54,9 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	free := uint16(max(0, g.Free[class]) >> 7)
 	switch {
 	case f.byShare(class):
-		return mix(free, f.scarcest(id))<<48 | f.share(id)>>(wholeBits-46)
+		return mix(free, f.scarcest(id))<<31 | f.share(id)>>(wholeBits-31)
 	case class == hybrid.Flexible:
-		return int64(g.Spare)<<24 | mix(uint16(g.Ease+1)>>5, g.NextLent>>4, free, f.scarcest(id))
+		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, f.scarcest(id))
 	case f.options.Order == Paper && g.WithFlexible:
 		return 1<<12 | int64(min(g.Shared, 2))
 	case f.options.Order == Paper:

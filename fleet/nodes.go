@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
@@ -44,7 +45,7 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 		}
 	}
 	if len(capacity) != len(f.options.Resources) {
-		return 0, fmt.Errorf("capacity of %d resources besides CPU: want %d, %q", len(capacity), len(f.options.Resources), f.options.Resources)
+		return 0, fmt.Errorf("capacity of %d resources besides CPU: want %d: %s", len(capacity), len(f.options.Resources), strings.Join(f.options.Resources, ", "))
 	}
 	for i, amount := range capacity {
 		if amount < 0 || amount > MaxAmount {
@@ -55,10 +56,14 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 	if err != nil {
 		return 0, err
 	}
-	f.kinds = append(f.kinds, &kind{
+	k := &kind{
 		machine: machine, capacity: slices.Clone(capacity), empty: empty,
 		weigher: newWeigher(int64(empty.Capacity()), capacity), scale: newScale(int64(empty.Capacity()), capacity),
-	})
+	}
+	for class := range k.shelves {
+		k.shelves[class].traits = f.countTraits(hybrid.Class(class))
+	}
+	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
 }
 

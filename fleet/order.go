@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Order says which of the nodes with room for a container is the best. Of
@@ -48,5 +49,5 @@ func (o *Order) UnmarshalText(text []byte) error {
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("order %q: want one of %q", text, orderNames)
+	return fmt.Errorf("order %q: want one of %s", text, strings.Join(orderNames, ", "))
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -67,7 +68,7 @@ func (f *Fleet) check(r *Request) error {
 		return err
 	}
 	if n := len(r.Resources); n != 0 && n != len(f.options.Resources) {
-		return fmt.Errorf("%w: %d resources besides CPU: want %d, %q", hybrid.ErrBadRequest, n, len(f.options.Resources), f.options.Resources)
+		return fmt.Errorf("%w: %d resources besides CPU: want %d: %s", hybrid.ErrBadRequest, n, len(f.options.Resources), strings.Join(f.options.Resources, ", "))
 	}
 	for i, amount := range r.Resources {
 		if amount < 0 || amount > MaxAmount {

@@ -13,7 +13,7 @@ import "github.com/candor-project/candor/hybrid"
 // the fraction counts once more for CPU, and as much against the others.
 
 // wholeShare is all that a node has of a resource.
-const wholeShare = 1 << 16
+const wholeShare = 1<<16 - 1
 
 // pullBits are those of a pull in a score.
 const pullBits = 28
@@ -55,17 +55,18 @@ func (p *pull) of(shares []int32) int64 {
 	return clampPull(sum)
 }
 
-// most returns what no pull of the nodes in a block is above.
-func (p *pull) most(c *cover) int64 {
-	sum := -p.shift
-	for i := range 1 + len(c.kind.capacity) {
-		switch {
-		case i < coverShares && p.weights[i] < 0:
-			sum += p.weights[i] * int64(c.least[i])
-		case i < coverShares:
-			sum += p.weights[i] * int64(c.most[i])
-		case p.weights[i] > 0:
-			sum += p.weights[i] * wholeShare
+// most returns what no pull of the nodes in a part is above.
+func (k *kind) most(p part) int64 {
+	w := &k.pull.weights
+	sum := w[0]*int64(p.get(traitFreeCPU)) - k.pull.shift
+	for i := range k.capacity {
+		switch weight := w[1+i]; {
+		case i < moreResources && weight < 0:
+			sum += weight * int64(top-p.get(traitLeast1+trait(i)))
+		case i < moreResources:
+			sum += weight * int64(p.get(traitMost1+trait(i)))
+		case weight > 0:
+			sum += weight * wholeShare
 		}
 	}
 	return clampPull(sum)

@@ -37,9 +37,8 @@ func (f *Fleet) refusal() error {
 	if q.Class == hybrid.Flexible || !q.strict {
 		return hybrid.ErrNoCapacity
 	}
-	for k := range f.kinds {
-		shelf := f.shelfFor(f.kinds[k], q.Class)
-		if shelf.root != nil && q.admits(&shelf.cover) && f.anyRoom(shelf.root) {
+	for _, k := range f.kinds {
+		if shelf := f.shelfFor(k, q.Class); shelf.top != nil && q.admits(k, part{shelf.top, 0}) && f.anyRoom(k, shelf.top.blocks[0]) {
 			return hybrid.ErrViewImpossible
 		}
 	}
@@ -47,14 +46,13 @@ func (f *Fleet) refusal() error {
 }
 
 // anyRoom reports whether a node of a block has room for the container.
-func (f *Fleet) anyRoom(b *block) bool {
+func (f *Fleet) anyRoom(k *kind, b *block) bool {
 	for i := range b.count {
 		switch {
-		case b.inner == nil:
-			if f.hasRoom(b.items[i].id, f.question.Request) {
-				return true
-			}
-		case f.question.admits(&b.inner.covers[i]) && f.anyRoom(b.inner.blocks[i]):
+		case !f.question.admits(k, part{b, i}):
+		case b.blocks == nil && f.hasRoom(b.lowest[i], f.question.Request):
+			return true
+		case b.blocks != nil && f.anyRoom(k, b.blocks[i]):
 			return true
 		}
 	}

@@ -74,7 +74,9 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 	for class := range f.shelves(&kind{}) {
 		found := 0
 		for k := range f.kinds {
-			found += f.checkBlock(t, f.kinds[k].shelves[class].root)
+			if shelf := &f.kinds[k].shelves[class]; shelf.top != nil {
+				found += f.checkBlock(t, shelf, shelf.top)
+			}
 		}
 		if found != shelved {
 			t.Fatalf("%d nodes on the shelves of %v, want %d", found, hybrid.Class(class), shelved)
@@ -82,31 +84,37 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 	}
 }
 
-// checkBlock counts the nodes of a block and holds covers against them.
-func (f *Fleet) checkBlock(t testing.TB, b *block) int {
-	if b == nil {
-		return 0
-	}
-	if b.inner == nil {
-		for _, it := range b.items[:b.count] {
-			if it.free != f.figures[it.id].Free[hybrid.Flexible] {
-				t.Fatalf("%v on a shelf, %v", it, f.figures[it.id])
-			}
-		}
-		return b.count
-	}
+// checkBlock counts the nodes of a block and holds what it keeps of its parts against them.
+func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block) int {
 	found := 0
 	for i := range b.count {
-		part, c := b.inner.blocks[i], b.inner.covers[i]
-		if a, b := b.items[i], part.items[0]; a.key != b.key || a.id != b.id {
-			t.Fatalf("a block begins with %v, its parent says %v", b, a)
+		kept := traits{}
+		for j := range s.traits {
+			kept[j] = b.traits[j][i]
 		}
-		tight := f.coverOf(part)
-		tight.loose = c.loose
-		if !c.loose && part.inner == nil && c != tight {
-			t.Fatalf("cover %+v, want %+v", c, tight)
+		if b.blocks == nil {
+			want := f.traitsOf(b.lowest[i])
+			clear(want[s.traits:])
+			if kept != want || i > 0 && b.keys[i] <= b.keys[i-1] {
+				t.Fatalf("node %d: traits %v, want %v; keys %v", b.lowest[i], kept, want, b.keys[:b.count])
+			}
+			found++
+			continue
 		}
-		found += f.checkBlock(t, part)
+		below, loose, lowest := b.blocks[i], b.loose[i], b.lowest[i]
+		if b.keys[i] != below.keys[0] {
+			t.Fatalf("a block begins with %v, its parent says %v", below.keys[0], b.keys[i])
+		}
+		s.count(b, i)
+		if lowest != b.lowest[i] && (lowest > b.lowest[i] || loose&(1<<looseLowest) == 0) {
+			t.Fatalf("lowest %d, want %d", lowest, b.lowest[i])
+		}
+		for j := range s.traits {
+			if tight := b.traits[j][i]; kept[j] != tight && (kept[j] < tight || loose&(1<<j) == 0) {
+				t.Fatalf("trait %d is %d, want %d", j, kept[j], tight)
+			}
+		}
+		found += f.checkBlock(t, s, below)
 	}
 	return found
 }

@@ -1,63 +1,54 @@
 package fleet
 
-import "github.com/candor-project/candor/hybrid"
+import (
+	"math"
+	"math/bits"
+
+	"github.com/candor-project/candor/hybrid"
+)
 
 // The nodes of one kind stand on a shelf, those that are alike for the fleet's order
-// beside each other: sorted by a key, then by number, in blocks; and blocks stand together
-// in larger ones (it is a B+ tree). A cover says of each block the best that any of its nodes could
-// be, so that most blocks need not be opened.
+// beside each other: sorted by a key, in blocks; and blocks stand together in larger ones (it is a
+// B+ tree). Of each part of a block the block keeps the traits, so that most parts need not be looked at.
 
 // blockSize is the most parts of a block: nodes, or smaller blocks.
-const blockSize = 16
+const blockSize = 32
 
-// An item is a node on a shelf.
-type item struct {
-	key  int64
-	id   NodeID
-	free int32 // time that flexible containers can still be guaranteed; no container may have more
-}
-
-func (a item) before(b item) bool { return a.key < b.key || a.key == b.key && a.id < b.id }
-
-// A block is parts that stand together.
+// A block is parts that stand together. What it keeps of them stands in columns, since
+// whoever looks for a node reads few traits of many parts.
 type block struct {
-	count int
-	items [blockSize]item // nodes, or the first ones of the smaller blocks
-	inner *inner          // nil: the parts are nodes
+	count  int
+	keys   [blockSize]int64 // of nodes, or of the first nodes of the smaller blocks
+	lowest [blockSize]NodeID
+	traits [allTraits][blockSize]uint16
+	blocks *[blockSize]*block // nil: the parts are nodes
+	loose  [blockSize]uint32  // of a smaller block: traits that may be less than they say; looseLowest
 }
 
-// inner is what a block of blocks has besides.
-type inner struct {
-	blocks [blockSize]*block
-	covers [blockSize]cover
-}
-
-// coverShares is of how many resources a cover tells; CPU is the first.
-const coverShares = 3
-
-// A cover says what the nodes of a block have at most or at least. After a node has left it
-// may say more than there is; then it is loose.
-type cover struct {
-	hybrid.Figures
-	most, least [coverShares]int32 // free shares
-	share       int64              // the best (Fleet.share)
-	kind        *kind
-	lowest      NodeID
-	loose       bool
-}
+// looseLowest stands for block.lowest among the loose traits.
+const looseLowest = allTraits
 
 // A shelf is the nodes of one kind.
 type shelf struct {
-	root  *block // nil: no node yet
-	cover cover  // of all of it
+	top    *block // has the block of all nodes as its only part; nil: no node
+	traits trait  // how many are kept
 }
 
-// position returns where in a block an item is or belongs.
-func (b *block) position(it item) int {
+// An item is a node on a shelf.
+type item struct {
+	key    int64
+	id     NodeID
+	traits *traits
+}
+
+// idBits are those of a node's number in its key: so all keys differ.
+const idBits = 20
+
+// position returns where in a block a key is or belongs.
+func (b *block) position(key int64) int {
 	low, high := 0, b.count
 	for low < high {
-		middle := (low + high) / 2
-		if b.items[middle].before(it) {
+		if middle := (low + high) / 2; b.keys[middle] < key {
 			low = middle + 1
 		} else {
 			high = middle
@@ -66,183 +57,220 @@ func (b *block) position(it item) int {
 	return low
 }
 
-// child returns which of its smaller blocks an item is in or belongs to.
-func (b *block) child(it item) int {
-	at := b.position(it)
-	if at < b.count && b.items[at].id == it.id {
+// child returns which of its smaller blocks a key is in or belongs to.
+func (b *block) child(key int64) int {
+	at := b.position(key)
+	if at < b.count && b.keys[at] == key {
 		return at
 	}
 	return max(0, at-1)
 }
 
 // insert puts a node on a shelf.
-func (f *Fleet) insert(s *shelf, it item) {
-	if s.root == nil {
-		s.root = new(block)
+func (s *shelf) insert(it item) {
+	if s.top == nil {
+		s.top = &block{count: 1, blocks: &[blockSize]*block{new(block)}}
+		s.top.keys[0], s.top.lowest[0] = math.MaxInt64, MaxNodes
 	}
-	if s.root.count == blockSize {
-		lower := s.root
-		s.root = &block{count: 1, inner: &inner{}}
-		s.root.items[0], s.root.inner.blocks[0] = lower.items[0], lower
-		f.split(s.root, 0)
+	if s.top.blocks[0].count == blockSize {
+		lower := &block{count: 1, blocks: &[blockSize]*block{s.top.blocks[0]}}
+		lower.keys[0] = lower.blocks[0].keys[0]
+		s.split(lower, 0)
+		s.top.blocks[0] = lower
 	}
-	if s.root.count == 0 {
-		s.cover = f.emptyCover(it.id)
-	}
-	f.include(&s.cover, it.id)
-	b := s.root
-	for b.inner != nil {
-		at := b.child(it)
-		if b.inner.blocks[at].count == blockSize {
-			f.split(b, at)
-			at = b.child(it)
+	b := s.top
+	for b.blocks != nil {
+		at := b.child(it.key)
+		if b.blocks[at].count == blockSize {
+			s.split(b, at)
+			at = b.child(it.key)
 		}
-		if it.before(b.items[at]) {
-			b.items[at] = it
-		}
-		f.include(&b.inner.covers[at], it.id)
-		b = b.inner.blocks[at]
+		b.keys[at] = min(b.keys[at], it.key)
+		s.include(b, at, it)
+		b = b.blocks[at]
 	}
-	i := b.position(it)
-	copy(b.items[i+1:b.count+1], b.items[i:b.count])
-	b.items[i] = it
-	b.count++
+	i := b.position(it.key)
+	b.shift(i, i+1, s.traits)
+	b.keys[i], b.lowest[i] = it.key, it.id
+	for t := range s.traits {
+		b.traits[t][i] = it.traits[t]
+	}
+}
+
+// include makes what a block keeps of a part tell of one more node in it.
+func (s *shelf) include(b *block, at int, it item) {
+	b.lowest[at] = min(b.lowest[at], it.id)
+	for t := range s.traits {
+		b.traits[t][at] = max(b.traits[t][at], it.traits[t])
+	}
+}
+
+// shift moves the parts of a block from one place on to another place.
+func (b *block) shift(from, to int, traits trait) {
+	copy(b.keys[to:], b.keys[from:b.count])
+	copy(b.lowest[to:], b.lowest[from:b.count])
+	for t := range traits {
+		copy(b.traits[t][to:], b.traits[t][from:b.count])
+	}
+	if b.blocks != nil {
+		copy(b.blocks[to:], b.blocks[from:b.count])
+		copy(b.loose[to:], b.loose[from:b.count])
+	}
+	b.count += to - from
 }
 
 // split makes two blocks of a full one within a block that is not full.
-func (f *Fleet) split(b *block, at int) {
-	lower, upper := b.inner.blocks[at], new(block)
-	if lower.inner != nil {
-		upper.inner = new(inner)
+func (s *shelf) split(b *block, at int) {
+	lower, upper := b.blocks[at], new(block)
+	if lower.blocks != nil {
+		upper.blocks = new([blockSize]*block)
 	}
-	lower.moveTo(upper, blockSize/2)
-	copy(b.items[at+2:b.count+1], b.items[at+1:b.count])
-	copy(b.inner.blocks[at+2:b.count+1], b.inner.blocks[at+1:b.count])
-	copy(b.inner.covers[at+2:b.count+1], b.inner.covers[at+1:b.count])
-	b.items[at+1], b.inner.blocks[at+1] = upper.items[0], upper
-	b.count++
-	b.inner.covers[at], b.inner.covers[at+1] = f.coverOf(lower), f.coverOf(upper)
+	lower.moveTo(upper, blockSize/2, s.traits)
+	b.shift(at+1, at+2, s.traits)
+	b.keys[at+1], b.blocks[at+1] = upper.keys[0], upper
+	s.count(b, at)
+	s.count(b, at+1)
 }
 
 // moveTo moves the parts from one on to the end of another block.
-func (b *block) moveTo(to *block, from int) {
-	copy(to.items[to.count:], b.items[from:b.count])
-	if b.inner != nil {
-		copy(to.inner.blocks[to.count:], b.inner.blocks[from:b.count])
-		copy(to.inner.covers[to.count:], b.inner.covers[from:b.count])
-		clear(b.inner.blocks[from:b.count])
+func (b *block) moveTo(to *block, from int, traits trait) {
+	copy(to.keys[to.count:], b.keys[from:b.count])
+	copy(to.lowest[to.count:], b.lowest[from:b.count])
+	for t := range traits {
+		copy(to.traits[t][to.count:], b.traits[t][from:b.count])
+	}
+	if b.blocks != nil {
+		copy(to.blocks[to.count:], b.blocks[from:b.count])
+		copy(to.loose[to.count:], b.loose[from:b.count])
+		clear(b.blocks[from:b.count])
 	}
 	to.count += b.count - from
 	b.count = from
 }
 
-// remove takes a node off a shelf.
-func (f *Fleet) remove(s *shelf, it item) {
-	s.cover.loose = true
-	f.removeFrom(s.root, it)
-	if s.root.inner != nil && s.root.count == 1 {
-		s.root = s.root.inner.blocks[0]
+// count counts anew what a block keeps of a part.
+func (s *shelf) count(b *block, at int) {
+	b.loose[at] = 1<<s.traits - 1 | 1<<looseLowest
+	b.tighten(at)
+}
+
+// tighten counts anew what may be loose of what a block keeps of a part.
+func (b *block) tighten(at int) {
+	part, loose := b.blocks[at], b.loose[at]
+	b.loose[at] = 0
+	if part.blocks != nil {
+		for i := range part.count {
+			if part.loose[i]&loose != 0 {
+				part.tighten(i)
+			}
+		}
+	}
+	if loose&(1<<looseLowest) != 0 {
+		loose &^= 1 << looseLowest
+		b.lowest[at] = MaxNodes
+		for _, id := range part.lowest[:part.count] {
+			b.lowest[at] = min(b.lowest[at], id)
+		}
+	}
+	for ; loose != 0; loose &= loose - 1 {
+		t := bits.TrailingZeros32(loose)
+		most := uint16(0)
+		for _, v := range part.traits[t][:part.count] {
+			most = max(most, v)
+		}
+		b.traits[t][at] = most
 	}
 }
 
-func (f *Fleet) removeFrom(b *block, it item) {
-	if b.inner == nil {
-		b.drop(b.position(it))
+// remove takes a node off a shelf. The item has the traits that are on the shelf.
+func (s *shelf) remove(it item) {
+	s.removeFrom(s.top, it)
+	if root := s.top.blocks[0]; root.count == 0 {
+		s.top = nil
+	} else if root.blocks != nil && root.count == 1 {
+		s.top.blocks[0] = root.blocks[0]
+	}
+}
+
+// removeFrom takes a node out of a block.
+func (s *shelf) removeFrom(b *block, it item) {
+	if b.blocks == nil {
+		at := b.position(it.key)
+		b.shift(at+1, at, s.traits)
 		return
 	}
-	at := b.child(it)
-	below := b.inner.blocks[at]
-	b.inner.covers[at].loose = true
-	f.removeFrom(below, it)
+	at := b.child(it.key)
+	below := b.blocks[at]
+	s.removeFrom(below, it)
 	if below.count == 0 {
-		b.drop(at)
+		if b != s.top {
+			b.shift(at+1, at, s.traits)
+			b.blocks[b.count] = nil
+		}
 		return
 	}
-	b.items[at] = below.items[0]
+	b.keys[at] = below.keys[0]
+	b.loose[at] |= s.lost(b, at, it, &traits{})
+	if b.lowest[at] == it.id {
+		b.loose[at] |= 1 << looseLowest
+	}
 	if below.count < blockSize/4 {
-		f.merge(b, at)
+		s.merge(b, at)
 	}
 }
 
-// drop takes a part out of a block.
-func (b *block) drop(at int) {
-	copy(b.items[at:], b.items[at+1:b.count])
-	if b.inner != nil {
-		copy(b.inner.blocks[at:], b.inner.blocks[at+1:b.count])
-		copy(b.inner.covers[at:], b.inner.covers[at+1:b.count])
-		b.inner.blocks[b.count-1] = nil
+// lost returns the traits of a part that may be less than they were, now that a node of it has others.
+func (s *shelf) lost(b *block, at int, before item, now *traits) uint32 {
+	loose := uint32(0)
+	for t := range s.traits {
+		if was := before.traits[t]; was == b.traits[t][at] && now[t] < was {
+			loose |= 1 << t
+		}
 	}
-	b.count--
+	return loose
 }
 
 // merge puts a small block together with the one beside it, if that leaves room to grow.
-func (f *Fleet) merge(b *block, at int) {
+func (s *shelf) merge(b *block, at int) {
 	if at == b.count-1 {
 		at--
 	}
-	if at < 0 || b.inner.blocks[at].count+b.inner.blocks[at+1].count > blockSize*3/4 {
+	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 {
 		return
 	}
-	lower := b.inner.blocks[at]
-	b.inner.blocks[at+1].moveTo(lower, 0)
-	b.drop(at + 1)
-	b.inner.covers[at] = f.coverOf(lower)
+	b.blocks[at+1].moveTo(b.blocks[at], 0, s.traits)
+	b.shift(at+2, at+1, s.traits)
+	b.blocks[b.count] = nil
+	s.count(b, at)
 }
 
-// touch makes covers tell of what a node has now, which stays where it is.
-func (f *Fleet) touch(s *shelf, it item) {
-	s.cover.loose = true
-	f.include(&s.cover, it.id)
-	b := s.root
-	for b.inner != nil {
-		at := b.child(it)
-		b.inner.covers[at].loose = true
-		f.include(&b.inner.covers[at], it.id)
-		b = b.inner.blocks[at]
+// touch gives a node that stays where it is other traits.
+func (s *shelf) touch(before item, now *traits) {
+	b := s.top
+	for b.blocks != nil {
+		at := b.child(before.key)
+		b.loose[at] |= s.lost(b, at, before, now)
+		for t := range s.traits {
+			b.traits[t][at] = max(b.traits[t][at], now[t])
+		}
+		b = b.blocks[at]
 	}
-	b.items[b.position(it)] = it
+	at := b.position(before.key)
+	for t := range s.traits {
+		b.traits[t][at] = now[t]
+	}
 }
 
-// coverOf counts the cover of a block that is not empty.
-func (f *Fleet) coverOf(b *block) cover {
-	if b.inner == nil {
-		c := f.emptyCover(b.items[0].id)
-		for i := 1; i < b.count; i++ {
-			f.include(&c, b.items[i].id)
-		}
-		return c
+// shelves returns the shelves of a kind, by class, or the one for both.
+func (f *Fleet) shelves(k *kind) []shelf {
+	if f.oneShelf() {
+		return k.shelves[:1]
 	}
-	c := b.inner.covers[0]
-	c.loose = false // but for what its parts are
-	for i := 1; i < b.count; i++ {
-		part := &b.inner.covers[i]
-		c.Include(&part.Figures)
-		c.lowest, c.share = min(c.lowest, part.lowest), min(c.share, part.share)
-		for j := range c.most {
-			c.most[j], c.least[j] = max(c.most[j], part.most[j]), min(c.least[j], part.least[j])
-		}
-	}
-	return c
+	return k.shelves[:]
 }
 
-// emptyCover is the cover of a node.
-func (f *Fleet) emptyCover(id NodeID) cover {
-	c := cover{Figures: f.figures[id], lowest: id, share: f.share(id), kind: f.kinds[f.nodes[id].kind]}
-	for i, share := range f.sharesOf(id) {
-		if i < coverShares {
-			c.most[i], c.least[i] = share, share
-		}
-	}
-	return c
-}
-
-// include makes a cover tell of one more node.
-func (f *Fleet) include(c *cover, id NodeID) {
-	c.Include(&f.figures[id])
-	c.lowest, c.share = min(c.lowest, id), min(c.share, f.share(id))
-	for i, share := range f.sharesOf(id) {
-		if i < coverShares {
-			c.most[i], c.least[i] = max(c.most[i], share), min(c.least[i], share)
-		}
-	}
+// shelfFor returns the shelf of a kind from which containers of a class are placed.
+func (f *Fleet) shelfFor(k *kind, class hybrid.Class) *shelf {
+	shelves := f.shelves(k)
+	return &shelves[min(int(class), len(shelves)-1)]
 }

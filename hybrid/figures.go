@@ -1,25 +1,23 @@
 package hybrid
 
 // Figures are what bounds on the cost of a container are made of, for many nodes
-// together: the most or the least that any of them has. (NoLoad stands for none.)
+// together. (NoLoad stands for none.)
 type Figures struct {
-	Free         [2]int32 // by Class: Free; the most
-	Most         int32    // limit above which no strict sensitive container has room, Candor; the most
-	Ease         int32    // guarantee that one more flexible container can have while all else stays; the most, -1: none
-	Shared       uint16   // shared CPUs; the most
-	SharedLeast  uint16   // the same; the least
-	Spare        uint16   // the most
-	SpareLeast   uint16   // the least
-	Room         uint16   // largest room on a fractional CPU; the most
-	RoomLeast    uint16   // the same; the least
-	TwoRooms     uint16   // room on the two emptiest fractional CPUs, by Paper; the most
-	SharedRoom   uint16   // largest room on a fractional CPU whose time is shared as it is (by Paper only if it is the emptiest of all); the most
-	JoinLeast    uint16   // what others' time becomes shared at least if a fraction joins on another CPU; the least
-	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor; the least
-	TakeOne      uint16   // sensitive time that is lent more if a shared CPU is taken, Candor; the least
-	WithFlexible bool     // a node has flexible containers
-	WithNone     bool     // a node has none
-	Opaque       bool     // a node cannot be told without asking it
+	Free         [2]int32 // by Class: Free
+	Most         int32    // limit above which no strict sensitive container has room, Candor
+	Calm         int32    // guarantee that one more flexible container can have while no more sensitive time is lent; -1: none
+	Slack        int32    // time that can be taken from flexible containers' CPUs while no more is lent, Candor
+	Shared       uint16   // shared CPUs
+	Spare        uint16   // Summary.Spare
+	Room         uint16   // largest room on a fractional CPU
+	RoomLeast    uint16   // the same, by Paper
+	TwoRooms     uint16   // room on the two emptiest fractional CPUs, by Paper
+	SharedRoom   uint16   // largest room on a fractional CPU whose time is shared as it is (by Paper only if it is the emptiest of all)
+	JoinLeast    uint16   // what others' time becomes shared at least if a fraction joins on another CPU
+	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor
+	TakeOne      uint16   // sensitive time that is lent more if a shared CPU is taken, Candor
+	WithFlexible bool     // the node has flexible containers
+	Opaque       bool     // the node cannot be told without asking it
 }
 
 // NoLoad is more than any CPU's load.
@@ -30,12 +28,12 @@ func (s *Summary) Figures() Figures {
 	spare := uint16(s.Spare())
 	f := Figures{
 		Free: [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
-		Ease: s.ease(), Shared: s.shared, SharedLeast: s.shared, Spare: spare, SpareLeast: spare,
-		JoinLeast: NoLoad, NextLent: NoLoad, TakeOne: s.takeOne(),
-		WithFlexible: s.flags&anyFlexible != 0, WithNone: s.flags&anyFlexible == 0, Opaque: s.flags&opaque != 0,
+		Shared: s.shared, Spare: spare, JoinLeast: NoLoad, NextLent: NoLoad, TakeOne: s.takeOne(),
+		WithFlexible: s.flags&anyFlexible != 0, Opaque: s.flags&opaque != 0,
 	}
 	if s.flags&byPaper != 0 {
 		f.Room = s.loads[0] &^ loneBit
+		f.Calm, f.Slack = s.free, int32(MaxLimit)
 		f.RoomLeast, f.TwoRooms = f.Room, f.Room+s.loads[1]&^loneBit
 		switch {
 		case s.open == 0:
@@ -48,7 +46,7 @@ func (s *Summary) Figures() Figures {
 	}
 	f.Most = min(s.most, f.Free[Sensitive])
 	f.SharedRoom, f.Room = s.mostRoom, s.mostRoom
-	f.NextLent, _, _ = s.nextLent()
+	f.NextLent, f.Calm, f.Slack = s.lending()
 	f.JoinLeast = f.NextLent
 	if s.lone > 0 {
 		f.Room = max(f.Room, 1000-s.loads[0])
@@ -100,34 +98,19 @@ func (s *Summary) takeOne() uint16 {
 	}
 }
 
-// ease returns the guarantee that one more flexible container can have while no more is lent
-// and no spare CPU goes; -1 if one cannot be at all. It may say more where it cannot tell.
-func (s *Summary) ease() int32 {
-	_, lentRoom, known := s.nextLent()
-	switch {
-	case s.flags&(byPaper|opaque) != 0 || !known:
-		return s.free
-	case s.SpareWith(0) < s.Spare() || s.shared == 0 && s.open == s.lone && s.lent == 0:
-		return -1
+// lending returns Figures.NextLent, Calm and Slack. Calm and Slack may say more where it cannot tell.
+func (s *Summary) lending() (next uint16, calm, slack int32) {
+	next, room, known := s.nextLent()
+	if s.flags&opaque != 0 || !known {
+		return next, s.free, int32(MaxLimit)
 	}
-	room := Milli(int(s.shared)-s.Spare())*1000 + Milli(s.multiRoom) + lentRoom
-	if room < s.need() {
-		return -1 // the first flexible container needs what is kept for it, too
+	room += Milli(s.shared)*1000 + Milli(s.multiRoom)
+	calm, slack = int32(min(room-Milli(s.guaranteed), Milli(s.free))), int32(room-s.need())
+	if room < s.need() || s.shared == 0 && s.open == s.lone && s.lent == 0 {
+		calm = -1 // the first flexible container needs what is kept for it, too, and a CPU
 	}
-	return int32(min(room-Milli(s.guaranteed), Milli(s.free)))
-}
-
-// Include makes the figures those of one more node.
-func (f *Figures) Include(g *Figures) {
-	f.Free[0], f.Free[1] = max(f.Free[0], g.Free[0]), max(f.Free[1], g.Free[1])
-	f.Most, f.Ease = max(f.Most, g.Most), max(f.Ease, g.Ease)
-	f.Shared, f.SharedLeast = max(f.Shared, g.Shared), min(f.SharedLeast, g.SharedLeast)
-	f.Spare, f.SpareLeast = max(f.Spare, g.Spare), min(f.SpareLeast, g.SpareLeast)
-	f.Room, f.RoomLeast = max(f.Room, g.Room), min(f.RoomLeast, g.RoomLeast)
-	f.TwoRooms = max(f.TwoRooms, g.TwoRooms)
-	f.SharedRoom = max(f.SharedRoom, g.SharedRoom)
-	f.JoinLeast, f.NextLent, f.TakeOne = min(f.JoinLeast, g.JoinLeast), min(f.NextLent, g.NextLent), min(f.TakeOne, g.TakeOne)
-	f.WithFlexible = f.WithFlexible || g.WithFlexible
-	f.WithNone = f.WithNone || g.WithNone
-	f.Opaque = f.Opaque || g.Opaque
+	if s.flags&anyFlexible == 0 {
+		slack = int32(MaxLimit)
+	}
+	return next, calm, slack
 }

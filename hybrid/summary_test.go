@@ -95,9 +95,9 @@ func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Qu
 	least := hybrid.Milli(0)
 	switch {
 	case r.Class == hybrid.Flexible:
-		easy := q.Shared == 0 && s.SpareWith(r.Guaranteed()) == s.Spare()
-		if inEase := int32(r.Guaranteed()) <= f.Ease; inEase != easy && (easy || s.Told()) {
-			t.Fatalf("%+v on %+v: ease %d, but quote %+v", *r, *s, f.Ease, *q)
+		easy := q.Shared <= 0
+		if inCalm := int32(r.Guaranteed()) <= f.Calm; inCalm != easy && (easy || s.Told()) {
+			t.Fatalf("%+v on %+v: calm %d, but quote %+v", *r, *s, f.Calm, *q)
 		}
 		return
 	case s.Spare() < r.Limit.CPUs() && fraction == 0:

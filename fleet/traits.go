@@ -1,0 +1,96 @@
+package fleet
+
+import "github.com/candor-project/candor/hybrid"
+
+// A trait is a small figure of a node from which bounds of its score are made. All are the
+// more the better, so the traits of many nodes together are the most of each: what is better
+// low is counted from the top, and what does not fit is rounded so that a bound stays one.
+type trait int
+
+const (
+	traitFreeTime   trait = iota // CPU time that containers can have; times are in units of timeUnit
+	traitFreeCPU                 // the same as a share (wholeShare)
+	traitMost1                   // free share of the first further resource
+	traitMost2                   // of the second one
+	traitLeast1                  // the same from the top
+	traitLeast2                  //
+	traitBestShare               // what is free in all (Fleet.share), from the top
+	traitOpaque                  // 1: only the node itself can tell
+	traitNextLent                // hybrid.Figures.NextLent, from the top
+	traitCalm                    // Figures.Calm
+	traitSlack                   // Figures.Slack
+	traitMostLimit               // Figures.Most
+	traitShared                  // Figures.Shared
+	traitSpare                   // Figures.Spare
+	traitRoom                    // Figures.Room
+	traitSharedRoom              // Figures.SharedRoom
+	traitJoinLeast               // Figures.JoinLeast, from the top
+	traitTakeOne                 // Figures.TakeOne, from the top
+	traitRoomLeast               // Figures.RoomLeast, from the top
+	traitTwoRooms                // Figures.TwoRooms
+	traitWithNone                // 1: no flexible container
+
+	allTraits
+	candorTraits   = traitRoomLeast // below: all that the algorithm Candor needs
+	flexibleTraits = traitSlack     // below: all that its flexible containers need
+)
+
+// timeUnit is that of times in traits, milli-CPU.
+const timeUnit = 16
+
+// top is what traits that are better low are counted from.
+const top = 1<<16 - 1
+
+// moreResources is how many of the further resources traits tell of.
+const moreResources = 2
+
+// traits of a node, or of several together.
+type traits [allTraits]uint16
+
+// traitsOf returns a node's traits.
+func (f *Fleet) traitsOf(id NodeID) traits {
+	g, shares := &f.figures[id], f.sharesOf(id)
+	t := traits{
+		traitFreeTime:  timeTrait(g.Free[hybrid.Flexible]),
+		traitFreeCPU:   uint16(shares[0]),
+		traitBestShare: top - uint16(min(f.share(id)>>(wholeBits-16), top)),
+		traitOpaque:    flag(g.Opaque), traitNextLent: top - g.NextLent, traitCalm: timeTrait(g.Calm),
+		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
+		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
+		traitRoomLeast: top - g.RoomLeast, traitTwoRooms: g.TwoRooms, traitWithNone: flag(!g.WithFlexible),
+	}
+	for i, share := range shares[1:min(len(shares), 1+moreResources)] {
+		t[traitMost1+trait(i)], t[traitLeast1+trait(i)] = uint16(share), top-uint16(share)
+	}
+	return t
+}
+
+// countTraits returns how many of the traits a shelf keeps.
+func (f *Fleet) countTraits(class hybrid.Class) trait {
+	switch {
+	case f.byPaper() || f.options.Order == Paper:
+		return allTraits
+	case f.options.Order == Candor && class == hybrid.Flexible:
+		return flexibleTraits
+	default:
+		return candorTraits
+	}
+}
+
+// timeTrait is a time as a trait, rounded down.
+func timeTrait(milli int32) uint16 { return uint16(min(max(0, milli)/timeUnit, top)) }
+
+// timeOf returns the most time of which a trait tells.
+func timeOf(t uint16) int32 {
+	if t == top {
+		return int32(hybrid.MaxLimit)
+	}
+	return int32(t)*timeUnit + timeUnit - 1
+}
+
+func flag(is bool) uint16 {
+	if is {
+		return 1
+	}
+	return 0
+}
