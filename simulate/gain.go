@@ -31,7 +31,7 @@ func ReadGain(r io.Reader, name string) (Gain, error) {
 		return Gain{}, csvError(name, err)
 	}
 	if !slices.Equal(header, gainColumns) {
-		return Gain{}, fmt.Errorf("%s:1: columns %q: want %s", name, header, strings.Join(gainColumns, ","))
+		return Gain{}, fmt.Errorf("%s:1: columns %s: want %s", name, strings.Join(header, ", "), strings.Join(gainColumns, ","))
 	}
 	var sum Gain
 	weights := 0.0

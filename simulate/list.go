@@ -4,9 +4,11 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/trace"
 )
 
 // A List names containers by job, or by job and task.
@@ -38,7 +40,7 @@ func ReadList(r io.Reader, name string) (*List, error) {
 		return nil, csvError(name, err)
 	}
 	if header[0] != "job" || len(header) > 2 || len(header) == 2 && header[1] != "task" {
-		return nil, fmt.Errorf("%s:1: columns %q: want job or job,task", name, header)
+		return nil, fmt.Errorf("%s:1: columns %s: want job or job,task", name, strings.Join(header, ", "))
 	}
 	l := &List{jobs: map[uint64]bool{}, tasks: map[taskKey]bool{}}
 	for {
@@ -61,12 +63,7 @@ func (l *List) add(fields []string) error {
 	if fields[0] == "" {
 		return errors.New("no job: want a number or a name")
 	}
-	job, err := strconv.ParseUint(fields[0], 10, 64)
-	if err != nil { // a name; readers of traces number jobs by the same hash
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, fields[0]) // a hash takes everything
-		job = h.Sum64()
-	}
+	job := trace.JobNumber([]byte(fields[0]))
 	if len(fields) == 1 || fields[1] == "" {
 		l.jobs[job] = true
 		return nil

@@ -136,7 +136,7 @@ func TestGain(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                           "gain.csv:1: columns",
-		"a,b\n":                      `gain.csv:1: columns ["a" "b"]: want workload,alone,shared,weight`,
+		"a,b\n":                      `gain.csv:1: columns a, b: want workload,alone,shared,weight`,
 		header:                       "gain.csv: no workload",
 		header + "x,1.7,1,0\n":       "gain.csv: no workload",
 		header + "x,fast,1,1\n":      `gain.csv:2: alone "fast": want a number`,

@@ -95,7 +95,7 @@ func TestReadList(t *testing.T) {
 		{text: "job\ndb\n", want: 0b11000000},
 		{text: "job\n", want: 0},
 		{text: "", err: "list.csv: empty: want a line job or job,task first"},
-		{text: "name\n", err: `list.csv:1: columns ["name"]: want job or job,task`},
+		{text: "name\n", err: `list.csv:1: columns name: want job or job,task`},
 		{text: "job,task,x\n", err: "list.csv:1: columns"},
 		{text: "job\n\"\"\n", err: "list.csv:2: no job"},
 		{text: "job,task\n1,x\n", err: `list.csv:2: task "x": want a number`},

@@ -60,10 +60,6 @@ func (p *plain) name(e *Event) error {
 	if len(job) == 0 {
 		return p.bad(plainJob, "a number or a name")
 	}
-	number, ok := parseUint(job)
-	if !ok {
-		number = hashName(job)
-	}
 	task, ok := uint64(0), true
 	if field := p.get(plainTask); len(field) > 0 {
 		task, ok = parseUint(field)
@@ -71,7 +67,7 @@ func (p *plain) name(e *Event) error {
 	if !ok || task > math.MaxUint32 {
 		return p.bad(plainTask, "a number")
 	}
-	e.Job, e.Task = number, uint32(task)
+	e.Job, e.Task = JobNumber(job), uint32(task)
 	return nil
 }
 

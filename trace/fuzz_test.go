@@ -3,6 +3,7 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -13,7 +14,7 @@ import (
 // wellFormed reads a trace twice from its bytes: strictly, where it ends with
 // the end or a *SyntaxError, and leniently, where it comes to the end if it
 // opens: a file without its columns is nothing. What is read keeps the rules of doc.go, as the compact writer checks them.
-func wellFormed(t *testing.T, open func(Options) (Reader, error)) {
+func wellFormed(t *testing.T, open func(Options) (Reader, error), rules ...func([]Event) error) {
 	for _, o := range []Options{{}, {Lenient: true}} {
 		r, err := open(o)
 		var events []Event
@@ -28,8 +29,10 @@ func wellFormed(t *testing.T, open func(Options) (Reader, error)) {
 		case o.Lenient && r != nil:
 			t.Fatalf("lenient: %v", err)
 		}
-		if err := keepsRules(events); err != nil {
-			t.Fatalf("%+v: %v", o, err)
+		for _, keeps := range append(rules, keepsRules) {
+			if err := keeps(events); err != nil {
+				t.Fatalf("%+v: %v", o, err)
+			}
 		}
 	}
 }
@@ -91,12 +94,32 @@ func FuzzJobs(f *testing.F) {
 	})
 }
 
+// startsOnce: lists of pods name each one once.
+func startsOnce(events []Event) error {
+	type task struct {
+		job  uint64
+		task uint32
+	}
+	seen := map[task]bool{}
+	for i := range events {
+		if e := &events[i]; e.Kind == Submit {
+			if seen[task{e.Job, e.Task}] {
+				return fmt.Errorf("event %d: task %d of job %d is there twice", i, e.Task, e.Job)
+			}
+			seen[task{e.Job, e.Task}] = true
+		}
+	}
+	return nil
+}
+
 func FuzzOpenb(f *testing.F) {
-	f.Add(seed(f, "openb/"+oNodes), seed(f, "openb/"+oPods), true)
+	nodes, pods := seed(f, "openb/"+oNodes), seed(f, "openb/"+oPods)
+	f.Add(nodes, pods, true)
+	f.Add(nodes, bytes.ReplaceAll(pods, []byte("pod-4"), []byte("pod-1")), false)
 	f.Fuzz(func(t *testing.T, nodes, pods []byte, submits bool) {
 		wellFormed(t, func(o Options) (Reader, error) {
 			return newOpenb(spec{submits: submits}, o, bytesTable("nodes", nodes), bytesTable("pods", pods))
-		})
+		}, startsOnce)
 	})
 }
 
@@ -108,11 +131,13 @@ func FuzzPlain(f *testing.F) {
 }
 
 func FuzzKubectl(f *testing.F) {
-	f.Add(seed(f, "kubectl/nodes.json"), seed(f, "kubectl/pods.json"), false)
+	nodes, pods := seed(f, "kubectl/nodes.json"), seed(f, "kubectl/pods.json")
+	f.Add(nodes, pods, false)
+	f.Add(nodes, bytes.ReplaceAll(pods, []byte("web-a"), []byte("web-b")), true)
 	f.Fuzz(func(t *testing.T, nodes, pods []byte, submits bool) {
 		wellFormed(t, func(o Options) (Reader, error) {
 			return newKubectl(spec{submits: submits}, o, newJSONList("nodes", bytes.NewReader(nodes)), newJSONList("pods", bytes.NewReader(pods)))
-		})
+		}, startsOnce)
 	})
 }
 

@@ -25,7 +25,8 @@ type kubectl struct {
 	submits bool
 	list    *jsonList // that is being read
 	nodes   map[string]bool
-	pods    []kubePod // that are to be placed
+	names   map[string]bool // of all pods, with their namespaces
+	pods    []kubePod       // that are to be placed
 }
 
 // openKubectl opens a folder with nodes.json and pods.json, what kubectl get
@@ -45,7 +46,7 @@ func openKubectl(s spec, o Options) (Reader, error) {
 }
 
 func newKubectl(s spec, o Options, nodes, pods *jsonList) (Reader, error) {
-	k := &kubectl{submits: s.submits, nodes: map[string]bool{}}
+	k := &kubectl{submits: s.submits, nodes: map[string]bool{}, names: map[string]bool{}}
 	k.lenient = o.Lenient
 	k.header = Header{Name: "kubectl", Source: s.text, Unit: Milli, Classes: kubeClasses}
 	var machines []Event
@@ -156,7 +157,7 @@ func (k *kubectl) place() {
 	for _, p := range k.pods {
 		rank, _ := slices.BinarySearch(priorities, p.priority)
 		p.Priority = uint8(min(rank, math.MaxUint8))
-		p.Job, p.Task = hashName([]byte(p.owner)), tasks[p.owner]
+		p.Job, p.Task = JobNumber([]byte(p.owner)), tasks[p.owner]
 		tasks[p.owner]++
 		k.lives = append(k.lives, p.lifetime)
 	}

@@ -43,6 +43,13 @@ func (k *kubectl) pod() error {
 		return err
 	}
 	name := o.name()
+	switch {
+	case o.Metadata.Name == "":
+		return k.list.wrong("pod without a name", "want metadata.name")
+	case k.names[name]:
+		return k.list.wrong("pod listed twice", "pod %s", name)
+	}
+	k.names[name] = true
 	runs, err := k.runs(&o)
 	if err != nil || !runs {
 		return err
@@ -80,8 +87,6 @@ func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 		return false, k.list.wrong("phase", "pod %s: %q, want Pending, Running, Succeeded, Failed or Unknown", name, o.Status.Phase)
 	}
 	switch {
-	case o.Metadata.Name == "":
-		return false, k.list.wrong("pod without a name", "want metadata.name")
 	case node == "" && !k.submits:
 		k.notes.add("pods that never started", "pod "+name)
 		return false, nil

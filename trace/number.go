@@ -1,5 +1,19 @@
 package trace
 
+import "hash/fnv"
+
+// JobNumber returns the number that events have for a job which its source
+// calls so: the number that it is, or a hash of the name. What has more than 19
+// digits, or begins with a 0, is a name: two names have one number only where hashes meet.
+func JobNumber(name []byte) uint64 {
+	if n, ok := parseUint(name); ok && (len(name) == 1 || name[0] != '0') {
+		return n
+	}
+	h := fnv.New64a()
+	h.Write(name)
+	return h.Sum64()
+}
+
 // parseUint reads a decimal number of at most 19 digits, allowing nothing else.
 func parseUint(field []byte) (uint64, bool) {
 	if len(field) == 0 || len(field) > 19 {

@@ -57,3 +57,20 @@ func TestUnits(t *testing.T) {
 		}
 	}
 }
+
+// TestJobNumber: numbers stand for themselves, names for their FNV-1a hash.
+func TestJobNumber(t *testing.T) {
+	for name, want := range map[string]uint64{
+		"0": 0, "7": 7, "6221861800": 6_221_861_800, "9999999999999999999": 9_999_999_999_999_999_999,
+		"": 0xcbf29ce484222325, "a": 0xaf63dc4c8601ec8c, // Fowler, Noll and Vo's own test values
+	} {
+		if got := JobNumber([]byte(name)); got != want {
+			t.Errorf("%q: %d, want %d", name, got, want)
+		}
+	}
+	for _, pair := range [][2]string{{"7", "07"}, {"0", "00"}, {"web", "Web"}, {"1", "1.0"}, {"10000000000000000000", "10000000000000000001"}} {
+		if JobNumber([]byte(pair[0])) == JobNumber([]byte(pair[1])) {
+			t.Errorf("%q and %q have one number", pair[0], pair[1])
+		}
+	}
+}

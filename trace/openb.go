@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -40,6 +39,7 @@ var openbClasses = []Class{{"BE", false}, {"LS", true}, {"Burstable", false}, {"
 type openb struct {
 	whole
 	submits bool
+	names   map[string]bool // of nodes and then of pods
 }
 
 // openOpenb opens a folder of openb's files. The option pods names the list of
@@ -81,10 +81,12 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 	r.lenient = o.Lenient
 	r.header = Header{Name: "openb", Source: s.text, Unit: Milli, Classes: openbClasses}
 	var machines []Event
+	r.names = map[string]bool{}
 	err := r.table(nodes, openbNodes, func() error { return r.node(nodes, &machines) })
 	if err != nil {
 		return nil, err
 	}
+	r.names = map[string]bool{}
 	if err := r.table(pods, openbPods, func() error { return r.pod(pods) }); err != nil {
 		return nil, err
 	}
@@ -117,6 +119,9 @@ func (r *openb) table(t *table, columns []string, row func() error) error {
 
 // node takes a row of the nodes.
 func (r *openb) node(t *table, machines *[]Event) error {
+	if err := r.once(t, "machine added twice"); err != nil {
+		return err
+	}
 	c, err := openbCapacity(t)
 	if err != nil {
 		return err
@@ -140,8 +145,21 @@ func openbCapacity(t *table) (capacity, error) {
 	return capacity{int32(cpu), int32(memory)}, nil
 }
 
+// once refuses a name that is there already.
+func (r *openb) once(t *table, what string) error {
+	name := t.fields[openbName]
+	if r.names[string(name)] {
+		return t.wrong(what, "%q", shorten(name))
+	}
+	r.names[string(name)] = true
+	return nil
+}
+
 // pod takes a row of the pods.
 func (r *openb) pod(t *table) error {
+	if err := r.once(t, "pod listed twice"); err != nil {
+		return err
+	}
 	c, err := openbCapacity(t)
 	if err != nil {
 		return err
@@ -160,7 +178,7 @@ func (r *openb) pod(t *table) error {
 	if !bytes.Equal(t.fields[openbGPUs], []byte("0")) {
 		r.notes.add("GPUs that pods ask for", t.place())
 	}
-	life.Job, life.Class = hashName(t.fields[openbName]), uint8(class)
+	life.Job, life.Class = JobNumber(t.fields[openbName]), uint8(class)
 	life.CPU, life.Memory = c.cpu, c.memory
 	r.lives = append(r.lives, *life)
 	return nil
@@ -196,11 +214,4 @@ func (r *openb) times(t *table) (*lifetime, error) {
 		return nil, t.wrong("events out of order", "deleted at %d, started at %d", seconds[1], seconds[0])
 	}
 	return &lifetime{Event: Event{Time: Micros(seconds[0]) * Second}, until: Micros(seconds[1]) * Second, reason: reason}, nil
-}
-
-// hashName turns the name of a job into its number.
-func hashName(name []byte) uint64 {
-	h := fnv.New64a()
-	h.Write(name)
-	return h.Sum64()
 }

@@ -30,7 +30,7 @@ func TestPlaceBadInput(t *testing.T) {
 		want        string
 	}{
 		{good, good, nil, 0, ""},
-		{good, good, []string{"--minimize", "cost"}, 2, `"cost": want one of ["nodes" "sharing"]`},
+		{good, good, []string{"--minimize", "cost"}, 2, `"cost": want one of nodes, sharing`},
 		{good, good, []string{"-o", "svg"}, 2, "svg"},
 		{good, good, []string{"--nodes", ""}, 2, "--nodes: want a file"},
 		{good, good, []string{"--apps", "missing"}, 2, "--apps: open missing: no such file or directory"},

@@ -43,7 +43,7 @@ func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 func (g *Goal) UnmarshalText(text []byte) error {
 	i := slices.Index(goalNames, string(text))
 	if i < 0 {
-		return fmt.Errorf("%.40q: want one of %q", text, goalNames)
+		return fmt.Errorf("%.40q: want one of %s", text, list(goalNames))
 	}
 	*g = Goal(i)
 	return nil
