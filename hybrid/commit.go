@@ -53,6 +53,7 @@ func (n *Node) promise(s int32) {
 	n.flexible.add(slot.request.guaranteed())
 	if slot.domain >= 0 {
 		n.domains[slot.domain].add(slot.request.guaranteed())
+		n.confined++
 	}
 }
 
@@ -65,5 +66,6 @@ func (n *Node) unpromise(s int32) {
 	n.flexible.remove(slot.request.guaranteed())
 	if slot.domain >= 0 {
 		n.domains[slot.domain].remove(slot.request.guaranteed())
+		n.confined--
 	}
 }

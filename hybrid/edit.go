@@ -60,7 +60,7 @@ func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	if c.sharers == 0 {
 		n.leaveShared(cpu)
 	} else {
-		n.tally.add(c, -1)
+		n.tally.remove(c)
 	}
 	c.used += milli
 	c.sharers++
@@ -71,7 +71,8 @@ func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	}
 	c.closed = closed
 	n.fractional.Add(cpu)
-	n.tally.add(c, 1)
+	n.tally.add(c)
+	n.tally.parts.add(milli)
 	i := len(g.fractions)
 	g.fractions = append(g.fractions, Fraction{})
 	for ; i > 0 && g.fractions[i-1].CPU > cpu; i-- {
@@ -87,7 +88,8 @@ func (n *Node) pull(s int32, cpu int, milli Milli) {
 		n.exclusive.Remove(cpu)
 		g.exclusive.Remove(cpu)
 	} else {
-		n.tally.add(c, -1)
+		n.tally.remove(c)
+		n.tally.parts.remove(milli)
 		i := 0
 		for g.fractions[i].CPU != cpu {
 			i++
@@ -101,7 +103,7 @@ func (n *Node) pull(s int32, cpu int, milli Milli) {
 		n.fractional.Remove(cpu)
 		n.joinShared(cpu)
 	} else {
-		n.tally.add(c, 1)
+		n.tally.add(c)
 	}
 }
 

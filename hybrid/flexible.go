@@ -57,23 +57,10 @@ func (n *Node) domainCPUs(d int32) *cpuset.Set {
 }
 
 // anyDomain reports whether a flexible container runs in a domain of its own.
-func (n *Node) anyDomain() bool {
-	for i := range n.domains {
-		if n.domains[i].count > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (n *Node) anyDomain() bool { return n.confined > 0 }
 
 // anyOnWholeNode reports whether a flexible container runs in no domain of its own.
-func (n *Node) anyOnWholeNode() bool {
-	inDomains := 0
-	for i := range n.domains {
-		inDomains += n.domains[i].count
-	}
-	return n.flexible.count > inDomains
-}
+func (n *Node) anyOnWholeNode() bool { return n.flexible.count > n.confined }
 
 // nodeNeed is the time that must be left where flexible containers run.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }

@@ -133,10 +133,14 @@ func (n *Node) improve(own int32, budget int) int {
 	if budget <= 0 || shared == 0 || shared == impossible {
 		return 0
 	}
+	least := n.leastShared()
+	if shared == least {
+		return 0
+	}
 	n.collect(own)
 	moves := 0
-	for shared > 0 {
-		s := search{Node: n, start: shared, best: shared, budget: budget - moves}
+	for shared > least {
+		s := search{Node: n, start: shared, best: shared, least: least, budget: budget - moves}
 		s.run()
 		if s.best == shared {
 			break
@@ -147,7 +151,10 @@ func (n *Node) improve(own int32, budget int) int {
 		}
 		shared = s.best
 	}
-	return moves + n.improveByRepacking(own, shared, budget-moves)
+	if shared > least {
+		moves += n.improveByRepacking(own, shared, budget-moves)
+	}
+	return moves
 }
 
 // evacuate moves every fraction away from a CPU, the largest first, to the

@@ -33,6 +33,7 @@ type Node struct {
 	sensitive Milli  // sum of the sensitive limits
 	flexible  demand // of all flexible containers
 	domains   []flexibleDomain
+	confined  int // flexible containers in a domain of their own
 
 	version uint64 // counts what was committed
 	plans   uint64 // counts what was planned
@@ -125,6 +126,7 @@ func (n *Node) empty() {
 	n.shared, n.wholeCores, n.flexibleCPUs = n.usable, n.usable, n.usable
 	n.sharedCount = n.shared.Count()
 	n.load = make([]cpuLoad, len(n.layout.cpus))
+	n.tally.lone, n.tally.parts = newLadder(n.sharedCount), newLadder(n.sharedCount)
 	n.coreFree = countEach(n.cores)
 	n.l3Free = countEach(n.l3s)
 	n.numaFree = countEach(n.numas)

@@ -7,11 +7,13 @@ type search struct {
 	*Node
 	start  Milli // shared time now
 	best   Milli // the least that was found
+	least  Milli // no arrangement has less
 	moves  int   // what that takes
 	budget int
 	tries  int        // arrangements that may still be looked at
 	free   cpuset.Set // shared CPUs that sensitive containers may use
 
+	ownItems  int  // of the container that the plan is for
 	inDomains bool // flexible containers have domains of their own
 }
 
@@ -26,21 +28,35 @@ func (s *search) run() {
 		s.tries /= 4 // to look at one takes longer
 	}
 	s.scratch.best = s.scratch.best[:0]
+	for i := range s.scratch.items {
+		if s.scratch.items[i].own {
+			s.ownItems++
+		}
+	}
 	s.singleMoves()
-	if s.budget >= 2 {
+	if s.budget >= 2 && !s.isDone() {
 		s.swaps()
 		s.evacuations()
 	}
 }
 
+// isDone reports whether nothing better than what was found can be: more moves at once are
+// no better than one, unless they are all of the plan's own container.
+func (s *search) isDone() bool { return s.best == s.least && s.moves <= 1 && s.ownItems <= 1 }
+
+// isBetter reports whether an arrangement is better than what was found.
+func (s *search) isBetter(shared Milli, moves int) bool {
+	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
+}
+
 // consider notes the moves made since the first logged ones if they are the best.
 func (s *search) consider() {
 	shared := s.settle()
-	if shared > s.best || shared == s.start {
+	if shared > s.best {
 		return
 	}
 	moves := s.price(s.scratch.log)
-	if moves > s.budget || shared == s.best && moves >= s.moves {
+	if !s.isBetter(shared, moves) {
 		return
 	}
 	s.best, s.moves = shared, moves
@@ -67,26 +83,81 @@ func (s *search) reset(mark int) { s.unmove(0, mark) }
 // singleMoves tries to move each fraction to each other fractional CPU and to a
 // CPU of its own.
 func (s *search) singleMoves() {
-	s.scratch.log = s.scratch.log[:0]
-	mark := s.mark()
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if it.pinned {
+		if it.pinned || s.isDone() && !it.own {
 			continue
 		}
 		from := s.load[it.cpu]
 		if from.sharers > 1 {
-			if cpu := s.freeCPUFor(it); cpu >= 0 && s.try(int32(i), cpu) {
-				s.consider()
-				s.reset(mark)
+			if cpu := s.freeCPUFor(it); cpu >= 0 {
+				s.single(int32(i), cpu)
 			}
 		}
 		for _, cpu := range s.distinct(it, &from) {
-			if s.try(int32(i), int(cpu)) {
-				s.consider()
-				s.reset(mark)
-			}
+			s.single(int32(i), int(cpu))
 		}
+	}
+}
+
+// single looks at one move, which is allowed.
+func (s *search) single(i int32, cpu int) {
+	if s.tries == 0 {
+		return
+	}
+	s.tries--
+	it := &s.scratch.items[i]
+	moves := 1
+	if it.own {
+		moves = 0
+	}
+	if shared := s.sharedIf(it, cpu); s.isBetter(shared, moves) {
+		s.best, s.moves = shared, moves
+		s.scratch.best = append(s.scratch.best[:0], step{i, int16(cpu)})
+	}
+}
+
+// sharedIf returns the shared time if an item were on another CPU.
+func (s *search) sharedIf(it *item, cpu int) Milli {
+	if s.inDomains {
+		mark := s.mark()
+		s.take(it.slot, int(it.cpu))
+		s.give(it.slot, cpu, Milli(it.milli))
+		shared := s.settle()
+		s.undo(mark)
+		return shared
+	}
+	from, to := &s.load[it.cpu], &s.load[cpu]
+	s.shift(from, to, Milli(it.milli))
+	shared := s.settle()
+	s.shift(to, from, Milli(it.milli))
+	return shared
+}
+
+// shift moves time from one CPU to another in the sums only, as one grant's.
+func (s *search) shift(from, to *cpuLoad, milli Milli) {
+	s.uncount(from)
+	s.uncount(to)
+	from.used, from.sharers = from.used-milli, from.sharers-1
+	to.used, to.sharers = to.used+milli, to.sharers+1
+	s.count(from)
+	s.count(to)
+}
+
+// count counts a CPU in that is shared or fractional; uncount counts it out.
+func (s *search) count(c *cpuLoad) {
+	if c.sharers == 0 {
+		s.sharedCount++
+	} else {
+		s.tally.add(c)
+	}
+}
+
+func (s *search) uncount(c *cpuLoad) {
+	if c.sharers == 0 {
+		s.sharedCount--
+	} else {
+		s.tally.remove(c)
 	}
 }
 

@@ -1,64 +1,86 @@
 package hybrid
 
-import "math/bits"
-
 // tally holds sums over the open fractional CPUs, so that the shared time of a
 // node need not be counted anew for every arrangement that is tried.
 type tally struct {
-	open      int   // open fractional CPUs
-	room      Milli // time left on them
-	multi     int   // those with several sensitive grants
-	multiUsed Milli // sensitive time on those
-	multiRoom Milli // time left on those
-	lone      histogram
+	open      int    // open fractional CPUs
+	room      Milli  // time left on them
+	multi     int    // those with several sensitive grants
+	multiUsed Milli  // sensitive time on those
+	multiRoom Milli  // time left on those
+	lone      ladder // sensitive time on each of those of one grant
+	parts     ladder // every fraction, on closed CPUs too
 }
 
-// A histogram counts the open fractional CPUs of one grant each by their sensitive
-// time: how much of them must be lent is asked for every arrangement.
-type histogram struct {
-	count [1000]int16
-	some  [16]uint64 // the values of which there are any, as bits
+// A ladder is amounts below a CPU, the least first. They are few: on a node of 8 CPUs all fit into a cache line.
+type ladder struct {
+	rungs []int16
+	total Milli
 }
 
-func (h *histogram) add(used Milli, sign int16) {
-	h.count[used] += sign
-	if bit := uint64(1) << (used % 64); h.count[used] > 0 {
-		h.some[used/64] |= bit
-	} else {
-		h.some[used/64] &^= bit
+// newLadder returns an empty one with memory for so many amounts.
+func newLadder(count int) ladder { return ladder{rungs: make([]int16, 0, count)} }
+
+func (l *ladder) add(amount Milli) {
+	l.total += amount
+	l.rungs = append(l.rungs, 0)
+	i := len(l.rungs) - 1
+	for ; i > 0 && Milli(l.rungs[i-1]) > amount; i-- {
+		l.rungs[i] = l.rungs[i-1]
 	}
+	l.rungs[i] = int16(amount)
+}
+
+// remove removes an amount that is there.
+func (l *ladder) remove(amount Milli) {
+	l.total -= amount
+	last := len(l.rungs) - 1
+	held := l.rungs[last]
+	for i := last - 1; Milli(held) != amount; i-- {
+		held, l.rungs[i] = l.rungs[i], held
+	}
+	l.rungs = l.rungs[:last]
 }
 
 // lend returns the sensitive time on the CPUs that must be lent, the least loaded
 // first, to find some time that is lacking, one CPU at least; impossible if they have less.
-func (h *histogram) lend(lacking Milli) (lent Milli) {
-	for word, some := range h.some {
-		for ; some != 0; some &= some - 1 {
-			used := Milli(word*64 + bits.TrailingZeros64(some))
-			each := 1000 - used
-			count := min(Milli(h.count[used]), max(1, (lacking+each-1)/each))
-			lent += count * used
-			if lacking -= count * each; lacking <= 0 {
-				return lent
-			}
+func (l *ladder) lend(lacking Milli) (lent Milli) {
+	for _, used := range l.rungs {
+		lent += Milli(used)
+		if lacking -= 1000 - Milli(used); lacking <= 0 {
+			return lent
 		}
 	}
 	return impossible
 }
 
-// add counts a CPU in (sign 1) or out (sign -1).
-func (t *tally) add(c *cpuLoad, sign Milli) {
-	if c.closed {
+// add counts a CPU in; remove counts it out.
+func (t *tally) add(c *cpuLoad) {
+	switch {
+	case c.closed:
 		return
+	case c.sharers == 1:
+		t.lone.add(c.used)
+	default:
+		t.multi++
+		t.multiUsed += c.used
+		t.multiRoom += 1000 - c.used
 	}
-	t.open += int(sign)
-	t.room += sign * (1000 - c.used)
-	if c.sharers == 1 {
-		t.lone.add(c.used, int16(sign))
+	t.open++
+	t.room += 1000 - c.used
+}
+
+func (t *tally) remove(c *cpuLoad) {
+	switch {
+	case c.closed:
+		return
+	case c.sharers == 1:
+		t.lone.remove(c.used)
+	default:
+		t.multi--
+		t.multiUsed -= c.used
+		t.multiRoom -= 1000 - c.used
 	}
-	if c.sharers > 1 {
-		t.multi += int(sign)
-		t.multiUsed += sign * c.used
-		t.multiRoom += sign * (1000 - c.used)
-	}
+	t.open--
+	t.room -= 1000 - c.used
 }
