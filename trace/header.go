@@ -63,7 +63,7 @@ type Header struct {
 	Containers int64  `json:"containers,omitempty"` // incarnations
 	Slots      int64  `json:"slots,omitempty"`      // most containers at once: Event.Container is below
 	Events     int64  `json:"events,omitempty"`
-	Span       Micros `json:"span,omitempty"` // time of the last event
+	Span       Micros `json:"span,omitempty"` // time of the last event; of a generator that has not ended, what none is after
 }
 
 // cpuText writes an amount of CPU for errors, as the source does.

@@ -75,7 +75,7 @@ func newSemiReal(s spec, jobs *table, parts *google) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts.header.Name = "semi-real"
+	parts.header.Name, parts.header.Span = "semi-real", semiRealEnd
 	if err := jobs.columns(jobColumns); err != nil {
 		return nil, err
 	}

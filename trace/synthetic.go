@@ -50,7 +50,7 @@ func openSynthetic(s spec, _ Options) (Reader, error) {
 		return nil, err
 	}
 	r := &synthetic{crowd: c, scale: float64(machines) / cellMachines}
-	r.header = Header{Name: "synthetic", Source: s.text, Unit: LargestMachine, Classes: googleClasses(), Machines: int64(machines)}
+	r.header = Header{Name: "synthetic", Source: s.text, Unit: LargestMachine, Classes: googleClasses(), Machines: int64(machines), Span: c.horizon}
 	r.setJobs()
 	r.drawMachines(int(machines))
 	r.drawFirst()

@@ -8,14 +8,18 @@ import (
 	"time"
 
 	"golang.org/x/term"
-
-	"github.com/candor-project/candor/simulate"
 )
 
-// showProgress keeps a line on a terminal up to date: points, events, rate, time left.
-// Elsewhere it writes nothing. eventsEach is the trace's number of events, 0 where it is not
-// known: then it is taken from the points that are finished. The function that it returns ends it.
-func showProgress(out io.Writer, p *simulate.Progress, eventsEach int64, points int) (end func()) {
+// A stage is how far a long work is.
+type stage struct {
+	parts  string // that are done, in words; "" where there is only one
+	events int64
+	share  float64 // of all the work; 0 where it is not known
+}
+
+// showProgress keeps a line on a terminal up to date: a bar, events, rate, time left.
+// Elsewhere it writes nothing. The function that it returns ends it.
+func showProgress(out io.Writer, look func() stage) (end func()) {
 	file, isFile := out.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
 		return func() {}
@@ -32,7 +36,7 @@ func showProgress(out io.Writer, p *simulate.Progress, eventsEach int64, points 
 				fmt.Fprint(file, "\r\x1b[K")
 				return
 			case <-tick.C:
-				fmt.Fprint(file, "\r"+progressLine(p, eventsEach, points, time.Since(began))+"\x1b[K")
+				fmt.Fprint(file, "\r"+look().line(time.Since(began))+"\x1b[K")
 			}
 		}
 	}()
@@ -45,21 +49,17 @@ func showProgress(out io.Writer, p *simulate.Progress, eventsEach int64, points 
 // barWidth is the width of the bar in columns.
 const barWidth = 24
 
-// progressLine says how far the points are.
-func progressLine(p *simulate.Progress, eventsEach int64, points int, took time.Duration) string {
-	finished, finishedEvents := p.Finished()
-	events := p.Events()
-	rate := float64(events) / max(took.Seconds(), 1e-3)
-	line := fmt.Sprintf("%d of %s, %d events, %.0f a second", finished, count(points, "point", "points"), events, rate)
-	if eventsEach == 0 && finished > 0 {
-		eventsEach = finishedEvents / finished
+// line says how far the work is, after some time.
+func (s stage) line(took time.Duration) string {
+	line := fmt.Sprintf("%d events, %.0f a second", s.events, float64(s.events)/max(took.Seconds(), 1e-3))
+	if s.parts != "" {
+		line = s.parts + ", " + line
 	}
-	if eventsEach == 0 || rate == 0 {
+	if s.share == 0 {
 		return line
 	}
-	all := float64(eventsEach) * float64(points)
-	share := min(float64(events)/all, 1)
-	left := time.Duration(max(all-float64(events), 0) / rate * float64(time.Second))
+	share := min(s.share, 1)
+	left := time.Duration(float64(took) * (1 - share) / share)
 	full := int(share * barWidth)
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barWidth-full) + "] " + line + ", " + left.Round(time.Second).String() + " left"
 }

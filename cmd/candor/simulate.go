@@ -70,7 +70,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	points := f.points()
 	setting.Progress = &simulate.Progress{}
-	end := showProgress(cmd.ErrOrStderr(), setting.Progress, header.Events, len(points))
+	end := showProgress(cmd.ErrOrStderr(), func() stage { return pointsStage(setting.Progress, header.Events, len(points)) })
 	report.Points, err = f.replay(ctx, setting, points)
 	end()
 	report.Setting.Report = setting.Progress.Left()
@@ -91,6 +91,20 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("stopped: %d of %s begun, the rest left out", len(report.Points), count(len(points), "point", "points"))
 	}
 	return nil
+}
+
+// pointsStage says how far a sweep is. eventsEach is the trace's number of events, 0 where
+// it is not known: then it is taken from the points that are finished.
+func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
+	finished, finishedEvents := p.Finished()
+	if eventsEach == 0 && finished > 0 {
+		eventsEach = finishedEvents / finished
+	}
+	s := stage{parts: fmt.Sprintf("%d of %s", finished, count(points, "point", "points")), events: p.Events()}
+	if eventsEach > 0 {
+		s.share = float64(s.events) / (float64(eventsEach) * float64(points))
+	}
+	return s
 }
 
 // replay runs the points, or searches the machines that they need.

@@ -141,13 +141,13 @@ func FuzzShares(f *testing.F) {
 
 func TestProgressLine(t *testing.T) {
 	p := &simulate.Progress{}
-	if line := progressLine(p, 0, 2, time.Second); line != "0 of 2 points, 0 events, 0 a second" {
+	if line := pointsStage(p, 0, 2).line(time.Second); line != "0 of 2 points, 0 events, 0 a second" {
 		t.Errorf("at the start: %q", line)
 	}
 	p = halfway(t)
 	want := "[############------------] 1 of 2 points, 11 events, 5 a second, 2s left"
 	for _, known := range []int64{0, 11} {
-		if line := progressLine(p, known, 2, 2200*time.Millisecond); line != want {
+		if line := pointsStage(p, known, 2).line(2200 * time.Millisecond); line != want {
 			t.Errorf("halfway: %q, want %q", line, want)
 		}
 	}

@@ -105,7 +105,7 @@ func newTraceInfoCommand() *cobra.Command {
 		if output.value == "svg" && len(args) > traceinfo.MaxTraces {
 			return badInput("-o svg shows %d traces at most, got %d", traceinfo.MaxTraces, len(args))
 		}
-		summaries, err := summarize(args, o, *cores)
+		summaries, err := summarize(cmd.ErrOrStderr(), args, o, *cores)
 		if err != nil {
 			return err
 		}
@@ -114,15 +114,21 @@ func newTraceInfoCommand() *cobra.Command {
 	return cmd
 }
 
-// summarize reads traces.
-func summarize(specs []string, o trace.Options, cores float64) ([]*trace.Summary, error) {
+// summarize reads traces, and shows on a terminal how far it is.
+func summarize(terminal io.Writer, specs []string, o trace.Options, cores float64) ([]*trace.Summary, error) {
 	var list []*trace.Summary
-	for _, spec := range specs {
+	for i, spec := range specs {
 		r, err := openTrace(spec, o)
 		if err != nil {
 			return nil, err
 		}
-		s, err := trace.Summarize(r, cores)
+		parts := ""
+		if len(specs) > 1 {
+			parts = fmt.Sprintf("%d of %d traces", i, len(specs))
+		}
+		counted, end := countEvents(terminal, r, parts)
+		s, err := trace.Summarize(counted, cores)
+		end()
 		if err = errors.Join(err, r.Close()); err != nil {
 			return nil, traceError(err)
 		}
@@ -178,7 +184,9 @@ func newTraceImportCommand() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
 		defer stop()
-		header, err := trace.Import(ctx, *file, r)
+		counted, end := countEvents(cmd.ErrOrStderr(), r, "")
+		header, err := trace.Import(ctx, *file, counted)
+		end()
 		report := r.Report()
 		if err = errors.Join(err, r.Close()); err != nil {
 			return traceError(err)

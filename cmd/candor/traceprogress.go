@@ -1,0 +1,47 @@
+package main
+
+import (
+	"io"
+	"sync/atomic"
+
+	"github.com/candor-project/candor/trace"
+)
+
+// A countedReader tells any goroutine how far it is.
+type countedReader struct {
+	trace.Reader
+	n            int64
+	events, time atomic.Int64 // of the last look
+}
+
+// countEvents shows how far the reading of a trace is, until end.
+func countEvents(terminal io.Writer, r trace.Reader, parts string) (counted trace.Reader, end func()) {
+	c, h := &countedReader{Reader: r}, r.Header()
+	return c, showProgress(terminal, func() stage { return c.stage(h, parts) })
+}
+
+// stride is how many events are read between two looks.
+const stride = 1024
+
+// Next implements trace.Reader.
+func (c *countedReader) Next(e *trace.Event) error {
+	err := c.Reader.Next(e)
+	if c.n++; c.n%stride == 0 {
+		c.events.Store(c.n)
+		c.time.Store(int64(e.Time))
+	}
+	return err
+}
+
+// stage says how far the reading is: by events where the header h counts them,
+// else by the trace's own time where it is known how long it is.
+func (c *countedReader) stage(h trace.Header, parts string) stage {
+	s := stage{parts: parts, events: c.events.Load()}
+	switch {
+	case h.Events > 0:
+		s.share = float64(s.events) / float64(h.Events)
+	case h.Span > 0:
+		s.share = float64(c.time.Load()) / float64(h.Span)
+	}
+	return s
+}
