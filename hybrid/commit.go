@@ -26,14 +26,8 @@ func (n *Node) Commit(p *Plan) error {
 		n.slots[s].lost = cpuset.Set{}
 		n.redo(p.edits)
 	}
-	n.derive()
+	n.sharedTime = n.sharedNow()
 	return nil
-}
-
-// derive computes what follows from who has which CPU.
-func (n *Node) derive() {
-	n.flexibleCPUs, _ = n.flexibleSet()
-	n.sharedTime = n.sharedOn(&n.flexibleCPUs)
 }
 
 // setRequest gives a slot the request of a plan's grant.

@@ -49,7 +49,7 @@ func (n *Node) Place(r *Request) (Cost, error) {
 	}
 	n.version++
 	n.link(s)
-	n.derive()
+	n.sharedTime += cost.Shared
 	return cost, nil
 }
 
@@ -82,16 +82,15 @@ func (n *Node) Remove(id string) (Cost, bool) {
 	n.version++
 	n.unlink(s)
 	n.dropSlot(s)
-	n.derive()
+	n.sharedTime += cost.Shared
 	return cost, true
 }
 
 // costSoFar returns what the edits so far have changed; own is the container that they are for.
 func (n *Node) costSoFar(own int32) Cost {
-	set, _ := n.flexibleSet()
 	slot := &n.slots[own]
 	cost := Cost{
-		Shared:    n.sharedOn(&set) - n.sharedTime,
+		Shared:    n.sharedNow() - n.sharedTime,
 		Whole:     Milli(slot.exclusive.Count()) * 1000,
 		FreeWhole: n.sharedCount,
 		Moves:     n.moved(own),

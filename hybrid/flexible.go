@@ -108,6 +108,18 @@ func (n *Node) settle() Milli {
 	return min(impossible, n.tally.multiUsed+n.tally.lone.lend(lacking))
 }
 
+// sharedNow returns the shared time of the present arrangement, also where
+// flexible containers lack room on a node that has lost CPUs.
+func (n *Node) sharedNow() Milli {
+	if n.options.Algorithm == Candor && !n.anyDomain() && n.owed == 0 {
+		if shared := n.settle(); shared < impossible {
+			return shared
+		}
+	}
+	set, _ := n.flexibleSet()
+	return n.sharedOn(&set)
+}
+
 // roomLeft is the time that sensitive containers leave.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 

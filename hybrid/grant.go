@@ -85,7 +85,7 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 			touched = true
 		}
 	}
-	flexible := n.flexible.count > 0 && (*set != n.flexibleCPUs || n.anyDomain())
+	flexible := n.flexible.count > 0 && (*set != n.before || n.anyDomain())
 	if !touched && !flexible {
 		return
 	}
@@ -106,7 +106,7 @@ func (n *Node) noteBefore(p *Plan) {
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
-		n.fillGrant(&c.Before, n.byID[c.After.ID], &n.flexibleCPUs)
+		n.fillGrant(&c.Before, n.byID[c.After.ID], &n.before)
 		if !c.Before.same(&c.After) {
 			p.Moves += movedFractions(c)
 			kept = append(kept, *c)

@@ -18,11 +18,10 @@ type Node struct {
 	wholeCores                    cpuset.Set // the shared CPUs whose core is shared as a whole
 	sharedCount                   int
 
-	load                       []cpuLoad  // by CPU id
-	coreFree, l3Free, numaFree []int16    // shared CPUs in each domain
-	l3Whole, numaWhole         []int16    // those of them in wholeCores
-	tally                      tally      // sums over the fractional CPUs
-	flexibleCPUs               cpuset.Set // where flexible containers run
+	load                       []cpuLoad // by CPU id
+	coreFree, l3Free, numaFree []int16   // shared CPUs in each domain
+	l3Whole, numaWhole         []int16   // those of them in wholeCores
+	tally                      tally     // sums over the fractional CPUs
 	sharedTime                 Milli
 
 	slots       []slot
@@ -39,7 +38,8 @@ type Node struct {
 	plans   uint64 // counts what was planned
 	edits   []edit // of the plan that is being made
 	others  []Change
-	scratch *scratch // twins share it
+	before  cpuset.Set // where flexible containers run before it
+	scratch *scratch   // twins share it
 
 	// What flexible containers lack before the plan, on a node that has lost CPUs: a plan
 	// which takes nothing from them is none the worse for it.
@@ -123,7 +123,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 func (n *Node) empty() {
 	n.byID = make(map[string]int32)
 	n.first, n.last = -1, -1
-	n.shared, n.wholeCores, n.flexibleCPUs = n.usable, n.usable, n.usable
+	n.shared, n.wholeCores = n.usable, n.usable
 	n.sharedCount = n.shared.Count()
 	n.load = make([]cpuLoad, len(n.layout.cpus))
 	n.tally.lone, n.tally.parts = newLadder(n.sharedCount), newLadder(n.sharedCount)
@@ -178,7 +178,10 @@ func (n *Node) Sensitive() Milli { return n.sensitive }
 func (n *Node) Guaranteed() Milli { return n.flexible.need }
 
 // FlexibleCPUs returns the CPUs that a flexible container without a wish runs on.
-func (n *Node) FlexibleCPUs() cpuset.Set { return n.flexibleCPUs }
+func (n *Node) FlexibleCPUs() cpuset.Set {
+	set, _ := n.flexibleSet()
+	return set
+}
 
 // Grant returns what a container holds, and whether it holds anything.
 func (n *Node) Grant(id string) (Grant, bool) {
@@ -186,18 +189,23 @@ func (n *Node) Grant(id string) (Grant, bool) {
 	if !ok {
 		return Grant{}, false
 	}
-	var g Grant
-	n.fillGrant(&g, s, &n.flexibleCPUs)
+	set := n.FlexibleCPUs()
+	return n.grantOf(s, &set), true
+}
+
+// grantOf returns what a slot holds, in memory of its own.
+func (n *Node) grantOf(s int32, flexible *cpuset.Set) (g Grant) {
+	n.fillGrant(&g, s, flexible)
 	g.Fractions = append([]Fraction(nil), g.Fractions...)
-	return g, true
+	return g
 }
 
 // Grants returns every grant, in order of arrival.
 func (n *Node) Grants() []Grant {
 	grants := make([]Grant, 0, len(n.byID))
+	set := n.FlexibleCPUs()
 	for s := n.first; s >= 0; s = n.slots[s].next {
-		g, _ := n.Grant(n.slots[s].request.ID)
-		grants = append(grants, g)
+		grants = append(grants, n.grantOf(s, &set))
 	}
 	return grants
 }

@@ -18,6 +18,7 @@ func (n *Node) begin(p *Plan, op Op, slot int32) {
 	p.Op, p.node, p.slot, p.seq = op, n, slot, n.plans
 	p.version = n.version
 	p.SharedBefore = n.sharedTime
+	n.before, _ = n.flexibleSet()
 }
 
 // planAllocate fills p with the allocation of a container.
@@ -63,7 +64,7 @@ func (n *Node) planRelease(p *Plan, id string) error {
 		return n.unknown(id)
 	}
 	n.begin(p, OpRelease, s)
-	n.fillGrant(&p.Grant, s, &n.flexibleCPUs)
+	n.fillGrant(&p.Grant, s, &n.before)
 	n.takeAll(s)
 	n.unpromise(s)
 	n.finish(p)
@@ -86,7 +87,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	}
 	domain, wholeCores := slot.domain, slot.wholeCores
 	n.begin(p, op, s)
-	n.fillGrant(&p.Before, s, &n.flexibleCPUs)
+	n.fillGrant(&p.Before, s, &n.before)
 	n.unpromise(s)
 	slot.request = changed
 	n.promise(s)

@@ -31,7 +31,7 @@ func (n *Node) Restore(grants []Grant) error {
 		}
 		return err
 	}
-	n.derive()
+	n.sharedTime = n.sharedNow()
 	return nil
 }
 
