@@ -55,11 +55,12 @@ func TestPlaceJSON(t *testing.T) {
 		Shared  int64 `json:"sharedMilli"`
 		Used    int   `json:"nodesUsed"`
 		Optimal bool
+		Least   bool `json:"sharesLeast"`
 	}
 	if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil {
 		t.Fatalf("exit code %d, %q, %v", code, errOut, err)
 	}
-	if got.Used != 1 || got.Shared != 1000 || !got.Optimal || len(got.Matrix) != 2 || got.Matrix[0][1] != 1 || got.Matrix[1][1] != 1 {
+	if got.Used != 1 || got.Shared != 1000 || !got.Optimal || !got.Least || len(got.Matrix) != 2 || got.Matrix[0][1] != 1 || got.Matrix[1][1] != 1 {
 		t.Errorf("%s", out)
 	}
 }

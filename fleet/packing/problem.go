@@ -26,7 +26,7 @@ type List struct {
 type Goal uint8
 
 const (
-	// Nodes: as few nodes as possible have applications.
+	// Nodes: as few nodes as possible have applications; with as many, as little sharing as possible.
 	Nodes Goal = iota
 	// Sharing: as little CPU time as possible is on CPUs that several applications use.
 	Sharing
@@ -56,6 +56,8 @@ type Solution struct {
 	Shared  int64 // milli-CPU on CPUs that several applications use
 	Optimal bool  // no other has less of what is minimized
 	Bound   int64 // no other has less than this: nodes, or milli-CPU
+
+	SharesLeast bool // no other that uses as many nodes, or any number where Sharing is minimized, shares less
 }
 
 // An Infeasible error says why there is no solution.

@@ -12,6 +12,7 @@ import (
 type search struct {
 	*problem
 	goal      Goal
+	mostNodes int  // that a solution may use
 	anyWillDo bool // the first solution is enough
 
 	order     []int     // applications, the largest first
@@ -31,10 +32,10 @@ type search struct {
 }
 
 func newSearch(p *problem, goal Goal) *search {
-	s := &search{problem: p, goal: goal, of: make([]int, len(p.apps)), shared: make([]int64, len(p.nodes)), on: make([][]int64, len(p.nodes)), bestCost: math.MaxInt64}
+	s := &search{problem: p, goal: goal, mostNodes: len(p.nodes), of: make([]int, len(p.apps)), shared: make([]int64, len(p.nodes)), on: make([][]int64, len(p.nodes)), bestCost: math.MaxInt64}
 	s.bound = int64(p.nodesBound())
 	if goal == Sharing {
-		s.bound = p.sharedBound()
+		s.bound = p.sharedBound(len(p.nodes))
 	}
 	for i := range p.nodes {
 		s.left = append(s.left, slices.Clone(p.nodes[i].Amounts))
@@ -106,7 +107,7 @@ func (s *search) cost() int64 {
 func (s *search) leastCost(depth int) int64 {
 	more := s.moreNodes(depth)
 	switch {
-	case more == hopeless:
+	case s.used+more > s.mostNodes:
 		return math.MaxInt64
 	case s.goal == Sharing:
 		return s.sharing

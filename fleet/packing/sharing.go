@@ -1,6 +1,9 @@
 package packing
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // sharedOn returns the least CPU time, in milli-CPU, that is on CPUs which several applications
 // use when applications of these amounts run on a node: whole CPUs and the largest fractions have CPUs
@@ -24,11 +27,12 @@ func sharedOn(cpus int64, amounts []int64, fractions []int64) int64 {
 	return rest
 }
 
-// sharedBound is less than or as much as every solution shares: as if all CPUs were one node's.
-func (p *problem) sharedBound() int64 {
+// sharedBound is less than or as much as every solution shares that uses so many nodes at most: as
+// if all CPUs of the largest ones were one node's.
+func (p *problem) sharedBound(nodes int) int64 {
 	var cpus int64
-	for i := range p.nodes {
-		cpus += wholeCPUs(p.nodes[i].Amounts[0])
+	for _, milli := range p.sizes(0)[:nodes] {
+		cpus += wholeCPUs(milli)
 	}
 	amounts := make([]int64, len(p.apps))
 	for i := range p.apps {
@@ -44,17 +48,8 @@ func wholeCPUs(milli int64) int64 { return (milli + 999) / 1000 }
 // nodes, resource by resource.
 func (p *problem) nodesBound() int {
 	bound := 0
-	sizes := make([]int64, len(p.nodes))
 	for r := range p.resources {
-		for i := range p.nodes {
-			sizes[i] = p.nodes[i].Amounts[r]
-		}
-		slices.SortFunc(sizes, func(a, b int64) int {
-			if a > b {
-				return -1
-			}
-			return 1
-		})
+		sizes := p.sizes(r)
 		need, count := total(p.apps, r), 0
 		for ; need > 0 && count < len(sizes); count++ {
 			need -= sizes[count]
@@ -65,4 +60,14 @@ func (p *problem) nodesBound() int {
 		bound = max(bound, 1)
 	}
 	return bound
+}
+
+// sizes is what the nodes have of a resource, the largest first.
+func (p *problem) sizes(resource int) []int64 {
+	sizes := make([]int64, len(p.nodes))
+	for i := range p.nodes {
+		sizes[i] = p.nodes[i].Amounts[resource]
+	}
+	slices.SortFunc(sizes, func(a, b int64) int { return cmp.Compare(b, a) })
+	return sizes
 }

@@ -32,14 +32,32 @@ func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 	case s.best == nil:
 		return nil, ErrNotFound
 	}
-	return p.solution(s, goal), nil
+	solution := &Solution{Of: s.best, Optimal: s.tries >= 0}
+	p.describe(solution)
+	if goal == Nodes {
+		p.shareLess(solution)
+	}
+	p.setBound(solution, goal)
+	return solution, nil
 }
 
-// solution describes the best that a search found.
-func (p *problem) solution(s *search, goal Goal) *Solution {
-	solution := &Solution{Of: s.best, Optimal: s.tries >= 0}
+// shareLess looks for the least sharing with as many nodes as the solution has.
+func (p *problem) shareLess(solution *Solution) {
+	s := newSearch(p, Sharing)
+	s.mostNodes, s.bound = solution.Used, p.sharedBound(solution.Used)
+	s.best, s.bestCost = solution.Of, solution.Shared
+	if s.bestCost > s.bound {
+		s.run(Tries)
+	}
+	solution.Of, solution.SharesLeast = s.best, s.tries >= 0
+	p.describe(solution)
+}
+
+// describe counts what a solution uses and shares.
+func (p *problem) describe(solution *Solution) {
+	solution.Used, solution.Shared = 0, 0
 	amounts := make([][]int64, len(p.nodes))
-	for a, n := range s.best {
+	for a, n := range solution.Of {
 		amounts[n] = append(amounts[n], p.apps[a].Amounts[0])
 	}
 	for n := range amounts {
@@ -48,10 +66,14 @@ func (p *problem) solution(s *search, goal Goal) *Solution {
 		}
 		solution.Shared += sharedOn(wholeCPUs(p.nodes[n].Amounts[0]), amounts[n], nil)
 	}
+}
+
+// setBound says how far from the best a solution can be.
+func (p *problem) setBound(solution *Solution, goal Goal) {
 	reached := int64(solution.Used)
 	solution.Bound = int64(p.nodesBound())
 	if goal == Sharing {
-		reached, solution.Bound = solution.Shared, p.sharedBound()
+		reached, solution.Bound = solution.Shared, p.sharedBound(len(p.nodes))
 	}
 	if reached == solution.Bound {
 		solution.Optimal = true
@@ -59,7 +81,7 @@ func (p *problem) solution(s *search, goal Goal) *Solution {
 	if solution.Optimal {
 		solution.Bound = reached
 	}
-	return solution
+	solution.SharesLeast = solution.SharesLeast || goal == Sharing && solution.Optimal
 }
 
 // tooMuch finds what is impossible without any search: an application that fits on

@@ -30,8 +30,8 @@ func drawCase(t *rapid.T) (apps, nodes List) {
 	return apps, nodes
 }
 
-// bruteForce looks at all allocations.
-func bruteForce(apps, nodes List, goal Goal) (best int64, found bool) {
+// bruteForce looks at all allocations. shared is the least sharing of those that cost least.
+func bruteForce(apps, nodes List, goal Goal) (best, shared int64, found bool) {
 	of := make([]int, len(apps.Things))
 	var place func(a int)
 	place = func(a int) {
@@ -41,12 +41,16 @@ func bruteForce(apps, nodes List, goal Goal) (best int64, found bool) {
 			}
 			return
 		}
-		if cost, ok := costOf(apps, nodes, of, goal); ok && (!found || cost < best) {
-			best, found = cost, true
+		cost, ok := costOf(apps, nodes, of, goal)
+		if !ok || found && cost > best {
+			return
+		}
+		if shares, _ := costOf(apps, nodes, of, Sharing); !found || cost < best || shares < shared {
+			best, shared, found = cost, shares, true
 		}
 	}
 	place(0)
-	return best, found
+	return best, shared, found
 }
 
 // costOf counts what an allocation costs, and whether it keeps the capacities.
@@ -103,7 +107,7 @@ func TestSolveIsExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		apps, nodes := drawCase(rt)
 		goal := Goal(rapid.IntRange(0, 1).Draw(rt, "goal"))
-		want, feasible := bruteForce(apps, nodes, goal)
+		want, wantShared, feasible := bruteForce(apps, nodes, goal)
 		solution, err := Solve(apps, nodes, goal)
 		if no := (*Infeasible)(nil); !feasible {
 			if !errors.As(err, &no) {
@@ -123,6 +127,9 @@ func TestSolveIsExact(t *testing.T) {
 		if got := map[Goal]int64{Nodes: int64(solution.Used), Sharing: solution.Shared}[goal]; got != cost {
 			rt.Fatalf("%+v says %d, want %d", *solution, got, cost)
 		}
+		if solution.Shared != wantShared || !solution.SharesLeast {
+			rt.Fatalf("%+v shares %d, with as many nodes %d will do", *solution, solution.Shared, wantShared)
+		}
 		seen[goal.String()]++
 		if want > 0 && goal == Sharing {
 			seen["shares"]++
@@ -133,6 +140,31 @@ func TestSolveIsExact(t *testing.T) {
 		if seen[what] == 0 {
 			t.Errorf("never: %s", what)
 		}
+	}
+}
+
+// Of the allocations with the fewest nodes, the one with the least sharing is taken: best fit
+// alone fills the first node, where two fractions then share a CPU.
+func TestFewestNodesShareLeast(t *testing.T) {
+	apps, nodes := List{Resources: []string{CPU}}, List{Resources: []string{CPU}}
+	for i, milli := range []int64{1500, 1500, 1500, 1000} {
+		apps.Things = append(apps.Things, Thing{fmt.Sprint("a", i), []int64{milli}})
+	}
+	for i := range 3 {
+		nodes.Things = append(nodes.Things, Thing{fmt.Sprint("n", i), []int64{4000}})
+	}
+	p, err := newProblem(apps, nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := newSearch(p, Nodes)
+	first.run(Tries)
+	if shared, _ := costOf(apps, nodes, first.best, Sharing); shared != 1000 {
+		t.Errorf("the first search shares %d: the case tests nothing", shared)
+	}
+	s, err := Solve(apps, nodes, Nodes)
+	if err != nil || s.Used != 2 || s.Shared != 0 || !s.Optimal || !s.SharesLeast {
+		t.Errorf("%+v, %v; want 2 nodes that share nothing", s, err)
 	}
 }
 
@@ -153,8 +185,8 @@ func checkReason(t *rapid.T, apps, nodes List, no *Infeasible) {
 			only = only.without(other)
 		}
 	}
-	_, alone := bruteForce(List{apps.Resources, only.apps}, nodes, Nodes)
-	_, without := bruteForce(List{apps.Resources, p.without(r).apps}, nodes, Nodes)
+	_, _, alone := bruteForce(List{apps.Resources, only.apps}, nodes, Nodes)
+	_, _, without := bruteForce(List{apps.Resources, p.without(r).apps}, nodes, Nodes)
 	if alone && !without {
 		t.Fatalf("%s is said to lack (%v), but it does not", no.Resource, no)
 	}
@@ -202,6 +234,6 @@ func TestLargeCase(t *testing.T) {
 		if !ok || cost != int64(s.Used) || s.Bound > map[Goal]int64{Nodes: cost, Sharing: s.Shared}[goal] {
 			t.Errorf("%v: %d nodes, %v; %+v", goal, cost, ok, *s)
 		}
-		t.Logf("%v: %d nodes, %dm shared, optimal %v, bound %d", goal, s.Used, s.Shared, s.Optimal, s.Bound)
+		t.Logf("%v: %d nodes, %dm shared, optimal %v, bound %d, shares least %v", goal, s.Used, s.Shared, s.Optimal, s.Bound, s.SharesLeast)
 	}
 }

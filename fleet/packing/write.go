@@ -35,15 +35,19 @@ func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error
 // quality says how far from the best the solution can be.
 func (s *Solution) quality(goal Goal) string {
 	switch {
-	case s.Optimal && goal == Nodes:
-		return "no allocation needs fewer nodes"
-	case s.Optimal:
+	case s.Optimal && goal == Sharing:
 		return "no allocation shares less"
-	case goal == Nodes:
-		return fmt.Sprintf("none needs fewer than %d nodes", s.Bound)
-	default:
+	case goal == Sharing:
 		return fmt.Sprintf("none shares less than %dm", s.Bound)
 	}
+	text := fmt.Sprintf("none needs fewer than %d nodes", s.Bound)
+	if s.Optimal {
+		text = "no allocation needs fewer nodes"
+	}
+	if s.SharesLeast {
+		text += ", with as many none shares less"
+	}
+	return text
 }
 
 // WriteJSON writes the solution as one object.
@@ -60,7 +64,8 @@ func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
 		Shared   int64   `json:"sharedMilli"`
 		Optimal  bool    `json:"optimal"`
 		Bound    int64   `json:"bound"`
-	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound}
+		Least    bool    `json:"sharesLeast"`
+	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound, Least: s.SharesLeast}
 	for a, n := range s.Of {
 		cells := make([]int, len(nodes.Things))
 		cells[n] = 1
