@@ -2,12 +2,9 @@ package trace
 
 import (
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -19,6 +16,7 @@ var fixtures = map[string]struct{ dir, spec string }{
 	"openb":   {"testdata/openb", "openb:DIR"},
 	"plain":   {"testdata/plain", "csv:DIR/trace.csv"},
 	"kubectl": {"testdata/kubectl", "kubectl:DIR"},
+	"azure":   {"testdata/azure", "azure:DIR/vmtable.csv,machines=2,cores=8,memory=28"},
 }
 
 // The fixtures' files.
@@ -97,6 +95,17 @@ var badInput = []struct{ fixture, file, old, new, want string }{
 	{"plain", "trace.csv", "sensitive,9,1,\n\n", "sensitive,999,1,\n\n", `trace.csv:6: priority: "999", want 0 to 255`},
 	{"plain", "trace.csv", "sensitive,9,1,\n\n", "sensitive,9,yes,\n\n", `trace.csv:6: different-machines: "yes", want 0 or 1`},
 	{"plain", "trace.csv", `"512Mi"`, `"512Mi`, `trace.csv:6: quotes that don't match: "0.5,submit,,web,1,1500m,\"512Mi,sensitive,9,1,"`},
+	{"azure", "vmtable.csv", "vm/c+3=", "vm/a+1=", `vmtable.csv:3: virtual machine listed twice: "vm/a+1="`},
+	{"azure", "vmtable.csv", "2188800,", "-1,", `vmtable.csv:3: vmcreated: "-1", want seconds`},
+	{"azure", "vmtable.csv", "2188800,2591700", "2188800,2591700.5", `vmtable.csv:3: vmdeleted: "2591700.5", want seconds`},
+	{"azure", "vmtable.csv", "2188800,2591700", "2188800,2188500", "vmtable.csv:3: events out of order: deleted at 2188500, created at 2188800"},
+	{"azure", "vmtable.csv", "Unknown", "Batch", `vmtable.csv:4: vmcategory: "Batch", want Delay-insensitive, Interactive or Unknown`},
+	{"azure", "vmtable.csv", "Unknown,2", "Unknown,>24", `vmtable.csv:4: vmcorecount: ">24", want a number of cores such as 2`},
+	{"azure", "vmtable.csv", "Unknown,2", "Unknown,9", "vmtable.csv:4: CPU request above the largest machine: 9000m, the largest has 8000m"},
+	{"azure", "vmtable.csv", "2,3.5", "2,NaN", `vmtable.csv:4: vmmemory: "NaN", want GB such as 1.75`},
+	{"azure", "vmtable.csv", "2,3.5", "2,28.01", "vmtable.csv:4: memory request above the largest machine: 28683 MiB, the largest has 28672 MiB"},
+	{"azure", "vmtable.csv", "Unknown,2,3.5", "Unknown,2", "vmtable.csv:4: number of fields: 10, want 11"},
+	{"azure", "vmtable.csv", "Interactive,4,7\n", "Interactive,4,7", "vmtable.csv:5: truncated: the file breaks off within a line"},
 	{"kubectl", "nodes.json", `"n2"`, `"n1"`, "nodes.json:7: machine added twice: node n1"},
 	{"kubectl", "nodes.json", `"3920m"`, `"-1"`, `nodes.json:5: node's capacity: node n1: cpu "-1", want a number of CPUs such as 2 or 1500m`},
 	{"kubectl", "nodes.json", `"3920m"`, `3920`, "nodes.json:5: type: json: cannot unmarshal number into Go struct field .Status.Allocatable of type string"},
@@ -187,25 +196,29 @@ func readError(spec string, o Options) string {
 // TestBadSpecs: what names no trace says what is accepted.
 func TestBadSpecs(t *testing.T) {
 	for spec, want := range map[string]string{
-		"":                                  `bad trace spec "": want google2011:DIR, openb:DIR, csv:FILE`,
-		"borg":                              `bad trace spec "borg": want google2011:DIR`,
-		"google2011":                        `bad trace spec "google2011": no path`,
-		"google2011:":                       `bad trace spec "google2011:": no path`,
-		"google2011:x,begin=1":              `bad trace spec "google2011:x,begin=1": option "begin=1", want start=…`,
-		"google2011:x,start=now":            `bad trace spec "google2011:x,start=now": start "now", want scheduled or submitted`,
-		"csv:x,start=submitted":             `bad trace spec "csv:x,start=submitted": option "start=submitted", want none`,
-		"openb:testdata/openb,pods=":        `bad trace spec "openb:testdata/openb,pods=": pods "", want default`,
-		"openb:testdata/openb,pods=../x":    `bad trace spec`,
-		"synthetic:days=0":                  `bad trace spec "synthetic:days=0": days "0", want`,
-		"synthetic:days=NaN":                `bad trace spec "synthetic:days=NaN": days "NaN", want`,
-		"synthetic:machines=many":           `bad trace spec "synthetic:machines=many": machines "many", want a number from 1 to`,
-		"synthetic:hours=1":                 `bad trace spec "synthetic:hours=1": option "hours=1", want machines=…, days=…, seed=…`,
-		"semi-real:testdata/google,seed=-1": `bad trace spec "semi-real:testdata/google,seed=-1": seed "-1", want`,
-		"semi-real:/no/such/folder":         `open /no/such/folder/jobs_2011_imputed.csv: no such`,
-		"google2011:/no/such/folder":        `/no/such/folder: want machine_events-part-00000-of-….csv`,
-		"openb:/no/such/folder":             `open /no/such/folder/openb_node_list_all_node.csv: no such file`,
-		"csv:/no/such/file":                 `open /no/such/file: no such file`,
-		"/no/such/file.ctrace":              `open /no/such/file.ctrace: no such file`,
+		"":                                           `bad trace spec "": want google2011:DIR, openb:DIR, csv:FILE`,
+		"borg":                                       `bad trace spec "borg": want google2011:DIR`,
+		"google2011":                                 `bad trace spec "google2011": no path`,
+		"google2011:":                                `bad trace spec "google2011:": no path`,
+		"google2011:x,begin=1":                       `bad trace spec "google2011:x,begin=1": option "begin=1", want start=…`,
+		"google2011:x,start=now":                     `bad trace spec "google2011:x,start=now": start "now", want scheduled or submitted`,
+		"csv:x,start=submitted":                      `bad trace spec "csv:x,start=submitted": option "start=submitted", want none`,
+		"openb:testdata/openb,pods=":                 `bad trace spec "openb:testdata/openb,pods=": pods "", want default`,
+		"openb:testdata/openb,pods=../x":             `bad trace spec`,
+		"synthetic:days=0":                           `bad trace spec "synthetic:days=0": days "0", want`,
+		"synthetic:days=NaN":                         `bad trace spec "synthetic:days=NaN": days "NaN", want`,
+		"synthetic:machines=many":                    `bad trace spec "synthetic:machines=many": machines "many", want a number from 1 to`,
+		"synthetic:hours=1":                          `bad trace spec "synthetic:hours=1": option "hours=1", want machines=…, days=…, seed=…`,
+		"semi-real:testdata/google,seed=-1":          `bad trace spec "semi-real:testdata/google,seed=-1": seed "-1", want`,
+		"semi-real:/no/such/folder":                  `open /no/such/folder/jobs_2011_imputed.csv: no such`,
+		"google2011:/no/such/folder":                 `/no/such/folder: want machine_events-part-00000-of-….csv`,
+		"openb:/no/such/folder":                      `open /no/such/folder/openb_node_list_all_node.csv: no such file`,
+		"azure:x,machines=1,cores=8":                 `bad trace spec "azure:x,machines=1,cores=8": no memory: want azure:FILE,machines=N,cores=N,memory=GIB`,
+		"azure:x,machines=0,cores=8,memory=1":        `bad trace spec "azure:x,machines=0,cores=8,memory=1": machines "0", want a number from 1 to 10000000`,
+		"azure:x,machines=1,cores=1.5,memory=1":      `bad trace spec "azure:x,machines=1,cores=1.5,memory=1": cores "1.5", want a number from 1 to 1024`,
+		"azure:/no/such,machines=1,cores=8,memory=1": `open /no/such: no such file`,
+		"csv:/no/such/file":                          `open /no/such/file: no such file`,
+		"/no/such/file.ctrace":                       `open /no/such/file.ctrace: no such file`,
 	} {
 		r, err := Open(spec, Options{})
 		if err == nil {
@@ -214,76 +227,5 @@ func TestBadSpecs(t *testing.T) {
 		} else if !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v; want %s", spec, err, want)
 		}
-	}
-}
-
-// TestParts: gaps and doubles are refused, other runs than from part 0 are not.
-func TestParts(t *testing.T) {
-	dir := t.TempDir()
-	spoil(t, "testdata/google", dir, "", "", "")
-	rename := func(from, to string) {
-		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rename(gTasks, "task_events-part-00003-of-00500.csv")
-	if got := readError("google2011:"+dir, Options{}); !regexp.MustCompile(`part-00003.* follows .*part-00001.*: part 2 is missing`).MatchString(got) {
-		t.Error(got)
-	}
-	rename(gTasks1, "task_events-part-00003-of-00500.csv.gz")
-	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "are the same part") {
-		t.Error(got)
-	}
-	if err := os.Remove(filepath.Join(dir, "task_events-part-00003-of-00500.csv")); err != nil {
-		t.Fatal(err)
-	}
-	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "not a gzip file") {
-		t.Error(got)
-	}
-	// A later part alone: what ends in it began before.
-	rename("task_events-part-00003-of-00500.csv.gz", gTasks1)
-	r, err := Open("google2011:"+dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if got := text(r); !strings.Contains(got, "not modelled: 3 ends of what started before the first part") {
-		t.Error(got)
-	}
-}
-
-// TestTruncatedGzip: a compressed part that breaks off is an error with its
-// line; lenient reading ends there.
-func TestTruncatedGzip(t *testing.T) {
-	dir := t.TempDir()
-	spoil(t, "testdata/google", dir, "", "", "")
-	plain := filepath.Join(dir, gTasks1)
-	rows, err := os.ReadFile(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var zipped bytes.Buffer
-	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.Join(os.Remove(plain), os.WriteFile(plain+".gz", zipped.Bytes()[:zipped.Len()-10], 0o644))
-	if broken != nil {
-		t.Fatal(broken)
-	}
-	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, gTasks1+".gz:") || !strings.Contains(got, "truncated: the compressed file breaks off") {
-		t.Error(got)
-	}
-	if got := readError("google2011:"+dir, Options{Lenient: true}); got != "" {
-		t.Error(got)
-	}
-	if err := os.WriteFile(plain+".gz", zipped.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if got := readError("google2011:"+dir, Options{}); got != "" {
-		t.Errorf("the whole file: %s", got)
 	}
 }

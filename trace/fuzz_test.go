@@ -123,6 +123,18 @@ func FuzzOpenb(f *testing.F) {
 	})
 }
 
+func FuzzAzure(f *testing.F) {
+	vms := seed(f, "azure/vmtable.csv")
+	f.Add(vms)
+	f.Add(bytes.ReplaceAll(vms, []byte("vm/c+3="), []byte("vm/a+1=")))
+	f.Add([]byte("vmid,subscriptionid,deploymentid,vmcreated,vmdeleted,maxcpu,avgcpu,p95maxcpu,vmcategory,vmcorecount,vmmemory\n"))
+	f.Fuzz(func(t *testing.T, vms []byte) {
+		wellFormed(t, func(o Options) (Reader, error) {
+			return newAzure(spec{}, o, bytesTable("vms", vms), 2, capacity{8000, 28 << 10})
+		}, startsOnce)
+	})
+}
+
 func FuzzPlain(f *testing.F) {
 	f.Add(seed(f, "plain/trace.csv"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -20,7 +20,7 @@ type spec struct {
 }
 
 // specForms are the accepted forms, for errors and help.
-const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR or a FILE.ctrace"
+const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR, azure:FILE,machines=N,cores=N,memory=GIB or a FILE.ctrace"
 
 // A form is one kind of trace: the options that its spec takes, besides a path.
 type form struct {
@@ -36,6 +36,7 @@ var forms = map[string]form{
 	"kubectl":    {openKubectl, []string{"start"}, false},
 	"synthetic":  {openSynthetic, []string{"machines", "days", "seed"}, true},
 	"semi-real":  {openSemiReal, []string{"seed"}, false},
+	"azure":      {openAzure, []string{"machines", "cores", "memory"}, false},
 }
 
 // Open opens the trace that a spec names:
@@ -46,6 +47,7 @@ var forms = map[string]form{
 //	kubectl:DIR                                nodes.json and pods.json
 //	synthetic[:machines=N,days=D,seed=S]       the generator
 //	semi-real:DIR[,seed=S]                     a month out of google2011's parts
+//	azure:FILE,machines=N,cores=N,memory=GIB   Azure's virtual machines of 2017, on N such machines
 //	FILE.ctrace                                a compact file
 //
 // A container begins where its source started it, or with start=submitted where

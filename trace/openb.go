@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -100,21 +99,7 @@ func (r *openb) table(t *table, columns []string, row func() error) error {
 	if err := t.columns(columns); err != nil {
 		return err
 	}
-	for {
-		err := t.next()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = t.want(len(columns))
-		}
-		if err == nil {
-			err = row()
-		}
-		if err = r.forgive(err); err != nil {
-			return err
-		}
-	}
+	return r.rows(t, len(columns), row)
 }
 
 // node takes a row of the nodes.

@@ -60,6 +60,7 @@ func TestReaders(t *testing.T) {
 		"openb.submitted":  "openb:testdata/openb,pods=default,start=submitted",
 		"plain":            "csv:testdata/plain/trace.csv",
 		"kubectl":          "kubectl:testdata/kubectl",
+		"azure":            "azure:testdata/azure/vmtable.csv,machines=2,cores=8,memory=28",
 		"semireal":         "semi-real:testdata/google",
 		"kubectl.pending":  "kubectl:testdata/kubectl,start=submitted",
 	} {

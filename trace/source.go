@@ -1,6 +1,9 @@
 package trace
 
-import "errors"
+import (
+	"errors"
+	"io"
+)
 
 // A source is what the readers of other people's data have in common: what is
 // left out, who runs, and which machines there are.
@@ -30,6 +33,25 @@ func (s *source) forgive(err error) error {
 	}
 	s.skipped.add(fault.What, fault.place())
 	return nil
+}
+
+// rows hands out the rows of a table that have so many fields.
+func (s *source) rows(t *table, fields int, row func() error) error {
+	for {
+		err := t.next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = t.want(fields)
+		}
+		if err == nil {
+			err = row()
+		}
+		if err = s.forgive(err); err != nil {
+			return err
+		}
+	}
 }
 
 // grow keeps the largest machine.

@@ -202,10 +202,15 @@ func (t *table) columns(names []string) error {
 	if err := t.next(); err != nil && err != io.EOF {
 		return err
 	}
-	if !slices.EqualFunc(t.fields, names, func(a []byte, b string) bool { return string(a) == b }) {
+	if !t.isHeading(names) {
 		return t.wrong("wrong columns", "want %s", strings.Join(names, ","))
 	}
 	return nil
+}
+
+// isHeading reports whether the row names these columns.
+func (t *table) isHeading(names []string) bool {
+	return slices.EqualFunc(t.fields, names, func(a []byte, b string) bool { return string(a) == b })
 }
 
 // wrong returns the error of the current row.

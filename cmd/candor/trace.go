@@ -25,6 +25,8 @@ const traceSpecs = `A trace is one of
   kubectl:DIR           nodes.json and pods.json of kubectl get -o json
   synthetic             a cell like Google's: synthetic:machines=12500,days=29,seed=1
   semi-real:DIR         a month out of the parts of google2011 and its job table
+  azure:FILE            Azure's vmtable.csv of 2017; the machines are to be given:
+                        azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
   FILE.ctrace           a compact file that candor trace import wrote
 
 A container begins where the source started it; with ,start=submitted (google2011,
@@ -217,6 +219,6 @@ func completeTraces(_ *cobra.Command, _ []string, part string) ([]string, cobra.
 	if strings.Contains(part, ":") {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	kinds := []string{"google2011:", "openb:", "csv:", "kubectl:", "semi-real:", "synthetic"}
+	kinds := []string{"google2011:", "openb:", "csv:", "kubectl:", "semi-real:", "azure:", "synthetic"}
 	return kinds, cobra.ShellCompDirectiveNoSpace
 }

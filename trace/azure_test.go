@@ -1,0 +1,32 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAzureHeading: a copy with a line of names, compressed, gives the same events as the published form.
+func TestAzureHeading(t *testing.T) {
+	rows, err := os.ReadFile("testdata/azure/vmtable.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err = w.Write(append([]byte(strings.Join(azureColumns, ",")+"\n"), rows...))
+	path := filepath.Join(t.TempDir(), "vmtable.csv.gz")
+	if err = errors.Join(err, w.Close(), os.WriteFile(path, zipped.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open("azure:"+path+",memory=28,cores=8,machines=2", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	golden(t, "azure.txt", text(r))
+}

@@ -1,0 +1,83 @@
+package trace
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestParts: gaps and doubles are refused, other runs than from part 0 are not.
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	spoil(t, "testdata/google", dir, "", "", "")
+	rename := func(from, to string) {
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename(gTasks, "task_events-part-00003-of-00500.csv")
+	if got := readError("google2011:"+dir, Options{}); !regexp.MustCompile(`part-00003.* follows .*part-00001.*: part 2 is missing`).MatchString(got) {
+		t.Error(got)
+	}
+	rename(gTasks1, "task_events-part-00003-of-00500.csv.gz")
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "are the same part") {
+		t.Error(got)
+	}
+	if err := os.Remove(filepath.Join(dir, "task_events-part-00003-of-00500.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, "not a gzip file") {
+		t.Error(got)
+	}
+	// A later part alone: what ends in it began before.
+	rename("task_events-part-00003-of-00500.csv.gz", gTasks1)
+	r, err := Open("google2011:"+dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got := text(r); !strings.Contains(got, "not modelled: 3 ends of what started before the first part") {
+		t.Error(got)
+	}
+}
+
+// TestTruncatedGzip: a compressed part that breaks off is an error with its
+// line; lenient reading ends there.
+func TestTruncatedGzip(t *testing.T) {
+	dir := t.TempDir()
+	spoil(t, "testdata/google", dir, "", "", "")
+	plain := filepath.Join(dir, gTasks1)
+	rows, err := os.ReadFile(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.Join(os.Remove(plain), os.WriteFile(plain+".gz", zipped.Bytes()[:zipped.Len()-10], 0o644))
+	if broken != nil {
+		t.Fatal(broken)
+	}
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, gTasks1+".gz:") || !strings.Contains(got, "truncated: the compressed file breaks off") {
+		t.Error(got)
+	}
+	if got := readError("google2011:"+dir, Options{Lenient: true}); got != "" {
+		t.Error(got)
+	}
+	if err := os.WriteFile(plain+".gz", zipped.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := readError("google2011:"+dir, Options{}); got != "" {
+		t.Errorf("the whole file: %s", got)
+	}
+}
