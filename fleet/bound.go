@@ -48,6 +48,18 @@ func (p part) get(t trait) uint16 { return p.traits[t][p.at&(blockSize-1)] }
 // low is a trait that is counted from the top.
 func (p part) low(t trait) int32 { return int32(top - p.get(t)) }
 
+// admitted returns the parts of a block of which a node may have the CPU time and the
+// other resources, a bit for each.
+func (q *question) admitted(k *kind, b *block) (parts uint32) {
+	least := [3]uint16{timeTrait(q.need), uint16(k.pull.asks[1]), uint16(k.pull.asks[2])}
+	for i, free := range b.traits[traitFreeTime][:b.count] {
+		if free >= least[0] && b.traits[traitMost1][i] >= least[1] && b.traits[traitMost2][i] >= least[2] {
+			parts |= 1 << i
+		}
+	}
+	return parts
+}
+
 // admits reports whether a node of a part may have the CPU time and the other resources.
 func (q *question) admits(k *kind, p part) bool {
 	return timeOf(p.get(traitFreeTime)) >= q.need &&
@@ -69,12 +81,10 @@ func (f *Fleet) boundByShare(k *kind, p part) score {
 
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
 
-// bound returns a score that no node of a part is below.
+// bound returns a score that no node of an admitted part is below.
 func (f *Fleet) bound(k *kind, p part) score {
 	q := &f.question
 	switch {
-	case !q.admits(k, p):
-		return never
 	case f.byShare(q.Class):
 		return f.boundByShare(k, p)
 	case !q.plain || p.get(traitOpaque) != 0:
@@ -174,7 +184,7 @@ func (q *question) joins(p part) int32 {
 		shared = q.fraction + q.takes(p, q.fraction)
 	}
 	least := p.low(traitJoinLeast)
-	if int32(q.whole)*1000 > timeOf(p.get(traitSlack)) { // no other CPU can be given back for it
+	if q.need > timeOf(p.get(traitSlack)) { // no other CPU can be given back for it
 		least = p.low(traitNextLent)
 	}
 	if least+q.fraction <= 1000 {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/candor-project/candor/hybrid"
@@ -54,6 +55,9 @@ func (f *Fleet) bestFirst() {
 
 // consider makes a part a candidate if it may have a better node.
 func (f *Fleet) consider(k *kind, p part) {
+	if !f.question.admits(k, p) {
+		return
+	}
 	if bound := f.bound(k, p); f.best.yields(bound, p.lowest[p.at]) {
 		f.candidates.push(candidate{bound, p.lowest[p.at], k, p})
 	}
@@ -64,7 +68,9 @@ func (f *Fleet) consider(k *kind, p part) {
 func (f *Fleet) open(k *kind, b *block) {
 	var bounds [blockSize]score
 	best, at := f.best, -1
-	for i := range b.count {
+	parts := f.question.admitted(k, b)
+	for rest := parts; rest != 0; rest &= rest - 1 {
+		i := bits.TrailingZeros32(rest)
 		if bounds[i] = f.bound(k, part{b, i}); best.yields(bounds[i], b.lowest[i]) {
 			best, at = finding{bounds[i], b.lowest[i]}, i
 		}
@@ -72,16 +78,15 @@ func (f *Fleet) open(k *kind, b *block) {
 	if at < 0 {
 		return
 	}
-	switch {
-	case b.blocks == nil:
+	if b.blocks == nil {
 		f.look(b.lowest[at])
-		bounds[at] = never
-	case b.loose[at] == 0:
+		parts &^= 1 << at
+	} else if b.loose[at] == 0 {
 		f.open(k, b.blocks[at])
-		bounds[at] = never
+		parts &^= 1 << at
 	}
-	for i := range b.count {
-		switch {
+	for ; parts != 0; parts &= parts - 1 {
+		switch i := bits.TrailingZeros32(parts); {
 		case !f.best.yields(bounds[i], b.lowest[i]):
 		case b.blocks == nil:
 			f.look(b.lowest[i])

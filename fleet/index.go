@@ -54,7 +54,7 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	free := uint16(max(0, g.Free[class]) >> 7)
 	switch {
 	case f.byShare(class):
-		return mix(free, f.scarcest(id))<<31 | f.share(id)>>(wholeBits-31)
+		return mix(free, f.scarcest(id))
 	case class == hybrid.Flexible:
 		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, f.scarcest(id))
 	case f.options.Order == Paper && g.WithFlexible:

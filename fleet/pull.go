@@ -26,6 +26,10 @@ type pull struct {
 	asks    [1 + maxResources]int64 // shares; CPU, and the further resources
 	weights [1 + maxResources]int64
 	shift   int64 // what the container itself takes away
+
+	order  [1 + moreResources]int8 // of the resources of which traits tell, those with the largest weight first
+	told   int                     // how many those are
+	beyond int64                   // the most that the others give
 }
 
 // ask sets what the nodes of a kind do to the container of a question.
@@ -44,6 +48,22 @@ func (k *kind) ask(q *question) {
 		p.weights[1+i] = p.asks[1+i] - fraction/int64(len(k.capacity))
 		p.shift += p.weights[1+i] * p.asks[1+i]
 	}
+	p.sort(1 + len(k.capacity))
+}
+
+// sort prepares kind.most.
+func (p *pull) sort(resources int) {
+	p.told, p.beyond = min(resources, 1+moreResources), 0
+	for i := range p.told {
+		at := i
+		for ; at > 0 && p.weights[p.order[at-1]] < p.weights[i]; at-- {
+			p.order[at] = p.order[at-1]
+		}
+		p.order[at] = int8(i)
+	}
+	for _, weight := range p.weights[p.told:resources] {
+		p.beyond += max(weight, 0) * wholeShare
+	}
 }
 
 // of returns the pull of a node with so much free.
@@ -55,22 +75,25 @@ func (p *pull) of(shares []int32) int64 {
 	return clampPull(sum)
 }
 
-// most returns what no pull of the nodes in a part is above.
+// most returns what no pull of the nodes in a part is above. Those with the most free of one
+// resource seldom have the most of another, so what they have of all in sum bounds it, too.
 func (k *kind) most(p part) int64 {
-	w := &k.pull.weights
-	sum := w[0]*int64(p.get(traitFreeCPU)) - k.pull.shift
-	for i := range k.capacity {
-		switch weight := w[1+i]; {
-		case i < moreResources && weight < 0:
-			sum += weight * int64(top-p.get(traitLeast1+trait(i)))
-		case i < moreResources:
-			sum += weight * int64(p.get(traitMost1+trait(i)))
-		case weight > 0:
-			sum += weight * wholeShare
+	sum, rest := k.pull.beyond-k.pull.shift, int64(p.get(traitFreeSum))<<sumShift
+	for _, i := range k.pull.order[:k.pull.told] {
+		weight := k.pull.weights[i]
+		if weight < 0 {
+			sum += weight * int64(top-p.get(traitLeast1+trait(i)-1))
+			continue
 		}
+		free := min(rest, int64(p.get(traitFreeOf[i])))
+		rest -= free
+		sum += weight * free
 	}
 	return clampPull(sum)
 }
+
+// traitFreeOf are the traits that tell of the free share of a resource; CPU is the first.
+var traitFreeOf = [1 + moreResources]trait{traitFreeCPU, traitMost1, traitMost2}
 
 // clampPull makes a pull of a sum: below mostPull, and not below its negative.
 func clampPull(sum int64) int64 {

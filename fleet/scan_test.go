@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"math"
 	"testing"
 
 	"github.com/candor-project/candor/hybrid"
@@ -75,7 +76,7 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		found := 0
 		for k := range f.kinds {
 			if shelf := &f.kinds[k].shelves[class]; shelf.top != nil {
-				found += f.checkBlock(t, shelf, shelf.top)
+				found += f.checkBlock(t, shelf, shelf.top, math.MinInt64, math.MaxInt64)
 			}
 		}
 		if found != shelved {
@@ -85,7 +86,7 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 }
 
 // checkBlock counts the nodes of a block and holds what it keeps of its parts against them.
-func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block) int {
+func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int {
 	found := 0
 	for i := range b.count {
 		kept := traits{}
@@ -95,15 +96,19 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block) int {
 		if b.blocks == nil {
 			want := f.traitsOf(b.lowest[i])
 			clear(want[s.traits:])
-			if kept != want || i > 0 && b.keys[i] <= b.keys[i-1] {
-				t.Fatalf("node %d: traits %v, want %v; keys %v", b.lowest[i], kept, want, b.keys[:b.count])
+			if kept != want || b.keys[i] < from || b.keys[i] >= to {
+				t.Fatalf("node %d: traits %v, want %v; key %d of %d to %d", b.lowest[i], kept, want, b.keys[i], from, to)
 			}
 			found++
 			continue
 		}
 		below, loose, lowest := b.blocks[i], b.loose[i], b.lowest[i]
-		if b.keys[i] != below.keys[0] {
-			t.Fatalf("a block begins with %v, its parent says %v", below.keys[0], b.keys[i])
+		first, next := from, to
+		if i > 0 {
+			first = b.keys[i]
+		}
+		if i+1 < b.count {
+			next = b.keys[i+1]
 		}
 		s.count(b, i)
 		if lowest != b.lowest[i] && (lowest > b.lowest[i] || loose&(1<<looseLowest) == 0) {
@@ -114,7 +119,7 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block) int {
 				t.Fatalf("trait %d is %d, want %d", j, kept[j], tight)
 			}
 		}
-		found += f.checkBlock(t, s, below)
+		found += f.checkBlock(t, s, below, first, next)
 	}
 	return found
 }

@@ -3,13 +3,15 @@ package fleet
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/candor-project/candor/hybrid"
 )
 
 // The nodes of one kind stand on a shelf, those that are alike for the fleet's order
-// beside each other: sorted by a key, in blocks; and blocks stand together in larger ones (it is a
-// B+ tree). Of each part of a block the block keeps the traits, so that most parts need not be looked at.
+// beside each other: in blocks by a key, without order within a block; and blocks stand together in larger
+// ones, in the order of their keys (it is a B+ tree). Of each part of a block the block keeps the traits, so
+// that most parts need not be looked at.
 
 // blockSize is the most parts of a block: nodes, or smaller blocks.
 const blockSize = 32
@@ -18,7 +20,7 @@ const blockSize = 32
 // whoever looks for a node reads few traits of many parts.
 type block struct {
 	count  int
-	keys   [blockSize]int64 // of nodes, or of the first nodes of the smaller blocks
+	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
 	traits [allTraits][blockSize]uint16
 	blocks *[blockSize]*block // nil: the parts are nodes
@@ -44,39 +46,35 @@ type item struct {
 // idBits are those of a node's number in its key: so all keys differ.
 const idBits = 20
 
-// position returns where in a block a key is or belongs.
-func (b *block) position(key int64) int {
+// position returns where in a block of nodes one is.
+func (b *block) position(id NodeID) int {
+	return slices.Index(b.lowest[:b.count], id)
+}
+
+// child returns which of its smaller blocks a key is in or belongs to.
+func (b *block) child(key int64) int {
 	low, high := 0, b.count
 	for low < high {
-		if middle := (low + high) / 2; b.keys[middle] < key {
+		if middle := (low + high) / 2; b.keys[middle] <= key {
 			low = middle + 1
 		} else {
 			high = middle
 		}
 	}
-	return low
-}
-
-// child returns which of its smaller blocks a key is in or belongs to.
-func (b *block) child(key int64) int {
-	at := b.position(key)
-	if at < b.count && b.keys[at] == key {
-		return at
-	}
-	return max(0, at-1)
+	return max(0, low-1)
 }
 
 // insert puts a node on a shelf.
 func (s *shelf) insert(it item) {
 	if s.top == nil {
 		s.top = &block{count: 1, blocks: &[blockSize]*block{new(block)}}
-		s.top.keys[0], s.top.lowest[0] = math.MaxInt64, MaxNodes
+		s.top.lowest[0] = MaxNodes
 	}
 	if s.top.blocks[0].count == blockSize {
-		lower := &block{count: 1, blocks: &[blockSize]*block{s.top.blocks[0]}}
-		lower.keys[0] = lower.blocks[0].keys[0]
-		s.split(lower, 0)
-		s.top.blocks[0] = lower
+		root := &block{count: 1, blocks: &[blockSize]*block{s.top.blocks[0]}}
+		root.keys[0] = math.MinInt64
+		s.split(root, 0)
+		s.top.blocks[0] = root
 	}
 	b := s.top
 	for b.blocks != nil {
@@ -85,12 +83,11 @@ func (s *shelf) insert(it item) {
 			s.split(b, at)
 			at = b.child(it.key)
 		}
-		b.keys[at] = min(b.keys[at], it.key)
 		s.include(b, at, it)
 		b = b.blocks[at]
 	}
-	i := b.position(it.key)
-	b.shift(i, i+1, s.traits)
+	i := b.count
+	b.count++
 	b.keys[i], b.lowest[i] = it.key, it.id
 	for t := range s.traits {
 		b.traits[t][i] = it.traits[t]
@@ -122,14 +119,47 @@ func (b *block) shift(from, to int, traits trait) {
 // split makes two blocks of a full one within a block that is not full.
 func (s *shelf) split(b *block, at int) {
 	lower, upper := b.blocks[at], new(block)
+	key := lower.keys[blockSize/2]
 	if lower.blocks != nil {
 		upper.blocks = new([blockSize]*block)
+		lower.moveTo(upper, blockSize/2, s.traits)
+	} else {
+		key = s.part(lower, upper)
 	}
-	lower.moveTo(upper, blockSize/2, s.traits)
 	b.shift(at+1, at+2, s.traits)
-	b.keys[at+1], b.blocks[at+1] = upper.keys[0], upper
+	b.keys[at+1], b.blocks[at+1] = key, upper
 	s.count(b, at)
 	s.count(b, at+1)
+}
+
+// part moves the upper half of a block of nodes to an empty one, and returns its lowest key.
+func (s *shelf) part(lower, upper *block) int64 {
+	keys := lower.keys
+	slices.Sort(keys[:lower.count])
+	key := keys[lower.count/2]
+	for i := lower.count - 1; i >= 0; i-- {
+		if lower.keys[i] >= key {
+			lower.take(upper, i, s.traits)
+		}
+	}
+	return key
+}
+
+// take moves a node to the end of another block, if there is one; the last one takes its place.
+func (b *block) take(to *block, at int, traits trait) {
+	last := b.count - 1
+	if to != nil {
+		to.keys[to.count], to.lowest[to.count] = b.keys[at], b.lowest[at]
+		for t := range traits {
+			to.traits[t][to.count] = b.traits[t][at]
+		}
+		to.count++
+	}
+	b.keys[at], b.lowest[at] = b.keys[last], b.lowest[last]
+	for t := range traits {
+		b.traits[t][at] = b.traits[t][last]
+	}
+	b.count--
 }
 
 // moveTo moves the parts from one on to the end of another block.
@@ -185,36 +215,28 @@ func (b *block) tighten(at int) {
 // remove takes a node off a shelf. The item has the traits that are on the shelf.
 func (s *shelf) remove(it item) {
 	s.removeFrom(s.top, it)
-	if root := s.top.blocks[0]; root.count == 0 {
-		s.top = nil
-	} else if root.blocks != nil && root.count == 1 {
+	if root := s.top.blocks[0]; root.blocks != nil && root.count == 1 {
 		s.top.blocks[0] = root.blocks[0]
+	}
+	if s.top.blocks[0].count == 0 {
+		s.top = nil
 	}
 }
 
 // removeFrom takes a node out of a block.
 func (s *shelf) removeFrom(b *block, it item) {
 	if b.blocks == nil {
-		at := b.position(it.key)
-		b.shift(at+1, at, s.traits)
+		b.take(nil, b.position(it.id), s.traits)
 		return
 	}
 	at := b.child(it.key)
 	below := b.blocks[at]
 	s.removeFrom(below, it)
-	if below.count == 0 {
-		if b != s.top {
-			b.shift(at+1, at, s.traits)
-			b.blocks[b.count] = nil
-		}
-		return
-	}
-	b.keys[at] = below.keys[0]
 	b.loose[at] |= s.lost(b, at, it, &traits{})
 	if b.lowest[at] == it.id {
 		b.loose[at] |= 1 << looseLowest
 	}
-	if below.count < blockSize/4 {
+	if below.count < blockSize/4 && b != s.top {
 		s.merge(b, at)
 	}
 }
@@ -232,10 +254,8 @@ func (s *shelf) lost(b *block, at int, before item, now *traits) uint32 {
 
 // merge puts a small block together with the one beside it, if that leaves room to grow.
 func (s *shelf) merge(b *block, at int) {
-	if at == b.count-1 {
-		at--
-	}
-	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 {
+	at = min(at, b.count-2)
+	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
 		return
 	}
 	b.blocks[at+1].moveTo(b.blocks[at], 0, s.traits)
@@ -255,7 +275,7 @@ func (s *shelf) touch(before item, now *traits) {
 		}
 		b = b.blocks[at]
 	}
-	at := b.position(before.key)
+	at := b.position(before.id)
 	for t := range s.traits {
 		b.traits[t][at] = now[t]
 	}

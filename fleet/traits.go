@@ -14,6 +14,7 @@ const (
 	traitMost2                   // of the second one
 	traitLeast1                  // the same from the top
 	traitLeast2                  //
+	traitFreeSum                 // free share of CPU and of these in sum, in 1<<sumShift, rounded up
 	traitBestShare               // what is free in all (Fleet.share), from the top
 	traitOpaque                  // 1: only the node itself can tell
 	traitNextLent                // hybrid.Figures.NextLent, from the top
@@ -44,6 +45,9 @@ const top = 1<<16 - 1
 // moreResources is how many of the further resources traits tell of.
 const moreResources = 2
 
+// sumShift makes the sum of so many shares fit.
+const sumShift = 2
+
 // traits of a node, or of several together.
 type traits [allTraits]uint16
 
@@ -59,9 +63,12 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
 		traitRoomLeast: top - g.RoomLeast, traitTwoRooms: g.TwoRooms, traitWithNone: flag(!g.WithFlexible),
 	}
+	sum := shares[0]
 	for i, share := range shares[1:min(len(shares), 1+moreResources)] {
+		sum += share
 		t[traitMost1+trait(i)], t[traitLeast1+trait(i)] = uint16(share), top-uint16(share)
 	}
+	t[traitFreeSum] = uint16((sum + 1<<sumShift - 1) >> sumShift)
 	return t
 }
 
