@@ -2,9 +2,13 @@ package trace
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -69,4 +73,84 @@ func (w *watched) Read(p []byte) (int, error) {
 		return 0, errors.New("closed")
 	}
 	return w.in.Read(p)
+}
+
+// TestReadersEnd: readers of compressed files leave no goroutine behind: closed after some events,
+// at the end, and where the opening or the reading fails.
+func TestReadersEnd(t *testing.T) {
+	for name, fixture := range fixtures {
+		if name == "kubectl" {
+			continue // is not compressed
+		}
+		dir := t.TempDir()
+		zip(t, fixture.dir, dir)
+		spec := strings.Replace(strings.ReplaceAll(fixture.spec, "DIR", dir), ".csv", ".csv.gz", 1)
+		for _, events := range []int{0, 1, 1 << 20} {
+			r, err := Open(spec, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < events && err == nil; i++ {
+				err = r.Next(&Event{})
+			}
+			if err := r.Close(); err != nil {
+				t.Error(name, err)
+			}
+			noneAhead(t, name)
+		}
+		files, _ := filepath.Glob(dir + "/*")
+		got := ""
+		for _, file := range files { // one more each time
+			if err := os.WriteFile(file, compress(t, []byte("1,2\n3,4\n")), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			got = readError(spec, Options{})
+			noneAhead(t, name)
+		}
+		if got == "" {
+			t.Errorf("%s: what is broken is read", name)
+		}
+	}
+}
+
+// noneAhead waits for the last steps of goroutines that were told to end.
+func noneAhead(t *testing.T, name string) {
+	t.Helper()
+	stacks := make([]byte, 1<<20)
+	for range 100_000 {
+		if !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("(*ahead).fill")) {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("%s: a goroutine is left", name)
+}
+
+// zip copies the files of a folder, compressed.
+func zip(t *testing.T, from, to string) {
+	t.Helper()
+	paths, err := filepath.Glob(from + "/*.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(path)+".gz"), compress(t, text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func compress(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var zipped bytes.Buffer
+	w := gzip.NewWriter(&zipped)
+	_, err := w.Write(text)
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return zipped.Bytes()
 }

@@ -1,9 +1,6 @@
 package trace
 
 import (
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,11 +13,9 @@ func TestAzureHeading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var zipped bytes.Buffer
-	w := gzip.NewWriter(&zipped)
-	_, err = w.Write(append([]byte(strings.Join(azureColumns, ",")+"\n"), rows...))
 	path := filepath.Join(t.TempDir(), "vmtable.csv.gz")
-	if err = errors.Join(err, w.Close(), os.WriteFile(path, zipped.Bytes(), 0o644)); err != nil {
+	zipped := compress(t, append([]byte(strings.Join(azureColumns, ",")+"\n"), rows...))
+	if err := os.WriteFile(path, zipped, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	r, err := Open("azure:"+path+",memory=28,cores=8,machines=2", Options{})

@@ -1,8 +1,6 @@
 package trace
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"os"
 	"path/filepath"
@@ -56,15 +54,8 @@ func TestTruncatedGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var zipped bytes.Buffer
-	w := gzip.NewWriter(&zipped)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	broken := errors.Join(os.Remove(plain), os.WriteFile(plain+".gz", zipped.Bytes()[:zipped.Len()-10], 0o644))
+	zipped := compress(t, rows)
+	broken := errors.Join(os.Remove(plain), os.WriteFile(plain+".gz", zipped[:len(zipped)-10], 0o644))
 	if broken != nil {
 		t.Fatal(broken)
 	}
@@ -74,7 +65,7 @@ func TestTruncatedGzip(t *testing.T) {
 	if got := readError("google2011:"+dir, Options{Lenient: true}); got != "" {
 		t.Error(got)
 	}
-	if err := os.WriteFile(plain+".gz", zipped.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(plain+".gz", zipped, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if got := readError("google2011:"+dir, Options{}); got != "" {

@@ -14,6 +14,7 @@ type Reader interface {
 	Next(*Event) error
 	// Report says what was left out of the events read so far.
 	Report() Report
+	// Close must be called: compressed sources have a goroutine that ends with it.
 	io.Closer
 }
 
