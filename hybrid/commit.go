@@ -1,7 +1,5 @@
 package hybrid
 
-import "github.com/candor-project/candor/cpuset"
-
 // Commit makes a plan true. The only error is ErrStalePlan.
 func (n *Node) Commit(p *Plan) error {
 	if p == nil || p.node != n || p.version != n.version || p.seq != 0 && p.seq != n.plans {
@@ -23,7 +21,7 @@ func (n *Node) Commit(p *Plan) error {
 	default:
 		n.unpromise(s)
 		n.setRequest(s, p)
-		n.slots[s].lost = cpuset.Set{}
+		n.slots[s].lost = nil
 		n.redo(p.edits)
 	}
 	n.sharedTime = n.sharedNow()

@@ -10,7 +10,10 @@ const minWeight Milli = 10
 func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request
-	g.Lost = slot.lost
+	g.Lost = cpuset.Set{}
+	if slot.lost != nil {
+		g.Lost = *slot.lost
+	}
 	g.WishKept = n.keepsWish(slot)
 	g.Quota = slot.request.Limit
 	g.Fractions = nil

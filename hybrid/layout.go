@@ -8,12 +8,13 @@ import (
 )
 
 // A layout is what never changes about a node: which usable CPU is in which
-// core, L3 domain and NUMA node. An L3 domain that spans NUMA nodes (sub-NUMA
+// core, L3 domain and NUMA node, and the node's options. An L3 domain that spans NUMA nodes (sub-NUMA
 // clustering) counts as one domain in each: memory is farther than cache. One with CPUs of two
 // kinds (performance and efficiency cores) counts as one domain for each kind: threads of one program
 // that run at two speeds wait for each other. Where the kernel tells no L3, a domain is a socket's part of a NUMA node.
 type layout struct {
 	machine *topology.Machine
+	options Options
 	usable  cpuset.Set
 	cpus    []place // by CPU id
 	cores   []cpuset.Set
@@ -35,6 +36,7 @@ type place struct {
 func newLayout(machine *topology.Machine, o *Options) *layout {
 	l := &layout{
 		machine: machine,
+		options: *o,
 		usable:  machine.Online.Minus(o.Reserved),
 		cores:   make([]cpuset.Set, len(machine.Cores)),
 		numas:   make([]cpuset.Set, len(machine.Nodes)),

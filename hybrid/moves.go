@@ -28,8 +28,20 @@ type step struct {
 	cpu  int16
 }
 
-// scratch is memory that searches use again and again.
+// scratch is what is known of the plan that is being made, and memory that searches use again and again.
 type scratch struct {
+	before cpuset.Set // where flexible containers run before it
+
+	// What flexible containers lack before the plan, on a node that has lost CPUs: a plan
+	// which takes nothing from them is none the worse for it.
+	owed        Milli
+	owedDomains bool
+
+	// Of the container that is being resized: the CPUs that it had, and the one
+	// that carried its fraction (-1: none). They are its first choice.
+	old         cpuset.Set
+	oldFraction int
+
 	items     []item
 	log       []step // moves made, with the CPU that each came from
 	best      []step

@@ -2,7 +2,6 @@ package hybrid
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/topology"
@@ -11,7 +10,7 @@ import (
 // A Node is the CPUs of one machine and who holds them.
 type Node struct {
 	*layout
-	options Options
+	*scratch // twins share it
 
 	// The pools: each usable CPU is in exactly one.
 	shared, fractional, exclusive cpuset.Set
@@ -38,18 +37,6 @@ type Node struct {
 	plans   uint64 // counts what was planned
 	edits   []edit // of the plan that is being made
 	others  []Change
-	before  cpuset.Set // where flexible containers run before it
-	scratch *scratch   // twins share it
-
-	// What flexible containers lack before the plan, on a node that has lost CPUs: a plan
-	// which takes nothing from them is none the worse for it.
-	owed        Milli
-	owedDomains bool
-
-	// Of the container that is being resized: the CPUs that it had, and the one
-	// that carried its fraction (-1: none). They are its first choice.
-	old         cpuset.Set
-	oldFraction int
 }
 
 // cpuLoad is the sensitive time on one CPU.
@@ -70,13 +57,13 @@ func (c *cpuLoad) room() Milli {
 // A slot is one container on the node.
 type slot struct {
 	request     Request
-	exclusive   cpuset.Set
 	fractions   []Fraction // by rising CPU id
-	lost        cpuset.Set
-	domain      int32 // of a flexible container: index into Node.domains, or wholeNode
-	wholeCores  bool  // the wish for whole cores is kept
-	prev, next  int32 // in order of arrival
+	domain      int32      // of a flexible container: index into Node.domains, or wholeNode
+	prev, next  int32      // in order of arrival
+	wholeCores  bool       // the wish for whole cores is kept
 	touchedPlan uint64
+	lost        *cpuset.Set // nil: none
+	exclusive   cpuset.Set
 }
 
 // cpus returns the CPUs that a sensitive slot has.
@@ -108,7 +95,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	if options.RescueMoves == 0 {
 		options.RescueMoves = DefaultRescueMoves
 	}
-	n := &Node{layout: newLayout(machine, &options), options: options, scratch: new(scratch)}
+	n := &Node{layout: newLayout(machine, &options), scratch: new(scratch)}
 	n.empty()
 	if n.usable.IsEmpty() {
 		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))
@@ -126,11 +113,8 @@ func (n *Node) empty() {
 	n.shared, n.wholeCores = n.usable, n.usable
 	n.sharedCount = n.shared.Count()
 	n.load = make([]cpuLoad, len(n.layout.cpus))
-	n.tally.lone, n.tally.parts = newLadder(n.sharedCount), newLadder(n.sharedCount)
-	n.coreFree = countEach(n.cores)
-	n.l3Free = countEach(n.l3s)
-	n.numaFree = countEach(n.numas)
-	n.l3Whole, n.numaWhole = slices.Clone(n.l3Free), slices.Clone(n.numaFree)
+	n.tally = newTally(n.sharedCount)
+	n.countFree()
 	n.domains = newFlexibleDomains(n.layout)
 }
 
@@ -142,12 +126,19 @@ func quoteSet(s cpuset.Set) string {
 	return s.String()
 }
 
-func countEach(sets []cpuset.Set) []int16 {
-	counts := make([]int16, len(sets))
-	for i := range sets {
-		counts[i] = int16(sets[i].Count())
+// countFree counts the shared CPUs of each domain while all are shared. The counts
+// are one piece of memory: whoever has many nodes waits for memory most of the time.
+func (n *Node) countFree() {
+	counts := make([]int16, 0, len(n.cores)+2*len(n.l3s)+2*len(n.numas))
+	count := func(domains []cpuset.Set) []int16 {
+		from := len(counts)
+		for i := range domains {
+			counts = append(counts, int16(domains[i].Count()))
+		}
+		return counts[from:]
 	}
-	return counts
+	n.coreFree, n.l3Free, n.numaFree = count(n.cores), count(n.l3s), count(n.numas)
+	n.l3Whole, n.numaWhole = count(n.l3s), count(n.numas)
 }
 
 // capacity is the CPU time of the usable CPUs.

@@ -12,7 +12,7 @@ import (
 // *Refusal, names the grant that is wrong in itself or contradicts another; then nothing has changed.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
-	n.edits = n.edits[:0]
+	n.start()
 	for i := range grants {
 		s, err := n.restoreOne(&grants[i])
 		if err == nil {
@@ -45,14 +45,16 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	if g.Class == Flexible {
 		slot.domain = n.domainOf(g)
 		if left := g.CPUs.Intersect(n.usable); left.IsEmpty() {
-			slot.lost = g.Lost.Union(g.CPUs).Minus(n.usable)
+			lost := g.Lost.Union(g.CPUs).Minus(n.usable)
+			slot.lost = &lost
 		}
 		n.promise(s)
 		n.link(s)
 		return s, nil
 	}
 	n.promise(s)
-	slot.lost = g.Lost.Union(g.Exclusive).Minus(n.usable)
+	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
+	slot.lost = &lost
 	slot.wholeCores = g.Wish == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err

@@ -12,14 +12,17 @@ type tally struct {
 	parts     ladder // every fraction, on closed CPUs too
 }
 
+// newTally returns the tally of so many shared CPUs.
+func newTally(cpus int) tally {
+	rungs := make([]int16, 3*cpus)
+	return tally{lone: ladder{rungs: rungs[:0:cpus]}, parts: ladder{rungs: rungs[cpus:cpus]}}
+}
+
 // A ladder is amounts below a CPU, the least first. They are few: on a node of 8 CPUs all fit into a cache line.
 type ladder struct {
 	rungs []int16
 	total Milli
 }
-
-// newLadder returns an empty one with memory for so many amounts.
-func newLadder(count int) ladder { return ladder{rungs: make([]int16, 0, count)} }
 
 func (l *ladder) add(amount Milli) {
 	l.total += amount
