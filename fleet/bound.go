@@ -13,6 +13,8 @@ type question struct {
 	strict   bool
 	byMost   bool // Figures.Most tells whether others can make room
 
+	least [1 + moreResources]uint16 // CPU time and the first further resources, as traits
+
 	calmIsRoom bool // what is asked for beyond Figures.Calm must be lent
 }
 
@@ -29,12 +31,30 @@ func (f *Fleet) ask(r *Request) {
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
 
-// askKinds sets what each kind makes of the question.
-func (f *Fleet) askKinds() {
-	for _, k := range f.kinds {
-		k.ask(&f.question)
-		k.shift = k.weigher.weigh(int64(f.question.need), f.question.Resources)
+// askSizes sets what the sizes make of the question.
+func (f *Fleet) askSizes() {
+	f.decision++
+	for i := range f.sizes {
+		if s := &f.sizes[i]; s.least != nil {
+			s.ask(&f.question, f.options.Order == Most)
+		}
 	}
+	q := &f.question
+	q.least = [1 + moreResources]uint16{timeTrait(q.need)}
+	for i := range min(len(q.Resources), moreResources) {
+		q.least[1+i] = f.unitsOf(i, q.Resources[i])
+	}
+}
+
+// admitted returns the parts of a block of which a node may have the CPU time and the
+// other resources, a bit for each.
+func (q *question) admitted(b *block) (parts uint32) {
+	for i, free := range b.traits[traitFreeTime][:b.count] {
+		if free >= q.least[0] && b.traits[traitFree1][i] >= q.least[1] && b.traits[traitFree2][i] >= q.least[2] {
+			parts |= 1 << i
+		}
+	}
+	return parts
 }
 
 // A part is one of the parts of a block: a node or a smaller block.
@@ -48,26 +68,13 @@ func (p part) get(t trait) uint16 { return p.traits[t][p.at&(blockSize-1)] }
 // low is a trait that is counted from the top.
 func (p part) low(t trait) int32 { return int32(top - p.get(t)) }
 
-// admitted returns the parts of a block of which a node may have the CPU time and the
-// other resources, a bit for each.
-func (q *question) admitted(k *kind, b *block) (parts uint32) {
-	least := [3]uint16{timeTrait(q.need), uint16(k.pull.asks[1]), uint16(k.pull.asks[2])}
-	for i, free := range b.traits[traitFreeTime][:b.count] {
-		if free >= least[0] && b.traits[traitMost1][i] >= least[1] && b.traits[traitMost2][i] >= least[2] {
-			parts |= 1 << i
-		}
-	}
-	return parts
-}
-
 // admits reports whether a node of a part may have the CPU time and the other resources.
-func (q *question) admits(k *kind, p part) bool {
-	return timeOf(p.get(traitFreeTime)) >= q.need &&
-		int64(p.get(traitMost1)) >= k.pull.asks[1] && int64(p.get(traitMost2)) >= k.pull.asks[2]
+func (q *question) admits(p part) bool {
+	return p.get(traitFreeTime) >= q.least[0] && p.get(traitFree1) >= q.least[1] && p.get(traitFree2) >= q.least[2]
 }
 
 // boundByShare is bound for orders that go by the share of what is free.
-func (f *Fleet) boundByShare(k *kind, p part) score {
+func (f *Fleet) boundByShare(p part) score {
 	q := &f.question
 	if q.Class == hybrid.Sensitive && q.plain && p.get(traitOpaque) == 0 {
 		if _, _, ok := q.directly(p, f.byPaper()); !ok && f.byPaper() {
@@ -76,21 +83,21 @@ func (f *Fleet) boundByShare(k *kind, p part) score {
 			return q.boundIndirect(p)
 		}
 	}
-	return f.shareScore(k, int64(p.low(traitBestShare))<<(wholeBits-16))
+	return f.sizes[p.sizes[p.at]].shareScore(p.shares[p.at&(blockSize-1)], f.options.Order == Most)
 }
 
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
 
 // bound returns a score that no node of an admitted part is below.
-func (f *Fleet) bound(k *kind, p part) score {
+func (f *Fleet) bound(p part) score {
 	q := &f.question
 	switch {
 	case f.byShare(q.Class):
-		return f.boundByShare(k, p)
+		return f.boundByShare(p)
 	case !q.plain || p.get(traitOpaque) != 0:
 		return 0
 	case q.Class == hybrid.Flexible:
-		return q.boundFlexible(k, p)
+		return q.boundFlexible(p, &f.sizes[p.sizes[p.at]].pull)
 	}
 	whole, shared, ok := q.directly(p, f.byPaper())
 	switch {
@@ -101,7 +108,7 @@ func (f *Fleet) bound(k *kind, p part) score {
 	case f.options.Order == Paper:
 		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
-		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1}, k.most(p))
+		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1}, f.sizes[p.sizes[p.at]].pull.most(p))
 	}
 }
 
@@ -227,18 +234,18 @@ func (q *question) joinedPaper(p part, cpus int) (whole int, shared int32, ok bo
 }
 
 // boundFlexible is bound for flexible containers by the order Candor.
-func (q *question) boundFlexible(k *kind, p part) score {
+func (q *question) boundFlexible(p part, pull *pull) score {
 	calm, next := timeOf(p.get(traitCalm)), p.low(traitNextLent)
 	switch {
 	case q.need <= calm:
-		return candorScore(&hybrid.Cost{}, k.most(p))
+		return candorScore(&hybrid.Cost{}, pull.most(p))
 	case next < 1000:
 		lent := int32(1) // CPUs
 		if q.calmIsRoom {
 			room := 1000 - next // on each of them, at most
 			lent = (q.need - calm + room - 1) / room
 		}
-		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent * next)}, k.most(p))
+		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent * next)}, pull.most(p))
 	default:
 		return never
 	}

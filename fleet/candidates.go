@@ -4,7 +4,6 @@ package fleet
 type candidate struct {
 	bound  score
 	lowest NodeID
-	kind   *kind
 	part   part // of no block: the node
 }
 

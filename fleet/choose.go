@@ -20,7 +20,7 @@ func (a *finding) yields(s score, id NodeID) bool {
 
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
-	f.askKinds()
+	f.askSizes()
 	f.best = finding{never, Nowhere}
 	f.bestFirst()
 	if f.best.score == never {
@@ -32,10 +32,8 @@ func (f *Fleet) choose() (NodeID, error) {
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
 func (f *Fleet) bestFirst() {
 	f.candidates = f.candidates[:0]
-	for _, k := range f.kinds {
-		if shelf := f.shelfFor(k, f.question.Class); shelf.top != nil && f.question.within(k) {
-			f.consider(k, part{shelf.top, 0})
-		}
+	if shelf := f.shelfFor(f.question.Class); shelf.top != nil {
+		f.consider(part{shelf.top, 0})
 	}
 	for len(f.candidates) > 0 {
 		c := f.candidates.pop()
@@ -46,32 +44,32 @@ func (f *Fleet) bestFirst() {
 			f.lookAt(c.lowest)
 		case c.part.loose[c.part.at] != 0:
 			c.part.tighten(c.part.at)
-			f.consider(c.kind, c.part)
+			f.consider(c.part)
 		default:
-			f.open(c.kind, c.part.blocks[c.part.at])
+			f.open(c.part.blocks[c.part.at])
 		}
 	}
 }
 
 // consider makes a part a candidate if it may have a better node.
-func (f *Fleet) consider(k *kind, p part) {
-	if !f.question.admits(k, p) {
+func (f *Fleet) consider(p part) {
+	if !f.question.admits(p) {
 		return
 	}
-	if bound := f.bound(k, p); f.best.yields(bound, p.lowest[p.at]) {
-		f.candidates.push(candidate{bound, p.lowest[p.at], k, p})
+	if bound := f.bound(p); f.best.yields(bound, p.lowest[p.at]) {
+		f.candidates.push(candidate{bound, p.lowest[p.at], p})
 	}
 }
 
 // open looks at the parts of a block. It goes into the best part at once: what that
 // has rules most of the others out.
-func (f *Fleet) open(k *kind, b *block) {
+func (f *Fleet) open(b *block) {
 	var bounds [blockSize]score
 	best, at := f.best, -1
-	parts := f.question.admitted(k, b)
+	parts := f.question.admitted(b)
 	for rest := parts; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest)
-		if bounds[i] = f.bound(k, part{b, i}); best.yields(bounds[i], b.lowest[i]) {
+		if bounds[i] = f.bound(part{b, i}); best.yields(bounds[i], b.lowest[i]) {
 			best, at = finding{bounds[i], b.lowest[i]}, i
 		}
 	}
@@ -82,7 +80,7 @@ func (f *Fleet) open(k *kind, b *block) {
 		f.look(b.lowest[at])
 		parts &^= 1 << at
 	} else if b.loose[at] == 0 {
-		f.open(k, b.blocks[at])
+		f.open(b.blocks[at])
 		parts &^= 1 << at
 	}
 	for ; parts != 0; parts &= parts - 1 {
@@ -91,7 +89,7 @@ func (f *Fleet) open(k *kind, b *block) {
 		case b.blocks == nil:
 			f.look(b.lowest[i])
 		default:
-			f.candidates.push(candidate{bounds[i], b.lowest[i], k, part{b, i}})
+			f.candidates.push(candidate{bounds[i], b.lowest[i], part{b, i}})
 		}
 	}
 }
@@ -102,7 +100,7 @@ func (f *Fleet) look(id NodeID) {
 	if !f.hasRoom(id, q.Request) {
 		return
 	}
-	if f.byShare(q.Class) && !f.best.yields(f.shareScore(f.kinds[f.nodes[id].kind], f.share(id)), id) {
+	if f.byShare(q.Class) && !f.best.yields(f.shareScore(id), id) {
 		return // whatever its view
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)

@@ -56,18 +56,23 @@ type Placement struct {
 
 // A Fleet is nodes, and the containers on them.
 type Fleet struct {
-	options    Options
-	kinds      []*kind
-	nodes      []node      // by NodeID
-	containers []container // by ContainerID
-	spread     map[spreadKey]struct{}
-	totals     Totals
-	summaries  []hybrid.Summary // by NodeID
-	figures    []hybrid.Figures // by NodeID
-	free       []int64          // of the further resources of each node, one node after the other
-	shares     []int32          // free shares of CPU and of those, likewise
+	options     Options
+	kinds       []*kind
+	shelves     [2]shelf    // by class; one for both where oneShelf says so
+	nodes       []node      // by NodeID
+	containers  []container // by ContainerID
+	spread      map[spreadKey]struct{}
+	totals      Totals
+	summaries   []hybrid.Summary // by NodeID
+	figures     []hybrid.Figures // by NodeID
+	free        []int64          // of the further resources of each node, one node after the other
+	sizes       []size
+	sizeNumbers map[sizeKey]uint8
+	units       [moreResources]float64 // see unitsOf
+	shares      []int32                // free shares of CPU and of those, likewise
 
 	// Of the decision that is being made:
+	decision   int64 // its number
 	request    hybrid.Request
 	question   question
 	best       finding
@@ -81,9 +86,10 @@ type kind struct {
 	empty    *hybrid.Node // the nodes are its twins
 	weigher  weigher
 	scale    []float64 // makes shares of amounts
+	size     uint8     // index into Fleet.sizes
+	asked    int64     // the decision for which the following hold
 	pull     pull      // on the container of the question
-	shift    int64     // weighted sum of what the container of the question takes
-	shelves  [2]shelf  // by class; one for both where oneShelf says so
+	shift    int64     // weighted sum of what it takes
 }
 
 // A node is one machine of the fleet.
@@ -96,6 +102,7 @@ type node struct {
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
 	traits       traits   // that they have of it
+	share        uint64
 }
 
 // A container is one that runs.
@@ -132,7 +139,11 @@ func New(o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("%d resources besides CPU: want %d at most", len(o.Resources), maxResources)
 	}
 	o.Resources = slices.Clone(o.Resources)
-	return &Fleet{options: o, spread: make(map[spreadKey]struct{})}, nil
+	f := &Fleet{options: o, spread: make(map[spreadKey]struct{}), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
+	for class := range f.shelves {
+		f.shelves[class].traits = f.countTraits(hybrid.Class(class))
+	}
+	return f, nil
 }
 
 // Totals returns the sums over all nodes.

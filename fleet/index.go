@@ -9,30 +9,31 @@ func (f *Fleet) refresh(id NodeID) {
 	f.figures[id] = s.Figures()
 	f.countShares(id)
 	n.refused = [4]int32{}
-	before, now := n.traits, f.traitsOf(id)
-	shelves := f.shelves(f.kinds[n.kind])
+	shelves, before, now := f.shelvesOf(), n.traits, f.traitsOf(id)
+	is := item{id: id, size: f.kinds[n.kind].size, share: f.shareOf(id), traits: &now}
+	was := item{id: id, size: is.size, share: n.share, traits: &before}
 	for class := range shelves {
-		shelf, key := &shelves[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
-		was := item{n.keys[class], id, &before}
+		shelf := &shelves[class]
+		was.key, is.key = n.keys[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
 		switch {
-		case n.shelved && was.key == key:
-			shelf.touch(was, &now)
+		case n.shelved && was.key == is.key:
+			shelf.touch(was, is)
 			continue
 		case n.shelved:
 			shelf.remove(was)
 		}
-		n.keys[class] = key
-		shelf.insert(item{key, id, &now})
+		n.keys[class] = is.key
+		shelf.insert(is)
 	}
-	n.shelved, n.traits = true, now
+	n.shelved, n.traits, n.share = true, now, is.share
 }
 
 // unshelve takes a node out of the index.
 func (f *Fleet) unshelve(id NodeID) {
 	n := &f.nodes[id]
-	shelves := f.shelves(f.kinds[n.kind])
+	shelves := f.shelvesOf()
 	for class := range shelves {
-		shelves[class].remove(item{n.keys[class], id, &n.traits})
+		shelves[class].remove(item{key: n.keys[class], id: id, share: n.share, traits: &n.traits})
 	}
 }
 
@@ -51,22 +52,25 @@ const keyBits = 63 - idBits
 // containers see as it.
 func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	g := &f.figures[id]
-	free := uint16(max(0, g.Free[class]) >> 7)
+	if f.options.Order == Paper && !f.byShare(class) { // the size does not matter
+		return int64(flag(g.WithFlexible))<<12 | int64(min(g.Shared, 2))
+	}
+	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id, class)
+}
+
+// keyWithin is the key among the nodes of a size.
+func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
+	g := &f.figures[id]
+	free, full := uint16(max(0, g.Free[class])>>7), f.scarcest(id)
 	switch {
 	case f.byShare(class):
-		return mix(free, f.scarcest(id))
+		return mix(free, full)
 	case class == hybrid.Flexible:
-		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, f.scarcest(id))
-	case f.options.Order == Paper && g.WithFlexible:
-		return 1<<12 | int64(min(g.Shared, 2))
-	case f.options.Order == Paper:
-		return int64(min(g.Shared, 2))
-	}
-	switch full := f.scarcest(id); {
+		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
 	case g.Spare > 0:
-		return 2<<40 | int64(g.Shared)<<20 | int64(g.Spare)<<10 | int64(full)
+		return 2<<34 | int64(min(g.Shared, 1<<10-1))<<20 | int64(min(g.Spare, 1<<10-1))<<10 | int64(full)
 	case g.Shared > 0:
-		return 1<<40 | mix(g.TakeOne>>4, g.SharedRoom>>4, free, full)<<10 | int64(g.Shared)
+		return 1<<34 | mix(g.TakeOne>>4, g.SharedRoom>>4, free, full)<<10 | int64(min(g.Shared, 1<<10-1))
 	default:
 		return mix(g.SharedRoom>>4, g.JoinLeast>>4, uint16(max(0, g.Most)>>7), full)
 	}

@@ -52,7 +52,7 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			return 0, fmt.Errorf("%s %d: want 0 to %d", f.options.Resources[i], amount, MaxAmount)
 		}
 	}
-	empty, err := hybrid.NewNode(machine, f.options.Hybrid)
+	empty, err := f.emptyNode(machine)
 	if err != nil {
 		return 0, err
 	}
@@ -60,11 +60,24 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 		machine: machine, capacity: slices.Clone(capacity), empty: empty,
 		weigher: newWeigher(int64(empty.Capacity()), capacity), scale: newScale(int64(empty.Capacity()), capacity),
 	}
-	for class := range k.shelves {
-		k.shelves[class].traits = f.countTraits(hybrid.Class(class))
+	k.size = f.sizeOf(k)
+	for i := range min(len(capacity), moreResources) {
+		if f.units[i] == 0 && capacity[i] > 0 {
+			f.units[i] = 4096 / float64(capacity[i])
+		}
 	}
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
+}
+
+// emptyNode returns a node of a machine to make twins of.
+func (f *Fleet) emptyNode(machine *topology.Machine) (*hybrid.Node, error) {
+	for _, k := range f.kinds {
+		if k.machine == machine {
+			return k.empty, nil
+		}
+	}
+	return hybrid.NewNode(machine, f.options.Hybrid)
 }
 
 // RemoveNode takes a node away and returns its containers, in order of arrival.

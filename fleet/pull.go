@@ -21,9 +21,10 @@ const pullBits = 28
 // mostPull is more than any pull.
 const mostPull = 1 << (pullBits - 1)
 
-// A pull is what the nodes of a kind do to the container of a question.
+// A pull is what nodes of a kind do to the container of a question, or the most
+// that nodes of many kinds do.
 type pull struct {
-	asks    [1 + maxResources]int64 // shares; CPU, and the further resources
+	asks    [1 + maxResources]int64 // shares that the container asks for; CPU, and the further resources
 	weights [1 + maxResources]int64
 	shift   int64 // what the container itself takes away
 
@@ -32,26 +33,32 @@ type pull struct {
 	beyond int64                   // the most that the others give
 }
 
-// ask sets what the nodes of a kind do to the container of a question.
-func (k *kind) ask(q *question) {
-	p := &k.pull
-	p.asks[0] = k.share(0, int64(q.need))
-	fraction := k.share(0, int64(q.fraction))
+// set counts a pull on the container of a question. The scales are those of the nodes with the least and
+// with the most of each resource.
+func (p *pull) set(q *question, least, most []float64) {
+	resources := len(least)
+	fraction := partOf(int64(q.fraction), least[0])
+	p.asks[0] = partOf(int64(q.need), least[0])
 	p.weights[0] = p.asks[0] + fraction
-	p.shift = p.weights[0] * p.asks[0]
-	for i := range k.capacity {
-		if i < len(q.Resources) {
-			p.asks[1+i] = k.share(1+i, q.Resources[i])
-		} else {
-			p.asks[1+i] = 0
+	low := partOf(int64(q.need), most[0])
+	p.shift = (low + partOf(int64(q.fraction), most[0])) * low
+	for i := 1; i < resources; i++ {
+		p.asks[i], low = 0, 0
+		if i <= len(q.Resources) {
+			p.asks[i], low = partOf(q.Resources[i-1], least[i]), partOf(q.Resources[i-1], most[i])
 		}
-		p.weights[1+i] = p.asks[1+i] - fraction/int64(len(k.capacity))
-		p.shift += p.weights[1+i] * p.asks[1+i]
+		against := int64(resources - 1)
+		p.weights[i] = p.asks[i] - partOf(int64(q.fraction), most[0])/against
+		if weight := low - fraction/against; weight < 0 {
+			p.shift += weight * p.asks[i]
+		} else {
+			p.shift += weight * low
+		}
 	}
-	p.sort(1 + len(k.capacity))
+	p.sort(resources)
 }
 
-// sort prepares kind.most.
+// sort prepares pull.most.
 func (p *pull) sort(resources int) {
 	p.told, p.beyond = min(resources, 1+moreResources), 0
 	for i := range p.told {
@@ -77,15 +84,15 @@ func (p *pull) of(shares []int32) int64 {
 
 // most returns what no pull of the nodes in a part is above. Those with the most free of one
 // resource seldom have the most of another, so what they have of all in sum bounds it, too.
-func (k *kind) most(p part) int64 {
-	sum, rest := k.pull.beyond-k.pull.shift, int64(p.get(traitFreeSum))<<sumShift
-	for _, i := range k.pull.order[:k.pull.told] {
-		weight := k.pull.weights[i]
+func (p *pull) most(of part) int64 {
+	sum, rest := p.beyond-p.shift, int64(of.get(traitFreeSum))<<sumShift
+	for _, i := range p.order[:p.told] {
+		weight := p.weights[i]
 		if weight < 0 {
-			sum += weight * int64(top-p.get(traitLeast1+trait(i)-1))
+			sum += weight * int64(top-of.get(traitLeast1+trait(i)-1))
 			continue
 		}
-		free := min(rest, int64(p.get(traitFreeOf[i])))
+		free := min(rest, int64(of.get(traitFreeOf[i])))
 		rest -= free
 		sum += weight * free
 	}
@@ -100,13 +107,13 @@ func clampPull(sum int64) int64 {
 	return min(max(sum>>8, 1-mostPull), mostPull-1)
 }
 
-// share is an amount of a resource, of which CPU is the first, as a share of what a node of
-// the kind has, rounded down.
-func (k *kind) share(resource int, amount int64) int64 {
-	return int64(float64(max(0, amount)) * k.scale[resource])
+// partOf is an amount as a share of what nodes of some scale have, rounded down.
+func partOf(amount int64, scale float64) int64 {
+	return int64(float64(max(0, amount)) * scale)
 }
 
-// newScale returns for each resource, of which CPU is the first, what makes shares of amounts.
+// newScale returns for each resource, of which CPU is the first, what makes shares of amounts; 0
+// where there is none.
 func newScale(cpu int64, capacity []int64) []float64 {
 	scale := make([]float64, 1+len(capacity))
 	scale[0] = wholeShare / float64(cpu)
@@ -127,8 +134,8 @@ func (f *Fleet) sharesOf(id NodeID) []int32 {
 // countShares brings them up to date.
 func (f *Fleet) countShares(id NodeID) {
 	k, shares := f.kinds[f.nodes[id].kind], f.sharesOf(id)
-	shares[0] = int32(k.share(0, int64(f.figures[id].Free[hybrid.Flexible])))
+	shares[0] = int32(partOf(int64(f.figures[id].Free[hybrid.Flexible]), k.scale[0]))
 	for i, free := range f.freeOf(id) {
-		shares[1+i] = int32(k.share(1+i, free))
+		shares[1+i] = int32(partOf(free, k.scale[1+i]))
 	}
 }

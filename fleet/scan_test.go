@@ -13,7 +13,7 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	if err := f.check(r); err != nil {
 		return Nowhere, err
 	}
-	f.askKinds()
+	f.askSizes()
 	best, room := finding{never, Nowhere}, false
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
@@ -72,12 +72,10 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		}
 		shelved++
 	}
-	for class := range f.shelves(&kind{}) {
+	for class, shelf := range f.shelvesOf() {
 		found := 0
-		for k := range f.kinds {
-			if shelf := &f.kinds[k].shelves[class]; shelf.top != nil {
-				found += f.checkBlock(t, shelf, shelf.top, math.MinInt64, math.MaxInt64)
-			}
+		if shelf.top != nil {
+			found = f.checkBlock(t, &shelf, shelf.top, math.MinInt64, math.MaxInt64)
 		}
 		if found != shelved {
 			t.Fatalf("%d nodes on the shelves of %v, want %d", found, hybrid.Class(class), shelved)
@@ -96,6 +94,9 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if b.blocks == nil {
 			want := f.traitsOf(b.lowest[i])
 			clear(want[s.traits:])
+			if size := f.kinds[f.nodes[b.lowest[i]].kind].size; b.sizes[i] != size {
+				t.Fatalf("node %d: size %d, want %d", b.lowest[i], b.sizes[i], size)
+			}
 			if kept != want || b.keys[i] < from || b.keys[i] >= to {
 				t.Fatalf("node %d: traits %v, want %v; key %d of %d to %d", b.lowest[i], kept, want, b.keys[i], from, to)
 			}
@@ -110,7 +111,11 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if i+1 < b.count {
 			next = b.keys[i+1]
 		}
+		size := b.sizes[i]
 		s.count(b, i)
+		if size != anySize && size != b.sizes[i] {
+			t.Fatalf("a block of size %d, want %d", size, b.sizes[i])
+		}
 		if lowest != b.lowest[i] && (lowest > b.lowest[i] || loose&(1<<looseLowest) == 0) {
 			t.Fatalf("lowest %d, want %d", lowest, b.lowest[i])
 		}

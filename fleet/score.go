@@ -12,16 +12,15 @@ const never score = 1<<64 - 1
 // scoreOf returns a node's score by the fleet's order from what the container
 // would cost there.
 func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
-	k := f.kinds[f.nodes[id].kind]
 	switch {
 	case !q.Direct:
 		return f.indirect(id)
 	case f.byShare(r.Class):
-		return f.shareScore(k, f.share(id))
+		return f.shareScore(id)
 	case f.options.Order == Paper:
 		return paperSensitive(q.Whole, q.Shared)
 	default:
-		return candorScore(&q.Cost, k.pull.of(f.sharesOf(id)))
+		return candorScore(&q.Cost, f.askedKind(id).pull.of(f.sharesOf(id)))
 	}
 }
 
@@ -35,13 +34,30 @@ func (f *Fleet) share(id NodeID) int64 {
 	return k.weigher.whole - sum
 }
 
+// shareOf is the same in 2^-shareBits of all that nodes have.
+func (f *Fleet) shareOf(id NodeID) uint64 {
+	return f.kinds[f.nodes[id].kind].weigher.share(f.share(id))
+}
+
 // shareScore is the score of a node by the share that is free after the placement: the
 // largest first, or by the order Most the smallest.
-func (f *Fleet) shareScore(k *kind, share int64) score {
+func (f *Fleet) shareScore(id NodeID) score {
+	k, share := f.askedKind(id), f.share(id)
 	if f.options.Order == Most {
 		return score(k.weigher.share(max(0, share-k.shift)))
 	}
 	return score(k.weigher.share(share + k.shift))
+}
+
+// askedKind returns the kind of a node, with what it makes of the question.
+func (f *Fleet) askedKind(id NodeID) *kind {
+	k := f.kinds[f.nodes[id].kind]
+	if k.asked != f.decision {
+		k.asked = f.decision
+		k.pull.set(&f.question, k.scale, k.scale)
+		k.shift = k.weigher.weigh(int64(f.question.need), f.question.Resources)
+	}
+	return k
 }
 
 // indirectly is the least score of a node that has no direct room.

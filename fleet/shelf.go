@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The nodes of one kind stand on a shelf, those that are alike for the fleet's order
+// All nodes stand on a shelf, those that are alike for the fleet's order
 // beside each other: in blocks by a key, without order within a block; and blocks stand together in larger
 // ones, in the order of their keys (it is a B+ tree). Of each part of a block the block keeps the traits, so
 // that most parts need not be looked at.
@@ -22,15 +22,20 @@ type block struct {
 	count  int
 	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
+	shares [blockSize]uint64 // what is free in all (Fleet.shareOf); the best, which is the least
 	traits [allTraits][blockSize]uint16
+	sizes  [blockSize]uint8   // index into Fleet.sizes; anySize where they differ
 	blocks *[blockSize]*block // nil: the parts are nodes
-	loose  [blockSize]uint32  // of a smaller block: traits that may be less than they say; looseLowest
+	loose  [blockSize]uint32  // of a smaller block: traits that may be less than they say; looseLowest, looseShare
 }
 
-// looseLowest stands for block.lowest among the loose traits.
-const looseLowest = allTraits
+// These stand for block.lowest and block.shares among the loose traits.
+const (
+	looseLowest = allTraits + iota
+	looseShare
+)
 
-// A shelf is the nodes of one kind.
+// A shelf is all nodes.
 type shelf struct {
 	top    *block // has the block of all nodes as its only part; nil: no node
 	traits trait  // how many are kept
@@ -40,6 +45,8 @@ type shelf struct {
 type item struct {
 	key    int64
 	id     NodeID
+	size   uint8 // index into Fleet.sizes
+	share  uint64
 	traits *traits
 }
 
@@ -68,7 +75,7 @@ func (b *block) child(key int64) int {
 func (s *shelf) insert(it item) {
 	if s.top == nil {
 		s.top = &block{count: 1, blocks: &[blockSize]*block{new(block)}}
-		s.top.lowest[0] = MaxNodes
+		s.top.lowest[0], s.top.shares[0] = MaxNodes, math.MaxUint64
 	}
 	if s.top.blocks[0].count == blockSize {
 		root := &block{count: 1, blocks: &[blockSize]*block{s.top.blocks[0]}}
@@ -88,7 +95,7 @@ func (s *shelf) insert(it item) {
 	}
 	i := b.count
 	b.count++
-	b.keys[i], b.lowest[i] = it.key, it.id
+	b.keys[i], b.lowest[i], b.sizes[i], b.shares[i] = it.key, it.id, it.size, it.share
 	for t := range s.traits {
 		b.traits[t][i] = it.traits[t]
 	}
@@ -96,7 +103,10 @@ func (s *shelf) insert(it item) {
 
 // include makes what a block keeps of a part tell of one more node in it.
 func (s *shelf) include(b *block, at int, it item) {
-	b.lowest[at] = min(b.lowest[at], it.id)
+	b.lowest[at], b.shares[at] = min(b.lowest[at], it.id), min(b.shares[at], it.share)
+	if b.sizes[at] != it.size {
+		b.sizes[at] = anySize
+	}
 	for t := range s.traits {
 		b.traits[t][at] = max(b.traits[t][at], it.traits[t])
 	}
@@ -106,6 +116,8 @@ func (s *shelf) include(b *block, at int, it item) {
 func (b *block) shift(from, to int, traits trait) {
 	copy(b.keys[to:], b.keys[from:b.count])
 	copy(b.lowest[to:], b.lowest[from:b.count])
+	copy(b.sizes[to:], b.sizes[from:b.count])
+	copy(b.shares[to:], b.shares[from:b.count])
 	for t := range traits {
 		copy(b.traits[t][to:], b.traits[t][from:b.count])
 	}
@@ -149,13 +161,14 @@ func (s *shelf) part(lower, upper *block) int64 {
 func (b *block) take(to *block, at int, traits trait) {
 	last := b.count - 1
 	if to != nil {
-		to.keys[to.count], to.lowest[to.count] = b.keys[at], b.lowest[at]
+		n := to.count
+		to.keys[n], to.lowest[n], to.sizes[n], to.shares[n] = b.keys[at], b.lowest[at], b.sizes[at], b.shares[at]
 		for t := range traits {
 			to.traits[t][to.count] = b.traits[t][at]
 		}
 		to.count++
 	}
-	b.keys[at], b.lowest[at] = b.keys[last], b.lowest[last]
+	b.keys[at], b.lowest[at], b.sizes[at], b.shares[at] = b.keys[last], b.lowest[last], b.sizes[last], b.shares[last]
 	for t := range traits {
 		b.traits[t][at] = b.traits[t][last]
 	}
@@ -166,6 +179,8 @@ func (b *block) take(to *block, at int, traits trait) {
 func (b *block) moveTo(to *block, from int, traits trait) {
 	copy(to.keys[to.count:], b.keys[from:b.count])
 	copy(to.lowest[to.count:], b.lowest[from:b.count])
+	copy(to.sizes[to.count:], b.sizes[from:b.count])
+	copy(to.shares[to.count:], b.shares[from:b.count])
 	for t := range traits {
 		copy(to.traits[t][to.count:], b.traits[t][from:b.count])
 	}
@@ -180,7 +195,14 @@ func (b *block) moveTo(to *block, from int, traits trait) {
 
 // count counts anew what a block keeps of a part.
 func (s *shelf) count(b *block, at int) {
-	b.loose[at] = 1<<s.traits - 1 | 1<<looseLowest
+	part := b.blocks[at]
+	b.sizes[at] = part.sizes[0]
+	for _, size := range part.sizes[:part.count] {
+		if size != b.sizes[at] {
+			b.sizes[at] = anySize
+		}
+	}
+	b.loose[at] = 1<<s.traits - 1 | 1<<looseLowest | 1<<looseShare
 	b.tighten(at)
 }
 
@@ -197,10 +219,11 @@ func (b *block) tighten(at int) {
 	}
 	if loose&(1<<looseLowest) != 0 {
 		loose &^= 1 << looseLowest
-		b.lowest[at] = MaxNodes
-		for _, id := range part.lowest[:part.count] {
-			b.lowest[at] = min(b.lowest[at], id)
-		}
+		b.lowest[at] = slices.Min(part.lowest[:max(1, part.count)])
+	}
+	if loose&(1<<looseShare) != 0 {
+		loose &^= 1 << looseShare
+		b.shares[at] = slices.Min(part.shares[:max(1, part.count)])
 	}
 	for ; loose != 0; loose &= loose - 1 {
 		t := bits.TrailingZeros32(loose)
@@ -232,7 +255,7 @@ func (s *shelf) removeFrom(b *block, it item) {
 	at := b.child(it.key)
 	below := b.blocks[at]
 	s.removeFrom(below, it)
-	b.loose[at] |= s.lost(b, at, it, &traits{})
+	b.loose[at] |= s.lost(b, at, it, &item{traits: &traits{}, share: math.MaxUint64})
 	if b.lowest[at] == it.id {
 		b.loose[at] |= 1 << looseLowest
 	}
@@ -242,12 +265,15 @@ func (s *shelf) removeFrom(b *block, it item) {
 }
 
 // lost returns the traits of a part that may be less than they were, now that a node of it has others.
-func (s *shelf) lost(b *block, at int, before item, now *traits) uint32 {
+func (s *shelf) lost(b *block, at int, before item, now *item) uint32 {
 	loose := uint32(0)
 	for t := range s.traits {
-		if was := before.traits[t]; was == b.traits[t][at] && now[t] < was {
+		if was := before.traits[t]; was == b.traits[t][at] && now.traits[t] < was {
 			loose |= 1 << t
 		}
+	}
+	if before.share == b.shares[at] && now.share > before.share {
+		loose |= 1 << looseShare
 	}
 	return loose
 }
@@ -265,32 +291,31 @@ func (s *shelf) merge(b *block, at int) {
 }
 
 // touch gives a node that stays where it is other traits.
-func (s *shelf) touch(before item, now *traits) {
+func (s *shelf) touch(before, now item) {
 	b := s.top
 	for b.blocks != nil {
-		at := b.child(before.key)
-		b.loose[at] |= s.lost(b, at, before, now)
-		for t := range s.traits {
-			b.traits[t][at] = max(b.traits[t][at], now[t])
-		}
+		at := b.child(now.key)
+		b.loose[at] |= s.lost(b, at, before, &now)
+		s.include(b, at, now)
 		b = b.blocks[at]
 	}
-	at := b.position(before.id)
+	at := b.position(now.id)
+	b.shares[at] = now.share
 	for t := range s.traits {
-		b.traits[t][at] = now[t]
+		b.traits[t][at] = now.traits[t]
 	}
 }
 
-// shelves returns the shelves of a kind, by class, or the one for both.
-func (f *Fleet) shelves(k *kind) []shelf {
+// shelvesOf returns the shelves, by class, or the one for both.
+func (f *Fleet) shelvesOf() []shelf {
 	if f.oneShelf() {
-		return k.shelves[:1]
+		return f.shelves[:1]
 	}
-	return k.shelves[:]
+	return f.shelves[:]
 }
 
-// shelfFor returns the shelf of a kind from which containers of a class are placed.
-func (f *Fleet) shelfFor(k *kind, class hybrid.Class) *shelf {
-	shelves := f.shelves(k)
+// shelfFor returns the shelf from which containers of a class are placed.
+func (f *Fleet) shelfFor(class hybrid.Class) *shelf {
+	shelves := f.shelvesOf()
 	return &shelves[min(int(class), len(shelves)-1)]
 }

@@ -10,12 +10,13 @@ type trait int
 const (
 	traitFreeTime   trait = iota // CPU time that containers can have; times are in units of timeUnit
 	traitFreeCPU                 // the same as a share (wholeShare)
-	traitMost1                   // free share of the first further resource
+	traitFree1                   // free amount of the first further resource, in Fleet.units
+	traitFree2                   // of the second one
+	traitMost1                   // the same as a share
 	traitMost2                   // of the second one
 	traitLeast1                  // the same from the top
 	traitLeast2                  //
 	traitFreeSum                 // free share of CPU and of these in sum, in 1<<sumShift, rounded up
-	traitBestShare               // what is free in all (Fleet.share), from the top
 	traitOpaque                  // 1: only the node itself can tell
 	traitNextLent                // hybrid.Figures.NextLent, from the top
 	traitCalm                    // Figures.Calm
@@ -55,10 +56,9 @@ type traits [allTraits]uint16
 func (f *Fleet) traitsOf(id NodeID) traits {
 	g, shares := &f.figures[id], f.sharesOf(id)
 	t := traits{
-		traitFreeTime:  timeTrait(g.Free[hybrid.Flexible]),
-		traitFreeCPU:   uint16(shares[0]),
-		traitBestShare: top - uint16(min(f.share(id)>>(wholeBits-16), top)),
-		traitOpaque:    flag(g.Opaque), traitNextLent: top - g.NextLent, traitCalm: timeTrait(g.Calm),
+		traitFreeTime: timeTrait(g.Free[hybrid.Flexible]),
+		traitFreeCPU:  uint16(shares[0]),
+		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitCalm: timeTrait(g.Calm),
 		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
 		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
 		traitRoomLeast: top - g.RoomLeast, traitTwoRooms: g.TwoRooms, traitWithNone: flag(!g.WithFlexible),
@@ -66,10 +66,17 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 	sum := shares[0]
 	for i, share := range shares[1:min(len(shares), 1+moreResources)] {
 		sum += share
+		t[traitFree1+trait(i)] = f.unitsOf(i, f.freeOf(id)[i])
 		t[traitMost1+trait(i)], t[traitLeast1+trait(i)] = uint16(share), top-uint16(share)
 	}
 	t[traitFreeSum] = uint16((sum + 1<<sumShift - 1) >> sumShift)
 	return t
+}
+
+// unitsOf returns an amount of a further resource in units that are the same for all nodes, rounded
+// down: 4096 are what the first node has, and larger amounts than fit count as what does.
+func (f *Fleet) unitsOf(resource int, amount int64) uint16 {
+	return uint16(min(float64(amount)*f.units[resource], top))
 }
 
 // countTraits returns how many of the traits a shelf keeps.
