@@ -83,7 +83,12 @@ func (f *Fleet) boundByShare(p part) score {
 			return q.boundIndirect(p)
 		}
 	}
-	return f.sizes[p.sizes[p.at]].shareScore(p.shares[p.at&(blockSize-1)], f.options.Order == Most)
+	most, size := f.options.Order == Most, &f.sizes[p.sizes[p.at]]
+	bound := size.shareScore(p.shares[p.at&(blockSize-1)], most)
+	if most {
+		bound = max(bound, size.corner(p))
+	}
+	return bound
 }
 
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
@@ -152,15 +157,25 @@ const impossible = 1 << 30
 // lends returns the least sensitive time that has to be lent if so much is taken from
 // flexible containers' CPUs.
 func (q *question) lends(p part, time int32) int32 {
-	lacking := time - timeOf(p.get(traitSlack))
+	return lending(p, time-timeOf(p.get(traitSlack)))
+}
+
+// lending returns the least sensitive time on CPUs that must be lent if flexible containers lack so much.
+func lending(p part, lacking int32) int32 {
 	if lacking <= 0 {
 		return 0
 	}
-	next := p.low(traitNextLent) // on each CPU that is lent, at least
-	if next >= 1000 {
+	next, then := p.low(traitNextLent), p.low(traitThenLent)
+	switch lacking -= 1000 - next; {
+	case next >= 1000:
 		return impossible
+	case lacking <= 0:
+		return next
+	case then >= 1000:
+		return impossible
+	default:
+		return next + (lacking+999-then)/(1000-then)*then
 	}
-	return (lacking + 999 - next) / (1000 - next) * next
 }
 
 // takes returns the least time that has to be lent for the whole CPUs, and so much time besides.
@@ -235,18 +250,12 @@ func (q *question) joinedPaper(p part, cpus int) (whole int, shared int32, ok bo
 
 // boundFlexible is bound for flexible containers by the order Candor.
 func (q *question) boundFlexible(p part, pull *pull) score {
-	calm, next := timeOf(p.get(traitCalm)), p.low(traitNextLent)
-	switch {
-	case q.need <= calm:
-		return candorScore(&hybrid.Cost{}, pull.most(p))
-	case next < 1000:
-		lent := int32(1) // CPUs
-		if q.calmIsRoom {
-			room := 1000 - next // on each of them, at most
-			lent = (q.need - calm + room - 1) / room
-		}
-		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent * next)}, pull.most(p))
-	default:
+	lent := lending(p, q.need-timeOf(p.get(traitCalm)))
+	if !q.calmIsRoom && lent > 0 { // what is kept for flexible containers may make up for some of it
+		lent = p.low(traitNextLent)
+	}
+	if lent >= impossible {
 		return never
 	}
+	return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent)}, pull.most(p))
 }

@@ -41,7 +41,7 @@ func (f *Fleet) bestFirst() {
 		case !f.best.yields(c.bound, c.lowest):
 			return
 		case c.part.block == nil:
-			f.lookAt(c.lowest)
+			f.lookLate(c.lowest, c.bound)
 		case c.part.loose[c.part.at] != 0:
 			c.part.tighten(c.part.at)
 			f.consider(c.part)
@@ -76,18 +76,20 @@ func (f *Fleet) open(b *block) {
 	if at < 0 {
 		return
 	}
-	if b.blocks == nil {
+	if b.blocks == nil && bounds[at] < indirectly {
 		f.look(b.lowest[at])
 		parts &^= 1 << at
-	} else if b.loose[at] == 0 {
+	} else if b.blocks != nil && b.loose[at] == 0 {
 		f.open(b.blocks[at])
 		parts &^= 1 << at
 	}
 	for ; parts != 0; parts &= parts - 1 {
 		switch i := bits.TrailingZeros32(parts); {
 		case !f.best.yields(bounds[i], b.lowest[i]):
-		case b.blocks == nil:
+		case b.blocks == nil && bounds[i] < indirectly:
 			f.look(b.lowest[i])
+		case b.blocks == nil:
+			f.candidates.push(candidate{bound: bounds[i], lowest: b.lowest[i]})
 		default:
 			f.candidates.push(candidate{bounds[i], b.lowest[i], part{b, i}})
 		}
@@ -107,10 +109,22 @@ func (f *Fleet) look(id NodeID) {
 	s := f.leastScore(id, &quote, verdict)
 	switch {
 	case s == never || !f.best.yields(s, id):
-	case verdict == hybrid.NotDirect: // it is asked when it has come to that
+	case verdict == hybrid.NotDirect:
 		f.candidates.push(candidate{bound: s, lowest: id})
 	case verdict == hybrid.Known && !f.wantsTopology(id):
 		f.best = finding{s, id}
+	default:
+		f.lookAt(id)
+	}
+}
+
+// lookLate looks at a node without direct room when it has come to that. What it has a bound of
+// may be too low.
+func (f *Fleet) lookLate(id NodeID, bound score) {
+	switch least := f.indirect(id); {
+	case !f.hasRoom(id, f.question.Request):
+	case least > bound:
+		f.candidates.push(candidate{bound: least, lowest: id})
 	default:
 		f.lookAt(id)
 	}

@@ -69,10 +69,10 @@ func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
 		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
 	case g.Spare > 0:
 		return 2<<34 | int64(min(g.Shared, 1<<10-1))<<20 | int64(min(g.Spare, 1<<10-1))<<10 | int64(full)
-	case g.Shared > 0:
-		return 1<<34 | mix(g.TakeOne>>4, g.SharedRoom>>4, free, full)<<10 | int64(min(g.Shared, 1<<10-1))
+	case g.WithFlexible:
+		return int64(flag(g.Shared > 0))<<34 | mix(uint16(min(max(0, g.Slack), 1000))>>4, g.NextLent>>4, free, full)
 	default:
-		return mix(g.SharedRoom>>4, g.JoinLeast>>4, uint16(max(0, g.Most)>>7), full)
+		return int64(flag(g.Shared > 0))<<34 | 1<<33 | mix(g.SharedRoom>>4, g.JoinLeast>>4, uint16(max(0, g.Most)>>7), full)
 	}
 }
 

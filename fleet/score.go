@@ -39,14 +39,17 @@ func (f *Fleet) shareOf(id NodeID) uint64 {
 	return f.kinds[f.nodes[id].kind].weigher.share(f.share(id))
 }
 
+// scoreBits of a share do not count in a score, so that a bound that is rounded is often the score.
+const scoreBits = 8
+
 // shareScore is the score of a node by the share that is free after the placement: the
 // largest first, or by the order Most the smallest.
 func (f *Fleet) shareScore(id NodeID) score {
 	k, share := f.askedKind(id), f.share(id)
 	if f.options.Order == Most {
-		return score(k.weigher.share(max(0, share-k.shift)))
+		return score(k.weigher.share(max(0, share-k.shift)) >> scoreBits)
 	}
-	return score(k.weigher.share(share + k.shift))
+	return score(k.weigher.share(share+k.shift) >> scoreBits)
 }
 
 // askedKind returns the kind of a node, with what it makes of the question.

@@ -9,6 +9,7 @@ import "math/bits"
 
 // A size is kinds of nodes with about the same capacities.
 type size struct {
+	single      *kind     // the only kind; nil: there are several
 	least, most []float64 // scales (newScale) of the least that a node of it has of each resource, and of the most
 	counted     [2]int    // how many resources the nodes have: the fewest, the most
 	pull        pull      // on the container of the question; the strongest
@@ -39,8 +40,8 @@ func (f *Fleet) sizeOf(k *kind) uint8 {
 		f.sizeNumbers[key] = number
 		f.sizes = append(f.sizes, size{})
 	}
-	f.sizes[number].include(k.scale)
-	f.sizes[anySize].include(k.scale)
+	f.sizes[number].include(k)
+	f.sizes[anySize].include(k)
 	return number
 }
 
@@ -54,19 +55,20 @@ func quarters(amount int64) uint8 {
 }
 
 // include makes a size tell of one more kind.
-func (s *size) include(scale []float64) {
+func (s *size) include(k *kind) {
 	counted := 0
-	for _, one := range scale {
+	for _, one := range k.scale {
 		if one > 0 {
 			counted++
 		}
 	}
 	if s.least == nil {
-		s.least, s.most = append(s.least, scale...), append(s.most, scale...)
+		s.least, s.most, s.single = append(s.least, k.scale...), append(s.most, k.scale...), k
 		s.counted = [2]int{counted, counted}
 		return
 	}
-	for i, one := range scale {
+	s.single = nil
+	for i, one := range k.scale {
 		s.least[i], s.most[i] = max(s.least[i], one), min(s.most[i], one)
 	}
 	s.counted = [2]int{min(s.counted[0], counted), max(s.counted[1], counted)}
@@ -75,6 +77,18 @@ func (s *size) include(scale []float64) {
 // ask sets what the nodes of a size make of the question.
 func (s *size) ask(q *question, most bool) {
 	s.pull.set(q, s.least, s.most)
+	if s.single != nil {
+		s.shift = s.single.weigher.share(s.single.weigher.weigh(int64(q.need), q.Resources))
+	} else {
+		s.shift = s.about(q, most)
+	}
+	if most {
+		s.shift++ // it is rounded down
+	}
+}
+
+// about returns what a container takes of all that nodes of several kinds have: by Most at most, else at least.
+func (s *size) about(q *question, most bool) uint64 {
 	scale, counted, slack := s.most, s.counted[1], 1-1e-6 // more than the error of the sums
 	if most {
 		scale, counted, slack = s.least, s.counted[0], 1+1e-6
@@ -83,17 +97,27 @@ func (s *size) ask(q *question, most bool) {
 	for i, amount := range q.Resources {
 		sum += float64(amount) * scale[1+i]
 	}
-	sum *= slack / wholeShare / float64(counted)
-	if s.shift = uint64(min(sum, 2) * (1 << shareBits)); most {
-		s.shift++
-	}
+	return uint64(min(sum*slack/wholeShare/float64(counted), 2) * (1 << shareBits))
 }
 
 // shareScore returns what no score is below of nodes of the size whose share of all that is free, as
 // the order counts it, is as good or worse.
 func (s *size) shareScore(share uint64, most bool) score {
 	if most {
-		return score(share - min(share, s.shift))
+		return score((share - min(share, s.shift)) >> scoreBits)
 	}
-	return score(share + s.shift)
+	return score((share + s.shift) >> scoreBits)
 }
+
+// corner returns what no score by Most is below of nodes that have as much of each resource as
+// the container asks for and as all of the part have.
+func (s *size) corner(p part) score {
+	rest := int64(0)
+	for i := range min(len(s.least), 1+moreResources) {
+		rest += max(0, int64(top-p.get(traitLeastOf[i]))-s.pull.asks[i]-1)
+	}
+	return score(rest << (shareBits - 16) / int64(s.counted[1]) >> scoreBits)
+}
+
+// traitLeastOf are the traits that tell of the least free share of a resource; CPU is the first.
+var traitLeastOf = [1 + moreResources]trait{traitLeastCPU, traitLeast1, traitLeast2}

@@ -8,8 +8,9 @@ import "github.com/candor-project/candor/hybrid"
 type trait int
 
 const (
-	traitFreeTime   trait = iota // CPU time that containers can have; times are in units of timeUnit
+	traitFreeTime   trait = iota // CPU time that containers can have, milli-CPU
 	traitFreeCPU                 // the same as a share (wholeShare)
+	traitLeastCPU                // the same from the top
 	traitFree1                   // free amount of the first further resource, in Fleet.units
 	traitFree2                   // of the second one
 	traitMost1                   // the same as a share
@@ -19,6 +20,7 @@ const (
 	traitFreeSum                 // free share of CPU and of these in sum, in 1<<sumShift, rounded up
 	traitOpaque                  // 1: only the node itself can tell
 	traitNextLent                // hybrid.Figures.NextLent, from the top
+	traitThenLent                // Figures.ThenLent, from the top
 	traitCalm                    // Figures.Calm
 	traitSlack                   // Figures.Slack
 	traitMostLimit               // Figures.Most
@@ -36,9 +38,6 @@ const (
 	candorTraits   = traitRoomLeast // below: all that the algorithm Candor needs
 	flexibleTraits = traitSlack     // below: all that its flexible containers need
 )
-
-// timeUnit is that of times in traits, milli-CPU.
-const timeUnit = 16
 
 // top is what traits that are better low are counted from.
 const top = 1<<16 - 1
@@ -58,7 +57,8 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 	t := traits{
 		traitFreeTime: timeTrait(g.Free[hybrid.Flexible]),
 		traitFreeCPU:  uint16(shares[0]),
-		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitCalm: timeTrait(g.Calm),
+		traitLeastCPU: top - uint16(shares[0]),
+		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitThenLent: top - g.ThenLent, traitCalm: timeTrait(g.Calm),
 		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
 		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
 		traitRoomLeast: top - g.RoomLeast, traitTwoRooms: g.TwoRooms, traitWithNone: flag(!g.WithFlexible),
@@ -91,15 +91,15 @@ func (f *Fleet) countTraits(class hybrid.Class) trait {
 	}
 }
 
-// timeTrait is a time as a trait, rounded down.
-func timeTrait(milli int32) uint16 { return uint16(min(max(0, milli)/timeUnit, top)) }
+// timeTrait is a time as a trait; those beyond 65 CPUs count as that.
+func timeTrait(milli int32) uint16 { return uint16(min(max(0, milli), top)) }
 
 // timeOf returns the most time of which a trait tells.
 func timeOf(t uint16) int32 {
 	if t == top {
 		return int32(hybrid.MaxLimit)
 	}
-	return int32(t)*timeUnit + timeUnit - 1
+	return int32(t)
 }
 
 func flag(is bool) uint16 {

@@ -15,6 +15,7 @@ type Figures struct {
 	SharedRoom   uint16   // largest room on a fractional CPU whose time is shared as it is (by Paper only if it is the emptiest of all)
 	JoinLeast    uint16   // what others' time becomes shared at least if a fraction joins on another CPU
 	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor
+	ThenLent     uint16   // the same of the one after it
 	TakeOne      uint16   // sensitive time that is lent more if a shared CPU is taken, Candor
 	WithFlexible bool     // the node has flexible containers
 	Opaque       bool     // the node cannot be told without asking it
@@ -27,8 +28,8 @@ const NoLoad = 1<<16 - 1
 func (s *Summary) Figures() Figures {
 	spare := uint16(s.Spare())
 	f := Figures{
-		Free: [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
-		Shared: s.shared, Spare: spare, JoinLeast: NoLoad, NextLent: NoLoad, TakeOne: s.takeOne(),
+		Free:   [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
+		Shared: s.shared, Spare: spare, JoinLeast: NoLoad, NextLent: NoLoad, ThenLent: NoLoad, TakeOne: s.takeOne(),
 		WithFlexible: s.flags&anyFlexible != 0, Opaque: s.flags&opaque != 0,
 	}
 	if s.flags&byPaper != 0 {
@@ -46,7 +47,7 @@ func (s *Summary) Figures() Figures {
 	}
 	f.Most = min(s.most, f.Free[Sensitive])
 	f.SharedRoom, f.Room = s.mostRoom, s.mostRoom
-	f.NextLent, f.Calm, f.Slack = s.lending()
+	s.lending(&f)
 	f.JoinLeast = f.NextLent
 	if s.lone > 0 {
 		f.Room = max(f.Room, 1000-s.loads[0])
@@ -58,21 +59,23 @@ func (s *Summary) Figures() Figures {
 	return f
 }
 
-// nextLent returns the load of the CPU that would be lent next, or less, and the room on
+// nextLent returns the loads of the two CPUs that would be lent next, or less, and the room on
 // those that are; known is false if they are too many to tell.
-func (s *Summary) nextLent() (next uint16, room Milli, known bool) {
+func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
 	lent := Milli(s.lent)
 	for i := 0; i < int(s.lone); i++ {
 		switch {
 		case i == summaryLoads:
-			return s.loads[i-1], room, lent <= 0
+			return s.loads[i-1], s.loads[i-1], room, lent <= 0
+		case lent <= 0 && i+1 == int(s.lone):
+			return s.loads[i], NoLoad, room, true
 		case lent <= 0:
-			return s.loads[i], room, true
+			return s.loads[i], s.loads[min(i+1, summaryLoads-1)], room, true
 		}
 		lent -= Milli(s.loads[i])
 		room += 1000 - Milli(s.loads[i])
 	}
-	return NoLoad, room, true
+	return NoLoad, NoLoad, room, true
 }
 
 // takeOne returns the sensitive time that is lent more if a shared CPU is taken; NoLoad if none
@@ -98,19 +101,19 @@ func (s *Summary) takeOne() uint16 {
 	}
 }
 
-// lending returns Figures.NextLent, Calm and Slack. Calm and Slack may say more where it cannot tell.
-func (s *Summary) lending() (next uint16, calm, slack int32) {
-	next, room, known := s.nextLent()
+// lending sets what figures tell of lending. Calm and Slack may say more where it cannot tell.
+func (s *Summary) lending(f *Figures) {
+	next, then, room, known := s.nextLent()
+	f.NextLent, f.ThenLent, f.Calm, f.Slack = next, then, s.free, int32(MaxLimit)
 	if s.flags&opaque != 0 || !known {
-		return next, s.free, int32(MaxLimit)
+		return
 	}
 	room += Milli(s.shared)*1000 + Milli(s.multiRoom)
-	calm, slack = int32(min(room-Milli(s.guaranteed), Milli(s.free))), int32(room-s.need())
+	f.Calm = int32(min(room-Milli(s.guaranteed), Milli(s.free)))
 	if room < s.need() || s.shared == 0 && s.open == s.lone && s.lent == 0 {
-		calm = -1 // the first flexible container needs what is kept for it, too, and a CPU
+		f.Calm = -1 // the first flexible container needs what is kept for it, too, and a CPU
 	}
-	if s.flags&anyFlexible == 0 {
-		slack = int32(MaxLimit)
+	if s.flags&anyFlexible != 0 {
+		f.Slack = int32(room - s.need())
 	}
-	return next, calm, slack
 }
