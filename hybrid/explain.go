@@ -175,11 +175,13 @@ func (p *Plan) noneHasRoom() string {
 
 // splitCores counts the cores of which a set has a part only.
 func (n *Node) splitCores(cpus *cpuset.Set) int {
-	split := 0
-	for i := range n.cores {
-		if n.cores[i].Overlaps(cpus) && !n.cores[i].SubsetOf(cpus) {
+	split, left := 0, *cpus
+	for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
+		core := &n.cores[n.layout.cpus[cpu].core]
+		if !core.SubsetOf(cpus) {
 			split++
 		}
+		left.RemoveAll(core)
 	}
 	return split
 }
