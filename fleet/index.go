@@ -63,6 +63,8 @@ func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
 	g := &f.figures[id]
 	free, full := uint16(max(0, g.Free[class])>>7), f.scarcest(id)
 	switch {
+	case f.byShare(class) && f.options.Order == Most: // the best have little free
+		return mix(logTime(g.Free[class]), full)
 	case f.byShare(class):
 		return mix(free, full)
 	case class == hybrid.Flexible:
@@ -98,3 +100,6 @@ func (f *Fleet) scarcest(id NodeID) uint16 {
 	}
 	return uint16(least)
 }
+
+// logTime is the logarithm of a time, below 64.
+func logTime(milli int32) uint16 { return uint16(max(16, quarters(int64(milli))) - 16) }
