@@ -53,14 +53,13 @@ func (l *itemList) bins() int32 {
 // mostLimit returns a limit above which no strict sensitive container without a wish that confines it can
 // have room, wherever fractions move. CPU time is not looked at.
 func (n *Node) mostLimit() Milli {
-	var items itemList
-	for s := n.first; s >= 0; s = n.slots[s].next {
-		for _, f := range n.slots[s].fractions {
-			if items.count == boundItems {
-				return n.total
-			}
-			items.insert(int32(f.Milli))
-		}
+	parts := n.tally.parts.rungs // the least first
+	if len(parts) > boundItems {
+		return n.total
+	}
+	items := itemList{count: len(parts)}
+	for i, part := range parts {
+		items.size[len(parts)-1-i] = int32(part)
 	}
 	open := int32(n.sharedCount + n.tally.open)
 	bins := items.bins()
