@@ -102,7 +102,7 @@ func (f *Fleet) bound(p part) score {
 	case !q.plain || p.get(traitOpaque) != 0:
 		return 0
 	case q.Class == hybrid.Flexible:
-		return q.boundFlexible(p, &f.sizes[p.sizes[p.at]].pull)
+		return f.boundFlexible(p)
 	}
 	whole, shared, ok := q.directly(p, f.byPaper())
 	switch {
@@ -113,7 +113,7 @@ func (f *Fleet) bound(p part) score {
 	case f.options.Order == Paper:
 		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
-		return candorScore(&hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1}, f.sizes[p.sizes[p.at]].pull.most(p))
+		return f.boundByPull(p, &hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1})
 	}
 }
 
@@ -249,7 +249,8 @@ func (q *question) joinedPaper(p part, cpus int) (whole int, shared int32, ok bo
 }
 
 // boundFlexible is bound for flexible containers by the order Candor.
-func (q *question) boundFlexible(p part, pull *pull) score {
+func (f *Fleet) boundFlexible(p part) score {
+	q := &f.question
 	lent := lending(p, q.need-timeOf(p.get(traitCalm)))
 	if !q.calmIsRoom && lent > 0 { // what is kept for flexible containers may make up for some of it
 		lent = p.low(traitNextLent)
@@ -257,5 +258,13 @@ func (q *question) boundFlexible(p part, pull *pull) score {
 	if lent >= impossible {
 		return never
 	}
-	return candorScore(&hybrid.Cost{Shared: hybrid.Milli(lent)}, pull.most(p))
+	return f.boundByPull(p, &hybrid.Cost{Shared: hybrid.Milli(lent)})
+}
+
+// boundByPull is the bound by the order Candor where nodes cost at least as much.
+func (f *Fleet) boundByPull(p part, cost *hybrid.Cost) score {
+	if any := candorScore(cost, mostPull); any > f.best.score {
+		return any // whatever the pull
+	}
+	return candorScore(cost, f.sizes[p.sizes[p.at]].pull.most(p))
 }

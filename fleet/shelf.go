@@ -14,7 +14,7 @@ import (
 // that most parts need not be looked at.
 
 // blockSize is the most parts of a block: nodes, or smaller blocks.
-const blockSize = 32
+const blockSize = 16
 
 // A block is parts that stand together. What it keeps of them stands in columns, since
 // whoever looks for a node reads few traits of many parts.
