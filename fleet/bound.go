@@ -19,10 +19,15 @@ type question struct {
 }
 
 func (f *Fleet) ask(r *Request) {
+	f.decision++
 	f.request = hybrid.Request{ID: "new", Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
 	f.question = question{
 		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
 		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
+	}
+	f.question.least[0] = timeTrait(f.question.need)
+	for i := range min(len(r.Resources), len(f.options.Resources), moreResources) {
+		f.question.least[1+i] = f.unitsOf(i, r.Resources[i])
 	}
 	if r.Class == hybrid.Sensitive {
 		f.question.fraction = int32(r.Limit % 1000)
@@ -33,16 +38,10 @@ func (f *Fleet) ask(r *Request) {
 
 // askSizes sets what the sizes make of the question.
 func (f *Fleet) askSizes() {
-	f.decision++
 	for i := range f.sizes {
 		if s := &f.sizes[i]; s.least != nil {
 			s.ask(&f.question, f.options.Order == Most)
 		}
-	}
-	q := &f.question
-	q.least = [1 + moreResources]uint16{timeTrait(q.need)}
-	for i := range min(len(q.Resources), moreResources) {
-		q.least[1+i] = f.unitsOf(i, q.Resources[i])
 	}
 }
 

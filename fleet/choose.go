@@ -20,13 +20,29 @@ func (a *finding) yields(s score, id NodeID) bool {
 
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
-	f.askSizes()
-	f.best = finding{never, Nowhere}
-	f.bestFirst()
-	if f.best.score == never {
+	best, ok := f.answer()
+	if !ok {
+		best = f.search(f.recent.current)
+	}
+	if best.score == never {
 		return Nowhere, f.refusal()
 	}
-	return f.best.id, nil
+	return best.id, nil
+}
+
+// search finds the best node among all, and as many of the next best as the answer wants.
+func (f *Fleet) search(a *answer) finding {
+	f.askSizes()
+	a.known, a.rest, a.upTo = a.known[:0], finding{never, Nowhere}, f.recent.changes
+	f.wanted, f.best = a.wanted(&f.question), a.rest
+	f.bestFirst()
+	if f.best.yields(a.rest.score, a.rest.id) {
+		f.best = a.rest // where it came to nodes that have to be asked
+	}
+	if a.rest = f.best; len(a.known) == 0 {
+		return finding{never, Nowhere}
+	}
+	return a.known[0]
 }
 
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
@@ -40,6 +56,9 @@ func (f *Fleet) bestFirst() {
 		switch {
 		case !f.best.yields(c.bound, c.lowest):
 			return
+		case c.bound >= indirectly && f.recent.current.beats(c.bound, c.lowest): // no need to ask more
+			f.recent.current.rest = finding{c.bound, c.lowest}
+			return
 		case c.part.block == nil:
 			f.lookLate(c.lowest, c.bound)
 		case c.part.loose[c.part.at] != 0:
@@ -48,6 +67,16 @@ func (f *Fleet) bestFirst() {
 		default:
 			f.open(c.part.blocks[c.part.at])
 		}
+	}
+}
+
+// find makes a node known that is better than the worst of as many as are wanted.
+func (f *Fleet) find(s score, id NodeID) {
+	a := f.recent.current
+	a.learn(finding{s, id})
+	if len(a.known) >= f.wanted {
+		a.known = a.known[:f.wanted]
+		f.best = a.known[f.wanted-1]
 	}
 }
 
@@ -98,23 +127,14 @@ func (f *Fleet) open(b *block) {
 
 // look compares a node with the best so far.
 func (f *Fleet) look(id NodeID) {
-	q := &f.question
-	if !f.hasRoom(id, q.Request) {
-		return
-	}
-	if f.byShare(q.Class) && !f.best.yields(f.shareScore(id), id) {
-		return // whatever its view
-	}
-	quote, verdict := f.summaries[id].Quote(&f.request)
-	s := f.leastScore(id, &quote, verdict)
-	switch {
-	case s == never || !f.best.yields(s, id):
-	case verdict == hybrid.NotDirect:
+	switch s, verdict := f.assess(id); {
+	case s == never:
+	case verdict == hybrid.NotDirect: // it is asked when it has come to that
 		f.candidates.push(candidate{bound: s, lowest: id})
-	case verdict == hybrid.Known && !f.wantsTopology(id):
-		f.best = finding{s, id}
+	case verdict == hybrid.Unknown:
+		f.compare(id)
 	default:
-		f.lookAt(id)
+		f.find(s, id)
 	}
 }
 
@@ -126,33 +146,52 @@ func (f *Fleet) lookLate(id NodeID, bound score) {
 	case least > bound:
 		f.candidates.push(candidate{bound: least, lowest: id})
 	default:
-		f.lookAt(id)
+		f.compare(id)
 	}
 }
 
-// lookAt asks a node itself what it would cost, and compares it with the best so far.
-func (f *Fleet) lookAt(id NodeID) {
-	quote, ok := f.askNode(id)
-	if !ok {
-		return
-	}
-	if s := f.scoreOf(id, f.question.Request, &quote); f.best.yields(s, id) {
-		f.best = finding{s, id}
+// compare compares a node that has to be asked with the best so far.
+func (f *Fleet) compare(id NodeID) {
+	if s := f.askNode(id); f.best.yields(s, id) {
+		f.find(s, id)
 	}
 }
 
-// leastScore is the least that a node's score can be by what the summary says.
-func (f *Fleet) leastScore(id NodeID, quote *hybrid.Quote, verdict hybrid.Verdict) score {
-	switch {
-	case verdict == hybrid.Refused:
+// evaluate returns a node's score, or never if it is not better than the best so far.
+func (f *Fleet) evaluate(id NodeID) score {
+	s, verdict := f.assess(id)
+	if s != never && verdict != hybrid.Known {
+		s = f.askNode(id)
+	}
+	if !f.best.yields(s, id) {
 		return never
-	case verdict == hybrid.Known:
-		return f.scoreOf(id, f.question.Request, quote)
-	case verdict == hybrid.Unknown:
-		return 0
-	default:
-		return f.indirect(id)
 	}
+	return s
+}
+
+// assess returns a node's score as far as its summary tells (the least that it can be, unless the verdict
+// is hybrid.Known), or never if it is not better than the best so far.
+func (f *Fleet) assess(id NodeID) (score, hybrid.Verdict) {
+	r := f.question.Request
+	if !f.hasRoom(id, r) || f.byShare(r.Class) && !f.best.yields(f.shareScore(id), id) {
+		return never, hybrid.Refused
+	}
+	quote, verdict := f.summaries[id].Quote(&f.request)
+	s := score(0)
+	switch verdict {
+	case hybrid.Known:
+		if s = f.scoreOf(id, r, &quote); f.wantsTopology(id) {
+			verdict = hybrid.Unknown
+		}
+	case hybrid.NotDirect:
+		s = f.indirect(id)
+	case hybrid.Refused:
+		s = never
+	}
+	if !f.best.yields(s, id) {
+		return never, hybrid.Refused
+	}
+	return s, verdict
 }
 
 // wantsTopology reports whether a node's topology decides, of which summaries do not tell.
@@ -160,18 +199,21 @@ func (f *Fleet) wantsTopology(id NodeID) bool {
 	return f.options.Order == Candor && f.question.Class == hybrid.Sensitive && !f.summaries[id].IsFlat()
 }
 
-// askNode asks a node for its quote. What it has refused since it changed last it
-// is not asked again.
-func (f *Fleet) askNode(id NodeID) (hybrid.Quote, bool) {
+// askNode asks a node itself what the container would cost there, and returns its score. What it has
+// refused since it changed last it is not asked again.
+func (f *Fleet) askNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.question
 	known := q.plain && q.strict && q.Class == hybrid.Sensitive
 	if known && slices.Contains(n.refused[:], q.need) {
-		return hybrid.Quote{}, false
+		return never
 	}
 	quote, err := n.Quote(&f.request)
-	if known && err != nil {
+	if err == nil {
+		return f.scoreOf(id, q.Request, &quote)
+	}
+	if known {
 		n.refused[n.asked%len(n.refused)] = q.need
 		n.asked++
 	}
-	return quote, err == nil
+	return never
 }

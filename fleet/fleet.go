@@ -71,11 +71,14 @@ type Fleet struct {
 	units       [moreResources]float64 // see unitsOf
 	shares      []int32                // free shares of CPU and of those, likewise
 
+	recent recent
+
 	// Of the decision that is being made:
 	decision   int64 // its number
 	request    hybrid.Request
 	question   question
-	best       finding
+	wanted     int     // nodes to find
+	best       finding // that many best so far: the worst of them; better ones count
 	candidates candidates
 }
 

@@ -22,6 +22,7 @@ type history struct {
 	limits   []hybrid.Milli
 	running  []fleet.ContainerID
 	next     fleet.ContainerID
+	last     *fleet.Request
 	nodes    []bool
 }
 
@@ -115,7 +116,10 @@ func (h *history) place(r *fleet.Request, seen map[string]int) {
 func (h *history) step(sensitive int, seen map[string]int) {
 	switch what := rapid.IntRange(0, 99).Draw(h.T, "what"); {
 	case what < 65 || len(h.running) == 0:
-		h.place(h.request(sensitive), seen)
+		if h.last == nil || rapid.IntRange(0, 3).Draw(h.T, "another") == 0 {
+			h.last = h.request(sensitive)
+		}
+		h.place(h.last, seen)
 	case what < 97:
 		i := rapid.IntRange(0, len(h.running)-1).Draw(h.T, "which")
 		if _, ok := h.fleet.Release(h.running[i]); !ok {

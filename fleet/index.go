@@ -5,6 +5,7 @@ import "github.com/candor-project/candor/hybrid"
 // refresh brings the index up to date with a node.
 func (f *Fleet) refresh(id NodeID) {
 	n, s := &f.nodes[id], &f.summaries[id]
+	f.recent.note(id)
 	n.Summarize(s)
 	f.figures[id] = s.Figures()
 	f.countShares(id)

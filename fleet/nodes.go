@@ -95,6 +95,7 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	f.totals.Nodes--
 	f.totals.Capacity -= f.nodes[id].Capacity()
 	f.nodes[id] = node{}
+	f.recent.note(id)
 	return gone, nil
 }
 

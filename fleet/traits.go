@@ -76,7 +76,7 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 // unitsOf returns an amount of a further resource in units that are the same for all nodes, rounded
 // down: 4096 are what the first node has, and larger amounts than fit count as what does.
 func (f *Fleet) unitsOf(resource int, amount int64) uint16 {
-	return uint16(min(float64(amount)*f.units[resource], top))
+	return uint16(min(float64(max(0, amount))*f.units[resource], top))
 }
 
 // countTraits returns how many of the traits a shelf keeps.

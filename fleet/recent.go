@@ -1,0 +1,119 @@
+package fleet
+
+import "slices"
+
+// Containers come in crowds: of those that Google's cell was given in 2011, four in five asked for just what
+// the one before them did. So the fleet keeps the answers to the questions that were asked lately: the
+// best nodes then, and a bound that no other node was better than. The nodes that have changed since
+// are looked at anew; while one of all these is better than the bound, it is the best of all nodes.
+
+const (
+	recentAnswers = 16 // that are kept
+	recentChanges = 32 // of nodes; an answer that is older is not brought up to date
+	mostKnown     = 24 // nodes of an answer
+)
+
+// An answer is what is known of a question.
+type answer struct {
+	asked     Request // with resources of its own
+	known     []finding
+	rest      finding // no node that is not known is better
+	upTo      int64   // changes of nodes until then are in it
+	used      int64   // the decision that used it last
+	exhausted int     // how often none was left that is known
+}
+
+// recent are the answers, and the changes since.
+type recent struct {
+	answers [recentAnswers]answer
+	current *answer               // to the question that is asked
+	changed [recentChanges]NodeID // the latest, in a ring
+	changes int64
+}
+
+// note notes that a node has changed, was added or removed.
+func (r *recent) note(id NodeID) {
+	r.changed[r.changes%recentChanges] = id
+	r.changes++
+}
+
+// find returns the answer to a question, or else the one that was used longest ago.
+func (r *recent) find(q *Request) (a *answer, found bool) {
+	a = &r.answers[0]
+	for i := range r.answers {
+		switch other := &r.answers[i]; {
+		case other.used > 0 && other.asked.same(q):
+			return other, true
+		case other.used < a.used:
+			a = other
+		}
+	}
+	return a, false
+}
+
+// same reports whether two requests ask the same.
+func (r *Request) same(q *Request) bool {
+	return r.Limit == q.Limit && r.Guarantee == q.Guarantee && r.Class == q.Class && r.Policy == q.Policy &&
+		r.Wish == q.Wish && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
+}
+
+// answer returns the best node for the question that is asked, if that follows from what is known of it.
+func (f *Fleet) answer() (best finding, ok bool) {
+	a, found := f.recent.find(f.question.Request)
+	f.recent.current = a
+	if !found {
+		kept := append(a.asked.Resources[:0], f.question.Resources...)
+		a.asked = *f.question.Request
+		a.asked.Resources = kept
+		a.exhausted = 0
+	}
+	a.used = f.decision
+	if !found || f.recent.changes-a.upTo > recentChanges {
+		return finding{}, false
+	}
+	for ; a.upTo < f.recent.changes; a.upTo++ {
+		f.update(a, f.recent.changed[a.upTo%recentChanges])
+	}
+	if a.beats(a.rest.score, a.rest.id) {
+		return a.known[0], true
+	}
+	a.exhausted++
+	return finding{never, Nowhere}, a.rest.score == never && len(a.known) == 0
+}
+
+// beats reports whether a node is known than which one with a score and a number is not better.
+func (a *answer) beats(s score, id NodeID) bool {
+	return len(a.known) > 0 && !a.known[0].yields(s, id)
+}
+
+// update looks anew at a node that has changed.
+func (f *Fleet) update(a *answer, id NodeID) {
+	a.known = slices.DeleteFunc(a.known, func(one finding) bool { return one.id == id })
+	if !f.has(id) {
+		return
+	}
+	f.best = a.rest
+	if s := f.evaluate(id); f.best.yields(s, id) {
+		a.learn(finding{s, id})
+		if len(a.known) > mostKnown {
+			a.rest, a.known = a.known[mostKnown], a.known[:mostKnown]
+		}
+	}
+}
+
+// learn adds a node to those that are known, the best first.
+func (a *answer) learn(one finding) {
+	at := len(a.known)
+	for at > 0 && a.known[at-1].yields(one.score, one.id) {
+		at--
+	}
+	a.known = slices.Insert(a.known, at, one)
+}
+
+// wanted returns how many nodes to find, so that the next questions of the same kind find some.
+func (a *answer) wanted(q *question) int {
+	if !q.plain {
+		return 1 // every node has to be asked itself
+	}
+	return min(1<<min(2*a.exhausted, 10), mostKnown)
+}
