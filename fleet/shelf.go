@@ -237,7 +237,7 @@ func (b *block) tighten(at int) {
 
 // remove takes a node off a shelf. The item has the traits that are on the shelf.
 func (s *shelf) remove(it item) {
-	s.removeFrom(s.top, it)
+	s.removeFrom(s.top, it, s.less(it, item{traits: &traits{}, share: math.MaxUint64})|1<<looseLowest)
 	if root := s.top.blocks[0]; root.blocks != nil && root.count == 1 {
 		s.top.blocks[0] = root.blocks[0]
 	}
@@ -247,35 +247,47 @@ func (s *shelf) remove(it item) {
 }
 
 // removeFrom takes a node out of a block.
-func (s *shelf) removeFrom(b *block, it item) {
+func (s *shelf) removeFrom(b *block, it item, less uint32) {
 	if b.blocks == nil {
 		b.take(nil, b.position(it.id), s.traits)
 		return
 	}
 	at := b.child(it.key)
 	below := b.blocks[at]
-	s.removeFrom(below, it)
-	b.loose[at] |= s.lost(b, at, it, &item{traits: &traits{}, share: math.MaxUint64})
-	if b.lowest[at] == it.id {
-		b.loose[at] |= 1 << looseLowest
-	}
+	s.removeFrom(below, it, less)
+	b.loose[at] |= b.lost(at, it, less)
 	if below.count < blockSize/4 && b != s.top {
 		s.merge(b, at)
 	}
 }
 
-// lost returns the traits of a part that may be less than they were, now that a node of it has others.
-func (s *shelf) lost(b *block, at int, before item, now *item) uint32 {
-	loose := uint32(0)
+// less returns which traits of a node are less than they were, as loose traits.
+func (s *shelf) less(before, now item) (less uint32) {
 	for t := range s.traits {
-		if was := before.traits[t]; was == b.traits[t][at] && now.traits[t] < was {
-			loose |= 1 << t
+		if now.traits[t] < before.traits[t] {
+			less |= 1 << t
 		}
 	}
-	if before.share == b.shares[at] && now.share > before.share {
-		loose |= 1 << looseShare
+	if now.share > before.share {
+		less |= 1 << looseShare
 	}
-	return loose
+	return less
+}
+
+// lost returns which of a part's traits may be less than they were, now that some of a node are less.
+func (b *block) lost(at int, before item, less uint32) (lost uint32) {
+	if less&(1<<looseLowest) != 0 && b.lowest[at] == before.id {
+		lost |= 1 << looseLowest
+	}
+	if less&(1<<looseShare) != 0 && b.shares[at] == before.share {
+		lost |= 1 << looseShare
+	}
+	for less &= 1<<allTraits - 1; less != 0; less &= less - 1 {
+		if t := bits.TrailingZeros32(less); b.traits[t][at] == before.traits[t] {
+			lost |= 1 << t
+		}
+	}
+	return lost
 }
 
 // merge puts a small block together with the one beside it, if that leaves room to grow.
@@ -292,10 +304,10 @@ func (s *shelf) merge(b *block, at int) {
 
 // touch gives a node that stays where it is other traits.
 func (s *shelf) touch(before, now item) {
-	b := s.top
+	b, less := s.top, s.less(before, now)
 	for b.blocks != nil {
 		at := b.child(now.key)
-		b.loose[at] |= s.lost(b, at, before, &now)
+		b.loose[at] |= b.lost(at, before, less)
 		s.include(b, at, now)
 		b = b.blocks[at]
 	}
