@@ -26,7 +26,7 @@ func (g *Group) Apply(s Settings) error {
 	if s.Weight == g.tree.cpu.weightOf(before.weight) { // as it was read: it is not rounded a second time
 		next.weight = before.weight
 	}
-	if g.tree.driver == Systemd {
+	if g.viaSystemd() {
 		next.bandwidth = roundForSystemd(next.bandwidth)
 		if err := g.tellSystemd(before, next); err != nil {
 			return g.wrap(err)
@@ -49,7 +49,7 @@ func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
 	if cpus.IsEmpty() {
 		return fmt.Errorf("cgroup %s: no CPUs: a group needs at least one", g.name)
 	}
-	if g.tree.driver == Systemd {
+	if g.viaSystemd() {
 		if err := g.tellSystemdCPUs(cpus, mems); err != nil {
 			return g.wrap(err)
 		}
@@ -67,7 +67,7 @@ func (g *Group) set(next state) error {
 
 // undo goes back to the state before a change that failed.
 func (g *Group) undo(before, failed state) error {
-	if g.tree.driver == Systemd {
+	if g.viaSystemd() {
 		if err := g.tellSystemd(failed, before); err != nil {
 			return notUndone(err)
 		}

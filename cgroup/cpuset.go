@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -62,7 +63,7 @@ func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err erro
 		if t.cpuset.v2 && before.IsEmpty() {
 			return before, nil // has its parent's already
 		}
-		if mems, err = readEffective(t.cpuset.parent, memsFile); err != nil {
+		if mems, err = readEffective(filepath.Dir(dir), memsFile); err != nil {
 			return before, err
 		}
 	}
@@ -79,7 +80,7 @@ func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
 		// v2 takes any value and silently gives what the parent has of it, all
 		// of the parent's when that is nothing: then the group would run on
 		// CPUs that belong to others.
-		if err := t.available(file, next); err != nil {
+		if err := t.available(filepath.Dir(dir), file, next); err != nil {
 			return err
 		}
 		return moveV2(dir, file, next)
@@ -92,7 +93,7 @@ func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
 	if healing := t.Refresh(); healing != nil {
 		return oneline.Join(err, healing)
 	}
-	if cause := t.available(file, next); cause != nil {
+	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", cause, err)
 	}
 	return moveV1(dir, file, next)
@@ -113,11 +114,11 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 	return nil
 }
 
-// available tells whether Candor's parent group has these CPUs or nodes to give.
-func (t *Tree) available(file string, want cpuset.Set) error {
-	have, err := readEffective(t.cpuset.parent, file)
+// available tells whether the group above has these CPUs or nodes to give.
+func (t *Tree) available(parent, file string, want cpuset.Set) error {
+	have, err := readEffective(parent, file)
 	if err == nil && !want.SubsetOf(&have) {
-		err = fmt.Errorf("%s %s: %w: %s has %s", file, want.Minus(have), ErrUnavailable, t.cpuset.parent, have)
+		err = fmt.Errorf("%s %s: %w: %s has %s", file, want.Minus(have), ErrUnavailable, parent, have)
 	}
 	return err
 }

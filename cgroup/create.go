@@ -17,7 +17,10 @@ func (g *Group) Create(s Settings, pid int) error {
 		return g.err
 	}
 	err := s.check()
-	if pid < 0 {
+	if err == nil {
+		err = g.notOurs()
+	}
+	if err == nil && pid < 0 {
 		err = fmt.Errorf("process id %d: want 1 or more, or 0 for none", pid)
 	}
 	if err == nil {

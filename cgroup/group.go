@@ -18,6 +18,7 @@ type Group struct {
 	tree *Tree
 	name string
 	base string // the name of its folder
+	path string // from the mount points on, of a foreign group; else ""
 	err  error  // the name can't be one
 }
 
@@ -53,7 +54,12 @@ func (t *Tree) nameOf(base string) (name string, ours bool) {
 }
 
 // dir is the group's folder in a hierarchy.
-func (g *Group) dir(h *hierarchy) string { return h.parent + "/" + g.base }
+func (g *Group) dir(h *hierarchy) string {
+	if g.path != "" {
+		return h.mount + g.path
+	}
+	return h.parent + "/" + g.base
+}
 
 // dirs are all of its folders.
 func (g *Group) dirs() []string {

@@ -25,6 +25,9 @@ func (g *Group) Kill(sig syscall.Signal) error {
 	if g.err != nil {
 		return g.err
 	}
+	if err := g.notOurs(); err != nil {
+		return err
+	}
 	var err error
 	if sig == syscall.SIGKILL {
 		err = g.end()

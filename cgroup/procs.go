@@ -191,7 +191,7 @@ func (t *Tree) places(pid int) ([]string, error) {
 // group's other hierarchies.
 func (g *Group) bringBackV1() error {
 	t := g.tree
-	away, err := processesIn(t.cpuset.parent, nil)
+	away, err := processesIn(g.parentDir(), nil)
 	if err != nil || len(away) == 0 {
 		return err
 	}

@@ -21,6 +21,9 @@ func (g *Group) Remove() error {
 	if g.err != nil {
 		return g.err
 	}
+	if err := g.notOurs(); err != nil {
+		return err
+	}
 	is, err := g.exists()
 	if err == nil && is {
 		if is, err = g.populated(); err == nil && is {

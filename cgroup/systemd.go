@@ -211,10 +211,10 @@ func (g *Group) tellSystemd(now, next state) error {
 		}
 		next.mems = mems
 	}
-	if err := g.tree.available(cpusFile, next.cpus); err != nil {
+	if err := g.tree.available(g.parentDir(), cpusFile, next.cpus); err != nil {
 		return err
 	}
-	if err := g.tree.available(memsFile, next.mems); err != nil {
+	if err := g.tree.available(g.parentDir(), memsFile, next.mems); err != nil {
 		return err
 	}
 	return g.tree.setProperties(g.base, properties(now, next))

@@ -25,6 +25,10 @@ func (op *operation) clearOrphans() error {
 		} else if runs {
 			continue
 		}
+		if g.isEngines() {
+			delete(op.groups, name)
+			continue
+		}
 		// Whoever makes a group saves it under the lock, which we hold: its
 		// creator is dead.
 		if err := g.End(); err != nil {
@@ -161,16 +165,20 @@ func (op *operation) orphans() []Grant {
 	slices.SortFunc(names, strings.Compare)
 	grants := make([]Grant, len(names))
 	for i, name := range names {
-		var others cpuset.Set
-		for other, g := range op.groups {
-			if other != name && g.populated {
-				others = others.Union(g.settings.CPUs)
-			}
-		}
-		grants[i] = op.adopted(name, op.groups[name].settings, others)
+		grants[i] = op.adopted(name, op.groups[name].settings, op.othersCPUs(name))
 		op.log.Info("adopted", "container", name, "cpus", grants[i].CPUs, "limit", grants[i].Limit)
 	}
 	return grants
+}
+
+// othersCPUs returns the CPUs of all running containers but one.
+func (op *operation) othersCPUs(name string) (others cpuset.Set) {
+	for other, g := range op.groups {
+		if other != name && g.populated {
+			others = others.Union(g.settings.CPUs)
+		}
+	}
+	return others
 }
 
 // adopted makes a grant out of what the kernel has and the container's request,

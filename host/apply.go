@@ -43,11 +43,7 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 		Weight: int(g.Weight),
 	}
 	if g.Mems {
-		for _, node := range op.node.Machine().Nodes {
-			if node.CPUs.Overlaps(&g.CPUs) {
-				s.Mems.Add(node.ID)
-			}
-		}
+		s.Mems = memsOf(op.node.Machine(), &g.CPUs)
 	}
 	return s
 }
@@ -93,7 +89,14 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 		if g == nil || op.same(g.settings, t.settings) {
 			continue
 		}
-		if err := op.unlessOver(t.name, g.Apply(t.settings)); err != nil {
+		err := op.unlessOver(t.name, g.Apply(t.settings))
+		if err != nil && g.isEngines() && op.resized != t.name {
+			// The group above may allow less since an engine resized it. The CPUs are right, and nobody
+			// else has to wait for that.
+			op.log.Warn("settings refused by the kernel", "container", t.name, "error", err)
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("group of %s: %w", t.name, err)
 		}
 		g.settings = t.settings
@@ -141,7 +144,7 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 		g.settings = final
 		op.groups[w.group] = g
 		return nil
-	case w.cpus == final.CPUs:
+	case w.cpus == final.CPUs && !g.isEngines():
 		err := g.Apply(final)
 		if err == nil {
 			g.settings = final

@@ -19,7 +19,7 @@ func TestBrokenState(t *testing.T) {
 		{"empty", func([]byte) []byte { return nil }},
 		{"garbage", func([]byte) []byte { return bytes.Repeat([]byte{0xff, 0, '{'}, 5000) }},
 		{"version 0", func(good []byte) []byte {
-			return bytes.Replace(good, []byte(`"version": 1`), []byte(`"version": 0`), 1)
+			return bytes.Replace(good, []byte(`"version": 2`), []byte(`"version": 0`), 1)
 		}},
 		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
 		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), maxStateSize)...) }},
@@ -72,7 +72,7 @@ func TestBrokenState(t *testing.T) {
 func TestNewerState(t *testing.T) {
 	l := newLab(t)
 	l.must(ask("web", "0.5"), "wait")
-	newer := []byte(`{"version": 2, "cpus": "in a way that nobody knows yet"}`)
+	newer := []byte(`{"version": 3, "cpus": "in a way that nobody knows yet"}`)
 	if err := os.WriteFile(l.store.stateFile(), newer, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 type Allocation struct {
 	hybrid.Request // its ID is the container's name and that of its group
 	Spec
+	Engine Engine // for Admit and Sync: whose container it is
 	// PID is a process that waits to become the container's first one: it is moved into
 	// the container's group, and killed should the allocation fail half way. 0: the
 	// caller makes the group itself, later; until then the grant is pending.
@@ -127,7 +128,9 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
 
 func (op *operation) release(name string, kill bool) error {
 	if g := op.groups[name]; g != nil {
-		if kill {
+		if kill && g.isEngines() {
+			return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
+		} else if kill {
 			if err := g.End(); err != nil {
 				return fmt.Errorf("kill %s: %w", name, err)
 			}
@@ -159,6 +162,7 @@ func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.
 		if err := op.node.Commit(plan); err != nil {
 			return err
 		}
+		op.resized = name
 		was, is := *g, *g
 		is.Grant, _ = op.node.Grant(name)
 		is.Immovable = was.Immovable

@@ -13,6 +13,7 @@ import (
 type Grant struct {
 	hybrid.Grant
 	Spec
+	Engine Engine // who makes and ends its group, if not Candor
 
 	State    State
 	Creator  Process       // who asked for it; while it lives the grant is not reaped

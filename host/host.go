@@ -105,6 +105,7 @@ func (h *Host) newNode() (*hybrid.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	options = h.withPreserved(options, usable.Intersect(machine.Online))
 	node, err := options.node(machine, usable)
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrBadOptions, h.config, err)

@@ -13,6 +13,7 @@ type group struct {
 	*cgroup.Group
 	settings  cgroup.Settings
 	populated bool
+	engine    Engine // whose group it is; zero: Candor's
 }
 
 // observe reads the groups that exist. Half a group, which a candor left that was
@@ -42,8 +43,10 @@ func (h *Host) observe() (map[string]*group, error) {
 }
 
 // look reads one group.
-func (h *Host) look(name string) (*group, error) {
-	g := &group{Group: h.tree.Group(name)}
+func (h *Host) look(name string) (*group, error) { return read(h.tree.Group(name)) }
+
+func read(of *cgroup.Group) (*group, error) {
+	g := &group{Group: of}
 	var err error
 	if g.populated, err = g.Populated(); err == nil {
 		g.settings, err = g.Settings()
@@ -58,6 +61,8 @@ func (g *Grant) ended(populated bool) bool {
 	switch {
 	case populated || g.State == Held:
 		return false
+	case g.Engine.Cgroup != "":
+		return g.endedInEngine()
 	case g.State == Pending && g.Deadline != 0 && sinceBoot() > g.Deadline:
 		return true
 	default:

@@ -27,6 +27,7 @@ type operation struct {
 
 	over     []string  // groups that end with this operation
 	newcomer *newcomer // the container that begins with it, or nil
+	resized  string    // the container that it is about to resize, or ""
 }
 
 // A newcomer is a container whose group this operation makes.
@@ -96,6 +97,9 @@ func (h *Host) begin() (*operation, error) {
 	if op.groups, err = h.observe(); err != nil {
 		return nil, err
 	}
+	if err := op.observeEngines(); err != nil {
+		return nil, err
+	}
 	if err := op.clearOrphans(); err != nil {
 		return nil, err
 	}
@@ -123,12 +127,15 @@ func (op *operation) reap() error {
 		populated := k != nil && k.populated
 		switch {
 		case op.info[g.ID] == nil: // not restored
-		case g.ended(populated):
+		case op.holds(g, populated):
+			op.info[g.ID].State = Held
+			op.log.Info("held for its pod", "container", g.ID)
+		case g.ended(populated) || op.podGone(g, populated):
 			if err := op.end(g.ID); err != nil {
 				return err
 			}
 			op.log.Info("ended", "container", g.ID)
-		case populated && g.State == Pending:
+		case populated && g.State != Running:
 			op.info[g.ID].State, op.info[g.ID].Deadline = Running, 0
 		}
 	}
@@ -245,6 +252,10 @@ func (op *operation) saveGrants(grants []Grant) error {
 func (op *operation) buryGroups() error {
 	for _, name := range op.over {
 		if op.groups[name] == nil {
+			continue
+		}
+		if op.groups[name].isEngines() {
+			delete(op.groups, name)
 			continue
 		}
 		if err := op.groups[name].Remove(); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {

@@ -115,9 +115,9 @@ type Look struct {
 }
 
 // Look reads a container's group. That there is none (yet, or any more) is no error.
-func (h *Host) Look(name string) (*Look, error) {
-	look := &Look{Shown: h.store.shown(name)}
-	g := h.tree.Group(name)
+func (h *Host) Look(of *Grant) (*Look, error) {
+	look := &Look{Shown: h.store.shown(of.ID)}
+	g := h.groupOf(of)
 	var err error
 	if look.Settings, err = g.Settings(); err == nil {
 		look.Stat, err = g.Stat()

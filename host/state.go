@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	stateVersion = 1
+	stateVersion = 2
 	maxUptime    = 1 << 42  // milliseconds: 139 years
 	maxStateSize = 16 << 20 // bytes; a grant takes about 400
 )
@@ -40,7 +40,7 @@ func jsonText(v any) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// fileState and fileGrant are the file's version 1.
+// fileState and fileGrant are the file's version 2. Version 1 is the same without engines.
 type fileState struct {
 	Version int         `json:"version"`
 	Boot    string      `json:"boot"`
@@ -61,6 +61,7 @@ type fileGrant struct {
 	Quota    hybrid.Milli `json:"quota,omitempty"`
 	Weight   hybrid.Milli `json:"weight"`
 	WishKept bool         `json:"wishKept"`
+	Engine   *fileEngine  `json:"engine,omitempty"`
 }
 
 type filePart struct {
@@ -92,16 +93,16 @@ func decodeState(data []byte) (state, error) {
 		return state{}, fmt.Errorf("not a state: %w", err)
 	}
 	switch {
-	case head.Version == stateVersion:
-		return decodeVersion1(data)
+	case head.Version == 1 || head.Version == stateVersion:
+		return decodeGrants(data)
 	case head.Version > stateVersion:
 		return state{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, errNewer, stateVersion)
-	default: // the first version has nothing to migrate from
-		return state{}, fmt.Errorf("version %d: want %d", head.Version, stateVersion)
+	default:
+		return state{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
 	}
 }
 
-func decodeVersion1(data []byte) (state, error) {
+func decodeGrants(data []byte) (state, error) {
 	var file fileState
 	if err := wholefile.DecodeStrict(data, &file); err != nil {
 		return state{}, err
@@ -141,6 +142,7 @@ func newFileGrant(g *Grant) fileGrant {
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
 		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.WishKept,
+		Engine: newFileEngine(g.Engine),
 	}
 	for _, part := range g.Fractions {
 		f.Parts = append(f.Parts, filePart(part))
@@ -160,10 +162,11 @@ type fileLabel struct {
 	Version int         `json:"version"`
 	Main    Process     `json:"main"`
 	Request fileRequest `json:"request"`
+	Engine  *fileEngine `json:"engine,omitempty"`
 }
 
 func encodeLabel(g *Grant) []byte {
-	data, err := json.Marshal(fileLabel{stateVersion, g.Main, newFileRequest(g)})
+	data, err := json.Marshal(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)})
 	if err != nil {
 		panic(err) // plain data always encodes
 	}
@@ -176,8 +179,12 @@ func decodeLabel(data []byte, g *Grant) error {
 	if err := wholefile.DecodeStrict(data, &label); err != nil {
 		return err
 	}
-	if label.Version != stateVersion {
-		return fmt.Errorf("version %d: want %d", label.Version, stateVersion)
+	if label.Version < 1 || label.Version > stateVersion {
+		return fmt.Errorf("version %d: want 1 to %d", label.Version, stateVersion)
+	}
+	var err error
+	if g.Engine, err = label.Engine.engine(); err != nil {
+		return err
 	}
 	g.Main = label.Main
 	return label.Request.apply(g.ID, g)
@@ -200,6 +207,10 @@ func (f *fileGrant) grant() (Grant, error) {
 		Since: time.Duration(f.Since) * time.Millisecond, Deadline: time.Duration(f.Deadline) * time.Millisecond,
 	}
 	if err := f.Request.apply(f.Name, &g); err != nil {
+		return Grant{}, err
+	}
+	var err error
+	if g.Engine, err = f.Engine.engine(); err != nil {
 		return Grant{}, err
 	}
 	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.WishKept = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept

@@ -87,9 +87,9 @@ func TestDecodeStateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ old, new, want string }{
-		{`"version":1`, `"version":0`, "version 0: want 1"},
+		{`"version":1`, `"version":0`, "version 0: want 1 to 2"},
 		{`"version":1,`, ``, "version 0: want 1"},
-		{`"version":1`, `"version":2`, "newer"},
+		{`"version":1`, `"version":3`, "newer"},
 		{`"version":1`, `"version":-1`, "version -1"},
 		{`"version":1`, `"version":"1"`, "not a state"},
 		{`"boot"`, `"boots"`, "unknown field"},
@@ -131,7 +131,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(goodState))
 	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))
-	f.Add([]byte(`{"version":2}`))
+	f.Add([]byte(`{"version":3}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := decodeState(data)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 //	state.json.bad  the last state that could not be read
 //	requests/NAME   what a container asked for, for adoption when the state is lost
 //	views/NAME/     the files that a container is shown
+//	preserved/NAME  CPUs that somebody else gives a container
 type store struct{ dir string }
 
 func (s store) lockFile() string           { return filepath.Join(s.dir, "lock") }

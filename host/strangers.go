@@ -21,7 +21,7 @@ func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (m
 	if g.Exclusive.IsEmpty() {
 		return nil, nil
 	}
-	group := h.tree.Group(g.ID)
+	group := h.groupOf(g)
 	busy, own, err := sample(group)
 	if err != nil {
 		return nil, err

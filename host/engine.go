@@ -1,0 +1,149 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/topology"
+)
+
+// An Engine is what Candor knows of a container whose group somebody else makes and
+// removes: a container engine. Candor gives that group its settings.
+type Engine struct {
+	Cgroup string // path of the group, from the mount points on; "" is a group of Candor's own
+	// Pod, if not "", is the id of the pod that keeps what the container leaves: its
+	// CPUs are held for its restart until the pod ends.
+	Pod  string
+	Name string // what people call it there, such as default/web/app
+}
+
+// fileEngine is an Engine in the state file.
+type fileEngine struct {
+	Cgroup string `json:"cgroup"`
+	Pod    string `json:"pod,omitempty"`
+	Name   string `json:"name,omitempty"`
+}
+
+func newFileEngine(e Engine) *fileEngine {
+	if e == (Engine{}) {
+		return nil
+	}
+	return &fileEngine{e.Cgroup, e.Pod, e.Name}
+}
+
+func (f *fileEngine) engine() (Engine, error) {
+	if f == nil {
+		return Engine{}, nil
+	}
+	return Engine(*f), cgroup.CheckPath(f.Cgroup)
+}
+
+// groupOf is the group of a container, whoever makes it.
+func (h *Host) groupOf(g *Grant) *cgroup.Group {
+	if g.Engine.Cgroup != "" {
+		return h.tree.Foreign(g.ID, g.Engine.Cgroup)
+	}
+	return h.tree.Group(g.ID)
+}
+
+// isEngines reports whether a group is a container engine's to make and remove.
+func (g *group) isEngines() bool { return g.engine.Cgroup != "" }
+
+// observeEngines reads the groups of the containers that engines run. Where the state
+// was lost, the requests beside it say which those are.
+func (op *operation) observeEngines() error {
+	grants := op.loaded.Grants
+	if len(grants) == 0 {
+		grants = op.store.requests()
+	}
+	for i := range grants {
+		if g := &grants[i]; g.Engine.Cgroup != "" {
+			if err := op.observeEngine(g.ID, g.Engine); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// observeEngine reads one group, if it is there: engines make it late and remove it early.
+func (op *operation) observeEngine(name string, e Engine) error {
+	k, err := read(op.tree.Foreign(name, e.Cgroup))
+	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("group of %s: %w", name, err)
+	}
+	k.engine = e
+	op.groups[name] = k
+	return nil
+}
+
+// requests returns what is known of the containers whose requests stand beside the state.
+func (s store) requests() []Grant {
+	entries, _ := os.ReadDir(filepath.Join(s.dir, "requests"))
+	var grants []Grant
+	for _, entry := range entries {
+		var g Grant
+		g.ID = entry.Name()
+		if cgroup.CheckName(g.ID) == nil && s.loadRequest(&g) {
+			grants = append(grants, g)
+		}
+	}
+	return grants
+}
+
+// holds reports whether a container has stopped whose pod keeps its CPUs.
+func (op *operation) holds(g *Grant, populated bool) bool {
+	return !populated && g.State == Running && g.Engine.Pod != ""
+}
+
+// podGone reports whether the pod of a held grant is no more: the group above its
+// container's is removed with the pod, also while nobody tells us.
+func (op *operation) podGone(g *Grant, populated bool) bool {
+	if populated || g.State != Held || g.Engine.Cgroup == "" {
+		return false
+	}
+	above := filepath.Dir(g.Engine.Cgroup)
+	if cgroup.CheckPath(above) != nil {
+		return false
+	}
+	is, err := op.tree.Foreign(g.ID, above).Exists()
+	return err == nil && !is
+}
+
+// endedInEngine is for a container without processes, whose creator is the engine: that the
+// candor which planned it has ended says nothing.
+func (g *Grant) endedInEngine() bool {
+	if g.State == Pending {
+		return g.Deadline != 0 && sinceBoot() > g.Deadline
+	}
+	return g.Engine.Pod == ""
+}
+
+// ViewDir is the directory of a container's view, with the files of package view.
+func (h *Host) ViewDir(name string) string { return h.store.view(name) }
+
+// Mems returns the memory nodes of a grant's CPUs.
+func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
+	machine, err := h.machine.get()
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	return memsOf(machine, &g.CPUs), nil
+}
+
+func memsOf(m *topology.Machine, cpus *cpuset.Set) (mems cpuset.Set) {
+	for _, node := range m.Nodes {
+		if node.CPUs.Overlaps(cpus) {
+			mems.Add(node.ID)
+		}
+	}
+	return mems
+}

@@ -1,0 +1,175 @@
+package host
+
+import (
+	"context"
+	"slices"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// Stopped notes that a container of an engine has ended: its CPUs are held for the pod, or
+// free where it has none. A group of another path is a successor's, and left alone.
+func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
+	return h.operate(ctx, func(op *operation) error {
+		g, k := op.info[name], op.groups[name]
+		if g == nil || g.Engine.Cgroup != cgroup || k != nil && k.populated {
+			return nil // reaped when its last process has ended
+		}
+		if g.Engine.Pod == "" {
+			return op.end(name)
+		}
+		g.State, g.Deadline = Held, 0
+		return nil
+	})
+}
+
+// EndPod frees what a pod holds. Containers of it whose processes still end are
+// freed by the operation that finds them ended.
+func (h *Host) EndPod(ctx context.Context, pod string) error {
+	return h.operate(ctx, func(op *operation) error {
+		return op.endPods(func(of string) bool { return of == pod })
+	})
+}
+
+func (op *operation) endPods(over func(pod string) bool) error {
+	for _, held := range op.node.Grants() {
+		g := op.info[held.ID]
+		if g.Engine.Pod == "" || !over(g.Engine.Pod) {
+			continue
+		}
+		if k := op.groups[g.ID]; k != nil && k.populated {
+			g.Engine.Pod = ""
+			continue
+		}
+		if err := op.end(g.ID); err != nil {
+			return err
+		}
+		op.log.Info("ended with its pod", "container", g.ID)
+	}
+	return nil
+}
+
+// Sync compares the grants with what an engine says that runs. Containers that
+// run without a grant are adopted with the CPUs that they have; where those cannot be theirs,
+// because they were started while nobody planned, they get others, and a warning
+// says so. Pods that are no more are ended. Nobody else is moved.
+func (h *Host) Sync(ctx context.Context, running []Allocation, pods []string) error {
+	for i := range running {
+		if err := running[i].checkEngine(); err != nil {
+			return err
+		}
+	}
+	return h.operate(ctx, func(op *operation) error {
+		if err := op.endPods(func(pod string) bool { return !slices.Contains(pods, pod) }); err != nil {
+			return err
+		}
+		return op.meetAll(running)
+	})
+}
+
+// meetAll brings running containers together with their grants.
+func (op *operation) meetAll(running []Allocation) error {
+	if err := op.observeNew(running); err != nil {
+		return err
+	}
+	var strays []Grant
+	for i := range running {
+		stray, err := op.meet(&running[i])
+		if err != nil {
+			return err
+		}
+		strays = append(strays, stray...)
+	}
+	for i := range strays {
+		op.takeIn(&strays[i])
+	}
+	return nil
+}
+
+// observeNew reads the groups of the containers that have no grant.
+func (op *operation) observeNew(running []Allocation) error {
+	for i := range running {
+		if a := &running[i]; op.info[a.ID] == nil {
+			if err := op.observeEngine(a.ID, a.Engine); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meet brings one running container together with its grant. It returns the grant that could
+// not be restored as it is, if there is one.
+func (op *operation) meet(a *Allocation) (stray []Grant, err error) {
+	if g := op.info[a.ID]; g != nil {
+		return nil, op.again(g, a)
+	}
+	k := op.groups[a.ID]
+	if k == nil || !k.populated {
+		return nil, nil
+	}
+	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
+	g.Request = a.Request
+	if err := op.store.saveRequest(g); err != nil {
+		return nil, err
+	}
+	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
+	adopted.Request = a.Request // what it asked for, not what it was given without us
+	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
+		return []Grant{adopted}, nil
+	}
+	op.info[a.ID] = &adopted
+	op.log.Info("adopted", "container", a.ID, "cpus", adopted.CPUs, "limit", adopted.Limit)
+	return nil, nil
+}
+
+// again is for a container whose grant is known. It may have been started anew while
+// nobody told us, or resized.
+func (op *operation) again(g *Grant, a *Allocation) error {
+	if g.Engine.Cgroup != a.Engine.Cgroup {
+		delete(op.groups, g.ID)
+		if err := op.observeEngine(g.ID, a.Engine); err != nil {
+			return err
+		}
+	}
+	g.Engine = a.Engine
+	if k := op.groups[g.ID]; k != nil && k.populated {
+		g.State, g.Deadline = Running, 0
+	}
+	if g.Limit == a.Limit {
+		return nil
+	}
+	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
+	if err != nil {
+		op.log.Warn("resized while nobody planned, and there is no room for that", "container", g.ID,
+			"limit", a.Limit, "granted", g.Limit, "reason", err)
+		return nil
+	}
+	op.log.Info("resized while nobody planned", "container", g.ID, "limit", a.Limit, "was", g.Limit)
+	return op.node.Commit(plan)
+}
+
+// Begin notes the first process of an engine's container, once its group is there and
+// before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
+// without a grant is adopted, as Sync does.
+func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
+	if err := a.checkEngine(); err != nil {
+		return err
+	}
+	var main Process
+	if pid != 0 {
+		var err error
+		if main, err = processOf(pid); err != nil {
+			return err
+		}
+	}
+	return h.operate(ctx, func(op *operation) error {
+		if err := op.meetAll([]Allocation{a}); err != nil {
+			return err
+		}
+		if g := op.info[a.ID]; g != nil {
+			g.Main = main
+		}
+		return nil
+	})
+}

@@ -1,0 +1,133 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// preserved is what is kept of a container that Candor leaves alone, since its user has
+// chosen its CPUs: preserved/NAME beside the state.
+type preserved struct {
+	CPUs cpuset.Set `json:"cpus"`
+	By   Process    `json:"by"` // while it lives they count as reserved
+}
+
+func (s store) preservedFile(name string) string { return filepath.Join(s.dir, "preserved", name) }
+
+// Preserve makes CPUs count as reserved while a process lives: that of a container which
+// has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
+// are a container's own are refused: those never move; so is what would leave none.
+func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
+	if err := cgroup.CheckName(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadSpec, err)
+	}
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	by, err := processOf(pid)
+	if err != nil {
+		return err
+	}
+	err = h.operate(ctx, func(op *operation) error {
+		if err := op.checkPreserve(name, cpus); err != nil {
+			return err
+		}
+		return op.store.savePreserved(name, preserved{cpus, by})
+	})
+	if err != nil {
+		return err
+	}
+	return h.Reconcile(ctx) // on a node without them
+}
+
+func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
+	for _, g := range op.node.Grants() {
+		if g.Exclusive.Overlaps(&cpus) {
+			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s for its own while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.Exclusive))
+		}
+	}
+	usable, _, err := op.tree.Effective()
+	if err != nil {
+		return err
+	}
+	options, err := LoadOptions(op.config)
+	if err != nil {
+		return err
+	}
+	all := options.Reserved.Union(op.store.preserved()).Union(cpus)
+	if usable.SubsetOf(&all) {
+		return fmt.Errorf("%w: %s: CPUs %v count as reserved, and none would be left for Candor's containers: want fewer", ErrBadSpec, name, cpus)
+	}
+	return nil
+}
+
+// EndPreserve ends that, and removes what other containers have left that never said so.
+func (h *Host) EndPreserve(ctx context.Context, name string) error {
+	if _, err := os.Lstat(h.store.preservedFile(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	err := h.operate(ctx, func(op *operation) error {
+		entries, _ := os.ReadDir(filepath.Dir(op.store.preservedFile(name)))
+		for _, entry := range entries {
+			p, ok := op.store.loadPreserved(entry.Name())
+			if ok && p.By.Alive() && entry.Name() != name {
+				continue
+			}
+			if err := os.Remove(op.store.preservedFile(entry.Name())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return h.Reconcile(ctx) // flexible containers get the CPUs
+}
+
+// preserved returns the CPUs of all containers that are left alone.
+func (s store) preserved() (all cpuset.Set) {
+	entries, _ := os.ReadDir(filepath.Join(s.dir, "preserved"))
+	for _, entry := range entries {
+		if p, ok := s.loadPreserved(entry.Name()); ok && p.By.Alive() {
+			all = all.Union(p.CPUs)
+		}
+	}
+	return all
+}
+
+func (s store) savePreserved(name string, p preserved) error {
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = wholefile.MakeDir(filepath.Dir(s.preservedFile(name)))
+	}
+	if err == nil {
+		err = wholefile.Replace(s.preservedFile(name), append(text, '\n'))
+	}
+	return err
+}
+
+func (s store) loadPreserved(name string) (p preserved, ok bool) {
+	text, err := wholefile.ReadNoLink(s.preservedFile(name), 1<<16)
+	return p, err == nil && wholefile.DecodeStrict(text, &p) == nil
+}
+
+// withPreserved are the options with the CPUs of containers that are left alone; without
+// them where they would leave none.
+func (h *Host) withPreserved(o NodeOptions, usable cpuset.Set) NodeOptions {
+	all := o.Reserved.Union(h.store.preserved().Intersect(usable))
+	if !usable.SubsetOf(&all) {
+		o.Reserved = all
+	}
+	return o
+}

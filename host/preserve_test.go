@@ -1,0 +1,60 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// usable are the CPUs that containers can have now.
+func (l *lab) usable() cpuset.Set {
+	l.Helper()
+	s, err := l.Snapshot()
+	if err != nil {
+		l.Fatal(err)
+	}
+	return s.Node.Usable()
+}
+
+// The CPUs of a container that is left alone are nobody else's while its process lives.
+func TestPreserve(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	log := l.must(flexible("log", "0"), "wait")
+	own := l.must(flexible("own", "0"), "wait")
+	first := cpuset.Of(cpus[0])
+	if err := l.Preserve(ctx, "kept", first, own.Main.PID); err != nil {
+		t.Fatal(err)
+	}
+	l.check("log", "own")
+	if has, _ := l.tree.Group("log").Settings(); has.CPUs.Overlaps(&first) || log.CPUs.Count() != len(cpus) {
+		t.Errorf("log has %v beside the preserved %v; had %v", has.CPUs, first, log.CPUs)
+	}
+	own.stop()
+	l.nudge()
+	if got := l.usable(); got.Count() != len(cpus) {
+		t.Errorf("after its end %v are usable", got)
+	}
+	if err := l.EndPreserve(ctx, "kept"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What would take exclusive CPUs, or all, is refused.
+func TestPreserveRefused(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	web := l.must(ask("web", "1"), "wait")
+	if err := l.Preserve(ctx, "own", web.CPUs, os.Getpid()); !errors.Is(err, ErrBadSpec) {
+		t.Errorf("web's own CPU: %v", err)
+	}
+	if err := l.Preserve(ctx, "own", cpuset.Of(cpus...), os.Getpid()); !errors.Is(err, ErrBadSpec) {
+		t.Errorf("all CPUs: %v", err)
+	}
+	if got := l.usable(); got.Count() != len(cpus) {
+		t.Errorf("refused, and %v are usable", got)
+	}
+	l.check("web")
+}

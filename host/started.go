@@ -1,0 +1,58 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// ErrElsewhere: a runtime has made a container's group, but not where it was to be.
+var ErrElsewhere = errors.New("its group is not where Candor wants it")
+
+// Prepare makes the empty group of a pending grant, for a runtime that puts the container
+// into it: one that made it itself, a hierarchy after the other, would be taken for half a group
+// meanwhile. With systemd it does nothing: there the runtime asks systemd for it.
+func (h *Host) Prepare(ctx context.Context, name string) error {
+	if h.tree.Driver() == cgroup.Systemd {
+		return nil
+	}
+	return h.operate(ctx, func(op *operation) error {
+		if op.info[name] == nil {
+			return unknown(name)
+		}
+		op.newcomer = &newcomer{name: name}
+		return nil
+	})
+}
+
+// OCIPath is where a runtime has to make a container's group, as linux.cgroupsPath of
+// its configuration writes it; systemd says in which of the two forms.
+func (h *Host) OCIPath(name string) (path string, systemd bool) {
+	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
+}
+
+// Started tells that a runtime has made the group of a pending grant, with a first
+// process that has not begun its program. When Started returns, the group has
+// what the grant says now: others may have moved it since it was planned. ErrElsewhere: the
+// process is in no group of that name.
+func (h *Host) Started(ctx context.Context, name string, pid int) error {
+	first, err := processOf(pid)
+	if err != nil {
+		return err
+	}
+	return h.operate(ctx, func(op *operation) error {
+		g, k := op.info[name], op.groups[name]
+		if g == nil {
+			return unknown(name)
+		}
+		if k == nil || !k.populated {
+			return fmt.Errorf("%s: %w (not %s): want the engine's cgroup driver and Candor's to be the same",
+				name, ErrElsewhere, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name)))
+		}
+		g.State, g.Deadline, g.Main = Running, 0, first
+		return op.store.saveRequest(g)
+	})
+}
