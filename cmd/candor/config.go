@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/engine/nri"
+)
+
+func newConfigCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check configuration files",
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:     "check FILE",
+		Short:   "Say what is wrong with a configuration of candor nri",
+		Long:    "Reads a configuration of candor nri as that does, and changes nothing. Exit code 2 and one line with file and line if something is wrong.",
+		Example: "  candor config check /etc/candor/nri.yaml",
+		Args:    oneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := nri.LoadConfig(args[0]); err != nil {
+				return nriError(err)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s: good\n", args[0])
+			return err
+		},
+	})
+	return cmd
+}
+
+// oneFile wants the name of one file.
+func oneFile(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return badInput("%d arguments: want one, the FILE", len(args))
+	}
+	return nil
+}

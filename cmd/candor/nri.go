@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/engine/nri"
+	"github.com/candor-project/candor/host"
+)
+
+const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
+
+It is a plugin of the runtime's Node Resource Interface and runs until it is
+ended. A pod says what its containers are by annotations, such as
+candor.dev/class: sensitive, or class.candor.dev/web: sensitive for one of them; the
+configuration has defaults. SIGHUP reads the configuration again. When the plugin is
+killed, containers keep their CPUs; started again, it adopts what runs.`
+
+const nriExample = `  candor nri
+  candor nri --config /etc/candor/nri.yaml
+  candor config check /etc/candor/nri.yaml`
+
+// nriFlags are the flags of candor nri.
+type nriFlags struct {
+	options host.Options
+	driver  choice
+	config  string
+	socket  string
+	format  choice
+}
+
+func newNRICommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "nri",
+		Short:   "Give a Kubernetes node's containers the CPUs that they see",
+		Long:    nriLong,
+		Example: nriExample,
+		Args:    noArgs,
+	}
+	f := &nriFlags{format: choice{"text", []string{"text", "json"}}}
+	f.driver = choice{
+		cmp.Or(os.Getenv("CANDOR_CGROUP_DRIVER"), string(cgroup.Auto)),
+		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.config, "config", "", "configuration (default: none; containers are flexible unless their pods say otherwise)")
+	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "the runtime's NRI socket")
+	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "where the state is kept; goes before the configuration's ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "group that holds those of candor run ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
+	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
+	return cmd
+}
+
+// run is the plugin's life.
+func (f *nriFlags) run(cmd *cobra.Command) error {
+	config, err := f.load()
+	if err != nil {
+		return nriError(err)
+	}
+	if err := nri.CheckSocket(f.socket); err != nil {
+		return nriError(err)
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	if f.format.value == "json" {
+		log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+	}
+	f.options.Log, f.options.Patience = log, nri.Patience
+	f.options.StateDir = cmp.Or(f.options.StateDir, config.StateDir)
+	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
+	h, err := host.Open(f.options)
+	if err != nil {
+		return &exitError{exitBadInput, err}
+	}
+	defer h.Close()
+	if err := f.applyOptions(config, log); err != nil {
+		return hostError(err)
+	}
+	engine := nri.NewEngine(h, config, log)
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	go f.reloadLoop(ctx, engine, log)
+	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
+}
+
+func (f *nriFlags) load() (*nri.Config, error) {
+	if f.config == "" {
+		return nri.DefaultConfig(), nil
+	}
+	return nri.LoadConfig(f.config)
+}
+
+// applyOptions gives the machine the options that the configuration has for it: every front
+// has to go by the same.
+func (f *nriFlags) applyOptions(c *nri.Config, log *slog.Logger) error {
+	now, err := host.LoadOptions(f.options.Config)
+	if err != nil {
+		return err
+	}
+	next := now
+	next.Reserved, next.MinShared = c.Reserved, host.Amount(c.MinShared)
+	if f.config == "" || next == now {
+		return nil
+	}
+	if machine, err := host.ReadMachine(); err != nil {
+		return err
+	} else if err := host.CheckReserved(next.Reserved, machine); err != nil {
+		return badInput("%v", err)
+	}
+	log.Info("machine options changed", "file", f.options.Config, "reserved", next.Reserved, "minShared", next.MinShared)
+	return host.SaveOptions(f.options.Config, next)
+}
+
+// reloadLoop reads the configuration anew at each SIGHUP. A bad one changes nothing.
+func (f *nriFlags) reloadLoop(ctx context.Context, engine *nri.Engine, log *slog.Logger) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		}
+		config, err := f.load()
+		if err == nil {
+			err = f.applyOptions(config, log)
+		}
+		if err == nil {
+			engine.SetConfig(config)
+			err = engine.Repair(ctx)
+		}
+		if err != nil {
+			log.Error("configuration not taken", "error", err)
+			continue
+		}
+		log.Info("configuration taken", "file", f.config)
+	}
+}
+
+// nriError gives errors that are the caller's fault their exit code.
+func nriError(err error) error {
+	if errors.Is(err, nri.ErrBadConfig) || errors.Is(err, nri.ErrBadSocket) {
+		return &exitError{exitBadInput, err}
+	}
+	return err
+}

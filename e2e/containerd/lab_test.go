@@ -1,0 +1,251 @@
+package containerd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	pause   = "lab.local/pause:1"
+	busybox = "lab.local/busybox:1"
+)
+
+// A lab is a containerd of its own with NRI, and candor nri beside it.
+type lab struct {
+	*testing.T
+	dir     string // state, sockets, configuration
+	bin     string // containerd and what belongs to it
+	candor  string
+	busybox string // what the containers run
+	parent  string // group of the pods' groups
+	conn    *grpc.ClientConn
+	cri     cri.RuntimeServiceClient
+	engine  *daemon
+	plugin  *daemon
+}
+
+// newLab starts everything, with more lines in the configuration of containerd, and leaves nothing of it behind.
+func newLab(t *testing.T, more ...string) *lab {
+	t.Helper()
+	l := &lab{T: t, parent: fmt.Sprintf("/candor-nri-test-%d", os.Getpid())}
+	l.findPrograms()
+	// Sockets have short paths, and the test's own folder may have a long one.
+	dir, err := os.MkdirTemp("", "candor-nri-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.dir = dir
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l.configure(more)
+	l.startEngine()
+	t.Cleanup(l.clear)
+	l.importImages()
+	l.startPlugin()
+	return l
+}
+
+// findPrograms skips the test where the programs are not there.
+func (l *lab) findPrograms() {
+	l.Helper()
+	if os.Geteuid() != 0 {
+		l.Skip("starts containerd: needs root")
+	}
+	cache := os.Getenv("CANDOR_GUEST_CACHE")
+	if cache == "" {
+		base, _ := os.UserCacheDir()
+		cache = filepath.Join(base, "candor-guest")
+	}
+	if l.bin = os.Getenv("CANDOR_CONTAINERD"); l.bin == "" {
+		l.bin = filepath.Join(cache, "containerd")
+	}
+	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
+		if _, err := os.Stat(filepath.Join(l.bin, program)); err != nil {
+			l.Skipf("no %s: make test-deps builds it (or name its folder by $CANDOR_CONTAINERD)", program)
+		}
+	}
+	if _, err := exec.LookPath("runc"); err != nil {
+		l.Skipf("%v: make test-deps installs it", err)
+	}
+	l.busybox = filepath.Join(cache, "busybox")
+	if _, err := os.Stat(l.busybox); err != nil {
+		l.Skipf("no static busybox: %v: make test-deps fetches it", err)
+	}
+	l.candor = candorBinary(l.T)
+}
+
+// built is the candor that the tests have built, if they had to.
+var built string
+
+// candorBinary builds candor once, unless CANDOR_BIN names one.
+func candorBinary(t *testing.T) string {
+	t.Helper()
+	if bin := os.Getenv("CANDOR_BIN"); bin != "" {
+		return bin
+	}
+	if built == "" {
+		dir, err := os.MkdirTemp("", "candor-nri-bin-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built = filepath.Join(dir, "candor")
+		cmd := exec.Command("go", "build", "-o", built, "./cmd/candor")
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go build ./cmd/candor: %v\n%s", err, out)
+		}
+	}
+	return built
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(filepath.Dir(built))
+	}
+	os.Exit(code)
+}
+
+func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
+
+const containerdConfig = `version = 3
+root  = "DIR/root"
+state = "DIR/state"
+
+[grpc]
+  address = "DIR/containerd.sock"
+[ttrpc]
+  address = "DIR/containerd.sock.ttrpc"
+
+[plugins.'io.containerd.nri.v1.nri']
+  disable = false
+  socket_path = "DIR/nri.sock"
+  plugin_path = "DIR/nri-plugins"
+  plugin_config_path = "DIR/nri-conf.d"
+
+[plugins.'io.containerd.cri.v1.images']
+  snapshotter = "native"
+  [plugins.'io.containerd.cri.v1.images'.pinned_images]
+    sandbox = "lab.local/pause:1"
+
+[plugins.'io.containerd.cri.v1.runtime']
+  disable_apparmor = true
+  restrict_oom_score_adj = true
+  [plugins.'io.containerd.cri.v1.runtime'.containerd]
+    default_runtime_name = "runc"
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        SystemdCgroup = false
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = ["DIR/cni"]
+    conf_dir = "DIR/cni"
+`
+
+func (l *lab) configure(more []string) {
+	l.Helper()
+	l.write("containerd.toml", strings.ReplaceAll(containerdConfig, "DIR", l.dir)+strings.Join(more, "\n"))
+	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 100m}\nnamespaces:\n  spark: {class: sensitive}\n")
+}
+
+func (l *lab) write(name, text string) {
+	l.Helper()
+	if err := os.WriteFile(l.path(name), []byte(text), 0o644); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// A daemon is a process that a test starts, and what it says.
+type daemon struct {
+	*exec.Cmd
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (d *daemon) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.Write(p)
+}
+
+func (d *daemon) said() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.log.String()
+}
+
+func (l *lab) start(program string, args ...string) *daemon {
+	l.Helper()
+	d := &daemon{Cmd: exec.Command(program, args...)}
+	d.Stdout, d.Stderr = d, d
+	d.Env = append(os.Environ(), "PATH="+l.bin+":"+os.Getenv("PATH"))
+	d.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	d.WaitDelay = time.Second // shims keep the pipe
+	if err := d.Start(); err != nil {
+		l.Fatal(err)
+	}
+	return d
+}
+
+// kill ends a daemon as a power cut would.
+func (d *daemon) kill() { d.Process.Kill(); d.Wait() }
+
+// startEngine starts containerd and waits until it answers.
+func (l *lab) startEngine() {
+	l.Helper()
+	l.engine = l.start(filepath.Join(l.bin, "containerd"), "--config", l.path("containerd.toml"))
+	conn, err := grpc.NewClient("unix://"+l.path("containerd.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		l.Fatal(err)
+	}
+	if l.conn != nil {
+		l.conn.Close()
+	}
+	l.conn, l.cri = conn, cri.NewRuntimeServiceClient(conn)
+	l.wait("containerd", l.engine, func() bool {
+		_, err := l.cri.Version(context.Background(), &cri.VersionRequest{})
+		return err == nil
+	})
+}
+
+// startPlugin starts candor nri and waits until it and containerd have met.
+func (l *lab) startPlugin() {
+	l.Helper()
+	l.plugin = l.start(l.candor, "nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
+		"--state-dir", l.path("candor"), "--host-options", l.path("host.json"), "--cgroup-parent", l.parent+"-run")
+	l.wait("candor nri", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "msg=synchronized") })
+}
+
+// wait waits for a condition, for a minute at most.
+func (l *lab) wait(what string, of *daemon, is func() bool) {
+	l.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatalf("waited a minute for %s, which said:\n%s", what, of.said())
+		}
+	}
+}
+
+func (l *lab) importImages() {
+	l.Helper()
+	for _, name := range []string{pause, busybox} {
+		image(l.T, l.path("image.tar"), name, l.busybox)
+		out, err := exec.Command(filepath.Join(l.bin, "ctr"), "--address", l.path("containerd.sock"),
+			"--namespace", "k8s.io", "images", "import", "--local", "--snapshotter", "native", l.path("image.tar")).CombinedOutput()
+		if err != nil {
+			l.Fatalf("import %s: %v\n%s", name, err, out)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package containerd
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+var sensitivePod = map[string]string{"candor.dev/class": "sensitive"}
+
+func must[T any](t interface {
+	Helper()
+	Fatal(...any)
+}) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// sees checks what programs in a sensitive container are told.
+func (c *container) sees() {
+	c.Helper()
+	want := strconv.Itoa(c.limit.CPUs())
+	if got := c.exec("nproc"); got != want {
+		c.Errorf("%s, limit %v: nproc says %s", c.name, c.limit, got)
+	}
+	if got := c.exec("grep", "-c", "^processor", "/proc/cpuinfo"); got != want {
+		c.Errorf("%s, limit %v: /proc/cpuinfo has %s", c.name, c.limit, got)
+	}
+	cpus := c.cpus()
+	got := c.exec("cat", "/sys/devices/system/cpu/online")
+	if c.cpus() == cpus && got != cpus.String() { // else its fraction has moved meanwhile
+		c.Errorf("%s: its file says that %s are online, its cpuset is %s", c.name, got, cpus.String())
+	}
+}
+
+// A sensitive container has its CPUs to itself from its first moment on, and sees as many as
+// it has; the flexible one leaves them, and gets them back.
+func TestLife(t *testing.T) {
+	l := newLab(t)
+	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
+	all := log.cpus()
+	if all.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	p := must[*pod](t)(l.newPod(1000, 1000, sensitivePod))
+	web := must[*container](t)(p.run("web", 1000, 1000, true))
+	web.sees()
+	has, left := web.cpus(), log.cpus()
+	if has.Overlaps(&left) || left.Count() != all.Count()-1 {
+		t.Errorf("web has %v, log %v", has, left)
+	}
+	if s, err := web.has(); err != nil || s.Quota != 0 {
+		t.Errorf("web's quota is %v (%v): its cpuset alone enforces the limit", s.Quota, err)
+	}
+	// A restart gets the same CPUs, which nobody has had meanwhile.
+	if err := web.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left := log.cpus(); left.Overlaps(&has) {
+		t.Errorf("while web restarts, log has %v of its %v", left, has)
+	}
+	again := must[*container](t)(p.run("web", 1000, 1000, true))
+	if got := again.cpus(); got != has {
+		t.Errorf("restarted, web has %v; had %v", got, has)
+	}
+	again.sees()
+	if err := p.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.cpus(); got != all {
+		t.Errorf("after the end of web, log has %v of %v", got, all)
+	}
+}
+
+// A limit of 1.5 is resized in place to 1, and refused where there is no room.
+func TestResize(t *testing.T) {
+	l := newLab(t)
+	p := must[*pod](t)(l.newPod(1500, 1500, sensitivePod))
+	web := must[*container](t)(p.run("web", 1500, 1500, true))
+	web.sees()
+	if err := web.resize(1000); err != nil {
+		t.Fatal(err)
+	}
+	web.limit = 1000
+	web.sees()
+	before := web.cpus()
+	if err := web.resize(1000000); err == nil {
+		t.Error("a thousand CPUs were not refused")
+	} else if !strings.Contains(err.Error(), "candor: container web") {
+		t.Errorf("the refusal does not say why: %v", err)
+	}
+	if got := web.cpus(); got != before {
+		t.Errorf("refused, it has %v; had %v", got, before)
+	}
+	web.sees()
+}
+
+// What cannot be is refused with the reason that kubectl describe shows; what is not guaranteed
+// its limit is taken for flexible.
+func TestRefusals(t *testing.T) {
+	l := newLab(t)
+	for _, test := range []struct {
+		annotations    map[string]string
+		limit, request hybrid.Milli
+		want           string
+	}{
+		{sensitivePod, 1000000, 1000000, "candor: container web"},
+		{map[string]string{"candor.dev/class": "sensitve"}, 500, 500, "want one of sensitive, flexible"},
+		{map[string]string{"klass.candor.dev/web": "flexible"}, 500, 500, "unknown setting"},
+	} {
+		p := must[*pod](t)(l.newPod(0, 0, test.annotations))
+		if _, err := p.run("web", test.limit, test.request, true); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: %v; want %q", test.annotations, err, test.want)
+		}
+	}
+	p := must[*pod](t)(l.newPod(1000, 500, sensitivePod))
+	must[*container](t)(p.run("web", 1000, 500, false))
+	if said := l.plugin.said(); !strings.Contains(said, "taken for flexible") || !strings.Contains(said, "500m is not its limit, 1") {
+		t.Errorf("not said why it is flexible:\n%s", said)
+	}
+}
+
+// A cpuset that the kubelet gives is refused: two managers would fight. A preserved container keeps
+// it, and nobody else is on those CPUs for the time that it runs.
+func TestPreserve(t *testing.T) {
+	l := newLab(t)
+	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
+	all := log.cpus()
+	if all.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	first := cpuset.Of(all.First())
+	p := must[*pod](t)(l.newPod(0, 0, nil))
+	p.cpuset = first.String()
+	if _, err := p.run("app", 500, 500, false); err == nil || !strings.Contains(err.Error(), "want cpuManagerPolicy: none") {
+		t.Errorf("a cpuset of the kubelet's: %v", err)
+	}
+	p = must[*pod](t)(l.newPod(0, 0, map[string]string{"candor.dev/preserve": "true"}))
+	p.cpuset = first.String()
+	kept := must[*container](t)(p.run("app", 500, 500, false))
+	if got, rest := kept.cpus(), log.cpus(); got != first || rest.Overlaps(&got) {
+		t.Errorf("preserved, it has %v of its %v; log has %v", got, first, rest)
+	}
+	if err := kept.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.cpus(); got != all {
+		t.Errorf("after its end log has %v", got)
+	}
+}

@@ -1,0 +1,232 @@
+package nri
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/kube"
+)
+
+// A Config is what the administrator of a node says.
+type Config struct {
+	StateDir    string                   // "": host.DefaultStateDir
+	Reserved    cpuset.Set               // CPUs that no container gets
+	MinShared   hybrid.Milli             // CPU time that sensitive containers never get
+	RepairEvery time.Duration            // how often the groups are compared with the state
+	Node        kube.Settings            // defaults of the node
+	Namespaces  map[string]kube.Settings // defaults of namespaces
+}
+
+// ErrBadConfig is a configuration that cannot be meant.
+var ErrBadConfig = errors.New("bad configuration")
+
+const (
+	configVersion    = 1
+	maxConfigSize    = 1 << 20 // bytes
+	defaultMinShared = 500     // so that containers without a limit can run
+	defaultRepair    = 10 * time.Second
+)
+
+// DefaultConfig is the configuration where there is no file.
+func DefaultConfig() *Config {
+	return &Config{MinShared: defaultMinShared, RepairEvery: defaultRepair}
+}
+
+// LoadConfig reads a configuration file. The error is one line with the file and,
+// where it is about the content, the number of the line; it is ErrBadConfig.
+func LoadConfig(file string) (*Config, error) {
+	data, err := wholefile.Read(file, maxConfigSize)
+	var missing *fs.PathError
+	if errors.As(err, &missing) {
+		return nil, fmt.Errorf("%w: %s: %w", ErrBadConfig, file, missing.Err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadConfig, err)
+	}
+	c, err := parseConfig(data)
+	var at *lineError
+	switch {
+	case errors.As(err, &at):
+		return nil, fmt.Errorf("%w: %s:%d: %w", ErrBadConfig, file, at.line, at.err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", ErrBadConfig, file, err)
+	}
+	return c, nil
+}
+
+// A lineError is what is wrong with one line.
+type lineError struct {
+	line int
+	err  error
+}
+
+func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
+
+func at(node *yaml.Node, format string, args ...any) error {
+	return &lineError{node.Line, fmt.Errorf(format, args...)}
+}
+
+// parseConfig reads the text of a configuration.
+func parseConfig(data []byte) (*Config, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, syntaxError(err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, errors.New("empty: want at least version: 1")
+	}
+	c, version := DefaultConfig(), false
+	fields := map[string]func(*yaml.Node) error{
+		"version":     func(n *yaml.Node) error { version = true; return checkVersion(n) },
+		"stateDir":    func(n *yaml.Node) error { return c.setStateDir(n) },
+		"repairEvery": func(n *yaml.Node) error { return c.setRepair(n) },
+		"node":        func(n *yaml.Node) error { return c.setNode(n) },
+		"defaults":    func(n *yaml.Node) (err error) { c.Node, err = settings(n); return err },
+		"namespaces":  func(n *yaml.Node) error { return c.setNamespaces(n) },
+	}
+	if err := each(doc.Content[0], fields); err != nil {
+		return nil, err
+	}
+	if !version {
+		return nil, at(doc.Content[0], "no version: want version: %d", configVersion)
+	}
+	return c, nil
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// syntaxError finds the line in the words of the YAML reader.
+func syntaxError(err error) error {
+	text := strings.ReplaceAll(err.Error(), "\n", " ")
+	var line int
+	if _, scanErr := fmt.Sscanf(text, "yaml: line %d:", &line); scanErr != nil {
+		return errors.New(text)
+	}
+	return &lineError{line, errors.New(yamlLine.ReplaceAllString(text, ""))}
+}
+
+// each walks over a mapping whose keys are known.
+func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
+	known := make([]string, 0, len(fields))
+	for name := range fields {
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	return pairs(node, func(key, value *yaml.Node) error {
+		set := fields[key.Value]
+		if set == nil {
+			return at(key, "unknown field %.60q: want one of %s", key.Value, strings.Join(known, ", "))
+		}
+		return set(value)
+	})
+}
+
+// pairs walks over a mapping, which has each key once.
+func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
+	if node.Kind != yaml.MappingNode {
+		return at(node, "want fields and values, as in version: 1")
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key := node.Content[i]
+		if seen[key.Value] {
+			return at(key, "%.60q: given twice", key.Value)
+		}
+		seen[key.Value] = true
+		if err := do(key, node.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is the value of a field as it is written.
+func text(node *yaml.Node) (string, error) {
+	if node.Kind != yaml.ScalarNode {
+		return "", at(node, "want one value, not a list or fields")
+	}
+	return node.Value, nil
+}
+
+// value reads a field by one of Candor's own readers.
+func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
+	s, err := text(node)
+	if err != nil {
+		return err
+	}
+	v, err := read(s)
+	if err != nil {
+		return at(node, "%w", err)
+	}
+	*to = v
+	return nil
+}
+
+func checkVersion(node *yaml.Node) error {
+	if s, err := text(node); err != nil || s != fmt.Sprint(configVersion) {
+		return at(node, "version %.20q: want %d", s, configVersion)
+	}
+	return nil
+}
+
+func (c *Config) setStateDir(node *yaml.Node) error {
+	return value(&c.StateDir, node, func(s string) (string, error) {
+		if !filepath.IsAbs(s) {
+			return "", fmt.Errorf("stateDir %.60q: want an absolute path, such as %s", s, host.DefaultStateDir())
+		}
+		return s, nil
+	})
+}
+
+func (c *Config) setRepair(node *yaml.Node) error {
+	return value(&c.RepairEvery, node, func(s string) (time.Duration, error) {
+		d, err := time.ParseDuration(s)
+		if err != nil || d < time.Second || d > time.Hour {
+			return 0, fmt.Errorf("repairEvery %.40q: want 1s to 1h", s)
+		}
+		return d, nil
+	})
+}
+
+func (c *Config) setNode(node *yaml.Node) error {
+	return each(node, map[string]func(*yaml.Node) error{
+		"reserved": func(n *yaml.Node) error {
+			return value(&c.Reserved, n, func(s string) (cpuset.Set, error) { return cpuset.Parse(s) })
+		},
+		"minShared": func(n *yaml.Node) error { return value(&c.MinShared, n, hybrid.ParseMilli) },
+	})
+}
+
+func (c *Config) setNamespaces(node *yaml.Node) error {
+	c.Namespaces = map[string]kube.Settings{}
+	return pairs(node, func(key, value *yaml.Node) error {
+		s, err := settings(value)
+		c.Namespaces[key.Value] = s
+		return err
+	})
+}
+
+// settings reads what annotations say too, by the same names and words.
+func settings(node *yaml.Node) (s kube.Settings, err error) {
+	return s, pairs(node, func(key, value *yaml.Node) error {
+		v, err := text(value)
+		if err == nil {
+			if err = s.Set(key.Value, v); err != nil {
+				err = at(value, "%w", err)
+			}
+		}
+		return err
+	})
+}

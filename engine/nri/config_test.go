@@ -1,0 +1,98 @@
+package nri
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+func write(t *testing.T, text string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "nri.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestLoadConfig(t *testing.T) {
+	c, err := LoadConfig(write(t, `
+version: 1
+stateDir: /run/candor-lab
+repairEvery: 30s
+node:
+  reserved: 0-1
+  minShared: 250m
+defaults:
+  policy: best-effort
+namespaces:
+  spark: {class: sensitive, on-resize: "signal:HUP"}
+  kube-system:
+    preserve: true
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || c.MinShared != 250 || c.RepairEvery != 30*time.Second {
+		t.Errorf("got %+v", c)
+	}
+	if *c.Node.Policy != hybrid.BestEffort || *c.Namespaces["spark"].Class != hybrid.Sensitive || !*c.Namespaces["kube-system"].Preserve {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestConfigDefaults(t *testing.T) {
+	c, err := LoadConfig(write(t, "version: 1\n"))
+	if err != nil || c.MinShared != 500 || c.RepairEvery != 10*time.Second || !c.Reserved.IsEmpty() {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestBadConfigNamesFileAndLine(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", "nri.yaml: empty: want at least version: 1"},
+		{"# nothing\n", "empty"},
+		{"defaults: {}\n", "nri.yaml:1: no version: want version: 1"},
+		{"version: 2\n", `nri.yaml:1: version "2": want 1`},
+		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": given twice`},
+		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": want one of defaults, namespaces,`},
+		{"version: 1\nnode:\n  reserved: 3-1\n", "nri.yaml:3: "},
+		{"version: 1\nnode:\n  reserve: 3\n", `nri.yaml:3: unknown field "reserve": want one of minShared, reserved`},
+		{"version: 1\nnode:\n  minShared: half\n", "nri.yaml:3: CPU amount \"half\""},
+		{"version: 1\nnode: 5\n", "nri.yaml:2: want fields"},
+		{"version: 1\nstateDir: run/candor\n", "nri.yaml:2: stateDir \"run/candor\": want an absolute path"},
+		{"version: 1\nstateDir: [a]\n", "nri.yaml:2: want one value"},
+		{"version: 1\nrepairEvery: 0s\n", "nri.yaml:2: repairEvery \"0s\": want 1s to 1h"},
+		{"version: 1\ndefaults:\n  class: sensitve\n", "nri.yaml:3: class \"sensitve\": want one of sensitive, flexible"},
+		{"version: 1\nnamespaces:\n  a:\n    klass: flexible\n", "nri.yaml:4: unknown setting \"klass\""},
+		{"version: 1\ndefaults: {on-resize: \"exec:rm\"}\n", "cannot run commands"},
+		{"version: [1\n", "nri.yaml:"},
+		{"version: 1\n\tdefaults: {}\n", "nri.yaml:2: "},
+		{"- version\n", "nri.yaml:1: want fields"},
+	} {
+		_, err := LoadConfig(write(t, test.text))
+		if !errors.Is(err, ErrBadConfig) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v; want %q", test.text, err, test.want)
+		}
+	}
+	if _, err := LoadConfig("/nowhere/nri.yaml"); !errors.Is(err, ErrBadConfig) || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("missing: %v", err)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("version: 1\nnode: {reserved: 0-1}\n"))
+	f.Add([]byte("version: 1\nnamespaces: {a: {class: sensitive}}\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parseConfig(data)
+		if (c == nil) == (err == nil) {
+			t.Errorf("%v, %v", c, err)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package nri
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+func ask(annotations map[string]string, cpu CPU) (*Pod, *Container) {
+	p := &Pod{UID: "u1", Namespace: "default", Name: "web-0", Annotations: annotations}
+	return p, &Container{Name: "app", Cgroup: "/kubepods/podu1/abc", CPU: cpu}
+}
+
+func TestAllocation(t *testing.T) {
+	sensitive := map[string]string{"candor.dev/class": "sensitive"}
+	for _, test := range []struct {
+		name        string
+		annotations map[string]string
+		cpu         CPU
+		want        hybrid.Request
+		why         string
+	}{
+		{"guaranteed", sensitive, CPU{150000, 100000, 1536}, hybrid.Request{Limit: 1500}, ""},
+		{"rounded shares", sensitive, CPU{30000, 100000, 307}, hybrid.Request{Limit: 300}, ""},
+		{"burstable", sensitive, CPU{150000, 100000, 1024}, hybrid.Request{Class: hybrid.Flexible, Limit: 1500, Guarantee: 1000}, "its CPU request of 1 is not its limit, 1500m"},
+		{"no limit", sensitive, CPU{0, 100000, 1024}, hybrid.Request{Class: hybrid.Flexible, Guarantee: 1000}, "it has no CPU limit"},
+		{"says nothing", nil, CPU{50000, 100000, 512}, hybrid.Request{Class: hybrid.Flexible, Limit: 500, Guarantee: 500}, ""},
+		{"best effort", nil, CPU{0, 0, 2}, hybrid.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}, ""},
+		{"one container", map[string]string{"class.candor.dev/app": "sensitive", "candor.dev/class": "flexible", "candor.dev/movable": "false",
+			"candor.dev/policy": "best-effort", "candor.dev/topology": "single-l3"}, CPU{200000, 100000, 2048},
+			hybrid.Request{Limit: 2000, Immovable: true, Policy: hybrid.BestEffort, Wish: hybrid.SingleL3}, ""},
+	} {
+		p, ctr := ask(test.annotations, test.cpu)
+		a, why, preserved, err := allocation(DefaultConfig(), p, ctr)
+		test.want.ID = a.ID
+		if err != nil || preserved || a.Request != test.want || why != test.why {
+			t.Errorf("%s: %+v, %q, %v, %v", test.name, a.Request, why, preserved, err)
+		}
+		if wantView := viewFor(a.Class); a.View != wantView || a.Engine.Name != "default/web-0/app" || a.Engine.Pod != "u1" {
+			t.Errorf("%s: %+v %+v", test.name, a.Spec, a.Engine)
+		}
+	}
+}
+
+func TestAllocationByPlace(t *testing.T) {
+	c, err := LoadConfig(write(t, "version: 1\ndefaults: {period: 20ms}\nnamespaces: {default: {class: sensitive}, kube-system: {preserve: \"true\"}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ctr := ask(nil, CPU{100000, 100000, 1024})
+	if a, _, _, err := allocation(c, p, ctr); err != nil || a.Class != hybrid.Sensitive || a.Period != 20*time.Millisecond {
+		t.Errorf("%+v, %v", a, err)
+	}
+	p.Namespace = "kube-system"
+	if _, _, preserved, err := allocation(c, p, ctr); err != nil || !preserved {
+		t.Errorf("preserved: %v, %v", preserved, err)
+	}
+}
+
+func TestBadAllocations(t *testing.T) {
+	p, ctr := ask(map[string]string{"candor.dev/view": "half"}, CPU{})
+	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil || !strings.Contains(err.Error(), "annotation candor.dev/view") {
+		t.Error(err)
+	}
+	p, ctr = ask(nil, CPU{500, 100000, 2})
+	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil || !strings.Contains(err.Error(), "limit 5m") {
+		t.Error(err)
+	}
+	p, ctr = ask(nil, CPU{})
+	ctr.Cgroup = "nowhere"
+	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil {
+		t.Error("a group without a place was taken")
+	}
+}
+
+// What Kubernetes makes of an amount is read back as that amount.
+func TestSharesAndQuotaRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := hybrid.Milli(rapid.Int64Range(10, 255000).Draw(t, "milli"))
+		cpu := CPU{Quota: int64(m) * 100, Period: 100000, Shares: sharesOf(m)}
+		if cpu.limit() != m || cpu.request() != m {
+			t.Errorf("%v: limit %v, request %v", m, cpu.limit(), cpu.request())
+		}
+		if is, why := class(hybrid.Sensitive, &cpu); is != hybrid.Sensitive {
+			t.Errorf("%v: %s", m, why)
+		}
+		var again CPU
+		if again.setAsked(cpu.asked()); again != cpu {
+			t.Errorf("%+v is read as %+v", cpu, again)
+		}
+	})
+}
+
+// Names are good for groups, and differ between pods.
+func TestGrantNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringN(0, 80, 300)
+		p := &Pod{UID: word.Draw(t, "uid"), Name: word.Draw(t, "pod")}
+		container := word.Draw(t, "container")
+		name := grantName(p, container)
+		if err := cgroup.CheckName(name); err != nil {
+			t.Error(err)
+		}
+		if other := grantName(&Pod{UID: p.UID + "x", Name: p.Name}, container); other == name {
+			t.Errorf("two pods' containers are both %s", name)
+		}
+	})
+	for _, pod := range []string{"cpu", "cpuset", "tasks"} {
+		if err := cgroup.CheckName(grantName(&Pod{UID: "u", Name: pod}, "x")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAskedTakesNothingElse(t *testing.T) {
+	for _, text := range []string{"", "x", "1/2", "1//3", "a/b/c"} {
+		c := CPU{1, 2, 3}
+		if c.setAsked(text); c != (CPU{1, 2, 3}) {
+			t.Errorf("%q: %+v", text, c)
+		}
+	}
+}
+
+func TestAnEmptyCpusetIsNeverSent(t *testing.T) {
+	e := &Engine{}
+	if r, err := e.reply(&host.Grant{}); err == nil {
+		t.Errorf("sent: %+v", r)
+	}
+}

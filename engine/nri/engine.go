@@ -1,0 +1,244 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/view"
+)
+
+// An Engine decides for the containers of one runtime. Its methods are the events of a container's life,
+// each of which is at most one operation of the host.
+type Engine struct {
+	host   *host.Host
+	log    *slog.Logger
+	config atomic.Pointer[Config]
+}
+
+// NewEngine returns an engine that plans on a host.
+func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
+	e := &Engine{host: h, log: log}
+	e.config.Store(c)
+	return e
+}
+
+// SetConfig takes a new configuration for what begins from now on.
+func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
+
+// A Reply is what a container is given. The zero Reply leaves it as it is.
+type Reply struct {
+	CPUs   string // never empty but in the zero Reply
+	Mems   string // "": as it is
+	Quota  int64  // microseconds per period, -1: none
+	Period int64  // microseconds
+	Shares int64
+	Binds  []view.Bind
+}
+
+// Create plans a container that the runtime is about to make. When it returns, nobody runs on its exclusive
+// CPUs. An error refuses the container, and says why.
+func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
+	a, why, preserved, err := allocation(e.config.Load(), p, ctr)
+	switch {
+	case err != nil:
+		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+	case preserved:
+		return Reply{}, nil
+	case ctr.CPUs != "":
+		return Reply{}, fmt.Errorf("candor: container %s: somebody else gives it the CPUs %s: "+
+			"want cpuManagerPolicy: none in the kubelet's configuration, or the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
+	}
+	if why != "" {
+		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
+	}
+	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
+	if err != nil {
+		e.log.Warn("refused", "container", a.Engine.Name, "reason", err)
+		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+	}
+	e.log.Info("planned", "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
+	return e.reply(g)
+}
+
+// reply says a grant in the runtime's units.
+func (e *Engine) reply(g *host.Grant) (Reply, error) {
+	if g.CPUs.IsEmpty() { // to the runtime that would mean: all CPUs
+		return Reply{}, fmt.Errorf("candor: container %s: no CPU is left to it", g.ID)
+	}
+	r := Reply{CPUs: g.CPUs.String(), Quota: -1, Period: g.Period.Microseconds()}
+	if g.Quota != 0 {
+		r.Quota = int64(g.Quota) * r.Period / 1000
+	}
+	r.Shares = min(max((int64(g.Weight)*sharesPerCPU+500)/1000, leastShares), mostShares)
+	if g.Mems {
+		mems, err := e.host.Mems(g)
+		if err != nil {
+			return Reply{}, err
+		}
+		r.Mems = mems.String()
+	}
+	if g.View == host.ViewFull {
+		r.Binds = view.Binds(e.host.ViewDir(g.ID))
+	}
+	return r, nil
+}
+
+// Start is told when the container's group and first process are there, and nothing of it
+// has run. Its group gets what its grant says now.
+func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
+	a, _, preserved, err := allocation(e.config.Load(), p, ctr)
+	switch {
+	case err != nil:
+		return err
+	case preserved:
+		return e.preserve(ctx, p, ctr)
+	default:
+		return e.host.Begin(ctx, a, ctr.PID)
+	}
+}
+
+// preserve has the CPUs that somebody else gives a container count as reserved while it runs.
+func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
+	if ctr.CPUs == "" {
+		return nil
+	}
+	cpus, err := cpuset.Parse(ctr.CPUs)
+	if err != nil {
+		return fmt.Errorf("candor: container %s: its cpuset: %w", ctr.Name, err)
+	}
+	err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, ctr.PID)
+	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
+		e.log.Warn("its CPUs cannot be kept for it", "container", p.Namespace+"/"+p.Name+"/"+ctr.Name, "reason", err)
+		return nil
+	}
+	return err
+}
+
+// Update plans a container's new limit. The reply is what it has then, whatever was
+// asked for. A container that nobody planned is left as it is.
+func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
+	name := grantName(p, ctr.Name)
+	g, err := e.grant(name)
+	if g == nil || err != nil {
+		return Reply{}, err
+	}
+	limit, guarantee := amounts(g.Class, &ctr.CPU)
+	if ctr.Quota == 0 { // not part of the update
+		limit = g.Limit
+	}
+	if ctr.Shares == 0 {
+		guarantee = g.Guarantee
+	}
+	if g.Class == hybrid.Sensitive && limit == 0 {
+		return Reply{}, fmt.Errorf("candor: container %s: it is sensitive: want a CPU limit", ctr.Name)
+	}
+	_, after, err := e.host.Resize(ctx, name, limit, guarantee)
+	if err != nil {
+		e.log.Warn("resize refused", "container", g.Engine.Name, "limit", limit, "reason", err)
+		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+	}
+	if after.Limit != g.Limit {
+		e.tell(ctx, after)
+	}
+	return e.reply(after)
+}
+
+// tell lets a container know its new size, as it asked for.
+func (e *Engine) tell(ctx context.Context, g *host.Grant) {
+	var out strings.Builder
+	done, err := e.host.Notify(ctx, g, &out, &out)
+	e.log.Info("resized", "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done, "error", err)
+}
+
+// grant returns what a container has; nil if nobody planned it.
+func (e *Engine) grant(name string) (*host.Grant, error) {
+	s, err := e.host.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	g, err := s.Grant(name)
+	if errors.Is(err, hybrid.ErrUnknownID) {
+		return nil, nil
+	}
+	return g, err
+}
+
+// Stop is told when a container has ended: its pod keeps its CPUs.
+func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
+	a, _, preserved, err := allocation(e.config.Load(), p, ctr)
+	switch {
+	case err != nil:
+		return err
+	case preserved && ctr.CPUs == "":
+		return nil
+	case preserved:
+		return e.host.EndPreserve(ctx, grantName(p, ctr.Name))
+	default:
+		return e.host.Stopped(ctx, a.ID, a.Engine.Cgroup)
+	}
+}
+
+// EndPod is told when a pod is over.
+func (e *Engine) EndPod(ctx context.Context, p *Pod) error { return e.host.EndPod(ctx, p.UID) }
+
+// A Running is a container that runs, and its pod.
+type Running struct {
+	Pod       *Pod
+	Container *Container
+}
+
+// Sync is told all that runs when the plugin and the runtime have met. Nobody is moved
+// who has what it was granted.
+func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error {
+	s, err := e.host.Snapshot()
+	if err != nil {
+		s = &host.Snapshot{} // the operation says what is wrong, or puts it right
+	}
+	var all []host.Allocation
+	for _, r := range running {
+		a, why, preserved, err := allocation(e.config.Load(), r.Pod, r.Container)
+		if err != nil {
+			e.log.Warn("left as it is", "pod", r.Pod.Namespace+"/"+r.Pod.Name, "container", r.Container.Name, "reason", err)
+			continue
+		}
+		if why != "" {
+			e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
+		}
+		if preserved {
+			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
+				return err
+			}
+			continue
+		}
+		if g, err := s.Grant(a.ID); err == nil {
+			e.keep(&a, g, &r.Container.Now)
+		}
+		all = append(all, a)
+	}
+	uids := make([]string, len(pods))
+	for i, p := range pods {
+		uids[i] = p.UID
+	}
+	return e.host.Sync(ctx, all, uids)
+}
+
+// keep makes an allocation ask for what its grant has, unless the runtime's record says that
+// the container was resized since: then it asks for that.
+func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
+	a.Request = g.Request
+	r, err := e.reply(g)
+	if err != nil || now.Quota <= 0 || now.limit() == (&CPU{Quota: r.Quota, Period: r.Period}).limit() {
+		return
+	}
+	a.Limit, a.Guarantee = amounts(g.Class, now)
+}
+
+// Repair compares the groups with the state, and sets back what differs.
+func (e *Engine) Repair(ctx context.Context) error { return e.host.Reconcile(ctx) }

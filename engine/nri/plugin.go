@@ -1,0 +1,159 @@
+package nri
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+
+	"github.com/candor-project/candor/view"
+)
+
+// askedKey is the annotation under which a container carries what was asked for: what the runtime
+// tells of a running container is what the plugin made of it.
+const askedKey = "candor.dev/asked"
+
+// A plugin turns the runtime's events into those of an Engine.
+type plugin struct {
+	*Engine
+	ready func() // the runtime and the plugin have met
+}
+
+// The events that the plugin is told; an event without a method does not come.
+var (
+	_ stub.SynchronizeInterface     = (*plugin)(nil)
+	_ stub.CreateContainerInterface = (*plugin)(nil)
+	_ stub.StartContainerInterface  = (*plugin)(nil)
+	_ stub.UpdateContainerInterface = (*plugin)(nil)
+	_ stub.StopContainerInterface   = (*plugin)(nil)
+	_ stub.RemoveContainerInterface = (*plugin)(nil)
+	_ stub.StopPodInterface         = (*plugin)(nil)
+	_ stub.RemovePodInterface       = (*plugin)(nil)
+)
+
+// Synchronize adopts what runs. Where it fails, the connection ends and is tried again.
+func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
+	byID := make(map[string]*Pod, len(pods))
+	all := make([]*Pod, len(pods))
+	for i, pod := range pods {
+		all[i] = podOf(pod)
+		byID[pod.GetId()] = all[i]
+	}
+	var running []Running
+	for _, c := range ctrs {
+		isUp := c.GetState() == api.ContainerState_CONTAINER_RUNNING || c.GetState() == api.ContainerState_CONTAINER_PAUSED
+		if pod := byID[c.GetPodSandboxId()]; pod != nil && isUp {
+			running = append(running, Running{pod, containerOf(c)})
+		}
+	}
+	if err := p.Engine.Sync(ctx, all, running); err != nil {
+		p.log.Error("not synchronized", "error", err)
+		return nil, err
+	}
+	p.log.Info("synchronized", "pods", len(pods), "running", len(running))
+	p.ready()
+	return nil, nil
+}
+
+func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	ctr := containerOf(c)
+	r, err := p.Engine.Create(ctx, podOf(pod), ctr)
+	if err != nil || r.CPUs == "" {
+		return nil, nil, err
+	}
+	a := &api.ContainerAdjustment{}
+	r.write(a)
+	a.AddAnnotation(askedKey, ctr.asked())
+	for _, b := range r.Binds {
+		a.AddMount(mountOf(b))
+	}
+	return a, nil, nil
+}
+
+func (p *plugin) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.Engine.Start(ctx, podOf(pod), containerOf(c))
+}
+
+func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container, wanted *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	ctr := &Container{Name: c.GetName(), CPU: cpuOf(wanted.GetCpu())}
+	r, err := p.Engine.Update(ctx, podOf(pod), ctr)
+	if err != nil || r.CPUs == "" {
+		return nil, err
+	}
+	u := &api.ContainerUpdate{}
+	u.SetContainerId(c.GetId())
+	r.write(u)
+	return []*api.ContainerUpdate{u}, nil
+}
+
+func (p *plugin) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+	return nil, p.Engine.Stop(ctx, podOf(pod), containerOf(c))
+}
+
+// RemoveContainer is all that is told of a container that was created and never started.
+func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.Engine.Stop(ctx, podOf(pod), containerOf(c))
+}
+
+func (p *plugin) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	return p.Engine.EndPod(ctx, podOf(pod))
+}
+
+func (p *plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	return p.Engine.EndPod(ctx, podOf(pod))
+}
+
+// cpuSetter is what an adjustment and an update have in common.
+type cpuSetter interface {
+	SetLinuxCPUSetCPUs(string)
+	SetLinuxCPUSetMems(string)
+	SetLinuxCPUQuota(int64)
+	SetLinuxCPUPeriod(int64)
+	SetLinuxCPUShares(uint64)
+}
+
+func (r *Reply) write(to cpuSetter) {
+	to.SetLinuxCPUSetCPUs(r.CPUs)
+	if r.Mems != "" {
+		to.SetLinuxCPUSetMems(r.Mems)
+	}
+	to.SetLinuxCPUQuota(r.Quota)
+	to.SetLinuxCPUPeriod(r.Period)
+	to.SetLinuxCPUShares(uint64(r.Shares))
+}
+
+func mountOf(b view.Bind) *api.Mount {
+	return &api.Mount{Source: b.Source, Destination: b.Target, Type: "bind", Options: []string{"bind", "ro", "nosuid", "nodev", "noexec"}}
+}
+
+func podOf(pod *api.PodSandbox) *Pod {
+	linux := pod.GetLinux()
+	return &Pod{
+		UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Annotations: pod.GetAnnotations(),
+		Shares: int64(linux.GetPodResources().GetCpu().GetShares().GetValue()),
+	}
+}
+
+func containerOf(c *api.Container) *Container {
+	ctr := &Container{Name: c.GetName(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
+	ctr.CPU = cpuOf(c.GetLinux().GetResources().GetCpu())
+	ctr.Now = ctr.CPU
+	ctr.CPUs = c.GetLinux().GetResources().GetCpu().GetCpus()
+	ctr.setAsked(c.GetAnnotations()[askedKey])
+	return ctr
+}
+
+func cpuOf(cpu *api.LinuxCPU) CPU {
+	return CPU{cpu.GetQuota().GetValue(), int64(cpu.GetPeriod().GetValue()), int64(cpu.GetShares().GetValue())}
+}
+
+// asked writes what was asked for; setAsked reads it, and takes nothing from what it cannot read.
+func (c *CPU) asked() string { return fmt.Sprintf("%d/%d/%d", c.Quota, c.Period, c.Shares) }
+
+func (c *CPU) setAsked(text string) {
+	var asked CPU
+	if n, err := fmt.Sscanf(text, "%d/%d/%d", &asked.Quota, &asked.Period, &asked.Shares); n == 3 && err == nil {
+		*c = asked
+	}
+}

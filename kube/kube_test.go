@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+func TestParseTakesBothForms(t *testing.T) {
+	a, err := Parse(map[string]string{
+		"candor.dev/class":          "sensitive",
+		"candor.dev/period":         "20ms",
+		"class.candor.dev/log":      "flexible",
+		"on-resize.candor.dev/web":  "signal:HUP",
+		"kubernetes.io/config.hash": "x",
+		"notcandor.dev/class":       "none of ours",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if web := a.For("web"); *web.Class != hybrid.Sensitive || *web.OnResize != "signal:HUP" || *web.Period != 20*time.Millisecond {
+		t.Errorf("web: %v %v %v", *web.Class, *web.OnResize, *web.Period)
+	}
+	if log := a.For("log"); *log.Class != hybrid.Flexible || log.OnResize != nil {
+		t.Errorf("log: %v %v", *log.Class, log.OnResize)
+	}
+}
+
+func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
+	for _, test := range []struct{ key, value, want string }{
+		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": want one of sensitive, flexible`},
+		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of class, movable,`},
+		{"candor.dev/", "x", `unknown setting ""`},
+		{"candor.dev", "x", `unknown setting ""`},
+		{"klass.candor.dev/web", "x", `annotation klass.candor.dev/web: unknown setting "klass"`},
+		{"class.candor.dev/", "sensitive", "want class.candor.dev/NAME"},
+		{"class.candor.dev", "sensitive", "want class.candor.dev/NAME"},
+		{"candor.dev/policy", "Strict", "strict, best-effort"},
+		{"candor.dev/view", "", "want full or affinity"},
+		{"candor.dev/topology", "numa", "prefer, single-numa, single-l3, whole-cores, none"},
+		{"candor.dev/period", "100", "want 1ms to 1s"},
+		{"candor.dev/period", "2s", "want 1ms to 1s"},
+		{"candor.dev/period", "-20ms", "want 1ms to 1s"},
+		{"candor.dev/period", "1500500ns", "whole microseconds"},
+		{"candor.dev/movable", "yes", `"yes": want true or false`},
+		{"candor.dev/preserve", "TRUE", "want true or false"},
+		{"candor.dev/on-resize", "exec:rm -rf /", "cannot run commands on its node"},
+		{"candor.dev/on-resize", "signal:KILL", "want none or signal:NAME"},
+		{"candor.dev/class", strings.Repeat("x", 5000), "want one of sensitive"},
+	} {
+		_, err := Parse(map[string]string{test.key: test.value})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s=%.40q: %v; want %q", test.key, test.value, err, test.want)
+		} else if strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
+			t.Errorf("%s: not one short line: %q", test.key, err)
+		}
+	}
+}
+
+func TestOfTwoErrorsTheFirstByNameIsTold(t *testing.T) {
+	bad := map[string]string{}
+	for _, name := range Names() {
+		bad[PodKey(name)] = "?"
+	}
+	for range 20 {
+		if _, err := Parse(bad); err == nil || !strings.Contains(err.Error(), PodKey("class")) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Each of the four places says the class; taking them away one by one shows the next.
+func TestResolveOrder(t *testing.T) {
+	set := func(v string) (s Settings) {
+		if err := s.Set("topology", v); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	all := map[string]string{ContainerKey("topology", "web"): "single-numa", PodKey("topology"): "single-l3"}
+	namespace, node := set("whole-cores"), set("none")
+	for _, want := range []hybrid.Wish{hybrid.SingleNUMA, hybrid.SingleL3, hybrid.WholeCores, hybrid.AnyCPUs} {
+		a, err := Parse(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := *Resolve(a, "web", namespace, node).Topology; got != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		switch {
+		case len(all) > 0:
+			delete(all, slices.Sorted(maps.Keys(all))[len(all)-1])
+		default:
+			namespace = Settings{}
+		}
+	}
+	if got := Resolve(Annotations{}, "web", Settings{}, Settings{}); got != (Settings{}) {
+		t.Errorf("nobody said anything: %+v", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("candor.dev/class", "sensitive")
+	f.Add("period.candor.dev/web", "20ms")
+	f.Add("on-resize.candor.dev/a", "signal:USR1")
+	f.Add("view.candor.dev/", "exec:")
+	f.Fuzz(func(t *testing.T, key, value string) {
+		a, err := Parse(map[string]string{key: value})
+		ours := strings.HasPrefix(key, Domain+"/") || key == Domain || strings.HasSuffix(strings.SplitN(key, "/", 2)[0], "."+Domain)
+		said := a.Pod != (Settings{}) || len(a.Containers) > 0
+		switch {
+		case err != nil && said:
+			t.Errorf("%q=%q: both an error and settings", key, value)
+		case !ours && (err != nil || said):
+			t.Errorf("%q=%q: taken for one of ours (%v)", key, value, err)
+		case ours && err == nil && !said:
+			t.Errorf("%q=%q: neither taken nor refused", key, value)
+		}
+	})
+}

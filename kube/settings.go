@@ -1,0 +1,138 @@
+package kube
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// Settings are what one place says of a container. What it does not say is nil.
+type Settings struct {
+	Class    *hybrid.Class
+	Policy   *hybrid.Policy
+	View     *host.View
+	Topology *hybrid.Wish
+	Period   *time.Duration
+	Movable  *bool
+	OnResize *string
+	Preserve *bool
+}
+
+// setters read the value of one setting each.
+var setters = map[string]func(s *Settings, value string) error{
+	"class":     func(s *Settings, v string) error { return word(&s.Class, v) },
+	"policy":    func(s *Settings, v string) error { return word(&s.Policy, v) },
+	"topology":  func(s *Settings, v string) error { return word(&s.Topology, v) },
+	"view":      setView,
+	"period":    setPeriod,
+	"movable":   func(s *Settings, v string) error { return yesNo(&s.Movable, v) },
+	"preserve":  func(s *Settings, v string) error { return yesNo(&s.Preserve, v) },
+	"on-resize": setOnResize,
+}
+
+// Names lists the settings in alphabetical order.
+func Names() []string {
+	names := make([]string, 0, len(setters))
+	for name := range setters {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Set gives a setting a value, as annotations and configuration files write it. The
+// error says what is accepted; it does not name the place.
+func (s *Settings) Set(name, value string) error {
+	set, known := setters[name]
+	if !known {
+		return fmt.Errorf("unknown setting %q: want one of %s", shorten(name), strings.Join(Names(), ", "))
+	}
+	return set(s, value)
+}
+
+// Over returns the settings of s, and where s says nothing those of below.
+func (s Settings) Over(below Settings) Settings {
+	return Settings{
+		Class:    either(s.Class, below.Class),
+		Policy:   either(s.Policy, below.Policy),
+		View:     either(s.View, below.View),
+		Topology: either(s.Topology, below.Topology),
+		Period:   either(s.Period, below.Period),
+		Movable:  either(s.Movable, below.Movable),
+		OnResize: either(s.OnResize, below.OnResize),
+		Preserve: either(s.Preserve, below.Preserve),
+	}
+}
+
+func either[T any](first, second *T) *T {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// word reads one of hybrid's words; it says itself which there are.
+func word[T any, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](to **T, value string) error {
+	v := new(T)
+	if err := P(v).UnmarshalText([]byte(value)); err != nil {
+		return err
+	}
+	*to = v
+	return nil
+}
+
+func yesNo(to **bool, value string) error {
+	if value != "true" && value != "false" {
+		return fmt.Errorf("%q: want true or false", shorten(value))
+	}
+	yes := value == "true"
+	*to = &yes
+	return nil
+}
+
+func setView(s *Settings, value string) error {
+	v := host.View(value)
+	if v != host.ViewFull && v != host.ViewAffinity {
+		return fmt.Errorf("view %q: want full or affinity", shorten(value))
+	}
+	s.View = &v
+	return nil
+}
+
+func setPeriod(s *Settings, value string) error {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < cgroup.MinPeriod || d > cgroup.MaxPeriod || d%time.Microsecond != 0 {
+		return fmt.Errorf("period %q: want %v to %v in whole microseconds, such as 20ms", shorten(value), cgroup.MinPeriod, cgroup.MaxPeriod)
+	}
+	s.Period = &d
+	return nil
+}
+
+// setOnResize takes signals only: a command would run on the node, as root, at the
+// wish of whoever may make a pod.
+func setOnResize(s *Settings, value string) error {
+	if strings.HasPrefix(value, "exec:") {
+		return fmt.Errorf("on-resize %q: a pod cannot run commands on its node: want none or signal:NAME, such as signal:HUP", shorten(value))
+	}
+	if err := host.CheckOnResize(value); err != nil {
+		return fmt.Errorf("on-resize %q: want none or signal:NAME, such as signal:HUP", shorten(value))
+	}
+	s.OnResize = &value
+	return nil
+}
+
+// shorten cuts a value that is far too long to be one.
+func shorten(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
+}
