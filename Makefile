@@ -22,8 +22,10 @@ demo: build ## shows the main job on this machine (needs root)
 docs-images: build ## draws the pictures of the docs anew
 	bin/candor plan --machine 'pack:2 numa:1 l3:1 core:4 pu:2' -o svg docs/examples/map.jsonl >docs/images/map.svg
 
-install: build ## installs candor and its shell completions
+install: build ## installs candor, its names as an OCI runtime and its shell completions
 	install -D -m 755 bin/candor $(DESTDIR)$(PREFIX)/bin/candor
+	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-runc
+	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-flexible-runc
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	bin/candor completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/candor
 	bin/candor completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_candor
@@ -48,10 +50,12 @@ test-deps: ## installs once what the tests need from the distribution
 check: ## format and vet
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt'ed: $$unformatted"; exit 1; }
 	$(GO) vet ./...
+	cd e2e/containerd && $(GO) vet ./...
 
 # One package at a time: they share the machine's CPUs and cgroups. Nothing from the cache: the kernel is part of what is tested.
 test-go: ## go test on this machine
 	$(GO) test -count=1 -p 1 -timeout 30m ./...
+	cd e2e/containerd && $(GO) test -count=1 -timeout 30m ./...
 
 test-race: ## the packages with goroutines, under the race detector
 	$(GO) test -count=1 -p 1 -race -short -timeout 20m $(RACE)

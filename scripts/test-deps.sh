@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs, once, what the tests need from the distribution (Debian 12 and later, Ubuntu 22.04 and later):
 #   - the packages of e2e/packages.txt and an emulator, with apt-get (root, or sudo);
+#   - containerd, built from its Go module (3 minutes);
 #   - kernels, busybox and a systemd root for the test guests, unpacked into a cache directory, not installed.
 # The next run sees that all is there and ends at once.
 set -euo pipefail
@@ -9,6 +10,7 @@ cd "$(dirname "$0")/.."
 
 cache=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}
 kernel_packages="linux-image-cloud-amd64 linux-image-6.12-cloud-amd64 linux-image-virtual" # those the distribution has
+containerd_version=v2.4.2
 systemd_packages="systemd systemd-sysv dbus coreutils bash dash"
 
 say() { echo "test-deps: $*"; }
@@ -28,6 +30,8 @@ program() {
 	default-jdk-headless) echo javac ;;
 	nodejs) echo node ;;
 	nginx-light) echo nginx ;;
+	docker.io) echo dockerd ;;
+	busybox-static) echo busybox ;;
 	qemu-system-x86) echo qemu-system-x86_64 ;;
 	*) echo "$1" ;;
 	esac
@@ -146,6 +150,14 @@ fetch_systemd() {
 	done
 }
 
+# build_containerd builds what e2e/containerd starts: the release as it is, which few distributions have.
+build_containerd() {
+	say "containerd $containerd_version"
+	mkdir -p "$work/containerd"
+	CGO_ENABLED=0 GOFLAGS='' GOBIN="$work/containerd" go install \
+		github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr}@"$containerd_version" || fail "can't build containerd"
+}
+
 ready() {
 	[ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && [ -z "$(missing)" ]
 }
@@ -161,6 +173,11 @@ flock 9
 work=$(mktemp -d "$cache/work.XXXXXX")
 trap 'services_again; rm -rf "$work"' EXIT
 install_packages
+if [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ]; then
+	build_containerd
+	rm -rf "$cache/containerd"
+	mv "$work/containerd" "$cache/"
+fi
 if [ "$(dpkg --print-architecture)" != amd64 ]; then
 	say "guests are tested on amd64 only: no kernels for $(dpkg --print-architecture)"
 elif [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ]; then

@@ -26,18 +26,24 @@ type hostFlags struct {
 	verbose bool
 }
 
+// defaultHostOptions are what the environment says, else what is usual.
+func defaultHostOptions() (o host.Options, driver string) {
+	o.StateDir = cmp.Or(os.Getenv("CANDOR_STATE_DIR"), host.DefaultStateDir())
+	o.Config = cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)
+	o.Cgroup.Parent = os.Getenv("CANDOR_CGROUP_PARENT")
+	return o, cmp.Or(os.Getenv("CANDOR_CGROUP_DRIVER"), string(cgroup.Auto))
+}
+
 // addHostFlags adds them, with environment variables as defaults.
 func addHostFlags(cmd *cobra.Command) *hostFlags {
-	f := &hostFlags{driver: choice{
-		cmp.Or(os.Getenv("CANDOR_CGROUP_DRIVER"), string(cgroup.Auto)),
-		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
+	options, driver := defaultHostOptions()
+	f := &hostFlags{options: options, driver: choice{
+		driver, []string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
 	}}
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.StateDir, "state-dir", cmp.Or(os.Getenv("CANDOR_STATE_DIR"), host.DefaultStateDir()),
-		"where the state is kept ($CANDOR_STATE_DIR)")
-	flags.StringVar(&f.options.Config, "config", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig),
-		"options of this machine ($CANDOR_CONFIG)")
-	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"),
+	flags.StringVar(&f.options.StateDir, "state-dir", options.StateDir, "where the state is kept ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "config", options.Config, "options of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", options.Cgroup.Parent,
 		"group that holds Candor's: /candor, with systemd candor.slice ($CANDOR_CGROUP_PARENT)")
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes the groups ($CANDOR_CGROUP_DRIVER)")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say also what was cleaned up on the way")

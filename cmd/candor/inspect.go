@@ -55,7 +55,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	look, err := h.Look(g.ID)
+	look, err := h.Look(g)
 	if err != nil {
 		return nil, err
 	}

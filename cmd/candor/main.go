@@ -11,6 +11,9 @@ import (
 )
 
 func main() {
+	if class, ours := runtimeClass(os.Args[0]); ours {
+		os.Exit(runAsRuntime(class, os.Args[1:]))
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -27,7 +27,7 @@ func newPsCommand() *cobra.Command {
 		rows := make([]grantRow, len(snapshot.Grants))
 		for i := range snapshot.Grants {
 			g := &snapshot.Grants[i]
-			look, err := h.Look(g.ID)
+			look, err := h.Look(g)
 			if err != nil {
 				return err
 			}

@@ -35,6 +35,7 @@ func newSetupCommand() *cobra.Command {
 		Short: "Prepare this machine",
 	}
 	cmd.AddCommand(newSetupHostCommand())
+	cmd.AddCommand(newSetupEngineCommands()...)
 	return cmd
 }
 

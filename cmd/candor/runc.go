@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/engine/oci"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// runtimeNames are the names under which candor is an OCI runtime, and the class that each
+// stands for.
+var runtimeNames = map[string]hybrid.Class{
+	"candor-runc":          hybrid.Sensitive,
+	"candor-flexible-runc": hybrid.Flexible,
+}
+
+// ociHookCommand is the hidden subcommand that the real runtime calls.
+const ociHookCommand = "internal-oci"
+
+// runAsRuntime is candor under the name of an OCI runtime. Its settings come from
+// the environment alone: the command line is the runtime's.
+func runAsRuntime(class hybrid.Class, args []string) int {
+	self, err := filepath.EvalSymlinks("/proc/self/exe")
+	if err != nil {
+		self = "/proc/self/exe" // not so in the hooks, where it fails with a clear line
+	}
+	options, driver := defaultHostOptions()
+	options.Cgroup.Driver = cgroup.Driver(driver)
+	w := oci.Wrapper{
+		Host:    options,
+		Class:   class,
+		Runtime: os.Getenv("CANDOR_RUNTIME"),
+		Self:    []string{self, ociHookCommand},
+	}
+	return w.Main(args)
+}
+
+// runtimeClass returns the class of a name that is an OCI runtime's.
+func runtimeClass(argv0 string) (class hybrid.Class, ours bool) {
+	class, ours = runtimeNames[filepath.Base(argv0)]
+	return class, ours
+}
+
+// newOCIHookCommand is what the hooks of a container's configuration call.
+func newOCIHookCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    ociHookCommand + " EVENT NAME [CPUS]",
+		Hidden: true,
+		Args:   cobra.RangeArgs(2, 3),
+	}
+	machine := addHostFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		cpus, err := cpuset.Parse(strings.Join(args[2:], ""))
+		if err != nil {
+			return badInput("%v", err)
+		}
+		h, err := machine.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		return hostError(oci.Hook(cmd.Context(), h, args[0], args[1], cpus, cmd.InOrStdin()))
+	}
+	return cmd
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/setupengine"
+)
+
+const setupEngineLong = `Tell %[1]s of Candor's OCI runtimes: candor, whose containers are sensitive where they
+have a limit, and candor-flexible. They are added to %[2]s;
+what else is in it stays. A file that is not valid is not written.
+
+The difference is shown. --undo takes the runtimes out again.`
+
+// newSetupEngineCommands are the setups of the container engines.
+func newSetupEngineCommands() []*cobra.Command {
+	return []*cobra.Command{
+		newSetupEngineCommand(setupengine.Docker),
+		newSetupEngineCommand(setupengine.Podman),
+		newSetupEngineCommand(setupengine.Containerd),
+	}
+}
+
+func newSetupEngineCommand(engine setupengine.Engine) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     engine.Name,
+		Short:   "Tell " + engine.Name + " of Candor's OCI runtimes",
+		Long:    fmt.Sprintf(setupEngineLong, engine.Name, engine.File),
+		Example: fmt.Sprintf("  candor setup %s --dry-run\n  candor setup %[1]s\n  candor setup %[1]s --undo", engine.Name),
+		Args:    noArgs,
+	}
+	s := &setupengine.Setup{Engine: engine}
+	flags := cmd.Flags()
+	flags.StringVar(&s.File, "file", engine.File, "the engine's configuration")
+	flags.BoolVar(&s.Default, "default", false, "make candor the engine's default runtime")
+	undo := flags.Bool("undo", false, "take the runtimes out again")
+	dry := flags.Bool("dry-run", false, "only show what would change")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *undo && s.Default {
+			return badInput("--undo puts back what was there: it takes no --default")
+		}
+		if err := findRuntimes(s, *undo); err != nil {
+			return err
+		}
+		s.Record = filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+engine.Name+".json")
+		do := s.Apply
+		if *undo {
+			do = s.Undo
+		}
+		change, err := do(*dry)
+		if errors.Is(err, setupengine.ErrBadFile) {
+			return &exitError{exitBadInput, err}
+		}
+		if err != nil {
+			return err
+		}
+		return writeEngineChange(cmd.OutOrStdout(), change, engine, *dry)
+	}
+	return cmd
+}
+
+// findRuntimes finds candor under the names by which it is a runtime. For an undo they need not be there.
+func findRuntimes(s *setupengine.Setup, undo bool) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for _, r := range []setupengine.Runtime{{Name: "candor", Path: "candor-runc"}, {Name: "candor-flexible", Path: "candor-flexible-runc"}} {
+		r.Path = filepath.Join(filepath.Dir(self), r.Path)
+		if _, err := os.Stat(r.Path); err != nil && !undo {
+			return badInput("%s is not there: want a link to candor of that name (ln -s %s %[1]s)", r.Path, filepath.Base(self))
+		}
+		s.Runtimes = append(s.Runtimes, r)
+	}
+	return nil
+}
+
+// writeEngineChange shows what was changed, and what is to be done then.
+func writeEngineChange(w io.Writer, c setupengine.Change, engine setupengine.Engine, dry bool) error {
+	if c.Nothing() {
+		_, err := fmt.Fprintf(w, "%s: nothing to change.\n", c.File)
+		return err
+	}
+	text := c.Diff()
+	if c.Gone {
+		text += "The file is removed.\n"
+	}
+	if !dry {
+		text += "Now: " + engine.Then + ".\n"
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

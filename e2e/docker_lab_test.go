@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A docker is a Docker engine of its own, whose containers the lab's candor gets.
+type docker struct {
+	*lab
+	dir    string
+	bin    string
+	daemon *exec.Cmd
+	flags  []string
+}
+
+// newDocker starts an engine that knows candor's two runtimes, with one image, "box".
+func newDocker(t *testing.T, flags ...string) *docker {
+	t.Helper()
+	l := newLab(t)
+	for _, program := range []string{"dockerd", "docker", "runc", "busybox"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs Docker, runc and busybox: %v", err)
+		}
+	}
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("no Docker in the guest")
+	}
+	dir, err := os.MkdirTemp("", "candor-docker-") // short: it holds sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &docker{lab: l, dir: dir, bin: filepath.Join(dir, "bin"), flags: flags}
+	t.Cleanup(d.clear)
+	if err := os.Mkdir(d.bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"candor-runc", "candor-flexible-runc"} {
+		if err := os.Symlink(os.Getenv("CANDOR_BIN"), filepath.Join(d.bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.up()
+	d.does("import", boxArchive(t, dir), "box")
+	return d
+}
+
+// up starts the engine and waits until it answers.
+func (d *docker) up() {
+	d.Helper()
+	in := func(name string) string { return filepath.Join(d.dir, name) }
+	log, err := os.OpenFile(in("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer log.Close()
+	os.Remove(in("pid")) // of one that was killed
+	args := append([]string{"--host", "unix://" + in("sock"), "--data-root", in("data"), "--exec-root", in("exec"), "--pidfile", in("pid"),
+		"--config-file", in("none.json"), "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver", "overlay2",
+		"--exec-opt", "native.cgroupdriver=cgroupfs",
+		"--add-runtime", "candor=" + filepath.Join(d.bin, "candor-runc"),
+		"--add-runtime", "candor-flexible=" + filepath.Join(d.bin, "candor-flexible-runc")}, d.flags...)
+	if err := os.WriteFile(in("none.json"), []byte("{}"), 0o644); err != nil {
+		d.Fatal(err)
+	}
+	d.daemon = exec.Command("dockerd", args...)
+	d.daemon.Env = d.candor().Env
+	d.daemon.Stdout, d.daemon.Stderr = log, log
+	if err := d.daemon.Start(); err != nil {
+		d.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); do(d.T, d.docker("info")).code != 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			d.Fatal("the Docker engine does not start")
+		}
+	}
+}
+
+// docker is a command line of docker at the engine.
+func (d *docker) docker(args ...string) *exec.Cmd {
+	cmd := exec.Command("docker", append([]string{"--host", "unix://" + filepath.Join(d.dir, "sock")}, args...)...)
+	cmd.WaitDelay = time.Minute
+	return cmd
+}
+
+// does runs docker, which must succeed, and returns what it writes.
+func (d *docker) does(args ...string) string {
+	d.Helper()
+	got := do(d.T, d.docker(args...))
+	if got.code != 0 {
+		d.Fatalf("docker %s: exit %d\n%s%s", strings.Join(args, " "), got.code, got.out, got.err)
+	}
+	return strings.TrimSpace(got.out)
+}
+
+// boxArchive makes the file of an image that has busybox alone.
+func boxArchive(t *testing.T, dir string) string {
+	t.Helper()
+	root := filepath.Join(dir, "box")
+	script := `mkdir -p "$1/bin" && cp "$(command -v busybox)" "$1/bin/busybox" &&
+for name in sh nproc sleep cat grep; do ln -s busybox "$1/bin/$name"; done && tar -C "$1" -cf "$1.tar" .`
+	if got := do(t, exec.Command("sh", "-c", script, "sh", root)); got.code != 0 {
+		t.Fatalf("image: %+v", got)
+	}
+	return root + ".tar"
+}
+
+// kill ends the engine as a crash does, with its containerd; what runs in containers goes on.
+func (d *docker) kill() {
+	d.daemon.Process.Kill()
+	d.daemon.Wait()
+	file := filepath.Join(d.dir, "exec", "containerd", "containerd.pid")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		d.Fatal(err)
+	}
+	var pid int
+	if fmt.Sscan(string(text), &pid); pid > 1 {
+		unix.Kill(pid, unix.SIGKILL)
+		gone(d.T, pid)
+	}
+	os.Remove(file) // the engine would take a zombie for a containerd that runs
+}
+
+// down ends the engine as a service manager does.
+func (d *docker) down() {
+	d.daemon.Process.Signal(unix.SIGTERM)
+	d.daemon.Wait()
+}
+
+// clear ends the containers and the engine, and removes all that they have left.
+func (d *docker) clear() {
+	if ids := strings.Fields(do(d.T, d.docker("ps", "-aq")).out); len(ids) > 0 {
+		do(d.T, d.docker(append([]string{"rm", "-f"}, ids...)...))
+	}
+	d.down()
+	if d.Failed() {
+		text, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+		d.Logf("engine:\n%s", text[max(0, len(text)-2000):])
+	}
+	clearEngine(d.lab, d.dir)
+}
+
+// clearEngine removes what an engine has left: groups that its runtime made in hierarchies
+// that Candor does not use, mounts, its folder.
+func clearEngine(l *lab, dir string) {
+	exec.Command("sh", "-c", `find /sys/fs/cgroup/*"$1"* -depth -type d -exec rmdir {} \;`, "sh", l.parent).Run()
+	exec.Command("sh", "-c", `grep -o " $1/[^ ]*" /proc/self/mountinfo | xargs -r umount -l`, "sh", dir).Run()
+	if err := os.RemoveAll(dir); err != nil {
+		l.Error(err)
+	}
+}
+
+// sees is what a running container is told: the numbers of its affinity, sysfs and procfs.
+func (d *docker) sees(name string) string {
+	d.Helper()
+	return strings.Join(strings.Fields(d.does("exec", name, "sh", "-c", seesScript)), " ")
+}
+
+// seesScript writes the number of CPUs, by the affinity and by /proc/cpuinfo, and the list of those online.
+const seesScript = "nproc; grep -c ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online"
+
+// honest fails unless what the kernel has is what the state says, and no CPU is exclusive to two.
+func (d *docker) honest() {
+	d.Helper()
+	owner := map[int]string{}
+	for name, r := range d.ps() {
+		has, err := d.tree.Group(name).Settings()
+		if err != nil || has.CPUs != r.CPUs {
+			d.Errorf("%s: the kernel has %v (%v), the state %v", name, has.CPUs, err, r.CPUs)
+		}
+		for cpu := range r.Exclusive.All() {
+			if other := owner[cpu]; other != "" {
+				d.Errorf("CPU %d is exclusive to %s and to %s", cpu, other, name)
+			}
+			owner[cpu] = name
+		}
+	}
+	for name, r := range d.ps() {
+		for cpu := range r.CPUs.All() {
+			if other := owner[cpu]; other != "" && other != name {
+				d.Errorf("%s may run on CPU %d, which is exclusive to %s", name, cpu, other)
+			}
+		}
+	}
+}

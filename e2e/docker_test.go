@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The life of a container: what it is told is what it has, at every step.
+func TestDocker(t *testing.T) {
+	d := newDocker(t)
+	d.need(2)
+	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus=0.5", "box", "nproc"); got != "1" {
+		t.Errorf("--cpus 0.5: nproc says %s", got)
+	}
+	d.empty()
+	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--name=web", "--cpus=1", "-e", "CANDOR_ENV=true", "box", "sleep", "9999")[:12]
+	d.does("run", "-d", "--network=none", "--runtime=candor-flexible", "--name=log", "box", "sleep", "9999")
+	d.check(id, 1000, 1)
+	if environ := d.does("exec", "web", "cat", "/proc/1/environ"); !strings.Contains(environ, "\x00GOMAXPROCS=1\x00") {
+		t.Errorf("its environment is %q", environ)
+	}
+	d.does("update", "--cpus=1.5", "web")
+	d.check(id, 1500, 2)
+	d.does("update", "--memory=100m", "--memory-swap=100m", "web") // the runtime writes all that it has recorded
+	d.check(id, 1500, 2)
+	if got := do(t, d.docker("update", "--cpus=900", "web")); got.code == 0 {
+		t.Errorf("--cpus 900: %+v", got)
+	}
+	d.check(id, 1500, 2)
+	d.does("restart", "-t=0", "web")
+	d.check(id, 1500, 2)
+	d.does("update", "--cpus=1", "web")
+	d.does("kill", "web")
+	d.does("start", "web")
+	d.check(id, 1000, 1)
+	d.does("rm", "-f", "web", "log")
+	d.empty()
+}
+
+// A container whose group the user has chosen stays there, and has what it sees all the same.
+func TestDockerCgroupParent(t *testing.T) {
+	d := newDocker(t)
+	d.need(2)
+	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--cpus=1", "--cgroup-parent="+d.parent+"-batch", "box", "sleep", "9999")[:12]
+	for _, limit := range []string{"1", "2", "1"} {
+		d.does("update", "--cpus="+limit, id)
+		r := d.ps()[id]
+		if got, want := d.sees(id), strings.Join([]string{limit, limit, r.CPUs.String()}, " "); got != want || r.Exclusive != r.CPUs {
+			t.Errorf("limit %s: told %q, want %q; %+v", limit, got, want, r)
+		}
+	}
+	if where := d.does("exec", id, "grep", ":cpuset:", "/proc/1/cgroup"); !strings.Contains(where, d.parent+"-batch/"+id) {
+		t.Errorf("its group is %s", where)
+	}
+	d.does("rm", "-f", id)
+	d.empty()
+}
+
+// A container with CPUs of its user's choice has them, and nobody else gets them for their own.
+func TestDockerCpuset(t *testing.T) {
+	d := newDocker(t)
+	d.need(2)
+	first, last := strconv.Itoa(d.usable.First()), strconv.Itoa(d.usable.Last())
+	d.does("run", "-d", "--network=none", "--runtime=candor-flexible", "--name=log", "box", "sleep", "9999")
+	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--cpuset-cpus="+first, "--cpus=0.5", "box", "sleep", "9999")
+	if got := d.does("exec", id, "grep", "Cpus_allowed_list", "/proc/self/status"); !strings.HasSuffix(got, "\t"+first) {
+		t.Errorf("not on CPU %s: %s", first, got)
+	}
+	for name, r := range d.ps() {
+		if r.CPUs.Contains(d.usable.First()) || name == id[:12] {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	d.honest()
+	d.does("rm", "-f", "log")
+	all := strconv.Itoa(d.usable.Count())
+	if got := do(t, d.candor(append([]string{"run", "--cpu", all}, play("sees")...)...)); got.code != 2 || !strings.Contains(got.err, "no capacity") {
+		t.Errorf("all CPUs: %+v", got)
+	}
+	d.start([]string{"--cpu", strconv.Itoa(d.usable.Count() - 1), "--name", "web"}, "sleep")
+	got := do(t, d.docker("run", "--rm", "--network=none", "--runtime=candor", "--cpuset-cpus="+last, "box", "nproc"))
+	if got.code != 125 || !strings.Contains(got.err, "wants CPUs "+last+", and web has CPU") {
+		t.Errorf("CPU %s is web's: %+v", last, got)
+	}
+	d.does("rm", "-f", id)
+	d.ok("release", "web", "--kill")
+	d.ok(append([]string{"run", "--cpu", all}, play("sees")...)...)
+	d.empty()
+}
+
+// check compares what a container is told and what the kernel has with its limit.
+func (d *docker) check(id string, limit, cpus int) {
+	d.Helper()
+	r := d.ps()[id]
+	if r.State != "running" || r.Class != "sensitive" || r.Limit != limit || r.CPUs.Count() != cpus {
+		d.Errorf("%+v, want a limit of %d on %d CPUs", r, limit, cpus)
+	}
+	count := map[int]string{1: "1", 2: "2"}[cpus]
+	if got, want := d.sees(id), strings.Join([]string{count, count, r.CPUs.String()}, " "); got != want {
+		d.Errorf("told %q, want %q", got, want)
+	}
+	if row := d.inspect(id, "--during=0"); row.Limit != limit || row.Shown != r.CPUs {
+		d.Errorf("%+v", row)
+	}
+	d.honest()
+}
+
+// What cannot be had or meant is one line that docker shows, and leaves nothing.
+func TestDockerRefuses(t *testing.T) {
+	d := newDocker(t)
+	for _, test := range []struct{ flags, want string }{
+		{"--cpus=1 -e CANDOR_CLASS=sensitve", "candor: ID: environment CANDOR_CLASS: class \"sensitve\": want one of sensitive, flexible"},
+		{"-e CANDOR_CLASS=sensitive", "candor: ID: a sensitive container needs a limit"},
+		{"--cpus=1 -e CANDOR_ON_RESIZE=exec:reboot", "candor: ID: environment CANDOR_ON_RESIZE"},
+		{"--cpu-quota=900000000 --cpu-period=1000000", "candor: ID: "},
+		{"--cpus=1 --cpuset-mems=0", "candor: ID: memory nodes without CPUs"},
+	} {
+		args := append([]string{"run", "--rm", "--network=none", "--runtime=candor"}, strings.Fields(test.flags)...)
+		got := do(t, d.docker(append(args, "box", "nproc")...))
+		_, line, _ := strings.Cut(got.err, "candor: ")
+		_, line, _ = strings.Cut(line, ": ")
+		_, want, _ := strings.Cut(test.want, "ID: ")
+		if got.code != 125 || !strings.HasPrefix(line, want) || got.out != "" {
+			t.Errorf("%s: %+v; want %q", test.flags, got, test.want)
+		}
+		d.nudge()
+		d.empty()
+	}
+	got := do(t, d.docker("run", "--rm", "--network=none", "--runtime=candor", "--cpus=1", "box", "no-such-program"))
+	if got.code != 127 {
+		t.Errorf("no program: %+v", got)
+	}
+	d.empty()
+}
+
+// The engine's death is nothing to its containers' CPUs; what it never deletes is reaped.
+func TestDockerKilled(t *testing.T) {
+	d := newDocker(t, "--live-restore")
+	d.need(2)
+	run := func(name string) string {
+		return d.does("run", "-d", "--network=none", "--runtime=candor", "--name="+name, "--cpus=1", "box", "sleep", "9999")[:12]
+	}
+	web := run("web")
+	d.kill()
+	d.nudge()
+	before := d.ps()[web]
+	if before.State != "running" || before.Exclusive.Count() != 1 {
+		t.Fatalf("%+v", before)
+	}
+	d.up()
+	d.check(web, 1000, 1)
+	d.down()
+	d.nudge()
+	d.up()
+	d.check(web, 1000, 1)
+	if after := d.ps()[web]; after.CPUs != before.CPUs || after.PID != before.PID {
+		t.Errorf("%+v became %+v", before, after)
+	}
+	lost := run("lost")
+	d.check(lost, 1000, 1)
+	pid := d.ps()[lost].PID
+	d.kill()
+	unix.Kill(pid, unix.SIGKILL)
+	gone(t, pid)
+	d.nudge()
+	if rows := d.ps(); rows[lost].ID != "" || rows[web].CPUs != before.CPUs {
+		t.Errorf("%+v", rows)
+	}
+	d.up()
+	d.does("rm", "-f", "web", "lost")
+	d.empty()
+}

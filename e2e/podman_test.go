@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestPodman is the life of a container under Podman, which calls its runtime without an environment.
+func TestPodman(t *testing.T) {
+	l := newLab(t)
+	for _, program := range []string{"podman", "conmon", "runc", "busybox"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs Podman, runc and busybox: %v", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "candor-podman-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		clearEngine(l, dir)
+		exec.Command("sh", "-c", "find /sys/fs/cgroup/*/libpod_parent -depth -type d -exec rmdir {} \\;").Run() // refused where others use it
+	})
+	podman := func(args ...string) outcome {
+		t.Helper()
+		all := []string{"--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp", "--runtime", l.runtimeScript(dir),
+			"--cgroup-manager", "cgroupfs", "--storage-driver", "vfs", "--events-backend", "none"}
+		cmd := exec.Command("podman", append(all, args...)...)
+		cmd.WaitDelay = time.Minute
+		return do(t, cmd)
+	}
+	does := func(args ...string) string {
+		t.Helper()
+		got := podman(args...)
+		if got.code != 0 {
+			t.Fatalf("podman %s: %+v", strings.Join(args, " "), got)
+		}
+		return strings.TrimSpace(got.out)
+	}
+	does("import", boxArchive(t, dir), "box")
+	run := []string{"run", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--cpus=0.5"}
+	with := func(more ...string) []string { return append(run[:len(run):len(run)], more...) }
+	id := does(with("-d", "box", "sleep", "9999")...)
+	defer podman("rm", "-f", "-t=0", id)
+	for _, again := range []bool{false, true} {
+		if again {
+			does("restart", "-t=0", id)
+		}
+		if r := l.ps()[id[:12]]; r.State != "running" || r.Limit != 500 || r.CPUs.Count() != 1 || does("exec", id, "nproc") != "1" {
+			t.Errorf("%+v", r)
+		}
+	}
+	does("rm", "-f", "-t=0", id)
+	l.empty()
+	got := podman(with("--rm", "--annotation", "candor.dev/class=x", "box", "nproc")...)
+	if got.code == 0 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
+		t.Errorf("a class that there is not: %+v", got)
+	}
+	l.empty()
+}
+
+// runtimeScript is candor-runc with the lab's settings, for who passes no environment on.
+func (l *lab) runtimeScript(dir string) string {
+	l.Helper()
+	link, script := filepath.Join(dir, "candor-runc"), filepath.Join(dir, "runtime")
+	if _, err := os.Stat(script); err == nil {
+		return script
+	}
+	if err := os.Symlink(os.Getenv("CANDOR_BIN"), link); err != nil {
+		l.Fatal(err)
+	}
+	var text strings.Builder
+	text.WriteString("#!/bin/sh\n")
+	for _, entry := range l.candor().Env {
+		if strings.HasPrefix(entry, "CANDOR_") && !strings.Contains(entry, "'") {
+			fmt.Fprintf(&text, "export '%s'\n", entry)
+		}
+	}
+	fmt.Fprintf(&text, "exec '%s' \"$@\"\n", link)
+	if err := os.WriteFile(script, []byte(text.String()), 0o755); err != nil {
+		l.Fatal(err)
+	}
+	return script
+}

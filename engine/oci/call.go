@@ -1,0 +1,162 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Call is a command line of an OCI runtime, as far as Candor reads it.
+type Call struct {
+	Args    []string // as given, without the runtime's own name
+	Command string   // "" where there is none: --version, --help
+	ID      string   // the container's; "" where the command has none or several words
+	Log     string   // file in which the engine looks for errors
+	JSON    bool     // the form of that file
+
+	globals int // how many of Args stand before the command
+	options []option
+}
+
+// An option is one of the command, with the words of Args that it takes.
+type option struct {
+	name, value string
+	words       []string
+	missing     bool // it needs a value, and the line ends
+}
+
+// Options with a value, of runc and crun. All others are taken for switches.
+var (
+	globalValues  = []string{"log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager"}
+	commandValues = map[string][]string{
+		"create": {"bundle", "b", "config", "f", "console-socket", "pid-file", "preserve-fds", "pidfd-socket"},
+		"run":    {"bundle", "b", "config", "f", "console-socket", "pid-file", "preserve-fds", "pidfd-socket"},
+		"update": {"resources", "r", "blkio-weight", "cpu-period", "cpu-quota", "cpu-burst", "cpu-share", "cpu-shares",
+			"cpu-rt-period", "cpu-rt-runtime", "cpu-idle", "cpuset-cpus", "cpuset-mems", "kernel-memory", "kernel-memory-tcp",
+			"memory", "memory-reservation", "memory-swap", "pids-limit", "l3-cache-schema", "mem-bw-schema"},
+	}
+)
+
+// Parse reads a command line. It never fails: what it does not know the real
+// runtime knows better.
+func Parse(args []string) Call {
+	c := Call{Args: args}
+	rest := args
+	for len(rest) > 0 {
+		o, n := nextOption(rest, globalValues)
+		if n == 0 {
+			break
+		}
+		switch o.name {
+		case "log":
+			c.Log = strings.TrimPrefix(o.value, "file:")
+		case "log-format":
+			c.JSON = o.value == "json"
+		}
+		rest = rest[n:]
+	}
+	c.globals = len(args) - len(rest)
+	if len(rest) == 0 {
+		return c
+	}
+	c.Command = rest[0]
+	if values, ours := commandValues[c.Command]; ours {
+		c.parseOptions(rest[1:], values)
+	}
+	return c
+}
+
+// parseOptions reads what follows the command: options, and one word that is none.
+func (c *Call) parseOptions(rest, values []string) {
+	var words []string
+	for len(rest) > 0 {
+		o, n := nextOption(rest, values)
+		if n == 0 {
+			words, rest = append(words, rest[0]), rest[1:]
+			continue
+		}
+		rest = rest[n:]
+		if o.missing {
+			return
+		}
+		if o.name == "" { // "--": words follow
+			words = append(words, rest...)
+			break
+		}
+		c.options = append(c.options, o)
+	}
+	if len(words) == 1 {
+		c.ID = words[0]
+	}
+}
+
+// nextOption reads the option that args begin with and says how many words it takes; 0
+// if the first word is none. One dash or two are the same, as they are to runc.
+func nextOption(args []string, values []string) (o option, n int) {
+	name, found := strings.CutPrefix(args[0], "-")
+	if !found || name == "" {
+		return o, 0
+	}
+	name = strings.TrimPrefix(name, "-")
+	var hasValue bool
+	o.name, o.value, hasValue = strings.Cut(name, "=")
+	n = 1
+	if !hasValue && slices.Contains(values, o.name) {
+		if o.missing = len(args) == 1; !o.missing {
+			o.value, n = args[1], 2
+		}
+	}
+	o.words = args[:n]
+	return o, n
+}
+
+// value returns the last value of an option of the command, by any of its names.
+func (c *Call) value(names ...string) string {
+	for _, o := range slices.Backward(c.options) {
+		if slices.Contains(names, o.name) {
+			return o.value
+		}
+	}
+	return ""
+}
+
+// without returns Args without some of the command's options, and with others in their place.
+func (c *Call) without(names []string, instead ...string) []string {
+	args := slices.Concat(c.Args[:c.globals], []string{c.Command})
+	for _, o := range c.options {
+		if !slices.Contains(names, o.name) {
+			args = append(args, o.words...)
+		}
+	}
+	return append(append(args, instead...), c.ID)
+}
+
+// Name is what Candor calls the container: the first 12 digits of an engine's
+// id, as engines show it themselves, else the id.
+func (c *Call) Name() string {
+	isDigit := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' }
+	if len(c.ID) == 64 && strings.IndexFunc(c.ID, func(r rune) bool { return !isDigit(r) }) < 0 {
+		return c.ID[:12]
+	}
+	return c.ID
+}
+
+// checkID refuses a command line on which no container can be found.
+func (c *Call) checkID() error {
+	if c.ID == "" {
+		return errors.New("want the id of one container")
+	}
+	if strings.HasPrefix(c.ID, "-") {
+		return fmt.Errorf("container id %.40q: begins with a dash", c.ID)
+	}
+	return nil
+}
+
+// bundle is the directory of the container's configuration.
+func (c *Call) bundle() string {
+	if dir := c.value("bundle", "b"); dir != "" {
+		return dir
+	}
+	return "."
+}

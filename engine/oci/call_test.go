@@ -1,0 +1,88 @@
+package oci
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	tests := []struct {
+		line                     string
+		command, id, bundle, log string
+		json                     bool
+		without                  string // resources and cpu-quota, with "X" in their place
+	}{
+		{line: "", without: ""},
+		{line: "--version"},
+		{line: "--root /run/x --log /l --log-format json create --bundle /b --pid-file /p abc",
+			command: "create", id: "abc", bundle: "/b", log: "/l", json: true},
+		{line: "--root=/run/x --log=/l --systemd-cgroup create -b /b abc", command: "create", id: "abc", bundle: "/b", log: "/l"},
+		{line: "-root /run/x run abc", command: "run", id: "abc", bundle: "."},
+		{line: "create abc --bundle /b", command: "create", id: "abc", bundle: "/b"}, // crun takes it
+		{line: "create --no-pivot --bundle=/b -- -abc", command: "create", id: "-abc", bundle: "/b"},
+		{line: "create --bundle /b", command: "create", bundle: "/b"},
+		{line: "create a b", command: "create", bundle: "."},
+		{line: "create --bundle", command: "create", bundle: "."},
+		{line: "--log file:/l --log-level debug state abc", command: "state", log: "/l"},
+		{line: "exec --cwd / abc create --bundle /b x", command: "exec"},
+		{line: "update --resources - abc", command: "update", id: "abc", without: "update X abc"},
+		{line: "--root /r update --cpu-quota 5 --memory 7 abc", command: "update", id: "abc", without: "--root /r update --memory 7 X abc"},
+		{line: "- create", command: "-"},
+	}
+	for _, test := range tests {
+		c := Parse(strings.Fields(test.line))
+		if test.bundle != "" && c.bundle() != test.bundle {
+			t.Errorf("%q: bundle %q", test.line, c.bundle())
+		}
+		if c.Command != test.command || c.ID != test.id || c.Log != test.log || c.JSON != test.json {
+			t.Errorf("%q: %+v", test.line, c)
+		}
+		if test.without != "" {
+			if got := strings.Join(c.without([]string{"resources", "cpu-quota"}, "X"), " "); got != test.without {
+				t.Errorf("%q: without: %q, want %q", test.line, got, test.without)
+			}
+		}
+	}
+}
+
+func TestName(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for given, want := range map[string]string{
+		id:                      "0123456789ab",
+		strings.ToUpper(id):     strings.ToUpper(id),
+		id[:63]:                 id[:63],
+		"web":                   "web",
+		strings.Repeat("z", 64): strings.Repeat("z", 64),
+	} {
+		if got := (&Call{ID: given}).Name(); got != want {
+			t.Errorf("%q: %q, want %q", given, got, want)
+		}
+	}
+}
+
+// Whatever the command line is: it is passed on as it is, and what was read of it stands in it.
+func FuzzParse(f *testing.F) {
+	f.Add("--root /r --log /l --log-format json create --bundle /b --pid-file p id")
+	f.Add("--log=file:x update -r - id")
+	f.Add("run -- --bundle")
+	f.Add("create --bundle= - -- --")
+	f.Add("run 0 -b")
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, " ")
+		c := Parse(slices.Clone(args))
+		if !slices.Equal(c.Args, args) {
+			t.Fatalf("%q became %q", args, c.Args)
+		}
+		if c.Command != "" && args[c.globals] != c.Command || c.ID != "" && !slices.Contains(args[c.globals+1:], c.ID) {
+			t.Errorf("%q: %+v", args, c)
+		}
+		if c.ID == "" {
+			return
+		}
+		again := Parse(c.without(nil))
+		if again.ID != c.ID && !strings.HasPrefix(c.ID, "-") || again.bundle() != c.bundle() || again.Log != c.Log {
+			t.Errorf("%q: put together again it is %q", args, c.without(nil))
+		}
+	})
+}

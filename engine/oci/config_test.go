@@ -1,0 +1,237 @@
+package oci
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// given is a configuration with fields that nobody knows, at every level that is edited.
+const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"},
+"process":{"args":["web","-x"],"env":["PATH=/bin","OMP_NUM_THREADS=9"],"future":12345678901234567890},
+"hooks":{"createRuntime":[{"path":"/first"}],"future":true},
+"mounts":[{"destination":"/proc","type":"proc","future":1},{"destination":"/sys/","type":"sysfs"}],
+"annotations":{"a":"b"},
+"linux":{"cgroupsPath":"/docker/abc","future":null,"resources":{"memory":{"limit":7},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
+
+func grantOf(limit hybrid.Milli, cpus string) *host.Grant {
+	g := &host.Grant{Spec: host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull}}
+	g.ID, g.Limit, g.Quota, g.Weight = "abc", limit, limit, 2*limit
+	g.CPUs, _ = cpuset.Parse(cpus)
+	return g
+}
+
+func parsed(t *testing.T, text string) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// at walks down a configuration by the words of a path.
+func at(m map[string]any, path string) any {
+	var v any = m
+	for _, word := range strings.Fields(path) {
+		v = v.(map[string]any)[word]
+	}
+	return v
+}
+
+func TestSave(t *testing.T) {
+	bundle := t.TempDir()
+	file := filepath.Join(bundle, configName)
+	if err := os.WriteFile(file, []byte(given), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var first string
+	for round := range 2 { // the second start of one bundle is as the first
+		c, err := loadConfig(bundle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.save(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", true, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := os.ReadFile(file)
+		if round == 0 {
+			first = string(text)
+		} else if string(text) != first {
+			t.Errorf("edited twice:\n%s\nonce:\n%s", text, first)
+		}
+	}
+	was, is := parsed(t, given), parsed(t, first)
+	for _, path := range []string{"ociVersion", "future", "process args", "process future", "hooks future", "annotations a",
+		"linux future", "linux resources memory", "linux resources cpu future"} {
+		if !reflect.DeepEqual(at(was, path), at(is, path)) {
+			t.Errorf("%s: %v became %v", path, at(was, path), at(is, path))
+		}
+	}
+	if !strings.Contains(first, `"<&>\u2028"`) || !strings.Contains(first, "[1,2.50,1e3]") {
+		t.Errorf("not as it was written: %s", first)
+	}
+	for path, want := range map[string]string{
+		"linux cgroupsPath":   `"/candor/abc"`,
+		"linux resources cpu": `{"cpus":"3,7","future":9,"period":100000,"quota":150000,"shares":3072}`,
+		"process env":         `["PATH=/bin","OMP_NUM_THREADS=9","GOMAXPROCS=2","PYTHON_CPU_COUNT=2","RAYON_NUM_THREADS=2","TOKIO_WORKER_THREADS=2"]`,
+		"hooks createRuntime": `[{"path":"/first"},{"args":null,"env":null,"path":"/candor"}]`,
+		"hooks poststop":      `[{"args":null,"env":null,"path":"/candor2"}]`,
+		"annotations":         `{"a":"b","candor.dev/edited":"true"}`,
+	} {
+		if got, _ := json.Marshal(at(is, path)); string(got) != want {
+			t.Errorf("%s:\n%s, want\n%s", path, got, want)
+		}
+	}
+	if mounts := at(is, "mounts").([]any); len(mounts) != 4 || at(mounts[3].(map[string]any), "destination") != "/proc/cpuinfo" {
+		t.Errorf("mounts: %v", mounts)
+	}
+}
+
+// A file can only be mounted over where its file system is, and never where that would reach the host.
+func TestMounted(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{}`: false,
+		`{"mounts":[{"destination":"/sys","type":"sysfs"}]}`:                                                  true,
+		`{"mounts":[{"destination":"/sys","type":"bind","options":["rbind","rshared"]}]}`:                     false,
+		`{"mounts":[{"destination":"/sys","type":"bind","options":["shared"]}]}`:                              false,
+		`{"mounts":[{"destination":"/sys","type":"bind","options":["rbind","rslave"]}]}`:                      true,
+		`{"mounts":[{"destination":"/sys","options":["shared"]},{"destination":"/sys/","type":"sysfs"}]}`:     true,
+		`{"mounts":[{"destination":"/proc","type":"proc"},{"destination":"/sys/fs/cgroup","type":"cgroup"}]}`: false,
+	} {
+		c, err := parseConfig([]byte(text))
+		if err != nil || c.mounted("/sys") != want {
+			t.Errorf("%s: %v (%v), want %v", text, c.mounted("/sys"), err, want)
+		}
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                   "not a JSON object",
+		"null":                               "not a JSON object",
+		"[]":                                 "not a JSON object",
+		"{} {}":                              "something follows",
+		`{"linux":3}`:                        "linux: ",
+		`{"annotations":{"a":1}}`:            "annotations: ",
+		`{"linux":{"resources":{"cpu":[]}}}`: "cpu: ",
+		`{"process":{"env":"x"}}`:            "env: ",
+	} {
+		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := loadConfig(t.TempDir()); err == nil || !strings.Contains(err.Error(), "want a bundle") {
+		t.Errorf("no configuration: %v", err)
+	}
+}
+
+func TestAsked(t *testing.T) {
+	const cpu15 = `"linux":{"resources":{"cpu":{"quota":150000,"period":100000}}}`
+	tests := []struct {
+		text   string
+		byName hybrid.Class
+		want   string // class, limit, period, view; "-" if left alone; else the error
+	}{
+		{`{` + cpu15 + `}`, hybrid.Sensitive, "sensitive 1500m 100ms full"},
+		{`{` + cpu15 + `}`, hybrid.Flexible, "flexible 1500m 100ms affinity"},
+		{`{}`, hybrid.Sensitive, "flexible 0 100ms affinity"},
+		{`{"linux":{"resources":{"cpu":{"quota":33300,"period":100000}}}}`, hybrid.Sensitive, "sensitive 333m 100ms full"},
+		{`{"linux":{"resources":{"cpu":{"quota":-1}}}}`, hybrid.Sensitive, "flexible 0 100ms affinity"},
+		{`{"linux":{"resources":{"cpu":{"quota":30000,"period":20000}}}}`, hybrid.Sensitive, "sensitive 1500m 20ms full"},
+		{`{"annotations":{"candor.dev/class":"flexible"},"process":{"env":["CANDOR_CLASS=sensitive"]},` + cpu15 + `}`, hybrid.Sensitive, "flexible 1500m 100ms affinity"},
+		{`{"process":{"env":["CANDOR_CLASS=sensitive","CANDOR_PERIOD=10ms","CANDOR_OTHER=1"]},` + cpu15 + `}`, hybrid.Flexible, "sensitive 1500m 10ms full"},
+		{`{"annotations":{"candor.dev/view":"affinity"},` + cpu15 + `}`, hybrid.Sensitive, "sensitive 1500m 100ms affinity"},
+		{`{"linux":{"resources":{"cpu":{"cpus":"0-1"}}}}`, hybrid.Sensitive, "-"},
+		{`{"annotations":{"candor.dev/preserve":"true"}}`, hybrid.Sensitive, "-"},
+		{`{"annotations":{"candor.dev/class":"sensitive"}}`, hybrid.Flexible, "needs a limit"},
+		{`{"annotations":{"candor.dev/clas":"sensitive"}}`, hybrid.Flexible, `annotation candor.dev/clas: unknown setting "clas"`},
+		{`{"process":{"env":["CANDOR_ENV=yes"]}}`, hybrid.Flexible, `environment CANDOR_ENV: "yes": want true or false`},
+		{`{"process":{"env":["CANDOR_ON_RESIZE=exec:id"]}}`, hybrid.Flexible, "environment CANDOR_ON_RESIZE: "},
+		{`{"linux":{"resources":{"cpu":{"mems":"0"}}}}`, hybrid.Flexible, "memory nodes without CPUs"},
+		{`{"linux":{"resources":{"cpu":{"quota":"x"}}}}`, hybrid.Flexible, "linux.resources.cpu.quota"},
+		{`{"linux":{"resources":{"cpu":{"quota":9223372036854775807,"period":1000}}}}`, hybrid.Sensitive, "sensitive 1024001m 1ms full"},
+		{`{"linux":{"resources":{"cpu":{"quota":1,"period":18446744073709551615}}}}`, hybrid.Sensitive, "period"},
+		{`{"linux":{"cgroupsPath":"/a/../b"}}`, hybrid.Flexible, "clean path"},
+	}
+	for _, test := range tests {
+		cfg, err := parseConfig([]byte(test.text))
+		if err != nil {
+			t.Fatalf("%s: %v", test.text, err)
+		}
+		w := Wrapper{Class: test.byName}
+		a, ours, err := w.asked(&Call{ID: "abc"}, cfg)
+		switch {
+		case err != nil:
+			if !strings.Contains(err.Error(), test.want) || test.want == "-" {
+				t.Errorf("%s: %v, want %q", test.text, err, test.want)
+			}
+		case !ours:
+			if test.want != "-" {
+				t.Errorf("%s: left alone, want %q", test.text, test.want)
+			}
+		default:
+			if got := strings.Join([]string{a.Class.String(), a.Limit.String(), a.Period.String(), string(a.View)}, " "); got != test.want {
+				t.Errorf("%s: %s, want %q", test.text, got, test.want)
+			}
+		}
+	}
+}
+
+func TestGroupPaths(t *testing.T) {
+	for path, want := range map[string]string{
+		"": "", "/docker/abc": "", "system.slice:docker:abc": "", "/libpod_parent/libpod-abc": "",
+		"machine.slice:libpod:abc": "", "/default/abc": "", ":nerdctl:abc": "",
+		"/batch/abc": "/batch/abc", "/my/docker/abc": "/my/docker/abc", "my.slice:docker:abc": "/my.slice/docker-abc.scope",
+		"/": "bad", "../x": "bad", "x:y": "bad", "/a\nb": "bad", "no slice:docker:abc": "bad",
+	} {
+		e, err := chosenGroup(path)
+		if want == "bad" != (err != nil) || err == nil && e.Cgroup != want {
+			t.Errorf("%q: %q %v, want %q", path, e.Cgroup, err, want)
+		}
+	}
+	for path, systemd := range map[string]bool{"/docker/abc": false, "system.slice:docker:abc": true} {
+		if checkDriver(path, systemd) != nil || checkDriver(path, !systemd) == nil || checkDriver("", systemd) != nil {
+			t.Errorf("%q: the driver is mistaken", path)
+		}
+	}
+}
+
+// A configuration is somebody else's: whatever it is, it is read or refused, and
+// what is saved is JSON again.
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(given))
+	f.Add([]byte(`{"linux":{"resources":null},"hooks":null,"mounts":[{}]}`))
+	f.Add([]byte(`{"process":{"env":["CANDOR_CLASS=sensitive"]},"linux":{"resources":{"cpu":{"quota":1}}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := parseConfig(text)
+		if err != nil {
+			return
+		}
+		w := Wrapper{}
+		if _, _, err := w.asked(&Call{ID: "abc"}, c); err != nil {
+			return
+		}
+		if c.apply(edit{grant: grantOf(1500, "0-1"), env: true}) != nil {
+			return
+		}
+		out, err := encode(c.all)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if again, err := parseConfig(out); err != nil || string(again.cpu["cpus"]) != `"0-1"` {
+			t.Errorf("%q became %q: %v", text, out, err)
+		}
+	})
+}

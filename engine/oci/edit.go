@@ -1,0 +1,156 @@
+package oci
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/view"
+)
+
+// An edit is what a configuration is to get.
+type edit struct {
+	grant     *host.Grant // nil: hooks alone
+	groupPath string
+	viewDir   string
+	env       bool
+	hooks     hooks
+}
+
+// hooks are the calls that the real runtime makes: when the group is made, before anything
+// of the program runs, and when the container is deleted.
+type hooks struct{ started, stopped hook }
+
+// A hook is a command that the real runtime calls (runtime-spec, "POSIX-platform Hooks").
+type hook struct {
+	Path string   `json:"path"`
+	Args []string `json:"args"`
+	Env  []string `json:"env"`
+}
+
+// A mount is one of the container's mounts.
+type mount struct {
+	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	Source      string   `json:"source"`
+	Options     []string `json:"options"`
+}
+
+// save writes the edited configuration in the engine's place, and keeps the engine's
+// beside it: a bundle may be started again.
+func (c *config) save(e edit) error {
+	err := c.addHooks(e.hooks)
+	if err == nil && e.grant != nil {
+		err = c.apply(e)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := encode(c.all)
+	if err != nil {
+		return err
+	}
+	if err := wholefile.Replace(filepath.Join(c.bundle, asGiven), c.raw); err != nil {
+		return err
+	}
+	return wholefile.Replace(filepath.Join(c.bundle, configName), text)
+}
+
+// apply makes the edit. All that it does not know stays as it is.
+func (c *config) apply(e edit) error {
+	resources, err := c.linux.inner("resources")
+	if err != nil {
+		return err
+	}
+	setCPU(c.cpu, e.grant, false)
+	resources.set("cpu", c.cpu)
+	c.linux.set("resources", resources)
+	c.linux.set("cgroupsPath", e.groupPath)
+	c.all.set("linux", c.linux)
+	if e.grant.View == host.ViewFull {
+		if err := c.mountView(e.viewDir); err != nil {
+			return err
+		}
+	}
+	if e.env {
+		return c.setEnv(e.grant.VisibleCPUs())
+	}
+	return nil
+}
+
+// setCPU writes what a grant has into linux.resources.cpu, or into an update of it; there a
+// quota that is no more must be said.
+func setCPU(cpu object, g *host.Grant, update bool) {
+	cpu.set("cpus", g.CPUs.String())
+	cpu.set("period", g.Period.Microseconds())
+	cpu.set("shares", sharesOf(g))
+	delete(cpu, "quota")
+	delete(cpu, "burst") // it was meant for another quota
+	if quota := quotaOf(g); quota > 0 {
+		cpu.set("quota", quota)
+	} else if update {
+		cpu.set("quota", -1)
+	}
+}
+
+// quotaOf is a grant's CPU time per period in microseconds; 0: no quota.
+func quotaOf(g *host.Grant) int64 {
+	return (time.Duration(g.Quota) * g.Period / 1000).Microseconds()
+}
+
+// sharesOf is a grant's weight as OCI and cgroup v1 count it: 1024 is a CPU's. The
+// runtime rounds it in its own way; host writes it anew when the group is there.
+func sharesOf(g *host.Grant) int64 {
+	return min(max(int64(g.Weight)*1024/1000, 2), 262144)
+}
+
+// mountView mounts the view's files over the container's own.
+func (c *config) mountView(dir string) error {
+	var mounts []any
+	for _, bind := range view.Binds(dir) {
+		if c.mounted(bind.Within) {
+			mounts = append(mounts, mount{bind.Target, "bind", bind.Source, []string{"bind", "ro", "nosuid", "nodev", "noexec", "private"}})
+		}
+	}
+	return add(c.all, "mounts", mounts...)
+}
+
+// setEnv adds the variables that tell the number of CPUs.
+func (c *config) setEnv(cpus int) error {
+	process, err := c.all.inner("process")
+	if err != nil {
+		return err
+	}
+	var added []any
+	for _, entry := range view.Env(c.environ, cpus)[len(c.environ):] {
+		added = append(added, entry)
+	}
+	if err := add(process, "env", added...); err != nil {
+		return err
+	}
+	c.all.set("process", process)
+	return nil
+}
+
+// addHooks adds the hooks, and a mark that this configuration is edited.
+func (c *config) addHooks(h hooks) error {
+	all, err := c.all.inner("hooks")
+	if err != nil {
+		return err
+	}
+	if err := add(all, "createRuntime", h.started); err != nil {
+		return err
+	}
+	if err := add(all, "poststop", h.stopped); err != nil {
+		return err
+	}
+	c.all.set("hooks", all)
+	annotations, err := c.all.inner("annotations")
+	if err != nil {
+		return err
+	}
+	annotations.set(editedKey, "true")
+	c.all.set("annotations", annotations)
+	return nil
+}

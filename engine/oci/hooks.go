@@ -1,0 +1,57 @@
+package oci
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
+)
+
+// Events that the real runtime calls hooks for.
+const (
+	started   = "started"   // a container's group is made, nothing of its program has run
+	preserved = "preserved" // the same, for one that has its CPUs by its user's wish
+	stopped   = "stopped"   // it is deleted
+)
+
+// Hook is what the real runtime calls: an event, the container's name, and for a preserved
+// one its CPUs. state is what the runtime says of the container (runtime-spec, "State").
+func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set, state io.Reader) error {
+	if event == stopped {
+		err := h.Release(ctx, name, false)
+		if errors.As(err, new(*hybrid.Refusal)) { // it was reaped, or has none
+			err = nil
+		}
+		return oneline.Join(err, h.EndPreserve(ctx, name))
+	}
+	pid, err := pidIn(state)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case event == started:
+		return h.Started(ctx, name, pid)
+	case event == preserved:
+		return h.Preserve(ctx, name, cpus, pid)
+	default:
+		return fmt.Errorf("%w: event %.40q: want %s, %s or %s", host.ErrBadSpec, event, started, preserved, stopped)
+	}
+}
+
+// pidIn reads the first process of a container.
+func pidIn(state io.Reader) (int, error) {
+	const most = 1 << 20
+	var s struct{ PID int }
+	if err := json.NewDecoder(io.LimitReader(state, most)).Decode(&s); err != nil {
+		return 0, fmt.Errorf("the runtime's state of the container: %w", err)
+	}
+	if s.PID <= 0 {
+		return 0, fmt.Errorf("the runtime's state of the container: process id %d", s.PID)
+	}
+	return s.PID, nil
+}

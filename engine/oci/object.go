@@ -1,0 +1,71 @@
+package oci
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// An object is a JSON object of which some fields are read and changed and all others
+// stay as they are written.
+type object map[string]json.RawMessage
+
+// parseObject reads one JSON object and nothing after it.
+func parseObject(text []byte) (object, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	var o object
+	if err := d.Decode(&o); err != nil {
+		return nil, fmt.Errorf("not a JSON object: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("not a JSON object: something follows its end")
+	}
+	if o == nil {
+		return nil, errors.New("not a JSON object: null")
+	}
+	return o, nil
+}
+
+// get reads a field into a value; one that is missing or null leaves it as it is.
+func (o object) get(key string, into any) error {
+	raw, ok := o[key]
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// inner returns the object in a field, an empty one if there is none.
+func (o object) inner(key string) (object, error) {
+	in := object{}
+	if err := o.get(key, &in); err != nil {
+		return nil, err
+	}
+	if in == nil {
+		in = object{}
+	}
+	return in, nil
+}
+
+// set gives a field a value.
+func (o object) set(key string, value any) {
+	raw, err := encode(value)
+	if err != nil {
+		panic(err) // plain data always encodes
+	}
+	o[key] = raw
+}
+
+// encode writes JSON without changing the characters in it that only browsers mind.
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}

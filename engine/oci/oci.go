@@ -1,0 +1,223 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
+)
+
+// A Wrapper is candor in the place of an OCI runtime.
+type Wrapper struct {
+	Host    host.Options
+	Class   hybrid.Class // of containers that say none themselves
+	Runtime string       // the real runtime, a path or a name; "": runc or crun, wherever programs are
+	Self    []string     // candor's own command that hooks call, its path first
+}
+
+// exitRefused is what runc ends with on every error of its own.
+const exitRefused = 1
+
+// Main does what a runtime is called for and returns its exit code; in most cases
+// this process has become the real runtime before. What Candor refuses is said on standard error
+// and in the log file that the engine named.
+func (w *Wrapper) Main(args []string) int {
+	c := Parse(args)
+	code, err := w.do(&c)
+	if err != nil {
+		c.refuse(err)
+		return exitRefused
+	}
+	return code
+}
+
+func (w *Wrapper) do(c *Call) (code int, err error) {
+	real, err := findRuntime(w.Runtime)
+	if err != nil {
+		return 0, err
+	}
+	switch c.Command {
+	case "create", "run":
+		return w.create(c, real)
+	case "update":
+		return w.update(c, real)
+	default:
+		return 0, become(real, c.Args)
+	}
+}
+
+// open opens this machine. What host has to say beside goes to the engine's log file.
+func (w *Wrapper) open(c *Call) (*host.Host, error) {
+	w.Host.Log = c.logger()
+	return host.Open(w.Host)
+}
+
+// create gives a container its CPUs, and has the real runtime make it.
+func (w *Wrapper) create(c *Call, real string) (code int, err error) {
+	if err := c.checkID(); err != nil {
+		return 0, fmt.Errorf("%s: %w", c.Command, err)
+	}
+	cfg, err := loadConfig(c.bundle())
+	if err != nil {
+		return 0, named(c.Name(), err)
+	}
+	a, ours, err := w.asked(c, cfg)
+	if err != nil {
+		return 0, named(c.Name(), err)
+	}
+	if !ours {
+		if err := w.preserve(c, cfg); err != nil {
+			return 0, named(c.Name(), err)
+		}
+		return 0, become(real, c.Args)
+	}
+	h, err := w.open(c)
+	if err != nil {
+		return 0, err
+	}
+	defer h.Close()
+	ctx := context.Background()
+	if err := w.grant(ctx, h, a, cfg); err != nil {
+		return 0, named(c.Name(), err)
+	}
+	if c.Command == "run" { // it lasts as long as the container, at a terminal perhaps
+		err = become(real, c.Args)
+	} else {
+		code, err = call(real, c.Args, os.Stdin)
+	}
+	if err != nil || code != 0 {
+		c.warn(h.ReleaseOwn(ctx, a.ID))
+	}
+	return code, err
+}
+
+// asked reads what a container asks for. ours is false for one that Candor leaves alone.
+func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
+	wish, err := wishesOf(cfg)
+	if err != nil {
+		return a, false, err
+	}
+	has, err := amountOf(cfg.cpu)
+	if err != nil {
+		return a, false, err
+	}
+	switch {
+	case or(wish.Preserve, false), has.CPUs != "":
+		return a, false, nil
+	case has.Mems != "":
+		return a, false, errors.New("memory nodes without CPUs: want neither, or --cpuset-cpus too (then Candor leaves the container alone)")
+	}
+	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
+	a.env = wish.env
+	if err == nil {
+		a.Engine, err = chosenGroup(cfg.groupPath)
+	}
+	return a, true, err
+}
+
+// A request is an allocation and what of it host need not know.
+type request struct {
+	host.Allocation
+	env bool
+}
+
+// grant allocates and edits the configuration, or changes nothing.
+func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config) error {
+	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
+	var err error
+	if a.Engine == (host.Engine{}) {
+		e.groupPath, e.grant, err = ownGroup(ctx, h, a, cfg)
+	} else {
+		e.grant, err = engineGroup(ctx, h, a)
+	}
+	if err != nil {
+		return err
+	}
+	if err = cfg.save(e); err != nil {
+		err = oneline.Join(err, h.ReleaseOwn(ctx, a.ID))
+	}
+	return err
+}
+
+// ownGroup allocates for a container whose group is among Candor's.
+func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path string, g *host.Grant, err error) {
+	path, systemd := h.OCIPath(a.ID)
+	if err := checkDriver(cfg.groupPath, systemd); err != nil {
+		return "", nil, err
+	}
+	if g, err = h.Allocate(ctx, a.Allocation); err != nil {
+		return "", nil, err
+	}
+	if err = h.Prepare(ctx, a.ID); err != nil {
+		err = oneline.Join(err, h.ReleaseOwn(ctx, a.ID))
+	}
+	return path, g, err
+}
+
+// engineGroup allocates for a container whose group is elsewhere, and the runtime's to make.
+func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, error) {
+	const patience = 5 * time.Minute // of a grant that nobody starts
+	a.Deadline = patience
+	s, err := h.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	if g, err := s.Grant(a.ID); err == nil && g.Main.Alive() {
+		return nil, errors.New("a container of that name runs")
+	}
+	return h.Admit(ctx, a.Allocation, 0)
+}
+
+// preserve leaves a container alone that has CPUs by its user's wish (--cpuset-cpus), and sees to it that
+// nobody else has them for their own.
+func (w *Wrapper) preserve(c *Call, cfg *config) error {
+	has, err := amountOf(cfg.cpu)
+	if err != nil || has.CPUs == "" {
+		return err
+	}
+	cpus, err := cpuset.Parse(has.CPUs)
+	if err != nil {
+		return fmt.Errorf("linux.resources.cpu.cpus: %w", err)
+	}
+	h, err := w.open(c)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if err := h.Preserve(context.Background(), c.Name(), cpus, 0); err != nil {
+		return err
+	}
+	return cfg.save(edit{hooks: w.hooks(preserved, c.Name(), cpus.String())})
+}
+
+// hooks are candor's own commands, with the settings of this one: an event when the container's
+// group is made, and one when it is deleted.
+func (w *Wrapper) hooks(event, name string, args ...string) hooks {
+	env := []string{}
+	for _, entry := range os.Environ() {
+		if strings.HasPrefix(entry, "CANDOR_") || strings.HasPrefix(entry, "PATH=") {
+			env = append(env, entry)
+		}
+	}
+	command := append([]string{"candor"}, w.Self[1:]...)
+	return hooks{
+		hook{w.Self[0], append(append(slices.Clip(command), event, name), args...), env},
+		hook{w.Self[0], append(slices.Clip(command), stopped, name), env},
+	}
+}
+
+// named names the container in an error that does not begin with its name.
+func named(name string, err error) error {
+	if strings.HasPrefix(err.Error(), name+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}

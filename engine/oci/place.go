@@ -1,0 +1,40 @@
+package oci
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+)
+
+// usual are the groups that engines make containers in unless they are told another.
+var usual = regexp.MustCompile(`^(` +
+	`|/docker/[^/]+` + // Docker
+	`|system\.slice:docker:[^:]+` +
+	`|/libpod_parent/libpod-[^/]+` + // Podman
+	`|(machine|user)\.slice:libpod:[^:]+` +
+	`|/default/[^/]+` + // nerdctl, and ctr: the namespace and the id
+	`|(system\.slice)?:nerdctl:[^:]+` +
+	`)$`)
+
+// chosenGroup returns the group of a container that is to run where somebody has said
+// (--cgroup-parent, a pod). Limits of that place hold for it: it stays there. All others, for
+// which it is the zero value, get a group among Candor's.
+func chosenGroup(groupPath string) (e host.Engine, err error) {
+	if usual.MatchString(groupPath) {
+		return e, nil
+	}
+	e.Cgroup, err = cgroup.EnginePath(groupPath)
+	return e, err
+}
+
+// checkDriver refuses an engine that has its groups made in another way than Candor.
+func checkDriver(groupPath string, systemd bool) error {
+	if isSystemd := strings.Count(groupPath, ":") == 2; isSystemd != systemd && groupPath != "" {
+		return fmt.Errorf("group %.100s: the engine and Candor have different cgroup drivers: want the same, "+
+			"by the engine's setting or CANDOR_CGROUP_DRIVER", groupPath)
+	}
+	return nil
+}

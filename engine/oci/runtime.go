@@ -1,0 +1,91 @@
+package oci
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// usualDirs are where programs are: Podman calls its runtime without a PATH.
+var usualDirs = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// find returns the path of a program, from the PATH or where programs are.
+func find(name string) (path string, err error) {
+	path, err = exec.LookPath(name)
+	if err == nil || strings.Contains(name, "/") {
+		return path, err
+	}
+	for _, dir := range usualDirs {
+		if path, err := exec.LookPath(dir + "/" + name); err == nil {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// findRuntime returns the real runtime's path: the one that was asked for, else runc or
+// crun, wherever programs are.
+func findRuntime(asked string) (string, error) {
+	names := []string{"runc", "crun"}
+	if asked != "" {
+		names = []string{asked}
+	}
+	for _, name := range names {
+		path, err := find(name)
+		if err != nil {
+			continue
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return "", err
+		}
+		if isSelf(path) {
+			return "", fmt.Errorf("%s is candor itself: want CANDOR_RUNTIME to name the real OCI runtime, such as /usr/bin/runc", path)
+		}
+		return path, nil
+	}
+	return "", fmt.Errorf("no OCI runtime (%.200s): want runc or crun in the PATH or /usr/bin, or CANDOR_RUNTIME to name one", asked)
+}
+
+// isSelf reports whether a file is this program: it would call itself without end.
+func isSelf(path string) bool {
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(path)
+	return err == nil && os.SameFile(self, other)
+}
+
+// become makes this process the real runtime. It returns only on an error.
+func become(path string, args []string) error {
+	err := syscall.Exec(path, append([]string{path}, args...), os.Environ())
+	return fmt.Errorf("execute %s: %w", path, err)
+}
+
+// call runs the real runtime on this process's files, those that it does not know
+// of included, waits for its end and returns its exit code. It dies with this process.
+func call(path string, args []string, stdin *os.File) (code int, err error) {
+	runtime.LockOSThread() // whose end is what the child's depends on
+	defer runtime.UnlockOSThread()
+	process, err := os.StartProcess(path, append([]string{path}, args...), &os.ProcAttr{
+		Files: []*os.File{stdin, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("execute %s: %w", path, err)
+	}
+	state, err := process.Wait()
+	if err != nil {
+		return 0, err
+	}
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return state.ExitCode(), nil
+}

@@ -1,0 +1,176 @@
+package oci
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// update resizes a container that has a grant. The real runtime gets the values that
+// the grant has after it, for its own record: it writes all of that again at each update.
+func (w *Wrapper) update(c *Call, real string) (code int, err error) {
+	h, before := w.granted(c)
+	if before == nil {
+		return 0, become(real, c.Args)
+	}
+	defer h.Close()
+	ctx := context.Background()
+	u, err := c.readUpdate()
+	if err == nil {
+		err = u.check(before)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", before.ID, err)
+	}
+	after := before
+	if limit := u.limit(before); limit != before.Limit {
+		if _, after, err = h.Resize(ctx, before.ID, limit, 0); err != nil {
+			return 0, err
+		}
+	}
+	code, err = u.pass(c, real, after)
+	if (err != nil || code != 0) && after != before {
+		_, _, undo := h.Resize(ctx, before.ID, before.Limit, 0)
+		return code, oneline.Join(err, undo)
+	}
+	if err := h.Reconcile(ctx); err != nil { // others may have moved it meanwhile
+		return code, err
+	}
+	if after != before {
+		_, err := h.Notify(ctx, after, io.Discard, io.Discard)
+		c.warn(err)
+	}
+	return code, err
+}
+
+// granted returns the grant of the container that a command line is about; nil if it has
+// none, or if that cannot be told.
+func (w *Wrapper) granted(c *Call) (*host.Host, *host.Grant) {
+	h, err := w.open(c)
+	if err != nil {
+		return nil, nil
+	}
+	if s, err := h.Snapshot(); err == nil && c.ID != "" {
+		if g, err := s.Grant(c.Name()); err == nil {
+			return h, g
+		}
+	}
+	h.Close()
+	return nil, nil
+}
+
+// An update is what is to change: the resources of a file or stream (-r), else options.
+type update struct {
+	amount
+	resources object // nil: options
+	cpu       object
+}
+
+// readUpdate reads what a command line asks for.
+func (c *Call) readUpdate() (u update, err error) {
+	file := c.value("resources", "r")
+	if file == "" {
+		u.CPUs, u.Mems = c.value("cpuset-cpus"), c.value("cpuset-mems")
+		if quota := c.value("cpu-quota"); quota != "" {
+			if u.Quota, err = strconv.ParseInt(quota, 10, 64); err != nil {
+				return u, fmt.Errorf("--cpu-quota %.40q: want microseconds", quota)
+			}
+		}
+		if period := c.value("cpu-period"); period != "" {
+			if u.Period, err = strconv.ParseUint(period, 10, 64); err != nil {
+				return u, fmt.Errorf("--cpu-period %.40q: want microseconds", period)
+			}
+		}
+		return u, nil
+	}
+	text, err := readResources(file)
+	if err == nil {
+		u.resources, err = parseObject(text)
+	}
+	if err == nil {
+		u.cpu, err = u.resources.inner("cpu")
+	}
+	if err == nil {
+		u.amount, err = amountOf(u.cpu)
+	}
+	if err != nil {
+		return u, fmt.Errorf("resources: %w", err)
+	}
+	return u, nil
+}
+
+// readResources reads the file of -r, "-" for standard input.
+func readResources(file string) ([]byte, error) {
+	if file != "-" {
+		return wholefile.Read(file, maxConfig)
+	}
+	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxConfig+1))
+	if err == nil && len(text) > maxConfig {
+		err = &wholefile.TooLongError{Name: "standard input", Limit: maxConfig}
+	}
+	return text, err
+}
+
+// check refuses what is Candor's to decide.
+func (u *update) check(g *host.Grant) error {
+	if u.Mems != "" || u.CPUs != "" && u.CPUs != g.CPUs.String() {
+		return errors.New("its CPUs and memory nodes are Candor's to choose: want --cpus, or a container that was started with --cpuset-cpus")
+	}
+	return nil
+}
+
+// limit is the limit that the update asks for: the old one where it says nothing.
+func (u *update) limit(g *host.Grant) hybrid.Milli {
+	switch {
+	case u.Quota == 0:
+		return g.Limit
+	case u.Quota < 0:
+		return 0
+	default:
+		return milliOf(u.Quota, cmp.Or(u.period(g.Period), g.Period).Microseconds())
+	}
+}
+
+// pass has the real runtime do the rest of the update.
+func (u *update) pass(c *Call, real string, g *host.Grant) (code int, err error) {
+	if u.resources == nil {
+		quota := quotaOf(g)
+		if quota == 0 {
+			quota = -1
+		}
+		args := c.without([]string{"cpu-quota", "cpu-period", "cpu-share", "cpu-shares", "cpu-burst", "cpuset-cpus"},
+			"--cpu-quota", strconv.FormatInt(quota, 10), "--cpu-period", strconv.FormatInt(g.Period.Microseconds(), 10),
+			"--cpu-share", strconv.FormatInt(sharesOf(g), 10), "--cpuset-cpus", g.CPUs.String())
+		return call(real, args, os.Stdin)
+	}
+	setCPU(u.cpu, g, true)
+	u.resources.set("cpu", u.cpu)
+	text, err := encode(u.resources)
+	if err != nil {
+		return 0, err
+	}
+	return call(real, c.without([]string{"resources", "r"}, "--resources", "-"), pipeOf(text))
+}
+
+// pipeOf is a file that holds a text.
+func pipeOf(text []byte) *os.File {
+	read, write, err := os.Pipe()
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		io.Copy(write, bytes.NewReader(text))
+		write.Close()
+	}()
+	return read
+}

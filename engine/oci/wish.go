@@ -1,0 +1,148 @@
+package oci
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
+)
+
+// envSetting is the one setting that only this front has: whether the number of CPUs is
+// told by environment variables too.
+const envSetting = "env"
+
+// wishes are what a container's configuration asks for.
+type wishes struct {
+	kube.Settings
+	env bool
+}
+
+// wishesOf reads the annotations candor.dev/SETTING, and where there is none the
+// environment, CANDOR_SETTING: an image may say what its program is. What cannot be
+// meant is an error that names the place.
+func wishesOf(c *config) (wishes, error) {
+	said, err := saidIn(c.annotations)
+	if err != nil {
+		return wishes{}, err
+	}
+	image, err := saidBy(c.environ)
+	if err != nil {
+		return wishes{}, err
+	}
+	return wishes{said.Settings.Over(image.Settings), said.env || image.env}, nil
+}
+
+func saidIn(annotations map[string]string) (w wishes, err error) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		name, ours := strings.CutPrefix(key, kube.PodKey(""))
+		if !ours || key == editedKey {
+			continue
+		}
+		if err := w.set(name, annotations[key]); err != nil {
+			return w, fmt.Errorf("annotation %.80s: %w", key, err)
+		}
+	}
+	return w, nil
+}
+
+func saidBy(environ []string) (w wishes, err error) {
+	for _, name := range append(kube.Names(), envSetting) {
+		variable := "CANDOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		for _, entry := range environ {
+			value, is := strings.CutPrefix(entry, variable+"=")
+			if !is {
+				continue
+			}
+			if err := w.set(name, value); err != nil {
+				return w, fmt.Errorf("environment %s: %w", variable, err)
+			}
+		}
+	}
+	return w, nil
+}
+
+func (w *wishes) set(name, value string) error {
+	if name != envSetting {
+		return w.Set(name, value)
+	}
+	if value != "true" && value != "false" {
+		return fmt.Errorf("%.40q: want true or false", value)
+	}
+	w.env = value == "true"
+	return nil
+}
+
+// allocation is what a container asks of host. byName is the class that the runtime's
+// own name says, for a container that says none itself.
+func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
+	var a host.Allocation
+	has, err := amountOf(c.cpu)
+	if err != nil {
+		return a, err
+	}
+	a.ID = name
+	a.Period = or(w.Period, has.period(cgroup.DefaultPeriod))
+	a.Limit = milliOf(has.Quota, has.period(cgroup.DefaultPeriod).Microseconds())
+	a.Class = or(w.Class, byName)
+	switch {
+	case a.Class == hybrid.Flexible || a.Limit != 0:
+	case w.Class != nil:
+		return a, fmt.Errorf("a sensitive container needs a limit: want --cpus N of %v or more, or class flexible", hybrid.MinLimit)
+	default: // of a default runtime, which every container gets
+		a.Class = hybrid.Flexible
+	}
+	a.Policy = or(w.Policy, hybrid.Strict)
+	a.Wish = or(w.Topology, hybrid.Prefer)
+	a.Immovable = !or(w.Movable, true)
+	a.OnResize = or(w.OnResize, "none")
+	a.View = or(w.View, defaultView(a.Class))
+	a.Command = commandOf(c.args)
+	return a, a.Check()
+}
+
+// or returns what was asked for, or else the default.
+func or[T any](asked *T, otherwise T) T {
+	if asked == nil {
+		return otherwise
+	}
+	return *asked
+}
+
+// milliOf is a quota in milli-CPU, to the nearest: engines round the quota. None is 0.
+func milliOf(quota, period int64) hybrid.Milli {
+	if quota <= 0 || period <= 0 {
+		return 0
+	}
+	return max(hybrid.Milli(min(math.Round(float64(quota)*1000/float64(period)), float64(hybrid.MaxLimit+1))), 1)
+}
+
+// defaultView is the view that a class needs.
+func defaultView(class hybrid.Class) host.View {
+	if class == hybrid.Sensitive {
+		return host.ViewFull
+	}
+	return host.ViewAffinity
+}
+
+// commandOf is a command line for people: who made the image may have put anything into it.
+func commandOf(args []string) string {
+	const most = 200
+	printable := func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}
+	line := []rune(strings.Map(printable, strings.Join(args, " ")))
+	if len(line) > most {
+		line = append(line[:most-1], '…')
+	}
+	return string(line)
+}

@@ -1,0 +1,200 @@
+// Package setupengine tells a container engine of Candor: it adds candor's OCI
+// runtimes to the engine's own configuration file, keeps what is there, and
+// takes them out again. A file that the engine itself could not read is never
+// written.
+package setupengine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// A Runtime is one that an engine is told of.
+type Runtime struct {
+	Name string // as users write it: docker run --runtime NAME
+	Path string
+}
+
+// A Setup is what is to be changed where.
+type Setup struct {
+	Engine   Engine
+	File     string    // the engine's configuration; links are followed
+	Record   string    // where the former text is kept
+	Runtimes []Runtime // the first is what Default means
+	Default  bool      // make it the engine's default
+}
+
+// An Engine is one that can be set up.
+type Engine struct {
+	Name string // docker, podman, containerd
+	File string // its configuration, unless another is named
+	Then string // how the engine is made to read it
+
+	// add returns a configuration with the runtimes, or what is wrong with the text.
+	add func(text []byte, s *Setup) ([]byte, error)
+	// remove takes out what add has put in. before is the text before the first setup.
+	remove func(text, before []byte, s *Setup) ([]byte, error)
+}
+
+// ErrBadFile is a configuration that cannot be read, or that says something else of
+// candor's runtimes. It was not touched.
+var ErrBadFile = errors.New("engine's configuration")
+
+// A Change is what was done, or would be.
+type Change struct {
+	File   string
+	Before []byte
+	After  []byte
+	Gone   bool // there is no file afterwards
+}
+
+// Nothing reports whether all was so already.
+func (c *Change) Nothing() bool { return bytes.Equal(c.Before, c.After) }
+
+const maxFile = 4 << 20 // bytes
+
+// record is what the file was before the first setup.
+type record struct {
+	File   string `json:"file"`
+	Before []byte `json:"before"`
+	Made   bool   `json:"made"` // there was none
+}
+
+// read returns the engine's configuration; no file is an empty one.
+func (s *Setup) read() (text []byte, missing bool, err error) {
+	text, err = wholefile.Read(s.File, maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, true, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrBadFile, err)
+	}
+	return text, false, err
+}
+
+// Apply adds the runtimes; dry only says what it would do.
+func (s *Setup) Apply(dry bool) (Change, error) {
+	text, missing, err := s.read()
+	if err != nil {
+		return Change{}, err
+	}
+	after, err := s.Engine.add(text, s)
+	if err != nil {
+		return Change{}, fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
+	}
+	c := Change{File: s.File, Before: text, After: after}
+	if dry || c.Nothing() {
+		return c, nil
+	}
+	old, err := s.load()
+	if err == nil && old == nil {
+		err = s.save(&record{s.File, text, missing})
+	}
+	if err == nil {
+		err = s.write(after)
+	}
+	return c, err
+}
+
+// Undo takes the runtimes out again. What somebody else has changed since stays.
+func (s *Setup) Undo(dry bool) (Change, error) {
+	old, err := s.load()
+	if err != nil {
+		return Change{}, err
+	}
+	text, missing, err := s.read()
+	if err != nil || old == nil || missing {
+		return Change{File: s.File, Before: text, After: text}, err
+	}
+	c := Change{File: s.File, Before: text}
+	if c.After, err = s.Engine.remove(text, old.Before, s); err != nil {
+		return Change{}, fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
+	}
+	if s.untouched(text, old.Before) {
+		c.After = old.Before
+	}
+	c.Gone = old.Made && isEmpty(c.After)
+	if dry {
+		return c, nil
+	}
+	if c.Gone {
+		err = os.Remove(s.File)
+	} else {
+		err = s.write(c.After)
+	}
+	if err == nil {
+		err = os.Remove(s.Record)
+	}
+	return c, err
+}
+
+// untouched reports whether a text is what a setup has made of the former one: nobody
+// has changed it since.
+func (s *Setup) untouched(text, before []byte) bool {
+	for _, isDefault := range []bool{false, true} {
+		then := *s
+		then.Default = isDefault
+		if again, err := s.Engine.add(before, &then); err == nil && bytes.Equal(again, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// isEmpty reports whether nothing is said in a file.
+func isEmpty(text []byte) bool {
+	text = bytes.TrimSpace(text)
+	return len(text) == 0 || string(text) == "{}"
+}
+
+// write replaces the file, which keeps its owner and mode, and stays a link if it is one.
+func (s *Setup) write(text []byte) error {
+	file, err := filepath.EvalSymlinks(s.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		file, err = s.File, wholefile.MakeDirs(filepath.Dir(s.File))
+	}
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(file, text, 0o644, renameio.WithExistingPermissions())
+}
+
+// load reads the record; nil if there is none.
+func (s *Setup) load() (*record, error) {
+	text, err := wholefile.Read(s.Record, 2*maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := new(record)
+	if err == nil {
+		err = wholefile.DecodeStrict(text, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: correct the file, or remove it", s.Record, err)
+	}
+	if r.File != s.File {
+		return nil, fmt.Errorf("%w %s: %s was set up before: want --undo of that first", ErrBadFile, s.File, r.File)
+	}
+	return r, nil
+}
+
+func (s *Setup) save(r *record) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = wholefile.MakeDirs(filepath.Dir(s.Record))
+	}
+	if err != nil {
+		return err
+	}
+	// Not for all to read: neither may the engine's file be.
+	return renameio.WriteFile(s.Record, append(text, '\n'), 0o600)
+}

@@ -1,0 +1,112 @@
+package setupengine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Podman reads every file of a folder: candor's has its own.
+var Podman = Engine{
+	Name:   "podman",
+	File:   "/etc/containers/containers.conf.d/candor.conf",
+	Then:   "nothing: podman reads it at each start",
+	add:    addToPodman,
+	remove: func(text, _ []byte, _ *Setup) ([]byte, error) { return withoutBlock(text) },
+}
+
+// Containerd has the runtimes of Kubernetes' RuntimeClasses in its one file. (nerdctl
+// needs none of it: nerdctl run --runtime candor-runc.)
+var Containerd = Engine{
+	Name:   "containerd",
+	File:   "/etc/containerd/config.toml",
+	Then:   "systemctl restart containerd; then a RuntimeClass with the handler candor",
+	add:    addToContainerd,
+	remove: func(text, _ []byte, _ *Setup) ([]byte, error) { return withoutBlock(text) },
+}
+
+// What candor writes stands between two lines.
+const (
+	begin = "# begin candor: written by candor setup, which removes it with --undo"
+	end   = "# end candor"
+)
+
+func addToPodman(text []byte, s *Setup) ([]byte, error) {
+	var block strings.Builder
+	if s.Default {
+		fmt.Fprintf(&block, "[engine]\nruntime = %q\n", s.Runtimes[0].Name)
+	}
+	block.WriteString("[engine.runtimes]\n")
+	for _, r := range s.Runtimes {
+		fmt.Fprintf(&block, "%q = [%q]\n", r.Name, r.Path)
+	}
+	return withBlock(text, block.String())
+}
+
+func addToContainerd(text []byte, s *Setup) ([]byte, error) {
+	if s.Default {
+		return nil, errors.New("no default runtime is set in containerd: for Kubernetes want candor nri, which sees every container, or a RuntimeClass")
+	}
+	var head struct{ Version int }
+	if err := toml.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("not TOML: %w", err)
+	}
+	plugin := map[int]string{2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}[head.Version]
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, errors.New("no such file, or nothing in it: want what containerd config default writes")
+	}
+	if plugin == "" {
+		return nil, fmt.Errorf("version %d: want 2 or 3", head.Version)
+	}
+	var block strings.Builder
+	for _, r := range s.Runtimes {
+		table := fmt.Sprintf("plugins.%q.containerd.runtimes.%q", plugin, r.Name)
+		fmt.Fprintf(&block, "[%s]\nruntime_type = \"io.containerd.runc.v2\"\n[%s.options]\nBinaryName = %q\n", table, table, r.Path)
+	}
+	return withBlock(text, block.String())
+}
+
+// withBlock puts candor's lines at the end of a file, in place of those that it may have.
+func withBlock(text []byte, block string) ([]byte, error) {
+	rest, err := withoutBlock(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 && !bytes.HasSuffix(rest, []byte("\n")) {
+		rest = append(rest, '\n')
+	}
+	out := append(rest, begin+"\n"+block+end+"\n"...)
+	if err := check(out); err != nil {
+		return nil, fmt.Errorf("with candor's runtimes it would not be TOML (is one of them there already?): %w", err)
+	}
+	return out, nil
+}
+
+// withoutBlock takes candor's lines out.
+func withoutBlock(text []byte) ([]byte, error) {
+	if err := check(text); err != nil {
+		return nil, fmt.Errorf("not TOML: %w", err)
+	}
+	before, after, found := bytes.Cut(text, []byte(begin))
+	if !found {
+		return bytes.Clone(text), nil
+	}
+	_, after, found = bytes.Cut(after, []byte(end))
+	if !found {
+		return nil, fmt.Errorf("%q stands there without %q", begin, end)
+	}
+	rest := append(bytes.Clone(before), bytes.TrimPrefix(after, []byte("\n"))...)
+	if err := check(rest); err != nil {
+		return nil, fmt.Errorf("without candor's lines it would not be TOML: %w", err)
+	}
+	return rest, nil
+}
+
+// check says what is wrong with a TOML file.
+func check(text []byte) error {
+	var any map[string]any
+	return toml.Unmarshal(text, &any)
+}
