@@ -28,9 +28,16 @@ type pull struct {
 	weights [1 + maxResources]int64
 	shift   int64 // what the container itself takes away
 
-	order  [1 + moreResources]int8 // of the resources of which traits tell, those with the largest weight first
-	told   int                     // how many those are
-	beyond int64                   // the most that the others give
+	// Of all that traits tell of, the most that nodes with some traits pull is a sum of these, and base.
+	plus, minus           [1 + moreResources]term // those that pull, the strongest first; those that push
+	plusCount, minusCount int
+	base                  int64
+}
+
+// A term is a trait and what it counts.
+type term struct {
+	trait  trait
+	weight int64
 }
 
 // set counts a pull on the container of a question. The scales are those of the nodes with the least and
@@ -60,16 +67,23 @@ func (p *pull) set(q *question, least, most []float64) {
 
 // sort prepares pull.most.
 func (p *pull) sort(resources int) {
-	p.told, p.beyond = min(resources, 1+moreResources), 0
-	for i := range p.told {
-		at := i
-		for ; at > 0 && p.weights[p.order[at-1]] < p.weights[i]; at-- {
-			p.order[at] = p.order[at-1]
+	p.plusCount, p.minusCount, p.base = 0, 0, -p.shift
+	for i, weight := range p.weights[:resources] {
+		switch {
+		case i > moreResources:
+			p.base += max(weight, 0) * wholeShare
+		case weight < 0: // the less of it is free the better, and the trait is counted from the top
+			p.minus[p.minusCount] = term{traitLeastOf[i], -weight}
+			p.minusCount++
+			p.base += weight * top
+		default:
+			at := p.plusCount
+			for ; at > 0 && p.plus[at-1].weight < weight; at-- {
+				p.plus[at] = p.plus[at-1]
+			}
+			p.plus[at] = term{traitFreeOf[i], weight}
+			p.plusCount++
 		}
-		p.order[at] = int8(i)
-	}
-	for _, weight := range p.weights[p.told:resources] {
-		p.beyond += max(weight, 0) * wholeShare
 	}
 }
 
@@ -85,16 +99,14 @@ func (p *pull) of(shares []int32) int64 {
 // most returns what no pull of the nodes in a part is above. Those with the most free of one
 // resource seldom have the most of another, so what they have of all in sum bounds it, too.
 func (p *pull) most(of part) int64 {
-	sum, rest := p.beyond-p.shift, int64(of.get(traitFreeSum))<<sumShift
-	for _, i := range p.order[:p.told] {
-		weight := p.weights[i]
-		if weight < 0 {
-			sum += weight * int64(top-of.get(traitLeast1+trait(i)-1))
-			continue
-		}
-		free := min(rest, int64(of.get(traitFreeOf[i])))
+	sum, rest := p.base, int64(of.get(traitFreeSum))<<sumShift
+	for _, term := range p.plus[:p.plusCount] {
+		free := min(rest, int64(of.get(term.trait)))
 		rest -= free
-		sum += weight * free
+		sum += term.weight * free
+	}
+	for _, term := range p.minus[:p.minusCount] {
+		sum += term.weight * int64(of.get(term.trait))
 	}
 	return clampPull(sum)
 }
