@@ -155,17 +155,16 @@ const impossible = 1 << 30
 
 // lends returns the least sensitive time that has to be lent if so much is taken from
 // flexible containers' CPUs.
-func (q *question) lends(p part, time int32) int32 {
-	return lending(p, time-timeOf(p.get(traitSlack)))
-}
+func (q *question) lends(p part, time int32) int32 { return p.lending(time, traitSlack, traitSlackOne) }
 
-// lending returns the least sensitive time on CPUs that must be lent if flexible containers lack so much.
-func lending(p part, lacking int32) int32 {
-	if lacking <= 0 {
+// lending returns the least sensitive time on CPUs that must be lent for so much time. The traits tell of
+// how much there is without, and with one CPU more that is lent.
+func (p part) lending(time int32, without, withOne trait) int32 {
+	if time <= timeOf(p.get(without)) {
 		return 0
 	}
 	next, then := p.low(traitNextLent), p.low(traitThenLent)
-	switch lacking -= 1000 - next; {
+	switch lacking := time - timeOf(p.get(withOne)); {
 	case next >= 1000:
 		return impossible
 	case lacking <= 0:
@@ -250,7 +249,7 @@ func (q *question) joinedPaper(p part, cpus int) (whole int, shared int32, ok bo
 // boundFlexible is bound for flexible containers by the order Candor.
 func (f *Fleet) boundFlexible(p part) score {
 	q := &f.question
-	lent := lending(p, q.need-timeOf(p.get(traitCalm)))
+	lent := p.lending(q.need, traitCalm, traitCalmOne)
 	if !q.calmIsRoom && lent > 0 { // what is kept for flexible containers may make up for some of it
 		lent = p.low(traitNextLent)
 	}

@@ -22,7 +22,9 @@ const (
 	traitNextLent                // hybrid.Figures.NextLent, from the top
 	traitThenLent                // Figures.ThenLent, from the top
 	traitCalm                    // Figures.Calm
+	traitCalmOne                 // the same while one CPU more is lent
 	traitSlack                   // Figures.Slack
+	traitSlackOne                // the same while one CPU more is lent
 	traitMostLimit               // Figures.Most
 	traitShared                  // Figures.Shared
 	traitSpare                   // Figures.Spare
@@ -62,6 +64,9 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
 		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
 		traitRoomLeast: top - g.RoomLeast, traitTwoRooms: g.TwoRooms, traitWithNone: flag(!g.WithFlexible),
+	}
+	if one := 1000 - int32(g.NextLent); one > 0 {
+		t[traitCalmOne], t[traitSlackOne] = timeTrait(max(g.Calm, 0)+one), timeTrait(g.Slack+one)
 	}
 	sum := shares[0]
 	for i, share := range shares[1:min(len(shares), 1+moreResources)] {
