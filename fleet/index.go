@@ -1,6 +1,10 @@
 package fleet
 
-import "github.com/candor-project/candor/hybrid"
+import (
+	"math"
+
+	"github.com/candor-project/candor/hybrid"
+)
 
 // refresh brings the index up to date with a node.
 func (f *Fleet) refresh(id NodeID) {
@@ -68,6 +72,8 @@ func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
 		return mix(logTime(g.Free[class]), full)
 	case f.byShare(class):
 		return mix(free, full)
+	case class == hybrid.Flexible && g.Calm >= 60: // nothing is lent, as a rule
+		return 1<<34 | mix(rootShare(f.sharesOf(id)[0]), full)
 	case class == hybrid.Flexible:
 		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
 	case g.Spare > 0:
@@ -75,7 +81,7 @@ func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
 	case g.WithFlexible:
 		return int64(flag(g.Shared > 0))<<34 | mix(uint16(min(max(0, g.Slack), 1000))>>4, g.NextLent>>4, free, full)
 	default:
-		return int64(flag(g.Shared > 0))<<34 | 1<<33 | mix(g.SharedRoom>>4, g.JoinLeast>>4, uint16(max(0, g.Most)>>7), full)
+		return int64(flag(g.Shared > 0))<<34 | 1<<33 | mix(g.SharedRoom>>4, rootShare(f.sharesOf(id)[0]), full)
 	}
 }
 
@@ -104,3 +110,6 @@ func (f *Fleet) scarcest(id NodeID) uint16 {
 
 // logTime is the logarithm of a time, below 64.
 func logTime(milli int32) uint16 { return uint16(max(16, quarters(int64(milli))) - 16) }
+
+// rootShare is the root of a share, below 64: small ones differ more.
+func rootShare(share int32) uint16 { return uint16(math.Sqrt(float64(share)) / 4.01) }
