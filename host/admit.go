@@ -14,7 +14,7 @@ import (
 
 // Admit gives a container of an engine its CPUs before the engine makes its group: when it
 // returns, nobody else runs on its exclusive CPUs. A container of the same
-// name and pod takes over what is held for it. room, if not 0, is what the pod may count towards the node's
+// name and pod takes over what is held for it; one that still runs is ErrIDTaken. room, if not 0, is what the pod may count towards the node's
 // capacity in all: what it holds beyond that, of containers that have ended, is freed first, so that
 // an init container and its successor don't count twice. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
@@ -49,6 +49,9 @@ func (a *Allocation) checkEngine() error {
 }
 
 func (op *operation) admit(g *Grant, room hybrid.Milli) error {
+	if k := op.groups[g.ID]; k != nil && k.populated {
+		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of that name still runs: want it ended first"}
+	}
 	old := op.info[g.ID]
 	if old != nil && old.Engine.Pod != g.Engine.Pod {
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of another pod has that name"}

@@ -136,7 +136,7 @@ func (op *operation) pinned(g *Grant) bool {
 // takeIn gives a running container that fits nowhere as it is a new place: the
 // same limit with a view that may be too wide, else what is shared.
 func (op *operation) takeIn(g *Grant) {
-	tries := []hybrid.Request{g.Request, g.Request, {ID: g.ID, Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}}
+	tries := []hybrid.Request{g.Request, g.Request, {ID: g.ID, Class: hybrid.Flexible, Limit: g.Limit, Guarantee: hybrid.NoGuarantee}}
 	tries[1].Policy = hybrid.BestEffort
 	var err error
 	for _, request := range tries {
@@ -147,7 +147,7 @@ func (op *operation) takeIn(g *Grant) {
 		if err = op.node.Commit(plan); err == nil {
 			g.Request = request
 			op.info[g.ID] = g
-			op.log.Warn("adopted, on other CPUs than it had", "container", g.ID, "had", g.CPUs)
+			op.log.Warn("adopted, on other CPUs than it had", "container", g.ID, "class", g.Class, "had", g.CPUs)
 			return
 		}
 	}

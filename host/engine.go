@@ -18,22 +18,27 @@ type Engine struct {
 	Cgroup string // path of the group, from the mount points on; "" is a group of Candor's own
 	// Pod, if not "", is the id of the pod that keeps what the container leaves: its
 	// CPUs are held for its restart until the pod ends.
-	Pod  string
-	Name string // what people call it there, such as default/web/app
+	Pod string
+	// Sandbox is what of the pod the container lives in. A pod gets another one when
+	// the first has failed; what the end of a sandbox frees is that sandbox's alone.
+	Sandbox string
+	Name    string // what people call it there, such as default/web/app
 }
 
 // fileEngine is an Engine in the state file.
 type fileEngine struct {
-	Cgroup string `json:"cgroup"`
-	Pod    string `json:"pod,omitempty"`
-	Name   string `json:"name,omitempty"`
+	Cgroup  string `json:"cgroup"`
+	Pod     string `json:"pod,omitempty"`
+	Sandbox string `json:"sandbox,omitempty"`
+	Name    string `json:"name,omitempty"`
 }
 
 func newFileEngine(e Engine) *fileEngine {
 	if e == (Engine{}) {
 		return nil
 	}
-	return &fileEngine{e.Cgroup, e.Pod, e.Name}
+	f := fileEngine(e)
+	return &f
 }
 
 func (f *fileEngine) engine() (Engine, error) {

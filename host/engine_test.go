@@ -50,7 +50,7 @@ func (e *engine) removePod() {
 
 // ask is what a plugin asks for.
 func (e *engine) ask(a Allocation, group string) Allocation {
-	a.Engine = Engine{Cgroup: e.base + "/pod1/" + group, Pod: "uid1", Name: "default/pod1/" + a.ID}
+	a.Engine = Engine{Cgroup: e.base + "/pod1/" + group, Pod: "uid1", Sandbox: "box1", Name: "default/pod1/" + a.ID}
 	a.Deadline = time.Minute
 	return a
 }
@@ -135,7 +135,7 @@ func TestEngineLife(t *testing.T) {
 	if err != nil || again.CPUs != web.CPUs {
 		t.Errorf("restarted on %v, %v; had %v", again, err, web.CPUs)
 	}
-	if err := l.EndPod(ctx, "uid1"); err != nil {
+	if err := l.EndSandbox(ctx, "uid1", "box1"); err != nil {
 		t.Fatal(err)
 	}
 	if s := e.state("web"); s != "none" || e.has("log1").Count() != len(cpus) {

@@ -23,18 +23,18 @@ func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
 	})
 }
 
-// EndPod frees what a pod holds. Containers of it whose processes still end are
-// freed by the operation that finds them ended.
-func (h *Host) EndPod(ctx context.Context, pod string) error {
+// EndSandbox frees what a pod holds for containers of one of its sandboxes. Containers whose
+// processes still end are freed by the operation that finds them ended.
+func (h *Host) EndSandbox(ctx context.Context, pod, sandbox string) error {
 	return h.operate(ctx, func(op *operation) error {
-		return op.endPods(func(of string) bool { return of == pod })
+		return op.endPods(func(of *Engine) bool { return of.Pod == pod && of.Sandbox == sandbox })
 	})
 }
 
-func (op *operation) endPods(over func(pod string) bool) error {
+func (op *operation) endPods(over func(*Engine) bool) error {
 	for _, held := range op.node.Grants() {
 		g := op.info[held.ID]
-		if g.Engine.Pod == "" || !over(g.Engine.Pod) {
+		if g.Engine.Pod == "" || !over(&g.Engine) {
 			continue
 		}
 		if k := op.groups[g.ID]; k != nil && k.populated {
@@ -60,10 +60,18 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, pods []string) er
 		}
 	}
 	return h.operate(ctx, func(op *operation) error {
-		if err := op.endPods(func(pod string) bool { return !slices.Contains(pods, pod) }); err != nil {
+		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(pods, of.Pod) }); err != nil {
 			return err
 		}
-		return op.meetAll(running)
+		if err := op.meetAll(running); err != nil {
+			return err
+		}
+		for i := range running {
+			if err := op.checkPlace(running[i].ID, running[i].Engine.Cgroup); err != nil {
+				op.log.Warn("not found where it is said to run", "error", err)
+			}
+		}
+		return nil
 	})
 }
 
@@ -136,7 +144,9 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	if k := op.groups[g.ID]; k != nil && k.populated {
 		g.State, g.Deadline = Running, 0
 	}
-	if g.Limit == a.Limit {
+	// What was adopted a moment ago has the limit that the kernel has: what was asked for may
+	// be older than its last resize.
+	if g.Limit == a.Limit || !op.loaded.has(g.ID) {
 		return nil
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
@@ -151,7 +161,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 
 // Begin notes the first process of an engine's container, once its group is there and
 // before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
-// without a grant is adopted, as Sync does.
+// without a grant is adopted, as Sync does. ErrElsewhere: the group is not there.
 func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 	if err := a.checkEngine(); err != nil {
 		return err
@@ -165,6 +175,9 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 	}
 	return h.operate(ctx, func(op *operation) error {
 		if err := op.meetAll([]Allocation{a}); err != nil {
+			return err
+		}
+		if err := op.checkPlace(a.ID, a.Engine.Cgroup); err != nil {
 			return err
 		}
 		if g := op.info[a.ID]; g != nil {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
@@ -26,7 +28,7 @@ func (s store) preservedFile(name string) string { return filepath.Join(s.dir, "
 
 // Preserve makes CPUs count as reserved while a process lives: that of a container which
 // has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
-// are a container's own are refused: those never move; so is what would leave none.
+// a sensitive container has are refused, and so is what would leave none: ErrBadSpec.
 func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
 	if err := cgroup.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -38,22 +40,43 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 	if err != nil {
 		return err
 	}
-	err = h.operate(ctx, func(op *operation) error {
+	return h.operate(ctx, func(op *operation) error {
 		if err := op.checkPreserve(name, cpus); err != nil {
 			return err
 		}
-		return op.store.savePreserved(name, preserved{cpus, by})
+		return op.attempt(func() error { return op.preserve(name, preserved{cpus, by}) })
 	})
-	if err != nil {
+}
+
+// preserve writes what is kept of a container and goes by it, or leaves what was there before.
+func (op *operation) preserve(name string, next preserved) error {
+	before, had := op.store.loadPreserved(name)
+	if err := op.store.savePreserved(name, next); err != nil {
 		return err
 	}
-	return h.Reconcile(ctx) // on a node without them
+	err := op.renew()
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w: %s: CPUs %v cannot count as reserved: %w", ErrBadSpec, name, next.CPUs, err)
+	if had {
+		return oneline.Join(err, op.store.savePreserved(name, before))
+	}
+	return oneline.Join(err, os.Remove(op.store.preservedFile(name)))
+}
+
+// renew brings the grants to a node that goes by what is preserved now.
+func (op *operation) renew() error {
+	if err := op.restoreAll(op.wholeGrants()); err != nil {
+		return err
+	}
+	return op.repair()
 }
 
 func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
-		if g.Exclusive.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s for its own while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.Exclusive))
+		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
+			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.CPUs))
 		}
 	}
 	usable, _, err := op.tree.Effective()
@@ -71,28 +94,24 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	return nil
 }
 
-// EndPreserve ends that, and removes what other containers have left that never said so.
+// EndPreserve is told that a container has ended, and removes what it and others have left. What
+// counts is whether the process lives: by now a successor of that name may have begun.
 func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	if _, err := os.Lstat(h.store.preservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	err := h.operate(ctx, func(op *operation) error {
+	return h.operate(ctx, func(op *operation) error {
 		entries, _ := os.ReadDir(filepath.Dir(op.store.preservedFile(name)))
 		for _, entry := range entries {
-			p, ok := op.store.loadPreserved(entry.Name())
-			if ok && p.By.Alive() && entry.Name() != name {
+			if p, ok := op.store.loadPreserved(entry.Name()); ok && p.By.Alive() {
 				continue
 			}
 			if err := os.Remove(op.store.preservedFile(entry.Name())); err != nil {
 				return err
 			}
 		}
-		return nil
+		return op.renew() // flexible containers get the CPUs
 	})
-	if err != nil {
-		return err
-	}
-	return h.Reconcile(ctx) // flexible containers get the CPUs
 }
 
 // preserved returns the CPUs of all containers that are left alone.

@@ -58,3 +58,50 @@ func TestPreserveRefused(t *testing.T) {
 	}
 	l.check("web")
 }
+
+// The end of an attempt is told after the next one has begun.
+func TestEndPreserveIsThePredecessors(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	own := l.must(flexible("own", "0"), "wait")
+	if err := l.Preserve(ctx, "kept", cpuset.Of(cpus[0]), own.Main.PID); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.EndPreserve(ctx, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.usable(); got.Contains(cpus[0]) {
+		t.Errorf("its process lives, and %v are usable", got)
+	}
+	own.stop()
+	if err := l.EndPreserve(ctx, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(l.store.preservedFile("kept")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("after its end its file: %v", err)
+	}
+}
+
+// A sensitive container keeps the CPU of its fraction too.
+func TestPreserveLeavesFractions(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	web := l.must(ask("web", "0.5"), "wait")
+	if err := l.Preserve(ctx, "kept", web.CPUs, os.Getpid()); !errors.Is(err, ErrBadSpec) {
+		t.Errorf("the CPU of web's fraction: %v", err)
+	}
+	l.check("web")
+}
+
+// What the options do not allow is refused, and forgotten: it would stop every operation.
+func TestPreserveAgainstOptions(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	if err := SaveOptions(l.config, NodeOptions{MinShared: Amount(1000 * len(cpus))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Preserve(ctx, "kept", cpuset.Of(cpus[0]), os.Getpid()); !errors.Is(err, ErrBadSpec) {
+		t.Errorf("no room for minShared: %v", err)
+	}
+	l.nudge()
+}

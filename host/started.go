@@ -44,15 +44,22 @@ func (h *Host) Started(ctx context.Context, name string, pid int) error {
 		return err
 	}
 	return h.operate(ctx, func(op *operation) error {
-		g, k := op.info[name], op.groups[name]
+		g := op.info[name]
 		if g == nil {
 			return unknown(name)
 		}
-		if k == nil || !k.populated {
-			return fmt.Errorf("%s: %w (not %s): want the engine's cgroup driver and Candor's to be the same",
-				name, ErrElsewhere, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name)))
+		if err := op.checkPlace(name, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name))); err != nil {
+			return err
 		}
 		g.State, g.Deadline, g.Main = Running, 0, first
 		return op.store.saveRequest(g)
 	})
+}
+
+// checkPlace refuses a container whose processes are not in the group that it is to have.
+func (op *operation) checkPlace(name, path string) error {
+	if k := op.groups[name]; k == nil || !k.populated {
+		return fmt.Errorf("%s: %w (not %s): want the engine's cgroup driver and Candor's to be the same", name, ErrElsewhere, path)
+	}
+	return nil
 }

@@ -18,6 +18,7 @@ import (
 // A Pod is what the engine has to know of one.
 type Pod struct {
 	UID, Namespace, Name string
+	Sandbox              string // id of the runtime's; a pod may have another one later
 	Annotations          map[string]string
 	Shares               int64 // of the pod's group: the sum of the requests; 0: not known
 }
@@ -59,7 +60,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 		return a, "", false, err
 	}
 	a.ID = grantName(p, ctr.Name)
-	a.Engine = host.Engine{Cgroup: path, Pod: p.UID, Name: p.Namespace + "/" + p.Name + "/" + ctr.Name}
+	a.Engine = host.Engine{Cgroup: path, Pod: p.UID, Sandbox: p.Sandbox, Name: p.Namespace + "/" + p.Name + "/" + ctr.Name}
 	a.Deadline = startPatience
 	a.Command = a.Engine.Name
 	a.Class, why = class(get(s.Class, hybrid.Flexible), &ctr.CPU)

@@ -185,8 +185,10 @@ func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 }
 
-// EndPod is told when a pod is over.
-func (e *Engine) EndPod(ctx context.Context, p *Pod) error { return e.host.EndPod(ctx, p.UID) }
+// EndSandbox is told when a pod's sandbox is over. The pod may have another one by then.
+func (e *Engine) EndSandbox(ctx context.Context, p *Pod) error {
+	return e.host.EndSandbox(ctx, p.UID, p.Sandbox)
+}
 
 // A Running is a container that runs, and its pod.
 type Running struct {

@@ -97,11 +97,11 @@ func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 }
 
 func (p *plugin) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
-	return p.Engine.EndPod(ctx, podOf(pod))
+	return p.Engine.EndSandbox(ctx, podOf(pod))
 }
 
 func (p *plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
-	return p.Engine.EndPod(ctx, podOf(pod))
+	return p.Engine.EndSandbox(ctx, podOf(pod))
 }
 
 // cpuSetter is what an adjustment and an update have in common.
@@ -130,7 +130,7 @@ func mountOf(b view.Bind) *api.Mount {
 func podOf(pod *api.PodSandbox) *Pod {
 	linux := pod.GetLinux()
 	return &Pod{
-		UID: pod.GetUid(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Annotations: pod.GetAnnotations(),
+		UID: pod.GetUid(), Sandbox: pod.GetId(), Namespace: pod.GetNamespace(), Name: pod.GetName(), Annotations: pod.GetAnnotations(),
 		Shares: int64(linux.GetPodResources().GetCpu().GetShares().GetValue()),
 	}
 }

@@ -1,0 +1,135 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A pod has got a new sandbox; the end of the old one is told late.
+func TestOldSandboxEnds(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	if _, err := l.Admit(ctx, e.ask(ask("web", "0.5"), "web1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	log, err := l.Admit(ctx, e.ask(flexible("log", "0.1"), "log1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := e.run("log1", settingsOf(log))
+	l.nudge()
+	if err := l.EndSandbox(ctx, "uid1", "box0"); err != nil {
+		t.Fatal(err)
+	}
+	if s := e.state("web"); s != Pending {
+		t.Errorf("planned for the new sandbox, web is %v", s)
+	}
+	stop()
+	l.nudge()
+	if s := e.state("log"); s != Held {
+		t.Errorf("stopped for its restart, log is %v", s)
+	}
+	if err := l.EndSandbox(ctx, "uid1", "box1"); err != nil {
+		t.Fatal(err)
+	}
+	if s := e.state("log"); s != "none" {
+		t.Errorf("after its own sandbox log is %v", s)
+	}
+}
+
+// Nobody takes the CPUs of a container of the same name that still runs.
+func TestAdmitWhileItRuns(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	web, err := l.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := e.run("web1", settingsOf(web))
+	l.nudge()
+	_, err = l.Admit(ctx, e.ask(ask("web", "1"), "web2"), 0)
+	if !errors.Is(err, hybrid.ErrIDTaken) || !strings.Contains(err.Error(), "still runs") {
+		t.Errorf("a second web: %v", err)
+	}
+	if s := e.state("web"); s != Running || *e.has("web1") != web.CPUs {
+		t.Errorf("the first is %v with %v, had %v", s, e.has("web1"), web.CPUs)
+	}
+	stop()
+	if again, err := l.Admit(ctx, e.ask(ask("web", "1"), "web2"), 0); err != nil || again.CPUs != web.CPUs {
+		t.Errorf("after its end: %v, %v", again, err)
+	}
+}
+
+// A group that is elsewhere is told at once, not found missing when the grant's time is over.
+func TestBeginElsewhere(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	a := e.ask(ask("web", "1"), "web1")
+	if _, err := l.Admit(ctx, a, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Begin(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), a.Engine.Cgroup) {
+		t.Errorf("begin: %v", err)
+	}
+	if err := l.Sync(ctx, []Allocation{a}, []string{"uid1"}); err != nil || !strings.Contains(l.log.String(), ErrElsewhere.Error()) {
+		t.Errorf("sync: %v; log: %s", err, l.log)
+	}
+}
+
+// A container that fits nowhere as it is keeps its quota on the CPUs that it gets.
+func TestTakenInKeepsItsQuota(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	e := newEngine(l)
+	limit := hybrid.Milli(1000*len(cpus) - 200)
+	web, err := l.Admit(ctx, e.ask(ask("web", limit.String()), "web1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run("web1", settingsOf(web))
+	l.nudge()
+	all, _, _ := l.Host.tree.Effective()
+	late := cgroup.Settings{CPUs: all, Quota: 50 * time.Millisecond}
+	e.run("late1", late)
+	if err := l.Sync(ctx, []Allocation{e.ask(ask("late", "0.5"), "late1")}, []string{"uid1"}); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := e.tree.Group("late1").Settings(); err != nil || has.Quota != late.Quota {
+		t.Errorf("%+v, %v; log: %s", has, err, l.log)
+	}
+	if !strings.Contains(l.log.String(), "class=flexible") {
+		t.Errorf("its class is not said: %s", l.log)
+	}
+}
+
+// The state is lost after a resize, and the engine asks for what was asked for at first.
+func TestLostAfterResize(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	asked := e.ask(ask("web", "0.5"), "web1")
+	web, err := l.Admit(ctx, asked, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run("web1", settingsOf(web))
+	l.nudge()
+	if _, _, err := l.Resize(ctx, "web", 900, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(l.store.dir, "state.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Sync(ctx, []Allocation{asked}, []string{"uid1"}); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := e.tree.Group("web1").Settings(); err != nil || has.Quota != 90*time.Millisecond {
+		t.Errorf("%+v, %v", has, err)
+	}
+}
