@@ -203,7 +203,7 @@ func (f *Fleet) wantsTopology(id NodeID) bool {
 // refused since it changed last it is not asked again.
 func (f *Fleet) askNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.question
-	known := q.plain && q.strict && q.Class == hybrid.Sensitive
+	known := q.Wish == hybrid.Prefer && q.strict && q.Class == hybrid.Sensitive
 	if known && slices.Contains(n.refused[:], q.need) {
 		return never
 	}

@@ -58,6 +58,8 @@ type Placement struct {
 type Fleet struct {
 	options     Options
 	kinds       []*kind
+	kindNumbers map[kindKey]int32 // index into kinds
+	empties     map[*topology.Machine]*hybrid.Node
 	shelves     [2]shelf    // by class; one for both where oneShelf says so
 	nodes       []node      // by NodeID
 	containers  []container // by ContainerID
@@ -84,7 +86,6 @@ type Fleet struct {
 
 // A kind is what nodes of one machine and capacity have in common.
 type kind struct {
-	machine  *topology.Machine
 	capacity []int64
 	empty    *hybrid.Node // the nodes are its twins
 	weigher  weigher
@@ -100,7 +101,7 @@ type node struct {
 	*hybrid.Node          // nil: there is no such node
 	kind         int32    // index into Fleet.kinds
 	first, last  int32    // containers in order of arrival; -1: none
-	refused      [4]int32 // strict plain sensitive limits that it refused since it changed last; 0: none
+	refused      [4]int32 // strict sensitive limits, with the wish Prefer, that it refused since it changed last; 0: none
 	asked        int      // how often it refused
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
@@ -142,7 +143,8 @@ func New(o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("%d resources besides CPU: want %d at most", len(o.Resources), maxResources)
 	}
 	o.Resources = slices.Clone(o.Resources)
-	f := &Fleet{options: o, spread: make(map[spreadKey]struct{}), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
+	f := &Fleet{options: o, spread: make(map[spreadKey]struct{}), kindNumbers: make(map[kindKey]int32),
+		empties: make(map[*topology.Machine]*hybrid.Node), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
 	for class := range f.shelves {
 		f.shelves[class].traits = f.countTraits(hybrid.Class(class))
 	}

@@ -71,7 +71,7 @@ func TestLife(t *testing.T) {
 
 // What cannot be meant is refused, and nothing has changed.
 func TestBadInput(t *testing.T) {
-	f := newFleet(t, fleet.Options{Order: fleet.Least, Resources: resources})
+	f := newFleet(t, fleet.Options{Order: fleet.Least, Resources: resources[:3]})
 	four := machine(t, "core:4")
 	addNode(t, f, 0, four, 10, 10, 10)
 	errs := map[string]error{}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var resources = []string{"memory", "gpu", "disk"}
+var resources = []string{"memory", "gpu", "disk", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"}
 
 // history is a random one of a small fleet.
 type history struct {
@@ -26,10 +26,10 @@ type history struct {
 	nodes    []bool
 }
 
-var machineShapes = []string{"core:2", "core:4", "core:8", "core:8 pu:2", "numa:2 core:3", "core:20", "pack:2 l3:2 core:2 pu:2"}
+var machineShapes = []string{"core:2", "core:4", "core:8", "core:8 pu:2", "numa:2 core:3", "core:20", "pack:2 l3:2 core:2 pu:2", "core:70"}
 
 func newRandomHistory(t *rapid.T, tb testing.TB, order fleet.Order) *history {
-	o := fleet.Options{Order: order, Resources: resources[:rapid.IntRange(0, 3).Draw(t, "resources")]}
+	o := fleet.Options{Order: order, Resources: resources[:rapid.SampledFrom([]int{0, 1, 1, 2, 3, 15}).Draw(t, "resources")]}
 	o.Hybrid.Algorithm = hybrid.Algorithm(rapid.IntRange(0, 1).Draw(t, "algorithm"))
 	o.Hybrid.MinShared = hybrid.Milli(rapid.SampledFrom([]int{0, 0, 0, 500, 1500}).Draw(t, "min shared"))
 	o.Hybrid.RescueMoves = rapid.SampledFrom([]int{0, 0, -1, 2}).Draw(t, "rescue moves")
@@ -45,7 +45,7 @@ func newRandomHistory(t *rapid.T, tb testing.TB, order fleet.Order) *history {
 	for range rapid.IntRange(1, 12).Draw(t, "limits") {
 		h.limits = append(h.limits, hybrid.Milli(limit.Draw(t, "limit")))
 	}
-	h.scarce = rapid.SampledFrom([]int64{10, 40, 1000}).Draw(t, "scarce")
+	h.scarce = rapid.SampledFrom([]int64{10, 40, 1000, 1 << 38, fleet.MaxAmount}).Draw(t, "scarce")
 	for id := range h.nodes {
 		h.addNode(fleet.NodeID(id))
 	}
@@ -55,7 +55,7 @@ func newRandomHistory(t *rapid.T, tb testing.TB, order fleet.Order) *history {
 func (h *history) capacity() []int64 {
 	var capacity []int64
 	for range h.resource {
-		capacity = append(capacity, rapid.SampledFrom([]int64{h.scarce, h.scarce / 2, h.scarce / 3, 0}).Draw(h.T, "capacity"))
+		capacity = append(capacity, rapid.SampledFrom([]int64{h.scarce, h.scarce / 2, h.scarce / 3, h.scarce - h.scarce/50, h.scarce - h.scarce/70, 1, 0}).Draw(h.T, "capacity"))
 	}
 	return capacity
 }

@@ -37,12 +37,17 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	return nil
 }
 
+// kindKey tells kinds apart.
+type kindKey struct {
+	machine  *topology.Machine
+	capacity string
+}
+
 // kindOf returns the kind of a machine with a capacity.
 func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, error) {
-	for i := range f.kinds {
-		if f.kinds[i].machine == machine && slices.Equal(f.kinds[i].capacity, capacity) {
-			return int32(i), nil
-		}
+	key := kindKey{machine, fmt.Sprint(capacity)}
+	if k, known := f.kindNumbers[key]; known {
+		return k, nil
 	}
 	if len(capacity) != len(f.options.Resources) {
 		return 0, fmt.Errorf("capacity of %d resources besides CPU: want %d: %s", len(capacity), len(f.options.Resources), strings.Join(f.options.Resources, ", "))
@@ -56,28 +61,29 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 	if err != nil {
 		return 0, err
 	}
-	k := &kind{
-		machine: machine, capacity: slices.Clone(capacity), empty: empty,
-		weigher: newWeigher(int64(empty.Capacity()), capacity), scale: newScale(int64(empty.Capacity()), capacity),
-	}
+	k := &kind{capacity: slices.Clone(capacity), empty: empty, weigher: newWeigher(int64(empty.Capacity()), capacity)}
+	k.scale = newScale(&k.weigher)
 	k.size = f.sizeOf(k)
 	for i := range min(len(capacity), moreResources) {
 		if f.units[i] == 0 && capacity[i] > 0 {
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
+	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
 }
 
 // emptyNode returns a node of a machine to make twins of.
 func (f *Fleet) emptyNode(machine *topology.Machine) (*hybrid.Node, error) {
-	for _, k := range f.kinds {
-		if k.machine == machine {
-			return k.empty, nil
-		}
+	if empty := f.empties[machine]; empty != nil {
+		return empty, nil
 	}
-	return hybrid.NewNode(machine, f.options.Hybrid)
+	empty, err := hybrid.NewNode(machine, f.options.Hybrid)
+	if err == nil {
+		f.empties[machine] = empty
+	}
+	return empty, err
 }
 
 // RemoveNode takes a node away and returns its containers, in order of arrival.

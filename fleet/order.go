@@ -7,7 +7,11 @@ import (
 )
 
 // Order says which of the nodes with room for a container is the best. Of
-// equals it is the one with the lowest number.
+// equals it is the one with the lowest number; mean shares that differ by less than 2^-40 are equal.
+//
+// By every order those nodes come last where fractions of others would have to move to make room for a
+// sensitive container, or where its view would be wider than it needs; of them the one first that has room for
+// the largest container, as far as that is known, else the one with the most free CPU time.
 type Order uint8
 
 const (

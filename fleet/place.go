@@ -33,6 +33,9 @@ func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 		return Placement{Node: Nowhere}, err
 	}
 	cost, err := f.put(c, id, r)
+	if err != nil {
+		id = Nowhere
+	}
 	return Placement{id, cost}, err
 }
 

@@ -119,20 +119,19 @@ func clampPull(sum int64) int64 {
 	return min(max(sum>>8, 1-mostPull), mostPull-1)
 }
 
-// partOf is an amount as a share of what nodes of some scale have, rounded down.
+// partOf is an amount as a share of what nodes of some scale have, rounded down; what is more than all
+// counts as all, since no such node has room for it.
 func partOf(amount int64, scale float64) int64 {
-	return int64(float64(max(0, amount)) * scale)
+	return int64(min(float64(max(0, amount))*scale, wholeShare))
 }
 
 // newScale returns for each resource, of which CPU is the first, what makes shares of amounts; 0
-// where there is none.
-func newScale(cpu int64, capacity []int64) []float64 {
-	scale := make([]float64, 1+len(capacity))
-	scale[0] = wholeShare / float64(cpu)
-	for i, whole := range capacity {
-		if whole > 0 {
-			scale[1+i] = wholeShare / float64(whole)
-		}
+// where there is none. Shares are rounded as the weigher's are.
+func newScale(w *weigher) []float64 {
+	scale := make([]float64, 1+len(w.weights))
+	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)
+	for i, weight := range w.weights {
+		scale[1+i] = wholeShare * float64(weight) / float64(w.common)
 	}
 	return scale
 }

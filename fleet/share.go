@@ -15,6 +15,7 @@ const shareBits = 48
 type weigher struct {
 	cpu     int64
 	weights []int64 // of the further resources
+	common  int64   // what all of a resource weighs, or a little more
 	whole   int64
 }
 
@@ -36,7 +37,7 @@ func newWeigher(cpu int64, capacity []int64) weigher {
 		common = 1 << (wholeBits - 4) // there are 1<<4 resources at most
 	}
 	common *= (1 << wholeBits) / count / common // the keys of the index have the upper bits
-	w := weigher{cpu: common / cpu, weights: make([]int64, len(capacity)), whole: common * count}
+	w := weigher{cpu: common / cpu, weights: make([]int64, len(capacity)), common: common, whole: common * count}
 	for i, c := range capacity {
 		if c > 0 {
 			w.weights[i] = common / c

@@ -17,8 +17,8 @@ type search struct {
 	inDomains bool // flexible containers have domains of their own
 }
 
-// searchTries bounds the time of a search on nodes with hundreds of fractions;
-// on one with 64 CPUs a search ends by itself.
+// searchTries bounds how many arrangements a search looks at on nodes with hundreds of fractions; on one
+// with 64 CPUs a search ends by itself. The walk over fractions and CPUs that finds them is not counted.
 const searchTries = 2_000
 
 func (s *search) run() {

@@ -64,12 +64,12 @@ func (n *Node) Summarize(s *Summary) {
 	if n.options.RescueMoves > 0 && n.tally.open > 0 {
 		s.flags |= rescues
 	}
+	s.most = int32(n.mostLimit())
 	if n.anyDomain() || n.tally.open != int(s.open) {
 		s.flags |= opaque
 		return
 	}
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
-	s.most = int32(n.mostLimit())
 }
 
 // addLoad adds a fractional CPU; they come by rising id.

@@ -54,7 +54,7 @@ func TestResults(t *testing.T) {
 		sh("kill -9 $$"),
 		report.Command{Name: "missing", Args: []string{"/no/such/program"}},
 		late,
-		sh("mkdir /sys/fs/cgroup/cpuset/left; sleep 1000 >/dev/null 2>&1 &"),
+		sh("mkdir /sys/fs/cgroup/cpuset/left; sleep 1000 >/dev/null 2>&1 & until grep -q sleep /proc/$!/comm; do sleep 0.1; done"),
 		sh("(sleep 0.1 &) ; sleep 0.5; cat /proc/cgroups | grep -c cpuset"))
 	if err != nil {
 		t.Fatal(err)
