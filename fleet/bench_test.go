@@ -24,6 +24,8 @@ type cell struct {
 	request   fleet.Request
 	memory    [1]int64
 	policy    hybrid.Policy
+
+	capacities []int64 // memory of the nodes
 }
 
 // cellMachines are the machine types with their share, of the trace's 1.0 = 16 cores.
@@ -56,6 +58,7 @@ func newCell(t testing.TB, nodes int, o fleet.Options, sensitive float64) *cell 
 			machines[m.cores] = machine(t, fmt.Sprint("core:", m.cores))
 		}
 		addNode(t, c.Fleet, fleet.NodeID(id), machines[m.cores], m.memory)
+		c.capacities = append(c.capacities, m.memory)
 	}
 	return c
 }
