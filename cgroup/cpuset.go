@@ -34,7 +34,7 @@ func readEffective(dir, file string) (cpuset.Set, error) {
 }
 
 // setCpuset gives the group, and the groups nested in it, CPUs and memory
-// nodes; no nodes means those of the parent. What fails is undone.
+// nodes; no nodes means those of the parent, in a foreign group those that it has. What fails is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
 	cpusBefore, err := readSet(dir, cpusFile)
@@ -44,9 +44,10 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	if err := t.moveTo(dir, cpusFile, cpus); err != nil {
 		return oneline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
 	}
-	memsBefore, err := t.setMems(dir, mems)
-	if err != nil {
-		return oneline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+	if g.path == "" || !mems.IsEmpty() {
+		if memsBefore, err := t.setMems(dir, mems); err != nil {
+			return oneline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+		}
 	}
 	if t.cpuset.v2 {
 		return nil

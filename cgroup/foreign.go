@@ -50,7 +50,7 @@ func (g *Group) parentDir() string { return filepath.Dir(g.dir(g.tree.cpuset)) }
 // a container's specification: a path, or as systemd wants it "slice:prefix:name".
 func EnginePath(cgroupsPath string) (string, error) {
 	path := cgroupsPath
-	if parts := strings.Split(cgroupsPath, ":"); len(parts) == 3 {
+	if parts := strings.Split(cgroupsPath, ":"); len(parts) == 3 && !strings.HasPrefix(cgroupsPath, "/") {
 		slice, err := expandSlice(parts[0])
 		if err != nil {
 			return "", err

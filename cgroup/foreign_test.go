@@ -1,8 +1,12 @@
 package cgroup
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 func TestCheckPath(t *testing.T) {
@@ -20,6 +24,7 @@ func TestCheckPath(t *testing.T) {
 
 func TestEnginePath(t *testing.T) {
 	for given, want := range map[string]string{
+		"/kubepods/a:b:c":                                     "/kubepods/a:b:c",
 		"/kubepods/burstable/pod1/abc":                        "/kubepods/burstable/pod1/abc",
 		"kubepods-besteffort-podx_y.slice:cri-containerd:abc": "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podx_y.slice/cri-containerd-abc.scope",
 		"system.slice::abc":                                   "/system.slice/abc.scope",
@@ -32,5 +37,25 @@ func TestEnginePath(t *testing.T) {
 		if got, err := EnginePath(bad); err == nil {
 			t.Errorf("%q: taken for %s", bad, got)
 		}
+	}
+}
+
+// The memory nodes of somebody else's group stay as they are, unless they are asked for.
+func TestForeignMems(t *testing.T) {
+	tr := tree(t)
+	a, b := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
+	dir := g.dir(tr.cpuset)
+	must(t, os.WriteFile(filepath.Join(dir, memsFile), []byte("\n"), 0o644))
+	foreign := tr.Foreign("pod", tr.parent+"/web")
+	must(t, foreign.SetCPUs(b, cpuset.Set{}))
+	if mems, err := readSet(dir, memsFile); err != nil || !mems.IsEmpty() {
+		t.Errorf("it has got %v, %v", mems, err)
+	}
+	_, all, err := tr.Effective()
+	must(t, err)
+	must(t, foreign.SetCPUs(a, all.Lowest(1)))
+	if mems, err := readSet(dir, memsFile); err != nil || mems != all.Lowest(1) {
+		t.Errorf("asked for, it has %v, %v", mems, err)
 	}
 }

@@ -86,7 +86,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	}
 	for _, t := range targets { // what differs in more than CPUs
 		g := op.groups[t.name]
-		if g == nil || op.same(g.settings, t.settings) {
+		if g == nil || op.same(g, g.settings, t.settings) {
 			continue
 		}
 		err := op.unlessOver(t.name, g.Apply(t.settings))
@@ -118,10 +118,13 @@ func (op *operation) unlessOver(name string, err error) error {
 }
 
 // same reports whether a group has what it is to have, as far as the kernel can
-// hold it.
-func (op *operation) same(has, want cgroup.Settings) bool {
+// hold it. An engine's group may have other memory nodes by its engine's will.
+func (op *operation) same(g *group, has, want cgroup.Settings) bool {
 	if want.Mems.IsEmpty() {
 		want.Mems = op.mems
+		if g.isEngines() {
+			want.Mems = has.Mems
+		}
 	}
 	if op.tree.SameWeight(has.Weight, want.Weight) {
 		has.Weight = want.Weight
@@ -151,7 +154,11 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 		}
 		return err
 	default:
-		err := g.SetCPUs(w.cpus, g.settings.Mems)
+		mems := g.settings.Mems
+		if g.isEngines() {
+			mems = cpuset.Set{}
+		}
+		err := g.SetCPUs(w.cpus, mems)
 		if err == nil {
 			g.settings.CPUs = w.cpus
 		}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -230,29 +229,6 @@ func TestEngineAdoption(t *testing.T) {
 				t.Errorf("its pod is gone, its process not: web is %v", s)
 			}
 		})
-	}
-}
-
-// What somebody else writes to a group is set back.
-func TestEngineDrift(t *testing.T) {
-	l := newLab(t)
-	cpus := l.needCPUs(2)
-	e := newEngine(l)
-	web, err := l.Admit(ctx, e.ask(ask("web", "1"), "web"), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wide := settingsOf(web)
-	for _, cpu := range cpus {
-		wide.CPUs.Add(cpu)
-	}
-	e.run("web", wide)
-	l.nudge()
-	if has := *e.has("web"); has != web.CPUs || !strings.Contains(l.log.String(), "set back") {
-		t.Errorf("web has %v, granted %v; log: %s", has, web.CPUs, l.log)
-	}
-	if err := l.Release(ctx, "web", true); !errors.Is(err, ErrBadSpec) {
-		t.Errorf("release --kill of an engine's container: %v", err)
 	}
 }
 

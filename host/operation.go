@@ -28,6 +28,8 @@ type operation struct {
 	over     []string  // groups that end with this operation
 	newcomer *newcomer // the container that begins with it, or nil
 	resized  string    // the container that it is about to resize, or ""
+
+	rewritten string // the container to whose group its engine has just written, or ""
 }
 
 // A newcomer is a container whose group this operation makes.
@@ -213,26 +215,6 @@ func (op *operation) finish() error {
 	op.tidy(grants)
 	op.sayDrift(before)
 	return nil
-}
-
-// sayDrift says which running containers had other CPUs than the state says, and
-// have what they are granted again. Such a write is most often a stranger's; a candor that
-// was killed between the kernel and the file leaves the same.
-func (op *operation) sayDrift(before []target) {
-	for _, had := range before {
-		i := slices.IndexFunc(op.loaded.Grants, func(g Grant) bool { return g.ID == had.name })
-		k := op.groups[had.name]
-		if i < 0 || k == nil || !k.populated {
-			continue
-		}
-		// v1 takes a CPU that goes offline out of cpusets, v2 does not.
-		granted := op.loaded.Grants[i].CPUs
-		left := granted.Intersect(op.node.Machine().Online)
-		if found := had.settings.CPUs; found != granted && found != left {
-			op.log.Warn("CPUs other than those granted are set back", "container", had.name,
-				"found", found, "granted", granted, "now", k.settings.CPUs)
-		}
-	}
 }
 
 // saveGrants writes the state file if it has to change.

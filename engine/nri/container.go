@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
@@ -31,6 +32,8 @@ type Container struct {
 	CPUs   string // cpuset that somebody else gives it
 	PID    int    // first process, once there is one
 	Now    CPU    // what the runtime has recorded of a container that was made already
+	// Planned: Candor has planned it, so the CPUs that the runtime has recorded are Candor's own.
+	Planned bool
 }
 
 // A CPU is what a runtime knows of CPU time.
@@ -52,7 +55,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 		return a, "", false, err
 	}
 	s := kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node)
-	if get(s.Preserve, false) {
+	if get(s.Preserve, false) && !ctr.Planned {
 		return a, "", true, nil
 	}
 	path, err := cgroup.EnginePath(ctr.Cgroup)
@@ -123,6 +126,18 @@ func (c *CPU) limit() hybrid.Milli {
 	}
 	period := cmp.Or(c.Period, cgroup.DefaultPeriod.Microseconds())
 	return hybrid.Milli((c.Quota*1000 + period/2) / period)
+}
+
+// recorded is the limit by what the runtime has recorded of a container that was made already; 0: not known.
+func (c *Container) recorded(class hybrid.Class) hybrid.Milli {
+	if limit := c.Now.limit(); limit != 0 || class != hybrid.Sensitive || !c.Planned {
+		return limit
+	}
+	cpus, err := cpuset.Parse(c.CPUs) // without a quota these are all its own
+	if err != nil {
+		return 0
+	}
+	return hybrid.Milli(1000 * cpus.Count())
 }
 
 // request is what the shares are worth. Kubernetes rounds down on the way there.

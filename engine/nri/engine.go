@@ -93,7 +93,7 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 // Start is told when the container's group and first process are there, and nothing of it
 // has run. Its group gets what its grant says now.
 func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
-	a, _, preserved, err := allocation(e.config.Load(), p, ctr)
+	a, _, preserved, err := e.asks(p, ctr)
 	switch {
 	case err != nil:
 		return err
@@ -102,6 +102,25 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 	default:
 		return e.host.Begin(ctx, a, ctr.PID)
 	}
+}
+
+// asks is what a container that is made already asks for. One that is planned stays so, also where its
+// namespace is preserved since: the CPUs that the runtime has recorded for it are Candor's own.
+func (e *Engine) asks(p *Pod, ctr *Container) (a host.Allocation, why string, preserved bool, err error) {
+	a, why, preserved, err = allocation(e.config.Load(), p, ctr)
+	if !preserved {
+		return a, why, preserved, err
+	}
+	planned := *ctr
+	planned.Planned = true
+	b, why, _, err := allocation(e.config.Load(), p, &planned)
+	if err != nil {
+		return a, "", true, nil
+	}
+	if g, err := e.grant(b.ID); err == nil && g != nil && g.Engine.Cgroup == b.Engine.Cgroup {
+		return b, why, false, nil
+	}
+	return a, "", true, nil
 }
 
 // preserve has the CPUs that somebody else gives a container count as reserved while it runs.
@@ -113,7 +132,11 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	if err != nil {
 		return fmt.Errorf("candor: container %s: its cpuset: %w", ctr.Name, err)
 	}
-	err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, ctr.PID)
+	if ctr.PID == 0 {
+		err = fmt.Errorf("%w: its first process is not known", host.ErrBadSpec)
+	} else {
+		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, ctr.PID)
+	}
 	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
 		e.log.Warn("its CPUs cannot be kept for it", "container", p.Namespace+"/"+p.Name+"/"+ctr.Name, "reason", err)
 		return nil
@@ -150,6 +173,16 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	return e.reply(after)
 }
 
+// Updated is told when the runtime has written the reply to an update into the container's group.
+func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
+	name := grantName(p, ctr.Name)
+	g, err := e.grant(name)
+	if g == nil || err != nil {
+		return err
+	}
+	return e.host.Rewritten(ctx, name)
+}
+
 // tell lets a container know its new size, as it asked for.
 func (e *Engine) tell(ctx context.Context, g *host.Grant) {
 	var out strings.Builder
@@ -172,7 +205,7 @@ func (e *Engine) grant(name string) (*host.Grant, error) {
 
 // Stop is told when a container has ended: its pod keeps its CPUs.
 func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
-	a, _, preserved, err := allocation(e.config.Load(), p, ctr)
+	a, _, preserved, err := e.asks(p, ctr)
 	switch {
 	case err != nil:
 		return err
@@ -205,7 +238,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	}
 	var all []host.Allocation
 	for _, r := range running {
-		a, why, preserved, err := allocation(e.config.Load(), r.Pod, r.Container)
+		a, why, preserved, err := e.asks(r.Pod, r.Container)
 		if err != nil {
 			e.log.Warn("left as it is", "pod", r.Pod.Namespace+"/"+r.Pod.Name, "container", r.Container.Name, "reason", err)
 			continue
@@ -215,12 +248,14 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 		}
 		if preserved {
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
-				return err
+				e.log.Warn("its CPUs cannot be kept for it", "container", r.Pod.Namespace+"/"+r.Pod.Name+"/"+r.Container.Name, "reason", err)
 			}
 			continue
 		}
 		if g, err := s.Grant(a.ID); err == nil {
 			e.keep(&a, g, &r.Container.Now)
+		} else if limit := r.Container.recorded(a.Class); limit != 0 {
+			a.Limit = limit
 		}
 		all = append(all, a)
 	}

@@ -22,14 +22,15 @@ type plugin struct {
 
 // The events that the plugin is told; an event without a method does not come.
 var (
-	_ stub.SynchronizeInterface     = (*plugin)(nil)
-	_ stub.CreateContainerInterface = (*plugin)(nil)
-	_ stub.StartContainerInterface  = (*plugin)(nil)
-	_ stub.UpdateContainerInterface = (*plugin)(nil)
-	_ stub.StopContainerInterface   = (*plugin)(nil)
-	_ stub.RemoveContainerInterface = (*plugin)(nil)
-	_ stub.StopPodInterface         = (*plugin)(nil)
-	_ stub.RemovePodInterface       = (*plugin)(nil)
+	_ stub.SynchronizeInterface         = (*plugin)(nil)
+	_ stub.CreateContainerInterface     = (*plugin)(nil)
+	_ stub.StartContainerInterface      = (*plugin)(nil)
+	_ stub.UpdateContainerInterface     = (*plugin)(nil)
+	_ stub.StopContainerInterface       = (*plugin)(nil)
+	_ stub.PostUpdateContainerInterface = (*plugin)(nil)
+	_ stub.RemoveContainerInterface     = (*plugin)(nil)
+	_ stub.StopPodInterface             = (*plugin)(nil)
+	_ stub.RemovePodInterface           = (*plugin)(nil)
 )
 
 // Synchronize adopts what runs. Where it fails, the connection ends and is tried again.
@@ -44,7 +45,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 	for _, c := range ctrs {
 		isUp := c.GetState() == api.ContainerState_CONTAINER_RUNNING || c.GetState() == api.ContainerState_CONTAINER_PAUSED
 		if pod := byID[c.GetPodSandboxId()]; pod != nil && isUp {
-			running = append(running, Running{pod, containerOf(c)})
+			running = append(running, Running{pod, existing(c)})
 		}
 	}
 	if err := p.Engine.Sync(ctx, all, running); err != nil {
@@ -72,7 +73,7 @@ func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 }
 
 func (p *plugin) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
-	return p.Engine.Start(ctx, podOf(pod), containerOf(c))
+	return p.Engine.Start(ctx, podOf(pod), existing(c))
 }
 
 func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container, wanted *api.LinuxResources) ([]*api.ContainerUpdate, error) {
@@ -87,13 +88,19 @@ func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	return []*api.ContainerUpdate{u}, nil
 }
 
+// PostUpdateContainer is told when the runtime has written the reply to an update into the group. Others'
+// operations since the reply may have moved the container: what it was told is old then.
+func (p *plugin) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.Engine.Updated(ctx, podOf(pod), existing(c))
+}
+
 func (p *plugin) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
-	return nil, p.Engine.Stop(ctx, podOf(pod), containerOf(c))
+	return nil, p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
 
 // RemoveContainer is all that is told of a container that was created and never started.
 func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
-	return p.Engine.Stop(ctx, podOf(pod), containerOf(c))
+	return p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
 
 func (p *plugin) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
@@ -138,9 +145,16 @@ func podOf(pod *api.PodSandbox) *Pod {
 func containerOf(c *api.Container) *Container {
 	ctr := &Container{Name: c.GetName(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
 	ctr.CPU = cpuOf(c.GetLinux().GetResources().GetCpu())
-	ctr.Now = ctr.CPU
 	ctr.CPUs = c.GetLinux().GetResources().GetCpu().GetCpus()
-	ctr.setAsked(c.GetAnnotations()[askedKey])
+	return ctr
+}
+
+// existing is a container that was made already. What it carries is of its making: in one that is about to be
+// made it could be anybody's.
+func existing(c *api.Container) *Container {
+	ctr := containerOf(c)
+	ctr.Now = ctr.CPU
+	ctr.Planned = ctr.setAsked(c.GetAnnotations()[askedKey])
 	return ctr
 }
 
@@ -151,9 +165,11 @@ func cpuOf(cpu *api.LinuxCPU) CPU {
 // asked writes what was asked for; setAsked reads it, and takes nothing from what it cannot read.
 func (c *CPU) asked() string { return fmt.Sprintf("%d/%d/%d", c.Quota, c.Period, c.Shares) }
 
-func (c *CPU) setAsked(text string) {
+func (c *CPU) setAsked(text string) (ok bool) {
 	var asked CPU
-	if n, err := fmt.Sscanf(text, "%d/%d/%d", &asked.Quota, &asked.Period, &asked.Shares); n == 3 && err == nil {
+	n, err := fmt.Sscanf(text, "%d/%d/%d", &asked.Quota, &asked.Period, &asked.Shares)
+	if ok = n == 3 && err == nil; ok {
 		*c = asked
 	}
+	return ok
 }

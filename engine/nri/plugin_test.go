@@ -1,0 +1,173 @@
+package nri
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/kube"
+)
+
+var ctx = context.Background()
+
+func sensitivePod() *api.PodSandbox {
+	return &api.PodSandbox{Id: "box1", Uid: "u1", Name: "web", Namespace: "default",
+		Annotations: map[string]string{kube.PodKey("class"): "sensitive"}}
+}
+
+// started is a container that runs with its CPUs.
+func (l *lab) started(pod *api.PodSandbox, quota int64) *api.Container {
+	l.Helper()
+	c := l.container("app", "app1", quota)
+	l.create(pod, c)
+	l.run(c)
+	if err := l.StartContainer(ctx, pod, c); err != nil {
+		l.Fatal(err)
+	}
+	return c
+}
+
+// The end of a pod's old sandbox, told late, is not the end of what its new one runs.
+func TestOldSandbox(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	c := l.container("app", "app1", 50000)
+	l.create(pod, c)
+	old := sensitivePod()
+	old.Id = "box0"
+	if err := l.StopPodSandbox(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.RemovePodSandbox(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	if l.grant(pod, c) == nil {
+		t.Error("planned for the new sandbox, it has nothing")
+	}
+	if err := l.StopPodSandbox(ctx, pod); err != nil {
+		t.Fatal(err)
+	}
+	if g := l.grant(pod, c); g != nil {
+		t.Errorf("after its own sandbox it has %v", g.CPUs)
+	}
+}
+
+// A namespace is preserved while its containers run: the CPUs that the runtime has recorded for them are
+// Candor's own, and must not become reserved.
+func TestPlannedStaysPlanned(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	c := l.started(pod, 50000)
+	had := l.grant(pod, c).CPUs
+	yes := true
+	l.SetConfig(&Config{Namespaces: map[string]kube.Settings{"default": {Preserve: &yes}}})
+	delete(pod.Annotations, kube.PodKey("class"))
+	for _, lost := range []bool{false, true} {
+		if lost {
+			if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.PodSandboxId = pod.Id
+		if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
+			t.Fatal(err)
+		}
+		g := l.grant(pod, c)
+		if g == nil || !lost && g.CPUs != had {
+			t.Errorf("state lost %v: it has %+v, had %v", lost, g, had)
+		}
+		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
+			t.Errorf("state lost %v: %v counts as reserved", lost, kept[0].Name())
+		}
+	}
+}
+
+// A container whose CPUs cannot be kept for it is no reason not to look at the others.
+func TestSyncGoesOnAfterPreserve(t *testing.T) {
+	l := newLab(t)
+	gone := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "gone", Namespace: "default",
+		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
+	c := l.container("app", "gone1", 50000)
+	c.Linux.Resources.Cpu.Cpus = "0"
+	c.PodSandboxId, c.State = gone.Id, api.ContainerState_CONTAINER_RUNNING
+	for _, pid := range []uint32{0, 1 << 30} {
+		c.Pid = pid
+		if _, err := l.Synchronize(ctx, []*api.PodSandbox{gone}, []*api.Container{c}); err != nil {
+			t.Errorf("process %d: %v", pid, err)
+		}
+		if !strings.Contains(l.log.String(), "cannot be kept") {
+			t.Errorf("process %d: not said: %s", pid, l.log)
+		}
+		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
+			t.Errorf("process %d: kept while the plugin runs", pid)
+		}
+		l.log.Reset()
+	}
+}
+
+// What the runtime writes after the reply to an update may be old by then.
+func TestPostUpdate(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	c := l.started(pod, 50000)
+	all, _, err := l.pods.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	if err := l.pods.Group("app1").SetCPUs(all, cpuset.Set{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.PostUpdateContainer(ctx, pod, c); err != nil {
+		t.Fatal(err)
+	}
+	has, err := l.pods.Group("app1").Settings()
+	if want := l.grant(pod, c).CPUs; err != nil || has.CPUs != want {
+		t.Errorf("it has %v, %v; granted %v", has.CPUs, err, want)
+	}
+}
+
+// With all state lost, the runtime's record of a resize goes before what was asked for at first.
+func TestResizeOutlastsTheState(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	c := l.started(pod, 50000)
+	c.PodSandboxId = pod.Id
+	updates, err := l.UpdateContainer(ctx, pod, c, l.container("app", "", 90000).Linux.Resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Linux.Resources.Cpu = updates[0].Linux.Resources.Cpu
+	if err := l.PostUpdateContainer(ctx, pod, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
+		t.Fatal(err)
+	}
+	if g := l.grant(pod, c); g == nil || g.Limit != 900 {
+		t.Errorf("it has %+v; log: %s", g, l.log)
+	}
+}
+
+// What was asked for is read from containers that are there; one that is about to be made may say anything.
+func TestAskedIsNotTakenAtCreate(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	c := l.container("app", "app1", 50000)
+	c.Annotations = map[string]string{askedKey: "10000/100000/102"}
+	l.create(pod, c)
+	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != host.ViewFull {
+		t.Errorf("it has %+v", g)
+	}
+}

@@ -1,0 +1,51 @@
+package host
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What somebody else writes to a group is set back.
+func TestEngineDrift(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	e := newEngine(l)
+	web, err := l.Admit(ctx, e.ask(ask("web", "1"), "web"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := settingsOf(web)
+	for _, cpu := range cpus {
+		wide.CPUs.Add(cpu)
+	}
+	e.run("web", wide)
+	l.nudge()
+	if has := *e.has("web"); has != web.CPUs || !strings.Contains(l.log.String(), "set back") {
+		t.Errorf("web has %v, granted %v; log: %s", has, web.CPUs, l.log)
+	}
+	l.log.Reset()
+	narrow := settingsOf(web)
+	narrow.Quota = 20 * time.Millisecond
+	if err := e.tree.Group("web").Apply(narrow); err != nil {
+		t.Fatal(err)
+	}
+	l.nudge()
+	if has, err := e.tree.Group("web").Settings(); err != nil || has.Quota != 0 || strings.Count(l.log.String(), "set back") != 1 {
+		t.Errorf("web has %+v, %v; log: %s", has, err, l.log)
+	}
+	if l.nudge(); strings.Count(l.log.String(), "set back") != 1 {
+		t.Errorf("said again: %s", l.log)
+	}
+	// The engine's own writes are no news.
+	if err := e.tree.Group("web").Apply(narrow); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Rewritten(ctx, "web"); err != nil || strings.Count(l.log.String(), "set back") != 1 {
+		t.Errorf("%v; log: %s", err, l.log)
+	}
+	if err := l.Release(ctx, "web", true); !errors.Is(err, ErrBadSpec) {
+		t.Errorf("release --kill of an engine's container: %v", err)
+	}
+}
