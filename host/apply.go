@@ -79,13 +79,23 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	if !clean {
 		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
 	}
+	fresh := exclusive.Minus(op.exclusive(nil))
 	for _, w := range writes {
-		if err := op.unlessOver(w.group, op.give(w, byName[w.group])); err != nil {
+		err := op.unlessOver(w.group, op.give(w, byName[w.group]))
+		if err != nil && !op.leaveBehind(w, fresh, err) {
 			return fmt.Errorf("group of %s: %w", w.group, err)
 		}
 	}
-	for _, t := range targets { // what differs in more than CPUs
+	return op.settleRest(targets)
+}
+
+// settleRest gives the groups what differs in more than CPUs.
+func (op *operation) settleRest(targets []target) error {
+	for _, t := range targets {
 		g := op.groups[t.name]
+		if op.behind[t.name] {
+			t.settings.CPUs = g.settings.CPUs
+		}
 		if g == nil || op.same(g, g.settings, t.settings) {
 			continue
 		}

@@ -29,7 +29,8 @@ type operation struct {
 	newcomer *newcomer // the container that begins with it, or nil
 	resized  string    // the container that it is about to resize, or ""
 
-	rewritten string // the container to whose group its engine has just written, or ""
+	behind    map[string]bool // containers that cannot have the CPUs that they are granted
+	rewritten string          // the container to whose group its engine has just written, or ""
 }
 
 // A newcomer is a container whose group this operation makes.
@@ -73,7 +74,7 @@ func (h *Host) begin() (*operation, error) {
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}}
+	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}}
 	op.loaded, err = h.store.load()
 	var broken *brokenState
 	switch {
