@@ -26,17 +26,20 @@ const ociHookCommand = "internal-oci"
 // runAsRuntime is candor under the name of an OCI runtime. Its settings come from
 // the environment alone: the command line is the runtime's.
 func runAsRuntime(class hybrid.Class, args []string) int {
-	self, err := filepath.EvalSymlinks("/proc/self/exe")
-	if err != nil {
-		self = "/proc/self/exe" // not so in the hooks, where it fails with a clear line
-	}
 	options, driver := defaultHostOptions()
 	options.Cgroup.Driver = cgroup.Driver(driver)
+	for _, path := range []*string{&options.StateDir, &options.Config} {
+		if whole, err := filepath.Abs(*path); err == nil {
+			*path = whole
+		}
+	}
 	w := oci.Wrapper{
 		Host:    options,
 		Class:   class,
 		Runtime: os.Getenv("CANDOR_RUNTIME"),
-		Self:    []string{self, ociHookCommand},
+	}
+	if self, err := filepath.EvalSymlinks("/proc/self/exe"); err == nil { // in a hook the link is the runtime's
+		w.Self = []string{self, ociHookCommand}
 	}
 	return w.Main(args)
 }

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ type Call struct {
 	ID      string   // the container's; "" where the command has none or several words
 	Log     string   // file in which the engine looks for errors
 	JSON    bool     // the form of that file
+	Systemd bool     // systemd makes the groups
 
 	globals int // how many of Args stand before the command
 	options []option
@@ -53,6 +55,10 @@ func Parse(args []string) Call {
 			c.Log = strings.TrimPrefix(o.value, "file:")
 		case "log-format":
 			c.JSON = o.value == "json"
+		case "systemd-cgroup":
+			c.Systemd = o.value != "false"
+		case "cgroup-manager": // crun's
+			c.Systemd = o.value == "systemd"
 		}
 		rest = rest[n:]
 	}
@@ -160,3 +166,6 @@ func (c *Call) bundle() string {
 	}
 	return "."
 }
+
+// config is the name of the configuration in the bundle.
+func (c *Call) config() string { return cmp.Or(c.value("config", "f"), configName) }

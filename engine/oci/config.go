@@ -8,26 +8,19 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
-const (
-	configName = "config.json"
-	asGiven    = "config.candor.json" // the engine's configuration, beside the edited one
-	editedKey  = "candor.dev/edited"  // annotation of a configuration that was edited
-	maxConfig  = 16 << 20             // bytes
-)
+const maxConfig = 16 << 20 // bytes
 
 // A config is a container's configuration (opencontainers/runtime-spec), as the engine
 // has written it.
 type config struct {
-	bundle string
-	raw    []byte
-	all    object
-	linux  object
-	cpu    object // linux.resources.cpu
+	bundle    string // absolute
+	all       object
+	linux     object
+	resources object // linux.resources
 
 	annotations map[string]string
 	environ     []string
@@ -35,18 +28,16 @@ type config struct {
 	groupPath   string // linux.cgroupsPath
 }
 
-// loadConfig reads the configuration of a bundle. One that Candor has edited for an
-// earlier start is read as it was given.
-func loadConfig(bundle string) (*config, error) {
-	c, err := readConfig(bundle, configName)
-	if err == nil && c.annotations[editedKey] != "" {
-		c, err = readConfig(bundle, asGiven)
+// loadConfig reads the configuration of a bundle, by the name that it has there.
+func loadConfig(bundle, name string) (*config, error) {
+	bundle, err := filepath.Abs(bundle)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
-}
-
-func readConfig(bundle, name string) (*config, error) {
-	file := filepath.Join(bundle, name)
+	file := name
+	if !filepath.IsAbs(name) {
+		file = filepath.Join(bundle, name)
+	}
 	raw, err := wholefile.Read(file, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: want a bundle with a configuration", err)
@@ -64,7 +55,7 @@ func readConfig(bundle, name string) (*config, error) {
 
 // parseConfig reads of a configuration what Candor decides by.
 func parseConfig(raw []byte) (*config, error) {
-	c := &config{raw: raw}
+	c := new(config)
 	var err error
 	if c.all, err = parseObject(raw); err != nil {
 		return nil, err
@@ -72,11 +63,7 @@ func parseConfig(raw []byte) (*config, error) {
 	if c.linux, err = c.all.inner("linux"); err != nil {
 		return nil, err
 	}
-	resources, err := c.linux.inner("resources")
-	if err != nil {
-		return nil, err
-	}
-	if c.cpu, err = resources.inner("cpu"); err != nil {
+	if c.resources, err = c.linux.inner("resources"); err != nil {
 		return nil, err
 	}
 	process, err := c.all.inner("process")
@@ -98,35 +85,6 @@ func parseConfig(raw []byte) (*config, error) {
 		}
 	}
 	return c, nil
-}
-
-// An amount is the CPU time that linux.resources.cpu, or an update, names.
-type amount struct {
-	Quota  int64  `json:"quota"`  // microseconds per period; 0: not told, -1: none
-	Period uint64 `json:"period"` // microseconds; 0: not told
-	CPUs   string `json:"cpus"`
-	Mems   string `json:"mems"`
-}
-
-// amountOf reads it.
-func amountOf(cpu object) (a amount, err error) {
-	for key, into := range map[string]any{"quota": &a.Quota, "period": &a.Period, "cpus": &a.CPUs, "mems": &a.Mems} {
-		if err := cpu.get(key, into); err != nil {
-			return a, fmt.Errorf("linux.resources.cpu.%w", err)
-		}
-	}
-	return a, nil
-}
-
-// period returns the period as a duration, or what there is without one.
-func (a *amount) period(otherwise time.Duration) time.Duration {
-	if a.Period == 0 || a.Period > 1e12 { // what is too long is refused as that
-		if a.Period != 0 {
-			return time.Hour
-		}
-		return otherwise
-	}
-	return time.Duration(a.Period) * time.Microsecond
 }
 
 // mounted reports whether a file system is mounted at a place inside the container, so

@@ -1,11 +1,10 @@
 package oci
 
 import (
-	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/view"
 )
 
@@ -37,35 +36,26 @@ type mount struct {
 	Options     []string `json:"options"`
 }
 
-// save writes the edited configuration in the engine's place, and keeps the engine's
-// beside it: a bundle may be started again.
-func (c *config) save(e edit) error {
-	err := c.addHooks(e.hooks)
-	if err == nil && e.grant != nil {
-		err = c.apply(e)
-	}
-	if err != nil {
-		return err
-	}
-	text, err := encode(c.all)
-	if err != nil {
-		return err
-	}
-	if err := wholefile.Replace(filepath.Join(c.bundle, asGiven), c.raw); err != nil {
-		return err
-	}
-	return wholefile.Replace(filepath.Join(c.bundle, configName), text)
+// isBind reports whether a mount shows what is elsewhere.
+func (m *mount) isBind() bool {
+	return m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 }
 
 // apply makes the edit. All that it does not know stays as it is.
 func (c *config) apply(e edit) error {
-	resources, err := c.linux.inner("resources")
+	if err := c.addHooks(e.hooks); err != nil || e.grant == nil {
+		return err
+	}
+	cpu, err := c.resources.inner("cpu")
+	if err == nil {
+		err = dropUnified(c.resources)
+	}
 	if err != nil {
 		return err
 	}
-	setCPU(c.cpu, e.grant, false)
-	resources.set("cpu", c.cpu)
-	c.linux.set("resources", resources)
+	setCPU(cpu, e.grant, false)
+	c.resources.set("cpu", cpu)
+	c.linux.set("resources", c.resources)
 	c.linux.set("cgroupsPath", e.groupPath)
 	c.all.set("linux", c.linux)
 	if e.grant.View == host.ViewFull {
@@ -133,7 +123,7 @@ func (c *config) setEnv(cpus int) error {
 	return nil
 }
 
-// addHooks adds the hooks, and a mark that this configuration is edited.
+// addHooks adds the hooks.
 func (c *config) addHooks(h hooks) error {
 	all, err := c.all.inner("hooks")
 	if err != nil {
@@ -146,11 +136,5 @@ func (c *config) addHooks(h hooks) error {
 		return err
 	}
 	c.all.set("hooks", all)
-	annotations, err := c.all.inner("annotations")
-	if err != nil {
-		return err
-	}
-	annotations.set(editedKey, "true")
-	c.all.set("annotations", annotations)
 	return nil
 }

@@ -28,7 +28,7 @@ func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set
 		if errors.As(err, new(*hybrid.Refusal)) { // it was reaped, or has none
 			err = nil
 		}
-		return oneline.Join(err, h.EndPreserve(ctx, name))
+		return oneline.Join(err, h.EndPreserve(ctx, name), h.SweepBundles(ctx))
 	}
 	pid, err := pidIn(state)
 	switch {

@@ -17,10 +17,10 @@ import (
 
 // A Wrapper is candor in the place of an OCI runtime.
 type Wrapper struct {
-	Host    host.Options
+	Host    host.Options // all said, paths absolute: hooks run elsewhere
 	Class   hybrid.Class // of containers that say none themselves
 	Runtime string       // the real runtime, a path or a name; "": runc or crun, wherever programs are
-	Self    []string     // candor's own command that hooks call, its path first
+	Self    []string     // candor's own command that hooks call, its path first; none where it is not known
 }
 
 // exitRefused is what runc ends with on every error of its own.
@@ -49,6 +49,8 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 		return w.create(c, real)
 	case "update":
 		return w.update(c, real)
+	case "restore":
+		return 0, errors.New("restore: Candor makes no container from a checkpoint: want it created anew, or another runtime")
 	default:
 		return 0, become(real, c.Args)
 	}
@@ -65,7 +67,10 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err := c.checkID(); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.Command, err)
 	}
-	cfg, err := loadConfig(c.bundle())
+	if len(w.Self) == 0 {
+		return 0, errors.New("/proc/self/exe cannot be read: want /proc mounted, since the runtime's hooks call candor by its path")
+	}
+	cfg, err := loadConfig(c.bundle(), c.config())
 	if err != nil {
 		return 0, named(c.Name(), err)
 	}
@@ -74,10 +79,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 		return 0, named(c.Name(), err)
 	}
 	if !ours {
-		if err := w.preserve(c, cfg); err != nil {
-			return 0, named(c.Name(), err)
-		}
-		return 0, become(real, c.Args)
+		return 0, named(c.Name(), w.leave(c, real, cfg))
 	}
 	h, err := w.open(c)
 	if err != nil {
@@ -85,27 +87,28 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	}
 	defer h.Close()
 	ctx := context.Background()
-	if err := w.grant(ctx, h, a, cfg); err != nil {
+	own := bundle(h.BundleDir(a.ID))
+	if err := w.grant(ctx, h, a, cfg, own); err != nil {
 		return 0, named(c.Name(), err)
 	}
 	if c.Command == "run" { // it lasts as long as the container, at a terminal perhaps
-		err = become(real, c.Args)
+		err = become(real, own.in(c))
 	} else {
-		code, err = call(real, c.Args, os.Stdin)
+		code, err = call(real, own.in(c), os.Stdin)
 	}
 	if err != nil || code != 0 {
-		c.warn(h.ReleaseOwn(ctx, a.ID))
+		c.warn(oneline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID)))
 	}
 	return code, err
 }
 
 // asked reads what a container asks for. ours is false for one that Candor leaves alone.
 func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
-	wish, err := wishesOf(cfg)
+	wish, err := wishesOf(cfg, w.Class)
 	if err != nil {
 		return a, false, err
 	}
-	has, err := amountOf(cfg.cpu)
+	has, err := amountIn(cfg.resources)
 	if err != nil {
 		return a, false, err
 	}
@@ -116,7 +119,7 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 		return a, false, errors.New("memory nodes without CPUs: want neither, or --cpuset-cpus too (then Candor leaves the container alone)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
-	a.env = wish.env
+	a.env, a.systemd = or(wish.env, false), c.Systemd
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 	}
@@ -126,11 +129,12 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 // A request is an allocation and what of it host need not know.
 type request struct {
 	host.Allocation
-	env bool
+	env     bool // tell the number of CPUs by environment variables too
+	systemd bool // the engine's groups are made by systemd
 }
 
-// grant allocates and edits the configuration, or changes nothing.
-func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config) error {
+// grant allocates and writes the edited configuration, or changes nothing.
+func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) error {
 	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
 	var err error
 	if a.Engine == (host.Engine{}) {
@@ -141,7 +145,10 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 	if err != nil {
 		return err
 	}
-	if err = cfg.save(e); err != nil {
+	if err = cfg.apply(e); err == nil {
+		err = own.save(cfg)
+	}
+	if err != nil {
 		err = oneline.Join(err, h.ReleaseOwn(ctx, a.ID))
 	}
 	return err
@@ -150,7 +157,7 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 // ownGroup allocates for a container whose group is among Candor's.
 func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path string, g *host.Grant, err error) {
 	path, systemd := h.OCIPath(a.ID)
-	if err := checkDriver(cfg.groupPath, systemd); err != nil {
+	if err := checkDriver(cfg.groupPath, a.systemd, systemd); err != nil {
 		return "", nil, err
 	}
 	if g, err = h.Allocate(ctx, a.Allocation); err != nil {
@@ -176,38 +183,58 @@ func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, err
 	return h.Admit(ctx, a.Allocation, 0)
 }
 
-// preserve leaves a container alone that has CPUs by its user's wish (--cpuset-cpus), and sees to it that
-// nobody else has them for their own.
-func (w *Wrapper) preserve(c *Call, cfg *config) error {
-	has, err := amountOf(cfg.cpu)
-	if err != nil || has.CPUs == "" {
+// leave has the real runtime make a container that Candor leaves alone.
+func (w *Wrapper) leave(c *Call, real string, cfg *config) error {
+	has, err := amountIn(cfg.resources)
+	if err != nil {
 		return err
 	}
-	cpus, err := cpuset.Parse(has.CPUs)
+	if has.CPUs == "" {
+		return become(real, c.Args)
+	}
+	own, err := w.preserve(c, cfg, has.CPUs)
 	if err != nil {
-		return fmt.Errorf("linux.resources.cpu.cpus: %w", err)
+		return err
+	}
+	return become(real, own.in(c))
+}
+
+// preserve is for a container that has CPUs by its user's wish (--cpuset-cpus): it sees to it that
+// nobody else has them for their own.
+func (w *Wrapper) preserve(c *Call, cfg *config, list string) (bundle, error) {
+	cpus, err := cpuset.Parse(list)
+	if err != nil {
+		return "", fmt.Errorf("linux.resources.cpu.cpus: %w", err)
 	}
 	h, err := w.open(c)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer h.Close()
 	if err := h.Preserve(context.Background(), c.Name(), cpus, 0); err != nil {
-		return err
+		return "", err
 	}
-	return cfg.save(edit{hooks: w.hooks(preserved, c.Name(), cpus.String())})
+	own := bundle(h.BundleDir(c.Name()))
+	if err = cfg.apply(edit{hooks: w.hooks(preserved, c.Name(), cpus.String())}); err == nil {
+		err = own.save(cfg)
+	}
+	return own, err
 }
 
 // hooks are candor's own commands, with the settings of this one: an event when the container's
-// group is made, and one when it is deleted.
+// group is made, and one when it is deleted. What is told by flags does not depend on the runtime's
+// environment.
 func (w *Wrapper) hooks(event, name string, args ...string) hooks {
 	env := []string{}
 	for _, entry := range os.Environ() {
-		if strings.HasPrefix(entry, "CANDOR_") || strings.HasPrefix(entry, "PATH=") {
+		key, _, _ := strings.Cut(entry, "=")
+		if slices.Contains([]string{"PATH", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"}, key) {
 			env = append(env, entry)
 		}
 	}
 	command := append([]string{"candor"}, w.Self[1:]...)
+	command = append(command, "--state-dir", w.Host.StateDir, "--config", w.Host.Config,
+		"--cgroup-parent", w.Host.Cgroup.Parent, "--cgroup-driver", string(w.Host.Cgroup.Driver))
 	return hooks{
 		hook{w.Self[0], append(append(slices.Clip(command), event, name), args...), env},
 		hook{w.Self[0], append(slices.Clip(command), stopped, name), env},

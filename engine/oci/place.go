@@ -3,7 +3,6 @@ package oci
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -31,10 +30,11 @@ func chosenGroup(groupPath string) (e host.Engine, err error) {
 }
 
 // checkDriver refuses an engine that has its groups made in another way than Candor.
-func checkDriver(groupPath string, systemd bool) error {
-	if isSystemd := strings.Count(groupPath, ":") == 2; isSystemd != systemd && groupPath != "" {
-		return fmt.Errorf("group %.100s: the engine and Candor have different cgroup drivers: want the same, "+
-			"by the engine's setting or CANDOR_CGROUP_DRIVER", groupPath)
+func checkDriver(groupPath string, engines, candors bool) error {
+	if engines == candors {
+		return nil
 	}
-	return nil
+	names := map[bool]string{false: "cgroupfs", true: "systemd"}
+	return fmt.Errorf("group %.100q: the engine has the cgroup driver %s, Candor %s: want the same, by the engine's setting or CANDOR_CGROUP_DRIVER",
+		groupPath, names[engines], names[candors])
 }

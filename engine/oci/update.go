@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
@@ -19,7 +21,10 @@ import (
 // update resizes a container that has a grant. The real runtime gets the values that
 // the grant has after it, for its own record: it writes all of that again at each update.
 func (w *Wrapper) update(c *Call, real string) (code int, err error) {
-	h, before := w.granted(c)
+	h, before, err := w.granted(c)
+	if err != nil {
+		return 0, named(c.Name(), err)
+	}
 	if before == nil {
 		return 0, become(real, c.Args)
 	}
@@ -30,7 +35,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 		err = u.check(before)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", before.ID, err)
+		return 0, named(before.ID, err)
 	}
 	after := before
 	if limit := u.limit(before); limit != before.Limit {
@@ -38,35 +43,50 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 			return 0, err
 		}
 	}
-	code, err = u.pass(c, real, after)
-	if (err != nil || code != 0) && after != before {
-		_, _, undo := h.Resize(ctx, before.ID, before.Limit, 0)
-		return code, oneline.Join(err, undo)
-	}
-	if err := h.Reconcile(ctx); err != nil { // others may have moved it meanwhile
+	code, err = u.pass(ctx, h, c, real, before.ID)
+	if err != nil || code != 0 {
+		if after != before {
+			_, _, undo := h.Resize(ctx, before.ID, before.Limit, 0)
+			err = oneline.Join(err, undo)
+		}
 		return code, err
 	}
 	if after != before {
 		_, err := h.Notify(ctx, after, io.Discard, io.Discard)
 		c.warn(err)
 	}
-	return code, err
+	return 0, nil
 }
 
-// granted returns the grant of the container that a command line is about; nil if it has
-// none, or if that cannot be told.
-func (w *Wrapper) granted(c *Call) (*host.Host, *host.Grant) {
+// granted returns the grant of the container that a command line is about; none if the
+// container has none. Where that cannot be told the update is refused: the runtime would
+// write what it has recorded, and nobody would know.
+func (w *Wrapper) granted(c *Call) (*host.Host, *host.Grant, error) {
+	if c.ID == "" {
+		return nil, nil, nil // the runtime says what is wrong
+	}
 	h, err := w.open(c)
 	if err != nil {
-		return nil, nil
+		return nil, nil, err
 	}
-	if s, err := h.Snapshot(); err == nil && c.ID != "" {
-		if g, err := s.Grant(c.Name()); err == nil {
-			return h, g
+	s, err := h.Snapshot()
+	if err == nil && slices.Contains(s.Strays, c.Name()) { // its state was lost: adopted
+		if err = h.Reconcile(context.Background()); err == nil {
+			s, err = h.Snapshot()
 		}
 	}
-	h.Close()
-	return nil, nil
+	var g *host.Grant
+	if err == nil {
+		g, err = s.Grant(c.Name())
+	}
+	if err != nil {
+		h.Close()
+		if errors.Is(err, hybrid.ErrUnknownID) {
+			err = nil
+		}
+		return nil, nil, err
+	}
+	return h, g, nil
 }
 
 // An update is what is to change: the resources of a file or stream (-r), else options.
@@ -101,7 +121,7 @@ func (c *Call) readUpdate() (u update, err error) {
 		u.cpu, err = u.resources.inner("cpu")
 	}
 	if err == nil {
-		u.amount, err = amountOf(u.cpu)
+		u.amount, err = amountIn(u.resources)
 	}
 	if err != nil {
 		return u, fmt.Errorf("resources: %w", err)
@@ -123,6 +143,9 @@ func readResources(file string) ([]byte, error) {
 
 // check refuses what is Candor's to decide.
 func (u *update) check(g *host.Grant) error {
+	if u.Quota > 0 && u.Period == 0 && g.Period != cgroup.DefaultPeriod {
+		return fmt.Errorf("a quota of %d microseconds without a period, and its own is %v: want both, or --cpus", u.Quota, g.Period)
+	}
 	if u.Mems != "" || u.CPUs != "" && u.CPUs != g.CPUs.String() {
 		return errors.New("its CPUs and memory nodes are Candor's to choose: want --cpus, or a container that was started with --cpuset-cpus")
 	}
@@ -141,36 +164,60 @@ func (u *update) limit(g *host.Grant) hybrid.Milli {
 	}
 }
 
-// pass has the real runtime do the rest of the update.
-func (u *update) pass(c *Call, real string, g *host.Grant) (code int, err error) {
+// pass has the real runtime do the rest of the update, while nobody else can get CPUs: what
+// it writes holds at that moment.
+func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name string) (code int, err error) {
+	called := false
+	within := h.Within(ctx, name, func(g *host.Grant) {
+		called = true
+		args, input, broken := u.line(c, g)
+		if err = broken; err != nil {
+			return
+		}
+		code, err = call(real, args, input)
+		if input != os.Stdin {
+			input.Close()
+		}
+	})
+	if !called {
+		return 0, within
+	}
+	c.warn(within) // the update is done; the next operation puts the rest right
+	return code, err
+}
+
+// line is the real runtime's command line, and what it reads.
+func (u *update) line(c *Call, g *host.Grant) (args []string, input *os.File, err error) {
 	if u.resources == nil {
 		quota := quotaOf(g)
 		if quota == 0 {
 			quota = -1
 		}
-		args := c.without([]string{"cpu-quota", "cpu-period", "cpu-share", "cpu-shares", "cpu-burst", "cpuset-cpus"},
+		return c.without([]string{"cpu-quota", "cpu-period", "cpu-share", "cpu-shares", "cpu-burst", "cpuset-cpus"},
 			"--cpu-quota", strconv.FormatInt(quota, 10), "--cpu-period", strconv.FormatInt(g.Period.Microseconds(), 10),
-			"--cpu-share", strconv.FormatInt(sharesOf(g), 10), "--cpuset-cpus", g.CPUs.String())
-		return call(real, args, os.Stdin)
+			"--cpu-share", strconv.FormatInt(sharesOf(g), 10), "--cpuset-cpus", g.CPUs.String()), os.Stdin, nil
 	}
 	setCPU(u.cpu, g, true)
 	u.resources.set("cpu", u.cpu)
-	text, err := encode(u.resources)
-	if err != nil {
-		return 0, err
+	if err := dropUnified(u.resources); err != nil {
+		return nil, nil, err
 	}
-	return call(real, c.without([]string{"resources", "r"}, "--resources", "-"), pipeOf(text))
+	text, err := encode(u.resources)
+	if err == nil {
+		input, err = pipeOf(text)
+	}
+	return c.without([]string{"resources", "r"}, "--resources", "-"), input, err
 }
 
 // pipeOf is a file that holds a text.
-func pipeOf(text []byte) *os.File {
+func pipeOf(text []byte) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
-		panic(err)
+		return nil, err
 	}
 	go func() {
 		io.Copy(write, bytes.NewReader(text))
 		write.Close()
 	}()
-	return read
+	return read, nil
 }

@@ -21,13 +21,13 @@ const envSetting = "env"
 // wishes are what a container's configuration asks for.
 type wishes struct {
 	kube.Settings
-	env bool
+	env *bool
 }
 
 // wishesOf reads the annotations candor.dev/SETTING, and where there is none the
 // environment, CANDOR_SETTING: an image may say what its program is. What cannot be
 // meant is an error that names the place.
-func wishesOf(c *config) (wishes, error) {
+func wishesOf(c *config, byName hybrid.Class) (wishes, error) {
 	said, err := saidIn(c.annotations)
 	if err != nil {
 		return wishes{}, err
@@ -36,13 +36,41 @@ func wishesOf(c *config) (wishes, error) {
 	if err != nil {
 		return wishes{}, err
 	}
-	return wishes{said.Settings.Over(image.Settings), said.env || image.env}, nil
+	w := wishes{said.Settings.Over(image.Settings), said.env}
+	if w.env == nil {
+		w.env = image.env
+	}
+	return w, image.check(&said, byName)
+}
+
+// check refuses what an image may not choose, since who made it is not who runs it: to be left alone, and what costs
+// others more than the container's limit. An annotation, which no image can give, overrules the environment.
+func (image *wishes) check(said *wishes, byName hybrid.Class) error {
+	var name string
+	switch {
+	case said.Preserve == nil && or(image.Preserve, false):
+		name = "preserve"
+	case said.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive:
+		name = "class"
+	case said.Topology == nil && or(image.Topology, hybrid.Prefer) == hybrid.WholeCores:
+		name = "topology"
+	case said.Movable == nil && !or(image.Movable, true):
+		name = "movable"
+	default:
+		return nil
+	}
+	return fmt.Errorf("environment %s: not for an image to choose: want the annotation %s, or the variable removed", variable(name), kube.PodKey(name))
+}
+
+// variable is the environment variable of a setting.
+func variable(name string) string {
+	return "CANDOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
 func saidIn(annotations map[string]string) (w wishes, err error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		name, ours := strings.CutPrefix(key, kube.PodKey(""))
-		if !ours || key == editedKey {
+		if !ours {
 			continue
 		}
 		if err := w.set(name, annotations[key]); err != nil {
@@ -54,14 +82,13 @@ func saidIn(annotations map[string]string) (w wishes, err error) {
 
 func saidBy(environ []string) (w wishes, err error) {
 	for _, name := range append(kube.Names(), envSetting) {
-		variable := "CANDOR_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		for _, entry := range environ {
-			value, is := strings.CutPrefix(entry, variable+"=")
+			value, is := strings.CutPrefix(entry, variable(name)+"=")
 			if !is {
 				continue
 			}
 			if err := w.set(name, value); err != nil {
-				return w, fmt.Errorf("environment %s: %w", variable, err)
+				return w, fmt.Errorf("environment %s: %w", variable(name), err)
 			}
 		}
 	}
@@ -75,7 +102,8 @@ func (w *wishes) set(name, value string) error {
 	if value != "true" && value != "false" {
 		return fmt.Errorf("%.40q: want true or false", value)
 	}
-	w.env = value == "true"
+	yes := value == "true"
+	w.env = &yes
 	return nil
 }
 
@@ -83,7 +111,7 @@ func (w *wishes) set(name, value string) error {
 // own name says, for a container that says none itself.
 func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
 	var a host.Allocation
-	has, err := amountOf(c.cpu)
+	has, err := amountIn(c.resources)
 	if err != nil {
 		return a, err
 	}

@@ -1,0 +1,89 @@
+package oci
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+const configName = "config.json"
+
+// A bundle is a directory of Candor's own from which the real runtime makes one
+// container: STATE/bundles/NAME, with the edited configuration. The engine's bundle is never
+// written: its user may edit it, and make other containers from it.
+type bundle string
+
+// save writes an edited configuration. It may hold secrets: nobody else reads it.
+func (b bundle) save(c *config) error {
+	if err := c.makeAbsolute(); err != nil {
+		return err
+	}
+	text, err := encode(c.all)
+	if err != nil {
+		return err
+	}
+	err = wholefile.MakeDirs(filepath.Dir(string(b)))
+	if err == nil {
+		err = os.MkdirAll(string(b), 0o700)
+	}
+	if err == nil {
+		err = renameio.WriteFile(filepath.Join(string(b), configName), text, 0o600)
+	}
+	return err
+}
+
+// remove is for a container that was deleted, or not made.
+func (b bundle) remove() error { return os.RemoveAll(string(b)) }
+
+// in is a create's command line, with Candor's bundle for the engine's.
+func (b bundle) in(c *Call) []string {
+	return c.without([]string{"bundle", "b", "config", "f"}, "--bundle", string(b))
+}
+
+// makeAbsolute names the files outside of the container by their whole paths: in the
+// configuration they may be relative to the engine's bundle.
+func (c *config) makeAbsolute() error {
+	root, err := c.all.inner("root")
+	if err != nil {
+		return err
+	}
+	var path string
+	if err := root.get("path", &path); err != nil {
+		return fmt.Errorf("root.%w", err)
+	}
+	if path != "" && !filepath.IsAbs(path) {
+		root.set("path", filepath.Join(c.bundle, path))
+		c.all.set("root", root)
+	}
+	var mounts []object
+	if err := c.all.get("mounts", &mounts); err != nil {
+		return err
+	}
+	for _, m := range mounts {
+		if err := c.makeSourceAbsolute(m); err != nil {
+			return fmt.Errorf("mounts: %w", err)
+		}
+	}
+	if mounts != nil {
+		c.all.set("mounts", mounts)
+	}
+	return nil
+}
+
+// makeSourceAbsolute is for the source of a bind mount; of other mounts it is but a word.
+func (c *config) makeSourceAbsolute(m object) error {
+	var is mount
+	text, err := encode(m)
+	if err == nil {
+		err = json.Unmarshal(text, &is)
+	}
+	if err == nil && is.isBind() && is.Source != "" && !filepath.IsAbs(is.Source) {
+		m.set("source", filepath.Join(c.bundle, is.Source))
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package oci
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/host"
+)
+
+func TestUpdateCheck(t *testing.T) {
+	tests := []struct {
+		line   string
+		period time.Duration // the grant's
+		limit  int64
+		want   string // the error
+	}{
+		{"update --cpu-quota 50000 x", 100 * time.Millisecond, 500, ""},
+		{"update --cpu-quota 50000 --cpu-period 25000 x", 20 * time.Millisecond, 2000, ""},
+		{"update --cpu-quota 50000 x", 20 * time.Millisecond, 0, "without a period, and its own is 20ms"},
+		{"update --cpu-quota -1 x", 20 * time.Millisecond, 0, ""},
+		{"update --memory 7 x", 20 * time.Millisecond, 1500, ""},
+		{"update --cpuset-cpus 3,7 x", 20 * time.Millisecond, 1500, ""},
+		{"update --cpuset-cpus 4 x", 20 * time.Millisecond, 0, "Candor's to choose"},
+		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor's to choose"},
+		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "want microseconds"},
+	}
+	for _, test := range tests {
+		c := Parse(strings.Fields(test.line))
+		g := grantOf(1500, "3,7")
+		g.Period = test.period
+		u, err := c.readUpdate()
+		if err == nil {
+			err = u.check(g)
+		}
+		switch {
+		case err != nil:
+			if test.want == "" || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v, want %q", test.line, err, test.want)
+			}
+		case test.want != "" || int64(u.limit(g)) != test.limit:
+			t.Errorf("%s: limit %v, want %d, %q", test.line, u.limit(g), test.limit, test.want)
+		}
+	}
+}
+
+// What the runtime reads of an update has Candor's values, and none that would be written over them.
+func TestUpdateLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	text := `{"memory":{"limit":7},"cpu":{"quota":5,"burst":1},"unified":{"cpu.max":"150000 100000","memory.high":"1"}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Parse([]string{"update", "-r", file, "x"})
+	u, err := c.readUpdate()
+	if err != nil || u.Quota != 150000 || u.Period != 100000 {
+		t.Fatalf("%+v %v", u, err)
+	}
+	args, input, err := u.line(&c, grantOf(1500, "3,7"))
+	if err != nil || strings.Join(args, " ") != "update --resources - x" {
+		t.Fatalf("%q %v", args, err)
+	}
+	defer input.Close()
+	var got [1000]byte
+	n, err := input.Read(got[:])
+	want := `{"cpu":{"cpus":"3,7","period":100000,"quota":150000,"shares":3072},"memory":{"limit":7},"unified":{"memory.high":"1"}}`
+	if err != nil || string(got[:n]) != want {
+		t.Errorf("%s (%v), want %s", got[:n], err, want)
+	}
+}
+
+// fakeRuntime is a runtime that must not be called: that would end this process.
+func fakeRuntime(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "runc")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nexit 77\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// What cannot be told is refused, and the real runtime is not called.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ line, want string }{
+		{"restore --bundle /b web", "restore: Candor makes no container from a checkpoint"},
+		{"update --cpu-quota 50000 web", "state.json"},
+		{"create --bundle /b web", "/proc/self/exe cannot be read"},
+	} {
+		w := Wrapper{Host: host.Options{StateDir: dir, Config: filepath.Join(dir, "host.json")}, Runtime: fakeRuntime(t)}
+		w.Host.Cgroup.Parent = "/candor-oci-test"
+		c := Parse(strings.Fields(test.line))
+		if _, err := w.do(&c); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", test.line, err, test.want)
+		}
+	}
+}
+
+// The hooks find what this process has found, whatever environment the runtime gives them.
+func TestHooks(t *testing.T) {
+	t.Setenv("CANDOR_STATE_DIR", "/else")
+	w := Wrapper{Host: host.Options{StateDir: "/s", Config: "/c"}, Self: []string{"/candor", "internal-oci"}}
+	w.Host.Cgroup.Parent, w.Host.Cgroup.Driver = "/p", "cgroupfs"
+	h := w.hooks(preserved, "web", "0-1")
+	const flags = "candor internal-oci --state-dir /s --config /c --cgroup-parent /p --cgroup-driver cgroupfs "
+	for got, want := range map[string]string{
+		strings.Join(h.started.Args, " "): flags + "preserved web 0-1",
+		strings.Join(h.stopped.Args, " "): flags + "stopped web",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if strings.Contains(strings.Join(h.started.Env, " "), "CANDOR_") {
+		t.Errorf("%q", h.started.Env)
+	}
+}

@@ -1,0 +1,73 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// Nobody gets CPUs while somebody else writes a container's group, and what was written there does
+// not stay.
+func TestWithin(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	web := l.must(ask("web", "1"), "wait")
+	called := false
+	err := l.Within(ctx, "web", func(g *Grant) {
+		called = true
+		if g.CPUs != web.CPUs || g.Limit != 1000 {
+			t.Errorf("%+v, want %+v", g, web.Grant)
+		}
+		done, cancel := context.WithCancel(ctx)
+		cancel() // only a lock that is free is taken then
+		if _, err := l.Allocate(done, ask("other", "1")); !errors.Is(err, ErrInterrupted) {
+			t.Errorf("another operation meanwhile: %v", err)
+		}
+		if err := l.tree.Group("web").SetCPUs(cpuset.Of(cpus...), cpuset.Set{}); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || !called {
+		t.Fatalf("called: %v, %v", called, err)
+	}
+	l.check("web")
+	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != web.CPUs || has.Quota > 100*time.Millisecond {
+		t.Errorf("the kernel has %+v (%v), want CPUs %v", has, err, web.CPUs)
+	}
+	err = l.Within(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
+	if !errors.Is(err, hybrid.ErrUnknownID) {
+		t.Errorf("nobody: %v", err)
+	}
+}
+
+// Only the bundles of containers that are no more go.
+func TestSweepBundles(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	if err := l.SweepBundles(ctx); err != nil {
+		t.Errorf("without any: %v", err)
+	}
+	l.must(ask("web", "1"), "wait")
+	if err := l.store.savePreserved("kept", preserved{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gone", "kept", "web"} {
+		if err := os.MkdirAll(filepath.Join(l.BundleDir(name), "more"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.SweepBundles(ctx); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(l.BundleDir("*"))
+	if want := []string{l.BundleDir("kept"), l.BundleDir("web")}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left: %v (%v), want %v", left, err, want)
+	}
+}
