@@ -38,6 +38,18 @@ func split(text []byte) []string {
 	return strings.Split(string(text), "\n")
 }
 
+// maxCompared bounds the table of diff: 16 MB.
+const maxCompared = 4 << 20
+
+// marked puts a mark before each line.
+func marked(mark string, lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = mark + line
+	}
+	return out
+}
+
 // diff is the shortest way from one text to another: what both have at the
 // beginning and the end is kept, the rest found by the longest common subsequence.
 func diff(before, after []string) (lines []string) {
@@ -45,22 +57,22 @@ func diff(before, after []string) (lines []string) {
 	for head < len(before) && head < len(after) && before[head] == after[head] {
 		head++
 	}
-	for _, line := range before[:head] {
-		lines = append(lines, " "+line)
-	}
+	lines = marked(" ", before[:head])
 	before, after = before[head:], after[head:]
 	tail := 0
 	for tail < len(before) && tail < len(after) && before[len(before)-1-tail] == after[len(after)-1-tail] {
 		tail++
 	}
 	lines = append(lines, middle(before[:len(before)-tail], after[:len(after)-tail])...)
-	for _, line := range before[len(before)-tail:] {
-		lines = append(lines, " "+line)
-	}
-	return lines
+	return append(lines, marked(" ", before[len(before)-tail:])...)
 }
 
+// middle is the part of diff that is not the same at its ends. Texts that are too
+// long to compare go and come as a whole.
 func middle(before, after []string) (lines []string) {
+	if len(before)*len(after) > maxCompared {
+		return append(marked("-", before), marked("+", after)...)
+	}
 	// common[i][j] is the length of what before[i:] and after[j:] have in common.
 	common := make([][]int32, len(before)+1)
 	for i := range common {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 )
 
 // Docker has its runtimes in daemon.json, and reads them anew at a reload.
@@ -14,6 +16,7 @@ var Docker = Engine{
 	File:   "/etc/docker/daemon.json",
 	Then:   "systemctl reload docker",
 	add:    addToDocker,
+	has:    hasDocker,
 	remove: removeFromDocker,
 }
 
@@ -28,8 +31,7 @@ func addToDocker(text []byte, s *Setup) ([]byte, error) {
 			return nil, err
 		}
 		if has := runtimes.get(r.Name); has != nil {
-			var is struct{ Path string }
-			if json.Unmarshal(has, &is) != nil || is.Path != r.Path {
+			if pathOf(has) != r.Path {
 				return nil, fmt.Errorf("runtime %q is there already, and is another: want it removed first", r.Name)
 			}
 			continue
@@ -43,17 +45,41 @@ func addToDocker(text []byte, s *Setup) ([]byte, error) {
 	return all.layout(text)
 }
 
-func removeFromDocker(text, before []byte, s *Setup) ([]byte, error) {
+// pathOf is the program of a runtime; "" if it names none.
+func pathOf(runtime json.RawMessage) string {
+	var is struct{ Path string }
+	if json.Unmarshal(runtime, &is) != nil {
+		return ""
+	}
+	return is.Path
+}
+
+// isOurs reports whether a runtime is candor, wherever candor was at the setup. One that somebody has
+// given another program is theirs.
+func isOurs(runtimes fields, r Runtime) bool {
+	return filepath.Base(pathOf(runtimes.get(r.Name))) == filepath.Base(r.Path)
+}
+
+func hasDocker(text []byte, s *Setup) (bool, error) {
+	_, runtimes, err := readDocker(text)
+	return slices.ContainsFunc(s.Runtimes, func(r Runtime) bool { return isOurs(runtimes, r) }), err
+}
+
+func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
+	if before == nil {
+		return nil, fmt.Errorf("candor is in it, and the record of what was before, %s, is missing: want candor's runtimes removed by hand, "+
+			"and default-runtime if it is candor", s.Record)
+	}
 	all, runtimes, err := readDocker(text)
 	if err != nil {
 		return nil, err
 	}
-	old, oldRuntimes, err := readDocker(before)
+	old, oldRuntimes, err := readDocker(before.Before)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range s.Runtimes {
-		if oldRuntimes.get(r.Name) == nil {
+		if oldRuntimes.get(r.Name) == nil && isOurs(runtimes, r) {
 			runtimes.remove(r.Name)
 		}
 	}
@@ -61,14 +87,22 @@ func removeFromDocker(text, before []byte, s *Setup) ([]byte, error) {
 	if len(runtimes) == 0 && old.get("runtimes") == nil {
 		all.remove("runtimes")
 	}
-	if string(all.get("default-runtime")) == string(quoted(s.Runtimes[0].Name)) {
-		if was := old.get("default-runtime"); was != nil {
+	first := s.Runtimes[0].Name
+	if string(all.get("default-runtime")) == string(quoted(first)) && runtimes.get(first) == nil {
+		if was := old.get("default-runtime"); was != nil && !hasGone(was, oldRuntimes, runtimes) {
 			all.set("default-runtime", was)
 		} else {
 			all.remove("default-runtime")
 		}
 	}
 	return all.layout(text)
+}
+
+// hasGone reports whether a runtime was there before and is no more: as a default it would keep the engine
+// from starting.
+func hasGone(name json.RawMessage, before, now fields) bool {
+	var text string
+	return json.Unmarshal(name, &text) == nil && before.get(text) != nil && now.get(text) == nil
 }
 
 func readDocker(text []byte) (all, runtimes fields, err error) {

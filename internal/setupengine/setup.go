@@ -41,8 +41,10 @@ type Engine struct {
 
 	// add returns a configuration with the runtimes, or what is wrong with the text.
 	add func(text []byte, s *Setup) ([]byte, error)
-	// remove takes out what add has put in. before is the text before the first setup.
-	remove func(text, before []byte, s *Setup) ([]byte, error)
+	// has reports whether a configuration has any of what add puts in.
+	has func(text []byte, s *Setup) (bool, error)
+	// remove takes out what add has put in. before is the record of the first setup; nil if it is lost.
+	remove func(text []byte, before *record, s *Setup) ([]byte, error)
 }
 
 // ErrBadFile is a configuration that cannot be read, or that says something else of
@@ -96,13 +98,25 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 		return c, nil
 	}
 	old, err := s.load()
-	if err == nil && old == nil {
+	if err != nil {
+		return c, err
+	}
+	has, err := s.has(text)
+	if err == nil && (old == nil || !has) { // an old record is not of this text
 		err = s.save(&record{s.File, text, missing})
 	}
 	if err == nil {
 		err = s.write(after)
 	}
 	return c, err
+}
+
+func (s *Setup) has(text []byte) (bool, error) {
+	has, err := s.Engine.has(text, s)
+	if err != nil {
+		err = fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
+	}
+	return has, err
 }
 
 // Undo takes the runtimes out again. What somebody else has changed since stays.
@@ -112,29 +126,42 @@ func (s *Setup) Undo(dry bool) (Change, error) {
 		return Change{}, err
 	}
 	text, missing, err := s.read()
-	if err != nil || old == nil || missing {
-		return Change{File: s.File, Before: text, After: text}, err
+	if err != nil {
+		return Change{}, err
 	}
-	c := Change{File: s.File, Before: text}
-	if c.After, err = s.Engine.remove(text, old.Before, s); err != nil {
-		return Change{}, fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
+	c := Change{File: s.File, Before: text, After: text}
+	has, err := s.has(text)
+	if err == nil && has {
+		err = s.plan(&c, old)
 	}
-	if s.untouched(text, old.Before) {
-		c.After = old.Before
+	if err != nil {
+		return Change{}, err
 	}
-	c.Gone = old.Made && isEmpty(c.After)
+	c.Gone = !missing && old != nil && old.Made && isEmpty(c.After)
 	if dry {
 		return c, nil
 	}
-	if c.Gone {
+	switch {
+	case c.Gone:
 		err = os.Remove(s.File)
-	} else {
+	case !c.Nothing():
 		err = s.write(c.After)
 	}
-	if err == nil {
+	if err == nil && old != nil {
 		err = os.Remove(s.Record)
 	}
 	return c, err
+}
+
+// plan works out what a file becomes without the runtimes.
+func (s *Setup) plan(c *Change, old *record) (err error) {
+	if c.After, err = s.Engine.remove(c.Before, old, s); err != nil {
+		return fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
+	}
+	if old != nil && s.untouched(c.Before, old.Before) {
+		c.After = old.Before
+	}
+	return nil
 }
 
 // untouched reports whether a text is what a setup has made of the former one: nobody

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -63,7 +64,7 @@ func TestApplyAndUndo(t *testing.T) {
 		{Podman, "", true, "[engine]\nruntime = \"candor\"\n[engine.runtimes]\n\"candor\" = [\"/bin/candor-runc\"]\n"},
 		{Podman, "[containers]\ndefault_ulimits = []", false, "default_ulimits = []\n" + begin + "\n[engine.runtimes]\n"},
 		{Containerd, "version = 2 # old\n", false, "version = 2 # old\n" + begin + "\n" + `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes."candor"]`},
-		{Containerd, "version = 3\n[debug]\nlevel = 'info'\n", false, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."candor".options]` + "\nBinaryName = \"/bin/candor-runc\"\n"},
+		{Containerd, "version = 3\n[debug]\nlevel = 'info'\n", false, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."candor".options]` + "\nBinaryName = '/bin/candor-runc'\n"},
 	}
 	for _, test := range tests {
 		s := newSetup(t, test.engine, test.text)
@@ -95,31 +96,30 @@ func TestApplyAndUndo(t *testing.T) {
 	}
 }
 
-// What somebody has changed since the setup stays.
-func TestUndoKeepsOthersChanges(t *testing.T) {
-	tests := []struct {
-		engine         Engine
-		text, old, new string // in what the setup made, old becomes new
-		want           string
-	}{
-		{Docker, `{"default-runtime":"x"}`, `"runtimes"`, `"debug": true, "runtimes"`, "{\n  \"default-runtime\": \"x\",\n  \"debug\": true\n}\n"},
-		{Docker, `{"runtimes":{}}`, `"default-runtime": "candor"`, `"default-runtime": "y"`, "{\n  \"runtimes\": {},\n  \"default-runtime\": \"y\"\n}\n"},
-		{Podman, "[a]\n", "[a]\n", "[a]\nb = 1\n", "[a]\nb = 1\n"},
-		{Containerd, "version = 2\n", end, end + "\n[debug]", "version = 2\n[debug]\n"},
-	}
-	for _, test := range tests {
-		s := newSetup(t, test.engine, test.text)
-		s.Default = test.engine.Name == "docker"
-		if _, err := s.Apply(false); err != nil {
+// Pods need the cgroup driver that the node's own runtime has.
+func TestContainerdOptions(t *testing.T) {
+	const runtimes = "[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'main'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\nruntime_type = 'io.containerd.runc.v2'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\nIoUid = 7\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.main]\nruntime_type = 'KIND'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.main.options]\nSystemdCgroup = true\nBinaryName = '/x'\nRoot = '/r'\n"
+	for kind, want := range map[string]map[string]any{
+		"io.containerd.runc.v2": {"BinaryName": "/bin/candor-runc", "SystemdCgroup": true, "Root": "/r"},
+		"io.containerd.kata.v2": {"BinaryName": "/bin/candor-runc", "IoUid": int64(7)},
+	} {
+		s := newSetup(t, Containerd, "version = 3\n"+strings.ReplaceAll(runtimes, "KIND", kind))
+		for range 2 {
+			if _, err := s.Apply(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all map[string]any
+		if err := toml.Unmarshal([]byte(s.now(t)), &all); err != nil {
 			t.Fatal(err)
 		}
-		edited := strings.Replace(s.now(t), test.old, test.new, 1)
-		if err := os.WriteFile(s.File, []byte(edited), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		s.Default = false
-		if _, err := s.Undo(false); err != nil || s.now(t) != test.want {
-			t.Errorf("%s\n%s\nundone:\n%s(%v), want\n%s", test.engine.Name, edited, s.now(t), err, test.want)
+		got := table(all, "plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", "candor", "options")
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", kind, got, want)
 		}
 	}
 }
@@ -175,6 +175,19 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// Texts that are too long to compare go and come as a whole, with what both have.
+func TestLongDiff(t *testing.T) {
+	var before, after []string
+	for i := range 5000 {
+		before, after = append(before, fmt.Sprint("a", i)), append(after, fmt.Sprint("b", i))
+	}
+	before[2500], after[2500] = "both", "both"
+	lines := diff(before, after)
+	if len(lines) != 10000 || lines[2500] != "-both" || lines[7500] != "+both" {
+		t.Errorf("%d lines, %q", len(lines), lines[2500])
+	}
+}
+
 // The lines of a difference without those that came are the old text, without those that went the new one.
 func TestDiff(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -209,7 +222,7 @@ func FuzzDocker(f *testing.F) {
 		if _, _, err := readDocker(out); err != nil || !bytes.Contains(out, []byte("candor-flexible")) {
 			t.Fatalf("%q became %q: %v", text, out, err)
 		}
-		back, err := removeFromDocker(out, text, s)
+		back, err := removeFromDocker(out, &record{Before: text}, s)
 		if err != nil {
 			t.Fatalf("%q: %v", out, err)
 		}

@@ -15,7 +15,8 @@ var Podman = Engine{
 	File:   "/etc/containers/containers.conf.d/candor.conf",
 	Then:   "nothing: podman reads it at each start",
 	add:    addToPodman,
-	remove: func(text, _ []byte, _ *Setup) ([]byte, error) { return withoutBlock(text) },
+	has:    hasBlock,
+	remove: removeBlock,
 }
 
 // Containerd has the runtimes of Kubernetes' RuntimeClasses in its one file. (nerdctl
@@ -25,7 +26,8 @@ var Containerd = Engine{
 	File:   "/etc/containerd/config.toml",
 	Then:   "systemctl restart containerd; then a RuntimeClass with the handler candor",
 	add:    addToContainerd,
-	remove: func(text, _ []byte, _ *Setup) ([]byte, error) { return withoutBlock(text) },
+	has:    hasBlock,
+	remove: removeBlock,
 }
 
 // What candor writes stands between two lines.
@@ -50,7 +52,10 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	if s.Default {
 		return nil, errors.New("no default runtime is set in containerd: for Kubernetes want candor nri, which sees every container, or a RuntimeClass")
 	}
-	var head struct{ Version int }
+	var head struct {
+		Version int
+		Plugins map[string]any
+	}
 	if err := toml.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("not TOML: %w", err)
 	}
@@ -61,13 +66,56 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	if plugin == "" {
 		return nil, fmt.Errorf("version %d: want 2 or 3", head.Version)
 	}
+	options := optionsOf(table(head.Plugins, plugin, "containerd"))
 	var block strings.Builder
 	for _, r := range s.Runtimes {
-		table := fmt.Sprintf("plugins.%q.containerd.runtimes.%q", plugin, r.Name)
-		fmt.Fprintf(&block, "[%s]\nruntime_type = \"io.containerd.runc.v2\"\n[%s.options]\nBinaryName = %q\n", table, table, r.Path)
+		options["BinaryName"] = r.Path
+		lines, err := toml.Marshal(options)
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("plugins.%q.containerd.runtimes.%q", plugin, r.Name)
+		fmt.Fprintf(&block, "[%s]\nruntime_type = %q\n[%s.options]\n%s", name, runcType, name, lines)
 	}
 	return withBlock(text, block.String())
 }
+
+// runcType is the shim of runtimes that have runc's command line.
+const runcType = "io.containerd.runc.v2"
+
+// optionsOf are the options of the runtime that containers have now, runc's if that is of another
+// kind: with another cgroup driver (SystemdCgroup) no pod would start.
+func optionsOf(containerd map[string]any) map[string]any {
+	options := map[string]any{}
+	chosen, _ := containerd["default_runtime_name"].(string)
+	for _, name := range []string{chosen, "runc"} {
+		runtime := table(containerd, "runtimes", name)
+		if kind, said := runtime["runtime_type"]; len(runtime) == 0 || said && kind != runcType {
+			continue
+		}
+		for key, value := range table(runtime, "options") {
+			switch value.(type) {
+			case string, bool, int64:
+				options[key] = value
+			}
+		}
+		break
+	}
+	return options
+}
+
+// table walks down to a table; an empty one if there is none.
+func table(t map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		t, _ = t[key].(map[string]any)
+	}
+	return t
+}
+
+func hasBlock(text []byte, _ *Setup) (bool, error) { return bytes.Contains(text, []byte(begin)), nil }
+
+// removeBlock needs no record: the lines are known.
+func removeBlock(text []byte, _ *record, _ *Setup) ([]byte, error) { return withoutBlock(text) }
 
 // withBlock puts candor's lines at the end of a file, in place of those that it may have.
 func withBlock(text []byte, block string) ([]byte, error) {
@@ -107,6 +155,6 @@ func withoutBlock(text []byte) ([]byte, error) {
 
 // check says what is wrong with a TOML file.
 func check(text []byte) error {
-	var any map[string]any
-	return toml.Unmarshal(text, &any)
+	var all map[string]any
+	return toml.Unmarshal(text, &all)
 }
