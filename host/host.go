@@ -97,6 +97,11 @@ func (h *Host) newNode() (*hybrid.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.nodeWith(options)
+}
+
+// nodeWith is newNode by other options than the machine's.
+func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	machine, err := h.machine.get()
 	if err != nil {
 		return nil, err

@@ -87,6 +87,16 @@ func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybri
 	})
 }
 
+// SetOptions is SaveOptions for options that this machine can meet; others are ErrBadOptions, and the
+// file stays as it is.
+func (h *Host) SetOptions(o NodeOptions) error {
+	err := outside(func() error { _, err := h.nodeWith(o); return err })
+	if err != nil {
+		return err
+	}
+	return SaveOptions(h.config, o)
+}
+
 // SaveOptions writes a machine's options; the next operation follows them.
 func SaveOptions(file string, o NodeOptions) error {
 	if err := wholefile.MakeDirs(filepath.Dir(file)); err != nil {

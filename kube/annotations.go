@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -35,10 +36,18 @@ func Parse(annotations map[string]string) (Annotations, error) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if err := a.add(key, annotations[key]); err != nil {
-			return Annotations{}, fmt.Errorf("annotation %s: %w", shorten(key), err)
+			return Annotations{}, fmt.Errorf("annotation %s: %w", plain(key), err)
 		}
 	}
 	return a, nil
+}
+
+// plain is a key for people: on one line, whatever it holds.
+func plain(key string) string {
+	if quoted := strconv.Quote(key); quoted != `"`+key+`"` {
+		key = quoted
+	}
+	return shorten(key)
 }
 
 func (a *Annotations) add(key, value string) error {
@@ -50,7 +59,7 @@ func (a *Annotations) add(key, value string) error {
 	case !forOne:
 		return nil
 	case name == "":
-		return fmt.Errorf("no container's name: want %s", ContainerKey(setting, "NAME"))
+		return fmt.Errorf("no container's name: want %s", plain(ContainerKey(setting, "NAME")))
 	}
 	s := a.Containers[name]
 	if err := s.Set(setting, value); err != nil {

@@ -50,6 +50,8 @@ func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 		{"candor.dev/preserve", "TRUE", "want true or false"},
 		{"candor.dev/on-resize", "exec:rm -rf /", "cannot run commands on its node"},
 		{"candor.dev/on-resize", "signal:KILL", "want none or signal:NAME"},
+		{"candor.dev/a\nb", "x", `annotation "candor.dev/a\nb": unknown setting "a\nb"`},
+		{"a\nb.candor.dev/", "x", `want "a\nb.candor.dev/NAME"`},
 		{"candor.dev/class", strings.Repeat("x", 5000), "want one of sensitive"},
 	} {
 		_, err := Parse(map[string]string{test.key: test.value})
@@ -112,6 +114,9 @@ func FuzzParse(f *testing.F) {
 		a, err := Parse(map[string]string{key: value})
 		ours := strings.HasPrefix(key, Domain+"/") || key == Domain || strings.HasSuffix(strings.SplitN(key, "/", 2)[0], "."+Domain)
 		said := a.Pod != (Settings{}) || len(a.Containers) > 0
+		if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			t.Errorf("%q=%q: more than one line: %q", key, value, err)
+		}
 		switch {
 		case err != nil && said:
 			t.Errorf("%q=%q: both an error and settings", key, value)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -16,6 +17,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
 )
 
 const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
@@ -37,6 +39,8 @@ type nriFlags struct {
 	config  string
 	socket  string
 	format  choice
+
+	stateDir string // as the flag says it
 }
 
 func newNRICommand() *cobra.Command {
@@ -78,20 +82,24 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 		log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
 	}
 	f.options.Log, f.options.Patience = log, nri.Patience
-	f.options.StateDir = cmp.Or(f.options.StateDir, config.StateDir)
+	f.stateDir = f.options.StateDir
+	f.options.StateDir = cmp.Or(f.stateDir, config.StateDir)
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	h, err := host.Open(f.options)
 	if err != nil {
 		return &exitError{exitBadInput, err}
 	}
 	defer h.Close()
-	if err := f.applyOptions(config, log); err != nil {
+	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
 	engine := nri.NewEngine(h, config, log)
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	go f.reloadLoop(ctx, engine, log)
+	go f.reloadLoop(ctx, hup, h, engine, log)
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
 }
 
@@ -104,49 +112,55 @@ func (f *nriFlags) load() (*nri.Config, error) {
 
 // applyOptions gives the machine the options that the configuration has for it: every front
 // has to go by the same.
-func (f *nriFlags) applyOptions(c *nri.Config, log *slog.Logger) error {
+func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) error {
 	now, err := host.LoadOptions(f.options.Config)
 	if err != nil {
 		return err
 	}
-	next := now
-	next.Reserved, next.MinShared = c.Reserved, host.Amount(c.MinShared)
+	next := c.Over(now)
 	if f.config == "" || next == now {
 		return nil
 	}
-	if machine, err := host.ReadMachine(); err != nil {
-		return err
-	} else if err := host.CheckReserved(next.Reserved, machine); err != nil {
-		return badInput("%v", err)
+	if err := h.SetOptions(next); err != nil {
+		return fmt.Errorf("%s: %w", f.config, err)
 	}
-	log.Info("machine options changed", "file", f.options.Config, "reserved", next.Reserved, "minShared", next.MinShared)
-	return host.SaveOptions(f.options.Config, next)
+	log.Info("machine options changed", "file", f.options.Config, "reserved", next.Reserved, "minShared", hybrid.Milli(next.MinShared))
+	return nil
 }
 
-// reloadLoop reads the configuration anew at each SIGHUP. A bad one changes nothing.
-func (f *nriFlags) reloadLoop(ctx context.Context, engine *nri.Engine, log *slog.Logger) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+// reload reads the configuration anew. On an error nothing has changed.
+func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) error {
+	config, err := f.load()
+	if err != nil {
+		return err
+	}
+	if now := f.options.StateDir; cmp.Or(f.stateDir, config.StateDir) != now {
+		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: want it started anew for another",
+			f.config, config.StateDir, cmp.Or(now, host.DefaultStateDir()))
+	}
+	if err := f.applyOptions(h, config, log); err != nil {
+		return err
+	}
+	engine.SetConfig(config)
+	return nil
+}
+
+// reloadLoop reads the configuration anew at each SIGHUP, and goes by it at once.
+func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host.Host, engine *nri.Engine, log *slog.Logger) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hup:
 		}
-		config, err := f.load()
-		if err == nil {
-			err = f.applyOptions(config, log)
-		}
-		if err == nil {
-			engine.SetConfig(config)
-			err = engine.Repair(ctx)
-		}
-		if err != nil {
+		if err := f.reload(h, engine, log); err != nil {
 			log.Error("configuration not taken", "error", err)
 			continue
 		}
 		log.Info("configuration taken", "file", f.config)
+		if err := engine.Repair(ctx); err != nil {
+			log.Error("repair", "error", err)
+		}
 	}
 }
 

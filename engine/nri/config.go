@@ -1,8 +1,10 @@
 package nri
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"regexp"
@@ -22,8 +24,8 @@ import (
 // A Config is what the administrator of a node says.
 type Config struct {
 	StateDir    string                   // "": host.DefaultStateDir
-	Reserved    cpuset.Set               // CPUs that no container gets
-	MinShared   hybrid.Milli             // CPU time that sensitive containers never get
+	Reserved    *cpuset.Set              // CPUs that no container gets; nil: as the machine's options have it
+	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
 	RepairEvery time.Duration            // how often the groups are compared with the state
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
@@ -33,15 +35,29 @@ type Config struct {
 var ErrBadConfig = errors.New("bad configuration")
 
 const (
-	configVersion    = 1
-	maxConfigSize    = 1 << 20 // bytes
-	defaultMinShared = 500     // so that containers without a limit can run
-	defaultRepair    = 10 * time.Second
+	configVersion  = 1
+	maxConfigSize  = 1 << 20 // bytes
+	leastMinShared = 500     // where nobody says another: so that containers without a limit can run
+	defaultRepair  = 10 * time.Second
 )
 
 // DefaultConfig is the configuration where there is no file.
 func DefaultConfig() *Config {
-	return &Config{MinShared: defaultMinShared, RepairEvery: defaultRepair}
+	return &Config{RepairEvery: defaultRepair}
+}
+
+// Over returns the machine's options with what the configuration says of them.
+func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
+	if c.Reserved != nil {
+		o.Reserved = *c.Reserved
+	}
+	switch {
+	case c.MinShared != nil:
+		o.MinShared = host.Amount(*c.MinShared)
+	case o.MinShared == 0:
+		o.MinShared = leastMinShared
+	}
+	return o
 }
 
 // LoadConfig reads a configuration file. The error is one line with the file and,
@@ -80,12 +96,9 @@ func at(node *yaml.Node, format string, args ...any) error {
 
 // parseConfig reads the text of a configuration.
 func parseConfig(data []byte) (*Config, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, syntaxError(err)
-	}
-	if len(doc.Content) == 0 {
-		return nil, errors.New("empty: want at least version: 1")
+	doc, err := oneDocument(data)
+	if err != nil {
+		return nil, err
 	}
 	c, version := DefaultConfig(), false
 	fields := map[string]func(*yaml.Node) error{
@@ -103,6 +116,27 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, at(doc.Content[0], "no version: want version: %d", configVersion)
 	}
 	return c, nil
+}
+
+// oneDocument reads a file that has one document, and nothing after it that could be overlooked.
+func oneDocument(data []byte) (*yaml.Node, error) {
+	var doc, more yaml.Node
+	from := yaml.NewDecoder(bytes.NewReader(data))
+	err := from.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0 {
+		return nil, errors.New("empty: want at least version: 1")
+	}
+	if err != nil {
+		return nil, syntaxError(err)
+	}
+	switch err := from.Decode(&more); {
+	case errors.Is(err, io.EOF):
+		return &doc, nil
+	case err != nil:
+		return nil, syntaxError(err)
+	default:
+		return nil, at(&more, "a second document begins: want one only")
+	}
 }
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
@@ -203,9 +237,13 @@ func (c *Config) setRepair(node *yaml.Node) error {
 func (c *Config) setNode(node *yaml.Node) error {
 	return each(node, map[string]func(*yaml.Node) error{
 		"reserved": func(n *yaml.Node) error {
-			return value(&c.Reserved, n, func(s string) (cpuset.Set, error) { return cpuset.Parse(s) })
+			c.Reserved = new(cpuset.Set)
+			return value(c.Reserved, n, func(s string) (cpuset.Set, error) { return cpuset.Parse(s) })
 		},
-		"minShared": func(n *yaml.Node) error { return value(&c.MinShared, n, hybrid.ParseMilli) },
+		"minShared": func(n *yaml.Node) error {
+			c.MinShared = new(hybrid.Milli)
+			return value(c.MinShared, n, hybrid.ParseMilli)
+		},
 	})
 }
 

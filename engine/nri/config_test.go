@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -38,7 +40,7 @@ namespaces:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || c.MinShared != 250 || c.RepairEvery != 30*time.Second {
+	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || *c.MinShared != 250 || c.RepairEvery != 30*time.Second {
 		t.Errorf("got %+v", c)
 	}
 	if *c.Node.Policy != hybrid.BestEffort || *c.Namespaces["spark"].Class != hybrid.Sensitive || !*c.Namespaces["kube-system"].Preserve {
@@ -48,8 +50,31 @@ namespaces:
 
 func TestConfigDefaults(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\n"))
-	if err != nil || c.MinShared != 500 || c.RepairEvery != 10*time.Second || !c.Reserved.IsEmpty() {
+	if err != nil || c.RepairEvery != 10*time.Second {
 		t.Errorf("got %+v, %v", c, err)
+	}
+	if o := c.Over(host.NodeOptions{}); o != (host.NodeOptions{MinShared: 500}) {
+		t.Errorf("over nothing: %+v", o)
+	}
+}
+
+// What the configuration does not say stays as the administrator has it.
+func TestConfigOverOptions(t *testing.T) {
+	has := host.NodeOptions{Reserved: cpuset.Of(0), MinShared: 200, UseIsolated: true}
+	for text, want := range map[string]host.NodeOptions{
+		"version: 1\n":                         has,
+		"version: 1\nnode: {}\n":               has,
+		"version: 1\nnode: {minShared: 0}\n":   {Reserved: cpuset.Of(0), UseIsolated: true},
+		"version: 1\nnode: {reserved: 1-2}\n":  {Reserved: cpuset.Of(1, 2), MinShared: 200, UseIsolated: true},
+		"version: 1\nnode: {reserved: \"\"}\n": {MinShared: 200, UseIsolated: true},
+	} {
+		c, err := LoadConfig(write(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Over(has); got != want {
+			t.Errorf("%q: %+v; want %+v", text, got, want)
+		}
 	}
 }
 
@@ -74,6 +99,8 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"version: [1\n", "nri.yaml:"},
 		{"version: 1\n\tdefaults: {}\n", "nri.yaml:2: "},
 		{"- version\n", "nri.yaml:1: want fields"},
+		{"version: 1\n---\nnamespaces: {}\n", "nri.yaml:2: a second document"},
+		{"version: 1\n---\n[\n", "nri.yaml:"},
 	} {
 		_, err := LoadConfig(write(t, test.text))
 		if !errors.Is(err, ErrBadConfig) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/engine/nri"
+	"github.com/candor-project/candor/host"
+)
+
+// A configuration that this machine cannot meet, or that would need another start, changes neither the
+// machine's options nor the plugin's.
+func TestReloadIsWholeOrNothing(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("reads this machine's groups as the plugin does: needs root")
+	}
+	dir := t.TempDir()
+	f := &nriFlags{config: filepath.Join(dir, "nri.yaml")}
+	f.options = host.Options{StateDir: filepath.Join(dir, "state"), Config: filepath.Join(dir, "host.json"),
+		Cgroup: cgroup.Options{Parent: fmt.Sprintf("/candor-reload-%d", os.Getpid()), Driver: cgroup.Cgroupfs}}
+	f.stateDir = f.options.StateDir
+	h, err := host.Open(f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	machine, err := host.ReadMachine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	engine := nri.NewEngine(h, nri.DefaultConfig(), log)
+	reload := func(text string) error {
+		t.Helper()
+		if err := os.WriteFile(f.config, []byte("version: 1\n"+text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return f.reload(h, engine, log)
+	}
+	if err := reload("node: {minShared: 100m}\n"); err != nil {
+		t.Fatal(err)
+	}
+	had, err := os.ReadFile(f.options.Config)
+	if err != nil || !strings.Contains(string(had), "100m") {
+		t.Fatalf("%s, %v", had, err)
+	}
+	for text, want := range map[string]string{
+		fmt.Sprintf("node: {reserved: %q}\n", machine.Online.String()):        "no CPU is left",
+		fmt.Sprintf("node: {minShared: \"%d\"}\n", machine.Online.Count()+1):  "min-shared",
+		fmt.Sprintf("node: {reserved: \"%d\"}\n", machine.Online.Last()+1000): "not among the machine's CPUs",
+		"node: {minShared: lots}\n":                                           "lots",
+	} {
+		if err := reload(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), f.config) {
+			t.Errorf("%q: %v; want %q", text, err, want)
+		}
+	}
+	f.stateDir, f.options.StateDir = "", ""
+	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
+		t.Errorf("another state: %v", err)
+	}
+	if has, err := os.ReadFile(f.options.Config); err != nil || string(has) != string(had) {
+		t.Errorf("the options were %s and are %s, %v", had, has, err)
+	}
+}
