@@ -78,25 +78,37 @@ type worker struct {
 	most   int  // of the limit, in tenths of a CPU
 	blind  bool // containers may be started without a plan, and see everything
 	ops    int
+	done   map[string]int // operations by kind that were not refused
 }
 
 // step is one random operation. A refusal for want of CPUs is an answer like any other.
 func (w *worker) step() {
 	w.ops++
-	var err error
+	kind, do := "resize", w.resize
 	switch {
 	case w.pod == nil:
-		err = w.create()
+		kind, do = "create", w.create
 	case w.ctr == nil || w.random.IntN(3) == 0:
-		err = w.remove()
+		kind, do = "remove", w.remove
 	case w.random.IntN(2) == 0:
-		err = w.restart()
-	default:
-		err = w.resize()
+		kind, do = "restart", w.restart
+	case !w.ctr.sensitive:
+		return // it is not resized
 	}
-	if err != nil && !strings.Contains(err.Error(), "candor: container") {
-		w.Errorf("operation %d: %v; containerd said:\n%s", w.ops, err, last(w.engine.said(), 3000))
+	err := do()
+	switch {
+	case err == nil && w.done != nil:
+		w.done[kind]++
+	case err != nil && !isRefusal(err):
+		w.Errorf("operation %d, %s: %v; containerd said:\n%s", w.ops, kind, err, last(w.engine.said(), 3000))
 	}
+}
+
+// isRefusal reports whether an error says that there are no CPUs for a container.
+func isRefusal(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "candor: container") &&
+		(strings.Contains(text, hybrid.ErrNoCapacity.Error()) || strings.Contains(text, hybrid.ErrViewImpossible.Error()))
 }
 
 func last(s string, most int) string { return s[max(len(s)-most, 0):] }
@@ -156,9 +168,6 @@ func (w *worker) restart() error {
 }
 
 func (w *worker) resize() error {
-	if !w.ctr.sensitive {
-		return nil
-	}
 	limit := hybrid.Milli(1+w.random.IntN(w.most)) * 100
 	w.end(w.ctr)
 	err := w.ctr.resize(limit)
@@ -180,9 +189,11 @@ func TestRandomPods(t *testing.T) {
 	c := &census{lab: l, running: map[*container]bool{}}
 	var all sync.WaitGroup
 	const workers = 4
+	var done [workers]map[string]int
 	for i := range workers {
+		done[i] = map[string]int{}
 		all.Go(func() {
-			w := &worker{census: c, random: rand.New(rand.NewPCG(1, uint64(i))), most: 12}
+			w := &worker{census: c, random: rand.New(rand.NewPCG(1, uint64(i))), most: 12, done: done[i]}
 			for range operations / workers {
 				w.step()
 				c.check()
@@ -196,6 +207,16 @@ func TestRandomPods(t *testing.T) {
 	}
 	all.Wait()
 	l.emptyState()
+	for _, kind := range []string{"create", "remove", "restart", "resize"} {
+		sum := 0
+		for _, of := range done {
+			sum += of[kind]
+		}
+		t.Logf("%s: %d done", kind, sum)
+		if sum < operations/30 {
+			t.Errorf("of %d operations only %d were a %s that was not refused", operations, sum, kind)
+		}
+	}
 }
 
 // emptyState checks that nothing is left of containers that are no more.
