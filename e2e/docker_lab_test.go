@@ -168,25 +168,25 @@ func (d *docker) sees(name string) string {
 const seesScript = "nproc; grep -c ^processor /proc/cpuinfo; cat /sys/devices/system/cpu/online"
 
 // honest fails unless what the kernel has is what the state says, and no CPU is exclusive to two.
-func (d *docker) honest() {
-	d.Helper()
+func (l *lab) honest() {
+	l.Helper()
 	owner := map[int]string{}
-	for name, r := range d.ps() {
-		has, err := d.tree.Group(name).Settings()
+	for name, r := range l.ps() {
+		has, err := l.tree.Group(name).Settings()
 		if err != nil || has.CPUs != r.CPUs {
-			d.Errorf("%s: the kernel has %v (%v), the state %v", name, has.CPUs, err, r.CPUs)
+			l.Errorf("%s: the kernel has %v (%v), the state %v", name, has.CPUs, err, r.CPUs)
 		}
 		for cpu := range r.Exclusive.All() {
 			if other := owner[cpu]; other != "" {
-				d.Errorf("CPU %d is exclusive to %s and to %s", cpu, other, name)
+				l.Errorf("CPU %d is exclusive to %s and to %s", cpu, other, name)
 			}
 			owner[cpu] = name
 		}
 	}
-	for name, r := range d.ps() {
+	for name, r := range l.ps() {
 		for cpu := range r.CPUs.All() {
 			if other := owner[cpu]; other != "" && other != name {
-				d.Errorf("%s may run on CPU %d, which is exclusive to %s", name, cpu, other)
+				l.Errorf("%s may run on CPU %d, which is exclusive to %s", name, cpu, other)
 			}
 		}
 	}

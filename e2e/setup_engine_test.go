@@ -51,6 +51,14 @@ func TestSetupEngine(t *testing.T) {
 	if done.code != 0 || shown.out == "" || done.out != shown.out+"Now: systemctl reload docker.\n" || !strings.Contains(done.out, "+  \"default-runtime\": \"candor\"\n") {
 		t.Errorf("%+v\n%+v", shown, done)
 	}
+	record := filepath.Join(dir, "setup-docker.json")
+	if err := os.Rename(record, record+".away"); err != nil {
+		t.Fatal(err)
+	}
+	refused(setup("docker", "--undo"), record+", is missing")
+	if err := os.Rename(record+".away", record); err != nil {
+		t.Fatal(err)
+	}
 	if got := setup("docker", "--undo"); got.code != 0 || !strings.Contains(got.out, "The file is removed.\n") {
 		t.Errorf("%+v", got)
 	}

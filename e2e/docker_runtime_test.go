@@ -1,0 +1,262 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A wrapped is candor-runc called by hand, as an engine does, with one bundle. The real runtime can be
+// made to wait at any of its commands.
+type wrapped struct {
+	*lab
+	dir    string
+	config string // of the bundle
+}
+
+func newWrapped(t *testing.T) *wrapped {
+	t.Helper()
+	l := newLab(t)
+	runc, err := exec.LookPath("runc")
+	if err == nil {
+		_, err = exec.LookPath("busybox")
+	}
+	if err != nil {
+		t.Skipf("needs runc and busybox: %v", err)
+	}
+	dir, err := os.MkdirTemp("", "candor-runc-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { clearEngine(l, dir) })
+	w := &wrapped{l, dir, filepath.Join(dir, "config.json")}
+	boxArchive(t, dir)
+	// The bundle's root is relative to it, as that of nerdctl's containers is.
+	script := fmt.Sprintf("#!/bin/sh\nfor word; do if rm '%[1]s/stop-'\"$word\" 2>/dev/null; then echo >'%[1]s/here'; read go <'%[1]s/go'; fi; done\nexec %[2]s \"$@\"\n", dir, runc)
+	err = os.WriteFile(filepath.Join(dir, "real"), []byte(script), 0o755)
+	for _, name := range []string{"here", "go"} {
+		if err == nil {
+			err = unix.Mkfifo(filepath.Join(dir, name), 0o600)
+		}
+	}
+	for _, name := range []string{"candor-runc", "candor-flexible-runc"} {
+		if err == nil {
+			err = os.Symlink(os.Getenv("CANDOR_BIN"), filepath.Join(dir, name))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.writeConfig(100000)
+	return w
+}
+
+// writeConfig writes what runc proposes, with a quota of so many microseconds in 100 ms.
+func (w *wrapped) writeConfig(quota int) {
+	w.Helper()
+	os.Remove(w.config)
+	if got := do(w.T, exec.Command("runc", "spec", "--bundle", w.dir)); got.code != 0 {
+		w.Fatalf("runc spec: %+v", got)
+	}
+	text, err := os.ReadFile(w.config)
+	var all map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	all["root"] = map[string]any{"path": "box", "readonly": true}
+	process, linux := all["process"].(map[string]any), all["linux"].(map[string]any)
+	process["terminal"], process["args"] = false, []string{"sleep", "9999"}
+	linux["resources"].(map[string]any)["cpu"] = map[string]any{"quota": quota, "period": 100000}
+	if text, err = json.Marshal(all); err == nil {
+		err = os.WriteFile(w.config, text, 0)
+	}
+	if err == nil {
+		err = os.Chmod(w.config, 0o640)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// command is a command line of candor-runc or candor-flexible-runc.
+func (w *wrapped) command(name string, args ...string) *exec.Cmd {
+	cmd := w.candor()
+	cmd.Path = filepath.Join(w.dir, name)
+	cmd.Args = append([]string{name, "--root", filepath.Join(w.dir, "root"), "--log", filepath.Join(w.dir, "log")}, args...)
+	cmd.Env = append(cmd.Env, "CANDOR_RUNTIME="+filepath.Join(w.dir, "real"))
+	// Files, since the container keeps them.
+	out, err := os.OpenFile(filepath.Join(w.dir, "out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { out.Close() })
+	cmd.Stdout, cmd.Stderr = out, out
+	return cmd
+}
+
+// does runs candor-runc, which must succeed.
+func (w *wrapped) does(args ...string) {
+	w.Helper()
+	if got := do(w.T, w.command("candor-runc", args...)); got.code != 0 {
+		text, _ := os.ReadFile(filepath.Join(w.dir, "out"))
+		w.Fatalf("candor-runc %s: exit %d\n%s", strings.Join(args, " "), got.code, text)
+	}
+}
+
+// stopAt starts candor-runc and returns when the real runtime stands at a command.
+func (w *wrapped) stopAt(command string, cmd *exec.Cmd) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, "stop-"+command), nil, 0o600); err != nil {
+		w.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		w.Fatal(err)
+	}
+	here, err := os.Open(filepath.Join(w.dir, "here"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	here.Close()
+}
+
+// goOn lets the real runtime go on.
+func (w *wrapped) goOn() {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, "go"), []byte("\n"), 0); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// bundles lists Candor's own.
+func (w *wrapped) bundles() string {
+	all, _ := filepath.Glob(filepath.Join(w.state, "bundles", "*"))
+	for i := range all {
+		all[i] = filepath.Base(all[i])
+	}
+	return strings.Join(all, " ")
+}
+
+// One bundle makes any number of containers, even at once, and stays its user's: what it says at a create holds.
+func TestDockerBundle(t *testing.T) {
+	w := newWrapped(t)
+	w.need(2)
+	before, _ := os.ReadFile(w.config)
+	first := w.command("candor-runc", "create", "--bundle", w.dir, "a")
+	w.stopAt("create", first)
+	w.does("create", "--bundle", w.dir, "b")
+	w.goOn()
+	if err := first.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	rows := w.ps()
+	if a, b := rows["a"], rows["b"]; a.State != "running" || b.State != "running" || a.PID == b.PID || a.Limit != 1000 || b.Limit != 1000 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	w.honest()
+	after, _ := os.ReadFile(w.config)
+	if info, err := os.Stat(w.config); err != nil || info.Mode().Perm() != 0o640 || string(after) != string(before) {
+		t.Errorf("the bundle has changed: %v %v\n%s", info.Mode(), err, after)
+	}
+	w.does("delete", "--force", "a")
+	if got := w.bundles(); got != "b" {
+		t.Errorf("bundles: %s", got)
+	}
+	w.writeConfig(50000)
+	w.does("create", "--bundle", w.dir, "a")
+	if got := w.ps()["a"].Limit; got != 500 {
+		t.Errorf("limit %d: the edit is lost", got)
+	}
+	w.does("delete", "--force", "a")
+	w.does("delete", "--force", "b")
+	w.empty()
+	if got := w.bundles(); got != "" {
+		t.Errorf("bundles left: %s", got)
+	}
+}
+
+// A candor-runc that is killed after its plan leaves nothing that the next operation does not take.
+func TestDockerRuntimeKilled(t *testing.T) {
+	w := newWrapped(t)
+	cmd := w.command("candor-runc", "create", "--bundle", w.dir, "a")
+	w.stopAt("create", cmd)
+	if got := w.ps()["a"].State; got != "pending" {
+		t.Errorf("planned, it is %q", got)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	w.nudge()
+	w.empty()
+	w.does("create", "--bundle", w.dir, "b")
+	w.does("delete", "--force", "b")
+	if got := w.bundles(); got != "" {
+		t.Errorf("bundles left: %s", got)
+	}
+	w.does("create", "--bundle", w.dir, "a")
+	if got := w.ps()["a"].State; got != "running" {
+		t.Errorf("made again, it is %q", got)
+	}
+	w.does("delete", "--force", "a")
+	w.empty()
+}
+
+// While the real runtime writes a container's CPUs nobody else gets any.
+func TestDockerUpdateRace(t *testing.T) {
+	w := newWrapped(t)
+	w.need(2)
+	if got := do(t, w.command("candor-flexible-runc", "create", "--bundle", w.dir, "a")); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	update := w.command("candor-runc", "update", "--cpu-quota", "50000", "--cpu-period", "100000", "a")
+	w.stopAt("update", update)
+	other := w.launch(w.candor(append([]string{"run", "--cpu", "1", "--name", "other"}, play("sleep")...)...))
+	w.waits()
+	if rows := w.ps(); rows["other"].ID != "" {
+		t.Errorf("has CPUs meanwhile: %+v", rows)
+	}
+	w.goOn()
+	if err := update.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if got := other.line(t); got != "ready" {
+		t.Errorf("the other said %q", got)
+	}
+	if a := w.ps()["a"]; a.Limit != 500 {
+		t.Errorf("%+v", a)
+	}
+	w.honest()
+	w.does("delete", "--force", "a")
+}
+
+// waits returns when a process waits for the state's lock.
+func (l *lab) waits() {
+	l.Helper()
+	var stat unix.Stat_t
+	if err := unix.Stat(filepath.Join(l.state, "lock"), &stat); err != nil {
+		l.Fatal(err)
+	}
+	inode := fmt.Sprintf(":%d ", stat.Ino)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		locks, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			l.Fatal(err)
+		}
+		for line := range strings.Lines(string(locks)) {
+			if strings.Contains(line, "-> FLOCK") && strings.Contains(line, inode) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			l.Fatal("nobody waits for the lock")
+		}
+	}
+}
