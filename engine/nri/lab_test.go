@@ -14,6 +14,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 )
 
@@ -66,6 +67,19 @@ func (l *lab) tree(parent string) *cgroup.Tree {
 		l.Fatal(err)
 	}
 	return tree
+}
+
+// needTwo skips a test where containers cannot have two CPUs; else it returns what they can have.
+func (l *lab) needTwo() cpuset.Set {
+	l.Helper()
+	all, _, err := l.pods.Effective()
+	if err != nil {
+		l.Fatal(err)
+	}
+	if all.Count() < 2 {
+		l.Skipf("needs 2 CPUs, has %v", all)
+	}
+	return all
 }
 
 func (l *lab) clear() {

@@ -62,20 +62,27 @@ func TestOldSandbox(t *testing.T) {
 // Candor's own, and must not become reserved.
 func TestPlannedStaysPlanned(t *testing.T) {
 	l := newLab(t)
+	l.needTwo()
+	own := sensitivePod() // or the other one has all CPUs, which cannot be reserved
+	own.Uid, own.Id, own.Name = "u2", "box2", "own"
+	l.create(own, l.container("app", "own1", 100000))
 	pod := sensitivePod()
+	delete(pod.Annotations, kube.PodKey("class"))
 	c := l.started(pod, 50000)
 	had := l.grant(pod, c).CPUs
 	yes := true
 	l.SetConfig(&Config{Namespaces: map[string]kube.Settings{"default": {Preserve: &yes}}})
-	delete(pod.Annotations, kube.PodKey("class"))
+	made := c.Annotations
 	for _, lost := range []bool{false, true} {
+		c.Annotations = nil // the grant says it, or where that is lost the container
 		if lost {
+			c.Annotations = made
 			if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		c.PodSandboxId = pod.Id
-		if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
+		if _, err := l.Synchronize(ctx, []*api.PodSandbox{own, pod}, []*api.Container{c}); err != nil {
 			t.Fatal(err)
 		}
 		g := l.grant(pod, c)
@@ -116,13 +123,7 @@ func TestPostUpdate(t *testing.T) {
 	l := newLab(t)
 	pod := sensitivePod()
 	c := l.started(pod, 50000)
-	all, _, err := l.pods.Effective()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if all.Count() < 2 {
-		t.Skip("needs 2 CPUs")
-	}
+	all := l.needTwo()
 	if err := l.pods.Group("app1").SetCPUs(all, cpuset.Set{}); err != nil {
 		t.Fatal(err)
 	}
