@@ -122,6 +122,7 @@ func (w *wrapped) stopAt(command string, cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
+	w.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	here, err := os.Open(filepath.Join(w.dir, "here"))
 	if err != nil {
 		w.Fatal(err)
