@@ -70,6 +70,10 @@ func newNRICommand() *cobra.Command {
 
 // run is the plugin's life.
 func (f *nriFlags) run(cmd *cobra.Command) error {
+	// First of all: a SIGHUP that comes while the plugin starts would end it.
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	config, err := f.load()
 	if err != nil {
 		return nriError(err)
@@ -94,9 +98,6 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 		return hostError(err)
 	}
 	engine := nri.NewEngine(h, config, log)
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	go f.reloadLoop(ctx, hup, h, engine, log)
