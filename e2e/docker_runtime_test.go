@@ -164,6 +164,7 @@ func TestDockerBundle(t *testing.T) {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	w.honest()
+	w.does("exec", "b", "nproc") // runc reads the bundle again
 	after, _ := os.ReadFile(w.config)
 	if info, err := os.Stat(w.config); err != nil || info.Mode().Perm() != 0o640 || string(after) != string(before) {
 		t.Errorf("the bundle has changed: %v %v\n%s", info.Mode(), err, after)

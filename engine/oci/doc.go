@@ -2,8 +2,8 @@
 // the place of their OCI runtime, and forwards to the real one.
 //
 // Of all the runtime's commands it looks at three. A create (or run) is planned: the
-// container gets its CPUs through package host, its configuration is edited, and the real
-// runtime makes it. Two hooks in that configuration call Candor back: when the
+// container gets its CPUs through package host, its configuration is edited in a bundle of
+// Candor's own, and the real runtime makes it from there. Two hooks in that configuration call Candor back: when the
 // group is made and nothing of the program has run, and when the container is
 // deleted. An update is a resize. All else goes to the real runtime as it is; where
 // nothing has to be done afterwards, the real runtime takes this process's place.
