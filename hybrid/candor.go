@@ -64,7 +64,7 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 // them, which nobody else gets a part of.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
-	if !n.onWholeCores(&slot.exclusive) { // a resized one that did not get its wish before
+	if len(slot.fractions) > 0 || !n.onWholeCores(&slot.exclusive) { // a resized one that did not get its wish before
 		return ErrViewImpossible
 	}
 	mark := n.mark()

@@ -79,3 +79,31 @@ func checkCost(t *rapid.T, op operation, plan *hybrid.Plan, cost hybrid.Cost) {
 		t.Fatalf("%v: cost %+v, want %+v", op, cost, want)
 	}
 }
+
+// A container that may not move keeps its fraction, and has no other besides, when it is resized
+// while cores have become free that it once wished for.
+func TestResizeOfImmovable(t *testing.T) {
+	n := newNode(t, 2, hybrid.Options{})
+	for _, r := range []hybrid.Request{
+		{ID: "x", Limit: 1000}, {ID: "y", Limit: 500},
+		{ID: "z", Limit: 100, Policy: hybrid.BestEffort, Wish: hybrid.WholeCores, Immovable: true},
+	} {
+		if _, err := n.Place(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := n.Grants()[2]
+	n.Remove("x")
+	p, err := n.PlanResize("z", 120, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Commit(p); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range n.Grants() {
+		if g.ID == "z" && (len(g.Fractions) != 1 || g.Fractions[0].Milli != 120 || g.CPUs != before.CPUs) {
+			t.Errorf("%+v, want 120m where it was: %+v", g, before)
+		}
+	}
+}
