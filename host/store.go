@@ -23,6 +23,7 @@ import (
 //	requests/NAME   what a container asked for, for adoption when the state is lost
 //	views/NAME/     the files that a container is shown
 //	preserved/NAME  CPUs that somebody else gives a container
+//	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
 type store struct{ dir string }
 
 func (s store) lockFile() string           { return filepath.Join(s.dir, "lock") }
