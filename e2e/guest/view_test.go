@@ -50,7 +50,7 @@ func TestViewMatrix(t *testing.T) {
 			"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_PROBES=/guest/probes", "CANDOR_MATRIX_LIMIT=1500m"}},
 		{Name: "doc", Args: []string{"/bin/busybox", "cat", doc}},
 	}
-	results, err := g.Run(t.Context())
+	results, err := run(t, &g)
 	for _, r := range results[:min(len(results), 1)] {
 		relay(t, r)
 	}
