@@ -27,8 +27,9 @@ func TestGuest(t *testing.T) {
 	needGuest(t)
 	built := build(t, chosen(t)...)
 	all := kernels(t)
-	tested := 0 // guests with cgroup v2 that the emulator let live
+	begun, tested := 0, 0 // guests with cgroup v2, and those of them that the emulator let live
 	v2 := func(t *testing.T, g guest.Guest) {
+		begun++
 		built.run(t, g)
 		tested++
 	}
@@ -40,7 +41,7 @@ func TestGuest(t *testing.T) {
 	}
 	newest := all[len(all)-1]
 	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest)) })
-	if tested == 0 && !t.Failed() && os.Getenv("CANDOR_GUEST_RUN") == "" {
+	if begun > 0 && tested == 0 && !t.Failed() {
 		t.Error("no guest with cgroup v2 was tested")
 	}
 }
