@@ -111,9 +111,9 @@ type node struct {
 
 // A container is one that runs.
 type container struct {
-	name       string // for hybrid; made once for each number
-	node       NodeID // Nowhere: none
-	prev, next int32  // on the node
+	node       NodeID        // Nowhere: none
+	handle     hybrid.Handle // on the node
+	prev, next int32         // on the node
 	request    Request
 }
 

@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/candor-project/candor/hybrid"
@@ -133,15 +132,4 @@ func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int6
 		}
 	}
 	return left, nil
-}
-
-// nameOf returns the name of a container's number, made once.
-func (f *Fleet) nameOf(c ContainerID) string {
-	for int(c) >= len(f.containers) {
-		f.containers = append(f.containers, container{node: Nowhere})
-	}
-	if f.containers[c].name == "" {
-		f.containers[c].name = strconv.Itoa(int(c))
-	}
-	return f.containers[c].name
 }

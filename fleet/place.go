@@ -47,7 +47,7 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 		return hybrid.Cost{}, false
 	}
 	n, gone := &f.nodes[id], &f.containers[c]
-	cost, _ := n.Remove(gone.name)
+	cost, _ := n.Remove(gone.handle)
 	free := f.freeOf(id)
 	for i, amount := range gone.request.Resources {
 		free[i] += amount
@@ -84,17 +84,19 @@ func (f *Fleet) check(r *Request) error {
 // put puts a container on a node.
 func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	n := &f.nodes[id]
-	f.request.ID = f.nameOf(c)
-	cost, err := n.Place(&f.request)
+	handle, cost, err := n.Place(&f.request)
 	if err != nil {
 		return cost, err
 	}
 	if n.first < 0 {
 		f.totals.Used++
 	}
+	for int(c) >= len(f.containers) {
+		f.containers = append(f.containers, container{node: Nowhere})
+	}
 	own := &f.containers[c]
 	kept := append(own.request.Resources[:0], r.Resources...)
-	own.node, own.request = id, *r
+	own.node, own.handle, own.request = id, handle, *r
 	own.request.Resources = kept
 	free := f.freeOf(id)
 	for i, amount := range r.Resources {

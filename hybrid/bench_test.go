@@ -119,10 +119,11 @@ func BenchmarkRoundTrip(b *testing.B) { benchmark(b, roundTrip) }
 // BenchmarkDirect is the same by Place and Remove, with the costs of both.
 func BenchmarkDirect(b *testing.B) {
 	benchmark(b, func(t testing.TB, node *hybrid.Node, r hybrid.Request) {
-		if _, err := node.Place(&r); err != nil {
+		handle, _, err := node.Place(&r)
+		if err != nil {
 			t.Fatal(err)
 		}
-		node.Remove(r.ID)
+		node.Remove(handle)
 	})
 }
 

@@ -36,8 +36,12 @@ func (n *Node) Cost(r *Request) (Cost, error) {
 	return cost, err
 }
 
-// Place is Plan and Commit in one. The error is as that of Cost.
-func (n *Node) Place(r *Request) (Cost, error) {
+// A Handle tells a container from the others on its node, until it ends.
+type Handle int32
+
+// Place is Plan and Commit in one. The error is as that of Cost. A container that is placed so may be
+// without an id; then only its handle names it.
+func (n *Node) Place(r *Request) (Handle, Cost, error) {
 	s, cost, err := n.try(r)
 	if err != nil {
 		n.undo(0)
@@ -45,18 +49,18 @@ func (n *Node) Place(r *Request) (Cost, error) {
 			n.unpromise(s)
 			n.dropSlot(s)
 		}
-		return cost, err
+		return -1, cost, err
 	}
 	n.version++
 	n.link(s)
 	n.sharedTime += cost.Shared
-	return cost, nil
+	return Handle(s), cost, nil
 }
 
 // try gives a new container its CPUs. s is its slot, -1 if it has none.
 func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
 	n.start()
-	if err := n.checkRequest(r); err != nil {
+	if err := n.checkDirect(r); err != nil {
 		return -1, Cost{}, err.(*Refusal).Kind
 	}
 	s = n.newSlot(r)
@@ -69,9 +73,9 @@ func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
 }
 
 // Remove is PlanRelease and Commit in one. It reports whether the container was there.
-func (n *Node) Remove(id string) (Cost, bool) {
-	s, ok := n.byID[id]
-	if !ok {
+func (n *Node) Remove(h Handle) (Cost, bool) {
+	s := int32(h)
+	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].linked {
 		return Cost{}, false
 	}
 	n.start()
@@ -84,6 +88,14 @@ func (n *Node) Remove(id string) (Cost, bool) {
 	n.dropSlot(s)
 	n.sharedTime += cost.Shared
 	return cost, true
+}
+
+// checkDirect refuses requests that cannot be meant.
+func (n *Node) checkDirect(r *Request) error {
+	if r.ID == "" {
+		return r.Check()
+	}
+	return n.checkRequest(r)
 }
 
 // costSoFar returns what the edits so far have changed; own is the container that they are for.

@@ -16,6 +16,7 @@ func TestDirect(t *testing.T) {
 		o := drawOptions(rt, m, hybrid.Algorithm(rapid.IntRange(0, 1).Draw(rt, "algorithm")))
 		h := newHistory(rt, m, o)
 		direct := h.node.Twin()
+		handles := map[string]hybrid.Handle{}
 		busy := h.node.Twin() // plans in between, in the same memory
 		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
 			op := drawOperation(rt, h.state())
@@ -34,14 +35,21 @@ func TestDirect(t *testing.T) {
 				if after := stateOf(direct, m, o).String(); after != before {
 					rt.Fatalf("%v: Cost changed the node from\n%sto\n%s", op, before, after)
 				}
-				var directErr error
-				cost, directErr = direct.Place(&op.request)
+				handle, got, directErr := direct.Place(&op.request)
+				if cost = got; directErr == nil {
+					handles[op.request.ID] = handle
+				}
 				if cost != would || wouldErr != directErr || (err == nil) != (directErr == nil) || err != nil && !errors.Is(err, directErr) {
 					rt.Fatalf("%v: Cost says %+v, %v; Place %+v, %v; Plan %v", op, would, wouldErr, cost, directErr, err)
 				}
 			} else {
-				var ok bool
-				if cost, ok = direct.Remove(op.request.ID); ok != (err == nil) {
+				handle, ok := handles[op.request.ID]
+				again := false
+				if ok {
+					cost, ok = direct.Remove(handle)
+					_, again = direct.Remove(handle)
+				}
+				if delete(handles, op.request.ID); again || ok != (err == nil) {
 					rt.Fatalf("%v: Remove %v, PlanRelease %v", op, ok, err)
 				}
 			}
@@ -84,16 +92,19 @@ func checkCost(t *rapid.T, op operation, plan *hybrid.Plan, cost hybrid.Cost) {
 // while cores have become free that it once wished for.
 func TestResizeOfImmovable(t *testing.T) {
 	n := newNode(t, 2, hybrid.Options{})
+	var handles []hybrid.Handle
 	for _, r := range []hybrid.Request{
 		{ID: "x", Limit: 1000}, {ID: "y", Limit: 500},
 		{ID: "z", Limit: 100, Policy: hybrid.BestEffort, Wish: hybrid.WholeCores, Immovable: true},
 	} {
-		if _, err := n.Place(&r); err != nil {
+		handle, _, err := n.Place(&r)
+		if err != nil {
 			t.Fatal(err)
 		}
+		handles = append(handles, handle)
 	}
 	before := n.Grants()[2]
-	n.Remove("x")
+	n.Remove(handles[0])
 	p, err := n.PlanResize("z", 120, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 		if s == p.slot || slot.touchedPlan != n.plans && !(flexible && slot.request.Class == Flexible) {
 			continue
 		}
-		n.others = append(n.others, Change{})
+		n.others, n.whose = append(n.others, Change{}), append(n.whose, s)
 		n.fillGrant(&n.others[len(n.others)-1].After, s, set)
 	}
 }
@@ -109,7 +109,7 @@ func (n *Node) noteBefore(p *Plan) {
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
-		n.fillGrant(&c.Before, n.byID[c.After.ID], &n.before)
+		n.fillGrant(&c.Before, n.whose[i], &n.before)
 		if !c.Before.same(&c.After) {
 			p.Moves += movedFractions(c)
 			kept = append(kept, *c)

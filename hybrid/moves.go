@@ -58,10 +58,8 @@ func (n *Node) collect(own int32) {
 	for s := n.first; s >= 0; s = n.slots[s].next {
 		items = n.appendItems(items, s, s == own, n.slots[s].request.Immovable)
 	}
-	if own >= 0 {
-		if _, linked := n.byID[n.slots[own].request.ID]; !linked {
-			items = n.appendItems(items, own, true, false) // a new one: nothing runs yet
-		}
+	if own >= 0 && !n.slots[own].linked {
+		items = n.appendItems(items, own, true, false) // a new one: nothing runs yet
 	}
 	n.scratch.items = items
 	n.scratch.log = n.scratch.log[:0]

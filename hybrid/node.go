@@ -22,6 +22,7 @@ type Node struct {
 	l3Whole, numaWhole         []int16   // those of them in wholeCores
 	tally                      tally     // sums over the fractional CPUs
 	sharedTime                 Milli
+	packBins, packRoom         int32 // packable of the fractions, as they were when looked at last
 
 	slots       []slot
 	emptySlots  []int32
@@ -37,6 +38,7 @@ type Node struct {
 	plans   uint64 // counts what was planned
 	edits   []edit // of the plan that is being made
 	others  []Change
+	whose   []int32 // slots of the others
 }
 
 // cpuLoad is the sensitive time on one CPU.
@@ -61,6 +63,7 @@ type slot struct {
 	domain      int32      // of a flexible container: index into Node.domains, or wholeNode
 	prev, next  int32      // in order of arrival
 	wholeCores  bool       // the wish for whole cores is kept
+	linked      bool       // it is in the order of arrival, and in byID if it has an id
 	touchedPlan uint64
 	lost        *cpuset.Set // nil: none
 	exclusive   cpuset.Set
@@ -193,7 +196,7 @@ func (n *Node) grantOf(s int32, flexible *cpuset.Set) (g Grant) {
 
 // Grants returns every grant, in order of arrival.
 func (n *Node) Grants() []Grant {
-	grants := make([]Grant, 0, len(n.byID))
+	grants := make([]Grant, 0, len(n.slots)-len(n.emptySlots))
 	set := n.FlexibleCPUs()
 	for s := n.first; s >= 0; s = n.slots[s].next {
 		grants = append(grants, n.grantOf(s, &set))
@@ -227,8 +230,11 @@ func (n *Node) dropSlot(s int32) {
 
 // link enters a slot in byID and at the end of the order of arrival.
 func (n *Node) link(s int32) {
-	n.byID[n.slots[s].request.ID] = s
-	n.slots[s].prev, n.slots[s].next = n.last, -1
+	slot := &n.slots[s]
+	if slot.request.ID != "" {
+		n.byID[slot.request.ID] = s
+	}
+	slot.linked, slot.prev, slot.next = true, n.last, -1
 	if n.last >= 0 {
 		n.slots[n.last].next = s
 	} else {
@@ -239,8 +245,12 @@ func (n *Node) link(s int32) {
 
 // unlink undoes link.
 func (n *Node) unlink(s int32) {
-	delete(n.byID, n.slots[s].request.ID)
-	prev, next := n.slots[s].prev, n.slots[s].next
+	slot := &n.slots[s]
+	if slot.request.ID != "" {
+		delete(n.byID, slot.request.ID)
+	}
+	slot.linked = false
+	prev, next := slot.prev, slot.next
 	if prev >= 0 {
 		n.slots[prev].next = next
 	} else {

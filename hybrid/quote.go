@@ -43,7 +43,7 @@ type Quote struct {
 // Quote returns what a container would cost. The error is that of Cost. It changes nothing.
 func (n *Node) Quote(r *Request) (q Quote, err error) {
 	n.start()
-	if err := n.checkRequest(r); err != nil {
+	if err := n.checkDirect(r); err != nil {
 		return q, err.(*Refusal).Kind
 	}
 	s := n.newSlot(r)

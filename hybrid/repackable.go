@@ -53,18 +53,30 @@ func (l *itemList) bins() int32 {
 // mostLimit returns a limit above which no strict sensitive container without a wish that confines it can
 // have room, wherever fractions move. CPU time is not looked at.
 func (n *Node) mostLimit() Milli {
-	parts := n.tally.parts.rungs // the least first
-	if len(parts) > boundItems {
+	if len(n.tally.parts.rungs) > boundItems {
 		return n.total
 	}
+	if n.tally.parts.changed {
+		n.packBins, n.packRoom = packable(n.tally.parts.rungs)
+		n.tally.parts.changed = false
+	}
+	open := int32(n.sharedCount + n.tally.open)
+	return Milli(max(0, open-n.packBins))*1000 + Milli(n.packRoom)
+}
+
+// packSteps is how exact the largest fraction is, milli-CPU.
+const packSteps = 8
+
+// packable returns a lower bound on the CPUs that fractions need, and a fraction such that
+// with any larger one they need more. The least fractions are first.
+func packable(parts []int16) (bins, room int32) {
 	items := itemList{count: len(parts)}
 	for i, part := range parts {
 		items.size[len(parts)-1-i] = int32(part)
 	}
-	open := int32(n.sharedCount + n.tally.open)
-	bins := items.bins()
+	bins = items.bins()
 	low, high := int32(0), int32(1000) // the largest fraction with which the bins suffice: low does
-	for high-low > 1 {
+	for high-low > packSteps {
 		middle := (low + high) / 2
 		with := items
 		if with.insert(middle); with.bins() <= bins {
@@ -73,5 +85,5 @@ func (n *Node) mostLimit() Milli {
 			high = middle
 		}
 	}
-	return Milli(max(0, open-bins))*1000 + Milli(low)
+	return bins, high - 1
 }

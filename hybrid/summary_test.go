@@ -16,6 +16,7 @@ func TestSummary(t *testing.T) {
 		o := drawOptions(rt, m, hybrid.Algorithm(rapid.IntRange(0, 1).Draw(rt, "algorithm")))
 		h := newHistory(rt, m, o)
 		node := h.node.Twin()
+		handles := map[string]hybrid.Handle{}
 		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
 			op := drawOperation(rt, h.state())
 			if op.kind != hybrid.OpAllocate && op.kind != hybrid.OpRelease {
@@ -36,9 +37,9 @@ func TestSummary(t *testing.T) {
 				rt.Fatal(err)
 			}
 			if op.kind == hybrid.OpAllocate {
-				node.Place(&op.request)
+				handles[op.request.ID], _, _ = node.Place(&op.request)
 			} else {
-				node.Remove(op.request.ID)
+				node.Remove(handles[op.request.ID])
 			}
 		}
 	})
@@ -127,7 +128,7 @@ func TestSummaryNotDirect(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			node := newNode(t, 2, hybrid.Options{})
 			for i, limit := range test.limits {
-				if _, err := node.Place(&hybrid.Request{ID: string(rune('a' + i)), Limit: limit, Immovable: test.immovable}); err != nil {
+				if _, _, err := node.Place(&hybrid.Request{ID: string(rune('a' + i)), Limit: limit, Immovable: test.immovable}); err != nil {
 					t.Fatal(err)
 				}
 			}

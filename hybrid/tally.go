@@ -15,17 +15,19 @@ type tally struct {
 // newTally returns the tally of so many shared CPUs.
 func newTally(cpus int) tally {
 	rungs := make([]int16, 3*cpus)
-	return tally{lone: ladder{rungs: rungs[:0:cpus]}, parts: ladder{rungs: rungs[cpus:cpus]}}
+	return tally{lone: ladder{rungs: rungs[:0:cpus]}, parts: ladder{rungs: rungs[cpus:cpus], changed: true}}
 }
 
 // A ladder is amounts below a CPU, the least first. They are few: on a node of 8 CPUs all fit into a cache line.
 type ladder struct {
-	rungs []int16
-	total Milli
+	rungs   []int16
+	total   Milli
+	changed bool // since somebody looked
 }
 
 func (l *ladder) add(amount Milli) {
 	l.total += amount
+	l.changed = true
 	l.rungs = append(l.rungs, 0)
 	i := len(l.rungs) - 1
 	for ; i > 0 && Milli(l.rungs[i-1]) > amount; i-- {
@@ -37,6 +39,7 @@ func (l *ladder) add(amount Milli) {
 // remove removes an amount that is there.
 func (l *ladder) remove(amount Milli) {
 	l.total -= amount
+	l.changed = true
 	last := len(l.rungs) - 1
 	held := l.rungs[last]
 	for i := last - 1; Milli(held) != amount; i-- {
