@@ -1,0 +1,78 @@
+package experiment
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// noisyRun is the time of a run: 2.5 % of noise, and in 15 % of the runs a spike of 15 % in the mean.
+func noisyRun(random *rand.Rand, time float64) float64 {
+	time *= 1 + 0.025*random.NormFloat64()
+	if random.Float64() < 0.15 {
+		time *= 1 + 0.15*random.ExpFloat64()
+	}
+	return time
+}
+
+// decided runs experiments of workloads that take so much longer without the view, and returns how many were
+// called what, and the mean number of pairs.
+func decided(experiments int, effect float64) (verdicts map[Verdict]int, meanPairs float64) {
+	random := rand.New(rand.NewPCG(3, math.Float64bits(effect)))
+	verdicts = map[Verdict]int{}
+	for range experiments {
+		var gains []float64
+		for more := true; more; {
+			gains = append(gains, math.Log(noisyRun(random, 1+effect)/noisyRun(random, 1)))
+			var verdict Verdict
+			var pairs int
+			if verdict, pairs, more = Decide(gains, math.Log(1.05)); !more {
+				verdicts[verdict]++
+				meanPairs += float64(pairs) / float64(experiments)
+			}
+		}
+	}
+	return verdicts, meanPairs
+}
+
+// An effect of up to 2 % is hardly ever called sensitive, one of 20 % is nearly always found, and soon.
+func TestErrorRates(t *testing.T) {
+	const experiments = 2000
+	for _, effect := range []float64{-0.2, -0.05, 0, 0.01, 0.02} {
+		verdicts, pairs := decided(experiments, effect)
+		t.Logf("effect %+.0f %%: %v, %.1f pairs", 100*effect, verdicts, pairs)
+		if share := float64(verdicts[Sensitive]) / experiments; share > 0.01 {
+			t.Errorf("effect %+.0f %%: %.3f called sensitive, want 0.01 at most", 100*effect, share)
+		}
+	}
+	for _, effect := range []float64{0.2, 0.5} {
+		verdicts, pairs := decided(experiments, effect)
+		t.Logf("effect %+.0f %%: %v, %.1f pairs", 100*effect, verdicts, pairs)
+		if share := float64(verdicts[Sensitive]) / experiments; share < 0.99 || pairs > 12 {
+			t.Errorf("effect %+.0f %%: %.3f called sensitive in %.1f pairs, want 0.99 in 12", 100*effect, share, pairs)
+		}
+	}
+	verdicts, _ := decided(experiments, 0.05) // the margin itself: each error is below 5 %
+	if share := float64(max(verdicts[Sensitive], verdicts[Flexible])) / experiments; share > 0.06 {
+		t.Errorf("effect of the margin: %v", verdicts)
+	}
+}
+
+func TestDecideLooks(t *testing.T) {
+	gain := make([]float64, 40)
+	for i := range gain {
+		gain[i] = 0.2 + 0.001*float64(i)
+	}
+	if v, pairs, more := Decide(gain[:7], 0.05); v != Undecided || pairs != 7 || !more {
+		t.Errorf("7 pairs: %s after %d, more %v; want no decision before the first look", v, pairs, more)
+	}
+	if v, pairs, more := Decide(gain, 0.05); v != Sensitive || pairs != 8 || more {
+		t.Errorf("%s after %d, more %v; want sensitive after 8", v, pairs, more)
+	}
+	for i := range gain {
+		gain[i] = 0.05 + 0.01*float64(1+i)*float64(1-i%2*2) // around the margin
+	}
+	if v, pairs, more := Decide(gain, 0.05); v != Undecided || pairs != 40 || more {
+		t.Errorf("%s after %d, more %v; want undecided after 40", v, pairs, more)
+	}
+}

@@ -1,0 +1,134 @@
+package experiment
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// WallTime is the metric that every run has: seconds from the start of the program to its end.
+var WallTime = Metric{Name: "time"}
+
+// A Metric is a number that a run gives.
+type Metric struct {
+	Name           string // as the user wrote it
+	HigherIsBetter bool
+	find           func(output []byte) (float64, error)
+}
+
+// ErrBadMetric is a metric that cannot be meant.
+var ErrBadMetric = errors.New("bad metric")
+
+// ParseMetric reads how a number is picked from a program's output: a JSON path, which begins with a
+// dot (".queries.perSecond", ".runs.0.time"), or a regular expression (Go's syntax), whose first group is the number, or
+// else all that it matches. The last match counts.
+func ParseMetric(text string) (Metric, error) {
+	m := Metric{Name: text}
+	if path, isPath := strings.CutPrefix(text, "."); isPath {
+		steps := strings.Split(path, ".")
+		for _, step := range steps {
+			if step == "" {
+				return m, fmt.Errorf("%w %q: a step of the path is empty: want a path such as .queries.perSecond", ErrBadMetric, text)
+			}
+		}
+		m.find = func(output []byte) (float64, error) { return findByPath(output, steps) }
+		return m, nil
+	}
+	pattern, err := regexp.Compile(text)
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("%w %q: %w", ErrBadMetric, text, err)
+	case text == "", pattern.NumSubexp() > 1:
+		return m, fmt.Errorf("%w %q: want a regular expression with one group for the number, such as 'rate: ([0-9.]+)', or a JSON path such as .rate", ErrBadMetric, text)
+	}
+	m.find = func(output []byte) (float64, error) { return findByPattern(output, pattern) }
+	return m, nil
+}
+
+// In picks the number from a program's output.
+func (m *Metric) In(output []byte) (float64, error) {
+	value, err := m.find(output)
+	if err != nil {
+		return 0, fmt.Errorf("metric %q: %w", m.Name, err)
+	}
+	return value, nil
+}
+
+func findByPattern(output []byte, pattern *regexp.Regexp) (float64, error) {
+	matches := pattern.FindAllSubmatch(output, -1)
+	if len(matches) == 0 {
+		return 0, errors.New("the output has no match")
+	}
+	last := matches[len(matches)-1]
+	return number(string(last[len(last)-1]))
+}
+
+// findByPath looks into the last JSON value of the output.
+func findByPath(output []byte, steps []string) (float64, error) {
+	value, err := lastValue(output)
+	if err != nil {
+		return 0, err
+	}
+	for i, step := range steps {
+		var next any
+		switch at := value.(type) {
+		case map[string]any:
+			next = at[step]
+		case []any:
+			if index, err := strconv.Atoi(step); err == nil && index >= 0 && index < len(at) {
+				next = at[index]
+			}
+		}
+		if next == nil {
+			return 0, fmt.Errorf("the output's JSON has no .%s", strings.Join(steps[:i+1], "."))
+		}
+		value = next
+	}
+	switch v := value.(type) {
+	case json.Number:
+		return number(v.String())
+	case string:
+		return number(v)
+	default:
+		return 0, errors.New("not a number")
+	}
+}
+
+// lastValue returns the last JSON object or list of the output; a program may print other
+// lines before it.
+func lastValue(output []byte) (value any, err error) {
+	for rest := output; ; {
+		at := bytes.IndexAny(rest, "{[")
+		if at < 0 {
+			break
+		}
+		decoder := json.NewDecoder(bytes.NewReader(rest[at:]))
+		decoder.UseNumber()
+		var found any
+		if err := decoder.Decode(&found); err == nil {
+			value, rest = found, rest[at+int(decoder.InputOffset()):]
+		} else if errors.Is(err, io.ErrUnexpectedEOF) && value != nil {
+			break
+		} else {
+			rest = rest[at+1:]
+		}
+	}
+	if value == nil {
+		return nil, errors.New("the output has no JSON")
+	}
+	return value, nil
+}
+
+// number reads a figure; programs print thousands with commas, and units behind.
+func number(text string) (float64, error) {
+	value, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
+	if err != nil || value != value || value-value != 0 {
+		return 0, fmt.Errorf("%.40q is not a number", text)
+	}
+	return value, nil
+}

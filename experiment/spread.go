@@ -1,0 +1,125 @@
+package experiment
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// A Spread is where values lie.
+type Spread struct {
+	N        int     `json:"n"`
+	Least    float64 `json:"least"`
+	Quarter  float64 `json:"quarter"` // 25 % are below
+	Median   float64 `json:"median"`
+	Quarter3 float64 `json:"quarter3"` // 75 % are below
+	Most     float64 `json:"most"`
+}
+
+// SpreadOf returns where values lie; the zero value of none.
+func SpreadOf(values []float64) Spread {
+	if len(values) == 0 {
+		return Spread{}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := func(share float64) float64 { return quantile(sorted, share) }
+	return Spread{len(sorted), sorted[0], at(0.25), at(0.5), at(0.75), sorted[len(sorted)-1]}
+}
+
+// quantile interpolates between the values around a share of them, as R does by default (type 7: the median of two
+// is their mean). They are sorted.
+func quantile(sorted []float64, share float64) float64 {
+	if len(sorted) == 1 {
+		return sorted[0]
+	}
+	at := share * float64(len(sorted)-1)
+	i := min(int(at), len(sorted)-2)
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// Median returns the middle of values, 0 of none.
+func Median(values []float64) float64 { return SpreadOf(values).Median }
+
+// An Interval is where a figure lies with some confidence.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// resamples is how often a bootstrap draws: the ends of a 95 % interval then have 50 draws beyond each.
+const resamples = 2000
+
+// RatioInterval returns the interval of the ratio of two medians, median(a) / median(b), by a percentile bootstrap (Efron,
+// "Bootstrap Methods: Another Look at the Jackknife", 1979): each sample is drawn from anew, by
+// a generator with a fixed seed, so that a report shows the same interval each time.
+func RatioInterval(a, b []float64, confidence float64) Interval {
+	if len(a) == 0 || len(b) == 0 {
+		return Interval{}
+	}
+	random := rand.New(rand.NewPCG(uint64(len(a)), uint64(len(b))))
+	ratios := make([]float64, resamples)
+	drawA, drawB := make([]float64, len(a)), make([]float64, len(b))
+	for i := range ratios {
+		ratios[i] = Median(draw(random, drawA, a)) / Median(draw(random, drawB, b))
+	}
+	return middle(ratios, confidence)
+}
+
+// PairedInterval is RatioInterval for pairs: of the median of their ratios, given as logarithms or any other difference.
+func PairedInterval(differences []float64, confidence float64) Interval {
+	if len(differences) == 0 {
+		return Interval{}
+	}
+	random := rand.New(rand.NewPCG(uint64(len(differences)), 0))
+	medians, drawn := make([]float64, resamples), make([]float64, len(differences))
+	for i := range medians {
+		medians[i] = Median(draw(random, drawn, differences))
+	}
+	return middle(medians, confidence)
+}
+
+// draw fills to with values, each as likely each time.
+func draw(random *rand.Rand, to, values []float64) []float64 {
+	for i := range to {
+		to[i] = values[random.IntN(len(values))]
+	}
+	return to
+}
+
+// middle returns the interval that holds a share of values, with as many below as above.
+func middle(values []float64, share float64) Interval {
+	slices.Sort(values)
+	return Interval{quantile(values, (1-share)/2), quantile(values, (1+share)/2)}
+}
+
+// CliffsDelta is how often a value of a is above one of b less how often it is below, from -1 to 1 (Cliff,
+// "Dominance statistics", Psychological Bulletin 1993).
+func CliffsDelta(a, b []float64) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 0
+	}
+	sum := 0
+	for _, x := range a {
+		for _, y := range b {
+			if x > y {
+				sum++
+			} else if x < y {
+				sum--
+			}
+		}
+	}
+	return float64(sum) / float64(len(a)*len(b))
+}
+
+// MannWhitney is the two-sided probability that two samples of one distribution are as far apart in
+// rank (Mann and Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger than the
+// Other", 1947): exact for samples of up to 50, else by the normal approximation. Samples that
+// cannot differ have 1.
+func MannWhitney(a, b []float64) float64 {
+	if len(a) == 0 || len(b) == 0 {
+		return 1
+	}
+	all := &benchmath.Thresholds{CompareAlpha: 1}
+	return benchmath.AssumeNothing.Compare(benchmath.NewSample(a, all), benchmath.NewSample(b, all)).P
+}

@@ -1,0 +1,188 @@
+package experiment
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Published critical values of the one-sided test (Wilcoxon and Wilcox, "Some Rapid Approximate Statistical Procedures", 1964).
+func TestSignedRankTable(t *testing.T) {
+	for _, test := range []struct {
+		pairs, smaller int // the sum of ranks below the margin
+		level          float64
+	}{
+		{8, 5, 0.05}, {8, 3, 0.025}, {12, 17, 0.05}, {12, 9, 0.01}, {18, 47, 0.05}, {18, 32, 0.01}, {26, 110, 0.05}, {40, 286, 0.05}, {40, 238, 0.01},
+	} {
+		if p := SignedRank(withRanksBelow(test.pairs, test.smaller), 0); p > test.level {
+			t.Errorf("%d pairs, %d below: p = %.4f, want %g at most", test.pairs, test.smaller, p, test.level)
+		}
+		if p := SignedRank(withRanksBelow(test.pairs, test.smaller+1), 0); p <= test.level {
+			t.Errorf("%d pairs, %d below: p = %.4f, want more than %g", test.pairs, test.smaller+1, p, test.level)
+		}
+	}
+}
+
+// withRanksBelow returns differences of sizes 1 to n of which those below 0 have a sum of ranks.
+func withRanksBelow(n, sum int) []float64 {
+	differences := make([]float64, n)
+	for rank := n; rank >= 1; rank-- {
+		differences[rank-1] = float64(rank)
+		if rank <= sum {
+			differences[rank-1], sum = -float64(rank), sum-rank
+		}
+	}
+	return differences
+}
+
+// The probability is the share of all patterns of signs, counted one by one, ties and zeros included.
+func TestSignedRankExact(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		whole := rapid.SliceOfN(rapid.IntRange(-4, 4), 1, 10).Draw(rt, "differences")
+		margin := rapid.IntRange(-1, 1).Draw(rt, "margin")
+		var differences, sizes []float64
+		for _, d := range whole {
+			differences = append(differences, float64(d))
+			if d != margin {
+				sizes = append(sizes, math.Abs(float64(d-margin)))
+			}
+		}
+		sum := func(above func(i int) bool) (sum float64) {
+			for i, size := range sizes {
+				if !above(i) {
+					continue
+				}
+				for _, other := range sizes { // its mean rank among equals
+					if other < size {
+						sum++
+					} else if other == size {
+						sum += 0.5
+					}
+				}
+				sum += 0.5
+			}
+			return sum
+		}
+		var signs []bool
+		for _, d := range whole {
+			if d != margin {
+				signs = append(signs, d > margin)
+			}
+		}
+		observed := sum(func(i int) bool { return signs[i] })
+		reached := 0
+		for pattern := range 1 << len(sizes) {
+			if sum(func(i int) bool { return pattern>>i&1 == 1 }) >= observed {
+				reached++
+			}
+		}
+		want := float64(reached) / float64(int(1)<<len(sizes))
+		if got := SignedRank(differences, float64(margin)); math.Abs(got-want) > 1e-12 {
+			rt.Fatalf("%v, margin %d: %g, want %g", whole, margin, got, want)
+		}
+	})
+}
+
+// Beyond what is counted exactly the approximation goes on where that ends.
+func TestSignedRankOfMany(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 50 {
+		differences := make([]float64, mostPairs)
+		for i := range differences {
+			differences[i] = random.NormFloat64() + 0.2
+		}
+		ranks, above := doubledRanks(differences), 0
+		for i, d := range differences {
+			if d > 0 {
+				above += ranks[i]
+			}
+		}
+		if exact, about := exactTail(ranks, above), normalTail(ranks, above); math.Abs(exact-about) > 0.003 {
+			t.Errorf("%.5f, the approximation says %.5f", exact, about)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   Spread
+	}{
+		{nil, Spread{}},
+		{[]float64{3}, Spread{1, 3, 3, 3, 3, 3}},
+		{[]float64{4, 2}, Spread{2, 2, 2.5, 3, 3.5, 4}},
+		{[]float64{5, 1, 4, 2, 3}, Spread{5, 1, 2, 3, 4, 5}},
+	} {
+		if got := SpreadOf(test.values); got != test.want {
+			t.Errorf("%v: %+v, want %+v", test.values, got, test.want)
+		}
+	}
+}
+
+// About 95 of 100 intervals hold the true ratio.
+func TestRatioIntervalCovers(t *testing.T) {
+	const experiments, ratio = 200, 1.25
+	random := rand.New(rand.NewPCG(2, 2))
+	sample := func(scale float64) []float64 {
+		values := make([]float64, 30)
+		for i := range values {
+			values[i] = scale * math.Exp(0.1*random.NormFloat64())
+		}
+		return values
+	}
+	covered, wide := 0, 0
+	for range experiments {
+		i := RatioInterval(sample(ratio), sample(1), 0.95)
+		if i.Low <= ratio && ratio <= i.High {
+			covered++
+		}
+		if i.High-i.Low > 0.3 {
+			wide++
+		}
+	}
+	if share := float64(covered) / experiments; share < 0.91 || share > 0.99 || wide > 0 {
+		t.Errorf("%.3f of the intervals hold the ratio, %d are wide; want 0.91 to 0.99, and none", share, wide)
+	}
+	a, b := sample(1), sample(1)
+	if RatioInterval(a, b, 0.95) != RatioInterval(a, b, 0.95) {
+		t.Error("the same samples have two intervals")
+	}
+}
+
+func TestCliffsDelta(t *testing.T) {
+	for _, test := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{nil, []float64{1}, 0},
+		{[]float64{2, 3}, []float64{0, 1}, 1},
+		{[]float64{0, 1}, []float64{2, 3}, -1},
+		{[]float64{1, 2}, []float64{1, 2}, 0},
+		{[]float64{1, 2, 3}, []float64{2}, 0},
+		{[]float64{2, 2, 3}, []float64{2}, 1.0 / 3},
+	} {
+		if got := CliffsDelta(test.a, test.b); got != test.want {
+			t.Errorf("%v against %v: %g, want %g", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+// With few runs of each, only complete separation says something.
+func TestMannWhitney(t *testing.T) {
+	for _, test := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{1, 2, 3}, []float64{4, 5, 6}, 0.1}, // 2 of 20 orders
+		{[]float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}, 2.0 / 70},
+		{[]float64{1, 3}, []float64{2, 4}, 2.0 / 3},
+		{[]float64{1, 1}, []float64{1, 1}, 1},
+		{nil, []float64{1}, 1},
+	} {
+		if got := MannWhitney(test.a, test.b); math.Abs(got-test.want) > 1e-9 {
+			t.Errorf("%v against %v: %g, want %g", test.a, test.b, got, test.want)
+		}
+	}
+}
