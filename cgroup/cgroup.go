@@ -74,14 +74,3 @@ const (
 	MaxPeriod     = time.Second
 	DefaultPeriod = 100 * time.Millisecond
 )
-
-// A Stat is what a group has used since it was made.
-type Stat struct {
-	Usage         time.Duration // CPU time, nested groups included
-	Periods       uint64        // periods that began while the group had a quota and work
-	Throttled     uint64        // those in which the quota ran out
-	ThrottledTime time.Duration // how long the group's CPUs stood still, summed over CPUs
-	Bursts        uint64        // periods that used saved up time
-	BurstTime     time.Duration
-	PerCPU        []time.Duration // CPU time by CPU id; nil where the kernel does not tell (v2)
-}

@@ -110,8 +110,10 @@ func writeSet(dir, file string, set cpuset.Set) error {
 }
 
 func badContent(dir, file string, content []byte) error {
-	return fmt.Errorf("read %s/%s: cannot make sense of %.60q", dir, file, content)
+	return fmt.Errorf("read %s/%s: %w", dir, file, senseless(content))
 }
+
+func senseless(text []byte) error { return fmt.Errorf("cannot make sense of %.60q", text) }
 
 // subgroups returns the paths of the groups directly below dir, sorted.
 func subgroups(dir string) ([]string, error) {

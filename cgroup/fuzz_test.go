@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 func FuzzParseMounts(f *testing.F) {
@@ -39,16 +38,14 @@ func FuzzParseMembership(f *testing.F) {
 	})
 }
 
-func FuzzParseStat(f *testing.F) {
+func FuzzParseUsage(f *testing.F) {
 	for _, seed := range []string{"nr_periods 7\nthrottled_time 5000\n", "usage_usec 18446744073709551615\nburst_usec 9223372036854776\n", "x", " 1\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		s, err := parseStat(text)
-		for _, d := range []time.Duration{s.Usage, s.ThrottledTime, s.BurstTime} {
-			if d < 0 || err != nil && d != 0 {
-				t.Errorf("%q: %+v, %v", text, s, err)
-			}
+		u, err := parseUsage(text)
+		if u.CPU < 0 || u.ThrottledTime < 0 || u.BurstTime < 0 || err != nil && u != (Usage{}) {
+			t.Errorf("%q: %+v, %v", text, u, err)
 		}
 		usage, _ := parsePerCPU(text)
 		for _, u := range usage {

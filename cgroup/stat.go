@@ -5,95 +5,52 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"strconv"
 	"time"
 )
+
+// A Stat is what a group has used, also by CPU.
+type Stat struct {
+	Usage
+	PerCPU []time.Duration // CPU time by CPU id; nil where the kernel does not tell (v2)
+}
 
 // Stat returns what the group has used. Fields that this kernel does not count are 0.
 func (g *Group) Stat() (Stat, error) {
 	if g.err != nil {
 		return Stat{}, g.err
 	}
-	t := g.tree
-	dir := g.dir(t.cpu)
-	content, err := read(dir, "cpu.stat")
+	r, err := g.openUsage()
 	if err != nil {
-		return Stat{}, g.wrap(err)
+		return Stat{}, err
 	}
-	s, err := parseStat(content)
-	if err != nil {
-		return s, g.wrap(fmt.Errorf("%s/cpu.stat: %w", dir, err))
+	defer r.Close()
+	var s Stat
+	if s.Usage, err = r.Read(); err == nil {
+		s.PerCPU, err = g.perCPU()
 	}
-	if !t.cpu.v2 {
-		err = g.statAcct(&s)
-	}
-	return s, g.wrap(err)
+	return s, err
 }
 
-// statAcct adds what v1's cpuacct controller counts.
-func (g *Group) statAcct(s *Stat) error {
-	if g.tree.acct == nil {
-		return errors.New("the CPU time used is not known: the controller cpuacct is not mounted")
+// perCPU reads what v1's cpuacct controller counts by CPU.
+func (g *Group) perCPU() ([]time.Duration, error) {
+	if g.tree.cpu.v2 {
+		return nil, nil
 	}
 	dir := g.dir(g.tree.acct)
-	usage, err := readInt(dir, "cpuacct.usage")
-	if err != nil {
-		return err
-	}
-	s.Usage = time.Duration(usage)
 	const file = "cpuacct.usage_percpu"
 	content, err := read(dir, file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, g.wrap(err)
 	}
-	if s.PerCPU, err = parsePerCPU(content); err != nil {
-		return badContent(dir, file, content)
+	usage, err := parsePerCPU(content)
+	if err != nil {
+		return nil, g.wrap(badContent(dir, file, content))
 	}
-	return nil
-}
-
-// parseStat reads cpu.stat. v1 counts time in nanoseconds, v2 in microseconds
-// and under other names. Keys that it does not know are skipped: kernels add some.
-func parseStat(content []byte) (s Stat, err error) {
-	for line := range bytes.Lines(content) {
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		key, value, _ := bytes.Cut(line, []byte(" "))
-		n, err := strconv.ParseUint(string(value), 10, 64)
-		if err != nil {
-			return Stat{}, fmt.Errorf("cannot make sense of %.60q", line)
-		}
-		switch string(key) {
-		case "nr_periods":
-			s.Periods = n
-		case "nr_throttled":
-			s.Throttled = n
-		case "nr_bursts":
-			s.Bursts = n
-		case "throttled_time":
-			s.ThrottledTime = duration(n, time.Nanosecond)
-		case "throttled_usec":
-			s.ThrottledTime = duration(n, time.Microsecond)
-		case "burst_time":
-			s.BurstTime = duration(n, time.Nanosecond)
-		case "burst_usec":
-			s.BurstTime = duration(n, time.Microsecond)
-		case "usage_usec":
-			s.Usage = duration(n, time.Microsecond)
-		}
-	}
-	return s, nil
-}
-
-// duration is n units; more than a Duration can hold is the most it can.
-func duration(n uint64, unit time.Duration) time.Duration {
-	if n > uint64(math.MaxInt64/unit) {
-		return math.MaxInt64
-	}
-	return time.Duration(n) * unit
+	return usage, nil
 }
 
 // parsePerCPU reads cpuacct.usage_percpu: nanoseconds, a number for each

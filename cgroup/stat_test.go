@@ -1,39 +1,10 @@
 package cgroup
 
 import (
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 )
-
-func TestParseStat(t *testing.T) {
-	us := time.Microsecond
-	for text, want := range map[string]Stat{
-		"": {},
-		"nr_periods 7\nnr_throttled 3\nthrottled_time 5000\nnr_bursts 2\nburst_time 9\n":                                                                                        {Periods: 7, Throttled: 3, ThrottledTime: 5 * us, Bursts: 2, BurstTime: 9},
-		"usage_usec 123\nuser_usec 100\nsystem_usec 23\nnice_usec 0\ncore_sched.force_idle_usec 0\nnr_periods 1\nnr_throttled 1\nthrottled_usec 4\nnr_bursts 0\nburst_usec 6\n": {Usage: 123 * us, Periods: 1, Throttled: 1, ThrottledTime: 4 * us, BurstTime: 6 * us},
-		"throttled_usec 18446744073709551615\n": {ThrottledTime: 1<<63 - 1},
-	} {
-		if got, err := parseStat([]byte(text)); err != nil || !equalStat(got, want) {
-			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"nr_periods", "nr_periods x\n", "nr_periods -1\n", "\n", "nr_periods 1 2\n", "nr_periods 99999999999999999999\n"} {
-		if got, err := parseStat([]byte(text)); err == nil {
-			t.Errorf("%q was read as %+v", text, got)
-		}
-	}
-}
-
-func equalStat(a, b Stat) bool {
-	if !slices.Equal(a.PerCPU, b.PerCPU) {
-		return false
-	}
-	a.PerCPU, b.PerCPU = nil, nil
-	return a.Usage == b.Usage && a.Periods == b.Periods && a.Throttled == b.Throttled &&
-		a.ThrottledTime == b.ThrottledTime && a.Bursts == b.Bursts && a.BurstTime == b.BurstTime
-}
 
 // TestThrottle wants more than a quota allows. A single period may hold twice
 // the quota, and much more where a virtual CPU stood still; the kernel takes it back later.
@@ -50,14 +21,14 @@ func TestThrottle(t *testing.T) {
 		must(t, err)
 		last, err := g.Stat() // for its periods: on v1 they are read before the usage
 		must(t, err)
-		used, periods := after.Usage-before.Usage, time.Duration(last.Periods-before.Periods)
+		used, periods := after.CPU-before.CPU, time.Duration(last.Periods-before.Periods)
 		return periods >= 12 && used > 0 && used < (periods+2)*quota*115/100
 	})
 	if after.Throttled == before.Throttled || after.ThrottledTime == before.ThrottledTime {
 		t.Errorf("never throttled: %+v", after)
 	}
-	if sum := sum(after.PerCPU); tr.acct != nil && (sum == 0 || sum > after.Usage*2) {
-		t.Errorf("per CPU %v, in all %v", after.PerCPU, after.Usage)
+	if sum := sum(after.PerCPU); tr.acct != nil && (sum == 0 || sum > after.CPU*2) {
+		t.Errorf("per CPU %v, in all %v", after.PerCPU, after.CPU)
 	}
 	// Without a quota the same process uses what it can: the counters of throttling stand still.
 	must(t, g.Apply(Settings{CPUs: a, Period: period}))
@@ -66,7 +37,7 @@ func TestThrottle(t *testing.T) {
 	eventually(t, "200 ms of CPU time without a quota", func() bool {
 		after, err = g.Stat()
 		must(t, err)
-		return after.Usage > freed.Usage+200*time.Millisecond
+		return after.CPU > freed.CPU+200*time.Millisecond
 	})
 	if after.Throttled > freed.Throttled+1 {
 		t.Errorf("throttled %d times without a quota", after.Throttled-freed.Throttled)
@@ -90,7 +61,7 @@ func TestWeights(t *testing.T) {
 	usage := func(g *Group) time.Duration {
 		s, err := g.Stat()
 		must(t, err)
-		return s.Usage
+		return s.CPU
 	}
 	l, h := usage(light), usage(heavy)
 	var ratio float64

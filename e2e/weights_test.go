@@ -238,7 +238,7 @@ func (l *lab) used(groups [][]string, cpus cpuset.Set) cpuTime {
 			if err != nil {
 				l.Fatal(err)
 			}
-			u.kind[kind] += s.Usage
+			u.kind[kind] += s.CPU
 		}
 	}
 	stat, err := os.ReadFile("/proc/stat")

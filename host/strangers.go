@@ -2,97 +2,103 @@ package host
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
+// A Sample is what was counted, at one time, of all CPUs and of one container.
+type Sample struct {
+	At   time.Time
+	Busy map[int]time.Duration // with programs, by CPU id
+	Own  cgroup.Stat
+}
+
 // Strangers measures for the given time how busy a container's exclusive CPUs
-// are with what is not the container: CPUs' worth of time by CPU id, 0 to 1 for each. The kernel counts
-// in ticks of some milliseconds, so that short times say little. Where it does not tell a
-// group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
-// answer is nil; where it has not, the sum stands at CPU -1.
+// are with what is not the container, as StrangersBetween says it.
 func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
 	if g.Exclusive.IsEmpty() {
 		return nil, nil
 	}
 	group := h.groupOf(g)
-	busy, own, err := sample(group)
+	before, err := sample(group)
 	if err != nil {
 		return nil, err
 	}
-	begin := time.Now()
 	select {
 	case <-time.After(during):
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	busyAfter, ownAfter, err := sample(group)
+	after, err := sample(group)
 	if err != nil {
 		return nil, err
 	}
-	took := time.Since(begin)
+	return g.StrangersBetween(&before, &after), nil
+}
+
+// StrangersBetween is how busy a container's exclusive CPUs were, between two samples, with what is not the
+// container: CPUs' worth of time by CPU id, 0 to 1 for each. The kernel counts
+// in ticks of some milliseconds, so that short times say little. Where it does not tell a
+// group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
+// answer is nil; where it has not, the sum stands at CPU -1.
+func (g *Grant) StrangersBetween(before, after *Sample) map[int]float64 {
+	took := after.At.Sub(before.At)
+	if g.Exclusive.IsEmpty() || took <= 0 {
+		return nil
+	}
 	share := func(d time.Duration, cpus int) float64 { return min(max(float64(d)/float64(took), 0), float64(cpus)) }
+	own, ownAfter := before.Own.PerCPU, after.Own.PerCPU
 	strangers := map[int]float64{}
 	var all time.Duration
 	for cpu := range g.Exclusive.All() {
-		others := busyAfter[cpu] - busy[cpu]
+		others := after.Busy[cpu] - before.Busy[cpu]
 		all += others
-		if cpu < len(own.PerCPU) && cpu < len(ownAfter.PerCPU) {
-			strangers[cpu] = share(others-(ownAfter.PerCPU[cpu]-own.PerCPU[cpu]), 1)
+		if cpu < len(own) && cpu < len(ownAfter) {
+			strangers[cpu] = share(others-(ownAfter[cpu]-own[cpu]), 1)
 		}
 	}
 	switch {
-	case own.PerCPU != nil:
-		return strangers, nil
+	case own != nil:
+		return strangers
 	case g.CPUs == g.Exclusive:
-		return map[int]float64{-1: share(all-(ownAfter.Usage-own.Usage), g.Exclusive.Count())}, nil
+		return map[int]float64{-1: share(all-(after.Own.CPU-before.Own.CPU), g.Exclusive.Count())}
 	default:
-		return nil, nil
+		return nil
 	}
 }
 
 // sample reads how long each CPU was busy since boot, and what a group used.
-func sample(group *cgroup.Group) (busy map[int]time.Duration, own cgroup.Stat, err error) {
+func sample(group *cgroup.Group) (Sample, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return nil, own, err
+		return Sample{}, err
 	}
-	if busy, err = parseBusy(string(text)); err != nil {
-		return nil, own, err
+	s := Sample{At: time.Now()}
+	if s.Busy, err = parseBusy(string(text)); err != nil {
+		return s, err
 	}
-	own, err = group.Stat()
-	return busy, own, err
+	s.Own, err = group.Stat()
+	return s, err
 }
-
-// tick is the unit of /proc/stat: USER_HZ is 100 on every Linux.
-const tick = 10 * time.Millisecond
 
 // parseBusy reads /proc/stat: user, nice and system time by CPU.
 // Interrupts are nobody's: they are left out.
 func parseBusy(stat string) (map[int]time.Duration, error) {
-	busy := map[int]time.Duration{}
-	for line := range strings.Lines(stat) {
-		fields := strings.Fields(line)
-		if len(fields) < 8 || !strings.HasPrefix(fields[0], "cpu") || fields[0] == "cpu" {
-			continue
-		}
-		cpu, err := strconv.Atoi(fields[0][len("cpu"):])
-		if err != nil || cpu < 0 || cpu >= cpuset.Max {
-			return nil, fmt.Errorf("/proc/stat: line %.60q", line)
-		}
-		for _, i := range []int{1, 2, 3} {
-			ticks, err := strconv.ParseInt(fields[i], 10, 64)
-			if err != nil {
-				return nil, fmt.Errorf("/proc/stat: line %.60q: %w", line, err)
-			}
-			busy[cpu] += time.Duration(ticks) * tick
-		}
+	times, err := procfs.ParseCPUTimes(stat)
+	if err != nil {
+		return nil, err
 	}
-	return busy, nil
+	return BusyWith(times), nil
+}
+
+// BusyWith is how long each CPU was busy with programs.
+func BusyWith(times map[int]procfs.CPUTime) map[int]time.Duration {
+	busy := make(map[int]time.Duration, len(times))
+	for cpu, spent := range times {
+		busy[cpu] = spent.Programs
+	}
+	return busy
 }

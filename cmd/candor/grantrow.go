@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,13 +12,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/planio"
+	"github.com/candor-project/candor/internal/podname"
 )
 
 // A grantRow is a container as ps and inspect write it. Its JSON form is an
 // interface: docs/json.md describes it, field by field.
 type grantRow struct {
 	ID           string           `json:"id"`
+	podname.Name                  // absent for a container in no pod
 	State        string           `json:"state"` // pending, running, held, ended, degraded
 	Class        hybrid.Class     `json:"class"`
 	Policy       hybrid.Policy    `json:"policy"`
@@ -42,7 +45,7 @@ type grantRow struct {
 
 func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	row := grantRow{
-		ID: g.ID, State: string(g.State), Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
+		ID: g.ID, Name: g.Engine.PodName(), State: g.Condition(look), Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
@@ -50,13 +53,18 @@ func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	if g.Class == hybrid.Sensitive {
 		row.Fractions = append(planio.Fractions{}, g.Fractions...)
 	}
-	switch {
-	case g.State == host.Running && len(row.PIDs) == 0 && !g.Creator.Alive():
-		row.State = "ended" // the next operation takes its CPUs back
-	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.WishKept:
-		row.State = "degraded"
-	}
 	return row
+}
+
+// name is what people call the container, safe to print.
+func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }
+
+// command is what runs. Of a container in a pod no more is known than its name, which stands there already.
+func (r *grantRow) command() string {
+	if r.Command == r.Name.String() {
+		return ""
+	}
+	return errorText(shorten(r.Command, 50))
 }
 
 // age is how long ago the container was granted its CPUs, for people.
@@ -64,12 +72,8 @@ func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.
 
 // sayStrays says on standard error what a snapshot does not list.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
-	switch {
-	case s.Owner != "":
-		fmt.Fprintf(cmd.ErrOrStderr(), "candor: the groups here belong to the state in %s: --state-dir %[1]s shows them\n", errorText(s.Owner))
-	case len(s.Strays) > 0:
-		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s without a state: %s; the next run, resize or release adopts what runs\n",
-			count(len(s.Strays), "group runs", "groups run"), strings.Join(s.Strays, ", "))
+	if beside := s.Beside(); beside != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))
 	}
 }
 

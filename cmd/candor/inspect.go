@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/podname"
 )
 
 const inspectLong = `Show all about one container: what it was granted, what the kernel has, what it
@@ -22,7 +23,7 @@ func newInspectCommand() *cobra.Command {
 		Use:     "inspect NAME",
 		Short:   "Show all about one container",
 		Long:    inspectLong,
-		Example: "  candor inspect web\n  candor inspect web -o json | jq .group.throttled",
+		Example: "  candor inspect web\n  candor inspect default/web-0/app\n  candor inspect web -o json | jq .group.throttled",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
@@ -51,7 +52,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 		return nil, err
 	}
 	defer h.Close()
-	g, err := snapshot.Grant(name)
+	g, err := grantNamed(snapshot, name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspectio
 			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
 			QuotaUs: look.Settings.Quota.Microseconds(), PeriodUs: look.Settings.Period.Microseconds(),
 			BurstUs: look.Settings.Burst.Microseconds(), Weight: look.Settings.Weight,
-			UsageSeconds: look.Stat.Usage.Seconds(), Periods: look.Stat.Periods,
+			UsageSeconds: look.Stat.CPU.Seconds(), Periods: look.Stat.Periods,
 			Throttled: look.Stat.Throttled, ThrottledSeconds: look.Stat.ThrottledTime.Seconds(),
 		}
 	}
@@ -108,7 +109,10 @@ func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspectio
 func writeInspection(w io.Writer, r *inspection) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("name", "%s", r.ID)
+	row("name", "%s", r.name())
+	if r.Name != (podname.Name{}) {
+		row("id", "%s", r.ID)
+	}
 	row("state", "%s, %s old, %s", r.State, r.age(), count(len(r.PIDs), "process", "processes"))
 	row("command", "%s", errorText(r.Command))
 	row("class", "%s, %s", r.Class, r.Policy)

@@ -51,7 +51,7 @@ func example(t *testing.T) (*hybrid.Node, []grantRow, *inspection) {
 		look := &host.Look{
 			Exists: true, Processes: []int{g.Main.PID}, Shown: g.CPUs,
 			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
-			Stat:     cgroup.Stat{Usage: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond},
+			Stat:     cgroup.Stat{Usage: cgroup.Usage{CPU: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond}},
 		}
 		rows = append(rows, newGrantRow(&g, look, 3*time.Minute))
 		if report == nil {

@@ -48,6 +48,7 @@ func newMapCommand() *cobra.Command {
 		}
 		defer h.Close()
 		m := cpumap.Of(s.Node)
+		m.Names = s.PodNames()
 		if *during > 0 {
 			m.Strangers = strangers(cmd.Context(), h, s.Grants, *during)
 		}

@@ -31,7 +31,10 @@ func newReleaseCommand() *cobra.Command {
 			return err
 		}
 		defer h.Close()
-		err = h.Release(cmd.Context(), args[0], *kill)
+		name, err := idNamed(h, args[0])
+		if err == nil {
+			err = h.Release(cmd.Context(), name, *kill)
+		}
 		if errors.Is(err, host.ErrPopulated) {
 			err = fmt.Errorf("%w; --kill ends them", err)
 		}

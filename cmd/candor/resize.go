@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/inwords"
@@ -42,7 +41,11 @@ func newResizeCommand() *cobra.Command {
 		if cmd.Flags().Changed("request") && guarantee == 0 {
 			guarantee = hybrid.NoGuarantee
 		}
-		before, after, err := h.Resize(cmd.Context(), args[0], size, guarantee)
+		name, err := idNamed(h, args[0])
+		if err != nil {
+			return err
+		}
+		before, after, err := h.Resize(cmd.Context(), name, size, guarantee)
 		if err != nil {
 			return hostError(err)
 		}
@@ -54,17 +57,6 @@ func newResizeCommand() *cobra.Command {
 		return err
 	}
 	return cmd
-}
-
-// oneName wants one argument, the name of a container.
-func oneName(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return badInput("%s: want the name of one container, got %d arguments", cmd.CommandPath(), len(args))
-	}
-	if err := cgroup.CheckName(args[0]); err != nil {
-		return badInput("%v", err)
-	}
-	return nil
 }
 
 // holdings says in words what a container has: "limit 1500m, CPUs 0,3 (500m of 3)".

@@ -8,6 +8,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 )
 
 // A document is the map as JSON: amounts are in milli-CPU, CPU sets in the
@@ -41,7 +42,8 @@ type documentPools struct {
 }
 
 type documentContainer struct {
-	ID        string                  `json:"id"`
+	ID string `json:"id"`
+	podname.Name
 	Class     hybrid.Class            `json:"class"`
 	Policy    hybrid.Policy           `json:"policy"`
 	Topology  hybrid.Wish             `json:"topology"`
@@ -80,7 +82,7 @@ func (m *Map) JSON(w io.Writer) error {
 		d.Machine.L3Domains = len(machine.L3s)
 	}
 	for i := range m.Grants {
-		d.Containers = append(d.Containers, container(&m.Grants[i]))
+		d.Containers = append(d.Containers, m.container(&m.Grants[i]))
 		if m.Grants[i].Class == hybrid.Sensitive {
 			d.Sensitive += m.Grants[i].Limit
 		}
@@ -91,8 +93,8 @@ func (m *Map) JSON(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-func container(g *hybrid.Grant) documentContainer {
-	c := documentContainer{ID: g.ID, Class: g.Class, Policy: g.Policy, Topology: g.Wish, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
+func (m *Map) container(g *hybrid.Grant) documentContainer {
+	c := documentContainer{ID: g.ID, Name: m.Names[g.ID], Class: g.Class, Policy: g.Policy, Topology: g.Wish, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
 	if g.Class == hybrid.Flexible {
 		return c
 	}

@@ -61,8 +61,8 @@ type row struct {
 	name  string
 }
 
-// nameColumns bounds the width of the names' column.
-const nameColumns = 24
+// nameColumns bounds the width of the names' column: a third of a narrow map, nearly half of a wide one.
+func nameColumns(columns int) int { return max(24, columns/2-16) }
 
 // legend lists the containers with their limits and CPUs, then what the node
 // has given.
@@ -72,7 +72,7 @@ func (m *Map) legend(c *canvas, columns int) {
 	width := len("NAME")
 	for i := range m.Grants {
 		g := &m.Grants[i]
-		rows[i] = row{g, tags.number[g.ID], Shorten(Clean(g.ID), nameColumns)}
+		rows[i] = row{g, tags.number[g.ID], Shorten(m.Name(g.ID), nameColumns(columns))}
 		width = max(width, displayWidth(rows[i].name))
 	}
 	c.newline()

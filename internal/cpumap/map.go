@@ -4,20 +4,23 @@
 package cpumap
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/topology"
 )
 
 // A Map is what is drawn: a machine and the grants on it.
 type Map struct {
 	Machine *topology.Machine
-	Usable  cpuset.Set     // CPUs that containers can have; online ones outside are reserved or isolated
-	Grants  []hybrid.Grant // in order of arrival
-	Shared  hybrid.Milli   // the node's shared time
-	Tags    *Tags          // keeps letters from one map to the next; nil: letters by arrival
+	Usable  cpuset.Set              // CPUs that containers can have; online ones outside are reserved or isolated
+	Grants  []hybrid.Grant          // in order of arrival
+	Shared  hybrid.Milli            // the node's shared time
+	Names   map[string]podname.Name // of the containers that are in pods, by ID
+	Tags    *Tags                   // keeps letters from one map to the next; nil: letters by arrival
 
 	// Strangers is what others use of the exclusive CPUs.
 	Strangers []Stranger
@@ -34,6 +37,10 @@ type Stranger struct {
 func Of(node *hybrid.Node) *Map {
 	return &Map{Machine: node.Machine(), Usable: node.Usable(), Grants: node.Grants(), Shared: node.Shared()}
 }
+
+// Name is a container's name for people, safe to print: namespace/pod/container in a pod,
+// else its ID.
+func (m *Map) Name(id string) string { return Clean(cmp.Or(m.Names[id].String(), id)) }
 
 // Tags gives every sensitive container a number, from which its letter and its
 // colour come, and keeps it for as long as the container is there.
@@ -105,6 +112,7 @@ type cell struct {
 type part struct {
 	tag   int // number of Tags
 	id    string
+	name  string // for people
 	milli hybrid.Milli
 }
 
@@ -124,7 +132,8 @@ func (m *Map) cells() map[int]*cell {
 	}
 	tags := m.tags()
 	for i := range m.Grants {
-		addGrant(cells, &m.Grants[i], tags.number[m.Grants[i].ID])
+		g := &m.Grants[i]
+		addGrant(cells, g, part{tag: tags.number[g.ID], id: g.ID, name: m.Name(g.ID)})
 	}
 	for _, s := range m.Strangers {
 		for cpu := range s.CPUs.All() {
@@ -138,7 +147,7 @@ func (m *Map) cells() map[int]*cell {
 
 // addGrant puts one container on its CPUs. CPUs that are not online are left
 // out: the legend still lists them.
-func addGrant(cells map[int]*cell, g *hybrid.Grant, tag int) {
+func addGrant(cells map[int]*cell, g *hybrid.Grant, of part) {
 	if g.Class == hybrid.Flexible {
 		for cpu := range g.CPUs.All() {
 			if c := cells[cpu]; c != nil {
@@ -150,13 +159,15 @@ func addGrant(cells map[int]*cell, g *hybrid.Grant, tag int) {
 	for cpu := range g.Exclusive.All() {
 		if c := cells[cpu]; c != nil {
 			c.pool = exclusive
-			c.parts = append(c.parts, part{tag, g.ID, 1000})
+			of.milli = 1000
+			c.parts = append(c.parts, of)
 		}
 	}
 	for _, f := range g.Fractions {
 		if c := cells[f.CPU]; c != nil {
 			c.pool = fractional
-			c.parts = append(c.parts, part{tag, g.ID, f.Milli})
+			of.milli = f.Milli
+			c.parts = append(c.parts, of)
 		}
 	}
 }

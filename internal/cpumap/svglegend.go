@@ -40,7 +40,7 @@ func (d *drawing) legend(m *Map, y, width int) {
 			limit = "none"
 		}
 		cpus := Shorten(strings.Join(describe(g), ""), (width-margin-columns[4])/7)
-		for j, text := range []string{Shorten(Clean(g.ID), 26), g.Class.String(), limit, fmt.Sprint(g.CPUs.Count()), cpus} {
+		for j, text := range []string{Shorten(m.Name(g.ID), 26), g.Class.String(), limit, fmt.Sprint(g.CPUs.Count()), cpus} {
 			class := []string{"t", "m", "n", "n", "n"}[j]
 			d.text(columns[j], line, class+end(j), text)
 		}
@@ -96,7 +96,7 @@ func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 func (c *cell) describe() string {
 	words := []string{fmt.Sprintf("CPU %d: %s", c.cpu, c.pool)}
 	for _, p := range c.parts {
-		text := Clean(p.id)
+		text := p.name
 		if c.pool == fractional {
 			text = milli(p.milli) + " " + text
 		}

@@ -140,14 +140,7 @@ func rowIDs(line []position, n int) string {
 // draw draws one CPU: each character stands for the same part of its time. A
 // capital letter is a container's own CPU, a small one its part of a CPU.
 func (c *cell) draw(to *canvas, width int) {
-	switch c.pool {
-	case reserved:
-		to.put(style{dim: true}, strings.Repeat("#", width))
-		return
-	case isolated:
-		to.put(style{dim: true}, strings.Repeat("x", width))
-		return
-	case exclusive:
+	if c.pool == exclusive {
 		first := c.parts[0]
 		to.put(first.style(), strings.Repeat(first.letter(c.pool), width))
 		return
@@ -158,11 +151,21 @@ func (c *cell) draw(to *canvas, width int) {
 		to.put(p.style(), strings.Repeat(p.letter(c.pool), n))
 		left -= n
 	}
-	if c.pool == fractional && !c.flexible {
-		to.put(style{dim: true}, strings.Repeat("-", left))
-		return
+	to.put(style{dim: true}, strings.Repeat(c.sign(), left))
+}
+
+// sign stands for what of a CPU no sensitive container has.
+func (c *cell) sign() string {
+	switch {
+	case c.pool == reserved:
+		return "#"
+	case c.pool == isolated:
+		return "x"
+	case c.pool == fractional && !c.flexible:
+		return "-"
+	default:
+		return "·"
 	}
-	to.put(style{dim: true}, strings.Repeat("·", left))
 }
 
 // share gives each container on a fractional CPU its number of characters: at

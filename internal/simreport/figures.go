@@ -10,12 +10,10 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/simulate"
 )
 
@@ -29,22 +27,22 @@ type File struct {
 // and the table.
 func (r *Report) Files() []File {
 	files := []File{{"table.csv", r.CSV}, {"table.md", r.Markdown}, {"points.json", r.JSON}}
-	for _, f := range figures {
+	for _, f := range diagrams {
 		files = append(files,
-			File{f.file + ".svg", func(w io.Writer) error { return r.draw(w, f, svg) }},
-			File{f.file + ".png", func(w io.Writer) error { return r.draw(w, f, png) }})
+			File{f.file + ".svg", func(w io.Writer) error { return r.draw(w, f, figure.SVG) }},
+			File{f.file + ".png", func(w io.Writer) error { return r.draw(w, f, figure.PNG) }})
 	}
 	return files
 }
 
-// A figure is one of the paper's: what stands over the share of sensitive containers.
-type figure struct {
+// A diagram is one of the paper's figures: what stands over the share of sensitive containers.
+type diagram struct {
 	file, title, label string
 	value              func(*simulate.Result) float64
 	bound              func(*simulate.Result) float64 // what no algorithm is below; nil: not known
 }
 
-var figures = []figure{
+var diagrams = []diagram{
 	{"figure-4a-shared-time", "Shared time s", "s, % of the sensitive containers' CPU time", func(r *simulate.Result) float64 { return 100 * r.S },
 		func(r *simulate.Result) float64 { return 100 * r.SBound }},
 	{"figure-4b-reject-rate", "Reject rate r", "r, % of the sensitive containers that found room", func(r *simulate.Result) float64 { return 100 * r.R },
@@ -89,11 +87,9 @@ func (c *curve) name() string {
 
 // Colours by algorithm and scheduler, and dashes by policy.
 var curveColours = map[string][]color.Color{
-	"candor": {rgb(0x0969da), rgb(0x1a9c56), rgb(0x1b9aaa), rgb(0x24478f)},
-	"paper":  {rgb(0xd9730d), rgb(0xcf3f7e), rgb(0x8250df), rgb(0x8a5a2b)},
+	"candor": {figure.RGB(0x0969da), figure.RGB(0x1a9c56), figure.RGB(0x1b9aaa), figure.RGB(0x24478f)},
+	"paper":  {figure.RGB(0xd9730d), figure.RGB(0xcf3f7e), figure.RGB(0x8250df), figure.RGB(0x8a5a2b)},
 }
-
-func rgb(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
 
 // style returns how a curve is drawn; n counts the algorithm's schedulers before it.
 func (c *curve) style(n int) draw.LineStyle {
@@ -108,31 +104,8 @@ func (c *curve) style(n int) draw.LineStyle {
 // form writes a plot.
 type form func(w io.Writer, p *plot.Plot) error
 
-// Size of a figure.
-const (
-	figureWidth  = 17 * vg.Centimeter
-	figureHeight = 11 * vg.Centimeter
-	figureDPI    = 144
-	margin       = 8
-	legendLine   = 0.045 // of the height
-)
-
-func svg(w io.Writer, p *plot.Plot) error {
-	c := vgsvg.New(figureWidth, figureHeight)
-	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
-	_, err := c.WriteTo(w)
-	return err
-}
-
-func png(w io.Writer, p *plot.Plot) error {
-	c := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(figureWidth, figureHeight), vgimg.UseDPI(figureDPI))}
-	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
-	_, err := c.WriteTo(w)
-	return err
-}
-
 // draw draws a figure.
-func (r *Report) draw(w io.Writer, f figure, write form) error {
+func (r *Report) draw(w io.Writer, f diagram, write form) error {
 	p := newPlot()
 	p.Title.Text = f.title + "\n" + r.subtitle()
 	p.X.Label.Text, p.Y.Label.Text = "sensitive containers, %", f.label
@@ -151,12 +124,12 @@ func (r *Report) draw(w io.Writer, f figure, write form) error {
 	if f.bound != nil {
 		entries *= 2
 	}
-	p.Y.Max /= max(1-legendLine*float64(entries+1), 0.3) // room for the legend
+	figure.MakeRoom(p, entries)
 	return write(w, p)
 }
 
 // draw draws a curve, and the bound below it as dots of its colour.
-func (c *curve) draw(p *plot.Plot, f figure, style draw.LineStyle) error {
+func (c *curve) draw(p *plot.Plot, f diagram, style draw.LineStyle) error {
 	line, dots, err := plotter.NewLinePoints(c.xys(f, f.value))
 	if err != nil {
 		return err
@@ -180,29 +153,20 @@ func (c *curve) draw(p *plot.Plot, f figure, style draw.LineStyle) error {
 	return nil
 }
 
-// newPlot returns an empty plot from 0 to 100 %, with room around it.
+// newPlot returns an empty plot from 0 to 100 %.
 func newPlot() *plot.Plot {
-	p := plot.New()
-	for _, style := range []*text.Style{&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle} {
-		style.Font.Variant = "Sans"
-		style.Font.Size = 9
-	}
-	p.Title.Padding, p.X.Label.Padding, p.Y.Label.Padding = 6, 4, 4
-	p.Legend.Padding = 2
+	p := figure.New()
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 100, 0, 1
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.YOffs = 8, -4
 	var ticks plot.ConstantTicks
 	for v := 0; v <= 100; v += 10 {
 		ticks = append(ticks, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
 	}
 	p.X.Tick.Marker = ticks
-	p.Add(plotter.NewGrid())
 	return p
 }
 
 // xys are a curve's values. Without sensitive containers there are no shares of them.
-func (c *curve) xys(f figure, value func(*simulate.Result) float64) plotter.XYs {
+func (c *curve) xys(f diagram, value func(*simulate.Result) float64) plotter.XYs {
 	var list plotter.XYs
 	for _, p := range c.points {
 		if p.Sensitive > 0 || f.bound == nil {

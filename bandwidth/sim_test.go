@@ -1,0 +1,168 @@
+package bandwidth
+
+import (
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// fine counts so finely that what it does can be calculated by hand.
+var fine = Kernel{Tick: 10 * time.Microsecond, Slice: 10 * time.Microsecond, Kept: time.Microsecond}
+
+// near says whether two times are the same to what fine counts on a few CPUs.
+func near(a, b time.Duration) bool { return (a - b).Abs() <= ms/5 }
+
+// saved is a group that has had the time to save up its burst.
+func saved(cpus int, b Bandwidth) *Sim {
+	s := New(fine, cpus, Setting{Bandwidth: b})
+	s.Add(0, ms)
+	s.Run(time.Second)
+	return s
+}
+
+// TestAlwaysBusy: a thread that never rests gets the quota in each period.
+func TestAlwaysBusy(t *testing.T) {
+	for _, k := range []Kernel{fine, Linux} {
+		s := New(k, 2, Setting{Bandwidth: Bandwidth{Quota: 50 * ms, Period: 100 * ms}})
+		s.Add(0, time.Hour)
+		s.Run(10 * time.Second)
+		got := s.Stat(0)
+		if (got.Usage-5*time.Second).Abs() > 2*k.Slice || got.Periods != 100 || got.Throttled != 100 {
+			t.Errorf("%+v: %+v, want 5 s of use and 100 of 100 periods throttled", k, got)
+		}
+		if (got.ThrottledTime-5*time.Second).Abs() > 10*k.Slice || got.Bursts != 0 || got.BurstTime != 0 {
+			t.Errorf("%+v: %+v, want 5 s throttled and no burst", k, got)
+		}
+	}
+}
+
+// TestGoodput is four threads that count for 200 ms of time under a limit of two CPUs: the
+// program of "Kubernetes Scheduling and Timescales". What they get depends on where in the period they begin.
+func TestGoodput(t *testing.T) {
+	for begin, want := range map[time.Duration]time.Duration{
+		0:       400 * ms, // two whole periods of 200 ms
+		50 * ms: 600 * ms, // half of one, one, half of one: each long enough for its 200 ms
+		75 * ms: 500 * ms, // a quarter: 100 ms; one; three quarters
+	} {
+		s := New(fine, 4, Setting{Bandwidth: Bandwidth{Quota: 200 * ms, Period: 100 * ms}, Phase: 100*ms - begin})
+		s.SetThreads(0, 4)
+		s.Add(0, time.Hour)
+		s.Run(200 * ms)
+		if got := s.Stat(0).Usage; !near(got, want) {
+			t.Errorf("from %v on: %v, want %v", begin, got, want)
+		}
+		left := s.Drop(0)
+		if left+s.Stat(0).Usage != time.Hour {
+			t.Errorf("dropped %v", left)
+		}
+		s.RunWhileBusy(0, time.Minute)
+		if wait := s.Now() - 200*ms; wait > 100*ms || begin == 0 && wait != 0 {
+			t.Errorf("from %v on: the threads end after another %v, want the next edge", begin, wait)
+		}
+	}
+}
+
+// TestRequests is Alibaba's example: four requests of 60 ms at once under a limit of two CPUs.
+func TestRequests(t *testing.T) {
+	for _, c := range []struct {
+		burst, want time.Duration
+		bursts      uint64
+	}{
+		{0, 110 * ms, 0},       // 200 ms in the first 50 ms, the other 40 ms after the edge
+		{20 * ms, 105 * ms, 1}, // 20 ms less to do then
+		{40 * ms, 60 * ms, 1},  // all at once
+		{200 * ms, 60 * ms, 1},
+	} {
+		s := saved(4, Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: c.burst})
+		s.SetThreads(0, 4)
+		s.Add(0, 240*ms)
+		begin := s.Now()
+		s.Run(begin + time.Second)
+		if got := s.DoneAt(0) - begin; !near(got, c.want) {
+			t.Errorf("burst %v: done after %v, want %v", c.burst, got, c.want)
+		}
+		if got := s.Stat(0); got.Bursts != c.bursts || !near(got.BurstTime, min(c.burst, 40*ms)) {
+			t.Errorf("burst %v: %+v", c.burst, got)
+		}
+	}
+}
+
+// TestTimerStops: periods count only while the group uses something, and two edges after.
+func TestTimerStops(t *testing.T) {
+	s := New(Linux, 1, Setting{Bandwidth: Bandwidth{Quota: 50 * ms, Period: 100 * ms}, Phase: 30 * ms})
+	s.Run(time.Second)
+	if got := s.Stat(0); got != (Stat{}) {
+		t.Errorf("idle: %+v", got)
+	}
+	s.Add(0, 10*ms)
+	s.Run(2 * time.Second)
+	if got := s.Stat(0); got.Periods != 2 || got.Throttled != 0 || s.DoneAt(0) != 1010*ms {
+		t.Errorf("after 10 ms of work: %+v, done at %v", got, s.DoneAt(0))
+	}
+}
+
+// TestStranded: what each CPU keeps is missing to the others. Runtime of 20 ms, spread over 16 CPUs by a
+// short work on each, leaves a thread with less than 20 ms.
+func TestStranded(t *testing.T) {
+	s := New(Linux, 16, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}, Phase: 100 * ms})
+	s.SetThreads(0, 16)
+	s.Add(0, 16*ms/100)
+	s.Run(ms)
+	s.SetThreads(0, 1)
+	s.Add(0, time.Second)
+	s.Run(100*ms - 1)
+	// 4 CPUs drew 5 ms each, the others nothing; they gave back all but 1 ms each.
+	if got := s.Stat(0); got.Usage > 20*ms || got.ThrottledTime == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestWeights: what groups get of CPUs that both want.
+func TestWeights(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		threadsA, threadsB int
+		weightA, weightB   int
+		quotaB             time.Duration
+		wantA, wantB       float64
+	}{
+		{"equal", 4, 4, 1, 1, 0, 1, 1},
+		{"one to three", 4, 4, 1, 3, 0, 0.5, 1.5},
+		{"heavy, but of one thread", 1, 4, 3, 1, 0, 1, 1},
+		{"room for all", 1, 1, 9, 1, 0, 1, 1},
+		{"the other is limited", 4, 4, 1, 1, 25 * ms, 1.75, 0.25},
+	} {
+		s := New(fine, 2, Setting{Weight: c.weightA}, Setting{Weight: c.weightB, Bandwidth: Bandwidth{Quota: c.quotaB, Period: 100 * ms}})
+		s.SetThreads(0, c.threadsA)
+		s.SetThreads(1, c.threadsB)
+		s.Add(0, time.Hour)
+		s.Add(1, time.Hour)
+		s.Run(10 * time.Second)
+		gotA, gotB := s.Stat(0).Usage.Seconds()/10, s.Stat(1).Usage.Seconds()/10
+		if abs(gotA-c.wantA) > 0.002 || abs(gotB-c.wantB) > 0.002 {
+			t.Errorf("%s: %.3f and %.3f CPUs, want %v and %v", c.name, gotA, gotB, c.wantA, c.wantB)
+		}
+	}
+}
+
+func abs(x float64) float64 { return max(x, -x) }
+
+func TestCheck(t *testing.T) {
+	for b, good := range map[Bandwidth]bool{
+		{}:                      true,
+		{Quota: ms, Period: ms}: true,
+		{Quota: 9 * time.Second, Period: 1000 * ms}:        true,
+		{Quota: 50 * ms, Period: 100 * ms, Burst: 50 * ms}: true,
+		{Quota: 50 * ms, Period: 100 * ms, Burst: 51 * ms}: false,
+		{Quota: 50 * ms, Period: 100 * ms, Burst: -1}:      false,
+		{Quota: 50 * ms, Period: 1001 * ms}:                false,
+		{Quota: 50 * ms}:                                   false,
+		{Quota: ms - 1, Period: ms}:                        false,
+		{Burst: ms, Period: 100 * ms}:                      false,
+	} {
+		if err := b.Check(); (err == nil) != good {
+			t.Errorf("%+v: %v", b, err)
+		}
+	}
+}

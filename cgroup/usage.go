@@ -1,0 +1,203 @@
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Usage is what a group, nested groups included, has used since it was made. Every
+// count only grows; one that is lower than before is another group's of that name.
+type Usage struct {
+	CPU           time.Duration // CPU time
+	Periods       uint64        // periods that began while the group had a quota and work
+	Throttled     uint64        // those in which the quota ran out
+	ThrottledTime time.Duration // how long the group's CPUs stood still, summed over CPUs
+	Bursts        uint64        // periods that used saved up time
+	BurstTime     time.Duration
+}
+
+// ReadUsage reads what a group has used: one of Candor's by its name, as Group takes
+// it, any other by its path, as Foreign takes it ("/kubepods/pod1/web"). That there is no
+// such group (any more) is fs.ErrNotExist. Fields that this kernel does not count are 0.
+func (t *Tree) ReadUsage(group string) (Usage, error) {
+	r, err := t.OpenUsage(group)
+	if err != nil {
+		return Usage{}, err
+	}
+	defer r.Close()
+	return r.Read()
+}
+
+// named is the group that a name or a path means.
+func (t *Tree) named(group string) *Group {
+	if strings.HasPrefix(group, "/") {
+		return &Group{tree: t, name: group, path: group, err: CheckPath(group)}
+	}
+	return t.Group(group)
+}
+
+// A UsageReader reads one group's usage many times a second: it keeps the
+// kernel's files open. It is for one goroutine at a time.
+type UsageReader struct {
+	name string
+	stat usageFile // cpu.stat
+	acct usageFile // v1's cpuacct.usage; not open on v2, where cpu.stat has it too
+	buf  []byte
+}
+
+// A usageFile is a kernel file that stays open.
+type usageFile struct {
+	path string
+	fd   int // -1: not open
+}
+
+// OpenUsage opens what ReadUsage reads, of a group named in the same ways and with the
+// same errors. The reader ends with the group: another one of the same name is not seen.
+func (t *Tree) OpenUsage(group string) (*UsageReader, error) {
+	g := t.named(group)
+	if g.err != nil {
+		return nil, g.err
+	}
+	return g.openUsage()
+}
+
+func (g *Group) openUsage() (*UsageReader, error) {
+	t := g.tree
+	r := &UsageReader{name: g.name, stat: usageFile{g.dir(t.cpu) + "/cpu.stat", -1}, acct: usageFile{"", -1}, buf: make([]byte, 1024)}
+	err := r.stat.open()
+	switch {
+	case err != nil || t.cpu.v2:
+	case t.acct == nil:
+		err = errNoAcct
+	default:
+		r.acct.path = g.dir(t.acct) + "/cpuacct.usage"
+		err = r.acct.open()
+	}
+	if err != nil {
+		r.Close()
+		return nil, r.wrap(err)
+	}
+	return r, nil
+}
+
+var errNoAcct = errors.New("the CPU time used is not known: the controller cpuacct is not mounted")
+
+// Close closes the files.
+func (r *UsageReader) Close() {
+	r.stat.close()
+	r.acct.close()
+}
+
+// Read reads the usage of now. On v1 it takes two files: the counts of periods are
+// those of some microseconds before the CPU time. After the group's end it is fs.ErrNotExist.
+func (r *UsageReader) Read() (Usage, error) {
+	content, err := r.read(&r.stat)
+	if err != nil {
+		return Usage{}, err
+	}
+	u, err := parseUsage(content)
+	if err != nil {
+		return Usage{}, r.wrap(fmt.Errorf("%s: %w", r.stat.path, err))
+	}
+	if r.acct.path == "" {
+		return u, nil
+	}
+	if content, err = r.read(&r.acct); err != nil {
+		return Usage{}, err
+	}
+	n, err := strconv.ParseUint(string(content), 10, 64)
+	if err != nil {
+		return Usage{}, r.wrap(fmt.Errorf("%s: %w", r.acct.path, senseless(content)))
+	}
+	u.CPU = duration(n, time.Nanosecond)
+	return u, nil
+}
+
+// read reads a file anew, without the newline at its end, into the reader's buffer.
+func (r *UsageReader) read(f *usageFile) ([]byte, error) {
+	for {
+		n, err := unix.Pread(f.fd, r.buf, 0)
+		if err == unix.ENODEV { // it went while the file was open
+			err = unix.ENOENT
+		}
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, r.wrap(&fs.PathError{Op: "read", Path: f.path, Err: err})
+		case n == len(r.buf):
+			r.buf = make([]byte, 2*len(r.buf))
+		default:
+			return bytes.TrimSuffix(r.buf[:n], []byte("\n")), nil
+		}
+	}
+}
+
+// wrap names the group in an error. Half a group is none.
+func (r *UsageReader) wrap(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNoGroup, err)
+	}
+	return fmt.Errorf("cgroup %s: %w", r.name, err)
+}
+
+func (f *usageFile) open() (err error) {
+	if f.fd, err = open(f.path, unix.O_RDONLY); err != nil {
+		return &fs.PathError{Op: "open", Path: f.path, Err: err}
+	}
+	return nil
+}
+
+func (f *usageFile) close() {
+	if f.fd >= 0 {
+		unix.Close(f.fd)
+		f.fd = -1
+	}
+}
+
+// parseUsage reads cpu.stat. v1 counts time in nanoseconds, v2 in microseconds
+// and under other names. Keys that it does not know are skipped: kernels add some.
+func parseUsage(content []byte) (u Usage, err error) {
+	for line := range bytes.Lines(content) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		key, value, _ := bytes.Cut(line, []byte(" "))
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil {
+			return Usage{}, senseless(line)
+		}
+		switch string(key) {
+		case "nr_periods":
+			u.Periods = n
+		case "nr_throttled":
+			u.Throttled = n
+		case "nr_bursts":
+			u.Bursts = n
+		case "throttled_time":
+			u.ThrottledTime = duration(n, time.Nanosecond)
+		case "throttled_usec":
+			u.ThrottledTime = duration(n, time.Microsecond)
+		case "burst_time":
+			u.BurstTime = duration(n, time.Nanosecond)
+		case "burst_usec":
+			u.BurstTime = duration(n, time.Microsecond)
+		case "usage_usec":
+			u.CPU = duration(n, time.Microsecond)
+		}
+	}
+	return u, nil
+}
+
+// duration is n units; more than a Duration can hold is the most it can.
+func duration(n uint64, unit time.Duration) time.Duration {
+	if n > uint64(math.MaxInt64/unit) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * unit
+}

@@ -1,0 +1,42 @@
+package cpumap
+
+import "github.com/candor-project/candor/hybrid"
+
+// A Seat is one online CPU and who is on it, for who draws the CPUs in another way.
+type Seat struct {
+	CPU       int
+	Pool      string // exclusive, fractional, shared, reserved or isolated
+	Sign      string // that the map has for what of it no sensitive container has
+	Parts     []Part // of sensitive containers, in order of arrival
+	Flexible  bool   // flexible containers run here
+	Strangers bool   // others run here although a container has it for its own
+}
+
+// A Part is what one sensitive container has of a CPU.
+type Part struct {
+	ID     string
+	Letter string // capital for a CPU of its own, small for a fraction
+	Colour int    // of the terminal's 256, for black letters on it
+	Milli  hybrid.Milli
+}
+
+// Seats returns the online CPUs by rising id.
+func (m *Map) Seats() []Seat {
+	cells := m.cells()
+	seats := make([]Seat, 0, len(cells))
+	for cpu := range m.Machine.Online.All() {
+		c := cells[cpu]
+		seat := Seat{CPU: cpu, Pool: c.pool.String(), Sign: c.sign(), Flexible: c.flexible, Strangers: c.strangers}
+		for _, p := range c.parts {
+			seat.Parts = append(seat.Parts, Part{p.id, p.letter(c.pool), p.style().bg, p.milli})
+		}
+		seats = append(seats, seat)
+	}
+	return seats
+}
+
+// Tag is the letter and the colour of a sensitive container.
+func (m *Map) Tag(id string) (letter string, colour int) {
+	p := part{tag: m.tags().number[id]}
+	return p.letter(exclusive), p.style().bg
+}

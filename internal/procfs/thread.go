@@ -1,0 +1,75 @@
+package procfs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// A Thread is one thread of a process (/proc/PID/task/TID/stat, proc_pid_stat(5)).
+type Thread struct {
+	ID   int
+	Name string        // at most 15 bytes, which anybody may have chosen
+	Time time.Duration // CPU time, in steps of 10 ms
+	CPU  int           // that it runs on, or ran on last
+}
+
+// Threads reads a process's threads, at most a number of them. Those that end meanwhile are
+// left out; the error is that of the process.
+func Threads(pid, most int) ([]Thread, error) {
+	dir := fmt.Sprintf("/proc/%d/task", pid)
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	ids, err := folder.Readdirnames(most)
+	if err != nil {
+		return nil, err
+	}
+	threads := make([]Thread, 0, len(ids))
+	for _, id := range ids {
+		file := dir + "/" + id + "/stat"
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		thread, err := parseThread(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		threads = append(threads, thread)
+	}
+	return threads, nil
+}
+
+func parseThread(text []byte) (t Thread, err error) {
+	// The name is in parentheses and may hold anything, even ")".
+	id, rest, opened := bytes.Cut(text, []byte(" ("))
+	end := bytes.LastIndexByte(rest, ')')
+	if !opened || end < 0 {
+		return t, fmt.Errorf("want a name in parentheses, got %.60q", text)
+	}
+	const user, system, processor = 11, 12, 36 // fields 14, 15 and 39
+	fields := bytes.Fields(rest[end+1:])
+	if len(fields) <= processor {
+		return t, fmt.Errorf("want 52 fields, got %.60q", text)
+	}
+	t.Name = string(rest[:end])
+	if t.ID, err = strconv.Atoi(string(id)); err != nil {
+		return Thread{}, err
+	}
+	if t.CPU, err = strconv.Atoi(string(fields[processor])); err != nil {
+		return Thread{}, err
+	}
+	for _, i := range []int{user, system} {
+		spent, err := ticks(string(fields[i]))
+		if err != nil {
+			return Thread{}, err
+		}
+		t.Time += spent
+	}
+	return t, nil
+}
