@@ -39,9 +39,9 @@ type helper struct {
 	orders  *os.File
 }
 
-// startHelper starts this program again as a helper, in a mount namespace or a process
-// group of its own. What the shell left open is passed on, under the same numbers.
-func startHelper(ownMounts, ownGroup bool) (*helper, error) {
+// startHelper starts this program again as a helper, with some standard streams, in a mount namespace or a
+// process group of its own. What the shell left open is passed on, under the same numbers.
+func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("pipe: %w", err)
@@ -53,7 +53,7 @@ func startHelper(ownMounts, ownGroup bool) (*helper, error) {
 		return nil, fmt.Errorf("pipe: %w", err)
 	}
 	attributes := &os.ProcAttr{
-		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Files: streams[:],
 		Sys:   &syscall.SysProcAttr{Setpgid: ownGroup},
 	}
 	if ownMounts {

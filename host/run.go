@@ -20,6 +20,7 @@ import (
 type Program struct {
 	Path   string   // executable file, from FindProgram
 	Args   []string // with the name at first
+	Env    []string // environment; nil: this process's
 	SetEnv bool     // tell the number of CPUs by environment variables too (view.Env)
 	// Left is told when the program has ended and its CPUs are not given back: processes
 	// of it go on (ErrPopulated), or the release failed, which leaves it to the next operation.
@@ -77,7 +78,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	defer signal.Stop(signals)
 
 	// With a terminal the program has to be in the process group that the terminal knows.
-	helper, err := startHelper(a.View == ViewFull, !hasTerminal())
+	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == ViewFull, !hasTerminal())
 	if err != nil {
 		return 0, err
 	}
@@ -113,10 +114,14 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 
 // orderFor has the helper become the program of a grant.
 func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
-	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(os.Environ())}
-	if p.SetEnv {
-		order.Env = slicesOf(view.Env(os.Environ(), g.VisibleCPUs()))
+	env := p.Env
+	if env == nil {
+		env = os.Environ()
 	}
+	if p.SetEnv {
+		env = view.Env(env, g.VisibleCPUs())
+	}
+	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(env)}
 	if g.View == ViewFull {
 		order.View = h.store.view(g.ID)
 	}

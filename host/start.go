@@ -1,0 +1,38 @@
+package host
+
+import (
+	"context"
+	"os"
+)
+
+// A Child is a program that Start has started.
+type Child struct {
+	Grant   *Grant
+	process *os.Process
+}
+
+// Start allocates CPUs for a program and starts it with some standard streams, in a process group of
+// its own. Other than Run it passes no signals on, does not wait, and releases nothing: that is the caller's. On an
+// error the program was not started.
+func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*os.File) (*Child, error) {
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	helper, err := startHelper(streams, a.View == ViewFull, true)
+	if err != nil {
+		return nil, err
+	}
+	a.PID = helper.process.Pid
+	g, err := h.Allocate(ctx, a)
+	if err != nil {
+		helper.abort()
+		return nil, err
+	}
+	if err := h.orderFor(g, p, helper); err != nil {
+		h.log.Debug("helper", "error", err) // it has ended: its exit code tells
+	}
+	return &Child{g, helper.process}, nil
+}
+
+// Wait waits for the end of the program's first process.
+func (c *Child) Wait() (*os.ProcessState, error) { return c.process.Wait() }

@@ -1,0 +1,80 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A program that Start starts has the streams, the environment and the CPUs that were asked for; what is left
+// of it when the host is cleared is killed, and nothing stays.
+func TestStartAndClear(t *testing.T) {
+	l := newLab(t)
+	ctx := context.Background()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	a := Allocation{
+		Request: hybrid.Request{ID: "one", Limit: 500},
+		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none"},
+	}
+	script := "echo $WORD $(nproc); sleep 1000 >/dev/null 2>&1 & exit 3"
+	p := Program{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"WORD=hello", "PATH=/usr/bin:/bin"}}
+	child, err := l.Start(ctx, a, p, [3]*os.File{null, write, write})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	said, err := io.ReadAll(read)
+	if err != nil || strings.TrimSpace(string(said)) != "hello 1" {
+		t.Errorf("it said %q, %v; want hello 1", said, err)
+	}
+	if end, err := child.Wait(); err != nil || end.ExitCode() != 3 {
+		t.Errorf("it ended with %v, %v; want exit status 3", end, err)
+	}
+	if err := l.ReleaseOwn(ctx, "one"); !errors.Is(err, ErrPopulated) {
+		t.Errorf("release: %v, want ErrPopulated: sleep still runs", err)
+	}
+	if err := l.Clear(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := l.tree.Groups(); err != nil || len(names) > 0 {
+		t.Errorf("groups %v, %v; want none", names, err)
+	}
+	if _, err := os.Stat(l.store.dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("state directory: %v, want none", err)
+	}
+	if err := l.Clear(ctx); err != nil {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+// What cannot be allocated is not started.
+func TestStartRefused(t *testing.T) {
+	l := newLab(t)
+	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
+	a := Allocation{
+		Request: hybrid.Request{ID: "big", Limit: hybrid.MaxLimit},
+		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewAffinity, OnResize: "none"},
+	}
+	if _, err := l.Start(context.Background(), a, Program{Path: "/bin/true", Args: []string{"true"}}, streams); !errors.Is(err, hybrid.ErrNoCapacity) {
+		t.Errorf("%v, want ErrNoCapacity", err)
+	}
+	a.Period = 0
+	if _, err := l.Start(context.Background(), a, Program{}, streams); !errors.Is(err, ErrBadSpec) {
+		t.Errorf("%v, want ErrBadSpec", err)
+	}
+}
