@@ -147,6 +147,7 @@ func (op *operation) reap() error {
 
 // end takes a container off the node.
 func (op *operation) end(name string) error {
+	op.keepPlace(name)
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
 		err = op.node.Commit(plan)
