@@ -32,6 +32,7 @@ type operation struct {
 
 	behind    map[string]bool // containers that cannot have the CPUs that they are granted
 	rewritten string          // the container to whose group its engine has just written, or ""
+	everyPod  bool            // others may have written to the groups of pods
 	report    *Report
 }
 
@@ -224,6 +225,7 @@ func (op *operation) finish() error {
 	if err != nil {
 		return oneline.Join(err, op.undo(before, grants))
 	}
+	op.mendPods(grants)
 	op.tidy(grants)
 	op.report.Moves = op.moves(grants)
 	op.sayDrift(before)
