@@ -34,6 +34,14 @@ func (h *hierarchy) readCPU(dir string) (cpuState, error) {
 	return readCPUV1(dir)
 }
 
+// readBandwidth is readCPU without the weight.
+func (h *hierarchy) readBandwidth(dir string) (bandwidth, error) {
+	if h.v2 {
+		return readBandwidthV2(dir)
+	}
+	return readBandwidthV1(dir)
+}
+
 // setCPU writes the differences between what a group has and what it shall have.
 func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	now, err := h.readCPU(dir)

@@ -8,19 +8,26 @@ import (
 )
 
 func readCPUV2(dir string) (s cpuState, err error) {
-	content, err := read(dir, "cpu.max")
-	if err != nil {
-		return s, err
-	}
-	if s.quota, s.period, err = parseMax(string(content)); err != nil {
-		return s, badContent(dir, "cpu.max", content)
-	}
-	s.burst, err = readInt(dir, "cpu.max.burst")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has none
+	if s.bandwidth, err = readBandwidthV2(dir); err != nil {
 		return s, err
 	}
 	s.weight, err = readInt(dir, "cpu.weight")
 	return s, err
+}
+
+func readBandwidthV2(dir string) (b bandwidth, err error) {
+	content, err := read(dir, "cpu.max")
+	if err != nil {
+		return b, err
+	}
+	if b.quota, b.period, err = parseMax(string(content)); err != nil {
+		return b, badContent(dir, "cpu.max", content)
+	}
+	b.burst, err = readInt(dir, "cpu.max.burst")
+	if errors.Is(err, fs.ErrNotExist) { // Linux before 5.14 has none
+		return b, nil
+	}
+	return b, err
 }
 
 // parseMax reads cpu.max: "max 100000", "50000 100000".

@@ -13,29 +13,11 @@ import (
 // an extended attribute. Two states on one parent would take each other's groups for
 // what a killed candor left, and end them.
 
-// marks are the attribute's names: users may set the first, on Linux 5.7 and
-// later; older kernels know the second, which is root's.
-var marks = []string{"user.candor.state", "trusted.candor.state"}
+var ownerMark = markNamed("state")
 
 // Owner returns the state that Candor's groups belong to: the Options.Owner of who
 // made or claimed them. It is "" where there is no group, or nobody's.
-func (t *Tree) Owner() (string, error) {
-	dir := t.cpuset.parent
-	for _, mark := range marks {
-		value := make([]byte, unix.PathMax)
-		n, err := unix.Getxattr(dir, mark, value)
-		switch err {
-		case nil:
-			return string(value[:n]), nil
-		case unix.ENODATA, unix.EOPNOTSUPP: // the other one, perhaps
-		case unix.ENOENT, unix.ENODEV:
-			return "", nil
-		default:
-			return "", fmt.Errorf("cgroup %s: read %s: %w", dir, mark, err)
-		}
-	}
-	return "", nil
-}
+func (t *Tree) Owner() (string, error) { return ownerMark.read(t.cpuset.parent) }
 
 // Claim makes Candor's parent group, if it is there, Options.Owner's. That is
 // ErrOwned while there are groups in it that belong to another state; a state
@@ -87,17 +69,11 @@ func (t *Tree) Owned(owner string) error {
 	return fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
 }
 
-// mark writes the owner's name.
+// mark writes the owner's name, where groups can carry it.
 func (t *Tree) mark(owner string, flags int) error {
-	dir := t.cpuset.parent
-	for _, mark := range marks {
-		switch err := unix.Setxattr(dir, mark, []byte(owner), flags); err {
-		case nil, unix.ENOENT, unix.ENODEV:
-			return nil
-		case unix.EOPNOTSUPP, unix.EPERM, unix.EACCES: // the other one, perhaps
-		default:
-			return fmt.Errorf("cgroup %s: write %s: %w", dir, mark, err)
-		}
+	err := ownerMark.write(t.cpuset.parent, owner, flags)
+	if errors.Is(err, errNoMarks) {
+		return nil
 	}
-	return nil
+	return err
 }

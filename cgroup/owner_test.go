@@ -87,7 +87,7 @@ func TestOwnerOldMark(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
 	must(t, tr.Group("web").Create(Settings{CPUs: a}, 0))
-	must(t, unix.Setxattr(tr.cpuset.parent, marks[1], []byte("/run/old"), 0))
+	must(t, unix.Setxattr(tr.cpuset.parent, ownerMark[1], []byte("/run/old"), 0))
 	if err := owned(t, tr, "/run/new").Claim(); !errors.Is(err, ErrOwned) {
 		t.Errorf("Claim: %v", err)
 	}

@@ -21,15 +21,20 @@ type wrapped struct {
 	config string // of the bundle
 }
 
-func newWrapped(t *testing.T) *wrapped {
+func newWrapped(t *testing.T) *wrapped { return newWrappedOver(t, "runc") }
+
+// newWrappedOver is newWrapped with some real runtime.
+func newWrappedOver(t *testing.T, name string) *wrapped {
 	t.Helper()
 	l := newLab(t)
-	runc, err := exec.LookPath("runc")
-	if err == nil {
-		_, err = exec.LookPath("busybox")
+	real, err := exec.LookPath(name)
+	for _, program := range []string{"runc", "busybox"} {
+		if err == nil {
+			_, err = exec.LookPath(program)
+		}
 	}
 	if err != nil {
-		t.Skipf("needs runc and busybox: %v", err)
+		t.Skipf("needs %s, runc and busybox: %v", name, err)
 	}
 	dir, err := os.MkdirTemp("", "candor-runc-")
 	if err != nil {
@@ -39,7 +44,7 @@ func newWrapped(t *testing.T) *wrapped {
 	w := &wrapped{l, dir, filepath.Join(dir, "config.json")}
 	boxArchive(t, dir)
 	// The bundle's root is relative to it, as that of nerdctl's containers is.
-	script := fmt.Sprintf("#!/bin/sh\nfor word; do if rm '%[1]s/stop-'\"$word\" 2>/dev/null; then echo >'%[1]s/here'; read go <'%[1]s/go'; fi; done\nexec %[2]s \"$@\"\n", dir, runc)
+	script := fmt.Sprintf("#!/bin/sh\nfor word; do if rm '%[1]s/stop-'\"$word\" 2>/dev/null; then echo >'%[1]s/here'; read go <'%[1]s/go'; fi; done\nexec %[2]s \"$@\"\n", dir, real)
 	err = os.WriteFile(filepath.Join(dir, "real"), []byte(script), 0o755)
 	for _, name := range []string{"here", "go"} {
 		if err == nil {
@@ -58,15 +63,20 @@ func newWrapped(t *testing.T) *wrapped {
 	return w
 }
 
-// writeConfig writes what runc proposes, with a quota of so many microseconds in 100 ms.
-func (w *wrapped) writeConfig(quota int) {
+// A spec is a container's configuration, as far as tests change it.
+type spec map[string]any
+
+func (s spec) of(key string) spec { return s[key].(map[string]any) }
+
+// writeConfig writes what runc proposes, with a quota of so many microseconds in 100 ms, and changes.
+func (w *wrapped) writeConfig(quota int, changes ...func(spec)) {
 	w.Helper()
 	os.Remove(w.config)
 	if got := do(w.T, exec.Command("runc", "spec", "--bundle", w.dir)); got.code != 0 {
 		w.Fatalf("runc spec: %+v", got)
 	}
 	text, err := os.ReadFile(w.config)
-	var all map[string]any
+	var all spec
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
@@ -74,9 +84,11 @@ func (w *wrapped) writeConfig(quota int) {
 		w.Fatal(err)
 	}
 	all["root"] = map[string]any{"path": "box", "readonly": true}
-	process, linux := all["process"].(map[string]any), all["linux"].(map[string]any)
-	process["terminal"], process["args"] = false, []string{"sleep", "9999"}
-	linux["resources"].(map[string]any)["cpu"] = map[string]any{"quota": quota, "period": 100000}
+	all.of("process")["terminal"], all.of("process")["args"] = false, []string{"sleep", "9999"}
+	all.of("linux").of("resources")["cpu"] = map[string]any{"quota": quota, "period": 100000}
+	for _, change := range changes {
+		change(all)
+	}
 	if text, err = json.Marshal(all); err == nil {
 		err = os.WriteFile(w.config, text, 0)
 	}
@@ -184,9 +196,19 @@ func TestDockerBundle(t *testing.T) {
 	}
 }
 
-// A candor-runc that is killed after its plan leaves nothing that the next operation does not take.
+// A candor-runc that is killed after its plan leaves nothing that the next operation does not take,
+// wherever the container's group was to be.
 func TestDockerRuntimeKilled(t *testing.T) {
+	for _, group := range []string{"", "-batch/a"} {
+		t.Run(group, func(t *testing.T) { testRuntimeKilled(t, group) })
+	}
+}
+
+func testRuntimeKilled(t *testing.T, group string) {
 	w := newWrapped(t)
+	if group != "" {
+		w.writeConfig(100000, func(s spec) { s.of("linux")["cgroupsPath"] = w.parent + group })
+	}
 	cmd := w.command("candor-runc", "create", "--bundle", w.dir, "a")
 	w.stopAt("create", cmd)
 	if got := w.ps()["a"].State; got != "pending" {

@@ -86,20 +86,6 @@ func (op *operation) vacate(name string) error {
 	return err
 }
 
-// place puts a container on the CPUs that were held for it, if it asks for the same again, else on new ones.
-func (op *operation) place(g, held *Grant) error {
-	if held != nil && held.Request == g.Request && held.Lost.IsEmpty() {
-		if op.node.Restore([]hybrid.Grant{held.Grant}) == nil {
-			return nil
-		}
-	}
-	plan, err := op.node.Plan(g.Request)
-	if err != nil {
-		return err
-	}
-	return op.node.Commit(plan)
-}
-
 // freeHeld ends what a pod holds beyond its room, the longest held first. Without a known
 // room all is freed that is held for others than the container.
 func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {

@@ -188,7 +188,7 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	g.ID = name
 	known := op.store.loadRequest(&g)
 	if !known {
-		g.Spec = Spec{Period: cgroup.DefaultPeriod, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: has.Burst, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if shown := op.store.shown(name); !shown.IsEmpty() {
 			g.View = ViewFull
 		}

@@ -40,6 +40,7 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 		CPUs:   g.CPUs,
 		Period: g.Period,
 		Quota:  quota(g),
+		Burst:  min(g.Burst, quota(g)).Truncate(time.Microsecond),
 		Weight: int(g.Weight),
 	}
 	if g.Mems {

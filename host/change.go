@@ -41,6 +41,9 @@ func (a *Allocation) Check() error {
 	if err == nil {
 		err = checkQuota(a.Limit, a.Period)
 	}
+	if err == nil {
+		err = checkBurst(a.Burst, a.Limit, a.Period)
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
 	}
@@ -53,6 +56,19 @@ func checkQuota(limit hybrid.Milli, period time.Duration) error {
 		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
 	}
 	return nil
+}
+
+// checkBurst refuses a burst above the quota, as the kernel does.
+func checkBurst(burst time.Duration, limit hybrid.Milli, period time.Duration) error {
+	quota := time.Duration(limit) * period / 1000
+	switch {
+	case burst <= quota:
+		return nil
+	case limit == 0:
+		return fmt.Errorf("burst %v: without a limit there is no quota to save up", burst)
+	default:
+		return fmt.Errorf("burst %v: the most with a limit of %v and a period of %v is its quota, %v", burst, limit, period, quota)
+	}
 }
 
 // Allocate gives a container its CPUs, or changes nothing. A refusal by the
@@ -77,11 +93,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 		}
 	}
 	err = h.operate(ctx, func(op *operation) error {
-		plan, err := op.node.Plan(a.Request)
-		if err != nil {
-			return err
-		}
-		if err := op.node.Commit(plan); err != nil {
+		if err := op.place(g, nil); err != nil {
 			return err
 		}
 		op.info[a.ID] = g

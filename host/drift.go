@@ -26,6 +26,7 @@ func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings)
 	if found.CPUs != granted.CPUs && found.CPUs != left {
 		op.log.Warn("CPUs other than those granted are set back", "container", granted.ID,
 			"found", found.CPUs, "granted", granted.CPUs, "now", k.settings.CPUs)
+		op.report.Drift++
 		return
 	}
 	want := op.settings(granted)
@@ -36,5 +37,6 @@ func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings)
 		op.log.Warn("settings other than those granted are set back", "container", granted.ID,
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)
+		op.report.Drift++
 	}
 }

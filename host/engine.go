@@ -123,13 +123,18 @@ func (op *operation) podGone(g *Grant, populated bool) bool {
 	return err == nil && !is
 }
 
-// endedInEngine is for a container without processes, whose creator is the engine: that the
-// candor which planned it has ended says nothing.
+// endedInEngine is for a container without processes. One of a pod is made by the runtime: that the
+// candor which planned it has ended says nothing. One without was planned by an OCI runtime, which
+// lives until it is made.
 func (g *Grant) endedInEngine() bool {
-	if g.State == Pending {
+	switch {
+	case g.State != Pending:
+		return g.Engine.Pod == ""
+	case g.Engine.Pod == "" && !g.Creator.Alive():
+		return true
+	default:
 		return g.Deadline != 0 && sinceBoot() > g.Deadline
 	}
-	return g.Engine.Pod == ""
 }
 
 // ViewDir is the directory of a container's view, with the files of package view.

@@ -57,8 +57,14 @@ func (e *engine) ask(a Allocation, group string) Allocation {
 // run makes the group as a runtime does, with what it was told, and starts a program in it.
 func (e *engine) run(group string, has cgroup.Settings) (stop func()) {
 	e.Helper()
+	return e.play(group, has, "wait")
+}
+
+// play is run with a role of this binary.
+func (e *engine) play(group string, has cgroup.Settings, role string) (stop func()) {
+	e.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE=wait")
+	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE="+role)
 	in, err := cmd.StdinPipe() // until it ends, so nothing outlives the test
 	if err == nil {
 		err = cmd.Start()

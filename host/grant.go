@@ -42,6 +42,7 @@ const (
 // A Spec is what a container is given besides CPUs.
 type Spec struct {
 	Period   time.Duration // of the quota
+	Burst    time.Duration // CPU time that may be saved up of the quota and used later, the quota at most; 0: none
 	Mems     bool          // memory nodes follow the CPUs
 	View     View
 	OnResize string // "none", "signal:HUP" or "exec:COMMAND"

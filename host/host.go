@@ -28,6 +28,7 @@ type Options struct {
 	Cgroup   cgroup.Options
 	Log      *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
 	Patience time.Duration // how long to wait for the lock; default 1 min
+	Report   func(Report)  // is told of every operation while it has the lock, so it may not wait; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
@@ -37,6 +38,7 @@ type Host struct {
 	tree     *cgroup.Tree
 	log      *slog.Logger
 	patience time.Duration
+	listener func(Report)
 	machine  machineCache
 }
 
@@ -67,9 +69,13 @@ func Open(o Options) (*Host, error) {
 		tree:     tree,
 		log:      o.Log,
 		patience: cmp.Or(o.Patience, time.Minute),
+		listener: o.Report,
 	}
 	if h.log == nil {
 		h.log = slog.Default()
+	}
+	if h.listener == nil {
+		h.listener = func(Report) {}
 	}
 	return h, nil
 }

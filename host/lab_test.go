@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -38,6 +39,14 @@ func init() {
 func play(role string) {
 	switch role {
 	case "wait": // until its standard input ends
+		os.Stdin.Read(make([]byte, 1))
+	case "spin": // with a thread more than the CPUs that it has, until its standard input ends
+		for range runtime.NumCPU() + 1 {
+			go func() {
+				for n := 0; ; n++ {
+				}
+			}()
+		}
 		os.Stdin.Read(make([]byte, 1))
 	case "pin": // when told, one thread on the lowest CPU, then wait
 		os.Stdin.Read(make([]byte, 1))

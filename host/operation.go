@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
@@ -31,6 +32,8 @@ type operation struct {
 
 	behind    map[string]bool // containers that cannot have the CPUs that they are granted
 	rewritten string          // the container to whose group its engine has just written, or ""
+	everyPod  bool            // others may have written to the groups of pods
+	report    *Report
 }
 
 // A newcomer is a container whose group this operation makes.
@@ -55,17 +58,25 @@ func (h *Host) locked(ctx context.Context, change func(*operation) error) error 
 	if err := h.store.prepare(); err != nil {
 		return err
 	}
+	watch := stopwatch{time.Now()}
 	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
 	if err != nil {
 		return err
 	}
 	defer lock.release()
+	report := Report{Wait: watch.lap()}
 	op, err := h.begin()
 	if err != nil {
 		return err
 	}
+	op.report = &report
+	report.Read = watch.lap()
 	changeErr := change(op)
-	return oneline.With("; and then: ", changeErr, op.finish())
+	report.Plan = watch.lap()
+	err = op.finish()
+	report.Apply, report.Failed = watch.lap(), err != nil
+	h.listener(report)
+	return oneline.With("; and then: ", changeErr, err)
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
@@ -147,6 +158,7 @@ func (op *operation) reap() error {
 
 // end takes a container off the node.
 func (op *operation) end(name string) error {
+	op.keepPlace(name)
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
 		err = op.node.Commit(plan)
@@ -213,7 +225,9 @@ func (op *operation) finish() error {
 	if err != nil {
 		return oneline.Join(err, op.undo(before, grants))
 	}
+	op.mendPods(grants)
 	op.tidy(grants)
+	op.report.Moves = op.moves(grants)
 	op.sayDrift(before)
 	return nil
 }

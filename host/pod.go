@@ -60,6 +60,7 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, pods []string) er
 		}
 	}
 	return h.operate(ctx, func(op *operation) error {
+		op.everyPod = true
 		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(pods, of.Pod) }); err != nil {
 			return err
 		}

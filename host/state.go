@@ -79,6 +79,7 @@ type fileRequest struct {
 	Wish      hybrid.Wish   `json:"topology"`
 	Immovable bool          `json:"immovable,omitempty"`
 	PeriodUs  int64         `json:"periodUs"`
+	BurstUs   int64         `json:"burstUs,omitempty"`
 	Mems      bool          `json:"mems,omitempty"`
 	View      View          `json:"view"`
 	OnResize  string        `json:"onResize"`
@@ -153,7 +154,7 @@ func newFileGrant(g *Grant) fileGrant {
 func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
 		g.Class, g.Policy, g.Limit, g.Guarantee, g.Wish, g.Immovable,
-		g.Period.Microseconds(), g.Mems, g.View, g.OnResize, g.Command,
+		g.Period.Microseconds(), g.Burst.Microseconds(), g.Mems, g.View, g.OnResize, g.Command,
 	}
 }
 
@@ -235,7 +236,10 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
 		Guarantee: f.Guarantee, Wish: f.Wish, Immovable: f.Immovable,
 	}
-	g.Spec = Spec{time.Duration(f.PeriodUs) * time.Microsecond, f.Mems, f.View, f.OnResize, f.Command}
+	g.Spec = Spec{
+		time.Duration(f.PeriodUs) * time.Microsecond, time.Duration(f.BurstUs) * time.Microsecond,
+		f.Mems, f.View, f.OnResize, f.Command,
+	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
 		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
 	}

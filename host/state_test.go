@@ -34,6 +34,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
 		Spec: Spec{
 			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
+			Burst:    time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond,
 			Mems:     rapid.Bool().Draw(t, "mems"),
 			View:     rapid.SampledFrom([]View{ViewFull, ViewAffinity}).Draw(t, "view"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),

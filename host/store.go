@@ -24,6 +24,7 @@ import (
 //	views/NAME/     the files that a container is shown
 //	preserved/NAME  CPUs that somebody else gives a container
 //	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
+//	kept/NAME       where a container was that an OCI runtime has just deleted
 type store struct{ dir string }
 
 func (s store) lockFile() string           { return filepath.Join(s.dir, "lock") }

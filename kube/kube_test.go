@@ -33,7 +33,7 @@ func TestParseTakesBothForms(t *testing.T) {
 func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": want one of sensitive, flexible`},
-		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of class, movable,`},
+		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of class, env, movable,`},
 		{"candor.dev/", "x", `unknown setting ""`},
 		{"candor.dev", "x", `unknown setting ""`},
 		{"klass.candor.dev/web", "x", `annotation klass.candor.dev/web: unknown setting "klass"`},
@@ -47,6 +47,7 @@ func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 		{"candor.dev/period", "-20ms", "want 1ms to 1s"},
 		{"candor.dev/period", "1500500ns", "whole microseconds"},
 		{"candor.dev/movable", "yes", `"yes": want true or false`},
+		{"candor.dev/env", "1", `"1": want true or false`},
 		{"candor.dev/preserve", "TRUE", "want true or false"},
 		{"candor.dev/on-resize", "exec:rm -rf /", "cannot run commands on its node"},
 		{"candor.dev/on-resize", "signal:KILL", "want none or signal:NAME"},

@@ -20,6 +20,7 @@ type Settings struct {
 	Period   *time.Duration
 	Movable  *bool
 	OnResize *string
+	Env      *bool // tell the number of CPUs by environment variables too
 	Preserve *bool
 }
 
@@ -33,6 +34,7 @@ var setters = map[string]func(s *Settings, value string) error{
 	"movable":   func(s *Settings, v string) error { return yesNo(&s.Movable, v) },
 	"preserve":  func(s *Settings, v string) error { return yesNo(&s.Preserve, v) },
 	"on-resize": setOnResize,
+	"env":       func(s *Settings, v string) error { return yesNo(&s.Env, v) },
 }
 
 // Names lists the settings in alphabetical order.
@@ -65,6 +67,7 @@ func (s Settings) Over(below Settings) Settings {
 		Period:   either(s.Period, below.Period),
 		Movable:  either(s.Movable, below.Movable),
 		OnResize: either(s.OnResize, below.OnResize),
+		Env:      either(s.Env, below.Env),
 		Preserve: either(s.Preserve, below.Preserve),
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/metrics"
 )
 
 const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
@@ -40,7 +41,9 @@ type nriFlags struct {
 	socket  string
 	format  choice
 
-	stateDir string // as the flag says it
+	stateDir  string // as the flag says it
+	metrics   string // likewise
+	metricsAt string // where they are served
 }
 
 func newNRICommand() *cobra.Command {
@@ -64,6 +67,7 @@ func newNRICommand() *cobra.Command {
 	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "group that holds those of candor run ($CANDOR_CGROUP_PARENT)")
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
+	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
 }
@@ -89,6 +93,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	f.stateDir = f.options.StateDir
 	f.options.StateDir = cmp.Or(f.stateDir, config.StateDir)
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
+	counted := metrics.New(versionString())
+	f.options.Report = counted.Operation
 	h, err := host.Open(f.options)
 	if err != nil {
 		return &exitError{exitBadInput, err}
@@ -98,8 +104,15 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 		return hostError(err)
 	}
 	engine := nri.NewEngine(h, config, log)
+	engine.CountBy(counted)
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	counted.Watch(h, log)
+	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" {
+		if err := counted.Serve(ctx, f.metricsAt, log); err != nil {
+			return err
+		}
+	}
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
 }
@@ -109,6 +122,11 @@ func (f *nriFlags) load() (*nri.Config, error) {
 		return nri.DefaultConfig(), nil
 	}
 	return nri.LoadConfig(f.config)
+}
+
+func (f *nriFlags) setMetrics(s string) (err error) {
+	f.metrics, err = metrics.Address(s)
+	return err
 }
 
 // applyOptions gives the machine the options that the configuration has for it: every front
@@ -138,6 +156,9 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 	if now := f.options.StateDir; cmp.Or(f.stateDir, config.StateDir) != now {
 		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: want it started anew for another",
 			f.config, config.StateDir, cmp.Or(now, host.DefaultStateDir()))
+	}
+	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
+		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
 	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return err

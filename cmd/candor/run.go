@@ -97,6 +97,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
 	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
 	f.DurationVar(&a.Period, "period", cgroup.DefaultPeriod, "period of the quota, 1ms to 1s")
+	f.DurationVar(&a.Burst, "burst", 0, "CPU time that may be saved up of unused quota and used later, the quota at most")
 	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
 	f.view = &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}

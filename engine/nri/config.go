@@ -17,6 +17,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/kube"
 )
@@ -27,6 +28,7 @@ type Config struct {
 	Reserved    *cpuset.Set              // CPUs that no container gets; nil: as the machine's options have it
 	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
 	RepairEvery time.Duration            // how often the groups are compared with the state
+	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
 }
@@ -105,6 +107,7 @@ func parseConfig(data []byte) (*Config, error) {
 		"version":     func(n *yaml.Node) error { version = true; return checkVersion(n) },
 		"stateDir":    func(n *yaml.Node) error { return c.setStateDir(n) },
 		"repairEvery": func(n *yaml.Node) error { return c.setRepair(n) },
+		"metrics":     func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
 		"node":        func(n *yaml.Node) error { return c.setNode(n) },
 		"defaults":    func(n *yaml.Node) (err error) { c.Node, err = settings(n); return err },
 		"namespaces":  func(n *yaml.Node) error { return c.setNamespaces(n) },

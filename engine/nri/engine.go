@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/view"
 )
 
@@ -20,11 +21,13 @@ type Engine struct {
 	host   *host.Host
 	log    *slog.Logger
 	config atomic.Pointer[Config]
+
+	metrics *metrics.Metrics
 }
 
 // NewEngine returns an engine that plans on a host.
 func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
-	e := &Engine{host: h, log: log}
+	e := &Engine{host: h, log: log, metrics: metrics.New("")}
 	e.config.Store(c)
 	return e
 }
@@ -57,6 +60,7 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	}
 	if why != "" {
 		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
+		e.metrics.Downgraded(downgradeReason(&ctr.CPU))
 	}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {

@@ -53,6 +53,7 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 		return nil, err
 	}
 	p.log.Info("synchronized", "pods", len(pods), "running", len(running))
+	p.metrics.Synchronized()
 	p.ready()
 	return nil, nil
 }
@@ -60,6 +61,9 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	ctr := containerOf(c)
 	r, err := p.Engine.Create(ctx, podOf(pod), ctr)
+	if err != nil {
+		p.metrics.Refused(refusalReason(podOf(pod), ctr, err))
+	}
 	if err != nil || r.CPUs == "" {
 		return nil, nil, err
 	}
@@ -79,6 +83,9 @@ func (p *plugin) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api
 func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container, wanted *api.LinuxResources) ([]*api.ContainerUpdate, error) {
 	ctr := &Container{Name: c.GetName(), CPU: cpuOf(wanted.GetCpu())}
 	r, err := p.Engine.Update(ctx, podOf(pod), ctr)
+	if err != nil {
+		p.metrics.ResizeRefused(refusalReason(podOf(pod), ctr, err))
+	}
 	if err != nil || r.CPUs == "" {
 		return nil, err
 	}

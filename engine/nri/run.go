@@ -52,6 +52,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := e.connection(ctx, socket, ready)
+		e.metrics.Disconnected()
 		if ctx.Err() != nil {
 			break
 		}

@@ -11,8 +11,10 @@ import (
 type amount struct {
 	Quota  int64  // microseconds per period; 0: not told, -1: none
 	Period uint64 // microseconds; 0: not told
+	Burst  int64  // microseconds; 0: none, or not told
 	CPUs   string
 	Mems   string
+	Weight string // as it is written; "": not told, or what engines give every container
 }
 
 // Files of cgroup v2 that linux.resources.unified may name, and whose place Candor's own take.
@@ -24,28 +26,53 @@ func amountIn(resources object) (a amount, err error) {
 	if err != nil {
 		return a, fmt.Errorf("linux.resources.%w", err)
 	}
+	var shares uint64
 	for _, field := range []struct {
 		key  string
 		into any
-	}{{"quota", &a.Quota}, {"period", &a.Period}, {"cpus", &a.CPUs}, {"mems", &a.Mems}} {
+	}{{"quota", &a.Quota}, {"period", &a.Period}, {"burst", &a.Burst}, {"shares", &shares}, {"cpus", &a.CPUs}, {"mems", &a.Mems}} {
 		if err := cpu.get(field.key, field.into); err != nil {
 			return a, fmt.Errorf("linux.resources.cpu.%w", err)
 		}
 	}
+	a.Weight = weightOf(strconv.FormatUint(shares, 10))
 	var unified map[string]string
 	if err := resources.get("unified", &unified); err != nil {
 		return a, fmt.Errorf("linux.resources.%w", err)
 	}
+	return a, a.overrule(unified)
+}
+
+// overrule reads what linux.resources.unified says instead.
+func (a *amount) overrule(unified map[string]string) (err error) {
 	if cpus := strings.TrimSpace(unified["cpuset.cpus"]); cpus != "" {
 		a.CPUs = cpus
 	}
 	if mems := strings.TrimSpace(unified["cpuset.mems"]); mems != "" {
 		a.Mems = mems
 	}
+	for _, key := range []string{"cpu.weight", "cpu.weight.nice"} {
+		if value, is := unified[key]; is {
+			a.Weight = fmt.Sprintf("%s %.20q", key, value)
+		}
+	}
+	if burst, is := unified["cpu.max.burst"]; is {
+		if a.Burst, err = strconv.ParseInt(strings.TrimSpace(burst), 10, 64); err != nil {
+			return fmt.Errorf("linux.resources.unified: cpu.max.burst %.40q: want a number of microseconds", burst)
+		}
+	}
 	if most, is := unified["cpu.max"]; is {
 		a.Quota, a.Period, err = parseMax(most, a.Period)
 	}
-	return a, err
+	return err
+}
+
+// weightOf is what cpu.shares say that is not what engines give every container.
+func weightOf(shares string) string {
+	if shares == "" || shares == "0" || shares == "1024" {
+		return ""
+	}
+	return fmt.Sprintf("cpu.shares %.20s", shares)
 }
 
 // parseMax reads a file cpu.max: a quota or max, and a period, which stays as it is if there is none.
@@ -81,6 +108,9 @@ func dropUnified(resources object) error {
 	resources.set("unified", unified)
 	return nil
 }
+
+// burst returns the burst as a duration.
+func (a *amount) burst() time.Duration { return time.Duration(min(a.Burst, 1e12)) * time.Microsecond }
 
 // period returns the period as a duration, or what there is without one.
 func (a *amount) period(otherwise time.Duration) time.Duration {

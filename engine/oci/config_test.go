@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.apply(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", true, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
+	err = c.apply(edit{grantOf(1500, "3,7"), "/candor/abc", "/run/v", "1", true, hooks{hook{Path: "/candor"}, hook{Path: "/candor2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestApply(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"linux cgroupsPath":       `"/candor/abc"`,
-		"linux resources cpu":     `{"cpus":"3,7","future":9,"period":100000,"quota":150000,"shares":3072}`,
+		"linux resources cpu":     `{"cpus":"3,7","future":9,"mems":"1","period":100000,"quota":150000,"shares":3072}`,
 		"process env":             `["PATH=/bin","OMP_NUM_THREADS=9","GOMAXPROCS=2","PYTHON_CPU_COUNT=2","RAYON_NUM_THREADS=2","TOKIO_WORKER_THREADS=2"]`,
 		"hooks createRuntime":     `[{"path":"/first"},{"args":null,"env":null,"path":"/candor"}]`,
 		"hooks poststop":          `[{"args":null,"env":null,"path":"/candor2"}]`,
@@ -86,6 +87,47 @@ func TestApply(t *testing.T) {
 	}
 	if mounts := at(is, "mounts").([]any); len(mounts) != 4 || at(mounts[3].(map[string]any), "destination") != "/proc/cpuinfo" {
 		t.Errorf("mounts: %v", mounts)
+	}
+}
+
+// What is asked for besides CPUs: the burst, memory nodes, and the weight that is not followed.
+func TestAskedBesides(t *testing.T) {
+	const half = `"quota":50000,"period":100000`
+	for _, test := range []struct{ cpu, more, want string }{
+		{half, ``, "0s false "},
+		{half + `,"burst":20000,"shares":1024`, ``, "20ms false "},
+		{half + `,"burst":20000`, `"annotations":{"candor.dev/burst":"10ms"}`, "10ms false "},
+		{half + `,"burst":20000`, `"annotations":{"candor.dev/burst":"0s"},"process":{"env":["CANDOR_BURST=1ms"]}`, "0s false "},
+		{half, `"process":{"env":["CANDOR_BURST=50ms"]}`, "50ms false "},
+		{half, `"process":{"env":["CANDOR_BURST=51ms"]}`, "burst 51ms: the most with a limit of 500m and a period of 100ms is its quota, 50ms"},
+		{half, `"process":{"env":["CANDOR_BURST=20000"]}`, `environment CANDOR_BURST: "20000": want 0s to the quota in whole microseconds, such as 20ms`},
+		{half, `"annotations":{"candor.dev/burst":"-1ms"}`, "annotation candor.dev/burst: "},
+		{half, `"annotations":{"candor.dev/burst":"1ns"}`, "annotation candor.dev/burst: "},
+		{half + `,"burst":-1`, ``, "burst -1µs: want 0 to "},
+		{half + `,"burst":9223372036854775807`, ``, "burst 277h46m40s: want 0 to "},
+		{``, `"annotations":{"candor.dev/burst":"1ms"}`, "burst 1ms: without a limit there is no quota to save up"},
+		{half, `"annotations":{"candor.dev/topology":"single-numa"}`, "0s true "},
+		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/policy":"best-effort"}`, "0s false "},
+		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/class":"flexible"}`, "0s false "},
+		{half + `,"shares":512`, ``, "0s false cpu.shares 512"},
+	} {
+		if test.more != "" {
+			test.more += ","
+		}
+		text := `{` + test.more + `"linux":{"resources":{"cpu":{` + test.cpu + `}}}}`
+		cfg, err := parseConfig([]byte(text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		w := Wrapper{Class: hybrid.Sensitive}
+		a, _, err := w.asked(&Call{ID: "abc"}, cfg)
+		got := fmt.Sprint(a.Burst, " ", a.Mems, " ", a.weight)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
+			t.Errorf("%s: %s, want %q", text, got, test.want)
+		}
 	}
 }
 
@@ -156,6 +198,7 @@ func TestAsked(t *testing.T) {
 		{`{"linux":{"resources":{"cpu":{"quota":50000,"period":100000},"unified":{"cpu.max":"max"}}}}`, hybrid.Sensitive, "flexible 0 100ms affinity"},
 		{`{"linux":{"resources":{"cpu":{"period":50000},"unified":{"cpu.max":"75000"}}}}`, hybrid.Sensitive, "sensitive 1500m 50ms full"},
 		{`{"linux":{"resources":{"unified":{"cpu.max":"much"}}}}`, hybrid.Sensitive, `cpu.max "much": want two numbers`},
+		{`{"linux":{"resources":{"unified":{"cpu.max.burst":"much"}}}}`, hybrid.Sensitive, `cpu.max.burst "much": want a number`},
 		{`{"annotations":{"candor.dev/view":"affinity"},` + cpu15 + `}`, hybrid.Sensitive, "sensitive 1500m 100ms affinity"},
 		{`{"linux":{"resources":{"cpu":{"cpus":"0-1"}}}}`, hybrid.Sensitive, "-"},
 		{`{"annotations":{"candor.dev/preserve":"true"}}`, hybrid.Sensitive, "-"},

@@ -13,6 +13,7 @@ type edit struct {
 	grant     *host.Grant // nil: hooks alone
 	groupPath string
 	viewDir   string
+	mems      string // memory nodes; "": any
 	env       bool
 	hooks     hooks
 }
@@ -53,7 +54,7 @@ func (c *config) apply(e edit) error {
 	if err != nil {
 		return err
 	}
-	setCPU(cpu, e.grant, false)
+	setCPU(cpu, e.grant, e.mems, false)
 	c.resources.set("cpu", cpu)
 	c.linux.set("resources", c.resources)
 	c.linux.set("cgroupsPath", e.groupPath)
@@ -70,13 +71,17 @@ func (c *config) apply(e edit) error {
 }
 
 // setCPU writes what a grant has into linux.resources.cpu, or into an update of it; there a
-// quota that is no more must be said.
-func setCPU(cpu object, g *host.Grant, update bool) {
+// quota that is no more must be said. The burst is host's to write: not every runtime knows it, and the
+// kernel wants it lowered before a quota and raised after it.
+func setCPU(cpu object, g *host.Grant, mems string, update bool) {
 	cpu.set("cpus", g.CPUs.String())
+	if mems != "" {
+		cpu.set("mems", mems)
+	}
 	cpu.set("period", g.Period.Microseconds())
 	cpu.set("shares", sharesOf(g))
 	delete(cpu, "quota")
-	delete(cpu, "burst") // it was meant for another quota
+	delete(cpu, "burst")
 	if quota := quotaOf(g); quota > 0 {
 		cpu.set("quota", quota)
 	} else if update {

@@ -71,6 +71,14 @@ func (c *Call) warn(err error) {
 	}
 }
 
+// warnWeight says that a container's weight is not what its user has asked for: beside a fraction of
+// a CPU it would be what decides.
+func (c *Call) warnWeight(name, asked string) {
+	if asked != "" {
+		c.logger().Warn("candor: " + name + ": " + asked + ": not followed: weights are Candor's, by limit and guarantee")
+	}
+}
+
 // lineOf is an error as one printable line.
 func lineOf(err error) string {
 	return "candor: " + strings.Map(func(r rune) rune {

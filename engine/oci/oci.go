@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
@@ -87,6 +86,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	}
 	defer h.Close()
 	ctx := context.Background()
+	c.warnWeight(a.ID, a.weight)
 	own := bundle(h.BundleDir(a.ID))
 	if err := w.grant(ctx, h, a, cfg, own); err != nil {
 		return 0, named(c.Name(), err)
@@ -116,10 +116,10 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 	case or(wish.Preserve, false), has.CPUs != "":
 		return a, false, nil
 	case has.Mems != "":
-		return a, false, errors.New("memory nodes without CPUs: want neither, or --cpuset-cpus too (then Candor leaves the container alone)")
+		return a, false, errors.New("memory nodes without CPUs: want neither (topology single-numa chooses both), or --cpuset-cpus too (then Candor leaves the container alone)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
-	a.env, a.systemd = or(wish.env, false), c.Systemd
+	a.env, a.systemd, a.weight = or(wish.env, false), c.Systemd, has.Weight
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 	}
@@ -129,8 +129,9 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 // A request is an allocation and what of it host need not know.
 type request struct {
 	host.Allocation
-	env     bool // tell the number of CPUs by environment variables too
-	systemd bool // the engine's groups are made by systemd
+	env     bool   // tell the number of CPUs by environment variables too
+	systemd bool   // the engine's groups are made by systemd
+	weight  string // as its user has asked for it; Candor gives it its own
 }
 
 // grant allocates and writes the edited configuration, or changes nothing.
@@ -145,7 +146,11 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 	if err != nil {
 		return err
 	}
-	if err = cfg.apply(e); err == nil {
+	e.mems, err = memsOf(h, e.grant)
+	if err == nil {
+		err = cfg.apply(e)
+	}
+	if err == nil {
 		err = own.save(cfg)
 	}
 	if err != nil {
@@ -171,8 +176,6 @@ func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path s
 
 // engineGroup allocates for a container whose group is elsewhere, and the runtime's to make.
 func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, error) {
-	const patience = 5 * time.Minute // of a grant that nobody starts
-	a.Deadline = patience
 	s, err := h.Snapshot()
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -73,7 +74,11 @@ func become(path string, args []string) error {
 func call(path string, args []string, stdin *os.File) (code int, err error) {
 	runtime.LockOSThread() // whose end is what the child's depends on
 	defer runtime.UnlockOSThread()
-	process, err := os.StartProcess(path, append([]string{path}, args...), &os.ProcAttr{
+	line := append([]string{path}, args...)
+	if os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) { // the sockets that an engine passes on are for who has that id
+		path, line = "/bin/sh", append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh"}, line...)
+	}
+	process, err := os.StartProcess(path, line, &os.ProcAttr{
 		Files: []*os.File{stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Pdeathsig: unix.SIGKILL},
 	})

@@ -37,6 +37,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	if err != nil {
 		return 0, named(before.ID, err)
 	}
+	c.warnWeight(before.ID, u.Weight)
 	after := before
 	if limit := u.limit(before); limit != before.Limit {
 		if _, after, err = h.Resize(ctx, before.ID, limit, 0); err != nil {
@@ -100,18 +101,9 @@ type update struct {
 func (c *Call) readUpdate() (u update, err error) {
 	file := c.value("resources", "r")
 	if file == "" {
-		u.CPUs, u.Mems = c.value("cpuset-cpus"), c.value("cpuset-mems")
-		if quota := c.value("cpu-quota"); quota != "" {
-			if u.Quota, err = strconv.ParseInt(quota, 10, 64); err != nil {
-				return u, fmt.Errorf("--cpu-quota %.40q: want microseconds", quota)
-			}
-		}
-		if period := c.value("cpu-period"); period != "" {
-			if u.Period, err = strconv.ParseUint(period, 10, 64); err != nil {
-				return u, fmt.Errorf("--cpu-period %.40q: want microseconds", period)
-			}
-		}
-		return u, nil
+		u.CPUs, u.Mems, u.Weight = c.value("cpuset-cpus"), c.value("cpuset-mems"), weightOf(c.value("cpu-share", "cpu-shares"))
+		return u, oneline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
+			microseconds(c, "cpu-period", &u.Period, strconv.ParseUint), microseconds(c, "cpu-burst", &u.Burst, strconv.ParseInt))
 	}
 	text, err := readResources(file)
 	if err == nil {
@@ -127,6 +119,20 @@ func (c *Call) readUpdate() (u update, err error) {
 		return u, fmt.Errorf("resources: %w", err)
 	}
 	return u, nil
+}
+
+// microseconds reads the value of an option, if it is there.
+func microseconds[T int64 | uint64](c *Call, name string, into *T, parse func(string, int, int) (T, error)) error {
+	text := c.value(name)
+	if text == "" {
+		return nil
+	}
+	n, err := parse(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("--%s %.40q: want microseconds", name, text)
+	}
+	*into = n
+	return nil
 }
 
 // readResources reads the file of -r, "-" for standard input.
@@ -145,6 +151,9 @@ func readResources(file string) ([]byte, error) {
 func (u *update) check(g *host.Grant) error {
 	if u.Quota > 0 && u.Period == 0 && g.Period != cgroup.DefaultPeriod {
 		return fmt.Errorf("a quota of %d microseconds without a period, and its own is %v: want both, or --cpus", u.Quota, g.Period)
+	}
+	if u.Burst != 0 && u.Burst != g.Burst.Microseconds() {
+		return fmt.Errorf("a burst of %d microseconds: a container has that from its creation on: want the update without, or a new container with the annotation candor.dev/burst", u.Burst)
 	}
 	if u.Mems != "" || u.CPUs != "" && u.CPUs != g.CPUs.String() {
 		return errors.New("its CPUs and memory nodes are Candor's to choose: want --cpus, or a container that was started with --cpuset-cpus")
@@ -170,8 +179,13 @@ func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name str
 	called := false
 	within := h.Within(ctx, name, func(g *host.Grant) {
 		called = true
-		args, input, broken := u.line(c, g)
-		if err = broken; err != nil {
+		var mems string
+		var args []string
+		var input *os.File
+		if mems, err = memsOf(h, g); err == nil {
+			args, input, err = u.line(c, g, mems)
+		}
+		if err != nil {
 			return
 		}
 		code, err = call(real, args, input)
@@ -186,18 +200,30 @@ func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name str
 	return code, err
 }
 
+// memsOf are the memory nodes that a grant is bound to; "": none.
+func memsOf(h *host.Host, g *host.Grant) (string, error) {
+	if !g.Mems {
+		return "", nil
+	}
+	mems, err := h.Mems(g)
+	return mems.String(), err
+}
+
 // line is the real runtime's command line, and what it reads.
-func (u *update) line(c *Call, g *host.Grant) (args []string, input *os.File, err error) {
+func (u *update) line(c *Call, g *host.Grant, mems string) (args []string, input *os.File, err error) {
 	if u.resources == nil {
 		quota := quotaOf(g)
 		if quota == 0 {
 			quota = -1
 		}
-		return c.without([]string{"cpu-quota", "cpu-period", "cpu-share", "cpu-shares", "cpu-burst", "cpuset-cpus"},
-			"--cpu-quota", strconv.FormatInt(quota, 10), "--cpu-period", strconv.FormatInt(g.Period.Microseconds(), 10),
-			"--cpu-share", strconv.FormatInt(sharesOf(g), 10), "--cpuset-cpus", g.CPUs.String()), os.Stdin, nil
+		options := []string{"--cpu-quota", strconv.FormatInt(quota, 10), "--cpu-period", strconv.FormatInt(g.Period.Microseconds(), 10),
+			"--cpu-share", strconv.FormatInt(sharesOf(g), 10), "--cpuset-cpus", g.CPUs.String()}
+		if mems != "" {
+			options = append(options, "--cpuset-mems", mems)
+		}
+		return c.without([]string{"cpu-quota", "cpu-period", "cpu-share", "cpu-shares", "cpu-burst", "cpuset-cpus", "cpuset-mems"}, options...), os.Stdin, nil
 	}
-	setCPU(u.cpu, g, true)
+	setCPU(u.cpu, g, mems, true)
 	u.resources.set("cpu", u.cpu)
 	if err := dropUnified(u.resources); err != nil {
 		return nil, nil, err

@@ -25,12 +25,15 @@ func TestUpdateCheck(t *testing.T) {
 		{"update --cpuset-cpus 3,7 x", 20 * time.Millisecond, 1500, ""},
 		{"update --cpuset-cpus 4 x", 20 * time.Millisecond, 0, "Candor's to choose"},
 		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor's to choose"},
-		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "want microseconds"},
+		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": want microseconds"},
+		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": want microseconds"},
+		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // what it has
+		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "from its creation on"},
 	}
 	for _, test := range tests {
 		c := Parse(strings.Fields(test.line))
 		g := grantOf(1500, "3,7")
-		g.Period = test.period
+		g.Period, g.Burst = test.period, 5*time.Millisecond
 		u, err := c.readUpdate()
 		if err == nil {
 			err = u.check(g)
@@ -55,17 +58,17 @@ func TestUpdateLine(t *testing.T) {
 	}
 	c := Parse([]string{"update", "-r", file, "x"})
 	u, err := c.readUpdate()
-	if err != nil || u.Quota != 150000 || u.Period != 100000 {
+	if err != nil || u.Quota != 150000 || u.Period != 100000 || u.Burst != 1 {
 		t.Fatalf("%+v %v", u, err)
 	}
-	args, input, err := u.line(&c, grantOf(1500, "3,7"))
+	args, input, err := u.line(&c, grantOf(1500, "3,7"), "0-1")
 	if err != nil || strings.Join(args, " ") != "update --resources - x" {
 		t.Fatalf("%q %v", args, err)
 	}
 	defer input.Close()
 	var got [1000]byte
 	n, err := input.Read(got[:])
-	want := `{"cpu":{"cpus":"3,7","period":100000,"quota":150000,"shares":3072},"memory":{"limit":7},"unified":{"memory.high":"1"}}`
+	want := `{"cpu":{"cpus":"3,7","mems":"0-1","period":100000,"quota":150000,"shares":3072},"memory":{"limit":7},"unified":{"memory.high":"1"}}`
 	if err != nil || string(got[:n]) != want {
 		t.Errorf("%s (%v), want %s", got[:n], err, want)
 	}

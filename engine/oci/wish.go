@@ -1,11 +1,13 @@
 package oci
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/candor-project/candor/cgroup"
@@ -14,14 +16,14 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// envSetting is the one setting that only this front has: whether the number of CPUs is
-// told by environment variables too.
-const envSetting = "env"
+// ownSettings are those that only this front has.
+var ownSettings = []string{"burst", "env"}
 
 // wishes are what a container's configuration asks for.
 type wishes struct {
 	kube.Settings
-	env *bool
+	burst *time.Duration
+	env   *bool // tell the number of CPUs by environment variables too
 }
 
 // wishesOf reads the annotations candor.dev/SETTING, and where there is none the
@@ -36,10 +38,7 @@ func wishesOf(c *config, byName hybrid.Class) (wishes, error) {
 	if err != nil {
 		return wishes{}, err
 	}
-	w := wishes{said.Settings.Over(image.Settings), said.env}
-	if w.env == nil {
-		w.env = image.env
-	}
+	w := wishes{said.Settings.Over(image.Settings), cmp.Or(said.burst, image.burst), cmp.Or(said.env, image.env)}
 	return w, image.check(&said, byName)
 }
 
@@ -81,7 +80,7 @@ func saidIn(annotations map[string]string) (w wishes, err error) {
 }
 
 func saidBy(environ []string) (w wishes, err error) {
-	for _, name := range append(kube.Names(), envSetting) {
+	for _, name := range slices.Concat(kube.Names(), ownSettings) {
 		for _, entry := range environ {
 			value, is := strings.CutPrefix(entry, variable(name)+"=")
 			if !is {
@@ -96,14 +95,22 @@ func saidBy(environ []string) (w wishes, err error) {
 }
 
 func (w *wishes) set(name, value string) error {
-	if name != envSetting {
+	switch name {
+	case "burst":
+		burst, err := time.ParseDuration(value)
+		if err != nil || burst < 0 || burst%time.Microsecond != 0 {
+			return fmt.Errorf("%.40q: want 0s to the quota in whole microseconds, such as 20ms", value)
+		}
+		w.burst = &burst
+	case "env":
+		if value != "true" && value != "false" {
+			return fmt.Errorf("%.40q: want true or false", value)
+		}
+		yes := value == "true"
+		w.env = &yes
+	default:
 		return w.Set(name, value)
 	}
-	if value != "true" && value != "false" {
-		return fmt.Errorf("%.40q: want true or false", value)
-	}
-	yes := value == "true"
-	w.env = &yes
 	return nil
 }
 
@@ -128,6 +135,8 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	}
 	a.Policy = or(w.Policy, hybrid.Strict)
 	a.Wish = or(w.Topology, hybrid.Prefer)
+	a.Mems = a.Wish == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
+	a.Burst = or(w.burst, has.burst())
 	a.Immovable = !or(w.Movable, true)
 	a.OnResize = or(w.OnResize, "none")
 	a.View = or(w.View, defaultView(a.Class))

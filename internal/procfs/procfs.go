@@ -8,9 +8,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 // A Stat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
@@ -40,6 +44,24 @@ func ReadStat(pid int) (Stat, error) {
 	return s, err
 }
 
+// Began returns when a process began, given its folder in /proc, as the clock on the wall counts now. It is
+// exact to some hundredths of a second.
+func Began(dir string) (time.Time, error) {
+	text, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return time.Time{}, err
+	}
+	s, err := parseStat(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s/stat: %w", dir, err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		return time.Time{}, err
+	}
+	return time.Now().Add(time.Duration(s.Start)*tick - time.Duration(now.Nano())), nil
+}
+
 func parseStat(text []byte) (s Stat, err error) {
 	// The name, field 2, is in parentheses and may hold anything, even ")".
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
@@ -55,6 +77,64 @@ func parseStat(text []byte) (s Stat, err error) {
 	}
 	s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)
 	return s, err
+}
+
+// A Status is what /proc/PID/status says of a process (proc_pid_status(5)).
+type Status struct {
+	Parent  int        // process id
+	Threads int        // at least 1
+	CPUs    cpuset.Set // that its first thread may run on
+}
+
+// ReadStatus reads a process's status. The error is fs.ErrNotExist or ESRCH if it has gone.
+func ReadStatus(pid int) (Status, error) {
+	file := fmt.Sprintf("/proc/%d/status", pid)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Status{}, err
+	}
+	s, err := parseStatus(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return s, err
+}
+
+func parseStatus(text []byte) (s Status, err error) {
+	found := 0
+	for line := range bytes.Lines(text) { // the name, on the first one, has its line breaks escaped
+		key, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ":\t")
+		switch key {
+		case "PPid":
+			s.Parent, err = strconv.Atoi(value)
+		case "Threads":
+			if s.Threads, err = strconv.Atoi(value); err == nil && s.Threads < 1 {
+				err = strconv.ErrRange
+			}
+		case "Cpus_allowed_list":
+			s.CPUs, err = cpuset.Parse(value)
+		default:
+			continue
+		}
+		if err != nil {
+			return Status{}, fmt.Errorf("%s %.60q: %w", key, value, err)
+		}
+		found++
+	}
+	if found != 3 {
+		return Status{}, fmt.Errorf("want PPid, Threads and Cpus_allowed_list once each, got %d of them", found)
+	}
+	return s, nil
+}
+
+// CommandLine returns the words of a process's command line, given its folder, such as
+// /proc/1. A kernel thread has none.
+func CommandLine(dir string) ([]string, error) {
+	text, err := os.ReadFile(dir + "/cmdline")
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
 }
 
 // BootID returns the kernel's name for this boot.

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 const tail = " S 1 10 10 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
@@ -45,6 +49,49 @@ func TestReadStat(t *testing.T) {
 	}
 	if _, err := ReadStat(1 << 30); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no such process: %v", err)
+	}
+}
+
+const status = "Name:\ta\\nPPid:\t7\nState:\tS (sleeping)\nPPid:\t41\nThreads:\t12\nCpus_allowed:\tf\nCpus_allowed_list:\t0-3\nMems_allowed:\t1\n"
+
+func TestParseStatus(t *testing.T) {
+	if s, err := parseStatus([]byte(status)); err != nil || s != (Status{41, 12, cpuset.Of(0, 1, 2, 3)}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, change := range [][2]string{{"Threads:\t12", "Threads:\t0"}, {"Threads:\t12", "Threads:\tmany"}, {"Threads:\t12\n", ""},
+		{"PPid:\t41", "PPid:\t"}, {"0-3", "3-0"}, {"Mems_allowed:\t1", "PPid:\t1"}} {
+		if s, err := parseStatus([]byte(strings.Replace(status, change[0], change[1], 1))); err == nil {
+			t.Errorf("%q for %q: %+v", change[1], change[0], s)
+		}
+	}
+}
+
+func FuzzParseStatus(f *testing.F) {
+	f.Add([]byte(status))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if s, err := parseStatus(text); (err == nil) != (s.Threads > 0) {
+			t.Errorf("%q: %+v, %v", text, s, err)
+		}
+	})
+}
+
+func TestReadStatus(t *testing.T) {
+	self, err := ReadStatus(os.Getpid())
+	if err != nil || self.Parent != os.Getppid() || self.CPUs.IsEmpty() {
+		t.Errorf("%+v, %v", self, err)
+	}
+	if _, err := ReadStatus(1 << 30); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no such process: %v", err)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	words, err := CommandLine("/proc/self")
+	if err != nil || !slices.Equal(words, os.Args) {
+		t.Errorf("%q, %v; want %q", words, err, os.Args)
+	}
+	if words, err := CommandLine("/proc/2"); err == nil && len(words) > 0 && os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Errorf("kthreadd: %q", words)
 	}
 }
 

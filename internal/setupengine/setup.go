@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
@@ -75,6 +76,9 @@ type record struct {
 func (s *Setup) read() (text []byte, missing bool, err error) {
 	text, err = wholefile.Read(s.File, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(s.File); err == nil {
+			return nil, false, fmt.Errorf("%w: %s: a link to a file that is not there: want that file made, or the link removed", ErrBadFile, s.File)
+		}
 		return nil, true, nil
 	}
 	if err != nil {
@@ -105,8 +109,11 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 	if err == nil && (old == nil || !has) { // an old record is not of this text
 		err = s.save(&record{s.File, text, missing})
 	}
-	if err == nil {
-		err = s.write(after)
+	if err != nil {
+		return c, err
+	}
+	if err = s.write(&c); err != nil && !has { // there is nothing to take out again
+		err = oneline.Join(err, os.Remove(s.Record))
 	}
 	return c, err
 }
@@ -143,9 +150,11 @@ func (s *Setup) Undo(dry bool) (Change, error) {
 	}
 	switch {
 	case c.Gone:
-		err = os.Remove(s.File)
+		if err = s.unchanged(&c); err == nil {
+			err = os.Remove(s.File)
+		}
 	case !c.Nothing():
-		err = s.write(c.After)
+		err = s.write(&c)
 	}
 	if err == nil && old != nil {
 		err = os.Remove(s.Record)
@@ -183,8 +192,9 @@ func isEmpty(text []byte) bool {
 	return len(text) == 0 || string(text) == "{}"
 }
 
-// write replaces the file, which keeps its owner and mode, and stays a link if it is one.
-func (s *Setup) write(text []byte) error {
+// write replaces the file, which keeps its owner and mode, and stays a link if it is one. What somebody
+// else has written since it was read stays.
+func (s *Setup) write(c *Change) error {
 	file, err := filepath.EvalSymlinks(s.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err = s.File, wholefile.MakeDirs(filepath.Dir(s.File))
@@ -192,7 +202,27 @@ func (s *Setup) write(text []byte) error {
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(file, text, 0o644, renameio.WithExistingPermissions())
+	next, err := renameio.NewPendingFile(file, renameio.WithPermissions(0o644), renameio.WithExistingPermissions())
+	if err != nil {
+		return err
+	}
+	defer next.Cleanup()
+	if _, err = next.Write(c.After); err == nil {
+		err = s.unchanged(c)
+	}
+	if err == nil {
+		err = next.CloseAtomicallyReplace()
+	}
+	return err
+}
+
+// unchanged refuses a change of a file that is not what it was when it was read.
+func (s *Setup) unchanged(c *Change) error {
+	text, _, err := s.read()
+	if err == nil && !bytes.Equal(text, c.Before) {
+		err = fmt.Errorf("%w %s: somebody else has changed it just now: nothing was written; want the command again", ErrBadFile, s.File)
+	}
+	return err
 }
 
 // load reads the record; nil if there is none.

@@ -1,0 +1,96 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/oneline"
+)
+
+// A Command is a program in a group of its own, so that all it uses is counted there.
+type Command struct {
+	Group   *cgroup.Group
+	tree    *cgroup.Tree
+	process *os.Process
+}
+
+// Prepare starts a program, stopped before its first instruction, in a new group of the
+// tree: nothing limits it there. The calling goroutine keeps its thread until Run.
+func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
+	cpus, _, err := tree.Effective()
+	if err != nil {
+		return nil, err
+	}
+	runtime.LockOSThread() // a program is traced by a thread
+	process, err := os.StartProcess(path, args, &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Ptrace: true},
+	})
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	c := &Command{tree.Group(fmt.Sprintf("record-%d", process.Pid)), tree, process}
+	var status unix.WaitStatus
+	_, err = unix.Wait4(process.Pid, &status, 0, nil) // until it has become the program
+	if err == nil {
+		err = c.Group.Create(cgroup.Settings{CPUs: cpus}, process.Pid)
+	}
+	if err != nil {
+		process.Kill()
+		process.Wait()
+		runtime.UnlockOSThread()
+		return nil, oneline.Join(err, c.Remove())
+	}
+	return c, nil
+}
+
+// Run lets the program run to its end and returns its exit code, as shells count: 128 and
+// the number of the signal that ended it. Signals that come meanwhile are the program's.
+func (c *Command) Run() (code int, err error) {
+	// Ctrl-C on a terminal reaches the program by itself.
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGHUP)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, unix.SIGINT)
+	defer signal.Stop(interrupts)
+	defer func() { signal.Stop(signals); close(signals) }()
+	go func() {
+		for s := range signals {
+			_ = c.process.Signal(s) // it has ended, or it gets it
+		}
+	}()
+	err = os.NewSyscallError("ptrace", unix.PtraceDetach(c.process.Pid))
+	runtime.UnlockOSThread()
+	if err != nil {
+		c.process.Kill()
+	}
+	state, waited := c.process.Wait()
+	if err = oneline.Join(err, waited); err != nil {
+		return 0, err
+	}
+	status := state.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// Remove takes the program's group away. It is cgroup.ErrBusy where the program has left processes.
+func (c *Command) Remove() error {
+	err := c.Group.Remove()
+	if err != nil {
+		return err
+	}
+	if err := c.tree.Remove(); err != nil && !errors.Is(err, cgroup.ErrBusy) {
+		return err
+	}
+	return nil
+}

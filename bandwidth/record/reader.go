@@ -1,0 +1,296 @@
+package record
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// Errors of readers. All else that Next returns is a *FormatError, or the file's own.
+var (
+	// ErrFormat is a file that no recorder wrote: no recording, one of another version, or a damaged one.
+	ErrFormat = errors.New("not a recording of version 1")
+	// ErrCut is a recording that goes on, or whose recorder was killed: what was read until then stands.
+	ErrCut = errors.New("the recording has no end: it goes on, or its recorder was killed")
+)
+
+// A Tick is what was used in a span of time: from the tick before until At.
+type Tick struct {
+	At       time.Duration // since the recording's start
+	Readings int           // 1, or in how many nobody used anything
+	Uses     []Use         // valid until the next call of Next
+	Ended    []int         // groups that were found to be no more
+}
+
+// A Use is by how much a group's counts have grown.
+type Use struct {
+	Group int
+	cgroup.Usage
+}
+
+// A Reader reads a recording.
+type Reader struct {
+	Header
+	Groups []Group // those met so far
+	Cost   Cost    // up to here
+	in     *bufio.Reader
+	block  []byte
+	rest   []byte // of the block
+	at     time.Duration
+	tick   Tick
+	ended  bool
+}
+
+// NewReader begins to read a recording. The error is ErrFormat, or ErrCut where not even
+// the header is there.
+func NewReader(in io.Reader) (*Reader, error) {
+	r := &Reader{in: bufio.NewReaderSize(in, 1<<16)}
+	if err := r.magic(); err != nil {
+		return nil, err
+	}
+	if err := r.nextBlock(); err != nil {
+		return nil, err
+	}
+	if r.rest[0] != kindHeader {
+		return nil, r.damaged("no header")
+	}
+	r.rest = r.rest[1:]
+	text, err := r.text()
+	if err == nil {
+		if err := r.Header.decode(text); err != nil {
+			return nil, r.damaged("header: %v", err)
+		}
+	}
+	return r, err
+}
+
+// magic reads what stands at the file's start.
+func (r *Reader) magic() error {
+	start := make([]byte, len(magic))
+	n, err := io.ReadFull(r.in, start)
+	switch {
+	case err != nil && !isEnd(err):
+		return err
+	case n == 0 || string(start[:n]) != magic[:n]:
+		return fmt.Errorf("%w: want %q at its start", ErrFormat, magic)
+	case err != nil:
+		return ErrCut
+	default:
+		return nil
+	}
+}
+
+func isEnd(err error) bool { return err == io.EOF || err == io.ErrUnexpectedEOF }
+
+func (r *Reader) damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: damaged after %v: %s", ErrFormat, r.at, fmt.Sprintf(format, args...))
+}
+
+// Next reads the next tick. At the recording's end the error is io.EOF, or ErrCut.
+func (r *Reader) Next() (*Tick, error) {
+	r.tick = Tick{Uses: r.tick.Uses[:0], Ended: r.tick.Ended[:0]}
+	for {
+		if len(r.rest) == 0 {
+			if r.ended {
+				return nil, io.EOF
+			}
+			if err := r.nextBlock(); err != nil {
+				return nil, err
+			}
+		}
+		kind := r.rest[0]
+		r.rest = r.rest[1:]
+		if r.ended {
+			return nil, r.damaged("something behind the end")
+		}
+		isTick, err := r.record(kind)
+		if err != nil {
+			return nil, err
+		}
+		if isTick {
+			r.tick.At = r.at
+			return &r.tick, nil
+		}
+	}
+}
+
+// record reads what follows a kind, and reports whether it makes a tick.
+func (r *Reader) record(kind byte) (isTick bool, err error) {
+	switch kind {
+	case kindGroup:
+		return false, r.group()
+	case kindTick:
+		return true, r.readings()
+	case kindIdle:
+		return true, r.idle()
+	case kindEnded:
+		group, err := r.groupNumber()
+		r.tick.Ended = append(r.tick.Ended, group)
+		return false, err
+	case kindCost:
+		return false, r.cost()
+	case kindEnd:
+		r.ended = true
+		return false, nil
+	default:
+		return false, r.damaged("a record of kind %q", kind)
+	}
+}
+
+// nextBlock reads a block, which has at least one byte.
+func (r *Reader) nextBlock() error {
+	head := make([]byte, blockHead)
+	if _, err := io.ReadFull(r.in, head); isEnd(err) {
+		return ErrCut
+	} else if err != nil {
+		return err
+	}
+	length := binary.LittleEndian.Uint32(head)
+	if length == 0 || length > maxBlock {
+		return r.damaged("a block of %d bytes", length)
+	}
+	if int(length) > cap(r.block) {
+		r.block = make([]byte, length)
+	}
+	r.block = r.block[:length]
+	if _, err := io.ReadFull(r.in, r.block); isEnd(err) {
+		return ErrCut
+	} else if err != nil {
+		return err
+	}
+	if crc32.Checksum(r.block, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return r.damaged("wrong checksum")
+	}
+	r.rest = r.block
+	return nil
+}
+
+func (r *Reader) group() error {
+	text, err := r.text()
+	if err != nil {
+		return err
+	}
+	var g Group
+	if err := g.decode(text); err != nil {
+		return r.damaged("group: %v", err)
+	}
+	if len(r.Groups) == maxGroups {
+		return r.damaged("more than %d groups", maxGroups)
+	}
+	r.Groups = append(r.Groups, g)
+	return nil
+}
+
+func (r *Reader) readings() error {
+	late, size := binary.Varint(r.rest)
+	if size <= 0 {
+		return r.damaged("a number that ends nowhere")
+	}
+	r.rest = r.rest[size:]
+	step := late + r.Interval.Microseconds()
+	if step < 0 || step > int64(maxSpan/time.Microsecond) {
+		return r.damaged("a step of %d µs", step)
+	}
+	if err := r.advance(time.Duration(step) * time.Microsecond); err != nil {
+		return err
+	}
+	n, err := r.number(uint64(len(r.Groups)))
+	r.tick.Readings = 1
+	for before := -1; n > 0 && err == nil; n-- {
+		before, err = r.use(before)
+	}
+	return err
+}
+
+// use reads what one group has used, whose number is above that of the one before.
+func (r *Reader) use(before int) (group int, err error) {
+	if group, err = r.groupNumber(); err != nil {
+		return 0, err
+	}
+	if group <= before || len(r.rest) == 0 {
+		return 0, r.damaged("group %d after %d", group, before)
+	}
+	bits := r.rest[0]
+	r.rest = r.rest[1:]
+	var grown counts
+	if bits >= 1<<len(grown) {
+		return 0, r.damaged("counts %b", bits)
+	}
+	for i := range grown {
+		if bits&(1<<i) == 0 {
+			continue
+		}
+		if grown[i], err = r.number(uint64(maxSpan / time.Microsecond)); err != nil {
+			return 0, err
+		}
+	}
+	r.tick.Uses = append(r.tick.Uses, Use{group, grown.usage()})
+	return group, nil
+}
+
+func (r *Reader) idle() error {
+	n, err := r.number(uint64(maxSpan / r.Interval))
+	r.tick.Readings = int(n)
+	if err != nil {
+		return err
+	}
+	return r.advance(time.Duration(n) * r.Interval)
+}
+
+func (r *Reader) advance(d time.Duration) error {
+	if r.at+d > maxSpan {
+		return r.damaged("a recording of more than %v", maxSpan)
+	}
+	r.at += d
+	return nil
+}
+
+func (r *Reader) cost() error {
+	cpu, err := r.number(uint64(maxSpan / time.Microsecond))
+	if err != nil {
+		return err
+	}
+	missed, err := r.number(uint64(maxSpan))
+	r.Cost = Cost{time.Duration(cpu) * time.Microsecond, missed}
+	return err
+}
+
+func (r *Reader) groupNumber() (int, error) {
+	if len(r.Groups) == 0 {
+		return 0, r.damaged("a group that was not named")
+	}
+	n, err := r.number(uint64(len(r.Groups) - 1))
+	return int(n), err
+}
+
+// number reads a number of at most that much.
+func (r *Reader) number(most uint64) (uint64, error) {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		return 0, r.damaged("a number that ends nowhere")
+	}
+	if n > most {
+		return 0, r.damaged("a number of %d, above %d", n, most)
+	}
+	r.rest = r.rest[size:]
+	return n, nil
+}
+
+func (r *Reader) text() ([]byte, error) {
+	n, err := r.number(maxText)
+	if err != nil {
+		return nil, err
+	}
+	if uint64(len(r.rest)) < n {
+		return nil, r.damaged("a text that ends nowhere")
+	}
+	text := r.rest[:n]
+	r.rest = r.rest[n:]
+	return text, nil
+}

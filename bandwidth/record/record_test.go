@@ -1,0 +1,248 @@
+package record
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+const ms = time.Millisecond
+
+// A told is what a writer was told of one moment, by group.
+type told struct {
+	at    time.Duration
+	total map[int]cgroup.Usage
+}
+
+// all reads a recording: what each group has used by each tick.
+func all(in io.Reader) (r *Reader, ticks []told, err error) {
+	if r, err = NewReader(in); err != nil {
+		return r, nil, err
+	}
+	total := map[int]counts{}
+	for {
+		tick, err := r.Next()
+		if err != nil {
+			return r, ticks, err
+		}
+		for _, u := range tick.Uses {
+			sum := total[u.Group]
+			for i, n := range countsOf(u.Usage) {
+				sum[i] += n
+			}
+			total[u.Group] = sum
+		}
+		now := told{tick.At, map[int]cgroup.Usage{}}
+		for g, c := range total {
+			now.total[g] = c.usage()
+		}
+		ticks = append(ticks, now)
+	}
+}
+
+// TestRoundTrip: a reader knows, at every tick, what the writer was told: also of a
+// recording that is cut off anywhere, up to the last block that is whole.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var file bytes.Buffer
+		want := Header{Interval: time.Duration(rapid.IntRange(1, 10000).Draw(t, "interval")) * ms, Start: time.Unix(1e9, 0).UTC(), CPUs: 4, Kernel: "6.18.5"}
+		w, err := NewWriter(&file, want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := sayAnything(t, w, want.Interval)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		whole := file.Bytes()
+		r, ticks, err := all(bytes.NewReader(whole))
+		if err != io.EOF || r.Header != want {
+			t.Fatalf("%v, %+v", err, r.Header)
+		}
+		compare(t, said, ticks)
+		cut := whole[:rapid.IntRange(1, len(whole)-1).Draw(t, "cut")]
+		if _, before, err := all(bytes.NewReader(cut)); !errors.Is(err, ErrCut) || len(before) > len(ticks) || len(before) > 0 && !reflect.DeepEqual(before, ticks[:len(before)]) {
+			t.Fatalf("cut to %d of %d bytes: %v, %v", len(cut), len(whole), err, before)
+		}
+	})
+}
+
+// sayAnything tells a writer of a random history, and returns it.
+func sayAnything(t *rapid.T, w *Writer, interval time.Duration) (said []told) {
+	var now []cgroup.Usage
+	var first []cgroup.Usage
+	var due, at time.Duration
+	for range rapid.IntRange(0, 60).Draw(t, "acts") {
+		switch rapid.IntRange(0, 9).Draw(t, "act") {
+		case 0:
+			base := cgroup.Usage{CPU: time.Duration(rapid.IntRange(0, 1e6).Draw(t, "before")) * time.Microsecond, Periods: 7}
+			if _, err := w.Group(Group{Name: "/a/b", Quota: 50 * ms, Period: 100 * ms}, base); err != nil {
+				t.Fatal(err)
+			}
+			now, first = append(now, base), append(first, base)
+		case 1:
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			w.Cost(Cost{CPU: at / 100, Missed: 3})
+		default:
+			due += interval * time.Duration(rapid.SampledFrom([]int{1, 1, 1, 4}).Draw(t, "intervals"))
+			at = due + time.Duration(rapid.Int64Range(0, interval.Microseconds()-1).Draw(t, "late"))*time.Microsecond
+			var readings []Reading
+			moment := told{at, map[int]cgroup.Usage{}}
+			for g := range now {
+				if rapid.Bool().Draw(t, "busy") {
+					now[g].CPU += time.Duration(rapid.IntRange(0, 1e6).Draw(t, "CPU")) * time.Microsecond
+					now[g].Throttled += rapid.Uint64Range(0, 2).Draw(t, "throttled")
+					now[g].ThrottledTime += time.Duration(rapid.IntRange(0, 300).Draw(t, "throttled time")) * ms
+				}
+				readings = append(readings, Reading{g, now[g]})
+				moment.total[g] = cgroup.Usage{CPU: now[g].CPU - first[g].CPU, Throttled: now[g].Throttled, ThrottledTime: now[g].ThrottledTime}
+			}
+			w.Tick(at, readings)
+			said = append(said, moment)
+		}
+	}
+	return said
+}
+
+// compare holds what was read against what was said: each tick stands for a moment, whose time is exact
+// where something had been used.
+func compare(t *rapid.T, said, ticks []told) {
+	last := map[int]cgroup.Usage{}
+	i := 0
+	for _, moment := range said {
+		changed := false
+		for g, u := range moment.total {
+			changed = changed || u != last[g]
+		}
+		last = moment.total
+		if !changed {
+			continue
+		}
+		for i < len(ticks) && ticks[i].at < moment.at {
+			i++
+		}
+		if i == len(ticks) || ticks[i].at != moment.at {
+			t.Fatalf("no tick at %v", moment.at)
+		}
+		for i+1 < len(ticks) && ticks[i+1].at == moment.at {
+			i++ // several at once
+		}
+	}
+	if len(ticks) == 0 {
+		return
+	}
+	for g, u := range last {
+		if got := ticks[len(ticks)-1].total[g]; got != u {
+			t.Fatalf("group %d: read %+v in all, want %+v", g, got, u)
+		}
+	}
+}
+
+// FuzzReader: any file is read, or refused as no recording or as one that is cut off.
+func FuzzReader(f *testing.F) {
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Header{Interval: 10 * ms, CPUs: 2, Kernel: "6.18"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	w.Group(Group{Name: "/web", Quota: 50 * ms, Period: 100 * ms}, cgroup.Usage{})
+	w.Tick(10*ms, []Reading{{0, cgroup.Usage{CPU: 4 * ms, Periods: 1}}})
+	w.Tick(20*ms, []Reading{{0, cgroup.Usage{CPU: 4 * ms, Periods: 1}}})
+	w.Ended(0)
+	w.Cost(Cost{ms, 2})
+	w.Close()
+	f.Add(file.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		mend(data)
+		r, ticks, err := all(bytes.NewReader(data))
+		if err != io.EOF && !errors.Is(err, ErrCut) && !errors.Is(err, ErrFormat) {
+			t.Fatal(err)
+		}
+		for i := range ticks {
+			if ticks[i].at < 0 || i > 0 && ticks[i].at < ticks[i-1].at || ticks[i].at > maxSpan {
+				t.Fatalf("tick %d at %v", i, ticks[i].at)
+			}
+		}
+		if err == nil && r.Interval == 0 {
+			t.Fatal("no interval")
+		}
+	})
+}
+
+// A fake source tells what it is told, then that the group has gone.
+type fake struct {
+	left   int
+	each   cgroup.Usage
+	total  cgroup.Usage
+	closed *int
+}
+
+func (f *fake) Read() (cgroup.Usage, error) {
+	if f.left--; f.left < 0 {
+		return cgroup.Usage{}, &fs.PathError{Op: "read", Path: "cpu.stat", Err: fs.ErrNotExist}
+	}
+	f.total.CPU += f.each.CPU
+	f.total.Periods += f.each.Periods
+	return f.total, nil
+}
+
+func (f *fake) Close() { *f.closed++ }
+
+// TestGroupsThatEnd: a group that goes meanwhile ends, the others go on; with the last one the recording ends.
+func TestGroupsThatEnd(t *testing.T) {
+	var file bytes.Buffer
+	r, err := New(&file, ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := 0
+	for _, left := range []int{4, 10} {
+		if err := r.Add(Group{Name: "g"}, &fake{left: left, each: cgroup.Usage{CPU: ms, Periods: 1}, closed: &closed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Run(context.Background(), 0); !errors.Is(err, ErrAllEnded) || closed != 2 {
+		t.Errorf("%v, %d sources closed", err, closed)
+	}
+	_, ticks, err := all(bytes.NewReader(file.Bytes()))
+	if err != io.EOF || len(ticks) == 0 {
+		t.Fatal(err)
+	}
+	last := ticks[len(ticks)-1].total // the first reading of each does not count
+	if last[0].CPU != 3*ms || last[1].CPU != 9*ms || last[1].Periods != 9 {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestNoRecording: what other files are.
+func TestNoRecording(t *testing.T) {
+	for text, want := range map[string]error{
+		"":                 ErrFormat,
+		"candor usage 2\n": ErrFormat,
+		"candor trace 1\n": ErrFormat,
+		"candor us":        ErrCut,
+		"candor usage 1\n": ErrCut,
+		"candor usage 1\n\x00\x00\x00\x00\x00\x00\x00\x00": ErrFormat,
+	} {
+		if _, err := NewReader(bytes.NewReader([]byte(text))); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", text, err, want)
+		}
+	}
+	for _, d := range []time.Duration{0, ms - 1, 10*time.Second + ms, 1500 * time.Nanosecond * 1001} {
+		if CheckInterval(d) == nil {
+			t.Errorf("an interval of %v is taken", d)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// Groups are groups of a machine that are about to be recorded.
+type Groups struct {
+	tree  *cgroup.Tree
+	open  []opened
+	known map[string]bool // by path, of those that are found
+}
+
+type opened struct {
+	Group
+	Source
+}
+
+// A Target is a group to record: the name that the recording has for it, and the one that cgroup.OpenUsage takes.
+type Target struct{ Name, Group string }
+
+// Open opens groups. The error is fs.ErrNotExist where there is no such group.
+func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
+	g := &Groups{tree: tree}
+	for _, target := range targets {
+		one, err := openGroup(tree, target)
+		if err != nil {
+			g.Close()
+			return nil, err
+		}
+		g.open = append(g.open, one)
+	}
+	return g, nil
+}
+
+// OpenEvery opens all groups that have processes. Record adds those that come later.
+func OpenEvery(tree *cgroup.Tree) (*Groups, error) {
+	g := &Groups{tree: tree, known: map[string]bool{}}
+	return g, g.find(func(one opened) error {
+		g.open = append(g.open, one)
+		return nil
+	})
+}
+
+// find opens the groups with processes that are not known yet. Those that go meanwhile are none.
+func (g *Groups) find(found func(opened) error) error {
+	paths, err := g.tree.Paths()
+	if err != nil {
+		return err
+	}
+	now := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		now[path] = true
+		if g.known[path] {
+			continue
+		}
+		one, err := openGroup(g.tree, Target{path, path})
+		if err == nil {
+			err = found(one)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	g.known = now
+	return nil
+}
+
+// Record records the groups as a Recorder does, and closes them.
+func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
+	defer g.Close()
+	r, err := New(out, interval)
+	if err != nil {
+		return err
+	}
+	add := func(one opened) error { return r.Add(one.Group, one.Source) }
+	for _, one := range g.open {
+		if err := add(one); err != nil {
+			return err
+		}
+	}
+	g.open = nil // the recorder's now
+	if g.known != nil {
+		r.Look = func() error { return g.find(add) }
+	}
+	return r.Run(ctx, duration)
+}
+
+// Close closes groups that were not recorded.
+func (g *Groups) Close() {
+	for _, one := range g.open {
+		one.Close()
+	}
+	g.open = nil
+}
+
+func openGroup(tree *cgroup.Tree, target Target) (opened, error) {
+	from, err := tree.OpenUsage(target.Group)
+	if err != nil {
+		return opened{}, err
+	}
+	g := tree.Group(target.Group)
+	if strings.HasPrefix(target.Group, "/") {
+		g = tree.Foreign("group", target.Group)
+	}
+	settings, err := g.Settings()
+	if err != nil {
+		from.Close()
+		return opened{}, err
+	}
+	one := Group{Name: target.Name, Quota: settings.Quota, Burst: settings.Burst}
+	if one.Quota > 0 {
+		one.Period = settings.Period
+	}
+	return opened{one, from}, nil
+}

@@ -1,0 +1,160 @@
+package record
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// A Writer writes a recording. What it has been told is in the file after Flush.
+type Writer struct {
+	out      io.Writer
+	interval int64 // µs
+	buf      []byte
+	last     []counts // by group, as the reader knows them
+	at       int64    // µs, as the reader knows it
+	idle     uint64   // readings that are not written yet
+}
+
+// NewWriter begins a recording.
+func NewWriter(out io.Writer, h Header) (*Writer, error) {
+	if err := CheckInterval(h.Interval); err != nil {
+		return nil, err
+	}
+	text, err := h.encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(out, magic); err != nil {
+		return nil, err
+	}
+	w := &Writer{out: out, interval: h.Interval.Microseconds(), buf: make([]byte, blockHead)}
+	w.text(kindHeader, text)
+	return w, w.Flush()
+}
+
+// Group adds a group and returns its number. What it has used so far does not
+// count: readings tell what comes after.
+func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
+	text, err := g.encode()
+	if err != nil {
+		return 0, err
+	}
+	w.writeIdle()
+	w.text(kindGroup, text)
+	w.last = append(w.last, countsOf(now))
+	return len(w.last) - 1, nil
+}
+
+// A Reading is what a group has used in all, as the kernel counts it.
+type Reading struct {
+	Group int
+	cgroup.Usage
+}
+
+// Tick writes the readings of one moment, a time since the recording's start; in rising order of the groups.
+func (w *Writer) Tick(at time.Duration, readings []Reading) {
+	changed := 0
+	for i := range readings {
+		if countsOf(readings[i].Usage) != w.last[readings[i].Group] {
+			changed++
+		}
+	}
+	now := at.Microseconds()
+	late := now - w.at - (int64(w.idle)+1)*w.interval
+	if changed == 0 && late < w.interval && late > -w.interval {
+		w.idle++ // the next one that is written puts the time right
+		return
+	}
+	w.writeIdle()
+	now = max(now, w.at)
+	w.buf = append(w.buf, kindTick)
+	w.buf = binary.AppendVarint(w.buf, now-w.at-w.interval)
+	w.number(uint64(changed))
+	w.at = now
+	for i := range readings {
+		w.change(&readings[i])
+	}
+}
+
+// change writes by how much a group's counts have grown. One that is lower than before is another
+// group's, whose first reading it is.
+func (w *Writer) change(r *Reading) {
+	now, last := countsOf(r.Usage), &w.last[r.Group]
+	if now == *last {
+		return
+	}
+	var grown counts
+	var bits byte
+	for i := range now {
+		if now[i] > last[i] {
+			grown[i] = now[i] - last[i]
+			bits |= 1 << i
+		}
+	}
+	*last = now
+	w.number(uint64(r.Group))
+	w.buf = append(w.buf, bits)
+	for i := range grown {
+		if bits&(1<<i) != 0 {
+			w.number(grown[i])
+		}
+	}
+}
+
+// Ended says that a group is no more.
+func (w *Writer) Ended(group int) {
+	w.writeIdle()
+	w.buf = append(w.buf, kindEnded)
+	w.number(uint64(group))
+}
+
+// Cost says what recording has cost so far.
+func (w *Writer) Cost(c Cost) {
+	w.writeIdle()
+	w.buf = append(w.buf, kindCost)
+	w.number(uint64(max(c.CPU, 0) / time.Microsecond))
+	w.number(c.Missed)
+}
+
+// Flush writes a block to the file.
+func (w *Writer) Flush() error {
+	w.writeIdle()
+	body := w.buf[blockHead:]
+	if len(body) == 0 {
+		return nil
+	}
+	binary.LittleEndian.PutUint32(w.buf, uint32(len(body)))
+	binary.LittleEndian.PutUint32(w.buf[4:], crc32.Checksum(body, castagnoli))
+	_, err := w.out.Write(w.buf)
+	w.buf = w.buf[:blockHead]
+	return err
+}
+
+// Close ends the recording. The file stays open.
+func (w *Writer) Close() error {
+	w.writeIdle()
+	w.buf = append(w.buf, kindEnd)
+	return w.Flush()
+}
+
+func (w *Writer) writeIdle() {
+	if w.idle == 0 {
+		return
+	}
+	w.buf = append(w.buf, kindIdle)
+	w.number(w.idle)
+	w.at += int64(w.idle) * w.interval
+	w.idle = 0
+}
+
+func (w *Writer) number(n uint64) { w.buf = binary.AppendUvarint(w.buf, n) }
+
+func (w *Writer) text(kind byte, text []byte) {
+	w.buf = append(w.buf, kind)
+	w.number(uint64(len(text)))
+	w.buf = append(w.buf, text...)
+}

@@ -1,0 +1,84 @@
+package timescale
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// The form of a summary as JSON. CPUs are numbers of CPUs, times are seconds.
+type (
+	jsonSummary struct {
+		Start           time.Time   `json:"start"`
+		IntervalSeconds float64     `json:"intervalSeconds"`
+		Seconds         float64     `json:"seconds"`
+		CPUs            int         `json:"cpus"`
+		Kernel          string      `json:"kernel"`
+		RecorderSeconds float64     `json:"recorderCPUSeconds"`
+		Missed          uint64      `json:"missedReadings"`
+		Cut             bool        `json:"cut"`
+		Groups          []jsonGroup `json:"groups"`
+	}
+	jsonGroup struct {
+		Name             string       `json:"name"`
+		FromSeconds      float64      `json:"fromSeconds"`
+		Seconds          float64      `json:"seconds"`
+		QuotaSeconds     float64      `json:"quotaSeconds,omitempty"`
+		PeriodSeconds    float64      `json:"periodSeconds,omitempty"`
+		BurstSeconds     float64      `json:"burstSeconds,omitempty"`
+		CPUSeconds       float64      `json:"cpuSeconds"`
+		Periods          uint64       `json:"periods"`
+		Throttled        uint64       `json:"throttled"`
+		ThrottledSeconds float64      `json:"throttledSeconds"`
+		Bursts           uint64       `json:"bursts"`
+		BurstUsedSeconds float64      `json:"burstUsedSeconds"`
+		Windows          []jsonWindow `json:"windows"`
+		Hidden           *jsonHidden  `json:"hiddenDemand,omitempty"`
+	}
+	jsonWindow struct {
+		Seconds    float64 `json:"seconds"`
+		Windows    int64   `json:"windows"`
+		Mean       float64 `json:"mean"`
+		P50        float64 `json:"p50"`
+		P99        float64 `json:"p99"`
+		Peak       float64 `json:"peak"`
+		PeakToMean float64 `json:"peakToMean"`
+		Burstiness float64 `json:"burstiness"`
+	}
+	jsonHidden struct {
+		ThrottledShare float64 `json:"throttledShare"`
+		Used           float64 `json:"used"`
+		WantedAtLeast  float64 `json:"wantedAtLeast"`
+	}
+)
+
+// JSON writes a summary.
+func (s *Summary) JSON(w io.Writer) error {
+	out := jsonSummary{
+		Start: s.Start, IntervalSeconds: s.Interval.Seconds(), Seconds: s.Span.Seconds(), CPUs: s.CPUs, Kernel: s.Kernel,
+		RecorderSeconds: s.CPU.Seconds(), Missed: s.Missed, Cut: s.Cut, Groups: []jsonGroup{},
+	}
+	for i := range s.Groups {
+		out.Groups = append(out.Groups, s.Groups[i].json())
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func (g *Group) json() jsonGroup {
+	out := jsonGroup{
+		Name: g.Name, FromSeconds: g.From.Seconds(), Seconds: (g.To - g.From).Seconds(),
+		QuotaSeconds: g.Quota.Seconds(), PeriodSeconds: g.Period.Seconds(), BurstSeconds: g.Burst.Seconds(),
+		CPUSeconds: g.Used.CPU.Seconds(), Periods: g.Used.Periods, Throttled: g.Used.Throttled, ThrottledSeconds: g.Used.ThrottledTime.Seconds(),
+		Bursts: g.Used.Bursts, BurstUsedSeconds: g.Used.BurstTime.Seconds(), Windows: []jsonWindow{},
+	}
+	for _, f := range g.Figures {
+		out.Windows = append(out.Windows, jsonWindow{f.Window.Seconds(), f.Windows, f.Mean, f.P50, f.P99, f.Peak, f.PeakToMean, f.Burstiness})
+	}
+	if h := g.Hidden; h != nil {
+		out.Hidden = &jsonHidden{h.Share, h.Used, h.Wanted}
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package timescale
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Text writes a summary as a table, windows of all lengths beside each other, and what there is to say of it.
+func (s *Summary) Text(w io.Writer) error {
+	fmt.Fprintln(w, s.about())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "GROUP\tWINDOW\tWINDOWS\tMEAN\tP50\tP99\tPEAK\tPEAK/MEAN\tBURSTINESS")
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		name := printable(g.Name)
+		for _, f := range g.Figures {
+			if f.Windows == 0 {
+				continue
+			}
+			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", name, Length(f.Window), f.Windows,
+				Number(f.Mean), Number(f.P50), Number(f.P99), Number(f.Peak), Number(f.PeakToMean), Number(f.Burstiness))
+			name = ""
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i := range s.Groups {
+		for _, line := range s.Groups[i].remarks() {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", printable(s.Groups[i].Name), line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// about says what the recording is, and what it cost.
+func (s *Summary) about() string {
+	text := fmt.Sprintf("%s from %s on, a reading every %s; %d CPUs, Linux %s. Recording took %.2g %% of a CPU",
+		Length(s.Span.Round(time.Millisecond)), s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, printable(s.Kernel), 100*cpus(s.CPU, s.Span))
+	if s.Missed > 0 {
+		text += fmt.Sprintf("; readings too late to be made: %d", s.Missed)
+	}
+	if s.Cut {
+		text += "; it has no end: it goes on, or its recorder was killed"
+	}
+	return text
+}
+
+// remarks are what of a group does not stand in the table.
+func (g *Group) remarks() (lines []string) {
+	if g.Quota > 0 {
+		line := fmt.Sprintf("limit %s CPUs, %s of each %s", Number(float64(g.Quota)/float64(max(g.Period, 1))), Length(g.Quota), Length(g.Period))
+		if g.Burst > 0 {
+			line += fmt.Sprintf(", burst %s", Length(g.Burst))
+		}
+		lines = append(lines, line)
+	}
+	if g.Used.Bursts > 0 {
+		lines = append(lines, fmt.Sprintf("%d periods used more than the quota, %s in all", g.Used.Bursts, Length(g.Used.BurstTime.Round(time.Millisecond))))
+	}
+	if h := g.Hidden; h != nil {
+		lines = append(lines, fmt.Sprintf("throttled in %d of %d periods (%.1f %%): this shows what it got, not what it wanted. It used %s CPUs;"+
+			" with the CPUs on which it had to wait it is %s at least. Record it without a limit to see all",
+			g.Used.Throttled, g.Used.Periods, 100*h.Share, Number(h.Used), Number(h.Wanted)))
+	}
+	return lines
+}
+
+// Number writes an amount of CPUs, or a ratio, in three digits.
+func Number(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 0.01:
+		return "<0.01"
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 100:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+}
+
+// Length writes a time without parts that are zero: 1m, not 1m0s.
+func Length(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// printable is a text from a file without characters that a terminal acts on.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,95 @@
+package cgroup
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// CPUTime is what the cpu controller has for a group whose cpuset is not Candor's to set, such as the
+// one that the kubelet makes for a pod.
+type CPUTime struct {
+	Quota  time.Duration // per Period; 0: none
+	Period time.Duration
+	Weight int64 // cpu.shares or cpu.weight, as the kernel has it
+}
+
+// CPUTime reads a group's.
+func (g *Group) CPUTime() (CPUTime, error) {
+	if g.err != nil {
+		return CPUTime{}, g.err
+	}
+	now, err := g.tree.cpu.readCPU(g.dir(g.tree.cpu))
+	if err != nil {
+		return CPUTime{}, g.wrap(err)
+	}
+	t := CPUTime{Period: time.Duration(now.period) * time.Microsecond, Weight: now.weight}
+	if now.quota != none {
+		t.Quota = time.Duration(now.quota) * time.Microsecond
+	}
+	return t, nil
+}
+
+// SetCPUTime gives a group another quota and weight; its period stays. Nested groups keep what they
+// have, so v1 refuses (EINVAL) a quota below one of theirs. Where systemd makes Candor's groups, the
+// unit of a slice is told first: its properties own the files.
+func (g *Group) SetCPUTime(next CPUTime) error {
+	if g.err != nil {
+		return g.err
+	}
+	h, dir := g.tree.cpu, g.dir(g.tree.cpu)
+	now, err := h.readCPU(dir)
+	if err != nil {
+		return g.wrap(err)
+	}
+	want := now
+	want.quota, want.weight = none, next.Weight
+	if next.Quota != 0 {
+		want.quota = next.Quota.Microseconds()
+	}
+	if g.tree.bus != nil && strings.HasSuffix(g.path, ".slice") {
+		want.bandwidth = roundForSystemd(want.bandwidth)
+		err := g.tree.setProperties(filepath.Base(g.path), properties(state{cpuState: now}, state{cpuState: want}))
+		if err != nil {
+			return g.wrap(err)
+		}
+	}
+	if h.v2 {
+		err = setBandwidthV2(dir, now.bandwidth, want.bandwidth)
+	} else {
+		err = changeV1(dir, quotaV1, now.quota, want.quota)
+	}
+	if err == nil && want.weight != now.weight {
+		err = h.writeWeight(dir, want.weight)
+	}
+	return g.wrap(err)
+}
+
+// PodWeight turns a weight (1000 is a CPU's worth) into the kernel's on the kubelet's scale, on which the
+// groups of other pods have theirs: 1024 cpu.shares a CPU, which on v2 are only 39 of cpu.weight
+// (getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37).
+func (t *Tree) PodWeight(weight int) int64 {
+	shares := scale(weight, sharesDefault, sharesMin, sharesMax)
+	if !t.cpu.v2 {
+		return shares
+	}
+	return weightMin + (shares-sharesMin)*(weightMax-weightMin)/(sharesMax-sharesMin)
+}
+
+// Members returns the names of the groups directly below a group, and how many processes are in the
+// group itself.
+func (g *Group) Members() (nested []string, processes int, err error) {
+	if g.err != nil {
+		return nil, 0, g.err
+	}
+	dir := g.dir(g.tree.cpu)
+	dirs, err := subgroups(dir)
+	if err != nil {
+		return nil, 0, g.wrap(err)
+	}
+	for _, d := range dirs {
+		nested = append(nested, filepath.Base(d))
+	}
+	pids, err := processesIn(dir, nil)
+	return nested, len(pids), g.wrap(err)
+}

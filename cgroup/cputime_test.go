@@ -1,0 +1,121 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"golang.org/x/sys/unix"
+)
+
+// A group's quota and weight change, what is nested in it and its period do not.
+func TestCPUTime(t *testing.T) {
+	tr := tree(t)
+	cpus, _, err := tr.Effective()
+	must(t, err)
+	const period = 100 * time.Millisecond
+	group(t, tr, "pod", Settings{CPUs: cpus, Quota: period}, "")
+	below := treeBelow(t, fmt.Sprintf("/candor-test-%d/pod", os.Getpid()), Cgroupfs)
+	inside := Settings{CPUs: cpus, Quota: period}
+	web, _ := group(t, below, "web", inside, "sleep")
+	pod := tr.Foreign("pod", "/candor-test-"+fmt.Sprint(os.Getpid())+"/pod")
+	for _, want := range []CPUTime{
+		{Quota: 1024 * period, Period: period, Weight: 150},
+		{Quota: period, Period: period, Weight: 2},
+		{Period: period, Weight: 10000},
+		{Quota: 2 * period, Period: period, Weight: tr.PodWeight(1000)},
+	} {
+		must(t, pod.SetCPUTime(want))
+		if got, err := pod.CPUTime(); err != nil || got != want {
+			t.Errorf("got %+v, %v; want %+v", got, err, want)
+		}
+		same(t, web, inside)
+	}
+	if nested, processes, err := pod.Members(); err != nil || len(nested) != 1 || nested[0] != "web" || processes != 0 {
+		t.Errorf("Members = %v, %d, %v", nested, processes, err)
+	}
+	if _, processes, err := web.Members(); err != nil || processes != 1 {
+		t.Errorf("Members of web: %d processes, %v", processes, err)
+	}
+	err = pod.SetCPUTime(CPUTime{Quota: period / 2, Period: period, Weight: 2})
+	if refused := errors.Is(err, unix.EINVAL); refused != (tr.Version() == 1) {
+		t.Errorf("less than what is nested in it: %v", err)
+	}
+	if _, err := tr.Foreign("pod", "/candor-test-none/pod").CPUTime(); !errors.Is(err, ErrNoGroup) {
+		t.Errorf("no group: %v", err)
+	}
+}
+
+// The kubelet's scale, by its own figures.
+func TestPodWeight(t *testing.T) {
+	for _, test := range []struct {
+		weight int
+		v1, v2 int64
+	}{{0, 2, 1}, {1, 2, 1}, {10, 10, 1}, {100, 102, 4}, {1000, 1024, 39}, {1500, 1536, 59}, {1 << 40, 262144, 10000}} {
+		for version, want := range map[bool]int64{false: test.v1, true: test.v2} {
+			tr := &Tree{cpu: &hierarchy{v2: version}}
+			if got := tr.PodWeight(test.weight); got != want {
+				t.Errorf("v2 %v, weight %d: %d, want %d", version, test.weight, got, want)
+			}
+		}
+	}
+}
+
+// A note stays at its group, and is another one's nowhere.
+func TestNote(t *testing.T) {
+	tr := tree(t)
+	cpus, _, err := tr.Effective()
+	must(t, err)
+	a, _ := group(t, tr, "a", Settings{CPUs: cpus}, "")
+	b, _ := group(t, tr, "b", Settings{CPUs: cpus}, "")
+	for _, text := range []string{"quota 5", "", "x"} {
+		must(t, a.SetNote(text))
+		if got, err := a.Note(); err != nil || got != text {
+			t.Errorf("Note = %q, %v; want %q", got, err, text)
+		}
+	}
+	if got, err := b.Note(); err != nil || got != "" {
+		t.Errorf("nobody has left one: %q, %v", got, err)
+	}
+	must(t, a.Remove())
+	must(t, a.Create(Settings{CPUs: cpus}, 0))
+	if got, err := a.Note(); err != nil || got != "" {
+		t.Errorf("made anew: %q, %v", got, err)
+	}
+}
+
+// A slice keeps its quota and weight when systemd writes its files anew.
+func TestCPUTimeOfASlice(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	slice := fmt.Sprintf("candortest%d-pod1.slice", os.Getpid())
+	tr := treeBelow(t, fmt.Sprintf("candortest%d.slice", os.Getpid()), Systemd)
+	start := func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
+		_, err := conn.StartTransientUnitContext(ctx, slice, "fail", []systemd.Property{
+			property("CPUQuotaPerSecUSec", uint64(microsPerSecond)), property("CPUWeight", uint64(39)),
+		}, result)
+		return err
+	}
+	must(t, tr.bus.job(start))
+	t.Cleanup(func() { must(t, tr.stopUnit(slice)) })
+	path, err := expandSlice(slice)
+	must(t, err)
+	const period = 100 * time.Millisecond
+	pod := tr.Foreign("pod", path)
+	for _, want := range []CPUTime{
+		{Quota: period, Period: period, Weight: 39},
+		{Quota: 1024 * period, Period: period, Weight: 16},
+		{Quota: 150 * time.Millisecond, Period: period, Weight: 59},
+	} {
+		must(t, pod.SetCPUTime(want))
+		reload(t, tr)
+		if got, err := pod.CPUTime(); err != nil || got != want {
+			t.Errorf("got %+v, %v; want %+v", got, err, want)
+		}
+	}
+}

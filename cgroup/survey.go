@@ -1,0 +1,72 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// What is in this file looks at everybody's groups. It takes no rights but to read them.
+
+// A Bound is the tightest quota that holds for a group.
+type Bound struct {
+	Path          string // of the group that has the quota: the group itself, or one above it
+	Quota, Period time.Duration
+}
+
+// Bound returns the tightest quota among those of a group and of the groups above it; a zero Bound if
+// there is none. ErrNoGroup: there is no group with that path.
+func (t *Tree) Bound(path string) (Bound, error) {
+	if err := t.checkThere(path); err != nil {
+		return Bound{}, err
+	}
+	tightest, at := bandwidth{quota: none}, ""
+	for ; path != "/"; path = filepath.Dir(path) {
+		b, err := t.cpu.readBandwidth(t.cpu.mount + path)
+		if gone(err) { // v2: a group that the controller is not given to
+			continue
+		}
+		if err != nil {
+			return Bound{}, fmt.Errorf("cgroup %s: %w", path, err)
+		}
+		if tightest.exceeds(b) {
+			tightest, at = b, path
+		}
+	}
+	if at == "" {
+		return Bound{}, nil
+	}
+	return Bound{at, time.Duration(tightest.quota) * time.Microsecond, time.Duration(tightest.period) * time.Microsecond}, nil
+}
+
+// CPUsAt returns the CPUs that the processes of a group may use. Where the cpuset controller has not the
+// group, they are those of the nearest group above that it has.
+func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
+	if err := t.checkThere(path); err != nil {
+		return cpuset.Set{}, err
+	}
+	for {
+		cpus, err := readEffective(t.cpuset.mount+path, cpusFile)
+		if !errors.Is(err, fs.ErrNotExist) || path == "/" {
+			return cpus, err
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// checkThere refuses what is no path, and no group.
+func (t *Tree) checkThere(path string) error {
+	err := CheckPath(path)
+	if err != nil {
+		return err
+	}
+	is, err := isGroup(t.cpu.mount + path)
+	if err == nil && !is {
+		err = fmt.Errorf("cgroup %s: %w", path, ErrNoGroup)
+	}
+	return err
+}

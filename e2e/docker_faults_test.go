@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// With no room left for its state candor-runc makes no container, and says so; what runs goes on, what ends is
+// noticed by the first operation that can write again.
+func TestDockerDiskFull(t *testing.T) {
+	w := newWrapped(t)
+	w.need(2)
+	if err := os.Mkdir(w.state, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", w.state, "tmpfs", 0, "size=256k,mode=0755"); err != nil {
+		t.Skipf("mounts: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(w.state, unix.MNT_DETACH) })
+	w.writeConfig(50000)
+	w.does("create", "--bundle", w.dir, "a")
+	w.does("create", "--bundle", w.dir, "b")
+	before := w.ps()
+	fill := filepath.Join(w.state, "fill")
+	if err := os.WriteFile(fill, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("there is room for more than the file system has")
+	}
+	os.Remove(filepath.Join(w.dir, "log"))
+	got := do(t, w.command("candor-runc", "create", "--bundle", w.dir, "c"))
+	log, _ := os.ReadFile(filepath.Join(w.dir, "log"))
+	if got.code != 1 || strings.Count(string(log), "level=error") != 1 || !strings.Contains(string(log), "c: ") || !strings.Contains(string(log), "no space left on device") {
+		t.Errorf("exit %d; %s", got.code, log)
+	}
+	if after := w.ps(); len(after) != 2 || after["a"].CPUs != before["a"].CPUs || after["b"].CPUs != before["b"].CPUs {
+		t.Errorf("%+v became %+v", before, after)
+	}
+	w.honest()
+	w.does("delete", "--force", "a")
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	w.does("create", "--bundle", w.dir, "c")
+	if rows := w.ps(); len(rows) != 2 || rows["b"].CPUs != before["b"].CPUs || rows["c"].State != "running" {
+		t.Errorf("%+v", rows)
+	}
+	w.honest()
+	w.does("delete", "--force", "b")
+	w.does("delete", "--force", "c")
+	w.empty()
+	if got := w.bundles(); got != "" {
+		t.Errorf("bundles left: %s", got)
+	}
+}
+
+// With crun as the real runtime the life of a container is the same, where crun can make one at all.
+func TestDockerCrun(t *testing.T) {
+	w := newWrappedOver(t, "crun")
+	w.need(2)
+	plain := w.command("candor-runc", "run", "--bundle", w.dir, "plain")
+	plain.Path, plain.Args = filepath.Join(w.dir, "real"), append([]string{"crun"}, plain.Args[1:]...)
+	w.writeConfig(100000, sh("true"))
+	if got := do(t, plain); got.code != 0 {
+		text, _ := os.ReadFile(filepath.Join(w.dir, "out"))
+		t.Skipf("crun alone makes no container here: %s", text)
+	}
+	w.writeConfig(100000)
+	w.does("create", "--bundle", w.dir, "a")
+	w.does("start", "a")
+	w.does("update", "--cpu-quota", "150000", "--cpu-period", "100000", "a")
+	if a := w.ps()["a"]; a.Limit != 1500 || a.CPUs.Count() != 2 {
+		t.Errorf("%+v", a)
+	}
+	w.honest()
+	w.does("delete", "--force", "a")
+	w.empty()
+}

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sh makes a shell's script the container's program.
+func sh(script string) func(spec) {
+	return func(s spec) { s.of("process")["args"] = []string{"sh", "-c", script} }
+}
+
+// says waits until what candor-runc and its containers write has a line.
+func (w *wrapped) says(line string) {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		text, err := os.ReadFile(filepath.Join(w.dir, "out"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		if strings.Contains("\n"+string(text), "\n"+line+"\n") {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("want the line %q:\n%s", line, text)
+		}
+	}
+}
+
+// pipeWith is the reading end of a pipe that holds a line.
+func (w *wrapped) pipeWith(line string) *os.File {
+	w.Helper()
+	read, write, err := os.Pipe()
+	if err == nil {
+		_, err = write.WriteString(line + "\n")
+	}
+	if err == nil {
+		err = write.Close()
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { read.Close() })
+	return read
+}
+
+// The exit codes and words are the real runtime's and the container's.
+func TestDockerPassesOn(t *testing.T) {
+	w := newWrapped(t)
+	for _, words := range []string{"--version", "state nobody", "kill nobody TERM", "delete nobody", "exec nobody true", "nonsense", "features", "list"} {
+		var ours, theirs bytes.Buffer
+		ask := func(cmd *exec.Cmd, to *bytes.Buffer) int {
+			cmd.Stdout, cmd.Stderr = to, to
+			return do(t, cmd).code
+		}
+		args := append([]string{"--root", filepath.Join(w.dir, "root")}, strings.Fields(words)...)
+		cmd := w.command("candor-runc", args...)
+		cmd.Args = append([]string{"candor-runc"}, args...) // without a log: errors are for people
+		code, want := ask(cmd, &ours), ask(exec.Command("runc", args...), &theirs)
+		if code != want || withoutTime(ours.String()) != withoutTime(theirs.String()) {
+			t.Errorf("%s: exit %d, %q; the real runtime: %d, %q", words, code, &ours, want, &theirs)
+		}
+	}
+	w.writeConfig(100000, sh("exit 7"))
+	if got := do(t, w.command("candor-runc", "run", "--bundle", w.dir, "a")).code; got != 7 {
+		t.Errorf("run: exit %d, the program's is 7", got)
+	}
+	w.empty()
+	w.writeConfig(100000, sh("trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done"))
+	run := w.running("ready")
+	if got := do(t, w.command("candor-runc", "exec", "a", "sh", "-c", "exit 9")).code; got != 9 {
+		t.Errorf("exec: exit %d, the program's is 9", got)
+	}
+	run.Process.Signal(unix.SIGTERM)
+	run.Wait()
+	if got := run.ProcessState.ExitCode(); got != 5 {
+		t.Errorf("signalled: exit %d, the program's is 5", got)
+	}
+	w.empty()
+	w.writeConfig(100000, sh("echo waits; exec sleep 9999"))
+	run = w.running("waits")
+	w.does("kill", "a", "KILL")
+	run.Wait()
+	if got := run.ProcessState.ExitCode(); got != 128+9 {
+		t.Errorf("killed: exit %d", got)
+	}
+	w.empty()
+}
+
+// running starts a container "a" and waits for a line of its program.
+func (w *wrapped) running(line string) *exec.Cmd {
+	w.Helper()
+	run := w.command("candor-runc", "run", "--bundle", w.dir, "a")
+	if err := run.Start(); err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { run.Process.Kill(); run.Wait() })
+	w.says(line)
+	return run
+}
+
+// withoutTime is what runc says without its own moment and place.
+func withoutTime(text string) string {
+	words := strings.Fields(text)
+	for i := range words {
+		if strings.HasPrefix(words[i], "time=") {
+			words[i] = ""
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Files that an engine passes on reach the container: --preserve-fds, and sockets for who has the process id LISTEN_PID.
+func TestDockerFiles(t *testing.T) {
+	w := newWrapped(t)
+	w.writeConfig(100000, sh("read line <&3; echo $line $LISTEN_FDS $LISTEN_PID."))
+	run := w.command("candor-runc", "run", "--preserve-fds", "1", "--bundle", w.dir, "a")
+	run.ExtraFiles = []*os.File{w.pipeWith("run")}
+	if got := do(t, run).code; got != 0 {
+		t.Errorf("run: exit %d", got)
+	}
+	w.says("run .")
+	create := w.command("candor-runc", "create", "--preserve-fds", "1", "--bundle", w.dir, "a")
+	create.ExtraFiles = []*os.File{w.pipeWith("create")}
+	if got := do(t, create).code; got != 0 {
+		t.Fatalf("create: exit %d", got)
+	}
+	w.does("start", "a")
+	w.says("create .")
+	w.does("delete", "--force", "a")
+	for _, command := range []string{"run", "create"} {
+		cmd := w.command("candor-runc", command, "--bundle", w.dir, "a")
+		cmd.Args = append([]string{"sh", "-c", `LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"`, "sh", cmd.Path}, cmd.Args[1:]...)
+		cmd.Path = "/bin/sh"
+		cmd.ExtraFiles = []*os.File{w.pipeWith("socket for " + command)}
+		if got := do(t, cmd).code; got != 0 {
+			t.Fatalf("%s: exit %d", command, got)
+		}
+		if command == "create" {
+			w.does("start", "a")
+			defer w.does("delete", "--force", "a")
+		}
+		w.says("socket for " + command + " 1 1.")
+	}
+}
+
+// A terminal and the file with the process id are made by the real runtime, as the engine has asked.
+func TestDockerConsole(t *testing.T) {
+	w := newWrapped(t)
+	w.writeConfig(100000, sh("test -t 0 && echo at a terminal; exec sleep 9999"), func(s spec) { s.of("process")["terminal"] = true })
+	socket, pidFile := filepath.Join(w.dir, "console"), filepath.Join(w.dir, "pid")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	w.does("create", "--console-socket", socket, "--pid-file", pidFile, "--bundle", w.dir, "a")
+	listener.SetDeadline(time.Now().Add(time.Minute))
+	conn, err := listener.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	name, rights := make([]byte, 100), make([]byte, 100)
+	_, n, _, _, err := conn.ReadMsgUnix(name, rights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		t.Fatalf("%v %v", messages, err)
+	}
+	files, err := unix.ParseUnixRights(&messages[0])
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v %v", files, err)
+	}
+	terminal := os.NewFile(uintptr(files[0]), "terminal")
+	defer terminal.Close()
+	w.does("start", "a")
+	said := make([]byte, 100)
+	if n, err := terminal.Read(said); err != nil || !strings.HasPrefix(string(said[:n]), "at a terminal") {
+		t.Errorf("%q %v", said[:n], err)
+	}
+	if text, err := os.ReadFile(pidFile); err != nil || string(text) != strconv.Itoa(w.ps()["a"].PID) {
+		t.Errorf("%q %v; candor ps says %d", text, err, w.ps()["a"].PID)
+	}
+	w.does("delete", "--force", "a")
+	w.empty()
+}

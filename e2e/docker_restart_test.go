@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// A container that is started again has the CPUs that it had, though a runtime is told of an end and a new
+// container: after docker restart, a kill and start, and a restart of the engine with the containers.
+func TestDockerRestart(t *testing.T) {
+	d := newDocker(t)
+	d.need(2)
+	run := func(name, cpus string) string {
+		return d.does("run", "-d", "--network=none", "--runtime=candor", "--restart=always", "--stop-signal=KILL", "--name="+name, "--cpus="+cpus, "box", "sleep", "9999")[:12]
+	}
+	first := run("first", strconv.Itoa(d.usable.Count()-1))
+	web := run("web", "1")
+	before := d.ps()[web]
+	d.does("rm", "-f", first)
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"restart", func() { d.does("restart", "web") }},
+		{"kill and start", func() { d.does("kill", "web"); d.does("start", "web") }},
+		{"restart of the engine", func() { d.down(); d.up() }},
+	} {
+		step.do()
+		after := d.runs(web)
+		if after.CPUs != before.CPUs || after.PID == before.PID {
+			t.Errorf("%s: %+v became %+v", step.what, before, after)
+		}
+		before = after
+	}
+	d.check(web, 1000, 1)
+	d.does("rm", "-f", "web")
+	d.empty()
+	// Its place is nobody's loss: all CPUs can be had at once.
+	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus="+strconv.Itoa(d.usable.Count()), "box", "nproc"); got != strconv.Itoa(d.usable.Count()) {
+		t.Errorf("all CPUs: nproc says %s", got)
+	}
+	d.empty()
+}
+
+// runs waits until a container runs.
+func (d *docker) runs(id string) row {
+	d.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		r := d.ps()[id]
+		if r.State == "running" && r.PID != 0 {
+			if _, err := os.Stat("/proc/" + strconv.Itoa(r.PID)); err == nil {
+				return r
+			}
+		}
+		if time.Now().After(deadline) {
+			d.Fatalf("%s does not run: %+v", id, r)
+		}
+	}
+}
+
+// What is to be saved up of a quota is never more than it, whatever the engine's update makes of that.
+func TestDockerBurst(t *testing.T) {
+	d := newDocker(t)
+	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--cpus=0.5", "-e", "CANDOR_BURST=20ms", "box", "sleep", "9999")[:12]
+	for _, step := range []struct {
+		cpus string
+		want time.Duration
+	}{{"0.5", 20 * time.Millisecond}, {"0.1", 10 * time.Millisecond}, {"0.7", 20 * time.Millisecond}, {"1", 0}, {"0.3", 20 * time.Millisecond}} {
+		d.does("update", "--cpus="+step.cpus, id)
+		has, err := d.tree.Group(id).Settings()
+		if err != nil || has.Burst != step.want {
+			t.Errorf("--cpus %s: burst %v (%v), want %v", step.cpus, has.Burst, err, step.want)
+		}
+	}
+	d.does("rm", "-f", id)
+	d.empty()
+}
+
+// However many shares an engine gives a flexible container: the fraction beside it is not starved. With the weights that were
+// asked for, the container with 1.5 CPUs would have 1, and the other one the rest of the two.
+func TestDockerShares(t *testing.T) {
+	d := newDocker(t)
+	d.need(2)
+	const busy = "while :; do :; done"
+	twice := busy + " & " + busy
+	limit := strconv.Itoa(d.usable.Count()-1) + ".5"
+	threads := ""
+	for range d.usable.Count() - 1 {
+		threads += busy + " & "
+	}
+	log := d.does("run", "-d", "--network=none", "--runtime=candor-flexible", "--cpu-shares=262144", "box", "sh", "-c", twice)[:12]
+	web := d.does("run", "-d", "--network=none", "--runtime=candor", "--cpus="+limit, "box", "sh", "-c", threads+busy)[:12]
+	used := func(id string) time.Duration {
+		t.Helper()
+		stat, err := d.tree.Group(id).Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stat.CPU
+	}
+	webBefore, logBefore := used(web), used(log)
+	for deadline := time.Now().Add(time.Minute); used(web) < webBefore+4*time.Second; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come to 4 s of CPU time in a minute")
+		}
+	}
+	webUsed, logUsed := used(web)-webBefore, used(log)-logBefore
+	weights := map[string]int{}
+	for _, id := range []string{web, log} {
+		has, err := d.tree.Group(id).Settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		weights[id] = has.Weight
+	}
+	if want := d.usable.Count() * 500; weights[web] < want-10 || weights[web] > want+10 || weights[log] > 20 {
+		t.Errorf("weights %v: want %d and 10", weights, want)
+	}
+	t.Logf("web used %v, log %v; weights %d and %d", webUsed, logUsed, weights[web], weights[log])
+	if logUsed > webUsed*6/10 {
+		t.Errorf("web, limited to %s CPUs, used %v, and log %v: a third was to be expected, all of it if the shares counted", limit, webUsed, logUsed)
+	}
+	d.does("rm", "-f", web, log)
+	d.empty()
+}

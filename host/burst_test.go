@@ -1,0 +1,84 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// What may be saved up follows the quota through resizes: never more than it, and again what was asked for when it fits.
+func TestBurst(t *testing.T) {
+	l := newLab(t)
+	a := ask("web", "0.5")
+	a.Burst = 20 * time.Millisecond
+	l.must(a, "wait")
+	has := func() time.Duration {
+		t.Helper()
+		s, err := l.tree.Group("web").Settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Burst
+	}
+	if got := has(); got != a.Burst {
+		t.Errorf("burst %v, want %v", got, a.Burst)
+	}
+	for _, step := range []struct {
+		limit int
+		want  time.Duration
+	}{{100, 10 * time.Millisecond}, {900, a.Burst}, {1000, 0}, {500, a.Burst}} { // of one whole CPU there is no quota
+		if _, _, err := l.Resize(ctx, "web", hybrid.Milli(step.limit), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := has(); got != step.want {
+			t.Errorf("limit %dm: burst %v, want %v", step.limit, got, step.want)
+		}
+	}
+	for _, mishap := range []struct {
+		what string
+		do   func() error
+	}{
+		{"somebody else wrote it", func() error {
+			g := l.tree.Group("web")
+			s, err := g.Settings()
+			if s.Burst = 0; err == nil {
+				err = g.Apply(s)
+			}
+			return err
+		}},
+		{"the state is lost", func() error { return os.Remove(l.store.stateFile()) }},
+		{"all is lost", func() error { return os.RemoveAll(l.store.dir) }},
+	} {
+		if err := mishap.do(); err != nil {
+			t.Fatal(err)
+		}
+		l.nudge()
+		if got := has(); got != a.Burst {
+			t.Errorf("%s: burst %v, want %v", mishap.what, got, a.Burst)
+		}
+	}
+}
+
+func TestBadBurst(t *testing.T) {
+	for _, test := range []struct {
+		limit string
+		burst time.Duration
+		want  string
+	}{
+		{"0.5", 50 * time.Millisecond, ""},
+		{"0.5", 51 * time.Millisecond, "its quota, 50ms"},
+		{"0", time.Millisecond, "without a limit"},
+		{"0.5", -time.Millisecond, "want 0 to"},
+	} {
+		a := flexible("web", test.limit)
+		a.Burst, a.Period = test.burst, cgroup.DefaultPeriod
+		if err := a.Check(); (err == nil) != (test.want == "") || err != nil && (!errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("limit %s, burst %v: %v, want %q", test.limit, test.burst, err, test.want)
+		}
+	}
+}

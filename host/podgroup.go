@@ -1,0 +1,242 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// The kubelet gives the group of a pod a quota, the sum of the limits, and a weight, the sum of the
+// requests. Candor's containers are bounded each by itself, so the quota above them would only throttle:
+// those without one of their own, with another period or with a burst. The weight counts
+// against other pods, where that of a container ends at its pod: there it is to be the sum of Candor's.
+//
+// What the pods' groups are to have follows from the grants. So they are written after the state, and
+// what fails is written by the next operation that looks at the pod: Reconcile at the latest.
+
+// podGroup is the path of the group of a container's pod; "" where the group above the container's does not
+// bear the pod's id: that one may hold others.
+func (e *Engine) podGroup() string {
+	above := filepath.Dir(e.Cgroup)
+	base, isSlice := strings.CutSuffix(filepath.Base(above), ".slice")
+	id := e.Pod
+	if isSlice { // "-" would be another level
+		id = strings.ReplaceAll(id, "-", "_")
+	}
+	if e.Pod == "" || base != "pod"+id && !(isSlice && strings.HasSuffix(base, "-pod"+id)) {
+		return ""
+	}
+	return above
+}
+
+// lifted is the quota that bounds nobody. It is a number, not "none": to the kubelet, which compares it with the
+// pod's new limit, it is higher. So at a resize it writes the containers' quotas first, as v1 demands it.
+func lifted(period time.Duration) time.Duration { return cpuset.Max * period }
+
+// mendPods gives the pods of which something has changed what their containers need.
+func (op *operation) mendPods(grants []Grant) {
+	for _, path := range op.changedPods(grants) {
+		err := op.mendPod(path, grants)
+		if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+			op.log.Warn("a pod's group keeps the quota and weight that it has", "group", path, "error", err)
+		}
+	}
+}
+
+// podPart is what the group of a pod depends on of a container.
+type podPart struct {
+	pod           string
+	state         State
+	limit, weight hybrid.Milli
+}
+
+func podParts(grants []Grant) map[string]podPart {
+	parts := make(map[string]podPart, len(grants))
+	for i := range grants {
+		if g := &grants[i]; g.Engine.podGroup() != "" {
+			parts[g.ID] = podPart{g.Engine.podGroup(), g.State, g.Limit, g.Weight}
+		}
+	}
+	return parts
+}
+
+// changedPods returns the groups of the pods that this operation has changed; of all where somebody
+// else may have.
+func (op *operation) changedPods(grants []Grant) []string {
+	changed := map[string]bool{}
+	before := podParts(op.loaded.Grants)
+	for name, part := range podParts(grants) {
+		if op.everyPod || name == op.rewritten || before[name] != part {
+			changed[part.pod] = true
+		}
+		delete(before, name)
+	}
+	for _, ended := range before {
+		changed[ended.pod] = true
+	}
+	return slices.Sorted(maps.Keys(changed))
+}
+
+// mendPod brings the group of one pod to what it is to have. With its last container it gets back what
+// the kubelet gave it.
+func (op *operation) mendPod(path string, grants []Grant) error {
+	var running []*Grant
+	known := false
+	for i := range grants {
+		if g := &grants[i]; g.Engine.podGroup() == path {
+			known = true
+			if g.State == Running {
+				running = append(running, g)
+			}
+		}
+	}
+	if known && len(running) == 0 {
+		return nil // not begun, or between two containers
+	}
+	group := op.tree.Foreign("pod", path)
+	has, err := group.CPUTime()
+	if err != nil {
+		return err
+	}
+	note, err := readPodNote(group)
+	if err != nil {
+		return err
+	}
+	kubelets := note.kubelets(has)
+	if has.Quota == lifted(has.Period) {
+		kubelets.Quota += op.grown(path, grants, has.Period)
+	}
+	want := kubelets
+	if alone, err := op.holdsOnly(group, path, running); err != nil {
+		return err
+	} else if alone {
+		want = op.podTime(kubelets, running)
+	}
+	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
+	if next != note && (want != kubelets || note != podNote{}) {
+		if err := group.SetNote(next.String()); err != nil {
+			return err
+		}
+	}
+	if want == has {
+		return nil
+	}
+	op.log.Info("pod's group set", "group", path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
+	return group.SetCPUTime(want)
+}
+
+// grown is by how much the kubelet will raise a pod's quota for the container that is resized:
+// where it is lifted, it writes the pod's after the containers'.
+func (op *operation) grown(path string, grants []Grant, period time.Duration) time.Duration {
+	of := func(grants []Grant) hybrid.Milli {
+		i := slices.IndexFunc(grants, func(g Grant) bool { return g.ID == op.resized && g.Engine.podGroup() == path })
+		if i < 0 {
+			return 0
+		}
+		return grants[i].Limit
+	}
+	return time.Duration(of(grants)-of(op.loaded.Grants)) * period / 1000
+}
+
+// podTime is what a pod's group is to have when these containers are all that runs in it. The quota is
+// lifted where all have a limit, and these are within the pod's: a pod may have been given less than its containers.
+func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant) cgroup.CPUTime {
+	want := kubelets
+	var limits time.Duration
+	var weight, asked hybrid.Milli
+	bounded := kubelets.Quota != 0
+	for _, g := range running {
+		limit := (time.Duration(g.Limit) * kubelets.Period / 1000).Truncate(time.Microsecond)
+		if limit > cgroup.MinQuota { // else the kubelet may have rounded it up to that
+			limits += limit
+		}
+		bounded = bounded && g.Limit != 0
+		weight += g.Weight
+		if g.Class == hybrid.Sensitive {
+			asked += g.Limit
+		} else {
+			asked += g.Weight
+		}
+	}
+	if bounded && limits <= kubelets.Quota {
+		want.Quota = lifted(kubelets.Period)
+	}
+	if weight != asked {
+		want.Weight = op.tree.PodWeight(int(weight))
+	}
+	return want
+}
+
+// holdsOnly reports whether nothing runs in a pod's group but these containers, the pod's sandbox and what
+// the engine runs beside each of them.
+func (op *operation) holdsOnly(group *cgroup.Group, path string, running []*Grant) (bool, error) {
+	nested, processes, err := group.Members()
+	if err != nil || processes > 0 || len(running) == 0 {
+		return false, err
+	}
+	known := map[string]bool{}
+	for _, g := range running {
+		known[g.Engine.Sandbox], known[engineID(g.Engine.Cgroup)] = true, true
+	}
+	for _, name := range nested {
+		if known[engineID(name)] {
+			continue
+		}
+		populated, err := op.tree.Foreign("pod", filepath.Join(path, name)).Populated()
+		if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+			return false, err
+		}
+		if populated {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// engineID is the id that an engine has put into the name of a group: ID, or such as
+// cri-containerd-ID.scope or crio-conmon-ID.
+func engineID(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), ".scope")
+	return name[strings.LastIndexByte(name, '-')+1:]
+}
+
+// A podNote stands at a pod's group: what the kubelet has given it, and the weight that Candor gave it
+// since. A lifted quota is known by its size.
+type podNote struct {
+	quota        time.Duration // per the group's period; 0: none
+	weight, ours int64
+}
+
+func (n podNote) String() string {
+	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.ours)
+}
+
+// readPodNote returns the zero note where there is none, or none that can be read.
+func readPodNote(group *cgroup.Group) (n podNote, err error) {
+	text, err := group.Note()
+	var micros int64
+	if count, _ := fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours); count < 3 {
+		return podNote{}, err
+	}
+	n.quota = time.Duration(micros) * time.Microsecond
+	return n, err
+}
+
+// kubelets is what the kubelet wants a group to have: what it has, so far as it is not Candor's.
+func (n podNote) kubelets(has cgroup.CPUTime) cgroup.CPUTime {
+	if has.Quota == lifted(has.Period) {
+		has.Quota = n.quota
+	}
+	if n.ours != 0 && has.Weight == n.ours {
+		has.Weight = n.weight
+	}
+	return has
+}

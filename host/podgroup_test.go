@@ -1,0 +1,246 @@
+package host
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A kubepod is a pod's group as the kubelet makes it.
+type kubepod struct {
+	*engine
+	group *cgroup.Group
+	id    string
+}
+
+// newPod makes the group of a pod with the kubelet's quota for a limit (0: none) and weight for a request.
+func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
+	e.Helper()
+	above, err := cgroup.Open(cgroup.Options{Parent: e.base, Driver: cgroup.Cgroupfs})
+	if err != nil {
+		e.Fatal(err)
+	}
+	all, _, err := above.Effective()
+	if err != nil {
+		e.Fatal(err)
+	}
+	p := &kubepod{e, above.Group("pod1"), "1"}
+	if err := p.group.Create(cgroup.Settings{CPUs: all}, 0); err != nil {
+		e.Fatal(err)
+	}
+	p.write(limit, request)
+	return p
+}
+
+// kubelets is what the kubelet makes of a limit and a request.
+func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPUTime {
+	period := cgroup.DefaultPeriod
+	return cgroup.CPUTime{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
+}
+
+func (p *kubepod) write(limit, request hybrid.Milli) {
+	p.Helper()
+	if err := p.group.SetCPUTime(p.kubelets(limit, request)); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// ask is engine's ask for a container of this pod.
+func (p *kubepod) ask(a Allocation, group string) Allocation {
+	a = p.engine.ask(a, group)
+	a.Engine.Pod = p.id
+	return a
+}
+
+// begin has a container admitted, made and begun.
+func (p *kubepod) begin(a Allocation, role string) (stop func()) {
+	p.Helper()
+	group := strings.TrimPrefix(a.Engine.Cgroup, p.base+"/pod1/")
+	g, err := p.Admit(ctx, a, 0)
+	if err != nil {
+		p.Fatal(err)
+	}
+	stop = p.play(group, settingsOf(g), role)
+	if err := p.Begin(ctx, a, 0); err != nil {
+		p.Fatal(err)
+	}
+	return stop
+}
+
+// has checks what the pod's group has.
+func (p *kubepod) has(when string, want cgroup.CPUTime) {
+	p.Helper()
+	if got, err := p.group.CPUTime(); err != nil || got != want {
+		p.Errorf("%s: the pod has %+v, %v; want %+v", when, got, err, want)
+	}
+}
+
+// liftedFor is the kubelet's with the quota lifted and Candor's weight.
+func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPUTime {
+	want := p.kubelets(1, weight)
+	want.Quota = lifted(want.Period)
+	return want
+}
+
+// The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
+// not, for a stranger, and with the last of them.
+func TestPodGroup(t *testing.T) {
+	p := newPod(newEngine(newLab(t)), 700, 700)
+	web, log := p.ask(ask("web", "0.5"), "web-1"), p.ask(flexible("log", "0.2"), "log-1")
+	stopWeb := p.begin(web, "wait")
+	p.has("web", p.liftedFor(700))
+	stopLog := p.begin(log, "wait")
+	p.has("web and log", p.liftedFor(700))
+	stopDebug := p.begin(p.ask(flexible("debug", "0"), "debug-1"), "wait")
+	p.has("beside one without a limit", p.kubelets(700, 700))
+	stopDebug()
+	p.nudge()
+	p.has("after that one", p.liftedFor(700))
+	stopStranger := p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
+	if err := p.Reconcile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.has("beside a stranger", p.kubelets(700, 700))
+	stopStranger()
+	p.play("crio-box1", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
+	p.play("crio-conmon-1", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
+	if err := p.Reconcile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.has("beside its sandbox and the engine's helpers", p.liftedFor(700))
+	stopWeb()
+	stopLog()
+	p.nudge()
+	p.has("between two containers", p.liftedFor(700))
+	if err := p.EndSandbox(ctx, "1", "box1"); err != nil {
+		t.Fatal(err)
+	}
+	p.has("without containers", p.kubelets(700, 700))
+}
+
+// A fraction on a CPU that is not its own: the pod's weight is the container's.
+func TestPodWeight(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	p := newPod(newEngine(l), 1300, 1300)
+	web, log := p.ask(ask("web", "1.2"), "web-1"), p.ask(flexible("log", "0.1"), "log-1")
+	p.begin(web, "wait")
+	p.has("2 CPUs with 200m of one", p.liftedFor(400))
+	p.begin(log, "wait")
+	p.has("and 100m", p.liftedFor(500))
+	p.write(1300, 1300)
+	if err := p.Reconcile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.has("written by the kubelet and mended", p.liftedFor(500))
+	if err := os.RemoveAll(l.store.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Sync(ctx, []Allocation{web, log}, []string{p.id}); err != nil {
+		t.Fatal(err)
+	}
+	p.has("the state lost", p.liftedFor(500))
+	if err := p.EndSandbox(ctx, p.id, "box1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A pod that may use less than its containers together keeps its quota, once they are more.
+func TestPodWithLessThanItsContainers(t *testing.T) {
+	p := newPod(newEngine(newLab(t)), 600, 600)
+	p.begin(p.ask(flexible("a", "0.4"), "a-1"), "wait")
+	p.has("one", p.liftedFor(600))
+	p.begin(p.ask(flexible("b", "0.4"), "b-1"), "wait")
+	p.has("two", p.kubelets(600, 600))
+}
+
+// An in-place resize by the kubelet. Where the pod's quota is higher than what it will write, it writes
+// the container's first, up and down, as it reads the pod's from the kernel.
+func TestPodResize(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	p := newPod(newEngine(l), 500, 500)
+	p.begin(p.ask(ask("web", "0.5"), "web-1"), "wait")
+	for _, limit := range []hybrid.Milli{1500, 700, 1000, 300} {
+		if _, _, err := l.Resize(ctx, "web", limit, 0); err != nil {
+			t.Fatal(err)
+		}
+		weight := limit
+		if limit == 1500 {
+			weight = 1000 // 2 CPUs with 500m of one
+		}
+		if got, err := p.group.CPUTime(); err != nil || got.Quota != lifted(got.Period) {
+			t.Errorf("%v, before the kubelet's turn: the pod has %+v, %v", limit, got, err)
+		}
+		if has, err := p.tree.Group("web-1").Settings(); err != nil || limit%1000 != 0 && has.Quota != time.Duration(limit)*100*time.Microsecond {
+			t.Errorf("%v: web has %+v, %v", limit, has, err)
+		}
+		p.write(limit, limit)
+		p.has("the kubelet's turn", p.kubelets(limit, limit))
+		if err := l.Reconcile(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.has("mended", p.liftedFor(weight))
+	}
+}
+
+// A group that others may share with the pod is left alone.
+func TestPodGroupOfOthers(t *testing.T) {
+	for path, want := range map[string]string{
+		"/kubepods/pod1-2/ctr":           "/kubepods/pod1-2",
+		"/kubepods/burstable/pod1-2/ctr": "/kubepods/burstable/pod1-2",
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/cri-containerd-3.scope": "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice",
+		"/kubepods/burstable/ctr":                        "",
+		"/kubepods/pod1/ctr":                             "",
+		"/kubepods/xpod1-2/ctr":                          "",
+		"/pods/1-2/ctr":                                  "",
+		"/a.slice/a-pod1-2.slice/cri-containerd-3.scope": "",
+	} {
+		if got := (&Engine{Cgroup: path, Pod: "1-2"}).podGroup(); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	if got := (&Engine{Cgroup: "/pod/ctr"}).podGroup(); got != "" {
+		t.Errorf("no pod: %q", got)
+	}
+}
+
+// A container with a period of 1 s uses its 200 ms in one go, and the pod's quota would stop it after 20 ms
+// of each 100: counted by the kernel. (Where the pod's quota is just what the CPUs can
+// give, as beside a whole limit, it depends on the timers' lateness how often it throttles.)
+func TestPodThrottles(t *testing.T) {
+	p := newPod(newEngine(newLab(t)), 200, 200)
+	slow := p.ask(ask("web", "0.2"), "web-1")
+	slow.Period = cgroup.MaxPeriod
+	p.begin(slow, "spin")
+	if n := p.throttled(func(s cgroup.Stat) bool { return s.Periods >= 20 }); n != 0 {
+		t.Errorf("throttled in %d periods", n)
+	}
+	if s, err := p.tree.Group("web-1").Stat(); err != nil || s.Throttled == 0 {
+		t.Errorf("it has not used what it may: %+v, %v", s, err)
+	}
+	p.write(200, 200) // as it would be without Candor
+	p.throttled(func(s cgroup.Stat) bool { return s.Throttled > 0 })
+}
+
+// throttled waits until the kernel has counted enough of the pod's group, and returns in how many of
+// its periods the quota ran out.
+func (p *kubepod) throttled(enough func(cgroup.Stat) bool) uint64 {
+	p.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		s, err := p.group.Stat()
+		if err != nil {
+			p.Fatal(err)
+		}
+		if enough(s) {
+			return s.Throttled
+		}
+		if time.Now().After(end) {
+			p.Fatalf("not in a minute: %+v", s)
+		}
+	}
+}

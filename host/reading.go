@@ -1,0 +1,38 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Reading is what the kernel says of a running container: what it has used, and what it sees.
+type Reading struct {
+	Usage cgroup.Usage
+	CPUs  cpuset.Set // that its processes may use now
+	Shown cpuset.Set // by the files of its view; empty where none is mounted
+}
+
+// Read reads a container's group and its first process. It takes no lock. The error is
+// cgroup.ErrNoGroup, or fs.ErrNotExist, where the container has ended.
+func (h *Host) Read(of *Grant) (r Reading, err error) {
+	g := h.groupOf(of)
+	if r.CPUs, _, err = g.Effective(); err != nil {
+		return r, err
+	}
+	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != ViewFull {
+		return r, err
+	}
+	processes, err := g.Processes()
+	if err != nil || len(processes) == 0 {
+		return r, err
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", processes[0]))
+	if viewIn(mounts) == of.ID {
+		r.Shown = h.store.shown(of.ID)
+	}
+	return r, err
+}

@@ -1,0 +1,92 @@
+package audit
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfigName(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "config.v2.json"), []byte(`{"Name":"/web","ID":"x"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		text, name string
+		sandbox    bool
+	}{
+		{`{"annotations":{"io.kubernetes.cri.container-type":"container","io.kubernetes.cri.sandbox-namespace":"default",
+			"io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.container-name":"app"}}`, "default/web/app", false},
+		{`{"annotations":{"io.kubernetes.cri.container-type":"sandbox"}}`, "", true},
+		{`{"annotations":{"io.kubernetes.cri-o.ContainerType":"sandbox"}}`, "", true},
+		{`{"annotations":{"io.kubernetes.pod.namespace":"a","io.kubernetes.pod.name":"b","io.kubernetes.container.name":"c"}}`, "a/b/c", false},
+		{`{"annotations":{"nerdctl/name":"box"}}`, "box", false},
+		{`{"mounts":[{"destination":"/proc","source":"proc"},{"destination":"/etc/hostname","source":"` + dir + `/hostname"}]}`, "web", false},
+		{`{"mounts":[{"destination":"/etc/hostname","source":"/nowhere/hostname"}]}`, "", false},
+		{`{}`, "", false},
+	} {
+		c, err := parseConfig([]byte(test.text))
+		if err != nil || c.name() != test.name || c.isSandbox() != test.sandbox {
+			t.Errorf("%s: %q, %v, %v", test.text, c.name(), c.isSandbox(), err)
+		}
+	}
+	for _, bad := range []string{"", "{", "[]", `{"annotations":1}`, `{"mounts":{}}`} {
+		if _, err := parseConfig([]byte(bad)); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(`{"annotations":{"nerdctl/name":"box"},"mounts":[{"destination":"/etc/hostname","source":"/x"}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := parseConfig(text)
+		if err == nil && c.isSandbox() && len(c.Annotations) == 0 {
+			t.Errorf("%q: a sandbox without annotations", text)
+		}
+	})
+}
+
+// process writes a process's folder as /proc has it.
+func process(t *testing.T, cwd string, words ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	err := os.WriteFile(filepath.Join(dir, "cmdline"), []byte(strings.Join(words, "\x00")+"\x00"), 0o644)
+	if err == nil && cwd != "" {
+		err = os.Symlink(cwd, filepath.Join(dir, "cwd"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestWatcherOf(t *testing.T) {
+	const shim, tasks = "/usr/bin/containerd-shim-runc-v2", "/run/containerd/io.containerd.runtime.v2.task/"
+	for _, test := range []struct {
+		cwd   string
+		words []string
+		id    string
+		want  watcher
+	}{
+		{tasks + "k8s.io/sandbox", []string{shim, "-namespace", "k8s.io", "-id", "sandbox"}, id, watcher{"containerd", "", tasks + "k8s.io/" + id}},
+		{tasks + "moby/" + id, []string{shim, "-namespace", "moby", "-id", id}, id, watcher{"docker", "", tasks + "moby/" + id}},
+		{tasks + "moby/" + id, []string{shim, "-namespace", "moby", "-id", id}, id[:12], watcher{"docker", "", tasks + "moby/" + id}},
+		{"", []string{shim, "-namespace"}, id, watcher{runtime: "containerd"}},
+		{"/", []string{"/usr/bin/conmon", "-c", id, "-b", "/var/b", "-n", "web"}, id, watcher{"podman", "web", "/var/b"}},
+		{"/", []string{"conmon", "-b"}, id, watcher{runtime: "podman"}},
+	} {
+		if w := watcherOf(process(t, test.cwd, test.words...), test.id); w == nil || *w != test.want {
+			t.Errorf("%q: %+v; want %+v", test.words, w, test.want)
+		}
+	}
+	for _, words := range [][]string{{""}, {"sleep", "-b", "/x"}, {"/bin/sh", "containerd-shim"}} {
+		if w := watcherOf(process(t, "/", words...), id); w != nil {
+			t.Errorf("%q watches over %+v", words, w)
+		}
+	}
+	if w := watcherOf("/nowhere", id); w != nil {
+		t.Errorf("nobody watches over %+v", w)
+	}
+}

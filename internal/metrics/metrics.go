@@ -1,0 +1,119 @@
+// Package metrics says in Prometheus' words what candor nri does and what the containers of
+// this machine get. What it counts, it is told; all else it reads when it is asked, from the
+// state and the kernel's files. It takes no lock of the state's, so nobody waits for a scrape.
+package metrics
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/candor-project/candor/host"
+)
+
+// Metrics count what a plugin and its host do.
+type Metrics struct {
+	registry   *prometheus.Registry
+	refused    *prometheus.CounterVec
+	resizes    *prometheus.CounterVec
+	downgraded *prometheus.CounterVec
+	took       *prometheus.HistogramVec
+	moves      prometheus.Counter
+	drift      prometheus.Counter
+	failures   prometheus.Counter
+	lastDone   prometheus.Gauge
+	connected  prometheus.Gauge
+	lastSync   prometheus.Gauge
+
+	ready atomic.Bool
+}
+
+// buckets are seconds: a plan takes some ten microseconds, a wait for the lock 1.5 s at most.
+var buckets = []float64{.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1, 2}
+
+// New returns counters that begin at zero, for a candor of some version.
+func New(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		refused: counters("candor_containers_refused_total", "Containers whose creation was refused.",
+			refusals),
+		resizes: counters("candor_resizes_refused_total", "In-place resizes that were refused: the container keeps what it has.",
+			refusals),
+		downgraded: counters("candor_containers_downgraded_total", "Containers called sensitive that were taken for flexible.",
+			downgrades),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "candor_operation_duration_seconds", Buckets: buckets,
+			Help: "Time that operations took: the wait for the state's lock, reading state and kernel, planning, applying to groups, views and file.",
+		}, []string{"phase"}),
+		moves:     counter("candor_fraction_moves_total", "Fractions of running containers that were moved to another CPU."),
+		drift:     counter("candor_drift_repairs_total", "Containers whose settings somebody else had changed, and that were set back."),
+		failures:  counter("candor_apply_failures_total", "Operations that could not be applied and were undone."),
+		lastDone:  gauge("candor_last_operation_timestamp_seconds", "When the last operation was done, since the epoch; each repair is one. 0: never."),
+		connected: gauge("candor_connected", "Whether the plugin and the runtime are connected and synchronized."),
+		lastSync:  gauge("candor_last_sync_timestamp_seconds", "When the plugin and the runtime last met, since the epoch. 0: never."),
+	}
+	for _, phase := range phases {
+		m.took.WithLabelValues(phase)
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "candor_build_info", Help: "1, with the version of candor and of Go."}, []string{"version", "goversion"})
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	m.registry.MustRegister(build, m.refused, m.resizes, m.downgraded, m.took, m.moves, m.drift, m.failures,
+		m.lastDone, m.connected, m.lastSync, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+// counters returns a counter for each reason. All of them are there from the start: a series
+// that begins with its first event hides that event from rate().
+func counters(name, help string, reasons []Reason) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"reason"})
+	for _, r := range reasons {
+		c.WithLabelValues(string(r))
+	}
+	return c
+}
+
+var phases = []string{"wait", "read", "plan", "apply"}
+
+// Operation counts an operation of the host.
+func (m *Metrics) Operation(r host.Report) {
+	for i, took := range []time.Duration{r.Wait, r.Read, r.Plan, r.Apply} {
+		m.took.WithLabelValues(phases[i]).Observe(took.Seconds())
+	}
+	m.moves.Add(float64(r.Moves))
+	m.drift.Add(float64(r.Drift))
+	if r.Failed {
+		m.failures.Inc()
+		return
+	}
+	m.lastDone.SetToCurrentTime()
+}
+
+// Refused counts a container that was refused, ResizeRefused a resize, Downgraded one that was
+// taken for flexible.
+func (m *Metrics) Refused(r Reason)       { m.refused.WithLabelValues(string(r)).Inc() }
+func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r)).Inc() }
+func (m *Metrics) Downgraded(r Reason)    { m.downgraded.WithLabelValues(string(r)).Inc() }
+
+// Synchronized is told when the plugin and the runtime have met, Disconnected when they have parted.
+func (m *Metrics) Synchronized() {
+	m.lastSync.SetToCurrentTime()
+	m.connected.Set(1)
+	m.ready.Store(true)
+}
+
+func (m *Metrics) Disconnected() {
+	m.connected.Set(0)
+	m.ready.Store(false)
+}

@@ -1,0 +1,23 @@
+package metrics
+
+// A Reason is why a container was refused, or taken for flexible. They are few: each is
+// a series of its own. The log has the whole of it.
+type Reason string
+
+const (
+	NoCapacity     Reason = "no-capacity"
+	ViewImpossible Reason = "view-impossible"
+	BadAnnotation  Reason = "annotation"
+	OthersCPUs     Reason = "cpuset" // somebody else gives the container CPUs
+	NameTaken      Reason = "name-taken"
+	BadRequest     Reason = "bad-request"
+	Other          Reason = "other" // the state's lock, the kernel, the disk
+
+	NoLimit         Reason = "no-limit"
+	RequestNotLimit Reason = "request-not-limit"
+)
+
+var (
+	refusals   = []Reason{NoCapacity, ViewImpossible, BadAnnotation, OthersCPUs, NameTaken, BadRequest, Other}
+	downgrades = []Reason{NoLimit, RequestNotLimit}
+)

@@ -1,0 +1,178 @@
+package metrics
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Source is what is asked at each scrape: a *host.Host.
+type Source interface {
+	Snapshot() (*host.Snapshot, error)
+	Read(*host.Grant) (host.Reading, error)
+}
+
+// Watch has every scrape read the state of a host and the groups of its containers.
+func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&state{s, log}) }
+
+// state collects what is true at a scrape.
+type state struct {
+	Source
+	log *slog.Logger
+}
+
+var (
+	readable   = desc("candor_state_readable", "Whether the state could be read. Where it is 0, all that is read from it is missing.")
+	cpus       = desc("candor_cpus", "CPUs in each pool; each CPU of the machine is in one.", "pool")
+	usable     = desc("candor_usable_cpu_cores", "CPU time per time that can be given to containers.")
+	sensitive  = desc("candor_sensitive_cpu_cores", "Limits of the sensitive containers, in sum.")
+	flexible   = desc("candor_flexible_cpu_cores", "Guarantees of the flexible containers, in sum.")
+	shared     = desc("candor_shared_cpu_cores", "CPU time of sensitive containers on CPUs that other containers have too.")
+	containers = desc("candor_containers", "Containers by class and state; a held one has ended, and its pod keeps its CPUs.", "class", "state")
+
+	limit     = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
+	seen      = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
+	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth.")
+	used      = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
+	periods   = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
+	throttled = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
+	stood     = containerDesc("candor_container_cfs_throttled_seconds_total", "Time for which a running container's CPUs stood still since its quota had run out, summed over CPUs.")
+)
+
+var descs = []*prometheus.Desc{readable, cpus, usable, sensitive, flexible, shared, containers,
+	limit, seen, mismatch, used, periods, throttled, stood}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// containerDesc is of a metric with a value for each container. What has no pod, such as a program of
+// candor run, has empty labels for it.
+func containerDesc(name, help string) *prometheus.Desc {
+	return desc(name, help, "namespace", "pod", "container", "class")
+}
+
+func (s *state) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		to <- d
+	}
+}
+
+func (s *state) Collect(to chan<- prometheus.Metric) {
+	now, err := s.Snapshot()
+	if err != nil {
+		s.log.Warn("metrics: the state cannot be read", "error", err)
+		to <- value(readable, 0)
+		return
+	}
+	to <- value(readable, 1)
+	collectNode(now.Node, to)
+	collectStates(now.Grants, to)
+	for _, g := range running(now.Grants) {
+		reading, err := s.Read(g)
+		switch {
+		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
+		case err != nil:
+			s.log.Warn("metrics: a container cannot be read", "container", g.ID, "error", err)
+		default:
+			collectContainer(g, &reading, to)
+		}
+	}
+}
+
+func value(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func collectNode(n *hybrid.Node, to chan<- prometheus.Metric) {
+	m, pools, all := n.Machine(), n.Pools(), n.Usable()
+	for pool, set := range map[string]cpuset.Set{
+		"exclusive": pools.Exclusive, "fractional": pools.Fractional, "shared": pools.Shared,
+		"reserved": m.Online.Minus(all), "offline": m.Offline,
+	} {
+		to <- value(cpus, float64(set.Count()), pool)
+	}
+	to <- value(usable, float64(all.Count()))
+	to <- value(sensitive, cores(n.Sensitive()))
+	to <- value(flexible, cores(n.Guaranteed()))
+	to <- value(shared, cores(n.Shared()))
+}
+
+func cores(m hybrid.Milli) float64 { return float64(m) / 1000 }
+
+func collectStates(grants []host.Grant, to chan<- prometheus.Metric) {
+	count := map[hybrid.Class]map[host.State]int{hybrid.Sensitive: {}, hybrid.Flexible: {}}
+	for i := range grants {
+		count[grants[i].Class][grants[i].State]++
+	}
+	for class, states := range count {
+		for _, state := range []host.State{host.Pending, host.Running, host.Held} {
+			to <- value(containers, float64(states[state]), class.String(), string(state))
+		}
+	}
+}
+
+// running are the running containers, each with labels of its own: of two pods of one name, of which the
+// first is about to end, the later.
+func running(grants []host.Grant) []*host.Grant {
+	at := map[[3]string]int{}
+	var all []*host.Grant
+	for i := range grants {
+		g := &grants[i]
+		if g.State != host.Running {
+			continue
+		}
+		name := nameOf(g)
+		if j, twice := at[name]; twice {
+			all[j] = g
+			continue
+		}
+		at[name] = len(all)
+		all = append(all, g)
+	}
+	return all
+}
+
+// nameOf is what a container is called: namespace, pod, container.
+func nameOf(g *host.Grant) [3]string {
+	if parts := strings.SplitN(strings.ToValidUTF8(g.Engine.Name, "?"), "/", 3); len(parts) == 3 {
+		return [3]string(parts)
+	}
+	return [3]string{"", "", g.ID}
+}
+
+func collectContainer(g *host.Grant, r *host.Reading, to chan<- prometheus.Metric) {
+	name := nameOf(g)
+	labels := append(name[:], g.Class.String())
+	if g.Limit > 0 {
+		to <- value(limit, cores(g.Limit), labels...)
+	}
+	to <- value(seen, float64(r.CPUs.Count()), labels...)
+	if g.Class == hybrid.Sensitive {
+		to <- value(mismatch, mismatched(g, r), labels...)
+	}
+	count := func(d *prometheus.Desc, v float64) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	count(used, r.Usage.CPU.Seconds())
+	count(periods, float64(r.Usage.Periods))
+	count(throttled, float64(r.Usage.Throttled))
+	count(stood, r.Usage.ThrottledTime.Seconds())
+}
+
+// mismatched is 1 where a container sees other CPUs than its limit is worth, by its cpuset or by the
+// files that it is shown.
+func mismatched(g *host.Grant, r *host.Reading) float64 {
+	if r.CPUs.Count() != g.Limit.CPUs() || g.View == host.ViewFull && r.Shown != r.CPUs {
+		return 1
+	}
+	return 0
+}
