@@ -117,6 +117,9 @@ func (op *operation) meet(a *Allocation) (stray []Grant, err error) {
 	if k == nil || !k.populated {
 		return nil, nil
 	}
+	if op.planOnly {
+		return nil, op.foresee(a)
+	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
 	g.Request = a.Request
 	if err := op.store.saveRequest(g); err != nil {
