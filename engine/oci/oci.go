@@ -119,7 +119,7 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 		return a, false, errors.New("memory nodes without CPUs: want neither (topology single-numa chooses both), or --cpuset-cpus too (then Candor leaves the container alone)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
-	a.env, a.systemd, a.weight = or(wish.env, false), c.Systemd, has.Weight
+	a.env, a.systemd, a.weight = or(wish.Env, false), c.Systemd, has.Weight
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 	}
