@@ -73,7 +73,7 @@ func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string)
 		return nil, err
 	}
 	p := &pod{lab: l, name: name, config: &cri.PodSandboxConfig{
-		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: strings.TrimPrefix(name, "pod")},
 		Annotations:  annotations,
 		LogDirectory: l.path("logs"),
 		Linux: &cri.LinuxPodSandboxConfig{
