@@ -96,13 +96,17 @@ func (w *window) figures() Figures {
 	return f
 }
 
-// quantile is what that share of the windows does not exceed: the upper end of its bin.
+// quantile is what that share of the windows does not exceed: the upper end of its bin, or 0.
 func (w *window) quantile(share float64) float64 {
 	left := int64(math.Ceil(share * float64(w.n)))
 	for at, n := range w.bins {
-		if left -= n; left <= 0 {
-			return min(least*math.Exp(float64(at)/binsPerE), w.peak)
+		if left -= n; left > 0 {
+			continue
 		}
+		if at == 0 {
+			return 0
+		}
+		return min(least*math.Exp(float64(at)/binsPerE), w.peak)
 	}
 	return w.peak
 }
