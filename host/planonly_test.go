@@ -56,7 +56,7 @@ func TestPlanOnly(t *testing.T) {
 			}
 		}
 	}
-	step("sync", h.Sync(ctx, []Allocation{log, web}, []string{"uid1"}))
+	step("sync", h.Sync(ctx, []Allocation{log, web}, []string{"box1"}))
 	planned := func(name string) *Grant {
 		t.Helper()
 		s, err := h.Snapshot()
@@ -73,7 +73,7 @@ func TestPlanOnly(t *testing.T) {
 	step("resize", err)
 	step("repair", h.Reconcile(ctx))
 	h = l.looker(dir)
-	step("sync again", h.Sync(ctx, []Allocation{e.ask(ask("web", "1.5"), "web1"), log}, []string{"uid1"}))
+	step("sync again", h.Sync(ctx, []Allocation{e.ask(ask("web", "1.5"), "web1"), log}, []string{"box1"}))
 	if w := planned("web"); w == nil || w.Limit != 1500 || w.CPUs.Count() != 2 {
 		t.Errorf("resized: %+v", w)
 	}
@@ -99,7 +99,7 @@ func TestPlanOnlyRefuses(t *testing.T) {
 	}
 	e.run("web1", cgroup.Settings{CPUs: all})
 	h := l.looker(filepath.Join(t.TempDir(), "plan"))
-	if err := h.Sync(ctx, []Allocation{e.ask(ask("web", "1000"), "web1")}, []string{"uid1"}); err != nil {
+	if err := h.Sync(ctx, []Allocation{e.ask(ask("web", "1000"), "web1")}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := h.Snapshot(); err != nil || len(s.Grants) > 0 || !strings.Contains(l.log.String(), "would refuse") {

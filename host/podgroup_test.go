@@ -146,7 +146,7 @@ func TestPodWeight(t *testing.T) {
 	if err := os.RemoveAll(l.store.dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Sync(ctx, []Allocation{web, log}, []string{p.id}); err != nil {
+	if err := p.Sync(ctx, []Allocation{web, log}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
 	p.has("the state lost", p.liftedFor(500))
