@@ -222,32 +222,34 @@ func TestPodThrottles(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 200, 200)
 	slow := p.ask(ask("web", "0.2"), "web-1")
 	slow.Period = cgroup.MaxPeriod
-	p.begin(slow, "spin")
-	if n := p.throttled(func(_, web cgroup.Stat) bool { return web.Throttled >= 3 }); n != 0 {
-		t.Errorf("the pod was throttled in %d of its periods", n)
+	p.begin(slow, "spin") // here it spins from before its begin on
+	before, own := p.throttled(func(pod, web uint64) bool { return true })
+	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+3 })
+	if after != before {
+		t.Errorf("the pod was throttled in %d of its periods", after-before)
 	}
 	p.write(200, 200) // as it would be without Candor
-	p.throttled(func(pod, _ cgroup.Stat) bool { return pod.Throttled > 0 })
+	p.throttled(func(pod, web uint64) bool { return pod > after })
 }
 
-// throttled waits until the kernel has counted enough, and returns in how many of the pod's
-// periods its quota ran out.
-func (p *kubepod) throttled(enough func(pod, web cgroup.Stat) bool) uint64 {
+// throttled waits until there are enough periods in which the quota ran out, the pod's and web's own, and
+// returns how many there are.
+func (p *kubepod) throttled(enough func(pod, web uint64) bool) (pod, web uint64) {
 	p.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		pod, err := p.group.Stat()
+		ofPod, err := p.group.Stat()
 		if err != nil {
 			p.Fatal(err)
 		}
-		web, err := p.tree.Group("web-1").Stat()
+		ofWeb, err := p.tree.Group("web-1").Stat()
 		if err != nil {
 			p.Fatal(err)
 		}
-		if enough(pod, web) {
-			return pod.Throttled
+		if enough(ofPod.Throttled, ofWeb.Throttled) {
+			return ofPod.Throttled, ofWeb.Throttled
 		}
 		if time.Now().After(end) {
-			p.Fatalf("not in a minute: the pod %+v, web %+v", pod, web)
+			p.Fatalf("not in a minute: the pod %+v, web %+v", ofPod, ofWeb)
 		}
 	}
 }
