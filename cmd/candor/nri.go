@@ -119,7 +119,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	engine.CountBy(counted)
 	if f.observe {
 		engine.Observe()
-		log.Info("observing: nothing is changed", "candor ps --state-dir", f.options.StateDir)
+		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -160,6 +160,7 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
 	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, counted.Operation
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
+	f.options.Cgroup.ReadOnly = true // it makes no group, and need not be allowed to
 	f.stateDir = f.options.StateDir
 	if f.options.PlanOnly = f.observe; f.observe && !cmd.Flags().Changed("state-dir") {
 		f.stateDir = observeDir
