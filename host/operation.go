@@ -104,6 +104,7 @@ func (h *Host) begin() (*operation, error) {
 		}
 		op.loaded = state{}
 	}
+	h.tops.learnFrom(op.loaded.Grants)
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
 	}
