@@ -34,6 +34,7 @@ type lab struct {
 	busybox string            // what the containers run
 	files   map[string]string // of the containers' image, besides busybox
 	parent  string            // group of the pods' groups
+	handler string            // of the pods' RuntimeClass; "" is containerd's own
 	conn    *grpc.ClientConn
 	cri     cri.RuntimeServiceClient
 	engine  *daemon

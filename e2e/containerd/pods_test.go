@@ -81,7 +81,7 @@ func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string)
 	}}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r, err := l.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config})
+	r, err := l.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config, RuntimeHandler: l.handler})
 	p.id = r.GetPodSandboxId()
 	return p, err
 }

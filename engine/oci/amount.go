@@ -2,6 +2,7 @@ package oci
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +70,7 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 
 // weightOf is what cpu.shares say that is not what engines give every container.
 func weightOf(shares string) string {
-	if shares == "" || shares == "0" || shares == "1024" {
+	if slices.Contains([]string{"", "0", "2", "1024"}, shares) {
 		return ""
 	}
 	return fmt.Sprintf("cpu.shares %.20s", shares)
