@@ -3,6 +3,7 @@
 GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -X main.version=$(VERSION)
 
@@ -22,10 +23,12 @@ demo: build ## shows the main job on this machine (needs root)
 docs-images: build ## draws the pictures of the docs anew
 	bin/candor plan --machine 'pack:2 numa:1 l3:1 core:4 pu:2' -o svg docs/examples/map.jsonl >docs/images/map.svg
 
-install: build ## installs candor, its names as an OCI runtime and its shell completions
+install: build ## installs candor, its names as an OCI runtime, its unit and its shell completions
 	install -D -m 755 bin/candor $(DESTDIR)$(PREFIX)/bin/candor
 	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-runc
 	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-flexible-runc
+	install -d $(DESTDIR)$(UNITDIR)
+	sed 's:/usr/local/bin:$(PREFIX)/bin:' deploy/systemd/candor-nri.service >$(DESTDIR)$(UNITDIR)/candor-nri.service
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	bin/candor completion bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/candor
 	bin/candor completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_candor

@@ -24,6 +24,10 @@ type group struct {
 	top     int           // CPUs from here on have nothing of the group
 	lanes   int           // CPUs on which it runs now
 	rate    float64       // CPUs' worth of time that it gets now
+
+	follow func(at time.Duration) // nil: nobody
+	asked  time.Duration          // CPU time, all that was added so far
+	marks  []time.Duration        // use at which what was added is done
 }
 
 func newGroup(s Setting, k Kernel, cpus int) *group {
@@ -72,16 +76,21 @@ func (g *group) finish() time.Duration {
 	return time.Duration(math.Ceil(float64(g.backlog) / g.rate))
 }
 
-// run lets the group run for a span in which nothing changes.
-func (g *group) run(span time.Duration) {
+// run lets the group run from one moment to another, between which nothing changes.
+func (g *group) run(from, to time.Duration) {
 	if g.pool != nil {
-		g.stat.ThrottledTime += span * time.Duration(g.waiting)
+		g.stat.ThrottledTime += (to - from) * time.Duration(g.waiting)
 	}
 	if g.rate == 0 {
 		return
 	}
-	used := min(time.Duration(g.rate*float64(span)), g.backlog)
+	used := min(time.Duration(g.rate*float64(to-from)), g.backlog)
 	g.backlog -= used
+	for len(g.marks) > 0 && g.marks[0] <= g.stat.Usage+used {
+		part := float64(g.marks[0]-g.stat.Usage) / g.rate
+		g.follow(min(from+time.Duration(part), to))
+		g.marks = g.marks[1:]
+	}
 	g.stat.Usage += used
 	if g.pool == nil {
 		return

@@ -211,3 +211,30 @@ func TestEnoughQuota(t *testing.T) {
 		})
 	})
 }
+
+// TestFollow: each work is done when all that was asked for until then has been used, and the last one with the backlog.
+func TestFollow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := histories(1).Draw(t, "history")
+		s := New(h.kernel, h.cpus, h.settings...)
+		var done []time.Duration
+		s.Follow(0, func(at time.Duration) { done = append(done, at) })
+		asked, added := time.Duration(0), []time.Duration{}
+		for _, a := range h.acts {
+			s.SetThreads(0, a.threads)
+			s.Add(0, a.work)
+			asked += a.work
+			added = append(added, asked)
+			s.Run(s.Now() + a.span)
+			used := s.Stat(0).Usage
+			for i, mark := range added {
+				if is := i < len(done); is != (mark <= used) && mark != used || is && (done[i] > s.Now() || i > 0 && done[i] < done[i-1]) {
+					t.Fatalf("used %v; work %d ends at %v of use; done at %v", used, i, mark, done)
+				}
+			}
+			if s.Backlog(0) == 0 && len(done) > 0 && (s.DoneAt(0)-done[len(done)-1]).Abs() > time.Microsecond && asked > 0 && a.work > 0 {
+				t.Fatalf("the last work was done at %v, the backlog at %v", done[len(done)-1], s.DoneAt(0))
+			}
+		}
+	})
+}

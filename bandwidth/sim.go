@@ -28,8 +28,20 @@ func (s *Sim) Now() time.Duration { return s.now }
 
 // Add gives a group CPU time to use, behind what it has still to do.
 func (s *Sim) Add(group int, work time.Duration) {
-	s.groups[group].backlog += work
-	s.groups[group].settle(s.now)
+	g := s.groups[group]
+	g.backlog += work
+	if g.follow != nil {
+		g.asked += work
+		g.marks = append(g.marks, g.asked)
+	}
+	g.settle(s.now)
+}
+
+// Follow calls done for each later Add of a group, in their order, with the time at which its
+// work is done, first come first served. The group must have no backlog, and may not Drop any.
+func (s *Sim) Follow(group int, done func(at time.Duration)) {
+	g := s.groups[group]
+	g.follow, g.asked = done, g.stat.Usage
 }
 
 // SetThreads says on how many CPUs a group's work can run at once; 1 at the start.
@@ -104,7 +116,7 @@ func (s *Sim) step(until time.Duration) {
 // advance brings a group to the next moment.
 func (s *Sim) advance(g *group, next time.Duration, isTick bool) {
 	worked := g.backlog > 0
-	g.run(next - s.now)
+	g.run(s.now, next)
 	changed := false
 	if worked && g.backlog == 0 {
 		g.doneAt, changed = next, true

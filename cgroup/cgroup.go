@@ -47,7 +47,8 @@ type Options struct {
 	// Owner is the state that the groups belong to, such as the path of its
 	// directory: groups of two states below one parent are refused. "" does not care.
 	Owner string
-	// ReadOnly leaves out the test whether the groups can be written to.
+	// ReadOnly leaves out the test whether groups can be made: for who only reads, or
+	// only gives settings to those of others.
 	ReadOnly bool
 }
 

@@ -153,6 +153,25 @@ func TestDockerFiles(t *testing.T) {
 	}
 }
 
+// A weight by the user's wish is not followed, and that is said.
+func TestDockerWeight(t *testing.T) {
+	w := newWrapped(t)
+	w.writeConfig(50000, func(s spec) { s.of("linux").of("resources").of("cpu")["shares"] = 512 })
+	w.does("create", "--bundle", w.dir, "a")
+	w.does("update", "--cpu-share", "300", "a")
+	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	for _, want := range []string{"a: cpu.shares 512: not followed", "a: cpu.shares 300: not followed"} {
+		if strings.Count(string(log), want) != 1 {
+			t.Errorf("want once %q: %s (%v)", want, log, err)
+		}
+	}
+	if has, err := w.tree.Group("a").Settings(); err != nil || has.Weight != 500 {
+		t.Errorf("%+v %v: want a weight of 500", has, err)
+	}
+	w.does("delete", "--force", "a")
+	w.empty()
+}
+
 // A terminal and the file with the process id are made by the real runtime, as the engine has asked.
 func TestDockerConsole(t *testing.T) {
 	w := newWrapped(t)

@@ -59,6 +59,12 @@ func perform(role string, args []string) int {
 	case "spin":
 		threads, _ := strconv.Atoi(args[0])
 		return spin(threads)
+	case "bursts":
+		return burstsRole(args)
+	case "serve":
+		return serveRole(args)
+	case "clients":
+		return clientsRole(args)
 	case "signals":
 		return reportSignals()
 	case "leave":

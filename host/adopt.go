@@ -156,6 +156,9 @@ func (op *operation) takeIn(g *Grant) {
 
 // orphans returns grants, by name, for the containers that run without one.
 func (op *operation) orphans() []Grant {
+	if op.planOnly {
+		return nil // planned anew, not taken for what they have
+	}
 	var names []string
 	for name, g := range op.groups {
 		if g.populated && !op.loaded.has(name) && !g.settings.CPUs.IsEmpty() {

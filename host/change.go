@@ -159,9 +159,14 @@ func (op *operation) release(name string, kill bool) error {
 // guarantee of 0 is the one that was given apart from the limit, else the limit. It
 // returns the grants before and after.
 func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
+	return h.resize(ctx, name, "", limit, guarantee)
+}
+
+// resize wants the container to be the one with that group; "": whichever has the name.
+func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
 	err = h.operate(ctx, func(op *operation) error {
 		g := op.info[name]
-		if g == nil {
+		if g == nil || cgroup != "" && g.Engine.Cgroup != cgroup {
 			return unknown(name)
 		}
 		if err := checkQuota(limit, g.Period); err != nil {

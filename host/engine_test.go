@@ -222,7 +222,7 @@ func TestEngineAdoption(t *testing.T) {
 			late := e.ask(flexible("late", "0"), "late")
 			all, _, _ := l.Host.tree.Effective()
 			e.run("late", cgroup.Settings{CPUs: all}) // started while nobody planned
-			if err := l.Sync(ctx, []Allocation{late, asked}, []string{"uid1"}); err != nil {
+			if err := l.Sync(ctx, []Allocation{late, asked}, []string{"box1"}); err != nil {
 				t.Fatal(err)
 			}
 			if *e.has("web") != web.CPUs || e.has("late").Overlaps(&web.CPUs) {
@@ -271,7 +271,7 @@ func TestEngineQuotaAbovePods(t *testing.T) {
 	}
 	// The engine says what it has made of it.
 	now := e.ask(ask("web", "0.2"), "web")
-	if err := l.Sync(ctx, []Allocation{now}, []string{"uid1"}); err != nil {
+	if err := l.Sync(ctx, []Allocation{now}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := l.Snapshot()

@@ -28,7 +28,9 @@ type Options struct {
 	Cgroup   cgroup.Options
 	Log      *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
 	Patience time.Duration // how long to wait for the lock; default 1 min
-	Report   func(Report)  // is told of every operation while it has the lock, so it may not wait; default: nobody
+	// PlanOnly keeps a state of what would be: nothing else is written, no group and no view.
+	PlanOnly bool
+	Report   func(Report) // is told of every operation while it has the lock, so it may not wait; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
@@ -40,6 +42,8 @@ type Host struct {
 	patience time.Duration
 	listener func(Report)
 	machine  machineCache
+	planOnly bool // nothing becomes true but the state
+	isPlan   bool // the state says what would be
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their
@@ -54,6 +58,7 @@ func DefaultStateDir() string {
 // Open finds the control groups and the state. It changes nothing; with
 // Cgroup.ReadOnly set, only Snapshot and what it returns can be used.
 func Open(o Options) (*Host, error) {
+	o.Cgroup.ReadOnly = o.Cgroup.ReadOnly || o.PlanOnly
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
@@ -76,6 +81,10 @@ func Open(o Options) (*Host, error) {
 	}
 	if h.listener == nil {
 		h.listener = func(Report) {}
+	}
+	if err := h.setPlanOnly(o.PlanOnly); err != nil {
+		tree.Close()
+		return nil, err
 	}
 	return h, nil
 }

@@ -50,6 +50,9 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 }
 
 func (h *Host) locked(ctx context.Context, change func(*operation) error) error {
+	if err := h.checkPlanOnly(); err != nil {
+		return err
+	}
 	// Options that cannot be meant change nothing. The topology that this reads
 	// is kept: others don't wait for it while we have the lock.
 	if _, err := h.newNode(); err != nil {
@@ -104,11 +107,7 @@ func (h *Host) begin() (*operation, error) {
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
 	}
-	// Before any group is looked at: another state's are not for us to end or adopt.
-	if err := h.tree.Claim(); err != nil {
-		return nil, err
-	}
-	if op.groups, err = h.observe(); err != nil {
+	if op.groups, err = h.ownGroups(); err != nil {
 		return nil, err
 	}
 	if err := op.observeEngines(); err != nil {
@@ -208,6 +207,9 @@ func (op *operation) grants() []Grant {
 // is as it was.
 func (op *operation) finish() error {
 	grants := op.grants()
+	if op.planOnly {
+		return op.note(grants)
+	}
 	before := op.present()
 	if err := op.buryGroups(); err != nil {
 		return err

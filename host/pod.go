@@ -23,6 +23,12 @@ func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
 	})
 }
 
+// ResizeOf is Resize for the container of an engine whose group that is. A successor under the same name is
+// not meant: hybrid.ErrUnknownID.
+func (h *Host) ResizeOf(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
+	return h.resize(ctx, name, cgroup, limit, guarantee)
+}
+
 // EndSandbox frees what a pod holds for containers of one of its sandboxes. Containers whose
 // processes still end are freed by the operation that finds them ended.
 func (h *Host) EndSandbox(ctx context.Context, pod, sandbox string) error {
@@ -52,8 +58,8 @@ func (op *operation) endPods(over func(*Engine) bool) error {
 // Sync compares the grants with what an engine says that runs. Containers that
 // run without a grant are adopted with the CPUs that they have; where those cannot be theirs,
 // because they were started while nobody planned, they get others, and a warning
-// says so. Pods that are no more are ended. Nobody else is moved.
-func (h *Host) Sync(ctx context.Context, running []Allocation, pods []string) error {
+// says so. What is held for sandboxes other than those that are there is freed. Nobody else is moved.
+func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []string) error {
 	for i := range running {
 		if err := running[i].checkEngine(); err != nil {
 			return err
@@ -61,14 +67,14 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, pods []string) er
 	}
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
-		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(pods, of.Pod) }); err != nil {
+		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(sandboxes, of.Sandbox) }); err != nil {
 			return err
 		}
 		if err := op.meetAll(running); err != nil {
 			return err
 		}
 		for i := range running {
-			if err := op.checkPlace(running[i].ID, running[i].Engine.Cgroup); err != nil {
+			if err := op.checkPlace(running[i].ID, running[i].Engine.Cgroup, 0); err != nil {
 				op.log.Warn("not found where it is said to run", "error", err)
 			}
 		}
@@ -117,6 +123,9 @@ func (op *operation) meet(a *Allocation) (stray []Grant, err error) {
 	if k == nil || !k.populated {
 		return nil, nil
 	}
+	if op.planOnly {
+		return nil, op.foresee(a)
+	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
 	g.Request = a.Request
 	if err := op.store.saveRequest(g); err != nil {
@@ -162,7 +171,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 
 // Begin notes the first process of an engine's container, once its group is there and
 // before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
-// without a grant is adopted, as Sync does. ErrElsewhere: the group is not there.
+// without a grant is adopted, as Sync does. ErrElsewhere: the group is not there, or the process is not in it.
 func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 	if err := a.checkEngine(); err != nil {
 		return err
@@ -178,7 +187,7 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 		if err := op.meetAll([]Allocation{a}); err != nil {
 			return err
 		}
-		if err := op.checkPlace(a.ID, a.Engine.Cgroup); err != nil {
+		if err := op.checkPlace(a.ID, a.Engine.Cgroup, pid); err != nil {
 			return err
 		}
 		if g := op.info[a.ID]; g != nil {

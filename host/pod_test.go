@@ -9,8 +9,19 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 )
+
+// all are the CPUs that groups can have.
+func (l *lab) all() *cpuset.Set {
+	l.Helper()
+	all, _, err := l.tree.Effective()
+	if err != nil {
+		l.Fatal(err)
+	}
+	return &all
+}
 
 // A pod has got a new sandbox; the end of the old one is told late.
 func TestOldSandboxEnds(t *testing.T) {
@@ -41,6 +52,34 @@ func TestOldSandboxEnds(t *testing.T) {
 	}
 	if s := e.state("log"); s != "none" {
 		t.Errorf("after its own sandbox log is %v", s)
+	}
+}
+
+// A pod has got a new sandbox, and the end of the old one was told to nobody.
+func TestOldSandboxEndsUntold(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	old, next := e.ask(flexible("log", "0.1"), "log1"), e.ask(ask("web", "0.5"), "web2")
+	next.Engine.Sandbox = "box2"
+	log, err := l.Admit(ctx, old, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := e.run("log1", settingsOf(log))
+	l.nudge()
+	stop()
+	l.nudge()
+	if _, err := l.Admit(ctx, next, hybrid.Milli(1000)); err != nil {
+		t.Fatal(err)
+	}
+	if log, web := e.state("log"), e.state("web"); log != Held || web != Pending {
+		t.Fatalf("log is %v, web is %v", log, web)
+	}
+	if err := l.Sync(ctx, nil, []string{"box2"}); err != nil {
+		t.Fatal(err)
+	}
+	if log, web := e.state("log"), e.state("web"); log != "none" || web != Pending {
+		t.Errorf("of the old sandbox log is %v, of the new one web is %v", log, web)
 	}
 }
 
@@ -78,8 +117,15 @@ func TestBeginElsewhere(t *testing.T) {
 	if err := l.Begin(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), a.Engine.Cgroup) {
 		t.Errorf("begin: %v", err)
 	}
-	if err := l.Sync(ctx, []Allocation{a}, []string{"uid1"}); err != nil || !strings.Contains(l.log.String(), ErrElsewhere.Error()) {
+	if err := l.Sync(ctx, []Allocation{a}, []string{"box1"}); err != nil || !strings.Contains(l.log.String(), ErrElsewhere.Error()) {
 		t.Errorf("sync: %v; log: %s", err, l.log)
+	}
+	e.run("web1", cgroup.Settings{CPUs: *l.all()})
+	if err := l.Begin(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "not among those") {
+		t.Errorf("begin with a process that is elsewhere: %v", err)
+	}
+	if _, _, err := l.ResizeOf(ctx, "web", e.base+"/pod1/web0", 500, 0); !errors.Is(err, hybrid.ErrUnknownID) {
+		t.Errorf("resize of its predecessor: %v", err)
 	}
 }
 
@@ -98,7 +144,7 @@ func TestTakenInKeepsItsQuota(t *testing.T) {
 	all, _, _ := l.Host.tree.Effective()
 	late := cgroup.Settings{CPUs: all, Quota: 50 * time.Millisecond}
 	e.run("late1", late)
-	if err := l.Sync(ctx, []Allocation{e.ask(ask("late", "0.5"), "late1")}, []string{"uid1"}); err != nil {
+	if err := l.Sync(ctx, []Allocation{e.ask(ask("late", "0.5"), "late1")}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
 	if has, err := e.tree.Group("late1").Settings(); err != nil || has.Quota != late.Quota {
@@ -126,7 +172,7 @@ func TestLostAfterResize(t *testing.T) {
 	if err := os.Remove(filepath.Join(l.store.dir, "state.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Sync(ctx, []Allocation{asked}, []string{"uid1"}); err != nil {
+	if err := l.Sync(ctx, []Allocation{asked}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
 	if has, err := e.tree.Group("web1").Settings(); err != nil || has.Quota != 90*time.Millisecond {

@@ -37,9 +37,15 @@ func (e *Engine) podGroup() string {
 	return above
 }
 
-// lifted is the quota that bounds nobody. It is a number, not "none": to the kubelet, which compares it with the
-// pod's new limit, it is higher. So at a resize it writes the containers' quotas first, as v1 demands it.
-func lifted(period time.Duration) time.Duration { return cpuset.Max * period }
+// lifted is the quota that bounds nobody: none, or on cgroup v1 that of 1024 CPUs. There the kubelet, which
+// at a resize compares the pod's with the new one, has to find a higher one, so that it writes it
+// after the containers': v1 refuses a pod less than what a container in it has.
+func (op *operation) lifted(period time.Duration) time.Duration {
+	if op.tree.Version() == 2 {
+		return 0
+	}
+	return cpuset.Max * period
+}
 
 // mendPods gives the pods of which something has changed what their containers need.
 func (op *operation) mendPods(grants []Grant) {
@@ -110,9 +116,12 @@ func (op *operation) mendPod(path string, grants []Grant) error {
 	if err != nil {
 		return err
 	}
-	kubelets := note.kubelets(has)
-	if has.Quota == lifted(has.Period) {
-		kubelets.Quota += op.grown(path, grants, has.Period)
+	kubelets := has
+	if note.quota != 0 && has.Quota == op.lifted(has.Period) {
+		kubelets.Quota = note.quota + op.grown(path, grants, has.Period)
+	}
+	if note.ours != 0 && has.Weight == note.ours {
+		kubelets.Weight = note.weight
 	}
 	want := kubelets
 	if alone, err := op.holdsOnly(group, path, running); err != nil {
@@ -133,8 +142,8 @@ func (op *operation) mendPod(path string, grants []Grant) error {
 	return group.SetCPUTime(want)
 }
 
-// grown is by how much the kubelet will raise a pod's quota for the container that is resized:
-// where it is lifted, it writes the pod's after the containers'.
+// grown is by how much the kubelet will raise a pod's quota for the container that is resized, where it
+// writes the pod's after the containers'.
 func (op *operation) grown(path string, grants []Grant, period time.Duration) time.Duration {
 	of := func(grants []Grant) hybrid.Milli {
 		i := slices.IndexFunc(grants, func(g Grant) bool { return g.ID == op.resized && g.Engine.podGroup() == path })
@@ -167,7 +176,7 @@ func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant) cgroup.C
 		}
 	}
 	if bounded && limits <= kubelets.Quota {
-		want.Quota = lifted(kubelets.Period)
+		want.Quota = op.lifted(kubelets.Period)
 	}
 	if weight != asked {
 		want.Weight = op.tree.PodWeight(int(weight))
@@ -209,7 +218,7 @@ func engineID(path string) string {
 }
 
 // A podNote stands at a pod's group: what the kubelet has given it, and the weight that Candor gave it
-// since. A lifted quota is known by its size.
+// since. What differs from the weight, and from a lifted quota, is news from the kubelet.
 type podNote struct {
 	quota        time.Duration // per the group's period; 0: none
 	weight, ours int64
@@ -228,15 +237,4 @@ func readPodNote(group *cgroup.Group) (n podNote, err error) {
 	}
 	n.quota = time.Duration(micros) * time.Microsecond
 	return n, err
-}
-
-// kubelets is what the kubelet wants a group to have: what it has, so far as it is not Candor's.
-func (n podNote) kubelets(has cgroup.CPUTime) cgroup.CPUTime {
-	if has.Quota == lifted(has.Period) {
-		has.Quota = n.quota
-	}
-	if n.ours != 0 && has.Weight == n.ours {
-		has.Weight = n.weight
-	}
-	return has
 }

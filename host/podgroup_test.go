@@ -82,8 +82,14 @@ func (p *kubepod) has(when string, want cgroup.CPUTime) {
 // liftedFor is the kubelet's with the quota lifted and Candor's weight.
 func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPUTime {
 	want := p.kubelets(1, weight)
-	want.Quota = lifted(want.Period)
+	want.Quota = p.lifted()
 	return want
+}
+
+// lifted is the quota that bounds nobody.
+func (p *kubepod) lifted() time.Duration {
+	op := operation{Host: p.Host}
+	return op.lifted(cgroup.DefaultPeriod)
 }
 
 // The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
@@ -140,7 +146,7 @@ func TestPodWeight(t *testing.T) {
 	if err := os.RemoveAll(l.store.dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Sync(ctx, []Allocation{web, log}, []string{p.id}); err != nil {
+	if err := p.Sync(ctx, []Allocation{web, log}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
 	p.has("the state lost", p.liftedFor(500))
@@ -173,7 +179,7 @@ func TestPodResize(t *testing.T) {
 		if limit == 1500 {
 			weight = 1000 // 2 CPUs with 500m of one
 		}
-		if got, err := p.group.CPUTime(); err != nil || got.Quota != lifted(got.Period) {
+		if got, err := p.group.CPUTime(); err != nil || got.Quota != p.lifted() {
 			t.Errorf("%v, before the kubelet's turn: the pod has %+v, %v", limit, got, err)
 		}
 		if has, err := p.tree.Group("web-1").Settings(); err != nil || limit%1000 != 0 && has.Quota != time.Duration(limit)*100*time.Microsecond {
@@ -216,31 +222,34 @@ func TestPodThrottles(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 200, 200)
 	slow := p.ask(ask("web", "0.2"), "web-1")
 	slow.Period = cgroup.MaxPeriod
-	p.begin(slow, "spin")
-	if n := p.throttled(func(s cgroup.Stat) bool { return s.Periods >= 20 }); n != 0 {
-		t.Errorf("throttled in %d periods", n)
-	}
-	if s, err := p.tree.Group("web-1").Stat(); err != nil || s.Throttled == 0 {
-		t.Errorf("it has not used what it may: %+v, %v", s, err)
+	p.begin(slow, "spin") // here it spins from before its begin on
+	before, own := p.throttled(func(pod, web uint64) bool { return true })
+	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+3 })
+	if after != before {
+		t.Errorf("the pod was throttled in %d of its periods", after-before)
 	}
 	p.write(200, 200) // as it would be without Candor
-	p.throttled(func(s cgroup.Stat) bool { return s.Throttled > 0 })
+	p.throttled(func(pod, web uint64) bool { return pod > after })
 }
 
-// throttled waits until the kernel has counted enough of the pod's group, and returns in how many of
-// its periods the quota ran out.
-func (p *kubepod) throttled(enough func(cgroup.Stat) bool) uint64 {
+// throttled waits until there are enough periods in which the quota ran out, the pod's and web's own, and
+// returns how many there are.
+func (p *kubepod) throttled(enough func(pod, web uint64) bool) (pod, web uint64) {
 	p.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		s, err := p.group.Stat()
+		ofPod, err := p.group.Stat()
 		if err != nil {
 			p.Fatal(err)
 		}
-		if enough(s) {
-			return s.Throttled
+		ofWeb, err := p.tree.Group("web-1").Stat()
+		if err != nil {
+			p.Fatal(err)
+		}
+		if enough(ofPod.Throttled, ofWeb.Throttled) {
+			return ofPod.Throttled, ofWeb.Throttled
 		}
 		if time.Now().After(end) {
-			p.Fatalf("not in a minute: %+v", s)
+			p.Fatalf("not in a minute: the pod %+v, web %+v", ofPod, ofWeb)
 		}
 	}
 }

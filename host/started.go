@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/candor-project/candor/cgroup"
 )
@@ -48,7 +49,7 @@ func (h *Host) Started(ctx context.Context, name string, pid int) error {
 		if g == nil {
 			return unknown(name)
 		}
-		if err := op.checkPlace(name, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name))); err != nil {
+		if err := op.checkPlace(name, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name)), pid); err != nil {
 			return err
 		}
 		g.State, g.Deadline, g.Main = Running, 0, first
@@ -56,10 +57,18 @@ func (h *Host) Started(ctx context.Context, name string, pid int) error {
 	})
 }
 
-// checkPlace refuses a container whose processes are not in the group that it is to have.
-func (op *operation) checkPlace(name, path string) error {
-	if k := op.groups[name]; k == nil || !k.populated {
+// checkPlace refuses a container whose processes are not in the group that it is to have; pid, if not 0, is one of them.
+func (op *operation) checkPlace(name, path string, pid int) error {
+	k := op.groups[name]
+	if k == nil || !k.populated {
 		return fmt.Errorf("%s: %w (not %s): want the engine's cgroup driver and Candor's to be the same", name, ErrElsewhere, path)
 	}
-	return nil
+	if pid == 0 {
+		return nil
+	}
+	pids, err := k.Processes()
+	if err == nil && !slices.Contains(pids, pid) {
+		err = fmt.Errorf("%s: %w: process %d is not among those in %s", name, ErrElsewhere, pid, path)
+	}
+	return err
 }

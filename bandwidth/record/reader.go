@@ -77,7 +77,7 @@ func (r *Reader) magic() error {
 	switch {
 	case err != nil && !isEnd(err):
 		return err
-	case n == 0 || string(start[:n]) != magic[:n]:
+	case string(start[:n]) != magic[:n]:
 		return fmt.Errorf("%w: want %q at its start", ErrFormat, magic)
 	case err != nil:
 		return ErrCut

@@ -229,7 +229,7 @@ func TestGroupsThatEnd(t *testing.T) {
 // TestNoRecording: what other files are.
 func TestNoRecording(t *testing.T) {
 	for text, want := range map[string]error{
-		"":                 ErrFormat,
+		"":                 ErrCut,
 		"candor usage 2\n": ErrFormat,
 		"candor trace 1\n": ErrFormat,
 		"candor us":        ErrCut,

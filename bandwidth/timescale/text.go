@@ -75,7 +75,7 @@ func (g *Group) remarks() (lines []string) {
 // Number writes an amount of CPUs, or a ratio, in three digits.
 func Number(v float64) string {
 	switch {
-	case v == 0:
+	case v < 0.0005:
 		return "0"
 	case v < 0.01:
 		return "<0.01"

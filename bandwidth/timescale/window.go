@@ -5,6 +5,8 @@ package timescale
 import (
 	"math"
 	"time"
+
+	"github.com/candor-project/candor/internal/bins"
 )
 
 // Scales are the lengths of windows that a summary has, where the recording is fine enough.
@@ -18,13 +20,12 @@ type window struct {
 	n       int64         // windows that have ended
 	sum     float64       // of their CPUs
 	squares float64
-	peak    float64
-	bins    []int64 // windows by their use: bin
+	bins    bins.Bins // the windows by their CPUs
 	points  *Series
 }
 
 func newWindow(length, start time.Duration) *window {
-	return &window{length: length, end: start + length, points: &Series{Window: length, each: 1}}
+	return &window{length: length, end: start + length, bins: bins.Bins{Least: least}, points: &Series{Window: length, each: 1}}
 }
 
 // add spreads CPU time evenly over the time from one reading to the next.
@@ -50,24 +51,12 @@ func (w *window) close(cpus float64, n int64) {
 	w.n += n
 	w.sum += cpus * float64(n)
 	w.squares += cpus * cpus * float64(n)
-	w.peak = max(w.peak, cpus)
-	at := bin(cpus)
-	for at >= len(w.bins) {
-		w.bins = append(w.bins, 0)
-	}
-	w.bins[at] += n
+	w.bins.Add(cpus, float64(n))
 	w.points.push(cpus, n)
 }
 
-// Bins are a hundredth wide, relative to what is in them; the first has all below a thousandth of a CPU.
-const least, binsPerE, maxBins = 0.001, 100, 2000
-
-func bin(cpus float64) int {
-	if cpus < least {
-		return 0
-	}
-	return min(1+int(math.Log(cpus/least)*binsPerE), maxBins)
-}
+// least is what is told from nothing in quantiles, in CPUs.
+const least = 0.001
 
 // Figures are what the windows of one length hold, in CPUs.
 type Figures struct {
@@ -82,29 +71,18 @@ type Figures struct {
 }
 
 func (w *window) figures() Figures {
-	f := Figures{Window: w.length, Windows: w.n, Peak: w.peak}
+	f := Figures{Window: w.length, Windows: w.n, Peak: w.bins.Peak()}
 	if w.n == 0 {
 		return f
 	}
 	n := float64(w.n)
 	f.Mean = w.sum / n
-	f.P50, f.P99 = w.quantile(0.5), w.quantile(0.99)
+	f.P50, f.P99 = w.bins.Quantile(0.5), w.bins.Quantile(0.99)
 	if f.Mean > 0 {
 		f.PeakToMean = f.Peak / f.Mean
 		f.Burstiness = math.Sqrt(max(w.squares/n-f.Mean*f.Mean, 0)) / f.Mean
 	}
 	return f
-}
-
-// quantile is what that share of the windows does not exceed: the upper end of its bin.
-func (w *window) quantile(share float64) float64 {
-	left := int64(math.Ceil(share * float64(w.n)))
-	for at, n := range w.bins {
-		if left -= n; left <= 0 {
-			return min(least*math.Exp(float64(at)/binsPerE), w.peak)
-		}
-	}
-	return w.peak
 }
 
 // A Series is the use over time in a bounded number of points: each is the highest of

@@ -116,3 +116,14 @@ func TestSeries(t *testing.T) {
 		t.Errorf("%d points", len(huge.CPUs))
 	}
 }
+
+// TestLongPause: what lies between two readings, however far apart they are, is counted in one go.
+func TestLongPause(t *testing.T) {
+	const long = 1e4 * 24 * time.Hour
+	w := newWindow(10*ms, 0)
+	w.add(0, long, long/2)
+	w.add(long, 2*long, 0)
+	if f := w.figures(); f.Windows != int64(2*long/(10*ms)) || math.Abs(f.Mean-0.25) > 1e-9 || f.Peak != 0.5 || math.Abs(f.P50) > 0 || math.Abs(f.P99-0.5) > 0.01 {
+		t.Errorf("%+v", f)
+	}
+}

@@ -3,8 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -27,11 +27,19 @@ It is a plugin of the runtime's Node Resource Interface and runs until it is
 ended. A pod says what its containers are by annotations, such as
 candor.dev/class: sensitive, or class.candor.dev/web: sensitive for one of them; the
 configuration has defaults. SIGHUP reads the configuration again. When the plugin is
-killed, containers keep their CPUs; started again, it adopts what runs.`
+killed, containers keep their CPUs; started again, it adopts what runs.
+
+With --observe it only says what it would do: in the log, and to candor ps, map and
+inspect with --state-dir /run/candor-observe. It changes no container, no group and no
+file but those in that directory.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml
+  candor nri --observe --config /etc/candor/nri.yaml
   candor config check /etc/candor/nri.yaml`
+
+// observeDir is where the state is that says what would be.
+const observeDir = "/run/candor-observe"
 
 // nriFlags are the flags of candor nri.
 type nriFlags struct {
@@ -41,6 +49,7 @@ type nriFlags struct {
 	socket  string
 	format  choice
 
+	observe   bool
 	stateDir  string // as the flag says it
 	metrics   string // likewise
 	metricsAt string // where they are served
@@ -60,6 +69,7 @@ func newNRICommand() *cobra.Command {
 		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
 	}
 	flags := cmd.Flags()
+	flags.BoolVar(&f.observe, "observe", false, "change nothing: plan, and say what each container would have; the state is in "+observeDir+" unless --state-dir names another place")
 	flags.StringVar(&f.config, "config", "", "configuration (default: none; containers are flexible unless their pods say otherwise)")
 	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "the runtime's NRI socket")
 	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "where the state is kept; goes before the configuration's ($CANDOR_STATE_DIR)")
@@ -85,16 +95,12 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := nri.CheckSocket(f.socket); err != nil {
 		return nriError(err)
 	}
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	if f.format.value == "json" {
-		log = slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), nil))
+	log := f.newLog(cmd.ErrOrStderr())
+	if err := f.checkKubelet(log); err != nil {
+		return nriError(err)
 	}
-	f.options.Log, f.options.Patience = log, nri.Patience
-	f.stateDir = f.options.StateDir
-	f.options.StateDir = cmp.Or(f.stateDir, config.StateDir)
-	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	counted := metrics.New(versionString())
-	f.options.Report = counted.Operation
+	f.setHostOptions(cmd, config, log, counted)
 	h, err := host.Open(f.options)
 	if err != nil {
 		return &exitError{exitBadInput, err}
@@ -103,9 +109,19 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
+	return f.serve(cmd.Context(), hup, h, config, counted)
+}
+
+// serve is the plugin's life once all is set up.
+func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host, config *nri.Config, counted *metrics.Metrics) error {
+	log := f.options.Log
 	engine := nri.NewEngine(h, config, log)
 	engine.CountBy(counted)
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	if f.observe {
+		engine.Observe()
+		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
+	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	counted.Watch(h, log)
 	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" {
@@ -115,6 +131,41 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	}
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
+}
+
+func (f *nriFlags) newLog(out io.Writer) *slog.Logger {
+	if f.format.value == "json" {
+		return slog.New(slog.NewJSONHandler(out, nil))
+	}
+	return slog.New(slog.NewTextHandler(out, nil))
+}
+
+// checkKubelet refuses to plan beside a kubelet that does so itself.
+func (f *nriFlags) checkKubelet(log *slog.Logger) error {
+	unclear, err := nri.CheckKubelet("/")
+	if unclear != nil {
+		log.Warn("the policy of the kubelet's CPU manager is not known: want none", "reason", unclear)
+	}
+	if err != nil && f.observe {
+		log.Warn("would refuse to start", "reason", err)
+		return nil
+	}
+	if err != nil {
+		log.Error("refused to start", "reason", err)
+	}
+	return err
+}
+
+// setHostOptions says where the state is. What would be has a state of its own, which nobody takes for what is.
+func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
+	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, counted.Operation
+	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
+	f.options.Cgroup.ReadOnly = true // it makes no group, and need not be allowed to
+	f.stateDir = f.options.StateDir
+	if f.options.PlanOnly = f.observe; f.observe && !cmd.Flags().Changed("state-dir") {
+		f.stateDir = observeDir
+	}
+	f.options.StateDir = cmp.Or(f.stateDir, config.StateDir)
 }
 
 func (f *nriFlags) load() (*nri.Config, error) {
@@ -137,11 +188,17 @@ func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) e
 		return err
 	}
 	next := c.Over(now)
-	if f.config == "" || next == now {
+	if f.config == "" {
+		next = now
+	}
+	if next == now && !f.observe { // what would be goes by a file of its own
 		return nil
 	}
 	if err := h.SetOptions(next); err != nil {
-		return fmt.Errorf("%s: %w", f.config, err)
+		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err)
+	}
+	if f.observe {
+		return nil
 	}
 	log.Info("machine options changed", "file", f.options.Config, "reserved", next.Reserved, "minShared", hybrid.Milli(next.MinShared))
 	return nil
@@ -188,7 +245,7 @@ func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host
 
 // nriError gives errors that are the caller's fault their exit code.
 func nriError(err error) error {
-	if errors.Is(err, nri.ErrBadConfig) || errors.Is(err, nri.ErrBadSocket) {
+	if isOneOf(err, nri.ErrBadConfig, nri.ErrBadSocket, nri.ErrOtherManager) {
 		return &exitError{exitBadInput, err}
 	}
 	return err

@@ -45,9 +45,10 @@ func newRoot() (root *cobra.Command, started *bool) {
 		&cobra.Group{ID: groupMany, Title: "Many machines:"},
 		&cobra.Group{ID: groupHost, Title: "This machine:"},
 	)
-	add(root, groupRun, newRunCommand(), newPsCommand())
+	add(root, groupRun, newRunCommand(), newPsCommand(), newTopCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
 	add(root, groupLook, newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
+	add(root, groupLook, newRecordCommand(), newUsageCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newOCIHookCommand())

@@ -6,14 +6,17 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// image writes an image of one layer as a tarball in OCI layout: busybox under the names of its tools.
-func image(t *testing.T, file, name, busybox string) {
+// image writes an image of one layer as a tarball in OCI layout: busybox under the names of its tools, and
+// files by their path there.
+func image(t *testing.T, file, name, busybox string, files map[string]string) {
 	t.Helper()
 	program, err := os.ReadFile(busybox)
 	if err != nil {
@@ -24,8 +27,15 @@ func image(t *testing.T, file, name, busybox string) {
 			w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755})
 		}
 		put(w, "bin/busybox", 0o755, program)
-		for _, tool := range []string{"sh", "sleep", "nproc", "grep", "cat"} {
+		for _, tool := range []string{"sh", "sleep", "grep", "cat", "true"} {
 			w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + tool, Linkname: "busybox", Mode: 0o777})
+		}
+		for _, to := range slices.Sorted(maps.Keys(files)) { // the same files make the same image
+			program, err := os.ReadFile(files[to])
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(w, strings.TrimPrefix(to, "/"), 0o755, program)
 		}
 	})
 	platform := map[string]string{"architecture": runtime.GOARCH, "os": "linux"}

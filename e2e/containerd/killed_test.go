@@ -1,39 +1,137 @@
 package containerd
 
 import (
+	"context"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/candor-project/candor/cpuset"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The plugin is killed at random moments while pods come and go, and started again: who runs
-// keeps the CPUs that it has, and who was started without a plan is put right.
-func TestKilledPlugin(t *testing.T) {
+// The plugin, containerd or both are killed at random moments while pods come and go, four at a time, and started
+// again: who runs keeps what it has, and who was started without a plan is put right.
+func TestKilled(t *testing.T) {
 	l := newLab(t)
-	c := &census{lab: l, running: map[*container]bool{}}
+	c := newCensus(l)
 	had := c.beginTwo()
-	w := &worker{census: c, random: rand.New(rand.NewPCG(2, 2)), most: 4, blind: true}
-	for range rounds() {
+	workers := newWorkers(c, 2, 2, true)
+	moments := rand.New(rand.NewPCG(2, 2))
+	for round := range rounds() {
+		plugin, engine := round%3 != 1, round%3 != 0
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for range 3 {
-				w.step()
-			}
+			all(workers, func(w *worker) {
+				for range 4 {
+					w.step()
+				}
+			})
 		}()
-		time.Sleep(time.Duration(w.random.IntN(600)) * time.Millisecond) // the moment is what is random
-		l.plugin.kill()
+		time.Sleep(time.Duration(moments.IntN(800)) * time.Millisecond) // the moment is what is random
+		l.cut(plugin, engine)
 		<-done
-		l.startPlugin()
 		c.check()
 		c.unmoved(had)
+		now := c.has()
+		l.cut(plugin, engine)
+		c.check()
+		c.unmoved(now)
 	}
-	// What was started while nobody planned runs everywhere, until there is a plugin again.
+	for ctr := range had {
+		ctr.sees()
+	}
+	all(workers, func(w *worker) {
+		if w.pod != nil {
+			w.abandon()
+		}
+	})
+	c.check()
+}
+
+// cut kills the plugin, containerd or both, starts them again, and returns when they have met.
+func (l *lab) cut(plugin, engine bool) {
+	l.Helper()
+	meetings := strings.Count(l.plugin.said(), "msg=synchronized")
+	if engine {
+		l.engine.kill()
+	}
+	if plugin {
+		l.plugin.kill()
+	}
+	if engine {
+		l.startEngine()
+	}
+	if plugin {
+		l.startPlugin()
+		return
+	}
+	l.wait("candor nri", l.plugin, func() bool { return strings.Count(l.plugin.said(), "msg=synchronized") > meetings })
+}
+
+// beginTwo starts a container with a CPU of its own and one with a fraction that is not to move.
+func (c *census) beginTwo() map[*container]cgroup.Settings {
+	c.Helper()
+	fixed := map[string]string{"candor.dev/class": "sensitive", "candor.dev/movable": "false"}
+	for _, limit := range []hybrid.Milli{1000, 100} {
+		p := must[*pod](c)(c.newPod(limit, limit, fixed))
+		c.begin(must[*container](c)(p.run("app", limit, limit, true)))
+	}
+	return c.has()
+}
+
+// isBroken reports whether an operation failed since containerd or the plugin was killed meanwhile.
+func isBroken(err error) bool {
+	if status.Code(err) == codes.Unavailable {
+		return true
+	}
+	return slices.ContainsFunc([]string{"server is not initialized yet", "ttrpc: closed", "error reading from server"},
+		func(s string) bool { return strings.Contains(err.Error(), s) })
+}
+
+// abandon gives a pod up with which something was under way when containerd was killed, as the kubelet
+// ends what it does not know: again and again until it is gone.
+func (w *worker) abandon() {
+	w.Helper()
+	w.endAll()
+	var err error
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err = w.endSandbox(w.pod.name); err == nil {
+			w.pod = nil
+			return
+		}
+	}
+	w.Errorf("%s cannot be ended: %v", w.pod.name, err)
+}
+
+// endSandbox ends the sandbox of a pod, if there is one, and the pod's group.
+func (l *lab) endSandbox(name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	list, err := l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+	if err != nil {
+		return err
+	}
+	for _, s := range list.Items {
+		if s.Metadata.Name == name {
+			return (&pod{lab: l, name: name, id: s.Id}).remove()
+		}
+	}
+	return removeGroups(l.parent + "/" + name)
+}
+
+// A container that is made while no plugin is there runs everywhere, until there is one again.
+func TestWithoutPlugin(t *testing.T) {
+	l := newLab(t)
+	c := newCensus(l)
 	l.plugin.kill()
 	p := must[*pod](t)(l.newPod(200, 200, sensitivePod))
 	late := must[*container](t)(p.run("app", 200, 200, true))
@@ -45,63 +143,11 @@ func TestKilledPlugin(t *testing.T) {
 	c.check()
 }
 
-// beginTwo starts a container with a CPU of its own and one with a fraction.
-func (c *census) beginTwo() map[*container]cpuset.Set {
-	c.Helper()
-	had := map[*container]cpuset.Set{}
-	for _, limit := range []hybrid.Milli{1000, 300} {
-		p := must[*pod](c)(c.newPod(limit, limit, sensitivePod))
-		ctr := must[*container](c)(p.run("app", limit, limit, true))
-		c.begin(ctr)
-		had[ctr] = ctr.cpus()
-	}
-	return had
-}
-
-// unmoved checks that containers have the CPUs that they had.
-func (c *census) unmoved(had map[*container]cpuset.Set) {
-	c.Helper()
-	for ctr, cpus := range had {
-		if now := ctr.cpus(); now != cpus {
-			c.Errorf("%s had %v and has %v", ctr.pod.name, cpus, now)
-		}
-		ctr.sees()
-	}
-}
-
-// containerd is killed, alone and together with the plugin: what runs goes on as it was, and
-// the plugin finds containerd again by itself.
-func TestKilledContainerd(t *testing.T) {
-	l := newLab(t)
-	c := &census{lab: l, running: map[*container]bool{}}
-	had := c.beginTwo()
-	for _, both := range []bool{false, true, false} {
-		meetings := strings.Count(l.plugin.said(), "msg=synchronized")
-		l.engine.kill()
-		if both {
-			l.plugin.kill()
-		}
-		l.startEngine()
-		if both {
-			l.startPlugin()
-		} else {
-			l.wait("candor nri", l.plugin, func() bool { return strings.Count(l.plugin.said(), "msg=synchronized") > meetings })
-		}
-		c.check()
-		c.unmoved(had)
-		p := must[*pod](t)(l.newPod(200, 200, sensitivePod))
-		must[*container](t)(p.run("app", 200, 200, true)).sees()
-		if err := p.remove(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func rounds() int {
 	if testing.Short() {
-		return 4
+		return 3
 	}
-	return 12
+	return 9
 }
 
 // With the plugin required, containerd makes no container while there is none.

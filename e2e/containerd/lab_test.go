@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -29,18 +31,29 @@ type lab struct {
 	dir     string // state, sockets, configuration
 	bin     string // containerd and what belongs to it
 	candor  string
-	busybox string // what the containers run
-	parent  string // group of the pods' groups
+	busybox string            // what the containers run
+	files   map[string]string // of the containers' image, besides busybox
+	parent  string            // group of the pods' groups
 	conn    *grpc.ClientConn
 	cri     cri.RuntimeServiceClient
 	engine  *daemon
 	plugin  *daemon
 }
 
+var labNumber atomic.Int64
+
 // newLab starts everything, with more lines in the configuration of containerd, and leaves nothing of it behind.
 func newLab(t *testing.T, more ...string) *lab {
 	t.Helper()
-	l := &lab{T: t, parent: fmt.Sprintf("/candor-nri-test-%d", os.Getpid())}
+	l := newEngine(t, more...)
+	l.startPlugin()
+	return l
+}
+
+// newEngine is newLab without candor nri.
+func newEngine(t *testing.T, more ...string) *lab {
+	t.Helper()
+	l := &lab{T: t, parent: fmt.Sprintf("/candor-nri-test-%d-%d", os.Getpid(), labNumber.Add(1))}
 	l.findPrograms()
 	// Sockets have short paths, and the test's own folder may have a long one.
 	dir, err := os.MkdirTemp("", "candor-nri-")
@@ -50,10 +63,10 @@ func newLab(t *testing.T, more ...string) *lab {
 	l.dir = dir
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	l.configure(more)
+	l.connect()
 	l.startEngine()
 	t.Cleanup(l.clear)
 	l.importImages()
-	l.startPlugin()
 	return l
 }
 
@@ -83,11 +96,8 @@ func (l *lab) findPrograms() {
 	if _, err := os.Stat(l.busybox); err != nil {
 		l.Skipf("no static busybox: %v: make test-deps fetches it", err)
 	}
-	l.candor = candorBinary(l.T)
+	l.candor, l.files = candorBinary(l.T), counterFiles(l.T)
 }
-
-// built is the candor that the tests have built, if they had to.
-var built string
 
 // candorBinary builds candor once, unless CANDOR_BIN names one.
 func candorBinary(t *testing.T) string {
@@ -95,27 +105,16 @@ func candorBinary(t *testing.T) string {
 	if bin := os.Getenv("CANDOR_BIN"); bin != "" {
 		return bin
 	}
-	if built == "" {
-		dir, err := os.MkdirTemp("", "candor-nri-bin-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		built = filepath.Join(dir, "candor")
-		cmd := exec.Command("go", "build", "-o", built, "./cmd/candor")
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go build ./cmd/candor: %v\n%s", err, out)
-		}
+	bin := filepath.Join(builtDir(t), "candor")
+	if _, err := os.Stat(bin); err == nil {
+		return bin
 	}
-	return built
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(filepath.Dir(built))
+	cmd := exec.Command("go", "build", "-o", bin, "./cmd/candor")
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build ./cmd/candor: %v\n%s", err, out)
 	}
-	os.Exit(code)
+	return bin
 }
 
 func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
@@ -202,29 +201,36 @@ func (l *lab) start(program string, args ...string) *daemon {
 // kill ends a daemon as a power cut would.
 func (d *daemon) kill() { d.Process.Kill(); d.Wait() }
 
+// connect makes the client, which connects with containerd again whenever that was killed: a call waits for it.
+func (l *lab) connect() {
+	l.Helper()
+	var err error
+	l.conn, err = grpc.NewClient("unix://"+l.path("containerd.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}}))
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.cri = cri.NewRuntimeServiceClient(l.conn)
+}
+
 // startEngine starts containerd and waits until it answers.
 func (l *lab) startEngine() {
 	l.Helper()
 	l.engine = l.start(filepath.Join(l.bin, "containerd"), "--config", l.path("containerd.toml"))
-	conn, err := grpc.NewClient("unix://"+l.path("containerd.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		l.Fatal(err)
-	}
-	if l.conn != nil {
-		l.conn.Close()
-	}
-	l.conn, l.cri = conn, cri.NewRuntimeServiceClient(conn)
 	l.wait("containerd", l.engine, func() bool {
-		_, err := l.cri.Version(context.Background(), &cri.VersionRequest{})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, err := l.cri.Version(ctx, &cri.VersionRequest{})
 		return err == nil
 	})
 }
 
-// startPlugin starts candor nri and waits until it and containerd have met.
-func (l *lab) startPlugin() {
+// startPlugin starts candor nri, with more flags, and waits until it and containerd have met.
+func (l *lab) startPlugin(more ...string) {
 	l.Helper()
-	l.plugin = l.start(l.candor, "nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
-		"--state-dir", l.path("candor"), "--host-options", l.path("host.json"), "--cgroup-parent", l.parent+"-run")
+	l.plugin = l.start(l.candor, append([]string{"nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
+		"--state-dir", l.path("candor"), "--host-options", l.path("host.json"), "--cgroup-parent", l.parent + "-run"}, more...)...)
 	l.wait("candor nri", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "msg=synchronized") })
 }
 
@@ -240,12 +246,18 @@ func (l *lab) wait(what string, of *daemon, is func() bool) {
 
 func (l *lab) importImages() {
 	l.Helper()
-	for _, name := range []string{pause, busybox} {
-		image(l.T, l.path("image.tar"), name, l.busybox)
-		out, err := exec.Command(filepath.Join(l.bin, "ctr"), "--address", l.path("containerd.sock"),
-			"--namespace", "k8s.io", "images", "import", "--local", "--snapshotter", "native", l.path("image.tar")).CombinedOutput()
-		if err != nil {
-			l.Fatalf("import %s: %v\n%s", name, err, out)
-		}
+	for name, files := range map[string]map[string]string{pause: nil, busybox: l.files} {
+		l.importImage(name, files)
+	}
+}
+
+// importImage gives containerd an image of busybox and some files.
+func (l *lab) importImage(name string, files map[string]string) {
+	l.Helper()
+	image(l.T, l.path("image.tar"), name, l.busybox, files)
+	out, err := exec.Command(filepath.Join(l.bin, "ctr"), "--address", l.path("containerd.sock"),
+		"--namespace", "k8s.io", "images", "import", "--local", "--snapshotter", "native", l.path("image.tar")).CombinedOutput()
+	if err != nil {
+		l.Fatalf("import %s: %v\n%s", name, err, out)
 	}
 }

@@ -1,7 +1,6 @@
 package containerd
 
 import (
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,23 +20,6 @@ func must[T any](t interface {
 			t.Fatal(err)
 		}
 		return v
-	}
-}
-
-// sees checks what programs in a sensitive container are told.
-func (c *container) sees() {
-	c.Helper()
-	want := strconv.Itoa(c.limit.CPUs())
-	if got := c.exec("nproc"); got != want {
-		c.Errorf("%s, limit %v: nproc says %s", c.name, c.limit, got)
-	}
-	if got := c.exec("grep", "-c", "^processor", "/proc/cpuinfo"); got != want {
-		c.Errorf("%s, limit %v: /proc/cpuinfo has %s", c.name, c.limit, got)
-	}
-	cpus := c.cpus()
-	got := c.exec("cat", "/sys/devices/system/cpu/online")
-	if c.cpus() == cpus && got != cpus.String() { // else its fraction has moved meanwhile
-		c.Errorf("%s: its file says that %s are online, its cpuset is %s", c.name, got, cpus.String())
 	}
 }
 

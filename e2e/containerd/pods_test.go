@@ -2,15 +2,10 @@ package containerd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -26,16 +21,17 @@ type pod struct {
 	name   string
 	id     string
 	config *cri.PodSandboxConfig
-	cpuset string // that the client gives its containers, as a kubelet with a static policy does
+	cpuset string       // that the client gives its containers, as a kubelet with a static policy does
+	limit  hybrid.Milli // of its group; 0: none
 }
 
 // A container of a pod.
 type container struct {
 	*pod
-	name      string
-	id        string
-	limit     hybrid.Milli
-	sensitive bool
+	name           string
+	id             string
+	limit, request hybrid.Milli // 0: none
+	sensitive      bool
 }
 
 var podNumber atomic.Int64
@@ -72,8 +68,8 @@ func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string)
 	if err := tree.Group(name).Create(settings, 0); err != nil {
 		return nil, err
 	}
-	p := &pod{lab: l, name: name, config: &cri.PodSandboxConfig{
-		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+	p := &pod{lab: l, name: name, limit: limit, config: &cri.PodSandboxConfig{
+		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: strings.TrimPrefix(name, "pod")},
 		Annotations:  annotations,
 		LogDirectory: l.path("logs"),
 		Linux: &cri.LinuxPodSandboxConfig{
@@ -86,11 +82,8 @@ func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := l.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config})
-	if err != nil {
-		return nil, err
-	}
-	p.id = r.PodSandboxId
-	return p, nil
+	p.id = r.GetPodSandboxId()
+	return p, err
 }
 
 // resources are what kubelet makes of a limit and a request.
@@ -100,8 +93,8 @@ func resources(limit, request hybrid.Milli) *cri.LinuxContainerResources {
 	}
 }
 
-// run starts a container that does nothing. It knows nothing of classes: the pod's annotations do.
-func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool) (*container, error) {
+// run starts a container with a command; without one it does nothing. It knows nothing of classes: the pod's annotations do.
+func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, command ...string) (*container, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	asked := resources(limit, request)
@@ -111,6 +104,7 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool) (*co
 		Config: &cri.ContainerConfig{
 			Metadata: &cri.ContainerMetadata{Name: name, Attempt: uint32(podNumber.Add(1))},
 			Image:    &cri.ImageSpec{Image: busybox},
+			Command:  command,
 			LogPath:  name + ".log",
 			Labels:   map[string]string{"io.kubernetes.container.name": name},
 			Linux:    &cri.LinuxContainerConfig{Resources: asked},
@@ -121,7 +115,19 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool) (*co
 	if _, err := p.cri.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: r.ContainerId}); err != nil {
 		return nil, err
 	}
-	return &container{p, name, r.ContainerId, limit, sensitive}, nil
+	return &container{p, name, r.ContainerId, limit, request, sensitive}, nil
+}
+
+// ended waits until a container has ended by itself.
+func (c *container) ended() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for ; ; time.Sleep(5 * time.Millisecond) {
+		r, err := c.cri.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: c.id})
+		if err != nil || r.GetStatus().GetState() == cri.ContainerState_CONTAINER_EXITED {
+			return err
+		}
+	}
 }
 
 // stop stops and removes a container, as kubelet does before it starts it anew.
@@ -135,49 +141,71 @@ func (c *container) stop() error {
 	return err
 }
 
-// resize is kubelet's in-place resize of a container that is alone in its pod: the pod's group
-// first if it grows, last if it shrinks.
+// resize is kubelet's in-place resize: the pod's group first if it grows, last if it shrinks.
 func (c *container) resize(limit hybrid.Milli) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	group := c.allPods().Group(c.pod.name)
+	before, after := c.pod.limit, c.pod.limit
+	if before != 0 {
+		after += limit - c.limit
+	}
+	if after > before {
+		if err := c.pod.setLimit(after); err != nil {
+			return err
+		}
+	}
+	request := limit
+	if !c.sensitive {
+		request = c.request * limit / c.limit
+	}
+	_, err := c.cri.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{ContainerId: c.id, Linux: resources(limit, request)})
+	if err != nil {
+		c.pod.setLimit(before)
+		return err
+	}
+	c.limit, c.request = limit, request
+	return c.pod.setLimit(after)
+}
+
+// setLimit writes the quota of the pod's group.
+func (p *pod) setLimit(limit hybrid.Milli) error {
+	group := p.allPods().Group(p.name)
 	has, err := group.Settings()
 	if err != nil {
 		return err
 	}
-	before := has
+	p.limit = limit
 	has.Quota = time.Duration(limit) * 100 * time.Microsecond
-	if limit > c.limit {
-		if err := group.Apply(has); err != nil {
-			return err
-		}
-	}
-	_, err = c.cri.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{ContainerId: c.id, Linux: resources(limit, limit)})
-	switch {
-	case err != nil && limit > c.limit:
-		group.Apply(before)
-	case err == nil && limit < c.limit:
-		err = group.Apply(has)
-	}
-	return err
+	return group.Apply(has)
 }
 
 // exec runs a command in the container and returns what it says.
 func (c *container) exec(command ...string) string {
 	c.Helper()
+	said, err := c.try(command...)
+	if err != nil {
+		c.Errorf("%s in %s: %v", command, c.name, err)
+	}
+	return said
+}
+
+// try is exec that may fail.
+func (c *container) try(command ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := c.cri.ExecSync(ctx, &cri.ExecSyncRequest{ContainerId: c.id, Cmd: command, Timeout: 60})
-	if err != nil {
-		c.Errorf("%s in %s: %v", command, c.name, err)
-		return ""
-	}
-	return strings.TrimSpace(string(r.Stdout) + string(r.Stderr))
+	return strings.TrimSpace(string(r.GetStdout()) + string(r.GetStderr())), err
+}
+
+// group is the container's, as the runtime makes it.
+func (c *container) group() *cgroup.Group {
+	c.Helper()
+	return c.allPods().Foreign(c.name, filepath.Join(c.parent, c.pod.name, c.id))
 }
 
 // has is what the kernel has for the container.
 func (c *container) has() (cgroup.Settings, error) {
-	return c.allPods().Foreign(c.name, filepath.Join(c.parent, c.pod.name, c.id)).Settings()
+	return c.group().Settings()
 }
 
 // cpus are the container's CPUs by the kernel.
@@ -188,77 +216,4 @@ func (c *container) cpus() cpuset.Set {
 		c.Error(err)
 	}
 	return s.CPUs
-}
-
-// remove ends the pod as kubelet does, its group too.
-func (p *pod) remove() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if _, err := p.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.id}); err != nil {
-		return err
-	}
-	if _, err := p.cri.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: p.id}); err != nil {
-		return err
-	}
-	return removeGroups(p.parent + "/" + p.name)
-}
-
-// removeGroups removes a group and those below it from every hierarchy: the runtime makes
-// groups in more of them than Candor knows.
-func removeGroups(path string) error {
-	tops, err := filepath.Glob("/sys/fs/cgroup/*" + path)
-	if unified := "/sys/fs/cgroup" + path; err == nil {
-		if _, missing := os.Stat(unified); missing == nil {
-			tops = append(tops, unified)
-		}
-	}
-	for _, top := range tops {
-		var dirs []string
-		filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				dirs = append(dirs, dir)
-			}
-			return nil
-		})
-		for _, dir := range slices.Backward(dirs) {
-			if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("rmdir %s: %w", dir, err)
-			}
-		}
-	}
-	return err
-}
-
-// clear ends all pods, the daemons and the groups.
-func (l *lab) clear() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	list, err := l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
-	if err != nil {
-		l.Errorf("%v; containerd said:\n%s", err, l.engine.said())
-	}
-	for _, p := range list.GetItems() {
-		l.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.Id})
-		l.cri.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: p.Id})
-	}
-	if l.plugin != nil {
-		l.plugin.kill()
-		if l.Failed() {
-			l.Logf("candor nri said:\n%s", l.plugin.said())
-		}
-	}
-	l.conn.Close()
-	l.engine.kill()
-	tree := l.allPods()
-	names, _ := tree.Groups()
-	for _, name := range names {
-		if err := tree.Group(name).End(); err != nil {
-			l.Error(err)
-		}
-	}
-	for _, path := range []string{l.parent, l.parent + "-run"} {
-		if err := removeGroups(path); err != nil {
-			l.Error(err)
-		}
-	}
 }

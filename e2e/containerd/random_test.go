@@ -3,106 +3,73 @@ package containerd
 import (
 	"math/rand/v2"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 )
-
-// A census knows which containers run, and looks at what the kernel has for them.
-type census struct {
-	*lab
-	mu      sync.Mutex
-	running map[*container]bool
-}
-
-func (c *census) begin(of *container) { c.mu.Lock(); c.running[of] = true; c.mu.Unlock() }
-func (c *census) end(of *container)   { c.mu.Lock(); delete(c.running, of); c.mu.Unlock() }
-
-// quiet does something while no operation of Candor is under way: it has the state's lock.
-func (l *lab) quiet(do func()) {
-	l.Helper()
-	lock, err := os.OpenFile(l.path("candor/lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		l.Fatal(err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		l.Fatal(err)
-	}
-	do()
-}
-
-// check compares what the kernel has with what was asked for: a sensitive container has as many
-// CPUs as its limit says, and at most the one with its fraction is anybody else's too.
-func (c *census) check() {
-	c.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.quiet(func() {
-		has := map[*container]cpuset.Set{}
-		for ctr := range c.running {
-			has[ctr] = ctr.cpus()
-		}
-		for ctr, cpus := range has {
-			if !ctr.sensitive {
-				continue
-			}
-			if cpus.Count() != ctr.limit.CPUs() {
-				c.Errorf("%s/%s, limit %v, has the CPUs %v", ctr.pod.name, ctr.name, ctr.limit, cpus)
-			}
-			var shared cpuset.Set
-			for other, theirs := range has {
-				if other != ctr {
-					shared = shared.Union(cpus.Intersect(theirs))
-				}
-			}
-			if most := ctr.limit.CPUs() - int(ctr.limit/1000); shared.Count() > most {
-				c.Errorf("%s/%s, limit %v: others run on %v of its CPUs %v", ctr.pod.name, ctr.name, ctr.limit, shared, cpus)
-			}
-		}
-	})
-}
 
 // A worker has one pod at a time, and does one thing after the other with it.
 type worker struct {
 	*census
 	random *rand.Rand
 	pod    *pod
-	ctr    *container
-	limit  hybrid.Milli
-	most   int  // of the limit, in tenths of a CPU
-	blind  bool // containers may be started without a plan, and see everything
+	ctrs   []*container // of the pod, that run
+	most   int          // of a limit, in tenths of a CPU
+	blind  bool         // containers may be started without a plan, and operations may break off
 	ops    int
 	done   map[string]int // operations by kind that were not refused
+}
+
+// newWorkers returns workers who do other things, each the same in every run.
+func newWorkers(c *census, seed uint64, most int, blind bool) []*worker {
+	workers := make([]*worker, 4)
+	for i := range workers {
+		workers[i] = &worker{census: c, random: rand.New(rand.NewPCG(seed, uint64(i))), most: most, blind: blind, done: map[string]int{}}
+	}
+	return workers
+}
+
+// all has each worker do something, all at the same time.
+func all(workers []*worker, do func(*worker)) {
+	var group sync.WaitGroup
+	for _, w := range workers {
+		group.Go(func() { do(w) })
+	}
+	group.Wait()
 }
 
 // step is one random operation. A refusal for want of CPUs is an answer like any other.
 func (w *worker) step() {
 	w.ops++
-	kind, do := "resize", w.resize
-	switch {
-	case w.pod == nil:
-		kind, do = "create", w.create
-	case w.ctr == nil || w.random.IntN(3) == 0:
-		kind, do = "remove", w.remove
-	case w.random.IntN(2) == 0:
-		kind, do = "restart", w.restart
-	case !w.ctr.sensitive:
-		return // it is not resized
+	kind, do := "create", w.create
+	if w.pod != nil {
+		switch n := w.random.IntN(10); {
+		case n < 3 || len(w.ctrs) == 0:
+			kind, do = "remove", w.remove
+		case n < 6:
+			kind, do = "restart", w.restart
+		case n < 8 && w.any().limit != 0:
+			kind, do = "resize", w.resize
+		default:
+			kind, do = "exec", w.look
+		}
 	}
 	err := do()
 	switch {
-	case err == nil && w.done != nil:
+	case err == nil:
 		w.done[kind]++
-	case err != nil && !isRefusal(err):
-		w.Errorf("operation %d, %s: %v; containerd said:\n%s", w.ops, kind, err, last(w.engine.said(), 3000))
+	case w.blind && isBroken(err):
+		w.abandon()
+	case !isRefusal(err):
+		w.Errorf("operation %d, %s: %v", w.ops, kind, err)
 	}
 }
+
+// any is the container that the next operation is about: its last one.
+func (w *worker) any() *container { return w.ctrs[len(w.ctrs)-1] }
 
 // isRefusal reports whether an error says that there are no CPUs for a container.
 func isRefusal(err error) bool {
@@ -113,104 +80,166 @@ func isRefusal(err error) bool {
 
 func last(s string, most int) string { return s[max(len(s)-most, 0):] }
 
-func (w *worker) create() (err error) {
-	sensitive := w.random.IntN(2) == 0
-	annotations, request := sensitivePod, hybrid.Milli(0)
-	w.limit = hybrid.Milli(1+w.random.IntN(w.most)) * 100
-	if sensitive {
-		request = w.limit
-	} else {
-		annotations, request = nil, w.limit/4
-	}
-	if w.pod, err = w.newPod(w.limit, request, annotations); err != nil {
-		return err
-	}
-	w.ctr, err = w.pod.run("app", w.limit, request, sensitive)
-	w.begun(err)
-	return err
+// A part is a container of a pod to be.
+type part struct {
+	name           string
+	limit, request hybrid.Milli // 0: none
+	sensitive      bool
+	ends           bool // before the next one begins
 }
 
-// begun counts the container, and asks it what it sees.
-func (w *worker) begun(err error) {
+// parts are those of a pod as one meets them: of one class, without limits, with an init
+// container that asks for more or less than its successor, with a sidecar of the other class.
+func (w *worker) parts() (annotations map[string]string, parts []part) {
+	limit := hybrid.Milli(1+w.random.IntN(w.most)) * 100
+	app := part{"app", limit, limit, true, false}
+	switch w.random.IntN(6) {
+	case 0:
+		return nil, []part{{"app", limit, limit / 4, false, false}}
+	case 1:
+		return nil, []part{{"app", 0, 0, false, false}}
+	case 2:
+		most := hybrid.Milli(1+w.random.IntN(w.most)) * 100
+		return sensitivePod, []part{{"init", most, most, true, true}, app}
+	case 3:
+		both := map[string]string{"candor.dev/class": "sensitive", "class.candor.dev/log": "flexible"}
+		return both, []part{{"log", 100, 40, false, false}, app}
+	default:
+		return sensitivePod, []part{app}
+	}
+}
+
+// inAll are the limit and the request of a pod as kubelet reckons them: of all that runs at a time.
+func inAll(parts []part) (limit, request hybrid.Milli) {
+	var limits, requests hybrid.Milli
+	for _, p := range parts {
+		if p.limit == 0 {
+			return 0, 0 // whoever has none has no request here either
+		}
+		limit, request = max(limit, limits+p.limit), max(request, requests+p.request)
+		if !p.ends {
+			limits, requests = limits+p.limit, requests+p.request
+		}
+	}
+	return limit, request
+}
+
+func (w *worker) create() (err error) {
+	annotations, parts := w.parts()
+	limit, request := inAll(parts)
+	if w.pod, err = w.newPod(limit, request, annotations); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if !p.ends {
+			err = w.run(p)
+		} else {
+			var init *container
+			if init, err = w.pod.run(p.name, p.limit, p.request, p.sensitive, "true"); err == nil {
+				err = init.ended()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run starts a container that stays, and asks it what it sees.
+func (w *worker) run(p part) error {
+	ctr, err := w.pod.run(p.name, p.limit, p.request, p.sensitive)
 	if err != nil {
-		w.ctr = nil
-		return
+		return err
 	}
-	w.begin(w.ctr)
-	if w.ctr.sensitive && !w.blind {
-		w.ctr.sees()
+	w.ctrs = append(w.ctrs, ctr)
+	w.begin(ctr)
+	if ctr.sensitive && !w.blind {
+		ctr.sees()
 	}
+	return nil
 }
 
 func (w *worker) remove() error {
-	if w.ctr != nil {
-		w.end(w.ctr)
-	}
+	w.endAll()
 	err := w.pod.remove()
-	w.pod, w.ctr = nil, nil
+	if err == nil {
+		w.pod = nil
+	}
 	return err
+}
+
+// endAll has nobody look at the pod's containers any more.
+func (w *worker) endAll() {
+	for _, ctr := range w.ctrs {
+		w.end(ctr)
+	}
+	w.ctrs = nil
 }
 
 func (w *worker) restart() error {
-	old := w.ctr
+	old := w.any()
 	w.end(old)
+	w.ctrs = w.ctrs[:len(w.ctrs)-1]
 	if err := old.stop(); err != nil {
 		return err
 	}
-	request := old.limit
-	if !old.sensitive {
-		request /= 4
-	}
-	var err error
-	w.ctr, err = w.pod.run("app", old.limit, request, old.sensitive)
-	w.begun(err)
-	return err
+	return w.run(part{old.name, old.limit, old.request, old.sensitive, false})
 }
 
 func (w *worker) resize() error {
-	limit := hybrid.Milli(1+w.random.IntN(w.most)) * 100
-	w.end(w.ctr)
-	err := w.ctr.resize(limit)
-	if err == nil {
-		w.ctr.limit = limit
+	ctr, limit := w.any(), hybrid.Milli(1+w.random.IntN(w.most))*100
+	w.end(ctr)
+	err := ctr.resize(limit)
+	if err == nil || isRefusal(err) {
+		w.begin(ctr)
 	}
-	w.begin(w.ctr)
 	return err
 }
 
-// Pods of both classes come and go, are restarted and resized, four at a time; the kernel is
+// look executes a program in the container.
+func (w *worker) look() error {
+	ctr := w.any()
+	switch {
+	case w.blind:
+		_, err := ctr.try("true")
+		return err
+	case ctr.sensitive:
+		ctr.sees()
+	default:
+		before := ctr.cpus()
+		if said := ctr.exec("nproc"); ctr.cpus() == before && said != strconv.Itoa(before.Count()) {
+			w.Errorf("%s, CPUs %v: nproc says %s", ctr.pod.name, before, said)
+		}
+	}
+	return nil
+}
+
+// Pods of both classes come and go, are restarted, resized and looked into, four at a time; the kernel is
 // asked all the while.
 func TestRandomPods(t *testing.T) {
 	l := newLab(t)
-	operations := 300
+	operations := 320
 	if testing.Short() {
 		operations = 60
 	}
-	c := &census{lab: l, running: map[*container]bool{}}
-	var all sync.WaitGroup
-	const workers = 4
-	var done [workers]map[string]int
-	for i := range workers {
-		done[i] = map[string]int{}
-		all.Go(func() {
-			w := &worker{census: c, random: rand.New(rand.NewPCG(1, uint64(i))), most: 12, done: done[i]}
-			for range operations / workers {
-				w.step()
-				c.check()
+	workers := newWorkers(newCensus(l), 1, 12, false)
+	all(workers, func(w *worker) {
+		for range operations / len(workers) {
+			w.step()
+			w.check()
+		}
+		if w.pod != nil {
+			if err := w.remove(); err != nil {
+				t.Error(err)
 			}
-			if w.pod != nil {
-				if err := w.remove(); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
+		}
+	})
 	l.emptyState()
-	for _, kind := range []string{"create", "remove", "restart", "resize"} {
+	for _, kind := range []string{"create", "remove", "restart", "resize", "exec"} {
 		sum := 0
-		for _, of := range done {
-			sum += of[kind]
+		for _, w := range workers {
+			sum += w.done[kind]
 		}
 		t.Logf("%s: %d done", kind, sum)
 		if sum < operations/30 {

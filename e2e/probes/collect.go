@@ -53,30 +53,42 @@ var gatherers = map[string]func(b *Bundle, dir, program string) error{
 
 // addLinked adds a program or a shared object and what it is linked with.
 func (b *Bundle) addLinked(program string) error {
+	files, err := Linked(program)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		b.Files[file] = file
+	}
+	if !strings.Contains(files[0], ".so") {
+		b.Path = append(b.Path, filepath.Dir(files[0]))
+	}
+	return nil
+}
+
+// Linked returns the file of a program or a shared object, and those of what it is linked with.
+func Linked(program string) ([]string, error) {
 	path := program
 	var err error
 	if !filepath.IsAbs(program) {
 		if path, err = exec.LookPath(program); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return err
-	}
-	b.Files[path] = path
-	if !strings.Contains(path, ".so") {
-		b.Path = append(b.Path, filepath.Dir(path))
+		return nil, err
 	}
 	out, err := exec.Command("ldd", path).Output()
 	if err != nil {
-		return fmt.Errorf("ldd %s: %w", path, err)
+		return nil, fmt.Errorf("ldd %s: %w", path, err)
 	}
+	files := []string{path}
 	for _, word := range strings.Fields(string(out)) {
 		if filepath.IsAbs(word) {
-			b.Files[word] = word
+			files = append(files, word)
 		}
 	}
-	return nil
+	return files, nil
 }
 
 // gatherJava links a small JVM that is the installed one: its base module only.

@@ -85,7 +85,7 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"defaults: {}\n", "nri.yaml:1: no version: want version: 1"},
 		{"version: 2\n", `nri.yaml:1: version "2": want 1`},
 		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": given twice`},
-		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": want one of defaults, namespaces,`},
+		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": want one of defaults, metrics, namespaces,`},
 		{"version: 1\nnode:\n  reserved: 3-1\n", "nri.yaml:3: "},
 		{"version: 1\nnode:\n  reserve: 3\n", `nri.yaml:3: unknown field "reserve": want one of minShared, reserved`},
 		{"version: 1\nnode:\n  minShared: half\n", "nri.yaml:3: CPU amount \"half\""},

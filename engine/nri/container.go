@@ -27,11 +27,12 @@ type Pod struct {
 // A Container is what the runtime says of one: what was asked for, in the runtime's units.
 type Container struct {
 	Name   string
-	Cgroup string // cgroupsPath of its specification
-	CPU           // what was asked for
-	CPUs   string // cpuset that somebody else gives it
-	PID    int    // first process, once there is one
-	Now    CPU    // what the runtime has recorded of a container that was made already
+	Env    []string // NAME=VALUE
+	Cgroup string   // cgroupsPath of its specification
+	CPU             // what was asked for
+	CPUs   string   // cpuset that somebody else gives it
+	PID    int      // first process, once there is one
+	Now    CPU      // what the runtime has recorded of a container that was made already
 	// Planned: Candor has planned it, so the CPUs that the runtime has recorded are Candor's own.
 	Planned bool
 }

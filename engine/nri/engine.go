@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
-	"github.com/candor-project/candor/view"
 )
 
 // An Engine decides for the containers of one runtime. Its methods are the events of a container's life,
@@ -22,28 +22,20 @@ type Engine struct {
 	log    *slog.Logger
 	config atomic.Pointer[Config]
 
-	metrics *metrics.Metrics
+	metrics  *metrics.Metrics
+	observes bool // changes nothing
+	words    words
 }
 
 // NewEngine returns an engine that plans on a host.
 func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
-	e := &Engine{host: h, log: log, metrics: metrics.New("")}
+	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting}
 	e.config.Store(c)
 	return e
 }
 
 // SetConfig takes a new configuration for what begins from now on.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
-
-// A Reply is what a container is given. The zero Reply leaves it as it is.
-type Reply struct {
-	CPUs   string // never empty but in the zero Reply
-	Mems   string // "": as it is
-	Quota  int64  // microseconds per period, -1: none
-	Period int64  // microseconds
-	Shares int64
-	Binds  []view.Bind
-}
 
 // Create plans a container that the runtime is about to make. When it returns, nobody runs on its exclusive
 // CPUs. An error refuses the container, and says why.
@@ -64,34 +56,12 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {
-		e.log.Warn("refused", "container", a.Engine.Name, "reason", err)
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
-	e.log.Info("planned", "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
-	return e.reply(g)
-}
-
-// reply says a grant in the runtime's units.
-func (e *Engine) reply(g *host.Grant) (Reply, error) {
-	if g.CPUs.IsEmpty() { // to the runtime that would mean: all CPUs
-		return Reply{}, fmt.Errorf("candor: container %s: no CPU is left to it", g.ID)
-	}
-	r := Reply{CPUs: g.CPUs.String(), Quota: -1, Period: g.Period.Microseconds()}
-	if g.Quota != 0 {
-		r.Quota = int64(g.Quota) * r.Period / 1000
-	}
-	r.Shares = min(max((int64(g.Weight)*sharesPerCPU+500)/1000, leastShares), mostShares)
-	if g.Mems {
-		mems, err := e.host.Mems(g)
-		if err != nil {
-			return Reply{}, err
-		}
-		r.Mems = mems.String()
-	}
-	if g.View == host.ViewFull {
-		r.Binds = view.Binds(e.host.ViewDir(g.ID))
-	}
-	return r, nil
+	e.log.Info(e.words.planned, "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
+	r, err := e.reply(g)
+	r.Env = environment(e.config.Load(), p, ctr, g)
+	return r, err
 }
 
 // Start is told when the container's group and first process are there, and nothing of it
@@ -152,7 +122,7 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 // asked for. A container that nobody planned is left as it is.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
-	g, err := e.grant(name)
+	g, err := e.grantOf(name, ctr)
 	if g == nil || err != nil {
 		return Reply{}, err
 	}
@@ -166,9 +136,9 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	if g.Class == hybrid.Sensitive && limit == 0 {
 		return Reply{}, fmt.Errorf("candor: container %s: it is sensitive: want a CPU limit", ctr.Name)
 	}
-	_, after, err := e.host.Resize(ctx, name, limit, guarantee)
+	_, after, err := e.host.ResizeOf(ctx, name, g.Engine.Cgroup, limit, guarantee)
 	if err != nil {
-		e.log.Warn("resize refused", "container", g.Engine.Name, "limit", limit, "reason", err)
+		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "limit", limit, "reason", err)
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	if after.Limit != g.Limit {
@@ -180,7 +150,7 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 // Updated is told when the runtime has written the reply to an update into the container's group.
 func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 	name := grantName(p, ctr.Name)
-	g, err := e.grant(name)
+	g, err := e.grantOf(name, ctr)
 	if g == nil || err != nil {
 		return err
 	}
@@ -189,9 +159,13 @@ func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 
 // tell lets a container know its new size, as it asked for.
 func (e *Engine) tell(ctx context.Context, g *host.Grant) {
+	if e.observes {
+		e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs)
+		return
+	}
 	var out strings.Builder
 	done, err := e.host.Notify(ctx, g, &out, &out)
-	e.log.Info("resized", "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done, "error", err)
+	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done, "error", err)
 }
 
 // grant returns what a container has; nil if nobody planned it.
@@ -205,6 +179,19 @@ func (e *Engine) grant(name string) (*host.Grant, error) {
 		return nil, nil
 	}
 	return g, err
+}
+
+// grantOf is grant for a container whose group is known: nil too if its successor has the name by now.
+func (e *Engine) grantOf(name string, ctr *Container) (*host.Grant, error) {
+	g, err := e.grant(name)
+	if g == nil || err != nil {
+		return nil, err
+	}
+	path, err := cgroup.EnginePath(ctr.Cgroup)
+	if err != nil || path != g.Engine.Cgroup {
+		return nil, err
+	}
+	return g, nil
 }
 
 // Stop is told when a container has ended: its pod keeps its CPUs.
@@ -263,11 +250,11 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 		}
 		all = append(all, a)
 	}
-	uids := make([]string, len(pods))
+	sandboxes := make([]string, len(pods))
 	for i, p := range pods {
-		uids[i] = p.UID
+		sandboxes[i] = p.Sandbox
 	}
-	return e.host.Sync(ctx, all, uids)
+	return e.host.Sync(ctx, all, sandboxes)
 }
 
 // keep makes an allocation ask for what its grant has, unless the runtime's record says that

@@ -3,6 +3,7 @@ package nri
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
@@ -63,6 +64,7 @@ func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	r, err := p.Engine.Create(ctx, podOf(pod), ctr)
 	if err != nil {
 		p.metrics.Refused(refusalReason(podOf(pod), ctr, err))
+		p.log.Warn(p.words.refused, "container", pod.GetNamespace()+"/"+pod.GetName()+"/"+ctr.Name, "reason", err)
 	}
 	if err != nil || r.CPUs == "" {
 		return nil, nil, err
@@ -70,6 +72,10 @@ func (p *plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	a := &api.ContainerAdjustment{}
 	r.write(a)
 	a.AddAnnotation(askedKey, ctr.asked())
+	for _, entry := range r.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		a.AddEnv(name, value)
+	}
 	for _, b := range r.Binds {
 		a.AddMount(mountOf(b))
 	}
@@ -81,7 +87,7 @@ func (p *plugin) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api
 }
 
 func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container, wanted *api.LinuxResources) ([]*api.ContainerUpdate, error) {
-	ctr := &Container{Name: c.GetName(), CPU: cpuOf(wanted.GetCpu())}
+	ctr := &Container{Name: c.GetName(), Cgroup: c.GetLinux().GetCgroupsPath(), CPU: cpuOf(wanted.GetCpu())}
 	r, err := p.Engine.Update(ctx, podOf(pod), ctr)
 	if err != nil {
 		p.metrics.ResizeRefused(refusalReason(podOf(pod), ctr, err))
@@ -150,7 +156,7 @@ func podOf(pod *api.PodSandbox) *Pod {
 }
 
 func containerOf(c *api.Container) *Container {
-	ctr := &Container{Name: c.GetName(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
+	ctr := &Container{Name: c.GetName(), Env: c.GetEnv(), Cgroup: c.GetLinux().GetCgroupsPath(), PID: int(c.GetPid())}
 	ctr.CPU = cpuOf(c.GetLinux().GetResources().GetCpu())
 	ctr.CPUs = c.GetLinux().GetResources().GetCpu().GetCpus()
 	return ctr

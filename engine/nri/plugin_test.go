@@ -136,6 +136,23 @@ func TestPostUpdate(t *testing.T) {
 	}
 }
 
+// An update of a container that has ended, told late, is not its successor's.
+func TestUpdateOfPredecessor(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	c := l.started(pod, 50000)
+	wanted := l.container("app", "", 30000).Linux.Resources
+	if updates, err := l.UpdateContainer(ctx, pod, l.container("app", "app0", 50000), wanted); err != nil || updates != nil {
+		t.Errorf("answered with %v, %v", updates, err)
+	}
+	if g := l.grant(pod, c); g.Limit != 500 {
+		t.Errorf("its successor has %v", g.Limit)
+	}
+	if updates, err := l.UpdateContainer(ctx, pod, c, wanted); err != nil || len(updates) != 1 || l.grant(pod, c).Limit != 300 {
+		t.Errorf("itself: answered with %v, %v", updates, err)
+	}
+}
+
 // With all state lost, the runtime's record of a resize goes before what was asked for at first.
 func TestResizeOutlastsTheState(t *testing.T) {
 	l := newLab(t)

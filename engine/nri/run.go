@@ -12,13 +12,15 @@ import (
 	"github.com/containerd/nri/pkg/api"
 	nrilog "github.com/containerd/nri/pkg/log"
 	"github.com/containerd/nri/pkg/stub"
+	"golang.org/x/sys/unix"
 )
 
 const (
-	pluginName  = "candor"
-	pluginIndex = "50" // the order among plugins; two digits, as NRI wants it
-	firstWait   = 100 * time.Millisecond
-	longestWait = 5 * time.Second
+	pluginName   = "candor"
+	observerName = "candor-observe" // so that nobody who requires the plugin takes it for that
+	pluginIndex  = "50"             // the order among plugins; two digits, as NRI wants it
+	firstWait    = 100 * time.Millisecond
+	longestWait  = 5 * time.Second
 )
 
 // Patience is how long an event may wait for the state's lock: with NRI's default, the runtime
@@ -28,9 +30,15 @@ const Patience = 1500 * time.Millisecond
 // ErrBadSocket is a socket path that cannot be one.
 var ErrBadSocket = errors.New("NRI socket")
 
+// longestPath is what the kernel takes for the path of a socket (unix(7)).
+const longestPath = len(unix.RawSockaddrUnix{}.Path) - 1
+
 // CheckSocket refuses a path at which something else is than a socket. That nothing is there is no
 // error: the runtime may start later.
 func CheckSocket(path string) error {
+	if path == "" || len(path) > longestPath {
+		return fmt.Errorf("%w %.40q: a path of %d bytes: want the socket_path of the runtime's NRI configuration, %d bytes at most", ErrBadSocket, path, len(path), longestPath)
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -48,7 +56,7 @@ func CheckSocket(path string) error {
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	go e.repairLoop(ctx)
 	nrilog.Set(quiet{e.log})
-	wait := firstWait
+	wait, said := firstWait, ""
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := e.connection(ctx, socket, ready)
@@ -57,9 +65,12 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 			break
 		}
 		if time.Since(began) > longestWait {
-			wait = firstWait
+			wait, said = firstWait, ""
 		}
-		e.log.Warn("not connected to the runtime", "socket", socket, "error", err, "again in", wait)
+		if why := fmt.Sprint(err); why != said { // once, not at each try
+			e.log.Warn("waiting for the runtime", "socket", socket, "reason", why, "check", whatToCheck(err))
+			said = why
+		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -69,22 +80,45 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	return nil
 }
 
+// whatToCheck is what most often stands between the plugin and the runtime.
+func whatToCheck(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
+		return "does the runtime run, with NRI on (containerd 2: is so; CRI-O: enable_nri), and is this its socket_path?"
+	case errors.Is(err, fs.ErrPermission):
+		return "is this root, and is the socket mounted into this container?"
+	default:
+		return "does the runtime's log say why?"
+	}
+}
+
 // connection is one connection, from its begin to its end.
 func (e *Engine) connection(ctx context.Context, socket string, ready func()) error {
 	if err := CheckSocket(socket); err != nil {
 		return err
 	}
-	s, err := stub.New(&plugin{e, ready},
-		stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket),
-		stub.WithOnClose(func() {}), // or the stub would end the process
-		// A container that starts without its plan would run on others' CPUs.
-		stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true}))
+	s, err := e.newStub(socket, ready)
 	if err != nil {
 		return err
 	}
 	stopped := context.AfterFunc(ctx, s.Stop)
 	defer stopped()
 	return s.Run(ctx)
+}
+
+// newStub is NRI's end of a connection that is about to be made.
+func (e *Engine) newStub(socket string, ready func()) (stub.Stub, error) {
+	l := &link{plugin: &plugin{e, ready}}
+	options := []stub.Option{
+		stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket), stub.WithDialer(l.dial),
+		stub.WithOnClose(func() {}), // or the stub would end the process
+	}
+	if e.observes {
+		return stub.New(&observer{l}, append(options, stub.WithPluginName(observerName))...)
+	}
+	// A container that starts without its plan would run on others' CPUs.
+	refuse := stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true})
+	return stub.New(l, append(options, stub.WithPluginName(pluginName), refuse)...)
 }
 
 // repairLoop finds what others have written to the groups.

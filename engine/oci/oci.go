@@ -78,7 +78,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 		return 0, named(c.Name(), err)
 	}
 	if !ours {
-		return 0, named(c.Name(), w.leave(c, real, cfg))
+		return 0, named(c.Name(), w.leave(c, real, cfg, a.cpus))
 	}
 	h, err := w.open(c)
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	return code, err
 }
 
-// asked reads what a container asks for. ours is false for one that Candor leaves alone.
+// asked reads what a container asks for. ours is false for one that Candor leaves alone; of that only its CPUs are known.
 func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
 	wish, err := wishesOf(cfg, w.Class)
 	if err != nil {
@@ -114,12 +114,12 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 	}
 	switch {
 	case or(wish.Preserve, false), has.CPUs != "":
-		return a, false, nil
+		return request{cpus: has.CPUs}, false, nil
 	case has.Mems != "":
 		return a, false, errors.New("memory nodes without CPUs: want neither (topology single-numa chooses both), or --cpuset-cpus too (then Candor leaves the container alone)")
 	}
 	a.Allocation, err = wish.allocation(c.Name(), cfg, w.Class)
-	a.env, a.systemd, a.weight = or(wish.env, false), c.Systemd, has.Weight
+	a.env, a.systemd, a.weight = or(wish.Env, false), c.Systemd, has.Weight
 	if err == nil {
 		a.Engine, err = chosenGroup(cfg.groupPath)
 	}
@@ -129,6 +129,7 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 // A request is an allocation and what of it host need not know.
 type request struct {
 	host.Allocation
+	cpus    string // by its user's wish; then Candor leaves it alone
 	env     bool   // tell the number of CPUs by environment variables too
 	systemd bool   // the engine's groups are made by systemd
 	weight  string // as its user has asked for it; Candor gives it its own
@@ -154,7 +155,7 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 		err = own.save(cfg)
 	}
 	if err != nil {
-		err = oneline.Join(err, h.ReleaseOwn(ctx, a.ID))
+		err = oneline.Join(err, own.remove(), h.ReleaseOwn(ctx, a.ID))
 	}
 	return err
 }
@@ -186,16 +187,12 @@ func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, err
 	return h.Admit(ctx, a.Allocation, 0)
 }
 
-// leave has the real runtime make a container that Candor leaves alone.
-func (w *Wrapper) leave(c *Call, real string, cfg *config) error {
-	has, err := amountIn(cfg.resources)
-	if err != nil {
-		return err
-	}
-	if has.CPUs == "" {
+// leave has the real runtime make a container that Candor leaves alone. cpus are those of its user's wish, or "".
+func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
+	if cpus == "" {
 		return become(real, c.Args)
 	}
-	own, err := w.preserve(c, cfg, has.CPUs)
+	own, err := w.preserve(c, cfg, cpus)
 	if err != nil {
 		return err
 	}

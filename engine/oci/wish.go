@@ -16,14 +16,16 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// ownSettings are those that only this front has.
-var ownSettings = []string{"burst", "env"}
+// burstSetting is the one setting that only this front has: the host's Burst.
+const burstSetting = "burst"
+
+// settings lists all of them in alphabetical order.
+func settings() []string { return slices.Sorted(slices.Values(append(kube.Names(), burstSetting))) }
 
 // wishes are what a container's configuration asks for.
 type wishes struct {
 	kube.Settings
 	burst *time.Duration
-	env   *bool // tell the number of CPUs by environment variables too
 }
 
 // wishesOf reads the annotations candor.dev/SETTING, and where there is none the
@@ -38,7 +40,7 @@ func wishesOf(c *config, byName hybrid.Class) (wishes, error) {
 	if err != nil {
 		return wishes{}, err
 	}
-	w := wishes{said.Settings.Over(image.Settings), cmp.Or(said.burst, image.burst), cmp.Or(said.env, image.env)}
+	w := wishes{said.Settings.Over(image.Settings), cmp.Or(said.burst, image.burst)}
 	return w, image.check(&said, byName)
 }
 
@@ -80,7 +82,7 @@ func saidIn(annotations map[string]string) (w wishes, err error) {
 }
 
 func saidBy(environ []string) (w wishes, err error) {
-	for _, name := range slices.Concat(kube.Names(), ownSettings) {
+	for _, name := range settings() {
 		for _, entry := range environ {
 			value, is := strings.CutPrefix(entry, variable(name)+"=")
 			if !is {
@@ -95,23 +97,19 @@ func saidBy(environ []string) (w wishes, err error) {
 }
 
 func (w *wishes) set(name, value string) error {
-	switch name {
-	case "burst":
+	switch {
+	case name == burstSetting:
 		burst, err := time.ParseDuration(value)
 		if err != nil || burst < 0 || burst%time.Microsecond != 0 {
-			return fmt.Errorf("%.40q: want 0s to the quota in whole microseconds, such as 20ms", value)
+			return fmt.Errorf("burst %.40q: want 0s to the quota in whole microseconds, such as 20ms", value)
 		}
 		w.burst = &burst
-	case "env":
-		if value != "true" && value != "false" {
-			return fmt.Errorf("%.40q: want true or false", value)
-		}
-		yes := value == "true"
-		w.env = &yes
+		return nil
+	case !slices.Contains(settings(), name):
+		return fmt.Errorf("unknown setting %.60q: want one of %s", name, strings.Join(settings(), ", "))
 	default:
 		return w.Set(name, value)
 	}
-	return nil
 }
 
 // allocation is what a container asks of host. byName is the class that the runtime's

@@ -103,7 +103,7 @@ func (l *layout) place(blocks []block, columns int) bool {
 			p.lines = append(p.lines, line)
 		}
 		l.blocks = append(l.blocks, p)
-		l.inner = max(l.inner, displayWidth(b.title)+4)
+		l.inner = max(l.inner, Width(b.title)+4)
 	}
 	l.inner = min(l.inner, columns)
 	return true
@@ -161,7 +161,7 @@ func (l *layout) lineWidth(line []position) int {
 	}
 	for i, p := range line {
 		if i > 0 {
-			n += displayWidth(p.separator)
+			n += Width(p.separator)
 		}
 		n += l.columnWidth()
 	}

@@ -20,7 +20,7 @@ func (m *Map) keys(c *canvas, columns int) {
 	}
 	c.newline()
 	key := func(sign, text string) {
-		if c.column > 0 && c.column+displayWidth(sign+text)+2 > columns {
+		if c.column > 0 && c.column+Width(sign+text)+2 > columns {
 			c.newline()
 		}
 		c.put(style{}, " ")
@@ -73,7 +73,7 @@ func (m *Map) legend(c *canvas, columns int) {
 	for i := range m.Grants {
 		g := &m.Grants[i]
 		rows[i] = row{g, tags.number[g.ID], Shorten(m.Name(g.ID), nameColumns(columns))}
-		width = max(width, displayWidth(rows[i].name))
+		width = max(width, Width(rows[i].name))
 	}
 	c.newline()
 	if len(rows) == 0 {
@@ -145,7 +145,7 @@ func list(s cpuset.Set) []string {
 func (c *canvas) wrap(s style, words []string, columns int) {
 	start := c.column
 	for _, word := range words {
-		if c.column > start && c.column+displayWidth(strings.TrimRight(word, " ")) > columns {
+		if c.column > start && c.column+Width(strings.TrimRight(word, " ")) > columns {
 			c.newline()
 			c.to(start)
 		}

@@ -31,9 +31,9 @@ type canvas struct {
 // put writes text in a style.
 func (c *canvas) put(s style, text string) {
 	if c.ascii {
-		text = asciiOnly.Replace(text)
+		text = ASCII(text)
 	}
-	c.column += displayWidth(text)
+	c.column += Width(text)
 	if !c.colour || s == (style{}) {
 		c.buf.WriteString(text)
 		return
@@ -77,7 +77,9 @@ func (s style) codes() []string {
 	return codes
 }
 
-// asciiOnly draws for places that say they know no UTF-8.
+// ASCII is what is drawn where people say that their place knows no UTF-8. Names stay as they are.
+func ASCII(text string) string { return asciiOnly.Replace(text) }
+
 var asciiOnly = strings.NewReplacer("╭", "+", "╮", "+", "╰", "+", "╯", "+", "─", "-", "│", "|",
 	"·", ".", "…", "~")
 
@@ -99,7 +101,7 @@ func Clean(name string) string {
 // Shorten cuts a clean name to a number of columns, in its middle: names
 // of one family often differ at their ends.
 func Shorten(name string, columns int) string {
-	if displayWidth(name) <= columns {
+	if Width(name) <= columns {
 		return name
 	}
 	runes := []rune(name)
@@ -122,8 +124,8 @@ func Shorten(name string, columns int) string {
 	return string(head) + "…" + string(tail)
 }
 
-// displayWidth returns the number of columns that text takes on a terminal.
-func displayWidth(text string) int {
+// Width returns the number of columns that text takes on a terminal.
+func Width(text string) int {
 	n := 0
 	for _, r := range text {
 		n += runeWidth(r)

@@ -95,8 +95,8 @@ func TestEveryCPUOnce(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimSuffix(line, "\n")
 			inMap = inMap && !strings.Contains(line, "NAME")
-			if inMap && displayWidth(line) > columns || displayWidth(line) > max(columns, 80) {
-				t.Fatalf("%d columns in %d: %s", displayWidth(line), columns, line)
+			if inMap && Width(line) > columns || Width(line) > max(columns, 80) {
+				t.Fatalf("%d columns in %d: %s", Width(line), columns, line)
 			}
 			if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
 				t.Fatalf("%q", line)
@@ -187,7 +187,7 @@ func TestNames(t *testing.T) {
 		"数数数数数数数":     "数数…数数",
 	} {
 		got := Shorten(name, 10)
-		if got != want || displayWidth(got) > 10 {
+		if got != want || Width(got) > 10 {
 			t.Errorf("Shorten(%q) = %s, want %s", name, got, want)
 		}
 	}

@@ -1,10 +1,25 @@
-// What glibc says: sysconf onln | conf
+// What glibc says: sysconf onln | conf | nprocs | affinity
+#define _GNU_SOURCE
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
+static long affinity(void) {
+	cpu_set_t set;
+	return sched_getaffinity(0, sizeof set, &set) ? -1 : CPU_COUNT(&set);
+}
+
 int main(int argc, char **argv) {
-	int conf = argc > 1 && strcmp(argv[1], "conf") == 0;
-	printf("%ld\n", sysconf(conf ? _SC_NPROCESSORS_CONF : _SC_NPROCESSORS_ONLN));
+	const char *ask = argc > 1 ? argv[1] : "onln";
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	if (!strcmp(ask, "conf"))
+		n = sysconf(_SC_NPROCESSORS_CONF);
+	else if (!strcmp(ask, "nprocs"))
+		n = get_nprocs();
+	else if (!strcmp(ask, "affinity"))
+		n = affinity();
+	printf("%ld\n", n);
 	return 0;
 }

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth/record"
+	"github.com/candor-project/candor/cgroup"
+)
+
+// TestRecordBadInput: one line, exit code 2, and no file.
+func TestRecordBadInput(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "usage")
+	for flags, want := range map[string]string{
+		"":                                "want one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all --pid 1":                   "want one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all -- true":                   "want one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all --interval 999us":          "--interval 999µs: want 1ms to 10s",
+		"--all --interval 11s":            "--interval 11s: want 1ms to 10s",
+		"--all --duration -1s":            "--duration -1s: want 0 or more",
+		"--cgroup web":                    `--cgroup: cgroup path "web": want a clean path`,
+		"--cgroup /no-such-group/web":     "cgroup /no-such-group/web: no such group",
+		"--pid 0":                         "--pid 0: ",
+		"--container no-such-container-x": `--container "no-such-container-x": no such container: candor ps lists them`,
+	} {
+		args := append([]string{"record", "-o", file, "--state-dir", t.TempDir()}, strings.Fields(flags)...)
+		code, out, errOut := command(t, "", args...)
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("candor record %s: code %d, %q, %q; want %q", flags, code, out, errOut, want)
+		}
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("candor record %s: made the file", flags)
+		}
+	}
+	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor: no file to write: want -o FILE\n" {
+		t.Errorf("code %d, %q", code, errOut)
+	}
+}
+
+// aRecording is a recording of two groups: one that is busy for 20 of each 100 ms and felt its limit, and one that does little.
+func aRecording(t *testing.T, whole bool) string {
+	t.Helper()
+	var text bytes.Buffer
+	const ms = time.Millisecond
+	w, err := record.NewWriter(&text, record.Header{Interval: 10 * ms, Start: time.Unix(1e9, 0).UTC(), CPUs: 2, Kernel: "6.18"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var web, db cgroup.Usage
+	for _, g := range []record.Group{{Name: "db"}, {Name: "web", Quota: 20 * ms, Period: 100 * ms}} {
+		if _, err := w.Group(g, cgroup.Usage{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 1000 {
+		if n%10 < 2 {
+			web.CPU += 10 * ms
+		}
+		if n%10 == 9 {
+			web.Periods++
+			web.Throttled++
+			web.ThrottledTime += 30 * ms
+			db.CPU += ms
+		}
+		w.Tick(time.Duration(n+1)*10*ms, []record.Reading{{Group: 0, Usage: db}, {Group: 1, Usage: web}})
+		if n%100 == 99 {
+			w.Cost(record.Cost{CPU: time.Duration(n) * 100 * time.Microsecond})
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if whole {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "usage")
+	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const wantUsage = `10s from 2001-09-09T01:46:40Z on, a reading every 10ms; 2 CPUs, Linux 6.18. Recording took 1 % of a CPU
+GROUP  WINDOW  WINDOWS  MEAN  P50   P99   PEAK  PEAK/MEAN  BURSTINESS
+web    10ms    1000     0.20  0     1.00  1.00  5.00       2.00
+       100ms   100      0.20  0.20  0.20  0.20  1.00       0
+       1s      10       0.20  0.20  0.20  0.20  1.00       0
+       5s      2        0.20  0.20  0.20  0.20  1.00       0
+web: limit 0.20 CPUs, 20ms of each 100ms
+web: throttled in 100 of 100 periods (100.0 %): this shows what it got, not what it wanted. It used 0.20 CPUs; with the CPUs on which it had to wait it is 0.50 at least. Record it without a limit to see all
+`
+
+// TestUsage: all timescales beside each other, and what the limit hid.
+func TestUsage(t *testing.T) {
+	file := aRecording(t, true)
+	code, out, errOut := command(t, "", "usage", "--top", "1", file)
+	if code != 0 || errOut != "" || out != wantUsage {
+		t.Errorf("%d, %s\n%s", code, errOut, out)
+	}
+	if _, out, _ := command(t, "", "usage", aRecording(t, false)); !strings.Contains(out, "it has no end: it goes on, or its recorder was killed") || !strings.Contains(out, "\ndb  ") {
+		t.Errorf("of a recording that goes on:\n%s", out)
+	}
+	var data struct {
+		Groups []struct {
+			Name         string
+			CPUSeconds   float64
+			HiddenDemand *struct{ Used, WantedAtLeast float64 }
+		}
+	}
+	_, out, _ = command(t, "", "usage", file, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &data); err != nil || len(data.Groups) != 2 || data.Groups[0].Name != "web" || data.Groups[0].CPUSeconds != 2 ||
+		data.Groups[0].HiddenDemand.WantedAtLeast != 0.5 || data.Groups[1].HiddenDemand != nil {
+		t.Errorf("%v, %s", err, out)
+	}
+	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
+		if code, out, errOut := command(t, "", "usage", file, "-o", form); code != 0 || !strings.HasPrefix(out, start) {
+			t.Errorf("-o %s: %d, %s, %.20q", form, code, errOut, out)
+		}
+	}
+	for line, want := range map[string]string{
+		file + " --group x": `--group "x": not in the recording; it has web, db`,
+		file + " --top -1":  "--top -1: want 0 or more",
+		"record_test.go":    `record_test.go: not a recording of version 1: want "candor usage 1\n" at its start`,
+		"/no/such/file":     "open /no/such/file: no such file or directory",
+		"":                  "0 arguments: want one, the FILE",
+		file + " -o xml":    `invalid argument "xml"`,
+		"/dev/null":         "/dev/null: the recording has no end: it goes on, or its recorder was killed",
+	} {
+		code, out, errOut := command(t, "", append([]string{"usage"}, strings.Fields(line)...)...)
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("candor usage %s: code %d, %q, %q; want %q", line, code, out, errOut, want)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/candor-project/candor/internal/top"
+)
+
+const topLong = `Show how busy the CPUs are and what the containers use of their limits, live:
+who is on each CPU, and for each container the CPU time that it uses, how much of
+its limit that is, and in how many periods its quota ran out.
+
+Keys sort (c, u, t, n, l), filter (/), look into one container (enter), pause (p),
+change the interval (+, -), explain (?) and quit (q).
+
+Without a terminal, with --once, -n or -o json it prints readings and ends.`
+
+const topExample = `  candor top
+  candor top --once
+  candor top --sort throttled --filter default/
+  candor top -n 60 --interval 1s -o json > minute.jsonl`
+
+// topFlags are the flags of candor top.
+type topFlags struct {
+	machine  *hostFlags
+	output   *choice
+	sort     *choice
+	once     bool
+	readings int
+	ui       top.UI
+}
+
+func newTopCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "top",
+		Short:   "Show what CPUs and containers do, live",
+		Long:    topLong,
+		Example: topExample,
+		Args:    noArgs,
+	}
+	words := make([]string, len(top.Sorts))
+	for i, s := range top.Sorts {
+		words[i] = s.Word
+	}
+	f := &topFlags{machine: addHostFlags(cmd), output: outputFlag(cmd, "table", "json"), sort: &choice{words[0], words}}
+	flags := cmd.Flags()
+	wordFlag(cmd, f.sort, words, "sort", "", "what containers are sorted by")
+	flags.StringVar(&f.ui.Filter, "filter", "", "only containers with this in their name, class or state")
+	flags.DurationVar(&f.ui.Interval, "interval", time.Second, "time between readings, 100ms to 1m")
+	flags.BoolVar(&f.once, "once", false, "print one reading and end")
+	flags.IntVarP(&f.readings, "readings", "n", 0, "print so many readings and end")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
+	return cmd
+}
+
+func (f *topFlags) run(cmd *cobra.Command) error {
+	flags := cmd.Flags()
+	switch {
+	case f.ui.Interval < top.MinInterval || f.ui.Interval > top.MaxInterval:
+		return badInput("--interval %v: want %v to %v", f.ui.Interval, top.MinInterval, top.MaxInterval)
+	case flags.Changed("readings") && f.readings < 1:
+		return badInput("-n %d: want 1 or more", f.readings)
+	case flags.Changed("readings") && f.once:
+		return badInput("--once and -n: want one of them")
+	}
+	for _, s := range top.Sorts {
+		if s.Word == f.sort.value {
+			f.ui.Sort = s.Sort
+		}
+	}
+	h, err := f.machine.openToLook(cmd)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	source := &top.Source{Host: h}
+	out := cmd.OutOrStdout()
+	if f.readings == 0 && !f.once && f.output.value == "table" && showsLive(out) {
+		return hostError(f.live(cmd.Context(), source))
+	}
+	return hostError(f.print(source, out))
+}
+
+// live lets signals end the view, which gives the terminal back first. The exit code is a shell's for them.
+func (f *topFlags) live(ctx context.Context, source *top.Source) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	signals := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
+		if !signal.Ignored(s) { // as nohup has it
+			signal.Notify(signals, s)
+		}
+	}
+	code := 0
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case s := <-signals:
+			code = 128 + int(s.(unix.Signal))
+			end()
+		case <-ctx.Done():
+		}
+	}()
+	err := top.Live(ctx, source.Read, &f.ui, !localeIsUTF8())
+	end()
+	<-done
+	signal.Stop(signals)
+	if code != 0 {
+		return &exitError{code: code}
+	}
+	return err
+}
+
+// showsLive tells whether a place can show what changes.
+func showsLive(out io.Writer) bool {
+	file, isFile := out.(*os.File)
+	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// print prints readings, each from one sample to the next.
+func (f *topFlags) print(source *top.Source, out io.Writer) error {
+	before, err := source.Read("")
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(f.ui.Interval)
+	defer tick.Stop()
+	for n := range max(f.readings, 1) {
+		<-tick.C
+		after, err := source.Read("")
+		if err != nil {
+			return err
+		}
+		if n > 0 && f.output.value == "table" {
+			fmt.Fprintln(out)
+		}
+		if err := f.write(out, top.Between(before, after, "")); err != nil {
+			return err
+		}
+		before = after
+	}
+	return nil
+}
+
+func (f *topFlags) write(out io.Writer, figures *top.Figures) error {
+	if f.output.value == "json" {
+		return f.ui.JSON(out, figures)
+	}
+	o := textOptions(out, "never")
+	if o.Columns == 0 {
+		o.Columns = 120
+	}
+	for _, line := range f.ui.Draw(figures, top.Size{Columns: o.Columns, ASCII: o.ASCII}) {
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

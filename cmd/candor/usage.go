@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/bandwidth/record"
+	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/figure"
+)
+
+const usageLong = `Show a recording of candor record at several timescales, one beside the other:
+how many CPUs a group used in windows of 10 ms, 100 ms, 1 s, 5 s and 1 min. A limit acts
+every 100 ms; a mean over a minute does not show what it meets there.
+
+PEAK/MEAN is how much more than its mean a group used at most; BURSTINESS is the
+standard deviation by the mean. A recording that was made under a limit shows what
+the group got, not what it wanted; that is said.`
+
+const usageExample = `  candor usage web.usage
+  candor usage web.usage -o svg >web.svg
+  candor usage node.usage --group /kubepods/pod1/web -o json
+  candor usage node.usage --top 3`
+
+func newUsageCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "usage FILE",
+		Short:   "Show a recording at several timescales",
+		Long:    usageLong,
+		Example: usageExample,
+		Args:    oneFile,
+	}
+	output := outputFlag(cmd, "table", "json", "svg", "png")
+	group := cmd.Flags().String("group", "", "show this group only")
+	top := cmd.Flags().Int("top", 10, "show as many groups as that, those with most CPU time; 0: all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *top < 0 {
+			return badInput("--top %d: want 0 or more", *top)
+		}
+		s, err := readRecording(args[0])
+		if err != nil {
+			return err
+		}
+		if err := pick(s, *group, *top); err != nil {
+			return err
+		}
+		switch out := cmd.OutOrStdout(); output.value {
+		case "json":
+			return s.JSON(out)
+		case "table":
+			return s.Text(out)
+		default:
+			return drawGroup(out, s, output.value)
+		}
+	}
+	return cmd
+}
+
+func readRecording(file string) (*timescale.Summary, error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return nil, badInput("%w", err)
+	}
+	defer in.Close()
+	s, err := timescale.Read(in)
+	if errors.Is(err, record.ErrFormat) || errors.Is(err, record.ErrCut) {
+		return nil, badInput("%s: %w", file, err)
+	}
+	return s, err
+}
+
+// pick leaves the groups that were asked for, the busiest first.
+func pick(s *timescale.Summary, group string, top int) error {
+	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
+	if group != "" {
+		all := names(s.Groups)
+		s.Groups = slices.DeleteFunc(s.Groups, func(g timescale.Group) bool { return g.Name != group })
+		if len(s.Groups) == 0 {
+			return badInput("--group %.100q: not in the recording; it has %s", group, all)
+		}
+	}
+	if top > 0 && len(s.Groups) > top {
+		s.Groups = s.Groups[:top]
+	}
+	return nil
+}
+
+// names lists the busiest groups for an error.
+func names(groups []timescale.Group) string {
+	var list []string
+	for i := range groups[:min(len(groups), 5)] {
+		list = append(list, shorten(groups[i].Name, 100))
+	}
+	if len(groups) > len(list) {
+		list = append(list, "…")
+	}
+	return strings.Join(list, ", ")
+}
+
+// drawGroup draws the busiest of the groups.
+func drawGroup(out io.Writer, s *timescale.Summary, form string) error {
+	if len(s.Groups) == 0 {
+		return badInput("no group in the recording: nothing to draw")
+	}
+	p, err := s.Groups[0].Plot()
+	if err != nil {
+		return err
+	}
+	if form == "svg" {
+		return figure.SVG(out, p)
+	}
+	return figure.PNG(out, p)
+}

@@ -1,0 +1,237 @@
+// Package deploy has what an administrator installs: the chart, the units, dashboard and alerts. These tests
+// hold it against candor itself.
+package deploy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/candor-project/candor/engine/nri"
+)
+
+var update = flag.Bool("update", false, "write the rendered charts anew")
+
+const chart = "helm/candor"
+
+// renderings are the values that the chart is rendered with, besides its own.
+var renderings = map[string]string{
+	"default": "{}",
+	"all": `
+image: {repository: registry.example/candor, tag: v2}
+imagePullSecrets: [{name: registry}]
+config:
+  version: 1
+  repairEvery: 30s
+  node: {reserved: "0-1", minShared: 500m}
+  namespaces: {spark: {class: sensitive}, kube-system: {preserve: "true"}}
+stateDir: /run/other
+nriSocket: /run/nri/nri.sock
+metrics: {port: 9000, serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+tolerations: []
+nodeSelector: {pool: batch}
+`,
+}
+
+// A document is a YAML document, or a part of one.
+type document = map[string]any
+
+// TestChart: the chart renders to what stands in helm/testdata, which the test with containerd runs.
+func TestChart(t *testing.T) {
+	for name, values := range renderings {
+		got := render(t, values)
+		file := filepath.Join("helm/testdata", name+".yaml")
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs (go test -update writes it anew):\n%s", file, got)
+		}
+	}
+}
+
+// render does what helm template does, with the functions that the chart uses. TestHelm holds it against helm.
+func render(t *testing.T, more string) string {
+	t.Helper()
+	values := read[document](t, filepath.Join(chart, "values.yaml"))
+	over(values, parse[document](t, []byte(more)))
+	meta := read[document](t, filepath.Join(chart, "Chart.yaml"))
+	data := document{
+		"Values":  values,
+		"Chart":   document{"Name": meta["name"], "Version": meta["version"], "AppVersion": meta["appVersion"]},
+		"Release": document{"Name": "candor", "Namespace": "candor-system", "Service": "Helm"},
+	}
+	all := template.New("").Option("missingkey=error")
+	all.Funcs(functions(all))
+	if _, err := all.ParseGlob(filepath.Join(chart, "templates/*")); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml"} {
+		var text bytes.Buffer
+		if err := all.ExecuteTemplate(&text, name, data); err != nil {
+			t.Fatal(err)
+		}
+		if strings.TrimSpace(text.String()) != "" {
+			fmt.Fprintf(&out, "---\n# Source: candor/templates/%s\n%s\n", name, strings.TrimSpace(text.String()))
+		}
+	}
+	return out.String()
+}
+
+// functions are those of helm that the chart uses.
+func functions(all *template.Template) template.FuncMap {
+	return template.FuncMap{
+		"include": func(name string, data any) (string, error) {
+			var out strings.Builder
+			err := all.ExecuteTemplate(&out, name, data)
+			return out.String(), err
+		},
+		"toYaml": func(v any) (string, error) {
+			var out strings.Builder
+			e := yaml.NewEncoder(&out)
+			e.SetIndent(2)
+			err := e.Encode(v)
+			return strings.TrimSuffix(out.String(), "\n"), err
+		},
+		"nindent": func(n int, s string) string {
+			return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(s, "\n", "\n"+strings.Repeat(" ", n))
+		},
+		"default": func(otherwise, s string) string {
+			if s == "" {
+				return otherwise
+			}
+			return s
+		},
+		"quote":     func(s string) string { return strconv.Quote(s) },
+		"sha256sum": func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) },
+		"dir":       path.Dir,
+	}
+}
+
+// over writes values over others, as helm does.
+func over(values, more document) {
+	for key, v := range more {
+		below, isMap := values[key].(document)
+		if with, ok := v.(document); ok && isMap {
+			over(below, with)
+			continue
+		}
+		values[key] = v
+	}
+}
+
+func read[T any](t *testing.T, file string) T {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse[T](t, text)
+}
+
+func parse[T any](t *testing.T, text []byte) (v T) {
+	t.Helper()
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return v
+}
+
+// documents are the objects of a rendered chart, by kind.
+func documents(t *testing.T, text string) map[string]document {
+	t.Helper()
+	all := map[string]document{}
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		if d := parse[document](t, []byte(part)); d != nil {
+			all[d["kind"].(string)] = d
+		}
+	}
+	return all
+}
+
+// TestChartsConfig: what the ConfigMap holds is a configuration.
+func TestChartsConfig(t *testing.T) {
+	for name, values := range renderings {
+		config := documents(t, render(t, values))["ConfigMap"]["data"].(document)["nri.yaml"].(string)
+		file := filepath.Join(t.TempDir(), "nri.yaml")
+		if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nri.LoadConfig(file); err != nil {
+			t.Errorf("%s: %v in\n%s", name, err, config)
+		}
+	}
+}
+
+// TestReasons: each permission has its reason above it.
+func TestReasons(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(chart, "templates/daemonset.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, found := strings.Split(string(text), "\n"), 0
+	for i, line := range lines {
+		switch word, _, _ := strings.Cut(strings.TrimSpace(line), ":"); word {
+		case "hostPath":
+			i-- // its name
+		case "hostPID", "hostNetwork", "hostIPC", "add", "runAsUser":
+		default:
+			continue
+		}
+		if found++; !strings.HasPrefix(strings.TrimSpace(lines[i-1]), "# ") {
+			t.Errorf("line %d, %s: no reason is given", i+1, strings.TrimSpace(line))
+		}
+	}
+	if found < 7 {
+		t.Errorf("found %d permissions: is it read in the right way?", found)
+	}
+}
+
+// TestHelm: helm itself takes the chart, and renders the same.
+func TestHelm(t *testing.T) {
+	if _, err := exec.LookPath("helm"); err != nil {
+		t.Skipf("%v: helm lint and helm template are not tried", err)
+	}
+	helm := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("helm", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	for name, values := range renderings {
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, []byte(values), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		helm("lint", "--strict", chart, "--values", file)
+		got := documents(t, helm("template", "candor", chart, "--namespace", "candor-system", "--values", file))
+		want := documents(t, render(t, values))
+		for _, all := range []map[string]document{got, want} { // the sum is of another writer's text
+			delete(all["DaemonSet"]["spec"].(document)["template"].(document)["metadata"].(document)["annotations"].(document), "checksum/config")
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: helm renders\n%v\nwant\n%v", name, got, want)
+		}
+	}
+}

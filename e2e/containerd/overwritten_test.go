@@ -1,0 +1,112 @@
+package containerd
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// overwrite is a kubelet's UpdateContainerResources.
+func (c *container) overwrite(r *cri.LinuxContainerResources) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err := c.cri.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{ContainerId: c.id, Linux: r})
+	return err
+}
+
+// three are a container with a CPU of its own, one with a fraction and a flexible one.
+func (c *census) three() []*container {
+	c.Helper()
+	var ctrs []*container
+	for _, part := range []part{{"own", 1000, 1000, true, false}, {"part", 300, 300, true, false}, {"log", 400, 100, false, false}} {
+		annotations := sensitivePod
+		if !part.sensitive {
+			annotations = nil
+		}
+		p := must[*pod](c)(c.newPod(part.limit, part.request, annotations))
+		ctrs = append(ctrs, must[*container](c)(p.run(part.name, part.limit, part.request, part.sensitive)))
+		c.begin(ctrs[len(ctrs)-1])
+	}
+	return ctrs
+}
+
+// A kubelet that sends its own CPUs, as with cpuManagerPolicy: static, or parts of what the container has already,
+// changes nothing: candor's answer is what the runtime writes.
+func TestKubeletUpdates(t *testing.T) {
+	l := newLab(t)
+	c := newCensus(l)
+	if c.node.usable.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	ctrs := c.three()
+	had := c.has()
+	first := cpuset.Of(c.node.usable.First()).String()
+	for _, ctr := range ctrs {
+		same := resources(ctr.limit, ctr.request)
+		for what, r := range map[string]*cri.LinuxContainerResources{
+			"CPUs":              {CpusetCpus: first},
+			"all CPUs":          {CpusetCpus: c.node.usable.String()},
+			"CPUs and the rest": {CpusetCpus: first, CpuPeriod: same.CpuPeriod, CpuQuota: same.CpuQuota, CpuShares: same.CpuShares},
+			"quota":             {CpuPeriod: same.CpuPeriod, CpuQuota: same.CpuQuota},
+			"shares":            {CpuShares: same.CpuShares},
+			"memory":            {MemoryLimitInBytes: 64 << 20},
+		} {
+			if err := ctr.overwrite(r); err != nil {
+				t.Errorf("%s, %s: %v", ctr.name, what, err)
+			}
+			c.unmoved(had)
+		}
+	}
+	// No limit is none that a sensitive container can have.
+	if err := ctrs[0].overwrite(&cri.LinuxContainerResources{CpuQuota: -1, CpusetCpus: first}); err == nil || !strings.Contains(err.Error(), "want a CPU limit") {
+		t.Errorf("a quota of -1: %v", err)
+	}
+	c.unmoved(had)
+	c.check()
+}
+
+// What somebody writes to a container's files is set back, and the log says what was found.
+func TestOverwrittenFiles(t *testing.T) {
+	l := newLab(t)
+	c := newCensus(l)
+	if c.node.usable.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	ctrs := c.three()
+	had := c.has()
+	for _, ctr := range ctrs {
+		for what, change := range map[string]func(*cgroup.Settings){
+			"CPUs":   func(s *cgroup.Settings) { s.CPUs = otherCPUs(s.CPUs, c.node.usable) },
+			"quota":  func(s *cgroup.Settings) { s.Quota = 20 * time.Millisecond },
+			"period": func(s *cgroup.Settings) { s.Quota, s.Period = 3*time.Millisecond, 50*time.Millisecond },
+			"weight": func(s *cgroup.Settings) { s.Weight *= 3 },
+		} {
+			next := had[ctr]
+			change(&next)
+			seen := len(l.plugin.said())
+			if err := ctr.group().Apply(next); err != nil {
+				t.Fatalf("%s, %s: %v", ctr.name, what, err)
+			}
+			l.wait("the repair of "+what, l.plugin, func() bool {
+				now, err := ctr.has()
+				return err == nil && now == had[ctr] && strings.Contains(l.plugin.said()[seen:], "are set back")
+			})
+		}
+	}
+	c.unmoved(had)
+	c.check()
+}
+
+// otherCPUs are others than those that a container has.
+func otherCPUs(has, all cpuset.Set) cpuset.Set {
+	if rest := all.Minus(has); !rest.IsEmpty() {
+		return rest
+	}
+	return has.Lowest(1)
+}

@@ -1,0 +1,104 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// remove ends the pod as kubelet does, its group too.
+func (p *pod) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := p.removeSandbox(ctx, p.id); err != nil {
+		return err
+	}
+	return removeGroups(p.parent + "/" + p.name)
+}
+
+// removeSandbox stops a sandbox, and removes it after its containers: a containerd that is to remove both at once stands
+// still for good if a plugin connects just then.
+func (l *lab) removeSandbox(ctx context.Context, id string) error {
+	if _, err := l.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return err
+	}
+	list, err := l.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: id}})
+	for _, c := range list.GetContainers() {
+		if err == nil {
+			_, err = l.cri.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: c.Id})
+		}
+	}
+	if err == nil {
+		_, err = l.cri.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: id})
+	}
+	return err
+}
+
+// removeGroups removes a group and those below it from every hierarchy: the runtime makes
+// groups in more of them than Candor knows.
+func removeGroups(path string) error {
+	tops, err := filepath.Glob("/sys/fs/cgroup/*" + path)
+	if unified := "/sys/fs/cgroup" + path; err == nil {
+		if _, missing := os.Stat(unified); missing == nil {
+			tops = append(tops, unified)
+		}
+	}
+	for _, top := range tops {
+		var dirs []string
+		filepath.WalkDir(top, func(dir string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, dir)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(dirs) {
+			if err := syscall.Rmdir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("rmdir %s: %w", dir, err)
+			}
+		}
+	}
+	return err
+}
+
+// clear ends all pods, the daemons and the groups.
+func (l *lab) clear() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	list, err := l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
+	if err != nil {
+		l.Errorf("%v; containerd said:\n%s", err, l.engine.said())
+	}
+	for _, p := range list.GetItems() {
+		if err := l.removeSandbox(ctx, p.Id); err != nil {
+			l.Error(err)
+		}
+	}
+	if l.plugin != nil {
+		l.plugin.kill()
+		if l.Failed() {
+			l.Logf("candor nri said:\n%s", l.plugin.said())
+		}
+	}
+	l.conn.Close()
+	l.engine.kill()
+	tree := l.allPods()
+	names, _ := tree.Groups()
+	for _, name := range names {
+		if err := tree.Group(name).End(); err != nil {
+			l.Error(err)
+		}
+	}
+	for _, path := range []string{l.parent, l.parent + "-run"} {
+		if err := removeGroups(path); err != nil {
+			l.Error(err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package containerd
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/e2e/probes"
+)
+
+// counters are the programs in the image that write how many CPUs they are told of: coreutils, glibc's
+// own and a C program's ways to ask it, Go's two, and what scripts do.
+var counters = []string{
+	"nproc", "getconf _NPROCESSORS_ONLN",
+	"sysconf onln", "sysconf nprocs", "sysconf affinity",
+	"go125", "go125 numcpu",
+	"grep -c ^processor /proc/cpuinfo",
+}
+
+// built is what the tests have built, if they had to: candor, and the programs of the image.
+var built string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// builtDir is where things are built, once for all tests.
+func builtDir(t *testing.T) string {
+	t.Helper()
+	if built == "" {
+		dir, err := os.MkdirTemp("", "candor-nri-bin-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built = dir
+	}
+	return built
+}
+
+// counterFiles are the files that the counters need in an image, by their path there. What is
+// compiled is linked statically.
+func counterFiles(t *testing.T) map[string]string {
+	t.Helper()
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		return nil // nothing to build with: TestNUMA asks busybox
+	}
+	files := map[string]string{}
+	for _, program := range []string{"nproc", "getconf"} {
+		linked, err := probes.Linked(program)
+		if err != nil {
+			t.Skipf("%s for the image: %v", program, err)
+		}
+		for _, file := range linked {
+			files[file] = file
+		}
+		files["/bin/"+program] = linked[0]
+	}
+	for _, p := range probes.All() {
+		name := strings.TrimPrefix(p.Run[0], "./")
+		if name != "sysconf" && name != "go125" || files["/bin/"+name] != "" {
+			continue
+		}
+		file := filepath.Join(builtDir(t), name)
+		files["/bin/"+name] = file
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		if missing := p.Missing("", true); missing != "" {
+			t.Skipf("no %s to build a program of the image: make test-deps installs it", missing)
+		}
+		if err := p.Make("../probes/testdata", builtDir(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// sees checks what programs in a sensitive container are told.
+func (c *container) sees() {
+	c.Helper()
+	before := c.cpus()
+	said := strings.Fields(c.exec("sh", "-c", strings.Join(counters, "; ")+"; cat /sys/devices/system/cpu/online"))
+	if len(said) != len(counters)+1 {
+		c.Errorf("%s, limit %v: of %q each writes a number; they write %q", c.name, c.limit, counters, said)
+		return
+	}
+	for i, counter := range counters {
+		if said[i] != strconv.Itoa(c.limit.CPUs()) {
+			c.Errorf("%s, limit %v: %s says %s", c.name, c.limit, counter, said[i])
+		}
+	}
+	if online := said[len(counters)]; c.cpus() == before && online != before.String() { // else its fraction has moved meanwhile
+		c.Errorf("%s: its file says that %s are online, its cpuset is %s", c.name, online, before.String())
+	}
+}

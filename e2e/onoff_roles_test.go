@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// A stretch is a time in which a client is on.
+type stretch struct{ from, to time.Duration }
+
+// A traffic is clients that are on and off for exponentially distributed times, each independent of the others. While it is
+// on a client calls as fast as it can, one call at a time: the Markov-modulated source of "Kubernetes
+// Scheduling and Timescales". The same seed makes the same traffic.
+type traffic struct {
+	seed, clients   int
+	on, off, length time.Duration
+}
+
+func (tr traffic) args() []string {
+	return []string{strconv.Itoa(tr.seed), strconv.Itoa(tr.clients), tr.on.String(), tr.off.String(), tr.length.String()}
+}
+
+func parseTraffic(args []string) (tr traffic) {
+	tr.seed, _ = strconv.Atoi(args[0])
+	tr.clients, _ = strconv.Atoi(args[1])
+	tr.on, _ = time.ParseDuration(args[2])
+	tr.off, _ = time.ParseDuration(args[3])
+	tr.length, _ = time.ParseDuration(args[4])
+	return tr
+}
+
+// stretches are the times in which each client is on.
+func (tr traffic) stretches() [][]stretch {
+	all := make([][]stretch, tr.clients)
+	for i := range all {
+		random := rand.New(rand.NewPCG(uint64(tr.seed), uint64(i)))
+		next := func(mean time.Duration) time.Duration { return time.Duration(random.ExpFloat64() * float64(mean)) }
+		for at := next(tr.off); at < tr.length; {
+			end := min(at+next(tr.on), tr.length)
+			all[i] = append(all[i], stretch{at, end})
+			at = end + next(tr.off)
+		}
+	}
+	return all
+}
+
+// clientsRole calls a server: SOCKET and a traffic. It prints the number of calls and the nanoseconds that they took in all.
+func clientsRole(args []string) int {
+	var lock sync.Mutex
+	var all sync.WaitGroup
+	calls, took := 0, time.Duration(0)
+	start := make(chan time.Duration)
+	stretches := parseTraffic(args[1:]).stretches()
+	for _, mine := range stretches {
+		server, err := net.Dial("unix", args[0])
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		all.Go(func() {
+			from := <-start
+			n, sum := callWhileOn(server, from, mine)
+			lock.Lock()
+			calls, took = calls+n, took+sum
+			lock.Unlock()
+		})
+	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin) // until it is in its group
+	from := monotonic()
+	for range stretches {
+		start <- from
+	}
+	all.Wait()
+	fmt.Println(calls, int64(took))
+	return 0
+}
+
+func callWhileOn(server net.Conn, start time.Duration, mine []stretch) (calls int, took time.Duration) {
+	b := make([]byte, 1)
+	for _, s := range mine {
+		time.Sleep(start + s.from - monotonic())
+		for began := monotonic(); began < start+s.to; {
+			if _, err := server.Write(b); err != nil {
+				panic(err)
+			}
+			if _, err := io.ReadFull(server, b); err != nil {
+				panic(err)
+			}
+			now := monotonic()
+			calls, took = calls+1, took+now-began
+			began = now
+		}
+	}
+	return calls, took
+}
+
+// serveRole answers each byte that comes on a socket with one, after some CPU time: PATH WORK.
+func serveRole(args []string) int {
+	work, _ := time.ParseDuration(args[1])
+	runtime.GOMAXPROCS(32) // a thread for each client
+	listener, err := net.Listen("unix", args[0])
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("ready")
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return 1
+		}
+		go func() {
+			runtime.LockOSThread()
+			for b := make([]byte, 1); ; {
+				if _, err := io.ReadFull(client, b); err != nil {
+					return
+				}
+				spinFor(threadTime, work)
+				if _, err := client.Write(b); err != nil {
+					os.Exit(1)
+				}
+			}
+		}()
+	}
+}

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth"
+)
+
+// callWork is the CPU time that a call takes: so much that what the call itself costs does not matter.
+const callWork = 2 * ms
+
+// A serving is a server under a bandwidth, and its clients.
+type serving struct {
+	traffic
+	bandwidth.Bandwidth
+	always bool // not only when there is time for many rounds
+}
+
+// six clients want 0.5 CPUs in the mean, and up to two at times.
+var six = traffic{seed: 7, clients: 6, on: 60 * ms, off: 600 * ms, length: 6 * time.Second}
+
+var servings = []serving{
+	{six, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, true},
+	{six, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: 50 * ms}, false},
+	{six, bandwidth.Bandwidth{Quota: 75 * ms, Period: 100 * ms}, false},
+	{six, bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}, false},
+	{six, bandwidth.Bandwidth{Quota: 25 * ms, Period: 50 * ms}, false},
+	{six, bandwidth.Bandwidth{}, false},
+}
+
+func (v serving) String() string {
+	if v.Quota == 0 {
+		return "server, no limit"
+	}
+	return throttling{program{name: "server"}, v.Bandwidth, false}.String()
+}
+
+// A served is what became of the calls.
+type served struct {
+	throttled float64 // periods
+	calls     float64
+	took      float64 // a call in the mean, ms
+	foreign   float64
+}
+
+// predict lets the model run the server: a thread for each client that is on, always busy. What a call takes follows from how
+// many were on, on average, and how many calls were done (Little's law).
+func (v serving) predict(cpus int) served {
+	type change struct {
+		at time.Duration
+		by int
+	}
+	var changes []change
+	waiting := time.Duration(0)
+	for _, mine := range v.stretches() {
+		for _, s := range mine {
+			changes = append(changes, change{s.from, 1}, change{s.to, -1})
+			waiting += s.to - s.from
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	s := bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: v.Bandwidth, Phase: v.Period / 2})
+	on := 0
+	for _, c := range changes {
+		s.Run(c.at)
+		on += c.by
+		s.Drop(0)
+		s.SetThreads(0, on)
+		if on > 0 {
+			s.Add(0, time.Hour)
+		}
+	}
+	s.Run(v.length + time.Second)
+	calls := s.Stat(0).Usage.Seconds() / callWork.Seconds()
+	return served{throttled: float64(s.Stat(0).Throttled), calls: calls, took: 1000 * waiting.Seconds() / calls}
+}
+
+// measure lets the kernel run it.
+func (v serving) measure(t *testing.T) served {
+	l := newLab(t)
+	cpus := l.usable.Lowest(2)
+	socket := filepath.Join(t.TempDir(), "s")
+	l.confine("program", v.Bandwidth, cpus, "serve", socket, callWork.String())
+	before := l.usedBy(cpus)
+	clients := l.confine("clients", bandwidth.Bandwidth{}, cpus, append([]string{"clients", socket}, v.args()...)...)
+	var calls, took float64
+	if _, err := fmt.Sscan(clients.line(t), &calls, &took); err != nil {
+		t.Fatal(err)
+	}
+	after := l.usedBy(cpus)
+	return served{float64(after.Throttled - before.Throttled), calls, took / 1e6 / calls, after.foreign(before)}
+}
+
+// TestThrottledServer holds what the model predicts of a server under on/off clients against what this kernel does.
+// TestThrottling says how to have all bandwidths and a table.
+func TestThrottledServer(t *testing.T) {
+	rounds, all := throttlingRounds(t)
+	if !all {
+		rounds = 1 // with a hundred bursts in it
+	}
+	results := make([][]served, len(servings))
+	for range rounds {
+		for i, v := range servings {
+			if v.always || all {
+				t.Run(v.String(), func(t *testing.T) { results[i] = append(results[i], v.measure(t)) })
+			}
+		}
+	}
+	table := &strings.Builder{}
+	for i, v := range servings {
+		if len(results[i]) > 0 && !t.Failed() {
+			v.judge(t, table, results[i])
+		}
+	}
+	t.Logf("measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
+}
+
+func (v serving) judge(t *testing.T, table *strings.Builder, got []served) {
+	want := v.predict(2)
+	judge(t, table, v.String(), valuesOf(got, func(s served) float64 { return s.foreign }), []compared{
+		{"throttled periods", want.throttled, 3, valuesOf(got, func(s served) float64 { return s.throttled })},
+		{"calls", want.calls, 10, valuesOf(got, func(s served) float64 { return s.calls })},
+		{"a call, ms", want.took, 0.5, valuesOf(got, func(s served) float64 { return s.took })},
+	})
+}

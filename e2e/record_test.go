@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/bandwidth/record"
+	"github.com/candor-project/candor/bandwidth/timescale"
+)
+
+// recording reads what is in a file so far; nil where not even the start is there.
+func recording(t *testing.T, file string) *timescale.Summary {
+	t.Helper()
+	in, err := os.Open(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	s, err := timescale.Read(in)
+	if errors.Is(err, record.ErrCut) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// waitFor reads a recording until it is as it should be.
+func waitFor(t *testing.T, file string, is func(*timescale.Summary) bool) *timescale.Summary {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if s := recording(t, file); s != nil && is(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never as it should be: %+v", recording(t, file))
+		}
+	}
+}
+
+// TestRecordCommand: a command runs in a group of its own, whose whole use is recorded; its exit code is passed on.
+func TestRecordCommand(t *testing.T) {
+	l := newLab(t)
+	file := filepath.Join(t.TempDir(), "usage")
+	got := do(t, l.candor(append([]string{"record", "-o", file}, play("bursts", "2", "work", "100ms", "300ms", "3")...)...))
+	if got.code != 0 || got.err != "" {
+		t.Fatalf("%+v", got)
+	}
+	lines := strings.Fields(strings.TrimPrefix(got.out, "ready\n"))
+	said := time.Duration(0)
+	for i := 1; i < len(lines); i += 2 {
+		var used time.Duration
+		fmt.Sscan(lines[i], &used)
+		said += used
+	}
+	s := recording(t, file)
+	if s == nil || s.Cut || len(s.Groups) != 1 || !strings.Contains(s.Groups[0].Name, " bursts 2 work") {
+		t.Fatalf("%+v", s)
+	}
+	// The rest is the program's start, and its runtime.
+	if used := s.Groups[0].Used.CPU; said < 600*ms || used < said || used > said+200*ms {
+		t.Errorf("recorded %v of CPU time, the program says %v", used, said)
+	}
+	if got := do(t, l.candor(append([]string{"record", "-o", file}, play("exit", "7")...)...)); got.code != 7 || got.err != "" {
+		t.Errorf("%+v, want exit code 7", got)
+	}
+	if got := do(t, l.candor("record", "-o", file, "--", "/bin/sh", "-c", "kill -9 $$")); got.code != 128+9 {
+		t.Errorf("%+v, want exit code 137", got)
+	}
+	if got := do(t, l.candor("record", "-o", file, "--", "/no/such/program")); got.code != 127 {
+		t.Errorf("%+v, want exit code 127", got)
+	}
+}
+
+// TestRecordKilled: a recording can be read while it grows, and what a killed recorder leaves is whole up to
+// its last second. A group that was throttled is said to have hidden what it wanted.
+func TestRecordKilled(t *testing.T) {
+	l := newLab(t)
+	l.confine("program", bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, l.usable.Lowest(1), "spin", "2")
+	file := filepath.Join(t.TempDir(), "usage")
+	cmd := l.candor("record", "-o", file, "--cgroup", l.parent+"/program", "--interval", "5ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	grown := waitFor(t, file, func(s *timescale.Summary) bool { return s.Span > 2*time.Second })
+	cmd.Process.Kill()
+	cmd.Wait()
+	s := recording(t, file)
+	if s == nil || !s.Cut || s.Span < grown.Span {
+		t.Fatalf("after %v were read: %+v", grown.Span, s)
+	}
+	g := s.Groups[0]
+	if g.Mean() > 0.6 || g.Used.Throttled == 0 || g.Quota != 50*ms || g.Period != 100*ms || g.Hidden == nil || g.Hidden.Wanted < g.Mean() {
+		t.Errorf("%+v, hidden %+v", g.Used, g.Hidden)
+	}
+	got := do(t, l.candor("usage", file))
+	if got.code != 0 || !strings.Contains(got.out, "it goes on, or its recorder was killed") || !strings.Contains(got.out, "shows what it got, not what it wanted") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestRecordEnds: with its groups, with --duration, and on a signal a recording ends whole.
+func TestRecordEnds(t *testing.T) {
+	l := newLab(t)
+	file := filepath.Join(t.TempDir(), "usage")
+	web := l.start([]string{"--name", "web", "--cpu", "1"}, "sleep")
+	for _, c := range []struct {
+		flags string
+		end   func(recorder *os.Process)
+	}{
+		{"--container web --duration 100ms", func(*os.Process) {}},
+		{"--all", func(p *os.Process) { p.Signal(syscall.SIGTERM) }},
+		{fmt.Sprintf("--pid %d", l.ps()["web"].PID), func(p *os.Process) { p.Signal(os.Interrupt) }},
+		{"--container web", func(*os.Process) { web.cmd.Process.Signal(syscall.SIGTERM); web.end() }},
+	} {
+		l.recordsUntil(file, c.flags, c.end)
+	}
+}
+
+// recordsUntil records until something ends it.
+func (l *lab) recordsUntil(file, flags string, end func(*os.Process)) {
+	l.Helper()
+	os.Remove(file)
+	cmd := l.candor(append([]string{"record", "-o", file}, strings.Fields(flags)...)...)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		l.Fatal(err)
+	}
+	waitFor(l.T, file, func(*timescale.Summary) bool { return true })
+	end(cmd.Process)
+	if err := cmd.Wait(); err != nil {
+		l.Errorf("record %s: %v", flags, err)
+	}
+	s := recording(l.T, file)
+	if s == nil || s.Cut || len(s.Groups) == 0 {
+		l.Errorf("record %s: %+v", flags, s)
+	}
+}

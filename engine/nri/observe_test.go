@@ -1,0 +1,123 @@
+package nri
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/kube"
+)
+
+// observer is one beside the lab's plugin, on a plan of its own.
+func (l *lab) observer() *observer {
+	l.Helper()
+	log := slog.New(slog.NewTextHandler(l.log, nil))
+	h, err := host.Open(host.Options{StateDir: filepath.Join(l.dir, "plan"), PlanOnly: true, Log: log,
+		Cgroup: cgroup.Options{Parent: l.base + "-run", Driver: cgroup.Cgroupfs}})
+	if err != nil {
+		l.Fatal(err)
+	}
+	e := NewEngine(h, DefaultConfig(), log)
+	e.Observe()
+	return &observer{&link{plugin: &plugin{e, func() {}}}}
+}
+
+// Whatever the plan is, the runtime is answered as if nobody had been asked, and the log says what would be.
+func TestObserver(t *testing.T) {
+	l := newLab(t)
+	o := l.observer()
+	pod := sensitivePod()
+	good, huge := l.container("app", "app1", 50000), l.container("huge", "huge1", 1000*100000)
+	bad := sensitivePod()
+	bad.Annotations = map[string]string{kube.PodKey("class"): "sensitve"}
+	for _, test := range []struct {
+		pod  *api.PodSandbox
+		ctr  *api.Container
+		want string
+	}{
+		{pod, good, `msg="would plan" container=default/web/app class=sensitive limit=500m`},
+		{pod, huge, `msg="would refuse" container=default/web/huge`},
+		{bad, l.container("other", "other1", 50000), `msg="would refuse" container=default/web/other`},
+	} {
+		l.log.Reset()
+		a, updates, err := o.CreateContainer(ctx, test.pod, test.ctr)
+		if a != nil || updates != nil || err != nil {
+			t.Errorf("%s: answered %+v, %+v, %v", test.ctr.Name, a, updates, err)
+		}
+		if said := l.log.String(); !strings.Contains(said, test.want) || strings.Count(said, "would") != 1 {
+			t.Errorf("%s: said %s; want %s", test.ctr.Name, said, test.want)
+		}
+	}
+	for _, c := range []*api.Container{good, huge} {
+		l.run(c)
+		if err := o.StartContainer(ctx, pod, c); err != nil {
+			t.Errorf("start of %s: %v", c.Name, err)
+		}
+	}
+	l.log.Reset()
+	if updates, err := o.UpdateContainer(ctx, pod, good, l.container("app", "", 40000).Linux.Resources); updates != nil || err != nil {
+		t.Errorf("update: %+v, %v", updates, err)
+	}
+	if said := l.log.String(); !strings.Contains(said, `msg="would resize"`) || !strings.Contains(said, "limit=400m") {
+		t.Errorf("update: said %s", said)
+	}
+	if err := o.Repair(ctx); err != nil {
+		t.Error(err)
+	}
+	all, _, err := l.pods.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*api.Container{good, huge} {
+		if has, err := l.pods.Group(c.Id).Settings(); err != nil || has.CPUs != all || has.Quota != 0 {
+			t.Errorf("%s has %+v, %v; was made with %v", c.Name, has, err, all)
+		}
+		if _, err := o.StopContainer(ctx, pod, c); err != nil {
+			t.Errorf("stop of %s: %v", c.Name, err)
+		}
+		if err := o.RemoveContainer(ctx, pod, c); err != nil {
+			t.Errorf("removal of %s: %v", c.Name, err)
+		}
+	}
+	if files, _ := os.ReadDir(filepath.Join(l.dir, "state")); len(files) > 0 {
+		t.Errorf("the plugin's own state has %v", files[0].Name())
+	}
+}
+
+// The number of CPUs is told by variables where that is wished, and those of the container stay.
+func TestEnvironment(t *testing.T) {
+	l := newLab(t)
+	asks := func(value string) []string {
+		t.Helper()
+		pod := sensitivePod()
+		pod.Annotations[kube.ContainerKey("env", "app")] = value
+		c := l.container("app", "app1", 50000)
+		c.Env = []string{"PATH=/bin", "GOMAXPROCS=7"}
+		a, _, err := l.CreateContainer(ctx, pod, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var env []string
+		for _, v := range a.Env {
+			env = append(env, v.Key+"="+v.Value)
+		}
+		return env
+	}
+	if env := strings.Join(asks("true"), " "); !strings.Contains(env, "OMP_NUM_THREADS=1") || strings.Contains(env, "GOMAXPROCS") {
+		t.Errorf("wished: %s", env)
+	}
+	if env := asks("false"); len(env) > 0 {
+		t.Errorf("not wished: %s", env)
+	}
+	yes := true
+	l.SetConfig(&Config{Node: kube.Settings{Env: &yes}})
+	if env := asks("false"); len(env) > 0 {
+		t.Errorf("the pod goes before the node: %s", env)
+	}
+}

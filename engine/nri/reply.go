@@ -1,0 +1,53 @@
+package nri
+
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/view"
+)
+
+// A Reply is what a container is given. The zero Reply leaves it as it is.
+type Reply struct {
+	CPUs   string // never empty but in the zero Reply
+	Mems   string // "": as it is
+	Quota  int64  // microseconds per period, -1: none
+	Period int64  // microseconds
+	Shares int64
+	Binds  []view.Bind
+	Env    []string // NAME=VALUE, added to what the container has
+}
+
+// reply says a grant in the runtime's units.
+func (e *Engine) reply(g *host.Grant) (Reply, error) {
+	if g.CPUs.IsEmpty() { // to the runtime that would mean: all CPUs
+		return Reply{}, fmt.Errorf("candor: container %s: no CPU is left to it", g.ID)
+	}
+	r := Reply{CPUs: g.CPUs.String(), Quota: -1, Period: g.Period.Microseconds()}
+	if g.Quota != 0 {
+		r.Quota = int64(g.Quota) * r.Period / 1000
+	}
+	r.Shares = min(max((int64(g.Weight)*sharesPerCPU+500)/1000, leastShares), mostShares)
+	if g.Mems {
+		mems, err := e.host.Mems(g)
+		if err != nil {
+			return Reply{}, err
+		}
+		r.Mems = mems.String()
+	}
+	if g.View == host.ViewFull {
+		r.Binds = view.Binds(e.host.ViewDir(g.ID))
+	}
+	return r, nil
+}
+
+// environment are the variables that tell a container its number of CPUs, if its pod or the configuration
+// wishes so: those of package view that it does not have already. Its annotations are known to be good.
+func environment(c *Config, p *Pod, ctr *Container, g *host.Grant) []string {
+	said, err := kube.Parse(p.Annotations)
+	if err != nil || !get(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {
+		return nil
+	}
+	return view.Env(ctr.Env, g.VisibleCPUs())[len(ctr.Env):]
+}

@@ -1,0 +1,220 @@
+package nri
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// containerd may be told to refuse containers while a plugin is away: NRI's default validator does it,
+// which containerd has since 2.2. Without it they start unplanned.
+
+const (
+	containerdFile = "/etc/containerd/config.toml" // unless its command line says another
+	validatorSince = "2.2"
+	validatorLines = `[plugins.'io.containerd.nri.v1.nri'.default_validator] enable = true, required_plugins = ["` + pluginName + `"]`
+	mostFiles      = 100
+)
+
+// A runtimeProcess is the runtime at the other end of the connection.
+type runtimeProcess struct {
+	pid           int // 0: it cannot be seen from here
+	name, version string
+}
+
+// sayRequired says whether the runtime refuses containers while the plugin is away. root is the top of the
+// file system.
+func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
+	const says = "containers that are made while the plugin is away"
+	active, file, err := r.required(root)
+	switch {
+	case err != nil:
+		log.Warn(says+" may start on all CPUs", "required_plugins", "not known", "reason", err)
+	case active:
+		log.Info(says+" are refused", "required_plugins", "active", "file", file)
+	default:
+		log.Warn(says+" start on all CPUs", "required_plugins", "not active", "file", file, "to have them refused, add", validatorLines)
+	}
+}
+
+// required reads the configuration that containerd has begun with: whether the plugin is required by it, and
+// the file that says so or would have to. The error says why that is not known.
+func (r *runtimeProcess) required(root string) (active bool, file string, err error) {
+	if r.name != "containerd" {
+		return false, "", fmt.Errorf("the runtime is %s: its manual has the setting of NRI's default validator", r.name)
+	}
+	if !r.hasValidator() {
+		return false, "", fmt.Errorf("containerd %s has no such setting: want %s or newer", r.version, validatorSince)
+	}
+	if r.pid <= 0 {
+		return false, "", errors.New("the runtime's process cannot be seen from here: want the host's pid namespace")
+	}
+	proc := filepath.Join(root, "proc", fmt.Sprint(r.pid))
+	words, err := procfs.CommandLine(proc)
+	if err != nil {
+		return false, "", err
+	}
+	if file, err = configFile(proc, words); err != nil {
+		return false, "", err
+	}
+	began, err := procfs.Began(proc)
+	if err != nil {
+		return false, "", err
+	}
+	v, err := readValidator(filepath.Join(proc, "root"), file, began)
+	if err != nil {
+		return false, "", err
+	}
+	if v == nil {
+		return false, file, nil
+	}
+	return v.Enable && slices.Contains(v.Required, pluginName), v.file, nil
+}
+
+func (r *runtimeProcess) hasValidator() bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(strings.TrimPrefix(r.version, "v"), "%d.%d", &major, &minor)
+	return n == 2 && (major > 2 || major == 2 && minor >= 2)
+}
+
+// configFile is the file with which containerd has begun, by its command line.
+func configFile(proc string, words []string) (string, error) {
+	file := containerdFile
+	for i, word := range words {
+		flag, value, whole := strings.Cut(word, "=")
+		switch {
+		case flag != "--config" && flag != "-config" && flag != "-c" && flag != "--c":
+		case whole:
+			file = value
+		case i+1 < len(words):
+			file = words[i+1]
+		}
+	}
+	if filepath.IsAbs(file) {
+		return file, nil
+	}
+	cwd, err := os.Readlink(filepath.Join(proc, "cwd"))
+	return filepath.Join(cwd, file), err
+}
+
+// A validator is the section of containerd's configuration for NRI's default validator.
+type validator struct {
+	Enable   bool     `toml:"enable"`
+	Required []string `toml:"required_plugins"`
+	file     string   // where it stands
+}
+
+// A containerdConfig is what is of interest in one of containerd's files.
+type containerdConfig struct {
+	Imports []string `toml:"imports"`
+	Plugins struct {
+		NRI struct {
+			Validator *validator `toml:"default_validator"`
+		} `toml:"io.containerd.nri.v1.nri"`
+	} `toml:"plugins"`
+}
+
+// readValidator finds the section in a file and in those that it imports; nil where there is none. top is
+// containerd's file system. One that stands in two files is an error, and so is a file that has changed since
+// containerd began: how containerd has merged them is not for us to guess.
+func readValidator(top, file string, began time.Time) (found *validator, err error) {
+	done := map[string]bool{}
+	for pending := []string{file}; len(pending) > 0; pending = pending[1:] {
+		name := pending[0]
+		if done[name] {
+			continue
+		}
+		if done[name] = true; len(done) > mostFiles {
+			return nil, fmt.Errorf("%s imports more than %d files", file, mostFiles)
+		}
+		config, err := readContainerd(top, name, began)
+		if errors.Is(err, fs.ErrNotExist) && name == containerdFile {
+			return nil, nil // containerd's own defaults
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v := config.Plugins.NRI.Validator; v != nil {
+			if found != nil {
+				return nil, fmt.Errorf("the section default_validator stands in %s and in %s: want it in one of them", found.file, name)
+			}
+			found, v.file = v, name
+		}
+		more, err := imports(top, name, config.Imports)
+		if err != nil {
+			return nil, err
+		}
+		pending = append(pending, more...)
+	}
+	return found, nil
+}
+
+// slack is how exact the kernel and file systems tell the time.
+const slack = time.Second
+
+func readContainerd(top, name string, began time.Time) (c containerdConfig, err error) {
+	path := filepath.Join(top, name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, plain(err))
+	}
+	if info.ModTime().After(began.Add(slack)) {
+		return c, fmt.Errorf("%s has changed since containerd began: want containerd started anew", name)
+	}
+	text, err := wholefile.Read(path, largestFile)
+	if err == nil {
+		c, err = parseContainerd(text)
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %w", name, plain(err))
+	}
+	return c, nil
+}
+
+func parseContainerd(text []byte) (c containerdConfig, err error) {
+	if err := toml.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("not containerd's TOML: %s", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	return c, nil
+}
+
+// plain takes the path, as it is from here, off an error.
+func plain(err error) error {
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// imports are the files that a file imports, as containerd finds them.
+func imports(top, file string, patterns []string) (files []string, err error) {
+	for _, pattern := range patterns {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(filepath.Dir(file), pattern)
+		}
+		pattern = filepath.Clean(pattern)
+		if !strings.Contains(pattern, "*") {
+			files = append(files, pattern)
+			continue
+		}
+		matches, err := filepath.Glob(filepath.Join(top, pattern))
+		if err != nil {
+			return nil, fmt.Errorf("%s: imports %.100q: %w", file, pattern, err)
+		}
+		for _, match := range matches {
+			files = append(files, strings.TrimPrefix(match, top))
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,148 @@
+package nri
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	validatorOn = "version = 3\n[plugins.'io.containerd.nri.v1.nri']\n  disable = false\n  [plugins.'io.containerd.nri.v1.nri'.default_validator]\n" +
+		"    enable = true\n    required_plugins = [\"topo\", \"candor\"]\n"
+	validatorOff = "version = 3\n[plugins.'io.containerd.nri.v1.nri']\n  disable = false\n[plugins.'io.containerd.cri.v1.images']\n  snapshotter = \"native\"\n"
+)
+
+// containerd is one that has begun a minute ago, with these words.
+func (m *machine) containerd(words ...string) *runtimeProcess {
+	m.Helper()
+	m.process("9", usual, append([]string{"/usr/bin/containerd"}, words...)...)
+	text, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.write("proc/9/stat", string(text))
+	return &runtimeProcess{9, "containerd", "v2.4.2"}
+}
+
+// old makes all files of the machine older than any process.
+func (m *machine) old() {
+	m.Helper()
+	before := time.Now().Add(-time.Hour * 24 * 365)
+	err := filepath.WalkDir(m.root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			err = os.Chtimes(path, before, before)
+		}
+		return err
+	})
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+func TestRequired(t *testing.T) {
+	const usualFile = "etc/containerd/config.toml"
+	for name, test := range map[string]struct {
+		files  map[string]string
+		words  []string
+		active bool
+		file   string
+		why    string // why it is not known
+	}{
+		"active":          {files: map[string]string{usualFile: validatorOn}, active: true, file: "/" + usualFile},
+		"no section":      {files: map[string]string{usualFile: validatorOff}, file: "/" + usualFile},
+		"no file":         {file: "/" + usualFile},
+		"disabled":        {files: map[string]string{usualFile: strings.Replace(validatorOn, "= true", "= false", 1)}, file: "/" + usualFile},
+		"of others":       {files: map[string]string{usualFile: strings.Replace(validatorOn, "candor", "condor", 1)}, file: "/" + usualFile},
+		"its own":         {files: map[string]string{"srv/c.toml": validatorOn}, words: []string{"--config", "c.toml"}, active: true, file: "/srv/c.toml"},
+		"its own, -c":     {files: map[string]string{"opt/c.toml": validatorOn}, words: []string{"-c=/opt/c.toml"}, active: true, file: "/opt/c.toml"},
+		"its own is gone": {words: []string{"--config=/opt/c.toml"}, why: "/opt/c.toml: no such file"},
+		"imported": {files: map[string]string{usualFile: "imports = ['conf.d/*.toml']\n" + validatorOff, "etc/containerd/conf.d/b.toml": validatorOn},
+			active: true, file: "/etc/containerd/conf.d/b.toml"},
+		"imported in a circle": {files: map[string]string{usualFile: "imports = ['a.toml']\n", "etc/containerd/a.toml": "imports = ['/" + usualFile + "']\n" + validatorOn},
+			active: true, file: "/etc/containerd/a.toml"},
+		"twice": {files: map[string]string{usualFile: "imports = ['a.toml']\n" + validatorOn, "etc/containerd/a.toml": validatorOn},
+			why: "stands in /" + usualFile + " and in /etc/containerd/a.toml"},
+		"no TOML": {files: map[string]string{usualFile: "[a\n"}, why: "/" + usualFile + ": not containerd's TOML"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			for name, text := range test.files {
+				m.write(name, text)
+			}
+			runtime := m.containerd(test.words...)
+			m.old()
+			active, file, err := runtime.required(m.root)
+			if test.why != "" {
+				if err == nil || !strings.Contains(err.Error(), test.why) || strings.Contains(err.Error(), m.root) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%v, %v; want %q", active, err, test.why)
+				}
+				return
+			}
+			if err != nil || active != test.active || file != test.file {
+				t.Errorf("%v, %s, %v; want %v, %s", active, file, err, test.active, test.file)
+			}
+		})
+	}
+}
+
+// What has changed since containerd began is not what it goes by.
+func TestRequiredChangedSince(t *testing.T) {
+	m := newMachine(t)
+	m.write("etc/containerd/config.toml", validatorOn)
+	runtime := m.containerd()
+	late := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(m.root, "etc/containerd/config.toml"), late, late); err != nil {
+		t.Fatal(err)
+	}
+	if active, _, err := runtime.required(m.root); active || err == nil || !strings.Contains(err.Error(), "has changed since") {
+		t.Errorf("%v, %v", active, err)
+	}
+}
+
+func TestRequiredNotKnown(t *testing.T) {
+	m := newMachine(t)
+	for want, runtime := range map[string]runtimeProcess{
+		"the runtime is cri-o":   {9, "cri-o", "1.35.0"},
+		"containerd v2.1.9 has":  {9, "containerd", "v2.1.9"},
+		"containerd 1.7.27 has":  {9, "containerd", "1.7.27"},
+		"containerd unknown has": {9, "containerd", "unknown"},
+		"host's pid namespace":   {0, "containerd", "v2.4.2"},
+		"no such file":           {10, "containerd", "v10.0"},
+	} {
+		if active, _, err := runtime.required(m.root); active || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, %v; want %q", runtime, active, err, want)
+		}
+	}
+}
+
+// One line says how it is, and what to do.
+func TestSayRequired(t *testing.T) {
+	m := newMachine(t)
+	m.write("etc/containerd/config.toml", validatorOff)
+	runtime := m.containerd()
+	m.old()
+	for want, r := range map[string]*runtimeProcess{
+		`required_plugins="not active" file=/etc/containerd/config.toml`: runtime,
+		`required_plugins="not known" reason="the runtime is cri-o`:      {1, "cri-o", "1"},
+	} {
+		var log strings.Builder
+		r.sayRequired(slog.New(slog.NewTextHandler(&log, nil)), m.root)
+		if !strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
+			t.Errorf("%s; want %s", &log, want)
+		}
+	}
+}
+
+func FuzzParseContainerd(f *testing.F) {
+	f.Add([]byte(validatorOn))
+	f.Add([]byte("imports = ['/etc/containerd/conf.d/*.toml']\n" + validatorOff))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if _, err := parseContainerd(text); err != nil && strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v", text, fmt.Sprint(err))
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A host that plans only says what would be. It plans as any other does, on a state of its own, for the containers that engines run,
+// and writes nothing but that state: no group, no view.
+
+// ErrPlanOnly: the state is one that says what would be.
+var ErrPlanOnly = errors.New("is a plan only")
+
+// planOptions is the file with the options by which a host plans that plans only, in place of the machine's.
+// That it is there tells a state that is a plan from one that is true.
+func (s store) planOptions() string { return filepath.Join(s.dir, "plan-options.json") }
+
+// setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state.
+func (h *Host) setPlanOnly(wanted bool) error {
+	_, err := os.Lstat(h.store.planOptions())
+	h.isPlan, h.planOnly = wanted || err == nil, wanted
+	if !h.isPlan {
+		return nil
+	}
+	if _, there := os.Lstat(h.store.stateFile()); err != nil && there == nil {
+		return fmt.Errorf("%w %s: the containers in it have their CPUs: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
+	}
+	h.config = h.store.planOptions()
+	return nil
+}
+
+// checkPlanOnly refuses to make a plan true.
+func (h *Host) checkPlanOnly() error {
+	if h.isPlan && !h.planOnly {
+		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", ErrBadSpec, h.store.dir, ErrPlanOnly)
+	}
+	return nil
+}
+
+// ownGroups reads the groups of Candor's own; none for a host that plans only.
+func (h *Host) ownGroups() (map[string]*group, error) {
+	if h.planOnly {
+		return map[string]*group{}, nil
+	}
+	// Before any group is looked at: another state's are not for us to end or adopt.
+	if err := h.tree.Claim(); err != nil {
+		return nil, err
+	}
+	return h.observe()
+}
+
+// foresee plans a container that runs as if it were to be made now.
+func (op *operation) foresee(a *Allocation) error {
+	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
+	g.Request = a.Request
+	err := op.place(g, nil)
+	if errors.As(err, new(*hybrid.Refusal)) {
+		op.log.Warn("would refuse", "container", a.Engine.Name, "reason", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	op.info[a.ID] = g
+	g.Grant, _ = op.node.Grant(a.ID)
+	op.log.Info("would plan", "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
+	return nil
+}
+
+// note saves what was planned, and makes nothing of it true.
+func (op *operation) note(grants []Grant) error {
+	if err := op.saveGrants(grants); err != nil {
+		return err
+	}
+	op.tidy(grants)
+	op.report.Moves = op.moves(grants)
+	return nil
+}

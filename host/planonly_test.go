@@ -1,0 +1,138 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// looker is a host beside the lab's that plans only.
+func (l *lab) looker(dir string) *Host {
+	l.Helper()
+	h, err := Open(Options{StateDir: dir, PlanOnly: true, Log: l.Host.log, Patience: time.Minute,
+		Cgroup: cgroup.Options{Parent: l.parent + "-none", Driver: cgroup.Cgroupfs}})
+	if err != nil {
+		l.Fatal(err)
+	}
+	if err := h.SetOptions(NodeOptions{}); err != nil {
+		l.Fatal(err)
+	}
+	return h
+}
+
+// What runs without Candor is planned, and nothing of it happens: not at the begin, at a resize, at an
+// end or a repair.
+func TestPlanOnly(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	e := newEngine(l)
+	all, _, err := e.tree.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := map[string]cgroup.Settings{"web1": {CPUs: all, Quota: 100 * time.Millisecond}, "log1": {CPUs: all}}
+	for group, settings := range given {
+		e.run(group, settings)
+		if given[group], err = e.tree.Group(group).Settings(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "plan")
+	h := l.looker(dir)
+	web, log := e.ask(ask("web", "1"), "web1"), e.ask(flexible("log", "0"), "log1")
+	step := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		for group, want := range given {
+			if has, err := e.tree.Group(group).Settings(); err != nil || has != want {
+				t.Errorf("%s: %s has %+v, %v; had %+v", what, group, has, err, want)
+			}
+		}
+	}
+	step("sync", h.Sync(ctx, []Allocation{log, web}, []string{"box1"}))
+	planned := func(name string) *Grant {
+		t.Helper()
+		s, err := h.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, _ := s.Grant(name)
+		return g
+	}
+	if w, g := planned("web"), planned("log"); w == nil || g == nil || w.Exclusive.Count() != 1 || w.CPUs.Overlaps(&g.CPUs) || w.State != Running {
+		t.Fatalf("web %+v, log %+v", w, g)
+	}
+	_, _, err = h.Resize(ctx, "web", 1500, 0)
+	step("resize", err)
+	step("repair", h.Reconcile(ctx))
+	h = l.looker(dir)
+	step("sync again", h.Sync(ctx, []Allocation{e.ask(ask("web", "1.5"), "web1"), log}, []string{"box1"}))
+	if w := planned("web"); w == nil || w.Limit != 1500 || w.CPUs.Count() != 2 {
+		t.Errorf("resized: %+v", w)
+	}
+	step("end", h.Sync(ctx, nil, nil))
+	if g := planned("log"); g != nil && g.Engine.Pod != "" {
+		t.Errorf("after its pod: %+v", g)
+	}
+	if is, err := l.tree.Foreign("none", l.parent+"-none").Exists(); is || err != nil {
+		t.Errorf("a group was made, %v", err)
+	}
+	if views, _ := os.ReadDir(filepath.Join(dir, "views")); len(views) > 0 {
+		t.Errorf("views: %v", views)
+	}
+}
+
+// A container that could not be had is said, and goes without a grant.
+func TestPlanOnlyRefuses(t *testing.T) {
+	l := newLab(t)
+	e := newEngine(l)
+	all, _, err := e.tree.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run("web1", cgroup.Settings{CPUs: all})
+	h := l.looker(filepath.Join(t.TempDir(), "plan"))
+	if err := h.Sync(ctx, []Allocation{e.ask(ask("web", "1000"), "web1")}, []string{"box1"}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := h.Snapshot(); err != nil || len(s.Grants) > 0 || !strings.Contains(l.log.String(), "would refuse") {
+		t.Errorf("%+v, %v; log: %s", s, err, l.log)
+	}
+}
+
+// A plan is not made true by somebody who takes it for a state, nor a state taken for a plan.
+func TestPlanOnlyIsApart(t *testing.T) {
+	l := newLab(t)
+	dir := filepath.Join(t.TempDir(), "plan")
+	h := l.looker(dir)
+	e := newEngine(l)
+	if _, err := h.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := Open(Options{StateDir: dir, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := plain.Snapshot(); err != nil || len(s.Grants) != 1 {
+		t.Errorf("to look at: %+v, %v", s, err)
+	}
+	if _, err := plain.Allocate(ctx, ask("own", "0.5")); !errors.Is(err, ErrPlanOnly) || !errors.Is(err, ErrBadSpec) {
+		t.Errorf("a container in it: %v", err)
+	}
+	if err := plain.Release(ctx, "web", false); !errors.Is(err, ErrPlanOnly) {
+		t.Errorf("a release in it: %v", err)
+	}
+	if _, err := l.Allocate(ctx, ask("web", "0.5")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Options{StateDir: l.store.dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}}); !errors.Is(err, ErrBadStateDir) {
+		t.Errorf("a true state: %v", err)
+	}
+}

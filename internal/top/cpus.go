@@ -1,0 +1,281 @@
+package top
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A group of CPUs that are drawn together.
+type group struct {
+	name string
+	cpus []CPU
+}
+
+// A form is a way to draw the CPUs of a machine: the more it tells the more room it takes.
+type form func(c *canvas, f *Figures)
+
+// forms, the most telling one first; the last takes one line.
+var forms = []form{wide, short, tiny,
+	func(c *canvas, f *Figures) { summaries(c, f.byL3()) },
+	func(c *canvas, f *Figures) { summaries(c, f.byNode()) },
+	func(c *canvas, f *Figures) { summaries(c, []group{{"all", f.CPUs}}) },
+}
+
+// cpuMap is how busy each CPU is and who is on it, in the most telling form that takes at most so many lines.
+func cpuMap(f *Figures, columns, most int, ascii bool) []Line {
+	var c *canvas
+	for _, draw := range forms {
+		c = &canvas{columns: columns, ascii: ascii}
+		draw(c, f)
+		if len(c.lines) <= most {
+			break
+		}
+	}
+	return c.lines
+}
+
+// byL3 sorts the CPUs into L3 domains; where the kernel tells none these are the NUMA nodes.
+func (f *Figures) byL3() (groups []group) {
+	domains := f.Map.Machine.L3s
+	for i := range domains {
+		groups = append(groups, f.in(fmt.Sprintf("L3 %d", i), &domains[i].CPUs))
+	}
+	return groups
+}
+
+func (f *Figures) byNode() (groups []group) {
+	nodes := f.Map.Machine.Nodes
+	for i := range nodes {
+		groups = append(groups, f.in(fmt.Sprintf("NUMA %d", nodes[i].ID), &nodes[i].CPUs))
+	}
+	return groups
+}
+
+func (f *Figures) in(name string, cpus *cpuset.Set) group {
+	g := group{name: name}
+	for _, c := range f.CPUs {
+		if cpus.Contains(c.CPU) {
+			g.cpus = append(g.cpus, c)
+		}
+	}
+	return g
+}
+
+// barColumns is the width of a bar.
+const barColumns = 8
+
+// wide draws each CPU with its id, who is on it, a bar and a number.
+func wide(c *canvas, f *Figures) { f.cells(c, barColumns) }
+
+// short leaves the bar out.
+func short(c *canvas, f *Figures) { f.cells(c, 0) }
+
+// cells draws a cell for each CPU, the NUMA nodes apart.
+func (f *Figures) cells(c *canvas, bars int) {
+	id := len(fmt.Sprint(f.lastCPU()))
+	width := id + 1 + ownerColumns + 1 + bars + 5
+	for _, node := range f.byNode() {
+		if f.manyNodes() {
+			c.put(Style{Dim: true}, node.name)
+		}
+		start := f.indent()
+		c.to(Style{}, start)
+		for i := range node.cpus {
+			if c.column > start && c.column+2+width > c.columns {
+				c.newline()
+				c.to(Style{}, start)
+			}
+			if c.column > start {
+				c.put(Style{}, "  ")
+			}
+			node.cpus[i].draw(c, id, bars)
+		}
+		c.newline()
+	}
+}
+
+func (f *Figures) manyNodes() bool { return len(f.Map.Machine.Nodes) > 1 }
+
+// indent is the room for the nodes' names.
+func (f *Figures) indent() int {
+	if !f.manyNodes() {
+		return 0
+	}
+	return len("NUMA 00  ")
+}
+
+func (f *Figures) lastCPU() int {
+	if len(f.CPUs) == 0 {
+		return 0
+	}
+	return f.CPUs[len(f.CPUs)-1].CPU
+}
+
+func (u *CPU) draw(c *canvas, id, bars int) {
+	c.put(Style{Dim: true}, fmt.Sprintf("%*d", id, u.CPU))
+	c.put(Style{Bold: true}, u.mark())
+	u.owners(c, ownerColumns)
+	c.put(Style{}, " ")
+	if bars > 0 {
+		full := 0
+		if u.Busy.Known() {
+			full = int(float64(u.Busy)*float64(bars) + 0.5)
+		}
+		c.put(u.style(), strings.Repeat("|", full))
+		c.put(Style{Dim: true}, strings.Repeat("·", bars-full))
+	}
+	c.put(Style{}, fmt.Sprintf("%5s", u.Busy.percent()))
+}
+
+// mark tells that others run on a CPU that a container has for its own.
+func (u *CPU) mark() string {
+	if u.Strangers {
+		return "!"
+	}
+	return " "
+}
+
+// ownerColumns is the room for the letters of who is on a CPU.
+const ownerColumns = 2
+
+// owners draws the letters of the sensitive containers on a CPU, else the sign of its pool.
+func (u *CPU) owners(c *canvas, columns int) {
+	end := c.column + columns
+	for i, p := range u.Parts {
+		if i == columns-1 && len(u.Parts) > columns {
+			c.put(Style{Bold: true}, "+")
+			break
+		}
+		c.put(Style{Back: p.Colour}, p.Letter)
+	}
+	if len(u.Parts) == 0 {
+		c.put(Style{Dim: true}, u.Sign)
+	}
+	c.to(Style{}, end)
+}
+
+// style is that of the bar: in the colour of who has the CPU.
+func (u *CPU) style() Style {
+	if len(u.Parts) > 0 {
+		return Style{Back: u.Parts[0].Colour}
+	}
+	return Style{Bold: true}
+}
+
+// percent writes a share for people.
+func (s Share) percent() string {
+	if !s.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", 100*float64(s))
+}
+
+// level is a share in one character: 0 to 9 tenths, * is nearly all.
+func (s Share) level() string {
+	switch {
+	case !s.Known():
+		return "-"
+	case s >= 0.95:
+		return "*"
+	default:
+		return fmt.Sprint(int(float64(s)*10 + 0.5))
+	}
+}
+
+// tinyRun is how many CPUs stand without a space between them.
+const tinyRun = 8
+
+// tiny draws each CPU as two characters, one above the other: who is on it, and how busy it is.
+func tiny(c *canvas, f *Figures) {
+	for _, node := range f.byNode() {
+		ids := len(fmt.Sprintf("%d-%[1]d ", f.lastCPU()))
+		per := max(1, (c.columns-f.indent()-ids+1)/(tinyRun+1)) * tinyRun
+		for first := 0; first < len(node.cpus); first += per {
+			row := node.cpus[first:min(first+per, len(node.cpus))]
+			if f.manyNodes() && first == 0 {
+				c.put(Style{Dim: true}, node.name)
+			}
+			c.to(Style{}, f.indent())
+			c.put(Style{Dim: true}, span(row))
+			line(c, row, f.indent()+ids, func(u *CPU) { u.owners(c, 1) })
+			line(c, row, f.indent()+ids, func(u *CPU) { c.put(Style{}, u.Busy.level()) })
+		}
+	}
+}
+
+// span names the CPUs of a row: "0-31", or "0…95" where others lie between.
+func span(row []CPU) string {
+	first, last := row[0].CPU, row[len(row)-1].CPU
+	if last-first == len(row)-1 {
+		return fmt.Sprintf("%d-%d", first, last)
+	}
+	return fmt.Sprintf("%d…%d", first, last)
+}
+
+func line(c *canvas, row []CPU, start int, draw func(*CPU)) {
+	c.to(Style{}, start)
+	for i := range row {
+		if i > 0 && i%tinyRun == 0 {
+			c.put(Style{}, " ")
+		}
+		draw(&row[i])
+	}
+	c.newline()
+}
+
+// summaries draws a line for each group of CPUs.
+func summaries(c *canvas, groups []group) {
+	width := 0
+	if len(groups) == 1 {
+		groups[0].name = "all"
+	}
+	for _, g := range groups {
+		width = max(width, len(g.name))
+	}
+	for _, g := range groups {
+		busy, known, ids := g.busy()
+		c.put(Style{Dim: true}, g.name)
+		c.to(Style{}, width+1)
+		mean := Unknown
+		if known > 0 {
+			mean = busy / Share(known)
+		}
+		c.put(Style{}, fmt.Sprintf("%4s", mean.percent()))
+		for _, pool := range g.pools() {
+			c.put(Style{}, "  "+pool)
+		}
+		c.put(Style{Dim: true}, "  CPUs "+ids.String())
+		c.newline()
+	}
+}
+
+// busy sums how busy the CPUs are of which it is known.
+func (g *group) busy() (busy Share, known int, ids cpuset.Set) {
+	for i := range g.cpus {
+		u := &g.cpus[i]
+		ids.Add(u.CPU)
+		if u.Busy.Known() {
+			busy += u.Busy
+			known++
+		}
+	}
+	return busy, known, ids
+}
+
+// pools counts the CPUs by pool, in words.
+func (g *group) pools() (words []string) {
+	for _, pool := range []string{"exclusive", "fractional", "shared", "reserved", "isolated"} {
+		n := 0
+		for i := range g.cpus {
+			if g.cpus[i].Pool == pool {
+				n++
+			}
+		}
+		if n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, pool))
+		}
+	}
+	return words
+}

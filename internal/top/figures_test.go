@@ -1,0 +1,174 @@
+package top
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+func near[N ~float64](a, b N) bool { return math.Abs(float64(a-b)) < 1e-9 }
+
+func TestBetween(t *testing.T) {
+	before, after := small(t)
+	f := Between(before, after, "")
+	if f.During != second || len(f.Rows) != 3 || len(f.CPUs) != 4 {
+		t.Fatalf("%+v", f)
+	}
+	for i, want := range []struct {
+		name                         string
+		letter                       string
+		use                          float64
+		limit, throttled, throttled2 Share
+	}{
+		{"default/web-0/app", "A", 1.2, 0.8, 0.3, 0.3},
+		{"default/web-0/log", "", 0.25, 0.5, 0, 0},
+		{"backup", "", 0.9, Unknown, Unknown, Unknown},
+	} {
+		r := &f.Rows[i]
+		if r.Name != want.name || r.Letter != want.letter || !r.Used || !near(r.Use, want.use) || !near(r.OfLimit, want.limit) ||
+			!near(r.Throttled, want.throttled) || !near(r.ThrottledAll, want.throttled2) || r.Condition != "running" {
+			t.Errorf("%+v; want %+v", r, want)
+		}
+	}
+	for cpu, want := range []Share{0, 0.25, 0.5, 0.75} {
+		if got := f.CPUs[cpu].Busy; !near(got, want) {
+			t.Errorf("CPU %d: busy %v, want %v", cpu, got, want)
+		}
+	}
+	if f := Between(before, before, ""); f.Rows[0].Used || f.CPUs[0].Busy.Known() {
+		t.Errorf("in no time: %+v", f.Rows[0])
+	}
+}
+
+// Containers come, go, and begin anew under the same name.
+func TestComeAndGo(t *testing.T) {
+	w := newWorld(t, "core:4 pu:1")
+	w.add("web", hybrid.Sensitive, 1000).uses(5*second, 100, 50)
+	w.add("log", hybrid.Flexible, 500).uses(second, 100, 50)
+	before := w.now()
+	w.pass(second)
+	w.container("web").Stat.CPU = second / 2 // another group of that name
+	plan, err := w.node.PlanRelease("log")
+	if err == nil {
+		err = w.node.Commit(plan)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Containers = slices.DeleteFunc(w.Containers, func(c Container) bool { return c.ID == "log" })
+	w.add("new", hybrid.Flexible, 500).uses(second/4, 10, 1)
+	f := Between(before, w.now(), "log")
+	if len(f.Rows) != 2 || f.Inside != nil {
+		t.Fatalf("%+v", f)
+	}
+	for _, r := range f.Rows {
+		if r.Used || r.OfLimit.Known() || r.Throttled.Known() {
+			t.Errorf("%s has rates without a time that they are over: %+v", r.Name, r)
+		}
+	}
+	if got := f.Rows[1].ThrottledAll; !near(got, 0.1) {
+		t.Errorf("new: throttled %v since it began, want 0.1", got)
+	}
+	w.container("web").Exists = false
+	if r := Between(before, w.now(), "").Rows[0]; r.Used || r.ThrottledAll.Known() {
+		t.Errorf("without a group: %+v", r)
+	}
+}
+
+// What of an exclusive CPU's time is not its container's is others'.
+func TestStrangersShown(t *testing.T) {
+	w := newWorld(t, "core:4 pu:1")
+	w.add("web", hybrid.Sensitive, 1000)
+	own := w.Containers[0].Exclusive.First()
+	read := func(own time.Duration) *Reading {
+		w.Containers[0].Stat.PerCPU = []time.Duration{own, own, own, own}
+		return w.now()
+	}
+	before := read(0)
+	w.pass(second)
+	t0 := w.CPUs[own]
+	t0.Programs += 700 * time.Millisecond
+	w.CPUs[own] = t0
+	f := Between(before, read(300*time.Millisecond), "")
+	if len(f.Strangers) != 1 || f.Strangers[0].CPUs.First() != own || !f.CPUs[own].Strangers {
+		t.Fatalf("%+v", f.Strangers)
+	}
+	if got := f.Strangers[0].Milli; got < 390 {
+		t.Errorf("others use %v of CPU %d", got, own)
+	}
+	if f := Between(before, read(700*time.Millisecond), ""); own == 0 && len(f.Strangers) != 0 {
+		t.Errorf("all is its own: %+v", f.Strangers)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	w := newWorld(t, "core:2 pu:1")
+	thread := func(id int, spent time.Duration) Thread {
+		return Thread{100, procfs.Thread{ID: id, Name: "t", Time: spent}}
+	}
+	c := w.add("web", hybrid.Sensitive, 1000)
+	c.Threads = []Thread{thread(1, second), thread(2, second), thread(3, 9*second)}
+	before := w.now()
+	w.pass(2 * second)
+	c.Threads = []Thread{thread(1, 2*second), thread(2, 3*second), thread(3, second), thread(4, second)}
+	f := Between(before, w.now(), "web")
+	if f.Inside == nil || f.Inside.Row.ID != "web" {
+		t.Fatalf("%+v", f.Inside)
+	}
+	var got []int
+	for _, use := range f.Inside.Threads {
+		got = append(got, use.ID)
+	}
+	if !slices.Equal(got, []int{2, 1, 3, 4}) {
+		t.Errorf("by use: %v", got)
+	}
+	if uses := f.Inside.Threads; !near(uses[0].Use, 1) || !near(uses[1].Use, 0.5) || uses[2].Use.Known() || uses[3].Use.Known() {
+		t.Errorf("%+v", uses)
+	}
+}
+
+// Whatever the kernel says, rates are numbers, and shares are shares or unknown.
+func TestAnyCounts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t, "core:4 pu:1")
+		w.add("web", hybrid.Sensitive, 1500)
+		w.add("log", hybrid.Flexible, 0)
+		count := rapid.Uint64Max(1 << 40)
+		turn := func() *Reading {
+			w.At = w.At.Add(time.Duration(rapid.Int64Range(-1, int64(second)).Draw(rt, "passed")))
+			for i := range w.Containers {
+				c := &w.Containers[i]
+				c.Exists = rapid.Bool().Draw(rt, "exists")
+				c.Stat.CPU = time.Duration(count.Draw(rt, "used"))
+				c.Stat.Periods = count.Draw(rt, "periods")
+				c.Stat.Throttled = rapid.Uint64Max(c.Stat.Periods).Draw(rt, "throttled")
+			}
+			for cpu := range w.CPUs {
+				w.CPUs[cpu] = procfs.CPUTime{Programs: time.Duration(count.Draw(rt, "busy")), Idle: time.Duration(count.Draw(rt, "idle"))}
+			}
+			return w.now()
+		}
+		f := Between(turn(), turn(), "web")
+		for _, r := range f.Rows {
+			if math.IsNaN(r.Use) || math.IsInf(r.Use, 0) || r.Use < 0 || r.Used && w.At.IsZero() {
+				rt.Errorf("%s uses %v", r.Name, r.Use)
+			}
+			if r.ThrottledAll > 1 || math.IsNaN(float64(r.OfLimit)) || math.IsNaN(float64(r.Throttled)) {
+				rt.Errorf("%+v", r)
+			}
+		}
+		for _, c := range f.CPUs {
+			if c.Busy > 1 || c.Busy < 0 && c.Busy != Unknown {
+				rt.Errorf("CPU %d: busy %v", c.CPU, c.Busy)
+			}
+		}
+		u := UI{Interval: second}
+		u.Draw(f, Size{Columns: 80, Rows: 24})
+	})
+}

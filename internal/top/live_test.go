@@ -1,0 +1,170 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v3"
+	"github.com/gdamore/tcell/v3/vt"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A stage is a view on a terminal that a program plays.
+type stage struct {
+	testing.TB
+	vt.MockTerm
+	ended chan any // what it ended with: an error, nil, or what it panicked with
+}
+
+// play shows readings on a terminal of a size.
+func play(t testing.TB, columns, rows int, first *Reading, read func(string) (*Reading, error)) *stage {
+	t.Helper()
+	s := &stage{t, vt.NewMockTerm(vt.MockOptSize{X: vt.Col(columns), Y: vt.Row(rows)}), make(chan any, 1)}
+	screen, err := tcell.NewTerminfoScreenFromTty(s.MockTerm, tcell.OptNegotiation(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	t.Cleanup(end)
+	l := &live{read: read, ui: &UI{Sort: ByUse, Interval: MinInterval}, screen: screen, before: first, last: first}
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				s.ended <- p
+			}
+		}()
+		s.ended <- l.run(ctx)
+	}()
+	return s
+}
+
+// text is what the terminal shows.
+func (s *stage) text() string {
+	var b strings.Builder
+	size := s.Backend().GetSize()
+	for y := range size.Y {
+		for x := range size.X {
+			if c := s.GetCell(vt.Coord{X: x, Y: y}); c.C != "" {
+				b.WriteString(c.C)
+			} else {
+				b.WriteByte(' ')
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// shows waits until the terminal shows all of some words.
+func (s *stage) shows(words ...string) {
+	s.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		text, missing := s.text(), ""
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				missing = word
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("never shows %q:\n%s", missing, text)
+		}
+	}
+}
+
+func (s *stage) keys(text string) { s.SendRaw([]byte(text)) }
+
+// end waits for the view's end, after which the terminal is as it was.
+func (s *stage) end() any {
+	s.Helper()
+	select {
+	case got := <-s.ended:
+		if mode := s.Backend().GetPrivateMode(vt.PmAltScreen); mode == vt.ModeOn {
+			s.Error("the other screen is left")
+		}
+		return got
+	case <-time.After(time.Minute):
+		s.Fatalf("does not end:\n%s", s.text())
+		return nil
+	}
+}
+
+// running is a world in which time passes with each reading.
+func running(t testing.TB) (w *world, read func(string) (*Reading, error)) {
+	w = newWorld(t, "core:4 pu:1")
+	w.add("default/web-0/app", hybrid.Sensitive, 1500)
+	w.add("log", hybrid.Flexible, 500)
+	return w, func(inside string) (*Reading, error) {
+		w.pass(second)
+		w.Containers[0].uses(1200*time.Millisecond, 10, 3)
+		return w.read(inside)
+	}
+}
+
+func TestLive(t *testing.T) {
+	w, read := running(t)
+	s := play(t, 80, 24, w.now(), read)
+	s.shows("default/web-0/app", "1.20", "80%", "log", "q quit")
+	s.keys("/lo")
+	s.shows("filter: lo")
+	s.keys("\r")
+	s.shows("filter lo")
+	if strings.Contains(s.text(), "default/web-0/app") {
+		t.Errorf("the filter leaves it:\n%s", s.text())
+	}
+	s.keys("\r")
+	s.shows("THREAD", "class  flexible")
+	s.SetSize(vt.Coord{X: 20, Y: 5})
+	s.shows("class  flexible, bes\n")
+	s.SetSize(vt.Coord{X: 300, Y: 80})
+	s.shows("+- speed")
+	s.keys("?")
+	s.shows("the other way round")
+	s.keys("?")
+	s.shows("THREAD")
+	s.keys("q")
+	if got := s.end(); got != nil {
+		t.Errorf("ended with %v", got)
+	}
+}
+
+// What cannot be read is said, and what was read before stays.
+func TestLiveFails(t *testing.T) {
+	w, read := running(t)
+	var broken atomic.Bool
+	s := play(t, 80, 24, w.now(), func(inside string) (*Reading, error) {
+		if broken.Load() {
+			return nil, errors.New("state: it is\ngone")
+		}
+		return read(inside)
+	})
+	s.shows("80%")
+	broken.Store(true)
+	s.shows(`state: it is\ngone`, "default/web-0/app")
+	broken.Store(false)
+	for deadline := time.Now().Add(time.Minute); strings.Contains(s.text(), "gone"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the reason stays:\n%s", s.text())
+		}
+	}
+	s.keys("\x03")
+	if got := s.end(); got != nil {
+		t.Errorf("ended with %v", got)
+	}
+}
+
+// A panic gives the terminal back first.
+func TestLivePanics(t *testing.T) {
+	w, _ := running(t)
+	s := play(t, 80, 24, w.now(), func(string) (*Reading, error) { panic("oops") })
+	if got := s.end(); got != "oops" {
+		t.Errorf("ended with %v", got)
+	}
+}

@@ -1,0 +1,241 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A UI is what the user has chosen.
+type UI struct {
+	Sort     Sort
+	Reverse  bool
+	Filter   string // only containers of which a word has this in it
+	Selected string // ID of the container that the cursor is on
+	Inside   string // ID of the one that is looked into
+	Interval time.Duration
+	Paused   bool
+	Help     bool
+	Failed   string // why the last reading could not be had
+
+	typing bool // the filter is being typed
+	line   int  // cursor among the threads
+}
+
+// A Sort is the order of containers: the key that chooses it.
+type Sort byte
+
+// What containers are sorted by, and its key.
+const (
+	ByUse       Sort = 'c'
+	ByLimitUsed Sort = 'u'
+	ByThrottled Sort = 't'
+	ByName      Sort = 'n'
+	ByLimit     Sort = 'l'
+)
+
+// Sorts are all of them, with the words that name them on the command line.
+var Sorts = []struct {
+	Sort
+	Word string
+}{{ByUse, "cpu"}, {ByLimitUsed, "limit-used"}, {ByThrottled, "throttled"}, {ByName, "name"}, {ByLimit, "limit"}}
+
+func (s Sort) String() string {
+	for _, known := range Sorts {
+		if known.Sort == s {
+			return known.Word
+		}
+	}
+	return ""
+}
+
+// Visible are the containers that the filter leaves, in the order that was chosen; those that are
+// equal in it by their names.
+func (u *UI) Visible(rows []Row) []*Row {
+	var visible []*Row
+	for i := range rows {
+		if rows[i].matches(strings.ToLower(u.Filter)) {
+			visible = append(visible, &rows[i])
+		}
+	}
+	slices.SortStableFunc(visible, func(a, b *Row) int {
+		order := cmp.Or(u.Sort.compare(a, b), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+		if u.Reverse {
+			return -order
+		}
+		return order
+	})
+	return visible
+}
+
+func (r *Row) matches(filter string) bool {
+	for _, word := range []string{r.Name, r.ID, r.Class.String(), r.Condition} {
+		if strings.Contains(strings.ToLower(word), filter) {
+			return true
+		}
+	}
+	return false
+}
+
+// compare puts the most first; names rise. What is not known comes last.
+func (s Sort) compare(a, b *Row) int {
+	switch s {
+	case ByLimitUsed:
+		return cmp.Compare(b.OfLimit, a.OfLimit)
+	case ByThrottled:
+		return cmp.Or(cmp.Compare(b.Throttled, a.Throttled), cmp.Compare(b.ThrottledAll, a.ThrottledAll))
+	case ByName:
+		return 0
+	case ByLimit:
+		return cmp.Compare(b.Limit, a.Limit)
+	default:
+		return cmp.Compare(b.use(), a.use())
+	}
+}
+
+func (r *Row) use() float64 {
+	if !r.Used {
+		return -1
+	}
+	return r.Use
+}
+
+// intervals are the steps of + and -.
+var intervals = []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second,
+	5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute}
+
+// Bounds of the interval.
+const (
+	MinInterval = 100 * time.Millisecond
+	MaxInterval = time.Minute
+)
+
+// The names of keys that are no text.
+const (
+	keyInterrupt                   = "interrupt"
+	keyEnter, keyEsc, keyBackspace = "enter", "esc", "backspace"
+	keyUp, keyDown, keyHome        = "up", "down", "home"
+	keyEnd, keyPageUp, keyPageDown = "end", "page up", "page down"
+)
+
+// Press is told of a key, by its name or as the text that it types, while a screen shows figures, a page of
+// them. It reports whether the user wants to end.
+func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
+	switch {
+	case key == keyInterrupt:
+		return true
+	case u.typing:
+		u.typed(key)
+		return false
+	case u.Help:
+		u.Help = false
+		return key == "q"
+	case key == "q":
+		return true
+	case u.Inside != "":
+		u.inside(key, f, page)
+	default:
+		u.list(key, f, page)
+	}
+	switch key {
+	case "?", "h":
+		u.Help = true
+	case "p", " ":
+		u.Paused = !u.Paused
+	case "+", "=":
+		if i := slices.IndexFunc(intervals, func(d time.Duration) bool { return d > u.Interval }); i >= 0 {
+			u.Interval = intervals[i]
+		}
+	case "-":
+		if i := slices.IndexFunc(intervals, func(d time.Duration) bool { return d >= u.Interval }); i != 0 {
+			u.Interval = intervals[(i+len(intervals))%len(intervals)-1]
+		}
+	}
+	return false
+}
+
+// maxFilter bounds what is typed.
+const maxFilter = 100
+
+// typed is a key while the filter is typed.
+func (u *UI) typed(key string) {
+	switch key {
+	case keyEnter:
+		u.typing = false
+	case keyEsc:
+		u.typing, u.Filter = false, ""
+	case keyBackspace:
+		_, last := utf8.DecodeLastRuneInString(u.Filter)
+		u.Filter = u.Filter[:len(u.Filter)-last]
+	default:
+		if r, size := utf8.DecodeRuneInString(key); size == len(key) && unicode.IsPrint(r) && len(u.Filter) < maxFilter {
+			u.Filter += key
+		}
+	}
+}
+
+// list is a key at the list of containers.
+func (u *UI) list(key string, f *Figures, page int) {
+	visible := u.Visible(f.Rows)
+	switch key {
+	case "/":
+		u.typing = true
+	case keyEsc:
+		u.Filter = ""
+	case "r":
+		u.Reverse = !u.Reverse
+	case keyEnter:
+		if len(visible) > 0 {
+			u.Selected = visible[u.cursor(visible)].ID
+			u.Inside, u.line = u.Selected, 0
+		}
+	default:
+		if len(key) == 1 && Sort(key[0]).String() != "" {
+			u.Sort, u.Reverse = Sort(key[0]), false
+		}
+		if at, moved := move(key, u.cursor(visible), len(visible), page); moved && len(visible) > 0 {
+			u.Selected = visible[at].ID
+		}
+	}
+}
+
+// inside is a key while a container is looked into.
+func (u *UI) inside(key string, f *Figures, page int) {
+	switch key {
+	case keyEsc, keyEnter, keyBackspace:
+		u.Inside = ""
+	default:
+		if f.Inside != nil {
+			u.line, _ = move(key, u.line, len(f.Inside.Threads), page)
+		}
+	}
+}
+
+// cursor is where the selected container is among those that are visible; the first, if it is not.
+func (u *UI) cursor(visible []*Row) int {
+	return max(0, slices.IndexFunc(visible, func(r *Row) bool { return r.ID == u.Selected }))
+}
+
+// move moves a cursor among n lines.
+func move(key string, at, n, page int) (to int, moved bool) {
+	switch key {
+	case keyUp, "k":
+		at--
+	case keyDown, "j":
+		at++
+	case keyPageUp:
+		at -= page
+	case keyPageDown:
+		at += page
+	case keyHome:
+		at = 0
+	case keyEnd:
+		at = n - 1
+	default:
+		return at, false
+	}
+	return max(0, min(at, n-1)), true
+}
