@@ -42,6 +42,16 @@ func (r *Report) Compare(metric string) []Comparison {
 	return comparisons
 }
 
+// Ratio is the median of a set-up over that of the first one, by a metric; 0 where either has no runs.
+func (r *Report) Ratio(setup int, metric string) float64 {
+	values, _ := r.Values(setup, metric)
+	first, _ := r.Values(0, metric)
+	if len(values) == 0 || len(first) == 0 {
+		return 0
+	}
+	return Median(values) / Median(first)
+}
+
 // against compares values with those of the first set-up; gains are of their pairs.
 func against(values, first, gains []float64) *Against {
 	p := 2 * min(SignedRank(gains, 0), SignedRank(negated(gains), 0))
