@@ -9,6 +9,7 @@ import (
 type Setting struct {
 	Bandwidth
 	Weight int           // against other groups on the same CPUs; 0 is 1
+	Rested bool          // it has saved up its burst; else it is new, and has saved nothing
 	Phase  time.Duration // of the period's edges, which the kernel draws at random when it makes the group
 }
 
@@ -33,7 +34,7 @@ type group struct {
 func newGroup(s Setting, k Kernel, cpus int) *group {
 	g := &group{stat: &Stat{}, cpus: make([]cpu, cpus), weight: float64(max(s.Weight, 1)), threads: 1}
 	if s.Quota != 0 {
-		g.pool = newPool(s.Bandwidth, k, s.Phase, g.cpus, g.stat)
+		g.pool = newPool(s, k, g.cpus, g.stat)
 	}
 	return g
 }

@@ -24,9 +24,14 @@ type cpu struct {
 	throttled bool          // they stand still
 }
 
-// newPool returns a pool as the kernel makes it: with one quota, without a burst saved.
-func newPool(b Bandwidth, k Kernel, phase time.Duration, cpus []cpu, stat *Stat) *pool {
-	return &pool{Bandwidth: b, Kernel: k, runtime: b.Quota, snap: b.Quota, edge: phase % b.Period, cpus: cpus, stat: stat}
+// newPool returns a pool with one quota, as the kernel makes it, and what was saved.
+func newPool(s Setting, k Kernel, cpus []cpu, stat *Stat) *pool {
+	p := &pool{Bandwidth: s.Bandwidth, Kernel: k, runtime: s.Quota, edge: s.Phase % s.Period, cpus: cpus, stat: stat}
+	if s.Rested {
+		p.runtime += s.Burst
+	}
+	p.snap = p.runtime
+	return p
 }
 
 // start starts the period timer. Its edges keep their distance from the phase.

@@ -13,14 +13,6 @@ var fine = Kernel{Tick: 10 * time.Microsecond, Slice: 10 * time.Microsecond, Kep
 // near says whether two times are the same to what fine counts on a few CPUs.
 func near(a, b time.Duration) bool { return (a - b).Abs() <= ms/5 }
 
-// saved is a group that has had the time to save up its burst.
-func saved(cpus int, b Bandwidth) *Sim {
-	s := New(fine, cpus, Setting{Bandwidth: b})
-	s.Add(0, ms)
-	s.Run(time.Second)
-	return s
-}
-
 // TestAlwaysBusy: a thread that never rests gets the quota in each period.
 func TestAlwaysBusy(t *testing.T) {
 	for _, k := range []Kernel{fine, Linux} {
@@ -74,7 +66,7 @@ func TestRequests(t *testing.T) {
 		{40 * ms, 60 * ms, 1},  // all at once
 		{200 * ms, 60 * ms, 1},
 	} {
-		s := saved(4, Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: c.burst})
+		s := New(fine, 4, Setting{Bandwidth: Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: c.burst}, Rested: true})
 		s.SetThreads(0, 4)
 		s.Add(0, 240*ms)
 		begin := s.Now()
@@ -85,6 +77,21 @@ func TestRequests(t *testing.T) {
 		if got := s.Stat(0); got.Bursts != c.bursts || !near(got.BurstTime, min(c.burst, 40*ms)) {
 			t.Errorf("burst %v: %+v", c.burst, got)
 		}
+	}
+}
+
+// TestSaving: a new group has saved nothing; after some work and a rest of two edges it has saved all.
+func TestSaving(t *testing.T) {
+	s := New(fine, 1, Setting{Bandwidth: Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: 30 * ms}})
+	for _, want := range []time.Duration{50 * ms, 80 * ms} {
+		begin, before := s.Now(), s.Stat(0).Usage
+		s.Add(0, time.Hour)
+		s.Run(begin + 99*ms)
+		if got := s.Stat(0).Usage - before; !near(got, want) {
+			t.Errorf("from %v on: %v, want %v", begin, got, want)
+		}
+		s.Drop(0)
+		s.Run(begin + time.Second)
 	}
 }
 

@@ -95,7 +95,7 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 // given the group the controller; that the kernel refuses to take CPUs away from a group with processes it does not mind.
 func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	dir := filepath.Join(t.cpuset.mount, unit)
-	wait := newWait(removeTimeout)
+	wait := newWait(t.atMost(removeTimeout))
 	for {
 		now, err := readSet(dir, cpusFile)
 		if err == nil && now != set {

@@ -8,7 +8,7 @@ func (g *Group) freeze() (thaw func() error, err error) {
 	case h == nil:
 		return func() error { return nil }, nil
 	case h.v2:
-		return freeze(g.dir(h), "cgroup.freeze", "1", "0", func(dir string) (bool, error) {
+		return g.freezeBy("cgroup.freeze", "1", "0", func(dir string) (bool, error) {
 			events, err := read(dir, "cgroup.events")
 			if err != nil {
 				return false, err
@@ -17,15 +17,16 @@ func (g *Group) freeze() (thaw func() error, err error) {
 			return n == 1, err
 		})
 	}
-	return freeze(g.dir(h), "freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
+	return g.freezeBy("freezer.state", "FROZEN", "THAWED", func(dir string) (bool, error) {
 		state, err := read(dir, "freezer.state")
 		return string(state) == "FROZEN", err
 	})
 }
 
-// freeze writes and waits. A process that can't be frozen (it hangs in the
+// freezeBy writes and waits. A process that can't be frozen (it hangs in the
 // kernel) is no reason to fail: it can't fork either.
-func freeze(dir, file, on, off string, done func(dir string) (bool, error)) (thaw func() error, err error) {
+func (g *Group) freezeBy(file, on, off string, done func(dir string) (bool, error)) (thaw func() error, err error) {
+	dir := g.dir(g.tree.reaper)
 	thaw = func() error {
 		if err := write(dir, file, off); err != nil && !gone(err) {
 			return err
@@ -38,7 +39,7 @@ func freeze(dir, file, on, off string, done func(dir string) (bool, error)) (tha
 		}
 		return nil, err
 	}
-	for wait := newWait(removeTimeout); ; {
+	for wait := newWait(g.tree.atMost(removeTimeout)); ; {
 		frozen, err := done(dir)
 		if err != nil && !gone(err) {
 			_ = thaw()

@@ -85,7 +85,7 @@ func (g *Group) end() error {
 func (g *Group) endLoop() error { return g.killFor(killTimeout) }
 
 func (g *Group) killFor(limit time.Duration) error {
-	for wait := newWait(limit); ; {
+	for wait := newWait(g.tree.atMost(limit)); ; {
 		is, err := g.populated()
 		if gone(err) || err == nil && !is {
 			return nil

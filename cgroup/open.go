@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,7 @@ type Tree struct {
 	reaper *hierarchy   // where all of a group's processes can be killed at once: v2, or v1's freezer; or nil
 	all    []*hierarchy // each of the above once
 	bus    *bus         // systemd driver
+	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
 }
 
 // Open finds the control groups. It changes nothing. The errors are one clear
@@ -157,7 +159,7 @@ func (t *Tree) setDriver(o Options) error {
 		if t.parent == "" {
 			t.parent = "candor.slice"
 		}
-		t.bus = new(bus)
+		t.bus = &bus{atMost: t.atMost}
 		path, err = expandSlice(t.parent)
 	} else if path, err = checkParent(t.parent); err == nil {
 		t.parent = path

@@ -45,7 +45,7 @@ func (g *Group) remove() error {
 			return err
 		}
 	}
-	wait := newWait(removeTimeout)
+	wait := newWait(g.tree.atMost(removeTimeout))
 	for _, dir := range g.dirs() {
 		for {
 			err := removeTree(dir)

@@ -33,8 +33,9 @@ func runsSystemd() bool {
 
 // bus is the connection to systemd, made when it is needed.
 type bus struct {
-	mu   sync.Mutex
-	conn *systemd.Conn
+	atMost func(time.Duration) time.Duration // what is left of a limit
+	mu     sync.Mutex
+	conn   *systemd.Conn
 }
 
 func (b *bus) connect() (*systemd.Conn, error) {
@@ -67,7 +68,7 @@ func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), systemdTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), b.atMost(systemdTimeout))
 	defer cancel()
 	return do(ctx, conn)
 }
@@ -86,7 +87,7 @@ func (b *bus) job(start func(context.Context, *systemd.Conn, chan<- string) erro
 			}
 			return nil
 		case <-ctx.Done():
-			return fmt.Errorf("no answer from systemd for %v", systemdTimeout)
+			return errors.New("no answer from systemd in time")
 		}
 	})
 }

@@ -182,6 +182,29 @@ func TestChartsConfig(t *testing.T) {
 	}
 }
 
+// TestSchema: helm refuses values other than those that values.yaml has.
+func TestSchema(t *testing.T) {
+	var compare func(path string, values, schema document)
+	compare = func(path string, values, schema document) {
+		known, ok := schema["properties"].(document)
+		if !ok {
+			return // free
+		}
+		if schema["additionalProperties"] != false {
+			t.Errorf("%s: other values would be taken, and have no effect", path)
+		}
+		for key, v := range values {
+			below, ok := known[key].(document)
+			if !ok {
+				t.Errorf("%s.%s is not in the schema", path, key)
+			} else if v, isMap := v.(document); isMap {
+				compare(path+"."+key, v, below)
+			}
+		}
+	}
+	compare("", read[document](t, filepath.Join(chart, "values.yaml")), read[document](t, filepath.Join(chart, "values.schema.json")))
+}
+
 // TestReasons: each permission has its reason above it.
 func TestReasons(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(chart, "templates/daemonset.yaml"))
@@ -219,13 +242,16 @@ func TestHelm(t *testing.T) {
 		}
 		return string(out)
 	}
+	if out, err := exec.Command("helm", "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
+		t.Errorf("a value that there is not: %v\n%s", err, out)
+	}
 	for name, values := range renderings {
 		file := filepath.Join(t.TempDir(), "values.yaml")
 		if err := os.WriteFile(file, []byte(values), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		helm("lint", "--strict", chart, "--values", file)
-		got := documents(t, helm("template", "candor", chart, "--namespace", "candor-system", "--values", file))
+		got := documents(t, helm("template", "candor", chart, "--namespace", "candor-system", "--kube-version", "1.30.0", "--values", file))
 		want := documents(t, render(t, values))
 		for _, all := range []map[string]document{got, want} { // the sum is of another writer's text
 			delete(all["DaemonSet"]["spec"].(document)["template"].(document)["metadata"].(document)["annotations"].(document), "checksum/config")

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,24 +57,25 @@ func TestDockerDiskFull(t *testing.T) {
 	}
 }
 
-// With crun as the real runtime the life of a container is the same, where crun can make one at all.
+// With crun as the real runtime the life of a container is the same. Where cgroup v1 and v2 are mounted side by side,
+// which it refuses, it does not see the latter.
 func TestDockerCrun(t *testing.T) {
-	w := newWrappedOver(t, "crun")
-	w.need(2)
-	plain := w.command("candor-runc", "run", "--bundle", w.dir, "plain")
-	plain.Path, plain.Args = filepath.Join(w.dir, "real"), append([]string{"crun"}, plain.Args[1:]...)
-	w.writeConfig(100000, sh("true"))
-	if got := do(t, plain); got.code != 0 {
-		text, _ := os.ReadFile(filepath.Join(w.dir, "out"))
-		t.Skipf("crun alone makes no container here: %s", text)
+	if _, err := exec.LookPath("crun"); err != nil {
+		t.Skipf("optional: %v", err)
 	}
-	w.writeConfig(100000)
+	w := newWrappedOver(t, `exec unshare --mount sh -c 'umount /sys/fs/cgroup/unified 2>/dev/null; exec crun "$@"' sh "$@"`)
+	w.need(2)
 	w.does("create", "--bundle", w.dir, "a")
 	w.does("start", "a")
+	if a := w.ps()["a"]; a.State != "running" || a.Limit != 1000 {
+		t.Errorf("%+v", a)
+	}
 	w.does("update", "--cpu-quota", "150000", "--cpu-period", "100000", "a")
 	if a := w.ps()["a"]; a.Limit != 1500 || a.CPUs.Count() != 2 {
 		t.Errorf("%+v", a)
 	}
+	w.does("exec", "a", "nproc")
+	w.says("2")
 	w.honest()
 	w.does("delete", "--force", "a")
 	w.empty()

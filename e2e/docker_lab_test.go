@@ -21,7 +21,7 @@ type docker struct {
 	flags  []string
 }
 
-// newDocker starts an engine that knows candor's two runtimes, with one image, "box".
+// newDocker starts an engine that has been told of candor's two runtimes by candor setup, with one image, "box".
 func newDocker(t *testing.T, flags ...string) *docker {
 	t.Helper()
 	l := newLab(t)
@@ -39,23 +39,48 @@ func newDocker(t *testing.T, flags ...string) *docker {
 	}
 	d := &docker{lab: l, dir: dir, bin: filepath.Join(dir, "bin"), flags: flags}
 	t.Cleanup(d.clear)
-	if err := os.Mkdir(d.bin, 0o755); err != nil {
+	installIn(t, d.bin)
+	if err := os.WriteFile(d.in("daemon.json"), []byte("{}"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"candor-runc", "candor-flexible-runc"} {
-		if err := os.Symlink(os.Getenv("CANDOR_BIN"), filepath.Join(d.bin, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	d.up()
+	d.tell()
 	d.does("import", boxArchive(t, dir), "box")
 	return d
+}
+
+// in is the path of one of the engine's files.
+func (d *docker) in(name string) string { return filepath.Join(d.dir, name) }
+
+// installIn makes a folder with candor and its names as a runtime, as make install does.
+func installIn(t *testing.T, dir string) {
+	t.Helper()
+	script := `mkdir -p "$1" && cp "$CANDOR_BIN" "$1/candor" && ln -s candor "$1/candor-runc" && ln -s candor "$1/candor-flexible-runc"`
+	if got := do(t, exec.Command("sh", "-c", script, "sh", dir)); got.code != 0 {
+		t.Fatalf("install: %+v", got)
+	}
+}
+
+// tell does what docs/oci.md says: candor setup docker, and a reload.
+func (d *docker) tell() {
+	d.Helper()
+	setup := d.candor("setup", "docker", "--file", d.in("daemon.json"))
+	setup.Path = filepath.Join(d.bin, "candor")
+	if got := do(d.T, setup); got.code != 0 {
+		d.Fatalf("candor setup docker: %+v", got)
+	}
+	d.daemon.Process.Signal(unix.SIGHUP)
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(d.does("info", "--format", "{{json .Runtimes}}"), `"candor-flexible"`); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			d.Fatal("the reloaded Docker engine does not know candor")
+		}
+	}
 }
 
 // up starts the engine and waits until it answers.
 func (d *docker) up() {
 	d.Helper()
-	in := func(name string) string { return filepath.Join(d.dir, name) }
+	in := d.in
 	log, err := os.OpenFile(in("log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		d.Fatal(err)
@@ -63,13 +88,8 @@ func (d *docker) up() {
 	defer log.Close()
 	os.Remove(in("pid")) // of one that was killed
 	args := append([]string{"--host", "unix://" + in("sock"), "--data-root", in("data"), "--exec-root", in("exec"), "--pidfile", in("pid"),
-		"--config-file", in("none.json"), "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver", "overlay2",
-		"--exec-opt", "native.cgroupdriver=cgroupfs",
-		"--add-runtime", "candor=" + filepath.Join(d.bin, "candor-runc"),
-		"--add-runtime", "candor-flexible=" + filepath.Join(d.bin, "candor-flexible-runc")}, d.flags...)
-	if err := os.WriteFile(in("none.json"), []byte("{}"), 0o644); err != nil {
-		d.Fatal(err)
-	}
+		"--config-file", in("daemon.json"), "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver", "overlay2",
+		"--exec-opt", "native.cgroupdriver=cgroupfs"}, d.flags...)
 	d.daemon = exec.Command("dockerd", args...)
 	d.daemon.Env = d.candor().Env
 	d.daemon.Stdout, d.daemon.Stderr = log, log

@@ -101,9 +101,9 @@ func TestDockerShares(t *testing.T) {
 		return stat.CPU
 	}
 	webBefore, logBefore := used(web), used(log)
-	for deadline := time.Now().Add(time.Minute); used(web) < webBefore+4*time.Second; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); used(web) < webBefore+2*time.Second; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it does not come to 4 s of CPU time in a minute")
+			t.Fatal("it does not come to 2 s of CPU time in a minute")
 		}
 	}
 	webUsed, logUsed := used(web)-webBefore, used(log)-logBefore

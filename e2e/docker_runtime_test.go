@@ -21,20 +21,16 @@ type wrapped struct {
 	config string // of the bundle
 }
 
-func newWrapped(t *testing.T) *wrapped { return newWrappedOver(t, "runc") }
+func newWrapped(t *testing.T) *wrapped { return newWrappedOver(t, "exec runc \"$@\"") }
 
-// newWrappedOver is newWrapped with some real runtime.
-func newWrappedOver(t *testing.T, name string) *wrapped {
+// newWrappedOver is newWrapped with a script that calls the real runtime.
+func newWrappedOver(t *testing.T, real string) *wrapped {
 	t.Helper()
 	l := newLab(t)
-	real, err := exec.LookPath(name)
 	for _, program := range []string{"runc", "busybox"} {
-		if err == nil {
-			_, err = exec.LookPath(program)
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs runc and busybox: %v", err)
 		}
-	}
-	if err != nil {
-		t.Skipf("needs %s, runc and busybox: %v", name, err)
 	}
 	dir, err := os.MkdirTemp("", "candor-runc-")
 	if err != nil {
@@ -44,7 +40,7 @@ func newWrappedOver(t *testing.T, name string) *wrapped {
 	w := &wrapped{l, dir, filepath.Join(dir, "config.json")}
 	boxArchive(t, dir)
 	// The bundle's root is relative to it, as that of nerdctl's containers is.
-	script := fmt.Sprintf("#!/bin/sh\nfor word; do if rm '%[1]s/stop-'\"$word\" 2>/dev/null; then echo >'%[1]s/here'; read go <'%[1]s/go'; fi; done\nexec %[2]s \"$@\"\n", dir, real)
+	script := fmt.Sprintf("#!/bin/sh\nfor word; do if rm '%[1]s/stop-'\"$word\" 2>/dev/null; then echo >'%[1]s/here'; read go <'%[1]s/go'; fi; done\n%[2]s\n", dir, real)
 	err = os.WriteFile(filepath.Join(dir, "real"), []byte(script), 0o755)
 	for _, name := range []string{"here", "go"} {
 		if err == nil {

@@ -57,6 +57,13 @@ func TestPodman(t *testing.T) {
 	}
 	does("rm", "-f", "-t=0", id)
 	l.empty()
+	id = does(with("-d", "--annotation", "candor.dev/class=flexible", "--annotation", "candor.dev/burst=20ms", "box", "sleep", "9999")...)
+	has, err := l.tree.Group(id[:12]).Settings()
+	if r := l.ps()[id[:12]]; r.Class != "flexible" || err != nil || has.Burst != 20*time.Millisecond {
+		t.Errorf("annotated: %+v, %+v %v", r, has, err)
+	}
+	does("rm", "-f", "-t=0", id)
+	l.empty()
 	got := podman(with("--rm", "--annotation", "candor.dev/class=x", "box", "nproc")...)
 	if got.code == 0 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
 		t.Errorf("a class that there is not: %+v", got)
@@ -86,4 +93,27 @@ func (l *lab) runtimeScript(dir string) string {
 		l.Fatal(err)
 	}
 	return script
+}
+
+// What candor setup podman writes is what Podman reads.
+func TestPodmanSetup(t *testing.T) {
+	if _, err := exec.LookPath("podman"); err != nil {
+		t.Skipf("needs Podman: %v", err)
+	}
+	dir := t.TempDir()
+	installIn(t, dir)
+	file := filepath.Join(dir, "candor.conf")
+	setup := exec.Command(filepath.Join(dir, "candor"), "setup", "podman", "--default", "--file", file)
+	setup.Env = append(os.Environ(), "CANDOR_CONFIG="+filepath.Join(dir, "host.json"))
+	if got := do(t, setup); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for _, test := range []struct{ flag, want string }{{"--runtime=candor-flexible", "candor-flexible-runc"}, {"--runtime=candor", "candor-runc"}, {"--events-backend=none", "candor-runc"}} {
+		info := exec.Command("podman", "--root", dir+"/root", "--runroot", dir+"/run", "--tmpdir", dir+"/tmp", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+			test.flag, "info", "--format", "{{.Host.OCIRuntime.Path}}")
+		info.Env = append(os.Environ(), "CONTAINERS_CONF="+file)
+		if got := do(t, info); got.code != 0 || strings.TrimSpace(got.out) != filepath.Join(dir, test.want) {
+			t.Errorf("%s: %+v, want %s", test.flag, got, test.want)
+		}
+	}
 }

@@ -30,6 +30,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	if a.Deadline > 0 {
 		g.Deadline = g.Since + a.Deadline
 	}
+	h.tops.learn(a.Engine.Cgroup)
 	err = h.operate(ctx, func(op *operation) error {
 		return op.attempt(func() error { return op.admit(g, room) })
 	})

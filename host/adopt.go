@@ -31,10 +31,13 @@ func (op *operation) clearOrphans() error {
 		}
 		// Whoever makes a group saves it under the lock, which we hold: its
 		// creator is dead.
-		if err := g.End(); err != nil {
+		removed, err := op.remove(name, g.End)
+		if err != nil {
 			return fmt.Errorf("remove what was left of %s: %w", name, err)
 		}
-		op.log.Info("removed a group that a killed candor left", "container", name)
+		if removed {
+			op.log.Info("removed a group that a killed candor left", "container", name)
+		}
 		delete(op.groups, name)
 	}
 	return nil

@@ -20,8 +20,10 @@ type engine struct {
 	base string
 }
 
-func newEngine(l *lab) *engine {
-	base := l.parent + "-pods"
+func newEngine(l *lab) *engine { return newEngineIn(l, l.parent+"-pods") }
+
+func newEngineIn(l *lab, base string) *engine {
+	l.Helper()
 	tree, err := cgroup.Open(cgroup.Options{Parent: base + "/pod1", Driver: cgroup.Cgroupfs})
 	if err != nil {
 		l.Fatal(err)

@@ -42,6 +42,7 @@ type Host struct {
 	patience time.Duration
 	listener func(Report)
 	machine  machineCache
+	tops     topGroups
 	planOnly bool // nothing becomes true but the state
 	isPlan   bool // the state says what would be
 }
@@ -121,7 +122,7 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	usable, _, err := h.tree.Effective()
+	usable, _, err := h.usable()
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
@@ -67,6 +66,7 @@ func (h *Host) locked(ctx context.Context, change func(*operation) error) error 
 		return err
 	}
 	defer lock.release()
+	defer h.hurry(ctx)()
 	report := Report{Wait: watch.lap()}
 	op, err := h.begin()
 	if err != nil {
@@ -104,6 +104,7 @@ func (h *Host) begin() (*operation, error) {
 		}
 		op.loaded = state{}
 	}
+	h.tops.learnFrom(op.loaded.Grants)
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
 	}
@@ -257,7 +258,7 @@ func (op *operation) buryGroups() error {
 			delete(op.groups, name)
 			continue
 		}
-		if err := op.groups[name].Remove(); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+		if _, err := op.remove(name, op.groups[name].Remove); err != nil {
 			return fmt.Errorf("remove group of %s: %w", name, err)
 		}
 		delete(op.groups, name)

@@ -64,9 +64,13 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 		if err := running[i].checkEngine(); err != nil {
 			return err
 		}
+		h.tops.learn(running[i].Engine.Cgroup)
 	}
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
+		if err := op.sayOutside(); err != nil {
+			return err
+		}
 		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(sandboxes, of.Sandbox) }); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import "context"
 func (h *Host) Reconcile(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
-		return nil
+		return op.sayOutside()
 	})
 }
 

@@ -39,6 +39,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	if boot, err := procfs.BootID(); err != nil || loaded.Boot != boot {
 		loaded.Grants = nil
 	}
+	h.tops.learnFrom(loaded.Grants)
 	s := &Snapshot{Grants: loaded.Grants, Now: sinceBoot()}
 	err = outside(func() (err error) { s.Node, err = h.newNode(); return err })
 	if err != nil {

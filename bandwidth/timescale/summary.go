@@ -21,6 +21,7 @@ type Summary struct {
 // A Group is what is known of one group.
 type Group struct {
 	record.Group
+	Number   int           // in the recording
 	From, To time.Duration // since the recording's start
 	Used     cgroup.Usage  // in this time
 	Figures  []Figures     // by length of the windows
@@ -56,31 +57,63 @@ func Read(in io.Reader) (*Summary, error) {
 	}
 	s := &Summary{Header: r.Header}
 	var groups []*gatherer
-	for {
-		tick, err := r.Next()
-		if err == io.EOF || errors.Is(err, record.ErrCut) {
-			s.Cut = err != io.EOF
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		for len(groups) < len(r.Groups) {
-			groups = append(groups, newGatherer(r.Header.Interval, s.Span))
-		}
-		for _, n := range tick.Ended {
-			groups[n].end(s.Span)
-		}
-		for _, u := range tick.Uses {
-			groups[u.Group].add(s.Span, tick.At, &u.Usage)
-		}
-		s.Span = tick.At
+	s.Span, s.Cut, err = gather(r, func(_ int, start time.Duration) *gatherer {
+		groups = append(groups, newGatherer(start, Scales, r.Header.Interval))
+		return groups[len(groups)-1]
+	})
+	if err != nil {
+		return nil, err
 	}
 	s.Cost = r.Cost
 	for i, g := range groups {
-		s.Groups = append(s.Groups, g.group(r.Groups[i], s.Span))
+		s.Groups = append(s.Groups, g.group(i, r.Groups[i]))
 	}
 	return s, nil
+}
+
+// EachStep calls visit with the CPUs that one group used in each step of the recording's
+// interval, in their order, and in how many steps in a row. Errors are those of Read.
+func EachStep(in io.Reader, group int, visit func(cpus float64, n int64)) error {
+	r, err := record.NewReader(in)
+	if err != nil {
+		return err
+	}
+	_, _, err = gather(r, func(number int, start time.Duration) *gatherer {
+		if number != group {
+			return &gatherer{ended: true}
+		}
+		g := newGatherer(start, []time.Duration{r.Header.Interval}, 0)
+		g.windows[0].visit = visit
+		return g
+	})
+	return err
+}
+
+// gather reads to the recording's end, or to where it is cut off. It asks for a gatherer for each group.
+func gather(r *record.Reader, newGroup func(number int, start time.Duration) *gatherer) (span time.Duration, cut bool, err error) {
+	var groups []*gatherer
+	for {
+		tick, err := r.Next()
+		if err == io.EOF || errors.Is(err, record.ErrCut) {
+			for _, g := range groups {
+				g.idle(span)
+			}
+			return span, err != io.EOF, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		for len(groups) < len(r.Groups) {
+			groups = append(groups, newGroup(len(groups), span))
+		}
+		for _, n := range tick.Ended {
+			groups[n].end(span)
+		}
+		for _, u := range tick.Uses {
+			groups[u.Group].add(span, tick.At, &u.Usage)
+		}
+		span = tick.At
+	}
 }
 
 // A gatherer collects one group's windows.
@@ -91,10 +124,11 @@ type gatherer struct {
 	ended    bool
 }
 
-func newGatherer(interval, start time.Duration) *gatherer {
+// newGatherer has windows of these lengths, but of none below the least.
+func newGatherer(start time.Duration, lengths []time.Duration, least time.Duration) *gatherer {
 	g := &gatherer{from: start, at: start}
-	for _, length := range Scales {
-		if length >= interval {
+	for _, length := range lengths {
+		if length >= least {
 			g.windows = append(g.windows, newWindow(length, start))
 		}
 	}
@@ -132,9 +166,8 @@ func (g *gatherer) end(at time.Duration) {
 	g.ended = true
 }
 
-func (g *gatherer) group(of record.Group, span time.Duration) Group {
-	g.idle(span)
-	out := Group{Group: of, From: g.from, To: g.at, Used: g.used}
+func (g *gatherer) group(number int, of record.Group) Group {
+	out := Group{Group: of, Number: number, From: g.from, To: g.at, Used: g.used}
 	for _, w := range g.windows {
 		out.Figures = append(out.Figures, w.figures())
 		out.Points = append(out.Points, w.points)

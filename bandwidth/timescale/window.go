@@ -22,6 +22,7 @@ type window struct {
 	squares float64
 	bins    bins.Bins // the windows by their CPUs
 	points  *Series
+	visit   func(cpus float64, n int64) // nil: nobody
 }
 
 func newWindow(length, start time.Duration) *window {
@@ -53,6 +54,9 @@ func (w *window) close(cpus float64, n int64) {
 	w.squares += cpus * cpus * float64(n)
 	w.bins.Add(cpus, float64(n))
 	w.points.push(cpus, n)
+	if w.visit != nil {
+		w.visit(cpus, n)
+	}
 }
 
 // least is what is told from nothing in quantiles, in CPUs.

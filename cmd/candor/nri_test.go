@@ -60,11 +60,24 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
+	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
+		t.Errorf("metrics elsewhere: %v", err)
+	}
 	f.stateDir, f.options.StateDir = "", ""
 	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
 		t.Errorf("another state: %v", err)
 	}
 	if has, err := os.ReadFile(f.options.Config); err != nil || string(has) != string(had) {
 		t.Errorf("the options were %s and are %s, %v", had, has, err)
+	}
+}
+
+// A metrics address that cannot be meant ends the plugin before it has begun.
+func TestBadMetricsAddress(t *testing.T) {
+	for _, address := range []string{"everywhere", "localhost:9464", "1.2.3.4", "65536"} {
+		code, _, errOut := command(t, "", "nri", "--metrics", address)
+		if code != exitBadInput || !strings.Contains(errOut, address) || !strings.Contains(errOut, "want a port") || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%s: code %d, %q", address, code, errOut)
+		}
 	}
 }

@@ -3,6 +3,8 @@ package containerd
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -95,6 +97,24 @@ func isBroken(err error) bool {
 	}
 	return slices.ContainsFunc([]string{"server is not initialized yet", "ttrpc: closed", "error reading from server"},
 		func(s string) bool { return strings.Contains(err.Error(), s) })
+}
+
+// halfSnapshot is what containerd says where it was killed while it made a snapshot: it does not clear that away.
+var halfSnapshot = regexp.MustCompile(`rename \S+ (\S+/snapshots/\d+): file exists`)
+
+// clearHalf removes such a half snapshot, once: the next of that name is a whole one.
+func (c *census) clearHalf(err error) bool {
+	half := halfSnapshot.FindStringSubmatch(err.Error())
+	if half == nil || !strings.HasPrefix(half[1], c.dir) {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.cleared[half[1]] {
+		c.cleared[half[1]] = true
+		os.RemoveAll(half[1])
+	}
+	return true
 }
 
 // abandon gives a pod up with which something was under way when containerd was killed, as the kubelet

@@ -9,9 +9,15 @@ import (
 	"testing"
 )
 
-// TestRuntime is candor-runc under containerd's own shim, as nerdctl has it called (--runtime candor-runc): by its path, with
-// annotations, in the namespace's group.
-func TestRuntime(t *testing.T) {
+// A wrapped is a containerd without NRI's plugin whose clients name candor-runc as their runtime.
+type wrapped struct {
+	*lab
+	wrapper string // candor-runc
+}
+
+// newWrapped starts one, with candor's state and groups apart.
+func newWrapped(t *testing.T) *wrapped {
+	t.Helper()
 	parent := fmt.Sprintf("/candor-runtime-test-%d", os.Getpid())
 	dir := t.TempDir()
 	for name, value := range map[string]string{
@@ -21,56 +27,69 @@ func TestRuntime(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Cleanup(func() {
-		exec.Command("sh", "-c", `find /sys/fs/cgroup/*"$1" -depth -type d -exec rmdir {} \;`, "sh", parent).Run()
+		if err := removeGroups(parent); err != nil {
+			t.Error(err)
+		}
 	})
-	l := newEngine(t)
-	wrapper := filepath.Join(dir, "candor-runc")
-	if err := os.Symlink(l.candor, wrapper); err != nil {
+	w := &wrapped{newEngine(t), filepath.Join(dir, "candor-runc")}
+	if err := os.Symlink(w.candor, w.wrapper); err != nil {
 		t.Fatal(err)
 	}
-	run := func(program string, args ...string) (string, error) {
-		cmd := exec.Command(program, args...)
-		var errOut strings.Builder
-		cmd.Stderr = &errOut
-		out, err := cmd.Output()
-		if err != nil {
-			return errOut.String(), err
-		}
-		return strings.TrimSpace(string(out)), nil
+	image(t, w.path("image.tar"), busybox, w.busybox, nil)
+	if out, err := w.ctr("images", "import", "--local", "--snapshotter", "native", w.path("image.tar")); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	ctr := func(args ...string) (string, error) {
-		return run(filepath.Join(l.bin, "ctr"), append([]string{"--address", l.path("containerd.sock")}, args...)...)
+	return w
+}
+
+// run runs a program and returns what it writes, on an error what it says of that.
+func (w *wrapped) run(program string, args ...string) (string, error) {
+	cmd := exec.Command(program, args...)
+	var errOut strings.Builder
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		return errOut.String(), err
 	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func (w *wrapped) ctr(args ...string) (string, error) {
+	return w.run(filepath.Join(w.bin, "ctr"), append([]string{"--address", w.path("containerd.sock")}, args...)...)
+}
+
+// TestRuntime is candor-runc under containerd's own shim, as nerdctl has it called (--runtime candor-runc): by its path, with
+// annotations, in the namespace's group.
+func TestRuntime(t *testing.T) {
+	w := newWrapped(t)
 	does := func(args ...string) string {
 		t.Helper()
-		out, err := ctr(args...)
+		out, err := w.ctr(args...)
 		if err != nil {
 			t.Fatalf("ctr %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		return out
 	}
-	image(t, l.path("image.tar"), busybox, l.busybox, nil)
-	does("images", "import", "--local", "--snapshotter", "native", l.path("image.tar"))
-	start := []string{"run", "-d", "--snapshotter", "native", "--runc-binary", wrapper}
+	start := []string{"run", "-d", "--snapshotter", "native", "--runc-binary", w.wrapper}
+	for _, name := range []string{"web", "log", "bad"} {
+		t.Cleanup(func() { w.ctr("task", "rm", "-f", name); w.ctr("containers", "rm", name) })
+	}
 	does(append(start, "--cpus", "1.5", busybox, "web", "sleep", "9999")...)
-	t.Cleanup(func() { ctr("task", "rm", "-f", "web"); ctr("containers", "rm", "web") })
 	does(append(start, "--cpus", "0.3", "--annotation", "candor.dev/class=flexible", busybox, "log", "sleep", "9999")...)
-	t.Cleanup(func() { ctr("task", "rm", "-f", "log"); ctr("containers", "rm", "log") })
 	if got := does("task", "exec", "--exec-id", "x", "web", "busybox", "nproc"); got != "2" {
 		t.Errorf("nproc says %s", got)
 	}
-	rows, err := run(l.candor, "ps")
+	rows, err := w.run(w.candor, "ps")
 	if err != nil || !strings.Contains(rows, "\nweb   sensitive  1500m ") || !strings.Contains(rows, "\nlog   flexible   300m ") {
 		t.Errorf("%v\n%s", err, rows)
 	}
-	got, err := ctr(append(start, "--annotation", "candor.dev/class=x", busybox, "bad", "sleep", "9999")...)
-	t.Cleanup(func() { ctr("containers", "rm", "bad") })
+	got, err := w.ctr(append(start, "--annotation", "candor.dev/class=x", busybox, "bad", "sleep", "9999")...)
 	if err == nil || !strings.Contains(got, `candor: bad: annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	does("task", "rm", "-f", "web")
 	does("task", "rm", "-f", "log")
-	if rows, err := run(l.candor, "ps", "-o", "json"); err != nil || rows != "[]" {
+	if rows, err := w.run(w.candor, "ps", "-o", "json"); err != nil || rows != "[]" {
 		t.Errorf("left: %v %s", err, rows)
 	}
 }

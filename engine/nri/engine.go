@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
@@ -25,6 +24,7 @@ type Engine struct {
 	metrics  *metrics.Metrics
 	observes bool // changes nothing
 	words    words
+	unbound  unbound
 }
 
 // NewEngine returns an engine that plans on a host.
@@ -59,6 +59,7 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	e.log.Info(e.words.planned, "container", a.Engine.Name, "class", g.Class, "limit", g.Limit, "cpus", g.CPUs)
+	e.sayNotAlone(g)
 	r, err := e.reply(g)
 	r.Env = environment(e.config.Load(), p, ctr, g)
 	return r, err
@@ -95,27 +96,6 @@ func (e *Engine) asks(p *Pod, ctr *Container) (a host.Allocation, why string, pr
 		return b, why, false, nil
 	}
 	return a, "", true, nil
-}
-
-// preserve has the CPUs that somebody else gives a container count as reserved while it runs.
-func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
-	if ctr.CPUs == "" {
-		return nil
-	}
-	cpus, err := cpuset.Parse(ctr.CPUs)
-	if err != nil {
-		return fmt.Errorf("candor: container %s: its cpuset: %w", ctr.Name, err)
-	}
-	if ctr.PID == 0 {
-		err = fmt.Errorf("%w: its first process is not known", host.ErrBadSpec)
-	} else {
-		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, ctr.PID)
-	}
-	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
-		e.log.Warn("its CPUs cannot be kept for it", "container", p.Namespace+"/"+p.Name+"/"+ctr.Name, "reason", err)
-		return nil
-	}
-	return err
 }
 
 // Update plans a container's new limit. The reply is what it has then, whatever was
@@ -201,6 +181,7 @@ func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
 	case err != nil:
 		return err
 	case preserved && ctr.CPUs == "":
+		e.unbound.end(ctr.Cgroup)
 		return nil
 	case preserved:
 		return e.host.EndPreserve(ctx, grantName(p, ctr.Name))
@@ -227,6 +208,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	if err != nil {
 		s = &host.Snapshot{} // the operation says what is wrong, or puts it right
 	}
+	e.unbound.endAll()
 	var all []host.Allocation
 	for _, r := range running {
 		a, why, preserved, err := e.asks(r.Pod, r.Container)
@@ -239,7 +221,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 		}
 		if preserved {
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
-				e.log.Warn("its CPUs cannot be kept for it", "container", r.Pod.Namespace+"/"+r.Pod.Name+"/"+r.Container.Name, "reason", err)
+				e.log.Warn("its CPUs cannot be kept for it", "container", fullName(r.Pod, r.Container), "reason", err)
 			}
 			continue
 		}

@@ -118,6 +118,52 @@ func TestSyncGoesOnAfterPreserve(t *testing.T) {
 	}
 }
 
+// A preserved container without a cpuset runs on everybody's CPUs: said when it starts, when the plugin
+// finds it, and to who gets CPUs of his own meanwhile.
+func TestPreservedWithoutCPUs(t *testing.T) {
+	l := newLab(t)
+	l.needTwo()
+	l.started(sensitivePod(), 100000)
+	pod := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "kept", Namespace: "default",
+		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
+	c := l.container("app", "kept1", 50000)
+	l.create(pod, c)
+	for what, tell := range map[string]func() error{
+		"started": func() error { return l.StartContainer(ctx, pod, c) },
+		"found": func() error {
+			c.PodSandboxId, c.State = pod.Id, api.ContainerState_CONTAINER_RUNNING
+			_, err := l.Synchronize(ctx, []*api.PodSandbox{sensitivePod(), pod}, []*api.Container{c})
+			return err
+		},
+	} {
+		l.log.Reset()
+		if err := tell(); err != nil {
+			t.Fatal(err)
+		}
+		if said := l.log.String(); !strings.Contains(said, "container=default/kept/app") || !strings.Contains(said, "of default/web/app") {
+			t.Errorf("%s: not said whose CPUs it runs on: %s", what, said)
+		}
+	}
+	other := sensitivePod()
+	other.Uid, other.Id, other.Name = "u3", "box3", "other"
+	create := func(want bool) {
+		t.Helper()
+		l.log.Reset()
+		l.create(other, l.container("app", "other1", 100000))
+		if said := l.log.String(); strings.Contains(said, "run on its CPUs too") != want {
+			t.Errorf("want it said: %v; said: %s", want, said)
+		}
+		if err := l.StopPodSandbox(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(true)
+	if _, err := l.StopContainer(ctx, pod, c); err != nil {
+		t.Fatal(err)
+	}
+	create(false)
+}
+
 // What the runtime writes after the reply to an update may be old by then.
 func TestPostUpdate(t *testing.T) {
 	l := newLab(t)

@@ -1,0 +1,188 @@
+package advise
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/bandwidth"
+)
+
+const ms = time.Millisecond
+
+// demandOf has, in each step of 10 ms, that many CPUs used.
+func demandOf(t testing.TB, cpus int, used ...float64) *Demand {
+	t.Helper()
+	d, err := NewDemand(10*ms, cpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range used {
+		d.Add(u, 1)
+	}
+	if err := d.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// requests are four requests of 60 ms at once, on four CPUs, each second: from 60 ms on, so that the
+// next period edges of 100 ms are 90 ms away.
+func requests(t testing.TB) *Demand {
+	var used []float64
+	for i := range 1000 {
+		if n := i % 100; n >= 6 && n < 12 {
+			used = append(used, 4)
+		} else {
+			used = append(used, 0)
+		}
+	}
+	return demandOf(t, 4, used...)
+}
+
+// TestTry: what can be calculated by hand. Under a limit of two CPUs the requests have used their 200 ms when 40 ms are
+// left; these wait from 110 ms on until the edge at 150 ms.
+func TestTry(t *testing.T) {
+	d := requests(t)
+	if d.Most() != 4 || d.Mean() != 0.24 {
+		t.Fatalf("%d at once, %v on average", d.Most(), d.Mean())
+	}
+	limited := func(quota, burst time.Duration) Option {
+		return Option{Bandwidth: bandwidth.Bandwidth{Quota: quota, Period: 100 * ms, Burst: burst}}
+	}
+	for _, c := range []struct {
+		name string
+		Option
+		throttled bool
+		p99       time.Duration
+		overrun   time.Duration
+	}{
+		{"limit 2", limited(200*ms, 0), true, 40 * ms, 50 * ms},
+		{"limit 2, burst", limited(200*ms, 200*ms), false, 0, 60 * ms},
+		{"limit 4", limited(400*ms, 0), false, 0, 0},
+		{"two CPUs", Option{Sensitive: 2}, false, 60 * ms, 0},
+		{"four CPUs", Option{Sensitive: 4}, false, 0, 0},
+	} {
+		got := d.Try(c.Option)
+		// A CPU that the kernel charges at its ticks is stopped up to a tick late.
+		if got.Throttled > 0 != c.throttled || (got.P99-c.p99).Abs() > 5*ms || (got.Overrun-c.overrun).Abs() > 10*ms || got.P50 > got.P99 || got.Unmet {
+			t.Errorf("%s: throttled %v, p50 %v, p99 %v, overrun %v; want throttled %v, p99 %v, overrun %v", c.name, got.Throttled, got.P50, got.P99, got.Overrun, c.throttled, c.p99, c.overrun)
+		}
+	}
+}
+
+// TestAlwaysTooLittle: work that no limit below the demand can ever do is said to be unmet.
+func TestAlwaysTooLittle(t *testing.T) {
+	d := demandOf(t, 4, slices.Repeat([]float64{2}, 20000)...)
+	got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}})
+	if !got.Unmet || got.Throttled < 0.99 || got.P50 < 30*time.Second {
+		t.Errorf("%+v", got)
+	}
+	if target, _ := ParseTarget("throttled<100%,delay-p50<1h"); target.Met(got) {
+		t.Error("met")
+	}
+}
+
+// TestMoreIsNoWorse: with a higher limit work is not done later, and a limit of all that can be used at once delays nothing.
+func TestMoreIsNoWorse(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		used := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 0.1, 1, 2, 3.5}), 20, 300).Draw(rt, "CPUs used")
+		d := demandOf(t, 4, append(used, 1)...)
+		period := rapid.SampledFrom([]time.Duration{20 * ms, 100 * ms, 500 * ms}).Draw(rt, "period")
+		const tolerance = 15 * ms // what CPUs draw and keep, and where in the period it matters
+		before := Outcome{P50: time.Hour, P99: time.Hour}
+		for _, limit := range []float64{0.5, 1, 2, 4} {
+			got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: time.Duration(limit * float64(period)), Period: period}})
+			if got.P50 > before.P50+tolerance || got.P99 > before.P99+tolerance {
+				rt.Fatalf("limit %v: %+v, with less %+v", limit, got, before)
+			}
+			before = got
+		}
+		if before.P99 > tolerance {
+			rt.Fatalf("all CPUs: %+v", before)
+		}
+	})
+}
+
+// TestOptions: limits rise from the mean to what can be used at once, each a bandwidth that the kernel takes.
+func TestOptions(t *testing.T) {
+	d := requests(t)
+	options := d.Options([]time.Duration{2 * ms, 100 * ms})
+	for _, o := range options {
+		if o.Sensitive == 0 && (o.Check() != nil || o.Limit() < d.Mean()-1e-9 || o.Limit() > 4) {
+			t.Errorf("%+v: %v", o, o.Check())
+		}
+	}
+	if first, last := options[0], options[len(options)-1]; first.Limit() != 0.24 || last.Sensitive != 4 || options[len(options)-5].Limit() != 4 {
+		t.Errorf("from %+v to %+v", first, last)
+	}
+	small := demandOf(t, 1, 3, 3) // on a node that is smaller than its mean
+	if got := small.Options([]time.Duration{100 * ms}); len(got) != 3 || got[0].Limit() != 1 || got[2].Sensitive != 1 {
+		t.Errorf("on one CPU: %v", got)
+	}
+}
+
+func TestCheapest(t *testing.T) {
+	outcomes := requests(t).TryAll([]Option{
+		{Bandwidth: bandwidth.Bandwidth{Quota: 400 * ms, Period: 100 * ms}},
+		{Bandwidth: bandwidth.Bandwidth{Quota: 200 * ms, Period: 100 * ms}},
+		{Bandwidth: bandwidth.Bandwidth{Quota: 200 * ms, Period: 100 * ms, Burst: 200 * ms}},
+		{Sensitive: 3},
+	})
+	for text, want := range map[string]string{
+		"throttled<1%":               "a limit of 2000m, 200ms of each 100ms, with a burst of 200ms",
+		"delay-p50<1ms":              "a limit of 2000m, 200ms of each 100ms",
+		"delay-p99<1ms,throttled<1%": "a limit of 2000m, 200ms of each 100ms, with a burst of 200ms",
+	} {
+		target, err := ParseTarget(text)
+		if err != nil || target.String() != text {
+			t.Fatalf("%v: %v", target, err)
+		}
+		if best, ok := Cheapest(outcomes, target); !ok || best.String() != want {
+			t.Errorf("%s: %s, %v; want %s", text, best, ok, want)
+		}
+	}
+	target, _ := ParseTarget("delay-p99<1ms")
+	if best, ok := Cheapest(outcomes[1:2], target); ok || best.Option != outcomes[1].Option {
+		t.Errorf("%v is said to meet %s", best, target)
+	}
+}
+
+func TestParseTarget(t *testing.T) {
+	for _, bad := range []string{"", "throttled", "throttled<", "throttled<x", "throttled<0%", "throttled<-1%", "throttled<NaN", "throttled<Inf",
+		"delay-p99<5", "delay-p99<-5ms", "delay-p75<5ms", "throttled<1%,", "throttled>1%"} {
+		if got, err := ParseTarget(bad); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: %v, %v", bad, got, err)
+		}
+	}
+}
+
+// FuzzTarget: what is read is written as it was.
+func FuzzTarget(f *testing.F) {
+	f.Add("throttled<1%,delay-p99<5ms")
+	f.Fuzz(func(t *testing.T, text string) {
+		if target, err := ParseTarget(text); err == nil && target.String() != text {
+			t.Errorf("%q: %v", text, target)
+		}
+	})
+}
+
+func TestUnfit(t *testing.T) {
+	if _, err := NewDemand(time.Second, 2); !errors.Is(err, ErrUnfit) {
+		t.Error(err)
+	}
+	for n, cpus := range map[int64]float64{0: 0, 100: 0, 1 << 40: 1} {
+		d, err := NewDemand(10*ms, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Add(cpus, n)
+		if err := d.Prepare(); !errors.Is(err, ErrUnfit) {
+			t.Errorf("%d steps with %v: %v", n, cpus, err)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package advise
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth/timescale"
+)
+
+// A Report is what is advised for one group.
+type Report struct {
+	Group    string
+	Hidden   *timescale.Hidden // the recording was made under a limit that was felt
+	Mean     float64           // CPUs
+	Most     int               // CPUs that it can use at once
+	Target   Target
+	Outcomes []Outcome
+}
+
+// Text writes the table, the cheapest outcome that meets the target, and how to set it.
+func (r *Report) Text(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.Most)
+	if r.Hidden != nil {
+		fmt.Fprintf(w, "It was recorded under a limit, throttled in %.1f %% of the periods: what it wanted is hidden. All that follows is a lower bound; record it without a limit\n", 100*r.Hidden.Share)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "LIMIT\tPERIOD\tBURST\tTHROTTLED\tDELAY P50\tDELAY P99\tOVERRUN\tMEETS")
+	for _, o := range r.Outcomes {
+		meets := ""
+		if r.Target.Met(o) {
+			meets = "yes"
+		}
+		period, burst := timescale.Length(o.Period), timescale.Length(o.Burst)
+		if o.Sensitive > 0 {
+			period, burst = "-", "sensitive"
+		}
+		p99 := delay(o.P99)
+		if o.Unmet {
+			p99 = "grows"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t%s\n", milli(o.CPUs()), period, burst, 100*o.Throttled, delay(o.P50), p99, timescale.Length(o.Overrun), meets)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if best, ok := r.Cheapest(); ok {
+		fmt.Fprintf(w, "Cheapest with %s: %s\n%s", r.Target, best, best.howTo())
+	}
+	own := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
+	best, ok := Cheapest(own, r.Target)
+	if !ok {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "If its threads are as many as the CPUs that it sees: %s\n%s", best, best.howTo())
+	return err
+}
+
+// Cheapest is Cheapest of the limits: a program may need more threads than a sensitive one has.
+func (r *Report) Cheapest() (Outcome, bool) {
+	return Cheapest(slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 }), r.Target)
+}
+
+func milli(cpus float64) string { return fmt.Sprintf("%.0fm", 1000*cpus) }
+
+func delay(d time.Duration) string {
+	if d >= 10*time.Millisecond {
+		return d.Round(time.Millisecond).String()
+	}
+	return d.Round(100 * time.Microsecond).String()
+}
+
+// String names an option for people.
+func (o Option) String() string {
+	switch {
+	case o.Sensitive == 1:
+		return "1 CPU of its own, which is all that it sees"
+	case o.Sensitive > 0:
+		return fmt.Sprintf("%d CPUs of its own, which are all that it sees", o.Sensitive)
+	case o.Burst > 0:
+		return fmt.Sprintf("a limit of %s, %s of each %s, with a burst of %s", milli(o.CPUs()), o.Quota, o.Period, o.Burst)
+	default:
+		return fmt.Sprintf("a limit of %s, %s of each %s", milli(o.CPUs()), o.Quota, o.Period)
+	}
+}
+
+// howTo says what sets an option, a line for each place.
+func (o Option) howTo() string {
+	if o.Sensitive > 0 {
+		return fmt.Sprintf("  candor run --cpu %d\n  Kubernetes: requests and limits cpu: \"%[1]d\", annotation candor.dev/class: sensitive\n", o.Sensitive)
+	}
+	us := func(d time.Duration) int64 { return d.Microseconds() }
+	run := fmt.Sprintf("  candor run --class flexible --cpu %s", milli(o.CPUs()))
+	kubernetes := fmt.Sprintf("  Kubernetes: limits cpu: %s", milli(o.CPUs()))
+	docker := fmt.Sprintf("  docker run --cpu-quota %d --cpu-period %d\n", us(o.Quota), us(o.Period))
+	v2 := fmt.Sprintf("  cgroup v2: cpu.max %d %d", us(o.Quota), us(o.Period))
+	if o.Period != 100*time.Millisecond {
+		run += fmt.Sprintf(" --period %s", o.Period)
+		kubernetes += fmt.Sprintf(", and annotation candor.dev/period: %s, or for the whole node kubelet's --cpu-cfs-quota-period=%[1]s", o.Period)
+	}
+	if o.Burst > 0 {
+		run += fmt.Sprintf(" --burst %s", o.Burst)
+		docker = ""
+		v2 += fmt.Sprintf(", cpu.max.burst %d", us(o.Burst))
+	}
+	return run + "\n" + kubernetes + "\n" + docker + v2 + "\n"
+}
+
+// The form of a report as JSON: CPUs are numbers of CPUs, times are seconds.
+type (
+	jsonReport struct {
+		Group    string        `json:"group"`
+		Hidden   bool          `json:"hiddenDemand"`
+		Mean     float64       `json:"mean"`
+		Most     int           `json:"most"`
+		Target   string        `json:"target"`
+		Outcomes []jsonOutcome `json:"outcomes"`
+		Cheapest *jsonOutcome  `json:"cheapest"`
+	}
+	jsonOutcome struct {
+		CPUs      float64 `json:"cpus"`
+		Sensitive bool    `json:"sensitive"`
+		Quota     float64 `json:"quotaSeconds,omitempty"`
+		Period    float64 `json:"periodSeconds,omitempty"`
+		Burst     float64 `json:"burstSeconds,omitempty"`
+		Throttled float64 `json:"throttled"`
+		P50       float64 `json:"delayP50Seconds"`
+		P99       float64 `json:"delayP99Seconds"`
+		Overrun   float64 `json:"overrunSeconds"`
+		Unmet     bool    `json:"unmet"`
+		Meets     bool    `json:"meets"`
+	}
+)
+
+// JSON writes the report.
+func (r *Report) JSON(w io.Writer) error {
+	out := jsonReport{Group: r.Group, Hidden: r.Hidden != nil, Mean: r.Mean, Most: r.Most, Target: r.Target.String()}
+	for _, o := range r.Outcomes {
+		out.Outcomes = append(out.Outcomes, r.json(o))
+	}
+	if best, ok := r.Cheapest(); ok {
+		cheapest := r.json(best)
+		out.Cheapest = &cheapest
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
+func (r *Report) json(o Outcome) jsonOutcome {
+	return jsonOutcome{
+		CPUs: o.CPUs(), Sensitive: o.Sensitive > 0, Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
+		Throttled: o.Throttled, P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.Met(o),
+	}
+}

@@ -1,0 +1,76 @@
+package advise
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Target is what a setting must reach: bounds of quantities.
+type Target []bound
+
+type bound struct {
+	text  string
+	of    func(Outcome) float64
+	below float64
+}
+
+// quantities are what a bound can be of. Delays are in seconds.
+var quantities = map[string]func(Outcome) float64{
+	"throttled": func(o Outcome) float64 { return o.Throttled },
+	"delay-p50": func(o Outcome) float64 { return o.P50.Seconds() },
+	"delay-p99": func(o Outcome) float64 { return o.P99.Seconds() },
+}
+
+// ParseTarget reads bounds by comma, such as "throttled<1%,delay-p99<5ms".
+func ParseTarget(text string) (Target, error) {
+	var t Target
+	for _, part := range strings.Split(text, ",") {
+		name, value, found := strings.Cut(part, "<")
+		of := quantities[name]
+		below, err := parseBound(name, value)
+		if !found || of == nil || err != nil || !(below > 0) || math.IsInf(below, 1) {
+			return nil, fmt.Errorf("target %.60q: want throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several by comma", part)
+		}
+		t = append(t, bound{part, of, below})
+	}
+	return t, nil
+}
+
+func parseBound(name, value string) (float64, error) {
+	if name == "throttled" {
+		percent, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
+		return percent / 100, err
+	}
+	d, err := time.ParseDuration(value)
+	return d.Seconds(), err
+}
+
+// String is the target as ParseTarget takes it.
+func (t Target) String() string {
+	var parts []string
+	for _, b := range t {
+		parts = append(parts, b.text)
+	}
+	return strings.Join(parts, ",")
+}
+
+// Met reports whether an outcome is within all bounds.
+func (t Target) Met(o Outcome) bool { return t.misses(o) == 0 }
+
+// misses is by how much an outcome is beyond the target: 0 where it is met, else the largest ratio to a bound, and
+// more than any ratio where work was left undone.
+func (t Target) misses(o Outcome) float64 {
+	if o.Unmet {
+		return math.MaxFloat64
+	}
+	worst := 0.0
+	for _, b := range t {
+		if v := b.of(o); v >= b.below {
+			worst = max(worst, v/b.below)
+		}
+	}
+	return worst
+}

@@ -1,0 +1,286 @@
+package containerd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const candorImage = "lab.local/candor:1"
+
+// A workload is what of a rendered chart says how its pod runs.
+type workload struct {
+	Kind string
+	Data map[string]string // of the ConfigMap
+	Spec struct {
+		Template struct {
+			Metadata struct{ Annotations map[string]string }
+			Spec     podSpec
+		}
+	}
+}
+
+type podSpec struct {
+	HostPID    bool `yaml:"hostPID"`
+	Containers []struct {
+		Args            []string
+		SecurityContext securityContext `yaml:"securityContext"`
+		VolumeMounts    []struct {
+			Name      string
+			MountPath string `yaml:"mountPath"`
+			ReadOnly  bool   `yaml:"readOnly"`
+		} `yaml:"volumeMounts"`
+	}
+	Volumes []struct {
+		Name      string
+		HostPath  struct{ Path, Type string } `yaml:"hostPath"`
+		ConfigMap struct{ Name string }       `yaml:"configMap"`
+	}
+}
+
+type securityContext struct {
+	Privileged               bool
+	AllowPrivilegeEscalation bool  `yaml:"allowPrivilegeEscalation"`
+	ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+	RunAsUser                int64 `yaml:"runAsUser"`
+	RunAsGroup               int64 `yaml:"runAsGroup"`
+	Capabilities             struct{ Add, Drop []string }
+}
+
+// chart reads what the chart renders to, with the lab's paths in place of a node's. The lab has no pod network, so the
+// port is one of this machine's that is free.
+func (l *lab) chart() (config string, annotations map[string]string, spec podSpec) {
+	l.Helper()
+	text, err := os.ReadFile("../../deploy/helm/testdata/default.yaml")
+	if err != nil {
+		l.Fatal(err)
+	}
+	here := strings.NewReplacer("/run/candor", l.path("candor"), "/etc/candor", l.path("etc"),
+		"/var/run/nri", l.dir, "0.0.0.0:9464", "127.0.0.1:0").Replace(string(text))
+	for part := range strings.SplitSeq(here, "\n---\n") {
+		var w workload
+		if err := yaml.Unmarshal([]byte(part), &w); err != nil {
+			l.Fatal(err)
+		}
+		switch w.Kind {
+		case "ConfigMap":
+			config = w.Data["nri.yaml"]
+		case "DaemonSet":
+			annotations, spec = w.Spec.Template.Metadata.Annotations, w.Spec.Template.Spec
+		}
+	}
+	if config == "" || len(spec.Containers) != 1 {
+		l.Fatalf("no configuration, or not one container: %q %+v", config, spec)
+	}
+	return config, annotations, spec
+}
+
+// mounts are those that the kubelet makes of the chart's volumes.
+func (l *lab) mounts(spec *podSpec, config string) (mounts []*cri.Mount) {
+	l.Helper()
+	from := map[string]string{}
+	for _, v := range spec.Volumes {
+		from[v.Name] = v.HostPath.Path
+		switch {
+		case v.ConfigMap.Name != "":
+			from[v.Name] = l.path("config")
+			if err := os.MkdirAll(l.path("config"), 0o755); err != nil {
+				l.Fatal(err)
+			}
+			l.write("config/nri.yaml", config)
+		case v.HostPath.Type == "DirectoryOrCreate":
+			if err := os.MkdirAll(v.HostPath.Path, 0o755); err != nil {
+				l.Fatal(err)
+			}
+		case v.HostPath.Type != "Directory":
+			l.Fatalf("volume %s: type %q", v.Name, v.HostPath.Type)
+		}
+	}
+	for _, m := range spec.Containers[0].VolumeMounts {
+		mounts = append(mounts, &cri.Mount{HostPath: from[m.Name], ContainerPath: m.MountPath, Readonly: m.ReadOnly})
+	}
+	return mounts
+}
+
+// security is what the kubelet makes of the chart's security context.
+func security(spec *podSpec) *cri.LinuxContainerSecurityContext {
+	pid := cri.NamespaceMode_CONTAINER
+	if spec.HostPID {
+		pid = cri.NamespaceMode_NODE
+	}
+	s := spec.Containers[0].SecurityContext
+	return &cri.LinuxContainerSecurityContext{
+		Privileged: s.Privileged, ReadonlyRootfs: s.ReadOnlyRootFilesystem, NoNewPrivs: !s.AllowPrivilegeEscalation,
+		Capabilities: &cri.Capability{AddCapabilities: s.Capabilities.Add, DropCapabilities: s.Capabilities.Drop},
+		RunAsUser:    &cri.Int64Value{Value: s.RunAsUser}, RunAsGroup: &cri.Int64Value{Value: s.RunAsGroup},
+		Seccomp: &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
+		NamespaceOptions: &cri.NamespaceOption{
+			Network: cri.NamespaceMode_NODE, Pid: pid, Ipc: cri.NamespaceMode_POD},
+		// What the kubelet hides unless told otherwise.
+		MaskedPaths: []string{"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+			"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap"},
+		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+	}
+}
+
+// A charted plugin is candor nri in the pod of the chart.
+type charted struct {
+	*container
+	*prober
+	log string // file
+}
+
+// startChart runs the chart's pod, as the kubelet runs it, and waits until it is ready.
+func (l *lab) startChart() *charted {
+	l.Helper()
+	config, annotations, spec := l.chart()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p := l.podIn(ctx, annotations, security(&spec).NamespaceOptions)
+	log := fmt.Sprintf("candor-%d.log", podNumber.Add(1))
+	r, err := l.cri.CreateContainer(ctx, &cri.CreateContainerRequest{
+		PodSandboxId: p.id, SandboxConfig: p.config,
+		Config: &cri.ContainerConfig{
+			Metadata: &cri.ContainerMetadata{Name: "candor", Attempt: uint32(podNumber.Add(1))},
+			Image:    &cri.ImageSpec{Image: candorImage},
+			Command:  []string{"/candor"}, Args: spec.Containers[0].Args,
+			// Only here: the tests' groups are not the machine's.
+			Envs:    []*cri.KeyValue{{Key: "CANDOR_CGROUP_PARENT", Value: []byte(l.parent + "-run")}},
+			Mounts:  l.mounts(&spec, config),
+			LogPath: log,
+			Linux:   &cri.LinuxContainerConfig{Resources: resources(0, 20), SecurityContext: security(&spec)},
+		}})
+	if err == nil {
+		_, err = l.cri.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: r.ContainerId})
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	c := &charted{container: &container{pod: p, name: "candor", id: r.ContainerId}, log: filepath.Join(l.path("logs"), log)}
+	l.wait("candor nri in its pod", l.engine, func() bool {
+		if text := c.said(); strings.Contains(text, "msg=synchronized") {
+			c.prober = l.newProber(text)
+		} else if strings.Contains(text, "candor: ") {
+			l.Fatalf("it has ended:\n%s", text)
+		}
+		return c.prober != nil
+	})
+	if code, body := c.get("/readyz"); code != 200 {
+		l.Fatalf("/readyz: %d %s", code, body)
+	}
+	return c
+}
+
+// podIn is newPod in other namespaces.
+func (l *lab) podIn(ctx context.Context, annotations map[string]string, in *cri.NamespaceOption) *pod {
+	l.Helper()
+	p := must[*pod](l)(l.newPod(0, 20, annotations))
+	p.config.Linux.SecurityContext.NamespaceOptions = in
+	_, err := l.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.id})
+	if err == nil {
+		_, err = l.cri.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: p.id})
+	}
+	var r *cri.RunPodSandboxResponse
+	if err == nil {
+		r, err = l.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config})
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	p.id = r.PodSandboxId
+	return p
+}
+
+func (c *charted) said() string {
+	text, _ := os.ReadFile(c.log)
+	return string(text)
+}
+
+// failClosed has containerd refuse containers while the plugin is missing, as docs/nri.md shows it.
+const failClosed = `
+[plugins.'io.containerd.nri.v1.nri'.default_validator]
+  enable = true
+  required_plugins = ["candor"]
+  tolerate_missing_plugins_annotation = "tolerate-missing-plugins.noderesource.dev"
+`
+
+// TestChart: candor nri does its work in the pod of the chart, with that pod's rights and mounts and no others.
+func TestChart(t *testing.T) {
+	l := newEngine(t, failClosed)
+	if all := l.all(); all.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	l.importImage(candorImage, map[string]string{"/candor": l.candor})
+	c := l.startChart()
+	rights := c.exec("grep", "-E", "^(CapEff|NoNewPrivs|Seccomp):", "/proc/self/status")
+	if rights != "CapEff:\t0000000000000020\nNoNewPrivs:\t1\nSeccomp:\t2" { // CAP_KILL
+		t.Errorf("it has other rights than the chart says:\n%s", rights)
+	}
+	if said := c.exec("sh", "-c", "echo >/file"); !strings.Contains(said, "Read-only file system") {
+		t.Errorf("it can write to its own root: %s", said)
+	}
+	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
+	web := must[*container](t)(must[*pod](t)(l.newPod(1000, 1000, sensitivePod)).run("web", 1000, 1000, true))
+	web.sees()
+	has, left := web.cpus(), log.cpus()
+	if has.Overlaps(&left) {
+		t.Errorf("web has %v, log %v", has, left)
+	}
+	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
+	l.tellsOthers()
+
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := must[*pod](t)(l.newPod(0, 0, nil)).run("early", 0, 0, false); err == nil {
+		t.Error("a container was made while the plugin, which is required, is missing")
+	}
+	c = l.startChart()
+	if again := web.cpus(); again != has {
+		t.Errorf("after a restart of the plugin web has %v, had %v", again, has)
+	}
+	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
+	if said := c.said(); strings.Contains(said, "level=ERROR") || strings.Contains(said, "cannot be read") {
+		t.Errorf("it said:\n%s", said)
+	}
+}
+
+// tellsOthers: a container whose processes are another user's gets the signal that it wishes after a resize.
+func (l *lab) tellsOthers() {
+	l.Helper()
+	p := must[*pod](l)(l.newPod(0, 0, map[string]string{"candor.dev/on-resize": "signal:USR1"}))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := l.cri.CreateContainer(ctx, &cri.CreateContainerRequest{
+		PodSandboxId: p.id, SandboxConfig: p.config,
+		Config: &cri.ContainerConfig{
+			Metadata: &cri.ContainerMetadata{Name: "told"}, Image: &cri.ImageSpec{Image: busybox},
+			Command: []string{"sh", "-c", `trap "echo told" USR1; echo up; while :; do sleep 0.1; done`}, LogPath: "told.log",
+			Linux: &cri.LinuxContainerConfig{Resources: resources(300, 100),
+				SecurityContext: &cri.LinuxContainerSecurityContext{RunAsUser: &cri.Int64Value{Value: 65534}, NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions}},
+		}})
+	if err == nil {
+		_, err = l.cri.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: r.ContainerId})
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	says := func(what string) {
+		l.wait("a container to say "+what, l.engine, func() bool {
+			text, _ := os.ReadFile(filepath.Join(l.path("logs"), "told.log"))
+			return strings.Contains(string(text), " "+what+"\n")
+		})
+	}
+	says("up")
+	if err := (&container{pod: p, name: "told", id: r.ContainerId, limit: 300, request: 100}).resize(200); err != nil {
+		l.Fatal(err)
+	}
+	says("told")
+}

@@ -1,0 +1,55 @@
+package containerd
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestNerdctl is a container's life under nerdctl, where that is installed (or $CANDOR_NERDCTL names it). Its update is told the
+// quota: of --cpus nerdctl 1.7 makes nothing.
+func TestNerdctl(t *testing.T) {
+	program := os.Getenv("CANDOR_NERDCTL")
+	if program == "" {
+		var err error
+		if program, err = exec.LookPath("nerdctl"); err != nil {
+			t.Skipf("optional: %v", err)
+		}
+	}
+	w := newWrapped(t)
+	flags := []string{"--address", w.path("containerd.sock"), "--namespace", "default", "--snapshotter", "native", "--cgroup-manager", "cgroupfs", "--data-root", w.path("nerdctl")}
+	nerdctl := func(args ...string) (string, error) { return w.run(program, append(flags, args...)...) }
+	does := func(args ...string) string {
+		t.Helper()
+		out, err := nerdctl(args...)
+		if err != nil {
+			t.Fatalf("nerdctl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	t.Cleanup(func() { nerdctl("rm", "-f", "web") })
+	start := []string{"run", "-d", "--net=none", "--runtime=" + w.wrapper, "--name=web", "--cpus=1.5"}
+	got, err := nerdctl(append(start, "--env=CANDOR_CLASS=x", busybox, "sleep", "9999")...)
+	if err == nil || !strings.Contains(got, "environment CANDOR_CLASS: ") {
+		t.Errorf("%v\n%s", err, got)
+	}
+	does("rm", "-f", "web")
+	id := does(append(start, busybox, "sleep", "9999")...)
+	for _, step := range []struct {
+		args []string
+		cpus string
+	}{{nil, "2"}, {[]string{"update", "--cpu-quota=100000", "web"}, "1"}, {[]string{"restart", "-t=0", "web"}, "1"}} {
+		if step.args != nil {
+			does(step.args...)
+		}
+		rows, err := w.run(w.candor, "ps")
+		if got := does("exec", "web", "busybox", "nproc"); got != step.cpus || err != nil || !strings.Contains(rows, "\n"+id[:12]+"  sensitive ") {
+			t.Errorf("%v: nproc says %s, want %s; %v\n%s", step.args, got, step.cpus, err, rows)
+		}
+	}
+	does("rm", "-f", "web")
+	if rows, err := w.run(w.candor, "ps", "-o", "json"); err != nil || rows != "[]" {
+		t.Errorf("left: %v %s", err, rows)
+	}
+}

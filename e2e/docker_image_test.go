@@ -1,0 +1,28 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The image that the chart starts is candor alone, and runs.
+func TestImage(t *testing.T) {
+	d := newDocker(t)
+	context := filepath.Join(d.dir, "context")
+	program, err := os.ReadFile(os.Getenv("CANDOR_BIN"))
+	if err == nil {
+		err = os.Mkdir(context, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(context, "candor"), program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.does("build", "--file", "../deploy/Dockerfile", "--tag", "candor:test", context)
+	if got := d.does("run", "--rm", "--network", "none", "--read-only", "candor:test", "version"); !strings.HasPrefix(got, "candor ") {
+		t.Errorf("it says %q", got)
+	}
+}

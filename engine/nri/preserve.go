@@ -1,0 +1,110 @@
+package nri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+)
+
+// preserve has the CPUs that somebody else gives a container count as reserved while it runs. One without
+// CPUs of somebody's choice runs on all there are; its cpuset is not Candor's, so that can only be said.
+func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
+	name := fullName(p, ctr)
+	if ctr.CPUs == "" {
+		e.unbound.begin(ctr.Cgroup, name)
+		e.sayUnbound(name)
+		return nil
+	}
+	cpus, err := cpuset.Parse(ctr.CPUs)
+	if err != nil {
+		return fmt.Errorf("candor: container %s: its cpuset: %w", ctr.Name, err)
+	}
+	if ctr.PID == 0 {
+		err = fmt.Errorf("%w: its first process is not known", host.ErrBadSpec)
+	} else {
+		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, ctr.PID)
+	}
+	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
+		e.log.Warn("its CPUs cannot be kept for it", "container", name, "reason", err)
+		return nil
+	}
+	return err
+}
+
+func fullName(p *Pod, ctr *Container) string { return p.Namespace + "/" + p.Name + "/" + ctr.Name }
+
+// sayUnbound says on whose CPUs a container runs that is preserved without a cpuset.
+func (e *Engine) sayUnbound(name string) {
+	s, err := e.host.Snapshot()
+	if err != nil {
+		return // the next operation says what is wrong
+	}
+	var of []string
+	for i := range s.Grants {
+		if g := &s.Grants[i]; !g.Exclusive.IsEmpty() && g.State != host.Held {
+			of = append(of, fmt.Sprintf("%v of %s", g.Exclusive, g.Engine.Name))
+		}
+	}
+	if len(of) > 0 {
+		e.log.Warn("preserved without a cpuset: it runs on all CPUs, also on those that are others' own", "container", name, "on", some(of))
+	}
+}
+
+// sayNotAlone says who runs on the CPUs of a container that are its own otherwise.
+func (e *Engine) sayNotAlone(g *host.Grant) {
+	if with := e.unbound.names(); len(with) > 0 && !g.Exclusive.IsEmpty() {
+		e.log.Warn("preserved containers without a cpuset run on its CPUs too", "container", g.Engine.Name, "cpus", g.Exclusive, "they are", some(with))
+	}
+}
+
+// some writes a list that may be long.
+func some(list []string) string {
+	const most = 5
+	if more := len(list) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), more)
+	}
+	return strings.Join(list, ", ")
+}
+
+// unbound are the containers that are preserved without a cpuset, by their groups.
+type unbound struct {
+	mu      sync.Mutex
+	running map[string]string // their names
+}
+
+func (u *unbound) begin(group, name string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.running == nil {
+		u.running = map[string]string{}
+	}
+	u.running[group] = name
+}
+
+func (u *unbound) end(group string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.running, group)
+}
+
+func (u *unbound) endAll() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.running)
+}
+
+func (u *unbound) names() (names []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, name := range u.running {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
