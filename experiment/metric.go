@@ -26,7 +26,7 @@ var ErrBadMetric = errors.New("bad metric")
 
 // ParseMetric reads how a number is picked from a program's output: a JSON path, which begins with a
 // dot (".queries.perSecond", ".runs.0.time"), or a regular expression (Go's syntax), whose first group is the number, or
-// else all that it matches. The last match counts.
+// else all that it matches; ^ and $ are the ends of lines. The last match counts.
 func ParseMetric(text string) (Metric, error) {
 	m := Metric{Name: text}
 	if path, isPath := strings.CutPrefix(text, "."); isPath {
@@ -39,7 +39,7 @@ func ParseMetric(text string) (Metric, error) {
 		m.find = func(output []byte) (float64, error) { return findByPath(output, steps) }
 		return m, nil
 	}
-	pattern, err := regexp.Compile(text)
+	pattern, err := regexp.Compile("(?m)" + text)
 	switch {
 	case err != nil:
 		return m, fmt.Errorf("%w %q: %w", ErrBadMetric, text, err)

@@ -14,6 +14,7 @@ func TestMetric(t *testing.T) {
 	}{
 		{`rate: ([0-9.]+)/s`, "rate: 1.5/s\nrate: 2.5/s\n", 2.5, ""},
 		{`[0-9,]+`, "in all 1,234 events", 1234, ""},
+		{`^(\d+)$`, "a 1\n2\n3 b\n", 2, ""},
 		{`total:\s+(\S+)s`, "total:   0.25s", 0.25, ""},
 		{`rate: (\S+)`, "nothing here", 0, "no match"},
 		{`rate: (\S+)`, "rate: fast", 0, `"fast" is not a number`},

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -46,7 +46,11 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 		s.Limit = 0
 	case QuotaThreads:
 		s.Threads = limit.CPUs()
-	case Quota, Cpuset, SharedFraction, Candor:
+	case SharedFraction:
+		if fraction := limit % 1000; fraction == 0 || fraction > 500 {
+			return s, fmt.Errorf("%w %q at a limit of %v: want a fraction of 500m at most, so that two join in one CPU", ErrBadSetup, text, limit)
+		}
+	case Quota, Cpuset, Candor:
 	default:
 		return s, fmt.Errorf("%w %.60q: want one of %s", ErrBadSetup, text, kindNames())
 	}
@@ -87,13 +91,10 @@ func (s *Setup) instances() int {
 
 // allocation is what an instance asks the host for. Without a limit or with a quota alone it is
 // flexible: those see, and use, all CPUs that are not somebody's own.
-func (s *Setup) allocation(name string, period time.Duration) host.Allocation {
+func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},
-		Spec:    host.Spec{Period: period, View: host.ViewAffinity, OnResize: "none"},
-	}
-	if period == 0 {
-		a.Period = cgroup.DefaultPeriod
+		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
 	}
 	switch s.Kind {
 	case Cpuset, SharedFraction:
@@ -102,6 +103,33 @@ func (s *Setup) allocation(name string, period time.Duration) host.Allocation {
 		a.Class, a.View = hybrid.Sensitive, host.ViewFull
 	}
 	return a
+}
+
+// needs is how many CPUs the machine must have for it.
+func (s *Setup) needs() int {
+	switch s.Kind {
+	case None, Quota, QuotaThreads:
+		return 1
+	default:
+		return (s.Limit * hybrid.Milli(s.instances())).CPUs()
+	}
+}
+
+// beyond returns which of the usable CPUs the set-up must not have: under SharedFraction all but the fewest that
+// will do, or each fraction would get a CPU of its own.
+func (s *Setup) beyond(usable cpuset.Set) cpuset.Set {
+	if s.Kind != SharedFraction {
+		return cpuset.Set{}
+	}
+	return usable.Minus(usable.Lowest(s.needs()))
+}
+
+// threads is how many threads a program that is told starts: as many as are asked for, else as it sees CPUs.
+func (s *Setup) threads(usable int) int {
+	if s.Threads > 0 {
+		return s.Threads
+	}
+	return s.visible(usable)
 }
 
 // visible is how many CPUs the program sees, of so many that the machine has for it.

@@ -3,11 +3,15 @@ package host
 import (
 	"context"
 	"os"
+	"syscall"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 // A Child is a program that Start has started.
 type Child struct {
 	Grant   *Grant
+	host    *Host
 	process *os.Process
 }
 
@@ -31,8 +35,20 @@ func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*o
 	if err := h.orderFor(g, p, helper); err != nil {
 		h.log.Debug("helper", "error", err) // it has ended: its exit code tells
 	}
-	return &Child{g, helper.process}, nil
+	return &Child{g, h, helper.process}, nil
 }
 
 // Wait waits for the end of the program's first process.
 func (c *Child) Wait() (*os.ProcessState, error) { return c.process.Wait() }
+
+// Kill kills all processes of the program.
+func (c *Child) Kill() error { return c.host.tree.Group(c.Grant.ID).Kill(syscall.SIGKILL) }
+
+// Usable returns the CPUs that this machine has for containers.
+func (h *Host) Usable() (cpuset.Set, error) {
+	node, err := h.newNode()
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	return node.Usable(), nil
+}

@@ -14,6 +14,7 @@ import (
 type stage struct {
 	parts  string // that are done, in words; "" where there is only one
 	events int64
+	text   string  // what stands in the place of events
 	share  float64 // of all the work; 0 where it is not known
 }
 
@@ -52,6 +53,9 @@ const barWidth = 24
 // line says how far the work is, after some time.
 func (s stage) line(took time.Duration) string {
 	line := fmt.Sprintf("%d events, %.0f a second", s.events, float64(s.events)/max(took.Seconds(), 1e-3))
+	if s.text != "" {
+		line = s.text
+	}
 	if s.parts != "" {
 		line = s.parts + ", " + line
 	}

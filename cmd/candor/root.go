@@ -20,10 +20,11 @@ const rootExample = `  # A program that sees two CPUs, and has one and a half
 
 // Groups of subcommands, in the order that help lists them.
 const (
-	groupRun  = "run"
-	groupLook = "look"
-	groupMany = "many"
-	groupHost = "host"
+	groupRun     = "run"
+	groupLook    = "look"
+	groupMeasure = "measure"
+	groupMany    = "many"
+	groupHost    = "host"
 )
 
 // newRoot returns the command tree, and a flag that turns true when a
@@ -42,16 +43,17 @@ func newRoot() (root *cobra.Command, started *bool) {
 	root.AddGroup(
 		&cobra.Group{ID: groupRun, Title: "Run programs:"},
 		&cobra.Group{ID: groupLook, Title: "Look and plan:"},
+		&cobra.Group{ID: groupMeasure, Title: "Measure programs:"},
 		&cobra.Group{ID: groupMany, Title: "Many machines:"},
 		&cobra.Group{ID: groupHost, Title: "This machine:"},
 	)
 	add(root, groupRun, newRunCommand(), newPsCommand(), newTopCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
 	add(root, groupLook, newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
-	add(root, groupLook, newRecordCommand(), newUsageCommand(), newAdviseCommand())
+	add(root, groupMeasure, newCompareCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
-	add(root, "", newVersionCommand(), newInternalExecCommand(), newOCIHookCommand())
+	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newOCIHookCommand())
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())
 	addVersionFlag(root)

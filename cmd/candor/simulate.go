@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/simreport"
+	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/simulate"
 )
 
@@ -126,7 +125,7 @@ func simulateError(err error) error {
 // write writes the results to the terminal and the folder.
 func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 	if f.out != "" {
-		if err := writeFolder(f.out, r); err != nil {
+		if err := wholefile.WriteFolder(f.out, r.Files()); err != nil {
 			return err
 		}
 	}
@@ -134,23 +133,4 @@ func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 		return r.JSON(out)
 	}
 	return r.Text(out)
-}
-
-// writeFolder writes the figures and tables; each file is there as a whole or
-// not at all.
-func writeFolder(dir string, r *simreport.Report) error {
-	for _, file := range r.Files() {
-		to, err := renameio.NewPendingFile(filepath.Join(dir, file.Name), renameio.WithPermissions(0o644))
-		if err != nil {
-			return err
-		}
-		err = file.Write(to)
-		if err == nil {
-			err = to.CloseAtomicallyReplace()
-		}
-		if err = errors.Join(err, to.Cleanup()); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(dir, file.Name), err)
-		}
-	}
-	return nil
 }

@@ -14,23 +14,18 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/simulate"
 )
 
-// A File is one that --out writes.
-type File struct {
-	Name  string
-	Write func(io.Writer) error
-}
-
 // Files returns what goes into the folder of a report: the figures of the paper,
 // and the table.
-func (r *Report) Files() []File {
-	files := []File{{"table.csv", r.CSV}, {"table.md", r.Markdown}, {"points.json", r.JSON}}
+func (r *Report) Files() []wholefile.File {
+	files := []wholefile.File{{Name: "table.csv", Write: r.CSV}, {Name: "table.md", Write: r.Markdown}, {Name: "points.json", Write: r.JSON}}
 	for _, f := range diagrams {
 		files = append(files,
-			File{f.file + ".svg", func(w io.Writer) error { return r.draw(w, f, figure.SVG) }},
-			File{f.file + ".png", func(w io.Writer) error { return r.draw(w, f, figure.PNG) }})
+			wholefile.File{Name: f.file + ".svg", Write: func(w io.Writer) error { return r.draw(w, f, figure.SVG) }},
+			wholefile.File{Name: f.file + ".png", Write: func(w io.Writer) error { return r.draw(w, f, figure.PNG) }})
 	}
 	return files
 }

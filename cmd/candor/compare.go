@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/hybrid"
+)
+
+const compareLong = `Run a program under several set-ups of the same CPU limit, and show what differs.
+
+  none             no limit
+  quota            the limit as a quota: the program sees all CPUs (docker run --cpus)
+  quota+threads=N  the same, and the program is told to start N threads: {threads} in
+                   its arguments, else OMP_NUM_THREADS (default: the limit rounded up)
+  cpuset           CPUs of its own, the limit rounded up, and the quota
+  shared-fraction  two instances at once, with a CPU in common for their fractions
+  candor           as candor run: whole CPUs, a fraction, and files that say so
+
+The set-ups take turns in random order. A run's result is its wall time, or what
+--metric picks from its output. The first set-up is what the others are compared with.`
+
+const compareExample = `  candor compare --cpu 1.5 -- ./solver input
+  candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big
+  candor compare --cpu 1 --metric 'events per second: *([0-9.]+)' --better higher -- sysbench cpu --threads={threads} run
+  candor compare --cpu 1.5 -o json -- ./bench >runs.json && candor report runs.json`
+
+// compareFlags are the flags of candor compare.
+type compareFlags struct {
+	experimentFlags
+	cpu    hybrid.Milli
+	setups string
+}
+
+func newCompareCommand() *cobra.Command {
+	var f compareFlags
+	cmd := &cobra.Command{
+		Use:     "compare --cpu N [flags] -- COMMAND [ARG]...",
+		Short:   "Measure a program under quota, cpuset and candor",
+		Long:    compareLong,
+		Example: compareExample,
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command's name is the command's
+	flags.Var((*milliFlag)(&f.cpu), "cpu", "limit, such as 2, 1.5 or 1500m")
+	flags.StringVar(&f.setups, "setups", "quota,candor", "set-ups, by comma")
+	var names []string
+	for _, k := range experiment.Kinds {
+		names = append(names, string(k))
+	}
+	complete(cmd, "setups", names)
+	f.add(cmd)
+	return cmd
+}
+
+// experimentFlags are those of every command that runs experiments.
+type experimentFlags struct {
+	rounds, warmUps int
+	metrics         []string
+	better          choice
+	timeout         time.Duration
+	seed            uint64
+	reportFlags
+}
+
+func (f *experimentFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each set-up")
+	flags.IntVar(&f.warmUps, "warm-up", 1, "runs of each before those, which do not count")
+	flags.StringArrayVar(&f.metrics, "metric", nil, "a number in the output: a regular expression with one group, or a JSON path such as .rate; may be repeated")
+	f.better = choice{"lower", []string{"lower", "higher"}}
+	wordFlag(cmd, &f.better, f.better.of, "better", "", "which values of the metrics are better")
+	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
+	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
+	f.reportFlags.add(cmd)
+}
+
+// workload is what a command line asks for.
+func (f *experimentFlags) workload(args []string) (experiment.Workload, error) {
+	w := experiment.Workload{Command: args, Timeout: f.timeout}
+	for _, text := range f.metrics {
+		m, err := experiment.ParseMetric(text)
+		if err != nil {
+			return w, badInput("%w", err)
+		}
+		m.HigherIsBetter = f.better.value == "higher"
+		w.Metrics = append(w.Metrics, m)
+	}
+	return w, nil
+}
+
+// run runs the experiment, and shows the runs that were done, even where the user ended it before
+// the last.
+func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
+	e, err := f.experiment(args)
+	if err != nil {
+		return err
+	}
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	report, err := runExperiment(ctx, cmd, &e)
+	stopped := report != nil && errors.Is(err, context.Canceled)
+	if err != nil && !stopped {
+		return experimentError(err)
+	}
+	if err := f.write(cmd.OutOrStdout(), report); err != nil {
+		return err
+	}
+	if stopped {
+		return fmt.Errorf("stopped: %s done", count(len(report.Runs), "run", "runs"))
+	}
+	return nil
+}
+
+func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) {
+	w, err := f.workload(args)
+	e := experiment.Experiment{Workload: w, Rounds: f.rounds, WarmUps: f.warmUps, Seed: f.seed}
+	if err != nil {
+		return e, err
+	}
+	if len(args) == 0 {
+		return e, badInput("no command: want candor compare --cpu N -- COMMAND [ARG]...")
+	}
+	for _, text := range strings.Split(f.setups, ",") {
+		s, err := experiment.ParseSetup(text, f.cpu)
+		switch {
+		case err != nil:
+			return e, badInput("--setups: %w", err)
+		case s.Kind != experiment.None && (f.cpu < hybrid.MinLimit || f.cpu > hybrid.MaxLimit):
+			return e, badInput("--cpu %v: want %v to %v for %s", f.cpu, hybrid.MinLimit, hybrid.MaxLimit, text)
+		}
+		e.Setups = append(e.Setups, s)
+	}
+	return e, experimentError(e.Check())
+}
+
+// runExperiment runs an experiment in a lab, with a line of progress.
+func runExperiment(ctx context.Context, cmd *cobra.Command, e *experiment.Experiment) (report *experiment.Report, err error) {
+	l, err := experiment.OpenLab()
+	if err != nil {
+		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	var now latest[stage]
+	e.Progress = func(s experiment.Stage) { now.set(runStage(s)) }
+	end := showProgress(cmd.ErrOrStderr(), now.get)
+	defer end()
+	return e.Run(ctx, l)
+}
+
+// runStage says how far an experiment is, and what it seems to give.
+func runStage(s experiment.Stage) stage {
+	text := fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup)
+	for i, setup := range s.Report.Setups[1:] {
+		if a := s.Report.Ratio(1+i, experiment.WallTime.Name); a > 0 {
+			text += fmt.Sprintf(", %v %.3f", setup, a)
+		}
+	}
+	return stage{text: text, share: float64(s.Run-1) / float64(s.Runs)}
+}
+
+// experimentError gives the errors that are the caller's fault their exit code.
+func experimentError(err error) error {
+	if isOneOf(err, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadWorkload, experiment.ErrTooSmall) {
+		return &exitError{exitBadInput, err}
+	}
+	return hostError(err)
+}
+
+// reportFlags say how results are shown.
+type reportFlags struct {
+	out    string
+	output choice
+}
+
+func (f *reportFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.out, "out", "", "folder for the report, with box plots (SVG, PNG), as Markdown, a page and JSON")
+	f.output = choice{"table", []string{"table", "json", "markdown"}}
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the results")
+	must(cmd.MarkFlagDirname("out"))
+}
+
+// prepare makes the folder, so that nothing is found to be wrong after the long work.
+func (f *reportFlags) prepare() error {
+	if f.out == "" {
+		return nil
+	}
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return badInput("--out: %w", err)
+	}
+	return nil
+}
+
+const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its
+pictures and pages. Nothing is run.`
+
+func newReportCommand() *cobra.Command {
+	var f reportFlags
+	cmd := &cobra.Command{
+		Use:     "report FILE",
+		Short:   "Show runs that were measured before",
+		Long:    reportLong,
+		Example: "  candor compare --cpu 1.5 -o json -- ./bench >runs.json\n  candor report runs.json --out figures",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return badInput("want one report: candor report FILE")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := experiment.ReadReport(args[0])
+			if err != nil {
+				return experimentError(err)
+			}
+			if err := f.prepare(); err != nil {
+				return err
+			}
+			return f.write(cmd.OutOrStdout(), r)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What cannot be meant is refused before anything runs: one line, exit code 2.
+func TestCompareBadInput(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--cpu", "1"}, "no command"},
+		{[]string{"--", "true"}, "--cpu 0"},
+		{[]string{"--cpu", "1", "--setups", "pinned", "--", "true"}, "want one of none, quota"},
+		{[]string{"--cpu", "1", "--setups", "shared-fraction", "--", "true"}, "fraction"},
+		{[]string{"--cpu", "1", "--setups", "quota,quota", "--", "true"}, "twice"},
+		{[]string{"--cpu", "1", "-n", "1", "--", "true"}, "want 2 or more"},
+		{[]string{"--cpu", "1", "--metric", "(", "--", "true"}, "bad metric"},
+		{[]string{"--cpu", "1", "--timeout", "0s", "--", "true"}, "timeout"},
+		{[]string{"--cpu", "1", "--better", "wider", "--", "true"}, "want one of lower, higher"},
+	} {
+		code, _, errOut := command(t, "", append([]string{"compare"}, test.args...)...)
+		if code != 2 || !strings.Contains(errOut, test.want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%v: exit code %d, %q; want 2, one line with %q", test.args, code, errOut, test.want)
+		}
+	}
+	if code, _, errOut := command(t, "", "compare", "--cpu", "1", "--", "no-such-command"); code != 127 || !strings.Contains(errOut, "not found") {
+		t.Errorf("no such command: exit code %d, %q; want 127, as candor run", code, errOut)
+	}
+}

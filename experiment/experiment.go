@@ -1,0 +1,110 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/candor-project/candor/host"
+)
+
+// An Experiment is a workload under set-ups, so many times each.
+type Experiment struct {
+	Workload Workload
+	Setups   []Setup
+	Rounds   int    // in which each set-up is run once
+	WarmUps  int    // rounds before those, which do not count
+	Seed     uint64 // of the order
+
+	// Progress, if not nil, is told before each run.
+	Progress func(Stage)
+}
+
+// A Stage is how far an experiment is.
+type Stage struct {
+	Run, Runs int // the one that begins, from 1, and all
+	Setup     Setup
+	Report    *Report // so far; not to be changed
+}
+
+// MaxRuns bounds an experiment.
+const MaxRuns = 100_000
+
+// Check says what is wrong with an experiment, on any machine.
+func (e *Experiment) Check() error {
+	if err := e.Workload.Check(); err != nil {
+		return err
+	}
+	switch {
+	case len(e.Setups) == 0:
+		return fmt.Errorf("%w: none: want some of %s", ErrBadSetup, kindNames())
+	case e.Rounds < 2 || e.Rounds*len(e.Setups) > MaxRuns:
+		return fmt.Errorf("%w: %d runs of each set-up: want 2 or more, and %d at most in all", ErrBadWorkload, e.Rounds, MaxRuns)
+	case e.WarmUps < 0 || e.WarmUps > e.Rounds:
+		return fmt.Errorf("%w: %d runs to warm up: want 0 to %d", ErrBadWorkload, e.WarmUps, e.Rounds)
+	}
+	for i := range e.Setups {
+		for j := range i {
+			if e.Setups[i] == e.Setups[j] {
+				return fmt.Errorf("%w: %v is there twice", ErrBadSetup, e.Setups[i])
+			}
+		}
+	}
+	_, err := host.FindProgram(e.Workload.args(1)[0])
+	return err
+}
+
+// Run runs an experiment in a lab. Where the context ends before it does, the error is the context's, and
+// the report has the runs so far.
+func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
+	if err := errors.Join(e.Check(), l.Check(e.Setups)); err != nil {
+		return nil, err
+	}
+	report, err := e.newReport(l)
+	if err != nil {
+		return nil, err
+	}
+	began, n := time.Now(), 0
+	for i, order := range Order(len(e.Setups), e.WarmUps+e.Rounds, e.Seed) {
+		for _, setup := range order {
+			n++
+			if e.Progress != nil {
+				e.Progress(Stage{n, (e.WarmUps + e.Rounds) * len(e.Setups), e.Setups[setup], report})
+			}
+			since := time.Since(began).Seconds()
+			runs, err := l.run(ctx, &e.Workload, &e.Setups[setup])
+			if err != nil {
+				report.Stopped = true
+				return report, err
+			}
+			for _, r := range runs {
+				r.Setup, r.Round, r.Began = setup, i-e.WarmUps, since
+				report.Runs = append(report.Runs, r)
+			}
+		}
+	}
+	return report, nil
+}
+
+// newReport describes the experiment.
+func (e *Experiment) newReport(l *Lab) (*Report, error) {
+	machine, err := describeMachine(l)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Version: reportVersion, Began: time.Now().UTC().Truncate(time.Second), Machine: machine,
+		Command: e.Workload.Command, Timeout: e.Workload.Timeout.Seconds(),
+		Setups: e.Setups, Rounds: e.Rounds, Seed: e.Seed,
+		Metrics: []ReportMetric{{Name: WallTime.Name, Unit: "s"}},
+	}
+	for _, m := range e.Workload.Metrics {
+		r.Metrics = append(r.Metrics, ReportMetric{Name: m.Name, HigherIsBetter: m.HigherIsBetter})
+	}
+	if r.Directory, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,41 @@
+package experiment
+
+import (
+	"time"
+
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// Noise is what else the machine did during a run.
+type Noise struct {
+	Others float64 `json:"others"` // CPUs that other programs and interrupts used, on average
+	Stolen float64 `json:"stolen"` // CPUs that the hypervisor gave to others, on average
+}
+
+// A moment is what the machine's CPUs have done so far.
+type moment struct {
+	at           time.Time
+	busy, stolen time.Duration
+}
+
+func momentNow() (moment, error) {
+	times, err := procfs.ReadCPUTimes()
+	m := moment{at: time.Now()}
+	for _, t := range times {
+		m.busy += t.Programs + t.Interrupts
+		m.stolen += t.Stolen
+	}
+	return m, err
+}
+
+// noiseSince is the noise since a moment, but for the CPU time that the workload itself used.
+func (m moment) noiseSince(before moment, own time.Duration) Noise {
+	span := m.at.Sub(before.at).Seconds()
+	if span <= 0 {
+		return Noise{}
+	}
+	return Noise{
+		Others: max(0, (m.busy-before.busy-own).Seconds()/span), // /proc counts in ticks of 10 ms
+		Stolen: (m.stolen - before.stolen).Seconds() / span,
+	}
+}

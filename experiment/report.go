@@ -1,0 +1,185 @@
+package experiment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/topology"
+)
+
+// A Report is an experiment that was made, with every run, so that it can be analysed again.
+type Report struct {
+	Version   int            `json:"version"`
+	Began     time.Time      `json:"began"`
+	Machine   Machine        `json:"machine"`
+	Command   []string       `json:"command"`
+	Directory string         `json:"directory"`
+	Timeout   float64        `json:"timeout"` // seconds
+	Metrics   []ReportMetric `json:"metrics"`
+	Setups    []Setup        `json:"setups"`
+	Rounds    int            `json:"rounds"` // that were asked for
+	Seed      uint64         `json:"seed"`
+	Stopped   bool           `json:"stopped"` // before its end
+	Runs      []Run          `json:"runs"`    // in the order in which they were made
+}
+
+// A ReportMetric is a metric by its name.
+type ReportMetric struct {
+	Name           string `json:"name"`
+	Unit           string `json:"unit,omitempty"`
+	HigherIsBetter bool   `json:"higherIsBetter"`
+}
+
+// A Machine is where the runs were made.
+type Machine struct {
+	Model    string `json:"model"` // of the CPUs
+	CPUs     int    `json:"cpus"`  // that the workload could have
+	Topology string `json:"topology"`
+	Kernel   string `json:"kernel"`
+	Load     string `json:"load"` // /proc/loadavg before the experiment
+}
+
+const reportVersion = 1
+
+func describeMachine(l *Lab) (Machine, error) {
+	machine, err := topology.ReadHost()
+	if err != nil {
+		return Machine{}, err
+	}
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return Machine{}, fmt.Errorf("uname: %w", err)
+	}
+	load, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return Machine{}, err
+	}
+	return Machine{
+		Model: cpuModel(), CPUs: l.usable.Count(), Topology: machine.Description(),
+		Kernel: unix.ByteSliceToString(name.Release[:]), Load: strings.TrimSpace(string(load)),
+	}, nil
+}
+
+// cpuModel is the name of the first CPU; not every architecture tells one.
+func cpuModel() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+// Write writes a report as JSON.
+func (r *Report) Write(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// ErrBadReport is a file that is no report, or one of a newer candor.
+var ErrBadReport = errors.New("bad report")
+
+// maxReport is more than the largest experiment writes.
+const maxReport = 256 << 20
+
+// ReadReport reads a report's file.
+func ReadReport(file string) (*Report, error) {
+	data, err := wholefile.Read(file, maxReport)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrBadReport, file, err)
+	}
+	r, err := ParseReport(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrBadReport, file, err)
+	}
+	return r, nil
+}
+
+// ParseReport reads a report.
+func ParseReport(data []byte) (*Report, error) {
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil {
+		return nil, fmt.Errorf("%w: want what candor compare -o json writes", err)
+	}
+	if version.Version != reportVersion {
+		return nil, fmt.Errorf("version %d: want %d", version.Version, reportVersion)
+	}
+	var r Report
+	if err := wholefile.DecodeStrict(data, &r); err != nil {
+		return nil, err
+	}
+	return &r, r.check()
+}
+
+// check refuses a report that contradicts itself.
+func (r *Report) check() error {
+	if len(r.Setups) == 0 || len(r.Metrics) == 0 {
+		return errors.New("no set-up or no metric")
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if run.Setup < 0 || run.Setup >= len(r.Setups) {
+			return fmt.Errorf("run %d: set-up %d: want 0 to %d", i, run.Setup, len(r.Setups)-1)
+		}
+		if run.Failure != "" {
+			continue
+		}
+		for _, m := range r.Metrics {
+			if v, has := run.Values[m.Name]; !has || math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("run %d: no %s, and no failure", i, m.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// Values returns the values of a metric under a set-up, by round, of those that count and in which no instance failed. Of
+// several instances it is the mean.
+func (r *Report) Values(setup int, metric string) (values []float64, rounds []int) {
+	sums, counts, failed := map[int]float64{}, map[int]int{}, map[int]bool{}
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Setup == setup && run.Failure != "" {
+			failed[run.Round] = true
+		}
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if run.Setup != setup || run.Round < 0 || failed[run.Round] {
+			continue
+		}
+		if counts[run.Round] == 0 {
+			rounds = append(rounds, run.Round)
+		}
+		sums[run.Round] += run.Values[metric]
+		counts[run.Round]++
+	}
+	for _, round := range rounds {
+		values = append(values, sums[round]/float64(counts[round]))
+	}
+	return values, rounds
+}
+
+// Failures returns how many of a set-up's runs failed, and why the first did.
+func (r *Report) Failures(setup int) (failed int, why string) {
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Setup == setup && run.Round >= 0 && run.Failure != "" {
+			if failed++; failed == 1 {
+				why = run.Failure
+			}
+		}
+	}
+	return failed, why
+}

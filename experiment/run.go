@@ -1,0 +1,178 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/candor-project/candor/host"
+)
+
+// A Run is one run of one instance of a workload.
+type Run struct {
+	Setup    int     `json:"setup"` // index into Report.Setups
+	Round    int     `json:"round"` // runs of one round make pairs; below 0: to warm up
+	Instance int     `json:"instance,omitempty"`
+	Began    float64 `json:"began"` // seconds since the experiment's begin
+
+	Values  map[string]float64 `json:"values,omitempty"`  // by metric; "time" in seconds
+	Failure string             `json:"failure,omitempty"` // why there are none
+
+	CPU       float64 `json:"cpu"`       // seconds of CPU time
+	Periods   uint64  `json:"periods"`   // of the quota
+	Throttled uint64  `json:"throttled"` // periods in which it ran out
+	Noise     Noise   `json:"noise"`
+}
+
+// run runs all instances of a set-up once. A run that fails is a result; the error is one of the
+// lab, or the context's.
+func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
+	if err := l.reserve(s.beyond(l.usable)); err != nil {
+		return nil, err
+	}
+	before, err := momentNow()
+	if err != nil {
+		return nil, err
+	}
+	instances := make([]*instance, s.instances())
+	runs := make([]Run, len(instances))
+	for i := range instances {
+		if instances[i], err = l.start(ctx, w, s, fmt.Sprintf("run-%d", i)); err != nil {
+			break
+		}
+	}
+	var all sync.WaitGroup
+	for i, one := range instances {
+		if one != nil {
+			all.Go(func() { runs[i] = one.wait(ctx, w) })
+		}
+	}
+	all.Wait()
+	after, noiseErr := momentNow()
+	own := time.Duration(0)
+	for i := range runs {
+		runs[i].Instance = i
+		own += time.Duration(runs[i].CPU * float64(time.Second))
+	}
+	for i := range runs {
+		runs[i].Noise = after.noiseSince(before, own)
+	}
+	return runs, errors.Join(err, noiseErr, l.clean(instances), ctx.Err())
+}
+
+// clean ends what runs of instances have left.
+func (l *Lab) clean(instances []*instance) error {
+	var errs []error
+	for _, one := range instances {
+		if one != nil {
+			errs = append(errs, l.host.Release(context.Background(), one.child.Grant.ID, true))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// An instance is a program that runs.
+type instance struct {
+	host   *host.Host
+	child  *host.Child
+	began  time.Time
+	output *tail
+}
+
+// start starts an instance.
+func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*instance, error) {
+	args := w.args(s.threads(l.usable.Count()))
+	path, err := host.FindProgram(args[0])
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	output, write, err := newTail()
+	if err != nil {
+		return nil, err
+	}
+	defer write.Close()
+	program := host.Program{Path: path, Args: args, Env: w.environment(s)}
+	child, err := l.host.Start(ctx, s.allocation(name), program, [3]*os.File{null, write, write})
+	if err != nil {
+		return nil, err
+	}
+	return &instance{host: l.host, child: child, began: time.Now(), output: output}, nil
+}
+
+// wait waits for the end of the program, kills it after the timeout, and reads what it gave.
+func (i *instance) wait(ctx context.Context, w *Workload) Run {
+	type end struct {
+		state *os.ProcessState
+		err   error
+		at    time.Time
+	}
+	ended := make(chan end, 1)
+	go func() {
+		state, err := i.child.Wait()
+		ended <- end{state, err, time.Now()}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
+	defer cancel()
+	var e end
+	killed := false
+	select {
+	case e = <-ended:
+	case <-ctx.Done():
+		killed = true
+		if err := i.child.Kill(); err != nil {
+			return Run{Failure: fmt.Sprintf("not ended after %v, and not killed: %v", w.Timeout, err)}
+		}
+		e = <-ended
+	}
+	r := i.read()
+	switch {
+	case killed && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		r.Failure = fmt.Sprintf("not ended after %v", w.Timeout)
+	case killed:
+		r.Failure = "interrupted"
+	case e.err != nil:
+		r.Failure = e.err.Error()
+	default:
+		r.judge(e.state, e.at.Sub(i.began), w, i.output.last())
+	}
+	return r
+}
+
+// read reads what the program's group has used.
+func (i *instance) read() (r Run) {
+	reading, err := i.host.Read(i.child.Grant)
+	if err != nil {
+		return Run{}
+	}
+	u := reading.Usage
+	return Run{CPU: u.CPU.Seconds(), Periods: u.Periods, Throttled: u.Throttled}
+}
+
+// judge says what a run that ended gave.
+func (r *Run) judge(state *os.ProcessState, took time.Duration, w *Workload, output []byte) {
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		r.Failure = fmt.Sprintf("ended by signal %v", status.Signal())
+		return
+	} else if code := state.ExitCode(); code != 0 {
+		r.Failure = fmt.Sprintf("exit code %d%s", code, lastLine(output))
+		return
+	}
+	r.Values = map[string]float64{WallTime.Name: took.Seconds()}
+	for i := range w.Metrics {
+		value, err := w.Metrics[i].In(output)
+		if err != nil {
+			r.Values, r.Failure = nil, err.Error()
+			return
+		}
+		r.Values[w.Metrics[i].Name] = value
+	}
+}

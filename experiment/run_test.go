@@ -1,0 +1,349 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed.
+func init() {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
+		fmt.Fprintln(os.Stderr, host.RunHelper(os.Args[2]))
+		os.Exit(1)
+	case len(os.Args) == 4 && os.Args[1] == GuardCommand:
+		if err := RunGuard(os.Args[2], os.Args[3], os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case os.Getenv("EXPERIMENT_TEST_ROLE") == "sleeper":
+		l, err := OpenLab()
+		if err == nil {
+			w := workloadOf(time.Hour, "sh", "-c", "echo started >&2; sleep 3600")
+			_, err = l.start(context.Background(), &w, &Setup{Kind: None}, "run-0")
+		}
+		fmt.Println("ready", err)
+		select {}
+	}
+}
+
+func workloadOf(timeout time.Duration, command ...string) Workload {
+	return Workload{Command: command, Timeout: timeout}
+}
+
+func openLab(t *testing.T) *Lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	l, err := OpenLab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, left := range leftOf(l.place) {
+			t.Errorf("%s is left", left)
+		}
+	})
+	return l
+}
+
+// leftOf lists what there is of a lab.
+func leftOf(p place) (left []string) {
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent)
+	for _, path := range append(groups, "/sys/fs/cgroup"+p.parent, p.dir) {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			left = append(left, path)
+		}
+	}
+	return left
+}
+
+func setupsOf(t *testing.T, limit hybrid.Milli, names ...string) (setups []Setup) {
+	t.Helper()
+	for _, name := range names {
+		s, err := ParseSetup(name, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		setups = append(setups, s)
+	}
+	return setups
+}
+
+// Under each set-up a program sees the CPUs, and has the quota, that the set-up is about.
+func TestSetups(t *testing.T) {
+	l := openLab(t)
+	seen, err := ParseMetric(".nproc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, _ := ParseMetric(".threads")
+	e := Experiment{
+		Workload: workloadOf(time.Minute, "sh", "-c", `echo "{\"nproc\": $(OMP_NUM_THREADS= nproc), \"threads\": {threads}}"`),
+		Setups:   setupsOf(t, 500, "none", "quota", "quota+threads", "quota+threads=3", "cpuset", "shared-fraction", "candor"),
+		Rounds:   2, WarmUps: 1,
+	}
+	e.Workload.Metrics = []Metric{seen, told}
+	stages := 0
+	e.Progress = func(s Stage) {
+		if stages++; s.Run != stages || s.Runs != 21 {
+			t.Errorf("stage %d: %+v", stages, s)
+		}
+	}
+	r, err := e.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := float64(l.usable.Count())
+	for i, want := range [][2]float64{{all, all}, {all, all}, {all, 1}, {all, 3}, {1, 1}, {1, 1}, {1, 1}} {
+		nproc, rounds := r.Values(i, ".nproc")
+		threads, _ := r.Values(i, ".threads")
+		if !slices.Equal(nproc, []float64{want[0], want[0]}) || !slices.Equal(threads, []float64{want[1], want[1]}) || len(rounds) != 2 {
+			failed, why := r.Failures(i)
+			t.Errorf("%v: nproc %v, threads %v; want %v twice (%d failed: %s)", e.Setups[i], nproc, threads, want, failed, why)
+		}
+	}
+	if runs := len(r.Runs); runs != 3*8 {
+		t.Errorf("%d runs, want 24: the shared fraction has two instances", runs)
+	}
+	checkAgain(t, r)
+}
+
+// checkAgain writes a report, reads it, and writes it again.
+func checkAgain(t *testing.T, r *Report) {
+	t.Helper()
+	var first, second bytes.Buffer
+	if err := r.Write(&first); err != nil {
+		t.Fatal(err)
+	}
+	again, err := ParseReport(first.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Write(&second); err != nil || first.String() != second.String() {
+		t.Errorf("read again (%v) it is another report", err)
+	}
+}
+
+// The quota of a set-up throttles, that of a cpuset as large as the limit does not.
+func TestQuotaThrottles(t *testing.T) {
+	l := openLab(t)
+	e := Experiment{
+		Workload: workloadOf(time.Minute, "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"),
+		Setups:   setupsOf(t, 1000, "none", "cpuset"), Rounds: 2,
+	}
+	e.Setups = append(e.Setups, setupsOf(t, 300, "quota")...)
+	r, err := e.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Compare(WallTime.Name)
+	if c[0].Throttled != 0 || c[1].Throttled != 0 || c[2].Throttled == 0 {
+		t.Errorf("throttled %.2f, %.2f, %.2f; want only the last", c[0].Throttled, c[1].Throttled, c[2].Throttled)
+	}
+	if c[0].Against != nil || c[2].Against == nil || c[2].Against.Pairs != 2 {
+		t.Errorf("against the first: %+v, %+v", c[0].Against, c[2].Against)
+	}
+}
+
+// Runs that fail are results.
+func TestFailures(t *testing.T) {
+	l := openLab(t)
+	missing, err := ParseMetric(`rate: (\d+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, script string
+		metrics      []Metric
+		want         string
+	}{
+		{"exit code", "echo no disk >&2; exit 3", nil, "exit code 3: no disk"},
+		{"signal", "kill -9 $$", nil, "ended by signal killed"},
+		{"no metric", "echo hello", []Metric{missing}, `metric "rate: (\\d+)": the output has no match`},
+		{"too long", "sleep 3600 & sleep 3600", nil, "not ended after 300ms"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := Experiment{Workload: workloadOf(time.Minute, "sh", "-c", test.script), Setups: setupsOf(t, 500, "quota"), Rounds: 2}
+			e.Workload.Metrics = test.metrics
+			if test.name == "too long" {
+				e.Workload.Timeout = 300 * time.Millisecond
+			}
+			r, err := e.Run(context.Background(), l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, why := r.Failures(0); n != 2 || why != test.want {
+				t.Errorf("%d failed: %q, want 2: %q", n, why, test.want)
+			}
+			checkAgain(t, r)
+		})
+	}
+}
+
+// What a program writes much of does not fill the memory, and its end is read.
+func TestOutput(t *testing.T) {
+	l := openLab(t)
+	m, err := ParseMetric(`rate: (\d+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := Experiment{
+		Workload: workloadOf(time.Minute, "sh", "-c", "echo rate: 1; yes | head -c 20000000; echo rate: 2"),
+		Setups:   setupsOf(t, 0, "none"), Rounds: 2,
+	}
+	e.Workload.Metrics = []Metric{m}
+	r, err := e.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, _ := r.Values(0, m.Name); !slices.Equal(values, []float64{2, 2}) {
+		t.Errorf("%v, want 2 twice", values)
+	}
+}
+
+// An interrupted experiment returns what was done so far.
+func TestInterrupted(t *testing.T) {
+	l := openLab(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	e := Experiment{Workload: workloadOf(time.Minute, "true"), Setups: setupsOf(t, 0, "none"), Rounds: 100}
+	e.Progress = func(s Stage) {
+		if s.Run == 4 {
+			cancel()
+		}
+	}
+	r, err := e.Run(ctx, l)
+	if !errors.Is(err, context.Canceled) || !r.Stopped || len(r.Runs) != 3 {
+		t.Errorf("%v, stopped %v, %d runs; want 3", err, r.Stopped, len(r.Runs))
+	}
+	checkAgain(t, r)
+}
+
+func TestBadExperiments(t *testing.T) {
+	l := openLab(t)
+	good := Experiment{Workload: workloadOf(time.Minute, "true"), Setups: setupsOf(t, 500, "quota"), Rounds: 2}
+	for _, test := range []struct {
+		name string
+		bad  func(e *Experiment)
+		want error
+	}{
+		{"no command", func(e *Experiment) { e.Workload.Command = nil }, ErrBadWorkload},
+		{"no such command", func(e *Experiment) { e.Workload.Command = []string{"no-such-command"} }, fs.ErrInvalid},
+		{"no timeout", func(e *Experiment) { e.Workload.Timeout = 0 }, ErrBadWorkload},
+		{"one run", func(e *Experiment) { e.Rounds = 1 }, ErrBadWorkload},
+		{"too many", func(e *Experiment) { e.Rounds = MaxRuns + 1 }, ErrBadWorkload},
+		{"no set-up", func(e *Experiment) { e.Setups = nil }, ErrBadSetup},
+		{"twice", func(e *Experiment) { e.Setups = append(e.Setups, e.Setups[0]) }, ErrBadSetup},
+		{"too few CPUs", func(e *Experiment) { e.Setups = setupsOf(t, hybrid.MaxLimit, "cpuset") }, ErrTooSmall},
+	} {
+		e := good
+		e.Setups = slices.Clone(good.Setups)
+		test.bad(&e)
+		_, err := e.Run(context.Background(), l)
+		if exec := new(host.ExecError); test.want == fs.ErrInvalid && errors.As(err, &exec) {
+			continue
+		}
+		if !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+	}
+}
+
+// When the process that has a lab is killed, its guard kills what runs there and removes all of it.
+func TestKilled(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "EXPERIMENT_TEST_ROLE=sleeper")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	word := make([]byte, 64)
+	n, _ := out.Read(word)
+	if said := strings.TrimSpace(string(word[:n])); said != "ready <nil>" {
+		t.Fatalf("it says %q", said)
+	}
+	p := placeOf(cmd.Process.Pid)
+	if left := leftOf(p); len(left) < 2 {
+		t.Fatalf("only %v is there while it runs", left)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	deadline := time.Now().Add(30 * time.Second)
+	for len(leftOf(p)) > 0 && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := leftOf(p); len(left) > 0 {
+		t.Errorf("%v is left 30 s after the end of its process", left)
+	}
+}
+
+// Rounds have each set-up once; the order is random, and the same for a seed.
+func TestOrder(t *testing.T) {
+	order := Order(5, 40, 1)
+	different := 0
+	for i, round := range order {
+		sorted := slices.Sorted(slices.Values(round))
+		if !slices.Equal(sorted, []int{0, 1, 2, 3, 4}) {
+			t.Errorf("round %d: %v", i, round)
+		}
+		if i > 0 && !slices.Equal(round, order[i-1]) {
+			different++
+		}
+	}
+	if different < 30 {
+		t.Errorf("only %d rounds differ from the one before", different)
+	}
+	if fmt.Sprint(order) != fmt.Sprint(Order(5, 40, 1)) || fmt.Sprint(order) == fmt.Sprint(Order(5, 40, 2)) {
+		t.Error("the order is not the seed's")
+	}
+}
+
+func TestParseSetup(t *testing.T) {
+	for _, test := range []struct {
+		text   string
+		limit  hybrid.Milli
+		want   Setup
+		string string
+	}{
+		{"none", 1500, Setup{Kind: None}, "none"},
+		{"quota", 1500, Setup{Kind: Quota, Limit: 1500}, "quota"},
+		{"quota+threads", 1500, Setup{Kind: QuotaThreads, Limit: 1500, Threads: 2}, "quota+threads"},
+		{"quota+threads=8", 1500, Setup{Kind: QuotaThreads, Limit: 1500, Threads: 8}, "quota+threads=8"},
+		{"shared-fraction", 1500, Setup{Kind: SharedFraction, Limit: 1500}, "shared-fraction"},
+	} {
+		s, err := ParseSetup(test.text, test.limit)
+		if err != nil || s != test.want || s.String() != test.string {
+			t.Errorf("%s: %+v %v, %v; want %+v", test.text, s, s, err, test.want)
+		}
+	}
+	for _, text := range []string{"", "pinned", "quota=2", "quota+threads=0", "quota+threads=x", "quota+threads=99999", "shared-fraction"} {
+		if _, err := ParseSetup(text, 2000); !errors.Is(err, ErrBadSetup) {
+			t.Errorf("%q: %v, want ErrBadSetup", text, err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package experiment
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// tailSize is how much of a program's output is kept: its end.
+const tailSize = 1 << 20
+
+// A tail keeps the end of what a program writes.
+type tail struct {
+	read *os.File
+	kept []byte
+	done chan struct{}
+}
+
+// newTail returns one, and where the program writes.
+func newTail() (*tail, *os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tail{read: read, done: make(chan struct{})}
+	go t.collect()
+	return t, write, nil
+}
+
+func (t *tail) collect() {
+	defer close(t.done)
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := t.read.Read(buffer)
+		t.kept = append(t.kept, buffer[:n]...)
+		if len(t.kept) > 2*tailSize {
+			t.kept = append(t.kept[:0], t.kept[len(t.kept)-tailSize:]...)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// last returns the end of the output so far. What processes that the program left write later is lost.
+func (t *tail) last() []byte {
+	defer t.read.Close()
+	select {
+	case <-t.done:
+	case <-time.After(time.Second): // somebody has it open still
+		t.read.SetReadDeadline(time.Now())
+		<-t.done
+	}
+	return t.kept[max(0, len(t.kept)-tailSize):]
+}
+
+// lastLine quotes the last line of an output, for those who want to know why a program failed.
+func lastLine(output []byte) string {
+	output = bytes.TrimSpace(output)
+	line := string(output[bytes.LastIndexByte(output, '\n')+1:])
+	line = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, line)
+	if line == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %.200s", line)
+}

@@ -1,0 +1,214 @@
+// Package expreport shows what experiments gave: as a table, as Markdown, as pictures, and as a page
+// that has it all. It measures nothing.
+package expreport
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// A Report is an experiment to be shown.
+type Report struct{ *experiment.Report }
+
+// Files returns what goes into the folder of a report.
+func (r Report) Files() []wholefile.File {
+	files := []wholefile.File{{Name: "report.json", Write: r.Write}, {Name: "report.md", Write: r.Markdown}, {Name: "report.html", Write: r.HTML}}
+	for _, m := range r.Metrics {
+		for _, form := range forms {
+			files = append(files, wholefile.File{
+				Name:  "figure-" + fileName(m.Name) + form.suffix,
+				Write: func(w io.Writer) error { return r.draw(w, m, form.write) },
+			})
+		}
+	}
+	return files
+}
+
+// fileName makes a part of a file's name of a metric's.
+func fileName(metric string) string {
+	name := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, metric)
+	return strings.Trim(name[:min(len(name), 40)], "-")
+}
+
+// A column of the tables: its title, and what stands in it.
+type column struct {
+	title string
+	value func(*experiment.Comparison) string
+}
+
+var columns = []column{
+	{"SET-UP", func(c *experiment.Comparison) string { return c.Setup.String() }},
+	{"LIMIT", func(c *experiment.Comparison) string { return limit(c) }},
+	{"RUNS", func(c *experiment.Comparison) string { return strconv.Itoa(c.Spread.N) }},
+	{"FAILED", func(c *experiment.Comparison) string { return strconv.Itoa(c.Failed) }},
+	{"MEDIAN", func(c *experiment.Comparison) string { return ifRuns(c, figure(c.Spread.Median)) }},
+	{"QUARTILES", func(c *experiment.Comparison) string {
+		return ifRuns(c, figure(c.Spread.Quarter)+" to "+figure(c.Spread.Quarter3))
+	}},
+	{"RATIO", against(func(a *experiment.Against) string { return fixed(a.Ratio) })},
+	{"95 %", against(func(a *experiment.Against) string { return fixed(a.Interval.Low) + " to " + fixed(a.Interval.High) })},
+	{"P", against(func(a *experiment.Against) string { return probability(a.P) })},
+	{"DELTA", against(func(a *experiment.Against) string { return fixed(a.Delta) })},
+	{"THROTTLED", func(c *experiment.Comparison) string { return fmt.Sprintf("%.0f %%", 100*c.Throttled) }},
+	{"OTHERS", func(c *experiment.Comparison) string { return fmt.Sprintf("%.2f", c.Others) }},
+}
+
+// legend says what the columns are.
+const legend = `RATIO: the median over that of the first set-up, with its 95 % interval (bootstrap).
+P: of such a difference by chance (signed ranks of the runs of each round, two-sided). DELTA: Cliff's, -1 to 1.
+THROTTLED: periods in which the quota ran out. OTHERS: CPUs that others used meanwhile, the median.`
+
+func limit(c *experiment.Comparison) string {
+	if c.Setup.Limit == 0 {
+		return "-"
+	}
+	return c.Setup.Limit.String()
+}
+
+func ifRuns(c *experiment.Comparison, text string) string {
+	if c.Spread.N == 0 {
+		return "-"
+	}
+	return text
+}
+
+func against(value func(*experiment.Against) string) func(*experiment.Comparison) string {
+	return func(c *experiment.Comparison) string {
+		if c.Against == nil {
+			return "-"
+		}
+		return value(c.Against)
+	}
+}
+
+// figure writes a value with about four digits, never as 1e+06.
+func figure(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	decimals := 3 - int(math.Floor(math.Log10(math.Abs(v))))
+	return strconv.FormatFloat(v, 'f', min(max(decimals, 0), 9), 64)
+}
+
+func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+func probability(p float64) string {
+	if p < 0.0001 {
+		return "< 0.0001"
+	}
+	return strconv.FormatFloat(p, 'f', 4, 64)
+}
+
+// Text writes the tables for a terminal.
+func (r Report) Text(w io.Writer) error {
+	var text strings.Builder
+	for _, m := range r.Metrics {
+		fmt.Fprintf(&text, "%s\n\n", title(m))
+		t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+		for i, c := range columns {
+			fmt.Fprint(t, tabs(i), c.title)
+		}
+		fmt.Fprintln(t)
+		for _, comparison := range r.Compare(m.Name) {
+			for i, c := range columns {
+				fmt.Fprint(t, tabs(i), c.value(&comparison))
+			}
+			fmt.Fprintln(t)
+		}
+		t.Flush()
+		fmt.Fprintln(&text)
+	}
+	for _, line := range r.notes() {
+		fmt.Fprintln(&text, line)
+	}
+	fmt.Fprintf(&text, "%s\n", legend)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+func tabs(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return "\t"
+}
+
+// title names a metric, its unit, and what is better.
+func title(m experiment.ReportMetric) string {
+	unit, better := "", "lower is better"
+	if m.Unit != "" {
+		unit = ", " + m.Unit
+	}
+	if m.HigherIsBetter {
+		better = "higher is better"
+	}
+	return fmt.Sprintf("%s%s (%s)", m.Name, unit, better)
+}
+
+// notes are lines on failed runs, and on an experiment that was stopped.
+func (r Report) notes() (notes []string) {
+	for i, s := range r.Setups {
+		if failed, why := r.Failures(i); failed > 0 {
+			notes = append(notes, fmt.Sprintf("%d runs of %v failed; the first: %s", failed, s, why))
+		}
+	}
+	if r.Stopped {
+		notes = append(notes, fmt.Sprintf("stopped before its end: %d rounds were asked for", r.Rounds))
+	}
+	return notes
+}
+
+// Markdown writes the tables, and what was measured where.
+func (r Report) Markdown(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %s\n\n%s\n", code(strings.Join(r.Command, " ")), r.where())
+	for _, m := range r.Metrics {
+		fmt.Fprintf(&text, "\n## %s\n\n![%s](figure-%s.svg)\n\n", escape(title(m)), "box plots", fileName(m.Name))
+		for _, c := range columns {
+			fmt.Fprintf(&text, "| %s ", strings.ToLower(c.title))
+		}
+		text.WriteString("|\n" + strings.Repeat("| --- ", len(columns)) + "|\n")
+		for _, comparison := range r.Compare(m.Name) {
+			for _, c := range columns {
+				fmt.Fprintf(&text, "| %s ", escape(c.value(&comparison)))
+			}
+			text.WriteString("|\n")
+		}
+	}
+	text.WriteString("\n")
+	for _, line := range r.notes() {
+		fmt.Fprintf(&text, "- %s\n", escape(line))
+	}
+	fmt.Fprintf(&text, "\n%s\n", legend)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// where says what was measured where.
+func (r Report) where() string {
+	m := &r.Machine
+	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s, load %s before; %s; %d rounds in random order, seed %d.",
+		m.Model, m.CPUs, m.Topology, m.Kernel, m.Load, r.Began.Format("2006-01-02 15:04 MST"), r.Rounds, r.Seed)
+}
+
+var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")
+
+// escape keeps Markdown from meaning something by a text.
+func escape(text string) string { return markdown.Replace(text) }
+
+// code is a text as code.
+func code(text string) string {
+	return "`" + strings.NewReplacer("`", "'", "\n", " ", "\r", " ").Replace(text) + "`"
+}

@@ -1,0 +1,129 @@
+package expreport
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/experiment"
+)
+
+// sample is a report with a failed run, a metric with an odd name, and text that means something elsewhere.
+func sample() Report {
+	r := &experiment.Report{
+		Version: 1, Began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Command: []string{"./x", "<script>|`*"}, Timeout: 60,
+		Machine: experiment.Machine{Model: "A CPU", CPUs: 2, Topology: "core:2", Kernel: "6.1", Load: "0.00"},
+		Metrics: []experiment.ReportMetric{{Name: "time", Unit: "s"}, {Name: `rate: (\d+)`, HigherIsBetter: true}},
+		Setups:  []experiment.Setup{{Kind: experiment.Quota, Limit: 1500}, {Kind: experiment.Candor, Limit: 1500}, {Kind: experiment.None}},
+		Rounds:  8, Seed: 1,
+	}
+	for round := range 8 {
+		for setup, time := range []float64{2, 1} {
+			r.Runs = append(r.Runs, experiment.Run{Setup: setup, Round: round, Periods: 10, Throttled: uint64(5 * (1 - setup)),
+				Values: map[string]float64{"time": time + 0.01*float64(round), `rate: (\d+)`: 1e6 / time}})
+		}
+		r.Runs = append(r.Runs, experiment.Run{Setup: 2, Round: round, Failure: "exit code 1: <b>no</b>"})
+	}
+	return Report{r}
+}
+
+func TestText(t *testing.T) {
+	var out strings.Builder
+	if err := sample().Text(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, want := range []string{
+		"time, s (lower is better)\n", "(\\d+) (higher is better)\n", "8 runs of none failed; the first: exit code 1: <b>no</b>",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	rows := map[string][]string{}
+	for _, line := range strings.Split(text, "\n") {
+		if fields := strings.Fields(line); len(fields) > 5 && rows[fields[0]] == nil {
+			rows[fields[0]] = fields
+		}
+	}
+	if got, want := fmt.Sprint(rows["candor"]), "[candor 1500m 8 0 1.035 1.018 to 1.052 0.509 "; !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want %s…", got, want)
+	}
+	if got := rows["candor"]; got[12] != "0.0078" || got[13] != "-1.000" || got[14] != "0" { // 2 of 2^8 patterns of signs
+		t.Errorf("%v, want p 0.0078, delta -1, throttled 0 %%", got)
+	}
+	if got := rows["none"]; got[3] != "8" || got[4] != "-" {
+		t.Errorf("%v, want 8 failed and no median", got)
+	}
+}
+
+// What a report says never becomes markup.
+func TestMarkup(t *testing.T) {
+	r := sample()
+	var page, text strings.Builder
+	if err := errors.Join(r.HTML(&page), r.Markdown(&text)); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"<script>", "<b>no"} {
+		if strings.Contains(page.String(), bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	if strings.Contains(text.String(), "<b>") {
+		t.Errorf("the text has markup:\n%s", text.String())
+	}
+	if n := strings.Count(page.String(), "<svg"); n != 2 {
+		t.Errorf("%d pictures in the page, want 2", n)
+	}
+	if n := strings.Count(page.String(), "<tr>"); n < 24+2*3 {
+		t.Errorf("%d rows in the page", n)
+	}
+}
+
+// Every picture is one, also of set-ups without runs.
+func TestFiles(t *testing.T) {
+	names := map[string]bool{}
+	for _, file := range sample().Files() {
+		if names[file.Name] {
+			t.Errorf("two files are %s", file.Name)
+		}
+		names[file.Name] = true
+		var out bytes.Buffer
+		if err := file.Write(&out); err != nil || out.Len() == 0 {
+			t.Errorf("%s: %d bytes, %v", file.Name, out.Len(), err)
+		}
+		switch {
+		case strings.HasSuffix(file.Name, ".svg"):
+			for decoder := xml.NewDecoder(&out); ; {
+				if _, err := decoder.Token(); err == io.EOF {
+					break
+				} else if err != nil {
+					t.Fatalf("%s: %v", file.Name, err)
+				}
+			}
+		case strings.HasSuffix(file.Name, ".png"):
+			if _, err := png.Decode(&out); err != nil {
+				t.Errorf("%s: %v", file.Name, err)
+			}
+		}
+	}
+	for _, want := range []string{"report.json", "report.md", "report.html", "figure-time.svg", "figure-time.png", "figure-rate----d.svg"} {
+		if !names[want] {
+			t.Errorf("no %s among %v", want, names)
+		}
+	}
+}
+
+func TestFigures(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1.03512: "1.035", 1234567: "1234567", 0.00012346: "0.0001235", 42.4242: "42.42", -3.14159: "-3.142"} {
+		if got := figure(v); got != want {
+			t.Errorf("%g: %s, want %s", v, got, want)
+		}
+	}
+}
