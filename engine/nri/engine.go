@@ -48,7 +48,7 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		return Reply{}, nil
 	case ctr.CPUs != "":
 		return Reply{}, fmt.Errorf("candor: container %s: somebody else gives it the CPUs %s: "+
-			"want cpuManagerPolicy: none in the kubelet's configuration, or the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
+			"want cpuManagerPolicy: none in the kubelet's configuration, no other NRI plugin that gives CPUs, or the annotation candor.dev/preserve: \"true\"", ctr.Name, ctr.CPUs)
 	}
 	if why != "" {
 		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
