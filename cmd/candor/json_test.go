@@ -14,11 +14,20 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/top"
 	"github.com/candor-project/candor/topology"
 )
 
-// example is the machine of docs/json.md: four CPUs, a sensitive container, a flexible one.
-func example(t *testing.T) (*hybrid.Node, []grantRow, *inspection) {
+// An exampleMachine is that of docs/json.md: four CPUs, a sensitive program, a flexible container of a pod.
+type exampleMachine struct {
+	*host.Snapshot
+	looks  []*host.Look
+	rows   []grantRow
+	report *inspection
+}
+
+func example(t *testing.T) *exampleMachine {
 	t.Helper()
 	machine, err := topology.Parse("core:4 pu:1")
 	if err != nil {
@@ -30,10 +39,9 @@ func example(t *testing.T) (*hybrid.Node, []grantRow, *inspection) {
 	}
 	requests := []hybrid.Request{
 		{ID: "web", Limit: 1500, Wish: hybrid.SingleNUMA},
-		{ID: "log", Class: hybrid.Flexible, Limit: 2000, Guarantee: 250},
+		{ID: "shop-0.log-bdc150ce", Class: hybrid.Flexible, Limit: 2000, Guarantee: 250},
 	}
-	var rows []grantRow
-	var report *inspection
+	e := &exampleMachine{Snapshot: &host.Snapshot{Node: node, Now: 3 * time.Minute}}
 	for i, request := range requests {
 		plan, err := node.Plan(request)
 		if err == nil {
@@ -48,25 +56,52 @@ func example(t *testing.T) (*hybrid.Node, []grantRow, *inspection) {
 		}
 		g.Grant, _ = node.Grant(request.ID)
 		g.Weight = 1000 // how weights are found is not what the page is about
+		if g.Class == hybrid.Flexible {
+			g.Engine.Name, g.Main = "default/shop-0/log", host.Process{}
+			g.Command = g.Engine.Name
+		}
 		look := &host.Look{
-			Exists: true, Processes: []int{g.Main.PID}, Shown: g.CPUs,
+			Exists: true, Processes: []int{4711 + i}, Shown: g.CPUs,
 			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
 			Stat:     cgroup.Stat{Usage: cgroup.Usage{CPU: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond}},
 		}
-		rows = append(rows, newGrantRow(&g, look, 3*time.Minute))
-		if report == nil {
-			report = newInspection(&g, look, 3*time.Minute)
-			report.Strangers = strangersOf(&g, map[int]float64{0: 0.03})
+		e.Grants, e.looks = append(e.Grants, g), append(e.looks, look)
+		e.rows = append(e.rows, newGrantRow(&g, look, e.Now))
+		if e.report == nil {
+			e.report = newInspection(&g, look, e.Now)
+			e.report.Strangers = strangersOf(&g, map[int]float64{0: 0.03})
 		}
 	}
-	return node, rows, report
+	return e
+}
+
+// figures are what was in the example's last second.
+func (e *exampleMachine) figures() *top.Figures {
+	began := time.Unix(0, 0)
+	before := &top.Reading{At: began, CPUs: map[int]procfs.CPUTime{0: {}, 1: {}, 2: {}, 3: {}}}
+	after := &top.Reading{At: began.Add(time.Second), Map: cpumap.Of(e.Node), CPUs: map[int]procfs.CPUTime{}}
+	after.Map.Names = e.PodNames()
+	for cpu := range before.CPUs {
+		busy := time.Duration(cpu) * time.Second / 4
+		after.CPUs[cpu] = procfs.CPUTime{Programs: busy, Idle: time.Second - busy}
+	}
+	for i := range e.Grants {
+		c := top.Container{Grant: e.Grants[i], Look: *e.looks[i], At: began}
+		before.Containers = append(before.Containers, c)
+		c.At = began.Add(time.Second)
+		c.Stat.CPU += 600 * time.Millisecond
+		c.Stat.Periods += 10
+		c.Stat.Throttled++
+		after.Containers = append(after.Containers, c)
+	}
+	return top.Between(before, after, "")
 }
 
 // TestJSONShapes: docs/json.md shows what the commands write. go test -update writes it anew.
 func TestJSONShapes(t *testing.T) {
-	node, rows, report := example(t)
-	m := cpumap.Of(node)
-	m.Strangers = report.Strangers
+	e := example(t)
+	m := cpumap.Of(e.Node)
+	m.Names, m.Strangers = e.PodNames(), e.report.Strangers
 	shown := map[string]string{}
 	write := func(command string, do func(*bytes.Buffer) error) {
 		var raw, text bytes.Buffer
@@ -81,9 +116,10 @@ func TestJSONShapes(t *testing.T) {
 			t.Errorf("%s writes null:\n%s", command, &text)
 		}
 	}
-	write("candor ps -o json", func(b *bytes.Buffer) error { return writeJSON(b, rows) })
-	write("candor inspect web -o json", func(b *bytes.Buffer) error { return writeJSON(b, report) })
+	write("candor ps -o json", func(b *bytes.Buffer) error { return writeJSON(b, e.rows) })
+	write("candor inspect web -o json", func(b *bytes.Buffer) error { return writeJSON(b, e.report) })
 	write("candor map -o json | jq .", func(b *bytes.Buffer) error { return m.JSON(b) })
+	write("candor top -o json | jq .", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, e.figures()) })
 
 	const page = "../../docs/json.md"
 	text, err := os.ReadFile(page)

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// pods is a snapshot of containers, each an ID and the name in its pod, if it is in one.
+func pods(containers ...[2]string) *host.Snapshot {
+	s := &host.Snapshot{}
+	for _, c := range containers {
+		g := host.Grant{Engine: host.Engine{Name: c[1]}}
+		g.ID = c[0]
+		s.Grants = append(s.Grants, g)
+	}
+	return s
+}
+
+func TestGrantNamed(t *testing.T) {
+	s := pods([2]string{"web", ""}, [2]string{"web-0.app-1", "default/web-0/app"}, [2]string{"web-1.app-2", "default/web-1/app"},
+		[2]string{"web-1.app-3", "default/web-1/app"}, [2]string{"log-4", "logs/web/log"}, [2]string{"app-5", "x/y/web"})
+	for name, want := range map[string]string{
+		"web":               "web", // an ID goes before a name
+		"web-0.app-1":       "web-0.app-1",
+		"default/web-0/app": "web-0.app-1",
+		"web-0/app":         "web-0.app-1",
+		"log":               "log-4",
+		"web/log":           "log-4",
+		"y/web":             "app-5",
+		"eb/log":            "", "default/web-0": "", "nobody": "", "/": "", "a/b/c/d": "",
+	} {
+		g, err := grantNamed(s, name)
+		if want == "" {
+			if err == nil || hostError(err).(*exitError).code != exitBadInput {
+				t.Errorf("%s: %v, %v; want none", name, g, err)
+			}
+			continue
+		}
+		if err != nil || g.ID != want {
+			t.Errorf("%s: %v, %v; want %s", name, g, err, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"app":               `"app" is the name of 3 containers: want one of default/web-0/app, web-1.app-2, web-1.app-3`,
+		"default/web-1/app": `"default/web-1/app" is the name of 2 containers: want one of web-1.app-2, web-1.app-3`,
+	} {
+		if g, err := grantNamed(s, name); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, %v; want %s", name, g, err, want)
+		}
+	}
+}
+
+// Many of a name are not all listed, and a hostile name is made harmless.
+func TestManyNamed(t *testing.T) {
+	var all [][2]string
+	for n := range 9 {
+		all = append(all, [2]string{"a-" + string(rune('0'+n)), "default/pod\x1b[2J" + string(rune('0'+n)) + "/app"})
+	}
+	_, err := grantNamed(pods(all...), "app")
+	if err == nil || strings.Count(err.Error(), "default/") != 5 || !strings.HasSuffix(err.Error(), ", 4 more") || strings.Contains(err.Error(), "\x1b") {
+		t.Error(err)
+	}
+}
+
+// ps and inspect write a pod's container by its name, and its command, which says the same, not again.
+func TestPodRow(t *testing.T) {
+	g := host.Grant{State: host.Running, Engine: host.Engine{Name: "default/web-0/app"}}
+	g.ID, g.Class, g.Command = "web-0.app-1", hybrid.Flexible, g.Engine.Name
+	var table, report strings.Builder
+	row := newGrantRow(&g, &host.Look{Processes: []int{1}}, 0)
+	if err := writeRows(&table, []grantRow{row}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Fields(table.String()); strings.Count(table.String(), "default/web-0/app") != 1 || slices.Contains(got, "web-0.app-1") {
+		t.Errorf("ps:\n%s", &table)
+	}
+	if err := writeInspection(&report, newInspection(&g, &host.Look{}, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"name       default/web-0/app\n", "id         web-0.app-1\n"} {
+		if !strings.Contains(report.String(), want) {
+			t.Errorf("inspect does not say %q:\n%s", want, &report)
+		}
+	}
+}
