@@ -18,19 +18,17 @@ import (
 // Address reads where to serve: a port, which is the loopback's, or an IP address with a port. Other machines
 // can read only what is told so.
 func Address(s string) (string, error) {
-	if port := strings.TrimPrefix(s, ":"); isPort(port) {
-		return "127.0.0.1:" + port, nil
+	at, err := netip.ParseAddrPort(s)
+	if port, notOne := strconv.ParseUint(strings.TrimPrefix(s, ":"), 10, 16); notOne == nil {
+		at, err = netip.AddrPortFrom(loopback, uint16(port)), nil
 	}
-	if at, err := netip.ParseAddrPort(s); err == nil {
+	if err == nil {
 		return at.String(), nil
 	}
 	return "", fmt.Errorf("address %.60q: want a port, such as 9464, which only this machine can read, or IP:PORT, such as 0.0.0.0:9464", s)
 }
 
-func isPort(s string) bool {
-	_, err := strconv.ParseUint(s, 10, 16)
-	return err == nil
-}
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // What a client may take. A scrape takes milliseconds; Prometheus gives up after 10 s unless told.
 const (
