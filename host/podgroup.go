@@ -242,15 +242,20 @@ func (n podNote) String() string {
 	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.ours)
 }
 
-// readPodNote returns the zero note where there is none, or none that can be read.
-func readPodNote(group *cgroup.Group) (n podNote, err error) {
+// readPodNote returns the zero note where there is none, or one that no Candor has written.
+func readPodNote(group *cgroup.Group) (podNote, error) {
 	text, err := group.Note()
+	return parsePodNote(text), err
+}
+
+func parsePodNote(text string) (n podNote) {
 	var micros int64
-	if count, _ := fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours); count < 3 {
-		return podNote{}, err
-	}
+	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours) // what it cannot read, String does not write
 	n.quota = time.Duration(micros) * time.Microsecond
-	return n, err
+	if n.String() != text || n.quota < 0 || n.weight < 0 || n.ours < 0 {
+		return podNote{}
+	}
+	return n
 }
 
 // kubelets is what the kubelet wants a group to have: what it has, so far as that is not Candor's. A quota

@@ -225,6 +225,30 @@ func TestPodGroupOfOthers(t *testing.T) {
 	}
 }
 
+// A note is read as it was written; of what else may stand there nothing is taken.
+func FuzzPodNote(f *testing.F) {
+	f.Add("quota 150000 weight 1536 candor's 1024")
+	f.Add("quota -1 weight 2 candor's 2")
+	f.Add("quota 9223372036854775807 weight 1 candor's 1")
+	f.Add("quota 1 weight 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		n := parsePodNote(text)
+		if n.quota < 0 || n.weight < 0 || n.ours < 0 || n != (podNote{}) && n.String() != text {
+			t.Errorf("%q: %+v", text, n)
+		}
+		if again := parsePodNote(n.String()); again != n {
+			t.Errorf("%q: %+v, and then %+v", text, n, again)
+		}
+	})
+}
+
+func TestPodNote(t *testing.T) {
+	want := podNote{150 * time.Millisecond, 1536, 1024}
+	if got := parsePodNote("quota 150000 weight 1536 candor's 1024"); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // A container with a period of 1 s uses its 200 ms in one go, and the pod's quota would stop it after 20 ms
 // of each 100: counted by the kernel. (Where the pod's quota is just what the CPUs can
 // give, as beside a whole limit, it depends on the timers' lateness how often it throttles.)
