@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,27 +24,36 @@ var packages = []string{"topology", "view", "cgroup", "host", "internal/setup", 
 //
 //	CANDOR_GUEST_PACKAGES="cgroup host"   only these
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
+//
+// As many guests at a time as this machine has CPUs, or go test's -parallel.
 func TestGuest(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	built := build(t, chosen(t)...)
 	all := kernels(t)
-	begun, tested := 0, 0 // guests with cgroup v2, and those of them that the emulator let live
+	var begun, tested atomic.Int32 // guests with cgroup v2, and those of them that the emulator let live
+	t.Cleanup(func() {
+		if begun.Load() > 0 && tested.Load() == 0 && !t.Failed() {
+			t.Error("no guest with cgroup v2 was tested")
+		}
+	})
 	v2 := func(t *testing.T, g guest.Guest) {
-		begun++
+		t.Parallel()
+		begun.Add(1)
 		built.run(t, g)
-		tested++
+		tested.Add(1)
 	}
 	for _, k := range all {
 		t.Run("v2/"+k.Release, func(t *testing.T) { v2(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}) })
 		if k.CpusetsV1 {
-			t.Run("v1/"+k.Release, func(t *testing.T) { built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}) })
+			t.Run("v1/"+k.Release, func(t *testing.T) {
+				t.Parallel()
+				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1})
+			})
 		}
 	}
 	newest := all[len(all)-1]
 	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest)) })
-	if begun > 0 && tested == 0 && !t.Failed() {
-		t.Error("no guest with cgroup v2 was tested")
-	}
 }
 
 // systemd is a guest that boots the root that scripts/test-deps.sh has unpacked.

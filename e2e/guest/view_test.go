@@ -20,6 +20,7 @@ var update = flag.Bool("update", false, "write what TestViewMatrix measures into
 // is what is measured here.
 func TestViewMatrix(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	built := build(t, "e2e")
 	dir := t.TempDir()
 	bundle, err := probes.Collect(filepath.Join(root, "e2e/probes/testdata"), dir, "/guest/probes")
