@@ -61,13 +61,14 @@ func DefaultStateDir() string {
 // Open finds the control groups and the state. It changes nothing; with
 // Cgroup.ReadOnly set, only Snapshot and what it returns can be used.
 func Open(o Options) (*Host, error) {
-	o.Cgroup.ReadOnly = o.Cgroup.ReadOnly || o.PlanOnly
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	o.Cgroup.Owner = dir
-	tree, err := cgroup.Open(o.Cgroup)
+	groups := o.Cgroup
+	groups.ReadOnly = groups.ReadOnly || o.PlanOnly
+	tree, err := cgroup.Open(groups)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func Open(o Options) (*Host, error) {
 	if h.listener == nil {
 		h.listener = func(Report) {}
 	}
-	if err := h.setPlanOnly(o.PlanOnly); err != nil {
+	if err := h.setPlanOnly(&o); err != nil {
 		tree.Close()
 		return nil, err
 	}
