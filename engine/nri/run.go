@@ -84,7 +84,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 func whatToCheck(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
-		return "does the runtime run, with NRI on (containerd 2: is so; CRI-O: enable_nri), and is this its socket_path?"
+		return "does the runtime run, has it NRI on (containerd 2 has; CRI-O: enable_nri), and is this its socket_path?"
 	case errors.Is(err, fs.ErrPermission):
 		return "is this root, and is the socket mounted into this container?"
 	default:

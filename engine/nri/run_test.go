@@ -93,7 +93,7 @@ func TestWaitsForTheRuntime(t *testing.T) {
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	listener.Close()
 	wait("connection refused", 1)
-	if !strings.Contains(log.String(), "does the runtime run, with NRI on") {
+	if !strings.Contains(log.String(), "does the runtime run, has it NRI on") {
 		t.Errorf("not said what to check:\n%s", log)
 	}
 	cancel()
