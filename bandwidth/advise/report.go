@@ -64,6 +64,48 @@ func (r *Report) Cheapest() (Outcome, bool) {
 	return Cheapest(slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 }), r.Target)
 }
 
+// Reports are what is advised for several groups, and how many of them a node holds.
+type Reports struct {
+	List     []*Report
+	node     *Node
+	fillings []Filling
+}
+
+// Fill says how many of the groups' containers a node holds.
+func (r *Reports) Fill(n *Node) { r.node, r.fillings = n, n.Fill(r.List) }
+
+// Text writes all reports, and the node.
+func (r *Reports) Text(w io.Writer) error {
+	for i, one := range r.List {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := one.Text(w); err != nil {
+			return err
+		}
+	}
+	if r.node == nil {
+		return nil
+	}
+	fmt.Fprintln(w)
+	return r.node.Text(w, r.fillings)
+}
+
+// JSON writes all reports, and the node.
+func (r *Reports) JSON(w io.Writer) error {
+	out := jsonReports{Fillings: r.fillings}
+	if r.node != nil {
+		out.NodeCPUs = r.node.CPUs
+	}
+	for _, one := range r.List {
+		out.Reports = append(out.Reports, one.data())
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
+
 func milli(cpus float64) string { return fmt.Sprintf("%.0fm", 1000*cpus) }
 
 func delay(d time.Duration) string {
@@ -111,6 +153,11 @@ func (o Option) howTo() string {
 
 // The form of a report as JSON: CPUs are numbers of CPUs, times are seconds.
 type (
+	jsonReports struct {
+		Reports  []jsonReport `json:"reports"`
+		NodeCPUs int          `json:"nodeCPUs,omitempty"`
+		Fillings []Filling    `json:"fillings,omitempty"`
+	}
 	jsonReport struct {
 		Group    string        `json:"group"`
 		Hidden   bool          `json:"hiddenDemand"`
@@ -135,8 +182,7 @@ type (
 	}
 )
 
-// JSON writes the report.
-func (r *Report) JSON(w io.Writer) error {
+func (r *Report) data() jsonReport {
 	out := jsonReport{Group: r.Group, Hidden: r.Hidden != nil, Mean: r.Mean, Most: r.Most, Target: r.Target.String()}
 	for _, o := range r.Outcomes {
 		out.Outcomes = append(out.Outcomes, r.json(o))
@@ -145,10 +191,7 @@ func (r *Report) JSON(w io.Writer) error {
 		cheapest := r.json(best)
 		out.Cheapest = &cheapest
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return out
 }
 
 func (r *Report) json(o Outcome) jsonOutcome {

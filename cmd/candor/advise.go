@@ -20,16 +20,21 @@ a limit, of half of it and of 99 %; OVERRUN the longest time for which the conta
 more than its limit without a break, which a neighbour may have to wait. A limit is what
 the container reserves. The last rows are whole CPUs of its own (class sensitive), with as many threads.
 
+Of several recordings, or with --node-cpus, also how many such containers a node holds: with
+the cheapest limits, with and without a burst, and without limits.
+
 A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several by comma.`
 
 const adviseExample = `  candor advise web.usage
   candor advise web.usage --target 'delay-p99<5ms'
-  candor advise node.usage --group /kubepods/pod1/web --node-cpus 16 --period 100ms,1s`
+  candor advise node.usage --group /kubepods/pod1/web --period 100ms,1s
+  candor advise --node-cpus 16 web.usage db.usage queue.usage`
 
 // adviseFlags are the flags of candor advise.
 type adviseFlags struct {
 	group, target string
 	cpus          int
+	risk          float64
 	periods       []time.Duration
 	output        *choice
 }
@@ -37,64 +42,93 @@ type adviseFlags struct {
 func newAdviseCommand() *cobra.Command {
 	f := &adviseFlags{}
 	cmd := &cobra.Command{
-		Use:     "advise FILE",
+		Use:     "advise FILE...",
 		Short:   "Say which limit, period and burst a recorded container needs",
 		Long:    adviseLong,
 		Example: adviseExample,
-		Args:    oneFile,
-		RunE:    f.run,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return badInput("no recording: want one FILE or several")
+			}
+			return nil
+		},
+		RunE: f.run,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.group, "group", "", "the group (default: the one with most CPU time)")
 	flags.StringVar(&f.target, "target", "throttled<1%", "what the setting must reach")
 	complete(cmd, "target", []string{"throttled<1%", "delay-p50<1ms", "delay-p99<5ms"})
-	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node it shall run on (default: those it was recorded on)")
+	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recording)")
+	flags.Float64Var(&f.risk, "risk", 1, "% of the time in which containers without limits may want more than the node has")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
 	f.output = outputFlag(cmd, "table", "json")
 	return cmd
 }
 
-func (f *adviseFlags) run(cmd *cobra.Command, args []string) error {
+func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	target, err := f.check(cmd)
 	if err != nil {
 		return err
 	}
-	s, err := readRecording(args[0])
-	if err != nil {
-		return err
+	all := &advise.Reports{}
+	var demands []*advise.Demand
+	for _, file := range files {
+		r, demand, err := f.report(file)
+		if errors.Is(err, advise.ErrUnfit) {
+			return badInput("%s: %w", file, err)
+		} else if err != nil {
+			return err
+		}
+		r.Target = target
+		all.List, demands = append(all.List, r), append(demands, demand)
 	}
-	if err := pick(s, f.group, 1); err != nil {
-		return err
+	if len(files) > 1 || f.cpus > 0 {
+		all.Fill(advise.NewNode(demands[0].CPUs, f.risk/100, demands))
 	}
-	if len(s.Groups) == 0 {
-		return badInput("%s: no group in the recording", args[0])
-	}
-	g := &s.Groups[0]
-	demand, err := f.demand(args[0], s, g.Number)
-	if errors.Is(err, advise.ErrUnfit) {
-		return badInput("%s: %w", args[0], err)
-	} else if err != nil {
-		return err
-	}
-	r := &advise.Report{Group: shorten(errorText(g.Name), 200), Hidden: g.Hidden, Mean: demand.Mean(), Most: demand.Most(), Target: target}
-	r.Outcomes = demand.TryAll(demand.Options(f.periods))
-	write := r.Text
+	write := all.Text
 	if f.output.value == "json" {
-		write = r.JSON
+		write = all.JSON
 	}
 	if err := write(cmd.OutOrStdout()); err != nil {
 		return err
 	}
-	if best, ok := r.Cheapest(); !ok {
-		return badInput("nothing reaches %s; the nearest is %s: throttled %.1f %%, delay p50 %v, p99 %v", target, best, 100*best.Throttled, best.P50, best.P99)
+	for i, r := range all.List {
+		if best, ok := r.Cheapest(); !ok {
+			return badInput("%s: nothing reaches %s; the nearest is %s: throttled %.1f %%, delay p50 %v, p99 %v", files[i], target, best, 100*best.Throttled, best.P50, best.P99)
+		}
 	}
 	return nil
+}
+
+// report replays what a recording's group used.
+func (f *adviseFlags) report(file string) (*advise.Report, *advise.Demand, error) {
+	s, err := readRecording(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := pick(s, f.group, 1); err != nil {
+		return nil, nil, err
+	}
+	if len(s.Groups) == 0 {
+		return nil, nil, badInput("%s: no group in the recording", file)
+	}
+	g := &s.Groups[0]
+	d, err := f.demand(file, s, g.Number)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &advise.Report{Group: shorten(errorText(g.Name), 200), Hidden: g.Hidden, Mean: d.Mean(), Most: d.Most()}
+	r.Outcomes = d.TryAll(d.Options(f.periods))
+	return r, d, nil
 }
 
 // check refuses flags that cannot be meant.
 func (f *adviseFlags) check(cmd *cobra.Command) (advise.Target, error) {
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
 		return nil, badInput("--node-cpus %d: want 1 to %d", f.cpus, maxNodeCPUs)
+	}
+	if !(f.risk >= 0 && f.risk <= 100) {
+		return nil, badInput("--risk %v: want 0 to 100 (%%)", f.risk)
 	}
 	for _, period := range f.periods {
 		if err := (bandwidth.Bandwidth{Quota: time.Second, Period: period}).Check(); err != nil {

@@ -28,16 +28,26 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("of a group without a limit:\n%s", out)
 	}
 	var data struct {
-		HiddenDemand bool
-		Outcomes     []struct{ CPUs, Throttled float64 }
-		Cheapest     struct {
-			CPUs  float64
-			Meets bool
+		Reports []struct {
+			HiddenDemand bool
+			Outcomes     []struct{ CPUs, Throttled float64 }
+			Cheapest     struct {
+				CPUs  float64
+				Meets bool
+			}
 		}
+		NodeCPUs int
+		Fillings []struct{ Containers int }
 	}
-	_, out, _ = command(t, "", "advise", file, "-o", "json", "--target", "delay-p99<5ms")
-	if err := json.Unmarshal([]byte(out), &data); err != nil || !data.HiddenDemand || len(data.Outcomes) < 10 || !data.Cheapest.Meets || data.Cheapest.CPUs < 0.2 {
-		t.Errorf("%v, %s", err, out)
+	_, out, _ = command(t, "", "advise", file, file, "-o", "json", "--target", "delay-p99<5ms", "--node-cpus", "8")
+	if err := json.Unmarshal([]byte(out), &data); err != nil || len(data.Reports) != 2 || data.NodeCPUs != 8 || len(data.Fillings) != 3 {
+		t.Fatalf("%v, %s", err, out)
+	}
+	if r := data.Reports[0]; !r.HiddenDemand || len(r.Outcomes) < 10 || !r.Cheapest.Meets || r.Cheapest.CPUs < 0.2 || data.Fillings[2].Containers != 40 {
+		t.Errorf("%s", out)
+	}
+	if _, out, _ := command(t, "", "advise", file, "--node-cpus", "8"); !strings.Contains(out, "\nA node of 8 CPUs, with equally many of each:\nWAY ") || !strings.Contains(out, "\nwithout limits     40          -  ") {
+		t.Errorf("a node:\n%s", out)
 	}
 }
 
@@ -49,7 +59,8 @@ func TestAdviseBadInput(t *testing.T) {
 		file + " --node-cpus 0": "--node-cpus 0: want 1 to 4096",
 		file + " --period 2s":   "--period 2s: want 1ms to 1s",
 		file + " --group x":     `--group "x": not in the recording; it has web, db`,
-		file + " " + file:       "2 arguments: want one, the FILE",
+		"":                      "no recording: want one FILE or several",
+		file + " --risk 101":    "--risk 101: want 0 to 100 (%)",
 		"advise_test.go":        "advise_test.go: not a recording of version 1",
 	} {
 		code, out, errOut := command(t, "", append([]string{"advise"}, strings.Fields(line)...)...)
@@ -59,7 +70,7 @@ func TestAdviseBadInput(t *testing.T) {
 	}
 	// With a quota of 1 ms for each 1 ms, a CPU that draws 5 ms at once leaves nothing to itself.
 	code, out, errOut := command(t, "", "advise", file, "--period", "1ms", "--target", "throttled<0.001%")
-	if code != 2 || !strings.Contains(out, "\nLIMIT ") || !strings.HasPrefix(errOut, "candor: nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
+	if code != 2 || !strings.Contains(out, "\nLIMIT ") || !strings.HasPrefix(errOut, "candor: "+file+": nothing reaches throttled<0.001%; the nearest is a limit of 1000m, 1ms of each 1ms") {
 		t.Errorf("out of reach: %d, %s\n%s", code, errOut, out)
 	}
 }

@@ -1,0 +1,187 @@
+package advise
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth/timescale"
+)
+
+// A Filling is how many containers a node holds in one way of limiting them.
+type Filling struct {
+	Name       string  `json:"name"`
+	Containers int     `json:"containers"`
+	Reserved   float64 `json:"reservedCPUs"` // 0: nothing is reserved
+	// Short is the share of the windows of 100 ms in which they want more than the node has.
+	Short float64 `json:"shortShare"`
+}
+
+// A Node is CPUs that containers share: equally many of each demand, which come in turn.
+type Node struct {
+	CPUs    int
+	Risk    float64 // share of the windows in which they may want more than the node has
+	windows [][]float64
+}
+
+// What is looked at: as many windows of each demand, containers and draws of when each began.
+const (
+	nodeWindow    = 100 * time.Millisecond
+	maxWindows    = 20000
+	maxContainers = 4096
+	draws         = 3
+)
+
+// NewNode returns a node for prepared demands.
+func NewNode(cpus int, risk float64, demands []*Demand) *Node {
+	n := &Node{CPUs: cpus, Risk: risk}
+	for _, d := range demands {
+		n.windows = append(n.windows, d.windows())
+	}
+	return n
+}
+
+// windows are the CPUs used in each tenth of a second; one at least, of what there is.
+func (d *Demand) windows() []float64 {
+	steps := max(int(nodeWindow/d.Step), 1)
+	var list []float64
+	for from := 0; from < len(d.Work) && len(list) < maxWindows; from += steps {
+		part := d.Work[from:min(from+steps, len(d.Work))]
+		sum := time.Duration(0)
+		for _, w := range part {
+			sum += w
+		}
+		list = append(list, float64(sum)/float64(d.Step)/float64(len(part)))
+	}
+	return list
+}
+
+// Unlimited fills the node with containers without a limit, until they want more than it has in more windows than may be:
+// what statistical multiplexing gains.
+func (n *Node) Unlimited() Filling {
+	f := Filling{Name: "without limits"}
+	load := n.newLoad()
+	for f.Containers < maxContainers {
+		load.add()
+		short := load.short(float64(n.CPUs))
+		if short > n.Risk {
+			return f
+		}
+		f.Containers++
+		f.Short = short
+	}
+	return f
+}
+
+// Limited fills the node with containers that reserve their limits, in CPUs by demand.
+func (n *Node) Limited(name string, limits []float64) Filling {
+	f := Filling{Name: name}
+	load := n.newLoad()
+	for f.Containers < maxContainers {
+		next := limits[f.Containers%len(limits)]
+		if f.Reserved+next > float64(n.CPUs)+1e-9 {
+			break
+		}
+		f.Reserved += next
+		f.Containers++
+		load.add()
+	}
+	f.Short = load.short(float64(n.CPUs))
+	return f
+}
+
+// A load is what containers want together, window by window, each at its own time of its demand.
+type load struct {
+	windows    [][]float64
+	containers int
+	random     *rand.Rand
+	sums       [draws][]float64
+}
+
+// newLoad always draws the same times.
+func (n *Node) newLoad() *load {
+	l := &load{windows: n.windows, random: rand.New(rand.NewPCG(1, 2))}
+	longest := 0
+	for _, w := range n.windows {
+		longest = max(longest, len(w))
+	}
+	for i := range l.sums {
+		l.sums[i] = make([]float64, longest)
+	}
+	return l
+}
+
+// add adds a container of the next demand in turn. A demand that is shorter than others begins again.
+func (l *load) add() {
+	of := l.windows[l.containers%len(l.windows)]
+	l.containers++
+	for _, sum := range l.sums {
+		at := l.random.IntN(len(of))
+		for i := range sum {
+			sum[i] += of[at]
+			if at++; at == len(of) {
+				at = 0
+			}
+		}
+	}
+}
+
+// short is the share of the windows in which more is wanted than that.
+func (l *load) short(cpus float64) float64 {
+	short := 0
+	for _, sum := range l.sums {
+		for _, v := range sum {
+			if v > cpus+1e-9 {
+				short++
+			}
+		}
+	}
+	return float64(short) / float64(draws*len(l.sums[0]))
+}
+
+// Fill fills the node in three ways: with the cheapest limits that meet the target, without a burst and with one, and
+// without limits. A way in which a report has no limit that meets its target is left out.
+func (n *Node) Fill(reports []*Report) []Filling {
+	var all []Filling
+	for _, way := range []struct {
+		name  string
+		burst bool
+	}{{"limits", false}, {"limits with burst", true}} {
+		var limits []float64
+		for _, r := range reports {
+			fits := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 || o.Burst > 0 != way.burst })
+			if len(fits) == 0 {
+				break
+			}
+			if best, ok := Cheapest(fits, r.Target); ok {
+				limits = append(limits, best.CPUs())
+			}
+		}
+		if len(limits) == len(reports) {
+			all = append(all, n.Limited(way.name, limits))
+		}
+	}
+	return append(all, n.Unlimited())
+}
+
+// Text writes fillings as a table.
+func (n *Node) Text(w io.Writer, fillings []Filling) error {
+	fmt.Fprintf(w, "A node of %d CPUs, with equally many of each:\n", n.CPUs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WAY\tCONTAINERS\tRESERVED\tSHORT OF CPU")
+	for _, f := range fillings {
+		reserved := "-"
+		if f.Reserved > 0 {
+			reserved = timescale.Number(f.Reserved)
+		}
+		containers := fmt.Sprint(f.Containers)
+		if f.Containers == maxContainers {
+			containers += " or more"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%.2f %%\n", f.Name, containers, reserved, 100*f.Short)
+	}
+	return t.Flush()
+}
