@@ -1,5 +1,3 @@
-// Package deploy has what an administrator installs: the chart, the units, dashboard and alerts. These tests
-// hold it against candor itself.
 package deploy
 
 import (

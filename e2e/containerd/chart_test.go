@@ -155,7 +155,7 @@ func (l *lab) startChart() *charted {
 			Envs:    []*cri.KeyValue{{Key: "CANDOR_CGROUP_PARENT", Value: []byte(l.parent + "-run")}},
 			Mounts:  l.mounts(&spec, config),
 			LogPath: log,
-			Linux:   &cri.LinuxContainerConfig{Resources: resources(0, 20), SecurityContext: security(&spec)},
+			Linux:   &cri.LinuxContainerConfig{Resources: resources(0, 100), SecurityContext: security(&spec)},
 		}})
 	if err == nil {
 		_, err = l.cri.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: r.ContainerId})
@@ -181,7 +181,7 @@ func (l *lab) startChart() *charted {
 // podIn is newPod in other namespaces.
 func (l *lab) podIn(ctx context.Context, annotations map[string]string, in *cri.NamespaceOption) *pod {
 	l.Helper()
-	p := must[*pod](l)(l.newPod(0, 20, annotations))
+	p := must[*pod](l)(l.newPod(0, 100, annotations))
 	p.config.Linux.SecurityContext.NamespaceOptions = in
 	_, err := l.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.id})
 	if err == nil {

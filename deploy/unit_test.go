@@ -13,19 +13,15 @@ func TestUnits(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skipf("%v: the unit is not tried", err)
 	}
-	text, err := os.ReadFile("systemd/candor-nri.service")
-	if err != nil {
-		t.Fatal(err)
-	}
 	const program = "/usr/local/bin/candor" // where make install puts it
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "ExecStart="+program+" nri ") {
+	if !strings.Contains(Unit, "ExecStart="+program+" nri ") {
 		t.Errorf("it does not start %s", program)
 	}
-	there := strings.ReplaceAll(string(text), program, self)
+	there := strings.ReplaceAll(Unit, program, self)
 	if out := verify(t, there); out != "" {
 		t.Errorf("systemd-analyze says\n%s", out)
 	}
