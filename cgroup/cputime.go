@@ -70,7 +70,7 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 }
 
 // Glance returns a text that is another one after somebody has written to the group's quota or weight, or has
-// made or removed a group in it: for who looks often, at a quarter of what reading all of that costs.
+// made or removed a group in it: for who looks often, since to read all that costs several times as much.
 func (g *Group) Glance() (string, error) {
 	if g.err != nil {
 		return "", g.err

@@ -250,5 +250,10 @@ func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
 	a.Limit, a.Guarantee = amounts(g.Class, now)
 }
 
-// Repair compares the groups with the state, and sets back what differs.
-func (e *Engine) Repair(ctx context.Context) error { return e.host.Reconcile(ctx) }
+// Repair compares the groups with the state, and sets back what differs. Nobody waits for it, but the
+// next event waits for the lock that it holds.
+func (e *Engine) Repair(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	return e.host.Reconcile(ctx)
+}
