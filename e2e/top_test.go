@@ -39,6 +39,14 @@ func (l *lab) inPod(id, name string) {
 	}
 }
 
+// onHardware skips what a guest's emulated CPUs take minutes for, and what is the same there.
+func onHardware(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("is the same in a guest, and slow there")
+	}
+}
+
 // shop is a lab with two busy containers, of a pod and of none.
 func shop(t *testing.T) *lab {
 	l := newLab(t)
@@ -50,6 +58,7 @@ func shop(t *testing.T) *lab {
 }
 
 func TestTop(t *testing.T) {
+	onHardware(t)
 	l := shop(t)
 	term := onScreen(t, l.candor("top", "--interval", "200ms"), 100, 24)
 	term.words("candor top", "default/web/app", "backup", "q quit")
@@ -95,6 +104,7 @@ func TestTop(t *testing.T) {
 
 // The terminal is given back however candor top ends.
 func TestTopEnds(t *testing.T) {
+	onHardware(t)
 	l := shop(t)
 	for signal, want := range map[unix.Signal]int{unix.SIGTERM: 143, unix.SIGHUP: 129, unix.SIGINT: 130} {
 		term := onScreen(t, l.candor("top"), 80, 24)
@@ -116,6 +126,7 @@ func TestTopEnds(t *testing.T) {
 
 // Ctrl-Z stops it as a shell's job, with the terminal as it was; it goes on where it was.
 func TestTopStops(t *testing.T) {
+	onHardware(t)
 	l := shop(t)
 	shell := exec.Command("/bin/sh", "-c", `set -m; "$@"; echo stopped; read go; fg; echo "ended $?"`, "sh", os.Getenv("CANDOR_BIN"), "top")
 	if _, err := os.Stat("/bin/sh"); err != nil {
@@ -176,6 +187,7 @@ func TestTopOnce(t *testing.T) {
 
 // Pods' containers have their names everywhere, and answer to them.
 func TestPodNames(t *testing.T) {
+	onHardware(t)
 	l := shop(t)
 	for _, args := range [][]string{{"ps"}, {"map", "--sample", "0"}, {"map", "-o", "json", "--sample", "0"}, {"map", "-o", "svg", "--sample", "0"}, {"top"}} {
 		want := "default/web/app"
