@@ -109,19 +109,35 @@ func TestTimerStops(t *testing.T) {
 	}
 }
 
-// TestStranded: what each CPU keeps is missing to the others. Runtime of 20 ms, spread over 16 CPUs by a
-// short work on each, leaves a thread with less than 20 ms.
-func TestStranded(t *testing.T) {
-	s := New(Linux, 16, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}, Phase: 100 * ms})
-	s.SetThreads(0, 16)
-	s.Add(0, 16*ms/100)
+// TestKept: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
+func TestKept(t *testing.T) {
+	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, Kept: ms}
+	s := New(k, 3, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}})
+	s.SetThreads(0, 3)
+	s.Add(0, 3*ms/100) // each draws 5 ms
 	s.Run(ms)
 	s.SetThreads(0, 1)
 	s.Add(0, time.Second)
 	s.Run(100*ms - 1)
-	// 4 CPUs drew 5 ms each, the others nothing; they gave back all but 1 ms each.
-	if got := s.Stat(0); got.Usage > 20*ms || got.ThrottledTime == 0 {
-		t.Errorf("%+v", got)
+	if got := s.Stat(0).Usage; !near(got, 18*ms) {
+		t.Errorf("%v, want 20 ms less what two CPUs keep", got)
+	}
+}
+
+// TestAllGoOn: at a period's edge all throttled CPUs go on, even where the quota is less than a slice for each.
+func TestAllGoOn(t *testing.T) {
+	s := New(Linux, 4, Setting{Bandwidth: Bandwidth{Quota: 8 * ms, Period: 100 * ms}})
+	s.SetThreads(0, 4)
+	s.Add(0, time.Hour)
+	for edge := 300 * ms; edge < time.Second; edge += 100 * ms {
+		s.Run(edge - 1)
+		if got := s.groups[0].lanes; got != 0 {
+			t.Errorf("at %v the group runs on %d CPUs", s.Now(), got)
+		}
+		s.Run(edge + ms)
+		if got := s.groups[0].lanes; got < 2 {
+			t.Errorf("at %v the group runs on %d CPUs", s.Now(), got)
+		}
 	}
 }
 

@@ -1,9 +1,13 @@
 package cgroup
 
 import (
+	"io/fs"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // CPUTime is what the cpu controller has for a group whose cpuset is not Candor's to set, such as the
@@ -63,6 +67,31 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 		err = h.writeWeight(dir, want.weight)
 	}
 	return g.wrap(err)
+}
+
+// Glance returns a text that is another one after somebody has written to the group's quota or weight, or has
+// made or removed a group in it: for who looks often, at a quarter of what reading all of that costs.
+func (g *Group) Glance() (string, error) {
+	if g.err != nil {
+		return "", g.err
+	}
+	dir, files := g.dir(g.tree.cpu), []string{quotaV1, "cpu.shares"}
+	if g.tree.cpu.v2 {
+		files = []string{"cpu.max", "cpu.weight"}
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return "", g.wrap(&fs.PathError{Op: "stat", Path: dir, Err: err})
+	}
+	text := strconv.FormatUint(uint64(st.Nlink), 10) // a folder more for each group in it
+	for _, file := range files {
+		content, err := read(dir, file)
+		if err != nil {
+			return "", g.wrap(err)
+		}
+		text += " " + string(content)
+	}
+	return text, nil
 }
 
 // PodWeight turns a weight (1000 is a CPU's worth) into the kernel's on the kubelet's scale, on which the

@@ -50,6 +50,34 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
+// A glance is another one for each change, and the same without.
+func TestGlance(t *testing.T) {
+	tr := tree(t)
+	cpus, _, err := tr.Effective()
+	must(t, err)
+	g, _ := group(t, tr, "pod", Settings{CPUs: cpus}, "")
+	seen := map[string]bool{}
+	for _, change := range []func() error{
+		func() error { return nil },
+		func() error { return g.Apply(Settings{CPUs: cpus, Quota: time.Second}) },
+		func() error { return g.Apply(Settings{CPUs: cpus, Quota: time.Second, Weight: 5000}) },
+		func() error { return os.Mkdir(g.dir(tr.cpu)+"/web", 0o755) },
+	} {
+		must(t, change())
+		for range 2 {
+			now, err := g.Glance()
+			must(t, err)
+			seen[now] = true
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d different ones of 4: %v", len(seen), seen)
+	}
+	if _, err := tr.Group("none").Glance(); !errors.Is(err, ErrNoGroup) {
+		t.Errorf("no group: %v", err)
+	}
+}
+
 // The kubelet's scale, by its own figures.
 func TestPodWeight(t *testing.T) {
 	for _, test := range []struct {

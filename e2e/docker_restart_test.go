@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -83,45 +85,45 @@ func TestDockerBurst(t *testing.T) {
 func TestDockerShares(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
-	const busy = "while :; do :; done"
-	twice := busy + " & " + busy
-	limit := strconv.Itoa(d.usable.Count()-1) + ".5"
-	threads := ""
-	for range d.usable.Count() - 1 {
-		threads += busy + " & "
-	}
-	log := d.does("run", "-d", "--network=none", "--runtime=candor-flexible", "--cpu-shares=262144", "box", "sh", "-c", twice)[:12]
-	web := d.does("run", "-d", "--network=none", "--runtime=candor", "--cpus="+limit, "box", "sh", "-c", threads+busy)[:12]
-	used := func(id string) time.Duration {
-		t.Helper()
-		stat, err := d.tree.Group(id).Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stat.CPU
-	}
-	webBefore, logBefore := used(web), used(log)
-	for deadline := time.Now().Add(time.Minute); used(web) < webBefore+2*time.Second; time.Sleep(50 * time.Millisecond) {
+	busy := func(threads int) string { return strings.Repeat("while :; do :; done & ", threads) + "wait" }
+	n := d.usable.Count()
+	log := d.does("run", "-d", "--network=none", "--runtime=candor-flexible", "--cpu-shares=262144", "box", "sh", "-c", busy(2))[:12]
+	web := d.does("run", "-d", "--network=none", "--runtime=candor", fmt.Sprintf("--cpus=%d.5", n-1), "box", "sh", "-c", busy(n))[:12]
+	webBefore, logBefore := d.used(web), d.used(log)
+	for deadline := time.Now().Add(time.Minute); d.used(web) < webBefore+2*time.Second; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come to 2 s of CPU time in a minute")
 		}
 	}
-	webUsed, logUsed := used(web)-webBefore, used(log)-logBefore
-	weights := map[string]int{}
-	for _, id := range []string{web, log} {
-		has, err := d.tree.Group(id).Settings()
-		if err != nil {
-			t.Fatal(err)
-		}
-		weights[id] = has.Weight
+	webUsed, logUsed := d.used(web)-webBefore, d.used(log)-logBefore
+	webWeight, logWeight := d.weight(web), d.weight(log)
+	if want := n * 500; webWeight < want-10 || webWeight > want+10 || logWeight > 20 {
+		t.Errorf("weights %d and %d: want %d and 10", webWeight, logWeight, want)
 	}
-	if want := d.usable.Count() * 500; weights[web] < want-10 || weights[web] > want+10 || weights[log] > 20 {
-		t.Errorf("weights %v: want %d and 10", weights, want)
-	}
-	t.Logf("web used %v, log %v; weights %d and %d", webUsed, logUsed, weights[web], weights[log])
+	t.Logf("web used %v, log %v; weights %d and %d", webUsed, logUsed, webWeight, logWeight)
 	if logUsed > webUsed*6/10 {
-		t.Errorf("web, limited to %s CPUs, used %v, and log %v: a third was to be expected, all of it if the shares counted", limit, webUsed, logUsed)
+		t.Errorf("web, limited to %d.5 CPUs, used %v, and log %v: a third was to be expected, all of it if the shares counted", n-1, webUsed, logUsed)
 	}
 	d.does("rm", "-f", web, log)
 	d.empty()
+}
+
+// used is a container's CPU time.
+func (d *docker) used(id string) time.Duration {
+	d.Helper()
+	stat, err := d.tree.Group(id).Stat()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return stat.CPU
+}
+
+// weight is a container's, as the kernel has it.
+func (d *docker) weight(id string) int {
+	d.Helper()
+	has, err := d.tree.Group(id).Settings()
+	if err != nil {
+		d.Fatal(err)
+	}
+	return has.Weight
 }

@@ -10,8 +10,14 @@ import (
 	"time"
 )
 
-// TestPodman is the life of a container under Podman, which calls its runtime without an environment.
-func TestPodman(t *testing.T) {
+// A podman is Podman with files of its own, whose containers the lab's candor gets.
+type podman struct {
+	*lab
+	dir string
+}
+
+func newPodman(t *testing.T) *podman {
+	t.Helper()
 	l := newLab(t)
 	for _, program := range []string{"podman", "conmon", "runc", "busybox"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -26,49 +32,92 @@ func TestPodman(t *testing.T) {
 		clearEngine(l, dir)
 		exec.Command("sh", "-c", "find /sys/fs/cgroup/*/libpod_parent -depth -type d -exec rmdir {} \\;").Run() // refused where others use it
 	})
-	podman := func(args ...string) outcome {
-		t.Helper()
-		all := []string{"--root", dir + "/root", "--runroot", dir + "/run", "--tmpdir", dir + "/tmp", "--runtime", l.runtimeScript(dir),
-			"--cgroup-manager", "cgroupfs", "--storage-driver", "vfs", "--events-backend", "none"}
-		cmd := exec.Command("podman", append(all, args...)...)
-		cmd.WaitDelay = time.Minute
-		return do(t, cmd)
+	p := &podman{l, dir}
+	p.does("import", boxArchive(t, dir), "box")
+	return p
+}
+
+// podman runs Podman.
+func (p *podman) podman(args ...string) outcome {
+	p.Helper()
+	all := []string{"--root", p.dir + "/root", "--runroot", p.dir + "/run", "--tmpdir", p.dir + "/tmp", "--runtime", p.runtimeScript(p.dir),
+		"--cgroup-manager", "cgroupfs", "--storage-driver", "vfs", "--events-backend", "none"}
+	cmd := exec.Command("podman", append(all, args...)...)
+	cmd.WaitDelay = time.Minute
+	return do(p.T, cmd)
+}
+
+// does runs Podman, which must succeed, and returns what it writes.
+func (p *podman) does(args ...string) string {
+	p.Helper()
+	got := p.podman(args...)
+	if got.code != 0 {
+		p.Fatalf("podman %s: %+v", strings.Join(args, " "), got)
 	}
-	does := func(args ...string) string {
-		t.Helper()
-		got := podman(args...)
-		if got.code != 0 {
-			t.Fatalf("podman %s: %+v", strings.Join(args, " "), got)
-		}
-		return strings.TrimSpace(got.out)
-	}
-	does("import", boxArchive(t, dir), "box")
-	run := []string{"run", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--cpus=0.5"}
-	with := func(more ...string) []string { return append(run[:len(run):len(run)], more...) }
-	id := does(with("-d", "box", "sleep", "9999")...)
-	defer podman("rm", "-f", "-t=0", id)
+	return strings.TrimSpace(got.out)
+}
+
+// boxOf is the command line of a container with half a CPU.
+func boxOf(more ...string) []string {
+	return append([]string{"run", "--network=none", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024", "--cpus=0.5"}, more...)
+}
+
+// TestPodman is the life of a container under Podman, which calls its runtime without an environment.
+func TestPodman(t *testing.T) {
+	p := newPodman(t)
+	id := p.does(boxOf("-d", "box", "sleep", "9999")...)
+	defer p.podman("rm", "-f", "-t=0", id)
 	for _, again := range []bool{false, true} {
 		if again {
-			does("restart", "-t=0", id)
+			p.does("restart", "-t=0", id)
 		}
-		if r := l.ps()[id[:12]]; r.State != "running" || r.Limit != 500 || r.CPUs.Count() != 1 || does("exec", id, "nproc") != "1" {
+		if r := p.ps()[id[:12]]; r.State != "running" || r.Limit != 500 || r.CPUs.Count() != 1 || p.does("exec", id, "nproc") != "1" {
 			t.Errorf("%+v", r)
 		}
 	}
-	does("rm", "-f", "-t=0", id)
-	l.empty()
-	id = does(with("-d", "--annotation", "candor.dev/class=flexible", "--annotation", "candor.dev/burst=20ms", "box", "sleep", "9999")...)
-	has, err := l.tree.Group(id[:12]).Settings()
-	if r := l.ps()[id[:12]]; r.Class != "flexible" || err != nil || has.Burst != 20*time.Millisecond {
-		t.Errorf("annotated: %+v, %+v %v", r, has, err)
+	p.does("rm", "-f", "-t=0", id)
+	p.empty()
+}
+
+// TestPodmanAnnotations: what an annotation says is what the container is, or it is refused.
+func TestPodmanAnnotations(t *testing.T) {
+	p := newPodman(t)
+	id := p.does(boxOf("-d", "--annotation", "candor.dev/class=flexible", "--annotation", "candor.dev/burst=20ms", "box", "sleep", "9999")...)
+	defer p.podman("rm", "-f", "-t=0", id)
+	has, err := p.tree.Group(id[:12]).Settings()
+	if r := p.ps()[id[:12]]; r.Class != "flexible" || err != nil || has.Burst != 20*time.Millisecond {
+		t.Errorf("%+v, %+v %v", r, has, err)
 	}
-	does("rm", "-f", "-t=0", id)
-	l.empty()
-	got := podman(with("--rm", "--annotation", "candor.dev/class=x", "box", "nproc")...)
+	p.does("rm", "-f", "-t=0", id)
+	p.empty()
+	got := p.podman(boxOf("--rm", "--annotation", "candor.dev/class=x", "box", "nproc")...)
 	if got.code == 0 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
 		t.Errorf("a class that there is not: %+v", got)
 	}
-	l.empty()
+	p.empty()
+}
+
+// What candor setup podman writes is what Podman reads.
+func TestPodmanSetup(t *testing.T) {
+	if _, err := exec.LookPath("podman"); err != nil {
+		t.Skipf("needs Podman: %v", err)
+	}
+	dir := t.TempDir()
+	installIn(t, dir)
+	file := filepath.Join(dir, "candor.conf")
+	setup := exec.Command(filepath.Join(dir, "candor"), "setup", "podman", "--default", "--file", file)
+	setup.Env = append(os.Environ(), "CANDOR_CONFIG="+filepath.Join(dir, "host.json"))
+	if got := do(t, setup); got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for _, test := range []struct{ flag, want string }{{"--runtime=candor-flexible", "candor-flexible-runc"}, {"--runtime=candor", "candor-runc"}, {"--events-backend=none", "candor-runc"}} {
+		info := exec.Command("podman", "--root", dir+"/root", "--runroot", dir+"/run", "--tmpdir", dir+"/tmp", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
+			test.flag, "info", "--format", "{{.Host.OCIRuntime.Path}}")
+		info.Env = append(os.Environ(), "CONTAINERS_CONF="+file)
+		if got := do(t, info); got.code != 0 || strings.TrimSpace(got.out) != filepath.Join(dir, test.want) {
+			t.Errorf("%s: %+v, want %s", test.flag, got, test.want)
+		}
+	}
 }
 
 // runtimeScript is candor-runc with the lab's settings, for who passes no environment on.
@@ -93,27 +142,4 @@ func (l *lab) runtimeScript(dir string) string {
 		l.Fatal(err)
 	}
 	return script
-}
-
-// What candor setup podman writes is what Podman reads.
-func TestPodmanSetup(t *testing.T) {
-	if _, err := exec.LookPath("podman"); err != nil {
-		t.Skipf("needs Podman: %v", err)
-	}
-	dir := t.TempDir()
-	installIn(t, dir)
-	file := filepath.Join(dir, "candor.conf")
-	setup := exec.Command(filepath.Join(dir, "candor"), "setup", "podman", "--default", "--file", file)
-	setup.Env = append(os.Environ(), "CANDOR_CONFIG="+filepath.Join(dir, "host.json"))
-	if got := do(t, setup); got.code != 0 {
-		t.Fatalf("%+v", got)
-	}
-	for _, test := range []struct{ flag, want string }{{"--runtime=candor-flexible", "candor-flexible-runc"}, {"--runtime=candor", "candor-runc"}, {"--events-backend=none", "candor-runc"}} {
-		info := exec.Command("podman", "--root", dir+"/root", "--runroot", dir+"/run", "--tmpdir", dir+"/tmp", "--storage-driver", "vfs", "--cgroup-manager", "cgroupfs",
-			test.flag, "info", "--format", "{{.Host.OCIRuntime.Path}}")
-		info.Env = append(os.Environ(), "CONTAINERS_CONF="+file)
-		if got := do(t, info); got.code != 0 || strings.TrimSpace(got.out) != filepath.Join(dir, test.want) {
-			t.Errorf("%s: %+v, want %s", test.flag, got, test.want)
-		}
-	}
 }

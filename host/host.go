@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -43,8 +44,9 @@ type Host struct {
 	listener func(Report)
 	machine  machineCache
 	tops     topGroups
-	planOnly bool // nothing becomes true but the state
-	isPlan   bool // the state says what would be
+	podsSeen sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
+	planOnly bool     // nothing becomes true but the state
+	isPlan   bool     // the state says what would be
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their

@@ -49,9 +49,21 @@ func (op *operation) lifted(period time.Duration) time.Duration {
 
 // mendPods gives the pods of which something has changed what their containers need.
 func (op *operation) mendPods(grants []Grant) {
-	for _, path := range op.changedPods(grants) {
-		err := op.mendPod(path, grants)
-		if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+	changed := op.changedPods(grants)
+	for _, path := range slices.Sorted(maps.Keys(changed)) {
+		before, err := op.tree.Foreign("pod", path).Glance()
+		if seen, _ := op.podsSeen.Load(path); err == nil && !changed[path] && seen == before {
+			continue
+		}
+		op.podsSeen.Delete(path)
+		var wrote bool
+		if err == nil {
+			wrote, err = op.mendPod(path, grants)
+		}
+		switch {
+		case err == nil && !wrote:
+			op.podsSeen.Store(path, before)
+		case err != nil && !errors.Is(err, cgroup.ErrNoGroup):
 			op.log.Warn("a pod's group keeps the quota and weight that it has", "group", path, "error", err)
 		}
 	}
@@ -74,28 +86,65 @@ func podParts(grants []Grant) map[string]podPart {
 	return parts
 }
 
-// changedPods returns the groups of the pods that this operation has changed; of all where somebody
-// else may have.
-func (op *operation) changedPods(grants []Grant) []string {
+// changedPods returns the groups of the pods that this operation has changed; with false, others where
+// somebody else may have.
+func (op *operation) changedPods(grants []Grant) map[string]bool {
 	changed := map[string]bool{}
 	before := podParts(op.loaded.Grants)
 	for name, part := range podParts(grants) {
-		if op.everyPod || name == op.rewritten || before[name] != part {
+		if name == op.rewritten || before[name] != part {
 			changed[part.pod] = true
+		} else if op.everyPod {
+			changed[part.pod] = changed[part.pod]
 		}
 		delete(before, name)
 	}
 	for _, ended := range before {
 		changed[ended.pod] = true
 	}
-	return slices.Sorted(maps.Keys(changed))
+	return changed
 }
 
 // mendPod brings the group of one pod to what it is to have. With its last container it gets back what
 // the kubelet gave it.
-func (op *operation) mendPod(path string, grants []Grant) error {
-	var running []*Grant
-	known := false
+func (op *operation) mendPod(path string, grants []Grant) (wrote bool, err error) {
+	running, known := inPod(path, grants)
+	if known && len(running) == 0 {
+		return false, nil // not begun, or between two containers
+	}
+	group := op.tree.Foreign("pod", path)
+	has, err := group.CPUTime()
+	if err != nil {
+		return false, err
+	}
+	note, err := readPodNote(group)
+	if err != nil {
+		return false, err
+	}
+	kubelets := note.kubelets(has, op.lifted(has.Period), op.grown(path, grants, has.Period))
+	alone, err := op.holdsOnly(group, path, running)
+	if err != nil {
+		return false, err
+	}
+	want := kubelets
+	if alone {
+		want = op.podTime(kubelets, running)
+	}
+	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
+	if next != note && (want != kubelets || note != podNote{}) {
+		if err := group.SetNote(next.String()); err != nil {
+			return false, err
+		}
+	}
+	if want == has {
+		return false, nil
+	}
+	op.log.Info("pod's group set", "group", path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
+	return true, group.SetCPUTime(want)
+}
+
+// inPod returns the containers that run in a pod's group, and whether there are others of that pod.
+func inPod(path string, grants []Grant) (running []*Grant, known bool) {
 	for i := range grants {
 		if g := &grants[i]; g.Engine.podGroup() == path {
 			known = true
@@ -104,42 +153,7 @@ func (op *operation) mendPod(path string, grants []Grant) error {
 			}
 		}
 	}
-	if known && len(running) == 0 {
-		return nil // not begun, or between two containers
-	}
-	group := op.tree.Foreign("pod", path)
-	has, err := group.CPUTime()
-	if err != nil {
-		return err
-	}
-	note, err := readPodNote(group)
-	if err != nil {
-		return err
-	}
-	kubelets := has
-	if note.quota != 0 && has.Quota == op.lifted(has.Period) {
-		kubelets.Quota = note.quota + op.grown(path, grants, has.Period)
-	}
-	if note.ours != 0 && has.Weight == note.ours {
-		kubelets.Weight = note.weight
-	}
-	want := kubelets
-	if alone, err := op.holdsOnly(group, path, running); err != nil {
-		return err
-	} else if alone {
-		want = op.podTime(kubelets, running)
-	}
-	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
-	if next != note && (want != kubelets || note != podNote{}) {
-		if err := group.SetNote(next.String()); err != nil {
-			return err
-		}
-	}
-	if want == has {
-		return nil
-	}
-	op.log.Info("pod's group set", "group", path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
-	return group.SetCPUTime(want)
+	return running, known
 }
 
 // grown is by how much the kubelet will raise a pod's quota for the container that is resized, where it
@@ -228,13 +242,30 @@ func (n podNote) String() string {
 	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.ours)
 }
 
-// readPodNote returns the zero note where there is none, or none that can be read.
-func readPodNote(group *cgroup.Group) (n podNote, err error) {
+// readPodNote returns the zero note where there is none, or one that no Candor has written.
+func readPodNote(group *cgroup.Group) (podNote, error) {
 	text, err := group.Note()
+	return parsePodNote(text), err
+}
+
+func parsePodNote(text string) (n podNote) {
 	var micros int64
-	if count, _ := fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours); count < 3 {
-		return podNote{}, err
-	}
+	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours) // what it cannot read, String does not write
 	n.quota = time.Duration(micros) * time.Microsecond
-	return n, err
+	if n.String() != text || n.quota < 0 || n.weight < 0 || n.ours < 0 {
+		return podNote{}
+	}
+	return n
+}
+
+// kubelets is what the kubelet wants a group to have: what it has, so far as that is not Candor's. A quota
+// that was lifted is to grow by so much.
+func (n podNote) kubelets(has cgroup.CPUTime, lifted, grown time.Duration) cgroup.CPUTime {
+	if n.quota != 0 && has.Quota == lifted {
+		has.Quota = n.quota + grown
+	}
+	if n.ours != 0 && has.Weight == n.ours {
+		has.Weight = n.weight
+	}
+	return has
 }

@@ -106,6 +106,11 @@ func TestPodGroup(t *testing.T) {
 	stopDebug()
 	p.nudge()
 	p.has("after that one", p.liftedFor(700))
+	for range 2 { // what it has found right it looks at only when somebody has changed it
+		if err := p.Reconcile(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
 	stopStranger := p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
@@ -138,11 +143,16 @@ func TestPodWeight(t *testing.T) {
 	p.has("2 CPUs with 200m of one", p.liftedFor(400))
 	p.begin(log, "wait")
 	p.has("and 100m", p.liftedFor(500))
-	p.write(1300, 1300)
-	if err := p.Reconcile(ctx); err != nil {
-		t.Fatal(err)
+	for range 3 {
+		p.write(1300, 1300)
+		if err := p.Reconcile(ctx); err != nil {
+			t.Fatal(err)
+		}
+		p.has("written by the kubelet and mended", p.liftedFor(500))
+		if err := p.Reconcile(ctx); err != nil {
+			t.Fatal(err)
+		}
 	}
-	p.has("written by the kubelet and mended", p.liftedFor(500))
 	if err := os.RemoveAll(l.store.dir); err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +222,30 @@ func TestPodGroupOfOthers(t *testing.T) {
 	}
 	if got := (&Engine{Cgroup: "/pod/ctr"}).podGroup(); got != "" {
 		t.Errorf("no pod: %q", got)
+	}
+}
+
+// A note is read as it was written; of what else may stand there nothing is taken.
+func FuzzPodNote(f *testing.F) {
+	f.Add("quota 150000 weight 1536 candor's 1024")
+	f.Add("quota -1 weight 2 candor's 2")
+	f.Add("quota 9223372036854775807 weight 1 candor's 1")
+	f.Add("quota 1 weight 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		n := parsePodNote(text)
+		if n.quota < 0 || n.weight < 0 || n.ours < 0 || n != (podNote{}) && n.String() != text {
+			t.Errorf("%q: %+v", text, n)
+		}
+		if again := parsePodNote(n.String()); again != n {
+			t.Errorf("%q: %+v, and then %+v", text, n, again)
+		}
+	})
+}
+
+func TestPodNote(t *testing.T) {
+	want := podNote{150 * time.Millisecond, 1536, 1024}
+	if got := parsePodNote("quota 150000 weight 1536 candor's 1024"); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

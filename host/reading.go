@@ -3,6 +3,7 @@ package host
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/candor-project/candor/cgroup"
@@ -27,7 +28,10 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 		return r, err
 	}
 	processes, err := g.Processes()
-	if err != nil || len(processes) == 0 {
+	if err == nil && len(processes) == 0 { // its group goes last
+		err = fmt.Errorf("%s: its processes: %w", of.ID, fs.ErrNotExist)
+	}
+	if err != nil {
 		return r, err
 	}
 	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", processes[0]))

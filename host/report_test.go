@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"io/fs"
 	"testing"
 
 	"github.com/candor-project/candor/cgroup"
@@ -52,6 +53,9 @@ func TestRead(t *testing.T) {
 		t.Errorf("%+v, %v; want the CPUs %v, and no view: none is mounted here", r, err, web.CPUs)
 	}
 	web.stop()
+	if _, err := l.Read(web.Grant); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without processes: %v", err)
+	}
 	if err := l.Release(ctx, "web", true); err != nil {
 		t.Fatal(err)
 	}

@@ -75,6 +75,20 @@ func TestTry(t *testing.T) {
 	}
 }
 
+// TestThreads: what was done by one thread is done by one later: of 60 ms from 60 ms on 40 are done by 100 ms, and the
+// other 20 from the edge at 150 ms until 170 ms.
+func TestThreads(t *testing.T) {
+	used := slices.Repeat([]float64{0}, 100)
+	for i := 6; i < 12; i++ {
+		used[i] = 1
+	}
+	d := demandOf(t, 4, used...)
+	got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: 40 * ms, Period: 100 * ms}})
+	if d.Most() != 1 || d.done[0] != 70*ms || (got.P99-50*ms).Abs() > 5*ms {
+		t.Errorf("%d threads, p99 %v, want 50ms", d.Most(), got.P99)
+	}
+}
+
 // TestAlwaysTooLittle: work that no limit below the demand can ever do is said to be unmet.
 func TestAlwaysTooLittle(t *testing.T) {
 	d := demandOf(t, 4, slices.Repeat([]float64{2}, 20000)...)
@@ -159,16 +173,6 @@ func TestParseTarget(t *testing.T) {
 			t.Errorf("%q: %v, %v", bad, got, err)
 		}
 	}
-}
-
-// FuzzTarget: what is read is written as it was.
-func FuzzTarget(f *testing.F) {
-	f.Add("throttled<1%,delay-p99<5ms")
-	f.Fuzz(func(t *testing.T, text string) {
-		if target, err := ParseTarget(text); err == nil && target.String() != text {
-			t.Errorf("%q: %v", text, target)
-		}
-	})
 }
 
 func TestUnfit(t *testing.T) {

@@ -226,6 +226,63 @@ func TestGroupsThatEnd(t *testing.T) {
 	}
 }
 
+// TestIdleIsCheap: what does nothing takes no room.
+func TestIdleIsCheap(t *testing.T) {
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Header{Interval: 10 * ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := w.Group(Group{Name: "/web"}, cgroup.Usage{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 360000 {
+		w.Tick(time.Duration(n+1)*10*ms, []Reading{{number, cgroup.Usage{}}})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, ticks, err := all(bytes.NewReader(file.Bytes())); err != io.EOF || ticks[len(ticks)-1].at != time.Hour || file.Len() > 200 {
+		t.Errorf("%v, an hour takes %d bytes and ends at %v", err, file.Len(), ticks[len(ticks)-1].at)
+	}
+}
+
+// TestDamaged: records that no writer writes, in blocks whose checksums are right.
+func TestDamaged(t *testing.T) {
+	for name, record := range map[string][]byte{
+		"unknown kind":         {'?'},
+		"a group not named":    {kindTick, 0, 3, 2, 0, 0},
+		"groups that fall":     {kindTick, 0, 2, 1, 0, 0, 0},
+		"a group twice":        {kindTick, 0, 2, 1, 0, 1, 0},
+		"unknown counts":       {kindTick, 0, 1, 0, 0x40},
+		"a step back":          {kindTick, 0xff, 0xff, 0x7f, 0},
+		"the end of no group":  {kindEnded, 2},
+		"something behind it":  {kindEnd, kindIdle, 1},
+		"a number without end": {kindIdle, 0x80},
+		"a text without end":   {kindGroup, 100, '{'},
+		"no JSON":              {kindGroup, 1, '{'},
+	} {
+		var file bytes.Buffer
+		w, err := NewWriter(&file, Header{Interval: ms})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := w.Group(Group{Name: "g"}, cgroup.Usage{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.buf = append(w.buf, record...)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := all(&file); !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestNoRecording: what other files are.
 func TestNoRecording(t *testing.T) {
 	for text, want := range map[string]error{

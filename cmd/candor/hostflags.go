@@ -22,7 +22,7 @@ import (
 // containers or change them.
 type hostFlags struct {
 	options host.Options
-	driver  choice
+	driver  *choice
 	verbose bool
 }
 
@@ -36,18 +36,24 @@ func defaultHostOptions() (o host.Options, driver string) {
 
 // addHostFlags adds them, with environment variables as defaults.
 func addHostFlags(cmd *cobra.Command) *hostFlags {
-	options, driver := defaultHostOptions()
-	f := &hostFlags{options: options, driver: choice{
-		driver, []string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
-	}}
+	options, _ := defaultHostOptions()
+	f := &hostFlags{options: options}
 	flags := cmd.Flags()
 	flags.StringVar(&f.options.StateDir, "state-dir", options.StateDir, "where the state is kept ($CANDOR_STATE_DIR)")
 	flags.StringVar(&f.options.Config, "config", options.Config, "options of this machine ($CANDOR_CONFIG)")
-	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", options.Cgroup.Parent,
-		"group that holds Candor's: /candor, with systemd candor.slice ($CANDOR_CGROUP_PARENT)")
-	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes the groups ($CANDOR_CGROUP_DRIVER)")
+	f.driver = addGroupFlags(cmd, &f.options.Cgroup)
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say also what was cleaned up on the way")
 	return f
+}
+
+// addGroupFlags adds those that say where Candor's groups are.
+func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
+	options, named := defaultHostOptions()
+	driver = &choice{named, []string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)}}
+	cmd.Flags().StringVar(&o.Parent, "cgroup-parent", options.Cgroup.Parent,
+		"group that holds Candor's: /candor, with systemd candor.slice ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "who makes the groups ($CANDOR_CGROUP_DRIVER)")
+	return driver
 }
 
 // open opens this machine to change its containers.

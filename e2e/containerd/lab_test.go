@@ -230,9 +230,20 @@ func (l *lab) startEngine() {
 // startPlugin starts candor nri, with more flags, and waits until it and containerd have met.
 func (l *lab) startPlugin(more ...string) {
 	l.Helper()
-	l.plugin = l.start(l.candor, append([]string{"nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
-		"--state-dir", l.path("candor"), "--host-options", l.path("host.json"), "--cgroup-parent", l.parent + "-run"}, more...)...)
+	l.startPluginBy(l.candor, append(l.pluginArgs(), more...)...)
+}
+
+// startPluginBy is startPlugin by a program that becomes candor.
+func (l *lab) startPluginBy(program string, args ...string) {
+	l.Helper()
+	l.plugin = l.start(program, args...)
 	l.wait("candor nri", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "msg=synchronized") })
+}
+
+// pluginArgs are the arguments of candor.
+func (l *lab) pluginArgs() []string {
+	return []string{"nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
+		"--state-dir", l.path("candor"), "--host-options", l.path("host.json"), "--cgroup-parent", l.parent + "-run"}
 }
 
 // wait waits for a condition, for a minute at most.

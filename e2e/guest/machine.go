@@ -57,10 +57,10 @@ func (m Machine) distance(a, b int) int {
 }
 
 // commandLine is the kernel's. Emulated clocks run wild under load if the kernel measures them against each
-// other: it is told the TSC's rate. QEMU before 8.1 may run instructions that another CPU is just replacing, as the
-// kernel does when it turns features on while it boots: one CPU boots, and init starts the others.
+// other: it is told the TSC's rate, and not to try whether the timer ticks. QEMU before 8.1 may run instructions that another
+// CPU is just replacing, as the kernel does when it turns features on while it boots: one CPU boots, and init starts the others.
 func (g *Guest) commandLine() string {
-	args := []string{"console=ttyS0", "panic=-1", "quiet", "tsc=reliable", "lpj=10000000", "cryptomgr.notests", "nowatchdog", "mitigations=off", "maxcpus=1"}
+	args := []string{"console=ttyS0", "panic=-1", "quiet", "tsc=reliable", "no_timer_check", "lpj=10000000", "cryptomgr.notests", "nowatchdog", "mitigations=off", "maxcpus=1"}
 	if khz := tscKHz(); khz > 0 {
 		args = append(args, fmt.Sprintf("tsc_early_khz=%d", khz))
 	}

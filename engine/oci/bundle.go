@@ -45,6 +45,15 @@ func (b bundle) in(c *Call) []string {
 	return c.without([]string{"bundle", "b", "config", "f"}, "--bundle", string(b))
 }
 
+// make has the real runtime make the container. A run lasts as long as the container, at a terminal
+// perhaps: it becomes this process.
+func (b bundle) make(c *Call, real string) (code int, err error) {
+	if c.Command == "run" {
+		return 0, become(real, b.in(c))
+	}
+	return call(real, b.in(c), os.Stdin)
+}
+
 // makeAbsolute names the files outside of the container by their whole paths: in the
 // configuration they may be relative to the engine's bundle.
 func (c *config) makeAbsolute() error {

@@ -91,12 +91,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err := w.grant(ctx, h, a, cfg, own); err != nil {
 		return 0, named(c.Name(), err)
 	}
-	if c.Command == "run" { // it lasts as long as the container, at a terminal perhaps
-		err = become(real, own.in(c))
-	} else {
-		code, err = call(real, own.in(c), os.Stdin)
-	}
-	if err != nil || code != 0 {
+	if code, err = own.make(c, real); err != nil || code != 0 {
 		c.warn(oneline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID)))
 	}
 	return code, err

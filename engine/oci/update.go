@@ -30,14 +30,10 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	}
 	defer h.Close()
 	ctx := context.Background()
-	u, err := c.readUpdate()
-	if err == nil {
-		err = u.check(before)
-	}
+	u, err := c.updateOf(before)
 	if err != nil {
 		return 0, named(before.ID, err)
 	}
-	c.warnWeight(before.ID, u.Weight)
 	after := before
 	if limit := u.limit(before); limit != before.Limit {
 		if _, after, err = h.Resize(ctx, before.ID, limit, 0); err != nil {
@@ -95,6 +91,17 @@ type update struct {
 	amount
 	resources object // nil: options
 	cpu       object
+}
+
+// updateOf reads what is to change of a container, and refuses what is Candor's to decide.
+func (c *Call) updateOf(g *host.Grant) (u update, err error) {
+	if u, err = c.readUpdate(); err == nil {
+		err = u.check(g)
+	}
+	if err == nil {
+		c.warnWeight(g.ID, u.Weight)
+	}
+	return u, err
 }
 
 // readUpdate reads what a command line asks for.

@@ -34,10 +34,7 @@ func TestUpdateCheck(t *testing.T) {
 		c := Parse(strings.Fields(test.line))
 		g := grantOf(1500, "3,7")
 		g.Period, g.Burst = test.period, 5*time.Millisecond
-		u, err := c.readUpdate()
-		if err == nil {
-			err = u.check(g)
-		}
+		u, err := c.updateOf(g)
 		switch {
 		case err != nil:
 			if test.want == "" || !strings.Contains(err.Error(), test.want) {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/audit"
+)
+
+var audited = []audit.Container{
+	{Name: "default/web/app", Runtime: "containerd", Group: "/kubepods/a", CPUs: cpuset.Of(0, 1, 2, 3), Sees: 4, Limit: 1500, LimitedBy: "/kubepods",
+		Processes: 1, Threads: 64, Periods: 1000, Throttled: 430, ThrottledTime: 95 * time.Minute},
+	{Name: "a\x1b[31m\nb\u202e", Group: "/x", Sees: 4, Limit: 1000, Threads: 2},
+	{Name: "log", Runtime: "docker", Group: "/docker/b", Sees: 4, Threads: 1},
+}
+
+const auditTable = `NAME             RUNTIME     SEES  LIMIT  THREADS  THROTTLED  LOST  GAIN
+default/web/app  containerd  4     1500m  64       43%        95m   likely
+a [31m b         -           4     1      2        0%         0s    maybe
+log              docker      4     -      1        0%         0s    no
+
+2 of 3 containers see other CPUs than the limit is worth, 1 would likely gain. Next: candor nri --observe (Kubernetes) shows what each would have; docker run --runtime candor gives it to one.
+`
+
+func TestWriteAudit(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeAudit(&out, auditRows(audited, true), audited); err != nil || out.String() != auditTable {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	for want, found := range map[string][]audit.Container{
+		"No container runs here.\n": nil,
+		"1 container runs here, and none sees other CPUs than its limit is worth.\n": audited[2:],
+	} {
+		out.Reset()
+		if err := writeAudit(&out, auditRows(found, false), found); err != nil || out.String() != want {
+			t.Errorf("%v\n%s; want %s", err, out.String(), want)
+		}
+	}
+}
+
+// Scripts read these fields.
+func TestAuditJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := writeJSON(&out, auditRows(audited, false)); err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 2 {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	for field, want := range map[string]any{"name": "default/web/app", "sees": 4.0, "cpus": "0-3", "limit": 1500.0, "threads": 64.0, "throttled": 0.43,
+		"throttledSeconds": 5700.0, "throttledPeriods": 430.0, "periods": 1000.0, "limitedBy": "/kubepods", "gain": "likely", "differs": true} {
+		if got := rows[0][field]; got != want {
+			t.Errorf("%s: %v, want %v", field, got, want)
+		}
+	}
+	if _, is := rows[1]["runtime"]; is {
+		t.Errorf("a runtime that is not known: %v", rows[1])
+	}
+	out.Reset()
+	if err := writeJSON(&out, auditRows(nil, false)); err != nil || out.String() != "[]\n" {
+		t.Errorf("nothing: %v, %q", err, out.String())
+	}
+}
