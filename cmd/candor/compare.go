@@ -77,12 +77,18 @@ func (f *experimentFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each set-up")
 	flags.IntVar(&f.warmUps, "warm-up", 1, "runs of each before those, which do not count")
+	f.addCommon(cmd)
+	f.reportFlags.add(cmd)
 	flags.StringArrayVar(&f.metrics, "metric", nil, "a number in the output: a regular expression with one group, or a JSON path such as .rate; may be repeated")
+}
+
+// addCommon adds those that classify has, too.
+func (f *experimentFlags) addCommon(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	f.better = choice{"lower", []string{"lower", "higher"}}
 	wordFlag(cmd, &f.better, f.better.of, "better", "", "which values of the metrics are better")
 	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
 	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
-	f.reportFlags.add(cmd)
 }
 
 // workload is what a command line asks for.
@@ -174,7 +180,8 @@ func runStage(s experiment.Stage) stage {
 
 // experimentError gives the errors that are the caller's fault their exit code.
 func experimentError(err error) error {
-	if isOneOf(err, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadWorkload, experiment.ErrTooSmall) {
+	if isOneOf(err, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadWorkload, experiment.ErrNoVote,
+		experiment.ErrTooSmall) {
 		return &exitError{exitBadInput, err}
 	}
 	return hostError(err)

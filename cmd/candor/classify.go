@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/kube"
+)
+
+const classifyLong = `Find out by measuring whether a program is sensitive to the CPUs that it sees.
+
+Each workload is run under each limit, in pairs: with the limit as a quota alone, and
+with as many CPUs of its own. Pairs are added until exact tests decide, after 8, 12,
+18, 26 or 40 of them: sensitive if it gains more than the margin by the CPUs of its
+own, flexible if it does not. The program is sensitive if more than half of the
+workloads and limits say so. What stays undecided is taken for flexible.`
+
+const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input
+  candor classify --cpu 1 --workload small='-n 100' --workload large='-n 10000' -- ./solver
+  candor classify --cpu 0.5,1 --metric 'requests/s: ([0-9.]+)' --better higher -o json -- ./bench
+  candor classify --cpu 2 --annotate deployment.yaml -- ./bench`
+
+// classifyFlags are the flags of candor classify.
+type classifyFlags struct {
+	cpus      string
+	workloads []string
+	margin    float64
+	annotate  string
+	metric    string
+	experimentFlags
+}
+
+func newClassifyCommand() *cobra.Command {
+	var f classifyFlags
+	cmd := &cobra.Command{
+		Use:     "classify --cpu N[,N...] [flags] -- COMMAND [ARG]...",
+		Short:   "Find out whether a program is sensitive or flexible",
+		Long:    classifyLong,
+		Example: classifyExample,
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what follows the command's name is the command's
+	flags.StringVar(&f.cpus, "cpu", "", "limits, such as 0.5,1,1500m")
+	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: words to add to the command, as a shell reads them; may be repeated")
+	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "gain that counts, in percent")
+	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) in which to write the class")
+	flags.StringVar(&f.metric, "metric", "", "the number that decides, in the output: a regular expression with one group, or a JSON path such as .rate (default: the wall time)")
+	f.addCommon(cmd)
+	f.output = choice{"table", []string{"table", "json"}}
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the result")
+	return cmd
+}
+
+// run classifies, and shows what is known so far where the user ends it.
+func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
+	c, err := f.classification(args)
+	if err != nil {
+		return err
+	}
+	if f.annotate != "" { // nothing is found to be wrong after the long work
+		if _, err := f.annotated(string(experiment.Flexible)); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	class, err := classify(ctx, cmd, &c)
+	if err != nil && (class == nil || !errors.Is(err, context.Canceled)) {
+		return experimentError(err)
+	}
+	if writeErr := f.show(cmd.OutOrStdout(), class); writeErr != nil {
+		return writeErr
+	}
+	if err != nil {
+		return errors.New("stopped: the class is not known yet")
+	}
+	if f.annotate == "" {
+		return nil
+	}
+	manifest, err := f.annotated(string(class.Class))
+	if err != nil {
+		return err
+	}
+	return renameio.WriteFile(f.annotate, manifest, 0o644, renameio.WithExistingPermissions())
+}
+
+// classification is what a command line asks for.
+func (f *classifyFlags) classification(args []string) (experiment.Classification, error) {
+	c := experiment.Classification{Metric: experiment.WallTime.Name, Margin: f.margin / 100, Seed: f.seed}
+	for _, word := range strings.Split(f.cpus, ",") {
+		limit, err := hybrid.ParseMilli(word)
+		if err != nil {
+			return c, badInput("--cpu %.60q: want limits by comma, such as 0.5,1,1500m", f.cpus)
+		}
+		c.Limits = append(c.Limits, limit)
+	}
+	if f.metric != "" {
+		c.Metric, f.metrics = f.metric, []string{f.metric}
+	}
+	if len(args) > 0 {
+		if _, err := host.FindProgram(args[0]); err != nil {
+			return c, hostError(err)
+		}
+	}
+	if len(f.workloads) == 0 {
+		w, err := f.workload(args)
+		if err != nil {
+			return c, err
+		}
+		c.Workloads = []experiment.NamedWorkload{{Name: "default", Workload: w}}
+	}
+	for _, text := range f.workloads {
+		name, words, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return c, badInput("--workload %.60q: want NAME=WORDS, such as small='-n 100'", text)
+		}
+		w, err := f.workload(withWords(args, words))
+		if err != nil {
+			return c, err
+		}
+		c.Workloads = append(c.Workloads, experiment.NamedWorkload{Name: name, Workload: w})
+	}
+	return c, experimentError(c.Check())
+}
+
+// withWords returns a command with some more words, which a shell reads; or the words alone.
+func withWords(command []string, words string) []string {
+	if len(command) == 0 {
+		return []string{"/bin/sh", "-c", "exec " + words}
+	}
+	return append([]string{"/bin/sh", "-c", `exec "$0" "$@" ` + words}, command...)
+}
+
+// classify runs the pairs in a lab, with a line of progress.
+func classify(ctx context.Context, cmd *cobra.Command, c *experiment.Classification) (class *experiment.Class, err error) {
+	l, err := experiment.OpenLab()
+	if err != nil {
+		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	var now latest[stage]
+	c.Progress = func(e experiment.Evaluation, number, of int) {
+		text := fmt.Sprintf("%s at %v (%d of %d): pair %d", e.Workload, e.CPU, number+1, of, e.Pairs+1)
+		if e.Pairs > 0 {
+			text += fmt.Sprintf(", %.3f so far", e.Ratio)
+		}
+		now.set(stage{text: text})
+	}
+	end := showProgress(cmd.ErrOrStderr(), now.get)
+	defer end()
+	return c.Run(ctx, l)
+}
+
+// show writes the class.
+func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
+	if f.output.value == "json" {
+		return writeJSON(out, c)
+	}
+	var text strings.Builder
+	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKLOAD\tCPU\tPAIRS\tFAILED\tGAIN\t95 %\tVERDICT")
+	for i := range c.Evaluations {
+		e := &c.Evaluations[i]
+		gain, interval, verdict := "-", "-", string(e.Verdict)
+		if e.Pairs > 0 {
+			gain = fmt.Sprintf("%.3f", e.Ratio)
+			interval = fmt.Sprintf("%.3f to %.3f", e.Interval.Low, e.Interval.High)
+		}
+		if e.Skipped {
+			verdict = "no vote"
+		}
+		if e.Why != "" {
+			verdict += ": " + e.Why
+		}
+		fmt.Fprintf(t, "%s\t%v\t%d\t%d\t%s\t%s\t%s\n", e.Workload, e.CPU, e.Pairs, e.Failed, gain, interval, verdict)
+	}
+	t.Flush()
+	fmt.Fprintf(&text, "\nclass: %s", c.Class)
+	if !c.Decided {
+		text.WriteString(" (what is undecided is taken for flexible)")
+	}
+	text.WriteString("\n")
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// annotated returns the manifest with a class.
+func (f *classifyFlags) annotated(class string) ([]byte, error) {
+	text, err := wholefile.Read(f.annotate, 16<<20)
+	if err != nil {
+		return nil, badInput("--annotate: %w", err)
+	}
+	text, err = kube.Annotate(text, kube.PodKey("class"), class)
+	if err != nil {
+		return nil, badInput("--annotate %s: %w", f.annotate, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,83 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A program that does worse the more CPUs it sees is sensitive; its manifest says so afterwards.
+func TestClassify(t *testing.T) {
+	l := newLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("one CPU: quota and cpuset show the same number")
+	}
+	manifest := filepath.Join(t.TempDir(), "pod.yaml")
+	if err := os.WriteFile(manifest, []byte("kind: Pod\nmetadata:\n  name: web # ours\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	out := l.ok("classify", "--cpu", "0.5", "--workload", "one='a b'", "--workload", "two=c", "--metric", `v (\d+)`, "--annotate", manifest, "-o", "json",
+		"--", "sh", "-c", `echo v $(nproc) "$#" "$1"`, "sh")
+	var class struct {
+		Class       string
+		Decided     bool
+		Evaluations []struct {
+			Workload, Verdict string
+			CPU, Ratio        float64
+			Pairs             int
+			CI                struct{ Low, High float64 }
+			Runs              []json.RawMessage
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &class); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if class.Class != "sensitive" || !class.Decided || len(class.Evaluations) != 2 {
+		t.Errorf("%+v, want sensitive by two evaluations", class)
+	}
+	for _, e := range class.Evaluations {
+		if want := float64(l.usable.Count()); e.Verdict != "sensitive" || e.CPU != 0.5 || e.Pairs != 8 || e.Ratio < want-1e-9 || e.Ratio > want+1e-9 || len(e.Runs) != 18 {
+			t.Errorf("%+v, want %g times better after 8 pairs", e, want)
+		}
+	}
+	text, err := os.ReadFile(manifest)
+	info, statErr := os.Stat(manifest)
+	if want := "kind: Pod\nmetadata:\n  annotations:\n    candor.dev/class: sensitive\n  name: web # ours\n"; err != nil || string(text) != want {
+		t.Errorf("manifest %v:\n%s\nwant\n%s", err, text, want)
+	}
+	if statErr != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("its mode is %v, %v; want it kept", info.Mode(), statErr)
+	}
+}
+
+// What cannot be meant is refused before anything runs.
+func TestClassifyBadInput(t *testing.T) {
+	l := newLab(t)
+	service := filepath.Join(t.TempDir(), "service.yaml")
+	if err := os.WriteFile(service, []byte("kind: Service\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--", "true"}, 2, "--cpu"},
+		{[]string{"--cpu", "1,x", "--", "true"}, 2, "want limits by comma"},
+		{[]string{"--cpu", "1"}, 2, "no command"},
+		{[]string{"--cpu", "1", "--workload", "x", "--", "true"}, 2, "NAME=WORDS"},
+		{[]string{"--cpu", "1", "--margin", "-1", "--", "true"}, 2, "margin"},
+		{[]string{"--cpu", "1", "--metric", "(", "--", "true"}, 2, "bad metric"},
+		{[]string{"--cpu", "1", "--annotate", service, "--", "true"}, 2, "0 objects with pods"},
+		{[]string{"--cpu", "1", "--annotate", "/no/such/file", "--", "true"}, 2, "no such file"},
+		{[]string{"--cpu", "1", "--", "no-such-command"}, 127, "not found"},
+		{[]string{"--cpu", "1000", "--", "true"}, 2, "quota and cpuset show the same number"},
+	} {
+		got := do(t, l.candor(append([]string{"classify"}, test.args...)...))
+		if got.code != test.code || !strings.Contains(got.err, test.want) || strings.Count(got.err, "\n") != 1 {
+			t.Errorf("%v: exit code %d, %q; want %d and one line with %q", test.args, got.code, got.err, test.code, test.want)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Classification finds out whether an application is sensitive, as the paper's section IV-C does: for each of its
+// workloads under each limit the quota alone is held against a cpuset of that size. Other than there, the number of
+// runs is not fixed, and chance has a stated part in the decision (Decide).
+type Classification struct {
+	Workloads []NamedWorkload
+	Limits    []hybrid.Milli // milli-CPU
+	Metric    string         // that decides: one of each workload, or "time"
+	Margin    float64        // a gain of less is none: 0.05 for 5 %
+	Seed      uint64
+
+	// Progress, if not nil, is told before each pair.
+	Progress func(Evaluation, int, int) // the evaluation's number, and how many there are
+}
+
+// A NamedWorkload is one way to use the application.
+type NamedWorkload struct {
+	Name string
+	Workload
+}
+
+// DefaultMargin is what the paper takes for a gain.
+const DefaultMargin = 0.05
+
+// A Class is what a classification found.
+type Class struct {
+	Class       Verdict      `json:"class"`   // Sensitive or Flexible
+	Decided     bool         `json:"decided"` // every evaluation that can vote is
+	Evaluations []Evaluation `json:"evaluations"`
+}
+
+// An Evaluation is one workload under one limit.
+type Evaluation struct {
+	Workload string   `json:"workload"`
+	CPU      CPUs     `json:"cpu"` // the limit
+	Verdict  Verdict  `json:"verdict,omitempty"`
+	Pairs    int      `json:"pairs"`
+	Ratio    float64  `json:"ratio"`             // how much better with the cpuset: the median of the pairs; above 1: it helps
+	Interval Interval `json:"ci"`                // 95 %, of that
+	Failed   int      `json:"failed"`            // pairs of which a run failed
+	Why      string   `json:"why,omitempty"`     // the first did, or the evaluation cannot vote
+	Skipped  bool     `json:"skipped,omitempty"` // it cannot vote
+	Runs     []Run    `json:"runs,omitempty"`    // set-up 0 is the quota, 1 the cpuset
+	gains    []float64
+}
+
+// CPUs are milli-CPU that JSON writes as CPUs: 1.5.
+type CPUs hybrid.Milli
+
+// MarshalJSON writes them.
+func (c CPUs) MarshalJSON() ([]byte, error) { return json.Marshal(float64(c) / 1000) }
+
+// String writes them as hybrid.Milli does.
+func (c CPUs) String() string { return hybrid.Milli(c).String() }
+
+// maxFailed is how many pairs of an evaluation may fail before it is given up.
+const maxFailed = 5
+
+// ErrNoVote is a classification in which no evaluation can vote.
+var ErrNoVote = errors.New("nothing to decide by")
+
+// Check says what is wrong with a classification.
+func (c *Classification) Check() error {
+	switch {
+	case len(c.Workloads) == 0:
+		return fmt.Errorf("%w: none", ErrBadWorkload)
+	case len(c.Limits) == 0:
+		return fmt.Errorf("%w: no limit", ErrBadSetup)
+	case !(c.Margin >= 0 && c.Margin <= 1):
+		return fmt.Errorf("%w: margin %g: want 0 to 1", ErrBadWorkload, c.Margin)
+	}
+	for _, limit := range c.Limits {
+		if limit < hybrid.MinLimit || limit > hybrid.MaxLimit {
+			return fmt.Errorf("%w: limit %v: want %v to %v", ErrBadSetup, limit, hybrid.MinLimit, hybrid.MaxLimit)
+		}
+	}
+	for i := range c.Workloads {
+		w := &c.Workloads[i]
+		e := Experiment{Workload: w.Workload, Setups: []Setup{{Kind: Quota, Limit: c.Limits[0]}}, Rounds: 2}
+		if err := e.Check(); err != nil {
+			return fmt.Errorf("%s: %w", w.Name, err)
+		}
+	}
+	return nil
+}
+
+// Run classifies. Where the context ends before it does, the error is the context's, and the class is of what is known
+// so far.
+func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	class := &Class{}
+	voters := 0
+	for _, limit := range c.Limits {
+		for i := range c.Workloads {
+			e := Evaluation{Workload: c.Workloads[i].Name, CPU: CPUs(limit)}
+			if limit.CPUs() >= l.usable.Count() {
+				e.Skipped = true
+				e.Why = fmt.Sprintf("the machine has %d CPUs: quota and cpuset show the same number", l.usable.Count())
+			} else {
+				voters++
+			}
+			class.Evaluations = append(class.Evaluations, e)
+		}
+	}
+	if voters == 0 {
+		return nil, fmt.Errorf("%w: %s: want a limit of %d CPUs or less", ErrNoVote, class.Evaluations[0].Why, l.usable.Count()-1)
+	}
+	var err error
+	for i := range class.Evaluations {
+		if e := &class.Evaluations[i]; !e.Skipped {
+			if err = c.evaluate(ctx, l, e, i); err != nil {
+				break
+			}
+		}
+	}
+	class.vote()
+	return class, err
+}
+
+// vote makes the application sensitive if more than half of those that can vote say so. What is undecided is taken for flexible.
+func (c *Class) vote() {
+	sensitive, voters := 0, 0
+	c.Class, c.Decided = Flexible, true
+	for i := range c.Evaluations {
+		e := &c.Evaluations[i]
+		if e.Skipped {
+			continue
+		}
+		voters++
+		switch e.Verdict {
+		case Sensitive:
+			sensitive++
+		case Flexible:
+		default:
+			c.Decided = false
+		}
+	}
+	if 2*sensitive > voters {
+		c.Class = Sensitive
+	}
+}
+
+// evaluate runs pairs until they decide, or no more would.
+func (c *Classification) evaluate(ctx context.Context, l *Lab, e *Evaluation, number int) error {
+	w := &c.Workloads[number%len(c.Workloads)].Workload
+	setups := []Setup{{Kind: Quota, Limit: hybrid.Milli(e.CPU)}, {Kind: Cpuset, Limit: hybrid.Milli(e.CPU)}}
+	e.Verdict = Undecided
+	order := Order(len(setups), Looks[len(Looks)-1]+maxFailed+1, c.Seed+uint64(number))
+	for round := -1; ; round++ { // the first pair warms up
+		if c.Progress != nil {
+			c.Progress(*e, number, len(c.Workloads)*len(c.Limits))
+		}
+		pair := make([]Run, len(setups))
+		for _, at := range order[round+1] {
+			runs, err := l.run(ctx, w, &setups[at])
+			if err != nil {
+				return err
+			}
+			pair[at] = runs[0]
+			pair[at].Setup, pair[at].Round = at, round
+		}
+		e.Runs = append(e.Runs, pair...)
+		if round < 0 {
+			continue
+		}
+		if more := e.add(pair, c.better(w), c.Margin, c.Metric); !more {
+			return nil
+		}
+	}
+}
+
+// better is 1 if less is better of the metric that decides, else -1.
+func (c *Classification) better(w *Workload) float64 {
+	for i := range w.Metrics {
+		if w.Metrics[i].Name == c.Metric && w.Metrics[i].HigherIsBetter {
+			return -1
+		}
+	}
+	return 1
+}
+
+// add adds a pair to an evaluation, and reports whether more are wanted.
+func (e *Evaluation) add(pair []Run, better, margin float64, metric string) (more bool) {
+	for i := range pair {
+		why := pair[i].Failure
+		if why == "" && pair[i].Values[metric] <= 0 {
+			why = fmt.Sprintf("metric %q is %g: want more than 0, for a ratio", metric, pair[i].Values[metric])
+		}
+		if why == "" {
+			continue
+		}
+		if e.Failed++; e.Failed == 1 {
+			e.Why = why
+		}
+		return e.Failed < maxFailed
+	}
+	e.gains = append(e.gains, better*math.Log(pair[0].Values[metric]/pair[1].Values[metric]))
+	e.Verdict, e.Pairs, more = Decide(e.gains, math.Log(1+margin))
+	interval := PairedInterval(e.gains, 0.95)
+	e.Ratio, e.Interval = math.Exp(Median(e.gains)), Interval{math.Exp(interval.Low), math.Exp(interval.High)}
+	return more
+}
