@@ -86,7 +86,7 @@ func Open(o Options) (*Host, error) {
 	if h.listener == nil {
 		h.listener = func(Report) {}
 	}
-	if err := h.setPlanOnly(&o); err != nil {
+	if err := h.setPlanOnly(o.PlanOnly); err != nil {
 		tree.Close()
 		return nil, err
 	}

@@ -49,6 +49,9 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 }
 
 func (h *Host) locked(ctx context.Context, change func(*operation) error) error {
+	if err := h.CheckPlanOnly(); err != nil {
+		return err
+	}
 	// Options that cannot be meant change nothing. The topology that this reads
 	// is kept: others don't wait for it while we have the lock.
 	if _, err := h.newNode(); err != nil {

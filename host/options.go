@@ -90,6 +90,9 @@ func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybri
 // SetOptions is SaveOptions for options that this machine can meet; others are ErrBadOptions, and the
 // file stays as it is.
 func (h *Host) SetOptions(o NodeOptions) error {
+	if err := h.CheckPlanOnly(); err != nil {
+		return err
+	}
 	err := outside(func() error { _, err := h.nodeWith(o); return err })
 	if err != nil {
 		return err

@@ -19,20 +19,25 @@ var ErrPlanOnly = errors.New("is a plan only")
 // That it is there tells a state that is a plan from one that is true.
 func (s store) planOptions() string { return filepath.Join(s.dir, "plan-options.json") }
 
-// setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state, or to make one true.
-func (h *Host) setPlanOnly(o *Options) error {
+// setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state.
+func (h *Host) setPlanOnly(wanted bool) error {
 	_, err := os.Lstat(h.store.planOptions())
-	h.isPlan, h.planOnly = o.PlanOnly || err == nil, o.PlanOnly
-	switch {
-	case !h.isPlan:
+	h.isPlan, h.planOnly = wanted || err == nil, wanted
+	if !h.isPlan {
 		return nil
-	case !o.PlanOnly && !o.Cgroup.ReadOnly:
-		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", ErrBadStateDir, h.store.dir, ErrPlanOnly)
 	}
 	if _, there := os.Lstat(h.store.stateFile()); err != nil && there == nil {
 		return fmt.Errorf("%w %s: the containers in it have their CPUs: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
 	}
 	h.config = h.store.planOptions()
+	return nil
+}
+
+// CheckPlanOnly refuses to make a plan true (ErrPlanOnly), as every operation does.
+func (h *Host) CheckPlanOnly() error {
+	if h.isPlan && !h.planOnly {
+		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", ErrBadStateDir, h.store.dir, ErrPlanOnly)
+	}
 	return nil
 }
 

@@ -116,17 +116,18 @@ func TestPlanOnlyIsApart(t *testing.T) {
 	if _, err := h.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0); err != nil {
 		t.Fatal(err)
 	}
-	groups := cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}
-	if _, err := Open(Options{StateDir: dir, Cgroup: groups}); !errors.Is(err, ErrPlanOnly) || !errors.Is(err, ErrBadStateDir) {
-		t.Errorf("to change it: %v", err)
-	}
-	groups.ReadOnly = true
-	looking, err := Open(Options{StateDir: dir, Cgroup: groups})
+	plain, err := Open(Options{StateDir: dir, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := looking.Snapshot(); err != nil || len(s.Grants) != 1 {
+	if s, err := plain.Snapshot(); err != nil || len(s.Grants) != 1 {
 		t.Errorf("to look at it: %+v, %v", s, err)
+	}
+	_, err = plain.Allocate(ctx, ask("own", "0.5"))
+	for _, err := range []error{err, plain.Release(ctx, "web", false), plain.SetOptions(NodeOptions{MinShared: 100}), plain.CheckPlanOnly()} {
+		if !errors.Is(err, ErrPlanOnly) || !errors.Is(err, ErrBadStateDir) {
+			t.Errorf("to change it: %v", err)
+		}
 	}
 	if _, err := l.Allocate(ctx, ask("web", "0.5")); err != nil {
 		t.Fatal(err)

@@ -106,6 +106,9 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 		return &exitError{exitBadInput, err}
 	}
 	defer h.Close()
+	if err := h.CheckPlanOnly(); err != nil {
+		return hostError(err)
+	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
