@@ -1,0 +1,130 @@
+package containerd
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// An observer plans for all that runs and starts, and says it; containers, groups and files are as if it
+// were not there.
+func TestObserve(t *testing.T) {
+	l := newEngine(t)
+	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
+	all := log.cpus()
+	if all.Count() < 2 {
+		t.Skip("needs 2 CPUs")
+	}
+	l.startPlugin("--observe")
+	web := must[*container](t)(must[*pod](t)(l.newPod(500, 500, sensitivePod)).run("web", 500, 500, true))
+	huge := must[*container](t)(must[*pod](t)(l.newPod(0, 0, sensitivePod)).run("huge", 250000, 250000, true))
+	for _, want := range []string{
+		`msg="would plan" container=default/` + log.pod.name + "/log class=flexible",
+		`msg="would plan" container=default/` + web.pod.name + "/web class=sensitive limit=500m",
+		`msg="would refuse" container=default/` + huge.pod.name + "/huge",
+	} {
+		if said := l.plugin.said(); !strings.Contains(said, want) {
+			t.Errorf("not said: %s\n%s", want, said)
+		}
+	}
+	given := map[*container]cgroup.Settings{}
+	for _, c := range []*container{log, web, huge} {
+		given[c] = must[cgroup.Settings](t)(c.has())
+		if given[c].CPUs != all {
+			t.Errorf("%s has started on CPUs %v of %v", c.name, given[c].CPUs, all)
+		}
+		if mounts := c.exec("cat", "/proc/self/mountinfo"); strings.Contains(mounts, "/sys/devices/system/cpu/online") {
+			t.Errorf("%s has a view:\n%s", c.name, mounts)
+		}
+	}
+	planned := l.planned()
+	if g := planned["default/"+web.pod.name+"/web"]; g.Limit != 500 || g.CPUs.Count() != 1 || g.State != "running" {
+		t.Errorf("ps shows of web %+v", g)
+	}
+	if _, is := planned["default/"+huge.pod.name+"/huge"]; is || len(planned) != 2 {
+		t.Errorf("ps shows %+v", planned)
+	}
+	l.plugin.kill()
+	l.startPlugin("--observe")
+	if again := l.planned(); again["default/"+web.pod.name+"/web"].CPUs != planned["default/"+web.pod.name+"/web"].CPUs {
+		t.Errorf("after a restart ps shows %+v; it showed %+v", again, planned)
+	}
+	for c, had := range given {
+		if has := must[cgroup.Settings](t)(c.has()); has != had {
+			t.Errorf("%s has %+v; had %+v", c.name, has, had)
+		}
+	}
+	if err := web.resize(700); err != nil {
+		t.Error(err)
+	}
+	if has := must[cgroup.Settings](t)(web.has()); has.CPUs != all || l.planned()["default/"+web.pod.name+"/web"].Limit != 700 {
+		t.Errorf("resized, web has %+v, and ps shows %+v", has, l.planned())
+	}
+	if is, err := l.allPods().Foreign("run", l.parent+"-run").Exists(); is || err != nil {
+		t.Errorf("a group of Candor's own was made (%v)", err)
+	}
+	if _, err := os.Stat(l.path("host.json")); err == nil {
+		t.Error("the machine's options were written")
+	}
+	l.plugin.kill()
+	l.refusesThePlan()
+	l.saysRequired("not active")
+}
+
+// planned is what candor ps shows of the state, by the containers' names.
+func (l *lab) planned() map[string]planned {
+	l.Helper()
+	out, err := exec.Command(l.candor, "ps", "--state-dir", l.path("candor"), "-o", "json").Output()
+	var rows []planned
+	if err == nil {
+		err = json.Unmarshal(out, &rows)
+	}
+	if err != nil {
+		l.Fatalf("candor ps: %v\n%s", err, out)
+	}
+	byName := map[string]planned{}
+	for _, r := range rows {
+		byName[r.Command] = r
+	}
+	return byName
+}
+
+type planned struct {
+	Command, State string
+	Limit          int
+	CPUs           cpuset.Set
+}
+
+// refusesThePlan: what was a plan only is not made true by a plugin that takes it for its state.
+func (l *lab) refusesThePlan() {
+	l.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, l.candor, "nri", "--config", l.path("nri.yaml"), "--socket", l.path("nri.sock"),
+		"--state-dir", l.path("candor"), "--host-options", l.path("host.json")).CombinedOutput()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), "is a plan only") {
+		l.Errorf("a plugin on a plan: %v\n%s", err, out)
+	}
+}
+
+// saysRequired: a plugin says whether containerd refuses containers while it is away.
+func (l *lab) saysRequired(want string) {
+	l.Helper()
+	l.startPlugin("--state-dir", l.path("true"))
+	l.wait("what it says of required_plugins", l.plugin, func() bool { return strings.Contains(l.plugin.said(), "required_plugins=") })
+	if said := l.plugin.said(); !strings.Contains(said, "required_plugins="+want) && !strings.Contains(said, `required_plugins="`+want+`" file=`+l.path("containerd.toml")) {
+		l.Errorf("want required_plugins %s:\n%s", want, said)
+	}
+}
+
+func TestRequiredIsSaid(t *testing.T) {
+	l := newEngine(t, "[plugins.'io.containerd.nri.v1.nri'.default_validator]\n  enable = true\n  required_plugins = [\"candor\"]\n")
+	l.saysRequired("active")
+}
