@@ -14,36 +14,45 @@ import (
 func TestDockerRestart(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
-	run := func(name, cpus string) string {
-		return d.does("run", "-d", "--network=none", "--runtime=candor", "--restart=always", "--stop-signal=KILL", "--name="+name, "--cpus="+cpus, "box", "sleep", "9999")[:12]
-	}
-	first := run("first", strconv.Itoa(d.usable.Count()-1))
-	web := run("web", "1")
-	before := d.ps()[web]
-	d.does("rm", "-f", first)
-	for _, step := range []struct {
-		what string
-		do   func()
-	}{
-		{"restart", func() { d.does("restart", "web") }},
-		{"kill and start", func() { d.does("kill", "web"); d.does("start", "web") }},
-		{"restart of the engine", func() { d.down(); d.up() }},
-	} {
-		step.do()
-		after := d.runs(web)
-		if after.CPUs != before.CPUs || after.PID == before.PID {
-			t.Errorf("%s: %+v became %+v", step.what, before, after)
-		}
-		before = after
-	}
+	web := d.notFirst("web")
+	d.comesBack(web, "restart", func() { d.does("restart", "web") })
+	d.comesBack(web, "kill and start", func() { d.does("kill", "web"); d.does("start", "web") })
+	d.comesBack(web, "restart of the engine", func() { d.down(); d.up() })
 	d.check(web, 1000, 1)
 	d.does("rm", "-f", "web")
+	batch := d.notFirst("batch", "--cgroup-parent="+d.parent+"-batch")
+	d.comesBack(batch, "restart in a group of the user's choice", func() { d.does("restart", "batch") })
+	d.does("rm", "-f", "batch")
 	d.empty()
-	// Its place is nobody's loss: all CPUs can be had at once.
-	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus="+strconv.Itoa(d.usable.Count()), "box", "nproc"); got != strconv.Itoa(d.usable.Count()) {
+	// Their places are nobody's loss: all CPUs can be had at once.
+	all := strconv.Itoa(d.usable.Count())
+	if got := d.does("run", "--rm", "--network=none", "--runtime=candor", "--cpus="+all, "box", "nproc"); got != all {
 		t.Errorf("all CPUs: nproc says %s", got)
 	}
 	d.empty()
+}
+
+// notFirst starts a container on another CPU than it would get now.
+func (d *docker) notFirst(name string, flags ...string) (id string) {
+	d.Helper()
+	run := func(cpus int, flags ...string) string {
+		flags = append(flags, "--network=none", "--runtime=candor", "--restart=always", "--stop-signal=KILL", fmt.Sprint("--cpus=", cpus), "box", "sleep", "9999")
+		return d.does(append([]string{"run", "-d"}, flags...)...)[:12]
+	}
+	rest := run(d.usable.Count() - 1)
+	id = run(1, append(flags, "--name="+name)...)
+	d.does("rm", "-f", rest)
+	return id
+}
+
+// comesBack fails unless a container is another one afterwards, on the same CPUs.
+func (d *docker) comesBack(id, after string, do func()) {
+	d.Helper()
+	before := d.ps()[id]
+	do()
+	if now := d.runs(id); now.CPUs != before.CPUs || now.PID == before.PID {
+		d.Errorf("%s: %+v became %+v", after, before, now)
+	}
 }
 
 // runs waits until a container runs.
