@@ -128,7 +128,7 @@ func (op *operation) mendPod(path string, grants []Grant) (wrote bool, err error
 	}
 	want := kubelets
 	if alone {
-		want = op.podTime(kubelets, running)
+		want = op.podTime(kubelets, running, note.weighs(has))
 	}
 	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
 	if next != note && (want != kubelets || note != podNote{}) {
@@ -171,7 +171,8 @@ func (op *operation) grown(path string, grants []Grant, period time.Duration) ti
 
 // podTime is what a pod's group is to have when these containers are all that runs in it. The quota is
 // lifted where all have a limit, and these are within the pod's: a pod may have been given less than its containers.
-func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant) cgroup.CPUTime {
+// weighed: what the kubelet wants it to weigh may be something else by now, since it does not write what it finds there.
+func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant, weighed bool) cgroup.CPUTime {
 	want := kubelets
 	var limits time.Duration
 	var weight, asked hybrid.Milli
@@ -192,7 +193,7 @@ func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant) cgroup.C
 	if bounded && limits <= kubelets.Quota {
 		want.Quota = op.lifted(kubelets.Period)
 	}
-	if weight != asked {
+	if weight != asked || weighed {
 		want.Weight = op.tree.PodWeight(int(weight))
 	}
 	return want
@@ -264,8 +265,11 @@ func (n podNote) kubelets(has cgroup.CPUTime, lifted, grown time.Duration) cgrou
 	if n.quota != 0 && has.Quota == lifted {
 		has.Quota = n.quota + grown
 	}
-	if n.ours != 0 && has.Weight == n.ours {
+	if n.weighs(has) {
 		has.Weight = n.weight
 	}
 	return has
 }
+
+// weighs reports whether a group's weight is Candor's.
+func (n podNote) weighs(has cgroup.CPUTime) bool { return n.ours != n.weight && has.Weight == n.ours }

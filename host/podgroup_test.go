@@ -174,33 +174,62 @@ func TestPodWithLessThanItsContainers(t *testing.T) {
 	p.has("two", p.kubelets(600, 600))
 }
 
-// An in-place resize by the kubelet. Where the pod's quota is higher than what it will write, it writes
-// the container's first, up and down, as it reads the pod's from the kernel.
+// An in-place resize by the kubelet, which writes the pod's group before the containers' or after them, as it
+// reads it from the kernel. v1 does not take a pod's that is less than a container's.
 func TestPodResize(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	p := newPod(newEngine(l), 500, 500)
 	p.begin(p.ask(ask("web", "0.5"), "web-1"), "wait")
-	for _, limit := range []hybrid.Milli{1500, 700, 1000, 300} {
+	had := hybrid.Milli(500)
+	for _, limit := range []hybrid.Milli{1500, 1000, 700, 300, 600} {
+		podFirst := p.tree.Version() == 2 || limit == 600
+		found := p.now()
+		if podFirst {
+			p.rewrite(found, limit)
+		}
 		if _, _, err := l.Resize(ctx, "web", limit, 0); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.now(); got.Quota != p.lifted() {
+			t.Errorf("%v to %v, pod first %v: the pod has %+v", had, limit, podFirst, got)
+		}
+		if has, err := p.tree.Group("web-1").Settings(); err != nil || limit%1000 != 0 && has.Quota != time.Duration(limit)*100*time.Microsecond {
+			t.Errorf("%v: web has %+v, %v", limit, has, err)
+		}
+		if !podFirst {
+			p.rewrite(found, limit)
+		}
+		if err := l.Reconcile(ctx); err != nil {
 			t.Fatal(err)
 		}
 		weight := limit
 		if limit == 1500 {
 			weight = 1000 // 2 CPUs with 500m of one
 		}
-		if got, err := p.group.CPUTime(); err != nil || got.Quota != p.lifted() {
-			t.Errorf("%v, before the kubelet's turn: the pod has %+v, %v", limit, got, err)
-		}
-		if has, err := p.tree.Group("web-1").Settings(); err != nil || limit%1000 != 0 && has.Quota != time.Duration(limit)*100*time.Microsecond {
-			t.Errorf("%v: web has %+v, %v", limit, has, err)
-		}
-		p.write(limit, limit)
-		p.has("the kubelet's turn", p.kubelets(limit, limit))
-		if err := l.Reconcile(ctx); err != nil {
-			t.Fatal(err)
-		}
 		p.has("mended", p.liftedFor(weight))
+		had = limit
+	}
+}
+
+func (p *kubepod) now() cgroup.CPUTime {
+	p.Helper()
+	has, err := p.group.CPUTime()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return has
+}
+
+// rewrite is the kubelet's part in a resize: it writes what is other than it has found at its begin.
+func (p *kubepod) rewrite(found cgroup.CPUTime, limit hybrid.Milli) {
+	p.Helper()
+	next := p.kubelets(limit, limit)
+	if next.Weight == found.Weight {
+		next.Weight = p.now().Weight
+	}
+	if err := p.group.SetCPUTime(next); err != nil {
+		p.Fatal(err)
 	}
 }
 
