@@ -48,7 +48,8 @@ func builtDir(t *testing.T) string {
 func counterFiles(t *testing.T) map[string]string {
 	t.Helper()
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
-		return nil // nothing to build with: TestNUMA asks busybox
+		counters = []string{"busybox nproc", "grep -c ^processor /proc/cpuinfo"} // there is nothing to build others with
+		return nil
 	}
 	files := map[string]string{}
 	for _, program := range []string{"nproc", "getconf"} {

@@ -1,0 +1,61 @@
+package guest_test
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/e2e/guest"
+	"github.com/candor-project/candor/e2e/guest/report"
+	"github.com/candor-project/candor/e2e/probes"
+)
+
+// TestContainerd runs tests of e2e/containerd that differ on cgroup v2 and with NUMA nodes, on 16 CPUs: candor nri and
+// candor-runc under containerd, with runc.
+func TestContainerd(t *testing.T) {
+	needGuest(t)
+	built := build(t)
+	goTool(t, "build", "-o", built.dir+"/", "./cmd/candor")
+	goTool(t, "-C", "e2e/containerd", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", filepath.Join(built.dir, "containerd.test"), ".")
+	cache, err := guest.Cache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := kernels(t)
+	g := guest.Guest{
+		Kernel:  all[len(all)-1],
+		Machine: guest.Machine{Sockets: 2, Nodes: 2, Cores: 2, Threads: 2},
+		Cgroup:  2,
+		Init:    filepath.Join(built.dir, "init"),
+		Files:   built.files(t),
+		Limit:   14 * time.Minute,
+		Commands: []report.Command{{
+			Name:  "containerd",
+			Args:  []string{"/guest/containerd.test", "-test.v=test2json", "-test.run=^(TestNUMA|TestPodGroup|TestRuntime)$"},
+			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"},
+			Limit: 13 * time.Minute,
+		}},
+	}
+	g.Texts = map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} // which containerd gives its pods
+	g.Files["/guest/containerd.test"] = filepath.Join(built.dir, "containerd.test")
+	g.Files["/guest/cache/containerd"] = filepath.Join(cache, "containerd")
+	g.Files["/guest/cache/busybox"] = filepath.Join(cache, "busybox")
+	runc, err := probes.Linked("runc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range runc {
+		g.Files[file] = file
+	}
+	results, err := run(t, &g)
+	for _, r := range results {
+		relay(t, r)
+		if bytes.Contains(r.Output, []byte("--- SKIP")) {
+			t.Error("the machine is not what the test needs")
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
