@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/deploy"
+)
+
+// A unit is the one of candor nri, on a machine that systemd runs.
+type unit struct {
+	*testing.T
+	name string
+}
+
+// newUnit writes a unit with some of its lines changed.
+func newUnit(t *testing.T, name string, change map[string]string) *unit {
+	t.Helper()
+	if _, err := os.Stat("/run/systemd/system"); err != nil || os.Getenv("CANDOR_IN_GUEST") == "" {
+		t.Skip("changes services and the state of the machine: for a guest with systemd")
+	}
+	u := &unit{t, name}
+	text := deploy.Unit
+	for key, value := range change {
+		line := regexp.MustCompile(`(?m)^` + key + `=.*$`)
+		if !line.MatchString(text) {
+			t.Fatalf("the unit has no %s", key)
+		}
+		text = line.ReplaceAllLiteralString(text, key+"="+value)
+	}
+	if err := os.WriteFile("/run/systemd/system/"+name+".service", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		do(t, exec.Command("systemctl", "stop", name))
+		os.Remove("/run/systemd/system/" + name + ".service")
+	})
+	u.does("daemon-reload")
+	return u
+}
+
+// does runs systemctl, which must succeed.
+func (u *unit) does(args ...string) string {
+	u.Helper()
+	got := do(u.T, exec.Command("systemctl", args...))
+	if got.code != 0 {
+		u.Fatalf("systemctl %s: %+v\n%s", strings.Join(args, " "), got, do(u.T, exec.Command("systemctl", "status", u.name)).out)
+	}
+	return strings.TrimSpace(got.out)
+}
+
+func (u *unit) property(name string) string {
+	u.Helper()
+	return u.does("show", "--value", "--property", name, u.name)
+}
+
+// until waits for a condition.
+func (u *unit) until(what string, is func() bool) {
+	u.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			u.Fatalf("waited a minute for %s\n%s", what, do(u.T, exec.Command("systemctl", "status", u.name)).out)
+		}
+	}
+}
+
+// The unit's candor runs with all that the unit takes from it, waits for the runtime, begins again when it is killed, and
+// leaves its state behind.
+func TestUnit(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	u := newUnit(t, "candor-unit-test", map[string]string{
+		"ExecStart": os.Getenv("CANDOR_BIN") + " nri --socket /run/no-runtime.sock --metrics " + address})
+	u.does("start", "--no-block", u.name)
+	answers := func(page string, want int) bool {
+		r, err := http.Get("http://" + address + page)
+		if err != nil {
+			return false
+		}
+		r.Body.Close()
+		return r.StatusCode == want
+	}
+	u.until("/healthz", func() bool { return answers("/healthz", 200) })
+	if !answers("/readyz", 503) || !answers("/metrics", 200) || u.property("ActiveState") != "activating" {
+		t.Errorf("without a runtime it is %s; want it activating, not ready, and answering", u.property("ActiveState"))
+	}
+	first := u.property("MainPID")
+	u.does("kill", "--signal", "KILL", u.name)
+	u.until("another process", func() bool {
+		now := u.property("MainPID")
+		return now != first && now != "0" && answers("/healthz", 200)
+	})
+	u.does("stop", u.name)
+	if _, err := os.Stat("/run/candor"); err != nil {
+		t.Errorf("the state has gone with the service: %v", err)
+	}
+}
+
+// What the unit leaves to candor is enough: groups of others and the state can be written to, the rest of the machine not.
+func TestUnitsRights(t *testing.T) {
+	const group = "/sys/fs/cgroup/candor-unit-rights"
+	script := fmt.Sprintf(`/bin/sh -c 'echo 7 >%s/cgroup.max.depth && echo here >/run/candor/file && ! echo there >/usr/file && ! echo 1 >/proc/sys/vm/swappiness'`, group)
+	u := newUnit(t, "candor-unit-rights", map[string]string{"Type": "oneshot", "Restart": "no", "ExecStart": script})
+	if err := os.Mkdir(group, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Rmdir(group) })
+	u.does("start", u.name)
+	if has, err := os.ReadFile(group + "/cgroup.max.depth"); err != nil || string(has) != "7\n" {
+		t.Errorf("the group has %q, %v", has, err)
+	}
+}
