@@ -31,7 +31,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 		g.Deadline = g.Since + a.Deadline
 	}
 	h.tops.learn(a.Engine.Cgroup)
-	err = h.operate(ctx, func(op *operation) error {
+	err = h.operateOn(ctx, about{g.ID, g.Engine.Pod}, func(op *operation) error {
 		return op.attempt(func() error { return op.admit(g, room) })
 	})
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 // clearOrphans removes groups that are in no state and have nothing in them but,
 // perhaps, helpers that wait for a creator who was killed.
 func (op *operation) clearOrphans() error {
+	known := op.loaded.names()
 	for name, g := range op.groups {
-		if op.loaded.has(name) {
+		if known[name] {
 			continue
 		}
 		if runs, err := g.runsProgram(); err != nil {
@@ -163,8 +164,9 @@ func (op *operation) orphans() []Grant {
 		return nil // planned anew, not taken for what they have
 	}
 	var names []string
+	known := op.loaded.names()
 	for name, g := range op.groups {
-		if g.populated && !op.loaded.has(name) && !g.settings.CPUs.IsEmpty() {
+		if g.populated && !known[name] && !g.settings.CPUs.IsEmpty() {
 			names = append(names, name)
 		}
 	}

@@ -164,7 +164,7 @@ func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.
 
 // resize wants the container to be the one with that group; "": whichever has the name.
 func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
-	err = h.operate(ctx, func(op *operation) error {
+	err = h.operateOn(ctx, about{name: name}, func(op *operation) error {
 		g := op.info[name]
 		if g == nil || cgroup != "" && g.Engine.Cgroup != cgroup {
 			return unknown(name)

@@ -67,10 +67,14 @@ func (op *operation) observeEngines() error {
 		grants = op.store.requests()
 	}
 	for i := range grants {
-		if g := &grants[i]; g.Engine.Cgroup != "" {
-			if err := op.observeEngine(g.ID, g.Engine); err != nil {
-				return err
-			}
+		g := &grants[i]
+		if g.Engine.Cgroup == "" {
+			continue
+		}
+		if k := op.glance(g); k != nil {
+			op.groups[g.ID] = k
+		} else if err := op.observeEngine(g.ID, g.Engine); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -248,7 +248,7 @@ func (l *lab) forge(change func(*state)) {
 		l.Fatal(err)
 	}
 	change(&s)
-	if err := l.store.save(s); err != nil {
+	if err := l.store.save(s.encode()); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type operation struct {
 	behind    map[string]bool // containers that cannot have the CPUs that they are granted
 	rewritten string          // the container to whose group its engine has just written, or ""
 	everyPod  bool            // others may have written to the groups of pods
+	about     about           // zero: all containers
 	report    *Report
 }
 
@@ -45,10 +47,10 @@ type newcomer struct {
 // true on the machine and in the file, or not at all. What must be put right
 // anyway (the ended, the strayed, the lost) is put right also where change fails.
 func (h *Host) operate(ctx context.Context, change func(*operation) error) error {
-	return outside(func() error { return h.locked(ctx, change) })
+	return h.operateOn(ctx, about{}, change)
 }
 
-func (h *Host) locked(ctx context.Context, change func(*operation) error) error {
+func (h *Host) locked(ctx context.Context, on about, change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func (h *Host) locked(ctx context.Context, change func(*operation) error) error 
 	defer lock.release()
 	defer h.hurry(ctx)()
 	report := Report{Wait: watch.lap()}
-	op, err := h.begin()
+	op, err := h.begin(on)
 	if err != nil {
 		return err
 	}
@@ -83,12 +85,12 @@ func (h *Host) locked(ctx context.Context, change func(*operation) error) error 
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
-func (h *Host) begin() (*operation, error) {
+func (h *Host) begin(on about) (*operation, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}}
+	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on}
 	op.loaded, err = h.store.load()
 	var broken *brokenState
 	switch {
@@ -242,10 +244,11 @@ func (op *operation) saveGrants(grants []Grant) error {
 		g := &next.Grants[i]
 		g.Grant = whole(g.Grant, op.info[g.ID].Grant)
 	}
-	if len(grants) == 0 && len(op.loaded.Grants) == 0 || string(next.encode()) == string(op.loaded.encode()) {
+	text := next.encode()
+	if len(grants) == 0 && len(op.loaded.Grants) == 0 || bytes.Equal(text, op.loaded.text) {
 		return nil
 	}
-	return op.store.save(next)
+	return op.store.save(text)
 }
 
 // buryGroups removes the groups of what has ended.
@@ -284,16 +287,4 @@ func (op *operation) tidy(grants []Grant) {
 			}
 		}
 	}
-}
-
-// exclusive returns the CPUs that are exclusive before or after the operation.
-func (op *operation) exclusive(grants []Grant) cpuset.Set {
-	var all cpuset.Set
-	for i := range op.loaded.Grants {
-		all = all.Union(op.loaded.Grants[i].Exclusive)
-	}
-	for i := range grants {
-		all = all.Union(grants[i].Exclusive)
-	}
-	return all
 }

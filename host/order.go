@@ -53,6 +53,18 @@ func order(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
 	return s.writes, clean
 }
 
+// exclusive returns the CPUs that are exclusive before or after the operation.
+func (op *operation) exclusive(grants []Grant) cpuset.Set {
+	var all cpuset.Set
+	for i := range op.loaded.Grants {
+		all = all.Union(op.loaded.Grants[i].Exclusive)
+	}
+	for i := range grants {
+		all = all.Union(grants[i].Exclusive)
+	}
+	return all
+}
+
 // A sequence is a list of writes in the making.
 type sequence struct {
 	moves     []move

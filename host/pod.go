@@ -10,7 +10,7 @@ import (
 // Stopped notes that a container of an engine has ended: its CPUs are held for the pod, or
 // free where it has none. A group of another path is a successor's, and left alone.
 func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
-	return h.operate(ctx, func(op *operation) error {
+	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
 		g, k := op.info[name], op.groups[name]
 		if g == nil || g.Engine.Cgroup != cgroup || k != nil && k.populated {
 			return nil // reaped when its last process has ended
@@ -32,7 +32,7 @@ func (h *Host) ResizeOf(ctx context.Context, name, cgroup string, limit, guarant
 // EndSandbox frees what a pod holds for containers of one of its sandboxes. Containers whose
 // processes still end are freed by the operation that finds them ended.
 func (h *Host) EndSandbox(ctx context.Context, pod, sandbox string) error {
-	return h.operate(ctx, func(op *operation) error {
+	return h.operateOn(ctx, about{pod: pod}, func(op *operation) error {
 		return op.endPods(func(of *Engine) bool { return of.Pod == pod && of.Sandbox == sandbox })
 	})
 }
@@ -187,7 +187,7 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 			return err
 		}
 	}
-	return h.operate(ctx, func(op *operation) error {
+	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
 		if err := op.meetAll([]Allocation{a}); err != nil {
 			return err
 		}

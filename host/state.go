@@ -27,11 +27,21 @@ var errNewer = errors.New("written by a newer Candor")
 type state struct {
 	Boot   string // kernel's id of the boot it belongs to
 	Grants []Grant
+	text   []byte // of the file that it was read from
 }
 
 // has reports whether a container has a grant.
 func (s *state) has(name string) bool {
 	return slices.ContainsFunc(s.Grants, func(g Grant) bool { return g.ID == name })
+}
+
+// names are the containers that have a grant.
+func (s *state) names() map[string]bool {
+	names := make(map[string]bool, len(s.Grants))
+	for i := range s.Grants {
+		names[s.Grants[i].ID] = true
+	}
+	return names
 }
 
 // jsonText writes a value for people and machines.
@@ -89,13 +99,17 @@ type fileRequest struct {
 // decodeState reads a state file. It refuses unknown fields, what follows the
 // state, and values that no Candor writes.
 func decodeState(data []byte) (state, error) {
+	s, version, err := decodeGrants(data)
+	if err == nil && (version == 1 || version == stateVersion) {
+		return s, nil
+	}
 	var head struct{ Version int }
 	if err := json.Unmarshal(data, &head); err != nil {
 		return state{}, fmt.Errorf("not a state: %w", err)
 	}
 	switch {
 	case head.Version == 1 || head.Version == stateVersion:
-		return decodeGrants(data)
+		return state{}, err
 	case head.Version > stateVersion:
 		return state{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, errNewer, stateVersion)
 	default:
@@ -103,12 +117,12 @@ func decodeState(data []byte) (state, error) {
 	}
 }
 
-func decodeGrants(data []byte) (state, error) {
+func decodeGrants(data []byte) (s state, version int, err error) {
 	var file fileState
 	if err := wholefile.DecodeStrict(data, &file); err != nil {
-		return state{}, err
+		return s, 0, err
 	}
-	s := state{Boot: file.Boot}
+	s.Boot = file.Boot
 	taken := map[string]bool{}
 	for i := range file.Grants {
 		g, err := file.Grants[i].grant()
@@ -116,12 +130,12 @@ func decodeGrants(data []byte) (state, error) {
 			err = errors.New("named twice")
 		}
 		if err != nil {
-			return state{}, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
+			return s, file.Version, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
 		}
 		taken[g.ID] = true
 		s.Grants = append(s.Grants, g)
 	}
-	return s, nil
+	return s, file.Version, nil
 }
 
 // encode writes the state as decodeState reads it.

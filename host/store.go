@@ -102,12 +102,12 @@ func (s store) load() (state, error) {
 	if err != nil {
 		return state{}, &brokenState{s.stateFile(), err}
 	}
+	loaded.text = data
 	return loaded, nil
 }
 
 // save replaces the state file. On an error the old one stands.
-func (s store) save(st state) error {
-	data := st.encode()
+func (s store) save(data []byte) error {
 	if len(data) > maxStateSize {
 		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.stateFile(), len(data), maxStateSize)
 	}

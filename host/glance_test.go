@@ -1,0 +1,68 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// An operation about one container looks at others' CPUs, and leaves the rest to the one that looks at all.
+func TestGlance(t *testing.T) {
+	l := newLab(t)
+	cpus := l.needCPUs(2)
+	e := newEngine(l)
+	other := e.ask(flexible("log", "0"), "log1")
+	other.Engine.Pod = "uid2"
+	log, err := l.Admit(ctx, other, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run("log1", settingsOf(log))
+	if err := l.Begin(ctx, other, 0); err != nil {
+		t.Fatal(err)
+	}
+	ask := e.ask(ask("web", "1"), "web1")
+	web, err := l.Admit(ctx, ask, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run("web1", settingsOf(web))
+	group := e.tree.Group("log1")
+	overwrite := func(change func(*cgroup.Settings)) {
+		t.Helper()
+		s, err := group.Settings()
+		if err == nil {
+			change(&s)
+			err = group.Apply(s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	overwrite(func(s *cgroup.Settings) { s.CPUs = s.CPUs.Union(web.CPUs) })
+	if err := l.Begin(ctx, ask, 0); err != nil {
+		t.Fatal(err)
+	}
+	if has := e.has("log1"); has.Overlaps(&web.CPUs) || has.Count() != len(cpus)-1 {
+		t.Errorf("log has %v beside %v", has, web.CPUs)
+	}
+	overwrite(func(s *cgroup.Settings) { s.Quota = 50 * time.Millisecond })
+	quota := func() time.Duration {
+		s, err := group.Settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Quota
+	}
+	if err := l.Begin(ctx, ask, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := quota(); got != 50*time.Millisecond {
+		t.Errorf("an operation about web has read all of log, and set its quota to %v", got)
+	}
+	l.nudge()
+	if got := quota(); got != 0 {
+		t.Errorf("log has a quota of %v", got)
+	}
+}
