@@ -39,7 +39,7 @@ clean: ## removes what was built
 
 # --- tests: test, test-guest (scripts/test-deps.sh installs what they need) ---
 
-.PHONY: test test-deps check test-go test-race test-guest fuzz bench
+.PHONY: test test-deps check test-go test-race test-guest test-kubelet fuzz bench
 
 FUZZTIME   ?= 5s
 BENCHCOUNT ?= 10
@@ -68,6 +68,9 @@ fuzz: ## every fuzz target, for FUZZTIME each
 
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
 	CANDOR_GUEST=1 $(GO) test -count=1 -timeout 60m ./e2e/guest/...
+
+test-kubelet: test-deps ## candor nri under a real kubelet, which this builds (2 minutes, once)
+	kubelet=$$(scripts/kubelet.sh) && cd e2e/containerd && CANDOR_KUBELET=$$kubelet $(GO) test -count=1 -run TestKubelet -v .
 
 bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid

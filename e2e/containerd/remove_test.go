@@ -70,7 +70,7 @@ func removeGroups(path string) error {
 
 // clear ends all pods, the daemons and the groups.
 func (l *lab) clear() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // for hundreds of containers
 	defer cancel()
 	list, err := l.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *lab) clear() {
 	if l.plugin != nil {
 		l.plugin.kill()
 		if l.Failed() {
-			l.Logf("candor nri said:\n%s", l.plugin.said())
+			l.Logf("candor nri said:\n%s\ncontainerd said at last:\n%s", l.plugin.said(), last(l.engine.said(), 3000))
 		}
 	}
 	l.conn.Close()

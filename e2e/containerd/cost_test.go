@@ -1,0 +1,167 @@
+package containerd
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A sample is a list of measured times.
+type sample []time.Duration
+
+// quartiles are the lower one, the median and the upper one.
+func (s sample) quartiles() (q [3]time.Duration) {
+	sorted := slices.Sorted(slices.Values(s))
+	for i := range q {
+		q[i] = sorted[(len(sorted)-1)*(i+1)/4]
+	}
+	return q
+}
+
+func (s sample) String() string {
+	q := s.quartiles()
+	return fmt.Sprintf("%6.2f [%6.2f %6.2f]", ms(q[1]), ms(q[0]), ms(q[2]))
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// TestCost measures what candor nri costs, on an otherwise idle machine; docs/nri.md has the figures. Two engines take turns,
+// one of them with the plugin, with the same containers on both.
+//
+//	CANDOR_COST=50 go test -run TestCost -v -timeout 30m    containers of each kind, for each number of flexible ones
+//	CANDOR_COST_FLEXIBLE="0 100"                            other numbers than 0, 100 and 250
+func TestCost(t *testing.T) {
+	pairs, err := strconv.Atoi(os.Getenv("CANDOR_COST"))
+	if err != nil || pairs < 1 {
+		t.Skip("wants an idle machine, and CANDOR_COST: how many pairs")
+	}
+	without, with := newEngine(t), newEngine(t)
+	with.write("nri.yaml", "version: 1\n") // the repair loop as it is by default
+	with.startPlugin()
+	engines := []*lab{without, with}
+	numbers := os.Getenv("CANDOR_COST_FLEXIBLE")
+	if numbers == "" {
+		numbers = "0 100 250"
+	}
+	there := 0
+	for _, text := range strings.Fields(numbers) {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range engines {
+			l.fill(n - there)
+		}
+		there = n
+		for _, sensitive := range []bool{true, false} {
+			measurePairs(t, engines, pairs, n, sensitive)
+		}
+		t.Logf("%d flexible: candor nri has %.1f MiB resident", n, float64(with.plugin.resident())/(1<<20))
+		if n == 100 {
+			t.Logf("%d flexible, idle: candor nri uses %.3f %% of a CPU", n, with.plugin.use(time.Minute)*100)
+		}
+	}
+}
+
+// measurePairs makes containers on both engines by turns. A sensitive one takes a CPU from all the flexible ones.
+func measurePairs(t *testing.T, engines []*lab, pairs, flexible int, sensitive bool) {
+	t.Helper()
+	times := make([]sample, len(engines))
+	var added, own sample
+	for i := range pairs + 1 {
+		var took [2]time.Duration
+		var used time.Duration
+		for j := range engines {
+			k := (i + j) % 2
+			took[k], used = engines[k].creation(sensitive)
+			if k == 1 && i > 0 {
+				own = append(own, used)
+			}
+		}
+		if i == 0 {
+			continue // caches are cold
+		}
+		for k := range engines {
+			times[k] = append(times[k], took[k])
+		}
+		added = append(added, took[1]-took[0])
+	}
+	class, allowed := "flexible", 1.5
+	if sensitive {
+		class, allowed = "sensitive", 1.5+0.05*float64(flexible)
+	}
+	medians := times[1].quartiles()[1] - times[0].quartiles()[1]
+	t.Logf("%3d flexible, a %-9s more, ms: without %v, with %v, added %v, medians differ by %.2f, allowed %.2f; on a CPU candor nri is %v",
+		flexible, class, times[0], times[1], added, ms(medians), allowed, own)
+}
+
+// creation is how long it takes to make and start a container, in a pod that is there, and how long the plugin is on a CPU for it.
+func (l *lab) creation(sensitive bool) (took, used time.Duration) {
+	l.Helper()
+	limit, annotations := hybrid.Milli(1000), sensitivePod
+	if !sensitive {
+		limit, annotations = 100, nil
+	}
+	p := must[*pod](l)(l.newPod(limit, limit, annotations))
+	before, begin := l.plugin.onCPU(), time.Now()
+	must[*container](l)(p.run("app", limit, limit, sensitive))
+	took, used = time.Since(begin), l.plugin.onCPU()-before
+	if err := p.remove(); err != nil {
+		l.Fatal(err)
+	}
+	return took, used
+}
+
+// fill starts flexible containers that do nothing, fifty to a pod.
+func (l *lab) fill(n int) {
+	l.Helper()
+	var p *pod
+	for i := range n {
+		if i%50 == 0 {
+			p = must[*pod](l)(l.newPod(0, 0, nil))
+		}
+		must[*container](l)(p.run(fmt.Sprintf("idle%d", i), 0, 0, false))
+	}
+}
+
+// resident is a process's memory, in bytes.
+func (d *daemon) resident() int {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.Process.Pid))
+	fields := bytes.Fields(text)
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.Atoi(string(fields[1]))
+	return pages * os.Getpagesize()
+}
+
+// use is how much of a CPU a process uses in a time.
+func (d *daemon) use(during time.Duration) float64 {
+	before := d.onCPU()
+	time.Sleep(during)
+	return float64(d.onCPU()-before) / float64(during)
+}
+
+// onCPU is how long the threads of a process have run; of none, no time.
+func (d *daemon) onCPU() (sum time.Duration) {
+	if d == nil {
+		return 0
+	}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.Process.Pid))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		if fields := bytes.Fields(text); len(fields) > 0 {
+			ns, _ := strconv.ParseInt(string(fields[0]), 10, 64)
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
+}
