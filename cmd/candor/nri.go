@@ -34,7 +34,7 @@ inspect with --state-dir /run/candor-observe. It changes no container, no group 
 file but those in that directory.`
 
 const nriExample = `  candor nri
-  candor nri --config /etc/candor/nri.yaml
+  candor nri --config /etc/candor/nri.yaml --metrics 9464
   candor nri --observe --config /etc/candor/nri.yaml
   candor config check /etc/candor/nri.yaml`
 
@@ -198,7 +198,7 @@ func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) e
 		return nil
 	}
 	if err := h.SetOptions(next); err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err)
+		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // whose options they are
 	}
 	if f.observe {
 		return nil
