@@ -58,7 +58,7 @@ func DefaultStateDir() string {
 	return "/run/candor"
 }
 
-// Open finds the control groups and the state. It changes nothing; with
+// Open finds the control groups and the state. It changes nothing, but for the directory of a plan; with
 // Cgroup.ReadOnly set, only Snapshot and what it returns can be used.
 func Open(o Options) (*Host, error) {
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))

@@ -30,7 +30,10 @@ func (h *Host) setPlanOnly(wanted bool) error {
 		return fmt.Errorf("%w %s: the containers in it have their CPUs: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
 	}
 	h.config = h.store.planOptions()
-	return nil
+	if !wanted {
+		return nil
+	}
+	return h.store.prepare()
 }
 
 // CheckPlanOnly refuses to make a plan true (ErrPlanOnly), as every operation does.

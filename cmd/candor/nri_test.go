@@ -81,3 +81,34 @@ func TestBadMetricsAddress(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be meant ends the plugin before it has changed anything, with one line and exit code 2.
+func TestNRIBadInput(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("version: 7\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	none := filepath.Join(dir, "nri.sock")
+	for want, args := range map[string][]string{
+		"not a socket":               {"--socket", file},
+		"a path of 0 bytes":          {"--socket", ""},
+		"no such file":               {"--socket", none, "--config", filepath.Join(dir, "none.yaml")},
+		`version "7": want 1`:        {"--socket", none, "--config", file},
+		"want one of text, json":     {"--socket", none, "--log", "xml"},
+		"takes no arguments":         {"--socket", none, "now"},
+		"not a directory":            {"--socket", none, "--observe", "--state-dir", filepath.Join(file, "state")},
+		"want one of auto, cgroupfs": {"--socket", none, "--cgroup-driver", "docker"},
+	} {
+		code, out, errOut := command(t, "", append([]string{"nri"}, args...)...)
+		if code != exitBadInput || out != "" || !strings.Contains(errOut, want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%q: exit %d, %s%s; want %q", args, code, out, errOut, want)
+		}
+	}
+	if exitCode(nriError(nri.ErrOtherManager), true) != exitBadInput {
+		t.Error("another manager is no bad input")
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -101,7 +101,7 @@ func ReadStatus(pid int) (Status, error) {
 }
 
 func parseStatus(text []byte) (s Status, err error) {
-	found := 0
+	found := map[string]bool{}
 	for line := range bytes.Lines(text) { // the name, on the first one, has its line breaks escaped
 		key, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ":\t")
 		switch key {
@@ -119,10 +119,10 @@ func parseStatus(text []byte) (s Status, err error) {
 		if err != nil {
 			return Status{}, fmt.Errorf("%s %.60q: %w", key, value, err)
 		}
-		found++
+		found[key] = true
 	}
-	if found != 3 {
-		return Status{}, fmt.Errorf("want PPid, Threads and Cpus_allowed_list once each, got %d of them", found)
+	if len(found) != 3 {
+		return Status{}, fmt.Errorf("want PPid, Threads and Cpus_allowed_list, got %d of them", len(found))
 	}
 	return s, nil
 }
