@@ -287,7 +287,7 @@ func TestPodThrottles(t *testing.T) {
 	slow.Period = cgroup.MaxPeriod
 	p.begin(slow, "spin") // here it spins from before its begin on
 	before, own := p.throttled(func(pod, web uint64) bool { return true })
-	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+3 })
+	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+2 })
 	if after != before {
 		t.Errorf("the pod was throttled in %d of its periods", after-before)
 	}
