@@ -1,14 +1,11 @@
 package containerd
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -95,7 +92,7 @@ func (k *kubelet) makeTop() {
 	}
 }
 
-// restoreLater puts back what a kubelet changes on the whole machine.
+// restoreLater puts back what a kubelet changes on the whole machine. The lab unmounts what it mounts.
 func (k *kubelet) restoreLater() {
 	k.Helper()
 	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
@@ -114,25 +111,6 @@ func (k *kubelet) restoreLater() {
 		}
 		if err != nil {
 			os.Remove("/var/log/containers")
-		}
-	})
-	k.Cleanup(func() { // it mounts its folder onto itself, and volumes below that
-		mounts, err := os.Open("/proc/self/mountinfo")
-		if err != nil {
-			k.Error(err)
-			return
-		}
-		defer mounts.Close()
-		var below []string
-		for lines := bufio.NewScanner(mounts); lines.Scan(); {
-			if at := strings.Fields(lines.Text())[4]; strings.HasPrefix(at, k.path("kubelet")) {
-				below = append(below, at)
-			}
-		}
-		for _, at := range slices.Backward(below) {
-			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
-				k.Errorf("unmount %s: %v", at, err)
-			}
 		}
 	})
 }

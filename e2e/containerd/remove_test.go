@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -68,6 +70,37 @@ func removeGroups(path string) error {
 	return err
 }
 
+// endShims ends the processes that containerd has started and, killed while it did, does not know of.
+func (l *lab) endShims() {
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(line), "containerd-shim") || !strings.Contains(string(line), l.path("containerd.sock")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// unmount takes away what is mounted in the lab, the last first.
+func (l *lab) unmount() {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		l.Error(err)
+	}
+	for _, line := range slices.Backward(strings.Split(string(text), "\n")) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || !strings.HasPrefix(fields[4], l.dir+"/") {
+			continue
+		}
+		if err := syscall.Unmount(fields[4], syscall.MNT_DETACH); err != nil && !strings.HasSuffix(fields[4], "//deleted") {
+			l.Errorf("unmount %s: %v", fields[4], err)
+		}
+	}
+}
+
 // clear ends all pods, the daemons and the groups.
 func (l *lab) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // for hundreds of containers
@@ -89,6 +122,7 @@ func (l *lab) clear() {
 	}
 	l.conn.Close()
 	l.engine.kill()
+	l.endShims()
 	tree := l.allPods()
 	names, _ := tree.Groups()
 	for _, name := range names {
@@ -96,6 +130,7 @@ func (l *lab) clear() {
 			l.Error(err)
 		}
 	}
+	l.unmount()
 	for _, path := range []string{l.parent, l.parent + "-run"} {
 		if err := removeGroups(path); err != nil {
 			l.Error(err)
