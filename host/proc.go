@@ -74,26 +74,14 @@ func releaseAtLeast(release string, major, minor int) bool {
 // of its own: some of the CPUs, but not all.
 func pinsThreads(pids []int, cpus cpuset.Set) bool {
 	for _, pid := range pids {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-		for _, file := range files {
-			if allowed, ok := allowedCPUs(file); ok && allowed.Intersect(cpus) != cpus {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		for _, thread := range threads { // one that has ended has no affinity
+			if s, err := procfs.ReadStatus(thread); err == nil && s.CPUs.Intersect(cpus) != cpus {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-// allowedCPUs reads a thread's affinity. A thread that has ended has none.
-func allowedCPUs(statusFile string) (cpuset.Set, bool) {
-	status, err := os.ReadFile(statusFile)
-	if err != nil {
-		return cpuset.Set{}, false
-	}
-	_, rest, _ := strings.Cut(string(status), "\nCpus_allowed_list:\t")
-	list, _, _ := strings.Cut(rest, "\n")
-	cpus, err := cpuset.Parse(list)
-	return cpus, err == nil && list != ""
 }
 
 // listPIDs names some processes of many.

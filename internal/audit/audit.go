@@ -5,6 +5,7 @@ package audit
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -98,7 +99,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (map[int]procfs.S
 			continue
 		}
 		taken[pid] = true
-		status, err := procfs.ReadStatus(pid)
+		status, err := procfs.ReadStatus(fmt.Sprintf("/proc/%d", pid))
 		if gone(err) {
 			continue
 		}

@@ -79,16 +79,18 @@ func parseStat(text []byte) (s Stat, err error) {
 	return s, err
 }
 
-// A Status is what /proc/PID/status says of a process (proc_pid_status(5)).
+// A Status is what /proc/PID/status says of a process, and that of /proc/PID/task/TID of a
+// thread (proc_pid_status(5)).
 type Status struct {
 	Parent  int        // process id
-	Threads int        // at least 1
-	CPUs    cpuset.Set // that its first thread may run on
+	Threads int        // of the process, at least 1
+	CPUs    cpuset.Set // that the thread, of a process the first one, may run on
 }
 
-// ReadStatus reads a process's status. The error is fs.ErrNotExist or ESRCH if it has gone.
-func ReadStatus(pid int) (Status, error) {
-	file := fmt.Sprintf("/proc/%d/status", pid)
+// ReadStatus reads the status of a process or thread, given its folder, such as /proc/1. The error is
+// fs.ErrNotExist or ESRCH if it has gone.
+func ReadStatus(dir string) (Status, error) {
+	file := dir + "/status"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return Status{}, err
