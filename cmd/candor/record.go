@@ -168,15 +168,18 @@ func (f *recordFlags) containerGroup(cmd *cobra.Command) (string, error) {
 		return "", err
 	}
 	defer h.Close()
-	for i := range snapshot.Grants {
-		if g := &snapshot.Grants[i]; g.ID == f.container || g.Engine.Name != "" && g.Engine.Name == f.container {
-			if g.Engine.Cgroup != "" {
-				return g.Engine.Cgroup, nil
-			}
-			return g.ID, nil
-		}
+	if len(named(snapshot, f.container)) == 0 {
+		return "", badInput("--container %.100q: no such container: candor ps lists them", f.container)
 	}
-	return "", badInput("--container %.100q: no such container: candor ps lists them", f.container)
+	g, err := grantNamed(snapshot, f.container)
+	switch {
+	case err != nil:
+		return "", err
+	case g.Engine.Cgroup != "":
+		return g.Engine.Cgroup, nil
+	default:
+		return g.ID, nil
+	}
 }
 
 // record records, and closes the file.
