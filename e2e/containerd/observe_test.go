@@ -36,13 +36,7 @@ func TestObserve(t *testing.T) {
 	}
 	given := map[*container]cgroup.Settings{}
 	for _, c := range []*container{log, web, huge} {
-		given[c] = must[cgroup.Settings](t)(c.has())
-		if given[c].CPUs != all {
-			t.Errorf("%s has started on CPUs %v of %v", c.name, given[c].CPUs, all)
-		}
-		if mounts := c.exec("cat", "/proc/self/mountinfo"); strings.Contains(mounts, "/sys/devices/system/cpu/online") {
-			t.Errorf("%s has a view:\n%s", c.name, mounts)
-		}
+		given[c] = c.unadjusted(all)
 	}
 	planned := l.planned()
 	if g := planned["default/"+web.pod.name+"/web"]; g.Limit != 500 || g.CPUs.Count() != 1 || g.State != "running" {
@@ -67,15 +61,34 @@ func TestObserve(t *testing.T) {
 	if has := must[cgroup.Settings](t)(web.has()); has.CPUs != all || l.planned()["default/"+web.pod.name+"/web"].Limit != 700 {
 		t.Errorf("resized, web has %+v, and ps shows %+v", has, l.planned())
 	}
-	if is, err := l.allPods().Foreign("run", l.parent+"-run").Exists(); is || err != nil {
-		t.Errorf("a group of Candor's own was made (%v)", err)
-	}
-	if _, err := os.Stat(l.path("host.json")); err == nil {
-		t.Error("the machine's options were written")
-	}
+	l.wroteNothing()
 	l.plugin.kill()
 	l.refusesThePlan()
 	l.saysRequired("not active")
+}
+
+// unadjusted checks that a container has started as if there were no plugin, and returns what it has.
+func (c *container) unadjusted(all cpuset.Set) cgroup.Settings {
+	c.Helper()
+	has := must[cgroup.Settings](c)(c.has())
+	if has.CPUs != all {
+		c.Errorf("%s has started on CPUs %v of %v", c.name, has.CPUs, all)
+	}
+	if mounts := c.exec("cat", "/proc/self/mountinfo"); strings.Contains(mounts, "/sys/devices/system/cpu/online") {
+		c.Errorf("%s has a view:\n%s", c.name, mounts)
+	}
+	return has
+}
+
+// wroteNothing: no group of Candor's own was made, and no option of the machine's written.
+func (l *lab) wroteNothing() {
+	l.Helper()
+	if is, err := l.allPods().Foreign("run", l.parent+"-run").Exists(); is || err != nil {
+		l.Errorf("a group of Candor's own was made (%v)", err)
+	}
+	if _, err := os.Stat(l.path("host.json")); err == nil {
+		l.Error("the machine's options were written")
+	}
 }
 
 // planned is what candor ps shows of the state, by the containers' names.

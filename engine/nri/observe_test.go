@@ -33,7 +33,6 @@ func TestObserver(t *testing.T) {
 	l := newLab(t)
 	o := l.observer()
 	pod := sensitivePod()
-	good, huge := l.container("app", "app1", 50000), l.container("huge", "huge1", 1000*100000)
 	bad := sensitivePod()
 	bad.Annotations = map[string]string{kube.PodKey("class"): "sensitve"}
 	for _, test := range []struct {
@@ -41,8 +40,8 @@ func TestObserver(t *testing.T) {
 		ctr  *api.Container
 		want string
 	}{
-		{pod, good, `msg="would plan" container=default/web/app class=sensitive limit=500m`},
-		{pod, huge, `msg="would refuse" container=default/web/huge`},
+		{pod, l.container("app", "app1", 50000), `msg="would plan" container=default/web/app class=sensitive limit=500m`},
+		{pod, l.container("huge", "huge1", 1000*100000), `msg="would refuse" container=default/web/huge`},
 		{bad, l.container("other", "other1", 50000), `msg="would refuse" container=default/web/other`},
 	} {
 		l.log.Reset()
@@ -52,6 +51,19 @@ func TestObserver(t *testing.T) {
 		}
 		if said := l.log.String(); !strings.Contains(said, test.want) || strings.Count(said, "would") != 1 {
 			t.Errorf("%s: said %s; want %s", test.ctr.Name, said, test.want)
+		}
+	}
+}
+
+// One that would have had its CPUs and one that would have been refused live as they would without it.
+func TestObservedLife(t *testing.T) {
+	l := newLab(t)
+	o := l.observer()
+	pod := sensitivePod()
+	good, huge := l.container("app", "app1", 50000), l.container("huge", "huge1", 1000*100000)
+	for _, c := range []*api.Container{good, huge} {
+		if _, _, err := o.CreateContainer(ctx, pod, c); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, c := range []*api.Container{good, huge} {
