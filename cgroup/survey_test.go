@@ -9,23 +9,24 @@ import (
 // The tightest quota on the way up counts, in whatever periods it is said.
 func TestBound(t *testing.T) {
 	tr := tree(t)
-	a, _ := two(t, tr)
-	g, _ := group(t, tr, "pod", Settings{CPUs: a}, "")
+	a, b := two(t, tr)
+	both := a.Union(b)
+	g, _ := group(t, tr, "pod", Settings{CPUs: both}, "")
 	path := tr.parent + "/pod"
-	if b, err := tr.Bound(path); err != nil || b != (Bound{}) {
-		t.Errorf("without a quota: %+v, %v", b, err)
+	if has, err := tr.Bound(path); err != nil || has != (Bound{}) {
+		t.Errorf("without a quota: %+v, %v", has, err)
 	}
-	must(t, g.Apply(Settings{CPUs: a, Quota: 30 * time.Millisecond, Period: 20 * time.Millisecond}))
+	must(t, g.Apply(Settings{CPUs: both, Quota: 30 * time.Millisecond, Period: 20 * time.Millisecond}))
 	inner := treeBelow(t, path, Cgroupfs)
-	group(t, inner, "web", Settings{CPUs: a, Quota: 100 * time.Millisecond}, "")
-	group(t, inner, "log", Settings{CPUs: a}, "")
+	group(t, inner, "web", Settings{CPUs: both, Quota: 100 * time.Millisecond}, "")
+	group(t, inner, "log", Settings{CPUs: both}, "")
 	for name, want := range map[string]Bound{
 		"/pod":     {path, 30 * time.Millisecond, 20 * time.Millisecond},
 		"/pod/web": {path + "/web", 100 * time.Millisecond, 100 * time.Millisecond},
 		"/pod/log": {path, 30 * time.Millisecond, 20 * time.Millisecond},
 	} {
-		if b, err := tr.Bound(tr.parent + name); err != nil || b != want {
-			t.Errorf("%s: %+v, %v; want %+v", name, b, err, want)
+		if has, err := tr.Bound(tr.parent + name); err != nil || has != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, has, err, want)
 		}
 	}
 }
