@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -80,24 +81,23 @@ func TestOverwrittenFiles(t *testing.T) {
 	}
 	ctrs := c.three()
 	had := c.has()
-	for _, ctr := range ctrs {
-		for what, change := range map[string]func(*cgroup.Settings){
-			"CPUs":   func(s *cgroup.Settings) { s.CPUs = otherCPUs(s.CPUs, c.node.usable) },
-			"quota":  func(s *cgroup.Settings) { s.Quota = 20 * time.Millisecond },
-			"period": func(s *cgroup.Settings) { s.Quota, s.Period = 3*time.Millisecond, 50*time.Millisecond },
-			"weight": func(s *cgroup.Settings) { s.Weight *= 3 },
-		} {
+	for what, change := range map[string]func(*cgroup.Settings){
+		"CPUs":   func(s *cgroup.Settings) { s.CPUs = otherCPUs(s.CPUs, c.node.usable) },
+		"quota":  func(s *cgroup.Settings) { s.Quota = 20 * time.Millisecond },
+		"period": func(s *cgroup.Settings) { s.Quota, s.Period = 3*time.Millisecond, 50*time.Millisecond },
+		"weight": func(s *cgroup.Settings) { s.Weight *= 3 },
+	} {
+		seen := len(l.plugin.said())
+		for _, ctr := range ctrs {
 			next := had[ctr]
 			change(&next)
-			seen := len(l.plugin.said())
 			if err := ctr.group().Apply(next); err != nil {
 				t.Fatalf("%s, %s: %v", ctr.name, what, err)
 			}
-			l.wait("the repair of "+what, l.plugin, func() bool {
-				now, err := ctr.has()
-				return err == nil && now == had[ctr] && strings.Contains(l.plugin.said()[seen:], "are set back")
-			})
 		}
+		l.wait("the repair of "+what, l.plugin, func() bool {
+			return strings.Count(l.plugin.said()[seen:], "are set back") >= len(ctrs) && maps.Equal(c.has(), had)
+		})
 	}
 	c.unmoved(had)
 	c.check()
