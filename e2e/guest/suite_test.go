@@ -17,7 +17,7 @@ import (
 )
 
 // packages whose tests run in the guests too; those that are not there yet are left out.
-var packages = []string{"topology", "view", "cgroup", "host", "internal/setup", "e2e"}
+var packages = []string{"topology", "view", "cgroup", "host", "internal/audit", "internal/setup", "e2e"}
 
 // pure are the tests of text and trees alone: no kernel has a say in them, and emulated CPUs take 15 s.
 const pure = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
