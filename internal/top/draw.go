@@ -22,7 +22,7 @@ func (u *UI) Draw(f *Figures, size Size) []Line {
 	if u.Failed != "" || f.Note != "" {
 		below++
 	}
-	rows := size.Rows - below
+	rows := max(1, size.Rows-below)
 	switch {
 	case u.Help:
 		help(c)
@@ -34,12 +34,12 @@ func (u *UI) Draw(f *Figures, size Size) []Line {
 	if size.Rows == 0 {
 		return c.lines
 	}
-	c.lines = c.lines[:max(0, min(len(c.lines), rows))]
+	c.lines = c.lines[:min(len(c.lines), rows)]
 	for len(c.lines) < rows {
 		c.newline()
 	}
 	u.footer(c, f)
-	return c.lines[max(0, len(c.lines)-size.Rows):]
+	return c.lines[:size.Rows]
 }
 
 // mostMap bounds the map where the room has no bound.

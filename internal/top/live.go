@@ -3,11 +3,14 @@ package top
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/gdamore/tcell/v3"
 	"github.com/gdamore/tcell/v3/color"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/cpumap"
 )
 
 // Live shows readings on the terminal, until the user or ctx ends it. It leaves
@@ -121,9 +124,11 @@ func (l *live) handle(event tcell.Event) (quit bool, err error) {
 
 // stop stops this job, as Ctrl-Z does where the terminal is not ours, until the shell lets it go on.
 func (l *live) stop() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	err := l.screen.Suspend()
-	if err == nil {
-		err = unix.Kill(0, unix.SIGTSTP)
+	if err == nil { // to this thread: one to the process may stop it when the screen is ours again
+		err = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
 	}
 	if err == nil {
 		err = l.screen.Resume()
@@ -131,18 +136,16 @@ func (l *live) stop() error {
 	return err
 }
 
-// show draws the figures in the size that the window has now.
+// show draws the figures in the size that the window has now. Should it shrink meanwhile, what is
+// outside is not drawn, and the resize that follows draws anew.
 func (l *live) show() {
 	columns, rows := l.screen.Size()
 	l.screen.Clear()
 	for y, line := range l.ui.Draw(l.figures, Size{columns, rows, l.ascii}) {
 		x := 0
 		for _, span := range line {
-			for rest := span.Text; rest != ""; {
-				var width int
-				rest, width = l.screen.Put(x, y, rest, span.cell())
-				x += width
-			}
+			l.screen.PutStrStyled(x, y, span.Text, span.cell())
+			x += cpumap.Width(span.Text)
 		}
 	}
 	l.screen.Show()

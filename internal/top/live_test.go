@@ -135,6 +135,37 @@ func TestLive(t *testing.T) {
 	}
 }
 
+// A larger is a screen whose window has just shrunk: it is said to be larger than it is.
+type larger struct{ tcell.Screen }
+
+func (larger) Size() (columns, rows int) { return 300, 80 }
+
+// A window that shrinks while it is drawn in holds nobody up.
+func TestLiveShrinks(t *testing.T) {
+	w, read := running(t)
+	before := w.now()
+	after, _ := read("")
+	for _, size := range []vt.Coord{{X: 20, Y: 5}, {X: 1, Y: 1}} {
+		screen, err := tcell.NewTerminfoScreenFromTty(vt.NewMockTerm(vt.MockOptSize(size)), tcell.OptNegotiation(false))
+		if err == nil {
+			err = screen.Init()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &live{ui: &UI{Sort: ByUse, Interval: second}, screen: larger{screen}, before: before, last: after}
+		l.compare()
+		shown := make(chan bool)
+		go func() { l.show(); close(shown) }()
+		select {
+		case <-shown:
+		case <-time.After(time.Minute):
+			t.Fatalf("in a window of %v the drawing does not end", size)
+		}
+		screen.Fini()
+	}
+}
+
 // What cannot be read is said, and what was read before stays.
 func TestLiveFails(t *testing.T) {
 	w, read := running(t)
