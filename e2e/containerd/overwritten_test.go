@@ -72,9 +72,10 @@ func TestKubeletUpdates(t *testing.T) {
 	c.check()
 }
 
-// What somebody writes to a container's files is set back, and the log says what was found.
+// What somebody writes to a container's files is set back and counted, and the log says what was found.
 func TestOverwrittenFiles(t *testing.T) {
-	l := newLab(t)
+	l := newEngine(t)
+	l.startPlugin("--metrics", "127.0.0.1:0")
 	c := newCensus(l)
 	if c.node.usable.Count() < 2 {
 		t.Skip("needs 2 CPUs")
@@ -101,6 +102,9 @@ func TestOverwrittenFiles(t *testing.T) {
 	}
 	c.unmoved(had)
 	c.check()
+	if n, ok := l.newProber(l.plugin.said()).value("candor_drift_repairs_total"); !ok || n < 12 {
+		t.Errorf("four changes of three containers each: counted %v", n)
+	}
 }
 
 // otherCPUs are others than those that a container has.
