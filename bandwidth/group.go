@@ -85,7 +85,8 @@ func (g *group) run(from, to time.Duration) {
 	if g.rate == 0 {
 		return
 	}
-	used := min(time.Duration(g.rate*float64(to-from)), g.backlog)
+	const rounding = 1e-6 // of a nanosecond: else a backlog that ends now would miss its last one
+	used := min(time.Duration(g.rate*float64(to-from)+rounding), g.backlog)
 	g.backlog -= used
 	for len(g.marks) > 0 && g.marks[0] <= g.stat.Usage+used {
 		part := float64(g.marks[0]-g.stat.Usage) / g.rate
