@@ -58,7 +58,7 @@ type kubelet struct {
 }
 
 // findKubelets returns the kubelets among the processes that root has in /proc.
-func findKubelets(root string) (found []kubelet, unclear error) {
+func findKubelets(root string) (found []kubelet, err error) {
 	proc := filepath.Join(root, "proc")
 	here, _ := os.Readlink(filepath.Join(proc, "self/ns/pid"))
 	entries, err := os.ReadDir(proc)
@@ -76,17 +76,14 @@ func findKubelets(root string) (found []kubelet, unclear error) {
 			continue
 		}
 		k := kubelet{pid: entry.Name(), root: filepath.Join(dir, "root"), words: words, shown: kubeletRoot}
-		if k.cwd, err = os.Readlink(filepath.Join(dir, "cwd")); err != nil {
-			unclear = oneline.Join(unclear, fmt.Errorf("kubelet, process %s: %w", k.pid, err))
-			continue
-		}
+		k.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // who may not see it may not see its files either
 		if dir := k.flag("root-dir"); dir != "" {
 			k.shown = k.abs(dir)
 		}
 		k.dir = filepath.Join(k.root, k.shown)
 		found = append(found, k)
 	}
-	return found, unclear
+	return found, nil
 }
 
 // isKubelet tells by a command line: kubelet, or kubelet as a command of a program that has several.

@@ -88,7 +88,14 @@ func TestCheckKubelet(t *testing.T) {
 		"last flag": {set: func(m *machine) {
 			m.process("7", usual, "kubelet", "--cpu-manager-policy=static", "--cpu-manager-policy=none")
 		}},
-		"hyperkube":       {set: func(m *machine) { m.process("7", usual, "hyperkube", "kubelet", "--cpu-manager-policy=static") }, policy: "static", from: "process 7"},
+		"hyperkube": {set: func(m *machine) { m.process("7", usual, "hyperkube", "kubelet", "--cpu-manager-policy=static") }, policy: "static", from: "process 7"},
+		"flag of one whose folder is hidden": {set: func(m *machine) {
+			m.write("proc/7/cmdline", "kubelet\x00--cpu-manager-policy=static\x00")
+		}, policy: "static", from: "process 7"},
+		"file of one whose folder is hidden": {set: func(m *machine) {
+			m.write("etc/k.yaml", with(kubeletYAML, "static"))
+			m.write("proc/7/cmdline", "kubelet\x00--config=/etc/k.yaml\x00")
+		}, isUnclear: "/etc/k.yaml: "},
 		"another program": {set: func(m *machine) { m.process("7", usual, "vi", "kubelet", "--cpu-manager-policy=static") }},
 		"a node inside":   {set: func(m *machine) { m.process("7", "pid:[2]", "kubelet", "--cpu-manager-policy=static") }},
 		"file": {set: func(m *machine) {
