@@ -30,8 +30,7 @@ type node struct {
 func (n node) broken(facts []fact) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	carried := map[int]hybrid.Milli{} // of the fractions, by CPU
-	var sensitive, guaranteed hybrid.Milli
-	var flexible *fact
+	var sensitive hybrid.Milli
 	for i := range facts {
 		f := &facts[i]
 		if got := f.has.CPUs; got.IsEmpty() || !got.SubsetOf(&n.usable) {
@@ -41,11 +40,6 @@ func (n node) broken(facts []fact) (all []string) {
 			say("%s, limit %v, has a quota of %v, want %v", f.name, f.limit, f.has.Quota, want)
 		}
 		if !f.sensitive {
-			guaranteed += f.request
-			if flexible != nil && flexible.has.CPUs != f.has.CPUs {
-				say("%s has the CPUs %v, %s has %v", f.name, f.has.CPUs, flexible.name, flexible.has.CPUs)
-			}
-			flexible = f
 			continue
 		}
 		sensitive += f.limit
@@ -55,7 +49,7 @@ func (n node) broken(facts []fact) (all []string) {
 		shared := f.shared(facts)
 		if most := f.limit.CPUs() - int(f.limit/1000); shared.Count() > most {
 			say("%s, limit %v: others run on %v of its CPUs %v", f.name, f.limit, shared, f.has.CPUs)
-		} else if most == 1 && !shared.IsEmpty() {
+		} else if !shared.IsEmpty() {
 			carried[shared.First()] += f.limit % 1000
 		}
 	}
@@ -64,19 +58,38 @@ func (n node) broken(facts []fact) (all []string) {
 			say("CPU %d carries fractions of %v", cpu, sum)
 		}
 	}
-	if flexible != nil {
-		left := hybrid.Milli(1000 * flexible.has.CPUs.Count())
-		for cpu := range flexible.has.CPUs.All() {
-			left -= carried[cpu]
-		}
-		if left < guaranteed {
-			say("flexible containers are guaranteed %v and have %v of %v", guaranteed, left, flexible.has.CPUs)
-		}
-	}
+	guaranteed := n.flexible(facts, carried, say)
 	if capacity := hybrid.Milli(1000 * n.usable.Count()); sensitive+max(guaranteed, n.minShared) > capacity {
 		say("sensitive containers have %v, flexible ones are guaranteed %v, and there are %v", sensitive, guaranteed, capacity)
 	}
 	return all
+}
+
+// flexible says what is wrong with the flexible containers' CPUs, and returns what they are guaranteed.
+func (n node) flexible(facts []fact, carried map[int]hybrid.Milli, say func(string, ...any)) (guaranteed hybrid.Milli) {
+	var one *fact
+	for i := range facts {
+		f := &facts[i]
+		if f.sensitive {
+			continue
+		}
+		guaranteed += f.request
+		if one != nil && one.has.CPUs != f.has.CPUs {
+			say("%s has the CPUs %v, %s has %v", f.name, f.has.CPUs, one.name, one.has.CPUs)
+		}
+		one = f
+	}
+	if one == nil {
+		return 0
+	}
+	left := hybrid.Milli(1000 * one.has.CPUs.Count())
+	for cpu := range one.has.CPUs.All() {
+		left -= carried[cpu]
+	}
+	if left < guaranteed {
+		say("flexible containers are guaranteed %v and have %v of %v", guaranteed, left, one.has.CPUs)
+	}
+	return guaranteed
 }
 
 // quota is the one of a limit, in periods of 100 ms. Where a sensitive container's CPUs alone enforce it, there is none.
