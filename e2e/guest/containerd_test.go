@@ -15,6 +15,7 @@ import (
 // candor-runc under containerd, with runc.
 func TestContainerd(t *testing.T) {
 	needGuest(t)
+	t.Parallel()
 	built := build(t)
 	goTool(t, "build", "-o", built.dir+"/", "./cmd/candor")
 	goTool(t, "-C", "e2e/containerd", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", filepath.Join(built.dir, "containerd.test"), ".")
