@@ -13,6 +13,9 @@ import (
 // The compose file of docs/oci.md is what compose reads, and its services are what the page says, started as compose starts them.
 func TestDockerCompose(t *testing.T) {
 	page, err := os.ReadFile("../docs/oci.md")
+	if os.IsNotExist(err) && os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("no documents in the guest")
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
