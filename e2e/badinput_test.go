@@ -101,7 +101,7 @@ func TestBadCommand(t *testing.T) {
 		{[]string{"release", "web"}, 2, "still run"},
 		{[]string{"release", "a", "b"}, 2, "want the name of one container"},
 		{[]string{"inspect", "nobody"}, 2, "candor ps lists them"},
-		{[]string{"inspect", "no/body"}, 2, "want 1 to 64 letters"},
+		{[]string{"inspect", "no/body"}, 2, "candor ps lists them"},
 		{[]string{"ps", "-o", "yaml"}, 2, "want one of table, json"},
 		{[]string{"internal-exec", "1"}, 2, "candor's own"},
 	} {
