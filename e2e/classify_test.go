@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -18,7 +19,14 @@ func TestClassify(t *testing.T) {
 	if err := os.WriteFile(manifest, []byte("kind: Pod\nmetadata:\n  name: web # ours\n"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	out := l.ok("classify", "--cpu", "0.5", "--workload", "one='a b'", "--workload", "two=c", "--metric", `v (\d+)`, "--annotate", manifest, "-o", "json",
+	if err := os.Chown(manifest, 1000, 1001); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "link.yaml")
+	if err := os.Symlink(manifest, link); err != nil {
+		t.Fatal(err)
+	}
+	out := l.ok("classify", "--cpu", "0.5", "--workload", "one='a b'", "--workload", "two=c", "--metric", `v (\d+)`, "--annotate", link, "-o", "json",
 		"--", "sh", "-c", `echo v $(nproc) "$#" "$1"`, "sh")
 	var class struct {
 		Class       string
@@ -47,8 +55,11 @@ func TestClassify(t *testing.T) {
 	if want := "kind: Pod\nmetadata:\n  annotations:\n    candor.dev/class: sensitive\n  name: web # ours\n"; err != nil || string(text) != want {
 		t.Errorf("manifest %v:\n%s\nwant\n%s", err, text, want)
 	}
-	if statErr != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("its mode is %v, %v; want it kept", info.Mode(), statErr)
+	if statErr != nil || info.Mode().Perm() != 0o640 || info.Sys().(*syscall.Stat_t).Uid != 1000 || info.Sys().(*syscall.Stat_t).Gid != 1001 {
+		t.Errorf("%+v, %v; want mode and owner kept", info, statErr)
+	}
+	if target, err := os.Readlink(link); err != nil || target != manifest {
+		t.Errorf("the link goes to %q, %v", target, err)
 	}
 }
 

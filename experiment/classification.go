@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -85,8 +86,16 @@ func (c *Classification) Check() error {
 			return fmt.Errorf("%w: limit %v: want %v to %v", ErrBadSetup, limit, hybrid.MinLimit, hybrid.MaxLimit)
 		}
 	}
+	for i, limit := range c.Limits {
+		if slices.Contains(c.Limits[:i], limit) {
+			return fmt.Errorf("%w: limit %v is there twice", ErrBadSetup, limit)
+		}
+	}
 	for i := range c.Workloads {
 		w := &c.Workloads[i]
+		if slices.ContainsFunc(c.Workloads[:i], func(other NamedWorkload) bool { return other.Name == w.Name }) {
+			return fmt.Errorf("%w: %q is there twice", ErrBadWorkload, w.Name)
+		}
 		e := Experiment{Workload: w.Workload, Setups: []Setup{{Kind: Quota, Limit: c.Limits[0]}}, Rounds: 2}
 		if err := e.Check(); err != nil {
 			return fmt.Errorf("%s: %w", w.Name, err)
@@ -95,8 +104,11 @@ func (c *Classification) Check() error {
 	return nil
 }
 
-// Run classifies. Where the context ends before it does, the error is the context's, and the class is of what is known
-// so far.
+// ErrFailing is a program whose runs fail, so that nothing is known of it.
+var ErrFailing = errors.New("its runs fail")
+
+// Run classifies. Where the context ends before it does, the error is the context's, where runs fail ErrFailing, and the
+// class is of what is known so far.
 func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -127,6 +139,11 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 		}
 	}
 	class.vote()
+	for i := range class.Evaluations {
+		if e := &class.Evaluations[i]; e.Failed >= maxFailed && err == nil {
+			err = fmt.Errorf("%w: %s at %v: %s", ErrFailing, e.Workload, e.CPU, e.Why)
+		}
+	}
 	return class, err
 }
 

@@ -61,8 +61,8 @@ func TestClassifyFailures(t *testing.T) {
 		Limits:    []hybrid.Milli{500}, Metric: WallTime.Name, Margin: DefaultMargin,
 	}
 	class, err := c.Run(context.Background(), l)
-	if err != nil {
-		t.Fatal(err)
+	if !errors.Is(err, ErrFailing) {
+		t.Fatalf("%v, want ErrFailing", err)
 	}
 	if e := class.Evaluations[0]; class.Class != Flexible || class.Decided || e.Failed != maxFailed || e.Why != "exit code 1" {
 		t.Errorf("%s, decided %v: %+v", class.Class, class.Decided, e)
@@ -104,6 +104,8 @@ func TestBadClassifications(t *testing.T) {
 	}{
 		{Classification{Limits: []hybrid.Milli{500}}, ErrBadWorkload},
 		{Classification{Workloads: w}, ErrBadSetup},
+		{Classification{Workloads: w, Limits: []hybrid.Milli{500, 500}}, ErrBadSetup},
+		{Classification{Workloads: slices.Concat(w, w), Limits: []hybrid.Milli{500}}, ErrBadWorkload},
 		{Classification{Workloads: w, Limits: []hybrid.Milli{1}}, ErrBadSetup},
 		{Classification{Workloads: w, Limits: []hybrid.Milli{500}, Margin: math.NaN()}, ErrBadWorkload},
 		{Classification{Workloads: slices.Concat(w, []NamedWorkload{{"x", Workload{}}}), Limits: []hybrid.Milli{500}}, ErrBadWorkload},

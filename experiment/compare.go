@@ -4,25 +4,23 @@ import "math"
 
 // A Comparison is how a set-up does beside the first one, by one metric.
 type Comparison struct {
-	Setup     Setup   `json:"setup"`
-	Spread    Spread  `json:"spread"`
-	Failed    int     `json:"failed"`
-	Why       string  `json:"why,omitempty"`
-	Throttled float64 `json:"throttled"` // share of the periods in which the quota ran out
-	Others    float64 `json:"others"`    // CPUs that others used meanwhile, the median
+	Setup     Setup
+	Spread    Spread
+	Failed    int     // rounds
+	Throttled float64 // share of the periods in which the quota ran out
+	Others    float64 // CPUs that others used meanwhile, the median
 
-	// Against the first set-up; nil for that itself, and where either has no runs.
-	Against *Against `json:"against,omitempty"`
+	// Against the first set-up; nil for that itself, and where no round has a value above 0 of both.
+	Against *Against
 }
 
 // Against compares two set-ups.
 type Against struct {
-	Ratio    float64  `json:"ratio"`    // of the medians; below 1: less than the first
-	Interval Interval `json:"interval"` // 95 %
-	P        float64  `json:"p"`        // two-sided: by signed ranks of the pairs of each round
-	Pairs    int      `json:"pairs"`
-	U        float64  `json:"u"`     // two-sided: by Mann and Whitney, without the pairs
-	Delta    float64  `json:"delta"` // Cliff's
+	Pairs    int      // runs of the same round
+	Ratio    float64  // the median of the pairs'; below 1: less than the first
+	Interval Interval // 95 %, of that
+	P        float64  // two-sided: by signed ranks of the pairs
+	Delta    float64  // Cliff's, of all runs
 }
 
 // Compare compares the set-ups of a report by a metric.
@@ -33,31 +31,22 @@ func (r *Report) Compare(metric string) []Comparison {
 		c := &comparisons[i]
 		values, rounds := r.Values(i, metric)
 		c.Setup, c.Spread = r.Setups[i], SpreadOf(values)
-		c.Failed, c.Why = r.Failures(i)
+		c.Failed, _ = r.Failures(i)
 		c.Throttled, c.Others = r.throttled(i), r.others(i)
-		if i > 0 && len(values) > 0 && len(first) > 0 {
-			c.Against = against(values, first, pairs(values, rounds, first, firstRounds))
+		if gains := pairs(values, rounds, first, firstRounds); i > 0 && len(gains) > 0 {
+			c.Against = against(values, first, gains)
 		}
 	}
 	return comparisons
 }
 
-// Ratio is the median of a set-up over that of the first one, by a metric; 0 where either has no runs.
-func (r *Report) Ratio(setup int, metric string) float64 {
-	values, _ := r.Values(setup, metric)
-	first, _ := r.Values(0, metric)
-	if len(values) == 0 || len(first) == 0 {
-		return 0
-	}
-	return Median(values) / Median(first)
-}
-
 // against compares values with those of the first set-up; gains are of their pairs.
 func against(values, first, gains []float64) *Against {
 	p := 2 * min(SignedRank(gains, 0), SignedRank(negated(gains), 0))
+	interval := PairedInterval(gains, 0.95)
 	return &Against{
-		Ratio: Median(values) / Median(first), Interval: RatioInterval(values, first, 0.95),
-		P: min(p, 1), Pairs: len(gains), U: MannWhitney(values, first), Delta: CliffsDelta(values, first),
+		Pairs: len(gains), Ratio: math.Exp(Median(gains)), Interval: Interval{math.Exp(interval.Low), math.Exp(interval.High)},
+		P: min(p, 1), Delta: CliffsDelta(values, first),
 	}
 }
 

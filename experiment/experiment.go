@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -59,7 +58,10 @@ func (e *Experiment) Check() error {
 // Run runs an experiment in a lab. Where the context ends before it does, the error is the context's, and
 // the report has the runs so far.
 func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
-	if err := errors.Join(e.Check(), l.Check(e.Setups)); err != nil {
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	if err := l.Check(e.Setups); err != nil {
 		return nil, err
 	}
 	report, err := e.newReport(l)

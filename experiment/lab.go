@@ -8,12 +8,18 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
@@ -22,7 +28,8 @@ import (
 type Lab struct {
 	place
 	host   *host.Host
-	usable cpuset.Set
+	taken  cpuset.Set // reserved, or somebody's: the machine's own containers have them
+	usable cpuset.Set // the others
 	guard  *exec.Cmd
 	leash  io.Closer // the guard waits until it is closed
 }
@@ -37,15 +44,25 @@ type place struct {
 // whatever way.
 const GuardCommand = "internal-guard"
 
-// OpenLab opens a lab for this process. The error is that of host.Open where the machine does not let it.
-func OpenLab() (*Lab, error) {
+// OpenLab opens a lab for this process, beside a machine's containers: it leaves alone the CPUs that those have for
+// themselves, and those that are reserved. The error is that of host.Open where the machine does not let it.
+func OpenLab(machine host.Options) (*Lab, error) {
+	if err := sweep(); err != nil {
+		return nil, err
+	}
 	l := &Lab{place: placeOf(os.Getpid())}
 	var err error
+	if l.taken, err = takenOn(machine); err != nil {
+		return nil, err
+	}
 	if l.host, err = l.open(); err != nil {
 		return nil, err
 	}
 	if err = l.startGuard(); err == nil {
 		l.usable, err = l.host.Usable()
+	}
+	if l.usable = l.usable.Minus(l.taken); err == nil && l.usable.IsEmpty() {
+		err = fmt.Errorf("%w: all are reserved, or containers have them for themselves: candor map shows who", ErrTooSmall)
 	}
 	if err != nil {
 		return nil, oneline.Join(err, l.Close())
@@ -53,9 +70,50 @@ func OpenLab() (*Lab, error) {
 	return l, nil
 }
 
+// takenOn returns the CPUs that a machine's sensitive containers have, and those that are reserved.
+func takenOn(machine host.Options) (taken cpuset.Set, err error) {
+	machine.Cgroup.ReadOnly = true
+	h, err := host.Open(machine)
+	if err != nil {
+		return taken, err
+	}
+	defer h.Close()
+	options, err := h.NodeOptions()
+	if err != nil {
+		return taken, err
+	}
+	s, err := h.Snapshot()
+	if err != nil {
+		return taken, err
+	}
+	taken = options.Reserved
+	for i := range s.Grants {
+		if g := &s.Grants[i]; g.Class == hybrid.Sensitive {
+			taken.AddAll(&g.CPUs)
+		}
+	}
+	return taken, nil
+}
+
+// sweep clears what is left of labs whose process and guard have both been killed.
+func sweep() error {
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(host.DefaultStateDir()), placeName+"*"))
+	var errs []error
+	for _, dir := range left {
+		pid, bad := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), placeName))
+		if bad == nil && unix.Kill(pid, 0) == unix.ESRCH {
+			errs = append(errs, placeOf(pid).clear())
+		}
+	}
+	return oneline.Join(append(errs, err)...)
+}
+
+// placeName is what the names of places begin with.
+const placeName = "candor-experiment-"
+
 // placeOf is the place of the lab that a process opens.
 func placeOf(pid int) place {
-	name := fmt.Sprintf("candor-experiment-%d", pid)
+	name := placeName + strconv.Itoa(pid)
 	return place{dir: filepath.Join(filepath.Dir(host.DefaultStateDir()), name), parent: "/" + name}
 }
 
@@ -72,7 +130,7 @@ func (p place) open() (*host.Host, error) {
 // startGuard starts the guard. It is in a session of its own, so that what ends this process does not end it.
 func (l *Lab) startGuard() error {
 	l.guard = exec.Command("/proc/self/exe", GuardCommand, l.dir, l.parent)
-	l.guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	l.guard.SysProcAttr, l.guard.Stderr = &syscall.SysProcAttr{Setsid: true}, os.Stderr
 	leash, err := l.guard.StdinPipe()
 	if err == nil {
 		err = l.guard.Start()
@@ -85,12 +143,18 @@ func (l *Lab) startGuard() error {
 	return nil
 }
 
-// RunGuard is the guard's life.
+// RunGuard is the guard's life. Signals that end a whole service, or a job of CI, do not end it.
 func RunGuard(dir, parent string, leash io.Reader) error {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	if _, err := io.Copy(io.Discard, leash); err != nil {
 		return err
 	}
-	h, err := place{dir, parent}.open()
+	return place{dir, parent}.clear()
+}
+
+// clear ends all that runs in a place and removes it.
+func (p place) clear() error {
+	h, err := p.open()
 	if err != nil {
 		return err
 	}
@@ -121,7 +185,7 @@ func (l *Lab) Check(setups []Setup) error {
 	return nil
 }
 
-// reserve keeps CPUs from the lab's containers until the next one is made.
-func (l *Lab) reserve(cpus cpuset.Set) error {
-	return l.host.SetOptions(host.NodeOptions{Reserved: cpus})
+// reserve keeps CPUs from the lab's containers that a set-up must not have.
+func (l *Lab) reserve(s *Setup) error {
+	return l.host.SetOptions(host.NodeOptions{Reserved: l.taken.Union(s.beyond(l.usable))})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -102,7 +103,8 @@ func findByPath(output []byte, steps []string) (float64, error) {
 // lastValue returns the last JSON object or list of the output; a program may print other
 // lines before it.
 func lastValue(output []byte) (value any, err error) {
-	for rest := output; ; {
+	budget := 4*len(output) + 1<<16 // of bytes read in vain: hostile output would be read once for each bracket
+	for rest := output; budget > 0; {
 		at := bytes.IndexAny(rest, "{[")
 		if at < 0 {
 			break
@@ -112,11 +114,16 @@ func lastValue(output []byte) (value any, err error) {
 		var found any
 		if err := decoder.Decode(&found); err == nil {
 			value, rest = found, rest[at+int(decoder.InputOffset()):]
-		} else if errors.Is(err, io.ErrUnexpectedEOF) && value != nil {
-			break
-		} else {
-			rest = rest[at+1:]
+			continue
+		} else if errors.Is(err, io.ErrUnexpectedEOF) {
+			if value != nil {
+				break
+			}
+			budget -= len(rest)
+		} else if bad := new(json.SyntaxError); errors.As(err, &bad) {
+			budget -= int(bad.Offset)
 		}
+		rest = rest[at+1:]
 	}
 	if value == nil {
 		return nil, errors.New("the output has no JSON")
@@ -124,10 +131,17 @@ func lastValue(output []byte) (value any, err error) {
 	return value, nil
 }
 
-// number reads a figure; programs print thousands with commas, and units behind.
+// thousands is how programs print large numbers. (A comma elsewhere may be a decimal one.)
+var thousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
+
+// number reads a figure.
 func number(text string) (float64, error) {
-	value, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
-	if err != nil || value != value || value-value != 0 {
+	text = strings.TrimSpace(text)
+	if thousands.MatchString(text) {
+		text = strings.ReplaceAll(text, ",", "")
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(math.Abs(value) <= mostValue) {
 		return 0, fmt.Errorf("%.40q is not a number", text)
 	}
 	return value, nil

@@ -25,6 +25,9 @@ func TestMetric(t *testing.T) {
 		{".rate", `{"rate": 1}` + "\n" + `{"rate": 2}` + "\n{ broken", 2, ""},
 		{".rate.mean", `{"rate": 3}`, 0, "no .rate.mean"},
 		{".runs.7", `{"runs": [1]}`, 0, "no .runs.7"},
+		{`t (\S+)`, "t 1,5", 0, "is not a number"},
+		{`t (\S+)`, "t 1e300", 0, "is not a number"},
+		{".rate", strings.Repeat("[", 1<<20), 0, "no JSON"},
 		{".rate", `{"rate": true}`, 0, "not a number"},
 		{".rate", "no json", 0, "no JSON"},
 	} {

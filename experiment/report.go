@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/topology"
 )
@@ -49,6 +50,9 @@ type Machine struct {
 }
 
 const reportVersion = 1
+
+// mostValue is more than anybody measures; pictures of larger values cannot be drawn.
+const mostValue = 1e15
 
 func describeMachine(l *Lab) (Machine, error) {
 	machine, err := topology.ReadHost()
@@ -126,8 +130,14 @@ func ParseReport(data []byte) (*Report, error) {
 
 // check refuses a report that contradicts itself.
 func (r *Report) check() error {
-	if len(r.Setups) == 0 || len(r.Metrics) == 0 {
-		return errors.New("no set-up or no metric")
+	if len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
+		return errors.New("no set-up, no metric or no round")
+	}
+	for i := range r.Setups {
+		s := &r.Setups[i]
+		if _, err := ParseSetup(s.String(), s.Limit); err != nil || s.Limit < 0 || s.Limit > hybrid.MaxLimit {
+			return fmt.Errorf("set-up %d: %+v is none", i, *s)
+		}
 	}
 	for i := range r.Runs {
 		run := &r.Runs[i]
@@ -138,8 +148,8 @@ func (r *Report) check() error {
 			continue
 		}
 		for _, m := range r.Metrics {
-			if v, has := run.Values[m.Name]; !has || math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("run %d: no %s, and no failure", i, m.Name)
+			if v, has := run.Values[m.Name]; !has || !(math.Abs(v) <= mostValue) {
+				return fmt.Errorf("run %d: no %s, or one above %g, and no failure", i, m.Name, mostValue)
 			}
 		}
 	}
@@ -172,14 +182,18 @@ func (r *Report) Values(setup int, metric string) (values []float64, rounds []in
 	return values, rounds
 }
 
-// Failures returns how many of a set-up's runs failed, and why the first did.
-func (r *Report) Failures(setup int) (failed int, why string) {
+// Failures returns in how many of a set-up's rounds a run failed, and why the first did.
+func (r *Report) Failures(setup int) (rounds int, why string) {
+	failed := map[int]bool{}
 	for i := range r.Runs {
-		if run := &r.Runs[i]; run.Setup == setup && run.Round >= 0 && run.Failure != "" {
-			if failed++; failed == 1 {
-				why = run.Failure
-			}
+		run := &r.Runs[i]
+		if run.Setup != setup || run.Round < 0 || run.Failure == "" {
+			continue
 		}
+		if len(failed) == 0 {
+			why = run.Failure
+		}
+		failed[run.Round] = true
 	}
-	return failed, why
+	return len(failed), why
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/oneline"
 )
 
 // A Run is one run of one instance of a workload.
@@ -31,27 +33,28 @@ type Run struct {
 // run runs all instances of a set-up once. A run that fails is a result; the error is one of the
 // lab, or the context's.
 func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
-	if err := l.reserve(s.beyond(l.usable)); err != nil {
+	if err := l.reserve(s); err != nil {
 		return nil, err
 	}
-	before, err := momentNow()
-	if err != nil {
-		return nil, err
-	}
+	all, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var err error
 	instances := make([]*instance, s.instances())
 	runs := make([]Run, len(instances))
 	for i := range instances {
 		if instances[i], err = l.start(ctx, w, s, fmt.Sprintf("run-%d", i)); err != nil {
+			cancel() // the first one is not waited for
 			break
 		}
 	}
-	var all sync.WaitGroup
+	before, beforeErr := momentNow() // after what was done to start them
+	var ends sync.WaitGroup
 	for i, one := range instances {
 		if one != nil {
-			all.Go(func() { runs[i] = one.wait(ctx, w) })
+			ends.Go(func() { runs[i] = one.wait(all, w) })
 		}
 	}
-	all.Wait()
+	ends.Wait()
 	after, noiseErr := momentNow()
 	own := time.Duration(0)
 	for i := range runs {
@@ -61,7 +64,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	for i := range runs {
 		runs[i].Noise = after.noiseSince(before, own)
 	}
-	return runs, errors.Join(err, noiseErr, l.clean(instances), ctx.Err())
+	return runs, oneline.Join(err, beforeErr, noiseErr, l.clean(instances), ctx.Err())
 }
 
 // clean ends what runs of instances have left.
@@ -72,7 +75,7 @@ func (l *Lab) clean(instances []*instance) error {
 			errs = append(errs, l.host.Release(context.Background(), one.child.Grant.ID, true))
 		}
 	}
-	return errors.Join(errs...)
+	return oneline.Join(errs...)
 }
 
 // An instance is a program that runs.
@@ -150,7 +153,7 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 // read reads what the program's group has used.
 func (i *instance) read() (r Run) {
 	reading, err := i.host.Read(i.child.Grant)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: what it used is known all the same
 		return Run{}
 	}
 	u := reading.Usage

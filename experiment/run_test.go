@@ -10,10 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -31,12 +32,12 @@ func init() {
 		}
 		os.Exit(0)
 	case os.Getenv("EXPERIMENT_TEST_ROLE") == "sleeper":
-		l, err := OpenLab()
+		l, err := OpenLab(host.Options{StateDir: os.Getenv("EXPERIMENT_TEST_STATE")})
 		if err == nil {
 			w := workloadOf(time.Hour, "sh", "-c", "echo started >&2; sleep 3600")
 			_, err = l.start(context.Background(), &w, &Setup{Kind: None}, "run-0")
 		}
-		fmt.Println("ready", err)
+		fmt.Println("ready", err, l.guard.Process.Pid)
 		select {}
 	}
 }
@@ -50,7 +51,7 @@ func openLab(t *testing.T) *Lab {
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
 	}
-	l, err := OpenLab()
+	l, err := OpenLab(host.Options{StateDir: filepath.Join(t.TempDir(), "state"), Config: filepath.Join(t.TempDir(), "host.json")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestQuotaThrottles(t *testing.T) {
 	l := openLab(t)
 	e := Experiment{
 		Workload: workloadOf(time.Minute, "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"),
-		Setups:   setupsOf(t, 1000, "none", "cpuset"), Rounds: 2,
+		Setups:   setupsOf(t, 1000, "none", "cpuset", "candor"), Rounds: 2,
 	}
 	e.Setups = append(e.Setups, setupsOf(t, 300, "quota")...)
 	r, err := e.Run(context.Background(), l)
@@ -156,11 +157,16 @@ func TestQuotaThrottles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.Compare(WallTime.Name)
-	if c[0].Throttled != 0 || c[1].Throttled != 0 || c[2].Throttled == 0 {
-		t.Errorf("throttled %.2f, %.2f, %.2f; want only the last", c[0].Throttled, c[1].Throttled, c[2].Throttled)
+	if c[0].Throttled != 0 || c[1].Throttled != 0 || c[2].Throttled != 0 || c[3].Throttled == 0 {
+		t.Errorf("throttled %.2f, %.2f, %.2f, %.2f; want only the last", c[0].Throttled, c[1].Throttled, c[2].Throttled, c[3].Throttled)
 	}
-	if c[0].Against != nil || c[2].Against == nil || c[2].Against.Pairs != 2 {
-		t.Errorf("against the first: %+v, %+v", c[0].Against, c[2].Against)
+	if c[0].Against != nil || c[3].Against == nil || c[3].Against.Pairs != 2 {
+		t.Errorf("against the first: %+v, %+v", c[0].Against, c[3].Against)
+	}
+	for _, run := range r.Runs {
+		if run.CPU <= 0 {
+			t.Errorf("%v used no CPU time: %+v", r.Setups[run.Setup], run)
+		}
 	}
 }
 
@@ -274,7 +280,7 @@ func TestKilled(t *testing.T) {
 		t.Skip("makes cgroups: needs root")
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "EXPERIMENT_TEST_ROLE=sleeper")
+	cmd.Env = append(os.Environ(), "EXPERIMENT_TEST_ROLE=sleeper", "EXPERIMENT_TEST_STATE="+filepath.Join(t.TempDir(), "state"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -284,13 +290,15 @@ func TestKilled(t *testing.T) {
 	}
 	word := make([]byte, 64)
 	n, _ := out.Read(word)
-	if said := strings.TrimSpace(string(word[:n])); said != "ready <nil>" {
-		t.Fatalf("it says %q", said)
+	var guard int
+	if _, err := fmt.Sscanf(string(word[:n]), "ready <nil> %d", &guard); err != nil {
+		t.Fatalf("it says %q", word[:n])
 	}
 	p := placeOf(cmd.Process.Pid)
 	if left := leftOf(p); len(left) < 2 {
 		t.Fatalf("only %v is there while it runs", left)
 	}
+	syscall.Kill(guard, syscall.SIGTERM) // as the end of a service does
 	cmd.Process.Kill()
 	cmd.Wait()
 	deadline := time.Now().Add(30 * time.Second)
@@ -299,6 +307,81 @@ func TestKilled(t *testing.T) {
 	}
 	if left := leftOf(p); len(left) > 0 {
 		t.Errorf("%v is left 30 s after the end of its process", left)
+	}
+}
+
+// What the machine's containers have for themselves, and what is reserved, a lab leaves alone.
+func TestLabBesideContainers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	machine := host.Options{
+		StateDir: filepath.Join(t.TempDir(), "state"), Config: filepath.Join(t.TempDir(), "host.json"),
+		Cgroup: cgroup.Options{Parent: fmt.Sprintf("/candor-experiment-test-%d", os.Getpid()), Driver: cgroup.Cgroupfs},
+	}
+	h, err := host.Open(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	defer h.Clear(context.Background())
+	all, err := h.Usable()
+	if err != nil || all.Count() < 2 {
+		t.Skipf("%v, %v: needs two CPUs", all, err)
+	}
+	a := host.Allocation{
+		Request: hybrid.Request{ID: "web", Limit: 1000},
+		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+	}
+	child, err := h.Start(context.Background(), a, host.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLab(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if want := all.Minus(child.Grant.CPUs); l.usable != want {
+		t.Errorf("the lab has %v, want %v", l.usable, want)
+	}
+	mask, _ := ParseMetric(`on (\d+)$`)
+	e := Experiment{Workload: workloadOf(time.Minute, "sh", "-c", "echo on $(nproc)"), Setups: setupsOf(t, 500, "candor"), Rounds: 2}
+	e.Workload.Metrics = []Metric{mask}
+	r, err := e.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, _ := r.Values(0, mask.Name); !slices.Equal(values, []float64{1, 1}) {
+		t.Errorf("%v, want 1 CPU twice", values)
+	}
+	if err := h.SetOptions(host.NodeOptions{Reserved: all.Minus(child.Grant.CPUs)}); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := OpenLab(machine); !errors.Is(err, ErrTooSmall) {
+		t.Errorf("nothing left: %v, want ErrTooSmall", err)
+		other.Close()
+	}
+}
+
+// How a set-up does beside the first one does not depend on where it stands among the others.
+func TestCompareOrder(t *testing.T) {
+	report := func(order ...int) *Report {
+		r := &Report{Metrics: []ReportMetric{{Name: "time"}}, Rounds: 12}
+		for at, kind := range order {
+			r.Setups = append(r.Setups, Setup{Kind: Kinds[kind]})
+			for round := range r.Rounds {
+				value := 10 + 5*float64(round*7%12) + float64(kind)*(1+0.1*float64(round*5%12))
+				r.Runs = append(r.Runs, Run{Setup: at, Round: round, Values: map[string]float64{"time": value}})
+			}
+		}
+		return r
+	}
+	one, other := report(0, 1, 2, 3).Compare("time"), report(0, 3, 2, 1).Compare("time")
+	for i, j := range map[int]int{1: 3, 2: 2, 3: 1} {
+		if a, b := one[i], other[j]; *a.Against != *b.Against || a.Spread != b.Spread || a.Against.P > 0.001 {
+			t.Errorf("%v: %+v in place %d, %+v in place %d; want the same, and a small p", a.Setup, *a.Against, i, *b.Against, j)
+		}
 	}
 }
 

@@ -108,7 +108,7 @@ func (s *Setup) allocation(name string) host.Allocation {
 // needs is how many CPUs the machine must have for it.
 func (s *Setup) needs() int {
 	switch s.Kind {
-	case None, Quota, QuotaThreads:
+	case None:
 		return 1
 	default:
 		return (s.Limit * hybrid.Milli(s.instances())).CPUs()

@@ -3,8 +3,6 @@ package experiment
 import (
 	"math/rand/v2"
 	"slices"
-
-	"golang.org/x/perf/benchmath"
 )
 
 // A Spread is where values lie.
@@ -50,23 +48,9 @@ type Interval struct {
 // resamples is how often a bootstrap draws: the ends of a 95 % interval then have 50 draws beyond each.
 const resamples = 2000
 
-// RatioInterval returns the interval of the ratio of two medians, median(a) / median(b), by a percentile bootstrap (Efron,
-// "Bootstrap Methods: Another Look at the Jackknife", 1979): each sample is drawn from anew, by
-// a generator with a fixed seed, so that a report shows the same interval each time.
-func RatioInterval(a, b []float64, confidence float64) Interval {
-	if len(a) == 0 || len(b) == 0 {
-		return Interval{}
-	}
-	random := rand.New(rand.NewPCG(uint64(len(a)), uint64(len(b))))
-	ratios := make([]float64, resamples)
-	drawA, drawB := make([]float64, len(a)), make([]float64, len(b))
-	for i := range ratios {
-		ratios[i] = Median(draw(random, drawA, a)) / Median(draw(random, drawB, b))
-	}
-	return middle(ratios, confidence)
-}
-
-// PairedInterval is RatioInterval for pairs: of the median of their ratios, given as logarithms or any other difference.
+// PairedInterval returns where the median of paired differences lies, by a percentile bootstrap (Efron, "Bootstrap
+// Methods: Another Look at the Jackknife", 1979): the pairs are drawn from anew, by a generator with a fixed
+// seed, so that a report shows the same interval each time.
 func PairedInterval(differences []float64, confidence float64) Interval {
 	if len(differences) == 0 {
 		return Interval{}
@@ -110,16 +94,4 @@ func CliffsDelta(a, b []float64) float64 {
 		}
 	}
 	return float64(sum) / float64(len(a)*len(b))
-}
-
-// MannWhitney is the two-sided probability that two samples of one distribution are as far apart in
-// rank (Mann and Whitney, "On a Test of Whether one of Two Random Variables is Stochastically Larger than the
-// Other", 1947): exact for samples of up to 50, else by the normal approximation. Samples that
-// cannot differ have 1.
-func MannWhitney(a, b []float64) float64 {
-	if len(a) == 0 || len(b) == 0 {
-		return 1
-	}
-	all := &benchmath.Thresholds{CompareAlpha: 1}
-	return benchmath.AssumeNothing.Compare(benchmath.NewSample(a, all), benchmath.NewSample(b, all)).P
 }

@@ -32,6 +32,7 @@ func newTail() (*tail, *os.File, error) {
 
 func (t *tail) collect() {
 	defer close(t.done)
+	defer t.read.Close()
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := t.read.Read(buffer)
@@ -47,7 +48,6 @@ func (t *tail) collect() {
 
 // last returns the end of the output so far. What processes that the program left write later is lost.
 func (t *tail) last() []byte {
-	defer t.read.Close()
 	select {
 	case <-t.done:
 	case <-time.After(time.Second): // somebody has it open still

@@ -44,6 +44,9 @@ func (c *Child) Wait() (*os.ProcessState, error) { return c.process.Wait() }
 // Kill kills all processes of the program.
 func (c *Child) Kill() error { return c.host.tree.Group(c.Grant.ID).Kill(syscall.SIGKILL) }
 
+// NodeOptions returns the machine's options.
+func (h *Host) NodeOptions() (NodeOptions, error) { return LoadOptions(h.config) }
+
 // Usable returns the CPUs that this machine has for containers.
 func (h *Host) Usable() (cpuset.Set, error) {
 	node, err := h.newNode()

@@ -36,7 +36,7 @@ func (n *Node) Cost(r *Request) (Cost, error) {
 	return cost, err
 }
 
-// A Handle tells a container from the others on its node, until it ends.
+// A Handle tells a container from the others on its node, until it ends. 0 is none.
 type Handle int32
 
 // Place is Plan and Commit in one. The error is as that of Cost. A container that is placed so may be
@@ -49,12 +49,12 @@ func (n *Node) Place(r *Request) (Handle, Cost, error) {
 			n.unpromise(s)
 			n.dropSlot(s)
 		}
-		return -1, cost, err
+		return 0, cost, err
 	}
 	n.version++
 	n.link(s)
 	n.sharedTime += cost.Shared
-	return Handle(s), cost, nil
+	return Handle(s + 1), cost, nil
 }
 
 // try gives a new container its CPUs. s is its slot, -1 if it has none.
@@ -74,7 +74,7 @@ func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
 
 // Remove is PlanRelease and Commit in one. It reports whether the container was there.
 func (n *Node) Remove(h Handle) (Cost, bool) {
-	s := int32(h)
+	s := int32(h) - 1
 	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].linked {
 		return Cost{}, false
 	}

@@ -60,7 +60,7 @@ func (n *Node) mostLimit() Milli {
 		n.packBins, n.packRoom = packable(n.tally.parts.rungs)
 		n.tally.parts.changed = false
 	}
-	open := int32(n.sharedCount + n.tally.open)
+	open := int32(n.sharedCount + n.fractional.Count()) // closed ones too: their fractions are among the parts
 	return Milli(max(0, open-n.packBins))*1000 + Milli(n.packRoom)
 }
 

@@ -83,6 +83,9 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 			t.Fatalf("%+v on %+v: refused; the node says %+v", *r, s, want)
 		}
 	}
+	if err == nil && r.Policy == hybrid.Strict && r.Class == hybrid.Sensitive && r.IsPlain() && node.Algorithm() == hybrid.Candor && int32(r.Limit) > s.Figures().Most {
+		t.Fatalf("%+v on %+v: the node has room, most is %d", *r, s, s.Figures().Most)
+	}
 	if verdict == hybrid.Known && node.Algorithm() == hybrid.Candor {
 		checkFigures(t, &s, r, &got)
 	}

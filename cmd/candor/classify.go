@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/kube"
 )
@@ -77,26 +78,50 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
 	class, err := classify(ctx, cmd, &c)
-	if err != nil && (class == nil || !errors.Is(err, context.Canceled)) {
+	if class == nil {
 		return experimentError(err)
 	}
 	if writeErr := f.show(cmd.OutOrStdout(), class); writeErr != nil {
 		return writeErr
 	}
-	if err != nil {
+	if errors.Is(err, context.Canceled) {
 		return errors.New("stopped: the class is not known yet")
 	}
-	if f.annotate == "" {
-		return nil
+	if err != nil || f.annotate == "" {
+		return experimentError(err)
 	}
 	manifest, err := f.annotated(string(class.Class))
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(f.annotate, manifest, 0o644, renameio.WithExistingPermissions())
+	return rewrite(f.annotate, manifest)
+}
+
+// rewrite puts another text into a file, which keeps its owner and mode; a link stays one.
+func rewrite(name string, text []byte) error {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	var before unix.Stat_t
+	if err := unix.Stat(name, &before); err != nil {
+		return &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	next, err := renameio.NewPendingFile(name, renameio.WithExistingPermissions())
+	if err != nil {
+		return err
+	}
+	defer next.Cleanup()
+	if err := next.Chown(int(before.Uid), int(before.Gid)); err != nil {
+		return err
+	}
+	if _, err := next.Write(text); err != nil {
+		return err
+	}
+	return next.CloseAtomicallyReplace()
 }
 
 // classification is what a command line asks for.
@@ -148,11 +173,11 @@ func withWords(command []string, words string) []string {
 
 // classify runs the pairs in a lab, with a line of progress.
 func classify(ctx context.Context, cmd *cobra.Command, c *experiment.Classification) (class *experiment.Class, err error) {
-	l, err := experiment.OpenLab()
+	l, err := openLab()
 	if err != nil {
-		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = oneline.Join(err, l.Close()) }()
 	var now latest[stage]
 	c.Progress = func(e experiment.Evaluation, number, of int) {
 		text := fmt.Sprintf("%s at %v (%d of %d): pair %d", e.Workload, e.CPU, number+1, of, e.Pairs+1)

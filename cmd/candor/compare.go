@@ -12,8 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
 const compareLong = `Run a program under several set-ups of the same CPU limit, and show what differs.
@@ -115,20 +118,26 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	ctx, stop := untilSignal(cmd)
 	defer stop()
-	report, err := runExperiment(ctx, cmd, &e)
-	stopped := report != nil && errors.Is(err, context.Canceled)
-	if err != nil && !stopped {
+	report, err := f.measure(ctx, cmd, &e)
+	if report == nil || len(report.Runs) == 0 {
 		return experimentError(err)
 	}
-	if err := f.write(cmd.OutOrStdout(), report); err != nil {
-		return err
+	if writeErr := f.write(cmd.OutOrStdout(), report); writeErr != nil {
+		return writeErr
 	}
-	if stopped {
+	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("stopped: %s done", count(len(report.Runs), "run", "runs"))
 	}
-	return nil
+	return experimentError(err)
+}
+
+// untilSignal returns a context that ends with the first signal that asks for the end; the second one ends the process.
+func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
+	ctx, stop = signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) {
@@ -153,26 +162,43 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 	return e, experimentError(e.Check())
 }
 
-// runExperiment runs an experiment in a lab, with a line of progress.
-func runExperiment(ctx context.Context, cmd *cobra.Command, e *experiment.Experiment) (report *experiment.Report, err error) {
-	l, err := experiment.OpenLab()
+// measure runs the experiment in a lab, with a line of progress. What is done so far is in the folder after each round.
+func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *experiment.Experiment) (report *experiment.Report, err error) {
+	l, err := openLab()
 	if err != nil {
-		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.Close()) }()
+	defer func() { err = oneline.Join(err, l.Close()) }()
 	var now latest[stage]
-	e.Progress = func(s experiment.Stage) { now.set(runStage(s)) }
+	e.Progress = func(s experiment.Stage) {
+		now.set(runStage(s))
+		if s.Run > 1 && s.Run%len(e.Setups) == 1%len(e.Setups) {
+			f.keep(s.Report)
+		}
+	}
 	end := showProgress(cmd.ErrOrStderr(), now.get)
 	defer end()
 	return e.Run(ctx, l)
 }
 
+// openLab opens a lab beside the containers that the other commands see.
+func openLab() (*experiment.Lab, error) {
+	machine, driver := defaultHostOptions()
+	machine.Cgroup.Driver = cgroup.Driver(driver)
+	l, err := experiment.OpenLab(machine)
+	if err != nil {
+		return nil, &exitError{exitBadInput, err} // a place that cannot be used
+	}
+	return l, nil
+}
+
 // runStage says how far an experiment is, and what it seems to give.
 func runStage(s experiment.Stage) stage {
 	text := fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup)
-	for i, setup := range s.Report.Setups[1:] {
-		if a := s.Report.Ratio(1+i, experiment.WallTime.Name); a > 0 {
-			text += fmt.Sprintf(", %v %.3f", setup, a)
+	metric := s.Report.Metrics[len(s.Report.Metrics)-1].Name
+	for _, c := range s.Report.Compare(metric)[1:] {
+		if c.Against != nil {
+			text += fmt.Sprintf(", %v %.3f", c.Setup, c.Against.Ratio)
 		}
 	}
 	return stage{text: text, share: float64(s.Run-1) / float64(s.Runs)}
@@ -208,7 +234,18 @@ func (f *reportFlags) prepare() error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return badInput("--out: %w", err)
 	}
-	return nil
+	file, err := os.CreateTemp(f.out, ".candor-*")
+	if err != nil {
+		return badInput("--out: %w", err)
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// keep writes what is done so far, should this process not come to its end. Whether that can be done shows at the end.
+func (f *reportFlags) keep(r *experiment.Report) {
+	if f.out != "" {
+		_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: r.Write}})
+	}
 }
 
 const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its

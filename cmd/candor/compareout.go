@@ -8,25 +8,26 @@ import (
 
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/internal/expreport"
+	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // write writes a report to the terminal and the folder.
 func (f *reportFlags) write(out io.Writer, r *experiment.Report) error {
 	report := expreport.Report{Report: r}
-	if f.out != "" {
-		if err := wholefile.WriteFolder(f.out, report.Files()); err != nil {
-			return err
-		}
-	}
+	var err error
 	switch f.output.value {
 	case "json":
-		return r.Write(out)
+		err = r.Write(out)
 	case "markdown":
-		return report.Markdown(out)
+		err = report.Markdown(out)
 	default:
-		return report.Text(out)
+		err = report.Text(out)
 	}
+	if f.out == "" {
+		return err
+	}
+	return oneline.Join(err, wholefile.WriteFolder(f.out, report.Files()))
 }
 
 // A latest is a value that one goroutine sets and another looks at.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/internal/wholefile"
@@ -20,10 +21,10 @@ type Report struct{ *experiment.Report }
 // Files returns what goes into the folder of a report.
 func (r Report) Files() []wholefile.File {
 	files := []wholefile.File{{Name: "report.json", Write: r.Write}, {Name: "report.md", Write: r.Markdown}, {Name: "report.html", Write: r.HTML}}
-	for _, m := range r.Metrics {
+	for i, m := range r.Metrics {
 		for _, form := range forms {
 			files = append(files, wholefile.File{
-				Name:  "figure-" + fileName(m.Name) + form.suffix,
+				Name:  r.figureName(i) + form.suffix,
 				Write: func(w io.Writer) error { return r.draw(w, m, form.write) },
 			})
 		}
@@ -31,15 +32,18 @@ func (r Report) Files() []wholefile.File {
 	return files
 }
 
-// fileName makes a part of a file's name of a metric's.
-func fileName(metric string) string {
+// figureName makes a file's name for a metric's picture.
+func (r Report) figureName(metric int) string {
+	if metric == 0 {
+		return "figure-time"
+	}
 	name := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
 		}
 		return '-'
-	}, metric)
-	return strings.Trim(name[:min(len(name), 40)], "-")
+	}, r.Metrics[metric].Name)
+	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, strings.Trim(name[:min(len(name), 40)], "-")), "-")
 }
 
 // A column of the tables: its title, and what stands in it.
@@ -57,6 +61,7 @@ var columns = []column{
 	{"QUARTILES", func(c *experiment.Comparison) string {
 		return ifRuns(c, figure(c.Spread.Quarter)+" to "+figure(c.Spread.Quarter3))
 	}},
+	{"PAIRS", against(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
 	{"RATIO", against(func(a *experiment.Against) string { return fixed(a.Ratio) })},
 	{"95 %", against(func(a *experiment.Against) string { return fixed(a.Interval.Low) + " to " + fixed(a.Interval.High) })},
 	{"P", against(func(a *experiment.Against) string { return probability(a.P) })},
@@ -66,8 +71,8 @@ var columns = []column{
 }
 
 // legend says what the columns are.
-const legend = `RATIO: the median over that of the first set-up, with its 95 % interval (bootstrap).
-P: of such a difference by chance (signed ranks of the runs of each round, two-sided). DELTA: Cliff's, -1 to 1.
+const legend = `RATIO: of the runs of each round, to the first set-up's: the median, with its 95 % interval (bootstrap).
+P: of such a difference by chance (signed ranks of those pairs, two-sided). DELTA: Cliff's, -1 to 1.
 THROTTLED: periods in which the quota ran out. OTHERS: CPUs that others used meanwhile, the median.`
 
 func limit(c *experiment.Comparison) string {
@@ -134,8 +139,16 @@ func (r Report) Text(w io.Writer) error {
 		fmt.Fprintln(&text, line)
 	}
 	fmt.Fprintf(&text, "%s\n", legend)
-	_, err := io.WriteString(w, text.String())
+	_, err := io.WriteString(w, strings.Map(plain, text.String()))
 	return err
+}
+
+// plain keeps a report's texts from steering a terminal.
+func plain(c rune) rune {
+	if c == '\n' || unicode.IsPrint(c) {
+		return c
+	}
+	return ' '
 }
 
 func tabs(i int) string {
@@ -161,7 +174,7 @@ func title(m experiment.ReportMetric) string {
 func (r Report) notes() (notes []string) {
 	for i, s := range r.Setups {
 		if failed, why := r.Failures(i); failed > 0 {
-			notes = append(notes, fmt.Sprintf("%d runs of %v failed; the first: %s", failed, s, why))
+			notes = append(notes, fmt.Sprintf("%d rounds of %v failed; the first: %s", failed, s, why))
 		}
 	}
 	if r.Stopped {
@@ -173,9 +186,9 @@ func (r Report) notes() (notes []string) {
 // Markdown writes the tables, and what was measured where.
 func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# %s\n\n%s\n", code(strings.Join(r.Command, " ")), r.where())
-	for _, m := range r.Metrics {
-		fmt.Fprintf(&text, "\n## %s\n\n![%s](figure-%s.svg)\n\n", escape(title(m)), "box plots", fileName(m.Name))
+	fmt.Fprintf(&text, "# %s\n\n%s\n", code(strings.Join(r.Command, " ")), escape(r.where()))
+	for i, m := range r.Metrics {
+		fmt.Fprintf(&text, "\n## %s\n\n![%s](%s.svg)\n\n", escape(title(m)), "box plots", r.figureName(i))
 		for _, c := range columns {
 			fmt.Fprintf(&text, "| %s ", strings.ToLower(c.title))
 		}

@@ -18,7 +18,7 @@ import (
 func sample() Report {
 	r := &experiment.Report{
 		Version: 1, Began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Command: []string{"./x", "<script>|`*"}, Timeout: 60,
-		Machine: experiment.Machine{Model: "A CPU", CPUs: 2, Topology: "core:2", Kernel: "6.1", Load: "0.00"},
+		Machine: experiment.Machine{Model: "A <script> CPU\x1b[2J", CPUs: 2, Topology: "core:2", Kernel: "6.1", Load: "0.00"},
 		Metrics: []experiment.ReportMetric{{Name: "time", Unit: "s"}, {Name: `rate: (\d+)`, HigherIsBetter: true}},
 		Setups:  []experiment.Setup{{Kind: experiment.Quota, Limit: 1500}, {Kind: experiment.Candor, Limit: 1500}, {Kind: experiment.None}},
 		Rounds:  8, Seed: 1,
@@ -40,7 +40,7 @@ func TestText(t *testing.T) {
 	}
 	text := out.String()
 	for _, want := range []string{
-		"time, s (lower is better)\n", "(\\d+) (higher is better)\n", "8 runs of none failed; the first: exit code 1: <b>no</b>",
+		"time, s (lower is better)\n", "(\\d+) (higher is better)\n", "8 rounds of none failed; the first: exit code 1: <b>no</b>",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -52,10 +52,10 @@ func TestText(t *testing.T) {
 			rows[fields[0]] = fields
 		}
 	}
-	if got, want := fmt.Sprint(rows["candor"]), "[candor 1500m 8 0 1.035 1.018 to 1.052 0.509 "; !strings.HasPrefix(got, want) {
+	if got, want := fmt.Sprint(rows["candor"]), "[candor 1500m 8 0 1.035 1.018 to 1.052 8 0.509 "; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s…", got, want)
 	}
-	if got := rows["candor"]; got[12] != "0.0078" || got[13] != "-1.000" || got[14] != "0" { // 2 of 2^8 patterns of signs
+	if got := rows["candor"]; got[13] != "0.0078" || got[14] != "-1.000" || got[15] != "0" { // 2 of 2^8 patterns of signs
 		t.Errorf("%v, want p 0.0078, delta -1, throttled 0 %%", got)
 	}
 	if got := rows["none"]; got[3] != "8" || got[4] != "-" {
@@ -75,7 +75,7 @@ func TestMarkup(t *testing.T) {
 			t.Errorf("the page has %s", bad)
 		}
 	}
-	if strings.Contains(text.String(), "<b>") {
+	if strings.Contains(text.String(), "<b>") || strings.Contains(text.String(), "<script> CPU") {
 		t.Errorf("the text has markup:\n%s", text.String())
 	}
 	if n := strings.Count(page.String(), "<svg"); n != 2 {
@@ -113,7 +113,7 @@ func TestFiles(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"report.json", "report.md", "report.html", "figure-time.svg", "figure-time.png", "figure-rate----d.svg"} {
+	for _, want := range []string{"report.json", "report.md", "report.html", "figure-time.svg", "figure-time.png", "figure-1-rate----d.svg"} {
 		if !names[want] {
 			t.Errorf("no %s among %v", want, names)
 		}

@@ -11,9 +11,9 @@ const (
 	Undecided Verdict = "undecided" // the runs do not tell
 )
 
-// Looks are the numbers of pairs after which a decision is tried, and Level is the one-sided level of each try.
-// With five looks, tests at Level each keep the error of the whole at 5 % (Pocock, "Group
-// sequential methods in the design and analysis of clinical trials", Biometrika 1977).
+// Looks are the numbers of pairs after which a decision is tried, and Level is the one-sided level of each try, after
+// Pocock ("Group sequential methods in the design and analysis of clinical trials", Biometrika 1977). Either of the two errors
+// at the margin itself then happens in about 5 % of the experiments, as TestErrorRates counts.
 var Looks = []int{8, 12, 18, 26, 40}
 
 const Level = 0.0158
