@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
 	"pgregory.net/rapid"
 )
 
@@ -205,4 +206,26 @@ func TestStalePlan(t *testing.T) {
 			t.Errorf("a stale plan changed a node: %v, %v", one.Grants(), two.Grants())
 		}
 	})
+}
+
+// A refused resize tells of the domain where the container is, not of one where it would have to go.
+func TestRefusedResizeTellsOfItsDomain(t *testing.T) {
+	m, err := topology.Parse("pack:1 numa:1 l3:2 core:2 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := hybrid.NewNode(m, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []hybrid.Request{{ID: "web", Limit: 1000, Wish: hybrid.SingleL3}, {ID: "near", Limit: 1000, Wish: hybrid.SingleL3}} {
+		if _, _, err := n.Place(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = n.PlanResize("web", 2000, 0)
+	refusal := new(hybrid.Refusal)
+	if !errors.As(err, &refusal) || refusal.Cause != hybrid.CauseWish || refusal.Domain != 0 {
+		t.Errorf("%v (%+v), want a domain without free CPUs", err, refusal)
+	}
 }

@@ -59,7 +59,7 @@ func (n *Node) refuse(s int32, kind error) error {
 		r.Flexible -= r.Wanted
 		r.Cause = CauseFlexible
 		if n.slots[s].domain != wholeNode || request.Wish.isDomain() {
-			r.Cause, r.Domain = CauseWish, n.mostFree(request.Wish, &r.Free)
+			r.Cause, r.Domain = CauseWish, n.mostFree(request.Wish, &r.Free, &cpuset.Set{})
 		}
 		return r
 	}
@@ -98,7 +98,8 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	free := r.Free.Count()
 	wishes := slot.request.Wish.isDomain() && slot.request.Policy == Strict
 	if wishes {
-		r.Domain = n.mostFree(slot.request.Wish, &r.Free)
+		holds := slot.exclusive
+		r.Domain = n.mostFree(slot.request.Wish, &r.Free, &holds)
 	}
 	switch {
 	case wishes && r.Domain < free:
@@ -117,8 +118,9 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 // isDomain reports whether a wish confines a container to a domain.
 func (w Wish) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// mostFree returns the most CPUs of free that one domain of a wish has.
-func (n *Node) mostFree(wish Wish, free *cpuset.Set) int {
+// mostFree returns the most CPUs of free that one domain of a wish has; of a container that holds CPUs already, the
+// domain where those are.
+func (n *Node) mostFree(wish Wish, free, holds *cpuset.Set) int {
 	domains := n.numas
 	switch wish {
 	case SingleL3:
@@ -128,7 +130,9 @@ func (n *Node) mostFree(wish Wish, free *cpuset.Set) int {
 	}
 	most := 0
 	for i := range domains {
-		most = max(most, free.CountIn(&domains[i]))
+		if holds.SubsetOf(&domains[i]) {
+			most = max(most, free.CountIn(&domains[i]))
+		}
 	}
 	return most
 }
