@@ -211,32 +211,40 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	e.unbound.endAll()
 	var all []host.Allocation
 	for _, r := range running {
-		a, why, preserved, err := e.asks(r.Pod, r.Container)
-		if err != nil {
+		a, preserved, err := e.found(s, &r)
+		switch {
+		case err != nil: // of one container: the others are no worse for it
 			e.log.Warn("left as it is", "pod", r.Pod.Namespace+"/"+r.Pod.Name, "container", r.Container.Name, "reason", err)
-			continue
-		}
-		if why != "" {
-			e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
-		}
-		if preserved {
+		case !preserved:
+			all = append(all, a)
+		default:
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {
 				e.log.Warn("its CPUs cannot be kept for it", "container", fullName(r.Pod, r.Container), "reason", err)
 			}
-			continue
 		}
-		if g, err := s.Grant(a.ID); err == nil {
-			e.keep(&a, g, &r.Container.Now)
-		} else if limit := r.Container.recorded(a.Class); limit != 0 {
-			a.Limit = limit
-		}
-		all = append(all, a)
 	}
 	sandboxes := make([]string, len(pods))
 	for i, p := range pods {
 		sandboxes[i] = p.Sandbox
 	}
 	return e.host.Sync(ctx, all, sandboxes)
+}
+
+// found is what a container that runs asks for, by what is known of it: it may have been resized while nobody planned.
+func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
+	a, why, preserved, err := e.asks(r.Pod, r.Container)
+	if err != nil || preserved {
+		return a, preserved, err
+	}
+	if why != "" {
+		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
+	}
+	if g, err := s.Grant(a.ID); err == nil {
+		e.keep(&a, g, &r.Container.Now)
+	} else if limit := r.Container.recorded(a.Class); limit != 0 {
+		a.Limit = limit
+	}
+	return a, false, a.Check()
 }
 
 // keep makes an allocation ask for what its grant has, unless the runtime's record says that

@@ -118,6 +118,35 @@ func TestSyncGoesOnAfterPreserve(t *testing.T) {
 	}
 }
 
+// A container whose limit, resized while nobody planned, is none that Candor can give is left with what it has been
+// granted, and is no reason not to look at the others.
+func TestSyncGoesOnAfterBadLimit(t *testing.T) {
+	l := newLab(t)
+	l.needTwo()
+	pod := sensitivePod()
+	pod.Annotations[kube.PodKey("period")] = "10ms"
+	c := l.started(pod, 50000)
+	c.PodSandboxId = pod.Id
+	c.Linux.Resources.Cpu.Quota, c.Linux.Resources.Cpu.Period = api.Int64(5000), api.UInt64(uint64(100000))
+	other := sensitivePod()
+	other.Uid, other.Id, other.Name = "u2", "box2", "other"
+	found := l.container("app", "other1", 50000)
+	found.PodSandboxId = other.Id
+	l.run(found)
+	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod, other}, []*api.Container{c, found}); err != nil {
+		t.Fatal(err)
+	}
+	if said := l.log.String(); !strings.Contains(said, "left as it is") || !strings.Contains(said, "the least with a period of 10ms is 100m") {
+		t.Errorf("not said: %s", said)
+	}
+	if g := l.grant(pod, c); g == nil || g.Limit != 500 {
+		t.Errorf("it has %+v, want what it had", g)
+	}
+	if l.grant(other, found) == nil {
+		t.Error("the other one has nothing")
+	}
+}
+
 // A preserved container without a cpuset runs on everybody's CPUs: said when it starts, when the plugin
 // finds it, and to who gets CPUs of his own meanwhile.
 func TestPreservedWithoutCPUs(t *testing.T) {
