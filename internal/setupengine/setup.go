@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/wholefile"
@@ -61,7 +62,7 @@ type Change struct {
 }
 
 // Nothing reports whether all was so already.
-func (c *Change) Nothing() bool { return bytes.Equal(c.Before, c.After) }
+func (c *Change) Nothing() bool { return !c.Gone && bytes.Equal(c.Before, c.After) }
 
 const maxFile = 4 << 20 // bytes
 
@@ -207,13 +208,29 @@ func (s *Setup) write(c *Change) error {
 		return err
 	}
 	defer next.Cleanup()
-	if _, err = next.Write(c.After); err == nil {
+	if err = giveOwner(next.File, file); err == nil {
+		_, err = next.Write(c.After)
+	}
+	if err == nil {
 		err = s.unchanged(c)
 	}
 	if err == nil {
 		err = next.CloseAtomicallyReplace()
 	}
 	return err
+}
+
+// giveOwner gives a file the owner of the one that it is to replace; where there is none it stays as it is.
+func giveOwner(next *os.File, file string) error {
+	var st unix.Stat_t
+	err := unix.Stat(file, &st)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return &fs.PathError{Op: "stat", Path: file, Err: err}
+	}
+	return next.Chown(int(st.Uid), int(st.Gid))
 }
 
 // unchanged refuses a change of a file that is not what it was when it was read.

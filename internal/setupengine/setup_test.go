@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/pelletier/go-toml/v2"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -65,6 +66,7 @@ func TestApplyAndUndo(t *testing.T) {
 		{Podman, "[containers]\ndefault_ulimits = []", false, "default_ulimits = []\n" + begin + "\n[engine.runtimes]\n"},
 		{Containerd, "version = 2 # old\n", false, "version = 2 # old\n" + begin + "\n" + `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes."candor"]`},
 		{Containerd, "version = 3\n[debug]\nlevel = 'info'\n", false, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."candor".options]` + "\nBinaryName = '/bin/candor-runc'\n"},
+		{Containerd, "version = 4\n", false, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."candor".options]`},
 	}
 	for _, test := range tests {
 		s := newSetup(t, test.engine, test.text)
@@ -139,7 +141,7 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 		{Podman, "[engine.runtimes]\n", "it would not be TOML"},
 		{Podman, begin, "stands there without"},
 		{Containerd, "version = 'x'\n", "not TOML"},
-		{Containerd, "version = 1\n", "want 2 or 3"},
+		{Containerd, "version = 1\n", "want 2, 3 or 4"},
 		{Containerd, "", "containerd config default"},
 		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "there already"},
 	} {
@@ -151,6 +153,24 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 		if _, err := os.Stat(s.Record); err == nil {
 			t.Errorf("%s %q: there is a record", test.engine.Name, test.text)
 		}
+	}
+}
+
+// The file stays its owner's, who may not be root.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives a file away: needs root")
+	}
+	s := newSetup(t, Docker, "{}")
+	if err := os.Chown(s.File, 1234, 2345); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(false); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(s.File, &st); err != nil || st.Uid != 1234 || st.Gid != 2345 || st.Mode&0o777 != 0o640 {
+		t.Errorf("owner %d:%d, mode %o: %v", st.Uid, st.Gid, st.Mode, err)
 	}
 }
 

@@ -30,6 +30,9 @@ var Containerd = Engine{
 	remove: removeBlock,
 }
 
+// criRuntime is the plugin with the runtimes since containerd 2.0.
+const criRuntime = "io.containerd.cri.v1.runtime"
+
 // What candor writes stands between two lines.
 const (
 	begin = "# begin candor: written by candor setup, which removes it with --undo"
@@ -59,12 +62,12 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	if err := toml.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("not TOML: %w", err)
 	}
-	plugin := map[int]string{2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}[head.Version]
+	plugin := map[int]string{2: "io.containerd.grpc.v1.cri", 3: criRuntime, 4: criRuntime}[head.Version]
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, errors.New("no such file, or nothing in it: want what containerd config default writes")
 	}
 	if plugin == "" {
-		return nil, fmt.Errorf("version %d: want 2 or 3", head.Version)
+		return nil, fmt.Errorf("version %d: want 2, 3 or 4", head.Version)
 	}
 	options := optionsOf(table(head.Plugins, plugin, "containerd"))
 	var block strings.Builder

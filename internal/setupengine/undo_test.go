@@ -76,27 +76,30 @@ func TestOldRecord(t *testing.T) {
 
 // An undo with nothing to take out removes the record all the same.
 func TestUndoOfNothing(t *testing.T) {
-	for _, then := range []string{"", "{}"} {
+	for then, want := range map[string]Change{"": {}, "{}": {Gone: true}, `{"debug":true}`: {}} {
 		s := newSetup(t, Docker, "")
 		if _, err := s.Apply(false); err != nil {
 			t.Fatal(err)
 		}
 		err := os.Remove(s.File)
 		if then != "" {
-			err = os.WriteFile(s.File, []byte(`{"debug":true}`), 0o644)
+			err = os.WriteFile(s.File, []byte(then), 0o644)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := s.now(t)
-		if _, err := s.Undo(true); err != nil {
-			t.Error(err)
+		left := s.now(t)
+		if want.Gone {
+			left = ""
+		}
+		if c, err := s.Undo(true); err != nil || c.Gone != want.Gone || c.Nothing() == want.Gone || s.now(t) != then {
+			t.Errorf("%q: a dry run: %+v %v, it is %q", then, c, err, s.now(t))
 		}
 		if _, err := os.Stat(s.Record); err != nil {
 			t.Errorf("a dry run: %v", err)
 		}
-		if c, err := s.Undo(false); err != nil || !c.Nothing() || s.now(t) != before {
-			t.Errorf("%+v %v, it is %q", c, err, s.now(t))
+		if c, err := s.Undo(false); err != nil || c.Gone != want.Gone || c.Nothing() == want.Gone || s.now(t) != left {
+			t.Errorf("%q: %+v %v, it is %q", then, c, err, s.now(t))
 		}
 		if _, err := os.Stat(s.Record); err == nil {
 			t.Error("the record is left")
