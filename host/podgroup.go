@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -56,18 +55,48 @@ func (op *operation) mendPods(grants []Grant) {
 			continue
 		}
 		op.podsSeen.Delete(path)
+		pod := op.podAt(path, grants)
 		var wrote bool
 		if err == nil {
-			wrote, err = op.mendPod(path, grants)
+			wrote, err = op.mendPod(pod, grants)
 		}
 		switch {
-		case err == nil && !wrote:
-			op.podsSeen.Store(path, before)
 		case err != nil && !errors.Is(err, cgroup.ErrNoGroup):
 			op.log.Warn("a pod's group keeps the quota and weight that it has", "group", path, "error", err)
+		case err == nil && wrote && !changed[path]:
+			op.report.Drift++
+		case err == nil && !wrote && pod.isSettled():
+			op.podsSeen.Store(path, before)
 		}
 	}
 }
+
+// A pod is what an operation finds of one.
+type pod struct {
+	path       string // of its group
+	group      *cgroup.Group
+	containers []*Grant // with those that are not begun, or held
+	running    []*Grant
+	strangers  bool // others run in it
+	empty      bool // there is a group of others in it in which nothing runs as yet
+}
+
+func (op *operation) podAt(path string, grants []Grant) *pod {
+	p := &pod{path: path, group: op.tree.Foreign("pod", path)}
+	for i := range grants {
+		if g := &grants[i]; g.Engine.podGroup() == path {
+			p.containers = append(p.containers, g)
+			if g.State == Running {
+				p.running = append(p.running, g)
+			}
+		}
+	}
+	return p
+}
+
+// isSettled reports whether nothing becomes of a pod that a glance at it does not show: who enters a group that is
+// there already is not seen. Of pods without containers nothing is remembered.
+func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.empty }
 
 // podPart is what the group of a pod depends on of a container.
 type podPart struct {
@@ -107,58 +136,45 @@ func (op *operation) changedPods(grants []Grant) map[string]bool {
 
 // mendPod brings the group of one pod to what it is to have. With its last container it gets back what
 // the kubelet gave it.
-func (op *operation) mendPod(path string, grants []Grant) (wrote bool, err error) {
-	running, known := inPod(path, grants)
-	if known && len(running) == 0 {
+func (op *operation) mendPod(p *pod, grants []Grant) (wrote bool, err error) {
+	if err := op.lookAround(p); err != nil {
+		return false, err
+	}
+	if len(p.containers) > 0 && len(p.running) == 0 && !p.strangers {
 		return false, nil // not begun, or between two containers
 	}
-	group := op.tree.Foreign("pod", path)
-	has, err := group.CPUTime()
+	has, err := p.group.CPUTime()
 	if err != nil {
 		return false, err
 	}
-	note, err := readPodNote(group)
+	note, err := readPodNote(p.group)
 	if err != nil {
 		return false, err
 	}
-	kubelets := note.kubelets(has, op.lifted(has.Period), op.grown(path, grants, has.Period))
-	alone, err := op.holdsOnly(group, path, running)
-	if err != nil {
-		return false, err
-	}
+	kubelets := note.kubelets(has, op.lifted(has.Period), op.grown(p.path, grants, has.Period))
 	want := kubelets
-	if alone {
-		want = op.podTime(kubelets, running, note.weighs(has))
+	if len(p.running) > 0 && !p.strangers {
+		want = op.podTime(kubelets, p.running, note.weighs(has))
 	}
 	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
 	if next != note && (want != kubelets || note != podNote{}) {
-		if err := group.SetNote(next.String()); err != nil {
+		if err := note.replace(next, p.group, has); err != nil {
 			return false, err
 		}
 	}
 	if want == has {
 		return false, nil
 	}
-	op.log.Info("pod's group set", "group", path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
-	return true, group.SetCPUTime(want)
+	op.log.Info("pod's group set", "group", p.path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
+	return true, p.group.SetCPUTime(want)
 }
 
-// inPod returns the containers that run in a pod's group, and whether there are others of that pod.
-func inPod(path string, grants []Grant) (running []*Grant, known bool) {
-	for i := range grants {
-		if g := &grants[i]; g.Engine.podGroup() == path {
-			known = true
-			if g.State == Running {
-				running = append(running, g)
-			}
-		}
-	}
-	return running, known
-}
-
-// grown is by how much the kubelet will raise a pod's quota for the container that is resized, where it
-// writes the pod's after the containers'.
+// grown is by how much the kubelet will raise a pod's quota for the container that is resized. On cgroup v2
+// it has written the pod's by then, once for all containers.
 func (op *operation) grown(path string, grants []Grant, period time.Duration) time.Duration {
+	if op.tree.Version() == 2 {
+		return 0
+	}
 	of := func(grants []Grant) hybrid.Milli {
 		i := slices.IndexFunc(grants, func(g Grant) bool { return g.ID == op.resized && g.Engine.podGroup() == path })
 		if i < 0 {
@@ -199,30 +215,33 @@ func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant, weighed 
 	return want
 }
 
-// holdsOnly reports whether nothing runs in a pod's group but these containers, the pod's sandbox and what
-// the engine runs beside each of them.
-func (op *operation) holdsOnly(group *cgroup.Group, path string, running []*Grant) (bool, error) {
-	nested, processes, err := group.Members()
-	if err != nil || processes > 0 || len(running) == 0 {
-		return false, err
+// lookAround looks what is in a pod's group beside its containers, its sandbox and what the engine runs beside
+// each of them.
+func (op *operation) lookAround(p *pod) error {
+	nested, processes, err := p.group.Members()
+	if err != nil {
+		return err
 	}
+	p.strangers = processes > 0
 	known := map[string]bool{}
-	for _, g := range running {
+	for _, g := range p.containers {
 		known[g.Engine.Sandbox], known[engineID(g.Engine.Cgroup)] = true, true
 	}
 	for _, name := range nested {
 		if known[engineID(name)] {
 			continue
 		}
-		populated, err := op.tree.Foreign("pod", filepath.Join(path, name)).Populated()
-		if err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-			return false, err
-		}
-		if populated {
-			return false, nil
+		switch populated, err := op.tree.Foreign("pod", filepath.Join(p.path, name)).Populated(); {
+		case errors.Is(err, cgroup.ErrNoGroup):
+		case err != nil:
+			return err
+		case populated:
+			p.strangers = true
+		default:
+			p.empty = true
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // engineID is the id that an engine has put into the name of a group: ID, or such as
@@ -231,45 +250,3 @@ func engineID(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".scope")
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
-
-// A podNote stands at a pod's group: what the kubelet has given it, and the weight that Candor gave it
-// since. What differs from the weight, and from a lifted quota, is news from the kubelet.
-type podNote struct {
-	quota        time.Duration // per the group's period; 0: none
-	weight, ours int64
-}
-
-func (n podNote) String() string {
-	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.ours)
-}
-
-// readPodNote returns the zero note where there is none, or one that no Candor has written.
-func readPodNote(group *cgroup.Group) (podNote, error) {
-	text, err := group.Note()
-	return parsePodNote(text), err
-}
-
-func parsePodNote(text string) (n podNote) {
-	var micros int64
-	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours) // what it cannot read, String does not write
-	n.quota = time.Duration(micros) * time.Microsecond
-	if n.String() != text || n.quota < 0 || n.weight < 0 || n.ours < 0 {
-		return podNote{}
-	}
-	return n
-}
-
-// kubelets is what the kubelet wants a group to have: what it has, so far as that is not Candor's. A quota
-// that was lifted is to grow by so much.
-func (n podNote) kubelets(has cgroup.CPUTime, lifted, grown time.Duration) cgroup.CPUTime {
-	if n.quota != 0 && has.Quota == lifted {
-		has.Quota = n.quota + grown
-	}
-	if n.weighs(has) {
-		has.Weight = n.weight
-	}
-	return has
-}
-
-// weighs reports whether a group's weight is Candor's.
-func (n podNote) weighs(has cgroup.CPUTime) bool { return n.ours != n.weight && has.Weight == n.ours }

@@ -96,12 +96,12 @@ func (p *kubepod) lifted() time.Duration {
 // not, for a stranger, and with the last of them.
 func TestPodGroup(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 700, 700)
-	web, log := p.ask(ask("web", "0.5"), "web-1"), p.ask(flexible("log", "0.2"), "log-1")
+	web, log := p.ask(ask("web", "0.5"), "crio-a1"), p.ask(flexible("log", "0.2"), "crio-b2")
 	stopWeb := p.begin(web, "wait")
 	p.has("web", p.liftedFor(700))
 	stopLog := p.begin(log, "wait")
 	p.has("web and log", p.liftedFor(700))
-	stopDebug := p.begin(p.ask(flexible("debug", "0"), "debug-1"), "wait")
+	stopDebug := p.begin(p.ask(flexible("debug", "0"), "crio-c3"), "wait")
 	p.has("beside one without a limit", p.kubelets(700, 700))
 	stopDebug()
 	p.nudge()
@@ -111,14 +111,23 @@ func TestPodGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stopStranger := p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
+	if err := p.tree.Group("stranger-9").Create(cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := p.Reconcile(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.has("beside a stranger's empty group", p.liftedFor(700))
+	stopStranger := p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
 	p.has("beside a stranger", p.kubelets(700, 700))
 	stopStranger()
-	p.play("crio-box1", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
-	p.play("crio-conmon-1", cgroup.Settings{CPUs: *p.engine.has("web-1")}, "wait")
+	p.play("crio-box1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
+	p.play("crio-conmon-a1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +136,12 @@ func TestPodGroup(t *testing.T) {
 	stopLog()
 	p.nudge()
 	p.has("between two containers", p.liftedFor(700))
+	stopStranger = p.play("stranger-8", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
+	if err := p.Reconcile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.has("a stranger between two containers", p.kubelets(700, 700))
+	stopStranger()
 	if err := p.EndSandbox(ctx, "1", "box1"); err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +177,23 @@ func TestPodWeight(t *testing.T) {
 	p.has("the state lost", p.liftedFor(500))
 	if err := p.EndSandbox(ctx, p.id, "box1"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Of a pod whose last container has gone nothing is remembered.
+func TestPodForgotten(t *testing.T) {
+	p := newPod(newEngine(newLab(t)), 0, 100)
+	stop := p.begin(p.ask(flexible("log", "0"), "log-1"), "wait")
+	seen := func() bool {
+		_, seen := p.podsSeen.Load(p.base + "/pod1")
+		return seen
+	}
+	if err := p.Reconcile(ctx); err != nil || !seen() {
+		t.Errorf("with a container: %v, remembered: %v", err, seen())
+	}
+	stop()
+	if err := p.EndSandbox(ctx, "1", "box1"); err != nil || seen() {
+		t.Errorf("without: %v, remembered: %v", err, seen())
 	}
 }
 
@@ -233,6 +265,25 @@ func (p *kubepod) rewrite(found cgroup.CPUTime, limit hybrid.Milli) {
 	}
 }
 
+// A resize of a pod whose containers are two: each adds its own growth to the pod's quota once.
+func TestPodResizeOfTwo(t *testing.T) {
+	p := newPod(newEngine(newLab(t)), 400, 400)
+	p.begin(p.ask(flexible("a", "0.2"), "a-1"), "wait")
+	p.begin(p.ask(flexible("b", "0.2"), "b-2"), "wait")
+	if p.tree.Version() == 2 {
+		p.rewrite(p.now(), 600)
+	}
+	for _, name := range []string{"a", "b"} {
+		if _, _, err := p.Resize(ctx, name, 300, 300); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note, err := readPodNote(p.group)
+	if want := 60 * time.Millisecond; err != nil || note.quota != want {
+		t.Errorf("the kubelet's quota is taken to be %v, %v; want %v", note.quota, err, want)
+	}
+}
+
 // A group that others may share with the pod is left alone.
 func TestPodGroupOfOthers(t *testing.T) {
 	for path, want := range map[string]string{
@@ -251,29 +302,5 @@ func TestPodGroupOfOthers(t *testing.T) {
 	}
 	if got := (&Engine{Cgroup: "/pod/ctr"}).podGroup(); got != "" {
 		t.Errorf("no pod: %q", got)
-	}
-}
-
-// A note is read as it was written; of what else may stand there nothing is taken.
-func FuzzPodNote(f *testing.F) {
-	f.Add("quota 150000 weight 1536 candor's 1024")
-	f.Add("quota -1 weight 2 candor's 2")
-	f.Add("quota 9223372036854775807 weight 1 candor's 1")
-	f.Add("quota 1 weight 1")
-	f.Fuzz(func(t *testing.T, text string) {
-		n := parsePodNote(text)
-		if n.quota < 0 || n.weight < 0 || n.ours < 0 || n != (podNote{}) && n.String() != text {
-			t.Errorf("%q: %+v", text, n)
-		}
-		if again := parsePodNote(n.String()); again != n {
-			t.Errorf("%q: %+v, and then %+v", text, n, again)
-		}
-	})
-}
-
-func TestPodNote(t *testing.T) {
-	want := podNote{150 * time.Millisecond, 1536, 1024}
-	if got := parsePodNote("quota 150000 weight 1536 candor's 1024"); got != want {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -49,7 +49,7 @@ func New(version string) *Metrics {
 			Help: "Time that operations took: the wait for the state's lock, reading state and kernel, planning, applying to groups, views and file.",
 		}, []string{"phase"}),
 		moves:     counter("candor_fraction_moves_total", "Fractions of running containers that were moved to another CPU."),
-		drift:     counter("candor_drift_repairs_total", "Containers whose settings somebody else had changed, and that were set back."),
+		drift:     counter("candor_drift_repairs_total", "Containers and groups of pods whose settings somebody else had changed, and that were set back."),
 		failures:  counter("candor_apply_failures_total", "Operations that could not be applied and were undone."),
 		lastDone:  gauge("candor_last_operation_timestamp_seconds", "When the last operation was done, since the epoch; each repair is one. 0: never."),
 		connected: gauge("candor_connected", "Whether the plugin and the runtime are connected and synchronized."),
