@@ -86,7 +86,11 @@ func (h *Host) sayOutside() error {
 	}
 	h.tops.Lock()
 	defer h.tops.Unlock()
-	if outside != h.tops.said {
+	switch {
+	case outside == h.tops.said:
+	case outside.IsEmpty():
+		h.log.Info("the pods' group has all CPUs", "cpus", has)
+	default:
 		h.log.Warn("CPUs that the pods' group lacks are given to nobody", "cpus", outside, "the group has", has)
 	}
 	h.tops.said = outside

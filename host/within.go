@@ -37,7 +37,7 @@ func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
 // container has its grant, or its CPUs are preserved.
 func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.dir, "bundles", name) }
 
-// SweepBundles removes the bundles of containers that are no more, whoever has left them.
+// SweepBundles removes the bundles of containers that are no more, or were never made, whoever has left them.
 func (h *Host) SweepBundles(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		entries, err := os.ReadDir(op.BundleDir(""))
@@ -48,7 +48,7 @@ func (h *Host) SweepBundles(ctx context.Context) error {
 			if op.info[entry.Name()] != nil {
 				continue
 			}
-			if _, err := os.Lstat(op.store.preservedFile(entry.Name())); err == nil {
+			if p, ok := op.store.loadPreserved(entry.Name()); ok && p.By.Alive() {
 				continue
 			}
 			if err := os.RemoveAll(op.BundleDir(entry.Name())); err != nil {

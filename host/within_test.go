@@ -55,10 +55,16 @@ func TestSweepBundles(t *testing.T) {
 		t.Errorf("without any: %v", err)
 	}
 	l.must(ask("web", "1"), "wait")
-	if err := l.store.savePreserved("kept", preserved{}); err != nil {
+	self, err := processOf(os.Getpid())
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"gone", "kept", "web"} {
+	for name, by := range map[string]Process{"kept": self, "unmade": {PID: self.PID, Start: self.Start + 1}} {
+		if err := l.store.savePreserved(name, preserved{By: by}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"gone", "kept", "unmade", "web"} {
 		if err := os.MkdirAll(filepath.Join(l.BundleDir(name), "more"), 0o700); err != nil {
 			t.Fatal(err)
 		}
