@@ -95,10 +95,11 @@ func (g *Group) Glance() (string, error) {
 }
 
 // PodWeight turns a weight (1000 is a CPU's worth) into the kernel's on the kubelet's scale, on which the
-// groups of other pods have theirs: 1024 cpu.shares a CPU, which on v2 are only 39 of cpu.weight
-// (getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37).
+// groups of other pods have theirs: 1024 cpu.shares a CPU, which on v2 are only 39 of cpu.weight, both rounded down
+// (MilliCPUToShares and getCPUWeight in pkg/kubelet/cm of Kubernetes 1.37).
 func (t *Tree) PodWeight(weight int) int64 {
-	shares := scale(weight, sharesDefault, sharesMin, sharesMax)
+	weight = min(weight, defaultWeight*sharesMax) // so that the product fits
+	shares := min(max(int64(weight)*sharesDefault/defaultWeight, sharesMin), sharesMax)
 	if !t.cpu.v2 {
 		return shares
 	}

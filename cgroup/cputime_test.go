@@ -83,7 +83,7 @@ func TestPodWeight(t *testing.T) {
 	for _, test := range []struct {
 		weight int
 		v1, v2 int64
-	}{{0, 2, 1}, {1, 2, 1}, {10, 10, 1}, {100, 102, 4}, {1000, 1024, 39}, {1500, 1536, 59}, {1 << 40, 262144, 10000}} {
+	}{{0, 2, 1}, {1, 2, 1}, {10, 10, 1}, {100, 102, 4}, {400, 409, 16}, {1000, 1024, 39}, {1500, 1536, 59}, {1 << 40, 262144, 10000}} {
 		for version, want := range map[bool]int64{false: test.v1, true: test.v2} {
 			tr := &Tree{cpu: &hierarchy{v2: version}}
 			if got := tr.PodWeight(test.weight); got != want {
