@@ -66,3 +66,23 @@ func TestGlance(t *testing.T) {
 		t.Errorf("log has a quota of %v", got)
 	}
 }
+
+// Of a pod whose last container has gone nothing is remembered.
+func TestPodForgotten(t *testing.T) {
+	p := newPod(newEngine(newLab(t)), 0, 100)
+	stop := p.begin(p.ask(flexible("log", "0"), "log-1"), "wait")
+	seen := func() bool {
+		_, seen := p.podsSeen.Load(p.base + "/pod1")
+		return seen
+	}
+	if err := p.Reconcile(ctx); err != nil || !seen() {
+		t.Errorf("with a container: %v, remembered: %v", err, seen())
+	}
+	stop()
+	if err := p.tree.Group("log-1").Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.EndSandbox(ctx, "1", "box1"); err != nil || seen() {
+		t.Errorf("without: %v, remembered: %v", err, seen())
+	}
+}

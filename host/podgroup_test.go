@@ -180,23 +180,6 @@ func TestPodWeight(t *testing.T) {
 	}
 }
 
-// Of a pod whose last container has gone nothing is remembered.
-func TestPodForgotten(t *testing.T) {
-	p := newPod(newEngine(newLab(t)), 0, 100)
-	stop := p.begin(p.ask(flexible("log", "0"), "log-1"), "wait")
-	seen := func() bool {
-		_, seen := p.podsSeen.Load(p.base + "/pod1")
-		return seen
-	}
-	if err := p.Reconcile(ctx); err != nil || !seen() {
-		t.Errorf("with a container: %v, remembered: %v", err, seen())
-	}
-	stop()
-	if err := p.EndSandbox(ctx, "1", "box1"); err != nil || seen() {
-		t.Errorf("without: %v, remembered: %v", err, seen())
-	}
-}
-
 // A pod that may use less than its containers together keeps its quota, once they are more.
 func TestPodWithLessThanItsContainers(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 600, 600)
