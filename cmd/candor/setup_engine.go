@@ -50,6 +50,10 @@ func newSetupEngineCommand(engine setupengine.Engine) *cobra.Command {
 		if err := findRuntimes(s, *undo); err != nil {
 			return err
 		}
+		var err error
+		if s.File, err = filepath.Abs(s.File); err != nil { // it is recorded, and the next command may run elsewhere
+			return err
+		}
 		s.Record = filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+engine.Name+".json")
 		do := s.Apply
 		if *undo {

@@ -12,7 +12,7 @@ import (
 type amount struct {
 	Quota  int64  // microseconds per period; 0: not told, -1: none
 	Period uint64 // microseconds; 0: not told
-	Burst  int64  // microseconds; 0: none, or not told
+	Burst  *int64 // microseconds; nil: not told
 	CPUs   string
 	Mems   string
 	Weight string // as it is written; "": not told, or what engines give every container
@@ -58,7 +58,8 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 		}
 	}
 	if burst, is := unified["cpu.max.burst"]; is {
-		if a.Burst, err = strconv.ParseInt(strings.TrimSpace(burst), 10, 64); err != nil {
+		micros, err := strconv.ParseInt(strings.TrimSpace(burst), 10, 64)
+		if a.Burst = &micros; err != nil {
 			return fmt.Errorf("linux.resources.unified: cpu.max.burst %.40q: want a number of microseconds", burst)
 		}
 	}
@@ -83,13 +84,15 @@ func parseMax(text string, otherwise uint64) (quota int64, period uint64, err er
 	if len(words) == 2 {
 		period, err = strconv.ParseUint(words[1], 10, 64)
 	}
-	if err == nil && len(words) > 0 && words[0] != "max" {
+	isMax := len(words) > 0 && words[0] == "max"
+	if err == nil && len(words) > 0 && !isMax {
 		quota, err = strconv.ParseInt(words[0], 10, 64)
-	} else {
-		quota = -1
 	}
-	if err != nil || len(words) < 1 || len(words) > 2 || quota == 0 {
+	if err != nil || len(words) < 1 || len(words) > 2 || quota <= 0 && !isMax {
 		return 0, 0, fmt.Errorf("linux.resources.unified: cpu.max %.40q: want two numbers of microseconds, or max", text)
+	}
+	if isMax {
+		quota = -1
 	}
 	return quota, period, nil
 }
@@ -110,8 +113,13 @@ func dropUnified(resources object) error {
 	return nil
 }
 
-// burst returns the burst as a duration.
-func (a *amount) burst() time.Duration { return time.Duration(min(a.Burst, 1e12)) * time.Microsecond }
+// burst returns the burst as a duration, 0 where none is told.
+func (a *amount) burst() time.Duration {
+	if a.Burst == nil {
+		return 0
+	}
+	return time.Duration(min(*a.Burst, 1e12)) * time.Microsecond
+}
 
 // period returns the period as a duration, or what there is without one.
 func (a *amount) period(otherwise time.Duration) time.Duration {

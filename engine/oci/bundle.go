@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func (b bundle) make(c *Call, real string) (code int, err error) {
 	if c.Command == "run" {
 		return 0, become(real, b.in(c))
 	}
-	return call(real, b.in(c), os.Stdin)
+	return call(context.Background(), real, b.in(c), os.Stdin)
 }
 
 // makeAbsolute names the files outside of the container by their whole paths: in the

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,8 +71,8 @@ func become(path string, args []string) error {
 }
 
 // call runs the real runtime on this process's files, those that it does not know
-// of included, waits for its end and returns its exit code. It dies with this process.
-func call(path string, args []string, stdin *os.File) (code int, err error) {
+// of included, waits for its end and returns its exit code. It dies with this process, and is killed when ctx is over.
+func call(ctx context.Context, path string, args []string, stdin *os.File) (code int, err error) {
 	runtime.LockOSThread() // whose end is what the child's depends on
 	defer runtime.UnlockOSThread()
 	line := append([]string{path}, args...)
@@ -85,9 +86,13 @@ func call(path string, args []string, stdin *os.File) (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("execute %s: %w", path, err)
 	}
+	defer context.AfterFunc(ctx, func() { process.Kill() })()
 	state, err := process.Wait()
 	if err != nil {
 		return 0, err
+	}
+	if ctx.Err() != nil && !state.Success() {
+		return 0, fmt.Errorf("%s killed: %w", path, context.Cause(ctx))
 	}
 	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
 		return 128 + int(status.Signal()), nil

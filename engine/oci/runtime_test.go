@@ -1,6 +1,8 @@
 package oci
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,4 +45,18 @@ func TestFindRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	finds("", self, "is candor itself")
+}
+
+// A runtime that does not end is killed when the time is over, and that is no exit code of its own.
+func TestCallKills(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runc")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	late := errors.New("too late")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(late)
+	if code, err := call(ctx, file, nil, os.Stdin); !errors.Is(err, late) || code != 0 {
+		t.Errorf("code %d, %v", code, err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -110,7 +111,7 @@ func (c *Call) readUpdate() (u update, err error) {
 	if file == "" {
 		u.CPUs, u.Mems, u.Weight = c.value("cpuset-cpus"), c.value("cpuset-mems"), weightOf(c.value("cpu-share", "cpu-shares"))
 		return u, oneline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
-			microseconds(c, "cpu-period", &u.Period, strconv.ParseUint), microseconds(c, "cpu-burst", &u.Burst, strconv.ParseInt))
+			microseconds(c, "cpu-period", &u.Period, strconv.ParseUint), u.readBurst(c))
 	}
 	text, err := readResources(file)
 	if err == nil {
@@ -142,6 +143,15 @@ func microseconds[T int64 | uint64](c *Call, name string, into *T, parse func(st
 	return nil
 }
 
+// readBurst tells a burst of 0 from none that is told.
+func (u *update) readBurst(c *Call) error {
+	if c.value("cpu-burst") == "" {
+		return nil
+	}
+	u.Burst = new(int64)
+	return microseconds(c, "cpu-burst", u.Burst, strconv.ParseInt)
+}
+
 // readResources reads the file of -r, "-" for standard input.
 func readResources(file string) ([]byte, error) {
 	if file != "-" {
@@ -159,13 +169,23 @@ func (u *update) check(g *host.Grant) error {
 	if u.Quota > 0 && u.Period == 0 && g.Period != cgroup.DefaultPeriod {
 		return fmt.Errorf("a quota of %d microseconds without a period, and its own is %v: want both, or --cpus", u.Quota, g.Period)
 	}
-	if u.Burst != 0 && u.Burst != g.Burst.Microseconds() {
-		return fmt.Errorf("a burst of %d microseconds: a container has that from its creation on: want the update without, or a new container with the annotation candor.dev/burst", u.Burst)
+	if u.isPeriodAlone(g) {
+		return fmt.Errorf("a period of %d microseconds without a quota: a container has its period from its creation on: want --cpus, or a new container with the annotation candor.dev/period", u.Period)
+	}
+	if u.Burst != nil && *u.Burst != g.Burst.Microseconds() {
+		return fmt.Errorf("a burst of %d microseconds: a container has that from its creation on: want the update without, or a new container with the annotation candor.dev/burst", *u.Burst)
 	}
 	if u.Mems != "" || u.CPUs != "" && u.CPUs != g.CPUs.String() {
 		return errors.New("its CPUs and memory nodes are Candor's to choose: want --cpus, or a container that was started with --cpuset-cpus")
 	}
 	return nil
+}
+
+// isPeriodAlone reports whether an update asks for another period without a quota. Where there is no limit the usual
+// one is what an engine repeats of its own record.
+func (u *update) isPeriodAlone(g *host.Grant) bool {
+	period := u.period(g.Period)
+	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != cgroup.DefaultPeriod)
 }
 
 // limit is the limit that the update asks for: the old one where it says nothing.
@@ -179,6 +199,9 @@ func (u *update) limit(g *host.Grant) hybrid.Milli {
 		return milliOf(u.Quota, cmp.Or(u.period(g.Period), g.Period).Microseconds())
 	}
 }
+
+// runtimePatience is how long the real runtime's update may take: everybody else waits for it.
+const runtimePatience = 20 * time.Second
 
 // pass has the real runtime do the rest of the update, while nobody else can get CPUs: what
 // it writes holds at that moment.
@@ -195,7 +218,9 @@ func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name str
 		if err != nil {
 			return
 		}
-		code, err = call(real, args, input)
+		ctx, cancel := context.WithTimeoutCause(ctx, runtimePatience, fmt.Errorf("it had not ended after %v", runtimePatience))
+		defer cancel()
+		code, err = call(ctx, real, args, input)
 		if input != os.Stdin {
 			input.Close()
 		}

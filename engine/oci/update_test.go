@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
 )
 
 func TestUpdateCheck(t *testing.T) {
@@ -29,6 +30,9 @@ func TestUpdateCheck(t *testing.T) {
 		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": want microseconds"},
 		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // what it has
 		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "from its creation on"},
+		{"update --cpu-burst 0 x", 20 * time.Millisecond, 0, "a burst of 0 microseconds"},
+		{"update --cpu-period 50000 x", 20 * time.Millisecond, 0, "a period of 50000 microseconds without a quota"},
+		{"update --cpu-period 20000 x", 20 * time.Millisecond, 1500, ""}, // what it has
 	}
 	for _, test := range tests {
 		c := Parse(strings.Fields(test.line))
@@ -46,6 +50,22 @@ func TestUpdateCheck(t *testing.T) {
 	}
 }
 
+// Of a container without a limit engines repeat the usual period.
+func TestPeriodAlone(t *testing.T) {
+	for _, test := range []struct {
+		limit  hybrid.Milli
+		period uint64
+		want   bool
+	}{{1500, 100000, true}, {0, 100000, false}, {0, 50000, true}, {0, 20000, false}, {0, 0, false}} {
+		g := grantOf(test.limit, "0")
+		g.Period = 20 * time.Millisecond
+		u := update{amount: amount{Period: test.period}}
+		if got := u.isPeriodAlone(g); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
 // What the runtime reads of an update has Candor's values, and none that would be written over them.
 func TestUpdateLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
@@ -55,7 +75,7 @@ func TestUpdateLine(t *testing.T) {
 	}
 	c := Parse([]string{"update", "-r", file, "x"})
 	u, err := c.readUpdate()
-	if err != nil || u.Quota != 150000 || u.Period != 100000 || u.Burst != 1 {
+	if err != nil || u.Quota != 150000 || u.Period != 100000 || u.Burst == nil || *u.Burst != 1 {
 		t.Fatalf("%+v %v", u, err)
 	}
 	args, input, err := u.line(&c, grantOf(1500, "3,7"), "0-1")
