@@ -19,8 +19,10 @@ func TestSetupEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	named := file
 	setup := func(engine string, flags ...string) outcome {
-		cmd := exec.Command(bin, append([]string{"setup", engine, "--file", file}, flags...)...)
+		cmd := exec.Command(bin, append([]string{"setup", engine, "--file", named}, flags...)...)
+		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "CANDOR_CONFIG="+filepath.Join(dir, "host.json"))
 		return do(t, cmd)
 	}
@@ -59,6 +61,7 @@ func TestSetupEngine(t *testing.T) {
 	if err := os.Rename(record+".away", record); err != nil {
 		t.Fatal(err)
 	}
+	named = filepath.Base(file) // the same one
 	if got := setup("docker", "--undo"); got.code != 0 || !strings.Contains(got.out, "The file is removed.\n") {
 		t.Errorf("%+v", got)
 	}
