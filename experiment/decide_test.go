@@ -37,6 +37,9 @@ func decided(experiments int, effect float64) (verdicts map[Verdict]int, meanPai
 
 // An effect of up to 2 % is hardly ever called sensitive, one of 20 % is nearly always found, and soon.
 func TestErrorRates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic alone, and much of it")
+	}
 	const experiments = 2000
 	for _, effect := range []float64{-0.2, -0.05, 0, 0.01, 0.02} {
 		verdicts, pairs := decided(experiments, effect)

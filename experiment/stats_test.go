@@ -123,6 +123,9 @@ func TestSpread(t *testing.T) {
 
 // About 95 of 100 intervals hold the true median.
 func TestPairedIntervalCovers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("arithmetic alone, and much of it")
+	}
 	const experiments, gain = 200, 0.2
 	random := rand.New(rand.NewPCG(2, 2))
 	covered, wide := 0, 0
