@@ -41,6 +41,7 @@ metrics: {port: 9000, serviceMonitor: {enabled: true, labels: {release: promethe
 tolerations: []
 nodeSelector: {pool: batch}
 `,
+	"observe": "observe: true",
 }
 
 // A document is a YAML document, or a part of one.
@@ -242,6 +243,11 @@ func TestHelm(t *testing.T) {
 	}
 	if out, err := exec.Command("helm", "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("a value that there is not: %v\n%s", err, out)
+	}
+	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other"} {
+		if out, err := exec.Command("helm", "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
+			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
+		}
 	}
 	for name, values := range renderings {
 		file := filepath.Join(t.TempDir(), "values.yaml")

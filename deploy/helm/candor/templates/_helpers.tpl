@@ -9,3 +9,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
+{{- /* What would be has a state of its own, which nobody takes for what is. */ -}}
+{{- define "candor.stateDir" -}}
+{{- if .Values.observe }}/run/candor-observe{{ else }}{{ .Values.stateDir }}{{ end }}
+{{- end }}
