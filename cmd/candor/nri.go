@@ -122,6 +122,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	engine.CountBy(counted)
 	if f.observe {
 		engine.Observe()
+		counted.Observing()
 		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)

@@ -114,7 +114,9 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		guarantee = g.Guarantee
 	}
 	if g.Class == hybrid.Sensitive && limit == 0 {
-		return Reply{}, fmt.Errorf("candor: container %s: it is sensitive: want a CPU limit", ctr.Name)
+		err := fmt.Errorf("%w: it is sensitive: want a CPU limit", host.ErrBadSpec)
+		e.log.Warn(e.words.resizeRefused, "container", g.Engine.Name, "limit", "none", "reason", err)
+		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	_, after, err := e.host.ResizeOf(ctx, name, g.Engine.Cgroup, limit, guarantee)
 	if err != nil {
@@ -145,7 +147,11 @@ func (e *Engine) tell(ctx context.Context, g *host.Grant) {
 	}
 	var out strings.Builder
 	done, err := e.host.Notify(ctx, g, &out, &out)
-	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done, "error", err)
+	if err != nil {
+		e.log.Warn(e.words.resized+", but it could not be told", "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "reason", err)
+		return
+	}
+	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done)
 }
 
 // grant returns what a container has; nil if nobody planned it.

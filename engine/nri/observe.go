@@ -29,10 +29,12 @@ func (o *observer) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil, nil, nil
 }
 
-// StartContainer passes on only what is planned: a container that would have been refused starts all the same.
+// StartContainer passes on only what is planned or preserved: a container that would have been refused starts all the same.
 func (o *observer) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
-	g, err := o.grant(grantName(podOf(pod), c.GetName()))
-	if err == nil && g != nil {
+	p := podOf(pod)
+	g, err := o.grant(grantName(p, c.GetName()))
+	_, _, preserved, _ := o.asks(p, containerOf(c))
+	if err == nil && (g != nil || preserved) {
 		err = o.link.StartContainer(ctx, pod, c)
 	}
 	o.unseen(c, err)

@@ -24,7 +24,7 @@ const (
 )
 
 // Patience is how long an event may wait for the state's lock: with NRI's default, the runtime
-// gives a plugin 2 s, and then goes on without it.
+// gives a plugin 2 s, and then goes on without it, or with a newer NRI (0.12.5) refuses the container.
 const Patience = 1500 * time.Millisecond
 
 // ErrBadSocket is a socket path that cannot be one.

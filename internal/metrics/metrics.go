@@ -26,6 +26,7 @@ type Metrics struct {
 	failures   prometheus.Counter
 	lastDone   prometheus.Gauge
 	connected  prometheus.Gauge
+	observing  prometheus.Gauge
 	lastSync   prometheus.Gauge
 
 	ready atomic.Bool
@@ -53,6 +54,7 @@ func New(version string) *Metrics {
 		failures:  counter("candor_apply_failures_total", "Operations that could not be applied and were undone."),
 		lastDone:  gauge("candor_last_operation_timestamp_seconds", "When the last operation was done, since the epoch; each repair is one. 0: never."),
 		connected: gauge("candor_connected", "Whether the plugin and the runtime are connected and synchronized."),
+		observing: gauge("candor_observing", "1 with --observe: nothing is changed, and what is refused would be."),
 		lastSync:  gauge("candor_last_sync_timestamp_seconds", "When the plugin and the runtime last met, since the epoch. 0: never."),
 	}
 	for _, phase := range phases {
@@ -62,7 +64,7 @@ func New(version string) *Metrics {
 		Name: "candor_build_info", Help: "1, with the version of candor and of Go."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, m.refused, m.resizes, m.downgraded, m.took, m.moves, m.drift, m.failures,
-		m.lastDone, m.connected, m.lastSync, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.lastDone, m.connected, m.observing, m.lastSync, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -112,6 +114,9 @@ func (m *Metrics) Synchronized() {
 	m.connected.Set(1)
 	m.ready.Store(true)
 }
+
+// Observing says that the plugin only looks on.
+func (m *Metrics) Observing() { m.observing.Set(1) }
 
 func (m *Metrics) Disconnected() {
 	m.connected.Set(0)

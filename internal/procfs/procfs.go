@@ -110,7 +110,9 @@ func parseStatus(text []byte) (s Status, err error) {
 		case "PPid":
 			s.Parent, err = strconv.Atoi(value)
 		case "Threads":
-			if s.Threads, err = strconv.Atoi(value); err == nil && s.Threads < 1 {
+			if s.Threads, err = strconv.Atoi(value); err == nil && s.Threads == 0 {
+				err = unix.ESRCH // it is reaped while it is read
+			} else if err == nil && s.Threads < 0 {
 				err = strconv.ErrRange
 			}
 		case "Cpus_allowed_list":

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -109,5 +111,12 @@ func TestMounts(t *testing.T) {
 	}
 	if mounts, err := Mounts([]byte("36 35\n")); err == nil {
 		t.Errorf("half a line: %+v", mounts)
+	}
+}
+
+// TestReaped: the kernel writes no threads for a process that goes while it is read.
+func TestReaped(t *testing.T) {
+	if _, err := parseStatus([]byte(strings.Replace(status, "Threads:\t12", "Threads:\t0", 1))); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("%v, want ESRCH", err)
 	}
 }
