@@ -59,7 +59,7 @@ func DefaultStateDir() string {
 }
 
 // Open finds the control groups and the state. It changes nothing, but for the directory of a plan; with
-// Cgroup.ReadOnly set, only Snapshot and what it returns can be used.
+// Cgroup.ReadOnly set, no group is made, so no program can be started.
 func Open(o Options) (*Host, error) {
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
 	if err != nil {

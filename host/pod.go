@@ -160,7 +160,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	}
 	// What was adopted a moment ago has the limit that the kernel has: what was asked for may
 	// be older than its last resize.
-	if g.Limit == a.Limit || !op.loaded.has(g.ID) {
+	if g.Limit == a.Limit && !otherGuarantee(g, a) || !op.loaded.has(g.ID) {
 		return nil
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
@@ -171,6 +171,12 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	}
 	op.log.Info("resized while nobody planned", "container", g.ID, "limit", a.Limit, "was", g.Limit)
 	return op.node.Commit(plan)
+}
+
+// otherGuarantee reports whether a flexible container asks for another guarantee than it has. Shares say that to 1m.
+func otherGuarantee(g *Grant, a *Allocation) bool {
+	differ := counts(&g.Request) - counts(&a.Request)
+	return g.Class == hybrid.Flexible && a.Class == hybrid.Flexible && (differ < -1 || differ > 1)
 }
 
 // Begin notes the first process of an engine's container, once its group is there and

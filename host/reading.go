@@ -2,9 +2,12 @@ package host
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
@@ -34,7 +37,14 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 	if err != nil {
 		return r, err
 	}
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", processes[0]))
+	first := processes[0]
+	if of.Main.Alive() {
+		first = of.Main.PID
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", first))
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH) { // it is about to go, and has no mounts any more
+		return r, fmt.Errorf("%s: its first process: %w", of.ID, fs.ErrNotExist)
+	}
 	if viewIn(mounts) == of.ID {
 		r.Shown = h.store.shown(of.ID)
 	}

@@ -258,10 +258,16 @@ func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserv
 func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
 	a.Request = g.Request
 	r, err := e.reply(g)
-	if err != nil || now.Quota <= 0 || now.limit() == (&CPU{Quota: r.Quota, Period: r.Period}).limit() {
+	if err != nil {
 		return
 	}
-	a.Limit, a.Guarantee = amounts(g.Class, now)
+	limit, guarantee := amounts(g.Class, now)
+	if now.Quota > 0 && limit != (&CPU{Quota: r.Quota, Period: r.Period}).limit() {
+		a.Limit = limit
+	}
+	if g.Class == hybrid.Flexible && now.Shares != 0 && now.Shares != r.Shares {
+		a.Guarantee = guarantee
+	}
 }
 
 // Repair compares the groups with the state, and sets back what differs. Nobody waits for it, but the

@@ -147,6 +147,30 @@ func TestSyncGoesOnAfterBadLimit(t *testing.T) {
 	}
 }
 
+// A flexible container whose request alone was resized while nobody planned is guaranteed the new one.
+func TestSyncTakesRequest(t *testing.T) {
+	l := newLab(t)
+	pod := sensitivePod()
+	delete(pod.Annotations, kube.PodKey("class"))
+	c := l.container("app", "app1", 50000)
+	c.Linux.Resources.Cpu.Shares = api.UInt64(uint64(102))
+	l.create(pod, c)
+	l.run(c)
+	if err := l.StartContainer(ctx, pod, c); err != nil {
+		t.Fatal(err)
+	}
+	c.PodSandboxId = pod.Id
+	for _, shares := range []uint64{102, 256} {
+		c.Linux.Resources.Cpu.Shares = api.UInt64(shares)
+		if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
+			t.Fatal(err)
+		}
+		if g := l.grant(pod, c); g == nil || g.Guarantee != milliOf(int64(shares)) || g.Limit != 500 {
+			t.Errorf("%d shares: it has %+v", shares, g)
+		}
+	}
+}
+
 // A preserved container without a cpuset runs on everybody's CPUs: said when it starts, when the plugin
 // finds it, and to who gets CPUs of his own meanwhile.
 func TestPreservedWithoutCPUs(t *testing.T) {
