@@ -109,10 +109,18 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return hostError(err)
 	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	counted.Watch(h, log)
+	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" { // first: the address may be taken
+		if err := counted.Serve(ctx, f.metricsAt, log); err != nil {
+			return &exitError{exitBadInput, err}
+		}
+	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
-	return f.serve(cmd.Context(), hup, h, config, counted)
+	return f.serve(ctx, hup, h, config, counted)
 }
 
 // serve is the plugin's life once all is set up.
@@ -124,14 +132,6 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 		engine.Observe()
 		counted.Observing()
 		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
-	}
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	counted.Watch(h, log)
-	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" {
-		if err := counted.Serve(ctx, f.metricsAt, log); err != nil {
-			return err
-		}
 	}
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })

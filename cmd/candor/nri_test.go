@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,5 +111,27 @@ func TestNRIBadInput(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestNRIMetricsTaken: an address that somebody else has ends the plugin before anything is changed.
+func TestNRIMetricsTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	config, options := filepath.Join(dir, "nri.yaml"), filepath.Join(dir, "host.json")
+	if err := os.WriteFile(config, []byte("version: 1\nnode: {minShared: 100m}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errOut := command(t, "", "nri", "--config", config, "--host-options", options, "--state-dir", filepath.Join(dir, "state"),
+		"--metrics", taken.Addr().String())
+	if code != exitBadInput || !strings.Contains(errOut, "address already in use") {
+		t.Errorf("code %d: %s", code, errOut)
+	}
+	if _, err := os.Stat(options); err == nil {
+		t.Error("the machine's options are written")
 	}
 }
