@@ -43,6 +43,23 @@ func (t *Tree) Bound(path string) (Bound, error) {
 	return Bound{at, time.Duration(tightest.quota) * time.Microsecond, time.Duration(tightest.period) * time.Microsecond}, nil
 }
 
+// Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
+// not the group.
+func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
+	if g.err != nil {
+		return 0, 0, 0, g.err
+	}
+	b, err := g.tree.cpu.readBandwidth(g.dir(g.tree.cpu))
+	switch {
+	case gone(err) || err == nil && b.quota == none:
+		return 0, 0, 0, nil
+	case err != nil:
+		return 0, 0, 0, g.wrap(err)
+	}
+	micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return micros(b.quota), micros(b.period), micros(b.burst), nil
+}
+
 // CPUsAt returns the CPUs that the processes of a group may use. Where the cpuset controller has not the
 // group, they are those of the nearest group above that it has.
 func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {

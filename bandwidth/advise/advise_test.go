@@ -2,6 +2,7 @@ package advise
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -188,5 +189,19 @@ func TestUnfit(t *testing.T) {
 		if err := d.Prepare(); !errors.Is(err, ErrUnfit) {
 			t.Errorf("%d steps with %v: %v", n, cpus, err)
 		}
+	}
+	// What no machine has, in a file that is wrong, and what this one has not.
+	for _, cpus := range []float64{math.NaN(), math.Inf(1), -1, 1e12, 1 << 16} {
+		d, _ := NewDemand(10*ms, 2)
+		d.Add(1, 10)
+		d.Add(cpus, 10)
+		if err := d.Prepare(); !errors.Is(err, ErrUnfit) {
+			t.Errorf("%v CPUs: %v", cpus, err)
+		}
+	}
+	d, _ := NewDemand(10*ms, 1)
+	d.Add(2, 20000) // 200 s that take 400 s on one CPU
+	if err := d.Prepare(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "1 CPUs are not enough") {
+		t.Errorf("more than the machine does: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ type Demand struct {
 	Work    []time.Duration // CPU time that came up in each step
 	Threads []uint16        // that could use it at once
 	done    []time.Duration // when the work of each step with work is done without a limit
+	wrong   bool            // a step had what no machine has
 }
 
 // What a recording must be for advice.
@@ -37,8 +38,16 @@ func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 	return &Demand{Step: step, CPUs: cpus}, nil
 }
 
-// Add appends n steps in each of which that many CPUs were used.
+// mostCPUs is more than any machine has.
+const mostCPUs = 1 << 16
+
+// Add appends n steps in each of which that many CPUs were used. What no machine can use, from a file that is wrong,
+// is refused by Prepare.
 func (d *Demand) Add(cpus float64, n int64) {
+	if !(cpus >= 0 && cpus < mostCPUs) {
+		d.wrong = true
+		return
+	}
 	work := time.Duration(cpus * float64(d.Step))
 	for range min(n, maxSteps+1-int64(len(d.Work))) {
 		d.Work = append(d.Work, work)
@@ -47,18 +56,20 @@ func (d *Demand) Add(cpus float64, n int64) {
 
 // Prepare says how many threads the work has, and when it is done without a limit.
 func (d *Demand) Prepare() error {
-	total := time.Duration(0)
-	for _, w := range d.Work {
-		total += w
-	}
 	switch {
+	case d.wrong:
+		return fmt.Errorf("%w: it has steps of less than 0 CPUs, or of more than %d: it is damaged", ErrUnfit, mostCPUs)
 	case len(d.Work) > maxSteps:
 		return fmt.Errorf("%w: it has more than %d steps of %v; record less, or with a longer --interval", ErrUnfit, maxSteps, d.Step)
-	case total == 0:
+	case d.Mean() == 0:
 		return fmt.Errorf("%w: nothing was used", ErrUnfit)
 	}
 	d.findThreads()
+	d.done = d.done[:0]
 	d.replay(bandwidth.New(bandwidth.Linux, d.CPUs, bandwidth.Setting{}), d.CPUs, func(at time.Duration) { d.done = append(d.done, at) }, nil)
+	if len(d.done) < len(d.works()) {
+		return fmt.Errorf("%w: %d CPUs are not enough for it: %v after its end some work is not done; want more", ErrUnfit, d.CPUs, patience)
+	}
 	return nil
 }
 
@@ -116,11 +127,11 @@ const patience = time.Minute
 
 // Mean is the mean of the CPUs wanted.
 func (d *Demand) Mean() float64 {
-	total := time.Duration(0)
+	total := 0.0 // a sum of durations may be more than a duration holds
 	for _, w := range d.Work {
-		total += w
+		total += float64(w)
 	}
-	return float64(total) / float64(d.Step) / float64(len(d.Work))
+	return total / float64(d.Step) / float64(max(1, len(d.Work)))
 }
 
 // Most is how many CPUs the demand could use at once.

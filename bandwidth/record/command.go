@@ -2,15 +2,17 @@ package record
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
@@ -22,10 +24,13 @@ type Command struct {
 }
 
 // Prepare starts a program, stopped before its first instruction, in a new group of the
-// tree: nothing limits it there. The calling goroutine keeps its thread until Run.
+// tree: nothing limits it there but the CPUs that this process may use. The calling goroutine keeps its thread until Run.
 func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
-	cpus, _, err := tree.Effective()
+	cpus, err := ownCPUs(tree)
 	if err != nil {
+		return nil, err
+	}
+	if err := sweep(tree); err != nil {
 		return nil, err
 	}
 	runtime.LockOSThread() // a program is traced by a thread
@@ -37,7 +42,7 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
-	c := &Command{tree.Group(fmt.Sprintf("record-%d", process.Pid)), tree, process}
+	c := &Command{tree.Group(groupName + strconv.Itoa(process.Pid)), tree, process}
 	var status unix.WaitStatus
 	_, err = unix.Wait4(process.Pid, &status, 0, nil) // until it has become the program
 	if err == nil {
@@ -50,6 +55,45 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 		return nil, oneline.Join(err, c.Remove())
 	}
 	return c, nil
+}
+
+// groupName is what the names of programs' groups begin with.
+const groupName = "record-"
+
+// sweep removes the groups of programs that have ended since, or whose recorder was killed.
+func sweep(tree *cgroup.Tree) error {
+	names, err := tree.Groups()
+	for _, name := range names {
+		if !strings.HasPrefix(name, groupName) {
+			continue
+		}
+		if one := tree.Group(name).Remove(); !errors.Is(one, cgroup.ErrBusy) {
+			err = oneline.Join(err, one)
+		}
+	}
+	return err
+}
+
+// ownCPUs are the CPUs of the tree that this process may use: a recording is no way out of a cpuset, onto CPUs that
+// somebody else has for himself.
+func ownCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
+	cpus, _, err := tree.Effective()
+	if err != nil {
+		return cpus, err
+	}
+	var mask unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &mask); err != nil {
+		return cpus, os.NewSyscallError("sched_getaffinity", err)
+	}
+	for cpu := range cpus.All() {
+		if !mask.IsSet(cpu) {
+			cpus.Remove(cpu)
+		}
+	}
+	if cpus.IsEmpty() {
+		return cpus, errors.New("none of the CPUs that this process may use is in the groups' cpuset")
+	}
+	return cpus, nil
 }
 
 // Run lets the program run to its end and returns its exit code, as shells count: 128 and

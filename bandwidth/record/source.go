@@ -63,14 +63,31 @@ func (g *Groups) find(found func(opened) error) error {
 		}
 		one, err := openGroup(g.tree, Target{path, path})
 		if err == nil {
-			err = found(one)
+			one.Source = known{one.Source, func() { delete(g.known, path) }}
+			if err = found(one); err != nil {
+				one.Close()
+			}
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) {
+			now[path] = false
+		} else if err != nil {
 			return err
 		}
 	}
 	g.known = now
 	return nil
+}
+
+// known is the source of a group that is found. When the group has gone its path is forgotten: another one
+// may be made there.
+type known struct {
+	Source
+	forget func()
+}
+
+func (k known) Close() {
+	k.Source.Close()
+	k.forget()
 }
 
 // Record records the groups as a Recorder does, and closes them.
@@ -81,12 +98,15 @@ func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration t
 		return err
 	}
 	add := func(one opened) error { return r.Add(one.Group, one.Source) }
-	for _, one := range g.open {
-		if err := add(one); err != nil {
+	for len(g.open) > 0 {
+		one := g.open[0]
+		if err := add(one); err != nil && !(g.known != nil && errors.Is(err, fs.ErrNotExist)) {
 			return err
+		} else if err != nil { // one of all that has gone meanwhile
+			one.Close()
 		}
+		g.open = g.open[1:] // the recorder's now
 	}
-	g.open = nil // the recorder's now
 	if g.known != nil {
 		r.Look = func() error { return g.find(add) }
 	}
@@ -110,14 +130,10 @@ func openGroup(tree *cgroup.Tree, target Target) (opened, error) {
 	if strings.HasPrefix(target.Group, "/") {
 		g = tree.Foreign("group", target.Group)
 	}
-	settings, err := g.Settings()
-	if err != nil {
+	one := Group{Name: target.Name}
+	if one.Quota, one.Period, one.Burst, err = g.Bandwidth(); err != nil {
 		from.Close()
 		return opened{}, err
-	}
-	one := Group{Name: target.Name, Quota: settings.Quota, Burst: settings.Burst}
-	if one.Quota > 0 {
-		one.Period = settings.Period
 	}
 	return opened{one, from}, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -89,6 +90,8 @@ func (f *recordFlags) check(cmd *cobra.Command, args []string) error {
 		return badInput("want one of --cgroup, --pid, --container, --all, or -- COMMAND")
 	case f.duration < 0:
 		return badInput("--duration %v: want 0 or more", f.duration)
+	case f.duration > 0 && f.duration < f.interval:
+		return badInput("--duration %v: want at least one --interval, %v", f.duration, f.interval)
 	}
 	if err := record.CheckInterval(f.interval); err != nil {
 		return badInput("--%w", err)
@@ -221,7 +224,12 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	}
 	code, err := program.Run()
 	stop()
-	if err = oneline.Join(err, <-recorded, program.Remove()); err != nil {
+	removed := program.Remove()
+	if errors.Is(removed, cgroup.ErrBusy) { // what it left runs on, in its group
+		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))
+		removed = nil
+	}
+	if err = oneline.Join(err, <-recorded, removed); err != nil {
 		return err
 	}
 	if code != 0 {
