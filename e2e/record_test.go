@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/bandwidth/record"
@@ -158,8 +161,14 @@ func TestRecordConfined(t *testing.T) {
 	}
 	cpu := l.usable.Last()
 	cmd := l.candor("record", "-o", filepath.Join(t.TempDir(), "usage"), "--", "grep", "Cpus_allowed_list", "/proc/self/status")
-	cmd.Args = append([]string{"taskset", "-c", fmt.Sprint(cpu), cmd.Path}, cmd.Args[1:]...)
-	cmd.Path = "/usr/bin/taskset"
+	var before, mask unix.CPUSet
+	mask.Set(cpu)
+	runtime.LockOSThread() // a child has the affinity of the thread that starts it
+	defer runtime.UnlockOSThread()
+	if err := errors.Join(unix.SchedGetaffinity(0, &before), unix.SchedSetaffinity(0, &mask)); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.SchedSetaffinity(0, &before)
 	if got := do(t, cmd); got.code != 0 || strings.TrimSpace(strings.TrimPrefix(got.out, "Cpus_allowed_list:")) != fmt.Sprint(cpu) {
 		t.Errorf("%+v, want CPU %d alone", got, cpu)
 	}
