@@ -224,12 +224,13 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	}
 	code, err := program.Run()
 	stop()
+	err = oneline.Join(err, <-recorded)
 	removed := program.Remove()
 	if errors.Is(removed, cgroup.ErrBusy) { // what it left runs on, in its group
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))
 		removed = nil
 	}
-	if err = oneline.Join(err, <-recorded, removed); err != nil {
+	if err = oneline.Join(err, removed); err != nil {
 		return err
 	}
 	if code != 0 {
