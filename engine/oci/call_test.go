@@ -68,6 +68,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("run -- --bundle")
 	f.Add("create --bundle= - -- --")
 	f.Add("run 0 -b")
+	f.Add("create -- -b=0")
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, " ")
 		c := Parse(slices.Clone(args))
@@ -77,11 +78,11 @@ func FuzzParse(f *testing.F) {
 		if c.Command != "" && args[c.globals] != c.Command || c.ID != "" && !slices.Contains(args[c.globals+1:], c.ID) {
 			t.Errorf("%q: %+v", args, c)
 		}
-		if c.ID == "" {
+		if c.checkID() != nil { // no such line is put together again
 			return
 		}
 		again := Parse(c.without(nil))
-		if again.ID != c.ID && !strings.HasPrefix(c.ID, "-") || again.bundle() != c.bundle() || again.Log != c.Log {
+		if again.ID != c.ID || again.bundle() != c.bundle() || again.Log != c.Log {
 			t.Errorf("%q: put together again it is %q", args, c.without(nil))
 		}
 	})
