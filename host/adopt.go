@@ -16,9 +16,8 @@ import (
 // clearOrphans removes groups that are in no state and have nothing in them but,
 // perhaps, helpers that wait for a creator who was killed.
 func (op *operation) clearOrphans() error {
-	known := op.loaded.names()
 	for name, g := range op.groups {
-		if known[name] {
+		if op.before[name] != nil {
 			continue
 		}
 		if runs, err := g.runsProgram(); err != nil {
@@ -130,7 +129,7 @@ func (op *operation) restoreAll(grants []Grant) error {
 // that its threads set themselves.
 func (op *operation) pinned(g *Grant) bool {
 	k := op.groups[g.ID]
-	if cpusetKeepsAffinity() || k == nil || len(g.Fractions) == 0 {
+	if k == nil || len(g.Fractions) == 0 || cpusetKeepsAffinity() {
 		return false
 	}
 	pids, err := k.Processes()
@@ -164,9 +163,8 @@ func (op *operation) orphans() []Grant {
 		return nil // planned anew, not taken for what they have
 	}
 	var names []string
-	known := op.loaded.names()
 	for name, g := range op.groups {
-		if g.populated && !known[name] && !g.settings.CPUs.IsEmpty() {
+		if g.populated && op.before[name] == nil && !g.settings.CPUs.IsEmpty() {
 			names = append(names, name)
 		}
 	}

@@ -19,7 +19,7 @@ func TestBrokenState(t *testing.T) {
 		{"empty", func([]byte) []byte { return nil }},
 		{"garbage", func([]byte) []byte { return bytes.Repeat([]byte{0xff, 0, '{'}, 5000) }},
 		{"version 0", func(good []byte) []byte {
-			return bytes.Replace(good, []byte(`"version": 2`), []byte(`"version": 0`), 1)
+			return bytes.Replace(good, []byte(`"version":2`), []byte(`"version": 0`), 1)
 		}},
 		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
 		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), maxStateSize)...) }},

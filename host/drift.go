@@ -1,22 +1,17 @@
 package host
 
-import (
-	"slices"
-
-	"github.com/candor-project/candor/cgroup"
-)
+import "github.com/candor-project/candor/cgroup"
 
 // sayDrift says which running containers had other settings than the state says, and
 // have what they are granted again. Such a write is most often a stranger's; a candor that
 // was killed between the kernel and the file leaves the same.
 func (op *operation) sayDrift(before []target) {
 	for _, had := range before {
-		i := slices.IndexFunc(op.loaded.Grants, func(g Grant) bool { return g.ID == had.name })
-		k := op.groups[had.name]
-		if i < 0 || k == nil || !k.populated || had.name == op.rewritten {
+		granted, k := op.before[had.name], op.groups[had.name]
+		if granted == nil || k == nil || !k.populated || k.unread || had.name == op.rewritten {
 			continue
 		}
-		op.sayDriftOf(&op.loaded.Grants[i], k, had.settings)
+		op.sayDriftOf(granted, k, had.settings)
 	}
 }
 

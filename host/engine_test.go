@@ -65,6 +65,17 @@ func (e *engine) run(group string, has cgroup.Settings) (stop func()) {
 // play is run with a role of this binary.
 func (e *engine) play(group string, has cgroup.Settings, role string) (stop func()) {
 	e.Helper()
+	pid, stop := e.process(role)
+	e.Cleanup(stop)
+	if err := e.tree.Group(group).Create(has, pid); err != nil {
+		e.Fatal(err)
+	}
+	return stop
+}
+
+// process starts this binary in a role.
+func (e *engine) process(role string) (pid int, stop func()) {
+	e.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE="+role)
 	in, err := cmd.StdinPipe() // until it ends, so nothing outlives the test
@@ -74,12 +85,7 @@ func (e *engine) play(group string, has cgroup.Settings, role string) (stop func
 	if err != nil {
 		e.Fatal(err)
 	}
-	stop = func() { in.Close(); cmd.Wait() }
-	e.Cleanup(stop)
-	if err := e.tree.Group(group).Create(has, cmd.Process.Pid); err != nil {
-		e.Fatal(err)
-	}
-	return stop
+	return cmd.Process.Pid, func() { in.Close(); cmd.Wait() }
 }
 
 func settingsOf(g *Grant) cgroup.Settings {

@@ -1,11 +1,16 @@
 package host
 
-import "context"
+import (
+	"context"
+
+	"github.com/candor-project/candor/hybrid"
+)
 
 // An operation about one container does not read all that the kernel has for every other one: with hundreds of
-// containers that is most of its time, and a container waits for it. Of the others that run it looks at their CPUs,
-// which nobody may have got wrong. Their other settings, and whether they still run, are for the operation that looks at
-// all, such as Reconcile.
+// containers that is most of its time, and a container waits for it. The others that run are taken to have what they were
+// granted. Where the container has CPUs of its own, the operation looks whether the others have theirs, which nobody may
+// have got wrong then. Their other settings, and whether they still run, are for the operation that looks at all, such
+// as Reconcile.
 
 // about is what an operation is about: a container, or with a pod all of that pod.
 type about struct{ name, pod string }
@@ -15,18 +20,38 @@ func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) 
 	return outside(func() error { return h.locked(ctx, on, change) })
 }
 
-// glance looks at the group of a container that the operation is not about: it is taken to have what it was granted, if
-// it has its CPUs. Otherwise, and for containers without a pod, whose end nobody tells, it is nil.
+// glance returns the group of a container that the operation is not about, unread. For those that are to be
+// read, such as containers without a pod, whose end nobody tells, it is nil.
 func (op *operation) glance(g *Grant) *group {
 	isClose := op.about == about{} || g.ID == op.about.name || g.Engine.Pod == op.about.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems {
 		return nil
 	}
-	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine}
-	if cpus, err := k.CPUs(); err != nil || cpus != g.CPUs {
-		return nil
-	}
+	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true}
 	k.settings = op.settings(g)
 	k.settings.Mems = op.mems
 	return k
+}
+
+// lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
+// somebody gets CPUs of their own.
+func (op *operation) lookAtOthers(grants []Grant) error {
+	fresh := op.exclusive(grants).Minus(op.exclusive(nil))
+	if g := op.info[op.about.name]; fresh.IsEmpty() && (g == nil || g.Class != hybrid.Sensitive || g.State == Held) {
+		return nil
+	}
+	for name, k := range op.groups {
+		if !k.unread {
+			continue
+		}
+		k.unread = false
+		if cpus, err := k.CPUs(); err == nil && cpus == k.settings.CPUs {
+			continue
+		}
+		delete(op.groups, name)
+		if err := op.observeEngine(name, k.engine); err != nil {
+			return err
+		}
+	}
+	return nil
 }

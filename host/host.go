@@ -73,7 +73,7 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:    store{dir},
+		store:    store{dir, newMemory()},
 		config:   cmp.Or(o.Config, DefaultConfig),
 		tree:     tree,
 		log:      o.Log,

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -70,7 +71,7 @@ func play(role string) {
 // A lab is a host of its own: groups and state that nobody else has.
 type lab struct {
 	*Host
-	*testing.T
+	testing.TB
 	tree   *cgroup.Tree
 	parent string
 	log    *strings.Builder
@@ -79,7 +80,7 @@ type lab struct {
 var labs atomic.Int64
 
 // newLab makes one, and leaves nothing of it behind.
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
@@ -87,9 +88,9 @@ func newLab(t *testing.T) *lab {
 	return labIn(t, filepath.Join(t.TempDir(), "state"))
 }
 
-func labIn(t *testing.T, dir string) *lab {
+func labIn(t testing.TB, dir string) *lab {
 	t.Helper()
-	l := &lab{T: t, log: new(strings.Builder)}
+	l := &lab{TB: t, log: new(strings.Builder)}
 	parent := fmt.Sprintf("/candor-host-test-%d-%d", os.Getpid(), labs.Add(1))
 	h, err := Open(Options{
 		StateDir: dir,
@@ -225,7 +226,7 @@ func (n *tenant) line(t *testing.T) string {
 }
 
 // dead returns a process that lives no more.
-func dead(t *testing.T) Process {
+func dead(t testing.TB) Process {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "HOST_TEST_ROLE=none")
@@ -247,6 +248,7 @@ func (l *lab) forge(change func(*state)) {
 	if err != nil {
 		l.Fatal(err)
 	}
+	s.Grants = slices.Clone(s.Grants)
 	change(&s)
 	if err := l.store.save(s.encode()); err != nil {
 		l.Fatal(err)
@@ -256,7 +258,7 @@ func (l *lab) forge(change func(*state)) {
 // orphan makes the creators of all grants dead.
 func (l *lab) orphan() {
 	l.Helper()
-	nobody := dead(l.T)
+	nobody := dead(l)
 	l.forge(func(s *state) {
 		for i := range s.Grants {
 			s.Grants[i].Creator = nobody
@@ -273,7 +275,7 @@ func (n *tenant) kill() {
 func itoa(n int) string { return strconv.Itoa(n) }
 
 // findCpusetDir returns the directory of the cpuset group that a process is in.
-func findCpusetDir(t *testing.T, pid int) string {
+func findCpusetDir(t testing.TB, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {

@@ -14,6 +14,7 @@ type group struct {
 	settings  cgroup.Settings
 	populated bool
 	engine    Engine // whose group it is; zero: Candor's
+	unread    bool   // all this is what its grant says
 }
 
 // observe reads the groups that exist. Half a group, which a candor left that was

@@ -21,6 +21,7 @@ type operation struct {
 	*Host
 	boot   string
 	loaded state             // as the file has it
+	before map[string]*Grant // those of loaded, by name
 	groups map[string]*group // as the kernel has them
 	mems   cpuset.Set        // the memory nodes that groups have unless told
 	node   *hybrid.Node
@@ -106,6 +107,7 @@ func (h *Host) begin(on about) (*operation, error) {
 		}
 		op.loaded = state{}
 	}
+	op.before = byName(op.loaded.Grants)
 	h.tops.learnFrom(op.loaded.Grants)
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func (h *Host) begin(on about) (*operation, error) {
 
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
 func (op *operation) abandon(broken *brokenState) error {
-	op.loaded = state{}
+	op.loaded, op.before = state{}, nil
 	if err := op.store.setAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}
@@ -176,6 +178,9 @@ func (op *operation) end(name string) error {
 // repair looks for new CPUs where a grant has lost some. Where there are none
 // the container goes on with what is left, and ps and inspect say so.
 func (op *operation) repair() error {
+	if !op.hasLost() {
+		return nil
+	}
 	for _, g := range op.node.Grants() {
 		if g.Lost.IsEmpty() {
 			continue
@@ -191,6 +196,17 @@ func (op *operation) repair() error {
 		op.log.Info("repaired", "container", g.ID, "lost", g.Lost)
 	}
 	return nil
+}
+
+// hasLost reports whether a grant has CPUs that are not usable.
+func (op *operation) hasLost() bool {
+	usable := op.node.Usable()
+	for _, g := range op.info {
+		if !g.Lost.IsEmpty() || !g.CPUs.SubsetOf(&usable) {
+			return true
+		}
+	}
+	return false
 }
 
 // grants returns the node's grants with all that is known of them.
@@ -213,6 +229,9 @@ func (op *operation) finish() error {
 	if op.planOnly {
 		return op.note(grants)
 	}
+	if err := op.lookAtOthers(grants); err != nil {
+		return err
+	}
 	before := op.present()
 	if err := op.buryGroups(); err != nil {
 		return err
@@ -231,7 +250,7 @@ func (op *operation) finish() error {
 		return oneline.Join(err, op.undo(before, grants))
 	}
 	op.mendPods(grants)
-	op.tidy(grants)
+	op.tidy()
 	op.report.Moves = op.moves(grants)
 	op.sayDrift(before)
 	return nil
@@ -239,16 +258,21 @@ func (op *operation) finish() error {
 
 // saveGrants writes the state file if it has to change.
 func (op *operation) saveGrants(grants []Grant) error {
-	next := state{Boot: op.boot, Grants: slices.Clone(grants)}
-	for i := range next.Grants {
-		g := &next.Grants[i]
-		g.Grant = whole(g.Grant, op.info[g.ID].Grant)
+	if slices.ContainsFunc(grants, func(g Grant) bool { return !g.Lost.IsEmpty() }) {
+		grants = slices.Clone(grants)
+		for i := range grants {
+			grants[i].Grant = whole(grants[i].Grant, op.info[grants[i].ID].Grant)
+		}
 	}
-	text := next.encode()
-	if len(grants) == 0 && len(op.loaded.Grants) == 0 || bytes.Equal(text, op.loaded.text) {
-		return nil
+	next, err := op.store.memory.next(op.boot, grants)
+	if err != nil || len(grants) == 0 && len(op.loaded.Grants) == 0 || bytes.Equal(next.text, op.loaded.text) {
+		return err
 	}
-	return op.store.save(text)
+	if err := op.store.save(next.text); err != nil {
+		return err
+	}
+	op.store.memory.last.Store(next)
+	return nil
 }
 
 // buryGroups removes the groups of what has ended.
@@ -270,16 +294,15 @@ func (op *operation) buryGroups() error {
 }
 
 // tidy removes files of containers that are no more. What cannot be removed
-// now is removed by the next operation.
-func (op *operation) tidy(grants []Grant) {
-	known := map[string]bool{}
-	for i := range grants {
-		known[grants[i].ID] = true
+// now is removed by another operation.
+func (op *operation) tidy() {
+	if (op.about != about{}) && len(op.over) == 0 {
+		return
 	}
 	for _, dir := range []string{"views", "requests"} {
 		entries, _ := os.ReadDir(filepath.Join(op.store.dir, dir))
 		for _, entry := range entries {
-			if known[entry.Name()] {
+			if op.info[entry.Name()] != nil {
 				continue
 			}
 			if err := op.store.forget(entry.Name()); err != nil {

@@ -105,7 +105,7 @@ func TestNestedCpuset(t *testing.T) {
 // moves a process there. The returned function reads its CPUs.
 func (l *lab) nest(name, inner string, cpus cpuset.Set, pid int) (read func() string) {
 	l.Helper()
-	self := findCpusetDir(l.T, pid)
+	self := findCpusetDir(l, pid)
 	dir := filepath.Join(self, inner)
 	write := func(file, value string) {
 		l.Helper()

@@ -79,7 +79,7 @@ func (op *operation) note(grants []Grant) error {
 	if err := op.saveGrants(grants); err != nil {
 		return err
 	}
-	op.tidy(grants)
+	op.tidy()
 	op.report.Moves = op.moves(grants)
 	return nil
 }

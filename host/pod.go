@@ -160,7 +160,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	}
 	// What was adopted a moment ago has the limit that the kernel has: what was asked for may
 	// be older than its last resize.
-	if g.Limit == a.Limit && !otherGuarantee(g, a) || !op.loaded.has(g.ID) {
+	if g.Limit == a.Limit && !otherGuarantee(g, a) || op.before[g.ID] == nil {
 		return nil
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)

@@ -84,7 +84,7 @@ type pod struct {
 func (op *operation) podAt(path string, grants []Grant) *pod {
 	p := &pod{path: path, group: op.tree.Foreign("pod", path)}
 	for i := range grants {
-		if g := &grants[i]; g.Engine.podGroup() == path {
+		if g := &grants[i]; strings.HasPrefix(g.Engine.Cgroup, path) && g.Engine.podGroup() == path {
 			p.containers = append(p.containers, g)
 			if g.State == Running {
 				p.running = append(p.running, g)
@@ -98,38 +98,34 @@ func (op *operation) podAt(path string, grants []Grant) *pod {
 // there already is not seen. Of pods without containers nothing is remembered.
 func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.empty }
 
-// podPart is what the group of a pod depends on of a container.
-type podPart struct {
-	pod           string
-	state         State
-	limit, weight hybrid.Milli
-}
-
-func podParts(grants []Grant) map[string]podPart {
-	parts := make(map[string]podPart, len(grants))
-	for i := range grants {
-		if g := &grants[i]; g.Engine.podGroup() != "" {
-			parts[g.ID] = podPart{g.Engine.podGroup(), g.State, g.Limit, g.Weight}
-		}
-	}
-	return parts
+// samePart reports whether the group of a pod depends on a container as it did before.
+func (g *Grant) samePart(before *Grant) bool {
+	return before != nil && g.State == before.State && g.Limit == before.Limit && g.Weight == before.Weight &&
+		g.Engine == before.Engine
 }
 
 // changedPods returns the groups of the pods that this operation has changed; with false, others where
 // somebody else may have.
 func (op *operation) changedPods(grants []Grant) map[string]bool {
 	changed := map[string]bool{}
-	before := podParts(op.loaded.Grants)
-	for name, part := range podParts(grants) {
-		if name == op.rewritten || before[name] != part {
-			changed[part.pod] = true
-		} else if op.everyPod {
-			changed[part.pod] = changed[part.pod]
+	for i := range grants {
+		g := &grants[i]
+		isSame := g.samePart(op.before[g.ID]) && g.ID != op.rewritten
+		if isSame && !op.everyPod {
+			continue
 		}
-		delete(before, name)
+		if path := g.Engine.podGroup(); path != "" {
+			changed[path] = changed[path] || !isSame
+		}
 	}
-	for _, ended := range before {
-		changed[ended.pod] = true
+	for i := range op.loaded.Grants {
+		g := &op.loaded.Grants[i]
+		if op.info[g.ID] != nil && op.info[g.ID].Engine == g.Engine {
+			continue
+		}
+		if path := g.Engine.podGroup(); path != "" {
+			changed[path] = true
+		}
 	}
 	return changed
 }

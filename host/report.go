@@ -29,12 +29,8 @@ func (s *stopwatch) lap() time.Duration {
 
 // moves counts the fractions that were moved. A container's own resize is no move.
 func (op *operation) moves(grants []Grant) (n int) {
-	before := make(map[string]*Grant, len(op.loaded.Grants))
-	for i := range op.loaded.Grants {
-		before[op.loaded.Grants[i].ID] = &op.loaded.Grants[i]
-	}
 	for i := range grants {
-		g, was := &grants[i], before[grants[i].ID]
+		g, was := &grants[i], op.before[grants[i].ID]
 		if was != nil && was.State == Running && was.Limit == g.Limit {
 			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&was.Grant))
 			n += moved.Count()

@@ -83,7 +83,7 @@ func TestMoves(t *testing.T) {
 		{"starts anew", []Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
 		{"begins", nil, grant(Pending, 1500, 2), 0},
 	} {
-		op := &operation{loaded: state{Grants: test.before}}
+		op := &operation{before: byName(test.before)}
 		if got := op.moves([]Grant{test.after}); got != test.want {
 			t.Errorf("%s: %d moves, want %d", test.name, got, test.want)
 		}

@@ -40,7 +40,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 		loaded.Grants = nil
 	}
 	h.tops.learnFrom(loaded.Grants)
-	s := &Snapshot{Grants: loaded.Grants, Now: sinceBoot()}
+	s := &Snapshot{Grants: slices.Clone(loaded.Grants), Now: sinceBoot()}
 	err = outside(func() (err error) { s.Node, err = h.newNode(); return err })
 	if err != nil {
 		return nil, err

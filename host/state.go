@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -30,18 +29,13 @@ type state struct {
 	text   []byte // of the file that it was read from
 }
 
-// has reports whether a container has a grant.
-func (s *state) has(name string) bool {
-	return slices.ContainsFunc(s.Grants, func(g Grant) bool { return g.ID == name })
-}
-
-// names are the containers that have a grant.
-func (s *state) names() map[string]bool {
-	names := make(map[string]bool, len(s.Grants))
-	for i := range s.Grants {
-		names[s.Grants[i].ID] = true
+// byName are grants by the names of their containers.
+func byName(grants []Grant) map[string]*Grant {
+	by := make(map[string]*Grant, len(grants))
+	for i := range grants {
+		by[grants[i].ID] = &grants[i]
 	}
-	return names
+	return by
 }
 
 // jsonText writes a value for people and machines.
@@ -138,19 +132,6 @@ func decodeGrants(data []byte) (s state, version int, err error) {
 	return s, file.Version, nil
 }
 
-// encode writes the state as decodeState reads it.
-func (s *state) encode() []byte {
-	file := fileState{Version: stateVersion, Boot: s.Boot, Grants: make([]fileGrant, len(s.Grants))}
-	for i := range s.Grants {
-		file.Grants[i] = newFileGrant(&s.Grants[i])
-	}
-	data, err := jsonText(file)
-	if err != nil {
-		panic(err) // plain data always encodes
-	}
-	return data
-}
-
 func newFileGrant(g *Grant) fileGrant {
 	f := fileGrant{
 		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
@@ -181,11 +162,7 @@ type fileLabel struct {
 }
 
 func encodeLabel(g *Grant) []byte {
-	data, err := json.Marshal(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)})
-	if err != nil {
-		panic(err) // plain data always encodes
-	}
-	return append(data, '\n')
+	return append(compactJSON(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)}), '\n')
 }
 
 // decodeLabel fills in what a container asked for.

@@ -1,11 +1,13 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,75 @@ func TestStateRoundTrip(t *testing.T) {
 			t.Fatalf("saved  %+v\nloaded %+v", s, got)
 		}
 	})
+}
+
+// Grants that are the same in the file are equal, others are not.
+func TestGrantEqual(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGrant(t, "web")
+		same := g
+		same.Fractions = slices.Clone(g.Fractions)
+		if !g.equal(&same) {
+			t.Fatalf("not equal to itself: %+v", g)
+		}
+		for _, other := range otherGrants(reflect.ValueOf(&g).Elem()) {
+			same := bytes.Equal(compactJSON(newFileGrant(&other)), compactJSON(newFileGrant(&g)))
+			if !same && g.equal(&other) {
+				t.Fatalf("equal, and not the same in the file:\n%+v\n%+v", g, other)
+			}
+		}
+	})
+}
+
+// otherGrants returns grants each of which differs in one number, text, switch or element.
+func otherGrants(g reflect.Value) (others []Grant) {
+	var visit func(reflect.Value)
+	add := func() { others = append(others, g.Interface().(Grant)) }
+	visit = func(v reflect.Value) {
+		was := reflect.New(v.Type()).Elem()
+		was.Set(v)
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				if v.Field(i).CanSet() {
+					visit(v.Field(i))
+				}
+			}
+			return
+		case reflect.String:
+			v.SetString(v.String() + "x")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Slice:
+			v.Set(reflect.Append(v.Slice3(0, v.Len(), v.Len()), reflect.Zero(v.Type().Elem())))
+		default:
+			switch n := v.Interface().(type) {
+			case hybrid.Class, hybrid.Policy, hybrid.Wish:
+				v.Set(reflect.ValueOf(1 - min(v.Convert(reflect.TypeFor[int]()).Int(), 1)).Convert(v.Type()))
+			case time.Duration:
+				v.SetInt(int64(n + time.Millisecond))
+			case uint64:
+				v.SetUint(n + 1)
+			default:
+				v.SetInt(v.Int() + 1)
+			}
+		}
+		add()
+		v.Set(was)
+	}
+	visit(g)
+	for _, set := range []func(*Grant) *cpuset.Set{
+		func(g *Grant) *cpuset.Set { return &g.CPUs }, func(g *Grant) *cpuset.Set { return &g.Exclusive },
+	} {
+		other := g.Interface().(Grant)
+		if cpus := set(&other); cpus.Contains(1000) {
+			cpus.Remove(1000)
+		} else {
+			cpus.Add(1000)
+		}
+		others = append(others, other)
+	}
+	return others
 }
 
 const goodState = `{"version":1,"boot":"b","grants":[{"name":"web","state":"running","creator":{"pid":1,"start":2},

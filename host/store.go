@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,7 +26,10 @@ import (
 //	preserved/NAME  CPUs that somebody else gives a container
 //	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
 //	kept/NAME       where a container was that an OCI runtime has just deleted
-type store struct{ dir string }
+type store struct {
+	dir    string
+	memory *memory
+}
 
 func (s store) lockFile() string           { return filepath.Join(s.dir, "lock") }
 func (s store) stateFile() string          { return filepath.Join(s.dir, "state.json") }
@@ -79,7 +83,7 @@ func badDir(dir string, err error) error {
 	return fmt.Errorf("state directory %s: %w", dir, err)
 }
 
-// load reads the state. Nothing there is an empty state. An unusable file is a
+// load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
 // *brokenState, one from a later Candor errNewer.
 func (s store) load() (state, error) {
 	data, err := wholefile.ReadNoLink(s.stateFile(), maxStateSize)
@@ -95,6 +99,9 @@ func (s store) load() (state, error) {
 	if err != nil {
 		return state{}, fmt.Errorf("state: %w", err)
 	}
+	if last := s.memory.last.Load(); len(data) > 0 && bytes.Equal(last.text, data) {
+		return last.state, nil
+	}
 	loaded, err := decodeState(data)
 	if errors.Is(err, errNewer) {
 		return state{}, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.stateFile(), err)
@@ -103,6 +110,7 @@ func (s store) load() (state, error) {
 		return state{}, &brokenState{s.stateFile(), err}
 	}
 	loaded.text = data
+	s.memory.last.Store(&savedState{state: loaded})
 	return loaded, nil
 }
 

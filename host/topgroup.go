@@ -34,18 +34,23 @@ func topOf(path string) string {
 
 // learn notes where the pods of a container's path are.
 func (t *topGroups) learn(path string) {
-	top := topOf(path)
+	isBelow := func(top string) bool { return strings.HasPrefix(path, top+"/") }
 	t.Lock()
 	defer t.Unlock()
-	if top != "" && !slices.Contains(t.paths, top) {
+	if slices.ContainsFunc(usualTops, isBelow) || slices.ContainsFunc(t.paths, isBelow) {
+		return
+	}
+	if top := topOf(path); top != "" {
 		t.paths = append(t.paths, top)
 	}
 }
 
+var usualTops = []string{"/kubepods", "/kubepods.slice"}
+
 func (t *topGroups) known() []string {
 	t.Lock()
 	defer t.Unlock()
-	return append([]string{"/kubepods", "/kubepods.slice"}, t.paths...)
+	return slices.Concat(usualTops, t.paths)
 }
 
 // learnFrom is learn for all grants of a state.

@@ -36,11 +36,12 @@ func read(name string, limit int64, flags int) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a plain file")}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // one read for the end
+	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(data.Len()) > limit {
 		err = &TooLongError{name, limit}
 	}
-	return data, err
+	return data.Bytes(), err
 }
 
 // A TooLongError is a file that is longer than anybody writes it.

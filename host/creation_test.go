@@ -1,0 +1,84 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BenchmarkCreation is what an engine waits for when it makes a container in a pod: Admit, and Begin when its group is
+// there. A sensitive one takes a CPU from all flexible ones that are there already.
+func BenchmarkCreation(b *testing.B) {
+	for _, others := range []int{0, 100, 250} {
+		for name, a := range map[string]Allocation{"flexible": flexible("web", "0.1"), "sensitive": ask("web", "1")} {
+			b.Run(fmt.Sprintf("%d/%s", others, name), func(b *testing.B) { benchCreation(b, others, a) })
+		}
+	}
+}
+
+func benchCreation(b *testing.B, others int, a Allocation) {
+	l := newLab(b)
+	l.needCPUs(2)
+	idle := newEngineIn(l, l.parent+"-idle")
+	pid, end := idle.process("wait") // goes from one to the next: their ends are told by nobody
+	defer end()
+	for i := range others {
+		name := fmt.Sprintf("idle%d", i)
+		a := idle.ask(flexible(name, "0"), name)
+		a.Engine.Pod = name
+		idle.created(a, pid, func() {}, func() {})
+	}
+	p := newPod(newEngine(l), 0, 100)
+	a = p.ask(a, "web1")
+	b.ReportAllocs()
+	var used time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		pid, end := idle.process("wait")
+		used += p.created(a, pid, b.StartTimer, b.StopTimer)
+		end()
+		err := errors.Join(p.Stopped(ctx, a.ID, a.Engine.Cgroup), p.tree.Group("web1").Remove(), p.EndSandbox(ctx, a.Engine.Pod, a.Engine.Sandbox))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(used)/float64(b.N), "cpu-ns/op")
+}
+
+// created has a container admitted, made of a process that is there, and begun. What Candor does of that is timed, and used is
+// the CPU time of it.
+func (e *engine) created(a Allocation, pid int, start, stop func()) (used time.Duration) {
+	e.Helper()
+	timed := func(f func()) {
+		before := onCPU()
+		start()
+		f()
+		stop()
+		used += onCPU() - before
+	}
+	var g *Grant
+	var err error
+	timed(func() { g, err = e.Admit(ctx, a, 0) })
+	if err == nil {
+		err = e.tree.Group(filepath.Base(a.Engine.Cgroup)).Create(settingsOf(g), pid)
+	}
+	if err == nil {
+		timed(func() { err = e.Begin(ctx, a, pid) })
+	}
+	if err != nil {
+		e.Fatal(err)
+	}
+	return used
+}
+
+// onCPU is how long this process has run.
+func onCPU() time.Duration {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
+	return time.Duration(t.Nano())
+}
