@@ -81,13 +81,7 @@ func (p *pool) leave(c *cpu) {
 // refill is the period's edge.
 func (p *pool) refill() {
 	p.stat.Periods++
-	p.runtime += p.Quota
-	if over := p.snap - p.runtime; over > 0 {
-		p.stat.Bursts++
-		p.stat.BurstTime += over
-	}
-	p.runtime = min(p.runtime, p.Quota+p.Burst)
-	p.snap = p.runtime
+	p.replenish()
 	p.edge += p.Period
 	if p.waiting == 0 {
 		p.active = !p.idle // a second edge without use stops the timer
@@ -97,6 +91,17 @@ func (p *pool) refill() {
 	p.stat.Throttled++
 	p.idle = false
 	p.distribute()
+}
+
+// replenish adds a quota to the runtime: the kernel's __refill_cfs_bandwidth_runtime.
+func (p *pool) replenish() {
+	p.runtime += p.Quota
+	if over := p.snap - p.runtime; over > 0 {
+		p.stat.Bursts++
+		p.stat.BurstTime += over
+	}
+	p.runtime = min(p.runtime, p.Quota+p.Burst)
+	p.snap = p.runtime
 }
 
 // distribute lets throttled CPUs go on: what they owe is paid, the next tick draws more.

@@ -1,0 +1,271 @@
+package burst
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Group is one whose quota may be raised.
+type Group struct {
+	Setting
+	Name    string
+	CPUs    cpuset.Set // those that it runs on: groups on the same CPUs share what is idle of them
+	InForce time.Duration
+	Kernel  Kernel
+}
+
+// A Kernel has what a group has.
+type Kernel interface {
+	Read() (cgroup.Usage, error)
+	SetQuota(time.Duration) error // the period stays
+	Close()
+}
+
+// A Host is whose groups they are. Its methods are called by one goroutine, but Lend.
+type Host interface {
+	// Changed reports whether Groups would return something else than at its last call.
+	Changed() bool
+	// Groups returns all groups, with what the kernel has now. The loop closes them.
+	Groups() ([]Group, error)
+	// Lend notes that some groups may have more than their quota, for so long from now on: nobody sets that back.
+	Lend(ctx context.Context, names []string) (time.Duration, error)
+}
+
+// A Loop looks after the groups of a host.
+type Loop struct {
+	host    Host
+	log     *slog.Logger
+	members map[string]*member
+	pools   map[cpuset.Set]*pool
+	idle    func() (map[int]time.Duration, error) // of each CPU, since the boot
+	asked   bool                                  // for a loan; the answer will be in lent
+	lent    chan loan
+}
+
+// A member is one group of the loop.
+type member struct {
+	Group
+	state State
+	wants bool
+	wake  time.Duration
+	until time.Duration // it may have more than its quota until then
+	why   string        // the last refusal of the kernel
+	shy   time.Duration // it is not raised until then
+}
+
+// A loan is what Lend has answered.
+type loan struct {
+	names []string
+	until time.Duration
+	err   error
+}
+
+const (
+	longest   = time.Second            // sleep: by then somebody may have begun
+	renewal   = 10 * time.Second       // a loan that ends so soon is asked for again
+	notice    = time.Second            // so long before its end a loan counts no more
+	lendLimit = 10 * time.Second       // how long Lend may take
+	shyness   = time.Minute            // how long a group is left alone after a refusal
+	busyPool  = 250 * time.Millisecond // how old what is known of a pool may be
+	restPool  = time.Second            // the same where nobody wants anything of it
+)
+
+// New returns a loop for a host's groups.
+func New(host Host, log *slog.Logger) *Loop {
+	return &Loop{
+		host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{},
+		idle: idleTimes, lent: make(chan loan, 1),
+	}
+}
+
+// Run looks after the groups until ctx is done, and puts back then what it has raised.
+func (l *Loop) Run(ctx context.Context) error {
+	sleep, err := newSleeper(ctx)
+	if err != nil {
+		return err
+	}
+	defer sleep.close()
+	l.refresh()
+	for ctx.Err() == nil {
+		next, now := l.next(), now()
+		wake := now + longest
+		if next != nil {
+			wake = min(wake, next.wake)
+		}
+		if wake > now {
+			sleep.until(wake)
+		}
+		if l.host.Changed() {
+			l.refresh()
+			continue
+		}
+		l.takeLoan()
+		if next != nil && next.wake <= wake && ctx.Err() == nil {
+			l.look(next)
+		}
+		l.borrow(ctx)
+	}
+	if l.asked { // it may be at work in the state
+		<-l.lent
+	}
+	l.end()
+	return nil
+}
+
+// next is the member that is to be looked at first.
+func (l *Loop) next() (next *member) {
+	for _, m := range l.members {
+		if next == nil || m.wake < next.wake {
+			next = m
+		}
+	}
+	return next
+}
+
+// refresh takes the host's groups. Of those that go on as they were all that is known is kept.
+func (l *Loop) refresh() {
+	groups, err := l.host.Groups()
+	if err != nil {
+		l.log.Warn("quotas are not raised until the state can be read", "error", err)
+		l.end()
+		return
+	}
+	old := l.members
+	l.members = make(map[string]*member, len(groups))
+	for _, g := range groups {
+		m := old[g.Name]
+		if m == nil {
+			m = &member{wake: now()}
+		} else {
+			m.Kernel.Close()
+		}
+		delete(old, g.Name)
+		if m.state.Setting != g.Setting {
+			m.state = State{Setting: g.Setting}
+		}
+		m.Group, m.state.InForce = g, g.InForce
+		l.members[g.Name] = m
+	}
+	for _, m := range old {
+		m.Kernel.Close()
+	}
+	l.forgetPools()
+}
+
+// look is one step of one member.
+func (l *Loop) look(m *member) {
+	u, err := m.Kernel.Read()
+	at := now()
+	if err != nil {
+		l.drop(m, err)
+		return
+	}
+	var d Decision
+	m.state, d = m.state.Next(Measured{At: at, Used: u.CPU, Periods: u.Periods, Throttled: u.Throttled, Room: l.room(m, at)})
+	m.wants, m.wake = d.Wants, d.Wake
+	if d.Quota != 0 {
+		l.write(m, d.Quota)
+	}
+}
+
+// write gives a member a quota. A group whose parent allows no more is left at its own for a while.
+func (l *Loop) write(m *member, quota time.Duration) {
+	err := m.Kernel.SetQuota(quota)
+	switch {
+	case err == nil:
+		m.state, m.why = m.state.Wrote(quota), ""
+	case isGone(err):
+		l.drop(m, err)
+	default:
+		m.shy = now() + shyness
+		if m.why != err.Error() { // once, not each time
+			m.why = err.Error()
+			l.log.Warn("quota not raised: the kernel refuses it: want the groups above without a quota, or burst kernel", "container", m.Name, "error", err)
+		}
+	}
+}
+
+// drop takes a member off the list that cannot be read. That its group is gone is no news: its end is others' to tell.
+func (l *Loop) drop(m *member, err error) {
+	if !isGone(err) {
+		l.log.Warn("quota not looked after any more", "container", m.Name, "error", err)
+	}
+	m.Kernel.Close()
+	delete(l.members, m.Name)
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist)
+}
+
+// end puts back all that is raised.
+func (l *Loop) end() {
+	for _, m := range l.members {
+		if m.state.Raised() > 0 {
+			l.write(m, m.Quota)
+		}
+		m.Kernel.Close()
+	}
+	clear(l.members)
+}
+
+// room is the CPU time per period that a member may have beyond its quota.
+func (l *Loop) room(m *member, at time.Duration) time.Duration {
+	if m.until-notice < at || at < m.shy {
+		return 0
+	}
+	return time.Duration(l.share(m, at) * float64(m.Period))
+}
+
+// borrow asks for loans, for all that want one at once, while others are looked at.
+func (l *Loop) borrow(ctx context.Context) {
+	if l.asked {
+		return
+	}
+	var names []string
+	at := now()
+	for _, m := range l.members {
+		if m.wants && m.until < at+renewal && at >= m.shy && l.share(m, at) > 0 {
+			names = append(names, m.Name)
+		}
+	}
+	if names == nil {
+		return
+	}
+	l.asked = true
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, lendLimit)
+		defer cancel()
+		span, err := l.host.Lend(ctx, names)
+		l.lent <- loan{names, at + span, err}
+	}()
+}
+
+// takeLoan takes the answer to borrow, if it has come.
+func (l *Loop) takeLoan() {
+	var got loan
+	select {
+	case got = <-l.lent:
+	default:
+		return
+	}
+	l.asked = false
+	if got.err != nil {
+		l.log.Warn("quotas not raised: it cannot be noted in the state", "error", got.err)
+	}
+	for _, name := range got.names {
+		switch m := l.members[name]; {
+		case m == nil:
+		case got.err != nil:
+			m.shy = now() + shyness
+		default:
+			m.until = got.until
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package burst
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth"
+)
+
+// A group that takes all that it gets stays within 2 % of its limit over a minute: from its begin on, and after a rest in
+// which it has saved up all that can be saved.
+func TestGreedyMean(t *testing.T) {
+	for _, rest := range []time.Duration{0, 5 * time.Second} {
+		for _, kernel := range []time.Duration{0, 50 * ms} {
+			for _, late := range []time.Duration{0, 2 * ms, 30 * ms} {
+				l := newLab(4, 400*ms, half(kernel, 37*ms))
+				random := rand.New(rand.NewPCG(1, 2))
+				l.delay = func() time.Duration { return time.Duration(random.Int64N(int64(late) + 1)) }
+				l.SetThreads(0, 4)
+				l.Add(0, time.Second)
+				l.run(3 * time.Second) // the edge is known
+				l.run(3*time.Second + rest)
+				before, from := l.Stat(0).Usage, l.Now()
+				l.Add(0, time.Hour)
+				l.run(from + time.Minute)
+				mean := (l.Stat(0).Usage - before).Minutes()
+				if mean < 0.49 || mean > 0.51 {
+					t.Errorf("after a rest of %v, kernel burst %v, up to %v late: %.4f CPUs on average, limit 0.5; %d writes", rest, kernel, late, mean, len(l.writes))
+				}
+				t.Logf("rest %v, kernel burst %v, up to %v late: %.4f CPUs, %d writes", rest, kernel, late, mean, len(l.writes))
+			}
+		}
+	}
+}
+
+// Four threads that want 60 ms each at random moments, 30 % of the limit in the end: what throttles them without the loop, and with it.
+func TestBurstyDemand(t *testing.T) {
+	demand := func(l *lab) (throttled uint64, took time.Duration) {
+		random := rand.New(rand.NewPCG(3, 4))
+		l.SetThreads(0, 4)
+		for at := time.Second; at < 10*time.Minute; at += time.Duration((0.5 + random.Float64()) * float64(1600*ms)) {
+			l.run(at)
+			l.Add(0, 240*ms)
+			for l.Busy(0) && l.Now() < at+1400*ms {
+				l.run(l.Now() + ms)
+			}
+			took += l.Now() - at
+		}
+		return l.Stat(0).Throttled, took
+	}
+	for _, kernel := range []time.Duration{0, 50 * ms} {
+		off := newLab(4, 400*ms, half(kernel, 37*ms))
+		off.room = func(time.Duration) time.Duration { return 0 }
+		without, slow := demand(off)
+		on := newLab(4, 400*ms, half(kernel, 37*ms))
+		with, fast := demand(on)
+		t.Logf("kernel burst %v: throttled in %d periods, %v in all; with the loop %d, %v, %d writes; used %v and %v", kernel, without, slow, with, fast, len(on.writes), off.Stat(0).Usage, on.Stat(0).Usage)
+		if 2*with > without || 3*fast > 2*slow {
+			t.Errorf("kernel burst %v: throttled in %d periods for %v, with the loop in %d for %v", kernel, without, slow, with, fast)
+		}
+		if len(off.writes) > 0 {
+			t.Errorf("without room: %v", off.writes)
+		}
+	}
+}
+
+// A quota that was raised goes back when the group rests, when what it saved is spent, and when others need the CPUs.
+func TestGoesBack(t *testing.T) {
+	const begin = 6 * time.Second
+	saved := func() *lab { // it knows its edge, and has saved all that it may
+		l := newLab(4, 400*ms, half(0, 61*ms))
+		l.SetThreads(0, 4)
+		l.Add(0, 500*ms)
+		l.run(begin)
+		return l
+	}
+	l := saved()
+	l.Add(0, 300*ms)
+	l.run(begin + 250*ms)
+	if l.state.Raised() == 0 {
+		t.Error("throttled, and not raised")
+	}
+	for from := l.Now(); l.state.Raised() > 0; l.run(l.Now() + 10*ms) {
+		if l.Now() > from+5*time.Second {
+			t.Fatal("at rest, and still raised")
+		}
+	}
+
+	l = saved()
+	l.Add(0, time.Hour)
+	l.run(begin + 3*time.Second)
+	if l.state.Raised() > 0 || l.state.Saved > 25*ms {
+		t.Errorf("greedy: raised by %v, saved %v", l.state.Raised(), l.state.Saved)
+	}
+
+	l = saved()
+	l.room = func(at time.Duration) time.Duration {
+		if at > begin+250*ms {
+			return 20 * ms
+		}
+		return 80 * ms
+	}
+	l.Add(0, time.Hour)
+	l.run(begin + 400*ms)
+	if l.state.Raised() != 20*ms {
+		t.Errorf("room for 20ms: raised by %v", l.state.Raised())
+	}
+}
+
+// The model's write hands out a quota as the kernel's does: the same value written in the middle of each period is worth half as much again.
+func TestModelLeaks(t *testing.T) {
+	for _, at := range []struct {
+		after    time.Duration
+		low, top float64
+	}{{50 * ms, 0.95, 1}, {500 * time.Microsecond, 0.5, 0.53}} {
+		s := half(0, 0)
+		sim := bandwidth.New(bandwidth.Linux, 1, s)
+		sim.Add(0, time.Hour)
+		for edge := time.Duration(0); edge < 10*time.Second; edge += s.Period {
+			sim.Run(edge + at.after)
+			sim.Set(0, s.Bandwidth)
+		}
+		if mean := sim.Stat(0).Usage.Seconds() / 10; mean < at.low || mean > at.top {
+			t.Errorf("written %v after each edge: %.3f CPUs, want %v to %v", at.after, mean, at.low, at.top)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package burst
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/bandwidth"
+)
+
+func span(low, high time.Duration) *rapid.Generator[time.Duration] {
+	return rapid.Map(rapid.Int64Range(int64(low), int64(high)), func(n int64) time.Duration { return time.Duration(n) })
+}
+
+// labs are groups with any limit, and a loop that wakes up to so late.
+func labs(t *rapid.T, latest time.Duration) *lab {
+	period := rapid.OneOf(rapid.Just(100*ms), span(MinPeriod, time.Second)).Draw(t, "period")
+	quota := rapid.OneOf(rapid.Just(period/2), span(ms, 2*period)).Draw(t, "quota")
+	s := bandwidth.Setting{Phase: span(0, time.Second).Draw(t, "phase")}
+	s.Bandwidth = bandwidth.Bandwidth{Quota: quota, Period: period, Burst: rapid.OneOf(rapid.Just(quota), rapid.Just(0*ms)).Draw(t, "burst")}
+	l := newLab(rapid.IntRange(1, 8).Draw(t, "CPUs"), quota*time.Duration(rapid.IntRange(1, 4).Draw(t, "most")), s)
+	l.delay = func() time.Duration { return span(0, latest).Draw(t, "delay") }
+	room := rapid.SampledFrom([]time.Duration{0, quota / 5, quota, 8 * quota}).Draw(t, "room")
+	l.room = func(time.Duration) time.Duration { return room }
+	return l
+}
+
+// play lets a group have some demand, and calls look after each part of it.
+func (l *lab) play(t *rapid.T, look func()) {
+	for range rapid.IntRange(1, 12).Draw(t, "acts") {
+		l.SetThreads(0, rapid.IntRange(1, 10).Draw(t, "threads"))
+		l.Add(0, rapid.OneOf(span(0, 20*ms), span(0, 2*time.Second)).Draw(t, "work"))
+		l.run(l.Now() + rapid.OneOf(span(1, 300*ms), span(1, 3*time.Second)).Draw(t, "span"))
+		look()
+	}
+}
+
+// From any moment on a group uses no more than its limit, what it may save up, and what it
+// can use until the loop looks again.
+func TestBound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		latest := rapid.SampledFrom([]time.Duration{0, ms, 20 * ms}).Draw(t, "latest")
+		l := labs(t, latest)
+		s := l.state.Setting
+		limit := float64(s.Quota) / float64(s.Period)
+		cpus := time.Duration(8)
+		slop := l.has.Burst + 2*s.Most + cpus*(9*ms+4*latest)
+		type sample struct{ at, used time.Duration }
+		samples := []sample{{}}
+		l.play(t, func() {
+			now := sample{l.Now(), l.Stat(0).Usage}
+			for _, then := range samples {
+				most := time.Duration(limit*float64(now.at-then.at+time.Second)) + slop
+				if now.used-then.used > most {
+					t.Fatalf("used %v in %v, at most %v; writes %v", now.used-then.used, now.at-then.at, most, l.writes)
+				}
+			}
+			samples = append(samples, now)
+		})
+	})
+}
+
+// No write is without effect; none gives less than the limit or more than the most; a raise is of a group that
+// has saved up as much; and in the end, at rest, the quota is the limit's.
+func TestWrites(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := labs(t, 2*ms)
+		s := l.state.Setting
+		l.play(t, func() {})
+		l.Drop(0)
+		l.run(l.Now() + 30*s.Period)
+		has := s.Quota
+		for _, w := range l.writes {
+			extra := w.quota - s.Quota
+			switch {
+			case w.quota == has:
+				t.Fatalf("written again: %v", l.writes)
+			case extra < 0 || w.quota > s.Most:
+				t.Fatalf("quota %v, most %v: %v", s.Quota, s.Most, l.writes)
+			case w.quota > has && (extra > w.saved || extra > l.room(w.at)):
+				t.Fatalf("raised by %v with %v saved and room for %v", extra, w.saved, l.room(w.at))
+			}
+			has = w.quota
+		}
+		if has != s.Quota {
+			t.Fatalf("at rest the quota is %v, not %v: %v", has, s.Quota, l.writes)
+		}
+	})
+}
+
+// The edge of a busy group is found within some periods, and found right.
+func TestEdgeIsFound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := labs(t, 50*time.Microsecond)
+		s := l.state.Setting
+		l.room = func(time.Duration) time.Duration { return 0 }
+		l.SetThreads(0, 8)
+		l.Add(0, time.Hour)
+		l.run(25 * s.Period)
+		e := l.state.edge
+		if e.width > sharp {
+			t.Fatalf("after 25 periods of %v: known to %v", s.Period, e.width)
+		}
+		before := l.Stat(0).Periods
+		edge := e.next(l.Now()+s.Period, e.low)
+		l.Run(edge)
+		if got := l.Stat(0).Periods - before; got != 1 && got != 2 {
+			t.Fatalf("%d edges in one to two periods", got)
+		}
+		before = l.Stat(0).Periods
+		l.Run(edge + e.width)
+		if l.Stat(0).Periods != before+1 {
+			t.Fatalf("no edge between %v and %v", edge, edge+e.width)
+		}
+	})
+}
+
+// What is divided is what is there; who wants nothing gets nothing; and the others get it by their limits.
+func TestShares(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cpus := rapid.Float64Range(1, 256).Draw(t, "cpus")
+		idle := rapid.Float64Range(0, 1).Draw(t, "idle") * cpus
+		members := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Member {
+			return Member{rapid.Float64Range(0.01, 64).Draw(t, "limit"), rapid.Float64Range(0, 4).Draw(t, "over"), rapid.Bool().Draw(t, "wants")}
+		}), 1, 10).Draw(t, "members")
+		shares := Shares(cpus, idle, members)
+		var sum, over, each float64
+		for i, m := range members {
+			sum, over = sum+shares[i], over+m.Over
+			switch {
+			case shares[i] < 0 || !m.Wants && shares[i] != 0:
+				t.Fatalf("%+v: %v", m, shares[i])
+			case m.Wants && each == 0:
+				each = shares[i] / m.Limit
+			case m.Wants && (shares[i] < each*m.Limit*(1-1e-9) || shares[i] > each*m.Limit*(1+1e-9)):
+				t.Fatalf("not by their limits: %v of %+v", shares, members)
+			}
+		}
+		if sum > over+max(idle-reserve*cpus, 0)+1e-9 {
+			t.Fatalf("%v shared out: idle %v of %v, used beyond their limits %v", sum, idle, cpus, over)
+		}
+	})
+}
+
+// Groups that use all that others left give way when the others come: by half at each look.
+func TestGivesWay(t *testing.T) {
+	members := []Member{{1, 0.5, true}, {3, 1.5, true}, {2, 0, false}}
+	for _, c := range []struct{ idle, first, second float64 }{
+		{2.4, 1, 3}, // 0.4 stay idle
+		{0.4, 0.5, 1.5},
+		{0.2, 0.375, 1.125},
+		{0, 0.25, 0.75},
+	} {
+		if got := Shares(8, c.idle, members); abs(got[0]-c.first) > 1e-9 || abs(got[1]-c.second) > 1e-9 || got[2] != 0 {
+			t.Errorf("%v of 8 CPUs idle: %v", c.idle, got)
+		}
+	}
+}
+
+func abs(x float64) float64 { return max(x, -x) }

@@ -1,0 +1,57 @@
+package burst
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// now is the time on the clock that drives the kernel's timers.
+func now() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		panic(err) // the clock is there on every Linux
+	}
+	return time.Duration(t.Nano())
+}
+
+// A sleeper sleeps until a moment, to some 0.1 ms: Go's timers are only good for 1 ms.
+type sleeper struct {
+	event int
+	stop  func() bool
+}
+
+func newSleeper(ctx context.Context) (*sleeper, error) {
+	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("eventfd: %w", err)
+	}
+	rung := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(rung)
+		unix.Write(event, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	})
+	return &sleeper{event, func() bool {
+		if stop() {
+			return true
+		}
+		<-rung // it may be about to write: the number could be another file's by then
+		return false
+	}}, nil
+}
+
+// until sleeps until a moment, or until the context is done.
+func (s *sleeper) until(wake time.Duration) {
+	timeout := unix.NsecToTimespec(int64(wake - now()))
+	if timeout.Sec < 0 || timeout.Nsec < 0 {
+		return
+	}
+	unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil) // a signal ends it early: the caller looks again
+}
+
+func (s *sleeper) close() {
+	s.stop()
+	unix.Close(s.event)
+}
