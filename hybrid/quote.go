@@ -21,6 +21,9 @@ func (r *Request) IsPlain() bool { return r.Wish == Prefer || r.Wish == AnyCPUs 
 // Algorithm returns how the node picks CPUs.
 func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }
 
+// Options returns what the node was made with, and the defaults of what was left out.
+func (n *Node) Options() Options { return n.options }
+
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 

@@ -1,0 +1,54 @@
+package nodecpu
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// FormatCPUs writes a sensitive container's CPUs: those that are its own as a list, then its fractions, each as
+// CPU:AMOUNT: "0-2,7:500m".
+func FormatCPUs(exclusive cpuset.Set, fractions []hybrid.Fraction) string {
+	var parts []string
+	if !exclusive.IsEmpty() {
+		parts = append(parts, exclusive.String())
+	}
+	for _, f := range fractions {
+		parts = append(parts, strconv.Itoa(f.CPU)+":"+f.Milli.String())
+	}
+	return strings.Join(parts, ",")
+}
+
+// ParseCPUs reads what FormatCPUs writes. A CPU that is named twice, and a fraction other than 1m to 999m, are errors.
+func ParseCPUs(text string) (exclusive cpuset.Set, fractions []hybrid.Fraction, err error) {
+	if text == "" {
+		return exclusive, nil, nil
+	}
+	var taken cpuset.Set
+	for part := range strings.SplitSeq(text, ",") {
+		list, milli, isFraction := strings.Cut(part, ":")
+		cpus, err := cpuset.Parse(list)
+		switch {
+		case err != nil:
+			return exclusive, nil, err
+		case cpus.IsEmpty() || taken.Overlaps(&cpus):
+			return exclusive, nil, fmt.Errorf("CPUs %.60q: %.60q: named twice, or none", text, part)
+		}
+		taken = taken.Union(cpus)
+		if !isFraction {
+			exclusive = exclusive.Union(cpus)
+			continue
+		}
+		m, err := hybrid.ParseMilli(milli)
+		if err != nil || m < 1 || m > 999 || cpus.Count() != 1 {
+			return exclusive, nil, fmt.Errorf("CPUs %.60q: %.60q: want one CPU and 1m to 999m of it, such as 7:500m", text, part)
+		}
+		fractions = append(fractions, hybrid.Fraction{CPU: cpus.First(), Milli: m})
+	}
+	slices.SortFunc(fractions, func(a, b hybrid.Fraction) int { return a.CPU - b.CPU })
+	return exclusive, fractions, nil
+}

@@ -1,0 +1,124 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// A NodeCPU is the CPUs of the node of that name, and who holds them. The node's agent, candor nri --publish, writes
+// it; nobody else may.
+type NodeCPU struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Status NodeCPUStatus `json:"status,omitzero"`
+}
+
+// NodeCPUStatus is one report of a node.
+type NodeCPUStatus struct {
+	// Counter is one more with each report.
+	Counter int64 `json:"counter"`
+	// Reported is when it was written, by the node's clock. It is for people: nothing is decided by it.
+	Reported metav1.Time `json:"reported"`
+	// Fingerprint tells which pods the report covers: Fingerprint of their UIDs.
+	Fingerprint string `json:"fingerprint"`
+
+	Machine Machine `json:"machine"`
+	// Algorithm is "candor" or "paper".
+	Algorithm string `json:"algorithm"`
+	// Policy is what holds on this node for sensitive containers of which nobody says it: "strict" or "best-effort".
+	Policy string `json:"policy,omitempty"`
+	// MinShared is CPU time that sensitive containers never get; empty: none.
+	MinShared string `json:"minShared,omitempty"`
+	// Reserved are CPUs that no container gets from Candor.
+	Reserved string `json:"reserved,omitempty"`
+	// Usable are the CPUs that Candor gives to containers.
+	Usable string `json:"usable"`
+
+	Pools  Pools  `json:"pools"`
+	Counts Counts `json:"counts"`
+	// Sensitive is the sum of the sensitive containers' limits.
+	Sensitive string `json:"sensitive"`
+	// SharedTime is what of that is given on CPUs that are in more than one container's cpuset.
+	SharedTime string `json:"sharedTime"`
+
+	// Grants are what the containers hold, in order of arrival.
+	Grants []Grant `json:"grants,omitempty"`
+}
+
+// A Machine is what of a node's topology decides which CPUs a container gets. Sockets, L3s and Cores are lists of sets of
+// CPUs, with a blank between two.
+type Machine struct {
+	// Description is the machine in hwloc's notation, for people; empty where that cannot say it.
+	Description string `json:"description,omitempty"`
+	Online      string `json:"online"`
+	Offline     string `json:"offline,omitempty"`
+	Isolated    string `json:"isolated,omitempty"`
+	Sockets     string `json:"sockets"`
+	// NUMANodes are the memory nodes that have online CPUs.
+	NUMANodes []NUMANode `json:"numaNodes"`
+	// L3s are the CPUs that share an L3 cache; empty where the kernel knows of none.
+	L3s string `json:"l3s,omitempty"`
+	// Cores are the cores of several CPUs; the other CPUs are a core each.
+	Cores string `json:"cores,omitempty"`
+	// Speeds tell fast CPUs from slow ones, "0-15:1024 16-23:512": the kernel's cpu_capacity or, where it tells none, the
+	// maximum frequency in kHz. Empty: all CPUs are alike.
+	Speeds string `json:"speeds,omitempty"`
+}
+
+// A NUMANode is a memory node.
+type NUMANode struct {
+	ID   int32  `json:"id"`
+	CPUs string `json:"cpus"`
+	// Distances are those to the nodes of the list, in the firmware's unit (10: local).
+	Distances []int32 `json:"distances"`
+}
+
+// Pools are the usable CPUs, each in one of them.
+type Pools struct {
+	Exclusive  string `json:"exclusive,omitempty"`
+	Fractional string `json:"fractional,omitempty"`
+	Shared     string `json:"shared,omitempty"`
+}
+
+// Counts are the numbers of usable CPUs, and of those in each pool.
+type Counts struct {
+	CPUs       int32 `json:"cpus"`
+	Exclusive  int32 `json:"exclusive"`
+	Fractional int32 `json:"fractional"`
+	Shared     int32 `json:"shared"`
+}
+
+// A Grant is what a container holds.
+type Grant struct {
+	// Pod is the UID of the container's pod; empty for what is not of Kubernetes.
+	Pod string `json:"pod,omitempty"`
+	// Container is its name; without a pod, the name by which Candor knows it on the node.
+	Container string `json:"container"`
+	// Class is "sensitive"; empty: flexible.
+	Class string `json:"class,omitempty"`
+	// Policy is "best-effort"; empty: strict.
+	Policy string `json:"policy,omitempty"`
+	// Limit is the CPU limit; empty for a flexible container without one.
+	Limit string `json:"limit,omitempty"`
+	// Request is what a flexible container is guaranteed; empty: its limit.
+	Request string `json:"request,omitempty"`
+	// CPUs are those of a sensitive container, "4,7:500m": CPU 4 is its own, of CPU 7 it has half. For a flexible one they are told
+	// where its wish confines it.
+	CPUs string `json:"cpus,omitempty"`
+	// Lost are CPUs that it held when they went offline.
+	Lost string `json:"lost,omitempty"`
+	// Topology is its wish, if it has one other than "prefer".
+	Topology string `json:"topology,omitempty"`
+	// TopologyMissed: the wish is not kept.
+	TopologyMissed bool `json:"topologyMissed,omitempty"`
+	// Immovable: its fraction stays where it is.
+	Immovable bool `json:"immovable,omitempty"`
+	// Held: it has ended, and its pod keeps its CPUs for a restart.
+	Held bool `json:"held,omitempty"`
+}
+
+// NodeCPUList is a list of them.
+type NodeCPUList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []NodeCPU `json:"items"`
+}

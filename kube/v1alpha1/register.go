@@ -1,0 +1,23 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is that of Candor's objects.
+var GroupVersion = schema.GroupVersion{Group: "candor.dev", Version: "v1alpha1"}
+
+// The resources, as they stand in paths of the API.
+const (
+	NodeCPUs    = "nodecpus"
+	CPUProfiles = "cpuprofiles"
+)
+
+// AddToScheme makes the objects known to a scheme.
+func AddToScheme(s *runtime.Scheme) error {
+	s.AddKnownTypes(GroupVersion, &NodeCPU{}, &NodeCPUList{}, &CPUProfile{}, &CPUProfileList{})
+	metav1.AddToGroupVersion(s, GroupVersion)
+	return nil
+}

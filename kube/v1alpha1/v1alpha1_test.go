@@ -1,0 +1,100 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// A copy is equal, and shares no memory with what it is of: each field of each object is filled for this.
+func TestDeepCopy(t *testing.T) {
+	for _, object := range []runtime.Object{&NodeCPU{}, &NodeCPUList{}, &CPUProfile{}, &CPUProfileList{}} {
+		fill(reflect.ValueOf(object).Elem(), 0)
+		c := object.DeepCopyObject()
+		if !reflect.DeepEqual(c, object) {
+			t.Errorf("%T: copied to\n%+v", object, c)
+		}
+		seen := map[uintptr]string{}
+		memory(reflect.ValueOf(object), "", func(at uintptr, path string) { seen[at] = path })
+		memory(reflect.ValueOf(c), "", func(at uintptr, path string) {
+			if seen[at] != "" {
+				t.Errorf("%T%s is shared with the copy", object, path)
+			}
+		})
+		if len(seen) < 4 {
+			t.Errorf("%T: only %d pieces of memory looked at", object, len(seen))
+		}
+	}
+	if (*NodeCPU)(nil).DeepCopy() != nil || (*CPUProfileList)(nil).DeepCopy() != nil {
+		t.Error("a copy of nothing is something")
+	}
+}
+
+// fill gives every field that can be set a value.
+func fill(v reflect.Value, depth int) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() && depth < 8 {
+				fill(v.Field(i), depth+1)
+			}
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), depth+1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), depth+1)
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(value, depth+1)
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Bool:
+		v.SetBool(true)
+	}
+}
+
+// memory walks over the memory that a value points to.
+func memory(v reflect.Value, path string, visit func(at uintptr, path string)) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		visit(v.Pointer(), path)
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		memory(v.Elem(), path, visit)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() { // others are those of time.Time
+				memory(v.Field(i), path+"."+v.Type().Field(i).Name, visit)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			memory(v.Index(i), path+"[]", visit)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	if a, b := Fingerprint([]string{"a", "b", "", "a"}), Fingerprint([]string{"b", "a"}); a != b || len(a) != 16 {
+		t.Errorf("%q and %q", a, b)
+	}
+	all := map[string][]string{}
+	for _, pods := range [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"ab"}, {"a", "b", "c"}} {
+		f := Fingerprint(pods)
+		if other, taken := all[f]; taken {
+			t.Errorf("%q and %q have one fingerprint", pods, other)
+		}
+		all[f] = pods
+	}
+}
