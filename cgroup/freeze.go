@@ -50,3 +50,32 @@ func (g *Group) freezeBy(file, on, off string, done func(dir string) (bool, erro
 		}
 	}
 }
+
+// Frozen reports whether somebody has stopped the group itself (docker pause). Where there is no freezer nobody has.
+func (g *Group) Frozen() (bool, error) {
+	h := g.tree.reaper
+	if h == nil {
+		return false, nil
+	}
+	file := "freezer.self_freezing"
+	if h.v2 {
+		file = "cgroup.freeze"
+	}
+	state, err := read(g.dir(h), file)
+	if err != nil && gone(err) {
+		return false, nil
+	}
+	return string(state) == "1", err
+}
+
+// Thaw lets the processes of a group that is frozen go on.
+func (g *Group) Thaw() error {
+	h := g.tree.reaper
+	if h == nil {
+		return nil
+	}
+	if h.v2 {
+		return write(g.dir(h), "cgroup.freeze", "0")
+	}
+	return write(g.dir(h), "freezer.state", "THAWED")
+}

@@ -80,3 +80,35 @@ func TestDockerCrun(t *testing.T) {
 	w.does("delete", "--force", "a")
 	w.empty()
 }
+
+// With systemd on cgroup v1 runc freezes a container while it updates it. Killed then, it leaves a container that goes on all
+// the same; one that somebody has paused stays so.
+func TestDockerUpdateFrozen(t *testing.T) {
+	w := newWrappedOver(t, `case " $* " in *" update "*)
+	group=$CANDOR_CGROUP_PARENT/a
+	if [ -e /sys/fs/cgroup/freezer ]; then echo FROZEN >/sys/fs/cgroup/freezer$group/freezer.state; else echo 1 >/sys/fs/cgroup$group/cgroup.freeze; fi
+	kill -9 $$
+esac
+exec runc "$@"`)
+	w.does("create", "--bundle", w.dir, "a")
+	w.does("start", "a")
+	for _, paused := range []bool{false, true} {
+		if paused {
+			w.does("pause", "a")
+		}
+		if got := do(t, w.command("candor-runc", "update", "--cpu-quota", "50000", "--cpu-period", "100000", "a")); got.code != 128+9 {
+			t.Errorf("paused %v: %+v", paused, got)
+		}
+		frozen, err := w.tree.Group("a").Frozen()
+		if err != nil || frozen != paused || w.ps()["a"].Limit != 1000 {
+			t.Errorf("paused %v: frozen %v (%v); %+v", paused, frozen, err, w.ps()["a"])
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	if err != nil || strings.Count(string(log), "a: the runtime's update has left it frozen: it goes on again") != 1 {
+		t.Errorf("%s (%v)", log, err)
+	}
+	w.does("resume", "a")
+	w.does("delete", "--force", "a")
+	w.empty()
+}

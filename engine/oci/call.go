@@ -13,6 +13,7 @@ type Call struct {
 	Args    []string // as given, without the runtime's own name
 	Command string   // "" where there is none: --version, --help
 	ID      string   // the container's; "" where the command has none or several words
+	Root    string   // where the runtime keeps its containers' states; "": its own place
 	Log     string   // file in which the engine looks for errors
 	JSON    bool     // the form of that file
 	Systemd bool     // systemd makes the groups
@@ -51,6 +52,8 @@ func Parse(args []string) Call {
 			break
 		}
 		switch o.name {
+		case "root":
+			c.Root = o.value
 		case "log":
 			c.Log = strings.TrimPrefix(o.value, "file:")
 		case "log-format":
@@ -136,16 +139,6 @@ func (c *Call) without(names []string, instead ...string) []string {
 		}
 	}
 	return append(append(args, instead...), c.ID)
-}
-
-// Name is what Candor calls the container: the first 12 digits of an engine's
-// id, as engines show it themselves, else the id.
-func (c *Call) Name() string {
-	isDigit := func(r rune) bool { return r >= '0' && r <= '9' || r >= 'a' && r <= 'f' }
-	if len(c.ID) == 64 && strings.IndexFunc(c.ID, func(r rune) bool { return !isDigit(r) }) < 0 {
-		return c.ID[:12]
-	}
-	return c.ID
 }
 
 // checkID refuses a command line on which no container can be found.

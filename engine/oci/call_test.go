@@ -48,15 +48,23 @@ func TestParse(t *testing.T) {
 
 func TestName(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
-	for given, want := range map[string]string{
-		id:                      "0123456789ab",
-		strings.ToUpper(id):     strings.ToUpper(id),
-		id[:63]:                 id[:63],
-		"web":                   "web",
-		strings.Repeat("z", 64): strings.Repeat("z", 64),
+	for _, test := range []struct{ root, id, want string }{
+		{"", id, "0123456789ab"},
+		{"/run/containerd/runc/a", id, "0123456789ab"},
+		{"", strings.ToUpper(id), strings.ToUpper(id)},
+		{"", id[:63], id[:63]},
+		{"", "web", "web"},
+		{"", strings.Repeat("z", 64), strings.Repeat("z", 64)},
+		{"/run/runc", "web", "web"},
+		{"/run/containerd/runc/default", "web", "web"},
+		{"/run/containerd/runc/a", "web", "a--web"},
+		{"/run/containerd/runc/b.c/", "web", "b.c--web"},
+		{"/run/docker/runtime-runc/moby", "web", "web"},
+		{"/x/runc/-a", "web", "web"},
+		{"/x/runc/a", strings.Repeat("z", 62), "a--" + strings.Repeat("z", 52) + "-36d46a91"},
 	} {
-		if got := (&Call{ID: given}).Name(); got != want {
-			t.Errorf("%q: %q, want %q", given, got, want)
+		if got := (&Call{ID: test.id, Root: test.root}).Name(); got != test.want {
+			t.Errorf("%s %q: %q, want %q", test.root, test.id, got, test.want)
 		}
 	}
 }
@@ -82,7 +90,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		again := Parse(c.without(nil))
-		if again.ID != c.ID || again.bundle() != c.bundle() || again.Log != c.Log {
+		if again.ID != c.ID || again.bundle() != c.bundle() || again.Log != c.Log || again.Name() != c.Name() {
 			t.Errorf("%q: put together again it is %q", args, c.without(nil))
 		}
 	})

@@ -94,22 +94,25 @@ func TestApply(t *testing.T) {
 func TestAskedBesides(t *testing.T) {
 	const half = `"quota":50000,"period":100000`
 	for _, test := range []struct{ cpu, more, want string }{
-		{half, ``, "0s false "},
+		{half, ``, "none false "},
 		{half + `,"burst":20000,"shares":1024`, ``, "20ms false "},
 		{half + `,"burst":20000`, `"annotations":{"candor.dev/burst":"10ms"}`, "10ms false "},
-		{half + `,"burst":20000`, `"annotations":{"candor.dev/burst":"0s"},"process":{"env":["CANDOR_BURST=1ms"]}`, "0s false "},
+		{half + `,"burst":20000`, `"annotations":{"candor.dev/burst":"0s"},"process":{"env":["CANDOR_BURST=1ms"]}`, "none false "},
 		{half, `"process":{"env":["CANDOR_BURST=50ms"]}`, "50ms false "},
 		{half, `"process":{"env":["CANDOR_BURST=51ms"]}`, "burst 51ms: the most with a limit of 500m and a period of 100ms is its quota, 50ms"},
-		{half, `"process":{"env":["CANDOR_BURST=20000"]}`, `environment CANDOR_BURST: burst "20000": want 0s to the quota in whole microseconds, such as 20ms`},
+		{half, `"process":{"env":["CANDOR_BURST=20000"]}`, `environment CANDOR_BURST: burst "20000": want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms`},
 		{half, `"annotations":{"candor.dev/burst":"-1ms"}`, "annotation candor.dev/burst: "},
 		{half, `"annotations":{"candor.dev/burst":"1ns"}`, "annotation candor.dev/burst: "},
 		{half + `,"burst":-1`, ``, "burst -1µs: want 0 to "},
 		{half + `,"burst":9223372036854775807`, ``, "burst 277h46m40s: want 0 to "},
 		{``, `"annotations":{"candor.dev/burst":"1ms"}`, "burst 1ms: without a limit there is no quota to save up"},
-		{half, `"annotations":{"candor.dev/topology":"single-numa"}`, "0s true "},
-		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/policy":"best-effort"}`, "0s false "},
-		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/class":"flexible"}`, "0s false "},
-		{half + `,"shares":512`, ``, "0s false cpu.shares 512"},
+		{half, `"annotations":{"candor.dev/burst":"auto"}`, "kernel false "},
+		{half, `"annotations":{"candor.dev/burst":"kernel"},"process":{"env":["CANDOR_BURST=1ms"]}`, "kernel false "},
+		{half, `"process":{"env":["CANDOR_BURST=quota"]}`, "nobody is there to raise the quota"},
+		{half, `"annotations":{"candor.dev/topology":"single-numa"}`, "none true "},
+		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/policy":"best-effort"}`, "none false "},
+		{half, `"annotations":{"candor.dev/topology":"single-numa","candor.dev/class":"flexible"}`, "none false "},
+		{half + `,"shares":512`, ``, "none false cpu.shares 512"},
 	} {
 		if test.more != "" {
 			test.more += ","

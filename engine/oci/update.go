@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -172,7 +171,7 @@ func (u *update) check(g *host.Grant) error {
 	if u.isPeriodAlone(g) {
 		return fmt.Errorf("a period of %d microseconds without a quota: a container has its period from its creation on: want --cpus, or a new container with the annotation candor.dev/period", u.Period)
 	}
-	if u.Burst != nil && *u.Burst != g.Burst.Microseconds() {
+	if u.Burst != nil && *u.Burst != g.Burst.Time.Microseconds() {
 		return fmt.Errorf("a burst of %d microseconds: a container has that from its creation on: want the update without, or a new container with the annotation candor.dev/burst", *u.Burst)
 	}
 	if u.Mems != "" || u.CPUs != "" && u.CPUs != g.CPUs.String() {
@@ -198,38 +197,6 @@ func (u *update) limit(g *host.Grant) hybrid.Milli {
 	default:
 		return milliOf(u.Quota, cmp.Or(u.period(g.Period), g.Period).Microseconds())
 	}
-}
-
-// runtimePatience is how long the real runtime's update may take: everybody else waits for it.
-const runtimePatience = 20 * time.Second
-
-// pass has the real runtime do the rest of the update, while nobody else can get CPUs: what
-// it writes holds at that moment.
-func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name string) (code int, err error) {
-	called := false
-	within := h.Within(ctx, name, func(g *host.Grant) {
-		called = true
-		var mems string
-		var args []string
-		var input *os.File
-		if mems, err = memsOf(h, g); err == nil {
-			args, input, err = u.line(c, g, mems)
-		}
-		if err != nil {
-			return
-		}
-		ctx, cancel := context.WithTimeoutCause(ctx, runtimePatience, fmt.Errorf("it had not ended after %v", runtimePatience))
-		defer cancel()
-		code, err = call(ctx, real, args, input)
-		if input != os.Stdin {
-			input.Close()
-		}
-	})
-	if !called {
-		return 0, within
-	}
-	c.warn(within) // the update is done; the next operation puts the rest right
-	return code, err
 }
 
 // memsOf are the memory nodes that a grant is bound to; "": none.

@@ -37,7 +37,7 @@ func TestUpdateCheck(t *testing.T) {
 	for _, test := range tests {
 		c := Parse(strings.Fields(test.line))
 		g := grantOf(1500, "3,7")
-		g.Period, g.Burst = test.period, 5*time.Millisecond
+		g.Period, g.Burst.Time = test.period, 5*time.Millisecond
 		u, err := c.updateOf(g)
 		switch {
 		case err != nil:

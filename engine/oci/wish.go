@@ -1,13 +1,11 @@
 package oci
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/candor-project/candor/cgroup"
@@ -16,17 +14,8 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// burstSetting is the one setting that only this front has: the host's Burst.
-const burstSetting = "burst"
-
-// settings lists all of them in alphabetical order.
-func settings() []string { return slices.Sorted(slices.Values(append(kube.Names(), burstSetting))) }
-
 // wishes are what a container's configuration asks for.
-type wishes struct {
-	kube.Settings
-	burst *time.Duration
-}
+type wishes struct{ kube.Settings }
 
 // wishesOf reads the annotations candor.dev/SETTING, and where there is none the
 // environment, CANDOR_SETTING: an image may say what its program is. What cannot be
@@ -40,7 +29,7 @@ func wishesOf(c *config, byName hybrid.Class) (wishes, error) {
 	if err != nil {
 		return wishes{}, err
 	}
-	w := wishes{said.Settings.Over(image.Settings), cmp.Or(said.burst, image.burst)}
+	w := wishes{said.Settings.Over(image.Settings)}
 	return w, image.check(&said, byName)
 }
 
@@ -82,7 +71,7 @@ func saidIn(annotations map[string]string) (w wishes, err error) {
 }
 
 func saidBy(environ []string) (w wishes, err error) {
-	for _, name := range settings() {
+	for _, name := range kube.Names() {
 		for _, entry := range environ {
 			value, is := strings.CutPrefix(entry, variable(name)+"=")
 			if !is {
@@ -96,20 +85,15 @@ func saidBy(environ []string) (w wishes, err error) {
 	return w, nil
 }
 
+// set takes a setting. No process of Candor lives as long as the container, to raise its quota.
 func (w *wishes) set(name, value string) error {
-	switch {
-	case name == burstSetting:
-		burst, err := time.ParseDuration(value)
-		if err != nil || burst < 0 || burst%time.Microsecond != 0 {
-			return fmt.Errorf("burst %.40q: want 0s to the quota in whole microseconds, such as 20ms", value)
-		}
-		w.burst = &burst
-		return nil
-	case !slices.Contains(settings(), name):
-		return fmt.Errorf("unknown setting %.60q: want one of %s", name, strings.Join(settings(), ", "))
-	default:
-		return w.Set(name, value)
+	if err := w.Set(name, value); err != nil {
+		return err
 	}
+	if b := w.Burst; b != nil && b.By == host.BurstQuota {
+		return fmt.Errorf("burst %v: under an engine's runtime nobody is there to raise the quota: want kernel, none, or a time such as 20ms", b)
+	}
+	return nil
 }
 
 // allocation is what a container asks of host. byName is the class that the runtime's
@@ -134,7 +118,10 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	a.Policy = or(w.Policy, hybrid.Strict)
 	a.Wish = or(w.Topology, hybrid.Prefer)
 	a.Mems = a.Wish == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
-	a.Burst = or(w.burst, has.burst())
+	a.Burst = or(w.Burst, host.Burst{Time: has.burst()})
+	if a.Burst.By == host.BurstAuto {
+		a.Burst.By = host.BurstKernel
+	}
 	a.Immovable = !or(w.Movable, true)
 	a.OnResize = or(w.OnResize, "none")
 	a.View = or(w.View, defaultView(a.Class))

@@ -1,0 +1,64 @@
+package oci
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/candor-project/candor/host"
+)
+
+// runtimePatience is how long the real runtime's update may take: everybody else waits for it.
+const runtimePatience = 20 * time.Second
+
+// pass has the real runtime do the rest of the update, while nobody else can get CPUs: what
+// it writes holds at that moment.
+func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name string) (code int, err error) {
+	called := false
+	within := h.Within(ctx, name, func(g *host.Grant) {
+		called = true
+		var mems string
+		var args []string
+		var input *os.File
+		if mems, err = memsOf(h, g); err == nil {
+			args, input, err = u.line(c, g, mems)
+		}
+		if err != nil {
+			return
+		}
+		frozen, _ := h.Frozen(g)
+		code, err = callUpdate(ctx, real, args, input)
+		if (err != nil || code != 0) && !frozen {
+			c.warn(thaw(h, g))
+		}
+	})
+	if !called {
+		return 0, within
+	}
+	c.warn(within) // the update is done; the next operation puts the rest right
+	return code, err
+}
+
+// callUpdate runs the real runtime's update, and closes what it reads.
+func callUpdate(ctx context.Context, real string, args []string, input *os.File) (code int, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, runtimePatience, fmt.Errorf("it had not ended after %v", runtimePatience))
+	defer cancel()
+	if input != os.Stdin {
+		defer input.Close()
+	}
+	return call(ctx, real, args, input)
+}
+
+// thaw lets a container go on that the real runtime has left frozen: with systemd on cgroup v1 runc stops a
+// container while it writes its settings, and cannot start it again when it is killed.
+func thaw(h *host.Host, g *host.Grant) error {
+	frozen, err := h.Frozen(g)
+	if err != nil || !frozen {
+		return err
+	}
+	if err := h.Thaw(g); err != nil {
+		return fmt.Errorf("%s: the runtime's update has left it frozen: %w", g.ID, err)
+	}
+	return fmt.Errorf("%s: the runtime's update has left it frozen: it goes on again", g.ID)
+}
