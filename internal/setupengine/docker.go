@@ -18,6 +18,8 @@ var Docker = Engine{
 	add:    addToDocker,
 	has:    hasDocker,
 	remove: removeFromDocker,
+
+	canStart: (*Setup).canStart,
 }
 
 func addToDocker(text []byte, s *Setup) ([]byte, error) {
@@ -87,15 +89,27 @@ func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
 	if len(runtimes) == 0 && old.get("runtimes") == nil {
 		all.remove("runtimes")
 	}
-	first := s.Runtimes[0].Name
-	if string(all.get("default-runtime")) == string(quoted(first)) && runtimes.get(first) == nil {
-		if was := old.get("default-runtime"); was != nil && !hasGone(was, oldRuntimes, runtimes) {
-			all.set("default-runtime", was)
-		} else {
+	if s.lacksDefault(all, runtimes) {
+		all.set("default-runtime", old.get("default-runtime"))
+		if was := old.get("default-runtime"); was == nil || hasGone(was, oldRuntimes, runtimes) || s.lacksDefault(all, runtimes) {
 			all.remove("default-runtime")
 		}
 	}
 	return all.layout(text)
+}
+
+// lacksDefault reports whether the default is one of candor's names without a runtime of that name: the engine would
+// not start.
+func (s *Setup) lacksDefault(all, runtimes fields) bool {
+	return slices.ContainsFunc(s.Runtimes, func(r Runtime) bool {
+		return string(all.get("default-runtime")) == string(quoted(r.Name)) && runtimes.get(r.Name) == nil
+	})
+}
+
+// canStart reports whether a former text is one that Docker starts with, as far as candor's names are concerned.
+func (s *Setup) canStart(text []byte) bool {
+	all, runtimes, err := readDocker(text)
+	return err == nil && !s.lacksDefault(all, runtimes)
 }
 
 // hasGone reports whether a runtime was there before and is no more: as a default it would keep the engine

@@ -47,6 +47,11 @@ type Engine struct {
 	has func(text []byte, s *Setup) (bool, error)
 	// remove takes out what add has put in. before is the record of the first setup; nil if it is lost.
 	remove func(text []byte, before *record, s *Setup) ([]byte, error)
+	// canStart reports whether a former text may be put back as it was: not if its default is a runtime of candor's that
+	// is none then. nil: remove has refused such a one.
+	canStart func(s *Setup, text []byte) bool
+	// defaults are the places where a default runtime stands, for remove to look at.
+	defaults [][]string
 }
 
 // ErrBadFile is a configuration that cannot be read, or that says something else of
@@ -168,7 +173,7 @@ func (s *Setup) plan(c *Change, old *record) (err error) {
 	if c.After, err = s.Engine.remove(c.Before, old, s); err != nil {
 		return fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
 	}
-	if old != nil && s.untouched(c.Before, old.Before) {
+	if old != nil && s.untouched(c.Before, old.Before) && (s.Engine.canStart == nil || s.Engine.canStart(s, old.Before)) {
 		c.After = old.Before
 	}
 	return nil

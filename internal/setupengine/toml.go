@@ -17,6 +17,8 @@ var Podman = Engine{
 	add:    addToPodman,
 	has:    hasBlock,
 	remove: removeBlock,
+
+	defaults: [][]string{{"engine", "runtime"}},
 }
 
 // Containerd has the runtimes of Kubernetes' RuntimeClasses in its one file. (nerdctl
@@ -28,10 +30,15 @@ var Containerd = Engine{
 	add:    addToContainerd,
 	has:    hasBlock,
 	remove: removeBlock,
+
+	defaults: [][]string{{"plugins", criPlugin, "containerd", "default_runtime_name"}, {"plugins", criRuntime, "containerd", "default_runtime_name"}},
 }
 
-// criRuntime is the plugin with the runtimes since containerd 2.0.
-const criRuntime = "io.containerd.cri.v1.runtime"
+// The plugin with the runtimes, before and since containerd 2.0.
+const (
+	criPlugin  = "io.containerd.grpc.v1.cri"
+	criRuntime = "io.containerd.cri.v1.runtime"
+)
 
 // What candor writes stands between two lines.
 const (
@@ -62,7 +69,7 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	if err := toml.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("not TOML: %w", err)
 	}
-	plugin := map[int]string{2: "io.containerd.grpc.v1.cri", 3: criRuntime, 4: criRuntime}[head.Version]
+	plugin := map[int]string{2: criPlugin, 3: criRuntime, 4: criRuntime}[head.Version]
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, errors.New("no such file, or nothing in it: want what containerd config default writes")
 	}
@@ -117,8 +124,27 @@ func table(t map[string]any, path ...string) map[string]any {
 
 func hasBlock(text []byte, _ *Setup) (bool, error) { return bytes.Contains(text, []byte(begin)), nil }
 
-// removeBlock needs no record: the lines are known.
-func removeBlock(text []byte, _ *record, _ *Setup) ([]byte, error) { return withoutBlock(text) }
+// removeBlock needs no record: the lines are known. A default that is one of candor's runtimes is not for it to
+// change, and without them the engine would start nothing.
+func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
+	rest, err := withoutBlock(text)
+	var all map[string]any
+	if err == nil {
+		err = toml.Unmarshal(rest, &all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range s.Engine.defaults {
+		above, key := table(all, path[:len(path)-1]...), path[len(path)-1]
+		for _, r := range s.Runtimes {
+			if _, there := table(above, "runtimes")[r.Name]; above[key] == r.Name && !there {
+				return nil, fmt.Errorf("%s is %q, which goes: want another one first", key, r.Name)
+			}
+		}
+	}
+	return rest, nil
+}
 
 // withBlock puts candor's lines at the end of a file, in place of those that it may have.
 func withBlock(text []byte, block string) ([]byte, error) {

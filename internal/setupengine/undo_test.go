@@ -17,6 +17,8 @@ func TestUndoKeepsOthersChanges(t *testing.T) {
 		{Docker, `{"default-runtime":"x"}`, `"runtimes"`, `"debug": true, "runtimes"`, "{\n  \"default-runtime\": \"x\",\n  \"debug\": true\n}\n"},
 		{Docker, `{"runtimes":{}}`, `"default-runtime": "candor"`, `"default-runtime": "y"`, "{\n  \"runtimes\": {},\n  \"default-runtime\": \"y\"\n}\n"},
 		{Docker, `{"default-runtime":"x","runtimes":{"x":{"path":"/x"}}}`, "\"x\": {\n      \"path\": \"/x\"\n    },", "", "{\n  \"runtimes\": {}\n}\n"}, // x would keep it from starting
+		{Docker, `{"default-runtime":"candor"}`, `"runtimes"`, `"debug": true, "runtimes"`, "{\n  \"debug\": true\n}\n"},
+		{Docker, `{"default-runtime":"x"}`, `"default-runtime": "candor"`, `"default-runtime": "candor-flexible"`, "{\n  \"default-runtime\": \"x\"\n}\n"},
 		{Docker, `{}`, `"/bin/candor-flexible-runc"`, `"/bin/mine"`, "{\n  \"runtimes\": {\n    \"candor-flexible\": {\n      \"path\": \"/bin/mine\"\n    }\n  }\n}\n"},
 		{Docker, `{}`, `"/bin/candor-runc"`, `"/bin/mine"`, "{\n  \"runtimes\": {\n    \"candor\": {\n      \"path\": \"/bin/mine\"\n    }\n  },\n  \"default-runtime\": \"candor\"\n}\n"},
 		{Docker, `{}`, `/bin/candor-`, `/opt/candor-`, "{}\n"},
@@ -126,6 +128,42 @@ func TestUndoWithoutRecord(t *testing.T) {
 			}
 		} else if err != nil || s.now(t) != before {
 			t.Errorf("%s: %v, it is %q", engine.Name, err, s.now(t))
+		}
+	}
+}
+
+// No engine is left with a default that is no runtime, whoever has made it the default: Docker gets its own one
+// again, and a file that is not candor's to change so far is refused.
+func TestUndoOfDefault(t *testing.T) {
+	s := newSetup(t, Docker, `{"default-runtime": "candor"}`)
+	if _, err := s.Apply(false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Undo(false); err != nil || s.now(t) != "{}\n" {
+		t.Errorf("%q %v", s.now(t), err)
+	}
+	for _, test := range []struct {
+		engine    Engine
+		text, key string
+	}{
+		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd]\ndefault_runtime_name = 'candor'\n", "default_runtime_name"},
+		{Containerd, "version = 3\n[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'candor-flexible'\n", "default_runtime_name"},
+		{Podman, "[engine]\nruntime = 'candor'\n", "runtime"},
+	} {
+		s := newSetup(t, test.engine, test.text)
+		if _, err := s.Apply(false); err != nil {
+			t.Fatal(err)
+		}
+		with := s.now(t)
+		if _, err := s.Undo(false); !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), ": "+test.key+` is "candor`) || s.now(t) != with {
+			t.Errorf("%s: %v, it is\n%s", test.engine.Name, err, s.now(t))
+		}
+		other := strings.NewReplacer("'candor'", "'runc'", "'candor-flexible'", "'runc'").Replace(with)
+		if err := os.WriteFile(s.File, []byte(other), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Undo(false); err != nil || strings.Contains(s.now(t), "candor") {
+			t.Errorf("%s: %v, it is\n%s", test.engine.Name, err, s.now(t))
 		}
 	}
 }
