@@ -138,3 +138,19 @@ func TestPreserve(t *testing.T) {
 		t.Errorf("after its end log has %v", got)
 	}
 }
+
+// A container is told of its new size as it has asked for.
+func TestOnResize(t *testing.T) {
+	l := newLab(t)
+	p := must[*pod](t)(l.newPod(500, 500, map[string]string{"candor.dev/class": "sensitive", "candor.dev/on-resize": "signal:USR1"}))
+	web := must[*container](t)(p.run("web", 500, 500, true, "sh", "-c", "trap 'echo told >/tmp/told' USR1; echo ready >/tmp/told; while :; do sleep 0.02; done"))
+	says := func(want string) {
+		t.Helper()
+		l.wait(want, l.plugin, func() bool { said, err := web.try("cat", "/tmp/told"); return err == nil && said == want })
+	}
+	says("ready")
+	if err := web.resize(700); err != nil {
+		t.Fatal(err)
+	}
+	says("told")
+}

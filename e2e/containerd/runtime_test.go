@@ -93,3 +93,49 @@ func TestRuntime(t *testing.T) {
 		t.Errorf("left: %v %s", err, rows)
 	}
 }
+
+// Containers of one name in two of containerd's namespaces are two.
+func TestRuntimeNamespaces(t *testing.T) {
+	w := newWrapped(t)
+	spaces := []string{fmt.Sprintf("candor-a%d", os.Getpid()), fmt.Sprintf("candor-b%d", os.Getpid())}
+	in := func(space string, args ...string) string {
+		t.Helper()
+		out, err := w.ctr(append([]string{"--namespace", space}, args...)...)
+		if err != nil {
+			t.Errorf("%s: ctr %s: %v\n%s", space, strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	limits := func(want ...string) {
+		t.Helper()
+		rows, err := w.run(w.candor, "ps")
+		for i, limit := range want {
+			has := strings.Contains(rows, spaces[i]+"--web  sensitive  "+limit+" ")
+			if err != nil || has != (limit != "") {
+				t.Errorf("%s: want a limit of %q: %v\n%s", spaces[i], limit, err, rows)
+			}
+		}
+	}
+	for _, space := range spaces {
+		t.Cleanup(func() {
+			w.ctr("--namespace", space, "task", "rm", "-f", "web")
+			w.ctr("--namespace", space, "containers", "rm", "web")
+			if err := removeGroups("/" + space); err != nil {
+				t.Error(err)
+			}
+		})
+		in(space, "images", "import", "--local", "--snapshotter", "native", w.path("image.tar"))
+		in(space, "run", "-d", "--snapshotter", "native", "--runc-binary", w.wrapper, "--cpus", "0.5", busybox, "web", "sleep", "9999")
+	}
+	limits("500m", "500m")
+	if out, err := w.run(w.wrapper, "--root", "/run/containerd/runc/"+spaces[1], "update", "--cpu-quota", "70000", "--cpu-period", "100000", "web"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	limits("500m", "700m")
+	in(spaces[0], "task", "rm", "-f", "web")
+	limits("", "700m")
+	in(spaces[1], "task", "rm", "-f", "web")
+	if rows, err := w.run(w.candor, "ps", "-o", "json"); err != nil || rows != "[]" {
+		t.Errorf("left: %v %s", err, rows)
+	}
+}
