@@ -72,3 +72,16 @@ func (op *operation) checkPlace(name, path string, pid int) error {
 	}
 	return err
 }
+
+// onlyProcess is the process in a group that has one, as a container's does before it runs; else none is known.
+func (op *operation) onlyProcess(name string) Process {
+	pids, err := op.groups[name].Processes()
+	if err != nil || len(pids) != 1 {
+		return Process{}
+	}
+	only, err := processOf(pids[0])
+	if err != nil {
+		return Process{}
+	}
+	return only
+}
