@@ -53,9 +53,9 @@ type State struct {
 	Over    float64       // CPUs that it used beyond its limit in the last period
 
 	edge      edge
-	seen      bool     // last is there
-	last      Measured // as of the last look
-	step      Measured // as of the last decision
+	seen      bool          // last is there
+	last      Measured      // as of the last look
+	step      Measured      // as of the last decision
 	throttled time.Duration // when it last was, at a decision
 	edged     time.Duration // when an edge was last seen to have passed
 	late      int           // decisions in a row that waited for the next edge

@@ -35,6 +35,8 @@ type Host interface {
 	Groups() ([]Group, error)
 	// Lend notes that some groups may have more than their quota, for so long from now on: nobody sets that back.
 	Lend(ctx context.Context, names []string) (time.Duration, error)
+	// Idle is how long each CPU, by its id, has had nothing to do since the boot.
+	Idle() (map[int]time.Duration, error)
 }
 
 // A Loop looks after the groups of a host.
@@ -43,8 +45,7 @@ type Loop struct {
 	log     *slog.Logger
 	members map[string]*member
 	pools   map[cpuset.Set]*pool
-	idle    func() (map[int]time.Duration, error) // of each CPU, since the boot
-	asked   bool                                  // for a loan; the answer will be in lent
+	asked   bool // for a loan; the answer will be in lent
 	lent    chan loan
 }
 
@@ -78,10 +79,7 @@ const (
 
 // New returns a loop for a host's groups.
 func New(host Host, log *slog.Logger) *Loop {
-	return &Loop{
-		host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{},
-		idle: idleTimes, lent: make(chan loan, 1),
-	}
+	return &Loop{host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{}, lent: make(chan loan, 1)}
 }
 
 // Run looks after the groups until ctx is done, and puts back then what it has raised.

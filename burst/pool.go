@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A pool is what is known of the CPUs that some groups run on.
@@ -33,7 +32,7 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 
 // lookAt divides what was idle of a pool since the last look at it.
 func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
-	idle, err := l.idle()
+	idle, err := l.host.Idle()
 	if err != nil {
 		l.log.Warn("quotas not raised: it is not known how busy the CPUs are", "error", err)
 		p.share = nil
@@ -72,14 +71,4 @@ func (l *Loop) forgetPools() {
 			delete(l.pools, cpus)
 		}
 	}
-}
-
-// idleTimes is for how long each CPU has had nothing to do.
-func idleTimes() (map[int]time.Duration, error) {
-	times, err := procfs.ReadCPUTimes()
-	idle := make(map[int]time.Duration, len(times))
-	for cpu, t := range times {
-		idle[cpu] = t.Idle
-	}
-	return idle, err
 }

@@ -43,6 +43,9 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 // checkEngine is Check for a container of an engine.
 func (a *Allocation) checkEngine() error {
 	err := a.Check()
+	if err == nil {
+		err = a.Burst.checkKernel()
+	}
 	if err == nil && (a.Engine.Cgroup == "" || a.PID != 0) {
 		err = fmt.Errorf("%w: %s: want the group that its engine makes", ErrBadSpec, a.ID)
 	}

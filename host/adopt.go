@@ -193,8 +193,9 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	g := Grant{State: Running, Since: sinceBoot()}
 	g.ID = name
 	known := op.store.loadRequest(&g)
+	asked := g.Limit
 	if !known {
-		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: has.Burst, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: Burst{Time: has.Burst}, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if shown := op.store.shown(name); !shown.IsEmpty() {
 			g.View = ViewFull
 		}
@@ -204,6 +205,9 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	}
 	g.CPUs = has.CPUs
 	g.Quota = hybrid.Milli((has.Quota*1000 + g.Period/2) / g.Period)
+	if g.Burst.raises() { // it may have been raised
+		g.Quota = min(g.Quota, asked)
+	}
 	g.Weight = hybrid.Milli(has.Weight)
 	g.Limit = g.Quota
 	if !known {

@@ -40,8 +40,11 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 		CPUs:   g.CPUs,
 		Period: g.Period,
 		Quota:  quota(g),
-		Burst:  min(g.Burst, quota(g)).Truncate(time.Microsecond),
+		Burst:  g.kernelBurst(),
 		Weight: int(g.Weight),
+	}
+	if k := op.groups[g.ID]; k != nil && op.lent(g, k.settings) {
+		s.Quota = k.settings.Quota
 	}
 	if g.Mems {
 		s.Mems = memsOf(op.node.Machine(), &g.CPUs)

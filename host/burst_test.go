@@ -15,7 +15,7 @@ import (
 func TestBurst(t *testing.T) {
 	l := newLab(t)
 	a := ask("web", "0.5")
-	a.Burst = 20 * time.Millisecond
+	a.Burst.Time = 20 * time.Millisecond
 	l.must(a, "wait")
 	has := func() time.Duration {
 		t.Helper()
@@ -25,13 +25,13 @@ func TestBurst(t *testing.T) {
 		}
 		return s.Burst
 	}
-	if got := has(); got != a.Burst {
-		t.Errorf("burst %v, want %v", got, a.Burst)
+	if got := has(); got != a.Burst.Time {
+		t.Errorf("burst %v, want %v", got, a.Burst.Time)
 	}
 	for _, step := range []struct {
 		limit int
 		want  time.Duration
-	}{{100, 10 * time.Millisecond}, {900, a.Burst}, {1000, 0}, {500, a.Burst}} { // of one whole CPU there is no quota
+	}{{100, 10 * time.Millisecond}, {900, a.Burst.Time}, {1000, 0}, {500, a.Burst.Time}} { // of one whole CPU there is no quota
 		if _, _, err := l.Resize(ctx, "web", hybrid.Milli(step.limit), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +58,8 @@ func TestBurst(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.nudge()
-		if got := has(); got != a.Burst {
-			t.Errorf("%s: burst %v, want %v", mishap.what, got, a.Burst)
+		if got := has(); got != a.Burst.Time {
+			t.Errorf("%s: burst %v, want %v", mishap.what, got, a.Burst.Time)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestBadBurst(t *testing.T) {
 		{"0.5", -time.Millisecond, "want 0 to"},
 	} {
 		a := flexible("web", test.limit)
-		a.Burst, a.Period = test.burst, cgroup.DefaultPeriod
+		a.Burst.Time, a.Period = test.burst, cgroup.DefaultPeriod
 		if err := a.Check(); (err == nil) != (test.want == "") || err != nil && (!errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("limit %s, burst %v: %v, want %q", test.limit, test.burst, err, test.want)
 		}

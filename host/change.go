@@ -58,23 +58,13 @@ func checkQuota(limit hybrid.Milli, period time.Duration) error {
 	return nil
 }
 
-// checkBurst refuses a burst above the quota, as the kernel does.
-func checkBurst(burst time.Duration, limit hybrid.Milli, period time.Duration) error {
-	quota := time.Duration(limit) * period / 1000
-	switch {
-	case burst <= quota:
-		return nil
-	case limit == 0:
-		return fmt.Errorf("burst %v: without a limit there is no quota to save up", burst)
-	default:
-		return fmt.Errorf("burst %v: the most with a limit of %v and a period of %v is its quota, %v", burst, limit, period, quota)
-	}
-}
-
 // Allocate gives a container its CPUs, or changes nothing. A refusal by the
 // allocator is a *hybrid.Refusal.
 func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	if err := a.Burst.checkKernel(); err != nil {
 		return nil, err
 	}
 	creator, err := processOf(os.Getpid())

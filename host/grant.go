@@ -20,6 +20,7 @@ type Grant struct {
 	Main     Process       // the program's first process; zero if Candor did not start it
 	Since    time.Duration // time since boot at which it was granted
 	Deadline time.Duration // a pending grant that is not running by then is reaped; 0: never
+	Loan     Loan          // who may give it more than its quota
 }
 
 // State is where in its life a grant is.
@@ -42,8 +43,8 @@ const (
 // A Spec is what a container is given besides CPUs.
 type Spec struct {
 	Period   time.Duration // of the quota
-	Burst    time.Duration // CPU time that may be saved up of the quota and used later, the quota at most; 0: none
-	Mems     bool          // memory nodes follow the CPUs
+	Burst    Burst
+	Mems     bool // memory nodes follow the CPUs
 	View     View
 	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
 	Command  string // what runs, for people

@@ -218,6 +218,9 @@ func (op *operation) grants() []Grant {
 		grants[i] = *info
 		grants[i].Grant = h
 		grants[i].Immovable = info.Immovable // not that of this operation alone
+		if !info.Loan.holds() {
+			grants[i].Loan = Loan{}
+		}
 	}
 	return grants
 }

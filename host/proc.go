@@ -53,12 +53,17 @@ func sinceBoot() time.Duration {
 
 // cpusetKeepsAffinity reports whether threads keep the affinity that they set
 // themselves when their cpuset changes: since Linux 6.2.
-func cpusetKeepsAffinity() bool {
+func cpusetKeepsAffinity() bool { return kernelAtLeast(6, 2) }
+
+// kernelSavesUp reports whether the kernel saves up what is not used of a quota: since Linux 5.14.
+func kernelSavesUp() bool { return kernelAtLeast(5, 14) }
+
+func kernelAtLeast(major, minor int) bool {
 	var name unix.Utsname
 	if unix.Uname(&name) != nil {
 		return false
 	}
-	return releaseAtLeast(unix.ByteSliceToString(name.Release[:]), 6, 2)
+	return releaseAtLeast(unix.ByteSliceToString(name.Release[:]), major, minor)
 }
 
 // releaseAtLeast compares a kernel release such as "6.1.0-18-cloud-amd64".

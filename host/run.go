@@ -104,7 +104,9 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 		// The helper has ended: its exit code tells, as that of any program.
 		h.log.Debug("helper", "error", err)
 	}
+	stop := h.raiseOwn(g)
 	exit, err = helper.wait(signals)
+	stop()
 	if err != nil {
 		return 0, err
 	}

@@ -55,7 +55,7 @@ func (g *Grant) equal(h *Grant) bool {
 	return g.Request == h.Request && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
 		g.Quota == h.Quota && g.Weight == h.Weight && g.WishKept == h.WishKept &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&
-		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline
+		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Loan == h.Loan
 }
 
 // encode writes the state as decodeState reads it.

@@ -4,24 +4,19 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/hybrid"
 )
-
-// maxBurst is more than any quota: all CPUs for the longest period.
-const maxBurst = time.Duration(hybrid.MaxLimit) * cgroup.MaxPeriod / 1000
 
 // check says what is wrong with a spec.
 func (s *Spec) check() error {
 	if s.Period < cgroup.MinPeriod || s.Period > cgroup.MaxPeriod {
 		return fmt.Errorf("period %v: want %v to %v", s.Period, cgroup.MinPeriod, cgroup.MaxPeriod)
 	}
-	if s.Burst < 0 || s.Burst > maxBurst || s.Burst%time.Microsecond != 0 {
-		return fmt.Errorf("burst %v: want 0 to %v in whole microseconds", s.Burst, maxBurst)
+	if err := s.Burst.check(); err != nil {
+		return err
 	}
 	if s.View != ViewFull && s.View != ViewAffinity {
 		return fmt.Errorf("view %.40q: want full or affinity", string(s.View))

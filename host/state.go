@@ -66,6 +66,7 @@ type fileGrant struct {
 	Weight   hybrid.Milli `json:"weight"`
 	WishKept bool         `json:"wishKept"`
 	Engine   *fileEngine  `json:"engine,omitempty"`
+	Loan     *fileLoan    `json:"loan,omitempty"`
 }
 
 type filePart struct {
@@ -84,6 +85,7 @@ type fileRequest struct {
 	Immovable bool          `json:"immovable,omitempty"`
 	PeriodUs  int64         `json:"periodUs"`
 	BurstUs   int64         `json:"burstUs,omitempty"`
+	BurstBy   BurstBy       `json:"burstBy,omitempty"`
 	Mems      bool          `json:"mems,omitempty"`
 	View      View          `json:"view"`
 	OnResize  string        `json:"onResize"`
@@ -138,7 +140,7 @@ func newFileGrant(g *Grant) fileGrant {
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
 		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.WishKept,
-		Engine: newFileEngine(g.Engine),
+		Engine: newFileEngine(g.Engine), Loan: newFileLoan(g.Loan),
 	}
 	for _, part := range g.Fractions {
 		f.Parts = append(f.Parts, filePart(part))
@@ -149,7 +151,7 @@ func newFileGrant(g *Grant) fileGrant {
 func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
 		g.Class, g.Policy, g.Limit, g.Guarantee, g.Wish, g.Immovable,
-		g.Period.Microseconds(), g.Burst.Microseconds(), g.Mems, g.View, g.OnResize, g.Command,
+		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize, g.Command,
 	}
 }
 
@@ -205,6 +207,9 @@ func (f *fileGrant) grant() (Grant, error) {
 	if g.Engine, err = f.Engine.engine(); err != nil {
 		return Grant{}, err
 	}
+	if g.Loan, err = f.Loan.loan(); err != nil {
+		return Grant{}, err
+	}
 	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.WishKept = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
 	for _, part := range f.Parts {
 		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
@@ -228,7 +233,7 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		Guarantee: f.Guarantee, Wish: f.Wish, Immovable: f.Immovable,
 	}
 	g.Spec = Spec{
-		time.Duration(f.PeriodUs) * time.Microsecond, time.Duration(f.BurstUs) * time.Microsecond,
+		time.Duration(f.PeriodUs) * time.Microsecond, Burst{f.BurstBy, time.Duration(f.BurstUs) * time.Microsecond},
 		f.Mems, f.View, f.OnResize, f.Command,
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {

@@ -34,9 +34,10 @@ func drawGrant(t *rapid.T, name string) Grant {
 		State:   rapid.SampledFrom([]State{Pending, Running, Held}).Draw(t, "state"),
 		Creator: process("creator"), Main: process("main"),
 		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
+		Loan: Loan{process("borrower"), milliseconds("loan")},
 		Spec: Spec{
 			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
-			Burst:    time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond,
+			Burst:    drawBurst(t),
 			Mems:     rapid.Bool().Draw(t, "mems"),
 			View:     rapid.SampledFrom([]View{ViewFull, ViewAffinity}).Draw(t, "view"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
@@ -57,6 +58,14 @@ func drawGrant(t *rapid.T, name string) Grant {
 	g.Quota = hybrid.Milli(rapid.Int64Range(0, int64(hybrid.MaxLimit)).Draw(t, "quota"))
 	g.Weight = hybrid.Milli(rapid.Int64Range(1, 1<<20).Draw(t, "weight"))
 	return g
+}
+
+func drawBurst(t *rapid.T) Burst {
+	by := rapid.SampledFrom([]BurstBy{BurstTime, BurstKernel, BurstQuota, BurstAuto}).Draw(t, "burst by")
+	if by != BurstTime {
+		return Burst{By: by}
+	}
+	return Burst{Time: time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond}
 }
 
 // What is saved is what is loaded.

@@ -33,7 +33,7 @@ func TestParseTakesBothForms(t *testing.T) {
 func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
 		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": want one of sensitive, flexible`},
-		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of class, env, movable,`},
+		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of burst, class, env, movable,`},
 		{"candor.dev/", "x", `unknown setting ""`},
 		{"candor.dev", "x", `unknown setting ""`},
 		{"klass.candor.dev/web", "x", `annotation klass.candor.dev/web: unknown setting "klass"`},

@@ -22,6 +22,7 @@ type Settings struct {
 	OnResize *string
 	Env      *bool // tell the number of CPUs by environment variables too
 	Preserve *bool
+	Burst    *host.Burst
 }
 
 // setters read the value of one setting each.
@@ -34,6 +35,7 @@ var setters = map[string]func(s *Settings, value string) error{
 	"movable":   func(s *Settings, v string) error { return yesNo(&s.Movable, v) },
 	"preserve":  func(s *Settings, v string) error { return yesNo(&s.Preserve, v) },
 	"on-resize": setOnResize,
+	"burst":     func(s *Settings, v string) error { return word(&s.Burst, v) },
 	"env":       func(s *Settings, v string) error { return yesNo(&s.Env, v) },
 }
 
@@ -69,6 +71,7 @@ func (s Settings) Over(below Settings) Settings {
 		OnResize: either(s.OnResize, below.OnResize),
 		Env:      either(s.Env, below.Env),
 		Preserve: either(s.Preserve, below.Preserve),
+		Burst:    either(s.Burst, below.Burst),
 	}
 }
 
@@ -79,7 +82,7 @@ func either[T any](first, second *T) *T {
 	return second
 }
 
-// word reads one of hybrid's words; it says itself which there are.
+// word reads one of the words of a type, which says itself which there are.
 func word[T any, P interface {
 	*T
 	UnmarshalText([]byte) error

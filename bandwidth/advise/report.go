@@ -145,7 +145,7 @@ func (o Option) howTo() string {
 	}
 	if o.Burst > 0 {
 		run += fmt.Sprintf(" --burst %s", o.Burst)
-		kubernetes += fmt.Sprintf(", RuntimeClass candor-flexible, and annotation candor.dev/burst: %s (candor nri sets none)", o.Burst)
+		kubernetes += fmt.Sprintf(", and annotation candor.dev/burst: %s", o.Burst)
 		docker = ""
 		v2 += fmt.Sprintf(", cpu.max.burst %d", us(o.Burst))
 	}

@@ -37,6 +37,7 @@ type grantRow struct {
 	Lost         cpuset.Set       `json:"lost"` // CPUs that it had, and the machine no longer has
 	View         host.View        `json:"view"`
 	OnResize     string           `json:"onResize"`
+	Burst        string           `json:"burst"` // none, kernel, quota, auto or a time
 	PID          int              `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
 	PIDs         []int            `json:"pids"`
 	Age          float64          `json:"ageSeconds"`
@@ -47,7 +48,7 @@ func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	row := grantRow{
 		ID: g.ID, Name: g.Engine.PodName(), State: g.Condition(look), Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
-		Lost: g.Lost, View: g.View, OnResize: g.OnResize, PID: g.Main.PID,
+		Lost: g.Lost, View: g.View, OnResize: g.OnResize, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,
 	}
 	if g.Class == hybrid.Sensitive {

@@ -136,6 +136,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	}
 	row("view", "%s; files show: %s", r.View, noneIfEmpty(r.Shown))
 	row("on resize", "%s", errorText(r.OnResize))
+	row("burst", "%s", r.Burst)
 	writeStrangers(row, r.Strangers)
 	return t.Flush()
 }

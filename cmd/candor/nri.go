@@ -134,7 +134,23 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
 	}
 	go f.reloadLoop(ctx, hup, h, engine, log)
+	defer f.raiseQuotas(ctx, h, log)()
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
+}
+
+// raiseQuotas raises the quotas of the runtime's containers that wish it, until ctx is done; wait waits for its end.
+func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
+	if f.observe {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := h.RaiseQuotas(ctx, func(g *host.Grant) bool { return g.Engine.Pod != "" }); err != nil {
+			log.Error("quotas are not raised", "error", err)
+		}
+	}()
+	return func() { <-ended }
 }
 
 func (f *nriFlags) newLog(out io.Writer) *slog.Logger {

@@ -30,6 +30,7 @@ they are given back by the first run, resize or release after its end.`
 const runExample = `  candor run --cpu 1.5 -- nproc
   candor run --cpu 4 --topology single-numa --name solver -- ./solver input
   candor run --class flexible -- make -j
+  candor run --class flexible --cpu 0.5 --burst auto -- ./server
   candor run --cpu 2 --on-resize signal:HUP --name web -- nginx -g 'daemon off;'`
 
 func newRunCommand() *cobra.Command {
@@ -97,7 +98,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
 	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
 	f.DurationVar(&a.Period, "period", cgroup.DefaultPeriod, "period of the quota, 1ms to 1s")
-	f.DurationVar(&a.Burst, "burst", 0, "CPU time that may be saved up of unused quota and used later, the quota at most")
+	wordFlag(cmd, &a.Burst, host.BurstWords, "burst", "", "how it may use later what it leaves of its quota; a time such as 20ms: saved up by the kernel")
 	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
 	f.view = &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}

@@ -76,6 +76,9 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.OnResize = get(s.OnResize, "none")
 	a.View = get(s.View, viewFor(a.Class))
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
+	if a.Limit != 0 { // else there is nothing to save up
+		a.Burst = get(s.Burst, host.Burst{})
+	}
 	return a, why, false, a.Check()
 }
 

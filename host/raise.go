@@ -1,0 +1,218 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// Between operations, a process may give containers more than the quota that they are granted, for a short time: the
+// loop of package burst, in candor run and candor nri. Their grants carry a loan then: an operation
+// leaves a quota alone that is within it. Where the process has died, or not asked again in time, the next
+// operation sets the quota back as it does with a stranger's write.
+
+// A Loan allows a process to give a container more than its quota.
+type Loan struct {
+	To    Process
+	Until time.Duration // time since boot
+}
+
+// fileLoan is a Loan in the state file.
+type fileLoan struct {
+	To    Process `json:"to"`
+	Until int64   `json:"untilMs"`
+}
+
+func newFileLoan(l Loan) *fileLoan {
+	if l == (Loan{}) {
+		return nil
+	}
+	return &fileLoan{l.To, l.Until.Milliseconds()}
+}
+
+func (f *fileLoan) loan() (Loan, error) {
+	if f == nil {
+		return Loan{}, nil
+	}
+	if f.Until < 0 || f.Until > maxUptime {
+		return Loan{}, fmt.Errorf("loan until %d ms: want the time since boot", f.Until)
+	}
+	return Loan{f.To, time.Duration(f.Until) * time.Millisecond}, nil
+}
+
+// loanFor is how long one is. The loop asks again while it needs it.
+const loanFor = time.Minute
+
+// mostShare is how many times its limit a flexible container may have at the most.
+const mostShare = 3
+
+// holds reports whether a loan allows anything.
+func (l Loan) holds() bool { return l.Until > sinceBoot() && l.To.Alive() }
+
+// mostQuota is the highest quota that a container is given: a sensitive one's CPUs, all of them; a
+// flexible one a multiple of its limit, and no more than its CPUs.
+func mostQuota(g *Grant) time.Duration {
+	most := hybrid.Milli(1000 * g.CPUs.Count())
+	if g.Class == hybrid.Flexible {
+		most = min(most, mostShare*g.Limit)
+	}
+	return time.Duration(most) * g.Period / 1000
+}
+
+// lent reports whether a quota that a group has is within its container's loan. A container that is resized
+// begins anew.
+func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
+	return g.Loan.holds() && g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
+}
+
+// isRaised reports whether the loop looks after a container.
+func (g *Grant) isRaised() bool {
+	return g.Burst.raises() && g.State == Running && g.Quota > 0 && g.Period >= burst.MinPeriod && mostQuota(g) > quota(g)
+}
+
+// raiseOwn raises the quota of a program of this process while stop is not called.
+func (h *Host) raiseOwn(g *Grant) (stop func()) {
+	if !g.Burst.raises() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := h.RaiseQuotas(ctx, func(one *Grant) bool { return one.ID == g.ID && one.Creator == g.Creator })
+		if err != nil {
+			h.log.Warn("its quota is not raised", "container", g.ID, "error", err)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// RaiseQuotas raises the quotas of those of the containers that wish it, while they are throttled and there
+// is room, until ctx is done. mine says which are this process's to look after.
+func (h *Host) RaiseQuotas(ctx context.Context, mine func(*Grant) bool) error {
+	self, err := processOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return burst.New(&raising{Host: h, mine: mine, self: self}, h.log).Run(ctx)
+}
+
+// A raising is a host as package burst sees it.
+type raising struct {
+	*Host
+	mine func(*Grant) bool
+	self Process
+	seen unix.Stat_t // the state file
+}
+
+// Changed reports whether the state is another one: it is replaced, never written to.
+func (r *raising) Changed() bool {
+	now := r.stat()
+	return now.Ino != r.seen.Ino || now.Mtim != r.seen.Mtim
+}
+
+func (r *raising) stat() (s unix.Stat_t) {
+	if unix.Stat(r.store.stateFile(), &s) != nil {
+		return unix.Stat_t{}
+	}
+	return s
+}
+
+// Groups returns the groups of the containers to look after.
+func (r *raising) Groups() ([]burst.Group, error) {
+	r.seen = r.stat() // first: what is written after it is seen later
+	loaded, err := r.store.load()
+	if err != nil {
+		return nil, err
+	}
+	boot, err := procfs.BootID()
+	if err != nil || loaded.Boot != boot {
+		return nil, err
+	}
+	var groups []burst.Group
+	for i := range loaded.Grants {
+		g := &loaded.Grants[i]
+		if !g.isRaised() || !r.mine(g) {
+			continue
+		}
+		one, err := r.group(g)
+		if errors.Is(err, cgroup.ErrNoGroup) {
+			continue // its end is an operation's business
+		}
+		if err != nil {
+			return groups, fmt.Errorf("group of %s: %w", g.ID, err)
+		}
+		groups = append(groups, one)
+	}
+	return groups, nil
+}
+
+func (r *raising) group(g *Grant) (burst.Group, error) {
+	one := burst.Group{
+		Name: g.ID, CPUs: g.CPUs,
+		Setting: burst.Setting{Quota: quota(g), Period: g.Period, Most: mostQuota(g)},
+	}
+	group := r.groupOf(g)
+	has, err := group.CPUTime()
+	if err != nil {
+		return one, err
+	}
+	one.InForce = has.Quota
+	usage, err := r.tree.OpenUsage(usageName(g))
+	one.Kernel = &raisedGroup{group, usage}
+	return one, err
+}
+
+// usageName is how package cgroup calls the group of a container.
+func usageName(g *Grant) string {
+	if g.Engine.Cgroup != "" {
+		return g.Engine.Cgroup
+	}
+	return g.ID
+}
+
+// Lend notes loans to this process in the state.
+func (r *raising) Lend(ctx context.Context, names []string) (time.Duration, error) {
+	on := about{}
+	if len(names) == 1 {
+		on.name = names[0]
+	}
+	loan := Loan{r.self, (sinceBoot() + loanFor).Truncate(time.Millisecond)}
+	err := r.operateOn(ctx, on, func(op *operation) error {
+		for _, name := range names {
+			if g := op.info[name]; g != nil {
+				g.Loan = loan
+			}
+		}
+		return nil
+	})
+	return loanFor, err
+}
+
+// Idle is how long each CPU has had nothing to do.
+func (r *raising) Idle() (map[int]time.Duration, error) {
+	times, err := procfs.ReadCPUTimes()
+	idle := make(map[int]time.Duration, len(times))
+	for cpu, t := range times {
+		idle[cpu] = t.Idle
+	}
+	return idle, err
+}
+
+// A raisedGroup is a group as package burst sees it.
+type raisedGroup struct {
+	*cgroup.Group
+	usage *cgroup.UsageReader
+}
+
+func (g *raisedGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
+func (g *raisedGroup) Close()                      { g.usage.Close() }
