@@ -3,7 +3,6 @@ package deploy
 import (
 	"bytes"
 	"crypto/sha256"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,9 +17,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/candor-project/candor/engine/nri"
+	"github.com/candor-project/candor/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the rendered charts anew")
 
 const chart = "helm/candor"
 
@@ -50,20 +48,7 @@ type document = map[string]any
 // TestChart: the chart renders to what stands in helm/testdata, which the test with containerd runs.
 func TestChart(t *testing.T) {
 	for name, values := range renderings {
-		got := render(t, values)
-		file := filepath.Join("helm/testdata", name+".yaml")
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("%s differs (go test -update writes it anew):\n%s", file, got)
-		}
+		golden.Check(t, "helm/testdata/"+name+".yaml", render(t, values))
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/internal/golden"
 )
 
 // TestAzureHeading: a copy with a line of names, compressed, gives the same events as the published form.
@@ -23,5 +25,5 @@ func TestAzureHeading(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	golden(t, "azure.txt", text(r))
+	golden.Check(t, "testdata/azure.txt", text(r))
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/internal/golden"
 )
 
 // pack writes events in the compact form.
@@ -216,7 +218,7 @@ func TestImport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name+".txt", text(c))
+		golden.Check(t, "testdata/"+name+".txt", text(c))
 		if got := c.Header(); got.Events != want.Events || got.Slots != want.Slots || got.Source != spec || len(got.Classes) == 0 {
 			t.Errorf("%+v, want %+v", got, want)
 		}

@@ -1,16 +1,13 @@
 package trace
 
 import (
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the expected events anew")
+	"github.com/candor-project/candor/internal/golden"
+)
 
 // write renders an event as a line of text.
 func (e *Event) write(w io.Writer) {
@@ -73,25 +70,7 @@ func TestReaders(t *testing.T) {
 			if got := r.Header().Source; got != spec {
 				t.Errorf("source %q", got)
 			}
-			golden(t, name+".txt", text(r))
+			golden.Check(t, "testdata/"+name+".txt", text(r))
 		})
-	}
-}
-
-// golden compares a text with a file of testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (go test -update writes it anew):\n%s", path, got)
 	}
 }

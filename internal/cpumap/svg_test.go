@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/golden"
 )
 
 // TestSVG: a well-formed picture in which each online CPU stands once, inside
@@ -104,10 +105,10 @@ func TestGoldenJSONAndSVG(t *testing.T) {
 	if err := small(t).JSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "small.json", b.String())
+	golden.Check(t, "testdata/small.json", b.String())
 	b.Reset()
 	if err := small(t).SVG(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "small.svg", b.String())
+	golden.Check(t, "testdata/small.svg", b.String())
 }

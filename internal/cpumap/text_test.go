@@ -2,9 +2,6 @@ package cpumap
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
@@ -13,9 +10,8 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata anew")
 
 // text draws a map.
 func text(t testing.TB, m *Map, o TextOptions) string {
@@ -25,24 +21,6 @@ func text(t testing.TB, m *Map, o TextOptions) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-// golden compares with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
-	}
 }
 
 func TestText(t *testing.T) {
@@ -57,11 +35,11 @@ func TestText(t *testing.T) {
 		"512.txt":       full(t, "pack:2 numa:4 l3:2 core:16 pu:2"),
 		"flat.txt":      full(t, "pack:2 core:256"),
 	} {
-		golden(t, name, text(t, m, TextOptions{}))
+		golden.Check(t, "testdata/"+name, text(t, m, TextOptions{}))
 	}
-	golden(t, "small.ascii.txt", text(t, small(t), TextOptions{ASCII: true}))
-	golden(t, "small.colour.txt", text(t, small(t), TextOptions{Colour: true}))
-	golden(t, "small.wide.txt", text(t, small(t), TextOptions{Columns: 160}))
+	golden.Check(t, "testdata/small.ascii.txt", text(t, small(t), TextOptions{ASCII: true}))
+	golden.Check(t, "testdata/small.colour.txt", text(t, small(t), TextOptions{Colour: true}))
+	golden.Check(t, "testdata/small.wide.txt", text(t, small(t), TextOptions{Columns: 160}))
 }
 
 // TestEveryCPUOnce draws random machines: each online CPU stands at exactly one

@@ -2,7 +2,6 @@ package planio
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +9,8 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata anew")
 
 // TestFormat holds the format byte by byte: every file in testdata has
 // operations and, in its .out, their results.
@@ -27,19 +25,7 @@ func TestFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := results(t, session(t, "pack:2 numa:1 l3:1 core:4 pu:2", hybrid.Options{}), string(operations))
-		file = strings.TrimSuffix(file, "jsonl") + "out"
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
-		}
+		golden.Check(t, strings.TrimSuffix(file, "jsonl")+"out", got)
 	}
 }
 

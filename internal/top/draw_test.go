@@ -1,9 +1,7 @@
 package top
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,10 +10,9 @@ import (
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/golden"
 	"github.com/candor-project/candor/internal/procfs"
 )
-
-var update = flag.Bool("update", false, "write the files in testdata anew")
 
 // screen is what is drawn, as text.
 func screen(u *UI, f *Figures, size Size) string {
@@ -60,16 +57,7 @@ func TestScreens(t *testing.T) {
 		"big":     {big(t), UI{Selected: "sidecar-9"}, Size{120, 40, false}},
 	} {
 		c.u.Sort, c.u.Interval = ByUse, second
-		got := screen(&c.u, c.f, c.size)
-		file := "testdata/" + name + ".txt"
-		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(file); err != nil || string(want) != got {
-			t.Errorf("%s differs (go test -update writes it anew): %v; got:\n%s", file, err, got)
-		}
+		golden.Check(t, "testdata/"+name+".txt", screen(&c.u, c.f, c.size))
 	}
 }
 

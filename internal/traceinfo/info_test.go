@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/internal/golden"
 	"github.com/candor-project/candor/trace"
 )
-
-var update = flag.Bool("update", false, "write the expected output anew")
 
 // summaries reads traces.
 func summaries(t *testing.T, specs ...string) []*trace.Summary {
@@ -44,19 +40,7 @@ func TestText(t *testing.T) {
 		if err := Text(&out, summaries(t, fixtures...), ascii); err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", name)
-		if *update {
-			if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out.String() != string(want) {
-			t.Errorf("%s (go test -update writes it anew):\n%s", path, out.String())
-		}
+		golden.Check(t, "testdata/"+name, out.String())
 		if ascii && strings.ContainsAny(out.String(), "▁█") {
 			t.Error("blocks in ASCII")
 		}

@@ -1,0 +1,51 @@
+package golden
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A saying is a test that fails without an end to this one.
+type saying struct {
+	testing.TB
+	said string
+}
+
+func (s *saying) Helper()                        {}
+func (s *saying) Errorf(format string, a ...any) { s.said = fmt.Sprintf(format, a...) }
+func (s *saying) Fatalf(format string, a ...any) { s.said = fmt.Sprintf(format, a...); panic(s) }
+
+// check is what Check says to a test.
+func check(file, got string) (said string) {
+	s := &saying{}
+	defer func() {
+		if p := recover(); p != nil && p != s {
+			panic(p)
+		}
+		said = s.said
+	}()
+	Check(s, file, got)
+	return s.said
+}
+
+func TestCheck(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "out.txt")
+	if said := check(file, "a\n"); !strings.Contains(said, "no such file") {
+		t.Errorf("no file: %q", said)
+	}
+	*update = true
+	said := check(file, "a\n")
+	*update = false
+	if text, err := os.ReadFile(file); said != "" || err != nil || string(text) != "a\n" {
+		t.Errorf("updated: %q, %q, %v", said, text, err)
+	}
+	if said := check(file, "a\n"); said != "" {
+		t.Errorf("the same: %q", said)
+	}
+	if said := check(file, "b\n"); !strings.Contains(said, "out.txt differs") || !strings.HasSuffix(said, "got:\nb\n") {
+		t.Errorf("another: %q", said)
+	}
+}
