@@ -47,18 +47,22 @@ func (l *link) Configure(_ context.Context, _, runtime, version string) (api.Eve
 	return 0, nil
 }
 
-// Synchronize also says what around the plugin is not as it should be: either may have changed since
-// the last time the two met.
+// Synchronize also has a look around the plugin. The runtime does not wait for that: its 2 s are for the answer.
 func (l *link) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
 	updates, err := l.plugin.Synchronize(ctx, pods, ctrs)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		go l.lookAround()
 	}
+	return updates, err
+}
+
+// lookAround says what around the plugin is not as it should be: either may have changed since the last time that
+// plugin and runtime met.
+func (l *link) lookAround() {
 	if !l.observes {
 		l.runtime.sayRequired(l.log, "/")
 	}
 	if _, err := CheckKubelet("/"); err != nil {
 		l.log.Error("two managers", "error", err)
 	}
-	return updates, nil
 }

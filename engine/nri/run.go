@@ -56,7 +56,7 @@ func CheckSocket(path string) error {
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	go e.repairLoop(ctx)
 	nrilog.Set(quiet{e.log})
-	wait, said := firstWait, ""
+	var tries tries
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := e.connection(ctx, socket, ready)
@@ -64,20 +64,34 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(began) > longestWait {
-			wait, said = firstWait, ""
-		}
-		if why := fmt.Sprint(err); why != said { // once, not at each try
-			e.log.Warn("waiting for the runtime", "socket", socket, "reason", why, "check", whatToCheck(err))
-			said = why
+		wait, news := tries.failed(err, time.Since(began))
+		if news {
+			e.log.Warn("waiting for the runtime", "socket", socket, "reason", err, "check", whatToCheck(err))
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, longestWait)
 	}
 	return nil
+}
+
+// tries to connect with a runtime that is not there.
+type tries struct {
+	wait time.Duration // before the next
+	said string        // why the last one failed
+}
+
+// failed takes in how a connection ended and how long it lasted. It returns how long to wait before the next try, and whether
+// the reason is another one than that of the try before: it is said once, not at each.
+func (t *tries) failed(err error, lasted time.Duration) (wait time.Duration, news bool) {
+	if lasted > longestWait { // the two had met
+		*t = tries{}
+	}
+	why := fmt.Sprint(err)
+	news = why != t.said
+	t.said, t.wait = why, min(max(2*t.wait, firstWait), longestWait)
+	return t.wait, news
 }
 
 // whatToCheck is what most often stands between the plugin and the runtime.

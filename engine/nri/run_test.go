@@ -52,7 +52,35 @@ func (l *syncLog) String() string {
 	return l.text.String()
 }
 
-// A runtime that is not there is waited for, and that is said once for each reason, with what to check.
+// Each try waits longer than the one before, up to a limit; a reason is said when it is another than the last. After a
+// connection that held it begins anew.
+func TestTries(t *testing.T) {
+	var tries tries
+	refused, reset := errors.New("refused"), errors.New("reset")
+	for i, step := range []struct {
+		err    error
+		lasted time.Duration
+		wait   time.Duration
+		news   bool
+	}{
+		{refused, 0, 100 * time.Millisecond, true},
+		{refused, 0, 200 * time.Millisecond, false},
+		{reset, time.Second, 400 * time.Millisecond, true},
+		{refused, 0, 800 * time.Millisecond, true},
+		{refused, 0, 1600 * time.Millisecond, false},
+		{refused, 0, 3200 * time.Millisecond, false},
+		{refused, 0, 5 * time.Second, false},
+		{refused, 0, 5 * time.Second, false},
+		{refused, time.Minute, 100 * time.Millisecond, true},
+		{nil, 0, 200 * time.Millisecond, true},
+	} {
+		if wait, news := tries.failed(step.err, step.lasted); wait != step.wait || news != step.news {
+			t.Errorf("step %d: wait %v, news %v; want %v, %v", i, wait, news, step.wait, step.news)
+		}
+	}
+}
+
+// A runtime that is not there is waited for, and the reasons are said, with what to check.
 func TestWaitsForTheRuntime(t *testing.T) {
 	l := newLab(t)
 	log := &syncLog{}
@@ -66,33 +94,29 @@ func TestWaitsForTheRuntime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, socket, func() {}) }()
-	wait := func(what string, n int) {
+	wait := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); strings.Count(log.String(), what) < n; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !strings.Contains(log.String(), what); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("not said %d times: %q\n%s", n, what, log)
+				t.Fatalf("not said: %q\n%s", what, log)
 			}
 		}
 	}
-	wait("no such file", 1)
+	wait("no such file")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// At the third knock it has heard of two that were not answered.
-	for range 3 {
+	for range 2 { // it knocks again
 		conn, err := listener.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
 		conn.Close()
 	}
-	if n := strings.Count(log.String(), "waiting for the runtime"); n != 2 {
-		t.Errorf("said %d times: want it once for no socket, once for no answer:\n%s", n, log)
-	}
 	listener.(*net.UnixListener).SetUnlinkOnClose(false)
 	listener.Close()
-	wait("connection refused", 1)
+	wait("connection refused")
 	if !strings.Contains(log.String(), "does the runtime run, has it NRI on") {
 		t.Errorf("not said what to check:\n%s", log)
 	}

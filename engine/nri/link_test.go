@@ -1,0 +1,44 @@
+package nri
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A stuckLog waits at a line that begins with some words, as one does whose reader has stopped.
+type stuckLog struct {
+	slog.Handler
+	begin     string
+	at, freed chan struct{}
+}
+
+func (l *stuckLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, l.begin) {
+		close(l.at)
+		<-l.freed
+	}
+	return nil
+}
+
+// What the plugin looks at around it does not count against the time that the runtime gives it to answer.
+func TestSynchronizeDoesNotWaitForTheLookAround(t *testing.T) {
+	l := newLab(t)
+	log := &stuckLog{slog.NewTextHandler(new(strings.Builder), nil), "containers that are made while the plugin is away", make(chan struct{}), make(chan struct{})}
+	e := NewEngine(l.host, DefaultConfig(), slog.New(log))
+	here := &link{plugin: &plugin{e, func() {}}}
+	answered := make(chan error, 1)
+	go func() { _, err := here.Synchronize(ctx, nil, nil); answered <- err }()
+	<-log.at
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the runtime waits for what is said of required_plugins")
+	}
+	close(log.freed)
+}
