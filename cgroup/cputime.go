@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,7 +35,7 @@ func (g *Group) CPUTime() (CPUTime, error) {
 
 // SetCPUTime gives a group another quota and weight; its period stays. Nested groups keep what they
 // have, so v1 refuses (EINVAL) a quota below one of theirs. Where systemd makes Candor's groups, the
-// unit of a slice is told first: its properties own the files.
+// unit of a slice is told first: its properties own the files. It rounds a quota up, the file has it as it is.
 func (g *Group) SetCPUTime(next CPUTime) error {
 	if g.err != nil {
 		return g.err
@@ -51,22 +50,27 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 	if next.Quota != 0 {
 		want.quota = next.Quota.Microseconds()
 	}
-	if g.tree.bus != nil && strings.HasSuffix(g.path, ".slice") {
-		want.bandwidth = roundForSystemd(want.bandwidth)
-		err := g.tree.setProperties(filepath.Base(g.path), properties(state{cpuState: now}, state{cpuState: want}))
-		if err != nil {
-			return g.wrap(err)
-		}
-	}
 	if h.v2 {
-		err = setBandwidthV2(dir, now.bandwidth, want.bandwidth)
-	} else {
-		err = changeV1(dir, quotaV1, now.quota, want.quota)
+		return g.wrap(g.setCPUTimeV2(now, want))
 	}
+	err = changeV1(dir, quotaV1, now.quota, want.quota)
 	if err == nil && want.weight != now.weight {
 		err = h.writeWeight(dir, want.weight)
 	}
 	return g.wrap(err)
+}
+
+// setCPUTimeV2 writes the files when systemd has written them, whose unit the group may be.
+func (g *Group) setCPUTimeV2(now, want cpuState) error {
+	if g.tree.bus != nil && g.isUnit() {
+		if _, err := g.tree.tellUnit(g.path, state{cpuState: now}, state{cpuState: want}); err != nil {
+			return err
+		}
+		if err := g.tree.bus.settle(); err != nil {
+			return err
+		}
+	}
+	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), want)
 }
 
 // Glance returns a text that is another one after somebody has written to the group's quota or weight, or has

@@ -252,6 +252,7 @@ func (op *operation) finish() error {
 	if err != nil {
 		return oneline.Join(err, op.undo(before, grants))
 	}
+	op.tellUnits(before)
 	op.mendPods(grants)
 	op.tidy()
 	op.report.Moves = op.moves(grants)

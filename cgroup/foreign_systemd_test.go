@@ -1,0 +1,95 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTell: what an engine's scope was given by its files outlasts systemd's reload once systemd was told.
+func TestTell(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	slice := fmt.Sprintf("candortest%d.slice", os.Getpid())
+	tr := treeBelow(t, slice, Systemd)
+	a, b := two(t, tr)
+	ms := time.Millisecond
+	born := Settings{CPUs: a, Quota: 50 * ms, Weight: 1000}
+	own, _ := group(t, tr, "web", born, "stubborn")
+	engines := tr.Foreign("web", "/"+slice+"/"+scopeName("web"))
+	has := func() Settings {
+		t.Helper()
+		s, err := engines.Settings()
+		must(t, err)
+		return s
+	}
+	first := has()
+	next := Settings{CPUs: b, Quota: 70 * ms, Weight: 2000}
+	must(t, engines.Apply(next))
+	reload(t, tr)
+	if now := has(); now != first {
+		t.Fatalf("not told, systemd leaves %+v, and had %+v: this test shows nothing", now, first)
+	}
+	for _, next := range []Settings{
+		next,
+		{CPUs: a.Union(b), Quota: 70 * ms, Weight: 300},
+		{CPUs: a, Weight: 300},
+		{CPUs: a, Quota: 10 * ms, Period: 20 * ms, Weight: 300},
+	} {
+		before := has()
+		must(t, engines.Apply(next))
+		must(t, tr.Tell([]Given{{engines, before, next}}))
+		same(t, engines, next)
+		reload(t, tr)
+		same(t, engines, next)
+	}
+	// 12.5 % is between two steps: the file has it, until systemd writes its own.
+	between := Settings{CPUs: a, Quota: 12500 * time.Microsecond, Weight: 300}
+	before := has()
+	must(t, engines.Apply(between))
+	must(t, tr.Tell([]Given{{engines, before, between}}))
+	same(t, engines, between)
+	reload(t, tr)
+	rounded := between
+	rounded.Quota = 13 * ms
+	same(t, engines, rounded)
+	before = has()
+	must(t, engines.Apply(between))
+	must(t, tr.Tell([]Given{{engines, before, between}})) // systemd has it already, and writes nothing
+	same(t, engines, between)
+
+	must(t, own.Kill(syscall.SIGKILL))
+	must(t, own.Remove())
+	if err := tr.Tell([]Given{{engines, born, next}}); err != nil {
+		t.Errorf("of a scope that is no more: %v", err)
+	}
+}
+
+// TestTellSlice: the quota that a pod's slice is given is in its file as it is, also where systemd rounds it.
+func TestTellSlice(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	slice := fmt.Sprintf("candortest%d.slice", os.Getpid())
+	tr := treeBelow(t, slice, Systemd)
+	a, _ := two(t, tr)
+	group(t, tr, "web", Settings{CPUs: a}, "stubborn") // systemd makes the slice with it
+	pod := tr.Foreign("pod", "/"+slice)
+	for _, want := range []CPUTime{{Quota: 12500 * time.Microsecond, Weight: 7}, {Weight: 7}, {Quota: 30 * time.Millisecond, Weight: 39}} {
+		want.Period = DefaultPeriod
+		must(t, pod.SetCPUTime(want))
+		if has, err := pod.CPUTime(); err != nil || has != want {
+			t.Errorf("it has %+v, %v; want %+v", has, err, want)
+		}
+		reload(t, tr)
+		if want.Quota == 12500*time.Microsecond {
+			want.Quota = 13 * time.Millisecond
+		}
+		if has, err := pod.CPUTime(); err != nil || has != want {
+			t.Errorf("after a reload it has %+v, %v; want %+v", has, err, want)
+		}
+	}
+}
