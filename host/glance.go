@@ -17,7 +17,7 @@ type about struct{ name, pod string }
 
 // operateOn is operate for an operation that is about one container.
 func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) error) error {
-	return outside(func() error { return h.locked(ctx, on, change) })
+	return h.tellLate(outside(func() error { return h.locked(ctx, on, change) }))
 }
 
 // glance returns the group of a container that the operation is not about, unread. For those that are to be

@@ -31,7 +31,7 @@ type Options struct {
 	Patience time.Duration // how long to wait for the lock; default 1 min
 	// PlanOnly keeps a state of what would be: nothing else is written, no group and no view.
 	PlanOnly bool
-	Report   func(Report) // is told of every operation while it has the lock, so it may not wait; default: nobody
+	Report   func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.

@@ -20,9 +20,19 @@ var ErrInterrupted = errors.New("interrupted")
 // its holder dies, in whatever way.
 type lock struct{ file *os.File }
 
+// A lateError: the lock did not come in time.
+type lateError struct {
+	waited time.Duration
+	err    error
+}
+
+func (e *lateError) Error() string { return e.err.Error() }
+func (e *lateError) Unwrap() error { return e.err }
+
 // takeLock waits for the lock, first come first served, for patience at most. A
 // lock that is free is taken also when ctx is done.
 func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
+	watch := stopwatch{time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -31,7 +41,7 @@ func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, 
 			return nil, fmt.Errorf("state lock: %w", err)
 		}
 		if err := waitForLock(ctx, file, patience); err != nil {
-			return nil, fmt.Errorf("state lock %s: %w", name, err)
+			return nil, &lateError{watch.lap(), fmt.Errorf("state lock %s: %w", name, err)}
 		}
 		if isAt(file, name) {
 			return &lock{file}, nil

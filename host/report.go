@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
@@ -15,6 +16,16 @@ type Report struct {
 	Moves  int  // fractions of running containers that are on another CPU since
 	Drift  int  // containers that had other settings than the state says
 	Failed bool // it could not be applied; all is as it was
+	Late   bool // the lock did not come in time: Wait is all that there is
+}
+
+// tellLate reports an operation that has waited for the lock in vain.
+func (h *Host) tellLate(err error) error {
+	var late *lateError
+	if errors.As(err, &late) {
+		h.listener(Report{Wait: late.waited, Late: true})
+	}
+	return err
 }
 
 // A stopwatch tells how long each part of an operation takes.

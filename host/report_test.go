@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
@@ -41,6 +42,26 @@ func TestReport(t *testing.T) {
 	l.nudge()
 	last(0, false)
 	web.stop()
+}
+
+// One that has waited for the lock in vain is reported too.
+func TestReportLate(t *testing.T) {
+	l := newLab(t)
+	l.nudge()
+	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.release()
+	var reports []Report
+	l.listener = func(r Report) { reports = append(reports, r) }
+	l.patience = 10 * time.Millisecond
+	if err := l.Reconcile(ctx); err == nil {
+		t.Fatal("it did not wait")
+	}
+	if len(reports) != 1 || !reports[0].Late || reports[0] != (Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.patience {
+		t.Errorf("reported %+v", reports)
+	}
 }
 
 // A container is read without the lock; one that has ended is told apart.

@@ -47,7 +47,7 @@ func New(version string) *Metrics {
 			downgrades),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_operation_duration_seconds", Buckets: buckets,
-			Help: "Time that operations took: the wait for the state's lock, reading state and kernel, planning, applying to groups, views and file.",
+			Help: "Time that operations took: the wait for the state's lock, also one in vain, reading state and kernel, planning, applying to groups, views and file.",
 		}, []string{"phase"}),
 		moves:     counter("candor_fraction_moves_total", "Fractions of running containers that were moved to another CPU."),
 		drift:     counter("candor_drift_repairs_total", "Containers and groups of pods whose settings somebody else had changed, and that were set back."),
@@ -90,6 +90,10 @@ var phases = []string{"wait", "read", "plan", "apply"}
 
 // Operation counts an operation of the host.
 func (m *Metrics) Operation(r host.Report) {
+	if r.Late {
+		m.took.WithLabelValues(phases[0]).Observe(r.Wait.Seconds())
+		return
+	}
 	for i, took := range []time.Duration{r.Wait, r.Read, r.Plan, r.Apply} {
 		m.took.WithLabelValues(phases[i]).Observe(took.Seconds())
 	}

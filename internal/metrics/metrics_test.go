@@ -140,6 +140,7 @@ func TestCounts(t *testing.T) {
 	b.Downgraded(RequestNotLimit)
 	b.Operation(host.Report{Plan: 20 * time.Microsecond, Apply: 2 * time.Millisecond, Moves: 2, Drift: 1})
 	b.Operation(host.Report{Apply: time.Second, Failed: true})
+	b.Operation(host.Report{Wait: 1500 * time.Millisecond, Late: true})
 	b.shows(t,
 		`candor_containers_refused_total{reason="no-capacity"} 1`,
 		`candor_resizes_refused_total{reason="view-impossible"} 1`,
@@ -150,6 +151,8 @@ func TestCounts(t *testing.T) {
 		`candor_operation_duration_seconds_bucket{phase="plan",le="5e-05"} 2`,
 		`candor_operation_duration_seconds_bucket{phase="apply",le="0.005"} 1`,
 		`candor_operation_duration_seconds_count{phase="apply"} 2`,
+		`candor_operation_duration_seconds_bucket{phase="wait",le="1"} 2`,
+		`candor_operation_duration_seconds_count{phase="wait"} 3`,
 		`!candor_last_operation_timestamp_seconds 0`)
 }
 
@@ -203,10 +206,10 @@ func TestNames(t *testing.T) {
 	b := newBench(t)
 	b.add(t, "web-2", "default/web/app", hybrid.Request{Limit: 1000, Class: hybrid.Flexible})
 	b.snapshot.Grants[len(b.snapshot.Grants)-1].Class = hybrid.Sensitive
-	b.add(t, "odd", "a\"\n/b\xff\\/c/d", hybrid.Request{Limit: 100, Class: hybrid.Flexible})
+	b.add(t, "odd", "a\"\n/b\xff\\/c", hybrid.Request{Limit: 100, Class: hybrid.Flexible})
 	b.shows(t,
 		`candor_container_limit_cpu_cores{class="sensitive",container="app",namespace="default",pod="web"} 1`,
-		`candor_container_limit_cpu_cores{class="flexible",container="c/d",namespace="a\"\n",pod="b?\\"} 0.1`)
+		`candor_container_limit_cpu_cores{class="flexible",container="c",namespace="a\"\n",pod="b?\\"} 0.1`)
 }
 
 func TestViewMismatch(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
 )
 
 // A Source is what is asked at each scrape: a *host.Host.
@@ -76,14 +77,14 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 	to <- value(readable, 1)
 	collectNode(now.Node, to)
 	collectStates(now.Grants, to)
-	for _, g := range running(now.Grants) {
-		reading, err := s.Read(g)
+	for _, c := range running(now.Grants) {
+		reading, err := s.Read(c.Grant)
 		switch {
 		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
 		case err != nil:
-			s.log.Warn("metrics: a container cannot be read", "container", g.ID, "error", err)
+			s.log.Warn("metrics: a container cannot be read", "container", c.ID, "error", err)
 		default:
-			collectContainer(g, &reading, to)
+			c.collect(&reading, to)
 		}
 	}
 }
@@ -120,38 +121,39 @@ func collectStates(grants []host.Grant, to chan<- prometheus.Metric) {
 	}
 }
 
+// A container is one that runs, and what its labels call it.
+type container struct {
+	*host.Grant
+	name podname.Name
+}
+
 // running are the running containers, each with labels of its own: of two pods of one name, of which the
 // first is about to end, the later.
-func running(grants []host.Grant) []*host.Grant {
-	at := map[[3]string]int{}
-	var all []*host.Grant
+func running(grants []host.Grant) []container {
+	at := map[podname.Name]int{}
+	var all []container
 	for i := range grants {
 		g := &grants[i]
 		if g.State != host.Running {
 			continue
 		}
-		name := nameOf(g)
-		if j, twice := at[name]; twice {
-			all[j] = g
+		c := container{g, podname.Parse(strings.ToValidUTF8(g.Engine.Name, "?"))}
+		if c.name == (podname.Name{}) {
+			c.name.Container = g.ID
+		}
+		if j, twice := at[c.name]; twice {
+			all[j] = c
 			continue
 		}
-		at[name] = len(all)
-		all = append(all, g)
+		at[c.name] = len(all)
+		all = append(all, c)
 	}
 	return all
 }
 
-// nameOf is what a container is called: namespace, pod, container.
-func nameOf(g *host.Grant) [3]string {
-	if parts := strings.SplitN(strings.ToValidUTF8(g.Engine.Name, "?"), "/", 3); len(parts) == 3 {
-		return [3]string(parts)
-	}
-	return [3]string{"", "", g.ID}
-}
-
-func collectContainer(g *host.Grant, r *host.Reading, to chan<- prometheus.Metric) {
-	name := nameOf(g)
-	labels := append(name[:], g.Class.String())
+func (c *container) collect(r *host.Reading, to chan<- prometheus.Metric) {
+	g := c.Grant
+	labels := []string{c.name.Namespace, c.name.Pod, c.name.Container, g.Class.String()}
 	if g.Limit > 0 {
 		to <- value(limit, cores(g.Limit), labels...)
 	}
