@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -19,21 +21,48 @@ var ErrPlanOnly = errors.New("is a plan only")
 // That it is there tells a state that is a plan from one that is true.
 func (s store) planOptions() string { return filepath.Join(s.dir, "plan-options.json") }
 
+func (s store) isPlan() bool { return isThere(s.planOptions()) }
+
+// isTaken reports whether a candor that is no observer keeps its state there; it may have none as yet.
+func (s store) isTaken() bool {
+	return !s.isPlan() && (isThere(s.lockFile()) || isThere(s.stateFile()))
+}
+
+func isThere(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}
+
 // setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state.
 func (h *Host) setPlanOnly(wanted bool) error {
-	_, err := os.Lstat(h.store.planOptions())
-	h.isPlan, h.planOnly = wanted || err == nil, wanted
+	h.isPlan, h.planOnly = wanted || h.store.isPlan(), wanted
 	if !h.isPlan {
 		return nil
 	}
-	if _, there := os.Lstat(h.store.stateFile()); err != nil && there == nil {
-		return fmt.Errorf("%w %s: the containers in it have their CPUs: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
+	if h.store.isTaken() {
+		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
 	}
 	h.config = h.store.planOptions()
 	if !wanted {
 		return nil
 	}
 	return h.store.prepare()
+}
+
+// Claim makes the state directory, and makes it one that nobody can make a plan of, as the first operation would:
+// for who runs for long before that. A plan cannot be claimed (ErrPlanOnly), but by who plans only.
+func (h *Host) Claim() error {
+	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
+		return err
+	}
+	if err := h.store.prepare(); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(h.store.lockFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return fmt.Errorf("state lock: %w", err)
+	}
+	return lock.Close()
 }
 
 // CheckPlanOnly refuses to make a plan true (ErrPlanOnly), as every operation does.

@@ -132,7 +132,30 @@ func TestPlanOnlyIsApart(t *testing.T) {
 	if _, err := l.Allocate(ctx, ask("web", "0.5")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Options{StateDir: l.store.dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}}); !errors.Is(err, ErrBadStateDir) {
-		t.Errorf("a true state: %v", err)
+	l.keepsItsState("with a container")
+}
+
+// keepsItsState: nobody can make a plan of the lab's state, nor leaves anything there.
+func (l *lab) keepsItsState(when string) {
+	l.Helper()
+	_, err := Open(Options{StateDir: l.store.dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
+	if !errors.Is(err, ErrBadStateDir) || !strings.Contains(err.Error(), "want another one") {
+		l.Errorf("%s: %v", when, err)
 	}
+	if isThere(l.store.planOptions()) {
+		l.Errorf("%s: it is a plan since", when)
+	}
+	if err := l.Reconcile(ctx); err != nil {
+		l.Errorf("%s: %v", when, err)
+	}
+}
+
+// The state of a plugin that runs is no observer's, also while it has not planned anything.
+func TestClaim(t *testing.T) {
+	l := newLab(t)
+	if err := l.Claim(); err != nil {
+		t.Fatal(err)
+	}
+	l.keepsItsState("claimed")
+	l.keepsItsState("after an operation without containers")
 }

@@ -120,6 +120,9 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := f.applyOptions(h, config, log); err != nil {
 		return hostError(err)
 	}
+	if err := h.Claim(); err != nil {
+		return hostError(err)
+	}
 	return f.serve(ctx, hup, h, config, counted)
 }
 
