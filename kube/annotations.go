@@ -54,6 +54,8 @@ func (a *Annotations) add(key, value string) error {
 	prefix, name, _ := strings.Cut(key, "/")
 	setting, forOne := strings.CutSuffix(prefix, "."+Domain)
 	switch {
+	case key == HintKey:
+		return nil
 	case prefix == Domain:
 		return a.Pod.Set(name, value)
 	case !forOne:
