@@ -150,10 +150,12 @@ func (op *operation) attempt(change func() error) error {
 }
 
 // wholeGrants are the node's grants with what they have lost.
-func (op *operation) wholeGrants() []Grant {
+func (op *operation) wholeGrants() []*Grant {
 	grants := op.grants()
-	for i := range grants {
-		grants[i].Grant = whole(grants[i].Grant, op.info[grants[i].ID].Grant)
+	for i, g := range grants {
+		saved := *g
+		saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
+		grants[i] = &saved
 	}
 	return grants
 }

@@ -82,7 +82,7 @@ func (op *operation) restore() error {
 		}
 		grants, orphans = nil, op.orphans()
 	}
-	var strays []Grant
+	var strays []*Grant
 	for _, g := range orphans {
 		with := append(slices.Clip(grants), g)
 		if op.restoreAll(with) == nil {
@@ -94,8 +94,8 @@ func (op *operation) restore() error {
 	if err := op.restoreAll(grants); err != nil {
 		return err
 	}
-	for i := range strays {
-		op.takeIn(&strays[i])
+	for _, g := range strays {
+		op.takeIn(g)
 	}
 	return nil
 }
@@ -106,17 +106,18 @@ type noNodeError struct{ error }
 func (e noNodeError) Unwrap() error { return e.error }
 
 // restoreAll gives grants to a new node, as they are.
-func (op *operation) restoreAll(grants []Grant) error {
+func (op *operation) restoreAll(grants []*Grant) error {
 	node, err := op.newNode()
 	if err != nil {
 		return noNodeError{err}
 	}
 	held := make([]hybrid.Grant, len(grants))
+	own := make([]Grant, len(grants))
 	info := make(map[string]*Grant, len(grants))
-	for i := range grants {
-		g := grants[i]
-		info[g.ID], held[i] = &g, g.Grant
-		held[i].Immovable = g.Immovable || op.pinned(&g)
+	for i, g := range grants {
+		own[i] = *g
+		info[g.ID], held[i] = &own[i], g.Grant
+		held[i].Immovable = g.Immovable || op.pinned(g)
 	}
 	if err := node.Restore(held); err != nil {
 		return err
@@ -158,7 +159,7 @@ func (op *operation) takeIn(g *Grant) {
 }
 
 // orphans returns grants, by name, for the containers that run without one.
-func (op *operation) orphans() []Grant {
+func (op *operation) orphans() []*Grant {
 	if op.planOnly {
 		return nil // planned anew, not taken for what they have
 	}
@@ -169,9 +170,10 @@ func (op *operation) orphans() []Grant {
 		}
 	}
 	slices.SortFunc(names, strings.Compare)
-	grants := make([]Grant, len(names))
+	grants := make([]*Grant, len(names))
 	for i, name := range names {
-		grants[i] = op.adopted(name, op.groups[name].settings, op.othersCPUs(name))
+		adopted := op.adopted(name, op.groups[name].settings, op.othersCPUs(name))
+		grants[i] = &adopted
 		op.log.Info("adopted", "container", name, "cpus", grants[i].CPUs, "limit", grants[i].Limit)
 	}
 	return grants

@@ -21,15 +21,23 @@ type target struct {
 
 // targets returns what the groups of the grants are to have. A group that does
 // not exist is made only for the newcomer.
-func (op *operation) targets(grants []Grant) []target {
+func (op *operation) targets(grants []*Grant) []target {
 	var targets []target
-	for i := range grants {
-		g := &grants[i]
+	for _, g := range grants {
+		k := op.groups[g.ID]
 		isNew := op.newcomer != nil && op.newcomer.name == g.ID
 		// A container all of whose CPUs are lost stays where the kernel put it.
-		if (isNew || op.groups[g.ID] != nil) && !g.CPUs.IsEmpty() {
-			targets = append(targets, target{g.ID, op.settings(g)})
+		if !isNew && k == nil || g.CPUs.IsEmpty() {
+			continue
 		}
+		want := op.settings(g)
+		if k != nil && k.unread && k.has(want) {
+			continue
+		}
+		if k != nil {
+			k.unread = false
+		}
+		targets = append(targets, target{g.ID, want})
 	}
 	return targets
 }
@@ -55,11 +63,11 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 // quota returns the CPU time per period.
 func quota(g *Grant) time.Duration { return time.Duration(g.Quota) * g.Period / 1000 }
 
-// present returns what the groups have now, to come back to.
+// present returns what the groups have now, to come back to. Groups that nobody has read are not written either.
 func (op *operation) present() []target {
 	var targets []target
 	for name, g := range op.groups {
-		if !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
+		if !g.unread && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
 			targets = append(targets, target{name, g.settings})
 		}
 	}
@@ -79,7 +87,8 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 		}
 		byName[t.name] = t.settings
 	}
-	writes, clean := order(moves, exclusive)
+	stay := op.unreadCPUs()
+	writes, clean := order(append(moves, move{old: stay, new: stay}), exclusive)
 	if !clean {
 		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
 	}
@@ -182,7 +191,7 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 
 // undo brings kernel and views back to what they were. The state file still says
 // so: what cannot be brought back the next operation finds and puts right.
-func (op *operation) undo(before []target, grants []Grant) error {
+func (op *operation) undo(before []target, grants []*Grant) error {
 	var errs []error
 	if n := op.newcomer; n != nil {
 		if g := op.groups[n.name]; g != nil {
@@ -202,18 +211,17 @@ func (op *operation) undo(before []target, grants []Grant) error {
 }
 
 // prepareNewcomer writes the newcomer's files before anything changes in the kernel.
-func (op *operation) prepareNewcomer(grants []Grant) error {
+func (op *operation) prepareNewcomer(grants []*Grant) error {
 	if op.newcomer == nil {
 		return nil
 	}
-	i := slices.IndexFunc(grants, func(g Grant) bool { return g.ID == op.newcomer.name })
-	return op.store.saveRequest(&grants[i])
+	i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.newcomer.name })
+	return op.store.saveRequest(grants[i])
 }
 
 // showViews rewrites the views that do not show their container's CPUs.
-func (op *operation) showViews(grants []Grant) error {
-	for i := range grants {
-		g := &grants[i]
+func (op *operation) showViews(grants []*Grant) error {
+	for _, g := range grants {
 		if g.View != ViewFull || g.CPUs.IsEmpty() || op.store.shown(g.ID) == g.CPUs {
 			continue
 		}

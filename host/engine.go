@@ -66,8 +66,7 @@ func (op *operation) observeEngines() error {
 	if len(grants) == 0 {
 		grants = op.store.requests()
 	}
-	for i := range grants {
-		g := &grants[i]
+	for _, g := range grants {
 		if g.Engine.Cgroup == "" {
 			continue
 		}
@@ -95,14 +94,14 @@ func (op *operation) observeEngine(name string, e Engine) error {
 }
 
 // requests returns what is known of the containers whose requests stand beside the state.
-func (s store) requests() []Grant {
+func (s store) requests() []*Grant {
 	entries, _ := os.ReadDir(filepath.Join(s.dir, "requests"))
-	var grants []Grant
+	var grants []*Grant
 	for _, entry := range entries {
 		var g Grant
 		g.ID = entry.Name()
 		if cgroup.CheckName(g.ID) == nil && s.loadRequest(&g) {
-			grants = append(grants, g)
+			grants = append(grants, &g)
 		}
 	}
 	return grants

@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -27,15 +29,34 @@ func (op *operation) glance(g *Grant) *group {
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems {
 		return nil
 	}
-	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true}
+	if k := op.glanced[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.mems {
+		return k
+	}
+	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}
 	k.settings = op.settings(g)
 	k.settings.Mems = op.mems
 	return k
 }
 
+// has reports whether a group that nobody has read has what it is to have, memory nodes apart.
+func (k *group) has(want cgroup.Settings) bool {
+	want.Mems = k.settings.Mems
+	return k.settings == want
+}
+
+// unreadCPUs are the CPUs of all groups that nobody has read.
+func (op *operation) unreadCPUs() (all cpuset.Set) {
+	for _, k := range op.groups {
+		if k.unread {
+			all = all.Union(k.settings.CPUs)
+		}
+	}
+	return all
+}
+
 // lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
 // somebody gets CPUs of their own.
-func (op *operation) lookAtOthers(grants []Grant) error {
+func (op *operation) lookAtOthers(grants []*Grant) error {
 	fresh := op.exclusive(grants).Minus(op.exclusive(nil))
 	if g := op.info[op.about.name]; fresh.IsEmpty() && (g == nil || g.Class != hybrid.Sensitive || g.State == Held) {
 		return nil

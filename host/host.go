@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
@@ -44,9 +45,10 @@ type Host struct {
 	listener func(Report)
 	machine  machineCache
 	tops     topGroups
-	podsSeen sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
-	planOnly bool     // nothing becomes true but the state
-	isPlan   bool     // the state says what would be
+	glanced  atomic.Pointer[map[string]*group] // the groups of the last operation
+	podsSeen sync.Map                          // what Glance said of the pods' groups that have what they are to have, by their paths
+	planOnly bool                              // nothing becomes true but the state
+	isPlan   bool                              // the state says what would be
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their

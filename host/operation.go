@@ -19,13 +19,14 @@ import (
 // An operation is one change of the state, from lock to unlock.
 type operation struct {
 	*Host
-	boot   string
-	loaded state             // as the file has it
-	before map[string]*Grant // those of loaded, by name
-	groups map[string]*group // as the kernel has them
-	mems   cpuset.Set        // the memory nodes that groups have unless told
-	node   *hybrid.Node
-	info   map[string]*Grant // all that is known beside the node, by name
+	boot    string
+	loaded  state             // as the file has it
+	before  map[string]*Grant // those of loaded, by name
+	groups  map[string]*group // as the kernel has them
+	glanced map[string]*group // groups of the operation before
+	mems    cpuset.Set        // the memory nodes that groups have unless told
+	node    *hybrid.Node
+	info    map[string]*Grant // all that is known beside the node, by name
 
 	over     []string  // groups that end with this operation
 	newcomer *newcomer // the container that begins with it, or nil
@@ -80,7 +81,10 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	changeErr := change(op)
 	report.Plan = watch.lap()
 	err = op.finish()
-	report.Apply, report.Failed = watch.lap(), err != nil
+	report.Apply = watch.lap()
+	if report.Failed = err != nil; !report.Failed {
+		h.glanced.Store(&op.groups)
+	}
 	h.listener(report)
 	return oneline.With("; and then: ", changeErr, err)
 }
@@ -108,6 +112,9 @@ func (h *Host) begin(on about) (*operation, error) {
 		op.loaded = state{}
 	}
 	op.before = byName(op.loaded.Grants)
+	if last := op.Host.glanced.Swap(nil); last != nil {
+		op.glanced = *last
+	}
 	h.tops.learnFrom(op.loaded.Grants)
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
@@ -139,8 +146,7 @@ func (op *operation) abandon(broken *brokenState) error {
 
 // reap ends the grants of containers that are over.
 func (op *operation) reap() error {
-	for i := range op.loaded.Grants {
-		g := &op.loaded.Grants[i]
+	for _, g := range op.loaded.Grants {
 		k := op.groups[g.ID]
 		populated := k != nil && k.populated
 		switch {
@@ -209,18 +215,23 @@ func (op *operation) hasLost() bool {
 	return false
 }
 
-// grants returns the node's grants with all that is known of them.
-func (op *operation) grants() []Grant {
-	held := op.node.Grants()
-	grants := make([]Grant, len(held))
-	for i, h := range held {
-		info := op.info[h.ID]
-		grants[i] = *info
-		grants[i].Grant = h
-		grants[i].Immovable = info.Immovable // not that of this operation alone
-		if !info.Loan.holds() {
-			grants[i].Loan = Loan{}
+// grants returns the node's grants with all that is known of them. Nobody changes them.
+func (op *operation) grants() []*Grant {
+	grants := make([]*Grant, 0, len(op.info))
+	for held := range op.node.All() {
+		g := op.info[held.ID]
+		isOver := g.Loan != Loan{} && !g.Loan.holds()
+		if !sameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
+			now := *g
+			now.Grant = *held
+			now.Fractions = slices.Clone(held.Fractions)
+			now.Immovable = g.Immovable // not that of this operation alone
+			if isOver {
+				now.Loan = Loan{}
+			}
+			g = &now
 		}
+		grants = append(grants, g)
 	}
 	return grants
 }
@@ -235,13 +246,14 @@ func (op *operation) finish() error {
 	if err := op.lookAtOthers(grants); err != nil {
 		return err
 	}
+	targets := op.targets(grants)
 	before := op.present()
 	if err := op.buryGroups(); err != nil {
 		return err
 	}
 	err := op.prepareNewcomer(grants)
 	if err == nil {
-		err = op.settle(op.targets(grants), op.exclusive(grants))
+		err = op.settle(targets, op.exclusive(grants))
 	}
 	if err == nil {
 		err = op.showViews(grants)
@@ -261,11 +273,13 @@ func (op *operation) finish() error {
 }
 
 // saveGrants writes the state file if it has to change.
-func (op *operation) saveGrants(grants []Grant) error {
-	if slices.ContainsFunc(grants, func(g Grant) bool { return !g.Lost.IsEmpty() }) {
-		grants = slices.Clone(grants)
-		for i := range grants {
-			grants[i].Grant = whole(grants[i].Grant, op.info[grants[i].ID].Grant)
+func (op *operation) saveGrants(grants []*Grant) error {
+	grants = slices.Clone(grants)
+	for i, g := range grants {
+		if !g.Lost.IsEmpty() {
+			saved := *g
+			saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
+			grants[i] = &saved
 		}
 	}
 	next, err := op.store.memory.next(op.boot, grants)

@@ -1,6 +1,9 @@
 package host
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
 
 // A move is the CPUs of one group before and after an operation.
 type move struct {
@@ -54,13 +57,13 @@ func order(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
 }
 
 // exclusive returns the CPUs that are exclusive before or after the operation.
-func (op *operation) exclusive(grants []Grant) cpuset.Set {
-	var all cpuset.Set
-	for i := range op.loaded.Grants {
-		all = all.Union(op.loaded.Grants[i].Exclusive)
-	}
-	for i := range grants {
-		all = all.Union(grants[i].Exclusive)
+func (op *operation) exclusive(grants []*Grant) (all cpuset.Set) {
+	for _, grants := range [][]*Grant{op.loaded.Grants, grants} {
+		for _, g := range grants {
+			if g.Class == hybrid.Sensitive {
+				all = all.Union(g.Exclusive)
+			}
+		}
 	}
 	return all
 }

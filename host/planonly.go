@@ -104,7 +104,7 @@ func (op *operation) foresee(a *Allocation) error {
 }
 
 // note saves what was planned, and makes nothing of it true.
-func (op *operation) note(grants []Grant) error {
+func (op *operation) note(grants []*Grant) error {
 	if err := op.saveGrants(grants); err != nil {
 		return err
 	}

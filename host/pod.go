@@ -91,7 +91,7 @@ func (op *operation) meetAll(running []Allocation) error {
 	if err := op.observeNew(running); err != nil {
 		return err
 	}
-	var strays []Grant
+	var strays []*Grant
 	for i := range running {
 		stray, err := op.meet(&running[i])
 		if err != nil {
@@ -99,8 +99,8 @@ func (op *operation) meetAll(running []Allocation) error {
 		}
 		strays = append(strays, stray...)
 	}
-	for i := range strays {
-		op.takeIn(&strays[i])
+	for _, g := range strays {
+		op.takeIn(g)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (op *operation) observeNew(running []Allocation) error {
 
 // meet brings one running container together with its grant. It returns the grant that could
 // not be restored as it is, if there is one.
-func (op *operation) meet(a *Allocation) (stray []Grant, err error) {
+func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 	if g := op.info[a.ID]; g != nil {
 		return nil, op.again(g, a)
 	}
@@ -138,7 +138,7 @@ func (op *operation) meet(a *Allocation) (stray []Grant, err error) {
 	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
 	adopted.Request = a.Request // what it asked for, not what it was given without us
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
-		return []Grant{adopted}, nil
+		return []*Grant{&adopted}, nil
 	}
 	op.info[a.ID] = &adopted
 	op.log.Info("adopted", "container", a.ID, "cpus", adopted.CPUs, "limit", adopted.Limit)

@@ -47,7 +47,7 @@ func (op *operation) lifted(period time.Duration) time.Duration {
 }
 
 // mendPods gives the pods of which something has changed what their containers need.
-func (op *operation) mendPods(grants []Grant) {
+func (op *operation) mendPods(grants []*Grant) {
 	changed := op.changedPods(grants)
 	for _, path := range slices.Sorted(maps.Keys(changed)) {
 		before, err := op.tree.Foreign("pod", path).Glance()
@@ -81,10 +81,10 @@ type pod struct {
 	empty      bool // there is a group of others in it in which nothing runs as yet
 }
 
-func (op *operation) podAt(path string, grants []Grant) *pod {
+func (op *operation) podAt(path string, grants []*Grant) *pod {
 	p := &pod{path: path, group: op.tree.Foreign("pod", path)}
-	for i := range grants {
-		if g := &grants[i]; strings.HasPrefix(g.Engine.Cgroup, path) && g.Engine.podGroup() == path {
+	for _, g := range grants {
+		if strings.HasPrefix(g.Engine.Cgroup, path) && g.Engine.podGroup() == path {
 			p.containers = append(p.containers, g)
 			if g.State == Running {
 				p.running = append(p.running, g)
@@ -106,10 +106,9 @@ func (g *Grant) samePart(before *Grant) bool {
 
 // changedPods returns the groups of the pods that this operation has changed; with false, others where
 // somebody else may have.
-func (op *operation) changedPods(grants []Grant) map[string]bool {
+func (op *operation) changedPods(grants []*Grant) map[string]bool {
 	changed := map[string]bool{}
-	for i := range grants {
-		g := &grants[i]
+	for _, g := range grants {
 		isSame := g.samePart(op.before[g.ID]) && g.ID != op.rewritten
 		if isSame && !op.everyPod {
 			continue
@@ -118,8 +117,7 @@ func (op *operation) changedPods(grants []Grant) map[string]bool {
 			changed[path] = changed[path] || !isSame
 		}
 	}
-	for i := range op.loaded.Grants {
-		g := &op.loaded.Grants[i]
+	for _, g := range op.loaded.Grants {
 		if op.info[g.ID] != nil && op.info[g.ID].Engine == g.Engine {
 			continue
 		}
@@ -132,7 +130,7 @@ func (op *operation) changedPods(grants []Grant) map[string]bool {
 
 // mendPod brings the group of one pod to what it is to have. With its last container it gets back what
 // the kubelet gave it.
-func (op *operation) mendPod(p *pod, grants []Grant) (wrote bool, err error) {
+func (op *operation) mendPod(p *pod, grants []*Grant) (wrote bool, err error) {
 	if err := op.lookAround(p); err != nil {
 		return false, err
 	}
@@ -167,12 +165,12 @@ func (op *operation) mendPod(p *pod, grants []Grant) (wrote bool, err error) {
 
 // grown is by how much the kubelet will raise a pod's quota for the container that is resized. On cgroup v2
 // it has written the pod's by then, once for all containers.
-func (op *operation) grown(path string, grants []Grant, period time.Duration) time.Duration {
+func (op *operation) grown(path string, grants []*Grant, period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
 	}
-	of := func(grants []Grant) hybrid.Milli {
-		i := slices.IndexFunc(grants, func(g Grant) bool { return g.ID == op.resized && g.Engine.podGroup() == path })
+	of := func(grants []*Grant) hybrid.Milli {
+		i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.resized && g.Engine.podGroup() == path })
 		if i < 0 {
 			return 0
 		}

@@ -39,9 +39,12 @@ func (s *stopwatch) lap() time.Duration {
 }
 
 // moves counts the fractions that were moved. A container's own resize is no move.
-func (op *operation) moves(grants []Grant) (n int) {
-	for i := range grants {
-		g, was := &grants[i], op.before[grants[i].ID]
+func (op *operation) moves(grants []*Grant) (n int) {
+	for _, g := range grants {
+		if len(g.Fractions) == 0 {
+			continue
+		}
+		was := op.before[g.ID]
 		if was != nil && was.State == Running && was.Limit == g.Limit {
 			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&was.Grant))
 			n += moved.Count()

@@ -87,25 +87,25 @@ func TestRead(t *testing.T) {
 
 // A move is a fraction of a running container that is on another CPU, and not by its own resize.
 func TestMoves(t *testing.T) {
-	grant := func(state State, limit hybrid.Milli, cpu int) Grant {
+	grant := func(state State, limit hybrid.Milli, cpu int) *Grant {
 		g := Grant{State: state}
 		g.ID, g.Limit, g.Class, g.Fractions = "web", limit, hybrid.Sensitive, []hybrid.Fraction{{CPU: cpu, Milli: 500}}
-		return g
+		return &g
 	}
 	for _, test := range []struct {
 		name   string
-		before []Grant
-		after  Grant
+		before []*Grant
+		after  *Grant
 		want   int
 	}{
-		{"moved", []Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 2), 1},
-		{"stays", []Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 1), 0},
-		{"resized", []Grant{grant(Running, 1500, 1)}, grant(Running, 2500, 2), 0},
-		{"starts anew", []Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
+		{"moved", []*Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 2), 1},
+		{"stays", []*Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 1), 0},
+		{"resized", []*Grant{grant(Running, 1500, 1)}, grant(Running, 2500, 2), 0},
+		{"starts anew", []*Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
 		{"begins", nil, grant(Pending, 1500, 2), 0},
 	} {
 		op := &operation{before: byName(test.before)}
-		if got := op.moves([]Grant{test.after}); got != test.want {
+		if got := op.moves([]*Grant{test.after}); got != test.want {
 			t.Errorf("%s: %d moves, want %d", test.name, got, test.want)
 		}
 	}

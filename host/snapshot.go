@@ -40,7 +40,10 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 		loaded.Grants = nil
 	}
 	h.tops.learnFrom(loaded.Grants)
-	s := &Snapshot{Grants: slices.Clone(loaded.Grants), Now: sinceBoot()}
+	s := &Snapshot{Grants: make([]Grant, len(loaded.Grants)), Now: sinceBoot()}
+	for i, g := range loaded.Grants {
+		s.Grants[i] = *g
+	}
 	err = outside(func() (err error) { s.Node, err = h.newNode(); return err })
 	if err != nil {
 		return nil, err

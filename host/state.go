@@ -25,15 +25,15 @@ var errNewer = errors.New("written by a newer Candor")
 // state is what the state file holds.
 type state struct {
 	Boot   string // kernel's id of the boot it belongs to
-	Grants []Grant
+	Grants []*Grant
 	text   []byte // of the file that it was read from
 }
 
 // byName are grants by the names of their containers.
-func byName(grants []Grant) map[string]*Grant {
+func byName(grants []*Grant) map[string]*Grant {
 	by := make(map[string]*Grant, len(grants))
-	for i := range grants {
-		by[grants[i].ID] = &grants[i]
+	for _, g := range grants {
+		by[g.ID] = g
 	}
 	return by
 }
@@ -129,7 +129,7 @@ func decodeGrants(data []byte) (s state, version int, err error) {
 			return s, file.Version, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
 		}
 		taken[g.ID] = true
-		s.Grants = append(s.Grants, g)
+		s.Grants = append(s.Grants, &g)
 	}
 	return s, file.Version, nil
 }

@@ -41,7 +41,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 			Mems:     rapid.Bool().Draw(t, "mems"),
 			View:     rapid.SampledFrom([]View{ViewFull, ViewAffinity}).Draw(t, "view"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
-			Command:  rapid.String().Draw(t, "command"),
+			Command:  strings.ToValidUTF8(rapid.String().Draw(t, "command"), "�"), // JSON is text
 		},
 	}
 	g.Request = hybrid.Request{
@@ -73,10 +73,8 @@ func TestStateRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := state{Boot: "b"}
 		for _, name := range []string{"web", "db-1", "log_2.x"}[:rapid.IntRange(0, 3).Draw(t, "count")] {
-			s.Grants = append(s.Grants, drawGrant(t, name))
-		}
-		for i := range s.Grants { // JSON is text
-			s.Grants[i].Command = strings.ToValidUTF8(s.Grants[i].Command, "�")
+			g := drawGrant(t, name)
+			s.Grants = append(s.Grants, &g)
 		}
 		got, err := decodeState(s.encode())
 		if err != nil {
@@ -84,6 +82,44 @@ func TestStateRoundTrip(t *testing.T) {
 		}
 		if !reflect.DeepEqual(got, s) {
 			t.Fatalf("saved  %+v\nloaded %+v", s, got)
+		}
+	})
+}
+
+// Whatever comes, goes and changes: what is to be saved is the whole state, and is loaded as it was foreseen.
+func TestMemory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMemory()
+		var grants []*Grant
+		for range rapid.IntRange(1, 8).Draw(t, "operations") {
+			for _, name := range []string{"web", "db-1", "log_2.x", "a"} {
+				switch i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == name }); {
+				case rapid.Bool().Draw(t, name+" stays"):
+				case i < 0:
+					g := drawGrant(t, name)
+					grants = append(grants, &g)
+				case rapid.Bool().Draw(t, name+" goes"):
+					grants = slices.Delete(slices.Clone(grants), i, i+1)
+				default:
+					g := drawGrant(t, name)
+					grants = slices.Clone(grants)
+					grants[i] = &g
+				}
+			}
+			next, err := m.next("b", grants)
+			if err != nil {
+				t.Skip(err) // no such grant is saved
+			}
+			want := state{Boot: "b", Grants: grants}
+			if string(next.text) != string(want.encode()) {
+				t.Fatalf("saved %s\nwant  %s", next.text, want.encode())
+			}
+			if read, err := decodeState(next.text); err != nil || !reflect.DeepEqual(read.Grants, next.Grants) && len(grants) > 0 {
+				t.Fatalf("%v\nloaded   %+v\nforeseen %+v", err, read.Grants, next.Grants)
+			}
+			if rapid.Bool().Draw(t, "saved") {
+				m.last.Store(next)
+			}
 		}
 	})
 }

@@ -54,9 +54,9 @@ func (t *topGroups) known() []string {
 }
 
 // learnFrom is learn for all grants of a state.
-func (t *topGroups) learnFrom(grants []Grant) {
-	for i := range grants {
-		t.learn(grants[i].Engine.Cgroup)
+func (t *topGroups) learnFrom(grants []*Grant) {
+	for _, g := range grants {
+		t.learn(g.Engine.Cgroup)
 	}
 }
 

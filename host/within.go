@@ -22,7 +22,8 @@ func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
 		}
 		for _, g := range op.grants() {
 			if g.ID == name {
-				do(&g)
+				now := *g
+				do(&now)
 			}
 		}
 		var err error

@@ -1,6 +1,7 @@
 package hybrid
 
 import (
+	"iter"
 	"fmt"
 
 	"github.com/candor-project/candor/cpuset"
@@ -197,11 +198,28 @@ func (n *Node) grantOf(s int32, flexible *cpuset.Set) (g Grant) {
 // Grants returns every grant, in order of arrival.
 func (n *Node) Grants() []Grant {
 	grants := make([]Grant, 0, len(n.slots)-len(n.emptySlots))
-	set := n.FlexibleCPUs()
-	for s := n.first; s >= 0; s = n.slots[s].next {
-		grants = append(grants, n.grantOf(s, &set))
+	for g := range n.All() {
+		grants = append(grants, *g)
+		last := &grants[len(grants)-1]
+		last.Fractions = append([]Fraction(nil), g.Fractions...)
 	}
 	return grants
+}
+
+// All yields every grant, in order of arrival, without copying it: a grant and its fractions are good until the
+// next one. The node may not change meanwhile.
+func (n *Node) All() iter.Seq[*Grant] {
+	return func(yield func(*Grant) bool) {
+		var g Grant
+		set, scratch := n.FlexibleCPUs(), len(n.scratch.fractions)
+		for s := n.first; s >= 0; s = n.slots[s].next {
+			n.fillGrant(&g, s, &set)
+			n.scratch.fractions = n.scratch.fractions[:scratch]
+			if !yield(&g) {
+				return
+			}
+		}
+	}
 }
 
 // newSlot takes an empty slot for a request. It is not in byID yet.

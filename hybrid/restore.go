@@ -2,6 +2,7 @@ package hybrid
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -13,6 +14,7 @@ import (
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
 	n.start()
+	n.slots = slices.Grow(n.slots, max(len(grants)-len(n.emptySlots), 0))
 	for i := range grants {
 		s, err := n.restoreOne(&grants[i])
 		if err == nil {
