@@ -107,9 +107,12 @@ func (e noNodeError) Unwrap() error { return e.error }
 
 // restoreAll gives grants to a new node, as they are.
 func (op *operation) restoreAll(grants []*Grant) error {
-	node, err := op.newNode()
-	if err != nil {
-		return noNodeError{err}
+	node := op.empty
+	if op.empty = nil; node == nil {
+		var err error
+		if node, err = op.newNode(); err != nil {
+			return noNodeError{err}
+		}
 	}
 	held := make([]hybrid.Grant, len(grants))
 	own := make([]Grant, len(grants))

@@ -44,13 +44,7 @@ func (op *operation) targets(grants []*Grant) []target {
 
 // settings translates a grant for the kernel.
 func (op *operation) settings(g *Grant) cgroup.Settings {
-	s := cgroup.Settings{
-		CPUs:   g.CPUs,
-		Period: g.Period,
-		Quota:  quota(g),
-		Burst:  g.kernelBurst(),
-		Weight: int(g.Weight),
-	}
+	s := op.Host.settings(g)
 	if k := op.groups[g.ID]; k != nil && op.lent(g, k.settings) {
 		s.Quota = k.settings.Quota
 	}
@@ -58,6 +52,17 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 		s.Mems = memsOf(op.node.Machine(), &g.CPUs)
 	}
 	return s
+}
+
+// settings are those of a grant but for memory nodes.
+func (h *Host) settings(g *Grant) cgroup.Settings {
+	return cgroup.Settings{
+		CPUs:   g.CPUs,
+		Period: g.Period,
+		Quota:  quota(g),
+		Burst:  g.kernelBurst(),
+		Weight: int(g.Weight),
+	}
 }
 
 // quota returns the CPU time per period.

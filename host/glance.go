@@ -23,10 +23,10 @@ func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) 
 }
 
 // glance returns the group of a container that the operation is not about, unread. For those that are to be
-// read, such as containers without a pod, whose end nobody tells, it is nil.
+// read it is nil: containers without a pod, whose end nobody tells, and those whose quota is raised.
 func (op *operation) glance(g *Grant) *group {
 	isClose := op.about == about{} || g.ID == op.about.name || g.Engine.Pod == op.about.pod
-	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems {
+	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (Loan{}) {
 		return nil
 	}
 	if k := op.glanced[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.mems {

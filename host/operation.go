@@ -26,6 +26,7 @@ type operation struct {
 	glanced map[string]*group // groups of the operation before
 	mems    cpuset.Set        // the memory nodes that groups have unless told
 	node    *hybrid.Node
+	empty   *hybrid.Node      // a node without containers, for the next that is wanted
 	info    map[string]*Grant // all that is known beside the node, by name
 
 	over     []string  // groups that end with this operation
@@ -56,9 +57,8 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
-	// Options that cannot be meant change nothing. The topology that this reads
-	// is kept: others don't wait for it while we have the lock.
-	if _, err := h.newNode(); err != nil {
+	// The topology that this reads is kept: others don't wait for it while we have the lock.
+	if _, err := h.machine.get(); err != nil {
 		return err
 	}
 	if err := h.store.prepare(); err != nil {
@@ -98,13 +98,18 @@ func (h *Host) begin(on about) (*operation, error) {
 	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on}
 	op.loaded, err = h.store.load()
 	var broken *brokenState
+	if err != nil && !errors.As(err, &broken) {
+		return nil, err
+	}
+	h.tops.learnFrom(op.loaded.Grants)
+	if op.empty, err = h.newNode(); err != nil { // options that cannot be meant change nothing
+		return nil, err
+	}
 	switch {
-	case errors.As(err, &broken):
+	case broken != nil:
 		if err := op.abandon(broken); err != nil {
 			return nil, err
 		}
-	case err != nil:
-		return nil, err
 	case op.loaded.Boot != boot:
 		if n := len(op.loaded.Grants); n > 0 {
 			h.log.Warn("state of an earlier boot dropped", "file", h.store.stateFile(), "containers", n)
@@ -115,7 +120,6 @@ func (h *Host) begin(on about) (*operation, error) {
 	if last := op.Host.glanced.Swap(nil); last != nil {
 		op.glanced = *last
 	}
-	h.tops.learnFrom(op.loaded.Grants)
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
 	}

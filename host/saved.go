@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -42,9 +43,8 @@ func (m *memory) next(boot string, grants []*Grant) (*savedState, error) {
 			next.Grants[i], next.lines[i] = last.Grants[from], last.line(from)
 			continue
 		}
-		next.lines[i] = string(compactJSON(newFileGrant(g)))
 		var err error
-		if next.Grants[i], err = decodeGrant(next.lines[i]); err != nil {
+		if next.lines[i], next.Grants[i], err = written(g); err != nil {
 			return nil, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
 	}
@@ -102,13 +102,18 @@ func encodeLines(boot string, lines []string) []byte {
 	return append(text, end...)
 }
 
-func decodeGrant(line string) (*Grant, error) {
-	var f fileGrant
-	if err := wholefile.DecodeStrict([]byte(line), &f); err != nil {
-		return nil, err
+// written is a grant in the state file, and what is read of that.
+func written(g *Grant) (line string, read *Grant, err error) {
+	f := newFileGrant(g)
+	text := compactJSON(f)
+	if bytes.Contains(text, []byte(`\ufffd`)) { // in the place of what was no text
+		f = fileGrant{}
+		if err := wholefile.DecodeStrict(text, &f); err != nil {
+			return "", nil, err
+		}
 	}
-	g, err := f.grant()
-	return &g, err
+	is, err := f.grant()
+	return string(text), &is, err
 }
 
 // compactJSON writes plain data, which can always be written.

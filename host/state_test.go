@@ -106,6 +106,9 @@ func TestMemory(t *testing.T) {
 					grants[i] = &g
 				}
 			}
+			for _, g := range grants {
+				g.Command += rapid.SampledFrom([]string{"", "", "\xff\xfe", "�", `\ufffd`}).Draw(t, "no text")
+			}
 			next, err := m.next("b", grants)
 			if err != nil {
 				t.Skip(err) // no such grant is saved

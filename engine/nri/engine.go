@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/candor-project/candor/cgroup"
@@ -25,6 +27,7 @@ type Engine struct {
 	observes bool // changes nothing
 	words    words
 	unbound  unbound
+	later    sync.WaitGroup // what nobody waits for but the plugin's end
 }
 
 // NewEngine returns an engine that plans on a host.
@@ -74,8 +77,21 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 		return err
 	case preserved:
 		return e.preserve(ctx, p, ctr)
+	case a.Class == hybrid.Flexible && e.host.AsPlanned(&a, ctr.PID):
+		e.later.Go(func() { e.begin(a, ctr.PID) })
+		return nil
 	default:
 		return e.host.Begin(ctx, a, ctr.PID)
+	}
+}
+
+// begin notes that a container has begun while nobody waits for it: it has what it is to have. One that has ended by
+// then was noted too.
+func (e *Engine) begin(a host.Allocation, pid int) {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := e.host.Begin(ctx, a, pid); err != nil && !errors.Is(err, host.ErrElsewhere) && !errors.Is(err, fs.ErrNotExist) {
+		e.log.Warn("runs as planned, but could not be noted as running", "container", a.Engine.Name, "reason", err)
 	}
 }
 

@@ -6,9 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/kube"
@@ -31,6 +34,39 @@ func (l *lab) started(pod *api.PodSandbox, quota int64) *api.Container {
 		l.Fatal(err)
 	}
 	return c
+}
+
+// A flexible container that has what it is to have does not wait until that is noted.
+func TestStartsAsPlanned(t *testing.T) {
+	l := newLab(t)
+	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
+	c := l.container("app", "app1", 50000)
+	l.create(pod, c)
+	l.run(c)
+	g := l.grant(pod, c)
+	weight := int(g.Weight)
+	if err := l.pods.Group(c.Id).Apply(cgroup.Settings{CPUs: g.CPUs, Quota: 50 * time.Millisecond, Period: g.Period, Weight: weight}); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.OpenFile(filepath.Join(l.dir, "state", "lock"), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := unix.Flock(int(held.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.StartContainer(ctx, pod, c); err != nil {
+		t.Errorf("while another operation has the lock: %v", err)
+	}
+	if g := l.grant(pod, c); g.State != host.Pending {
+		t.Errorf("%s, and nobody could note that", g.State)
+	}
+	held.Close()
+	l.later.Wait()
+	if g := l.grant(pod, c); g.State != host.Running || g.Main.PID != int(c.Pid) {
+		t.Errorf("%+v", g)
+	}
 }
 
 // The end of a pod's old sandbox, told late, is not the end of what its new one runs.

@@ -1,0 +1,67 @@
+package host
+
+import (
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+)
+
+// A container may start before it is noted that it does, only if it has just what its grant says.
+func TestAsPlanned(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	e := newEngine(l)
+	a := e.ask(flexible("log", "0.5"), "log1")
+	is := func(when string, pid int, want bool) {
+		t.Helper()
+		if got := l.AsPlanned(&a, pid); got != want {
+			t.Errorf("%s: as planned %t, want %t", when, got, want)
+		}
+	}
+	is("unknown", 0, false)
+	g, err := l.Admit(ctx, a, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("without a group", 0, false)
+	pid, stop := e.process("wait")
+	defer stop()
+	group := e.tree.Group("log1")
+	if err := group.Create(settingsOf(g), pid); err != nil {
+		t.Fatal(err)
+	}
+	is("made", pid, true)
+	is("made, of a process that the engine does not name", 0, true)
+	is("of another process", 1, false)
+	other := a
+	other.Engine.Sandbox = "box2"
+	if l.AsPlanned(&other, pid) {
+		t.Error("that of another sandbox is as planned")
+	}
+	if _, err := l.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	is("with fewer CPUs since another came", pid, true)
+	has, err := group.Settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwritten := has
+	overwritten.Quota += 10 * time.Millisecond
+	set := func(s cgroup.Settings) {
+		t.Helper()
+		if err := group.Apply(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(overwritten)
+	is("overwritten", pid, false)
+	set(has)
+	is("set back", pid, true)
+	stop()
+	if err := l.Stopped(ctx, a.ID, a.Engine.Cgroup); err != nil {
+		t.Fatal(err)
+	}
+	is("ended", 0, false)
+}
