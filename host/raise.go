@@ -139,8 +139,7 @@ func (r *raising) Groups() ([]burst.Group, error) {
 		return nil, err
 	}
 	var groups []burst.Group
-	for i := range loaded.Grants {
-		g := &loaded.Grants[i]
+	for _, g := range loaded.Grants {
 		if !g.isRaised() || !r.mine(g) {
 			continue
 		}

@@ -57,7 +57,9 @@ func TestRaise(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := func(*Grant) bool { return true }
-	go func() { ended <- burst.New(idleHost{&raising{Host: l.Host, mine: mine, self: self}}, l.Host.log).Run(ctx) }()
+	go func() {
+		ended <- burst.New(idleHost{&raising{Host: l.Host, mine: mine, self: self}}, l.Host.log).Run(ctx)
+	}()
 
 	stopped := time.Now()
 	web.cmd.Process.Signal(syscall.SIGSTOP)
