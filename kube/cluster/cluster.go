@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Cluster is all nodes, and the pods that belong to them.
+type Cluster struct {
+	patience time.Duration
+
+	mu    sync.RWMutex // taken before that of a node
+	nodes map[string]*node
+	pods  map[string]*reservation // by UID; also those that their node shows
+}
+
+// New returns a cluster without nodes. Patience is how long a node may take to show a pod.
+func New(patience time.Duration) *Cluster {
+	return &Cluster{patience: patience, nodes: map[string]*node{}, pods: map[string]*reservation{}}
+}
+
+// node returns a node of that name, made if need be. The cluster is locked.
+func (c *Cluster) node(name string) *node {
+	n := c.nodes[name]
+	if n == nil {
+		n = &node{}
+		c.nodes[name] = n
+	}
+	return n
+}
+
+// find returns a node, nil if nothing is known of it.
+func (c *Cluster) find(name string) *node {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.nodes[name]
+}
+
+// Report takes what a node has said of itself: with all that it has granted, as nodecpu.Node
+// returns it. The version grows from report to report; one that is not newer than what is known changes
+// nothing. Nobody else may use the report afterwards.
+func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now time.Time) {
+	n := c.lockNode(name)
+	defer n.mu.Unlock()
+	if version <= n.version {
+		return
+	}
+	n.before, n.wereFigures = n.version, n.figures
+	first := n.base == nil
+	if first {
+		n.before = 0
+	}
+	n.base, n.problem, n.version = report, nil, version
+	for _, r := range n.reserved {
+		if first { // the node could not show anything until now
+			r.since = now
+		}
+		r.settle()
+	}
+	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool { return len(r.waiting) == 0 })
+	n.rebuild()
+}
+
+// NoReport notes that a node has no report any more, or one that cannot be used: then isBad.
+func (c *Cluster) NoReport(name string, version uint64, isBad bool) {
+	n := c.lockNode(name)
+	defer n.mu.Unlock()
+	if version < n.version {
+		return
+	}
+	n.base, n.problem, n.version = nil, nil, version
+	if isBad {
+		n.problem = badReport
+	}
+	n.rebuild()
+}
+
+// lockNode returns a node of that name, made if need be, and locked.
+func (c *Cluster) lockNode(name string) *node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.node(name)
+	n.mu.Lock()
+	return n
+}
+
+// Fits returns why a pod cannot be on a node now, or nil.
+func (c *Cluster) Fits(name string, p *Pod) *Refusal {
+	n := c.find(name)
+	if n == nil {
+		n = &node{}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, refusal := n.ask(p)
+	return refusal
+}
+
+// Helped reports whether a pod that was refused fits on a node now, by what its last report has changed. The version
+// is that of the report before it.
+func (c *Cluster) Helped(name string, before uint64, p *Pod) bool {
+	n := c.find(name)
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r := p.single(); r != nil && r.IsPlain() && before != 0 && before == n.before && n.figures == n.wereFigures {
+		return false
+	}
+	_, refusal := n.ask(p)
+	return refusal == nil
+}
+
+// Version returns the version of the last report of a node that was taken, 0 if there was none.
+func (c *Cluster) Version(name string) uint64 {
+	n := c.find(name)
+	if n == nil {
+		return 0
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.version
+}

@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// What is reserved takes its room at once, until the report shows it, the pod is gone, or the patience has ended.
+func TestReservationLives(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	c.Report("n", 1, reportOf(t, agent), start)
+	web, big := pod(t, "web", sensitive("app", 2500)), pod(t, "big", sensitive("app", 2000))
+	if g := reserve(t, c, "n", web); len(g) != 1 || g[0].CPUs.Count() != 3 {
+		t.Errorf("granted %+v, want 3 CPUs", g)
+	}
+	const refused = "no capacity (500m missing)"
+	wants(t, c, "n", big, refused)
+	c.Report("n", 2, reportOf(t, agent), start) // the node has not heard of it
+	wants(t, c, "n", big, refused)
+	create(t, agent, web)
+	c.Report("n", 3, reportOf(t, agent), start)
+	wants(t, c, "n", big, refused)
+	if got := c.Totals(); got != (Totals{Reporting: 1}) {
+		t.Errorf("%+v: what the report shows is still reserved", got)
+	}
+	c.Forget("web") // the node still has its containers
+	wants(t, c, "n", big, refused)
+	end(t, agent, web)
+	c.Report("n", 4, reportOf(t, agent), start)
+	wants(t, c, "n", big, "")
+
+	reserve(t, c, "n", web)
+	wants(t, c, "n", big, refused)
+	c.Forget("web") // it was not bound after all
+	wants(t, c, "n", big, "")
+
+	reserve(t, c, "n", web)
+	if gone := c.Expire(start.Add(patience)); gone != nil {
+		t.Errorf("%+v: too early", gone)
+	}
+	if gone := c.Expire(start.Add(patience + time.Second)); len(gone) != 1 || gone[0].Pod != web || !gone[0].Ours {
+		t.Errorf("%+v: want web", gone)
+	}
+	wants(t, c, "n", big, "")
+	c.Bound("n", web, start.Add(patience)) // told again, by an event of no matter
+	wants(t, c, "n", big, "")
+}
+
+// Pods that are found bound count as those that were reserved: after a start, and of other schedulers.
+func TestBoundPodsCount(t *testing.T) {
+	c := New(patience)
+	web, big := pod(t, "web", sensitive("app", 3000)), pod(t, "big", sensitive("app", 2000))
+	c.Bound("n", web, start) // the pods may be known before the node
+	if gone := c.Expire(start.Add(time.Hour)); gone != nil {
+		t.Errorf("%+v: the node could not show it", gone)
+	}
+	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start.Add(time.Hour))
+	wants(t, c, "n", big, "no capacity (1 CPU missing)")
+	if gone := c.Expire(start.Add(time.Hour + patience/2)); gone != nil {
+		t.Errorf("%+v: the patience begins with the node's first report", gone)
+	}
+	c.Bound("n", pod(t, "web", sensitive("app", 2000)), start) // resized before the node has made it
+	wants(t, c, "n", big, "")
+	c.Forget("web")
+	wants(t, c, "n", pod(t, "all", sensitive("app", 4000)), "")
+}
+
+func TestRefusals(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:8", hybrid.Options{MinShared: 500})
+	for _, uid := range []string{"a", "b", "c", "d", "e", "f"} {
+		create(t, agent, pod(t, uid, sensitive("app", 600)))
+	}
+	c.Report("n", 1, agent, start)
+	c.Report("two", 1, newNode(t, "numa:2 core:4", hybrid.Options{}), start)
+	c.NoReport("bad", 1, true)
+	strict := func(limit hybrid.Milli) *Pod { return pod(t, "p", sensitive("app", limit)) }
+	numa := sensitive("app", 5000)
+	numa.Request.Wish = hybrid.SingleNUMA
+	wish := flexible("app", 100)
+	wish.Request.Wish = hybrid.SingleNUMA
+	best := sensitive("app", 2000)
+	best.Request.Policy = hybrid.BestEffort
+	for _, test := range []struct {
+		node, want string
+		pod        *Pod
+		final      bool
+	}{
+		{"n", "no capacity (1100m missing)", strict(5000), false},
+		{"n", "no capacity (4100m missing)", strict(8000), true},
+		{"n", "view impossible (1 whole CPU missing)", strict(3000), false},
+		{"n", "fraction does not fit (500m)", strict(2500), false},
+		{"n", "container app: view impossible (1 whole CPU missing)", pod(t, "p", sensitive("one", 1000), sensitive("app", 2000)), false},
+		{"two", "view impossible (wish single-numa)", pod(t, "p", numa), true},
+		{"n", "", strict(1000), false},
+		{"other", "no Candor on node", strict(100), true},
+		{"other", "no Candor on node", pod(t, "p", wish), true},
+		{"other", "", pod(t, "p", best), false},
+		{"other", "", pod(t, "p", flexible("app", 100)), false},
+		{"bad", "report of node cannot be used", strict(100), true},
+		{"bad", "", pod(t, "p", flexible("app", 100)), false},
+	} {
+		wants(t, c, test.node, test.pod, test.want)
+		if r := c.Fits(test.node, test.pod); r != nil && r.Final != test.final {
+			t.Errorf("%s: final %v", r.Reason, r.Final)
+		}
+	}
+}
+
+// A pod that was promised room which its node does not have any more keeps what is left from others.
+func TestBlocked(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	c.Report("n", 1, reportOf(t, agent), start)
+	web, small := pod(t, "web", sensitive("app", 3000)), pod(t, "small", sensitive("app", 1000))
+	reserve(t, c, "n", web)
+	wants(t, c, "n", small, "")
+	create(t, agent, pod(t, "static", sensitive("app", 2000))) // which nobody has scheduled
+	c.Report("n", 2, reportOf(t, agent), start)
+	wants(t, c, "n", small, "reserved pods wait for room")
+	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1, Blocked: 1}) {
+		t.Errorf("%+v", got)
+	}
+	c.Forget("web")
+	wants(t, c, "n", small, "")
+}
+
+// An init container runs beside the sidecars before it, and leaves its room to those after it, as on its node.
+func TestInitContainers(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	c.Report("n", 1, reportOf(t, agent), start)
+	wants(t, c, "n", pod(t, "p", passing(sensitive("init", 4000)), sensitive("app", 4000)), "")
+	wants(t, c, "n", pod(t, "p", sensitive("sidecar", 1000), passing(sensitive("init", 4000)), sensitive("app", 1000)),
+		"container init: no capacity (1 CPU missing)")
+	p := pod(t, "p", passing(sensitive("init", 4000)), sensitive("app", 3000))
+	reserve(t, c, "n", p)
+	wants(t, c, "n", pod(t, "q", sensitive("app", 1000)), "")
+	if _, _, err := agent.Place(&p.containers[0].Request); err != nil {
+		t.Fatal(err)
+	}
+	c.Report("n", 2, reportOf(t, agent), start) // the init container runs
+	wants(t, c, "n", pod(t, "q", sensitive("app", 1000)), "")
+	wants(t, c, "n", pod(t, "r", sensitive("app", 1500)), "no capacity (500m missing)")
+}
+
+// Reports that come late or twice change nothing, and a node whose report is gone has no Candor.
+func TestReportsInOrder(t *testing.T) {
+	c := New(patience)
+	full := newNode(t, "core:4", hybrid.Options{})
+	create(t, full, pod(t, "web", sensitive("app", 4000)))
+	p := pod(t, "p", sensitive("app", 1000))
+	c.Report("n", 7, full, start)
+	c.Report("n", 6, newNode(t, "core:4", hybrid.Options{}), start)
+	c.Report("n", 7, newNode(t, "core:4", hybrid.Options{}), start)
+	wants(t, c, "n", p, "no capacity (1 CPU missing)")
+	c.NoReport("n", 8, false)
+	c.Report("n", 8, newNode(t, "core:4", hybrid.Options{}), start)
+	wants(t, c, "n", p, "no Candor on node")
+	c.Report("n", 9, newNode(t, "numa:2 core:4", hybrid.Options{}), start) // another machine under the same name
+	wants(t, c, "n", pod(t, "p", sensitive("app", 8000)), "")
+	if v := c.Version("n"); v != 9 {
+		t.Errorf("version %d, want 9", v)
+	}
+}
+
+// A refused pod is helped by a report with which it fits and which says something else than the one before.
+func TestHelped(t *testing.T) {
+	c := New(patience)
+	agent, web := newNode(t, "core:4", hybrid.Options{}), pod(t, "web", sensitive("app", 3000))
+	create(t, agent, web)
+	big, small := pod(t, "big", sensitive("app", 2000)), pod(t, "small", sensitive("app", 500))
+	step := func(version uint64, wantBig, wantSmall bool) {
+		t.Helper()
+		c.Report("n", version, reportOf(t, agent), start)
+		if b, s := c.Helped("n", version-1, big), c.Helped("n", version-1, small); b != wantBig || s != wantSmall {
+			t.Errorf("report %d: helps big %v, small %v; want %v, %v", version, b, s, wantBig, wantSmall)
+		}
+	}
+	step(1, false, true)
+	step(2, false, false) // nothing new: small fitted before, and was refused by somebody else
+	end(t, agent, web)
+	step(3, true, true)
+	if c.Helped("nowhere", 1, big) {
+		t.Error("a node of which nothing is known helps")
+	}
+}
+
+func TestBadPods(t *testing.T) {
+	for want, container := range map[string]Container{
+		"container app: limit 5m: want 10m to 1024 CPUs":                                   sensitive("app", 5),
+		"container app: a sensitive container needs a limit: its view is as large as that": sensitive("app", 0),
+		"container app: limit 2000000m: want 10m to 1024 CPUs":                             sensitive("app", 2_000_000),
+		"container app: guarantee 200m is above the limit 100m":                            {Name: "app", Request: hybrid.Request{Class: hybrid.Flexible, Limit: 100, Guarantee: 200}},
+	} {
+		if _, err := NewPod("u", "default", "p", 0, []Container{container}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"github.com/candor-project/candor/hybrid"
+)
+
+// ask returns what a pod would cost on the node, or why it cannot be there.
+func (n *node) ask(p *Pod) (hybrid.Quote, *Refusal) {
+	if n.last.pod == p && n.last.changes == n.changes {
+		return n.last.quote, n.last.refusal
+	}
+	a := answer{pod: p, changes: n.changes}
+	a.quote, a.refusal = n.find(p)
+	n.last = a
+	return a.quote, a.refusal
+}
+
+func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
+	switch {
+	case len(p.containers) == 0:
+		return hybrid.Quote{Direct: true}, nil
+	case n.base == nil:
+		return n.findWithout(p)
+	case n.isBlocked():
+		return hybrid.Quote{}, waiting
+	}
+	if r := p.single(); r != nil {
+		if q, verdict := n.summary.Quote(r); verdict == hybrid.Known && n.summary.IsFlat() {
+			return q, nil
+		}
+		return quoteOne(n.now, p, &p.containers[0])
+	}
+	if _, refusal := quoteOne(n.now, p, &p.containers[0]); refusal != nil {
+		return hybrid.Quote{}, refusal
+	}
+	return placeAll(copyOf(n.now, nil), p)
+}
+
+// findWithout is find for a node without a report.
+func (n *node) findWithout(p *Pod) (hybrid.Quote, *Refusal) {
+	switch {
+	case !p.NeedsCandor():
+		return hybrid.Quote{Direct: !p.isSensitive()}, nil
+	case n.problem != nil:
+		return hybrid.Quote{}, n.problem
+	default:
+		return hybrid.Quote{}, noCandor
+	}
+}
+
+// isSensitive reports whether a container wants a view, even if it would do without.
+func (p *Pod) isSensitive() bool {
+	for i := range p.containers {
+		if p.containers[i].Request.Class == hybrid.Sensitive {
+			return true
+		}
+	}
+	return false
+}
+
+// quoteOne returns what a container of a pod costs on a node as it is.
+func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
+	q, err := n.Quote(&c.Request)
+	if err == nil {
+		return q, nil
+	}
+	if _, planned := n.Plan(c.Request); planned != nil {
+		err = planned // it says more
+	}
+	_, never := n.Twin().Quote(&c.Request)
+	return q, refused(p, c, err, never != nil)
+}
+
+// placeAll places the containers of a pod one after the other, as they start, and returns what that
+// costs in all.
+func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
+	sum := hybrid.Quote{Direct: true}
+	for i := range p.containers {
+		c := &p.containers[i]
+		q, refusal := quoteOne(n, p, c)
+		if refusal != nil {
+			return hybrid.Quote{}, refusal
+		}
+		sum.Direct = sum.Direct && q.Direct
+		if c.Passing {
+			continue
+		}
+		if _, _, err := n.Place(&c.Request); err != nil {
+			return hybrid.Quote{}, refused(p, c, err, false)
+		}
+		add(&sum.Cost, &q.Cost)
+	}
+	return sum, nil
+}
+
+// add sums up what containers of a pod cost.
+func add(sum, cost *hybrid.Cost) {
+	sum.Shared += cost.Shared
+	sum.Whole += cost.Whole
+	sum.NUMAs += cost.NUMAs
+	sum.L3s += cost.L3s
+	sum.Splits += cost.Splits
+	sum.Moves += cost.Moves
+	sum.FreeWhole = cost.FreeWhole
+}

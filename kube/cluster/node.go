@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/nodecpu"
+)
+
+// A node is one of the cluster.
+type node struct {
+	mu       sync.Mutex
+	base     *hybrid.Node // by its report, never changed; nil: there is none
+	problem  *Refusal     // why it takes no pod that needs Candor, without a base
+	version  uint64       // of the report; 0: there never was one
+	now      *hybrid.Node // with what is reserved; base itself where that is nothing
+	reserved []*reservation
+
+	changes uint64 // how often now has changed
+	summary hybrid.Summary
+	figures hybrid.Figures
+	scale   fleet.Scale
+	scaleOf *hybrid.Node // the base and the memory that the scale is for
+	memory  int64
+	last    answer
+
+	before      uint64 // version of the last report but one; 0: there was none
+	wereFigures hybrid.Figures
+}
+
+// An answer is what a node has said of a pod, for as long as it does not change.
+type answer struct {
+	pod     *Pod
+	changes uint64
+	quote   hybrid.Quote
+	refusal *Refusal
+}
+
+// copyOf returns a node like another one that can be changed. Both are for the same lock.
+func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
+	grants := n.Grants()
+	if len(without) > 0 {
+		grants = slices.DeleteFunc(grants, func(g hybrid.Grant) bool { return without[nodecpu.HolderOf(g.ID).Pod] })
+	}
+	twin := n.Twin()
+	if err := twin.Restore(grants); err != nil {
+		panic("cluster: a node refuses its own grants: " + err.Error()) // Restore takes what Grants returns
+	}
+	return twin
+}
+
+// rebuild brings now up to date with the report and the reservations.
+func (n *node) rebuild() {
+	n.now = n.base
+	if n.base != nil && len(n.reserved) > 0 {
+		n.now = copyOf(n.base, nil)
+		for _, r := range n.reserved {
+			r.place(n.now)
+		}
+	}
+	n.changed()
+}
+
+// changed notes that now has changed.
+func (n *node) changed() {
+	n.changes++
+	if n.now != nil {
+		n.now.Summarize(&n.summary)
+		n.figures = n.summary.Figures()
+	}
+}
+
+// reserve adds a reservation that is new.
+func (n *node) reserve(r *reservation) {
+	n.reserved = append(n.reserved, r)
+	if n.base == nil {
+		return
+	}
+	if n.now == n.base {
+		n.now = copyOf(n.base, nil)
+	}
+	r.place(n.now)
+	n.changed()
+}
+
+// drop takes a reservation away. What it moved is as the report has it again.
+func (n *node) drop(r *reservation) {
+	if i := slices.Index(n.reserved, r); i >= 0 {
+		n.reserved = slices.Delete(n.reserved, i, i+1)
+		n.rebuild()
+	}
+}
+
+// isBlocked reports whether there is no room for a pod that was promised some.
+func (n *node) isBlocked() bool {
+	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.blocked && r.ours })
+}

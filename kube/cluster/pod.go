@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/nodecpu"
+)
+
+// A Pod is what a pod asks of the CPUs of a node. It does not change.
+type Pod struct {
+	UID, Namespace, Name string
+
+	containers []Container
+	lasting    []Container // those that are not passing
+	memory     int64
+	asked      fleet.Asked
+}
+
+// A Container is one of a pod's.
+type Container struct {
+	Name    string
+	Request hybrid.Request // its ID is the container's name in reports (nodecpu.Holder)
+	// Passing containers end before the next one begins: init containers that are not sidecars.
+	Passing bool
+}
+
+// NewPod returns a pod. The containers are in the order in which they start, without those that are
+// not planned; the IDs of their requests are set. Memory is what the pod requests, in bytes. The
+// error names a container whose request cannot be meant.
+func NewPod(uid, namespace, name string, memory int64, containers []Container) (*Pod, error) {
+	p := &Pod{UID: uid, Namespace: namespace, Name: name, memory: memory, containers: containers}
+	for i := range containers {
+		c := &containers[i]
+		c.Request.ID = nodecpu.Holder{Pod: uid, Container: c.Name}.ID()
+		if err := c.Request.Check(); err != nil {
+			return nil, fmt.Errorf("container %s: %s", c.Name, reason(err))
+		}
+		if !c.Passing {
+			p.lasting = append(p.lasting, *c)
+		}
+	}
+	p.ask()
+	return p, nil
+}
+
+// ask notes what the pod asks for in all.
+func (p *Pod) ask() {
+	p.asked = fleet.Ask(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
+	for i := range p.lasting {
+		r := &p.lasting[i].Request
+		one := &fleet.Request{Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee, Resources: []int64{p.memory}}
+		if i == 0 {
+			p.asked = fleet.Ask(one)
+		} else {
+			p.asked.Add(one)
+		}
+	}
+}
+
+// IsEmpty reports whether nothing of the pod is planned.
+func (p *Pod) IsEmpty() bool { return len(p.containers) == 0 }
+
+// NeedsCandor reports whether the pod has a container whose view or wish must be kept: it
+// cannot go where nobody keeps them.
+func (p *Pod) NeedsCandor() bool {
+	for i := range p.containers {
+		r := &p.containers[i].Request
+		if r.Policy == hybrid.Strict && (r.Class == hybrid.Sensitive || !r.IsPlain()) {
+			return true
+		}
+	}
+	return false
+}
+
+// single returns the request of a pod that has one container, else nil.
+func (p *Pod) single() *hybrid.Request {
+	if len(p.containers) == 1 && !p.containers[0].Passing {
+		return &p.containers[0].Request
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/nodecpu"
+)
+
+// A world is a cluster of one node beside the node itself, and what is known to belong there.
+type world struct {
+	t       *testing.T
+	rt      *rapid.T
+	c       *Cluster
+	agent   *hybrid.Node
+	last    *hybrid.Node // as it was last reported
+	version uint64
+	made    map[string]bool
+	live    map[string]*Pod // reserved or bound, and not forgotten
+	next    int
+}
+
+// Whatever comes in whatever order, what is known of the node has all that its report has and all that is reserved, asking changes
+// nothing, and in the end nothing is left but the report.
+func TestNothingIsGivenTwice(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{t: t, rt: rt, c: New(patience), agent: newNode(t, "numa:2 core:2 pu:2", hybrid.Options{MinShared: 300}),
+			made: map[string]bool{}, live: map[string]*Pod{}}
+		w.report()
+		rt.Repeat(map[string]func(*rapid.T){
+			"reserve": w.reserve, "bind": w.bind, "create": w.create, "end": w.end, "forget": w.forget,
+			"report": func(*rapid.T) { w.report() }, "ask": w.ask, "": w.check,
+		})
+		for uid := range w.live {
+			w.c.Forget(uid)
+		}
+		if n := w.c.find("n"); n.now != n.base || !reflect.DeepEqual(n.now.Grants(), w.last.Grants()) {
+			rt.Fatalf("left over: %v, the report has %v", n.now.Grants(), w.last.Grants())
+		}
+	})
+}
+
+func (w *world) report() {
+	w.version++
+	w.last = reportOf(w.t, w.agent)
+	w.c.Report("n", w.version, reportOf(w.t, w.agent), start)
+}
+
+func (w *world) draw(rt *rapid.T) *Pod {
+	w.next++
+	var containers []Container
+	for i := range rapid.IntRange(1, 3).Draw(rt, "containers") {
+		limit := hybrid.Milli(rapid.IntRange(1, 30).Draw(rt, "limit")) * 100
+		c := flexible(fmt.Sprint("c", i), limit)
+		if rapid.Bool().Draw(rt, "sensitive") {
+			c = sensitive(c.Name, limit)
+			c.Request.Policy = hybrid.Policy(rapid.IntRange(0, 1).Draw(rt, "policy"))
+			c.Request.Wish = hybrid.Wish(rapid.IntRange(0, 4).Draw(rt, "wish"))
+		}
+		c.Passing = i == 0 && rapid.IntRange(0, 3).Draw(rt, "passing") == 0
+		containers = append(containers, c)
+	}
+	return pod(w.t, fmt.Sprint("p", w.next), containers...)
+}
+
+func (w *world) reserve(rt *rapid.T) {
+	p := w.draw(rt)
+	fits := w.c.Fits("n", p)
+	grants, refusal := w.c.Reserve("n", p, start)
+	if (fits == nil) != (refusal == nil) || refusal == nil && len(grants) != len(p.lasting) {
+		rt.Fatalf("Fits says %v, Reserve %v with %v", fits, refusal, grants)
+	}
+	if refusal == nil {
+		w.live[p.UID] = p
+	}
+}
+
+func (w *world) bind(rt *rapid.T) {
+	p := w.draw(rt)
+	w.live[p.UID] = p
+	w.c.Bound("n", p, start)
+	w.c.Bound("n", p, start.Add(time.Second))
+}
+
+// create has the node make a container of a pod, if it can.
+func (w *world) create(rt *rapid.T) {
+	if p := w.any(rt); p != nil {
+		r := rapid.SampledFrom(p.containers).Draw(rt, "container").Request
+		if _, _, err := w.agent.Place(&r); err == nil {
+			w.made[r.ID] = true
+		}
+	}
+}
+
+// end has the node end a container.
+func (w *world) end(rt *rapid.T) {
+	if len(w.made) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(keys(w.made)).Draw(rt, "ends")
+	delete(w.made, id)
+	plan, err := w.agent.PlanRelease(id)
+	if err == nil {
+		err = w.agent.Commit(plan)
+	}
+	if err != nil {
+		rt.Fatal(err)
+	}
+}
+
+func (w *world) forget(rt *rapid.T) {
+	if p := w.any(rt); p != nil {
+		delete(w.live, p.UID)
+		w.c.Forget(p.UID)
+	}
+}
+
+func (w *world) any(rt *rapid.T) *Pod {
+	if len(w.live) == 0 {
+		return nil
+	}
+	return w.live[rapid.SampledFrom(keys(w.live)).Draw(rt, "pod")]
+}
+
+func keys[V any](m map[string]V) []string {
+	var all []string
+	for key := range m {
+		all = append(all, key)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// ask asks all that can be asked.
+func (w *world) ask(rt *rapid.T) {
+	p := w.draw(rt)
+	before := w.c.find("n").now.Grants()
+	now := w.c.Fits("n", p)
+	w.c.Rank("n", p, Amounts{Memory: 1 << 30, FreeMemory: 1 << 20})
+	trial := w.c.Trial("n")
+	if then := trial.Fits(p); (now == nil) != (then == nil) {
+		rt.Fatalf("fits now: %v, in a trial without changes: %v", now, then)
+	}
+	if other := w.any(rt); other != nil {
+		trial.Remove(other.UID)
+		trial.Fits(p)
+		trial.Add(other)
+		if then := trial.Fits(p); (now == nil) != (then == nil) {
+			rt.Fatalf("fits now: %v, with a pod gone and back: %v", now, then)
+		}
+	}
+	if after := w.c.find("n").now.Grants(); !reflect.DeepEqual(before, after) {
+		rt.Fatalf("asking has changed %v to %v", before, after)
+	}
+}
+
+// check holds what is known against what is reported and reserved.
+func (w *world) check(rt *rapid.T) {
+	now := w.c.find("n").now
+	for _, g := range w.last.Grants() {
+		holder := nodecpu.HolderOf(g.ID)
+		if _, ok := now.Grant(g.ID); !ok && !w.isPassing(holder) {
+			rt.Fatalf("%s of the report is missing", g.ID)
+		}
+	}
+	for _, r := range w.c.find("n").reserved {
+		for i := range r.waiting {
+			if _, ok := now.Grant(r.waiting[i].Request.ID); !ok && !r.blocked {
+				rt.Fatalf("%s is reserved, and missing", r.waiting[i].Request.ID)
+			}
+		}
+	}
+}
+
+// isPassing reports whether a container gives its room to others of its pod.
+func (w *world) isPassing(h nodecpu.Holder) bool {
+	p := w.live[h.Pod]
+	return p != nil && slices.ContainsFunc(p.containers, func(c Container) bool { return c.Name == h.Container && c.Passing })
+}

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Refusal is why a node does not take a pod: as short as a list of thousands of nodes wants it,
+// and the same for the same reason, so that it can be counted.
+type Refusal struct {
+	Reason string
+	Final  bool // nobody who leaves the node makes it possible
+}
+
+func (r *Refusal) Error() string { return r.Reason }
+
+var (
+	noCandor  = &Refusal{"no Candor on node", true}
+	badReport = &Refusal{"report of node cannot be used", true}
+	waiting   = &Refusal{"reserved pods wait for room", false}
+)
+
+// refused makes a refusal of hybrid's, for one container of a pod.
+func refused(p *Pod, c *Container, err error, final bool) *Refusal {
+	text := reason(err)
+	if len(p.containers) > 1 {
+		text = "container " + c.Name + ": " + text
+	}
+	return &Refusal{text, final}
+}
+
+// reason says in a few words why a node has no room.
+func reason(err error) string {
+	var r *hybrid.Refusal
+	if !errors.As(err, &r) {
+		return err.Error()
+	}
+	switch r.Cause {
+	case hybrid.CauseTime:
+		return fmt.Sprintf("no capacity (%s missing)", cpuTime(r.Wanted-r.Left))
+	case hybrid.CauseWhole:
+		return fmt.Sprintf("view impossible (%s missing)", count(r.Whole-r.Free.Count(), "whole CPU"))
+	case hybrid.CauseFraction:
+		return fmt.Sprintf("fraction does not fit (%dm)", r.Fraction)
+	case hybrid.CauseWish:
+		return fmt.Sprintf("view impossible (wish %s)", r.Wish)
+	case hybrid.CauseFlexible:
+		return "view impossible (flexible containers need the CPUs)"
+	default:
+		return r.Text
+	}
+}
+
+// cpuTime writes an amount with its unit.
+func cpuTime(m hybrid.Milli) string {
+	if m%1000 == 0 {
+		return count(int(m/1000), "CPU")
+	}
+	return m.String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
