@@ -37,7 +37,7 @@ type grantRow struct {
 	Lost         cpuset.Set       `json:"lost"` // CPUs that it had, and the machine no longer has
 	View         host.View        `json:"view"`
 	OnResize     string           `json:"onResize"`
-	Burst        string           `json:"burst"` // none, kernel, quota, auto or a time
+	Burst        string           `json:"burst"`         // none, kernel, quota, auto or a time
 	PID          int              `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
 	PIDs         []int            `json:"pids"`
 	Age          float64          `json:"ageSeconds"`

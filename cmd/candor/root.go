@@ -50,7 +50,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupRun, newRunCommand(), newPsCommand(), newTopCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
 	add(root, groupLook, newAuditCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
-	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand())
+	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
 	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newOCIHookCommand())

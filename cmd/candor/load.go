@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/candor-project/candor/internal/load"
+	"github.com/candor-project/candor/internal/oneline"
+)
+
+const loadLong = `Put a load on this machine, or on a server, with which limits can be tried out.
+
+Without a URL: a program that computes with all its threads at once, for a time (--for)
+or until each thread has had so much CPU time (--work), rests, and so on.
+
+With a URL: clients that are on and off for exponentially distributed times. While it
+is on, a client calls as fast as it can, one call at a time (closed mode); with --rate
+its calls are due at that rate, and each takes from when it was due (open mode): what
+waits behind a slow call is counted as slow.`
+
+const loadExample = `  candor run --class flexible --cpu 0.5 -- candor load --work 60ms --threads 2 --duration 20s
+  candor load http://localhost:8080/ --clients 64 --on 60ms --off 600ms
+  candor load http://localhost:8080/ --clients 8 --off 0s --rate 50 --hdr calls.hgrm -o json`
+
+// loadFlags are the flags of candor load.
+type loadFlags struct {
+	bursts  load.Bursts
+	clients load.Clients
+	hdr     string
+	length  time.Duration
+	output  *choice
+}
+
+func newLoadCommand() *cobra.Command {
+	f := &loadFlags{}
+	cmd := &cobra.Command{
+		Use:     "load [URL]",
+		Short:   "Put a bursty load on a server, or on this machine",
+		Long:    loadLong,
+		Example: loadExample,
+		Args:    cobra.MaximumNArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.DurationVar(&f.bursts.For, "for", 0, "how long each burst lasts")
+	flags.DurationVar(&f.bursts.Work, "work", 0, "CPU time of each thread in a burst")
+	flags.IntVar(&f.bursts.Threads, "threads", 4, "threads that compute, 1 to 1024")
+	flags.DurationVar(&f.bursts.Rest, "rest", 2*time.Second, "rest after each burst")
+	flags.IntVar(&f.clients.Count, "clients", 64, "clients, 1 to 10000")
+	flags.DurationVar(&f.clients.On, "on", 60*time.Millisecond, "how long a client is on, on average")
+	flags.DurationVar(&f.clients.Off, "off", 600*time.Millisecond, "how long it is off, on average; 0s: never")
+	flags.Float64Var(&f.clients.Rate, "rate", 0, "calls a second of each client while it is on; 0: as fast as it can")
+	flags.Uint64Var(&f.clients.Seed, "seed", 1, "the same seed makes the same times")
+	flags.DurationVar(&f.length, "duration", 30*time.Second, "how long all of it lasts, 1s to 24h")
+	flags.StringVar(&f.hdr, "hdr", "", "write the whole histogram to a file, as HdrHistogram's tools read it; times in ms")
+	f.output = outputFlag(cmd, "table", "json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(cmd.Flags(), args); err != nil {
+			return err
+		}
+		return f.run(cmd, len(args) > 0)
+	}
+	return cmd
+}
+
+// ofBursts and ofClients are the flags that mean something without a URL and with one.
+var (
+	ofBursts  = []string{"for", "work", "threads", "rest"}
+	ofClients = []string{"clients", "on", "off", "rate", "seed"}
+)
+
+// check refuses what cannot be meant.
+func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
+	if f.length < time.Second || f.length > 24*time.Hour {
+		return badInput("--duration %v: want 1s to 24h", f.length)
+	}
+	f.bursts.Length, f.clients.Length = f.length, f.length
+	others, reason := ofClients, "is for clients: want a URL"
+	if len(args) > 0 {
+		others, reason = ofBursts, "is for a program that computes: want no URL"
+	}
+	for _, name := range others {
+		if flags.Changed(name) {
+			return badInput("--%s %s", name, reason)
+		}
+	}
+	if len(args) > 0 {
+		return f.checkClients(args[0])
+	}
+	b := &f.bursts
+	switch {
+	case (b.For > 0) == (b.Work > 0) || min(b.For, b.Work) < 0:
+		return badInput("want --for T or --work T, such as --work 60ms, or the URL of a server")
+	case b.Threads < 1 || b.Threads > 1024:
+		return badInput("--threads %d: want 1 to 1024", b.Threads)
+	case b.Rest < 0:
+		return badInput("--rest %v: want 0s or more", b.Rest)
+	}
+	return nil
+}
+
+func (f *loadFlags) checkClients(server string) error {
+	c := &f.clients
+	at, err := url.Parse(server)
+	switch {
+	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https":
+		return badInput("URL %.80q: want one such as http://localhost:8080/", server)
+	case c.Count < 1 || c.Count > 10000:
+		return badInput("--clients %d: want 1 to 10000", c.Count)
+	case c.On <= 0 || c.Off < 0:
+		return badInput("--on %v, --off %v: want --on above 0s, --off 0s or more", c.On, c.Off)
+	case c.Rate < 0 || c.Rate > 1e6:
+		return badInput("--rate %v: want 0 to 1000000 calls a second", c.Rate)
+	}
+	c.URL = server
+	return nil
+}
+
+// run is the load's life. Ctrl-C ends it early; what was counted is told all the same.
+func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var hdr *os.File
+	if f.hdr != "" { // first: it may not be there to write to
+		var err error
+		if hdr, err = os.Create(f.hdr); err != nil {
+			return &exitError{exitBadInput, fmt.Errorf("--hdr: %w", err)}
+		}
+		defer hdr.Close()
+	}
+	var run func(context.Context) *load.Report = f.bursts.Run
+	if isClient {
+		run = f.clients.Run
+	}
+	report := run(ctx)
+	if report.Count() == 0 && report.Problem != nil {
+		return fmt.Errorf("no call was answered: %w", report.Problem)
+	}
+	if hdr != nil {
+		if err := oneline.Join(report.WriteHistogram(hdr), hdr.Close()); err != nil {
+			return err
+		}
+	}
+	if f.output.value == "json" {
+		return writeJSON(cmd.OutOrStdout(), report)
+	}
+	return report.WriteTable(cmd.OutOrStdout())
+}

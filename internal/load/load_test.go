@@ -1,0 +1,102 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const ms = time.Millisecond
+
+// stalling is a server that answers its third call late.
+func stalling(t *testing.T, late time.Duration) string {
+	var calls atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1) == 3 {
+			time.Sleep(late)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// slow is how many calls took so long.
+func (r *Report) slow(least time.Duration) (n int64) {
+	for _, bar := range r.took.Distribution() {
+		if bar.From >= int64(least) {
+			n += bar.Count
+		}
+	}
+	return n
+}
+
+// Calls that were due while the server stalled are slow, though each was answered at once when it was made: at 1000 a second, of
+// 400 ms those of the first 200 wait for as long.
+func TestOmissionIsCorrected(t *testing.T) {
+	c := Clients{URL: stalling(t, 400*ms), Count: 1, On: time.Second, Rate: 1000, Length: time.Second}
+	if got := c.Run(context.Background()); got.slow(190*ms) < 150 || got.Errors > 0 {
+		t.Errorf("open mode: %d slow calls of %d, %v", got.slow(190*ms), got.Count(), got.Problem)
+	}
+	c.URL, c.Rate = stalling(t, 400*ms), 0
+	if got := c.Run(context.Background()); got.slow(190*ms) == 0 || got.slow(190*ms) > got.Count()/2 {
+		t.Errorf("closed mode: %d slow calls of %d", got.slow(190*ms), got.Count())
+	}
+}
+
+func TestFailingServer(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	c := Clients{URL: s.URL, Count: 3, On: 10 * ms, Off: 10 * ms, Length: 300 * ms}
+	if got := c.Run(context.Background()); got.Count() > 0 || got.Errors == 0 || !strings.Contains(got.Problem.Error(), "404") {
+		t.Errorf("%d calls, %d errors, %v", got.Count(), got.Errors, got.Problem)
+	}
+}
+
+func TestBursts(t *testing.T) {
+	got := Bursts{Threads: 3, Work: 10 * ms, Rest: 5 * ms, Length: 100 * ms}.Run(context.Background())
+	if n := time.Duration(got.Count()); n == 0 || got.CPU < n*30*ms || got.Percentile(50) < 10*ms {
+		t.Errorf("%d bursts of 3 x 10ms: %v of CPU time, median %v", n, got.CPU, got.Percentile(50))
+	}
+	got = Bursts{Threads: 2, For: 20 * ms, Rest: time.Hour, Length: 50 * ms}.Run(context.Background())
+	if got.Count() != 1 || got.Percentile(50) < 19*ms {
+		t.Errorf("for 20ms: %d bursts, median %v", got.Count(), got.Percentile(50))
+	}
+}
+
+func TestReport(t *testing.T) {
+	r := newReport("CALLS")
+	for i := range 1000 {
+		r.add(time.Duration(i+1) * ms)
+	}
+	r.add(2 * longest)
+	r.Span = 10 * time.Second
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Count             int
+		PerSecond         float64
+		PercentileSeconds map[string]float64
+	}
+	if err := json.Unmarshal(text, &got); err != nil || got.Count != 1001 || got.PerSecond != 100.1 {
+		t.Errorf("%s: %v", text, err)
+	}
+	for of, want := range map[string]float64{"50": 0.501, "99": 0.991, "100": 3600} {
+		if got := got.PercentileSeconds[of]; got < want*0.999 || got > want*1.001 {
+			t.Errorf("percentile %s: %v, want %v", of, got, want)
+		}
+	}
+	var table, hdr strings.Builder
+	if err := r.WriteTable(&table); err != nil || !strings.Contains(table.String(), "501ms") {
+		t.Errorf("%s %v", &table, err)
+	}
+	if err := r.WriteHistogram(&hdr); err != nil || !strings.Contains(hdr.String(), "TotalCount") && !strings.Contains(hdr.String(), "Total count") {
+		t.Errorf("%s %v", &hdr, err)
+	}
+}
