@@ -12,7 +12,12 @@ import (
 )
 
 // group is the pod's own group, which the client has made.
-func (p *pod) group() *cgroup.Group { return p.allPods().Group(p.name) }
+func (p *pod) group() *cgroup.Group {
+	if p.slice != "" {
+		return p.allPods().Foreign(p.name, p.slice)
+	}
+	return p.allPods().Group(p.name)
+}
 
 // isLifted waits until the pod's quota bounds nobody (or is the kubelet's), and its weight is worth that much:
 // the plugin writes it while the container starts, or with the next repair.

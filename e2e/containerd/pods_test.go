@@ -23,6 +23,7 @@ type pod struct {
 	config *cri.PodSandboxConfig
 	cpuset string       // that the client gives its containers, as a kubelet with a static policy does
 	limit  hybrid.Milli // of its group; 0: none
+	slice  string       // path of its group where systemd has made it; "": the client has
 }
 
 // A container of a pod.
@@ -68,22 +69,28 @@ func (l *lab) newPod(limit, request hybrid.Milli, annotations map[string]string)
 	if err := tree.Group(name).Create(settings, 0); err != nil {
 		return nil, err
 	}
-	p := &pod{lab: l, name: name, limit: limit, config: &cri.PodSandboxConfig{
-		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "default", Uid: strings.TrimPrefix(name, "pod")},
+	p := &pod{lab: l, name: name, limit: limit}
+	return p, p.begin(l.parent+"/"+name, strings.TrimPrefix(name, "pod"), request, annotations)
+}
+
+// begin runs the pod's sandbox in its group.
+func (p *pod) begin(group, uid string, request hybrid.Milli, annotations map[string]string) error {
+	p.config = &cri.PodSandboxConfig{
+		Metadata:     &cri.PodSandboxMetadata{Name: p.name, Namespace: "default", Uid: uid},
 		Annotations:  annotations,
-		LogDirectory: l.path("logs"),
+		LogDirectory: p.path("logs"),
 		Linux: &cri.LinuxPodSandboxConfig{
-			CgroupParent: l.parent + "/" + name,
+			CgroupParent: group,
 			SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: &cri.NamespaceOption{
 				Network: cri.NamespaceMode_NODE, Pid: cri.NamespaceMode_CONTAINER, Ipc: cri.NamespaceMode_POD}},
-			Resources: resources(limit, request),
+			Resources: resources(p.limit, request),
 		},
-	}}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r, err := l.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config, RuntimeHandler: l.handler})
+	r, err := p.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: p.config, RuntimeHandler: p.handler})
 	p.id = r.GetPodSandboxId()
-	return p, err
+	return err
 }
 
 // resources are what kubelet makes of a limit and a request.
@@ -199,6 +206,9 @@ func (c *container) try(command ...string) (string, error) {
 
 // group is the container's, as the runtime makes it.
 func (c *container) group() *cgroup.Group {
+	if c.slice != "" {
+		return c.allPods().Foreign(c.name, filepath.Join(c.slice, c.unit()))
+	}
 	c.Helper()
 	return c.allPods().Foreign(c.name, filepath.Join(c.parent, c.pod.name, c.id))
 }

@@ -23,6 +23,10 @@ func (p *pod) remove() error {
 	if err := p.removeSandbox(ctx, p.id); err != nil {
 		return err
 	}
+	if p.slice != "" {
+		systemctl(p, "stop", filepath.Base(p.slice))
+		return nil
+	}
 	return removeGroups(p.parent + "/" + p.name)
 }
 

@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"bytes"
+	"maps"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,6 +17,27 @@ import (
 func TestContainerd(t *testing.T) {
 	needGuest(t)
 	t.Parallel()
+	all := kernels(t)
+	withContainerd(t, guest.Guest{
+		Kernel:  all[len(all)-1],
+		Machine: guest.Machine{Sockets: 2, Nodes: 2, Cores: 2, Threads: 2},
+		Cgroup:  2,
+	}, "TestNUMA|TestPodGroup|TestRuntime")
+}
+
+// TestContainerdWithSystemd runs those that differ where systemd makes the groups of pods and containers.
+func TestContainerdWithSystemd(t *testing.T) {
+	needGuest(t)
+	t.Parallel()
+	all := kernels(t)
+	g := systemd(t, all[len(all)-1])
+	g.Machine = guest.Machine{Sockets: 1, Nodes: 1, Cores: 4, Threads: 1, NodeMB: 1536}
+	withContainerd(t, g, "TestSystemdCgroup")
+}
+
+// withContainerd boots a guest that has containerd and runc, and runs tests of e2e/containerd there. None may skip itself.
+func withContainerd(t *testing.T, g guest.Guest, tests string) {
+	t.Helper()
 	built := build(t)
 	goTool(t, "build", "-o", built.dir+"/", "./cmd/candor")
 	goTool(t, "-C", "e2e/containerd", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", filepath.Join(built.dir, "containerd.test"), ".")
@@ -23,22 +45,17 @@ func TestContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := kernels(t)
-	g := guest.Guest{
-		Kernel:  all[len(all)-1],
-		Machine: guest.Machine{Sockets: 2, Nodes: 2, Cores: 2, Threads: 2},
-		Cgroup:  2,
-		Init:    filepath.Join(built.dir, "init"),
-		Files:   built.files(t),
-		Limit:   14 * time.Minute,
-		Commands: []report.Command{{
-			Name:  "containerd",
-			Args:  []string{"/guest/containerd.test", "-test.v=test2json", "-test.run=^(TestNUMA|TestPodGroup|TestRuntime)$"},
-			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"},
-			Limit: 13 * time.Minute,
-		}},
-	}
+	g.Init, g.Limit = filepath.Join(built.dir, "init"), 14*time.Minute
+	g.Commands = []report.Command{{
+		Name:  "containerd",
+		Args:  []string{"/guest/containerd.test", "-test.v=test2json", "-test.run=^(" + tests + ")$"},
+		Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor", "CANDOR_GUEST_CACHE=/guest/cache"},
+		Limit: 13 * time.Minute,
+	}}
 	g.Texts = map[string]string{"/etc/hosts": "127.0.0.1 localhost\n", "/etc/resolv.conf": ""} // which containerd gives its pods
+	files := built.files(t)
+	maps.Copy(files, g.Files)
+	g.Files = files
 	g.Files["/guest/containerd.test"] = filepath.Join(built.dir, "containerd.test")
 	g.Files["/guest/cache/containerd"] = filepath.Join(cache, "containerd")
 	g.Files["/guest/cache/busybox"] = filepath.Join(cache, "busybox")
@@ -59,4 +76,5 @@ func TestContainerd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("%s: %.0f s of CPU time", g.Machine, g.CPUTime.Seconds())
 }
