@@ -19,6 +19,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/kube/publish"
 )
 
 const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
@@ -36,6 +37,7 @@ file but those in that directory.`
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
   candor nri --observe --config /etc/candor/nri.yaml
+  candor nri --publish --node-name node-1 --kubeconfig /etc/candor/kubeconfig
   candor config check /etc/candor/nri.yaml`
 
 // observeDir is where the state is that says what would be.
@@ -53,6 +55,7 @@ type nriFlags struct {
 	stateDir  string // as the flag says it
 	metrics   string // likewise
 	metricsAt string // where they are served
+	publishFlags
 }
 
 func newNRICommand() *cobra.Command {
@@ -78,6 +81,7 @@ func newNRICommand() *cobra.Command {
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
 	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
+	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
 }
@@ -100,6 +104,9 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 		return nriError(err)
 	}
 	counted := metrics.New(versionString())
+	if err := f.preparePublishing(config, counted, log); err != nil {
+		return nriError(err)
+	}
 	f.setHostOptions(cmd, config, log, counted)
 	h, err := host.Open(f.options)
 	if err != nil {
@@ -137,6 +144,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
 	}
 	go f.reloadLoop(ctx, hup, h, engine, log)
+	f.startPublishing(ctx, h, engine)
 	defer f.raiseQuotas(ctx, h, log)()
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
 }
@@ -181,7 +189,7 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 
 // setHostOptions says where the state is. What would be has a state of its own, which nobody takes for what is.
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
-	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, counted.Operation
+	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, f.reports(counted.Operation)
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	f.options.Cgroup.ReadOnly = true // it makes no group, and need not be allowed to
 	f.stateDir = f.options.StateDir
@@ -240,6 +248,9 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
 		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
 	}
+	if f.wants(config) != (f.publisher != nil) {
+		return fmt.Errorf("%s: publish %v: the plugin does otherwise: want it started anew", f.config, config.Publish)
+	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return err
 	}
@@ -268,7 +279,7 @@ func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host
 
 // nriError gives errors that are the caller's fault their exit code.
 func nriError(err error) error {
-	if isOneOf(err, nri.ErrBadConfig, nri.ErrBadSocket, nri.ErrOtherManager) {
+	if isOneOf(err, nri.ErrBadConfig, nri.ErrBadSocket, nri.ErrOtherManager, publish.ErrBadOptions) {
 		return &exitError{exitBadInput, err}
 	}
 	return err

@@ -29,6 +29,7 @@ type Config struct {
 	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
 	RepairEvery time.Duration            // how often the groups are compared with the state
 	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
+	Publish     bool                     // the API server is told what the node has
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
 }
@@ -108,6 +109,7 @@ func parseConfig(data []byte) (*Config, error) {
 		"stateDir":    func(n *yaml.Node) error { return c.setStateDir(n) },
 		"repairEvery": func(n *yaml.Node) error { return c.setRepair(n) },
 		"metrics":     func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
+		"publish":     func(n *yaml.Node) error { return value(&c.Publish, n, yesNo) },
 		"node":        func(n *yaml.Node) error { return c.setNode(n) },
 		"defaults":    func(n *yaml.Node) (err error) { c.Node, err = settings(n); return err },
 		"namespaces":  func(n *yaml.Node) error { return c.setNamespaces(n) },
@@ -225,6 +227,13 @@ func (c *Config) setStateDir(node *yaml.Node) error {
 		}
 		return s, nil
 	})
+}
+
+func yesNo(s string) (bool, error) {
+	if s != "true" && s != "false" {
+		return false, fmt.Errorf("%.40q: want true or false", s)
+	}
+	return s == "true", nil
 }
 
 func (c *Config) setRepair(node *yaml.Node) error {

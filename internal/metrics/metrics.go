@@ -28,6 +28,9 @@ type Metrics struct {
 	connected  prometheus.Gauge
 	observing  prometheus.Gauge
 	lastSync   prometheus.Gauge
+	reports    prometheus.Counter
+	unreported *prometheus.CounterVec
+	lastReport prometheus.Gauge
 
 	ready atomic.Bool
 }
@@ -56,6 +59,10 @@ func New(version string) *Metrics {
 		connected: gauge("candor_connected", "Whether the plugin and the runtime are connected and synchronized."),
 		observing: gauge("candor_observing", "1 with --observe: nothing is changed, and what is refused would be."),
 		lastSync:  gauge("candor_last_sync_timestamp_seconds", "When the plugin and the runtime last met, since the epoch. 0: never."),
+		reports:   counter("candor_reports_total", "Reports of what the node has that the API server has taken."),
+		unreported: counters("candor_report_failures_total", "Tries to report what the node has that failed.",
+			unsaid),
+		lastReport: gauge("candor_last_report_timestamp_seconds", "When a try to report did not fail, since the epoch: it was taken, or nothing was new. 0: never, or without --publish."),
 	}
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)
@@ -64,7 +71,7 @@ func New(version string) *Metrics {
 		Name: "candor_build_info", Help: "1, with the version of candor and of Go."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	m.registry.MustRegister(build, m.refused, m.resizes, m.downgraded, m.took, m.moves, m.drift, m.failures,
-		m.lastDone, m.connected, m.observing, m.lastSync, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.lastDone, m.connected, m.observing, m.lastSync, m.reports, m.unreported, m.lastReport, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -121,6 +128,11 @@ func (m *Metrics) Synchronized() {
 
 // Observing says that the plugin only looks on.
 func (m *Metrics) Observing() { m.observing.Set(1) }
+
+// Reported is told when the API server has taken a report, UpToDate when it has what there is, Unreported when neither is so.
+func (m *Metrics) Reported()           { m.reports.Inc() }
+func (m *Metrics) UpToDate()           { m.lastReport.SetToCurrentTime() }
+func (m *Metrics) Unreported(r Reason) { m.unreported.WithLabelValues(string(r)).Inc() }
 
 func (m *Metrics) Disconnected() {
 	m.connected.Set(0)

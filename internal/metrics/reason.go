@@ -1,6 +1,6 @@
 package metrics
 
-// A Reason is why a container was refused, or taken for flexible. They are few: each is
+// A Reason is why a container was refused or taken for flexible, or a report not published. They are few: each is
 // a series of its own. The log has the whole of it.
 type Reason string
 
@@ -13,6 +13,12 @@ const (
 	BadRequest     Reason = "bad-request"
 	Other          Reason = "other" // the state's lock, the kernel, the disk
 
+	Unreachable Reason = "unreachable" // the API server does not answer, or not in time
+	Forbidden   Reason = "forbidden"   // rights, a policy, a token
+	Conflict    Reason = "conflict"    // somebody else has written the report
+	Invalid     Reason = "invalid"     // the API server does not know reports, or not such ones
+	BadState    Reason = "state"       // the node's own state cannot be read
+
 	NoLimit         Reason = "no-limit"
 	RequestNotLimit Reason = "request-not-limit"
 )
@@ -20,4 +26,5 @@ const (
 var (
 	refusals   = []Reason{NoCapacity, ViewImpossible, BadAnnotation, OthersCPUs, NameTaken, BadRequest, Other}
 	downgrades = []Reason{NoLimit, RequestNotLimit}
+	unsaid     = []Reason{Unreachable, Forbidden, Conflict, Invalid, BadState}
 )

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/candor-project/candor/engine/nri"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/kube/publish"
+)
+
+// publishFlags are those flags of candor nri that are about the API server.
+type publishFlags struct {
+	publish    bool
+	node       string
+	kubeconfig string
+
+	publisher *publish.Publisher // nil: nothing is published
+}
+
+func (f *publishFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.publish, "publish", false, "tell the API server what the node has, as the NodeCPU of its name; so does publish: true in the configuration")
+	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "the node's name in the cluster, for --publish ($NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "how the API server is reached, for --publish (default: as the pod that this is; $KUBECONFIG)")
+}
+
+// wants reports whether the node is to be published.
+func (f *publishFlags) wants(config *nri.Config) bool { return f.publish || config.Publish }
+
+// preparePublishing finds out whether the node can be published, if it is to be. Nobody is asked yet.
+func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metrics, log *slog.Logger) (err error) {
+	if !f.wants(config) {
+		return nil
+	}
+	if f.observe {
+		return fmt.Errorf("%w: not with --observe: a plan would be taken for what is", publish.ErrBadOptions)
+	}
+	f.publisher, err = publish.New(publish.Options{
+		Node: f.node, Kubeconfig: f.kubeconfig, Version: versionString(), Log: log, Listener: counted,
+	})
+	return err
+}
+
+// reports is who is told of each operation: the publisher too, if there is one.
+func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
+	if f.publisher == nil {
+		return counted
+	}
+	return func(r host.Report) {
+		counted(r)
+		f.publisher.Changed()
+	}
+}
+
+// startPublishing publishes from now on, in a goroutine of its own.
+func (f *publishFlags) startPublishing(ctx context.Context, h *host.Host, engine *nri.Engine) {
+	if f.publisher != nil {
+		go f.publisher.Run(ctx, publish.ReportOf(h.Snapshot, engine.Policy))
+	}
+}
