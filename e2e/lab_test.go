@@ -197,9 +197,13 @@ type row struct {
 	CPUs, Exclusive, Lost cpuset.Set
 	Fractions             map[int]int
 	PIDs                  []int
-	Group                 struct{ QuotaUs, PeriodUs int64 }
-	Shown                 cpuset.Set
-	Strangers             []struct {
+	Group                 struct {
+		QuotaUs, PeriodUs  int64
+		Periods, Throttled uint64
+		UsageSeconds       float64
+	}
+	Shown     cpuset.Set
+	Strangers []struct {
 		CPUs  cpuset.Set
 		Milli int
 	}

@@ -34,12 +34,18 @@ func (c Clients) Run(ctx context.Context) *Report {
 	defer transport.CloseIdleConnections()
 	server := &http.Client{Transport: transport, Timeout: callLimit}
 	report := newReport("CALLS")
+	request, err := http.NewRequest(http.MethodGet, c.URL, nil)
+	if err != nil {
+		report.Errors, report.Problem = 1, err
+		return report
+	}
+	request.Header.Set("Accept-Encoding", "gzip") // as browsers do; what comes is not unpacked
 	var lock sync.Mutex
 	var all sync.WaitGroup
 	began := time.Now()
 	for i := range c.Count {
 		all.Go(func() {
-			one := client{c, server, rand.New(rand.NewPCG(c.Seed, uint64(i))), newReport("CALLS")}
+			one := client{c, server, request.Clone(context.Background()), rand.New(rand.NewPCG(c.Seed, uint64(i))), newReport("CALLS")}
 			one.run(ctx)
 			lock.Lock()
 			defer lock.Unlock()
@@ -54,9 +60,10 @@ func (c Clients) Run(ctx context.Context) *Report {
 // A client is one of them.
 type client struct {
 	Clients
-	server *http.Client
-	random *rand.Rand
-	report *Report
+	server  *http.Client
+	request *http.Request
+	random  *rand.Rand
+	report  *Report
 }
 
 func (c *client) run(ctx context.Context) {
@@ -96,7 +103,7 @@ func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration)
 
 // call makes one call, to its end. After one that fails it waits a moment.
 func (c *client) call(due time.Time) {
-	answer, err := c.server.Get(c.URL)
+	answer, err := c.server.Do(c.request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, answer.Body)
 		answer.Body.Close()
