@@ -37,6 +37,9 @@ func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
 	return e
 }
 
+// Policy is what holds for sensitive containers of which nobody says it.
+func (e *Engine) Policy() hybrid.Policy { return get(e.config.Load().Node.Policy, hybrid.Strict) }
+
 // SetConfig takes a new configuration for what begins from now on.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
