@@ -69,8 +69,9 @@ fuzz: ## every fuzz target, for FUZZTIME each
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
 	CANDOR_GUEST=1 $(GO) test -count=1 -timeout 60m ./e2e/guest/...
 
-test-kubelet: test-deps ## candor nri under a real kubelet, which this builds (2 minutes, once)
-	kubelet=$$(scripts/kubelet.sh) && cd e2e/containerd && CANDOR_KUBELET=$$kubelet $(GO) test -count=1 -run TestKubelet -v .
+test-kubelet: test-deps ## candor nri under a real kubelet, alone and with an API server, which this builds (8 minutes, once)
+	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
+	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd $(GO) test -count=1 -run TestKubelet -v .
 
 bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid

@@ -22,23 +22,33 @@ type kubelet struct {
 // newKubelet starts everything, with lines of the kubelet's configuration.
 func newKubelet(t *testing.T, more string) *kubelet {
 	t.Helper()
-	program := os.Getenv("CANDOR_KUBELET")
-	if program == "" {
+	needKubelet(t)
+	return startKubelet(newLab(t), more)
+}
+
+func needKubelet(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CANDOR_KUBELET") == "" {
 		t.Skip("no CANDOR_KUBELET: make test-kubelet builds one and runs this")
 	}
-	l := newLab(t)
+}
+
+// startKubelet starts one beside a lab, with more flags.
+func startKubelet(l *lab, more string, flags ...string) *kubelet {
+	l.Helper()
 	k := &kubelet{census: newCensus(l)}
 	k.restoreLater()
 	k.makeTop()
 	if err := os.Mkdir(l.path("manifests"), 0o755); err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
 	l.write("kubelet.yaml", strings.NewReplacer("DIR", l.dir, "PARENT", l.parent).Replace(kubeletConfig)+more)
-	k.daemon = l.start(program, "--config", l.path("kubelet.yaml"), "--root-dir", l.path("kubelet"), "--cert-dir", l.path("pki"), "--hostname-override", "node")
-	t.Cleanup(func() {
+	flags = append(flags, "--config", l.path("kubelet.yaml"), "--root-dir", l.path("kubelet"), "--cert-dir", l.path("pki"), "--hostname-override", "node")
+	k.daemon = l.start(os.Getenv("CANDOR_KUBELET"), flags...)
+	l.Cleanup(func() {
 		k.daemon.kill()
-		if t.Failed() {
-			t.Logf("the kubelet said:\n%s", last(k.daemon.said(), 8000))
+		if l.Failed() {
+			l.Logf("the kubelet said:\n%s", last(k.daemon.said(), 8000))
 		}
 	})
 	return k
@@ -137,13 +147,13 @@ func (k *kubelet) manifest(name string, limit hybrid.Milli, annotations map[stri
 	k.write("manifests/"+name+".json", string(text))
 }
 
-// running is the container of a static pod once the kubelet has it running and Candor has planned it with a limit; it is not the one before.
+// running is the container app of a pod once the kubelet has it running and Candor has planned it with a limit; it is not the one before.
 func (k *kubelet) running(name string, limit hybrid.Milli, before string) (id string, f fact) {
 	k.Helper()
 	k.wait("the kubelet's "+name, k.daemon, func() bool {
 		r, err := k.cri.ListContainers(context.Background(), &cri.ListContainersRequest{Filter: &cri.ContainerFilter{
 			State:         &cri.ContainerStateValue{State: cri.ContainerState_CONTAINER_RUNNING},
-			LabelSelector: map[string]string{"io.kubernetes.pod.name": name + "-node"},
+			LabelSelector: map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.container.name": "app"},
 		}})
 		if err != nil || len(r.Containers) != 1 || r.Containers[0].Id == before {
 			return false
@@ -154,7 +164,7 @@ func (k *kubelet) running(name string, limit hybrid.Milli, before string) (id st
 			return false
 		}
 		for _, g := range s.Grants {
-			if g.Engine.Name != "default/"+name+"-node/app" || filepath.Base(g.Engine.Cgroup) != id || g.Limit != limit {
+			if g.Engine.Name != "default/"+name+"/app" || filepath.Base(g.Engine.Cgroup) != id || g.Limit != limit {
 				continue
 			}
 			has, err := k.allPods().Foreign(g.ID, g.Engine.Cgroup).Settings()
@@ -173,9 +183,9 @@ func TestKubelet(t *testing.T) {
 	k.manifest("log", 0, nil)
 	k.manifest("web", 1000, sensitivePod)
 	k.manifest("part", 300, sensitivePod)
-	id, web := k.running("web", 1000, "")
-	_, part := k.running("part", 300, "")
-	_, log := k.running("log", 0, "")
+	id, web := k.running("web-node", 1000, "")
+	_, part := k.running("part-node", 300, "")
+	_, log := k.running("log-node", 0, "")
 	check := func(facts ...fact) {
 		t.Helper()
 		for _, what := range k.node.broken(facts) {
@@ -187,7 +197,7 @@ func TestKubelet(t *testing.T) {
 	if _, err := k.cri.StopContainer(context.Background(), &cri.StopContainerRequest{ContainerId: id}); err != nil {
 		t.Fatal(err)
 	}
-	id, now := k.running("web", 1000, id)
+	id, now := k.running("web-node", 1000, id)
 	if now.has != web.has {
 		t.Errorf("restarted it has %+v, and had %+v", now.has, web.has)
 	}
@@ -196,8 +206,8 @@ func TestKubelet(t *testing.T) {
 	}
 	// Without an API server another limit is another pod.
 	k.manifest("part", 500, sensitivePod)
-	_, part = k.running("part", 500, "")
-	_, log = k.running("log", 0, "")
+	_, part = k.running("part-node", 500, "")
+	_, log = k.running("log-node", 0, "")
 	check(log, now, part)
 	for _, name := range []string{"log", "web", "part"} {
 		if err := os.Remove(k.path("manifests/" + name + ".json")); err != nil {
