@@ -40,6 +40,7 @@ tolerations: []
 nodeSelector: {pool: batch}
 `,
 	"observe": "observe: true",
+	"publish": "publish: true\nschedulers: [system:kube-scheduler]\nsensitiveOnlyIn: [spark, solver]",
 }
 
 // A document is a YAML document, or a part of one.
@@ -69,7 +70,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml", "publish.yaml", "sensitive.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)
@@ -140,14 +141,20 @@ func parse[T any](t *testing.T, text []byte) (v T) {
 	return v
 }
 
-// documents are the objects of a rendered chart, by kind.
+// documents are the objects of a rendered chart, by kind; by kind and name from the second of a kind on.
 func documents(t *testing.T, text string) map[string]document {
 	t.Helper()
 	all := map[string]document{}
 	for part := range strings.SplitSeq(text, "\n---\n") {
-		if d := parse[document](t, []byte(part)); d != nil {
-			all[d["kind"].(string)] = d
+		d := parse[document](t, []byte(part))
+		if d == nil {
+			continue
 		}
+		key := d["kind"].(string)
+		if all[key] != nil {
+			key += " " + d["metadata"].(document)["name"].(string)
+		}
+		all[key] = d
 	}
 	return all
 }
@@ -229,7 +236,7 @@ func TestHelm(t *testing.T) {
 	if out, err := exec.Command("helm", "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("a value that there is not: %v\n%s", err, out)
 	}
-	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other"} {
+	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "observe=true,publish=true"} {
 		if out, err := exec.Command("helm", "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
 			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
 		}

@@ -174,6 +174,9 @@ func (p *controlPlane) try(method, path, token string, body []byte) (code int, a
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		r.Header.Set("Content-Type", "application/apply-patch+yaml") // kubectl apply --server-side; JSON is YAML
+	}
 	response, err := p.client.Do(r)
 	if err != nil {
 		return 0, err.Error()
@@ -206,10 +209,22 @@ var places = map[string]string{
 	"Namespace":                        "/api/v1/namespaces",
 	"Node":                             "/api/v1/nodes",
 	"ServiceAccount":                   "/api/v1/namespaces/candor-system/serviceaccounts",
+	"ConfigMap":                        "/api/v1/namespaces/candor-system/configmaps",
+	"Service":                          "/api/v1/namespaces/candor-system/services",
+	"DaemonSet":                        "/apis/apps/v1/namespaces/candor-system/daemonsets",
 }
 
-// apply makes the objects of YAML documents of the kinds in places; the others are left out.
+// apply makes the objects of YAML documents of the kinds in places; the others are left out. What is there stays as it is.
 func (p *controlPlane) apply(t *testing.T, text string) {
+	t.Helper()
+	p.each(t, text, func(kind, name string, body []byte) {
+		if code, answer := p.try("POST", places[kind], adminToken, body); code/100 != 2 && code != http.StatusConflict {
+			t.Errorf("%s %s: %d %s", kind, name, code, answer)
+		}
+	})
+}
+
+func (p *controlPlane) each(t *testing.T, text string, do func(kind, name string, body []byte)) {
 	t.Helper()
 	for d := yaml.NewDecoder(bytes.NewReader([]byte(text))); ; {
 		var object map[string]any
@@ -227,9 +242,7 @@ func (p *controlPlane) apply(t *testing.T, text string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code, answer := p.try("POST", places[kind], adminToken, body); code/100 != 2 && code != http.StatusConflict {
-			t.Fatalf("%s: %d %s", kind, code, answer)
-		}
+		do(kind, object["metadata"].(map[string]any)["name"].(string), body)
 	}
 }
 

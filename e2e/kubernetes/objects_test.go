@@ -17,29 +17,10 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-const (
-	chart       = "../../deploy/helm/candor/"
-	nodeCPUs    = "/apis/candor.dev/v1alpha1/nodecpus"
-	cpuProfiles = "/apis/candor.dev/v1alpha1/namespaces/default/cpuprofiles"
-)
+const nodeCPUs = "/apis/candor.dev/v1alpha1/nodecpus"
 
-// installObjects makes the kinds of objects known, once.
-func installObjects(t *testing.T) *controlPlane {
-	t.Helper()
-	p := needPlane(t)
-	for _, name := range []string{"nodecpu", "cpuprofile"} {
-		text, err := os.ReadFile(chart + "crds/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.apply(t, string(text))
-	}
-	eventually(t, "NodeCPUs and CPUProfiles are served", func() bool {
-		a, _ := p.try("GET", nodeCPUs, adminToken, nil)
-		b, _ := p.try("GET", cpuProfiles, adminToken, nil)
-		return a == http.StatusOK && b == http.StatusOK
-	})
-	return p
+func profilesOf(namespace string) string {
+	return "/apis/candor.dev/v1alpha1/namespaces/" + namespace + "/cpuprofiles"
 }
 
 // node is one of 64 CPUs with so many pods.
@@ -96,21 +77,22 @@ func object(t *testing.T, kind, name string, of any) []byte {
 	return text
 }
 
-// writeReport makes a NodeCPU if need be, and writes a report.
+// writeReport makes a NodeCPU if need be, and writes a report, as the node's agent.
 func writeReport(t *testing.T, p *controlPlane, name string, s v1alpha1.NodeCPUStatus) (code int, answer string) {
 	t.Helper()
-	p.try("POST", nodeCPUs, adminToken, object(t, "NodeCPU", name, v1alpha1.NodeCPU{}))
+	agent := agentOf(t, p, name)
+	p.try("POST", nodeCPUs, agent, object(t, "NodeCPU", name, v1alpha1.NodeCPU{}))
 	var n v1alpha1.NodeCPU
 	if err := json.Unmarshal([]byte(p.must(t, "GET", nodeCPUs+"/"+name, nil)), &n); err != nil {
 		t.Fatal(err)
 	}
 	n.Status = s
-	return p.try("PUT", nodeCPUs+"/"+name+"/status", adminToken, object(t, "NodeCPU", name, n))
+	return p.try("PUT", nodeCPUs+"/"+name+"/status", agent, object(t, "NodeCPU", name, n))
 }
 
 // A report of 250 pods is kept as it is, takes 30 KiB at most with all that the API server adds, and makes the node that it is of.
 func TestReportIsKept(t *testing.T) {
-	p := installObjects(t)
+	p := install(t)
 	s := report(t, 250)
 	if code, answer := writeReport(t, p, "kept", s); code != http.StatusOK {
 		t.Fatalf("%d %s", code, answer)
@@ -136,7 +118,7 @@ func TestReportIsKept(t *testing.T) {
 
 // Each rule refuses what it is for, and says why.
 func TestReportsThatAreRefused(t *testing.T) {
-	p := installObjects(t)
+	p := install(t)
 	first := report(t, 10)
 	first.Counter = 7
 	if code, answer := writeReport(t, p, "ruled", first); code != http.StatusOK {
@@ -184,7 +166,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
-	p := installObjects(t)
+	p := install(t)
 	all := &metav1.LabelSelector{}
 	expression := func(operator metav1.LabelSelectorOperator, values ...string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: operator, Values: values}}}
@@ -209,7 +191,7 @@ func TestProfiles(t *testing.T) {
 		{v1alpha1.CPUProfileSpec{Selector: expression("Exists", "x"), Class: "sensitive"}, "none with Exists"},
 		{v1alpha1.CPUProfileSpec{Selector: expression("Like", "x"), Class: "sensitive"}, "operator: Unsupported value"},
 	} {
-		code, answer := p.try("POST", cpuProfiles, adminToken, object(t, "CPUProfile", fmt.Sprint("profile-", i), v1alpha1.CPUProfile{Spec: c.spec}))
+		code, answer := p.try("POST", profilesOf("spark"), adminToken, object(t, "CPUProfile", fmt.Sprint("profile-", i), v1alpha1.CPUProfile{Spec: c.spec}))
 		if taken := code == http.StatusCreated; taken != (c.want == "") || !strings.Contains(answer, c.want) {
 			t.Errorf("%+v: %d %.400s\nwant %q", c.spec, code, answer, c.want)
 		}
@@ -218,7 +200,7 @@ func TestProfiles(t *testing.T) {
 
 // kubectl shows in a line what a node has, and in a page who has it.
 func TestKubectl(t *testing.T) {
-	p := installObjects(t)
+	p := install(t)
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
 		t.Skip(err)

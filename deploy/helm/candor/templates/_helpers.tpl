@@ -13,3 +13,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "candor.stateDir" -}}
 {{- if .Values.observe }}/run/candor-observe{{ else }}{{ .Values.stateDir }}{{ end }}
 {{- end }}
+{{- /* The users who are schedulers, as a list in CEL. */ -}}
+{{- define "candor.schedulers" -}}
+['system:serviceaccount:{{ .Release.Namespace }}:{{ .Release.Name }}-scheduler'{{ range .Values.schedulers }}, '{{ . }}'{{ end }}]
+{{- end }}

@@ -1,0 +1,101 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+const (
+	objects   = "../../deploy/helm/candor/crds/*.yaml"
+	chart     = "../../deploy/helm/testdata/publish.yaml" // with publish, schedulers and sensitiveOnlyIn set
+	agents    = "/api/v1/namespaces/candor-system/serviceaccounts/candor/token"
+	scheduler = "/api/v1/namespaces/candor-system/serviceaccounts/candor-scheduler/token"
+)
+
+// schedulers stand for what of the chart is not there yet.
+const schedulers = `
+kind: ServiceAccount
+metadata: {name: candor-scheduler, namespace: candor-system}
+---
+kind: ClusterRoleBinding
+metadata: {name: scheduler}
+roleRef: {kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: candor-scheduler, namespace: candor-system}]
+`
+
+// install makes what the chart has for a cluster, unless it is there. Objects are served and policies work when it returns.
+func install(t *testing.T) *controlPlane {
+	t.Helper()
+	p := needPlane(t)
+	files, err := filepath.Glob(objects)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v: %q", err, files)
+	}
+	for _, name := range []string{"candor-system", "spark", "other"} {
+		p.apply(t, "kind: Namespace\nmetadata: {name: "+name+"}\n")
+	}
+	for _, file := range append(files, chart) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.apply(t, string(text))
+	}
+	p.apply(t, schedulers)
+	eventually(t, "NodeCPUs and CPUProfiles are served", func() bool {
+		a, _ := p.try("GET", nodeCPUs, adminToken, nil)
+		b, _ := p.try("GET", profilesOf("spark"), adminToken, nil)
+		return a == http.StatusOK && b == http.StatusOK
+	})
+	eventually(t, "each policy refuses", func() bool { return p.refuses(t) })
+	return p
+}
+
+// refuses reports whether each of the policies works already: none does from the moment on in which it is made.
+func (p *controlPlane) refuses(t *testing.T) bool {
+	const pods = "/api/v1/namespaces/other/pods"
+	for _, c := range []struct {
+		policy, path string
+		body         []byte
+	}{
+		{"hint", pods, pod("early", map[string]string{"candor.dev/hint": "x"}, "")},
+		{"sensitive", pods, pod("early", map[string]string{"candor.dev/class": "sensitive"}, "")},
+		{"sensitive-profiles", profilesOf("other"), profileOf(t, "early", "sensitive")},
+		{"nodecpu", nodeCPUs, object(t, "NodeCPU", "early", v1alpha1.NodeCPU{})},
+	} {
+		if _, answer := p.try("POST", c.path+"?dryRun=All", adminToken, c.body); !strings.Contains(answer, "'candor-"+c.policy+"'") {
+			return false
+		}
+	}
+	return true
+}
+
+// agentOf is a token as the agent on a node has it: of a pod on that node, which is made if need be.
+func agentOf(t *testing.T, p *controlPlane, node string) string {
+	t.Helper()
+	p.apply(t, "kind: Node\nmetadata: {name: "+node+"}\n")
+	name := "agent-of-" + node
+	p.try("POST", "/api/v1/namespaces/candor-system/pods", adminToken, pod(name, nil, fmt.Sprintf(`"serviceAccountName":"candor","nodeName":%q,`, node)))
+	return tokenOf(t, p, agents, name)
+}
+
+// tokenOf is a token of a service account; of one of its pods, if that is named.
+func tokenOf(t *testing.T, p *controlPlane, path, pod string) string {
+	t.Helper()
+	request := `{"spec":{}}`
+	if pod != "" {
+		request = fmt.Sprintf(`{"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":%q}}}`, pod)
+	}
+	var answer struct{ Status struct{ Token string } }
+	if err := json.Unmarshal([]byte(p.must(t, "POST", path, []byte(request))), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Token
+}

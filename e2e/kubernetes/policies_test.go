@@ -1,0 +1,166 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// A call is one that somebody makes of the API server, and what comes of it.
+type call struct {
+	who, token   string
+	method, path string
+	body         []byte
+	code         int
+	want         string // in the answer
+}
+
+func (c call) do(t *testing.T, p *controlPlane) {
+	t.Helper()
+	code, answer := p.try(c.method, c.path, c.token, c.body)
+	if code != c.code || !strings.Contains(answer, c.want) {
+		t.Errorf("%s: %s %s: %d %.300s\nwant %d %q", c.who, c.method, c.path, code, answer, c.code, c.want)
+	}
+}
+
+// pod is a pod with annotations; more is more of its spec.
+func pod(name string, annotations map[string]string, more string) []byte {
+	notes, _ := json.Marshal(annotations) // strings always have a text
+	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"spec":{%s"containers":[{"name":"app","image":"web"}]}}`, name, notes, more)
+}
+
+func profileOf(t *testing.T, name, class string) []byte {
+	return object(t, "CPUProfile", name, v1alpha1.CPUProfile{Spec: v1alpha1.CPUProfileSpec{Images: []string{"*"}, Class: class}})
+}
+
+// The agent of a node writes that node's report, and nobody else writes any; it may do nothing more.
+func TestOnlyTheNodesAgentReports(t *testing.T) {
+	p := install(t)
+	a, b := agentOf(t, p, "node-a"), agentOf(t, p, "node-b")
+	anywhere := tokenOf(t, p, agents, "")
+	empty := func(name string) []byte { return object(t, "NodeCPU", name, v1alpha1.NodeCPU{}) }
+	const elsewhere = "only the agent of node node-b writes its NodeCPU, not that of node-a"
+	for _, c := range []call{
+		{"agent of another", a, "POST", nodeCPUs, empty("node-b"), http.StatusForbidden, elsewhere},
+		{"agent of no node", anywhere, "POST", nodeCPUs, empty("node-a"), http.StatusForbidden, "a node that its token does not name"},
+		{"administrator", adminToken, "POST", nodeCPUs, empty("node-a"), http.StatusForbidden, "only the agent of node node-a"},
+		{"agent", a, "POST", nodeCPUs, empty("node-a"), http.StatusCreated, ""},
+		{"agent", b, "POST", nodeCPUs, empty("node-b"), http.StatusCreated, ""},
+	} {
+		c.do(t, p)
+	}
+	reported := func(name string) []byte {
+		var n v1alpha1.NodeCPU
+		if err := json.Unmarshal([]byte(p.must(t, "GET", nodeCPUs+"/"+name, nil)), &n); err != nil {
+			t.Fatal(err)
+		}
+		n.Status = report(t, 3)
+		return object(t, "NodeCPU", name, n)
+	}
+	onA, onB := nodeCPUs+"/node-a", nodeCPUs+"/node-b"
+	for _, c := range []call{
+		{"agent of another", a, "PUT", onB + "/status", reported("node-b"), http.StatusForbidden, elsewhere},
+		{"agent of no node", anywhere, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "does not name"},
+		{"administrator", adminToken, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
+		{"administrator", adminToken, "PUT", onA, reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
+		{"agent", a, "PUT", onA + "/status", reported("node-a"), http.StatusOK, ""},
+		{"agent", a, "GET", "/api/v1/nodes/node-a", nil, http.StatusOK, ""},
+		{"agent", a, "GET", nodeCPUs, nil, http.StatusForbidden, "cannot list"},
+		{"agent", a, "PUT", onA, reported("node-a"), http.StatusForbidden, "cannot update"},
+		{"agent", a, "DELETE", onB, nil, http.StatusForbidden, "cannot delete"},
+		{"agent", a, "GET", "/api/v1/namespaces/candor-system/pods", nil, http.StatusForbidden, "cannot list"},
+		{"agent", a, "DELETE", "/api/v1/nodes/node-b", nil, http.StatusForbidden, "cannot delete"},
+		{"agent", a, "GET", profilesOf("spark"), nil, http.StatusForbidden, "cannot list"},
+		{"administrator", adminToken, "DELETE", onA, nil, http.StatusOK, ""},
+		{"administrator", adminToken, "DELETE", onB, nil, http.StatusOK, ""},
+	} {
+		c.do(t, p)
+	}
+}
+
+// The hint is the scheduler's, on each way on which annotations reach a pod.
+func TestOnlyTheSchedulerHints(t *testing.T) {
+	p := install(t)
+	const pods, refused = "/api/v1/namespaces/other/pods", "only the scheduler writes the annotation candor.dev/hint"
+	byScheduler := tokenOf(t, p, scheduler, "")
+	hint := func(text string) map[string]string { return map[string]string{"candor.dev/hint": text} }
+	changed := func(change func(metadata map[string]any)) []byte {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(p.must(t, "GET", pods+"/hinted", nil)), &fields); err != nil {
+			t.Fatal(err)
+		}
+		change(fields["metadata"].(map[string]any))
+		text, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	set := func(annotations map[string]string) []byte {
+		return changed(func(m map[string]any) { m["annotations"] = annotations })
+	}
+	binding := func(annotations map[string]string) []byte {
+		notes, _ := json.Marshal(annotations) // strings always have a text
+		return fmt.Appendf(nil, `{"metadata":{"name":"hinted","annotations":%s},"target":{"kind":"Node","name":"node-a"}}`, notes)
+	}
+	call{"somebody", adminToken, "POST", pods, pod("hinted", hint("x"), ""), http.StatusForbidden, refused}.do(t, p)
+	call{"somebody", adminToken, "POST", pods, pod("hinted", map[string]string{"a": "b"}, ""), http.StatusCreated, ""}.do(t, p)
+	call{"somebody", adminToken, "PUT", pods + "/hinted", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
+	call{"somebody", adminToken, "PUT", pods + "/hinted/status", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
+	call{"somebody", adminToken, "POST", pods + "/hinted/binding", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
+	call{"scheduler", byScheduler, "PUT", pods + "/hinted", set(hint("y")), http.StatusOK, ""}.do(t, p)
+	call{"somebody", adminToken, "PUT", pods + "/hinted", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
+	call{"somebody", adminToken, "PUT", pods + "/hinted", set(nil), http.StatusForbidden, refused}.do(t, p)
+	call{"somebody", adminToken, "PUT", pods + "/hinted", changed(func(m map[string]any) { m["labels"] = map[string]string{"a": "b"} }), http.StatusOK, ""}.do(t, p)
+	call{"somebody", adminToken, "PUT", pods + "/hinted/status", changed(func(map[string]any) {}), http.StatusOK, ""}.do(t, p)
+	call{"scheduler", byScheduler, "POST", pods + "/hinted/binding", binding(hint("z")), http.StatusCreated, ""}.do(t, p)
+}
+
+// Pods ask to be sensitive where the administrator lets them, and profiles speak for them there alone.
+func TestWhoMayBeSensitive(t *testing.T) {
+	p := install(t)
+	const may, mayNot, refused = "/api/v1/namespaces/spark/pods", "/api/v1/namespaces/other/pods", "pods of this namespace may not be sensitive"
+	whole, one := map[string]string{"candor.dev/class": "sensitive"}, map[string]string{"class.candor.dev/app": "sensitive"}
+	for _, c := range []call{
+		{"there", adminToken, "POST", may, pod("whole", whole, ""), http.StatusCreated, ""},
+		{"there", adminToken, "POST", may, pod("one", one, ""), http.StatusCreated, ""},
+		{"there", adminToken, "POST", profilesOf("spark"), profileOf(t, "p", "sensitive"), http.StatusCreated, ""},
+		{"elsewhere", adminToken, "POST", mayNot, pod("whole", whole, ""), http.StatusForbidden, refused},
+		{"elsewhere", adminToken, "POST", mayNot, pod("one", one, ""), http.StatusForbidden, refused},
+		{"elsewhere", adminToken, "POST", profilesOf("other"), profileOf(t, "p", "sensitive"), http.StatusForbidden, refused},
+		{"elsewhere", adminToken, "POST", mayNot, pod("flexible", map[string]string{"candor.dev/class": "flexible", "a": "sensitive"}, ""), http.StatusCreated, ""},
+		{"elsewhere", adminToken, "POST", mayNot, pod("silent", nil, ""), http.StatusCreated, ""},
+		{"elsewhere", adminToken, "POST", profilesOf("other"), profileOf(t, "p", "flexible"), http.StatusCreated, ""},
+		{"scheduler", tokenOf(t, p, scheduler, ""), "POST", mayNot, pod("default", whole, ""), http.StatusCreated, ""},
+	} {
+		c.do(t, p)
+	}
+}
+
+// The API server takes each object of the chart, with whatever values, and knows each field of it.
+func TestChartIsTaken(t *testing.T) {
+	p := install(t)
+	files, err := filepath.Glob(strings.Replace(chart, "publish", "*", 1))
+	if err != nil || len(files) < 4 {
+		t.Fatalf("%v: %q", err, files)
+	}
+	p.try("DELETE", places["DaemonSet"]+"/candor", adminToken, nil) // or its ports would be there besides those of a file
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.each(t, string(text), func(kind, name string, body []byte) {
+			path := places[kind] + "/" + name + "?fieldManager=test&force=true&dryRun=All&fieldValidation=Strict"
+			if code, answer := p.try("PATCH", path, adminToken, body); code/100 != 2 {
+				t.Errorf("%s: %s %s: %d %s", file, kind, name, code, answer)
+			}
+		})
+	}
+}
