@@ -70,7 +70,7 @@ type Decision struct {
 
 // Next takes a look at a group. The state is the one before the decision's write: Wrote tells it of that.
 func (s State) Next(m Measured) (State, Decision) {
-	if !s.seen {
+	if !s.seen || m.Used < s.last.Used { // less: it is another group of the same name
 		s = s.begin(m)
 	}
 	s.account(m)
@@ -111,13 +111,14 @@ func (s *State) Raised() time.Duration { return max(s.InForce-s.Quota, 0) }
 
 // begin is the state at the first look: nothing is saved up yet.
 func (s State) begin(m Measured) State {
-	s.seen, s.last, s.step = true, m, m
-	s.throttled = m.At - calm*s.Period
-	s.edge = newEdge(s.Period, m.At)
-	if s.InForce == 0 {
-		s.InForce = s.Quota
+	inForce := s.InForce
+	if inForce == 0 {
+		inForce = s.Quota
 	}
-	return s
+	return State{
+		Setting: s.Setting, InForce: inForce, edge: newEdge(s.Period, m.At),
+		seen: true, last: m, step: m, throttled: m.At - calm*s.Period, edged: m.At,
+	}
 }
 
 // account adds what the group could have used since the last look, and takes what it has used.

@@ -126,3 +126,17 @@ func TestModelLeaks(t *testing.T) {
 		}
 	}
 }
+
+// A group that was made anew under its name has saved up nothing.
+func TestMadeAnew(t *testing.T) {
+	s := State{Setting: Setting{50 * ms, 100 * ms, 150 * ms}}
+	for at := time.Duration(0); at < 2*time.Second; at += 100 * ms {
+		s, _ = s.Next(Measured{At: at, Used: 10 * ms})
+	}
+	if s.Saved != 400*ms {
+		t.Errorf("saved %v", s.Saved)
+	}
+	if s, _ = s.Next(Measured{At: 2 * time.Second, Used: 5 * ms}); s.Saved != 0 {
+		t.Errorf("another group has saved %v", s.Saved)
+	}
+}

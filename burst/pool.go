@@ -8,12 +8,12 @@ import (
 
 // A pool is what is known of the CPUs that some groups run on.
 type pool struct {
-	at    time.Duration // of the last look
-	idle  time.Duration // of all its CPUs, since the boot
-	share map[string]float64
+	at   time.Duration // of the last look
+	sum  time.Duration // for how long they have been idle by then, all together, since the boot
+	idle float64       // CPUs that were idle between the last two looks
 }
 
-// share is how many CPUs beyond its limit a member may use of its pool.
+// share is how many CPUs beyond its limit a member may use of its pool, if it wants to.
 func (l *Loop) share(m *member, at time.Duration) float64 {
 	p := l.pools[m.CPUs]
 	if p == nil {
@@ -27,37 +27,34 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 	if at-p.at >= fresh {
 		l.lookAt(p, m.CPUs, at)
 	}
-	return p.share[m.Name]
-}
-
-// lookAt divides what was idle of a pool since the last look at it.
-func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
-	idle, err := l.host.Idle()
-	if err != nil {
-		l.log.Warn("quotas not raised: it is not known how busy the CPUs are", "error", err)
-		p.share = nil
-		return
-	}
-	before, began := p.idle, p.at
-	p.at, p.idle = at, 0
-	for cpu := range cpus.All() {
-		p.idle += idle[cpu]
-	}
-	if began == 0 {
-		return
-	}
-	var names []string
-	var members []Member
-	for _, m := range l.members {
-		if m.CPUs == cpus {
-			names = append(names, m.Name)
-			members = append(members, Member{float64(m.Quota) / float64(m.Period), m.state.Over, m.wants})
+	members := []Member{{m.limit(), m.state.Over, true}}
+	for _, other := range l.members {
+		if other != m && other.CPUs == m.CPUs {
+			members = append(members, Member{other.limit(), other.state.Over, other.wants})
 		}
 	}
-	p.share = make(map[string]float64, len(names))
-	for i, share := range Shares(float64(cpus.Count()), float64(p.idle-before)/float64(at-began), members) {
-		p.share[names[i]] = share
+	return Shares(float64(m.CPUs.Count()), p.idle, members)[0]
+}
+
+// limit is the limit in CPUs.
+func (m *member) limit() float64 { return float64(m.Quota) / float64(m.Period) }
+
+// lookAt reads for how long CPUs have been idle since the last look at them.
+func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
+	times, err := l.host.Idle()
+	if err != nil {
+		l.log.Warn("quotas not raised: it is not known how busy the CPUs are", "error", err)
+		p.idle = 0
+		return
 	}
+	var sum time.Duration
+	for cpu := range cpus.All() {
+		sum += times[cpu]
+	}
+	if p.at != 0 {
+		p.idle = float64(sum-p.sum) / float64(at-p.at)
+	}
+	p.at, p.sum = at, sum
 }
 
 // forgetPools forgets those that nobody runs on.

@@ -165,7 +165,9 @@ func (r *raising) group(g *Grant) (burst.Group, error) {
 	if err != nil {
 		return one, err
 	}
-	one.InForce = has.Quota
+	if one.InForce = has.Quota; one.InForce > one.Quota && one.InForce-one.Quota <= g.Period/100 { // rounded by systemd
+		one.InForce = one.Quota
+	}
 	usage, err := r.tree.OpenUsage(usageName(g))
 	one.Kernel = &raisedGroup{group, usage}
 	return one, err
