@@ -205,3 +205,19 @@ func TestUnfit(t *testing.T) {
 		t.Errorf("more than the machine does: %v", err)
 	}
 }
+
+// Where a container uses most of the cheapest limit, it is told that a burst is not the way.
+func TestBurstIsNotTheWay(t *testing.T) {
+	target, err := ParseTarget("throttled<1%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcome := Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}}}
+	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average"} {
+		var text strings.Builder
+		r := Report{Group: "web", Mean: mean, Target: target, Outcomes: []Outcome{outcome}}
+		if err := r.Text(&text); err != nil || strings.Contains(text.String(), "It uses") != (want != "") || !strings.Contains(text.String(), want) {
+			t.Errorf("mean %v: %v\n%s", mean, err, &text)
+		}
+	}
+}

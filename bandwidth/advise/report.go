@@ -21,6 +21,9 @@ type Report struct {
 	Outcomes []Outcome
 }
 
+// burstHelps is the use of a limit up to which saving up helps much: Alibaba's experience (its text on CPU Burst).
+const burstHelps = 0.5
+
 // Text writes the table, the cheapest outcome that meets the target, and how to set it.
 func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.Most)
@@ -49,6 +52,9 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	if best, ok := r.Cheapest(); ok {
 		fmt.Fprintf(w, "Cheapest with %s: %s\n%s", r.Target, best, best.howTo())
+		if use := r.Mean / best.CPUs(); use > burstHelps {
+			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst, and its neighbours pay for it. For lower delays raise the limit, or start another instance\n", 100*use)
+		}
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
 	best, ok := Cheapest(own, r.Target)
