@@ -81,7 +81,7 @@ func (s State) Next(m Measured) (State, Decision) {
 	s.last = m
 	var d Decision
 	known := s.edge.width <= sharp
-	if !known || s.edge.index(m.At) > s.edge.index(s.step.At) {
+	if known && s.edge.index(m.At) > s.edge.index(s.step.At) || !known && m.At-s.step.At >= s.Period {
 		d = s.decide(m, known)
 		s.step = m
 	}

@@ -215,7 +215,7 @@ func TestBurstIsNotTheWay(t *testing.T) {
 	outcome := Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}}}
 	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average"} {
 		var text strings.Builder
-		r := Report{Group: "web", Mean: mean, Target: target, Outcomes: []Outcome{outcome}}
+		r := Report{Group: "web", Mean: mean, Target: target, Outcomes: []Outcome{outcome, {Option: Option{Sensitive: 2}}}}
 		if err := r.Text(&text); err != nil || strings.Contains(text.String(), "It uses") != (want != "") || !strings.Contains(text.String(), want) {
 			t.Errorf("mean %v: %v\n%s", mean, err, &text)
 		}
