@@ -73,15 +73,18 @@ func (op *operation) checkPlace(name, path string, pid int) error {
 	return err
 }
 
-// onlyProcess is the process in a group that has one, as a container's does before it runs; else none is known.
-func (op *operation) onlyProcess(name string) Process {
-	pids, err := op.groups[name].Processes()
-	if err != nil || len(pids) != 1 {
-		return Process{}
-	}
-	only, err := processOf(pids[0])
+// FirstIn is the first process of an engine's container by its group, for engines that do not name it: the one that began
+// first. 0: there is none, or no such group.
+func (h *Host) FirstIn(name, path string) (pid int) {
+	pids, err := h.tree.Foreign(name, path).Processes()
 	if err != nil {
-		return Process{}
+		return 0
 	}
-	return only
+	var first Process
+	for _, pid := range pids {
+		if p, err := processOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
+			first = p
+		}
+	}
+	return first.PID
 }

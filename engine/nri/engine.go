@@ -74,6 +74,7 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 // Start is told when the container's group and first process are there, and nothing of it
 // has run. Its group gets what its grant says now.
 func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
+	ctr.PID = e.firstOf(p, ctr)
 	a, _, preserved, err := e.asks(p, ctr)
 	switch {
 	case err != nil:

@@ -25,10 +25,10 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	if err != nil {
 		return fmt.Errorf("candor: container %s: its cpuset: %w", ctr.Name, err)
 	}
-	if ctr.PID == 0 {
+	if pid := e.firstOf(p, ctr); pid == 0 {
 		err = fmt.Errorf("%w: its first process is not known", host.ErrBadSpec)
 	} else {
-		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, ctr.PID)
+		err = e.host.Preserve(ctx, grantName(p, ctr.Name), cpus, pid)
 	}
 	if errors.Is(err, host.ErrBadSpec) { // hands off means that it starts all the same
 		e.log.Warn("its CPUs cannot be kept for it", "container", name, "reason", err)
