@@ -14,6 +14,8 @@ func TestParseTakesBothForms(t *testing.T) {
 	a, err := Parse(map[string]string{
 		"candor.dev/class":          "sensitive",
 		"candor.dev/period":         "20ms",
+		"candor.dev/burst":          "auto",
+		"burst.candor.dev/log":      "20ms",
 		"class.candor.dev/log":      "flexible",
 		"on-resize.candor.dev/web":  "signal:HUP",
 		"kubernetes.io/config.hash": "x",
@@ -22,10 +24,10 @@ func TestParseTakesBothForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if web := a.For("web"); *web.Class != hybrid.Sensitive || *web.OnResize != "signal:HUP" || *web.Period != 20*time.Millisecond {
+	if web := a.For("web"); *web.Class != hybrid.Sensitive || *web.OnResize != "signal:HUP" || *web.Period != 20*time.Millisecond || web.Burst.String() != "auto" {
 		t.Errorf("web: %v %v %v", *web.Class, *web.OnResize, *web.Period)
 	}
-	if log := a.For("log"); *log.Class != hybrid.Flexible || log.OnResize != nil {
+	if log := a.For("log"); *log.Class != hybrid.Flexible || log.OnResize != nil || log.Burst.String() != "20ms" {
 		t.Errorf("log: %v %v", *log.Class, log.OnResize)
 	}
 }
@@ -46,6 +48,8 @@ func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 		{"candor.dev/period", "2s", "want 1ms to 1s"},
 		{"candor.dev/period", "-20ms", "want 1ms to 1s"},
 		{"candor.dev/period", "1500500ns", "whole microseconds"},
+		{"candor.dev/burst", "much", `burst "much": want none, kernel, quota, auto, or 0s to the quota`},
+		{"candor.dev/burst", "-1ms", "want none, kernel, quota, auto"},
 		{"candor.dev/movable", "yes", `"yes": want true or false`},
 		{"candor.dev/env", "1", `"1": want true or false`},
 		{"candor.dev/preserve", "TRUE", "want true or false"},
@@ -70,7 +74,7 @@ func TestOfTwoErrorsTheFirstByNameIsTold(t *testing.T) {
 		bad[PodKey(name)] = "?"
 	}
 	for range 20 {
-		if _, err := Parse(bad); err == nil || !strings.Contains(err.Error(), PodKey("class")) {
+		if _, err := Parse(bad); err == nil || !strings.Contains(err.Error(), PodKey(Names()[0])) {
 			t.Fatal(err)
 		}
 	}
