@@ -1,0 +1,168 @@
+package burst
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A modelKernel is a group of the model that runs in real time: what the kernel refuses and how groups vanish can be said.
+// (On the kernel itself the loop is tested in package host.)
+type modelKernel struct {
+	lock   sync.Mutex
+	began  time.Duration
+	sim    *bandwidth.Sim
+	has    bandwidth.Bandwidth
+	refuse error // of SetQuota
+	gone   error // of Read
+	quotas []time.Duration
+	isBusy bool
+	isShut bool
+}
+
+func newModelKernel() *modelKernel {
+	b := bandwidth.Bandwidth{Quota: 5 * ms, Period: 20 * ms}
+	return &modelKernel{began: now(), has: b, sim: bandwidth.New(bandwidth.Linux, 2, bandwidth.Setting{Bandwidth: b, Phase: 7 * ms})}
+}
+
+// advance brings the model to now. It rests for a second, with a bit of work in each period from which its edges can be
+// learned, and then takes all that it gets.
+func (k *modelKernel) advance() {
+	for at := now() - k.began; k.sim.Now() < at; {
+		if k.sim.Now() < time.Second {
+			k.sim.Add(0, 100*time.Microsecond)
+		} else if !k.isBusy {
+			k.isBusy = true
+			k.sim.SetThreads(0, 2)
+			k.sim.Add(0, time.Hour)
+		}
+		k.sim.Run(min(k.sim.Now()+10*ms, at))
+	}
+}
+
+func (k *modelKernel) Read() (cgroup.Usage, error) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.advance()
+	s := k.sim.Stat(0)
+	return cgroup.Usage{CPU: s.Usage, Periods: s.Periods, Throttled: s.Throttled}, k.gone
+}
+
+func (k *modelKernel) SetQuota(quota time.Duration) error {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.quotas = append(k.quotas, quota)
+	if k.refuse == nil {
+		k.advance()
+		k.has.Quota = quota
+		k.sim.Set(0, k.has)
+	}
+	return k.refuse
+}
+
+func (k *modelKernel) Close() {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	k.isShut = true
+}
+
+// A modelHost has one such group, and lends as it is told.
+type modelHost struct {
+	*modelKernel
+	lendErr error
+	lends   int
+}
+
+func (h *modelHost) Changed() bool { return false }
+
+func (h *modelHost) Groups() ([]Group, error) {
+	return []Group{{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: 5 * ms, Kernel: h.modelKernel, Setting: Setting{5 * ms, 20 * ms, 15 * ms}}}, nil
+}
+
+func (h *modelHost) Lend(context.Context, []string) (time.Duration, error) {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.lends++
+	return time.Minute, h.lendErr
+}
+
+func (h *modelHost) Idle() (map[int]time.Duration, error) {
+	return map[int]time.Duration{0: now(), 1: now()}, nil
+}
+
+// TestLoop: what becomes of a group that has saved up and is throttled then.
+func TestLoop(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		refuse, lend error
+		until        func(h *modelHost) bool
+		log          string
+		lends        int
+	}{
+		{"raised, and back at the end", nil, nil, func(h *modelHost) bool { return h.has.Quota > 5*ms }, "", 1},
+		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 3*time.Second }, "the kernel refuses it", 1},
+		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 3*time.Second }, "cannot be noted", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := &modelHost{modelKernel: newModelKernel(), lendErr: c.lend}
+			h.refuse = c.refuse
+			said := h.run(t, c.until)
+			switch {
+			case h.has.Quota != 5*ms || !h.isShut:
+				t.Errorf("left at %v, closed: %v", h.has.Quota, h.isShut)
+			case strings.Count(said, "\n") != min(len(c.log), 1) || !strings.Contains(said, c.log):
+				t.Errorf("said %q, want %q once", said, c.log)
+			case h.lends != c.lends:
+				t.Errorf("%d loans", h.lends)
+			case c.lend != nil && len(h.quotas) > 0:
+				t.Errorf("without a loan: %v", h.quotas)
+			}
+		})
+	}
+}
+
+// A group that vanishes is let go of without a word.
+func TestLoopLosesGroup(t *testing.T) {
+	h := &modelHost{modelKernel: newModelKernel()}
+	h.gone = cgroup.ErrNoGroup
+	if said := h.run(t, func(h *modelHost) bool { return h.isShut }); said != "" {
+		t.Errorf("said %q", said)
+	}
+}
+
+// run runs a loop until something is so, and returns what it says.
+func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
+	t.Helper()
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- New(h, slog.New(slog.NewTextHandler(&log, nil))).Run(ctx) }()
+	is := func() bool {
+		h.lock.Lock()
+		defer h.lock.Unlock()
+		return until(h)
+	}
+	for end := now() + time.Minute; !is(); time.Sleep(ms) {
+		if now() > end {
+			t.Error("not in a minute")
+			break
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	return log.String()
+}
