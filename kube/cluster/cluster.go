@@ -61,6 +61,7 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 		r.settle()
 	}
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool { return len(r.waiting) == 0 })
+	n.stillLeaving()
 	n.rebuild()
 }
 

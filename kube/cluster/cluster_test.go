@@ -190,6 +190,45 @@ func TestHelped(t *testing.T) {
 	}
 }
 
+// Preemption tries a node without some of its pods. While the report still shows one that is gone, no other is made to go.
+func TestTrial(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	low1, low2, high := pod(t, "low1", sensitive("app", 1600)), pod(t, "low2", sensitive("app", 1600)), pod(t, "high", sensitive("app", 2000))
+	for _, low := range []*Pod{low1, low2} {
+		c.Bound("n", low, start)
+		create(t, agent, low)
+	}
+	c.Report("n", 1, reportOf(t, agent), start)
+	both, one := map[string]bool{"low1": true, "low2": true}, map[string]bool{"low1": true}
+	full := c.Trial("n")
+	other := full.Clone()
+	other.Remove("low1")
+	if full.Fits(high, both) == nil || other.Fits(high, both) != nil {
+		t.Errorf("with all: %v, without low1: %v", full.Fits(high, both), other.Fits(high, both))
+	}
+	if r := other.Fits(high, one); r != awaited {
+		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
+	}
+	other.Add(high)
+	if other.Fits(low1, both) == nil {
+		t.Error("low1 fits beside high")
+	}
+	c.Forget("low2") // told of it now
+	wants(t, c, "n", high, "no capacity (1200m missing)")
+	gone := c.Trial("n")
+	gone.Remove("low1")
+	if r := gone.Fits(high, one); r != awaited || c.Awaits("n", high, one) != awaited {
+		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
+	}
+	end(t, agent, low2)
+	create(t, agent, pod(t, "static", sensitive("app", 1600)))
+	c.Report("n", 2, reportOf(t, agent), start)
+	if r := c.Trial("n").Fits(high, one); r == nil || r == awaited || c.Awaits("n", high, one) != nil {
+		t.Errorf("%v: what low2 has left is taken", r)
+	}
+}
+
 func TestBadPods(t *testing.T) {
 	for want, container := range map[string]Container{
 		"container app: limit 5m: want 10m to 1024 CPUs":                                   sensitive("app", 5),

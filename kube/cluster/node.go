@@ -17,6 +17,7 @@ type node struct {
 	version  uint64       // of the report; 0: there never was one
 	now      *hybrid.Node // with what is reserved; base itself where that is nothing
 	reserved []*reservation
+	leaving  map[string]bool // UIDs of pods that are gone and that the report still shows
 
 	changes uint64 // how often now has changed
 	summary hybrid.Summary
@@ -90,6 +91,31 @@ func (n *node) drop(r *reservation) {
 	if i := slices.Index(n.reserved, r); i >= 0 {
 		n.reserved = slices.Delete(n.reserved, i, i+1)
 		n.rebuild()
+	}
+}
+
+// leave notes that a pod is gone: the node still has its containers until it reports that it has not.
+func (n *node) leave(uid string) {
+	if n.base == nil {
+		return
+	}
+	for _, g := range n.base.Grants() {
+		if nodecpu.HolderOf(g.ID).Pod == uid {
+			if n.leaving == nil {
+				n.leaving = map[string]bool{}
+			}
+			n.leaving[uid] = true
+			return
+		}
+	}
+}
+
+// stillLeaving keeps of the pods that leave those that the report shows.
+func (n *node) stillLeaving() {
+	before := n.leaving
+	n.leaving = nil
+	for uid := range before {
+		n.leave(uid)
 	}
 }
 

@@ -81,3 +81,12 @@ func (p *Pod) single() *hybrid.Request {
 	}
 	return nil
 }
+
+// Lasting are the requests of the containers that stay when all have started.
+func (p *Pod) Lasting() []hybrid.Request {
+	requests := make([]hybrid.Request, len(p.lasting))
+	for i := range p.lasting {
+		requests[i] = p.lasting[i].Request
+	}
+	return requests
+}

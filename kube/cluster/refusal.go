@@ -19,6 +19,7 @@ func (r *Refusal) Error() string { return r.Reason }
 var (
 	noCandor  = &Refusal{"no Candor on node", true}
 	badReport = &Refusal{"report of node cannot be used", true}
+	awaited   = &Refusal{"report of pods that are gone is awaited", true}
 	waiting   = &Refusal{"reserved pods wait for room", false}
 )
 

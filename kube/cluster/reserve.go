@@ -90,6 +90,7 @@ func (c *Cluster) forget(uid string) {
 	r.node.mu.Lock()
 	defer r.node.mu.Unlock()
 	r.node.drop(r)
+	r.node.leave(uid)
 }
 
 // An Expired pod is one that its node has not shown in time.

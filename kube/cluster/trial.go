@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/nodecpu"
 )
 
 // A Trial is a node without some of its pods and with others, to see what would fit there then.
 // The node itself does not change. A Trial is for one goroutine.
 type Trial struct {
+	cluster *Cluster
 	node    *node
 	without map[string]bool // by UID
 	with    []*Pod
@@ -21,12 +23,12 @@ func (c *Cluster) Trial(name string) *Trial {
 	if n == nil {
 		n = &node{}
 	}
-	return &Trial{node: n}
+	return &Trial{cluster: c, node: n}
 }
 
 // Clone returns a trial of its own.
 func (t *Trial) Clone() *Trial {
-	return &Trial{t.node, maps.Clone(t.without), slices.Clone(t.with)}
+	return &Trial{t.cluster, t.node, maps.Clone(t.without), slices.Clone(t.with)}
 }
 
 // Remove takes a pod away.
@@ -47,15 +49,21 @@ func (t *Trial) Add(p *Pod) {
 	t.with = append(t.with, p)
 }
 
-// Fits returns why a pod could not be there, or nil.
-func (t *Trial) Fits(p *Pod) *Refusal {
+// Fits returns why a pod could not be there, or nil. Where the room of pods that are gone, and still in the
+// node's report, is enough for it, nobody else has to go: it is refused until the node has reported. present are
+// the UIDs of the pods that are not gone, but for those of the trial.
+func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
+	gone := t.cluster.gone(t.node, present, t.without)
 	t.node.mu.Lock()
 	defer t.node.mu.Unlock()
-	if t.node.base == nil || len(p.containers) == 0 {
+	switch {
+	case t.node.base == nil || len(p.containers) == 0:
 		_, refusal := t.node.find(p)
 		return refusal
+	case t.node.awaits(p, gone):
+		return awaited
 	}
-	n, blocked := t.build()
+	n, blocked := t.node.with(t.without, t.with)
 	if blocked {
 		return waiting
 	}
@@ -63,21 +71,74 @@ func (t *Trial) Fits(p *Pod) *Refusal {
 	return refusal
 }
 
-// build returns the node of the trial, and whether a pod that was promised room has none.
-func (t *Trial) build() (n *hybrid.Node, blocked bool) {
-	n = copyOf(t.node.base, t.without)
-	for _, r := range t.node.reserved {
-		if t.without[r.pod.UID] {
+// Awaits returns a refusal if a pod has to wait for nothing but a node's report that pods are gone. present are
+// the UIDs of those that are not.
+func (c *Cluster) Awaits(name string, p *Pod, present map[string]bool) *Refusal {
+	n := c.find(name)
+	if n == nil {
+		return nil
+	}
+	gone := c.gone(n, present, nil)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if _, refusal := n.ask(p); refusal != nil && n.base != nil && n.awaits(p, gone) {
+		return awaited
+	}
+	return nil
+}
+
+// gone returns the pods that a node's report shows, that belonged there, and that are not present any more: who asks may
+// know of an end before the cluster is told.
+func (c *Cluster) gone(n *node, present, but map[string]bool) map[string]bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	gone := maps.Clone(n.leaving)
+	if n.base == nil {
+		return gone
+	}
+	for _, g := range n.base.Grants() {
+		uid := nodecpu.HolderOf(g.ID).Pod
+		if r := c.pods[uid]; r == nil || r.node != n || present[uid] || but[uid] {
+			continue
+		}
+		if gone == nil {
+			gone = map[string]bool{}
+		}
+		gone[uid] = true
+	}
+	return gone
+}
+
+// awaits reports whether there is room for a pod once those that are gone have left.
+func (n *node) awaits(p *Pod, gone map[string]bool) bool {
+	if len(gone) == 0 {
+		return false
+	}
+	then, blocked := n.with(gone, nil)
+	if blocked {
+		return false
+	}
+	_, refusal := placeAll(then, p)
+	return refusal == nil
+}
+
+// with returns the node without some pods and with others, and whether one that was promised room has none.
+func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked bool) {
+	then = copyOf(n.base, without)
+	for _, r := range n.reserved {
+		if without[r.pod.UID] {
 			continue
 		}
 		other := *r
 		other.waiting = slices.Clone(r.waiting)
-		other.place(n)
+		other.place(then)
 		blocked = blocked || other.blocked && other.ours
 	}
-	for _, p := range t.with {
+	for _, p := range others {
 		placed := reservation{pod: p, waiting: slices.Clone(p.lasting)}
-		placed.place(n)
+		placed.place(then)
 	}
-	return n, blocked
+	return then, blocked
 }

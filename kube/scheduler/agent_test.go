@@ -1,0 +1,118 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/topology"
+)
+
+// An agent is what makes containers on a node and reports it, when the test wants it to.
+type agent struct {
+	t      testing.TB
+	p      *plane
+	name   string
+	node   *hybrid.Node
+	object *v1alpha1.NodeCPU
+	reader Plugin // reads pods as the scheduler does
+}
+
+// addAgent adds a node with Candor, which has reported.
+func (p *plane) addAgent(t testing.TB, name, machine string) *agent {
+	t.Helper()
+	m, err := topology.Parse(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := hybrid.NewNode(m, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.addNode(t, name, m.Online.Count())
+	a := &agent{t: t, p: p, name: name, node: n, object: &v1alpha1.NodeCPU{}}
+	a.object.APIVersion, a.object.Kind = v1alpha1.GroupVersion.String(), "NodeCPU"
+	a.object.Name = name
+	made, err := p.dynamic.Resource(nodeCPUs).Create(ctx, toUnstructured(t, &struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}{a.object.TypeMeta, a.object.ObjectMeta}), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.object.ResourceVersion = made.GetResourceVersion()
+	a.report()
+	return a
+}
+
+// report writes what the node has.
+func (a *agent) report() {
+	a.t.Helper()
+	counter := a.object.Status.Counter
+	a.object.Status = nodecpu.Status(a.node, nodecpu.HolderOf)
+	a.object.Status.Counter, a.object.Status.Reported = counter+1, metav1.NewTime(time.Now())
+	made, err := a.p.dynamic.Resource(nodeCPUs).UpdateStatus(ctx, toUnstructured(a.t, a.object), metav1.UpdateOptions{})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.object.ResourceVersion = made.GetResourceVersion()
+}
+
+// create makes the containers of a pod that is bound to the node. There has to be room: that is what the scheduler promises.
+func (a *agent) create(pod *v1.Pod) {
+	a.t.Helper()
+	if pod.Spec.NodeName != a.name {
+		a.t.Fatalf("%s is bound to %q, want %s", pod.Name, pod.Spec.NodeName, a.name)
+	}
+	r, err := a.reader.requestsOf(pod)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for i := range r {
+		if _, _, err := a.node.Place(&r[i]); err != nil {
+			a.t.Fatalf("%s has no room for container %s of %s: %v", a.name, r[i].ID, pod.Name, err)
+		}
+	}
+}
+
+// end ends the containers of a pod.
+func (a *agent) end(pod *v1.Pod) {
+	a.t.Helper()
+	for _, g := range a.node.Grants() {
+		if nodecpu.HolderOf(g.ID).Pod != string(pod.UID) {
+			continue
+		}
+		plan, err := a.node.PlanRelease(g.ID)
+		if err == nil {
+			err = a.node.Commit(plan)
+		}
+		if err != nil {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// put gives the node containers of its own, such as static pods.
+func (a *agent) put(requests ...hybrid.Request) {
+	a.t.Helper()
+	for i := range requests {
+		if _, _, err := a.node.Place(&requests[i]); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	a.report()
+}
+
+// requestsOf are what the lasting containers of a pod ask of their node.
+func (p *Plugin) requestsOf(pod *v1.Pod) ([]hybrid.Request, error) {
+	asks, err := p.boundAs(pod)
+	if err != nil {
+		return nil, err
+	}
+	return asks.Lasting(), nil
+}

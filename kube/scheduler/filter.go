@@ -1,0 +1,47 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/kube/cluster"
+)
+
+// Filter asks whether there is a plan for the pod on a node.
+func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	s := stateOf(cycle)
+	if s == nil {
+		return nil
+	}
+	began := time.Now()
+	defer observe(filterTime, began)
+	name := node.Node().Name
+	if t := s.trials[name]; t != nil {
+		return statusOf(t.Fits(s.pod.Pod, present(node)))
+	}
+	return statusOf(p.cluster.Fits(name, s.pod.Pod))
+}
+
+// present are the pods that a node has by the scheduler's own accounts.
+func present(node fwk.NodeInfo) map[string]bool {
+	uids := map[string]bool{}
+	for _, pod := range node.GetPods() {
+		uids[uidOf(pod.GetPod())] = true
+	}
+	return uids
+}
+
+// statusOf says a refusal as the scheduler's framework does.
+func statusOf(r *cluster.Refusal) *fwk.Status {
+	switch {
+	case r == nil:
+		return nil
+	case r.Final:
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Reason)
+	default:
+		return fwk.NewStatus(fwk.Unschedulable, r.Reason)
+	}
+}

@@ -1,0 +1,88 @@
+package scheduler
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// EventsToRegister names what can help a pod that was refused: a report of a node, the end of a pod for which
+// something was reserved, a change of the pod itself or of a profile.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: eventOf(v1alpha1.NodeCPUs), ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.afterReport},
+		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPod},
+		{Event: fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.Update}},
+		{Event: fwk.ClusterEvent{Resource: eventOf(v1alpha1.CPUProfiles), ActionType: fwk.Add | fwk.Update | fwk.Delete}, QueueingHintFn: p.afterProfile},
+	}, nil
+}
+
+// eventOf is how the scheduler calls a resource that it does not know itself.
+func eventOf(resource string) fwk.EventResource {
+	return fwk.EventResource(resource + "." + v1alpha1.GroupVersion.Version + "." + v1alpha1.GroupVersion.Group)
+}
+
+// afterProfile wakes a pod of the profile's namespace: it may be something else now.
+func (p *Plugin) afterProfile(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	changed, set := after.(*unstructured.Unstructured)
+	if set {
+		p.places.take(changed) // it may have come here first
+	} else if changed, set = last(before).(*unstructured.Unstructured); set {
+		p.places.drop(changed)
+	}
+	return queueIf(set && changed.GetNamespace() == pod.Namespace), nil
+}
+
+// afterReport wakes a pod that fits on a node now, by what the node has reported. The report may
+// be older than what is known: then the next one wakes it.
+func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	now, err := asReport(after)
+	if err != nil {
+		return fwk.Queue, err
+	}
+	r, ok := now.(*report)
+	if !ok {
+		return fwk.Queue, nil
+	}
+	p.hear(r) // it may have come here first
+	asks, err := p.askedBy(pod)
+	if err != nil {
+		return fwk.QueueSkip, nil
+	}
+	return queueIf(p.cluster.Helped(r.Name, versionBefore(before), asks.Pod)), nil
+}
+
+// versionBefore is the version of a report that was there before an event; 0: there was none.
+func versionBefore(obj any) uint64 {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || u == nil {
+		return 0
+	}
+	return versionOf(u.GetResourceVersion())
+}
+
+// afterPod wakes a pod if another one that has gone leaves room for it.
+func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
+	other, ok := gone.(*v1.Pod)
+	if !ok {
+		return fwk.Queue, nil
+	}
+	p.cluster.Forget(uidOf(other))
+	asks, err := p.askedBy(pod)
+	if err != nil {
+		return fwk.QueueSkip, nil
+	}
+	return queueIf(p.cluster.Fits(other.Spec.NodeName, asks.Pod) == nil), nil
+}
+
+func queueIf(helps bool) fwk.QueueingHint {
+	if helps {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
+}

@@ -1,0 +1,253 @@
+package scheduler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+var (
+	ctx      = context.Background()
+	nodeCPUs = v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)
+)
+
+const patience = time.Minute // for what takes milliseconds
+
+// until waits until something is so.
+func until(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// installObjects makes the chart's definitions known to the API server.
+func (p *plane) installObjects() error {
+	definitions := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	files, err := filepath.Glob("../../deploy/helm/candor/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no definitions in the chart: %w", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+			var u unstructured.Unstructured
+			if err := yaml.Unmarshal(document, &u.Object); err != nil {
+				return err
+			}
+			if _, err := p.dynamic.Resource(definitions).Create(ctx, &u, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		_, err := p.dynamic.Resource(nodeCPUs).List(ctx, metav1.ListOptions{})
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// clear removes what a test has made.
+func (p *plane) clear(t testing.TB) {
+	t.Helper()
+	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
+	err := p.client.CoreV1().Pods("default").DeleteCollection(ctx, now, all)
+	for _, remove := range []func() error{
+		func() error { return p.client.CoreV1().Nodes().DeleteCollection(ctx, now, all) },
+		func() error { return p.dynamic.Resource(nodeCPUs).DeleteCollection(ctx, now, all) },
+		func() error {
+			return p.dynamic.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.CPUProfiles)).Namespace("default").DeleteCollection(ctx, now, all)
+		},
+		func() error { return p.client.CoordinationV1().Leases("kube-system").DeleteCollection(ctx, now, all) },
+	} {
+		if e := remove(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: l, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: a, user: {token: %s}}]
+contexts: [{name: c, context: {cluster: l, user: a}}]
+current-context: c
+`
+
+// A setup is how a scheduler is started.
+type setup struct {
+	leases bool
+	only   bool // no other plugin scores
+}
+
+func (s setup) config(kubeconfig string) string {
+	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: %q, qps: 5000, burst: 5000}
+leaderElection: {leaderElect: %v, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}
+percentageOfNodesToScore: 100
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 1
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint: {enabled: [{name: Candor}]}
+`, kubeconfig, s.leases)
+	if s.only {
+		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
+	}
+	return text
+}
+
+// A child is a scheduler that runs.
+type child struct {
+	*exec.Cmd
+	log  string
+	port int
+}
+
+// startScheduler starts a scheduler that ends with the test; then all that the test has made is removed.
+func (p *plane) startScheduler(t testing.TB, s setup) *child {
+	t.Helper()
+	dir := t.TempDir()
+	access, config := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "config.yaml")
+	for file, text := range map[string]string{access: fmt.Sprintf(kubeconfig, p.config.Host, token), config: s.config(access)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &child{log: filepath.Join(dir, "log"), port: freePorts(1)[0]}
+	var err error
+	c.Cmd, err = startChild(c.log, p.scheduler, "--config="+config, fmt.Sprint("--secure-port=", c.port), "--bind-address=127.0.0.1", "--cert-dir="+dir,
+		"--authentication-kubeconfig="+access, "--authorization-kubeconfig="+access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		kill(c.Cmd)
+		if text, err := os.ReadFile(c.log); t.Failed() && err == nil {
+			t.Logf("the scheduler's log ends: %s", text[max(0, len(text)-3000):])
+		}
+	})
+	return c
+}
+
+// addNode adds a node to the cluster, as Kubernetes sees it.
+func (p *plane) addNode(t testing.TB, name string, cpus int) {
+	t.Helper()
+	has := v1.ResourceList{"cpu": *resource.NewQuantity(int64(cpus), resource.DecimalSI), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("250")}
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Capacity: has, Allocatable: has}}
+	if _, err := p.client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// podOption changes a pod before it is made.
+type podOption func(*v1.Pod)
+
+func annotated(key, value string) podOption {
+	return func(p *v1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
+}
+
+func ofSensitive() podOption { return annotated("candor.dev/class", "sensitive") }
+
+// container is one of so much CPU, requested and limited.
+func container(name, cpu string) v1.Container {
+	amount := v1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Mi")}
+	return v1.Container{Name: name, Image: "none", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount}}
+}
+
+// addPod makes a pod of one container, unless the options have it otherwise.
+func (p *plane) addPod(t testing.TB, name, cpu string, options ...podOption) {
+	t.Helper()
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
+	for _, o := range options {
+		o(pod)
+	}
+	if _, err := p.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *plane) pod(t testing.TB, name string) *v1.Pod {
+	t.Helper()
+	pod, err := p.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// bound waits until a pod has a node, and returns it.
+func (p *plane) bound(t testing.TB, name string) *v1.Pod {
+	t.Helper()
+	var pod *v1.Pod
+	until(t, name+" is bound", func() bool {
+		pod = p.pod(t, name)
+		return pod.Spec.NodeName != ""
+	})
+	return pod
+}
+
+// refused waits until it is said why a pod has no node; the log has what was said before.
+func (p *plane) refused(t testing.TB, name, want string) {
+	t.Helper()
+	message, seen := "", ""
+	until(t, name+" is refused as wanted", func() bool {
+		for _, c := range p.pod(t, name).Status.Conditions {
+			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+				message = c.Message
+			}
+		}
+		if message != seen {
+			t.Logf("%s: %s", name, message)
+			seen = message
+		}
+		return message == want
+	})
+}
+
+// remove ends a pod at once.
+func (p *plane) remove(t testing.TB, name string) {
+	t.Helper()
+	if err := p.client.CoreV1().Pods("default").Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// toUnstructured writes an object as the dynamic client takes it.
+func toUnstructured(t testing.TB, object any) *unstructured.Unstructured {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: fields}
+}

@@ -1,0 +1,250 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// own is a container that a node has from elsewhere.
+func own(id string, limit hybrid.Milli) hybrid.Request {
+	return hybrid.Request{ID: id, Class: hybrid.Sensitive, Limit: limit}
+}
+
+// A pod goes where its CPUs are its own, and carries what it is and what was reserved; the next one sees that.
+func TestPlacement(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{})
+	defer p.clear(t)
+	one, two := p.addAgent(t, "one", "core:4"), p.addAgent(t, "two", "core:4")
+	p.addNode(t, "bare", 64)
+	one.put(own("a", 600), own("b", 600), own("c", 600))
+	p.addPod(t, "web", "1500m", ofSensitive())
+	web := p.bound(t, "web")
+	two.create(web)
+	hint, err := kube.ParseHint(web.Annotations[kube.HintKey])
+	if err != nil || hint.Node != "two" || hint.Containers["app"] != "0,1:500m" {
+		t.Errorf("hint %+v, %v", hint, err)
+	}
+	for key, want := range map[string]string{"class": "sensitive", "policy": "strict", "topology": "prefer"} {
+		if got := web.Annotations[kube.PodKey(key)]; got != want {
+			t.Errorf("annotation %s: %q, want %q", key, got, want)
+		}
+	}
+	p.addPod(t, "db", "2500m", ofSensitive()) // before two has reported the other
+	two.create(p.bound(t, "db"))
+	p.addPod(t, "none", "10m", ofSensitive(), annotated("candor.dev/policy", "best-effort"), func(pod *v1.Pod) {
+		pod.Spec.NodeSelector = map[string]string{"never": "there"}
+	})
+	p.refused(t, "none", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. "+
+		"preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.")
+	p.addPod(t, "log", "20") // flexible pods may go where there is no Candor
+	if got := p.bound(t, "log"); got.Spec.NodeName != "bare" || got.Annotations[kube.PodKey("class")] != "flexible" {
+		t.Errorf("on %s with %v", got.Spec.NodeName, got.Annotations)
+	}
+}
+
+// What a user reads, and that the pod is woken by the one report that helps.
+func TestRefusalAndWakeUp(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{})
+	defer p.clear(t)
+	p.addNode(t, "bare1", 64)
+	p.addNode(t, "bare2", 64)
+	full := own("f", 600)
+	agents := map[string]*agent{}
+	for _, name := range []string{"a", "b", "c"} {
+		agents[name] = p.addAgent(t, name, "core:8")
+		var all []hybrid.Request
+		for i := range 7 {
+			all = append(all, full)
+			all[i].ID = string(rune('a' + i))
+		}
+		if name == "c" {
+			all = all[:5]
+		}
+		agents[name].put(all...)
+	}
+	p.addPod(t, "web", "3500m", ofSensitive())
+	p.refused(t, "web", "0/5 nodes are available: 1 fraction does not fit (500m), 2 no Candor on node, 2 view impossible (2 whole CPUs missing). "+
+		"preemption: 0/5 nodes are available: 2 Preemption is not helpful for scheduling, 3 No preemption victims found for incoming pod.")
+	agents["a"].release("a")
+	agents["a"].report()
+	agents["b"].release("a")
+	agents["b"].release("b")
+	agents["b"].report()
+	agents["c"].release("a")
+	agents["c"].report()
+	agents["c"].create(p.bound(t, "web"))
+}
+
+// release ends a container of the node's own.
+func (a *agent) release(id string) {
+	a.t.Helper()
+	plan, err := a.node.PlanRelease(id)
+	if err == nil {
+		err = a.node.Commit(plan)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// A pod of higher priority takes the CPUs of the fewest others, and gets them when the node has reported that they are free.
+func TestPreemption(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{})
+	defer p.clear(t)
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}
+	if _, err := p.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.client.SchedulingV1().PriorityClasses().Delete(ctx, "high", metav1.DeleteOptions{}) }()
+	n := p.addAgent(t, "n", "core:4")
+	var low []*v1.Pod
+	for _, name := range []string{"low1", "low2"} {
+		p.addPod(t, name, "1600m", ofSensitive())
+		low = append(low, p.bound(t, name))
+		n.create(low[len(low)-1])
+	}
+	n.report()
+	p.addPod(t, "high", "2", ofSensitive(), func(pod *v1.Pod) { pod.Spec.PriorityClassName = "high" })
+	var gone *v1.Pod
+	until(t, "one of the low pods is preempted", func() bool {
+		for _, pod := range low {
+			if now := p.pod(t, pod.Name); now.DeletionTimestamp != nil {
+				gone = pod
+			}
+		}
+		return gone != nil
+	})
+	p.remove(t, gone.Name)
+	until(t, "high waits for the report", func() bool {
+		for _, c := range p.pod(t, "high").Status.Conditions {
+			if strings.Contains(c.Message, "report of pods that are gone is awaited") {
+				return true
+			}
+		}
+		return false
+	})
+	if p.pod(t, "high").Spec.NodeName != "" {
+		t.Error("bound while the node still has the other's containers")
+	}
+	n.end(gone)
+	n.report()
+	n.create(p.bound(t, "high"))
+	for _, pod := range low {
+		if pod != gone && p.pod(t, pod.Name).DeletionTimestamp != nil {
+			t.Errorf("%s was preempted, too", pod.Name)
+		}
+	}
+}
+
+// All containers of a pod are planned: sidecars stay, init containers pass.
+func TestSeveralContainers(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{})
+	defer p.clear(t)
+	n := p.addAgent(t, "n", "core:4")
+	always := v1.ContainerRestartPolicyAlways
+	several := func(pod *v1.Pod) {
+		sidecar := container("sidecar", "500m")
+		sidecar.RestartPolicy = &always
+		pod.Spec.InitContainers = []v1.Container{container("init", "3"), sidecar}
+		pod.Spec.Containers = []v1.Container{container("app", "2500m"), container("log", "250m")}
+	}
+	p.addPod(t, "web", "0", ofSensitive(), annotated("class.candor.dev/log", "flexible"), several)
+	web := p.bound(t, "web")
+	hint, err := kube.ParseHint(web.Annotations[kube.HintKey])
+	if err != nil || len(hint.Containers) != 2 || hint.Containers["sidecar"] == "" || hint.Containers["app"] == "" {
+		t.Errorf("hint %v, %v: want app and sidecar", hint, err)
+	}
+	n.create(web)
+	p.addPod(t, "more", "0", ofSensitive(), several)
+	p.refused(t, "more", "0/1 nodes are available: 1 Insufficient cpu. "+
+		"preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")
+}
+
+// A pod that its node does not report keeps its room until it is gone; a node whose report is gone has none for who needs it.
+func TestStaleAndMissingReports(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{})
+	defer p.clear(t)
+	n := p.addAgent(t, "n", "core:4")
+	p.addPod(t, "web", "1600m", ofSensitive())
+	p.addPod(t, "db", "1600m", ofSensitive())
+	web, db := p.bound(t, "web"), p.bound(t, "db")
+	n.report() // as if it had not heard of them
+	p.addPod(t, "next", "800m", ofSensitive())
+	const none = "0/1 nodes are available: 1 fraction does not fit (800m). preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+	p.refused(t, "next", none)
+	n.create(web)
+	n.report()
+	n.create(db)
+	n.report()
+	p.refused(t, "next", none)
+	n.end(web)
+	p.remove(t, "web")
+	n.report()
+	n.create(p.bound(t, "next"))
+	if err := p.dynamic.Resource(nodeCPUs).Delete(ctx, "n", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	p.addPod(t, "lost", "10m", ofSensitive())
+	p.refused(t, "lost", "0/1 nodes are available: 1 no Candor on node. "+
+		"preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.")
+	p.addPod(t, "any", "10m")
+	p.bound(t, "any")
+}
+
+// What a pod does not say its profile says, then its namespace; two that differ: the stricter. The pod carries the answer.
+func TestProfiles(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{})
+	defer p.clear(t)
+	n := p.addAgent(t, "n", "core:4")
+	p.addNode(t, "bare", 64)
+	profiles := p.dynamic.Resource(v1alpha1.GroupVersion.WithResource(v1alpha1.CPUProfiles)).Namespace("default")
+	add := func(name string, spec v1alpha1.CPUProfileSpec) {
+		t.Helper()
+		object := &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+		object.APIVersion, object.Kind = v1alpha1.GroupVersion.String(), "CPUProfile"
+		if _, err := profiles.Create(ctx, toUnstructured(t, object), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.addPod(t, "big", "64") // flexible: too large for n, and bare is too small with it
+	p.bound(t, "big")
+	all := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	add("strict", v1alpha1.CPUProfileSpec{Selector: all, Class: "sensitive"})
+	add("images", v1alpha1.CPUProfileSpec{Images: []string{"none"}, Class: "flexible", Policy: "best-effort"})
+	var web *v1.Pod
+	for i := 0; web == nil || web.Annotations[kube.PodKey("class")] != "sensitive"; i++ { // until the profiles are heard of
+		name := "web" + string(rune('a'+i))
+		p.addPod(t, name, "10m", func(pod *v1.Pod) { pod.Labels = map[string]string{"app": "web"} })
+		web = p.bound(t, name)
+		n.create(web)
+	}
+	if got := web.Annotations[kube.PodKey("policy")]; got != "best-effort" {
+		t.Errorf("policy %q, want that of the other profile", got)
+	}
+	until(t, "an event tells of the conflict", func() bool {
+		events, err := p.client.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events.Items {
+			if e.Reason == "CandorProfilesDiffer" && e.Note == "CPUProfiles strict and images differ in class: sensitive, the stricter, counts" {
+				return true
+			}
+		}
+		return false
+	})
+}

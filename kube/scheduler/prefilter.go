@@ -1,0 +1,104 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/kube/cluster"
+)
+
+// stateKey is where a scheduling cycle keeps what the plugin knows of its pod.
+const stateKey fwk.StateKey = Name
+
+// A state is what is known of the pod of a scheduling cycle.
+type state struct {
+	pod    *asked
+	trials map[string]*cluster.Trial // of nodes with other pods than they have, by name
+}
+
+// Clone implements fwk.StateData: preemption tries nodes side by side, each with a state of its own.
+func (s *state) Clone() fwk.StateData {
+	c := &state{pod: s.pod, trials: maps.Clone(s.trials)}
+	for name, t := range c.trials {
+		c.trials[name] = t.Clone()
+	}
+	return c
+}
+
+// stateOf returns the state of a cycle, nil if PreFilter has not been.
+func stateOf(cycle fwk.CycleState) *state {
+	if data, err := cycle.Read(stateKey); err == nil {
+		if s, ok := data.(*state); ok {
+			return s
+		}
+	}
+	return nil
+}
+
+var errNotSynced = errors.New("the nodes' reports are still being read")
+
+// PreFilter reads what the pod asks for.
+func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !p.isSynced() {
+		return nil, fwk.AsStatus(errNotSynced)
+	}
+	asks, err := p.askedBy(pod)
+	if err != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
+	}
+	if r := p.awaits(pod, asks); r != nil {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Reason)
+	}
+	cycle.Write(stateKey, &state{pod: asks})
+	return nil, nil
+}
+
+// awaits returns a refusal if a pod that has made others go has to wait for nothing but the report of that.
+func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
+	name := pod.Status.NominatedNodeName
+	if name == "" {
+		return nil
+	}
+	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+	if err != nil {
+		return nil // the node is gone
+	}
+	return p.cluster.Awaits(name, asks.Pod, present(node))
+}
+
+// PreFilterExtensions lets preemption try nodes without some of their pods.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+
+// AddPod adds a pod to what is tried of its node.
+func (p *Plugin) AddPod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	if s := stateOf(cycle); s != nil {
+		if asks, err := p.boundAs(other.GetPod()); err == nil { // the node refuses what cannot be meant
+			p.trial(s, node).Add(asks)
+		}
+	}
+	return nil
+}
+
+// RemovePod takes a pod away from what is tried of its node.
+func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
+	if s := stateOf(cycle); s != nil {
+		p.trial(s, node).Remove(uidOf(other.GetPod()))
+	}
+	return nil
+}
+
+// trial returns what is tried of a node.
+func (p *Plugin) trial(s *state, node fwk.NodeInfo) *cluster.Trial {
+	name := node.Node().Name
+	if s.trials[name] == nil {
+		if s.trials == nil {
+			s.trials = map[string]*cluster.Trial{}
+		}
+		s.trials[name] = p.cluster.Trial(name)
+	}
+	return s.trials[name]
+}

@@ -1,0 +1,55 @@
+package scheduler
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/cluster"
+)
+
+// grantsKey is where a scheduling cycle keeps what was reserved.
+const grantsKey fwk.StateKey = Name + "/grants"
+
+// grants are what a pod was given on its node.
+type grants []hybrid.Grant
+
+// Clone implements fwk.StateData.
+func (g grants) Clone() fwk.StateData { return g }
+
+// Reserve commits the plan to what is known of the node.
+func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+	s := stateOf(cycle)
+	if s == nil {
+		return nil
+	}
+	given, refusal := p.cluster.Reserve(node, s.pod.Pod, p.now())
+	if refusal != nil { // the node has reported since Filter
+		return fwk.NewStatus(fwk.Unschedulable, refusal.Reason)
+	}
+	cycle.Write(grantsKey, grants(given))
+	return nil
+}
+
+// Unreserve takes it back.
+func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ string) {
+	p.cluster.Forget(uidOf(pod))
+	cycle.Delete(grantsKey)
+}
+
+// tellExpired says that a node has not reported a pod in time, which is given up then.
+func (p *Plugin) tellExpired(e cluster.Expired) {
+	countExpired()
+	if !e.Ours { // it may be one that its node leaves alone
+		return
+	}
+	pod := &v1.Pod{}
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	pod.Namespace, pod.Name = e.Pod.Namespace, e.Pod.Name
+	pod.UID = types.UID(e.Pod.UID)
+	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "CandorReservationExpired", "Reserving",
+		"its node has not reported it for %v: what was reserved for it is given to others", p.options.patience)
+}

@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/cluster"
+)
+
+// Score ranks a node by the order of package fleet: the least added shared time, the best topology, then the free
+// resources that are most like what the pod asks for.
+func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	s := stateOf(cycle)
+	if s == nil {
+		return 0, nil
+	}
+	began := time.Now()
+	defer observe(scoreTime, began)
+	return scoreOf(p.cluster.Rank(node.Node().Name, s.pod.Pod, amountsOf(node))), nil
+}
+
+// amountsOf is what a node has by the scheduler's own accounts.
+func amountsOf(node fwk.NodeInfo) cluster.Amounts {
+	has, taken := node.GetAllocatable(), node.GetRequested()
+	return cluster.Amounts{
+		CPU: hybrid.Milli(has.GetMilliCPU()), FreeCPU: hybrid.Milli(has.GetMilliCPU() - taken.GetMilliCPU()),
+		Memory: has.GetMemory(), FreeMemory: has.GetMemory() - taken.GetMemory(),
+	}
+}
+
+// scoreOf turns a rank, of which less is better, into a score, of which more is, without loss.
+func scoreOf(rank fleet.Rank) int64 { return int64(^uint64(rank) ^ 1<<63) }
+
+// ScoreExtensions has the scores brought into the framework's range.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
+
+// NormalizeScore gives the best nodes 100, and each next score less: by their order, since the differences between
+// scores mean nothing.
+func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
+	order := make([]int64, len(scores))
+	for i := range scores {
+		order[i] = scores[i].Score
+	}
+	slices.SortFunc(order, func(a, b int64) int { return cmp.Compare(b, a) })
+	order = slices.Compact(order)
+	for i := range scores {
+		place, _ := slices.BinarySearchFunc(order, scores[i].Score, func(a, b int64) int { return cmp.Compare(b, a) })
+		scores[i].Score = normal(place, len(order))
+	}
+	return nil
+}
+
+// normal is the score of a place among so many: 100 for the first only.
+func normal(place, of int) int64 {
+	if place == 0 {
+		return fwk.MaxScore
+	}
+	return (fwk.MaxScore - 1) * int64(of-place) / int64(of)
+}
