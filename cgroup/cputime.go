@@ -63,7 +63,9 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 // setCPUTimeV2 writes the files when systemd has written them, whose unit the group may be.
 func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
-		if _, err := g.tree.tellUnit(g.path, state{cpuState: now}, state{cpuState: want}); err != nil {
+		rounded := now // what systemd is taken to have
+		rounded.bandwidth = roundForSystemd(now.bandwidth)
+		if err := g.tellUnit(state{cpuState: rounded}, state{cpuState: want}); err != nil {
 			return err
 		}
 		if err := g.tree.bus.settle(); err != nil {

@@ -4,50 +4,54 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
 // The kubelet and the runtimes, too, can have systemd make the groups of pods and containers: slices and scopes. As with
-// Candor's own, the units' properties own the kernel's files, which systemd writes again when it is reloaded. But many
-// containers may change for one that is about to start, and the files are what counts: they are written first,
-// and systemd is told after that, of all at once.
+// Candor's own, the units' properties own the kernel's files, which systemd writes again when it is reloaded. But to tell
+// systemd takes as long as to write some 50 files, and many containers may change for one that is about to start. So
+// the files are written first, which is what counts, and systemd is told afterwards what they have.
 
-// A Given is what somebody else's group has been given since it had Before.
-type Given struct {
-	Group         *Group
-	Before, After Settings
+// An Untold is somebody else's group of which systemd does not know yet what it was given.
+type Untold struct {
+	Group *Group
+	CPUs  bool // its CPUs or memory nodes
+	Time  bool // its quota, period or weight
 }
 
-// Tell lets systemd know what groups were given that are its units, so that it does not undo it. Groups that are
+// Tell lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
 // no units, or are no more, are left out. It keeps quotas in steps of 10 ms a second: where one lies between two
-// steps the unit has the next one up, and the file what was given. It returns what systemd and the kernel have refused.
-func (t *Tree) Tell(all []Given) error {
+// steps the unit has the next one up, and the file what it had. Meanwhile nobody may give the groups anything
+// else. It returns what systemd and the kernel have refused.
+func (t *Tree) Tell(all []Untold) error {
 	if t.bus == nil {
 		return nil
 	}
 	var errs []error
-	var rewritten []Given
-	for _, given := range all {
-		if !given.Group.isUnit() {
+	rewritten := map[*Group]cpuState{}
+	for _, u := range all {
+		if !u.Group.isUnit() {
 			continue
 		}
-		rewrites, err := given.tell()
-		if err != nil && !isUnitError(err, "NoSuchUnit") {
-			errs = append(errs, given.Group.wrap(err))
-		}
+		now, err := u.tell()
 		if errors.Is(err, context.DeadlineExceeded) {
+			errs = append(errs, err)
 			break // the others would get no answer either
 		}
-		if rewrites {
-			rewritten = append(rewritten, given)
+		switch {
+		case errors.Is(err, ErrNoGroup), isUnitError(err, "NoSuchUnit"):
+		case err != nil:
+			errs = append(errs, err)
+		default: // whatever it is told, systemd writes all that it knows of a unit
+			rewritten[u.Group] = now.cpuState
 		}
 	}
-	return oneline.Join(append(errs, t.rewrite(rewritten))...)
+	return oneline.Join(append(errs, t.bus.rewrite(rewritten))...)
 }
 
 // isUnit reports whether systemd may have made somebody else's group.
@@ -55,36 +59,40 @@ func (g *Group) isUnit() bool {
 	return g.err == nil && (strings.HasSuffix(g.path, ".scope") || strings.HasSuffix(g.path, ".slice"))
 }
 
-func (given *Given) tell() (rewrites bool, err error) {
-	t := given.Group.tree
-	before, after := given.Before.kernel(t.cpu), given.After.kernel(t.cpu)
-	if after.mems.IsEmpty() {
-		after.mems = before.mems
+// tell gives a unit what its group has.
+func (u *Untold) tell() (now state, err error) {
+	g := u.Group
+	if now, err = g.state(); err != nil {
+		return now, g.wrap(err)
 	}
-	return t.tellUnit(given.Group.path, before, after)
+	unlike := now
+	if u.CPUs {
+		unlike.cpus, unlike.mems = cpuset.Set{}, cpuset.Set{}
+	}
+	if u.Time {
+		unlike.period, unlike.weight = 0, 0
+	}
+	return now, g.wrap(g.tellUnit(unlike, now))
 }
 
 // tellUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
-// With one of the cpu controller's systemd rewrites all of its files.
-func (t *Tree) tellUnit(path string, before, after state) (rewrites bool, err error) {
-	before.bandwidth, after.bandwidth = roundForSystemd(before.bandwidth), roundForSystemd(after.bandwidth)
-	props := properties(before, after)
-	isCPU := func(p systemd.Property) bool { return strings.HasPrefix(p.Name, "CPU") }
-	return slices.ContainsFunc(props, isCPU), t.setProperties(filepath.Base(path), props)
+func (g *Group) tellUnit(before, after state) error {
+	after.bandwidth = roundForSystemd(after.bandwidth)
+	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 
-// rewrite gives groups their quota again where systemd has rounded it, after it has done so.
-func (t *Tree) rewrite(all []Given) error {
+// rewrite gives groups what they had of CPU time where systemd has written something else, such as a quota that it has rounded,
+// when it has done so.
+func (b *bus) rewrite(all map[*Group]cpuState) error {
 	if len(all) == 0 {
 		return nil
 	}
-	if err := t.bus.settle(); err != nil {
+	if err := b.settle(); err != nil {
 		return err
 	}
 	var errs []error
-	for _, given := range all {
-		g := given.Group
-		err := g.wrap(t.cpu.setCPU(g.dir(t.cpu), given.After.kernel(t.cpu).cpuState))
+	for g, had := range all {
+		err := g.wrap(g.tree.cpu.setCPU(g.dir(g.tree.cpu), had))
 		if err != nil && !errors.Is(err, ErrNoGroup) {
 			errs = append(errs, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 // TestTell: what an engine's scope was given by its files outlasts systemd's reload once systemd was told.
@@ -33,35 +35,30 @@ func TestTell(t *testing.T) {
 	if now := has(); now != first {
 		t.Fatalf("not told, systemd leaves %+v, and had %+v: this test shows nothing", now, first)
 	}
-	for _, next := range []Settings{
-		next,
-		{CPUs: a, Quota: 10 * ms, Period: 20 * ms, Weight: 300},
-	} {
-		before := has()
+	for _, next := range []Settings{next, {CPUs: a, Quota: 10 * ms, Period: 20 * ms, Weight: 300}} {
 		must(t, engines.Apply(next))
-		must(t, tr.Tell([]Given{{engines, before, next}}))
+		must(t, tr.Tell([]Untold{{engines, true, true}}))
 		same(t, engines, next)
 		reload(t, tr)
 		same(t, engines, next)
 	}
-	// 12.5 % is between two steps: the file has it, until systemd writes its own.
-	between := Settings{CPUs: a.Union(b), Quota: 12500 * time.Microsecond, Weight: 300}
-	before := has()
+	// 12.5 % is between two steps: the file has it, until systemd writes its own. With the CPUs alone, too, it does.
+	between := Settings{CPUs: a, Quota: 12500 * time.Microsecond, Weight: 300}
 	must(t, engines.Apply(between))
-	must(t, tr.Tell([]Given{{engines, before, between}}))
+	must(t, tr.Tell([]Untold{{engines, false, true}}))
+	same(t, engines, between)
+	between.CPUs = a.Union(b)
+	must(t, engines.SetCPUs(between.CPUs, cpuset.Set{}))
+	must(t, tr.Tell([]Untold{{engines, true, false}}))
+	must(t, tr.bus.settle())
 	same(t, engines, between)
 	reload(t, tr)
-	rounded := between
-	rounded.Quota = 13 * ms
-	same(t, engines, rounded)
-	before = has()
-	must(t, engines.Apply(between))
-	must(t, tr.Tell([]Given{{engines, before, between}})) // systemd has it already, and writes nothing
+	between.Quota = 13 * ms
 	same(t, engines, between)
 
 	must(t, own.Kill(syscall.SIGKILL))
 	must(t, own.Remove())
-	if err := tr.Tell([]Given{{engines, born, next}}); err != nil {
+	if err := tr.Tell([]Untold{{engines, true, true}}); err != nil {
 		t.Errorf("of a scope that is no more: %v", err)
 	}
 }

@@ -32,23 +32,27 @@ type Options struct {
 	Patience time.Duration // how long to wait for the lock; default 1 min
 	// PlanOnly keeps a state of what would be: nothing else is written, no group and no view.
 	PlanOnly bool
-	Report   func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
+	// TellsLater leaves it to TellUnits, which is running, to tell systemd what containers have been given.
+	TellsLater bool
+	Report     func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
 type Host struct {
-	store    store
-	config   string
-	tree     *cgroup.Tree
-	log      *slog.Logger
-	patience time.Duration
-	listener func(Report)
-	machine  machineCache
-	tops     topGroups
-	glanced  atomic.Pointer[map[string]*group] // the groups of the last operation
-	podsSeen sync.Map                          // what Glance said of the pods' groups that have what they are to have, by their paths
-	planOnly bool                              // nothing becomes true but the state
-	isPlan   bool                              // the state says what would be
+	store      store
+	config     string
+	tree       *cgroup.Tree
+	log        *slog.Logger
+	patience   time.Duration
+	listener   func(Report)
+	machine    machineCache
+	tops       topGroups
+	glanced    atomic.Pointer[map[string]*group] // the groups of the last operation
+	units      untold
+	tellsLater bool     // somebody calls TellUnits
+	podsSeen   sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
+	planOnly   bool     // nothing becomes true but the state
+	isPlan     bool     // the state says what would be
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their
@@ -75,12 +79,14 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:    store{dir, newMemory()},
-		config:   cmp.Or(o.Config, DefaultConfig),
-		tree:     tree,
-		log:      o.Log,
-		patience: cmp.Or(o.Patience, time.Minute),
-		listener: o.Report,
+		store:      store{dir, newMemory()},
+		config:     cmp.Or(o.Config, DefaultConfig),
+		tree:       tree,
+		log:        o.Log,
+		patience:   cmp.Or(o.Patience, time.Minute),
+		listener:   o.Report,
+		units:      untold{some: make(chan struct{}, 1)},
+		tellsLater: o.TellsLater,
 	}
 	if h.log == nil {
 		h.log = slog.Default()

@@ -16,6 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -149,6 +150,9 @@ func (b *booted) repair() (drift float64) {
 func (b *booted) keeps(when string, between *container) {
 	b.Helper()
 	had := b.has()
+	for ctr, has := range had {
+		b.wait("systemd to be told of "+ctr.name, b.plugin, func() bool { return b.knows(ctr, has) })
+	}
 	b.reload()
 	drift := 0.0
 	for ctr, want := range had {
@@ -222,6 +226,30 @@ func TestSystemdCgroup(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// knows reports whether a container's unit has the properties that stand for what the container has.
+func (b *booted) knows(ctr *container, has cgroup.Settings) bool {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	of, err := b.bus.GetUnitTypePropertiesContext(ctx, ctr.unit(), "Scope")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var cpus cpuset.Set
+	for i, bits := range of["AllowedCPUs"].([]byte) {
+		for bit := range 8 {
+			if bits&(1<<bit) != 0 {
+				cpus.Add(8*i + bit)
+			}
+		}
+	}
+	perSecond := uint64(math.MaxUint64)
+	if has.Quota != 0 {
+		perSecond = uint64((has.Quota*100+has.Period-1)/has.Period) * 10000 // whole hundredths of a CPU
+	}
+	return cpus == has.CPUs && of["CPUQuotaPerSecUSec"].(uint64) == perSecond && of["CPUWeight"].(uint64) == uint64(has.Weight)/10
 }
 
 // setByHand changes a container's unit, and has that set back.

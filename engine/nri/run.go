@@ -55,6 +55,7 @@ func CheckSocket(path string) error {
 // until ctx is done. ready is called each time the two have met.
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	go e.repairLoop(ctx)
+	go e.host.TellUnits(ctx)
 	defer e.later.Wait()
 	nrilog.Set(quiet{e.log})
 	var tries tries
