@@ -100,6 +100,11 @@ func TestNRIBadInput(t *testing.T) {
 		"takes no arguments":         {"--socket", none, "now"},
 		"not a directory":            {"--socket", none, "--observe", "--state-dir", filepath.Join(file, "state")},
 		"want one of auto, cgroupfs": {"--socket", none, "--cgroup-driver", "docker"},
+		"no node: want --node-name":  {"--socket", none, "--publish", "--node-name", ""},
+		`node name "a_b"`:            {"--socket", none, "--publish", "--node-name", "a_b"},
+		"not with --observe":         {"--socket", none, "--publish", "--node-name", "a", "--observe"},
+		"want --kubeconfig FILE":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
+		"no such file or directory":  {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},
 	} {
 		code, out, errOut := command(t, "", append([]string{"nri"}, args...)...)
 		if code != exitBadInput || out != "" || !strings.Contains(errOut, want) || strings.Count(errOut, "\n") != 1 {

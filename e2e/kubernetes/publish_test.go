@@ -1,0 +1,219 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// A machine is candor with a state and groups of its own, and candor nri on it, which has no runtime to meet.
+type machine struct {
+	t       *testing.T
+	dir     string
+	nri     *exec.Cmd
+	metrics string
+}
+
+// buildCandor builds it once for all tests.
+var buildCandor = sync.OnceValue(func() error {
+	build := exec.Command("go", "build", "-o", plane.path("candor"), "../../cmd/candor")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+})
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	if err := buildCandor(); err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, dir: t.TempDir()}
+	t.Cleanup(func() { _ = os.Remove("/sys/fs/cgroup" + m.parent()) })
+	return m
+}
+
+func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
+func (m *machine) parent() string          { return fmt.Sprintf("/candor-publish-%d", os.Getpid()) }
+
+func (m *machine) command(args ...string) *exec.Cmd {
+	c := exec.Command(plane.path("candor"), args...)
+	c.Env = append(os.Environ(), "CANDOR_STATE_DIR="+m.path("state"), "CANDOR_CONFIG="+m.path("host.json"),
+		"CANDOR_CGROUP_PARENT="+m.parent(), "CANDOR_CGROUP_DRIVER=cgroupfs")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return c
+}
+
+// run runs a container of 500m, on one CPU of its own view, until the end of the test or of the container.
+func (m *machine) run(name string) {
+	m.t.Helper()
+	c := m.command("run", "--name", name, "--cpu", "500m", "--class", "sensitive", "--", "sleep", "infinity")
+	if err := c.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { m.release(name); _ = c.Wait() })
+	eventually(m.t, name+" runs", func() bool { return strings.Contains(m.ps(), "running") && strings.Contains(m.ps(), name) })
+}
+
+func (m *machine) ps() string {
+	out, _ := m.command("ps").CombinedOutput() // an empty list will not do either
+	return string(out)
+}
+
+func (m *machine) release(name string) { _, _ = m.command("release", "--kill", name).CombinedOutput() }
+
+// publish starts candor nri as a node's agent that publishes.
+func (m *machine) publish(p *controlPlane, node, token string) {
+	m.t.Helper()
+	config := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]\n"+
+		"users: [{name: u, user: {token: %q}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n", p.url, p.path("pki/apiserver.crt"), token)
+	if err := os.WriteFile(m.path("kubeconfig"), []byte(config), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.metrics = ports[0]
+	m.nri = m.command("nri", "--publish", "--node-name", node, "--kubeconfig", m.path("kubeconfig"), "--socket", m.path("none.sock"), "--metrics", m.metrics)
+	log, err := os.Create(m.path("log"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer log.Close()
+	m.nri.Stdout, m.nri.Stderr = log, log
+	if err := m.nri.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() {
+		_ = m.nri.Process.Kill()
+		_ = m.nri.Wait()
+		if m.t.Failed() {
+			m.t.Logf("candor nri:\n%s", m.log())
+		}
+	})
+}
+
+func (m *machine) log() string {
+	text, _ := os.ReadFile(m.path("log"))
+	return string(text)
+}
+
+// look has candor nri look at the state now: a SIGHUP repairs, as every 10 s does.
+func (m *machine) look() { _ = m.nri.Process.Signal(syscall.SIGHUP) }
+
+// metric is the value of one of its metrics; -1: there is none.
+func (m *machine) metric(name string) float64 {
+	response, err := http.Get("http://" + m.metrics + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	found := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindSubmatch(text)
+	if found == nil {
+		return -1
+	}
+	value, _ := strconv.ParseFloat(string(found[1]), 64)
+	return value
+}
+
+// has reports whether the report of a node says that these containers are there, and no other; the report makes a node.
+func (p *controlPlane) has(t *testing.T, node string, containers ...string) bool {
+	code, text := p.try("GET", nodeCPUs+"/"+node, adminToken, nil)
+	var n v1alpha1.NodeCPU
+	if code != http.StatusOK || json.Unmarshal([]byte(text), &n) != nil || n.Status.Counter == 0 {
+		return false
+	}
+	if _, err := nodecpu.Node(&n.Status); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	if len(n.OwnerReferences) != 1 || n.OwnerReferences[0].Name != node || n.OwnerReferences[0].UID == "" {
+		t.Fatalf("it does not go with its node: %s", text)
+	}
+	var has []string
+	for _, g := range n.Status.Grants {
+		has = append(has, g.Container)
+	}
+	return strings.Join(has, " ") == strings.Join(containers, " ")
+}
+
+// What the node has comes into the cluster. Without an API server the node goes on, and what has changed follows.
+func TestPublish(t *testing.T) {
+	p := install(t)
+	m := newMachine(t)
+	m.publish(p, "publishing", agentOf(t, p, "publishing"))
+	eventually(t, "an empty node is reported", func() bool { return p.has(t, "publishing") })
+	m.run("web")
+	m.look()
+	eventually(t, "web is reported", func() bool { return p.has(t, "publishing", "web") })
+
+	p.killServer()
+	m.run("db")
+	m.release("web")
+	m.look()
+	eventually(t, "the failure is counted", func() bool { return m.metric(`candor_report_failures_total{reason="unreachable"}`) > 1 })
+	if err := p.startServer(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what has changed meanwhile is reported", func() bool { return p.has(t, "publishing", "db") })
+	// An API server that has just begun may not know its users' rights yet: that is another reason, and another line.
+	if log := m.log(); strings.Count(log, "connection refused") > 1 || strings.Count(log, "not published") > 2 || strings.Count(log, "msg=published") != 2 {
+		t.Errorf("want a line when the API server goes, one at the beginning and one when it is back")
+	}
+	if n := m.metric("candor_reports_total"); n < 2 || m.metric("candor_last_report_timestamp_seconds") <= 0 {
+		t.Errorf("%v reports", n)
+	}
+	m.checkMemory()
+}
+
+// checkMemory holds the agent to what a node has to spare for it.
+func (m *machine) checkMemory() {
+	m.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.nri.Process.Pid))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	rss := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(status)
+	if rss == nil {
+		m.t.Fatalf("no VmRSS in %s", status)
+	}
+	kib, _ := strconv.Atoi(string(rss[1]))
+	m.t.Logf("candor nri --publish: %.1f MiB", float64(kib)/1024)
+	if kib > 30<<10 {
+		m.t.Errorf("%d KiB: want 30 MiB at most", kib)
+	}
+}
+
+// A node that says it is another is refused, and goes on.
+func TestPublishAsAnother(t *testing.T) {
+	p := install(t)
+	m := newMachine(t)
+	agentOf(t, p, "victim")
+	m.publish(p, "victim", agentOf(t, p, "liar"))
+	eventually(t, "the refusal is counted", func() bool { return m.metric(`candor_report_failures_total{reason="forbidden"}`) > 0 })
+	if log := m.log(); !strings.Contains(log, "only the agent of node victim writes its NodeCPU, not that of liar") {
+		t.Error("the log does not say why")
+	}
+	if code, _ := p.try("GET", nodeCPUs+"/victim", adminToken, nil); code != http.StatusNotFound {
+		t.Errorf("the victim has a report: %d", code)
+	}
+	m.run("web")
+}
