@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,16 +60,25 @@ func newOCIHookCommand() *cobra.Command {
 	}
 	machine := addHostFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cpus, err := cpuset.Parse(strings.Join(args[2:], ""))
-		if err != nil {
-			return badInput("%v", err)
+		err := runOCIHook(cmd, machine, args)
+		if err != nil && oci.HasEnded(args[0]) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "candor: %v\n", err)
+			return nil
 		}
-		h, err := machine.open(cmd)
-		if err != nil {
-			return err
-		}
-		defer h.Close()
-		return hostError(oci.Hook(cmd.Context(), h, args[0], args[1], cpus, cmd.InOrStdin()))
+		return err
 	}
 	return cmd
+}
+
+func runOCIHook(cmd *cobra.Command, machine *hostFlags, args []string) error {
+	cpus, err := cpuset.Parse(strings.Join(args[2:], ""))
+	if err != nil {
+		return badInput("%v", err)
+	}
+	h, err := machine.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	return hostError(oci.Hook(cmd.Context(), h, args[0], args[1], cpus, cmd.InOrStdin()))
 }
