@@ -75,10 +75,11 @@ test-kubelet: test-deps ## candor nri under a real kubelet, alone and with an AP
 
 .PHONY: e2e-kubernetes
 
-e2e-kubernetes: ## candor-scheduler with a real API server and etcd (builds kube-apiserver once: 6 minutes and 3 GB of Go's build cache)
+e2e-kubernetes: ## the objects, policies, candor nri --publish and candor-scheduler with a real API server and etcd (builds kube-apiserver once: 6 minutes and 3 GB of Go's build cache)
 	cd kube/scheduler && $(GO) vet ./...
-	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && cd kube/scheduler && \
-		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd $(GO) test -count=1 -timeout 20m -v ./...
+	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
+		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \
+		cd kube/scheduler && $(GO) test -count=1 -timeout 20m -v ./...
 
 bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid
