@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -105,13 +106,14 @@ current-context: c
 type setup struct {
 	leases bool
 	only   bool // no other plugin scores
+	qps    int  // calls of the API that it makes a second; 0: enough
 }
 
 func (s setup) config(kubeconfig string) string {
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-clientConnection: {kubeconfig: %q, qps: 5000, burst: 5000}
-leaderElection: {leaderElect: %v, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}
+clientConnection: {kubeconfig: %[1]q, qps: %[3]d, burst: %[3]d}
+leaderElection: {leaderElect: %[2]v, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}
 percentageOfNodesToScore: 100
 podInitialBackoffSeconds: 1
 podMaxBackoffSeconds: 1
@@ -119,7 +121,7 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint: {enabled: [{name: Candor}]}
-`, kubeconfig, s.leases)
+`, kubeconfig, s.leases, cmp.Or(s.qps, 5000))
 	if s.only {
 		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
 	}

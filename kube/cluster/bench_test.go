@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// What the scheduler pays for one pod and one node: whether it fits, and its rank.
+func BenchmarkFitsAndRank(b *testing.B) {
+	for _, machine := range []string{"core:16", "pack:2 numa:1 l3:2 core:8 pu:2"} {
+		for _, containers := range []int{1, 3} {
+			b.Run(fmt.Sprintf("%s/%d containers", machine, containers), func(b *testing.B) { benchmark(b, machine, containers) })
+		}
+	}
+}
+
+func benchmark(b *testing.B, machine string, containers int) {
+	const nodes, pods = 100, 32
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := New(patience)
+	var names []string
+	for i := range nodes {
+		names = append(names, fmt.Sprint("node-", i))
+		c.Report(names[i], 1, fill(b, rng, newNode(b, machine, hybrid.Options{MinShared: 500})), start)
+	}
+	var asked []*Pod
+	for i := range pods {
+		var all []Container
+		for j := range containers {
+			all = append(all, draw(rng, fmt.Sprint("c", j)))
+		}
+		asked = append(asked, pod(b, fmt.Sprint("pod-", i), all...))
+	}
+	free := Amounts{CPU: 16000, FreeCPU: 4000, Memory: 64 << 30, FreeMemory: 16 << 30}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		name, p := names[i%nodes], asked[i/nodes%pods]
+		if c.Fits(name, p) == nil {
+			c.Rank(name, p, free)
+		}
+	}
+}
+
+// draw returns a container of either class, of a size as clusters have.
+func draw(rng *rand.Rand, name string) Container {
+	limit := hybrid.Milli(100 + 100*rng.IntN(25))
+	if rng.IntN(2) == 0 {
+		return flexible(name, limit)
+	}
+	return sensitive(name, limit)
+}
+
+// fill fills a node to four fifths.
+func fill(b *testing.B, rng *rand.Rand, n *hybrid.Node) *hybrid.Node {
+	for i := 0; n.Sensitive()+n.Guaranteed() < n.Capacity()*4/5; i++ {
+		c := draw(rng, "app")
+		c.Request.ID = fmt.Sprintf("on-%d/app", i)
+		if _, _, err := n.Place(&c.Request); err != nil && i > 1000 {
+			b.Fatal(err)
+		}
+	}
+	return n
+}

@@ -1,0 +1,159 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/trace"
+)
+
+const (
+	cpus   = 16
+	memory = int64(64) << 30
+	half   = 5e8 // of the largest machine of the trace (trace.LargestMachine): what most of its machines have
+)
+
+// An asking is one container of the trace, scaled to the nodes; half of the jobs are sensitive.
+type asking struct {
+	limit  hybrid.Milli
+	memory int64
+	class  hybrid.Class
+}
+
+func askings(t *testing.T, count int) (all []asking) {
+	t.Helper()
+	r, err := trace.Open("synthetic:machines=400,days=1,seed=7", trace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var e trace.Event
+	for len(all) < count {
+		if err := r.Next(&e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind != trace.Submit {
+			continue
+		}
+		a := asking{limit: max(10, hybrid.Milli(float64(e.CPU)/half*cpus*1000)), memory: int64(float64(e.Memory) / half * float64(memory))}
+		if e.Job%2 == 1 {
+			a.class = hybrid.Flexible
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// The scheduler chooses as the simulator's fleet does, which follows its choice after each pod: the same node, or one that
+// is as good.
+func TestAgreesWithFleet(t *testing.T) {
+	p := wantLab(t)
+	const nodes, pods = 200, 2500
+	p.startScheduler(t, setup{only: true})
+	defer p.clear(t)
+	machine, err := topology.Parse(fmt.Sprint("core:", cpus))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := fleet.New(fleet.Options{Resources: []string{"memory"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents, numbers := make([]*agent, nodes), map[string]fleet.NodeID{}
+	for i := range agents {
+		name := fmt.Sprintf("node-%03d", i)
+		agents[i], numbers[name] = p.addAgent(t, name, fmt.Sprint("core:", cpus)), fleet.NodeID(i)
+		if err := f.AddNode(fleet.NodeID(i), machine, []int64{memory}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same, equal, refused := 0, 0, 0
+	var took time.Duration
+	for c, a := range askings(t, pods) {
+		r := fleet.Request{Class: a.class, Limit: a.limit, Resources: []int64{a.memory}}
+		best, err := f.Choose(&r)
+		began := time.Now()
+		pod := p.submit(t, fmt.Sprint("pod-", c), &a)
+		took += time.Since(began)
+		if (err == nil) != (pod.Spec.NodeName != "") {
+			t.Fatalf("pod %d %+v: on %q, %v; the fleet says %v", c, a, pod.Spec.NodeName, pod.Status.Conditions, err)
+		}
+		if err != nil {
+			refused++
+			p.remove(t, pod.Name)
+			continue
+		}
+		chosen := numbers[pod.Spec.NodeName]
+		if chosen == best {
+			same++
+		} else if rankOf(f, best, &r) == rankOf(f, chosen, &r) {
+			equal++
+		} else {
+			t.Fatalf("pod %d %+v: on %d, rank %x; the fleet's choice is %d, rank %x", c, a, chosen, rankOf(f, chosen, &r), best, rankOf(f, best, &r))
+		}
+		if _, err := f.PlaceOn(fleet.ContainerID(c), chosen, &r); err != nil {
+			t.Fatal(err)
+		}
+		agents[chosen].create(pod)
+		agents[chosen].report()
+	}
+	var shared hybrid.Milli
+	for _, a := range agents {
+		shared += a.node.Shared()
+	}
+	total := f.Totals()
+	if shared != total.Shared {
+		t.Errorf("shared time %v, the fleet's %v", shared, total.Shared)
+	}
+	t.Logf("%d pods on %d nodes: %d on the fleet's node, %d on one as good, %d refused by both; shared time %v of %v; CPU time guaranteed %v of %v; %v a pod from its creation to its binding",
+		pods, nodes, same, equal, refused, shared, total.Sensitive, total.Sensitive+total.Guaranteed, total.Capacity, (took / pods).Round(time.Microsecond))
+}
+
+// rankOf is the rank of a node of the fleet.
+func rankOf(f *fleet.Fleet, id fleet.NodeID, r *fleet.Request) fleet.Rank {
+	n := f.Node(id)
+	quote, err := n.Quote(&hybrid.Request{Class: r.Class, Limit: r.Limit})
+	if err != nil {
+		return ^fleet.Rank(0)
+	}
+	var s hybrid.Summary
+	n.Summarize(&s)
+	figures, asked, scale := s.Figures(), fleet.Ask(r), fleet.NewScale(n.Capacity(), []int64{memory})
+	return scale.Rank(&asked, &quote, &figures, f.Free(id))
+}
+
+// submit makes a pod and waits until it is bound or refused.
+func (p *plane) submit(t *testing.T, name string, a *asking) *v1.Pod {
+	t.Helper()
+	amount := v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(a.limit), resource.DecimalSI), "memory": *resource.NewQuantity(a.memory, resource.BinarySI)}
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"candor.dev/class": a.class.String()}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "none", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount}}}}}
+	made, err := p.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := p.client.CoreV1().Pods("default").Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name, ResourceVersion: made.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	late := time.After(patience)
+	for {
+		select {
+		case e := <-watch.ResultChan():
+			if now, ok := e.Object.(*v1.Pod); ok && (now.Spec.NodeName != "" || len(now.Status.Conditions) > 0) {
+				return now
+			}
+		case <-late:
+			t.Fatalf("%s %+v is neither bound nor refused", name, *a)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/candor-project/candor/kube"
+)
+
+// pods returns all pods.
+func (p *plane) pods(t testing.TB) []v1.Pod {
+	t.Helper()
+	list, err := p.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list.Items
+}
+
+// addMany makes pods of 1500m.
+func (p *plane) addMany(t testing.TB, prefix string, count int) {
+	t.Helper()
+	for i := range count {
+		p.addPod(t, fmt.Sprint(prefix, i), "1500m", ofSensitive())
+	}
+}
+
+// allBound waits until every pod is bound, and has the agents make them all, who have heard of none before.
+func (p *plane) allBound(t testing.TB, agents map[string]*agent) {
+	t.Helper()
+	until(t, "all pods are bound", func() bool {
+		for _, pod := range p.pods(t) {
+			if pod.Spec.NodeName == "" {
+				return false
+			}
+		}
+		return true
+	})
+	for _, pod := range p.pods(t) {
+		agents[pod.Spec.NodeName].create(&pod)
+	}
+}
+
+func (p *plane) addAgents(t testing.TB, count int) map[string]*agent {
+	t.Helper()
+	agents := map[string]*agent{}
+	for i := range count {
+		name := fmt.Sprint("n", i)
+		agents[name] = p.addAgent(t, name, "core:8")
+	}
+	return agents
+}
+
+// A scheduler that is killed while pods are reserved and not bound leaves nothing behind that the next one would stumble over,
+// and that one counts what was bound, though no node has reported it.
+func TestKilledBetweenReserveAndBind(t *testing.T) {
+	p := wantLab(t)
+	first := p.startScheduler(t, setup{qps: 10}) // so that pods wait for their binding
+	defer p.clear(t)
+	agents := p.addAgents(t, 6)
+	p.addMany(t, "p", 24)
+	until(t, "some pods are bound and others reserved", func() bool {
+		bound, reserved := 0, 0
+		for _, pod := range p.pods(t) {
+			switch {
+			case pod.Spec.NodeName != "":
+				bound++
+			case pod.Annotations[kube.HintKey] != "":
+				reserved++
+			}
+		}
+		return bound > 3 && reserved > 0
+	})
+	kill(first.Cmd)
+	p.startScheduler(t, setup{})
+	p.allBound(t, agents)
+}
+
+// Of two schedulers the second goes on when the first is gone, and has lost nothing of what that has bound.
+func TestTwoSchedulers(t *testing.T) {
+	p := wantLab(t)
+	first := p.startScheduler(t, setup{leases: true})
+	defer p.clear(t)
+	agents := p.addAgents(t, 6)
+	p.addMany(t, "first", 12)
+	p.bound(t, "first11")
+	p.startScheduler(t, setup{leases: true})
+	kill(first.Cmd)
+	p.addMany(t, "second", 12)
+	p.allBound(t, agents)
+}
