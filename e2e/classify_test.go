@@ -26,7 +26,9 @@ func TestClassify(t *testing.T) {
 	if err := os.Symlink(manifest, link); err != nil {
 		t.Fatal(err)
 	}
+	profile := filepath.Join(t.TempDir(), "web.yaml")
 	out := l.ok("classify", "--cpu", "0.5", "--workload", "one='a b'", "--workload", "two=c", "--metric", `v (\d+)`, "--annotate", link, "-o", "json",
+		"--profile", profile, "--labels", "app=web", "--image", "*/web:*",
 		"--", "sh", "-c", `echo v $(nproc) "$#" "$1"`, "sh")
 	var class struct {
 		Class       string
@@ -58,6 +60,10 @@ func TestClassify(t *testing.T) {
 	if statErr != nil || info.Mode().Perm() != 0o640 || info.Sys().(*syscall.Stat_t).Uid != 1000 || info.Sys().(*syscall.Stat_t).Gid != 1001 {
 		t.Errorf("%+v, %v; want mode and owner kept", info, statErr)
 	}
+	text, err = os.ReadFile(profile)
+	if want := "metadata:\n  name: web\nspec:\n  selector:\n    matchLabels:\n      app: web\n  images:\n    - '*/web:*'\n  class: sensitive\n"; err != nil || !strings.HasSuffix(string(text), want) {
+		t.Errorf("profile %v:\n%s\nwant\n%s", err, text, want)
+	}
 	if target, err := os.Readlink(link); err != nil || target != manifest {
 		t.Errorf("the link goes to %q, %v", target, err)
 	}
@@ -83,6 +89,12 @@ func TestClassifyBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--metric", "(", "--", "true"}, 2, "bad metric"},
 		{[]string{"--cpu", "1", "--annotate", service, "--", "true"}, 2, "0 objects with pods"},
 		{[]string{"--cpu", "1", "--annotate", "/no/such/file", "--", "true"}, 2, "no such file"},
+		{[]string{"--cpu", "1", "--labels", "a=b", "--", "true"}, 2, "for --profile FILE"},
+		{[]string{"--cpu", "1", "--profile", "web.yaml", "--", "true"}, 2, "which pods?"},
+		{[]string{"--cpu", "1", "--profile", service, "--labels", "a=b", "--", "true"}, 2, "something else than a CPUProfile"},
+		{[]string{"--cpu", "1", "--profile", "/no/such/web.yaml", "--labels", "a=b", "--", "true"}, 2, "no such file"},
+		{[]string{"--cpu", "1", "--profile", "/tmp/My Web.yaml", "--labels", "a=b", "--", "true"}, 2, "lower case letters"},
+		{[]string{"--cpu", "1", "--profile", "/tmp/web.yaml", "--labels", "a b=c", "--", "true"}, 2, "selector"},
 		{[]string{"--cpu", "1", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--cpu", "1000", "--", "true"}, 2, "quota and cpuset show the same number"},
 	} {

@@ -33,7 +33,8 @@ workloads and limits say so. What stays undecided is taken for flexible.`
 const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input
   candor classify --cpu 1 --workload small='-n 100' --workload large='-n 10000' -- ./solver
   candor classify --cpu 0.5,1 --metric 'requests/s: ([0-9.]+)' --better higher -o json -- ./bench
-  candor classify --cpu 2 --annotate deployment.yaml -- ./bench`
+  candor classify --cpu 2 --annotate deployment.yaml -- ./bench
+  candor classify --cpu 2 --profile solver.yaml --labels app=solver -- ./bench`
 
 // classifyFlags are the flags of candor classify.
 type classifyFlags struct {
@@ -41,6 +42,7 @@ type classifyFlags struct {
 	workloads []string
 	margin    float64
 	annotate  string
+	profile   profileFlags
 	metric    string
 	experimentFlags
 }
@@ -60,6 +62,7 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: words to add to the command, as a shell reads them; may be repeated")
 	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "gain that counts, in percent")
 	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) in which to write the class")
+	f.profile.add(flags)
 	flags.StringVar(&f.metric, "metric", "", "the number that decides, in the output: a regular expression with one group, or a JSON path such as .rate (default: the wall time)")
 	f.addCommon(cmd)
 	f.output = choice{"table", []string{"table", "json"}}
@@ -73,10 +76,8 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.annotate != "" { // nothing is found to be wrong after the long work
-		if _, err := f.annotated(string(experiment.Flexible)); err != nil {
-			return err
-		}
+	if _, _, err := f.texts(string(experiment.Flexible)); err != nil {
+		return err // nothing is found to be wrong after the long work
 	}
 	ctx, stop := untilSignal(cmd)
 	defer stop()
@@ -90,14 +91,33 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("stopped: the class is not known yet")
 	}
-	if err != nil || f.annotate == "" {
+	if err != nil {
 		return experimentError(err)
 	}
-	manifest, err := f.annotated(string(class.Class))
-	if err != nil {
-		return err
+	return f.writeClass(string(class.Class))
+}
+
+// texts are the manifest and the profile with a class; nil where none is asked for.
+func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
+	if f.annotate != "" {
+		if manifest, err = f.annotated(class); err != nil {
+			return nil, nil, err
+		}
 	}
-	return rewrite(f.annotate, manifest)
+	profile, err = f.profile.manifest(class)
+	return manifest, profile, err
+}
+
+// writeClass writes them.
+func (f *classifyFlags) writeClass(class string) error {
+	manifest, profile, err := f.texts(class)
+	if err == nil && manifest != nil {
+		err = rewrite(f.annotate, manifest)
+	}
+	if err == nil && profile != nil {
+		err = f.profile.write(profile)
+	}
+	return err
 }
 
 // rewrite puts another text into a file, which keeps its owner and mode; a link stays one.

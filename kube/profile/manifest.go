@@ -1,0 +1,60 @@
+package profile
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// kind is that of profiles.
+const kind = "CPUProfile"
+
+// A manifest is a profile as people write it down.
+type manifest struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct{ Name string }
+	Spec       struct {
+		Selector *labelSelector `yaml:",omitempty"`
+		Images   []string       `yaml:",omitempty"`
+		Class    string
+	}
+}
+
+type labelSelector struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+// Manifest writes a profile for kubectl apply: the class of the containers whose pods have the labels and whose image fits one of
+// the patterns. One of the two may be left out. The error says what cannot be meant.
+func Manifest(name string, labels map[string]string, images []string, class string) ([]byte, error) {
+	if wrong := validation.IsDNS1123Subdomain(name); wrong != nil {
+		return nil, fmt.Errorf("name of a CPUProfile %.60q: want lower case letters, digits, - and .", name)
+	}
+	spec := v1alpha1.CPUProfileSpec{Images: images, Class: class}
+	m := manifest{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind}
+	m.Metadata.Name, m.Spec.Images, m.Spec.Class = name, images, class
+	if len(labels) > 0 {
+		spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
+		m.Spec.Selector = &labelSelector{labels}
+	}
+	if _, err := read(&spec); err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	e := yaml.NewEncoder(&text)
+	e.SetIndent(2) // as kubectl does
+	err := e.Encode(m)
+	return text.Bytes(), err
+}
+
+// IsManifest reports whether a text is a profile as Manifest writes it, and nothing else.
+func IsManifest(text []byte) bool {
+	var m manifest
+	return yaml.Unmarshal(text, &m) == nil && m.Kind == kind
+}
