@@ -31,6 +31,7 @@ const (
 	sharp     = 600 * time.Microsecond // how well the edge must be known for that
 	calm      = 3                      // periods without throttling after which a raised quota goes down
 	patience  = 3                      // how often a write that would be late waits for the next edge
+	blind     = 50                     // periods after which a group is raised though its edge is not known
 	leakShare = 10                     // a write is late when more than this part of the quota could leak
 	stepShare = 10                     // changes smaller than this part of the quota are not worth a write
 	saveShare = 2                      // this part of a quota must be saved before it is raised
@@ -59,6 +60,7 @@ type State struct {
 	throttled time.Duration // when it last was, at a decision
 	edged     time.Duration // when an edge was last seen to have passed
 	late      int           // decisions in a row that waited for the next edge
+	vague     int           // decisions in a row without its edge being known, while it was busy
 }
 
 // A Decision is what follows from a look.
@@ -151,11 +153,17 @@ func (s *State) decide(m Measured, known bool) (d Decision) {
 	if isThrottled {
 		s.throttled = m.At
 	}
+	switch { // where the machine is too busy to look in time it is never known: what leaks then is paid back
+	case known:
+		s.vague = 0
+	case used > 0:
+		s.vague++
+	}
 	quota := s.Quota + s.extra(m, isThrottled)
 	switch {
 	case quota == s.InForce:
 		s.late = 0
-	case quota > s.InForce && !known:
+	case quota > s.InForce && !known && s.vague < blind:
 	case used > 0 && s.late < patience && s.isLate(m.At, quota, known):
 		s.late++
 	default:

@@ -140,3 +140,28 @@ func TestMadeAnew(t *testing.T) {
 		t.Errorf("another group has saved %v", s.Saved)
 	}
 }
+
+// A loop that is always so late that it never finds the edge raises the quota all the same, in the end, and the mean holds.
+func TestAlwaysLate(t *testing.T) {
+	l := newLab(4, 150*ms, half(0, 37*ms))
+	random := rand.New(rand.NewPCG(5, 6))
+	l.delay = func() time.Duration { return 15*ms + time.Duration(random.Int64N(int64(40*ms))) }
+	l.SetThreads(0, 4)
+	raised := false
+	for minute := range 10 {
+		before := l.Stat(0).Usage
+		for range 30 {
+			l.Add(0, time.Second)
+			l.run(l.Now() + time.Second)
+			raised = raised || l.state.Raised() > 0
+			l.Drop(0)
+			l.run(l.Now() + time.Second)
+		}
+		if mean := (l.Stat(0).Usage - before).Minutes(); mean > 0.51 {
+			t.Errorf("minute %d: %.4f CPUs, limit 0.5", minute, mean)
+		}
+	}
+	if l.state.edge.width <= sharp || !raised {
+		t.Errorf("edge known to %v, raised: %v", l.state.edge.width, raised)
+	}
+}

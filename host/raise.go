@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -144,13 +145,12 @@ func (r *raising) Groups() ([]burst.Group, error) {
 			continue
 		}
 		one, err := r.group(g)
-		if errors.Is(err, cgroup.ErrNoGroup) {
-			continue // its end is an operation's business
+		switch {
+		case err == nil:
+			groups = append(groups, one)
+		case !errors.Is(err, cgroup.ErrNoGroup) && !errors.Is(err, fs.ErrNotExist): // the end of one is an operation's business
+			r.log.Warn("its quota is not raised", "container", g.ID, "error", err)
 		}
-		if err != nil {
-			return groups, fmt.Errorf("group of %s: %w", g.ID, err)
-		}
-		groups = append(groups, one)
 	}
 	return groups, nil
 }
