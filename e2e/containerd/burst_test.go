@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,4 +46,27 @@ func TestBurst(t *testing.T) {
 	if _, err := free.run("web", 0, 100, false); err != nil {
 		t.Errorf("without a limit: %v", err)
 	}
+}
+
+// A container that has rested and is throttled then is raised, where its CPUs are idle, as those of a guest are, whatever
+// else runs on this machine. The plugin that did it is killed; the next one sets it back.
+func TestBurstRaised(t *testing.T) {
+	if os.Getenv("CANDOR_IN_GUEST") == "" {
+		t.Skip("wants CPUs that are idle: runs in a guest of e2e/guest")
+	}
+	l := newLab(t)
+	p := must[*pod](t)(l.newPod(500, 100, map[string]string{"candor.dev/burst": "quota"}))
+	web := must[*container](t)(p.run("web", 500, 100, false, "busybox", "sh", "-c", "sleep 3; while :; do :; done"))
+	const limit = 50 * time.Millisecond
+	quota := func() time.Duration {
+		has, err := web.has()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return has.Quota
+	}
+	l.wait("a raised quota", l.plugin, func() bool { return quota() > limit })
+	l.plugin.kill()
+	l.startPlugin()
+	l.wait("its own quota", l.plugin, func() bool { return quota() == limit })
 }

@@ -22,7 +22,7 @@ func TestContainerd(t *testing.T) {
 		Kernel:  all[len(all)-1],
 		Machine: guest.Machine{Sockets: 2, Nodes: 2, Cores: 2, Threads: 2},
 		Cgroup:  2,
-	}, "TestNUMA|TestPodGroup|TestRuntime")
+	}, "TestNUMA|TestPodGroup|TestRuntime|TestBurstRaised")
 }
 
 // TestContainerdWithSystemd runs those that differ where systemd makes the groups of pods and containers.
