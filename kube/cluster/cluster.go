@@ -109,7 +109,7 @@ func (c *Cluster) Helped(name string, before uint64, p *Pod) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if r := p.single(); r != nil && r.IsPlain() && before != 0 && before == n.before && n.figures == n.wereFigures {
+	if p.one != nil && p.one.Request.IsPlain() && before != 0 && before == n.before && n.figures == n.wereFigures {
 		return false
 	}
 	_, refusal := n.ask(p)

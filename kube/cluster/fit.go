@@ -24,11 +24,11 @@ func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
 	case n.isBlocked():
 		return hybrid.Quote{}, waiting
 	}
-	if r := p.single(); r != nil {
-		if q, verdict := n.summary.Quote(r); verdict == hybrid.Known && n.summary.IsFlat() {
+	if p.one != nil {
+		if q, verdict := n.summary.Quote(&p.one.Request); verdict == hybrid.Known && n.summary.IsFlat() {
 			return q, nil
 		}
-		return quoteOne(n.now, p, &p.containers[0])
+		return quoteOne(n.now, p, p.one)
 	}
 	if _, refusal := quoteOne(n.now, p, &p.containers[0]); refusal != nil {
 		return hybrid.Quote{}, refusal

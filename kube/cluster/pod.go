@@ -14,6 +14,7 @@ type Pod struct {
 
 	containers []Container
 	lasting    []Container // those that are not passing
+	one        *Container  // what stands for all of them where one request can; nil: none can
 	memory     int64
 	asked      fleet.Asked
 }
@@ -41,6 +42,7 @@ func NewPod(uid, namespace, name string, memory int64, containers []Container) (
 			p.lasting = append(p.lasting, *c)
 		}
 	}
+	p.one = p.standIn()
 	p.ask()
 	return p, nil
 }
@@ -74,12 +76,32 @@ func (p *Pod) NeedsCandor() bool {
 	return false
 }
 
-// single returns the request of a pod that has one container, else nil.
-func (p *Pod) single() *hybrid.Request {
+// standIn returns one container that asks for what all of them ask: flexible ones without a wish share the same CPUs, so that
+// only the sum of their guarantees counts. It returns nil where there is no such container.
+func (p *Pod) standIn() *Container {
 	if len(p.containers) == 1 && !p.containers[0].Passing {
-		return &p.containers[0].Request
+		return &p.containers[0]
 	}
-	return nil
+	sum, most := hybrid.Milli(0), hybrid.Milli(0) // of the lasting ones, of a passing one
+	for i := range p.containers {
+		c := &p.containers[i]
+		switch {
+		case c.Request.Class != hybrid.Flexible || !c.Request.IsPlain():
+			return nil
+		case c.Passing:
+			most = max(most, c.Request.Guaranteed())
+		default:
+			sum += c.Request.Guaranteed()
+		}
+	}
+	if len(p.containers) == 0 || most > sum || sum > hybrid.MaxLimit {
+		return nil
+	}
+	r := hybrid.Request{ID: p.UID, Class: hybrid.Flexible, Guarantee: sum}
+	if sum == 0 {
+		r.Guarantee = hybrid.NoGuarantee
+	}
+	return &Container{Request: r}
 }
 
 // Lasting are the requests of the containers that stay when all have started.

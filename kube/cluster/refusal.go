@@ -26,7 +26,7 @@ var (
 // refused makes a refusal of hybrid's, for one container of a pod.
 func refused(p *Pod, c *Container, err error, final bool) *Refusal {
 	text := reason(err)
-	if len(p.containers) > 1 {
+	if p.one == nil {
 		text = "container " + c.Name + ": " + text
 	}
 	return &Refusal{text, final}

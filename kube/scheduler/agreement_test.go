@@ -1,13 +1,18 @@
 package scheduler
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
@@ -57,7 +62,7 @@ func askings(t *testing.T, count int) (all []asking) {
 func TestAgreesWithFleet(t *testing.T) {
 	p := wantLab(t)
 	const nodes, pods = 200, 2500
-	p.startScheduler(t, setup{only: true})
+	scheduler := p.startScheduler(t, setup{only: true})
 	defer p.clear(t)
 	machine, err := topology.Parse(fmt.Sprint("core:", cpus))
 	if err != nil {
@@ -113,8 +118,8 @@ func TestAgreesWithFleet(t *testing.T) {
 	if shared != total.Shared {
 		t.Errorf("shared time %v, the fleet's %v", shared, total.Shared)
 	}
-	t.Logf("%d pods on %d nodes: %d on the fleet's node, %d on one as good, %d refused by both; shared time %v of %v; CPU time guaranteed %v of %v; %v a pod from its creation to its binding",
-		pods, nodes, same, equal, refused, shared, total.Sensitive, total.Sensitive+total.Guaranteed, total.Capacity, (took / pods).Round(time.Microsecond))
+	t.Logf("%d pods on %d nodes: %d on the fleet's node, %d on one as good, %d refused by both; shared time %v of %v; CPU time guaranteed %v of %v; %v a pod from its creation to its binding%s",
+		pods, nodes, same, equal, refused, shared, total.Sensitive, total.Sensitive+total.Guaranteed, total.Capacity, (took / pods).Round(time.Microsecond), p.nodeTimes(t, scheduler))
 }
 
 // rankOf is the rank of a node of the fleet.
@@ -157,3 +162,33 @@ func (p *plane) submit(t *testing.T, name string, a *asking) *v1.Pod {
 		}
 	}
 }
+
+// nodeTimes reads from a scheduler's metrics what one pod and one node have taken, in words.
+func (p *plane) nodeTimes(t *testing.T, c *child) string {
+	t.Helper()
+	config := rest.CopyConfig(p.config)
+	config.Host = fmt.Sprintf("https://127.0.0.1:%d", c.port)
+	text, err := kubernetes.NewForConfigOrDie(config).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := ""
+	for _, m := range families["candor_scheduler_node_duration_seconds"].GetMetric() {
+		h := m.GetHistogram()
+		for _, b := range h.GetBucket() {
+			if 2*b.GetCumulativeCount() >= h.GetSampleCount() {
+				words += fmt.Sprintf("; %s: median at most %v, mean %v of %d", m.GetLabel()[0].GetValue(), seconds(b.GetUpperBound()),
+					seconds(h.GetSampleSum()/float64(h.GetSampleCount())), h.GetSampleCount())
+				break
+			}
+		}
+	}
+	return words
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * 1e9) }

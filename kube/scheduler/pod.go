@@ -116,7 +116,7 @@ const noRequest hybrid.Milli = 2
 
 // requestOf is what a container asks of its node, by the rules by which candor nri reads it there.
 func requestOf(r *v1.ResourceRequirements, s *kube.Settings) hybrid.Request {
-	limit := min(hybrid.Milli(r.Limits.Cpu().MilliValue()), hybrid.MaxLimit+1) // more is refused as it is
+	limit := hybrid.Milli(r.Limits.Cpu().MilliValue())
 	if limit > 0 {
 		limit = max(limit, hybrid.MinLimit)
 	}
@@ -130,7 +130,7 @@ func requestOf(r *v1.ResourceRequirements, s *kube.Settings) hybrid.Request {
 	if h.Class == hybrid.Sensitive && limit > 0 && request == limit {
 		return h
 	}
-	h.Class, h.Guarantee = hybrid.Flexible, min(request, hybrid.MaxLimit+1)
+	h.Class, h.Guarantee = hybrid.Flexible, request
 	if request <= noRequest {
 		h.Guarantee = hybrid.NoGuarantee
 	}
