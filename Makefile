@@ -39,7 +39,7 @@ clean: ## removes what was built
 
 # --- tests: test, test-guest (scripts/test-deps.sh installs what they need) ---
 
-.PHONY: test test-deps check test-go test-race test-guest test-kubelet fuzz bench
+.PHONY: test test-deps check test-go test-race test-guest test-kubelet test-engines fuzz bench
 
 FUZZTIME   ?= 5s
 BENCHCOUNT ?= 10
@@ -72,6 +72,11 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 test-kubelet: test-deps ## candor nri under a real kubelet, alone and with an API server, which this builds (8 minutes, once)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd $(GO) test -count=1 -run TestKubelet -v .
+
+test-engines: test-deps ## CRI-O, a new Docker with compose, nerdctl 2, which this builds (long, once)
+	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \
+	$(GO) test -count=1 -timeout 30m -run TestDocker -v ./e2e && \
+	cd e2e/containerd && $(GO) test -count=1 -timeout 60m -run 'TestCrio|TestNerdctl' -v .
 
 .PHONY: e2e-kubernetes
 

@@ -88,7 +88,7 @@ func (d *docker) up() {
 	defer log.Close()
 	os.Remove(in("pid")) // of one that was killed
 	args := append([]string{"--host", "unix://" + in("sock"), "--data-root", in("data"), "--exec-root", in("exec"), "--pidfile", in("pid"),
-		"--config-file", in("daemon.json"), "--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver", "overlay2",
+		"--config-file", in("daemon.json"), "--iptables=false", "--ip6tables=false", "--bridge=none", "--userland-proxy=false", "--storage-driver", "overlay2",
 		"--exec-opt", "native.cgroupdriver=cgroupfs"}, d.flags...)
 	d.daemon = exec.Command("dockerd", args...)
 	d.daemon.Env = d.candor().Env

@@ -1,17 +1,20 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// The compose file of docs/oci.md is what compose reads, and its services are what the page says, started as compose starts them.
-func TestDockerCompose(t *testing.T) {
+// composeFile is the compose file of docs/oci.md.
+func composeFile(t *testing.T) []byte {
+	t.Helper()
 	page, err := os.ReadFile("../docs/oci.md")
 	if os.IsNotExist(err) && os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("no documents in the guest")
@@ -23,6 +26,14 @@ func TestDockerCompose(t *testing.T) {
 	if block == nil {
 		t.Fatal("docs/oci.md has no compose file")
 	}
+	return block[1]
+}
+
+// composeClasses are its services.
+var composeClasses = map[string]string{"web": "sensitive", "log": "flexible"}
+
+// The compose file of docs/oci.md is what compose reads, and its services are what the page says, started as compose starts them.
+func TestDockerCompose(t *testing.T) {
 	var file struct {
 		Services map[string]struct {
 			Image, Runtime string
@@ -30,14 +41,14 @@ func TestDockerCompose(t *testing.T) {
 			Environment    map[string]string
 		}
 	}
-	d := yaml.NewDecoder(strings.NewReader(string(block[1])))
+	d := yaml.NewDecoder(bytes.NewReader(composeFile(t)))
 	d.KnownFields(true)
-	if err := d.Decode(&file); err != nil || len(file.Services) != 2 {
+	if err := d.Decode(&file); err != nil || len(file.Services) != len(composeClasses) {
 		t.Fatalf("%v: %+v", err, file)
 	}
 	docker := newDocker(t)
 	docker.need(2)
-	for name, class := range map[string]string{"web": "sensitive", "log": "flexible"} {
+	for name, class := range composeClasses {
 		service := file.Services[name]
 		args := []string{"run", "-d", "--network=none", "--name=" + name, "--runtime=" + service.Runtime}
 		if service.CPUs != 0 {
@@ -54,4 +65,93 @@ func TestDockerCompose(t *testing.T) {
 	docker.honest()
 	docker.does("rm", "-f", "web", "log")
 	docker.empty()
+}
+
+// Compose itself starts them, makes several of one, starts them anew, and ends them.
+func TestDockerComposeUp(t *testing.T) {
+	text := composeFile(t)
+	d := newDocker(t)
+	d.need(2)
+	if got := do(t, d.docker("compose", "version")); got.code != 0 {
+		t.Skipf("optional: docker has no compose (%s): make test-engines builds it and runs this", strings.TrimSpace(got.err))
+	}
+	here := `services:
+  web: {image: box, command: [sleep, "9999"], network_mode: none, stop_signal: KILL}
+  log: {image: box, command: [sleep, "9999"], network_mode: none, stop_signal: KILL}
+`
+	for name, text := range map[string][]byte{"compose.yaml": text, "here.yaml": []byte(here)} {
+		if err := os.WriteFile(d.in(name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := func(args ...string) []string {
+		return append([]string{"compose", "--project-name", "candor", "--file", d.in("compose.yaml"), "--file", d.in("here.yaml")}, args...)
+	}
+	compose := func(args ...string) string {
+		t.Helper()
+		return d.does(line(args...)...)
+	}
+	check := func(logs int) {
+		t.Helper()
+		rows := d.ps()
+		if len(rows) != 1+logs {
+			t.Errorf("%d containers, want %d", len(rows), 1+logs)
+		}
+		for name, class := range composeClasses {
+			for _, id := range strings.Fields(compose("ps", "--quiet", name)) {
+				if r := rows[id[:12]]; r.State != "running" || r.Class != class {
+					t.Errorf("%s: %+v", name, r)
+				}
+			}
+		}
+		d.honest()
+	}
+	compose("up", "--detach")
+	check(1)
+	web := compose("ps", "--quiet", "web")
+	d.check(web[:12], 1500, 2)
+	compose("up", "--detach", "--scale", "log=3")
+	check(3)
+	before := d.ps()[web[:12]]
+	compose("restart")
+	check(3)
+	if after := d.ps()[web[:12]]; after.CPUs != before.CPUs || after.PID == before.PID {
+		t.Errorf("restarted, %+v became %+v", before, after)
+	}
+	got := do(t, d.docker(line("up", "--detach", "--scale", fmt.Sprintf("web=%d", d.usable.Count()))...))
+	if got.code == 0 || !strings.Contains(got.err, "no capacity") {
+		t.Errorf("more than there are CPUs for: %+v", got)
+	}
+	d.honest()
+	compose("down")
+	d.empty()
+}
+
+// An annotation of Docker's command line says what a container is; the environment does not count beside it.
+func TestDockerAnnotation(t *testing.T) {
+	d := newDocker(t)
+	var minor int
+	if _, err := fmt.Sscanf(d.does("version", "--format", "{{.Server.APIVersion}}"), "1.%d", &minor); err != nil {
+		t.Fatal(err)
+	}
+	if minor < 43 || !strings.Contains(do(t, d.docker("run", "--help")).out, "--annotation") {
+		t.Skip("optional: this Docker is older than 24 and knows no annotations: make test-engines builds one and runs this")
+	}
+	run := []string{"run", "-d", "--network=none", "--runtime=candor", "--cpus=0.5", "-e", "CANDOR_CLASS=sensitive"}
+	id := d.does(append(run, "--annotation=candor.dev/class=flexible", "--annotation=candor.dev/burst=20ms", "box", "sleep", "9999")...)[:12]
+	for _, again := range []bool{false, true} {
+		if again {
+			d.does("restart", "-t=0", id)
+		}
+		has, err := d.tree.Group(id).Settings()
+		if r := d.ps()[id]; r.Class != "flexible" || r.Limit != 500 || err != nil || has.Burst != 20*time.Millisecond {
+			t.Errorf("%+v, %+v %v", r, has, err)
+		}
+	}
+	d.does("rm", "-f", id)
+	got := do(t, d.docker(append(run, "--annotation=candor.dev/class=x", "box", "sleep", "9999")...))
+	if got.code != 125 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
+		t.Errorf("a class that there is not: %+v", got)
+	}
+	d.empty()
 }

@@ -25,9 +25,10 @@ const (
 	busybox = "lab.local/busybox:1"
 )
 
-// A lab is a containerd of its own with NRI, and candor nri beside it.
+// A lab is a containerd of its own with NRI (or another runtime), and candor nri beside it.
 type lab struct {
 	*testing.T
+	criRuntime
 	dir     string // state, sockets, configuration
 	bin     string // containerd and what belongs to it
 	candor  string
@@ -40,6 +41,21 @@ type lab struct {
 	engine  *daemon
 	plugin  *daemon
 }
+
+// A criRuntime is what the labs start.
+type criRuntime struct {
+	name      string
+	find      func(*lab)                  // its programs, or skips the test
+	configure func(l *lab, more []string) // writes its configuration, with more lines
+	command   func(*lab) (program string, args []string)
+	load      func(l *lab, image string) // gives it image.tar
+	prefix    string                     // before a container's id, in its group's name
+	// stopFirst: a container has to be stopped before its sandbox, as the kubelet does it: else it has its grace time.
+	stopFirst bool
+}
+
+// underTest is the runtime of new labs.
+var underTest = containerd
 
 var labNumber atomic.Int64
 
@@ -54,7 +70,7 @@ func newLab(t *testing.T, more ...string) *lab {
 // newEngine is newLab without candor nri.
 func newEngine(t *testing.T, more ...string) *lab {
 	t.Helper()
-	l := &lab{T: t, parent: fmt.Sprintf("/candor-nri-test-%d-%d", os.Getpid(), labNumber.Add(1))}
+	l := &lab{T: t, criRuntime: underTest, parent: fmt.Sprintf("/candor-nri-test-%d-%d", os.Getpid(), labNumber.Add(1))}
 	l.findPrograms()
 	// Sockets have short paths, and the test's own folder may have a long one.
 	dir, err := os.MkdirTemp("", "candor-nri-")
@@ -63,7 +79,8 @@ func newEngine(t *testing.T, more ...string) *lab {
 	}
 	l.dir = dir
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	l.configure(more)
+	l.configure(l, more)
+	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 100m}\nnamespaces:\n  spark: {class: sensitive}\n")
 	l.connect()
 	l.startEngine()
 	t.Cleanup(l.clear)
@@ -75,29 +92,27 @@ func newEngine(t *testing.T, more ...string) *lab {
 func (l *lab) findPrograms() {
 	l.Helper()
 	if os.Geteuid() != 0 {
-		l.Skip("starts containerd: needs root")
+		l.Skipf("starts %s: needs root", l.name)
 	}
+	l.find(l)
+	if _, err := exec.LookPath("runc"); err != nil {
+		l.Skipf("%v: make test-deps installs it", err)
+	}
+	l.busybox = filepath.Join(testCache(), "busybox")
+	if _, err := os.Stat(l.busybox); err != nil {
+		l.Skipf("no static busybox: %v: make test-deps fetches it", err)
+	}
+	l.candor, l.files = candorBinary(l.T), counterFiles(l.T)
+}
+
+// testCache is where scripts/test-deps.sh keeps what it has built and fetched.
+func testCache() string {
 	cache := os.Getenv("CANDOR_GUEST_CACHE")
 	if cache == "" {
 		base, _ := os.UserCacheDir()
 		cache = filepath.Join(base, "candor-guest")
 	}
-	if l.bin = os.Getenv("CANDOR_CONTAINERD"); l.bin == "" {
-		l.bin = filepath.Join(cache, "containerd")
-	}
-	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
-		if _, err := os.Stat(filepath.Join(l.bin, program)); err != nil {
-			l.Skipf("no %s: make test-deps builds it (or name its folder by $CANDOR_CONTAINERD)", program)
-		}
-	}
-	if _, err := exec.LookPath("runc"); err != nil {
-		l.Skipf("%v: make test-deps installs it", err)
-	}
-	l.busybox = filepath.Join(cache, "busybox")
-	if _, err := os.Stat(l.busybox); err != nil {
-		l.Skipf("no static busybox: %v: make test-deps fetches it", err)
-	}
-	l.candor, l.files = candorBinary(l.T), counterFiles(l.T)
+	return cache
 }
 
 // candorBinary builds candor once, unless CANDOR_BIN names one.
@@ -119,46 +134,6 @@ func candorBinary(t *testing.T) string {
 }
 
 func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
-
-const containerdConfig = `version = 3
-root  = "DIR/root"
-state = "DIR/state"
-
-[grpc]
-  address = "DIR/containerd.sock"
-[ttrpc]
-  address = "DIR/containerd.sock.ttrpc"
-
-[plugins.'io.containerd.nri.v1.nri']
-  disable = false
-  socket_path = "DIR/nri.sock"
-  plugin_path = "DIR/nri-plugins"
-  plugin_config_path = "DIR/nri-conf.d"
-
-[plugins.'io.containerd.cri.v1.images']
-  snapshotter = "native"
-  [plugins.'io.containerd.cri.v1.images'.pinned_images]
-    sandbox = "lab.local/pause:1"
-
-[plugins.'io.containerd.cri.v1.runtime']
-  disable_apparmor = true
-  restrict_oom_score_adj = true
-  [plugins.'io.containerd.cri.v1.runtime'.containerd]
-    default_runtime_name = "runc"
-    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
-      runtime_type = "io.containerd.runc.v2"
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-        SystemdCgroup = false
-  [plugins.'io.containerd.cri.v1.runtime'.cni]
-    bin_dirs = ["DIR/cni"]
-    conf_dir = "DIR/cni"
-`
-
-func (l *lab) configure(more []string) {
-	l.Helper()
-	l.write("containerd.toml", strings.ReplaceAll(containerdConfig, "DIR", l.dir)+strings.Join(more, "\n"))
-	l.write("nri.yaml", "version: 1\nrepairEvery: 1s\nnode: {minShared: 100m}\nnamespaces:\n  spark: {class: sensitive}\n")
-}
 
 func (l *lab) write(name, text string) {
 	l.Helper()
@@ -215,11 +190,12 @@ func (l *lab) connect() {
 	l.cri = cri.NewRuntimeServiceClient(l.conn)
 }
 
-// startEngine starts containerd and waits until it answers.
+// startEngine starts the runtime and waits until it answers.
 func (l *lab) startEngine() {
 	l.Helper()
-	l.engine = l.start(filepath.Join(l.bin, "containerd"), "--config", l.path("containerd.toml"))
-	l.wait("containerd", l.engine, func() bool {
+	program, args := l.command(l)
+	l.engine = l.start(program, args...)
+	l.wait(l.name, l.engine, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := l.cri.Version(ctx, &cri.VersionRequest{})
@@ -263,13 +239,9 @@ func (l *lab) importImages() {
 	}
 }
 
-// importImage gives containerd an image of busybox and some files.
+// importImage gives the runtime an image of busybox and some files.
 func (l *lab) importImage(name string, files map[string]string) {
 	l.Helper()
 	image(l.T, l.path("image.tar"), name, l.busybox, files)
-	out, err := exec.Command(filepath.Join(l.bin, "ctr"), "--address", l.path("containerd.sock"),
-		"--namespace", "k8s.io", "images", "import", "--local", "--snapshotter", "native", l.path("image.tar")).CombinedOutput()
-	if err != nil {
-		l.Fatalf("import %s: %v\n%s", name, err, out)
-	}
+	l.load(l, name)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestNerdctl is a container's life under nerdctl, where that is installed (or $CANDOR_NERDCTL names it). Its update is told the
-// quota: of --cpus nerdctl 1.7 makes nothing.
+// quota: of --cpus nerdctl makes nothing.
 func TestNerdctl(t *testing.T) {
 	program := os.Getenv("CANDOR_NERDCTL")
 	if program == "" {
@@ -47,6 +47,15 @@ func TestNerdctl(t *testing.T) {
 		if got := does("exec", "web", "busybox", "nproc"); got != step.cpus || err != nil || !strings.Contains(rows, "\n"+id[:12]+"  sensitive ") {
 			t.Errorf("%v: nproc says %s, want %s; %v\n%s", step.args, got, step.cpus, err, rows)
 		}
+	}
+	does("rm", "-f", "web")
+	annotation := "--label" // of nerdctl 1
+	if strings.Contains(does("run", "--help"), "--annotation") {
+		annotation = "--annotation"
+	}
+	does(append(start, annotation+"=candor.dev/class=flexible", busybox, "sleep", "9999")...)
+	if rows, err := w.run(w.candor, "ps"); err != nil || !strings.Contains(rows, "  flexible  1500m ") {
+		t.Errorf("%s: %v\n%s", annotation, err, rows)
 	}
 	does("rm", "-f", "web")
 	if rows, err := w.run(w.candor, "ps", "-o", "json"); err != nil || rows != "[]" {

@@ -114,7 +114,8 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, comm
 			Command:  command,
 			LogPath:  name + ".log",
 			Labels:   map[string]string{"io.kubernetes.container.name": name},
-			Linux:    &cri.LinuxContainerConfig{Resources: asked},
+			Linux: &cri.LinuxContainerConfig{Resources: asked, SecurityContext: &cri.LinuxContainerSecurityContext{
+				NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions}},
 		}})
 	if err != nil {
 		return nil, err
@@ -210,7 +211,7 @@ func (c *container) group() *cgroup.Group {
 		return c.allPods().Foreign(c.name, filepath.Join(c.slice, c.unit()))
 	}
 	c.Helper()
-	return c.allPods().Foreign(c.name, filepath.Join(c.parent, c.pod.name, c.id))
+	return c.allPods().Foreign(c.name, filepath.Join(c.parent, c.pod.name, c.prefix+c.id))
 }
 
 // has is what the kernel has for the container.

@@ -33,10 +33,15 @@ func (p *pod) remove() error {
 // removeSandbox stops a sandbox, and removes it after its containers: a containerd that is to remove both at once stands
 // still for good if a plugin connects just then.
 func (l *lab) removeSandbox(ctx context.Context, id string) error {
-	if _, err := l.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
-		return err
-	}
 	list, err := l.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: id}})
+	for _, c := range list.GetContainers() {
+		if err == nil && l.stopFirst {
+			_, err = l.cri.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: c.Id})
+		}
+	}
+	if err == nil {
+		_, err = l.cri.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: id})
+	}
 	for _, c := range list.GetContainers() {
 		if err == nil {
 			_, err = l.cri.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: c.Id})

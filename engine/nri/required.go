@@ -52,7 +52,7 @@ func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
 // the file that says so or would have to. The error says why that is not known.
 func (r *runtimeProcess) required(root string) (active bool, file string, err error) {
 	if r.name != "containerd" {
-		return false, "", fmt.Errorf("the runtime is %s: its manual has the setting of NRI's default validator", r.name)
+		return false, "", fmt.Errorf("the runtime is %s: its manual says whether NRI's default validator can be set (CRI-O 1.34 has none)", r.name)
 	}
 	if !r.hasValidator() {
 		return false, "", fmt.Errorf("containerd %s has no such setting: want %s or newer", r.version, validatorSince)

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Builds, once, engines that distributions have in older versions or not at all, from their Go modules, into a cache,
+# and writes the folder that they are in: CRI-O, Docker (engine, command line, compose) and nerdctl, with the containerd of the
+# other tests. It takes long, which is why CI does without.
+set -euo pipefail
+
+crio=v1.34.0
+runc=v1.5.2
+dockerd=v2.0.0-beta.24
+docker=v29.9.3+incompatible
+compose=v5.5.1
+nerdctl=v2.2.2
+
+cache=${CANDOR_ENGINES:-${XDG_CACHE_HOME:-$HOME/.cache}/candor/engines}
+containerd=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}/containerd
+export CGO_ENABLED=0 GOWORK=off GOFLAGS="${GOFLAGS:-} -mod=mod"
+
+# build PROGRAM VERSION FUNCTION: what the function leaves in its folder, unless that version is there already.
+build() {
+	[ "$(cat "$cache/$1.version" 2>/dev/null)" != "$2" ] || return 0
+	echo "building $1 $2 into $cache" >&2
+	mkdir "$work/$1"
+	(cd "$work/$1" && "$3" "$2" >&2)
+	mv "$work/$1/$1" "$cache/"
+	echo "$2" >"$cache/$1.version"
+}
+
+# source_of MODULE@VERSION writes the folder that has its files.
+source_of() {
+	local told
+	told=$(go mod download -json "$1") || { echo "$told" >&2; return 1; }
+	echo "$told" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
+}
+
+# copy MODULE@VERSION copies them to a folder "source", to be changed.
+copy() {
+	cp -r "$(source_of "$1")" source
+	chmod -R u+w source
+}
+
+# needs MODULE VERSION makes a module that needs another one, with its check sums.
+needs() {
+	local source
+	source=$(source_of "$1@$2")
+	go mod init candor.test/engine
+	go mod edit -require "$1@$2"
+	install -m 644 "$source/go.sum" go.sum
+}
+
+# CRI-O without the storage drivers and the signatures that take libraries in C.
+build_crio() {
+	needs github.com/cri-o/cri-o "$1"
+	go build -tags "containers_image_openpgp containers_image_ostree_stub exclude_graphdriver_btrfs exclude_graphdriver_devicemapper" \
+		-o crio github.com/cri-o/cri-o/cmd/crio
+}
+
+# pinns is CRI-O's program that makes namespaces.
+build_pinns() { gcc -std=c99 -Os -static -o pinns "$(source_of "github.com/cri-o/cri-o@$1")"/pinns/src/*.c; }
+
+# Docker's engine wants a runc that knows time namespaces.
+build_runc() {
+	pkg-config --exists libseccomp || apt-get -qq -y install --no-install-recommends libseccomp-dev pkg-config
+	needs github.com/opencontainers/runc "$1"
+	CGO_ENABLED=1 go build -tags "netgo osusergo seccomp" -ldflags "-X main.version=${1#v} -linkmode external -extldflags -static" -o runc github.com/opencontainers/runc
+}
+
+build_dockerd() {
+	needs github.com/moby/moby/v2 "$1"
+	go build -tags "exclude_graphdriver_btrfs no_systemd" -ldflags "-X github.com/moby/moby/v2/dockerversion.Version=$1" \
+		-o dockerd github.com/moby/moby/v2/cmd/dockerd
+}
+
+# The command line's go.mod has another name. It has the engine's swarmkit: its own is not to be had everywhere.
+build_docker() {
+	local swarmkit=github.com/moby/swarmkit/v2
+	copy "github.com/docker/cli@$1"
+	mv source/vendor.mod source/go.mod
+	cat source/vendor.sum "$(source_of "github.com/moby/moby/v2@$dockerd")/go.sum" >source/go.sum
+	(cd source && go mod edit -replace "$swarmkit=$swarmkit@v2.1.3-0.20260828175525-ad0357aedfca" && go build -ldflags "-X github.com/docker/cli/cli/version.Version=${1%+*}" -o ../docker ./cmd/docker)
+}
+
+build_compose() {
+	needs github.com/docker/compose/v5 "$1"
+	go build -ldflags "-X github.com/docker/compose/v5/internal.Version=$1" -o docker-compose github.com/docker/compose/v5/cmd
+}
+
+# nerdctl without what its own tests need: that module is not to be had.
+build_nerdctl() {
+	copy "github.com/containerd/nerdctl/v2@$1"
+	mkdir -p source/mod/tigron
+	echo "module github.com/containerd/nerdctl/mod/tigron" >source/mod/tigron/go.mod
+	rm source/cmd/nerdctl/helpers/testing_linux.go
+	(cd source && go build -ldflags "-X github.com/containerd/nerdctl/v2/pkg/version.Version=$1" -o ../nerdctl ./cmd/nerdctl)
+}
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+build crio "$crio" build_crio
+build pinns "$crio" build_pinns
+build runc "$runc" build_runc
+build dockerd "$dockerd" build_dockerd
+build docker-compose "$compose" build_compose
+build nerdctl "$nerdctl" build_nerdctl
+build docker "$docker" build_docker
+ln -sf "$containerd"/* "$cache/"
+mkdir -p "$cache/config/cli-plugins" # of the docker command line
+ln -sf ../../docker-compose "$cache/config/cli-plugins/docker-compose"
+echo "$cache"
