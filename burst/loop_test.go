@@ -111,8 +111,8 @@ func TestLoop(t *testing.T) {
 		lends        int
 	}{
 		{"raised, and back at the end", nil, nil, func(h *modelHost) bool { return h.has.Quota > 5*ms }, "", 1},
-		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 3*time.Second }, "the kernel refuses it", 1},
-		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 3*time.Second }, "cannot be noted", 1},
+		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 1600*ms }, "the kernel refuses it", 1},
+		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot be noted", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

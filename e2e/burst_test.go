@@ -25,7 +25,7 @@ type bursting struct {
 }
 
 var burstings = []bursting{
-	{"none", words("--class flexible --cpu 0.5"), true},
+	{"none", words("--class flexible --cpu 0.5"), false},
 	{"kernel", words("--class flexible --cpu 0.5 --burst kernel"), false},
 	{"quota", words("--class flexible --cpu 0.5 --burst quota"), false},
 	{"auto", words("--class flexible --cpu 0.5 --burst auto"), true},
