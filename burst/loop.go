@@ -53,6 +53,7 @@ type Loop struct {
 type member struct {
 	Group
 	state State
+	over  float64 // CPUs that it used beyond its limit at the last look at its pool
 	wants bool
 	wake  time.Duration
 	until time.Duration // it may have more than its quota until then

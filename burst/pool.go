@@ -27,10 +27,10 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 	if at-p.at >= fresh {
 		l.lookAt(p, m.CPUs, at)
 	}
-	members := []Member{{m.limit(), m.state.Over, true}}
+	members := []Member{{m.limit(), m.over, true}}
 	for _, other := range l.members {
 		if other != m && other.CPUs == m.CPUs {
-			members = append(members, Member{other.limit(), other.state.Over, other.wants})
+			members = append(members, Member{other.limit(), other.over, other.wants})
 		}
 	}
 	return Shares(float64(m.CPUs.Count()), p.idle, members)[0]
@@ -39,7 +39,7 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 // limit is the limit in CPUs.
 func (m *member) limit() float64 { return float64(m.Quota) / float64(m.Period) }
 
-// lookAt reads for how long CPUs have been idle since the last look at them.
+// lookAt reads for how long CPUs have been idle since the last look at them, and what was used beyond the limits meanwhile.
 func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 	times, err := l.host.Idle()
 	if err != nil {
@@ -55,6 +55,11 @@ func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 		p.idle = float64(sum-p.sum) / float64(at-p.at)
 	}
 	p.at, p.sum = at, sum
+	for _, m := range l.members {
+		if m.CPUs == cpus {
+			m.over = m.state.Over
+		}
+	}
 }
 
 // forgetPools forgets those that nobody runs on.
