@@ -19,6 +19,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/internal/resident"
 	"github.com/candor-project/candor/kube/publish"
 )
 
@@ -146,6 +147,9 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
 	defer f.raiseQuotas(ctx, h, log)()
+	if err := resident.Trim(); err != nil {
+		log.Debug("memory of the start not given back", "error", err)
+	}
 	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
 }
 
