@@ -38,7 +38,7 @@ func New(o Options) (*Publisher, error) {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
 	// One call at a time, on one connection. HTTP/2 has nothing to offer for that, and takes memory.
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: a.tls, MaxIdleConns: 1, TLSHandshakeTimeout: patience}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: a.tls, MaxIdleConns: 1, IdleConnTimeout: longestWait, TLSHandshakeTimeout: patience}
 	c := &client{&http.Client{Transport: transport, Timeout: patience}, a, o.Node, o.Version}
 	return &Publisher{api: c, log: o.Log, listener: o.Listener, changed: make(chan struct{}, 1)}, nil
 }

@@ -114,6 +114,7 @@ func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 		p.there = nil // whether it was written is not known
 		return err
 	}
+	p.there.Status = status // an older cluster keeps less of it, which is no change
 	p.listener.Reported()
 	return nil
 }

@@ -31,6 +31,7 @@ type cluster struct {
 	object *v1alpha1.NodeCPU
 	fault  error // of every call
 	lost   bool  // writes happen, and the answer does not come
+	older  bool  // keeps less than it is told
 	calls  int
 	writes []time.Time
 }
@@ -61,6 +62,9 @@ func (c *cluster) write(_ context.Context, n *v1alpha1.NodeCPU) (*v1alpha1.NodeC
 		return nil, apierrors.NewConflict(resource, "node", errors.New("changed"))
 	}
 	c.object = n.DeepCopy()
+	if c.older {
+		c.object.Status.MinShared, c.object.Status.Pools.Shared = "", ""
+	}
 	c.object.ResourceVersion += "1"
 	c.writes = append(c.writes, time.Now())
 	if c.lost {
@@ -268,6 +272,18 @@ func TestAnswerLost(t *testing.T) {
 		l.after(time.Minute)
 		if got := len(l.cluster.writes); got != writes || l.grants() != 1 {
 			t.Errorf("%d writes, then %d", writes, got)
+		}
+	})
+}
+
+// A cluster that does not know all fields yet is not told the same again and again.
+func TestOlderCluster(t *testing.T) {
+	inLab(t, func(l *lab) {
+		l.cluster.older = true
+		l.change(1)
+		l.after(time.Minute)
+		if got := len(l.cluster.writes); got != 2 || l.grants() != 1 {
+			t.Errorf("%d writes", got)
 		}
 	})
 }
