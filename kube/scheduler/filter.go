@@ -29,7 +29,7 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node
 func present(node fwk.NodeInfo) map[string]bool {
 	uids := map[string]bool{}
 	for _, pod := range node.GetPods() {
-		uids[uidOf(pod.GetPod())] = true
+		uids[string(pod.GetPod().UID)] = true
 	}
 	return uids
 }

@@ -72,7 +72,7 @@ func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.Queueing
 	if !ok {
 		return fwk.Queue, nil
 	}
-	p.cluster.Forget(uidOf(other))
+	p.cluster.Forget(string(other.UID))
 	asks, err := p.askedBy(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil

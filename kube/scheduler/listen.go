@@ -122,14 +122,15 @@ func (p *Plugin) miss(obj any) {
 	}
 }
 
-// see takes note of a pod that is bound to a node.
+// see takes note of a pod that is bound to a node. What stands for a static pod does not count: its node has that one
+// under another UID, and began with it.
 func (p *Plugin) see(obj any) {
 	pod, ok := obj.(*v1.Pod)
-	if !ok || pod.Spec.NodeName == "" {
+	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {
 		return
 	}
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
-		p.cluster.Forget(uidOf(pod))
+		p.cluster.Forget(string(pod.UID))
 		return
 	}
 	if asks, err := p.boundAs(pod); err == nil { // the node refuses what cannot be meant
@@ -140,6 +141,6 @@ func (p *Plugin) see(obj any) {
 // lose is told that a pod is gone.
 func (p *Plugin) lose(obj any) {
 	if pod, ok := last(obj).(*v1.Pod); ok && pod.Spec.NodeName != "" {
-		p.cluster.Forget(uidOf(pod))
+		p.cluster.Forget(string(pod.UID))
 	}
 }

@@ -63,19 +63,8 @@ func (p *Plugin) read(pod *v1.Pod, profiles []profile.Profile, labels profile.Va
 	}
 	a.notes = notes.all()
 	var err error
-	a.Pod, err = cluster.NewPod(uidOf(pod), pod.Namespace, pod.Name, memoryOf(pod), planned)
+	a.Pod, err = cluster.NewPod(string(pod.UID), pod.Namespace, pod.Name, memoryOf(pod), planned)
 	return a, err
-}
-
-// mirrorKey is the annotation by which the kubelet says which of its own pods an object stands for.
-const mirrorKey = "kubernetes.io/config.mirror"
-
-// uidOf is the UID that a pod has on its node: for a static pod that is not its object's.
-func uidOf(pod *v1.Pod) string {
-	if own := pod.Annotations[mirrorKey]; own != "" {
-		return own
-	}
-	return string(pod.UID)
 }
 
 // each does something with each container of a pod, in the order in which they start; passing are those that

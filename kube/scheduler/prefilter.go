@@ -86,7 +86,7 @@ func (p *Plugin) AddPod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, othe
 // RemovePod takes a pod away from what is tried of its node.
 func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s := stateOf(cycle); s != nil {
-		p.trial(s, node).Remove(uidOf(other.GetPod()))
+		p.trial(s, node).Remove(string(other.GetPod().UID))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, nod
 
 // Unreserve takes it back.
 func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ string) {
-	p.cluster.Forget(uidOf(pod))
+	p.cluster.Forget(string(pod.UID))
 	cycle.Delete(grantsKey)
 }
 
