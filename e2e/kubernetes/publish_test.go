@@ -159,8 +159,13 @@ func (p *controlPlane) has(t *testing.T, node string, containers ...string) bool
 func TestPublish(t *testing.T) {
 	p := install(t)
 	m := newMachine(t)
-	m.publish(p, "publishing", agentOf(t, p, "publishing"))
+	token := agentOf(t, p, "publishing")
+	p.must(t, "PUT", "/api/v1/nodes/publishing/status", []byte(`{"metadata":{"name":"publishing"},"status":{"allocatable":{"cpu":"1500500m"}}}`))
+	m.publish(p, "publishing", token)
 	eventually(t, "an empty node is reported", func() bool { return p.has(t, "publishing") })
+	if log := m.log(); !strings.Contains(log, "another amount of CPU") || !strings.Contains(log, "allocatable=1500500m") {
+		t.Error("nothing is said of a kubelet that counts with 1500.5 CPUs")
+	}
 	m.run("web")
 	m.look()
 	eventually(t, "web is reported", func() bool { return p.has(t, "publishing", "web") })

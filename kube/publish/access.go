@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// An access is how the API server is reached, and by whom. client-go can do this too, for every login there is; but an agent on
-// each node has little memory to spare, and client-go takes 7 MB of it.
+// An access is how the API server is reached, and by whom. client-go can do this too, for every login that people have; an agent
+// needs three of them, and would pay for the rest with 3 MB on each node.
 type access struct {
 	url       string
 	tls       *tls.Config

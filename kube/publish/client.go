@@ -9,9 +9,11 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
@@ -37,14 +39,36 @@ func (c *client) get(ctx context.Context) (*v1alpha1.NodeCPU, error) {
 
 // create makes the object as one of the node's, so that it goes with the node.
 func (c *client) create(ctx context.Context) (*v1alpha1.NodeCPU, error) {
-	var owner metav1.PartialObjectMetadata
-	if err := c.ask(ctx, http.MethodGet, "/api/v1/nodes/"+c.node, nil, &owner); err != nil {
-		return nil, fmt.Errorf("node %s: %w", c.node, err)
+	owner, err := c.theNode(ctx)
+	if err != nil {
+		return nil, err
 	}
 	n := c.named(&v1alpha1.NodeCPU{})
 	n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: c.node, UID: owner.UID}}
 	made := &v1alpha1.NodeCPU{}
 	return made, c.ask(ctx, http.MethodPost, objects, n, made)
+}
+
+// A node is what of a Node is of interest here.
+type node struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		Allocatable struct {
+			CPU resource.Quantity `json:"cpu"`
+		} `json:"allocatable"`
+	} `json:"status"`
+}
+
+func (c *client) theNode(ctx context.Context) (n node, err error) {
+	if err := c.ask(ctx, http.MethodGet, "/api/v1/nodes/"+c.node, nil, &n); err != nil {
+		return n, fmt.Errorf("node %s: %w", c.node, err)
+	}
+	return n, nil
+}
+
+func (c *client) allocatable(ctx context.Context) (hybrid.Milli, error) {
+	n, err := c.theNode(ctx)
+	return hybrid.Milli(n.Status.Allocatable.CPU.MilliValue()), err
 }
 
 func (c *client) write(ctx context.Context, n *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error) {

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
@@ -27,6 +28,8 @@ type api interface {
 	get(context.Context) (*v1alpha1.NodeCPU, error)
 	// write replaces the status of an object that nobody else has written since it was read.
 	write(context.Context, *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error)
+	// allocatable is the CPU that the kubelet says pods can have in all; 0: it says nothing.
+	allocatable(context.Context) (hybrid.Milli, error)
 }
 
 // A Listener is told what becomes of reports, for the metrics.
@@ -47,6 +50,7 @@ type Publisher struct {
 	read    time.Time         // when that was read last
 	said    metrics.Reason    // why nothing is published, as the log has it; "": it is, or was not tried yet
 	began   bool
+	differ  difference // as the log has it
 }
 
 // Changed says that the node may have something new to report. It does not wait.
@@ -103,6 +107,7 @@ func (p *Publisher) publish(ctx context.Context, report Report) (err error) {
 			return err
 		}
 		p.read = time.Now()
+		p.compareAllocatable(ctx, &status)
 	}
 	if same(&status, &p.there.Status) {
 		return nil

@@ -1,149 +1,16 @@
 package publish
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
-	"github.com/candor-project/candor/kube/nodecpu"
-	"github.com/candor-project/candor/kube/v1alpha1"
-	"github.com/candor-project/candor/topology"
 )
-
-var resource = schema.GroupResource{Group: "candor.dev", Resource: v1alpha1.NodeCPUs}
-
-// A cluster stands for the API server, whose faults cannot be had at will. The real one's answers are tested in e2e/kubernetes.
-type cluster struct {
-	sync.Mutex // the test has it, but for the time that it lets go by
-
-	object *v1alpha1.NodeCPU
-	fault  error // of every call
-	lost   bool  // writes happen, and the answer does not come
-	older  bool  // keeps less than it is told
-	calls  int
-	writes []time.Time
-}
-
-func (c *cluster) get(context.Context) (*v1alpha1.NodeCPU, error) {
-	c.Lock()
-	defer c.Unlock()
-	if c.calls++; c.fault != nil {
-		return nil, c.fault
-	}
-	if c.object == nil {
-		c.object = &v1alpha1.NodeCPU{}
-		c.object.ResourceVersion = "1"
-	}
-	return c.object.DeepCopy(), nil
-}
-
-func (c *cluster) write(_ context.Context, n *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error) {
-	c.Lock()
-	defer c.Unlock()
-	if c.calls++; c.fault != nil {
-		return nil, c.fault
-	}
-	switch {
-	case c.object == nil:
-		return nil, apierrors.NewNotFound(resource, "node")
-	case n.ResourceVersion != c.object.ResourceVersion:
-		return nil, apierrors.NewConflict(resource, "node", errors.New("changed"))
-	}
-	c.object = n.DeepCopy()
-	if c.older {
-		c.object.Status.MinShared, c.object.Status.Pools.Shared = "", ""
-	}
-	c.object.ResourceVersion += "1"
-	c.writes = append(c.writes, time.Now())
-	if c.lost {
-		return nil, context.DeadlineExceeded
-	}
-	return c.object.DeepCopy(), nil
-}
-
-// A lab is a publisher of a node, and what it says.
-type lab struct {
-	t         *testing.T
-	cluster   cluster
-	node      *hybrid.Node
-	unread    error // the state cannot be read
-	log       bytes.Buffer
-	published int
-	fine      int // tries that did not fail
-	failed    map[metrics.Reason]int
-	*Publisher
-}
-
-func (l *lab) Reported()                   { l.published++ }
-func (l *lab) UpToDate()                   { l.fine++ }
-func (l *lab) Unreported(r metrics.Reason) { l.failed[r]++ }
-
-// inLab runs a test in time of its own, beside a publisher.
-func inLab(t *testing.T, test func(*lab)) {
-	synctest.Test(t, func(t *testing.T) {
-		m, err := topology.Parse("core:4 pu:1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &lab{t: t, failed: map[metrics.Reason]int{}}
-		if l.node, err = hybrid.NewNode(m, hybrid.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		l.Publisher = &Publisher{
-			api: &l.cluster, listener: l, log: slog.New(slog.NewTextHandler(&l.log, nil)), changed: make(chan struct{}, 1),
-		}
-		report := func() (v1alpha1.NodeCPUStatus, error) {
-			l.cluster.Lock()
-			defer l.cluster.Unlock()
-			return nodecpu.Status(l.node, nodecpu.HolderOf), l.unread
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { l.Run(ctx, report); close(ended) }()
-		synctest.Wait()
-		l.cluster.Lock()
-		test(l)
-		l.cluster.Unlock()
-		cancel()
-		<-ended
-	})
-}
-
-// change gives a container to the node.
-func (l *lab) change(i int) {
-	plan, err := l.node.Plan(hybrid.Request{ID: fmt.Sprintf("pod-%d/web", i), Class: hybrid.Flexible, Limit: 10})
-	if err == nil {
-		err = l.node.Commit(plan)
-	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	l.Changed()
-}
-
-func (l *lab) after(d time.Duration) {
-	l.cluster.Unlock()
-	time.Sleep(d)
-	synctest.Wait()
-	l.cluster.Lock()
-}
-
-// grants is how many the cluster knows of.
-func (l *lab) grants() int { return len(l.cluster.object.Status.Grants) }
-
-func (l *lab) lines(what string) int { return strings.Count(l.log.String(), what) }
 
 // Changes come through at most once a second, the last one too; without a change nothing is written.
 func TestWritesAtMostOnceASecond(t *testing.T) {
@@ -214,9 +81,9 @@ func TestServerAway(t *testing.T) {
 func TestReasons(t *testing.T) {
 	inLab(t, func(l *lab) {
 		for reason, fault := range map[metrics.Reason]error{
-			metrics.Forbidden: apierrors.NewForbidden(resource, "node", errors.New("another node's")),
-			metrics.Invalid:   apierrors.NewNotFound(resource, "node"),
-			metrics.Conflict:  apierrors.NewConflict(resource, "node", errors.New("changed")),
+			metrics.Forbidden: apierrors.NewForbidden(nodeCPUs, "node", errors.New("another node's")),
+			metrics.Invalid:   apierrors.NewNotFound(nodeCPUs, "node"),
+			metrics.Conflict:  apierrors.NewConflict(nodeCPUs, "node", errors.New("changed")),
 		} {
 			l.cluster.fault = fault
 			l.change(100 + len(l.failed))
@@ -284,6 +151,22 @@ func TestOlderCluster(t *testing.T) {
 		l.after(time.Minute)
 		if got := len(l.cluster.writes); got != 2 || l.grants() != 1 {
 			t.Errorf("%d writes", got)
+		}
+	})
+}
+
+// A kubelet that counts with another amount of CPU is told of once, and again when the amounts are others.
+func TestAllocatable(t *testing.T) {
+	inLab(t, func(l *lab) {
+		for _, step := range []struct {
+			cpu   hybrid.Milli
+			lines int
+		}{{0, 0}, {4000, 0}, {3500, 1}, {3500, 1}, {3000, 2}, {4000, 2}, {3000, 3}} {
+			l.cluster.cpu = step.cpu
+			l.after(readEvery + lookEvery)
+			if got := l.lines("another amount of CPU"); got != step.lines {
+				t.Errorf("%v: %d lines, want %d\n%s", step.cpu, got, step.lines, &l.log)
+			}
 		}
 	})
 }
