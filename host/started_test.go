@@ -73,6 +73,13 @@ func TestStarted(t *testing.T) {
 	if err != nil || now.State != Running || now.Main.PID != main.Process.Pid {
 		t.Errorf("%+v %v", now, err)
 	}
+	l.play("web")
+	if first := l.FirstIn("web", l.parent+"/web"); first != main.Process.Pid {
+		t.Errorf("the first process is %d, and %d is said to be", main.Process.Pid, first)
+	}
+	if first := l.FirstIn("web", l.parent+"/nobody"); first != 0 {
+		t.Errorf("the first process of no group is said to be %d", first)
+	}
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != g.CPUs {
 		t.Errorf("started: %v %v, want %v", has, err, g.CPUs)
 	}
