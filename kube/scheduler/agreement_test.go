@@ -64,22 +64,11 @@ func TestAgreesWithFleet(t *testing.T) {
 	const nodes, pods = 200, 2500
 	scheduler := p.startScheduler(t, setup{only: true})
 	defer p.clear(t)
-	machine, err := topology.Parse(fmt.Sprint("core:", cpus))
-	if err != nil {
-		t.Fatal(err)
-	}
 	f, err := fleet.New(fleet.Options{Resources: []string{"memory"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	agents, numbers := make([]*agent, nodes), map[string]fleet.NodeID{}
-	for i := range agents {
-		name := fmt.Sprintf("node-%03d", i)
-		agents[i], numbers[name] = p.addAgent(t, name, fmt.Sprint("core:", cpus)), fleet.NodeID(i)
-		if err := f.AddNode(fleet.NodeID(i), machine, []int64{memory}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	agents, numbers := p.addFleet(t, f, nodes)
 	same, equal, refused := 0, 0, 0
 	var took time.Duration
 	for c, a := range askings(t, pods) {
@@ -120,6 +109,24 @@ func TestAgreesWithFleet(t *testing.T) {
 	}
 	t.Logf("%d pods on %d nodes: %d on the fleet's node, %d on one as good, %d refused by both; shared time %v of %v; CPU time guaranteed %v of %v; %v a pod from its creation to its binding%s",
 		pods, nodes, same, equal, refused, shared, total.Sensitive, total.Sensitive+total.Guaranteed, total.Capacity, (took / pods).Round(time.Microsecond), p.nodeTimes(t, scheduler))
+}
+
+// addFleet adds the same nodes to the cluster and to a fleet.
+func (p *plane) addFleet(t *testing.T, f *fleet.Fleet, nodes int) ([]*agent, map[string]fleet.NodeID) {
+	t.Helper()
+	machine, err := topology.Parse(fmt.Sprint("core:", cpus))
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents, numbers := make([]*agent, nodes), map[string]fleet.NodeID{}
+	for i := range agents {
+		name := fmt.Sprintf("node-%03d", i)
+		agents[i], numbers[name] = p.addAgent(t, name, fmt.Sprint("core:", cpus)), fleet.NodeID(i)
+		if err := f.AddNode(fleet.NodeID(i), machine, []int64{memory}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return agents, numbers
 }
 
 // rankOf is the rank of a node of the fleet.

@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/cluster"
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/topology"
+)
+
+// newReport is a NodeCPU of a node with some containers, as the scheduler's informers have it.
+func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstructured.Unstructured {
+	t.Helper()
+	m, err := topology.Parse("core:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := hybrid.NewNode(m, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range containers {
+		if _, _, err := n.Place(&containers[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	object := &v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: strconv.Itoa(version)}, Status: nodecpu.Status(n, nodecpu.HolderOf)}
+	object.Status.Counter = int64(version)
+	return toUnstructured(t, object)
+}
+
+// A refused pod is woken by what helps it, and by nothing else; an event may come before the plugin's own informer has it.
+func TestHints(t *testing.T) {
+	p := &Plugin{cluster: cluster.New(time.Hour), now: time.Now}
+	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
+	pod := func(name, cpu string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+			Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
+	}
+	waits, other := pod("waits", "2"), pod("other", "3")
+	other.UID, other.Spec.NodeName = "u-2", "n"
+	full, fuller, free := newReport(t, 1, own("a", 3000)), newReport(t, 2, own("a", 3500)), newReport(t, 3)
+	profile := func(namespace string) *unstructured.Unstructured {
+		return toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: namespace}})
+	}
+	type hint = func(klog.Logger, *v1.Pod, any, any) (fwk.QueueingHint, error)
+	for _, step := range []struct {
+		what        string
+		hint        hint
+		old, latest any
+		want        fwk.QueueingHint
+	}{
+		{"a node comes that is full", p.afterReport, nil, full, fwk.QueueSkip},
+		{"it becomes fuller", p.afterReport, full, fuller, fwk.QueueSkip},
+		{"it becomes free", p.afterReport, fuller, free, fwk.Queue},
+		{"the same again, late", p.afterReport, full, fuller, fwk.Queue},
+		{"a pod is gone that was bound there", p.afterPod, other, nil, fwk.Queue},
+		{"a profile of another namespace", p.afterProfile, nil, profile("elsewhere"), fwk.QueueSkip},
+		{"a profile of its own", p.afterProfile, nil, profile("default"), fwk.Queue},
+		{"it is gone", p.afterProfile, profile("default"), nil, fwk.Queue},
+	} {
+		if got, err := step.hint(p.log, waits, step.old, step.latest); got != step.want || err != nil {
+			t.Errorf("%s: %v, %v; want %v", step.what, got, err, step.want)
+		}
+	}
+	p.see(other) // bound, and in no report
+	if got, _ := p.afterReport(p.log, waits, free, newReport(t, 4)); got != fwk.QueueSkip {
+		t.Error("woken for room that is reserved")
+	}
+	if got, _ := p.afterPod(p.log, waits, other, nil); got != fwk.Queue {
+		t.Error("not woken by the end of the pod that had it")
+	}
+}
