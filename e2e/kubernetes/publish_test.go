@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
@@ -46,7 +47,13 @@ func newMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	m := &machine{t: t, dir: t.TempDir()}
-	t.Cleanup(func() { _ = os.Remove("/sys/fs/cgroup" + m.parent()) })
+	tree, err := cgroup.Open(cgroup.Options{Parent: m.parent(), Driver: cgroup.Cgroupfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		eventually(t, "its groups are empty, and removed", func() bool { return tree.Remove() == nil })
+	})
 	return m
 }
 
