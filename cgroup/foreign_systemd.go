@@ -24,6 +24,17 @@ type Untold struct {
 	Time  bool // its quota, period or weight
 }
 
+// Untold returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
+func (g *Group) Untold(before, after Settings) Untold {
+	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
+	was.bandwidth, is.bandwidth = roundForSystemd(was.bandwidth), roundForSystemd(is.bandwidth)
+	was.burst, is.burst = 0, 0 // it has no property
+	if is.mems.IsEmpty() {     // they stay
+		is.mems = was.mems
+	}
+	return Untold{g, was.cpus != is.cpus || was.mems != is.mems, was.cpuState != is.cpuState}
+}
+
 // Tell lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
 // no units, or are no more, are left out. It keeps quotas in steps of 10 ms a second: where one lies between two
 // steps the unit has the next one up, and the file what it had. Meanwhile nobody may give the groups anything

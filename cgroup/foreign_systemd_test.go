@@ -56,6 +56,16 @@ func TestTell(t *testing.T) {
 	between.Quota = 13 * ms
 	same(t, engines, between)
 
+	exact := between
+	exact.Quota, exact.Weight = 12500*time.Microsecond, 304
+	if u := engines.Untold(between, exact); u.CPUs || u.Time {
+		t.Errorf("nothing that systemd keeps has changed, and it is to be told %+v", u)
+	}
+	exact.Quota = 20 * ms
+	if u := engines.Untold(between, exact); u.CPUs || !u.Time {
+		t.Errorf("another quota: it is to be told %+v", u)
+	}
+
 	must(t, own.Kill(syscall.SIGKILL))
 	must(t, own.Remove())
 	if err := tr.Tell([]Untold{{engines, true, true}}); err != nil {

@@ -3,8 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -31,24 +29,29 @@ func (u *untold) add(name string, more cgroup.Untold) {
 	had := u.all[name]
 	more.CPUs, more.Time = more.CPUs || had.CPUs, more.Time || had.Time
 	u.all[name] = more
+	u.wake()
+}
+
+// wake has TellUnits look at them.
+func (u *untold) wake() {
 	select {
 	case u.some <- struct{}{}:
 	default:
 	}
 }
 
-// take takes the first of them, so many at most; more are left if left is true.
-func (u *untold) take(most int) (taken []cgroup.Untold, left bool) {
+// take takes the first of them; ok is false where there is none.
+func (u *untold) take() (name string, first cgroup.Untold, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(u.all)) {
-		if len(taken) == most {
-			return taken, true
+	for other := range u.all {
+		if !ok || other < name {
+			name, ok = other, true
 		}
-		taken = append(taken, u.all[name])
-		delete(u.all, name)
 	}
-	return taken, false
+	first = u.all[name]
+	delete(u.all, name)
+	return name, first, ok
 }
 
 // tellUnits has systemd told what this operation has given to groups that are its units.
@@ -59,51 +62,71 @@ func (op *operation) tellUnits(before []target) {
 		if k == nil || !k.isEngines() || k.settings == had.settings {
 			continue
 		}
-		u := cgroup.Untold{Group: k.Group, CPUs: k.settings.CPUs != had.settings.CPUs || k.settings.Mems != had.settings.Mems}
-		rest := k.settings
-		rest.CPUs, rest.Mems = had.settings.CPUs, had.settings.Mems
-		u.Time = rest != had.settings
-		if op.tellsLater {
+		u := k.Untold(had.settings, k.settings)
+		switch {
+		case !u.CPUs && !u.Time:
+		case op.tellsLater:
 			op.units.add(had.name, u)
+		default:
+			all = append(all, u)
 		}
-		all = append(all, u)
 	}
-	if !op.tellsLater {
-		op.tell(all)
-	}
+	_ = op.tell(all)
 }
 
 // tell is called by who has the lock.
-func (h *Host) tell(all []cgroup.Untold) {
-	if err := h.tree.Tell(all); err != nil {
+func (h *Host) tell(all []cgroup.Untold) error {
+	err := h.tree.Tell(all)
+	if err != nil {
 		h.log.Warn("systemd was not told what containers have: a reload of its undoes that until the repair after it", "error", err)
 	}
+	return err
 }
 
-// TellUnits tells systemd what operations have left to it (Options.TellsLater), until ctx is done.
+// TellUnits tells systemd what operations have left to it (Options.TellsLater), until ctx is done. Where it does not answer, it is
+// asked again after a pause.
 func (h *Host) TellUnits(ctx context.Context) {
+	const pause = time.Second
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.units.some:
 		}
-		for left := true; left && ctx.Err() == nil; {
-			left = h.tellSome(ctx)
+		left, err := true, error(nil)
+		for left && err == nil {
+			left, err = h.tellSome(ctx)
+		}
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
 		}
 	}
 }
 
-// tellSome has the lock for as long as a few groups take: a container may wait for it.
-func (h *Host) tellSome(ctx context.Context) (left bool) {
-	const few, atMost = 8, 500 * time.Millisecond
+// tellSome tells systemd of some groups, and has the lock for about as long as a container can be made to wait for it.
+// An error is one after which it is to be tried again.
+func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
+	const shortly, atMost = 100 * time.Millisecond, 500 * time.Millisecond
 	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
 	if err != nil {
-		return errors.As(err, new(*lateError)) // whoever has it will let go of it
+		h.units.wake()
+		return false, err
 	}
 	defer lock.release()
-	defer h.tree.Until(h.tree.Until(time.Now().Add(atMost)))
-	some, left := h.units.take(few)
-	h.tell(some)
-	return left
+	defer h.tree.Until(h.tree.Until(time.Time{}))
+	for end := time.Now().Add(shortly); time.Now().Before(end); {
+		name, u, ok := h.units.take()
+		if !ok {
+			return false, nil
+		}
+		h.tree.Until(time.Now().Add(atMost))
+		if err := h.tell([]cgroup.Untold{u}); errors.Is(err, context.DeadlineExceeded) {
+			h.units.add(name, u)
+			return false, err
+		}
+	}
+	return true, nil
 }
