@@ -109,7 +109,7 @@ func (h *Host) TellUnits(ctx context.Context) {
 // tellSome tells systemd of some groups, and has the lock for about as long as a container can be made to wait for it.
 // An error is one after which it is to be tried again.
 func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
-	const shortly, atMost = 100 * time.Millisecond, 500 * time.Millisecond
+	const shortly, atMost = 100 * time.Millisecond, time.Second
 	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
 	if err != nil {
 		h.units.wake()
