@@ -46,7 +46,7 @@ type response struct {
 	besideUsed, others float64 // CPUs that server and neighbour used then
 }
 
-// TestBursts has nginx compress a page for clients that are on for 60 ms and off for 1.5 s.
+// TestBursts has nginx compress a page for clients that are on for 150 ms and off for 3 s.
 //
 //	CANDOR_BURST_ROUNDS=5 go test ./e2e -run TestBursts -v     all ways, 30 s each, and the table of docs/burst.md
 func TestBursts(t *testing.T) {
@@ -56,7 +56,7 @@ func TestBursts(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("for latencies, emulated CPUs are too slow")
 	}
-	rounds, length := 1, 2*time.Second
+	rounds, length := 1, 3*time.Second
 	text := os.Getenv("CANDOR_BURST_ROUNDS")
 	if n, err := strconv.Atoi(text); text != "" && (err != nil || n < 1) {
 		t.Fatalf("CANDOR_BURST_ROUNDS=%s: want a number of 1 or more", text)
@@ -120,8 +120,8 @@ type loaded struct {
 
 func (l *lab) callsOf(url string, length time.Duration) (got loaded) {
 	l.Helper()
-	text := l.ok("load", url, "--clients", "8", "--on", "60ms", "--off", "1500ms", "--duration", length.String(), "-o", "json")
-	if err := json.Unmarshal([]byte(text), &got); err != nil || got.Errors > 0 {
+	text := l.ok("load", url, "--clients", "6", "--on", "150ms", "--off", "3s", "--duration", length.String(), "-o", "json")
+	if err := json.Unmarshal([]byte(text), &got); err != nil || got.Errors > 0 || got.Count == 0 {
 		l.Fatalf("%s: %v", text, err)
 	}
 	return got
