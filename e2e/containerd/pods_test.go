@@ -113,7 +113,7 @@ func (p *pod) run(name string, limit, request hybrid.Milli, sensitive bool, comm
 			Image:    &cri.ImageSpec{Image: busybox},
 			Command:  command,
 			LogPath:  name + ".log",
-			Labels:   map[string]string{"io.kubernetes.container.name": name},
+			Labels:   map[string]string{"io.kubernetes.container.name": name, "io.kubernetes.pod.name": p.name, "io.kubernetes.pod.namespace": "default"},
 			Linux: &cri.LinuxContainerConfig{Resources: asked, SecurityContext: &cri.LinuxContainerSecurityContext{
 				NamespaceOptions: p.config.Linux.SecurityContext.NamespaceOptions}},
 		}})

@@ -95,7 +95,8 @@ func TestCrio(t *testing.T) {
 	}{
 		{"Life", TestLife}, {"Resize", TestResize}, {"Refusals", TestRefusals}, {"Preserve", TestPreserve}, {"OnResize", TestOnResize},
 		{"KubeletUpdates", TestKubeletUpdates}, {"OverwrittenFiles", TestOverwrittenFiles}, {"PodGroup", TestPodGroup},
-		{"WithoutPlugin", TestWithoutPlugin}, {"Reload", TestReload}, {"Restarts", testRestarts}, {"RandomPods", TestRandomPods},
+		{"WithoutPlugin", TestWithoutPlugin}, {"Reload", TestReload}, {"Restarts", testRestarts}, {"RivalLater", TestRivalLater}, {"Metrics", TestMetrics}, {"Audit", TestAudit},
+		{"RandomPods", TestRandomPods},
 	} {
 		t.Run(test.name, test.run)
 	}
