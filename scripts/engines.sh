@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds, once, engines that distributions have in older versions or not at all, from their Go modules, into a cache,
-# and writes the folder that they are in: CRI-O, Docker (engine, command line, compose) and nerdctl, with the containerd of the
+# and writes the folder that they are in: CRI-O, Docker (engine, command line, compose), runc and nerdctl, with the containerd of the
 # other tests. It takes long, which is why CI does without.
 set -euo pipefail
 
