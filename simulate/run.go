@@ -62,7 +62,9 @@ func Run(ctx context.Context, s Setting, p Point) (Result, error) {
 	}
 	r, err := newRun(&s, p, reader.Header())
 	if err == nil {
-		err = r.replay(ctx, reader)
+		events := readAhead(reader)
+		err = r.replay(ctx, events)
+		events.stop()
 	}
 	s.Progress.leave(reader.Report())
 	err = errors.Join(err, reader.Close())
