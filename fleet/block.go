@@ -8,23 +8,29 @@ import (
 // blockSize is the most parts of a block: nodes, or smaller blocks.
 const blockSize = 16
 
-// A block is parts that stand together. What it keeps of them stands in columns, since
-// whoever looks for a node reads few traits of many parts.
+// A block is parts that stand together.
 type block struct {
-	count  int
+	rows   [blockSize]row
 	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
-	shares [blockSize]uint64 // what is free in all (Fleet.shareOf); the best, which is the least
-	traits [allTraits][blockSize]uint16
-	sizes  [blockSize]uint8   // index into Fleet.sizes; anySize where they differ
+	loose  [blockSize]uint32 // of a smaller block: figures that may be worse than they say
+	count  int
 	blocks *[blockSize]*block // nil: the parts are nodes
-	loose  [blockSize]uint32  // of a smaller block: traits that may be less than they say; looseLowest, looseShare
 }
 
-// These stand for block.lowest and block.shares among the loose traits.
+// A row is what a block keeps of a part: figures of a node, or the best of many. It is as large as a cache line,
+// since of most nodes that come to another place nothing is in the caches.
+type row struct {
+	traits traits
+	size   uint8  // index into Fleet.sizes; anySize where they differ
+	share  uint64 // what is free in all (Fleet.shareOf); the best is the least
+}
+
+// Figures that are not traits, as bits beside those of the traits.
 const (
-	looseLowest = allTraits + iota
-	looseShare
+	figureLowest = allTraits + iota // block.lowest
+	figureShare                     // row.share
+	figureSize                      // row.size
 )
 
 // position returns where in a block of nodes one is.
@@ -46,14 +52,10 @@ func (b *block) child(key int64) int {
 }
 
 // shift moves the parts of a block from one place on to another place.
-func (b *block) shift(from, to int, traits trait) {
+func (b *block) shift(from, to int) {
 	copy(b.keys[to:], b.keys[from:b.count])
 	copy(b.lowest[to:], b.lowest[from:b.count])
-	copy(b.sizes[to:], b.sizes[from:b.count])
-	copy(b.shares[to:], b.shares[from:b.count])
-	for t := range traits {
-		copy(b.traits[t][to:], b.traits[t][from:b.count])
-	}
+	copy(b.rows[to:], b.rows[from:b.count])
 	if b.blocks != nil {
 		copy(b.blocks[to:], b.blocks[from:b.count])
 		copy(b.loose[to:], b.loose[from:b.count])
@@ -61,33 +63,22 @@ func (b *block) shift(from, to int, traits trait) {
 	b.count += to - from
 }
 
-// take moves a node to the end of another block, if there is one; the last one takes its place.
-func (b *block) take(to *block, at int, traits trait) {
-	last := b.count - 1
-	if to != nil {
-		n := to.count
-		to.keys[n], to.lowest[n], to.sizes[n], to.shares[n] = b.keys[at], b.lowest[at], b.sizes[at], b.shares[at]
-		for t := range traits {
-			to.traits[t][to.count] = b.traits[t][at]
-		}
-		to.count++
-	}
-	b.keys[at], b.lowest[at], b.sizes[at], b.shares[at] = b.keys[last], b.lowest[last], b.sizes[last], b.shares[last]
-	for t := range traits {
-		b.traits[t][at] = b.traits[t][last]
-	}
+// set makes a part of a block a node.
+func (b *block) set(at int, it *item) {
+	b.keys[at], b.lowest[at], b.rows[at] = it.key, it.id, it.row
+}
+
+// take takes a node out; the last one takes its place.
+func (b *block) take(at int) {
 	b.count--
+	b.keys[at], b.lowest[at], b.rows[at] = b.keys[b.count], b.lowest[b.count], b.rows[b.count]
 }
 
 // moveTo moves the parts from one on to the end of another block.
-func (b *block) moveTo(to *block, from int, traits trait) {
+func (b *block) moveTo(to *block, from int) {
 	copy(to.keys[to.count:], b.keys[from:b.count])
 	copy(to.lowest[to.count:], b.lowest[from:b.count])
-	copy(to.sizes[to.count:], b.sizes[from:b.count])
-	copy(to.shares[to.count:], b.shares[from:b.count])
-	for t := range traits {
-		copy(to.traits[t][to.count:], b.traits[t][from:b.count])
-	}
+	copy(to.rows[to.count:], b.rows[from:b.count])
 	if b.blocks != nil {
 		copy(to.blocks[to.count:], b.blocks[from:b.count])
 		copy(to.loose[to.count:], b.loose[from:b.count])
@@ -108,36 +99,71 @@ func (b *block) tighten(at int) {
 			}
 		}
 	}
-	if loose&(1<<looseLowest) != 0 {
-		loose &^= 1 << looseLowest
-		b.lowest[at] = slices.Min(part.lowest[:max(1, part.count)])
+	rows := part.rows[:max(1, part.count)]
+	if loose&(1<<figureLowest) != 0 {
+		b.lowest[at] = slices.Min(part.lowest[:len(rows)])
 	}
-	if loose&(1<<looseShare) != 0 {
-		loose &^= 1 << looseShare
-		b.shares[at] = slices.Min(part.shares[:max(1, part.count)])
-	}
-	for ; loose != 0; loose &= loose - 1 {
-		t := bits.TrailingZeros32(loose)
-		most := uint16(0)
-		for _, v := range part.traits[t][:part.count] {
-			most = max(most, v)
+	if loose&(1<<figureShare) != 0 {
+		b.rows[at].share = rows[0].share
+		for i := range rows {
+			b.rows[at].share = min(b.rows[at].share, rows[i].share)
 		}
-		b.traits[t][at] = most
+	}
+	for loose &= 1<<allTraits - 1; loose != 0; loose &= loose - 1 {
+		t, most := bits.TrailingZeros32(loose), uint16(0)
+		for i := range rows {
+			most = max(most, rows[i].traits[t])
+		}
+		b.rows[at].traits[t] = most
 	}
 }
 
-// lost returns which of a part's traits may be less than they were, now that some of a node are less.
-func (b *block) lost(at int, before item, less uint32) (lost uint32) {
-	if less&(1<<looseLowest) != 0 && b.lowest[at] == before.id {
-		lost |= 1 << looseLowest
+// raise makes what a block keeps of a part tell of a node in it, of which some figures may be better than
+// that. It returns those that were.
+func (b *block) raise(at int, it *item, better uint32) (raised uint32) {
+	if better == 0 {
+		return 0
 	}
-	if less&(1<<looseShare) != 0 && b.shares[at] == before.share {
-		lost |= 1 << looseShare
+	r := &b.rows[at]
+	for t, v := range it.row.traits {
+		if v > r.traits[t] {
+			r.traits[t] = v
+			raised |= 1 << t
+		}
 	}
-	for less &= 1<<allTraits - 1; less != 0; less &= less - 1 {
-		if t := bits.TrailingZeros32(less); b.traits[t][at] == before.traits[t] {
+	if it.id < b.lowest[at] {
+		b.lowest[at] = it.id
+		raised |= 1 << figureLowest
+	}
+	if it.row.share < r.share {
+		r.share = it.row.share
+		raised |= 1 << figureShare
+	}
+	if it.row.size != r.size {
+		r.size = anySize
+		raised |= 1 << figureSize
+	}
+	return raised
+}
+
+// lose notes which figures of a part may be worse, now that some of a node in it are, and returns them.
+func (b *block) lose(at int, before *item, worse uint32) (lost uint32) {
+	if worse == 0 {
+		return 0
+	}
+	r := &b.rows[at]
+	for t, v := range before.row.traits {
+		if v == r.traits[t] && v > 0 {
 			lost |= 1 << t
 		}
 	}
+	if before.id == b.lowest[at] {
+		lost |= 1 << figureLowest
+	}
+	if before.row.share == r.share {
+		lost |= 1 << figureShare
+	}
+	lost &= worse
+	b.loose[at] |= lost
 	return lost
 }

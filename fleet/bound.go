@@ -15,6 +15,7 @@ type question struct {
 
 	least [1 + moreResources]uint16 // CPU time and the first further resources, as traits
 
+	byShare    bool // the share of what is free decides
 	calmIsRoom bool // what is asked for beyond Figures.Calm must be lent
 }
 
@@ -32,6 +33,7 @@ func (f *Fleet) ask(r *Request) {
 	if r.Class == hybrid.Sensitive {
 		f.question.fraction = int32(r.Limit % 1000)
 	}
+	f.question.byShare = f.byShare(r.Class)
 	f.question.calmIsRoom = f.options.Hybrid.MinShared == 0 // else time is kept besides what is asked for
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
@@ -48,8 +50,8 @@ func (f *Fleet) askSizes() {
 // admitted returns the parts of a block of which a node may have the CPU time and the
 // other resources, a bit for each.
 func (q *question) admitted(b *block) (parts uint32) {
-	for i, free := range b.traits[traitFreeTime][:b.count] {
-		if free >= q.least[0] && b.traits[traitFree1][i] >= q.least[1] && b.traits[traitFree2][i] >= q.least[2] {
+	for i := range b.rows[:b.count] {
+		if q.admits(&b.rows[i]) {
 			parts |= 1 << i
 		}
 	}
@@ -62,18 +64,18 @@ type part struct {
 	at int
 }
 
-func (p part) get(t trait) uint16 { return p.traits[t][p.at&(blockSize-1)] }
+func (p *row) get(t trait) uint16 { return p.traits[t] }
 
 // low is a trait that is counted from the top.
-func (p part) low(t trait) int32 { return int32(top - p.get(t)) }
+func (p *row) low(t trait) int32 { return int32(top - p.get(t)) }
 
 // admits reports whether a node of a part may have the CPU time and the other resources.
-func (q *question) admits(p part) bool {
+func (q *question) admits(p *row) bool {
 	return p.get(traitFreeTime) >= q.least[0] && p.get(traitFree1) >= q.least[1] && p.get(traitFree2) >= q.least[2]
 }
 
 // boundByShare is bound for orders that go by the share of what is free.
-func (f *Fleet) boundByShare(p part) score {
+func (f *Fleet) boundByShare(p *row) score {
 	q := &f.question
 	if q.Class == hybrid.Sensitive && q.plain && p.get(traitOpaque) == 0 {
 		if _, _, ok := q.directly(p, f.byPaper()); !ok && f.byPaper() {
@@ -82,8 +84,8 @@ func (f *Fleet) boundByShare(p part) score {
 			return q.boundIndirect(p)
 		}
 	}
-	most, size := f.options.Order == Most, &f.sizes[p.sizes[p.at]]
-	bound := size.shareScore(p.shares[p.at&(blockSize-1)], most)
+	most, size := f.options.Order == Most, &f.sizes[p.size]
+	bound := size.shareScore(p.share, most)
 	if most {
 		bound = max(bound, size.corner(p))
 	}
@@ -93,10 +95,10 @@ func (f *Fleet) boundByShare(p part) score {
 func (f *Fleet) byPaper() bool { return f.options.Hybrid.Algorithm == hybrid.Paper }
 
 // bound returns a score that no node of an admitted part is below.
-func (f *Fleet) bound(p part) score {
+func (f *Fleet) bound(p *row) score {
 	q := &f.question
 	switch {
-	case f.byShare(q.Class):
+	case q.byShare:
 		return f.boundByShare(p)
 	case !q.plain || p.get(traitOpaque) != 0:
 		return 0
@@ -112,12 +114,12 @@ func (f *Fleet) bound(p part) score {
 	case f.options.Order == Paper:
 		return paperSensitive(hybrid.Milli(whole)*1000, hybrid.Milli(shared))
 	default:
-		return f.boundByPull(p, &hybrid.Cost{Shared: hybrid.Milli(shared), NUMAs: 1, L3s: 1})
+		return f.boundByPull(p, costScore(hybrid.Milli(shared), inOneDomain))
 	}
 }
 
 // boundIndirect is bound for nodes without direct room.
-func (q *question) boundIndirect(p part) score {
+func (q *question) boundIndirect(p *row) score {
 	most := timeOf(p.get(traitFreeTime))
 	if q.byMost {
 		if most = timeOf(p.get(traitMostLimit)); most < q.need {
@@ -129,7 +131,7 @@ func (q *question) boundIndirect(p part) score {
 
 // directly returns the most whole CPUs that a sensitive container can have on a node of a
 // part as it is, and the least shared time that this adds; ok is false where it cannot be.
-func (q *question) directly(p part, paper bool) (whole int, shared int32, ok bool) {
+func (q *question) directly(p *row, paper bool) (whole int, shared int32, ok bool) {
 	if paper {
 		return q.directlyPaper(p)
 	}
@@ -155,11 +157,11 @@ const impossible = 1 << 30
 
 // lends returns the least sensitive time that has to be lent if so much is taken from
 // flexible containers' CPUs.
-func (q *question) lends(p part, time int32) int32 { return p.lending(time, traitSlack, traitSlackOne) }
+func (q *question) lends(p *row, time int32) int32 { return p.lending(time, traitSlack, traitSlackOne) }
 
 // lending returns the least sensitive time on CPUs that must be lent for so much time. The traits tell of
 // how much there is without, and with one CPU more that is lent.
-func (p part) lending(time int32, without, withOne trait) int32 {
+func (p *row) lending(time int32, without, withOne trait) int32 {
 	if time <= timeOf(p.get(without)) {
 		return 0
 	}
@@ -177,7 +179,7 @@ func (p part) lending(time int32, without, withOne trait) int32 {
 }
 
 // takes returns the least time that has to be lent for the whole CPUs, and so much time besides.
-func (q *question) takes(p part, besides int32) int32 {
+func (q *question) takes(p *row, besides int32) int32 {
 	lent := q.lends(p, int32(q.whole)*1000+besides)
 	if int(p.get(traitSpare)) >= q.whole {
 		return lent
@@ -191,14 +193,14 @@ func (q *question) takes(p part, besides int32) int32 {
 
 // alone returns the least time that becomes shared with a CPU of its own for the fraction. Others
 // are lent for that, or the very CPU.
-func (q *question) alone(p part) int32 {
+func (q *question) alone(p *row) int32 {
 	others := max(q.lends(p, int32(q.cpus)*1000), p.low(traitTakeOne))
 	return min(others, q.fraction+q.takes(p, q.fraction))
 }
 
 // joins returns the least time that becomes shared if the fraction joins others: on a CPU that
 // is shared as it is, or on another, which flexible containers can use from then on.
-func (q *question) joins(p part) int32 {
+func (q *question) joins(p *row) int32 {
 	shared := int32(impossible)
 	if int32(p.get(traitSharedRoom)) >= q.fraction {
 		shared = q.fraction + q.takes(p, q.fraction)
@@ -214,7 +216,7 @@ func (q *question) joins(p part) int32 {
 }
 
 // directlyPaper is directly by the paper's algorithm.
-func (q *question) directlyPaper(p part) (whole int, shared int32, ok bool) {
+func (q *question) directlyPaper(p *row) (whole int, shared int32, ok bool) {
 	cpus := int(p.get(traitShared))
 	switch {
 	case cpus < q.whole:
@@ -240,14 +242,14 @@ func (q *question) directlyPaper(p part) (whole int, shared int32, ok bool) {
 
 // joinedPaper is directlyPaper where fractions are joined for want of whole CPUs: on one
 // CPU more than are missing.
-func (q *question) joinedPaper(p part, cpus int) (whole int, shared int32, ok bool) {
+func (q *question) joinedPaper(p *row, cpus int) (whole int, shared int32, ok bool) {
 	missing := int32(q.whole - cpus)
 	rest := missing*1000 + q.fraction
 	return cpus, rest, !q.strict || q.fraction > 0 && (missing+1)*int32(p.get(traitTwoRooms))/2 >= rest
 }
 
 // boundFlexible is bound for flexible containers by the order Candor.
-func (f *Fleet) boundFlexible(p part) score {
+func (f *Fleet) boundFlexible(p *row) score {
 	q := &f.question
 	lent := p.lending(q.need, traitCalm, traitCalmOne)
 	if !q.calmIsRoom && lent > 0 { // what is kept for flexible containers may make up for some of it
@@ -256,13 +258,13 @@ func (f *Fleet) boundFlexible(p part) score {
 	if lent >= impossible {
 		return never
 	}
-	return f.boundByPull(p, &hybrid.Cost{Shared: hybrid.Milli(lent)})
+	return f.boundByPull(p, costScore(hybrid.Milli(lent), 0))
 }
 
 // boundByPull is the bound by the order Candor where nodes cost at least as much.
-func (f *Fleet) boundByPull(p part, cost *hybrid.Cost) score {
-	if any := candorScore(cost, mostPull); any > f.best.score {
-		return any // whatever the pull
+func (f *Fleet) boundByPull(p *row, cost score) score {
+	if cost > f.best.score {
+		return cost // whatever the pull
 	}
-	return candorScore(cost, f.sizes[p.sizes[p.at]].pull.most(p))
+	return cost | pullScore(f.sizes[p.size].pull.most(p))
 }

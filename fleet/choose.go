@@ -82,10 +82,11 @@ func (f *Fleet) find(s score, id NodeID) {
 
 // consider makes a part a candidate if it may have a better node.
 func (f *Fleet) consider(p part) {
-	if !f.question.admits(p) {
+	r := &p.rows[p.at]
+	if !f.question.admits(r) {
 		return
 	}
-	if bound := f.bound(p); f.best.yields(bound, p.lowest[p.at]) {
+	if bound := f.bound(r); f.best.yields(bound, p.lowest[p.at]) {
 		f.candidates.push(candidate{bound, p.lowest[p.at], p})
 	}
 }
@@ -98,7 +99,7 @@ func (f *Fleet) open(b *block) {
 	parts := f.question.admitted(b)
 	for rest := parts; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest)
-		if bounds[i] = f.bound(part{b, i}); best.yields(bounds[i], b.lowest[i]) {
+		if bounds[i] = f.bound(&b.rows[i]); best.yields(bounds[i], b.lowest[i]) {
 			best, at = finding{bounds[i], b.lowest[i]}, i
 		}
 	}
@@ -173,7 +174,7 @@ func (f *Fleet) evaluate(id NodeID) score {
 // is hybrid.Known), or never if it is not better than the best so far.
 func (f *Fleet) assess(id NodeID) (score, hybrid.Verdict) {
 	r := f.question.Request
-	if !f.hasRoom(id, r) || f.byShare(r.Class) && !f.best.yields(f.shareScore(id), id) {
+	if !f.hasAmounts(id, r) || f.question.byShare && !f.best.yields(f.shareScore(id), id) {
 		return never, hybrid.Refused
 	}
 	quote, verdict := f.summaries[id].Quote(&f.request)
@@ -188,7 +189,7 @@ func (f *Fleet) assess(id NodeID) (score, hybrid.Verdict) {
 	case hybrid.Refused:
 		s = never
 	}
-	if !f.best.yields(s, id) {
+	if !f.best.yields(s, id) || f.isTaken(id, r) {
 		return never, hybrid.Refused
 	}
 	return s, verdict

@@ -105,8 +105,7 @@ type node struct {
 	asked        int      // how often it refused
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
-	traits       traits   // that they have of it
-	share        uint64
+	row          row      // that they have of it
 }
 
 // A container is one that runs.

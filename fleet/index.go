@@ -14,23 +14,19 @@ func (f *Fleet) refresh(id NodeID) {
 	f.figures[id] = s.Figures()
 	f.countShares(id)
 	n.refused = [4]int32{}
-	shelves, before, now := f.shelvesOf(), n.traits, f.traitsOf(id)
-	is := item{id: id, size: f.kinds[n.kind].size, share: f.shareOf(id), traits: &now}
-	was := item{id: id, size: is.size, share: n.share, traits: &before}
-	for class := range shelves {
-		shelf := &shelves[class]
-		was.key, is.key = n.keys[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
-		switch {
-		case n.shelved && was.key == is.key:
-			shelf.touch(was, is)
-			continue
-		case n.shelved:
-			shelf.remove(was)
+	before := item{id: id, row: n.row}
+	now := item{id: id, row: row{traits: f.traitsOf(id), size: f.kinds[n.kind].size, share: f.shareOf(id)}}
+	c := changeOf(&before.row, &now.row)
+	for class, shelves := 0, f.shelvesOf(); class < len(shelves); class++ {
+		before.key, now.key = n.keys[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
+		if n.shelved {
+			shelves[class].move(&before, &now, c)
+		} else {
+			shelves[class].insert(&now)
 		}
-		n.keys[class] = is.key
-		shelf.insert(is)
+		n.keys[class] = now.key
 	}
-	n.shelved, n.traits, n.share = true, now, is.share
+	n.shelved, n.row = true, now.row
 }
 
 // unshelve takes a node out of the index.
@@ -38,7 +34,7 @@ func (f *Fleet) unshelve(id NodeID) {
 	n := &f.nodes[id]
 	shelves := f.shelvesOf()
 	for class := range shelves {
-		shelves[class].remove(item{key: n.keys[class], id: id, share: n.share, traits: &n.traits})
+		shelves[class].remove(&item{n.keys[class], id, n.row})
 	}
 }
 
@@ -89,12 +85,24 @@ func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
 // are alike in all stand near to each other: bit by bit in turn.
 func mix(figures ...uint16) int64 {
 	var mixed int64
-	for bit := 5; bit >= 0; bit-- {
-		for _, figure := range figures {
-			mixed = mixed<<1 | int64(min(figure, 63)>>bit&1)
-		}
+	for _, figure := range figures {
+		mixed = mixed<<1 | spreads[len(figures)][min(figure, 63)]
 	}
 	return mixed
+}
+
+// spreads are the figures below 64 with room between their bits, by how many are to be mixed.
+var spreads = newSpreads()
+
+func newSpreads() (s [5][64]int64) {
+	for count := range s {
+		for figure := range s[count] {
+			for bit := range 6 {
+				s[count][figure] |= int64(figure>>bit&1) << (bit * count)
+			}
+		}
+	}
+	return s
 }
 
 // scarcest is how much a node has left of its scarcest further resource, in 64ths.

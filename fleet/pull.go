@@ -98,7 +98,7 @@ func (p *pull) of(shares []int32) int64 {
 
 // most returns what no pull of the nodes in a part is above. Those with the most free of one
 // resource seldom have the most of another, so what they have of all in sum bounds it, too.
-func (p *pull) most(of part) int64 {
+func (p *pull) most(of *row) int64 {
 	sum, rest := p.base, int64(of.get(traitFreeSum))<<sumShift
 	for _, term := range p.plus[:p.plusCount] {
 		free := min(rest, int64(of.get(term.trait)))

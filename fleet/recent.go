@@ -88,7 +88,12 @@ func (a *answer) beats(s score, id NodeID) bool {
 
 // update looks anew at a node that has changed.
 func (f *Fleet) update(a *answer, id NodeID) {
-	a.known = slices.DeleteFunc(a.known, func(one finding) bool { return one.id == id })
+	for i := range a.known {
+		if a.known[i].id == id {
+			a.known = slices.Delete(a.known, i, i+1)
+			break
+		}
+	}
 	if !f.has(id) {
 		return
 	}

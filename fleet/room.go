@@ -9,6 +9,11 @@ import (
 // hasRoom reports whether a node has the CPU time and the other resources for
 // a container, and none of the same Spread.
 func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
+	return f.hasAmounts(id, r) && !f.isTaken(id, r)
+}
+
+// hasAmounts is hasRoom without the Spread, which takes longer to look up.
+func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	if f.figures[id].Free[r.Class] < f.question.need {
 		return false
 	}
@@ -18,11 +23,16 @@ func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 			return false
 		}
 	}
+	return true
+}
+
+// isTaken reports whether a node has a container of the same Spread.
+func (f *Fleet) isTaken(id NodeID, r *Request) bool {
 	if r.Spread == 0 {
-		return true
+		return false
 	}
 	_, taken := f.spread[spreadKey{r.Spread, id}]
-	return !taken
+	return taken
 }
 
 // refusal says why the container of the question is nowhere.

@@ -87,15 +87,11 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int {
 	found := 0
 	for i := range b.count {
-		kept := traits{}
-		for j := range s.traits {
-			kept[j] = b.traits[j][i]
-		}
+		kept := b.rows[i].traits
 		if b.blocks == nil {
 			want := f.traitsOf(b.lowest[i])
-			clear(want[s.traits:])
-			if size := f.kinds[f.nodes[b.lowest[i]].kind].size; b.sizes[i] != size {
-				t.Fatalf("node %d: size %d, want %d", b.lowest[i], b.sizes[i], size)
+			if size := f.kinds[f.nodes[b.lowest[i]].kind].size; b.rows[i].size != size {
+				t.Fatalf("node %d: size %d, want %d", b.lowest[i], b.rows[i].size, size)
 			}
 			if kept != want || b.keys[i] < from || b.keys[i] >= to {
 				t.Fatalf("node %d: traits %v, want %v; key %d of %d to %d", b.lowest[i], kept, want, b.keys[i], from, to)
@@ -111,16 +107,16 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if i+1 < b.count {
 			next = b.keys[i+1]
 		}
-		size := b.sizes[i]
+		size := b.rows[i].size
 		s.count(b, i)
-		if size != anySize && size != b.sizes[i] {
-			t.Fatalf("a block of size %d, want %d", size, b.sizes[i])
+		if size != anySize && size != b.rows[i].size {
+			t.Fatalf("a block of size %d, want %d", size, b.rows[i].size)
 		}
-		if lowest != b.lowest[i] && (lowest > b.lowest[i] || loose&(1<<looseLowest) == 0) {
+		if lowest != b.lowest[i] && (lowest > b.lowest[i] || loose&(1<<figureLowest) == 0) {
 			t.Fatalf("lowest %d, want %d", lowest, b.lowest[i])
 		}
 		for j := range s.traits {
-			if tight := b.traits[j][i]; kept[j] != tight && (kept[j] < tight || loose&(1<<j) == 0) {
+			if tight := b.rows[i].traits[j]; kept[j] != tight && (kept[j] < tight || loose&(1<<j) == 0) {
 				t.Fatalf("trait %d is %d, want %d", j, kept[j], tight)
 			}
 		}

@@ -15,7 +15,7 @@ func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	switch {
 	case !q.Direct:
 		return f.indirect(id)
-	case f.byShare(r.Class):
+	case f.question.byShare:
 		return f.shareScore(id)
 	case f.options.Order == Paper:
 		return paperSensitive(q.Whole, q.Shared)
@@ -89,8 +89,18 @@ func paperSensitive(whole, shared hybrid.Milli) score {
 // L3 domains and split cores; then the strongest pull (pull.go).
 func candorScore(cost *hybrid.Cost, pull int64) score {
 	topology := count(cost.NUMAs, 4)<<10 | count(cost.L3s, 5)<<5 | count(cost.Splits, 5)
-	return figure(hybrid.MaxLimit+cost.Shared)<<(14+pullBits) | topology<<pullBits | score(mostPull-pull)
+	return costScore(cost.Shared, topology) | pullScore(pull)
 }
+
+// inOneDomain is the topology of a container within one NUMA node and L3 domain.
+const inOneDomain score = 1<<10 | 1<<5
+
+// costScore is candorScore without the pull: as if that were the strongest.
+func costScore(shared hybrid.Milli, topology score) score {
+	return figure(hybrid.MaxLimit+shared)<<(14+pullBits) | topology<<pullBits
+}
+
+func pullScore(pull int64) score { return score(mostPull - pull) }
 
 // figure is CPU time as a part of a score: below 1<<21.
 func figure(time hybrid.Milli) score { return score(time) }

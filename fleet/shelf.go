@@ -20,55 +20,74 @@ type shelf struct {
 
 // An item is a node on a shelf.
 type item struct {
-	key    int64
-	id     NodeID
-	size   uint8 // index into Fleet.sizes
-	share  uint64
-	traits *traits
+	key int64
+	id  NodeID
+	row row
 }
 
 // idBits are those of a node's number in its key: so all keys differ.
 const idBits = 20
 
+// A change is how a node or a part is other than it was: a bit for each figure.
+type change struct{ worse, better uint32 }
+
+// changeOf returns how a row differs from what it was.
+func changeOf(before, now *row) (c change) {
+	for t, was := range before.traits {
+		switch is := now.traits[t]; {
+		case is < was:
+			c.worse |= 1 << t
+		case is > was:
+			c.better |= 1 << t
+		}
+	}
+	switch {
+	case now.share > before.share:
+		c.worse |= 1 << figureShare
+	case now.share < before.share:
+		c.better |= 1 << figureShare
+	}
+	return c
+}
+
 // insert puts a node on a shelf.
-func (s *shelf) insert(it item) {
+func (s *shelf) insert(it *item) {
 	if s.top == nil {
 		s.top = &block{count: 1, blocks: &[blockSize]*block{new(block)}}
-		s.top.lowest[0], s.top.shares[0] = MaxNodes, math.MaxUint64
+		s.top.lowest[0], s.top.rows[0].share = MaxNodes, math.MaxUint64
 	}
+	s.makeRoom()
+	s.insertInto(s.top, it)
+}
+
+// makeRoom sees to it that the block of all nodes is not full.
+func (s *shelf) makeRoom() {
 	if s.top.blocks[0].count == blockSize {
 		root := &block{count: 1, blocks: &[blockSize]*block{s.top.blocks[0]}}
 		root.keys[0] = math.MinInt64
 		s.split(root, 0)
 		s.top.blocks[0] = root
 	}
-	b := s.top
-	for b.blocks != nil {
-		at := b.child(it.key)
-		if b.blocks[at].count == blockSize {
-			s.split(b, at)
-			at = b.child(it.key)
-		}
-		s.include(b, at, it)
-		b = b.blocks[at]
-	}
-	i := b.count
-	b.count++
-	b.keys[i], b.lowest[i], b.sizes[i], b.shares[i] = it.key, it.id, it.size, it.share
-	for t := range s.traits {
-		b.traits[t][i] = it.traits[t]
-	}
 }
 
-// include makes what a block keeps of a part tell of one more node in it.
-func (s *shelf) include(b *block, at int, it item) {
-	b.lowest[at], b.shares[at] = min(b.lowest[at], it.id), min(b.shares[at], it.share)
-	if b.sizes[at] != it.size {
-		b.sizes[at] = anySize
+// insertInto puts a node into a block that is not full, and returns what may be better of that for it.
+func (s *shelf) insertInto(b *block, it *item) (better uint32) {
+	if b.blocks == nil {
+		b.set(b.count, it)
+		b.count++
+		return s.all()
 	}
-	for t := range s.traits {
-		b.traits[t][at] = max(b.traits[t][at], it.traits[t])
+	at := b.child(it.key)
+	if b.blocks[at].count == blockSize {
+		s.split(b, at)
+		at = b.child(it.key)
 	}
+	return b.raise(at, it, s.insertInto(b.blocks[at], it))
+}
+
+// all are the figures that may become worse or better.
+func (s *shelf) all() uint32 {
+	return 1<<s.traits - 1 | 1<<figureLowest | 1<<figureShare | 1<<figureSize
 }
 
 // split makes two blocks of a full one within a block that is not full.
@@ -77,24 +96,26 @@ func (s *shelf) split(b *block, at int) {
 	key := lower.keys[blockSize/2]
 	if lower.blocks != nil {
 		upper.blocks = new([blockSize]*block)
-		lower.moveTo(upper, blockSize/2, s.traits)
+		lower.moveTo(upper, blockSize/2)
 	} else {
-		key = s.part(lower, upper)
+		key = lower.part(upper)
 	}
-	b.shift(at+1, at+2, s.traits)
+	b.shift(at+1, at+2)
 	b.keys[at+1], b.blocks[at+1] = key, upper
 	s.count(b, at)
 	s.count(b, at+1)
 }
 
 // part moves the upper half of a block of nodes to an empty one, and returns its lowest key.
-func (s *shelf) part(lower, upper *block) int64 {
-	keys := lower.keys
-	slices.Sort(keys[:lower.count])
-	key := keys[lower.count/2]
-	for i := lower.count - 1; i >= 0; i-- {
-		if lower.keys[i] >= key {
-			lower.take(upper, i, s.traits)
+func (b *block) part(upper *block) int64 {
+	keys := b.keys
+	slices.Sort(keys[:b.count])
+	key := keys[b.count/2]
+	for i := b.count - 1; i >= 0; i-- {
+		if b.keys[i] >= key {
+			upper.set(upper.count, &item{b.keys[i], b.lowest[i], b.rows[i]})
+			upper.count++
+			b.take(i)
 		}
 	}
 	return key
@@ -103,19 +124,25 @@ func (s *shelf) part(lower, upper *block) int64 {
 // count counts anew what a block keeps of a part.
 func (s *shelf) count(b *block, at int) {
 	part := b.blocks[at]
-	b.sizes[at] = part.sizes[0]
-	for _, size := range part.sizes[:part.count] {
-		if size != b.sizes[at] {
-			b.sizes[at] = anySize
+	size := part.rows[0].size
+	for i := range part.count {
+		if part.rows[i].size != size {
+			size = anySize
 		}
 	}
-	b.loose[at] = 1<<s.traits - 1 | 1<<looseLowest | 1<<looseShare
+	b.rows[at].size = size
+	b.loose[at] = s.all()
 	b.tighten(at)
 }
 
-// remove takes a node off a shelf. The item has the traits that are on the shelf.
-func (s *shelf) remove(it item) {
-	s.removeFrom(s.top, it, s.less(it, item{traits: &traits{}, share: math.MaxUint64})|1<<looseLowest)
+// remove takes a node off a shelf.
+func (s *shelf) remove(it *item) {
+	s.removeFrom(s.top, it, s.all())
+	s.dropEmpty()
+}
+
+// dropEmpty takes away what need not be there when a node has left its block.
+func (s *shelf) dropEmpty() {
 	if root := s.top.blocks[0]; root.blocks != nil && root.count == 1 {
 		s.top.blocks[0] = root.blocks[0]
 	}
@@ -124,32 +151,19 @@ func (s *shelf) remove(it item) {
 	}
 }
 
-// removeFrom takes a node out of a block.
-func (s *shelf) removeFrom(b *block, it item, less uint32) {
+// removeFrom takes a node out of a block, and returns which figures may be worse of that for it.
+func (s *shelf) removeFrom(b *block, it *item, worse uint32) uint32 {
 	if b.blocks == nil {
-		b.take(nil, b.position(it.id), s.traits)
-		return
+		b.take(b.position(it.id))
+		return worse
 	}
 	at := b.child(it.key)
 	below := b.blocks[at]
-	s.removeFrom(below, it, less)
-	b.loose[at] |= b.lost(at, it, less)
+	worse = b.lose(at, it, s.removeFrom(below, it, worse))
 	if below.count < blockSize/4 && b != s.top {
 		s.merge(b, at)
 	}
-}
-
-// less returns which traits of a node are less than they were, as loose traits.
-func (s *shelf) less(before, now item) (less uint32) {
-	for t := range s.traits {
-		if now.traits[t] < before.traits[t] {
-			less |= 1 << t
-		}
-	}
-	if now.share > before.share {
-		less |= 1 << looseShare
-	}
-	return less
+	return worse
 }
 
 // merge puts a small block together with the one beside it, if that leaves room to grow.
@@ -158,26 +172,37 @@ func (s *shelf) merge(b *block, at int) {
 	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
 		return
 	}
-	b.blocks[at+1].moveTo(b.blocks[at], 0, s.traits)
-	b.shift(at+2, at+1, s.traits)
+	b.blocks[at+1].moveTo(b.blocks[at], 0)
+	b.shift(at+2, at+1)
 	b.blocks[b.count] = nil
 	s.count(b, at)
 }
 
-// touch gives a node that stays where it is other traits.
-func (s *shelf) touch(before, now item) {
-	b, less := s.top, s.less(before, now)
-	for b.blocks != nil {
-		at := b.child(now.key)
-		b.loose[at] |= b.lost(at, before, less)
-		s.include(b, at, now)
-		b = b.blocks[at]
+// move gives a node on a shelf another key and other figures.
+func (s *shelf) move(before, now *item, c change) {
+	s.makeRoom()
+	s.moveIn(s.top, before, now, change{c.worse & s.all(), c.better & s.all()})
+	s.dropEmpty()
+}
+
+// moveIn is move within a block that is not full. It returns how that has changed.
+func (s *shelf) moveIn(b *block, before, now *item, c change) change {
+	if b.blocks == nil {
+		b.set(b.position(now.id), now)
+		return c
 	}
-	at := b.position(now.id)
-	b.shares[at] = now.share
-	for t := range s.traits {
-		b.traits[t][at] = now.traits[t]
+	from, to := b.child(before.key), b.child(now.key)
+	if below := b.blocks[to]; from == to && below.blocks != nil && below.count == blockSize {
+		s.split(b, to)
+		from, to = b.child(before.key), b.child(now.key)
 	}
+	if from != to {
+		c.worse &= s.removeFrom(b, before, s.all())
+		c.better = s.insertInto(b, now)
+		return c
+	}
+	c = s.moveIn(b.blocks[to], before, now, c)
+	return change{b.lose(to, before, c.worse), b.raise(to, now, c.better)}
 }
 
 // shelvesOf returns the shelves, by class, or the one for both.

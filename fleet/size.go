@@ -111,7 +111,7 @@ func (s *size) shareScore(share uint64, most bool) score {
 
 // corner returns what no score by Most is below of nodes that have as much of each resource as
 // the container asks for and as all of the part have.
-func (s *size) corner(p part) score {
+func (s *size) corner(p *row) score {
 	rest := int64(0)
 	for i := range min(len(s.least), 1+moreResources) {
 		rest += max(0, int64(top-p.get(traitLeastOf[i]))-s.pull.asks[i]-1)
