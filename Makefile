@@ -17,6 +17,12 @@ bin/candor: FORCE
 	@$(GO) version 2>/dev/null | grep -Eq ' go(1\.(2[1-9]|[3-9][0-9])|[2-9])' || { echo "candor: want Go 1.21 or newer, which fetches the version that go.mod asks for: https://go.dev/dl, or golang-go of Debian 13, bookworm-backports or Ubuntu 24.04"; exit 1; }
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/candor
 
+KUBERNETES := v1.37.1
+
+.PHONY: scheduler
+scheduler: ## builds bin/candor-scheduler (1 minute the first time)
+	cd kube/scheduler && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+candor' -o ../../bin/candor-scheduler ./cmd/candor-scheduler
+
 demo: build ## shows the main job on this machine (needs root)
 	scripts/demo.sh bin/candor
 
