@@ -1,8 +1,8 @@
 package hybrid
 
 import (
-	"iter"
 	"fmt"
+	"iter"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/topology"
