@@ -41,7 +41,7 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	if err != nil {
 		return err
 	}
-	if err := t.moveTo(dir, cpusFile, cpus); err != nil {
+	if err := t.moveTo(dir, cpusFile, cpusBefore, cpus); err != nil {
 		return oneline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
 	}
 	if g.path == "" || !mems.IsEmpty() {
@@ -49,7 +49,7 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 			return oneline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
 		}
 	}
-	if t.cpuset.v2 {
+	if t.cpuset.v2 || !cpusBefore.IsEmpty() {
 		return nil
 	}
 	return g.bringBackV1()
@@ -71,12 +71,12 @@ func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err erro
 	if mems == before {
 		return before, nil
 	}
-	return before, t.moveTo(dir, memsFile, mems)
+	return before, t.moveTo(dir, memsFile, before, mems)
 }
 
 // moveTo sets one resource in a group and the groups nested in it, and makes
-// sure that the group gets all of it.
-func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
+// sure that the group gets all of it. old is what it has.
+func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	if t.cpuset.v2 {
 		// v2 takes any value and silently gives what the parent has of it, all
 		// of the parent's when that is nothing: then the group would run on
@@ -86,7 +86,7 @@ func (t *Tree) moveTo(dir, file string, next cpuset.Set) error {
 		}
 		return moveV2(dir, file, next)
 	}
-	err := moveV1(dir, file, next)
+	err := moveFromV1(dir, file, old, next)
 	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ERANGE) {
 		return err
 	}

@@ -15,8 +15,16 @@ import (
 // from the top, shrink from the bottom, and to move, first grow to both.
 func moveV1(dir, file string, next cpuset.Set) error {
 	old, err := readSet(dir, file)
-	if err != nil || old == next {
+	if err != nil {
 		return err
+	}
+	return moveFromV1(dir, file, old, next)
+}
+
+// moveFromV1 is moveV1 for a group whose set is known.
+func moveFromV1(dir, file string, old, next cpuset.Set) error {
+	if old == next {
+		return nil
 	}
 	for try := 1; ; try++ {
 		err := stepV1(dir, file, old, next)

@@ -80,6 +80,9 @@ func (op *operation) restore() error {
 		if err := op.abandon(&brokenState{op.store.stateFile(), err}); err != nil {
 			return err
 		}
+		if err := op.readAll(); err != nil {
+			return err
+		}
 		grants, orphans = nil, op.orphans()
 	}
 	var strays []*Grant

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -137,7 +138,8 @@ func (op *operation) settleRest(targets []target) error {
 // group at once) is the next operation's business.
 func (op *operation) unlessOver(name string, err error) error {
 	isNew := op.newcomer != nil && op.newcomer.name == name
-	if isNew || !errors.Is(err, cgroup.ErrNoGroup) {
+	isGone := errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) // v1: from one hierarchy after the other
+	if isNew || !isGone {
 		return err
 	}
 	op.log.Info("ended meanwhile", "container", name)
@@ -210,7 +212,7 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
 	if err := oneline.Join(errs...); err != nil {
-		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation brings the groups to it", err, op.store.stateFile())
+		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation, of pods the next repair, brings the groups to it", err, op.store.stateFile())
 	}
 	return nil
 }

@@ -59,7 +59,38 @@ func TestAsPlanned(t *testing.T) {
 	is("overwritten", pid, false)
 	set(has)
 	is("set back", pid, true)
+	weighs := has
+	weighs.Weight++
+	set(weighs)
+	is("with a weight that the runtime has rounded", pid, true)
+	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is("while an operation goes on", pid, false)
+	held.release()
+	noted := func(of *Allocation, want int) {
+		t.Helper()
+		if err := l.Note(ctx, of, pid); err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g, err := s.Grant("log"); err != nil || g.State != Running || g.Main.PID != want {
+			t.Errorf("%v, %+v; want the first process %d", err, g, want)
+		}
+	}
+	noted(&other, 0)
+	noted(&a, pid)
+	if *e.has("log1") != has.CPUs {
+		t.Errorf("noted, it has the CPUs %v", e.has("log1"))
+	}
 	stop()
+	if err := l.Note(ctx, &a, pid); err != nil {
+		t.Errorf("noted when it has ended: %v", err)
+	}
 	if err := l.Stopped(ctx, a.ID, a.Engine.Cgroup); err != nil {
 		t.Fatal(err)
 	}

@@ -61,12 +61,21 @@ func (op *operation) lookAtOthers(grants []*Grant) error {
 	if g := op.info[op.about.name]; fresh.IsEmpty() && (g == nil || g.Class != hybrid.Sensitive || g.State == Held) {
 		return nil
 	}
-	for name, k := range op.groups {
+	for _, k := range op.groups {
 		if !k.unread {
 			continue
 		}
-		k.unread = false
 		if cpus, err := k.CPUs(); err == nil && cpus == k.settings.CPUs {
+			k.unread = false
+		}
+	}
+	return op.readAll()
+}
+
+// readAll reads the groups that nobody has read.
+func (op *operation) readAll() error {
+	for name, k := range op.groups {
+		if !k.unread {
 			continue
 		}
 		delete(op.groups, name)

@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// An operation about one container looks at others' CPUs, and leaves the rest to the one that looks at all.
+// An operation about a container with CPUs of its own looks at others' CPUs, and leaves the rest to the one that looks at all.
 func TestGlance(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)

@@ -6,7 +6,8 @@
 // view), saves the state and unlocks. One plan is one replacement of one
 // file. Whoever is killed in between, at whatever point, leaves something that the
 // next operation puts right: the file says what was decided last, the kernel
-// says what runs, and each operation ends with both equal.
+// says what runs, and each operation ends with both equal. One about a container of a pod
+// looks at others' no more than it has to (glance.go): those are Reconcile's.
 package host
 
 import (

@@ -14,8 +14,8 @@ type group struct {
 	settings  cgroup.Settings
 	populated bool
 	engine    Engine // whose group it is; zero: Candor's
-	unread    bool   // all this is what its grant says:
-	of        *Grant
+	unread    bool   // all of this is what its grant says
+	of        *Grant // that grant
 }
 
 // observe reads the groups that exist. Half a group, which a candor left that was

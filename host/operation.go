@@ -83,7 +83,8 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	err = op.finish()
 	report.Apply = watch.lap()
 	if report.Failed = err != nil; !report.Failed {
-		h.glanced.Store(&op.groups)
+		groups := op.groups // these alone: all else of the operation goes
+		h.glanced.Store(&groups)
 	}
 	h.listener(report)
 	return oneline.With("; and then: ", changeErr, err)

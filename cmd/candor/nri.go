@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -56,6 +58,7 @@ type nriFlags struct {
 	stateDir  string // as the flag says it
 	metrics   string // likewise
 	metricsAt string // where they are served
+	trim      sync.Once
 	publishFlags
 }
 
@@ -147,10 +150,20 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
 	defer f.raiseQuotas(ctx, h, log)()
+	return engine.Run(ctx, f.socket, func() {
+		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+		f.trim.Do(func() { time.AfterFunc(startTakes, func() { trim(log) }) })
+	})
+}
+
+// startTakes is how long, at the most, after it has met the runtime the plugin does what it never does again.
+const startTakes = 10 * time.Second
+
+// trim gives the memory back that only the start needed.
+func trim(log *slog.Logger) {
 	if err := resident.Trim(); err != nil {
 		log.Debug("memory of the start not given back", "error", err)
 	}
-	return engine.Run(ctx, f.socket, func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyReady) })
 }
 
 // raiseQuotas raises the quotas of the runtime's containers that wish it, until ctx is done; wait waits for its end.

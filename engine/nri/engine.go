@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"strings"
 	"sync"
@@ -81,22 +80,26 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 		return err
 	case preserved:
 		return e.preserve(ctx, p, ctr)
-	case a.Class == hybrid.Flexible && e.host.AsPlanned(&a, ctr.PID):
-		e.later.Go(func() { e.begin(a, ctr.PID) })
+	case e.host.AsPlanned(&a, ctr.PID):
+		e.later.Go(func() { e.note(a, ctr.PID) })
 		return nil
 	default:
 		return e.host.Begin(ctx, a, ctr.PID)
 	}
 }
 
-// begin notes that a container has begun while nobody waits for it: it has what it is to have. One that has ended by
-// then was noted too.
-func (e *Engine) begin(a host.Allocation, pid int) {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
-	if err := e.host.Begin(ctx, a, pid); err != nil && !errors.Is(err, host.ErrElsewhere) && !errors.Is(err, fs.ErrNotExist) {
-		e.log.Warn("runs as planned, but could not be noted as running", "container", a.Engine.Name, "reason", err)
+// note notes that a container runs that has what it is to have, while nobody waits for it.
+func (e *Engine) note(a host.Allocation, pid int) {
+	var err error
+	for range 3 { // who has the lock may have it for long
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		err = e.host.Note(ctx, &a, pid)
+		cancel()
+		if err == nil {
+			return
+		}
 	}
+	e.log.Warn("runs as planned, but could not be noted as running", "container", a.Engine.Name, "reason", err)
 }
 
 // asks is what a container that is made already asks for. One that is planned stays so, also where its
