@@ -68,6 +68,7 @@ func (p *controlPlane) refuses(t *testing.T) bool {
 		{"hint", pods, pod("early", map[string]string{"candor.dev/hint": "x"}, "")},
 		{"sensitive", pods, pod("early", map[string]string{"candor.dev/class": "sensitive"}, "")},
 		{"sensitive-profiles", profilesOf("other"), profileOf(t, "early", "sensitive")},
+		{"sensitive-namespaces", places["Namespace"], namespaceOf("early", "sensitive")},
 		{"nodecpu", nodeCPUs, object(t, "NodeCPU", "early", v1alpha1.NodeCPU{})},
 	} {
 		if _, answer := p.try("POST", c.path+"?dryRun=All", adminToken, c.body); !strings.Contains(answer, "'candor-"+c.policy+"'") {
@@ -84,6 +85,14 @@ func agentOf(t *testing.T, p *controlPlane, node string) string {
 	name := "agent-of-" + node
 	p.try("POST", "/api/v1/namespaces/candor-system/pods", adminToken, pod(name, nil, fmt.Sprintf(`"serviceAccountName":"candor","nodeName":%q,`, node)))
 	return tokenOf(t, p, agents, name)
+}
+
+// collectorOf is a token of Kubernetes' garbage collector, who has its rights from the API server.
+func collectorOf(t *testing.T, p *controlPlane) string {
+	t.Helper()
+	const accounts = "/api/v1/namespaces/kube-system/serviceaccounts"
+	p.try("POST", accounts, adminToken, []byte(`{"metadata":{"name":"generic-garbage-collector"}}`)) // it may be there
+	return tokenOf(t, p, accounts+"/generic-garbage-collector/token", "")
 }
 
 // tokenOf is a token of a service account; of one of its pods, if that is named.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
@@ -33,6 +35,27 @@ func (c call) do(t *testing.T, p *controlPlane) {
 func pod(name string, annotations map[string]string, more string) []byte {
 	notes, _ := json.Marshal(annotations) // strings always have a text
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"spec":{%s"containers":[{"name":"app","image":"web"}]}}`, name, notes, more)
+}
+
+// bindingOf binds a pod to a node, and gives it annotations.
+func bindingOf(pod string, annotations map[string]string) []byte {
+	notes, _ := json.Marshal(annotations) // strings always have a text
+	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"target":{"kind":"Node","name":"node-a"}}`, pod, notes)
+}
+
+// changed is what is at a path, with other metadata.
+func (p *controlPlane) changed(t *testing.T, path string, change func(metadata map[string]any)) []byte {
+	t.Helper()
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(p.must(t, "GET", path, nil)), &fields); err != nil {
+		t.Fatal(err)
+	}
+	change(fields["metadata"].(map[string]any))
+	text, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func profileOf(t *testing.T, name, class string) []byte {
@@ -64,12 +87,15 @@ func TestOnlyTheNodesAgentReports(t *testing.T) {
 		return object(t, "NodeCPU", name, n)
 	}
 	onA, onB := nodeCPUs+"/node-a", nodeCPUs+"/node-b"
+	collector, labelled := collectorOf(t, p), object(t, "NodeCPU", "node-a", v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}})
 	for _, c := range []call{
 		{"agent of another", a, "PUT", onB + "/status", reported("node-b"), http.StatusForbidden, elsewhere},
 		{"agent of no node", anywhere, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "does not name"},
 		{"administrator", adminToken, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
 		{"administrator", adminToken, "PUT", onA, reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
+		{"collector", collector, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
 		{"agent", a, "PUT", onA + "/status", reported("node-a"), http.StatusOK, ""},
+		{"collector", collector, "PATCH", onA + "?fieldManager=gc", labelled, http.StatusOK, ""},
 		{"agent", a, "GET", "/api/v1/nodes/node-a", nil, http.StatusOK, ""},
 		{"agent", a, "GET", nodeCPUs, nil, http.StatusForbidden, "cannot list"},
 		{"agent", a, "PUT", onA, reported("node-a"), http.StatusForbidden, "cannot update"},
@@ -90,57 +116,23 @@ func TestOnlyTheSchedulerHints(t *testing.T) {
 	const pods, refused = "/api/v1/namespaces/other/pods", "only the scheduler writes the annotation candor.dev/hint"
 	byScheduler := tokenOf(t, p, scheduler, "")
 	hint := func(text string) map[string]string { return map[string]string{"candor.dev/hint": text} }
-	changed := func(change func(metadata map[string]any)) []byte {
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(p.must(t, "GET", pods+"/hinted", nil)), &fields); err != nil {
-			t.Fatal(err)
-		}
-		change(fields["metadata"].(map[string]any))
-		text, err := json.Marshal(fields)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
+	changed := func(change func(metadata map[string]any)) []byte { return p.changed(t, pods+"/hinted", change) }
 	set := func(annotations map[string]string) []byte {
 		return changed(func(m map[string]any) { m["annotations"] = annotations })
 	}
-	binding := func(annotations map[string]string) []byte {
-		notes, _ := json.Marshal(annotations) // strings always have a text
-		return fmt.Appendf(nil, `{"metadata":{"name":"hinted","annotations":%s},"target":{"kind":"Node","name":"node-a"}}`, notes)
-	}
+	binding := func(annotations map[string]string) []byte { return bindingOf("hinted", annotations) }
 	call{"somebody", adminToken, "POST", pods, pod("hinted", hint("x"), ""), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "POST", pods, pod("hinted", map[string]string{"a": "b"}, ""), http.StatusCreated, ""}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted/status", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "POST", pods + "/hinted/binding", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
+	call{"somebody", adminToken, "POST", "/api/v1/namespaces/other/bindings", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"scheduler", byScheduler, "PUT", pods + "/hinted", set(hint("y")), http.StatusOK, ""}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(nil), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", changed(func(m map[string]any) { m["labels"] = map[string]string{"a": "b"} }), http.StatusOK, ""}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted/status", changed(func(map[string]any) {}), http.StatusOK, ""}.do(t, p)
 	call{"scheduler", byScheduler, "POST", pods + "/hinted/binding", binding(hint("z")), http.StatusCreated, ""}.do(t, p)
-}
-
-// Pods ask to be sensitive where the administrator lets them, and profiles speak for them there alone.
-func TestWhoMayBeSensitive(t *testing.T) {
-	p := install(t)
-	const may, mayNot, refused = "/api/v1/namespaces/spark/pods", "/api/v1/namespaces/other/pods", "pods of this namespace may not be sensitive"
-	whole, one := map[string]string{"candor.dev/class": "sensitive"}, map[string]string{"class.candor.dev/app": "sensitive"}
-	for _, c := range []call{
-		{"there", adminToken, "POST", may, pod("whole", whole, ""), http.StatusCreated, ""},
-		{"there", adminToken, "POST", may, pod("one", one, ""), http.StatusCreated, ""},
-		{"there", adminToken, "POST", profilesOf("spark"), profileOf(t, "p", "sensitive"), http.StatusCreated, ""},
-		{"elsewhere", adminToken, "POST", mayNot, pod("whole", whole, ""), http.StatusForbidden, refused},
-		{"elsewhere", adminToken, "POST", mayNot, pod("one", one, ""), http.StatusForbidden, refused},
-		{"elsewhere", adminToken, "POST", profilesOf("other"), profileOf(t, "p", "sensitive"), http.StatusForbidden, refused},
-		{"elsewhere", adminToken, "POST", mayNot, pod("flexible", map[string]string{"candor.dev/class": "flexible", "a": "sensitive"}, ""), http.StatusCreated, ""},
-		{"elsewhere", adminToken, "POST", mayNot, pod("silent", nil, ""), http.StatusCreated, ""},
-		{"elsewhere", adminToken, "POST", profilesOf("other"), profileOf(t, "p", "flexible"), http.StatusCreated, ""},
-		{"scheduler", tokenOf(t, p, scheduler, ""), "POST", mayNot, pod("default", whole, ""), http.StatusCreated, ""},
-	} {
-		c.do(t, p)
-	}
 }
 
 // The API server takes each object of the chart, with whatever values, and knows each field of it.

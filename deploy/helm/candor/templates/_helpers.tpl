@@ -17,3 +17,11 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "candor.schedulers" -}}
 ['system:serviceaccount:{{ .Release.Namespace }}:{{ .Release.Name }}-scheduler'{{ range .Values.schedulers }}, '{{ . }}'{{ end }}]
 {{- end }}
+{{- /* Where sensitive pods are refused, for the bindings of policies. */ -}}
+{{- define "candor.notHere" -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values: {{- toYaml .Values.sensitiveOnlyIn | nindent 8 }}
+{{- end }}
