@@ -26,7 +26,7 @@ func New(patience time.Duration) *Cluster {
 func (c *Cluster) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
-		n = &node{}
+		n = &node{pods: map[string]*reservation{}}
 		c.nodes[name] = n
 	}
 	return n
@@ -50,10 +50,12 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	}
 	n.before, n.wereFigures = n.version, n.figures
 	first := n.base == nil
-	if first {
+	if first || n.silent {
 		n.before = 0
 	}
-	n.base, n.problem, n.version = report, nil, version
+	n.missed(report, now)
+	n.base, n.shown, n.problem, n.version = report, report, nil, version
+	n.heard, n.silent = now, false
 	for _, r := range n.reserved {
 		if first { // the node could not show anything until now
 			r.since = now

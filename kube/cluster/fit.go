@@ -21,6 +21,8 @@ func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
 		return hybrid.Quote{Direct: true}, nil
 	case n.base == nil:
 		return n.findWithout(p)
+	case n.silent && p.NeedsCandor():
+		return hybrid.Quote{}, silent
 	case n.isBlocked():
 		return hybrid.Quote{}, waiting
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
@@ -12,12 +13,16 @@ import (
 // A node is one of the cluster.
 type node struct {
 	mu       sync.Mutex
-	base     *hybrid.Node // by its report, never changed; nil: there is none
-	problem  *Refusal     // why it takes no pod that needs Candor, without a base
-	version  uint64       // of the report; 0: there never was one
-	now      *hybrid.Node // with what is reserved; base itself where that is nothing
-	reserved []*reservation
-	leaving  map[string]bool // UIDs of pods that are gone and that the report still shows
+	base     *hybrid.Node            // by its report, never changed; nil: there is none
+	shown    *hybrid.Node            // by its last report, also where that is gone
+	heard    time.Time               // when that came
+	silent   bool                    // its containers run, and its reports do not come
+	problem  *Refusal                // why it takes no pod that needs Candor, without a base
+	version  uint64                  // of the report; 0: there never was one
+	now      *hybrid.Node            // with what is reserved; base itself where that is nothing
+	pods     map[string]*reservation // all that belong to it, by UID
+	reserved []*reservation          // those that it does not show in full
+	leaving  map[string]bool         // UIDs of pods that are gone and that the report still shows
 
 	changes uint64 // how often now has changed
 	summary hybrid.Summary
@@ -86,8 +91,25 @@ func (n *node) reserve(r *reservation) {
 	n.changed()
 }
 
+// missed has pods wait again for what the last report showed of them and the next one does not: they belong to the node, which
+// has been started anew or makes their containers again.
+func (n *node) missed(next *hybrid.Node, now time.Time) {
+	if n.shown == nil {
+		return
+	}
+	for _, g := range n.shown.Grants() {
+		if _, still := next.Grant(g.ID); still {
+			continue
+		}
+		if r := n.pods[nodecpu.HolderOf(g.ID).Pod]; r != nil && r.await(g.ID, now) && !slices.Contains(n.reserved, r) {
+			n.reserved = append(n.reserved, r)
+		}
+	}
+}
+
 // drop takes a reservation away. What it moved is as the report has it again.
 func (n *node) drop(r *reservation) {
+	delete(n.pods, r.pod.UID)
 	if i := slices.Index(n.reserved, r); i >= 0 {
 		n.reserved = slices.Delete(n.reserved, i, i+1)
 		n.rebuild()

@@ -8,9 +8,13 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A Pod is what a pod asks of the CPUs of a node. It does not change.
+// A Pod is what a pod asks of the CPUs of a node. It does not change once the cluster has it.
 type Pod struct {
 	UID, Namespace, Name string
+	// Planned pods carry what a scheduler with Candor has written into them.
+	Planned bool
+	// Started pods run on their node, as that says itself.
+	Started bool
 
 	containers []Container
 	lasting    []Container // those that are not passing

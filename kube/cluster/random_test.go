@@ -174,10 +174,11 @@ func (w *world) check(rt *rapid.T) {
 			rt.Fatalf("%s of the report is missing", g.ID)
 		}
 	}
-	for _, r := range w.c.find("n").reserved {
-		for i := range r.waiting {
-			if _, ok := now.Grant(r.waiting[i].Request.ID); !ok && !r.blocked {
-				rt.Fatalf("%s is reserved, and missing", r.waiting[i].Request.ID)
+	for uid, p := range w.live {
+		r := w.c.find("n").pods[uid]
+		for i := range p.lasting {
+			if _, ok := now.Grant(p.lasting[i].Request.ID); !ok && (r == nil || !r.blocked) {
+				rt.Fatalf("%s belongs to the node, and is missing", p.lasting[i].Request.ID)
 			}
 		}
 	}

@@ -20,6 +20,8 @@ var (
 	noCandor  = &Refusal{"no Candor on node", true}
 	badReport = &Refusal{"report of node cannot be used", true}
 	awaited   = &Refusal{"report of pods that are gone is awaited", true}
+	silent    = &Refusal{"node does not report", true}
+	isBound   = &Refusal{"bound to a node already", true}
 	waiting   = &Refusal{"reserved pods wait for room", false}
 )
 

@@ -7,12 +7,15 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A reservation is a pod that belongs to a node, as far as the node's report does not show it.
+// A reservation is a pod that belongs to a node, and what the node's report does not show of it.
 type reservation struct {
+	node  *node
+	ours  bool // promised by this scheduler, now or before it was started
+	bound bool // for good; for the cluster's lock
+
+	// For the node's lock.
 	pod     *Pod
-	node    *node
-	since   time.Time
-	ours    bool        // promised here, not found bound
+	since   time.Time   // the node could have shown it
 	waiting []Container // those that the report does not show
 	blocked bool        // there is no room for some of them
 }
@@ -25,6 +28,30 @@ func (r *reservation) settle() {
 			return shown
 		})
 	}
+}
+
+// await has the pod wait for one of its lasting containers from now on. It reports whether there is one of that name.
+func (r *reservation) await(id string, now time.Time) bool {
+	is := func(c Container) bool { return c.Request.ID == id }
+	i := slices.IndexFunc(r.pod.lasting, is)
+	if i < 0 || slices.ContainsFunc(r.waiting, is) {
+		return false
+	}
+	r.waiting, r.since = append(r.waiting, r.pod.lasting[i]), now
+	return true
+}
+
+// replace has the pod ask for something else. What was given up of it stays so.
+func (r *reservation) replace(p *Pod) {
+	var waiting []Container
+	for _, c := range p.lasting {
+		is := func(other Container) bool { return other.Name == c.Name }
+		if slices.ContainsFunc(r.waiting, is) || !slices.ContainsFunc(r.pod.lasting, is) {
+			waiting = append(waiting, c)
+		}
+	}
+	r.pod, r.waiting = p, waiting
+	r.settle()
 }
 
 // place gives the waiting containers their room on a node. Where one has none the others have theirs all the same.

@@ -9,10 +9,13 @@ import (
 
 // Reserve gives a pod its room on a node, at once and until Forget, the node's report, or the end of
 // patience. It returns the grants that the pod has there for now, none where the node has no Candor. Where there is
-// no room any more it says why, and nothing has changed.
+// no room any more it says why, and the pod has none anywhere.
 func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r := c.pods[p.UID]; r != nil && r.bound {
+		return nil, isBound
+	}
 	c.forget(p.UID)
 	n := c.node(name)
 	n.mu.Lock()
@@ -20,7 +23,7 @@ func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *
 	if _, refusal := n.ask(p); refusal != nil {
 		return nil, refusal
 	}
-	c.enter(n, p, now, true)
+	c.enter(n, &reservation{pod: p, since: now, ours: true})
 	if n.base == nil {
 		return nil, nil
 	}
@@ -28,9 +31,10 @@ func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *
 }
 
 // enter adds a pod to a node. Both are locked.
-func (c *Cluster) enter(n *node, p *Pod, now time.Time, ours bool) {
-	r := &reservation{pod: p, node: n, since: now, ours: ours, waiting: slices.Clone(p.lasting)}
-	c.pods[p.UID] = r
+func (c *Cluster) enter(n *node, r *reservation) {
+	r.node, r.waiting = n, slices.Clone(r.pod.lasting)
+	c.pods[r.pod.UID], n.pods[r.pod.UID] = r, r
+	delete(n.leaving, r.pod.UID)
 	r.settle()
 	if len(r.waiting) > 0 {
 		n.reserve(r)
@@ -54,24 +58,54 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.node(name)
-	ours, since := false, now
-	if r := c.pods[p.UID]; r != nil {
-		if r.node == n && (len(r.waiting) == 0 || r.pod.same(p)) {
-			return
-		}
-		if r.node == n {
-			ours, since = r.ours, r.since
-		}
+	if r := c.pods[p.UID]; r != nil && r.node == n {
+		r.bound = true
+		n.told(r, p)
+		return
 	}
 	c.forget(p.UID)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	c.enter(n, p, since, ours)
+	c.enter(n, &reservation{pod: p, since: now, ours: p.Planned, bound: true})
 }
 
-// same reports whether two pods ask for the same.
-func (p *Pod) same(q *Pod) bool {
+// told takes what is known of a pod of the node by now.
+func (n *node) told(r *reservation, p *Pod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if r.pod.same(p) {
+		return
+	}
+	if r.pod.asksAs(p) {
+		r.pod = p
+		return
+	}
+	r.replace(p)
+	switch i := slices.Index(n.reserved, r); {
+	case i < 0 && len(r.waiting) > 0:
+		n.reserved = append(n.reserved, r)
+	case i >= 0 && len(r.waiting) == 0:
+		n.reserved = slices.Delete(n.reserved, i, i+1)
+	}
+	n.rebuild()
+}
+
+// same reports whether two pods are the same in all that counts here.
+func (p *Pod) same(q *Pod) bool { return p.Started == q.Started && p.asksAs(q) }
+
+// asksAs reports whether two pods ask for the same.
+func (p *Pod) asksAs(q *Pod) bool {
 	return p.memory == q.memory && slices.Equal(p.containers, q.containers)
+}
+
+// Cancel ends the reservation of a pod that could not be bound. One that is bound all the same stays: its binding may
+// have been told of before its failure.
+func (c *Cluster) Cancel(uid string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.pods[uid]; r != nil && !r.bound {
+		c.forget(uid)
+	}
 }
 
 // Forget ends the reservation of a pod that is gone or goes elsewhere.
@@ -96,10 +130,11 @@ func (c *Cluster) forget(uid string) {
 // An Expired pod is one that its node has not shown in time.
 type Expired struct {
 	Pod  *Pod
-	Ours bool // it was placed by Reserve
+	Ours bool // it was placed by this scheduler
 }
 
-// Expire ends the reservations with which the patience has ended, and returns their pods.
+// Expire ends the reservations with which the patience has ended, and returns their pods. A node that runs one of them and has
+// not reported in all the time is silent: it takes no pod that needs Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -119,6 +154,7 @@ func (n *node) expire(before time.Time) (expired []Expired) {
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
 		late := r.since.Before(before)
 		if late {
+			n.silent = n.silent || r.ours && r.pod.Started && !n.heard.After(r.since)
 			r.waiting = nil
 			expired = append(expired, Expired{r.pod, r.ours})
 		}

@@ -57,7 +57,7 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	t.node.mu.Lock()
 	defer t.node.mu.Unlock()
 	switch {
-	case t.node.base == nil || len(p.containers) == 0:
+	case t.node.base == nil || len(p.containers) == 0 || t.node.silent && p.NeedsCandor():
 		_, refusal := t.node.find(p)
 		return refusal
 	case t.node.awaits(p, gone):
@@ -127,6 +127,17 @@ func (n *node) awaits(p *Pod, gone map[string]bool) bool {
 // with returns the node without some pods and with others, and whether one that was promised room has none.
 func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked bool) {
 	then = copyOf(n.base, without)
+	blocked = n.keepPromises(then, without)
+	for _, p := range others {
+		placed := reservation{pod: p, waiting: slices.Clone(p.lasting)}
+		placed.place(then)
+	}
+	return then, blocked
+}
+
+// keepPromises places on a copy of the node what is reserved on it but for some pods, and reports whether one that was
+// promised room has none.
+func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked bool) {
 	for _, r := range n.reserved {
 		if without[r.pod.UID] {
 			continue
@@ -136,9 +147,26 @@ func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, 
 		other.place(then)
 		blocked = blocked || other.blocked && other.ours
 	}
-	for _, p := range others {
-		placed := reservation{pod: p, waiting: slices.Clone(p.lasting)}
-		placed.place(then)
+	return blocked
+}
+
+// FitsWithout is Fits as it would be without what is reserved for another pod, which is gone or about to be.
+func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
+	n := c.find(name)
+	if n == nil {
+		n = &node{}
 	}
-	return then, blocked
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, refusal := n.ask(p)
+	isReserved := slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.pod.UID == other })
+	if refusal == nil || refusal.Final || n.base == nil || !isReserved {
+		return refusal
+	}
+	then := copyOf(n.base, nil)
+	if n.keepPromises(then, map[string]bool{other: true}) {
+		return waiting
+	}
+	_, refusal = placeAll(then, p)
+	return refusal
 }

@@ -1,0 +1,192 @@
+package cluster
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A pod that its node has shown keeps its room when a later report lacks it, as after a start of the machine, until the patience ends anew.
+func TestShownAndMissed(t *testing.T) {
+	for _, gap := range []string{"", "without a report between"} {
+		c := New(patience)
+		agent := newNode(t, "core:4", hybrid.Options{})
+		web, big := pod(t, "web", sensitive("app", 2500), sensitive("log", 500)), pod(t, "big", sensitive("app", 2000))
+		c.Report("n", 1, reportOf(t, agent), start)
+		reserve(t, c, "n", web)
+		c.Bound("n", web, start)
+		create(t, agent, web)
+		c.Report("n", 2, reportOf(t, agent), start)
+		if gap != "" {
+			c.NoReport("n", 3, false)
+		}
+		later := start.Add(time.Hour)
+		c.Report("n", 4, newNode(t, "core:4", hybrid.Options{}), later)
+		wants(t, c, "n", big, "no capacity (1 CPU missing)")
+		if gone := c.Expire(later.Add(patience)); gone != nil {
+			t.Errorf("%s: %+v: too early", gap, gone)
+		}
+		c.Report("n", 5, reportOf(t, agent), later) // it has made them again
+		if got := c.Totals(); got != (Totals{Reporting: 1}) {
+			t.Errorf("%s: %+v: what the report shows is still reserved", gap, got)
+		}
+		c.Report("n", 6, newNode(t, "core:4", hybrid.Options{}), later)
+		if gone := c.Expire(later.Add(patience + time.Second)); len(gone) != 1 {
+			t.Errorf("%s: %+v: want web", gap, gone)
+		}
+		wants(t, c, "n", big, "")
+		c.Report("n", 7, newNode(t, "core:4", hybrid.Options{}), later)
+		wants(t, c, "n", big, "") // given up stays given up
+		c.Forget("web")
+		c.Report("n", 8, reportOf(t, agent), later)
+		c.Report("n", 9, newNode(t, "core:4", hybrid.Options{}), later)
+		wants(t, c, "n", pod(t, "all", sensitive("app", 4000)), "")
+	}
+}
+
+// A container that is not asked for any more is not awaited, whether its node shows the others or not.
+func TestAsksForLess(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	both, one := pod(t, "web", sensitive("app", 1000), sensitive("job", 2000)), pod(t, "web", sensitive("app", 1000))
+	c.Report("n", 1, reportOf(t, agent), start)
+	c.Bound("n", both, start)
+	create(t, agent, one)
+	c.Report("n", 2, reportOf(t, agent), start)
+	big := pod(t, "big", sensitive("app", 3000))
+	wants(t, c, "n", big, "no capacity (2 CPUs missing)")
+	c.Bound("n", one, start)
+	wants(t, c, "n", big, "")
+	c.Bound("n", both, start)
+	wants(t, c, "n", big, "no capacity (2 CPUs missing)")
+}
+
+// A binding that has failed ends the reservation, unless the pod was bound all the same.
+func TestCancel(t *testing.T) {
+	c := New(patience)
+	c.Report("n", 1, newNode(t, "core:4", hybrid.Options{}), start)
+	web, big := pod(t, "web", sensitive("app", 2500)), pod(t, "big", sensitive("app", 2000))
+	reserve(t, c, "n", web)
+	c.Cancel("web")
+	wants(t, c, "n", big, "")
+	c.Cancel("web")
+	c.Bound("n", web, start) // told of it after the failure
+	wants(t, c, "n", big, "no capacity (500m missing)")
+	c.Forget("web")
+
+	reserve(t, c, "n", web)
+	c.Bound("n", web, start)
+	c.Cancel("web")
+	wants(t, c, "n", big, "no capacity (500m missing)")
+	if _, refusal := c.Reserve("other", web, start); refusal != isBound { // tried once more
+		t.Errorf("reserved elsewhere: %v", refusal)
+	}
+	wants(t, c, "n", big, "no capacity (500m missing)")
+}
+
+// What is asked about a pod that leaves takes nothing away from it.
+func TestFitsWithout(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	c.Report("n", 1, reportOf(t, agent), start)
+	web, db, big := pod(t, "web", sensitive("app", 1500)), pod(t, "db", sensitive("app", 1500)), pod(t, "big", sensitive("app", 2000))
+	reserve(t, c, "n", web)
+	c.Bound("n", db, start)
+	for other, want := range map[string]bool{"web": true, "db": true, "big": false, "": false} {
+		if r := c.FitsWithout("n", big, other); (r == nil) != want {
+			t.Errorf("without %q: %v", other, r)
+		}
+	}
+	wants(t, c, "n", big, "no capacity (1 CPU missing)")
+	create(t, agent, db)
+	c.Report("n", 2, reportOf(t, agent), start)
+	if c.FitsWithout("n", big, "db") == nil { // the node has its containers
+		t.Error("fits before the node has reported the end of the other")
+	}
+	if r := c.FitsWithout("none", big, "web"); r != noCandor {
+		t.Error(r)
+	}
+}
+
+// A node that runs what it was given and does not report it takes no more, until it reports.
+func TestSilentNode(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	web, next := pod(t, "web", sensitive("app", 1000)), pod(t, "next", sensitive("app", 1000))
+	given := func(started bool, report time.Time) {
+		c.Forget("web")
+		c.Report("n", c.Version("n")+1, reportOf(t, agent), start)
+		reserve(t, c, "n", web)
+		running := pod(t, "web", sensitive("app", 1000))
+		running.Started = started
+		c.Bound("n", running, start)
+		if report != start {
+			c.Report("n", c.Version("n")+1, reportOf(t, agent), report)
+		}
+		c.Expire(start.Add(patience + time.Second))
+	}
+	given(false, start) // its image may be on the way
+	wants(t, c, "n", next, "")
+	given(true, start.Add(time.Second)) // its agent leaves the pod alone
+	wants(t, c, "n", next, "")
+	given(true, start)
+	wants(t, c, "n", next, "node does not report")
+	wants(t, c, "n", pod(t, "any", flexible("app", 100)), "")
+	if r := c.Trial("n").Fits(next, nil); r != silent {
+		t.Errorf("in a trial: %v", r)
+	}
+	before := c.Version("n")
+	c.Report("n", before+1, reportOf(t, agent), start)
+	wants(t, c, "n", next, "")
+	if !c.Helped("n", before, next) {
+		t.Error("nobody is told that the node reports again")
+	}
+}
+
+// After a start of the scheduler its own pods count as before: nobody gets what is left where they have no room.
+func TestPlannedPods(t *testing.T) {
+	for _, planned := range []bool{false, true} {
+		c := New(patience)
+		agent := newNode(t, "core:4", hybrid.Options{})
+		create(t, agent, pod(t, "static", sensitive("app", 2000)))
+		c.Report("n", 1, agent, start)
+		web, small := pod(t, "web", sensitive("app", 3000)), pod(t, "small", sensitive("app", 1000))
+		web.Planned = planned
+		c.Bound("n", web, start)
+		if planned {
+			wants(t, c, "n", small, "reserved pods wait for room")
+		} else {
+			wants(t, c, "n", small, "")
+		}
+		if gone := c.Expire(start.Add(patience + time.Second)); len(gone) != 1 || gone[0].Ours != planned {
+			t.Errorf("%+v: want ours: %v", gone, planned)
+		}
+	}
+}
+
+// A pod is told of while its node reports: for the race detector.
+func TestToldWhileReporting(t *testing.T) {
+	c := New(patience)
+	web := pod(t, "web", sensitive("app", 1000))
+	empty, full := newNode(t, "core:4", hybrid.Options{}), newNode(t, "core:4", hybrid.Options{})
+	create(t, full, web)
+	c.Report("n", 1, empty, start)
+	var both sync.WaitGroup
+	both.Go(func() {
+		for i := range 1000 {
+			c.Report("n", uint64(2*i+2), full, start)
+			c.Report("n", uint64(2*i+3), empty, start)
+		}
+	})
+	both.Go(func() {
+		for range 2000 {
+			c.Bound("n", web, start)
+		}
+	})
+	both.Wait()
+	if got := c.Totals(); got != (Totals{Reporting: 1, Reserved: 1}) {
+		t.Errorf("%+v", got)
+	}
+}
