@@ -11,7 +11,7 @@ import (
 type reservation struct {
 	node  *node
 	ours  bool // promised by this scheduler, now or before it was started
-	bound bool // for good; for the cluster's lock
+	bound bool // for good; changed under the cluster's lock and the node's
 
 	// For the node's lock.
 	pod     *Pod

@@ -59,7 +59,6 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	defer c.mu.Unlock()
 	n := c.node(name)
 	if r := c.pods[p.UID]; r != nil && r.node == n {
-		r.bound = true
 		n.told(r, p)
 		return
 	}
@@ -73,6 +72,7 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 func (n *node) told(r *reservation, p *Pod) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	r.bound = true
 	if r.pod.same(p) {
 		return
 	}
