@@ -2,8 +2,6 @@ package burst
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -17,12 +15,13 @@ type Group struct {
 	Name    string
 	CPUs    cpuset.Set // those that it runs on: groups on the same CPUs share what is idle of them
 	InForce time.Duration
-	Kernel  Kernel
+	Kernel  Kernel // nil: it cannot be read now
 }
 
 // A Kernel has what a group has.
 type Kernel interface {
 	Read() (cgroup.Usage, error)
+	Quota() (time.Duration, error) // in force
 	SetQuota(time.Duration) error // the period stays
 	Close()
 }
@@ -49,18 +48,6 @@ type Loop struct {
 	lent    chan loan
 }
 
-// A member is one group of the loop.
-type member struct {
-	Group
-	state State
-	over  float64 // CPUs that it used beyond its limit at the last look at its pool
-	wants bool
-	wake  time.Duration
-	until time.Duration // it may have more than its quota until then
-	why   string        // the last refusal of the kernel
-	shy   time.Duration // it is not raised until then
-}
-
 // A loan is what Lend has answered.
 type loan struct {
 	names []string
@@ -76,6 +63,7 @@ const (
 	shyness   = time.Minute            // how long a group is left alone after a refusal
 	busyPool  = 250 * time.Millisecond // how old what is known of a pool may be
 	restPool  = time.Second            // the same where nobody wants anything of it
+	reread    = time.Second            // how old what is known of a quota may be while it can be raised
 )
 
 // New returns a loop for a host's groups.
@@ -92,26 +80,26 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer sleep.close()
 	l.refresh()
 	for ctx.Err() == nil {
-		next, now := l.next(), now()
-		wake := now + longest
+		next, wake := l.next(), now()+longest
 		if next != nil {
 			wake = min(wake, next.wake)
 		}
-		if wake > now {
-			sleep.until(wake)
-		}
+		sleep.until(wake)
 		if l.host.Changed() {
 			l.refresh()
-			continue
+			next = l.next()
 		}
 		l.takeLoan()
-		if next != nil && next.wake <= wake && ctx.Err() == nil {
+		if next != nil && next.wake <= now() && ctx.Err() == nil {
 			l.look(next)
 		}
 		l.borrow(ctx)
 	}
 	if l.asked { // it may be at work in the state
 		<-l.lent
+	}
+	if l.host.Changed() { // what they had may be another one's by now
+		l.refresh()
 	}
 	l.end()
 	return nil
@@ -139,87 +127,31 @@ func (l *Loop) refresh() {
 	l.members = make(map[string]*member, len(groups))
 	for _, g := range groups {
 		m := old[g.Name]
-		if m == nil {
-			m = &member{wake: now()}
-		} else {
-			m.Kernel.Close()
-		}
 		delete(old, g.Name)
-		if m.state.Setting != g.Setting {
-			m.state = State{Setting: g.Setting}
+		switch {
+		case m == nil && g.Kernel == nil:
+			continue
+		case m == nil:
+			m = &member{wake: now()}
+			m.take(g)
+		case g.Kernel != nil:
+			m.Kernel.Close()
+			m.take(g)
 		}
-		m.Group, m.state.InForce = g, g.InForce
 		l.members[g.Name] = m
 	}
 	for _, m := range old {
-		m.Kernel.Close()
+		l.letGo(m)
 	}
 	l.forgetPools()
 }
 
-// look is one step of one member.
-func (l *Loop) look(m *member) {
-	u, err := m.Kernel.Read()
-	at := now()
-	if err != nil {
-		l.drop(m, err)
-		return
-	}
-	var d Decision
-	m.state, d = m.state.Next(Measured{At: at, Used: u.CPU, Periods: u.Periods, Throttled: u.Throttled, Room: l.room(m, at)})
-	m.wants, m.wake = d.Wants, d.Wake
-	if d.Quota != 0 {
-		l.write(m, d.Quota)
-	}
-}
-
-// write gives a member a quota. A group whose parent allows no more is left at its own for a while.
-func (l *Loop) write(m *member, quota time.Duration) {
-	err := m.Kernel.SetQuota(quota)
-	switch {
-	case err == nil:
-		m.state, m.why = m.state.Wrote(quota), ""
-	case isGone(err):
-		l.drop(m, err)
-	default:
-		m.shy = now() + shyness
-		if m.why != err.Error() { // once, not each time
-			m.why = err.Error()
-			l.log.Warn("quota not raised: the kernel refuses it: want the groups above without a quota, or burst kernel", "container", m.Name, "error", err)
-		}
-	}
-}
-
-// drop takes a member off the list that cannot be read. That its group is gone is no news: its end is others' to tell.
-func (l *Loop) drop(m *member, err error) {
-	if !isGone(err) {
-		l.log.Warn("quota not looked after any more", "container", m.Name, "error", err)
-	}
-	m.Kernel.Close()
-	delete(l.members, m.Name)
-}
-
-func isGone(err error) bool {
-	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist)
-}
-
-// end puts back all that is raised.
+// end lets go of all.
 func (l *Loop) end() {
 	for _, m := range l.members {
-		if m.state.Raised() > 0 {
-			l.write(m, m.Quota)
-		}
-		m.Kernel.Close()
+		l.letGo(m)
 	}
 	clear(l.members)
-}
-
-// room is the CPU time per period that a member may have beyond its quota.
-func (l *Loop) room(m *member, at time.Duration) time.Duration {
-	if m.until-notice < at || at < m.shy {
-		return 0
-	}
-	return time.Duration(l.share(m, at) * float64(m.Period))
 }
 
 // borrow asks for loans, for all that want one at once, while others are looked at.

@@ -26,6 +26,7 @@ type modelKernel struct {
 	has    bandwidth.Bandwidth
 	refuse error // of SetQuota
 	gone   error // of Read
+	lost   error // of Quota
 	quotas []time.Duration
 	isBusy bool
 	isShut bool
@@ -59,6 +60,12 @@ func (k *modelKernel) Read() (cgroup.Usage, error) {
 	return cgroup.Usage{CPU: s.Usage, Periods: s.Periods, Throttled: s.Throttled}, k.gone
 }
 
+func (k *modelKernel) Quota() (time.Duration, error) {
+	k.lock.Lock()
+	defer k.lock.Unlock()
+	return k.has.Quota, k.lost
+}
+
 func (k *modelKernel) SetQuota(quota time.Duration) error {
 	k.lock.Lock()
 	defer k.lock.Unlock()
@@ -80,14 +87,32 @@ func (k *modelKernel) Close() {
 // A modelHost has one such group, and lends as it is told.
 type modelHost struct {
 	*modelKernel
-	lendErr error
-	lends   int
+	lendErr  error
+	lends    int
+	changes  bool // at each look
+	isBlind  bool // the group cannot be read
+	hasEnded bool // it is the host's no more
+	most     time.Duration
 }
 
-func (h *modelHost) Changed() bool { return false }
+func (h *modelHost) Changed() bool {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	return h.changes
+}
 
 func (h *modelHost) Groups() ([]Group, error) {
-	return []Group{{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: 5 * ms, Kernel: h.modelKernel, Setting: Setting{5 * ms, 20 * ms, 15 * ms}}}, nil
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	h.most++ // who else comes and goes changes it
+	g := Group{Name: "web", CPUs: cpuset.MustParse("0-1"), InForce: h.has.Quota, Kernel: h.modelKernel, Setting: Setting{5 * ms, 20 * ms, 15*ms + h.most}}
+	switch {
+	case h.hasEnded:
+		return nil, nil
+	case h.isBlind:
+		g.Kernel = nil
+	}
+	return []Group{g}, nil
 }
 
 func (h *modelHost) Lend(context.Context, []string) (time.Duration, error) {
@@ -111,6 +136,30 @@ func TestLoop(t *testing.T) {
 		lends        int
 	}{
 		{"raised, and back at the end", nil, nil, func(h *modelHost) bool { return h.has.Quota > 5*ms }, "", 1},
+		{"raised though others come and go all the time", nil, nil, func(h *modelHost) bool { h.changes = true; return h.has.Quota > 5*ms }, "", 1},
+		{"raised, and not to be read for a moment", nil, nil, func(h *modelHost) bool {
+			isRaised := h.has.Quota > 5*ms
+			h.changes, h.isBlind = isRaised, isRaised
+			return isRaised
+		}, "", 1},
+		{"raised, and another's then", nil, nil, func(h *modelHost) bool {
+			h.hasEnded = h.hasEnded || h.has.Quota > 5*ms
+			h.changes = h.hasEnded
+			return h.hasEnded && h.isShut
+		}, "", 1},
+		{"raised, and not to be read any more", nil, nil, func(h *modelHost) bool {
+			if h.has.Quota > 5*ms {
+				h.gone = unix.EIO
+			}
+			return h.isShut
+		}, "quota not looked after any more", 1},
+		{"raised, and set back by somebody", nil, nil, func(h *modelHost) bool {
+			if h.has.Quota > 5*ms && len(h.quotas) == 1 {
+				h.has.Quota = 5 * ms
+				h.sim.Set(0, h.has)
+			}
+			return len(h.quotas) > 1
+		}, "", 1},
 		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 1600*ms }, "the kernel refuses it", 1},
 		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot be noted", 1},
 	} {
@@ -165,4 +214,37 @@ func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
 		t.Error(err)
 	}
 	return log.String()
+}
+
+// A poolHost has CPUs that were idle for so long.
+type poolHost struct {
+	*modelHost
+	idle time.Duration
+}
+
+func (h *poolHost) Idle() (map[int]time.Duration, error) {
+	return map[int]time.Duration{0: h.idle, 1: h.idle}, nil
+}
+
+// What counts is what is idle now, not what was on average since somebody last wanted to know.
+func TestPoolForgets(t *testing.T) {
+	h := &poolHost{}
+	l := New(h, slog.New(slog.DiscardHandler))
+	m := &member{Group: Group{Name: "web", CPUs: cpuset.MustParse("0-1"), Setting: Setting{5 * ms, 20 * ms, 15 * ms}}, wants: true}
+	l.members["web"] = m
+	for _, c := range []struct {
+		at, idle time.Duration
+		want     float64
+	}{
+		{time.Hour, time.Hour, 0},
+		{time.Hour + time.Second, time.Hour + time.Second, 1.9},
+		{2 * time.Hour, 2*time.Hour - time.Second, 0}, // all the hour, and not of late
+		{2*time.Hour + time.Second, 2*time.Hour - time.Second, 0},
+		{2*time.Hour + 2*time.Second, 2*time.Hour - time.Second/2, 0.9},
+	} {
+		h.idle = c.idle
+		if got := l.share(m, c.at); abs(got-c.want) > 1e-6 {
+			t.Errorf("after %v: %v CPUs, want %v", c.at, got, c.want)
+		}
+	}
 }

@@ -51,7 +51,8 @@ func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 	for cpu := range cpus.All() {
 		sum += times[cpu]
 	}
-	if p.at != 0 {
+	p.idle = 0 // of long ago nothing follows for now
+	if p.at != 0 && at-p.at <= 2*restPool {
 		p.idle = float64(sum-p.sum) / float64(at-p.at)
 	}
 	p.at, p.sum = at, sum

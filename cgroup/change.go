@@ -27,7 +27,7 @@ func (g *Group) Apply(s Settings) error {
 		next.weight = before.weight
 	}
 	if g.viaSystemd() {
-		next.bandwidth = roundForSystemd(next.bandwidth)
+		next = next.rounded(before)
 		if err := g.tellSystemd(before, next); err != nil {
 			return g.wrap(err)
 		}
@@ -36,6 +36,15 @@ func (g *Group) Apply(s Settings) error {
 		return g.wrap(oneline.Join(err, g.undo(before, next)))
 	}
 	return nil
+}
+
+// rounded is a state as systemd can keep it. A quota that the group has already stays as it is: it may be
+// raised (SetQuota), which is not for the unit.
+func (s state) rounded(before state) state {
+	if s.quota != before.quota || s.period != before.period {
+		s.bandwidth = roundForSystemd(s.bandwidth)
+	}
+	return s
 }
 
 // SetCPUs gives the group, and the groups nested in it, other CPUs and memory

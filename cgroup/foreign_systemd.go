@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
@@ -22,6 +23,8 @@ type Untold struct {
 	Group *Group
 	CPUs  bool // its CPUs or memory nodes
 	Time  bool // its quota, period or weight
+	// Quota is its own one where what it has may be raised (SetQuota); 0: the one that it has.
+	Quota time.Duration
 }
 
 // Untold returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
@@ -32,7 +35,7 @@ func (g *Group) Untold(before, after Settings) Untold {
 	if is.mems.IsEmpty() {     // they stay
 		is.mems = was.mems
 	}
-	return Untold{g, was.cpus != is.cpus || was.mems != is.mems, was.cpuState != is.cpuState}
+	return Untold{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
 }
 
 // Tell lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
@@ -76,14 +79,22 @@ func (u *Untold) tell() (now state, err error) {
 	if now, err = g.state(); err != nil {
 		return now, g.wrap(err)
 	}
-	unlike := now
+	return now, g.wrap(g.tellUnit(u.change(now)))
+}
+
+// change is what the unit is taken to have, and what it is to have, where its group has a state.
+func (u *Untold) change(now state) (before, after state) {
+	if after = now; u.Quota != 0 && now.quota != none {
+		after.quota = u.Quota.Microseconds()
+	}
+	before = after
 	if u.CPUs {
-		unlike.cpus, unlike.mems = cpuset.Set{}, cpuset.Set{}
+		before.cpus, before.mems = cpuset.Set{}, cpuset.Set{}
 	}
 	if u.Time {
-		unlike.period, unlike.weight = 0, 0
+		before.period, before.weight = 0, 0
 	}
-	return now, g.wrap(g.tellUnit(unlike, now))
+	return before, after
 }
 
 // tellUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.

@@ -37,7 +37,7 @@ func TestTell(t *testing.T) {
 	}
 	for _, next := range []Settings{next, {CPUs: a, Quota: 10 * ms, Period: 20 * ms, Weight: 300}} {
 		must(t, engines.Apply(next))
-		must(t, tr.Tell([]Untold{{engines, true, true}}))
+		must(t, tr.Tell([]Untold{{Group: engines, CPUs: true, Time: true}}))
 		same(t, engines, next)
 		reload(t, tr)
 		same(t, engines, next)
@@ -45,11 +45,11 @@ func TestTell(t *testing.T) {
 	// 12.5 % is between two steps: the file has it, until systemd writes its own. With the CPUs alone, too, it does.
 	between := Settings{CPUs: a, Quota: 12500 * time.Microsecond, Weight: 300}
 	must(t, engines.Apply(between))
-	must(t, tr.Tell([]Untold{{engines, false, true}}))
+	must(t, tr.Tell([]Untold{{Group: engines, CPUs: false, Time: true}}))
 	same(t, engines, between)
 	between.CPUs = a.Union(b)
 	must(t, engines.SetCPUs(between.CPUs, cpuset.Set{}))
-	must(t, tr.Tell([]Untold{{engines, true, false}}))
+	must(t, tr.Tell([]Untold{{Group: engines, CPUs: true, Time: false}}))
 	must(t, tr.bus.settle())
 	same(t, engines, between)
 	reload(t, tr)
@@ -68,7 +68,7 @@ func TestTell(t *testing.T) {
 
 	must(t, own.Kill(syscall.SIGKILL))
 	must(t, own.Remove())
-	if err := tr.Tell([]Untold{{engines, true, true}}); err != nil {
+	if err := tr.Tell([]Untold{{Group: engines, CPUs: true, Time: true}}); err != nil {
 		t.Errorf("of a scope that is no more: %v", err)
 	}
 }

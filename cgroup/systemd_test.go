@@ -188,3 +188,31 @@ func TestRoundForSystemd(t *testing.T) {
 		}
 	}
 }
+
+// A raised quota does not become the unit's, whatever else it is told.
+func TestRaisedIsNotForUnits(t *testing.T) {
+	var raised state
+	raised.quota, raised.period, raised.weight = 112345, 100000, 500
+	next := raised
+	next.weight = 700
+	if props := properties(raised, next.rounded(raised)); len(props) != 1 || props[0].Name != "CPUWeight" {
+		t.Errorf("another weight: the unit is told %v", props)
+	}
+	next.quota = 50500
+	if got := next.rounded(raised).quota; got != 51000 {
+		t.Errorf("another quota: %d", got)
+	}
+	for _, told := range []struct {
+		quota time.Duration
+		want  int64
+	}{{50 * time.Millisecond, 50000}, {0, 112345}} {
+		u := Untold{Time: true, Quota: told.quota}
+		if before, after := u.change(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
+			t.Errorf("own quota %v: told %+v for %+v", told.quota, after, before)
+		}
+		u = Untold{CPUs: true, Quota: told.quota}
+		if before, after := u.change(raised); before.cpuState != after.cpuState {
+			t.Errorf("the CPUs alone: told %+v for %+v", after, before)
+		}
+	}
+}

@@ -145,12 +145,13 @@ func (r *raising) Groups() ([]burst.Group, error) {
 			continue
 		}
 		one, err := r.group(g)
-		switch {
-		case err == nil:
-			groups = append(groups, one)
-		case !errors.Is(err, cgroup.ErrNoGroup) && !errors.Is(err, fs.ErrNotExist): // the end of one is an operation's business
+		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // its end is an operation's business
+			continue
+		}
+		if err != nil {
 			r.log.Warn("its quota is not raised", "container", g.ID, "error", err)
 		}
+		groups = append(groups, one)
 	}
 	return groups, nil
 }
@@ -158,18 +159,15 @@ func (r *raising) Groups() ([]burst.Group, error) {
 func (r *raising) group(g *Grant) (burst.Group, error) {
 	one := burst.Group{
 		Name: g.ID, CPUs: g.CPUs,
-		Setting: burst.Setting{Quota: quota(g), Period: g.Period, Most: mostQuota(g)},
+		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, Most: mostQuota(g)},
 	}
-	group := r.groupOf(g)
-	has, err := group.CPUTime()
-	if err != nil {
+	kernel := &raisedGroup{Group: r.groupOf(g), units: &r.units, own: one.Setting}
+	var err error
+	if one.InForce, err = kernel.Quota(); err != nil {
 		return one, err
 	}
-	if one.InForce = has.Quota; one.InForce > one.Quota && one.InForce-one.Quota <= g.Period/100 { // rounded by systemd
-		one.InForce = one.Quota
-	}
-	usage, err := r.tree.OpenUsage(usageName(g))
-	one.Kernel = &raisedGroup{group, usage}
+	kernel.usage, err = r.tree.OpenUsage(usageName(g))
+	one.Kernel = kernel
 	return one, err
 }
 
@@ -212,8 +210,32 @@ func (r *raising) Idle() (map[int]time.Duration, error) {
 // A raisedGroup is a group as package burst sees it.
 type raisedGroup struct {
 	*cgroup.Group
+	own   burst.Setting
 	usage *cgroup.UsageReader
+	units *untold
 }
 
 func (g *raisedGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
 func (g *raisedGroup) Close()                      { g.usage.Close() }
+
+// Quota is the quota that the group has.
+func (g *raisedGroup) Quota() (time.Duration, error) {
+	has, err := g.CPUTime()
+	if err == nil && has.Quota == roundedUp(g.own.Quota, g.own.Period) {
+		return g.own.Quota, nil
+	}
+	return has.Quota, err
+}
+
+// roundedUp is the quota that a group has for another one where systemd makes it: it keeps whole percents.
+func roundedUp(quota, period time.Duration) time.Duration {
+	percent := (100*quota + period - 1) / period
+	return (percent * period / 100).Truncate(time.Microsecond)
+}
+
+// SetQuota raises the quota, or puts it back.
+func (g *raisedGroup) SetQuota(quota time.Duration) error {
+	g.units.files.Lock()
+	defer g.units.files.Unlock()
+	return g.Group.SetQuota(quota)
+}

@@ -18,6 +18,9 @@ type untold struct {
 	mu   sync.Mutex
 	all  map[string]cgroup.Untold
 	some chan struct{} // one, if there are any
+	// files is held while systemd is told, which is when it writes files that are then given back what they had: no
+	// quota is raised meanwhile.
+	files sync.Mutex
 }
 
 func (u *untold) add(name string, more cgroup.Untold) {
@@ -63,6 +66,9 @@ func (op *operation) tellUnits(before []target) {
 			continue
 		}
 		u := k.Untold(had.settings, k.settings)
+		if g := op.info[had.name]; g != nil {
+			u.Quota = quota(g)
+		}
 		switch {
 		case !u.CPUs && !u.Time:
 		case op.tellsLater:
@@ -76,6 +82,8 @@ func (op *operation) tellUnits(before []target) {
 
 // tell is called by who has the lock.
 func (h *Host) tell(all []cgroup.Untold) error {
+	h.units.files.Lock()
+	defer h.units.files.Unlock()
 	err := h.tree.Tell(all)
 	if err != nil {
 		h.log.Warn("systemd was not told what containers have: a reload of its undoes that until the repair after it", "error", err)

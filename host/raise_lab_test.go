@@ -1,0 +1,175 @@
+package host
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/cgroup"
+)
+
+// An idleHost is one whose CPUs have nothing else to do, whatever runs on the machine. It keeps what the loop does.
+type idleHost struct {
+	*raising
+	*watch
+}
+
+func (idleHost) Idle() (map[int]time.Duration, error) {
+	idle := map[int]time.Duration{}
+	for cpu := range 64 {
+		idle[cpu] = sinceBoot()
+	}
+	return idle, nil
+}
+
+func (h idleHost) Groups() ([]burst.Group, error) {
+	groups, err := h.raising.Groups()
+	for i := range groups {
+		groups[i].Kernel = &watched{groups[i].Kernel, h.watch}
+	}
+	return groups, err
+}
+
+// A watch is what the loop has done with one group.
+type watch struct {
+	lock   sync.Mutex
+	quotas []time.Duration // written
+	looked time.Time       // when it was last read
+	gap    time.Duration   // the longest time between two looks
+}
+
+type watched struct {
+	burst.Kernel
+	*watch
+}
+
+func (w *watched) Read() (cgroup.Usage, error) {
+	u, err := w.Kernel.Read()
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if !w.looked.IsZero() {
+		w.gap = max(w.gap, time.Since(w.looked))
+	}
+	w.looked = time.Now()
+	return u, err
+}
+
+func (w *watched) SetQuota(quota time.Duration) error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.quotas = append(w.quotas, quota)
+	return w.Kernel.SetQuota(quota)
+}
+
+// raised and back report whether a quota above the base was written, and after it the base.
+func (w *watch) raised(base time.Duration) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return slices.ContainsFunc(w.quotas, func(q time.Duration) bool { return q > base })
+}
+
+func (w *watch) back(base time.Duration) bool {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	first := slices.IndexFunc(w.quotas, func(q time.Duration) bool { return q > base })
+	return first >= 0 && slices.Contains(w.quotas[first:], base)
+}
+
+// A raised is a spinning container that the loop looks after, as on CPUs with nothing else to do.
+type raised struct {
+	*lab
+	*tenant
+	*watch
+	base time.Duration // its quota
+	self Process
+	stop func()
+}
+
+func newRaised(t *testing.T) *raised {
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("in guests e2e sees a quota raised, by CPUs that are idle")
+	}
+	l := newLab(t)
+	l.needCPUs(2)
+	r := &raised{lab: l, watch: &watch{}, tenant: l.must(bursting("web", "0.5", BurstAuto), "spin")}
+	r.base = l.quotaOf("web")
+	l.outweighOthers()
+	var err error
+	if r.self, err = processOf(os.Getpid()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	mine := func(*Grant) bool { return true }
+	loop := burst.New(idleHost{&raising{Host: l.Host, mine: mine, self: r.self}, r.watch}, l.Host.log)
+	go func() { ended <- loop.Run(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// outweighOthers gives the lab more weight than whatever else runs: on a busy machine nobody is throttled.
+func (l *lab) outweighOthers() {
+	l.Helper()
+	all := l.tree.Foreign("all", l.parent)
+	has, err := all.CPUTime()
+	if err == nil {
+		has.Weight = 10000
+		err = all.SetCPUTime(has)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// rest stops the program for longer than it can save up.
+func (r *raised) rest() {
+	r.cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(1200 * time.Millisecond)
+}
+
+// goOn lets it run, and returns what it has used from then on, and in what time.
+func (r *raised) goOn() (used func() (cpu, span time.Duration)) {
+	before, began := r.stat().CPU, time.Now()
+	r.cmd.Process.Signal(syscall.SIGCONT)
+	return func() (cpu, span time.Duration) { return r.stat().CPU - before, time.Since(began) }
+}
+
+func (r *raised) stat() cgroup.Stat {
+	r.Helper()
+	s, err := r.tree.Group("web").Stat()
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s
+}
+
+// awaitRaise waits for a raise. A machine so busy that the group is seldom throttled, or that the state cannot be
+// locked in time, says nothing of it.
+func (r *raised) awaitRaise() {
+	r.Helper()
+	const enough = 100 // throttled periods: after 50 even one is raised whose edge is not known
+	from := r.stat().Throttled
+	for end := time.Now().Add(time.Minute); !r.watch.raised(r.base); time.Sleep(5 * time.Millisecond) {
+		throttled := r.stat().Throttled - from
+		switch said := r.log.String(); {
+		case strings.Contains(said, context.DeadlineExceeded.Error()):
+			r.Skipf("the machine is too busy to note a loan: %s", said)
+		case throttled > enough:
+			r.Fatalf("throttled in %d periods, and not raised: %s", throttled, said)
+		case time.Now().After(end):
+			r.Skipf("the machine is too busy: throttled in %d periods of a minute", throttled)
+		}
+	}
+}
