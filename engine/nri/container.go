@@ -78,8 +78,14 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // else there is nothing to save up
 		a.Burst = get(s.Burst, host.Burst{})
+		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // it may be said for a whole pod or node: each has what it can
 	}
 	return a, why, false, a.Check()
+}
+
+// quotaOf is what the limit of a container is worth in a period.
+func quotaOf(a *host.Allocation) time.Duration {
+	return (time.Duration(a.Limit) * a.Period / 1000).Truncate(time.Microsecond)
 }
 
 func get[T any](said *T, otherwise T) T {

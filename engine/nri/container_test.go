@@ -63,6 +63,16 @@ func TestAllocationByPlace(t *testing.T) {
 	}
 }
 
+// A burst that is said for all of a pod is more than its small containers can save up: they have their quota.
+func TestBurstOfPod(t *testing.T) {
+	for quota, want := range map[int64]time.Duration{50000: 20 * time.Millisecond, 10000: 10 * time.Millisecond, 0: 0} {
+		p, ctr := ask(map[string]string{"candor.dev/burst": "20ms"}, CPU{quota, 100000, 102})
+		if a, _, _, err := allocation(DefaultConfig(), p, ctr); err != nil || a.Burst != (host.Burst{Time: want}) {
+			t.Errorf("quota %dus: burst %v, %v, want %v", quota, a.Burst, err, want)
+		}
+	}
+}
+
 func TestBadAllocations(t *testing.T) {
 	p, ctr := ask(map[string]string{"candor.dev/view": "half"}, CPU{})
 	if _, _, _, err := allocation(DefaultConfig(), p, ctr); err == nil || !strings.Contains(err.Error(), "annotation candor.dev/view") {
