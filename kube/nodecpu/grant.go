@@ -159,10 +159,24 @@ func check(g *hybrid.Grant, n *hybrid.Node) error {
 		return fmt.Errorf("CPUs %v are lost, and usable", g.Lost.Intersect(usable))
 	case g.Guaranteed() > all:
 		return fmt.Errorf("%v: the machine has %v", g.Guaranteed(), all)
-	case g.Class == hybrid.Flexible || !g.Lost.IsEmpty():
+	case g.Class == hybrid.Flexible:
 		return nil
+	case !g.Lost.IsEmpty():
+		return checkLeft(g)
 	case g.Policy == hybrid.Strict && g.CPUs.Count() != g.Limit.CPUs():
 		return fmt.Errorf("strict, with a limit of %v and %d CPUs", g.Limit, g.CPUs.Count())
+	}
+	return nil
+}
+
+// checkLeft refuses what is left of a sensitive container's CPUs if that is not less than it had before it lost some.
+func checkLeft(g *hybrid.Grant) error {
+	left := hybrid.Milli(1000 * g.Exclusive.Count())
+	for _, f := range g.Fractions {
+		left += f.Milli
+	}
+	if left >= g.Limit || g.Policy == hybrid.Strict && g.CPUs.Count() > g.Limit.CPUs() {
+		return fmt.Errorf("CPUs %v are lost, and %v on %d CPUs are left: its limit is %v", g.Lost, left, g.CPUs.Count(), g.Limit)
 	}
 	return nil
 }

@@ -113,7 +113,14 @@ func TestBadReports(t *testing.T) {
 		"exclusive to this container, and another has it too": func(s *v1alpha1.NodeCPUStatus) {
 			s.Grants[1].CPUs, s.Grants[1].Limit = s.Grants[0].CPUs, s.Grants[0].Limit
 		},
-		"CPUs 0 are lost, and usable":          func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Lost = "0" },
+		"CPUs 0 are lost, and usable": func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Lost = "0" },
+		"CPUs 9 are lost, and 6 on 6 CPUs are left: its limit is 1500m": func(s *v1alpha1.NodeCPUStatus) {
+			s.Grants[0].CPUs, s.Grants[0].Lost = "0-5", "9"
+		},
+		"and 1500m on 2 CPUs are left": func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Lost = "9" },
+		"and 900m on 3 CPUs are left": func(s *v1alpha1.NodeCPUStatus) {
+			s.Grants[0].CPUs, s.Grants[0].Lost = "1:300m,2:300m,3:300m", "9"
+		},
 		"a flexible container has no fraction": func(s *v1alpha1.NodeCPUStatus) { s.Grants[2].CPUs = "7:500m" },
 		"9: the machine has 8":                 func(s *v1alpha1.NodeCPUStatus) { s.Grants[2].Limit, s.Grants[2].Request = "9", "9" },
 		"3000 grants add up to 3000: want 1024 at most": func(s *v1alpha1.NodeCPUStatus) {
