@@ -26,7 +26,7 @@ func New(patience time.Duration) *Cluster {
 func (c *Cluster) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
-		n = &node{pods: map[string]*reservation{}}
+		n = &node{name: name, pods: map[string]*reservation{}}
 		c.nodes[name] = n
 	}
 	return n

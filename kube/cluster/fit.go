@@ -23,6 +23,8 @@ func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
 		return n.findWithout(p)
 	case n.silent && p.NeedsCandor():
 		return hybrid.Quote{}, silent
+	case n.holds(p):
+		return n.findBeside(p, map[string]bool{p.UID: true})
 	case n.isBlocked():
 		return hybrid.Quote{}, waiting
 	}

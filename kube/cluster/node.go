@@ -12,6 +12,7 @@ import (
 
 // A node is one of the cluster.
 type node struct {
+	name     string
 	mu       sync.Mutex
 	base     *hybrid.Node            // by its report, never changed; nil: there is none
 	shown    *hybrid.Node            // by its last report, also where that is gone

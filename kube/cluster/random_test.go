@@ -23,6 +23,7 @@ type world struct {
 	version uint64
 	made    map[string]bool
 	live    map[string]*Pod // reserved or bound, and not forgotten
+	held    map[string]*Pod // for which room was held
 	next    int
 }
 
@@ -31,13 +32,16 @@ type world struct {
 func TestNothingIsGivenTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: t, rt: rt, c: New(patience), agent: newNode(t, "numa:2 core:2 pu:2", hybrid.Options{MinShared: 300}),
-			made: map[string]bool{}, live: map[string]*Pod{}}
+			made: map[string]bool{}, live: map[string]*Pod{}, held: map[string]*Pod{}}
 		w.report()
 		rt.Repeat(map[string]func(*rapid.T){
-			"reserve": w.reserve, "bind": w.bind, "create": w.create, "end": w.end, "forget": w.forget,
+			"reserve": w.reserve, "bind": w.bind, "create": w.create, "end": w.end, "forget": w.forget, "await": w.await,
 			"report": func(*rapid.T) { w.report() }, "ask": w.ask, "": w.check,
 		})
 		for uid := range w.live {
+			w.c.Forget(uid)
+		}
+		for uid := range w.held {
 			w.c.Forget(uid)
 		}
 		if n := w.c.find("n"); n.now != n.base || !reflect.DeepEqual(n.now.Grants(), w.last.Grants()) {
@@ -86,6 +90,30 @@ func (w *world) bind(rt *rapid.T) {
 	w.live[p.UID] = p
 	w.c.Bound("n", p, start)
 	w.c.Bound("n", p, start.Add(time.Second))
+}
+
+// await asks for the room of a pod that the cluster is not told of yet, and reserves it at times.
+func (w *world) await(rt *rapid.T) {
+	p, leaves := w.draw(rt), w.any(rt)
+	present := map[string]bool{}
+	for uid := range w.live {
+		present[uid] = leaves == nil || uid != leaves.UID
+	}
+	if w.c.Await("n", p, present, start) == nil {
+		return
+	}
+	w.held[p.UID] = p
+	if w.c.HeldOn(p.UID) != "n" || w.c.Await("n", p, present, start) != awaited {
+		rt.Fatal("nothing is held for a pod that waits")
+	}
+	fits := w.c.Fits("n", p)
+	if _, refusal := w.c.Reserve("n", p, start); (fits == nil) != (refusal == nil) {
+		rt.Fatalf("Fits says %v, Reserve %v", fits, refusal)
+	} else if refusal == nil {
+		w.live[p.UID] = p
+	} else if rapid.Bool().Draw(rt, "once more") {
+		w.c.Await("n", p, present, start)
+	}
 }
 
 // create has the node make a container of a pod, if it can.

@@ -11,6 +11,7 @@ import (
 type reservation struct {
 	node  *node
 	ours  bool // promised by this scheduler, now or before it was started
+	held  bool // not promised yet: it waits until the node reports that others are gone
 	bound bool // for good; changed under the cluster's lock and the node's
 
 	// For the node's lock.

@@ -58,7 +58,7 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.node(name)
-	if r := c.pods[p.UID]; r != nil && r.node == n {
+	if r := c.pods[p.UID]; r != nil && r.node == n && !r.held {
 		n.told(r, p)
 		return
 	}
@@ -125,70 +125,4 @@ func (c *Cluster) forget(uid string) {
 	defer r.node.mu.Unlock()
 	r.node.drop(r)
 	r.node.leave(uid)
-}
-
-// An Expired pod is one that its node has not shown in time.
-type Expired struct {
-	Pod  *Pod
-	Ours bool // it was placed by this scheduler
-}
-
-// Expire ends the reservations with which the patience has ended, and returns their pods. A node that runs one of them and has
-// not reported in all the time is silent: it takes no pod that needs Candor until it reports.
-func (c *Cluster) Expire(now time.Time) []Expired {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	var expired []Expired
-	for _, n := range c.nodes {
-		expired = append(expired, n.expire(now.Add(-c.patience))...)
-	}
-	return expired
-}
-
-func (n *node) expire(before time.Time) (expired []Expired) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.base == nil { // it has shown nothing yet
-		return nil
-	}
-	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
-		late := r.since.Before(before)
-		if late {
-			n.silent = n.silent || r.ours && r.pod.Started && !n.heard.After(r.since)
-			r.waiting = nil
-			expired = append(expired, Expired{r.pod, r.ours})
-		}
-		return late
-	})
-	if expired != nil {
-		n.rebuild()
-	}
-	return expired
-}
-
-// Totals are numbers of a cluster's nodes and reservations.
-type Totals struct {
-	Reporting int // nodes with a report
-	Reserved  int // pods with containers that no report shows
-	Blocked   int // of those, for which there is no room any more
-}
-
-// Totals counts.
-func (c *Cluster) Totals() (t Totals) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	for _, n := range c.nodes {
-		n.mu.Lock()
-		if n.base != nil {
-			t.Reporting++
-		}
-		t.Reserved += len(n.reserved)
-		for _, r := range n.reserved {
-			if r.blocked {
-				t.Blocked++
-			}
-		}
-		n.mu.Unlock()
-	}
-	return t
 }

@@ -56,6 +56,7 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	gone := t.cluster.gone(t.node, present, t.without)
 	t.node.mu.Lock()
 	defer t.node.mu.Unlock()
+	without := t.node.andHeld(t.without, p)
 	switch {
 	case t.node.base == nil || len(p.containers) == 0 || t.node.silent && p.NeedsCandor():
 		_, refusal := t.node.find(p)
@@ -63,7 +64,7 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	case t.node.awaits(p, gone):
 		return awaited
 	}
-	n, blocked := t.node.with(t.without, t.with)
+	n, blocked := t.node.with(without, t.with)
 	if blocked {
 		return waiting
 	}
@@ -71,27 +72,16 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	return refusal
 }
 
-// Awaits returns a refusal if a pod has to wait for nothing but a node's report that pods are gone. present are
-// the UIDs of those that are not.
-func (c *Cluster) Awaits(name string, p *Pod, present map[string]bool) *Refusal {
-	n := c.find(name)
-	if n == nil {
-		return nil
-	}
-	gone := c.gone(n, present, nil)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if _, refusal := n.ask(p); refusal != nil && n.base != nil && n.awaits(p, gone) {
-		return awaited
-	}
-	return nil
-}
-
 // gone returns the pods that a node's report shows, that belonged there, and that are not present any more: who asks may
 // know of an end before the cluster is told.
 func (c *Cluster) gone(n *node, present, but map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	return c.goneOf(n, present, but)
+}
+
+// goneOf is gone with the cluster locked.
+func (c *Cluster) goneOf(n *node, present, but map[string]bool) map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	gone := maps.Clone(n.leaving)
@@ -116,7 +106,7 @@ func (n *node) awaits(p *Pod, gone map[string]bool) bool {
 	if len(gone) == 0 {
 		return false
 	}
-	then, blocked := n.with(gone, nil)
+	then, blocked := n.with(n.andHeld(gone, p), nil)
 	if blocked {
 		return false
 	}
@@ -148,25 +138,4 @@ func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked
 		blocked = blocked || other.blocked && other.ours
 	}
 	return blocked
-}
-
-// FitsWithout is Fits as it would be without what is reserved for another pod, which is gone or about to be.
-func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
-	n := c.find(name)
-	if n == nil {
-		n = &node{}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, refusal := n.ask(p)
-	isReserved := slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.pod.UID == other })
-	if refusal == nil || refusal.Final || n.base == nil || !isReserved {
-		return refusal
-	}
-	then := copyOf(n.base, nil)
-	if n.keepPromises(then, map[string]bool{other: true}) {
-		return waiting
-	}
-	_, refusal = placeAll(then, p)
-	return refusal
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 
 	v1 "k8s.io/api/core/v1"
@@ -66,18 +67,19 @@ func versionBefore(obj any) uint64 {
 	return versionOf(u.GetResourceVersion())
 }
 
-// afterPod wakes a pod if another one that has gone leaves room for it.
+// afterPod wakes a pod if another one that has gone leaves room for it. The event may be old, or of a pod that stays: of
+// a binding that has failed, of a nomination that has changed.
 func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
 	other, ok := gone.(*v1.Pod)
 	if !ok {
 		return fwk.Queue, nil
 	}
-	p.cluster.Forget(string(other.UID))
 	asks, err := p.askedBy(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
-	return queueIf(p.cluster.Fits(other.Spec.NodeName, asks.Pod) == nil), nil
+	node := cmp.Or(other.Spec.NodeName, other.Status.NominatedNodeName, p.cluster.HeldOn(string(other.UID)))
+	return queueIf(p.cluster.FitsWithout(node, asks.Pod, string(other.UID)) == nil), nil
 }
 
 func queueIf(helps bool) fwk.QueueingHint {

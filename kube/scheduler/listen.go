@@ -140,7 +140,7 @@ func (p *Plugin) see(obj any) {
 
 // lose is told that a pod is gone.
 func (p *Plugin) lose(obj any) {
-	if pod, ok := last(obj).(*v1.Pod); ok && pod.Spec.NodeName != "" {
+	if pod, ok := last(obj).(*v1.Pod); ok {
 		p.cluster.Forget(string(pod.UID))
 	}
 }

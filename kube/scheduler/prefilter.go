@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -57,9 +58,10 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	return nil, nil
 }
 
-// awaits returns a refusal if a pod that has made others go has to wait for nothing but the report of that.
+// awaits returns a refusal if a pod that has made others go has to wait for nothing but the report of that. Meanwhile
+// preemption takes the nomination from it, but not the room.
 func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
-	name := pod.Status.NominatedNodeName
+	name := cmp.Or(pod.Status.NominatedNodeName, p.cluster.HeldOn(string(pod.UID)))
 	if name == "" {
 		return nil
 	}
@@ -67,7 +69,7 @@ func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
 	if err != nil {
 		return nil // the node is gone
 	}
-	return p.cluster.Awaits(name, asks.Pod, present(node))
+	return p.cluster.Await(name, asks.Pod, present(node), p.now())
 }
 
 // PreFilterExtensions lets preemption try nodes without some of their pods.

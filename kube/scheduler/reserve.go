@@ -34,9 +34,9 @@ func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, nod
 	return nil
 }
 
-// Unreserve takes it back.
+// Unreserve takes it back, unless the pod has been bound all the same.
 func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ string) {
-	p.cluster.Forget(string(pod.UID))
+	p.cluster.Cancel(string(pod.UID))
 	cycle.Delete(grantsKey)
 }
 

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+)
+
+// An Expired pod is one that its node has not shown in time.
+type Expired struct {
+	Pod  *Pod
+	Ours bool // it was placed by this scheduler
+}
+
+// Expire ends the reservations with which the patience has ended, and returns their pods. A node that runs one of them and has
+// not reported in all the time is silent: it takes no pod that needs Candor until it reports.
+func (c *Cluster) Expire(now time.Time) []Expired {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var expired []Expired
+	for _, n := range c.nodes {
+		for _, r := range n.expire(now.Add(-c.patience)) {
+			if r.held {
+				c.forget(r.pod.UID)
+				continue
+			}
+			expired = append(expired, Expired{r.pod, r.ours})
+		}
+	}
+	return expired
+}
+
+// expire gives up the pods that wait since before a time, and returns them. The room that is held for others is for the cluster.
+func (n *node) expire(before time.Time) (late []*reservation) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.base == nil { // it has shown nothing yet
+		return nil
+	}
+	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
+		if !r.since.Before(before) {
+			return false
+		}
+		late = append(late, r)
+		if r.held {
+			return false
+		}
+		n.silent = n.silent || r.ours && r.pod.Started && !n.heard.After(r.since)
+		r.waiting = nil
+		return true
+	})
+	if late != nil {
+		n.rebuild()
+	}
+	return late
+}
+
+// Totals are numbers of a cluster's nodes and reservations.
+type Totals struct {
+	Reporting int // nodes with a report
+	Reserved  int // pods with containers that no report shows
+	Blocked   int // of those, for which there is no room any more
+}
+
+// Totals counts.
+func (c *Cluster) Totals() (t Totals) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, n := range c.nodes {
+		n.mu.Lock()
+		if n.base != nil {
+			t.Reporting++
+		}
+		for _, r := range n.reserved {
+			if r.held {
+				continue
+			}
+			t.Reserved++
+			if r.blocked {
+				t.Blocked++
+			}
+		}
+		n.mu.Unlock()
+	}
+	return t
+}

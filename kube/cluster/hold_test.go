@@ -1,0 +1,84 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// The room that others have left for a pod stays its own until it is reserved, gone or late, whatever comes between.
+func TestHold(t *testing.T) {
+	for _, end := range []string{"reserved", "gone", "late"} {
+		c := New(patience)
+		agent := newNode(t, "core:4", hybrid.Options{})
+		low, high, small := pod(t, "low", sensitive("app", 3000)), pod(t, "high", sensitive("app", 2000)), pod(t, "small", sensitive("app", 1000))
+		c.Bound("n", low, start)
+		create(t, agent, low)
+		c.Report("n", 1, reportOf(t, agent), start)
+		if r := c.Await("n", high, map[string]bool{"low": true}, start); r != nil || c.HeldOn("high") != "" {
+			t.Errorf("held while nobody has gone: %v", r)
+		}
+		for range 2 { // tried again
+			if r := c.Await("n", high, nil, start); r != awaited || c.HeldOn("high") != "n" {
+				t.Errorf("%v, held on %q", r, c.HeldOn("high"))
+			}
+		}
+		c.Forget("low")
+		wants(t, c, "n", small, "reserved pods wait for room")
+		wants(t, c, "n", high, "no capacity (1 CPU missing)")
+		c.Report("n", 2, newNode(t, "core:4", hybrid.Options{}), start)
+		if !c.Helped("n", 1, high) {
+			t.Error("not woken by the report")
+		}
+		if r := c.Await("n", high, nil, start); r != nil || c.HeldOn("high") != "n" {
+			t.Errorf("%v, held on %q", r, c.HeldOn("high"))
+		}
+		wants(t, c, "n", high, "")
+		wants(t, c, "n", low, "no capacity (1 CPU missing)")
+		if r := c.Trial("n").Fits(high, nil); r != nil {
+			t.Errorf("in a trial: %v", r)
+		}
+		if got := c.Totals(); got != (Totals{Reporting: 1}) {
+			t.Errorf("%+v", got)
+		}
+		switch end {
+		case "reserved":
+			reserve(t, c, "n", high)
+			c.Cancel("high")
+		case "gone":
+			c.Forget("high")
+		case "late":
+			if gone := c.Expire(start.Add(patience + time.Second)); gone != nil {
+				t.Errorf("%+v: it was never there", gone)
+			}
+		}
+		if c.HeldOn("high") != "" {
+			t.Errorf("still held: %s", end)
+		}
+		wants(t, c, "n", low, "")
+	}
+}
+
+// A pod that goes elsewhere leaves what was held for it.
+func TestHoldMoves(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	low, high := pod(t, "low", sensitive("app", 3000)), pod(t, "high", sensitive("app", 2000))
+	create(t, agent, low)
+	for _, name := range []string{"n", "m"} {
+		c.Bound(name, pod(t, "low", sensitive("app", 3000)), start)
+		c.Report(name, 1, reportOf(t, agent), start)
+		if r := c.Await(name, high, nil, start); r != awaited || c.HeldOn("high") != name {
+			t.Errorf("%v, held on %q; want %s", r, c.HeldOn("high"), name)
+		}
+	}
+	wants(t, c, "n", pod(t, "small", sensitive("app", 1000)), "")
+	c.Bound("m", high, start) // by somebody else
+	if c.HeldOn("high") != "" || c.Totals().Reserved != 1 {
+		t.Errorf("held on %q, %+v", c.HeldOn("high"), c.Totals())
+	}
+	if r := c.Await("m", high, nil, start); r != nil {
+		t.Errorf("a bound pod waits: %v", r)
+	}
+}
