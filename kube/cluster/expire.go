@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// An Expired pod is one that its node has not shown in time.
+// An Expired pod is one that its node has not shown in time, or whose room has not become free in time.
 type Expired struct {
 	Pod  *Pod
+	Node string
 	Ours bool // it was placed by this scheduler
+	Held bool // it was not there yet: it waited for room that others leave
 }
 
 // Expire ends the reservations with which the patience has ended, and returns their pods. A node that runs one of them and has
@@ -21,9 +23,8 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 		for _, r := range n.expire(now.Add(-c.patience)) {
 			if r.held {
 				c.forget(r.pod.UID)
-				continue
 			}
-			expired = append(expired, Expired{r.pod, r.ours})
+			expired = append(expired, Expired{Pod: r.pod, Node: n.name, Ours: r.ours && !r.held, Held: r.held})
 		}
 	}
 	return expired

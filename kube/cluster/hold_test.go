@@ -49,8 +49,8 @@ func TestHold(t *testing.T) {
 		case "gone":
 			c.Forget("high")
 		case "late":
-			if gone := c.Expire(start.Add(patience + time.Second)); gone != nil {
-				t.Errorf("%+v: it was never there", gone)
+			if gone := c.Expire(start.Add(patience + time.Second)); len(gone) != 1 || gone[0] != (Expired{Pod: high, Node: "n", Held: true}) {
+				t.Errorf("%+v: want what was held for high", gone)
 			}
 		}
 		if c.HeldOn("high") != "" {

@@ -42,6 +42,9 @@ func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod,
 
 // tellExpired says that a node has not reported a pod in time, which is given up then.
 func (p *Plugin) tellExpired(e cluster.Expired) {
+	if e.Held {
+		return
+	}
 	countExpired()
 	if !e.Ours { // it may be one that its node leaves alone
 		return
