@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/signal"
@@ -13,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/candor-project/candor/internal/load"
-	"github.com/candor-project/candor/internal/oneline"
 )
 
 const loadLong = `Put a load on this machine, or on a server, with which limits can be tried out.
@@ -116,26 +117,22 @@ func (f *loadFlags) checkClients(server string) error {
 		return badInput("--clients %d: want 1 to 10000", c.Count)
 	case c.On <= 0 || c.Off < 0:
 		return badInput("--on %v, --off %v: want --on above 0s, --off 0s or more", c.On, c.Off)
-	case c.Rate < 0 || c.Rate > 1e6:
-		return badInput("--rate %v: want 0 to 1000000 calls a second", c.Rate)
+	case c.Rate != 0 && !(c.Rate >= 1e-3 && c.Rate <= 1e6): // NaN is neither
+		return badInput("--rate %v: want 0.001 to 1000000 calls a second, or 0", c.Rate)
 	}
 	c.URL = server
 	return nil
 }
 
-// run is the load's life. Ctrl-C ends it early; what was counted is told all the same.
+// run is the load's life. Ctrl-C ends it early; what was counted is told all the same. A second one kills it.
 func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
+	if err := f.checkHDR(); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var hdr *os.File
-	if f.hdr != "" { // first: it may not be there to write to
-		var err error
-		if hdr, err = os.Create(f.hdr); err != nil {
-			return &exitError{exitBadInput, fmt.Errorf("--hdr: %w", err)}
-		}
-		defer hdr.Close()
-	}
-	var run func(context.Context) *load.Report = f.bursts.Run
+	context.AfterFunc(ctx, stop)
+	run := f.bursts.Run
 	if isClient {
 		run = f.clients.Run
 	}
@@ -143,13 +140,40 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if report.Count() == 0 && report.Problem != nil {
 		return fmt.Errorf("no call was answered: %w", report.Problem)
 	}
-	if hdr != nil {
-		if err := oneline.Join(report.WriteHistogram(hdr), hdr.Close()); err != nil {
+	if err := f.tell(cmd.OutOrStdout(), report); err != nil {
+		return err
+	}
+	if report.Problem != nil {
+		return fmt.Errorf("%s failed, the first: %w", count(report.Errors, "call", "calls"), report.Problem)
+	}
+	return nil
+}
+
+// checkHDR refuses a file that cannot be written before there is anything to write. What is in it stays until then.
+func (f *loadFlags) checkHDR() error {
+	if f.hdr == "" {
+		return nil
+	}
+	file, err := os.OpenFile(f.hdr, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return &exitError{exitBadInput, fmt.Errorf("--hdr: %w", err)}
+	}
+	return file.Close()
+}
+
+// tell writes what was counted.
+func (f *loadFlags) tell(out io.Writer, report *load.Report) error {
+	if f.hdr != "" {
+		var text bytes.Buffer
+		if err := report.WriteHistogram(&text); err != nil {
 			return err
+		}
+		if err := os.WriteFile(f.hdr, text.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("--hdr: %w", err)
 		}
 	}
 	if f.output.value == "json" {
-		return writeJSON(cmd.OutOrStdout(), report)
+		return writeJSON(out, report)
 	}
-	return report.WriteTable(cmd.OutOrStdout())
+	return report.WriteTable(out)
 }

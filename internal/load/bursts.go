@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,8 @@ type Bursts struct {
 	Length  time.Duration // of all
 }
 
-// Run runs it until its length is over or ctx is done. A burst takes until its last thread has ended.
+// Run runs it until its length is over or ctx is done. A burst takes until its last thread has ended. One that is cut short
+// by the end is not counted, but for its CPU time.
 func (b Bursts) Run(ctx context.Context) *Report {
 	ctx, cancel := context.WithTimeout(ctx, b.Length)
 	defer cancel()
@@ -27,16 +29,20 @@ func (b Bursts) Run(ctx context.Context) *Report {
 	began := time.Now()
 	for ctx.Err() == nil {
 		from := time.Now()
-		report.CPU += b.once(from)
-		report.add(time.Since(from))
+		used, isCut := b.once(ctx, from)
+		if report.CPU += used; !isCut {
+			report.add(time.Since(from))
+		}
 		sleep(ctx, b.Rest)
 	}
 	report.Span = time.Since(began)
 	return report
 }
 
-// once is one burst. It returns the CPU time that its threads have used.
-func (b Bursts) once(from time.Time) (cpu time.Duration) {
+// once is one burst. It returns the CPU time that its threads have used, and whether ctx has cut it short.
+func (b Bursts) once(ctx context.Context, from time.Time) (cpu time.Duration, isCut bool) {
+	var ended, cut atomic.Bool
+	defer context.AfterFunc(ctx, func() { ended.Store(true) })()
 	used := make([]time.Duration, b.Threads)
 	var all sync.WaitGroup
 	for i := range used {
@@ -45,6 +51,10 @@ func (b Bursts) once(from time.Time) (cpu time.Duration) {
 			defer runtime.UnlockOSThread()
 			before := threadTime()
 			for used[i] = 0; !b.done(from, used[i]); used[i] = threadTime() - before {
+				if ended.Load() {
+					cut.Store(true)
+					return
+				}
 				for range 10000 { // some microseconds
 				}
 			}
@@ -54,7 +64,7 @@ func (b Bursts) once(from time.Time) (cpu time.Duration) {
 	for _, u := range used {
 		cpu += u
 	}
-	return cpu
+	return cpu, cut.Load()
 }
 
 // done reports whether a thread that has used so much has ended its part.

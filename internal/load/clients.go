@@ -13,7 +13,8 @@ import (
 // Clients call a server. Each is on and off for exponentially distributed times, independent of the others: the
 // Markov-modulated source of Stiliadis, "Kubernetes Scheduling and Timescales". Closed mode: while it is on, a client calls
 // as fast as it can, one call at a time. Open mode: its calls are due at a rate, whatever becomes of those before, and
-// each takes from when it was due: a server that stalls is not spared the calls that would have come meanwhile.
+// each takes from when it was due: a server that stalls is not spared the calls that would have come meanwhile. One that was
+// due and could not be made by the end took until then at least, and is counted so.
 type Clients struct {
 	URL     string
 	Count   int
@@ -26,9 +27,9 @@ type Clients struct {
 // callLimit is how long a call may take.
 const callLimit = 30 * time.Second
 
-// Run has them call until the length is over or ctx is done.
-func (c Clients) Run(ctx context.Context) *Report {
-	ctx, cancel := context.WithTimeout(ctx, c.Length)
+// Run has them call until the length is over; the last calls are waited for. When ctx is done they are cut short, and not counted.
+func (c Clients) Run(outer context.Context) *Report {
+	ctx, cancel := context.WithTimeout(outer, c.Length)
 	defer cancel()
 	transport := &http.Transport{MaxIdleConnsPerHost: c.Count, MaxIdleConns: c.Count}
 	defer transport.CloseIdleConnections()
@@ -36,20 +37,16 @@ func (c Clients) Run(ctx context.Context) *Report {
 	report := newReport("CALLS")
 	request, err := http.NewRequest(http.MethodGet, c.URL, nil)
 	if err != nil {
-		report.Errors, report.Problem = 1, err
+		report.fail(err)
 		return report
 	}
 	request.Header.Set("Accept-Encoding", "gzip") // as browsers do; what comes is not unpacked
-	var lock sync.Mutex
 	var all sync.WaitGroup
 	began := time.Now()
 	for i := range c.Count {
 		all.Go(func() {
-			one := client{c, server, request.Clone(context.Background()), rand.New(rand.NewPCG(c.Seed, uint64(i))), newReport("CALLS")}
+			one := client{c, server, request.Clone(outer), rand.New(rand.NewPCG(c.Seed, uint64(i))), report}
 			one.run(ctx)
-			lock.Lock()
-			defer lock.Unlock()
-			report.merge(one.report)
 		})
 	}
 	all.Wait()
@@ -66,27 +63,35 @@ type client struct {
 	report  *Report
 }
 
+// run keeps the schedule apart from the clock: in open mode a call that stalls moves none of those after it.
 func (c *client) run(ctx context.Context) {
-	c.rest(ctx)
-	for ctx.Err() == nil {
-		on := time.Duration(c.random.ExpFloat64() * float64(c.On))
-		if c.Off == 0 {
-			on = c.Length
+	at := time.Now().Add(c.pause())
+	for ctx.Err() == nil || c.missed(ctx, at) {
+		sleep(ctx, time.Until(at))
+		on := c.Length
+		if c.Off > 0 {
+			on = time.Duration(c.random.ExpFloat64() * float64(c.On))
 		}
-		c.stretch(ctx, time.Now(), on)
-		c.rest(ctx)
+		c.stretch(ctx, at, on)
+		if at = at.Add(on); c.Rate == 0 {
+			at = time.Now()
+		}
+		at = at.Add(c.pause())
 	}
 }
 
-func (c *client) rest(ctx context.Context) {
-	if c.Off > 0 {
-		sleep(ctx, time.Duration(c.random.ExpFloat64()*float64(c.Off)))
-	}
+// pause is how long the client is off.
+func (c *client) pause() time.Duration { return time.Duration(c.random.ExpFloat64() * float64(c.Off)) }
+
+// missed reports whether what was due at a time should have come before the end, which has come.
+func (c *client) missed(ctx context.Context, due time.Time) bool {
+	end, _ := ctx.Deadline()
+	return c.Rate > 0 && ctx.Err() != nil && due.Before(end) && due.Before(time.Now())
 }
 
 // stretch is a time in which the client is on.
 func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration) {
-	for n := 0; ctx.Err() == nil; n++ {
+	for n := 0; ; n++ {
 		due := time.Now()
 		if c.Rate > 0 {
 			due = began.Add(time.Duration(float64(n) / c.Rate * float64(time.Second)))
@@ -95,14 +100,19 @@ func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration)
 			return
 		}
 		sleep(ctx, time.Until(due))
-		if ctx.Err() == nil {
-			c.call(due)
+		switch {
+		case ctx.Err() == nil:
+			c.call(ctx, due)
+		case c.missed(ctx, due):
+			c.report.add(time.Since(due))
+		default:
+			return
 		}
 	}
 }
 
-// call makes one call, to its end. After one that fails it waits a moment.
-func (c *client) call(due time.Time) {
+// call makes one call, to its end. In closed mode the client waits a moment after one that fails.
+func (c *client) call(ctx context.Context, due time.Time) {
 	answer, err := c.server.Do(c.request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, answer.Body)
@@ -111,12 +121,14 @@ func (c *client) call(due time.Time) {
 	if err == nil && answer.StatusCode >= http.StatusBadRequest {
 		err = fmt.Errorf("%s: %s", c.URL, answer.Status)
 	}
-	if err == nil {
+	switch {
+	case c.request.Context().Err() != nil: // cut short
+	case err == nil:
 		c.report.add(time.Since(due))
-		return
+	default:
+		c.report.fail(err)
+		if c.Rate == 0 {
+			sleep(ctx, 100*time.Millisecond)
+		}
 	}
-	if c.report.Errors++; c.report.Problem == nil {
-		c.report.Problem = err
-	}
-	time.Sleep(100 * time.Millisecond)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -24,8 +25,10 @@ type Report struct {
 	Span    time.Duration // how long it was
 	Errors  int           // calls that were not answered as they should be
 	CPU     time.Duration // CPU time that the bursts have used; 0 for clients
-	took    *hdrhistogram.Histogram
-	Problem error // the first of Errors
+	Problem error         // the first of Errors
+
+	lock sync.Mutex // of add and fail
+	took *hdrhistogram.Histogram
 }
 
 func newReport(what string) *Report {
@@ -34,16 +37,17 @@ func newReport(what string) *Report {
 
 // add counts one of what took so long.
 func (r *Report) add(took time.Duration) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
 	_ = r.took.RecordValue(int64(min(max(took, shortest), longest))) // within the bounds it is never refused
 }
 
-// merge adds what another one has counted.
-func (r *Report) merge(other *Report) {
-	r.took.Merge(other.took)
-	r.Errors += other.Errors
-	r.CPU += other.CPU
-	if r.Problem == nil {
-		r.Problem = other.Problem
+// fail counts a call that was not answered as it should be.
+func (r *Report) fail(err error) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.Errors++; r.Problem == nil {
+		r.Problem = err
 	}
 }
 

@@ -48,6 +48,52 @@ func TestOmissionIsCorrected(t *testing.T) {
 	}
 }
 
+// A stall that outlasts a stretch, and the load, is met by all that was due meanwhile: of 1000 calls a second in about half of
+// 400 ms all but two.
+func TestStallAtTheEnd(t *testing.T) {
+	c := Clients{URL: stalling(t, 500*ms), Count: 1, On: 10 * ms, Off: 10 * ms, Rate: 1000, Length: 400 * ms}
+	got := c.Run(context.Background())
+	if got.slow(100*ms) < 50 || got.Count() > 400 || got.Errors > 0 {
+		t.Errorf("%d slow calls of %d, %v", got.slow(100*ms), got.Count(), got.Problem)
+	}
+}
+
+// In open mode a call that fails keeps none of those after it waiting.
+func TestErrorsTakeNoTime(t *testing.T) {
+	var calls atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if calls.Add(1)%2 == 0 {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	defer s.Close()
+	c := Clients{URL: s.URL, Count: 1, On: time.Second, Rate: 50, Length: time.Second}
+	if got := c.Run(context.Background()); got.Errors < 12 { // 25 are due; with pauses of 100 ms it would be 10
+		t.Errorf("%d calls and %d errors", got.Count(), got.Errors)
+	}
+}
+
+// What is cut short when the user has had enough is not counted, and is no error.
+func TestCutShort(t *testing.T) {
+	hung := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-hung }))
+	defer s.Close()
+	defer close(hung)
+	for name, run := range map[string]func(context.Context) *Report{
+		"calls":  Clients{URL: s.URL, Count: 2, On: time.Hour, Length: time.Hour}.Run,
+		"bursts": Bursts{Threads: 2, Work: time.Hour, Length: time.Hour}.Run,
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*ms)
+		if got := run(ctx); got.Count() > 0 || got.Errors > 0 {
+			t.Errorf("%s: %d counted, %d errors", name, got.Count(), got.Errors)
+		}
+		cancel()
+	}
+	if got := (Bursts{Threads: 2, Work: time.Hour, Length: 50 * ms}).Run(context.Background()); got.Count() > 0 {
+		t.Errorf("%d bursts of an hour in 50 ms", got.Count())
+	}
+}
+
 func TestFailingServer(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
