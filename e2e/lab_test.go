@@ -193,12 +193,14 @@ func (n *tenant) end() int {
 // A row is what the tests read of candor ps -o json and candor inspect -o json.
 type row struct {
 	ID, State, Class      string
+	Burst                 string
 	Limit, Quota, PID     int
 	CPUs, Exclusive, Lost cpuset.Set
 	Fractions             map[int]int
 	PIDs                  []int
 	Group                 struct {
 		QuotaUs, PeriodUs  int64
+		BurstUs            int64
 		Periods, Throttled uint64
 		UsageSeconds       float64
 	}
