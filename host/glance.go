@@ -55,21 +55,25 @@ func (op *operation) unreadCPUs() (all cpuset.Set) {
 }
 
 // lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
-// somebody gets CPUs of their own.
+// somebody gets CPUs of their own. Those that are written in any case need no look.
 func (op *operation) lookAtOthers(grants []*Grant) error {
 	fresh := op.exclusive(grants).Minus(op.exclusive(nil))
-	if g := op.info[op.about.name]; fresh.IsEmpty() && (g == nil || g.Class != hybrid.Sensitive || g.State == Held) {
+	if g := op.info[op.about.name]; fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
 		return nil
 	}
-	for _, k := range op.groups {
-		if !k.unread {
+	for _, g := range grants {
+		k := op.groups[g.ID]
+		if k == nil || !k.unread || !k.has(op.settings(g)) {
 			continue
 		}
 		if cpus, err := k.CPUs(); err == nil && cpus == k.settings.CPUs {
-			k.unread = false
+			continue
+		}
+		if err := op.readNow(g.ID, k); err != nil {
+			return err
 		}
 	}
-	return op.readAll()
+	return nil
 }
 
 // readAll reads the groups that nobody has read.
@@ -78,10 +82,14 @@ func (op *operation) readAll() error {
 		if !k.unread {
 			continue
 		}
-		delete(op.groups, name)
-		if err := op.observeEngine(name, k.engine); err != nil {
+		if err := op.readNow(name, k); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (op *operation) readNow(name string, k *group) error {
+	delete(op.groups, name)
+	return op.observeEngine(name, k.engine)
 }

@@ -37,6 +37,7 @@ type operation struct {
 	rewritten string          // the container to whose group its engine has just written, or ""
 	everyPod  bool            // others may have written to the groups of pods
 	about     about           // zero: all containers
+	looks     bool            // at others' CPUs, too: what it is about is about to run
 	report    *Report
 }
 

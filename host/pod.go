@@ -194,6 +194,7 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 		}
 	}
 	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
+		op.looks = true
 		if err := op.meetAll([]Allocation{a}); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -147,6 +148,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 		counted.Observing()
 		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
 	}
+	debug.SetGCPercent(collectAt)
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
 	defer f.raiseQuotas(ctx, h, log)()
@@ -155,6 +157,10 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 		f.trim.Do(func() { time.AfterFunc(startTakes, func() { trim(log) }) })
 	})
 }
+
+// collectAt is by how much of what is in use the heap may grow before it is collected, in percent. What is in use are a few
+// MiB; a collection is as long as a container's creation, which would share the CPUs with it.
+const collectAt = 200
 
 // startTakes is how long, at the most, after it has met the runtime the plugin does what it never does again.
 const startTakes = 10 * time.Second

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/pflag"
 
@@ -58,14 +57,9 @@ func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
 	}
 }
 
-// collectAt is by how much of what is in use the heap may grow before it is collected, in percent. Reports are thrown away as
-// soon as they are written, and a node has little memory to spare for an agent.
-const collectAt = 40
-
 // startPublishing publishes from now on, in a goroutine of its own.
 func (f *publishFlags) startPublishing(ctx context.Context, h *host.Host, engine *nri.Engine) {
 	if f.publisher != nil {
-		debug.SetGCPercent(collectAt)
 		go f.publisher.Run(ctx, publish.ReportOf(h.Snapshot, engine.Policy))
 	}
 }
