@@ -40,7 +40,7 @@ tolerations: []
 nodeSelector: {pool: batch}
 `,
 	"observe": "observe: true",
-	"publish": "publish: true\nschedulers: [system:kube-scheduler]\nsensitiveOnlyIn: [spark, solver]",
+	"publish": "publish: true\nschedulers: [system:kube-scheduler]\nsensitiveOnlyIn: [spark, solver]\nscheduler: {enabled: true, args: {reservationTimeout: 5m}}",
 }
 
 // A document is a YAML document, or a part of one.
@@ -70,7 +70,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml", "publish.yaml", "sensitive.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml", "publish.yaml", "sensitive.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func parse[T any](t *testing.T, text []byte) (v T) {
 	return v
 }
 
-// documents are the objects of a rendered chart, by kind; by kind and name from the second of a kind on.
+// documents are the objects of a rendered chart, by kind; by kind and name where that is not the release's.
 func documents(t *testing.T, text string) map[string]document {
 	t.Helper()
 	all := map[string]document{}
@@ -151,8 +151,8 @@ func documents(t *testing.T, text string) map[string]document {
 			continue
 		}
 		key := d["kind"].(string)
-		if all[key] != nil {
-			key += " " + d["metadata"].(document)["name"].(string)
+		if name := d["metadata"].(document)["name"].(string); name != "candor" {
+			key += " " + name
 		}
 		all[key] = d
 	}
@@ -236,7 +236,7 @@ func TestHelm(t *testing.T) {
 	if out, err := exec.Command("helm", "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("a value that there is not: %v\n%s", err, out)
 	}
-	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "observe=true,publish=true"} {
+	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "observe=true,publish=true", "scheduler.enabled=true"} {
 		if out, err := exec.Command("helm", "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
 			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
 		}
@@ -250,7 +250,11 @@ func TestHelm(t *testing.T) {
 		got := documents(t, helm("template", "candor", chart, "--namespace", "candor-system", "--kube-version", "1.30.0", "--values", file))
 		want := documents(t, render(t, values))
 		for _, all := range []map[string]document{got, want} { // the sum is of another writer's text
-			delete(all["DaemonSet"]["spec"].(document)["template"].(document)["metadata"].(document)["annotations"].(document), "checksum/config")
+			for _, key := range []string{"DaemonSet", "Deployment candor-scheduler"} {
+				if d := all[key]; d != nil {
+					delete(d["spec"].(document)["template"].(document)["metadata"].(document)["annotations"].(document), "checksum/config")
+				}
+			}
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: helm renders\n%v\nwant\n%v", name, got, want)

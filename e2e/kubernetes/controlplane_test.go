@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,7 +26,10 @@ import (
 // patience is how long the control plane may take for what it does in a second or two.
 const patience = 60 * time.Second
 
-const adminToken = "admin-of-the-test"
+const (
+	adminToken         = "admin-of-the-test"
+	kubeSchedulerToken = "kube-scheduler-of-the-test"
+)
 
 // A controlPlane is an API server and its etcd, with a state of their own.
 type controlPlane struct {
@@ -149,7 +153,7 @@ func (p *controlPlane) writeKeys() error {
 	if err := os.WriteFile(p.path("key"), text, 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(p.path("tokens"), []byte(adminToken+",admin,admin,system:masters\n"), 0o600)
+	return os.WriteFile(p.path("tokens"), []byte(adminToken+",admin,admin,system:masters\n"+kubeSchedulerToken+",system:kube-scheduler,scheduler\n"), 0o600)
 }
 
 // trust makes a client that knows the server's certificate.
@@ -164,6 +168,16 @@ func (p *controlPlane) trust() error {
 	}
 	p.client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	return nil
+}
+
+// writeAccess writes a kubeconfig.
+func (p *controlPlane) writeAccess(t *testing.T, file, token string) {
+	t.Helper()
+	config := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]\n"+
+		"users: [{name: u, user: {token: %q}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n", p.url, p.path("pki/apiserver.crt"), token)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // try asks the API server. Code 0: it does not answer.
@@ -199,7 +213,7 @@ func (p *controlPlane) must(t *testing.T, method, path string, body []byte) stri
 	return answer
 }
 
-// places are the paths of the kinds of objects that the tests make.
+// places are the paths of the kinds of objects that the tests make, in the chart's namespace.
 var places = map[string]string{
 	"CustomResourceDefinition":         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 	"ClusterRole":                      "/apis/rbac.authorization.k8s.io/v1/clusterroles",
@@ -211,20 +225,25 @@ var places = map[string]string{
 	"ServiceAccount":                   "/api/v1/namespaces/candor-system/serviceaccounts",
 	"ConfigMap":                        "/api/v1/namespaces/candor-system/configmaps",
 	"Service":                          "/api/v1/namespaces/candor-system/services",
+	"Role":                             "/apis/rbac.authorization.k8s.io/v1/namespaces/candor-system/roles",
+	"RoleBinding":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/candor-system/rolebindings",
+	"Deployment":                       "/apis/apps/v1/namespaces/candor-system/deployments",
+	"PodDisruptionBudget":              "/apis/policy/v1/namespaces/candor-system/poddisruptionbudgets",
 	"DaemonSet":                        "/apis/apps/v1/namespaces/candor-system/daemonsets",
 }
 
 // apply makes the objects of YAML documents of the kinds in places; the others are left out. What is there stays as it is.
 func (p *controlPlane) apply(t *testing.T, text string) {
 	t.Helper()
-	p.each(t, text, func(kind, name string, body []byte) {
-		if code, answer := p.try("POST", places[kind], adminToken, body); code/100 != 2 && code != http.StatusConflict {
-			t.Errorf("%s %s: %d %s", kind, name, code, answer)
+	p.each(t, text, func(path, name string, body []byte) {
+		if code, answer := p.try("POST", path, adminToken, body); code/100 != 2 && code != http.StatusConflict {
+			t.Errorf("%s %s: %d %s", path, name, code, answer)
 		}
 	})
 }
 
-func (p *controlPlane) each(t *testing.T, text string, do func(kind, name string, body []byte)) {
+// each does something with each object of YAML documents of a kind in places; path is where objects like it are.
+func (p *controlPlane) each(t *testing.T, text string, do func(path, name string, body []byte)) {
 	t.Helper()
 	for d := yaml.NewDecoder(bytes.NewReader([]byte(text))); ; {
 		var object map[string]any
@@ -235,14 +254,19 @@ func (p *controlPlane) each(t *testing.T, text string, do func(kind, name string
 			t.Fatal(err)
 		}
 		kind, _ := object["kind"].(string)
-		if places[kind] == "" {
+		path := places[kind]
+		if path == "" {
 			continue
+		}
+		metadata := object["metadata"].(map[string]any)
+		if namespace, ok := metadata["namespace"].(string); ok {
+			path = strings.Replace(path, "candor-system", namespace, 1)
 		}
 		body, err := json.Marshal(object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		do(kind, object["metadata"].(map[string]any)["name"].(string), body)
+		do(path, metadata["name"].(string), body)
 	}
 }
 

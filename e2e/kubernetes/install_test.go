@@ -14,21 +14,10 @@ import (
 
 const (
 	objects   = "../../deploy/helm/candor/crds/*.yaml"
-	chart     = "../../deploy/helm/testdata/publish.yaml" // with publish, schedulers and sensitiveOnlyIn set
+	chart     = "../../deploy/helm/testdata/publish.yaml" // with publish, the scheduler, schedulers and sensitiveOnlyIn set
 	agents    = "/api/v1/namespaces/candor-system/serviceaccounts/candor/token"
 	scheduler = "/api/v1/namespaces/candor-system/serviceaccounts/candor-scheduler/token"
 )
-
-// schedulers stand for what of the chart is not there yet.
-const schedulers = `
-kind: ServiceAccount
-metadata: {name: candor-scheduler, namespace: candor-system}
----
-kind: ClusterRoleBinding
-metadata: {name: scheduler}
-roleRef: {kind: ClusterRole, name: cluster-admin}
-subjects: [{kind: ServiceAccount, name: candor-scheduler, namespace: candor-system}]
-`
 
 // install makes what the chart has for a cluster, unless it is there. Objects are served and policies work when it returns.
 func install(t *testing.T) *controlPlane {
@@ -48,7 +37,6 @@ func install(t *testing.T) *controlPlane {
 		}
 		p.apply(t, string(text))
 	}
-	p.apply(t, schedulers)
 	eventually(t, "NodeCPUs and CPUProfiles are served", func() bool {
 		a, _ := p.try("GET", nodeCPUs, adminToken, nil)
 		b, _ := p.try("GET", profilesOf("spark"), adminToken, nil)

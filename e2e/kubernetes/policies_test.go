@@ -37,6 +37,15 @@ func pod(name string, annotations map[string]string, more string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"spec":{%s"containers":[{"name":"app","image":"web"}]}}`, name, notes, more)
 }
 
+// forced is for patches that take annotations from whoever wrote them.
+const forced = "?fieldManager=test&force=true"
+
+// noted is a patch of a pod's annotations, which is what a scheduler may.
+func noted(pod string, annotations map[string]string) []byte {
+	notes, _ := json.Marshal(annotations) // strings always have a text
+	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"annotations":%s}}`, pod, notes)
+}
+
 // bindingOf binds a pod to a node, and gives it annotations.
 func bindingOf(pod string, annotations map[string]string) []byte {
 	notes, _ := json.Marshal(annotations) // strings always have a text
@@ -127,7 +136,7 @@ func TestOnlyTheSchedulerHints(t *testing.T) {
 	call{"somebody", adminToken, "PUT", pods + "/hinted/status", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "POST", pods + "/hinted/binding", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "POST", "/api/v1/namespaces/other/bindings", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
-	call{"scheduler", byScheduler, "PUT", pods + "/hinted", set(hint("y")), http.StatusOK, ""}.do(t, p)
+	call{"scheduler", byScheduler, "PATCH", pods + "/hinted" + forced, noted("hinted", hint("y")), http.StatusOK, ""}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(nil), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", changed(func(m map[string]any) { m["labels"] = map[string]string{"a": "b"} }), http.StatusOK, ""}.do(t, p)
@@ -148,10 +157,10 @@ func TestChartIsTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.each(t, string(text), func(kind, name string, body []byte) {
-			path := places[kind] + "/" + name + "?fieldManager=test&force=true&dryRun=All&fieldValidation=Strict"
+		p.each(t, string(text), func(path, name string, body []byte) {
+			path += "/" + name + "?fieldManager=test&force=true&dryRun=All&fieldValidation=Strict"
 			if code, answer := p.try("PATCH", path, adminToken, body); code/100 != 2 {
-				t.Errorf("%s: %s %s: %d %s", file, kind, name, code, answer)
+				t.Errorf("%s: %s: %d %s", file, path, code, answer)
 			}
 		})
 	}

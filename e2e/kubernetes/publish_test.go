@@ -89,11 +89,7 @@ func (m *machine) release(name string) { _, _ = m.command("release", "--kill", n
 // publish starts candor nri as a node's agent that publishes.
 func (m *machine) publish(p *controlPlane, node, token string) {
 	m.t.Helper()
-	config := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]\n"+
-		"users: [{name: u, user: {token: %q}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n", p.url, p.path("pki/apiserver.crt"), token)
-	if err := os.WriteFile(m.path("kubeconfig"), []byte(config), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	p.writeAccess(m.t, m.path("kubeconfig"), token)
 	ports, err := freePorts(1)
 	if err != nil {
 		m.t.Fatal(err)

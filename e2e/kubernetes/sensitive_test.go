@@ -27,7 +27,7 @@ func TestWhoMayBeSensitive(t *testing.T) {
 		{"elsewhere", adminToken, "POST", mayNot, pod("flexible", map[string]string{"candor.dev/class": "flexible", "a": "sensitive"}, ""), http.StatusCreated, ""},
 		{"elsewhere", adminToken, "POST", mayNot, pod("silent", nil, ""), http.StatusCreated, ""},
 		{"elsewhere", adminToken, "POST", profilesOf("other"), profileOf(t, "p", "flexible"), http.StatusCreated, ""},
-		{"scheduler", tokenOf(t, p, scheduler, ""), "POST", mayNot, pod("default", sensitivePod, ""), http.StatusCreated, ""},
+		{"scheduler", tokenOf(t, p, scheduler, ""), "PATCH", mayNot + "/silent" + forced, noted("silent", sensitivePod), http.StatusOK, ""},
 	} {
 		c.do(t, p)
 	}
@@ -38,13 +38,13 @@ func TestWhoMayBeSensitive(t *testing.T) {
 func TestWhatIsSensitiveAlready(t *testing.T) {
 	p := install(t)
 	const pods = "/api/v1/namespaces/other/pods"
-	byScheduler := tokenOf(t, p, scheduler, "")
 	held := func(m map[string]any) { m["finalizers"] = []string{"example.com/held"} }
 	free := func(m map[string]any) { m["finalizers"] = nil }
-	noted := func(key string) func(m map[string]any) {
+	says := func(key string) func(m map[string]any) {
 		return func(m map[string]any) { m["annotations"].(map[string]any)[key] = "sensitive" }
 	}
-	call{"scheduler", byScheduler, "POST", pods, pod("before", sensitivePod, ""), http.StatusCreated, ""}.do(t, p)
+	call{"administrator", adminToken, "POST", pods, pod("before", nil, ""), http.StatusCreated, ""}.do(t, p)
+	call{"scheduler", tokenOf(t, p, scheduler, ""), "PATCH", pods + "/before" + forced, noted("before", sensitivePod), http.StatusOK, ""}.do(t, p)
 	for _, c := range []struct {
 		path   string
 		change func(map[string]any)
@@ -53,8 +53,8 @@ func TestWhatIsSensitiveAlready(t *testing.T) {
 	}{
 		{"/before", held, http.StatusOK, ""},
 		{"/before/status", func(map[string]any) {}, http.StatusOK, ""},
-		{"/before", noted("class.candor.dev/app"), http.StatusForbidden, notHere},
-		{"/before/status", noted("class.candor.dev/app"), http.StatusForbidden, notHere},
+		{"/before", says("class.candor.dev/app"), http.StatusForbidden, notHere},
+		{"/before/status", says("class.candor.dev/app"), http.StatusForbidden, notHere},
 		{"/before", free, http.StatusOK, ""},
 		{"/before", func(m map[string]any) { delete(m, "annotations") }, http.StatusOK, ""},
 		{"/before", func(m map[string]any) { m["annotations"] = sensitivePod }, http.StatusForbidden, notHere},

@@ -3,11 +3,25 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "candor.labels" -}}
-{{ include "candor.selector" . }}
+{{- define "candor.origin" -}}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "candor.labels" -}}
+{{ include "candor.selector" . }}
+{{ include "candor.origin" . }}
+{{- end }}
+{{- /* Of another name, so that nothing that selects the agents finds the scheduler. */ -}}
+{{- define "candor.schedulerSelector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-scheduler
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "candor.schedulerLabels" -}}
+{{ include "candor.schedulerSelector" . }}
+{{ include "candor.origin" . }}
 {{- end }}
 {{- /* What would be has a state of its own, which nobody takes for what is. */ -}}
 {{- define "candor.stateDir" -}}
@@ -24,4 +38,24 @@ namespaceSelector:
     - key: kubernetes.io/metadata.name
       operator: NotIn
       values: {{- toYaml .Values.sensitiveOnlyIn | nindent 8 }}
+{{- end }}
+{{- define "candor.schedulerAccount" -}}
+- kind: ServiceAccount
+  name: {{ .Release.Name }}-scheduler
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+{{- define "candor.schedulerConfig" -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection:
+  leaderElect: true
+  resourceName: {{ .Release.Name }}-scheduler
+  resourceNamespace: {{ .Release.Namespace }}
+profiles:
+  - schedulerName: {{ .Values.scheduler.name }}
+    plugins:
+      multiPoint: {enabled: [{name: Candor}]}
+    pluginConfig:
+      - name: Candor
+        args: {{- toYaml .Values.scheduler.args | nindent 10 }}
 {{- end }}
