@@ -26,7 +26,6 @@ type modelKernel struct {
 	has    bandwidth.Bandwidth
 	refuse error // of SetQuota
 	gone   error // of Read
-	lost   error // of Quota
 	quotas []time.Duration
 	isBusy bool
 	isShut bool
@@ -63,7 +62,7 @@ func (k *modelKernel) Read() (cgroup.Usage, error) {
 func (k *modelKernel) Quota() (time.Duration, error) {
 	k.lock.Lock()
 	defer k.lock.Unlock()
-	return k.has.Quota, k.lost
+	return k.has.Quota, nil
 }
 
 func (k *modelKernel) SetQuota(quota time.Duration) error {
@@ -153,13 +152,6 @@ func TestLoop(t *testing.T) {
 			}
 			return h.isShut
 		}, "quota not looked after any more", 1},
-		{"raised, and set back by somebody", nil, nil, func(h *modelHost) bool {
-			if h.has.Quota > 5*ms && len(h.quotas) == 1 {
-				h.has.Quota = 5 * ms
-				h.sim.Set(0, h.has)
-			}
-			return len(h.quotas) > 1
-		}, "", 1},
 		{"refused by the kernel", unix.EINVAL, nil, func(h *modelHost) bool { return len(h.quotas) == 1 && h.sim.Now() > 1600*ms }, "the kernel refuses it", 1},
 		{"refused by the state", nil, errors.New("no room"), func(h *modelHost) bool { return h.lends == 1 && h.sim.Now() > 1600*ms }, "cannot be noted", 1},
 	} {
@@ -214,6 +206,27 @@ func (h *modelHost) run(t *testing.T, until func(h *modelHost) bool) string {
 		t.Error(err)
 	}
 	return log.String()
+}
+
+// Somebody else may write a quota without a word in the state: it is read anew once a second while it can be raised.
+func TestQuotaIsReadAnew(t *testing.T) {
+	k := newModelKernel()
+	for _, c := range []struct {
+		read, until time.Duration // before now, after now
+		over        float64
+		want        time.Duration
+	}{
+		{2 * time.Second, time.Minute, 0, 5 * ms},
+		{2 * time.Second, -time.Minute, 1, 5 * ms},
+		{2 * time.Second, -time.Minute, 0, 9 * ms},
+		{-time.Minute, time.Minute, 1, 9 * ms},
+	} {
+		m := &member{Group: Group{Kernel: k}, read: now() - c.read, until: now() + c.until}
+		m.state.InForce, m.state.Over = 9*ms, c.over
+		if _, _, err := m.measure(); err != nil || m.state.InForce != c.want {
+			t.Errorf("%+v: taken for %v, %v", c, m.state.InForce, err)
+		}
+	}
 }
 
 // A poolHost has CPUs that were idle for so long.
