@@ -22,7 +22,7 @@ type Group struct {
 type Kernel interface {
 	Read() (cgroup.Usage, error)
 	Quota() (time.Duration, error) // in force
-	SetQuota(time.Duration) error // the period stays
+	SetQuota(time.Duration) error  // the period stays
 	Close()
 }
 
