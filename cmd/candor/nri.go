@@ -160,7 +160,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 
 // collectAt is by how much of what is in use the heap may grow before it is collected, in percent. What is in use are a few
 // MiB; a collection is as long as a container's creation, which would share the CPUs with it.
-const collectAt = 200
+const collectAt = 150
 
 // startTakes is how long, at the most, after it has met the runtime the plugin does what it never does again.
 const startTakes = 10 * time.Second
