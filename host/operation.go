@@ -1,12 +1,9 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -98,27 +95,9 @@ func (h *Host) begin(on about) (*operation, error) {
 		return nil, err
 	}
 	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on}
-	op.loaded, err = h.store.load()
-	var broken *brokenState
-	if err != nil && !errors.As(err, &broken) {
+	if err := op.load(); err != nil {
 		return nil, err
 	}
-	h.tops.learnFrom(op.loaded.Grants)
-	if op.empty, err = h.newNode(); err != nil { // options that cannot be meant change nothing
-		return nil, err
-	}
-	switch {
-	case broken != nil:
-		if err := op.abandon(broken); err != nil {
-			return nil, err
-		}
-	case op.loaded.Boot != boot:
-		if n := len(op.loaded.Grants); n > 0 {
-			h.log.Warn("state of an earlier boot dropped", "file", h.store.stateFile(), "containers", n)
-		}
-		op.loaded = state{}
-	}
-	op.before = byName(op.loaded.Grants)
 	if last := op.Host.glanced.Swap(nil); last != nil {
 		op.glanced = *last
 	}
@@ -138,6 +117,33 @@ func (h *Host) begin(on about) (*operation, error) {
 		return nil, err
 	}
 	return op, oneline.Join(op.reap(), op.repair())
+}
+
+// load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.
+func (op *operation) load() error {
+	var err error
+	op.loaded, err = op.store.load()
+	var broken *brokenState
+	if err != nil && !errors.As(err, &broken) {
+		return err
+	}
+	op.tops.learnFrom(op.loaded.Grants)
+	if op.empty, err = op.newNode(); err != nil { // options that cannot be meant change nothing
+		return err
+	}
+	switch {
+	case broken != nil:
+		if err := op.abandon(broken); err != nil {
+			return err
+		}
+	case op.loaded.Boot != op.boot:
+		if n := len(op.loaded.Grants); n > 0 {
+			op.log.Warn("state of an earlier boot dropped", "file", op.store.stateFile(), "containers", n)
+		}
+		op.loaded = state{}
+	}
+	op.before = byName(op.loaded.Grants)
+	return nil
 }
 
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
@@ -240,98 +246,4 @@ func (op *operation) grants() []*Grant {
 		grants = append(grants, g)
 	}
 	return grants
-}
-
-// finish makes the node's grants true: groups, views, file. On an error all
-// is as it was.
-func (op *operation) finish() error {
-	grants := op.grants()
-	if op.planOnly {
-		return op.note(grants)
-	}
-	if err := op.lookAtOthers(grants); err != nil {
-		return err
-	}
-	targets := op.targets(grants)
-	before := op.present()
-	if err := op.buryGroups(); err != nil {
-		return err
-	}
-	err := op.prepareNewcomer(grants)
-	if err == nil {
-		err = op.settle(targets, op.exclusive(grants))
-	}
-	if err == nil {
-		err = op.showViews(grants)
-	}
-	if err == nil {
-		err = op.saveGrants(grants)
-	}
-	if err != nil {
-		return oneline.Join(err, op.undo(before, grants))
-	}
-	op.tellUnits(before)
-	op.mendPods(grants)
-	op.tidy()
-	op.report.Moves = op.moves(grants)
-	op.sayDrift(before)
-	return nil
-}
-
-// saveGrants writes the state file if it has to change.
-func (op *operation) saveGrants(grants []*Grant) error {
-	grants = slices.Clone(grants)
-	for i, g := range grants {
-		if !g.Lost.IsEmpty() {
-			saved := *g
-			saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
-			grants[i] = &saved
-		}
-	}
-	next, err := op.store.memory.next(op.boot, grants)
-	if err != nil || len(grants) == 0 && len(op.loaded.Grants) == 0 || bytes.Equal(next.text, op.loaded.text) {
-		return err
-	}
-	if err := op.store.save(next.text); err != nil {
-		return err
-	}
-	op.store.memory.last.Store(next)
-	return nil
-}
-
-// buryGroups removes the groups of what has ended.
-func (op *operation) buryGroups() error {
-	for _, name := range op.over {
-		if op.groups[name] == nil {
-			continue
-		}
-		if op.groups[name].isEngines() {
-			delete(op.groups, name)
-			continue
-		}
-		if _, err := op.remove(name, op.groups[name].Remove); err != nil {
-			return fmt.Errorf("remove group of %s: %w", name, err)
-		}
-		delete(op.groups, name)
-	}
-	return nil
-}
-
-// tidy removes files of containers that are no more. What cannot be removed
-// now is removed by another operation.
-func (op *operation) tidy() {
-	if (op.about != about{}) && len(op.over) == 0 {
-		return
-	}
-	for _, dir := range []string{"views", "requests"} {
-		entries, _ := os.ReadDir(filepath.Join(op.store.dir, dir))
-		for _, entry := range entries {
-			if op.info[entry.Name()] != nil {
-				continue
-			}
-			if err := op.store.forget(entry.Name()); err != nil {
-				op.log.Warn("left over", "file", filepath.Join(op.store.dir, dir, entry.Name()), "error", err)
-			}
-		}
-	}
 }
