@@ -20,7 +20,6 @@ type agent struct {
 	name   string
 	node   *hybrid.Node
 	object *v1alpha1.NodeCPU
-	reader Plugin // reads pods as the scheduler does
 }
 
 // addAgent adds a node with Candor, which has reported.
@@ -69,7 +68,7 @@ func (a *agent) create(pod *v1.Pod) {
 	if pod.Spec.NodeName != a.name {
 		a.t.Fatalf("%s is bound to %q, want %s", pod.Name, pod.Spec.NodeName, a.name)
 	}
-	r, err := a.reader.requestsOf(pod)
+	r, err := requestsOf(pod)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -109,8 +108,8 @@ func (a *agent) put(requests ...hybrid.Request) {
 }
 
 // requestsOf are what the lasting containers of a pod ask of their node.
-func (p *Plugin) requestsOf(pod *v1.Pod) ([]hybrid.Request, error) {
-	asks, err := p.boundAs(pod)
+func requestsOf(pod *v1.Pod) ([]hybrid.Request, error) {
+	asks, err := boundAs(pod)
 	if err != nil {
 		return nil, err
 	}

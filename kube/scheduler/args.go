@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +28,11 @@ type Args struct {
 type options struct {
 	patience time.Duration
 	defaults profile.Values
+}
+
+// same reports whether two mean the same.
+func (o *options) same(p *options) bool {
+	return o.patience == p.patience && maps.Equal(o.defaults, p.defaults)
 }
 
 const (

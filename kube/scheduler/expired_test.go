@@ -1,30 +1,35 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/tools/events"
-	fwk "k8s.io/kube-scheduler/framework"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/cluster"
 	"github.com/candor-project/candor/topology"
 )
 
-// A recorder is a handle that has nothing but events.
-type recorder struct {
-	fwk.Handle
-	*events.FakeRecorder
+// A queue notes who is woken.
+type queue struct{ woken []string }
+
+func (q *queue) Activate(_ klog.Logger, pods map[string]*v1.Pod) {
+	for name := range pods {
+		q.woken = append(q.woken, name)
+	}
 }
 
-func (r *recorder) EventRecorder() events.EventRecorderLogger { return r.FakeRecorder }
-
-// A reservation whose time has passed is given up, and an event of the pod says so; but not of one that somebody else has bound.
+// A reservation whose time has passed is given up, and an event of the pod says so; but not of one that somebody else has bound. Who
+// waits for the room is woken.
 func TestExpired(t *testing.T) {
 	registerMetrics()
 	m, err := topology.Parse("core:4")
@@ -35,11 +40,21 @@ func TestExpired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, now := &recorder{FakeRecorder: events.NewFakeRecorder(10)}, time.Unix(0, 0)
-	p := &Plugin{handle: r, options: options{patience: 10 * time.Minute}, cluster: cluster.New(10 * time.Minute), now: func() time.Time { return now }}
+	r, q, now := events.NewFakeRecorder(10), &queue{}, time.Unix(0, 0)
+	pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	for name, cpu := range map[string]string{"waits": "4", "large": "5"} {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+			Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
+		if err := pods.Add(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &shared{events: r, queue: q, pods: corelisters.NewPodLister(pods), options: options{patience: 10 * time.Minute},
+		cluster: cluster.New(10 * time.Minute), now: func() time.Time { return now }}
+	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	p.cluster.Report("n", 1, n, now)
 	for _, name := range []string{"ours", "others"} {
-		asks, err := p.boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
+		asks, err := boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1"}, Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,8 +64,8 @@ func TestExpired(t *testing.T) {
 			t.Fatal(refusal)
 		}
 		p.expire()
-		if len(r.Events) > 0 {
-			t.Error("too early: ", <-r.Events)
+		if len(r.Events)+len(q.woken) > 0 {
+			t.Errorf("too early: %d events, woken %v", len(r.Events), q.woken)
 		}
 		now = now.Add(10*time.Minute + time.Second)
 		p.expire()
@@ -64,6 +79,10 @@ func TestExpired(t *testing.T) {
 				t.Error(e)
 			}
 		}
+		if !slices.Equal(q.woken, []string{"default/waits"}) {
+			t.Errorf("woken: %v, want waits", q.woken)
+		}
+		q.woken = nil
 		if got := p.cluster.Totals(); got.Reserved != 0 {
 			t.Errorf("%+v", got)
 		}

@@ -42,20 +42,22 @@ func (p *Plugin) afterProfile(_ klog.Logger, pod *v1.Pod, before, after any) (fw
 // afterReport wakes a pod that fits on a node now, by what the node has reported. The report may
 // be older than what is known: then the next one wakes it.
 func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
-	now, err := asReport(after)
-	if err != nil {
-		return fwk.Queue, err
-	}
-	r, ok := now.(*report)
+	u, ok := after.(*unstructured.Unstructured)
 	if !ok {
 		return fwk.Queue, nil
 	}
-	p.hear(r) // it may have come here first
+	if versionOf(u.GetResourceVersion()) > p.cluster.Version(u.GetName()) { // it has come here first
+		now, err := asReport(u)
+		if err != nil {
+			return fwk.Queue, err
+		}
+		p.hear(now)
+	}
 	asks, err := p.askedBy(pod)
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
-	return queueIf(p.cluster.Helped(r.Name, versionBefore(before), asks.Pod)), nil
+	return queueIf(p.cluster.Helped(u.GetName(), versionBefore(before), asks.Pod)), nil
 }
 
 // versionBefore is the version of a report that was there before an event; 0: there was none.

@@ -43,7 +43,7 @@ func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstruc
 
 // A refused pod is woken by what helps it, and by nothing else; an event may come before the plugin's own informer has it.
 func TestHints(t *testing.T) {
-	p := &Plugin{cluster: cluster.New(time.Hour), now: time.Now}
+	p := &Plugin{shared: &shared{cluster: cluster.New(time.Hour), now: time.Now}}
 	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	pod := func(name, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
@@ -81,5 +81,8 @@ func TestHints(t *testing.T) {
 	}
 	if got, _ := p.afterPod(p.log, waits, other, nil); got != fwk.Queue {
 		t.Error("not woken by the end of the pod that had it")
+	}
+	if asks, err := p.askedBy(waits); err != nil || p.cluster.Fits("n", asks.Pod) == nil {
+		t.Error("an event, which may be old, has taken its room from a pod") // of a binding that has failed, for one
 	}
 }

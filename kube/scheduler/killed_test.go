@@ -92,3 +92,36 @@ func TestTwoSchedulers(t *testing.T) {
 	p.addMany(t, "second", 12)
 	p.allBound(t, agents)
 }
+
+// Two profiles of one scheduler give no CPU twice, also while bindings take their time.
+func TestTwoProfiles(t *testing.T) {
+	p := wantLab(t)
+	p.startScheduler(t, setup{two: true, qps: 10})
+	defer p.clear(t)
+	agents := p.addAgents(t, 2)
+	for i := range 16 {
+		p.addPod(t, fmt.Sprint("p", i), "1600m", ofSensitive(), func(pod *v1.Pod) {
+			if i%2 == 1 {
+				pod.Spec.SchedulerName = "other"
+			}
+		})
+	}
+	until(t, "every pod is bound or refused", func() bool {
+		for _, pod := range p.pods(t) {
+			if pod.Spec.NodeName == "" && len(pod.Status.Conditions) == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	bound := 0
+	for _, pod := range p.pods(t) {
+		if pod.Spec.NodeName != "" {
+			agents[pod.Spec.NodeName].create(&pod)
+			bound++
+		}
+	}
+	if bound != 8 {
+		t.Errorf("%d pods of 1600m are bound to two nodes of 8 CPUs, want 8: none has room for five", bound)
+	}
+}

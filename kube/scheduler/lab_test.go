@@ -106,6 +106,7 @@ current-context: c
 type setup struct {
 	leases bool
 	only   bool // no other plugin scores
+	two    bool // there is a second profile, "other"
 	qps    int  // calls of the API that it makes a second; 0: enough
 }
 
@@ -124,6 +125,9 @@ profiles:
 `, kubeconfig, s.leases, cmp.Or(s.qps, 5000))
 	if s.only {
 		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
+	}
+	if s.two {
+		text += "- schedulerName: other\n  plugins:\n    multiPoint: {enabled: [{name: Candor}]}\n"
 	}
 	return text
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/candor-project/candor/hybrid"
@@ -16,23 +17,23 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// listen has the plugin told of the nodes' reports, of profiles, and of the pods that are bound.
-func (p *Plugin) listen(ctx context.Context, objects dynamicinformer.DynamicSharedInformerFactory) error {
+// listen has the plugins told of the nodes' reports, of profiles, and of the pods that are bound.
+func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory, objects dynamicinformer.DynamicSharedInformerFactory) error {
 	reports := objects.ForResource(v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)).Informer()
 	if err := reports.SetTransform(asReport); err != nil {
 		return err
 	}
 	profiles := objects.ForResource(v1alpha1.GroupVersion.WithResource(v1alpha1.CPUProfiles)).Informer()
-	core := p.handle.SharedInformerFactory().Core().V1()
-	p.places.namespaces = core.Namespaces().Lister()
-	p.synced = append(p.synced, core.Namespaces().Informer().HasSynced)
+	core := own.Core().V1()
+	s.places.namespaces, s.pods = core.Namespaces().Lister(), core.Pods().Lister()
+	s.synced = append(s.synced, core.Namespaces().Informer().HasSynced)
 	for _, l := range []struct {
 		to        cache.SharedIndexInformer
 		set, gone func(any)
 	}{
-		{reports, p.hear, p.miss},
-		{profiles, p.places.take, p.places.drop},
-		{core.Pods().Informer(), p.see, p.lose},
+		{reports, s.hear, s.miss},
+		{profiles, s.places.take, s.places.drop},
+		{core.Pods().Informer(), s.see, s.lose},
 	} {
 		told, err := l.to.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: l.set, UpdateFunc: func(_, obj any) { l.set(obj) }, DeleteFunc: l.gone,
@@ -40,7 +41,7 @@ func (p *Plugin) listen(ctx context.Context, objects dynamicinformer.DynamicShar
 		if err != nil {
 			return err
 		}
-		p.synced = append(p.synced, told.HasSynced)
+		s.synced = append(s.synced, told.HasSynced)
 	}
 	objects.Start(ctx.Done())
 	return nil
@@ -55,8 +56,8 @@ func last(obj any) any {
 }
 
 // isSynced reports whether all is known that was there when the plugin began.
-func (p *Plugin) isSynced() bool {
-	for _, synced := range p.synced {
+func (s *shared) isSynced() bool {
+	for _, synced := range s.synced {
 		if !synced() {
 			return false
 		}
@@ -94,9 +95,9 @@ func versionOf(resourceVersion string) uint64 {
 }
 
 // hear takes a node's report.
-func (p *Plugin) hear(obj any) {
+func (s *shared) hear(obj any) {
 	r, ok := obj.(*report)
-	if !ok || r.version() <= p.cluster.Version(r.Name) {
+	if !ok || r.version() <= s.cluster.Version(r.Name) {
 		return
 	}
 	err := r.err
@@ -106,41 +107,41 @@ func (p *Plugin) hear(obj any) {
 	}
 	switch {
 	case err == nil:
-		p.cluster.Report(r.Name, r.version(), node, p.now())
+		s.cluster.Report(r.Name, r.version(), node, s.now())
 	case errors.Is(err, nodecpu.ErrNoReport):
-		p.cluster.NoReport(r.Name, r.version(), false)
+		s.cluster.NoReport(r.Name, r.version(), false)
 	default:
-		p.cluster.NoReport(r.Name, r.version(), true)
-		p.log.Error(err, "The report of a node cannot be used", "nodecpu", r.Name)
+		s.cluster.NoReport(r.Name, r.version(), true)
+		s.log.Error(err, "The report of a node cannot be used", "nodecpu", r.Name)
 	}
 }
 
 // miss is told that a NodeCPU is gone.
-func (p *Plugin) miss(obj any) {
+func (s *shared) miss(obj any) {
 	if r, ok := last(obj).(*report); ok {
-		p.cluster.NoReport(r.Name, r.version(), false)
+		s.cluster.NoReport(r.Name, r.version(), false)
 	}
 }
 
 // see takes note of a pod that is bound to a node. What stands for a static pod does not count: its node has that one
 // under another UID, and began with it.
-func (p *Plugin) see(obj any) {
+func (s *shared) see(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {
 		return
 	}
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
-		p.cluster.Forget(string(pod.UID))
+		s.cluster.Forget(string(pod.UID))
 		return
 	}
-	if asks, err := p.boundAs(pod); err == nil { // the node refuses what cannot be meant
-		p.cluster.Bound(pod.Spec.NodeName, asks, p.now())
+	if asks, err := boundAs(pod); err == nil { // else no node has room for it
+		s.cluster.Bound(pod.Spec.NodeName, asks, s.now())
 	}
 }
 
 // lose is told that a pod is gone.
-func (p *Plugin) lose(obj any) {
+func (s *shared) lose(obj any) {
 	if pod, ok := last(obj).(*v1.Pod); ok {
-		p.cluster.Forget(string(pod.UID))
+		s.cluster.Forget(string(pod.UID))
 	}
 }

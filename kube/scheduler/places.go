@@ -26,6 +26,7 @@ type places struct {
 // A known profile is one as it was in a version of its object.
 type known struct {
 	profile.Profile
+	isNone  bool // it was gone, or could not be meant
 	version uint64
 }
 
@@ -41,33 +42,36 @@ func (p *places) take(obj any) {
 	if err == nil {
 		read, err = profile.Read(&object)
 	}
-	version := versionOf(u.GetResourceVersion())
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if version < p.profiles[u.GetNamespace()][u.GetName()].version {
-		return
-	}
 	if err != nil {
 		p.log.Error(err, "A profile is passed over", "namespace", u.GetNamespace(), "cpuprofile", u.GetName())
-		delete(p.profiles[u.GetNamespace()], u.GetName())
-		return
 	}
-	if p.profiles == nil {
-		p.profiles = map[string]map[string]known{}
-	}
-	if p.profiles[object.Namespace] == nil {
-		p.profiles[object.Namespace] = map[string]known{}
-	}
-	p.profiles[object.Namespace][object.Name] = known{read, version}
+	p.set(u, read, err != nil)
 }
 
 // drop is told that a profile is gone.
 func (p *places) drop(obj any) {
 	if u, ok := last(obj).(*unstructured.Unstructured); ok {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.profiles[u.GetNamespace()], u.GetName())
+		p.set(u, profile.Profile{}, true)
 	}
+}
+
+// set notes what a profile was in a version, unless a newer one is known: events come here on two ways, and may come again. That
+// one is gone is newer than what it was in the same version.
+func (p *places) set(u *unstructured.Unstructured, read profile.Profile, isNone bool) {
+	next := known{read, isNone, versionOf(u.GetResourceVersion())}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.profiles[u.GetNamespace()][u.GetName()]
+	if next.version < was.version || next.version == was.version && was.isNone {
+		return
+	}
+	if p.profiles == nil {
+		p.profiles = map[string]map[string]known{}
+	}
+	if p.profiles[u.GetNamespace()] == nil {
+		p.profiles[u.GetNamespace()] = map[string]known{}
+	}
+	p.profiles[u.GetNamespace()][u.GetName()] = next
 }
 
 // of returns what is said for the pods of a namespace. The labels of a namespace that cannot be meant
@@ -75,7 +79,9 @@ func (p *places) drop(obj any) {
 func (p *places) of(pod *v1.Pod) (profiles []profile.Profile, labels profile.Values) {
 	p.mu.RLock()
 	for _, one := range p.profiles[pod.Namespace] {
-		profiles = append(profiles, one.Profile)
+		if !one.isNone {
+			profiles = append(profiles, one.Profile)
+		}
 	}
 	p.mu.RUnlock()
 	namespace, err := p.namespaces.Get(pod.Namespace)

@@ -20,34 +20,40 @@ type asked struct {
 }
 
 // askedBy reads a pod that is to be placed. The error says what cannot be meant.
-func (p *Plugin) askedBy(pod *v1.Pod) (*asked, error) {
-	profiles, labels := p.places.of(pod)
-	return p.read(pod, profiles, labels)
+func (s *shared) askedBy(pod *v1.Pod) (*asked, error) {
+	profiles, labels := s.places.of(pod)
+	return read(pod, profiles, labels, s.options.defaults)
 }
 
-// boundAs reads a pod that has a node: that goes by the pod's annotations alone.
-func (p *Plugin) boundAs(pod *v1.Pod) (*cluster.Pod, error) {
-	a, err := p.read(pod, nil, nil)
+// boundAs reads a pod that has a node: that goes by the pod's annotations alone. Where they cannot be meant, which the node
+// says too, the pod counts by what it requests.
+func boundAs(pod *v1.Pod) (*cluster.Pod, error) {
+	a, err := read(pod, nil, nil, nil)
 	if err != nil {
-		return nil, err
+		plain := *pod
+		plain.Annotations = nil
+		if a, err = read(&plain, nil, nil, nil); err != nil {
+			return nil, err
+		}
 	}
+	a.Planned, a.Started = pod.Annotations[kube.HintKey] != "", runsOne(pod, a.Pod)
 	return a.Pod, nil
 }
 
-// read reads a pod: its containers in the order in which they start.
-func (p *Plugin) read(pod *v1.Pod, profiles []profile.Profile, labels profile.Values) (*asked, error) {
+// read reads a pod: its containers in the order in which they start, but for those that have ended for good.
+func read(pod *v1.Pod, profiles []profile.Profile, labels, defaults profile.Values) (*asked, error) {
 	said := &profile.Pod{Annotations: pod.Annotations, Labels: pod.Labels}
 	a, notes := &asked{}, newNotes(pod.Annotations)
 	var planned []cluster.Container
 	sensitive := false
 	add := func(c *v1.Container, passing bool) error {
-		r, err := profile.Resolve(said, profile.Container{Name: c.Name, Image: c.Image}, profiles, labels, p.options.defaults)
+		r, err := profile.Resolve(said, profile.Container{Name: c.Name, Image: c.Image}, profiles, labels, defaults)
 		if err != nil {
 			return err
 		}
 		notes.add(c.Name, r.Values)
 		a.conflicts = append(a.conflicts, r.Conflicts...)
-		if get(r.Settings.Preserve, false) {
+		if get(r.Settings.Preserve, false) || hasEnded(pod, c) {
 			return nil
 		}
 		request := requestOf(&c.Resources, &r.Settings)

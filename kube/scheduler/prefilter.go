@@ -78,11 +78,23 @@ func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 // AddPod adds a pod to what is tried of its node.
 func (p *Plugin) AddPod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s := stateOf(cycle); s != nil {
-		if asks, err := p.boundAs(other.GetPod()); err == nil { // the node refuses what cannot be meant
+		if asks, err := p.asOf(other.GetPod()); err == nil { // else no node has room for it
 			p.trial(s, node).Add(asks)
 		}
 	}
 	return nil
+}
+
+// asOf reads a pod, whether it has a node or is nominated for one.
+func (s *shared) asOf(pod *v1.Pod) (*cluster.Pod, error) {
+	if pod.Spec.NodeName != "" {
+		return boundAs(pod)
+	}
+	a, err := s.askedBy(pod)
+	if err != nil {
+		return nil, err
+	}
+	return a.Pod, nil
 }
 
 // RemovePod takes a pod away from what is tried of its node.

@@ -41,7 +41,7 @@ func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod,
 }
 
 // tellExpired says that a node has not reported a pod in time, which is given up then.
-func (p *Plugin) tellExpired(e cluster.Expired) {
+func (s *shared) tellExpired(e cluster.Expired) {
 	if e.Held {
 		return
 	}
@@ -53,6 +53,6 @@ func (p *Plugin) tellExpired(e cluster.Expired) {
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Namespace, pod.Name = e.Pod.Namespace, e.Pod.Name
 	pod.UID = types.UID(e.Pod.UID)
-	p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "CandorReservationExpired", "Reserving",
-		"its node has not reported it for %v: what was reserved for it is given to others", p.options.patience)
+	s.events.Eventf(pod, nil, v1.EventTypeWarning, "CandorReservationExpired", "Reserving",
+		"its node has not reported it for %v: what was reserved for it is given to others", s.options.patience)
 }

@@ -96,8 +96,7 @@ func TestRequests(t *testing.T) {
 		if test.limit != "" {
 			c.Resources.Limits["cpu"] = resource.MustParse(test.limit)
 		}
-		p := &Plugin{options: options{defaults: test.defaults}}
-		asks, err := p.boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{c}}})
+		asks, err := read(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{c}}}, nil, nil, test.defaults)
 		test.want.ID = "u/app"
 		if err != nil || asks.Lasting()[0] != test.want {
 			t.Errorf("request %q, limit %q, %v: %+v, %v; want %+v", test.request, test.limit, test.defaults, asks, err, test.want)
@@ -115,7 +114,7 @@ func TestPodsThatCannotBeMeant(t *testing.T) {
 		"container app: limit 2000": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "2000")}}},
 	} {
-		if _, err := (&Plugin{}).boundAs(pod); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := read(pod, nil, nil, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
 	}

@@ -1,0 +1,113 @@
+package scheduler
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/kube/cluster"
+)
+
+// shared is what all profiles of a scheduler know.
+type shared struct {
+	options options
+	cluster *cluster.Cluster
+	places  places
+	pods    corelisters.PodLister
+	events  events.EventRecorderLogger
+	queue   fwk.PodActivator
+	synced  []func() bool // what has to be known before anything is decided
+	now     func() time.Time
+	log     klog.Logger
+}
+
+// newShared returns what is known before anything is heard. Pods are woken, and events written, by one profile's handle.
+func newShared(o options, handle fwk.Handle, log klog.Logger) *shared {
+	s := &shared{options: o, cluster: cluster.New(o.patience), queue: handle, now: time.Now, log: log}
+	s.events = handle.EventRecorder()
+	s.places.log = log
+	return s
+}
+
+// start listens to the cluster until the context ends.
+func (s *shared) start(ctx context.Context, handle fwk.Handle) error {
+	client, err := dynamic.NewForConfig(handle.KubeConfig())
+	if err != nil {
+		return err
+	}
+	registerMetrics()
+	if err := s.listen(ctx, handle.SharedInformerFactory(), dynamicinformer.NewDynamicSharedInformerFactory(client, 0)); err != nil {
+		return err
+	}
+	go s.tick(ctx)
+	return nil
+}
+
+// tickEvery is how often it is looked for reservations whose time has passed.
+const tickEvery = 5 * time.Second
+
+func (s *shared) tick(ctx context.Context) {
+	ticker := time.NewTicker(tickEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.expire()
+		}
+	}
+}
+
+// expire ends the reservations whose time has passed, and counts what there is.
+func (s *shared) expire() {
+	expired := s.cluster.Expire(s.now())
+	for _, e := range expired {
+		s.tellExpired(e)
+	}
+	s.wake(expired)
+	countTotals(s.cluster.Totals())
+}
+
+// wake has the pods tried again for which there is room now: no event of the cluster tells the scheduler of it.
+func (s *shared) wake(expired []cluster.Expired) {
+	if len(expired) == 0 {
+		return
+	}
+	pods, err := s.pods.List(labels.Everything())
+	if err != nil {
+		s.log.Error(err, "Pods that could be placed now are not woken")
+		return
+	}
+	helped := map[string]*v1.Pod{}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && s.fitsOnOne(pod, expired) {
+			helped[pod.Namespace+"/"+pod.Name] = pod
+		}
+	}
+	if len(helped) > 0 {
+		s.queue.Activate(s.log, helped)
+	}
+}
+
+// fitsOnOne reports whether a pod fits where something has expired.
+func (s *shared) fitsOnOne(pod *v1.Pod, expired []cluster.Expired) bool {
+	asks, err := s.askedBy(pod)
+	if err != nil {
+		return false
+	}
+	for _, e := range expired {
+		if s.cluster.Fits(e.Node, asks.Pod) == nil {
+			return true
+		}
+	}
+	return false
+}
