@@ -98,7 +98,8 @@ func (a *agent) release(id string) {
 	}
 }
 
-// A pod of higher priority takes the CPUs of the fewest others, and gets them when the node has reported that they are free.
+// A pod of higher priority takes the CPUs of the fewest others, and gets them when the node has reported that they are free, whoever comes
+// between.
 func TestPreemption(t *testing.T) {
 	p := wantLab(t)
 	p.startScheduler(t, setup{})
@@ -116,7 +117,7 @@ func TestPreemption(t *testing.T) {
 		n.create(low[len(low)-1])
 	}
 	n.report()
-	p.addPod(t, "high", "2", ofSensitive(), func(pod *v1.Pod) { pod.Spec.PriorityClassName = "high" })
+	p.addPod(t, "high", "2400m", ofSensitive(), func(pod *v1.Pod) { pod.Spec.PriorityClassName = "high" })
 	var gone *v1.Pod
 	until(t, "one of the low pods is preempted", func() bool {
 		for _, pod := range low {
@@ -138,9 +139,14 @@ func TestPreemption(t *testing.T) {
 	if p.pod(t, "high").Spec.NodeName != "" {
 		t.Error("bound while the node still has the other's containers")
 	}
+	p.addPod(t, "small", "400m", ofSensitive()) // for which there is room that high needs, too
+	until(t, "small is tried", func() bool { return len(p.pod(t, "small").Status.Conditions) > 0 })
 	n.end(gone)
 	n.report()
 	n.create(p.bound(t, "high"))
+	if node := p.pod(t, "small").Spec.NodeName; node != "" {
+		t.Error("small has taken the room for which another pod was preempted")
+	}
 	for _, pod := range low {
 		if pod != gone && p.pod(t, pod.Name).DeletionTimestamp != nil {
 			t.Errorf("%s was preempted, too", pod.Name)

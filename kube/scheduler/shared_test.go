@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
@@ -77,6 +78,38 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 	for _, text := range []string{`{}`, `{"defaults": {"class": "flexible"}}`, `{"reservationTimeout": "90s", "defaults": {"class": "sensitive"}}`} {
 		if _, err := factory(ctx, argsOf(text), noHandle{}); err == nil || !strings.Contains(err.Error(), "they differ between profiles") {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A binding whose answer was lost has failed for the scheduler, after the cluster was told of it: the pod keeps its room.
+func TestUnreserveOfBoundPod(t *testing.T) {
+	for _, bound := range []bool{false, true} {
+		p := &Plugin{shared: &shared{cluster: cluster.New(time.Hour), now: time.Now}}
+		report, err := asReport(newReport(t, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.hear(report)
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "3")}}}
+		asks, err := read(pod, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cycle := framework.NewCycleState()
+		cycle.Write(stateKey, &state{pod: asks})
+		if status := p.Reserve(ctx, cycle, pod, "n"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+		if bound {
+			told := pod.DeepCopy()
+			told.Spec.NodeName = "n"
+			p.see(told)
+		}
+		p.Unreserve(ctx, cycle, pod, "n")
+		if got := p.cluster.Totals().Reserved == 1; got != bound {
+			t.Errorf("bound %v: reserved %v", bound, got)
 		}
 	}
 }
