@@ -44,9 +44,19 @@ type place struct {
 // whatever way.
 const GuardCommand = "internal-guard"
 
+// guardVariable is set for a guard and all that it starts. The guard is this program, started again: one that opened a lab
+// there (a test binary that does not know GuardCommand) would start guards without end.
+const guardVariable = "CANDOR_EXPERIMENT_GUARD"
+
+// ErrInGuard is a lab that would be opened by a lab's guard.
+var ErrInGuard = errors.New("no lab within a lab's guard")
+
 // OpenLab opens a lab for this process, beside a machine's containers: it leaves alone the CPUs that those have for
 // themselves, and those that are reserved. The error is that of host.Open where the machine does not let it.
 func OpenLab(machine host.Options) (*Lab, error) {
+	if os.Getenv(guardVariable) != "" {
+		return nil, fmt.Errorf("%w: %s is set", ErrInGuard, guardVariable)
+	}
 	if err := sweep(); err != nil {
 		return nil, err
 	}
@@ -130,6 +140,7 @@ func (p place) open() (*host.Host, error) {
 // startGuard starts the guard. It is in a session of its own, so that what ends this process does not end it.
 func (l *Lab) startGuard() error {
 	l.guard = exec.Command("/proc/self/exe", GuardCommand, l.dir, l.parent)
+	l.guard.Env = append(os.Environ(), guardVariable+"=1")
 	l.guard.SysProcAttr, l.guard.Stderr = &syscall.SysProcAttr{Setsid: true}, os.Stderr
 	leash, err := l.guard.StdinPipe()
 	if err == nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed.
+// A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a
+// guard has the environment of the process whose guard it is.
 func init() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
@@ -31,7 +32,7 @@ func init() {
 			os.Exit(1)
 		}
 		os.Exit(0)
-	case os.Getenv("EXPERIMENT_TEST_ROLE") == "sleeper":
+	case len(os.Args) == 1 && os.Getenv("EXPERIMENT_TEST_ROLE") == "sleeper":
 		l, err := OpenLab(host.Options{StateDir: os.Getenv("EXPERIMENT_TEST_STATE")})
 		if err == nil {
 			w := workloadOf(time.Hour, "sh", "-c", "echo started >&2; sleep 3600")
@@ -307,6 +308,22 @@ func TestKilled(t *testing.T) {
 	}
 	if left := leftOf(p); len(left) > 0 {
 		t.Errorf("%v is left 30 s after the end of its process", left)
+	}
+}
+
+// A guard opens no lab: that would have a guard, and so on without end.
+func TestNoLabInGuard(t *testing.T) {
+	l := openLab(t)
+	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.guard.Process.Pid))
+	if err != nil || !bytes.Contains(environment, []byte(guardVariable+"=1\x00")) {
+		t.Errorf("the guard's environment (%v) has no %s", err, guardVariable)
+	}
+	t.Setenv(guardVariable, "1")
+	if other, err := OpenLab(host.Options{StateDir: filepath.Join(t.TempDir(), "state")}); !errors.Is(err, ErrInGuard) {
+		t.Errorf("%v, want ErrInGuard", err)
+		if err == nil {
+			other.Close()
+		}
 	}
 }
 
