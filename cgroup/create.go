@@ -105,6 +105,18 @@ func (g *Group) clear() error {
 	return g.remove()
 }
 
+// Enter moves one more process into the group: into all of its folders or none. That there is no such group is ErrNoGroup.
+func (g *Group) Enter(pid int) error {
+	if g.err != nil {
+		return g.err
+	}
+	origin, err := g.tree.places(pid)
+	if err == nil {
+		err = g.tree.enter(g.dirs(), pid, origin)
+	}
+	return g.wrap(err)
+}
+
 // enter moves a process into a group's folders: into all or none.
 func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 	for i, dir := range dirs {

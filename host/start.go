@@ -38,10 +38,27 @@ func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*o
 	return &Child{g, h, helper.process}, nil
 }
 
+// StartIn starts a program in the group of another one that Start has started: what that has is for both. The group goes when
+// the grant is released. On an error the program was not started.
+func (h *Host) StartIn(of *Child, p Program, streams [3]*os.File) (*Child, error) {
+	helper, err := startHelper(streams, of.Grant.View == ViewFull, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.tree.Group(of.Grant.ID).Enter(helper.process.Pid); err != nil {
+		helper.abort()
+		return nil, err
+	}
+	if err := h.orderFor(of.Grant, p, helper); err != nil {
+		h.log.Debug("helper", "error", err) // it has ended: its exit code tells
+	}
+	return &Child{of.Grant, h, helper.process}, nil
+}
+
 // Wait waits for the end of the program's first process.
 func (c *Child) Wait() (*os.ProcessState, error) { return c.process.Wait() }
 
-// Kill kills all processes of the program.
+// Kill kills all processes of the program's group.
 func (c *Child) Kill() error { return c.host.tree.Group(c.Grant.ID).Kill(syscall.SIGKILL) }
 
 // NodeOptions returns the machine's options.

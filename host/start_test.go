@@ -78,3 +78,51 @@ func TestStartRefused(t *testing.T) {
 		t.Errorf("%v, want ErrBadSpec", err)
 	}
 }
+
+// A program that is started in another one's group has its view, is killed with it, and needs it to be there.
+func TestStartIn(t *testing.T) {
+	l := newLab(t)
+	ctx := context.Background()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	a := Allocation{
+		Request: hybrid.Request{ID: "one", Limit: 500},
+		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none"},
+	}
+	first, err := l.Start(ctx, a, Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{null, null, null})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := Program{Path: "/bin/sh", Args: []string{"sh", "-c", "getconf _NPROCESSORS_ONLN; grep -c . /sys/fs/cgroup/cpuset$0/one/cgroup.procs /sys/fs/cgroup$0/one/cgroup.procs 2>/dev/null; exec sleep 1000 >&-", l.parent}}
+	other, err := l.StartIn(first, second, [3]*os.File{null, write, null})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	said, err := io.ReadAll(read)
+	if words := strings.Fields(string(said)); err != nil || len(words) != 2 || words[0] != "1" || !strings.HasSuffix(words[1], "/cgroup.procs:3") {
+		t.Errorf("it said %q, %v; want 1 CPU, and three processes in the group: the first, it and grep", said, err)
+	}
+	if err := first.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Child{first, other} {
+		if end, err := c.Wait(); err != nil || end.Success() {
+			t.Errorf("it ended with %v, %v; want killed", end, err)
+		}
+	}
+	if err := l.Release(ctx, "one", true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.StartIn(first, second, [3]*os.File{null, null, null}); !errors.Is(err, cgroup.ErrNoGroup) {
+		t.Errorf("without the group: %v, want ErrNoGroup", err)
+	}
+}
