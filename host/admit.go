@@ -32,7 +32,10 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	}
 	h.tops.learn(a.Engine.Cgroup)
 	err = h.operateOn(ctx, about{g.ID, g.Engine.Pod}, func(op *operation) error {
-		return op.attempt(func() error { return op.admit(g, room) })
+		op.hint = a.Hint
+		err := op.attempt(func() error { return op.admit(g, room) })
+		op.tellHint(g, err)
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,8 @@ type Allocation struct {
 	hybrid.Request // its ID is the container's name and that of its group
 	Spec
 	Engine Engine // for Admit and Sync: whose container it is
+	// Hint, if not nil, is for Admit: the CPUs that a scheduler has counted with.
+	Hint *hybrid.Hint
 	// PID is a process that waits to become the container's first one: it is moved into
 	// the container's group, and killed should the allocation fail half way. 0: the
 	// caller makes the group itself, later; until then the grant is pending.

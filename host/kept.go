@@ -94,7 +94,7 @@ func (op *operation) place(g, held *Grant) error {
 			return nil
 		}
 	}
-	plan, err := op.node.Plan(g.Request)
+	plan, err := op.planHinted(op.node, g.Request)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (op *operation) beside(kept []hybrid.Grant, r hybrid.Request) (hybrid.Grant
 	for i := range kept {
 		_ = node.Restore(kept[i : i+1]) // refused: somebody else is there by now
 	}
-	plan, err := node.Plan(r)
+	plan, err := op.planHinted(node, r)
 	if err != nil || plan.Moves > 0 {
 		return hybrid.Grant{}, false
 	}

@@ -26,9 +26,10 @@ type operation struct {
 	empty   *hybrid.Node      // a node without containers, for the next that is wanted
 	info    map[string]*Grant // all that is known beside the node, by name
 
-	over     []string  // groups that end with this operation
-	newcomer *newcomer // the container that begins with it, or nil
-	resized  string    // the container that it is about to resize, or ""
+	over     []string     // groups that end with this operation
+	newcomer *newcomer    // the container that begins with it, or nil
+	resized  string       // the container that it is about to resize, or ""
+	hint     *hybrid.Hint // of the container that it plans, or nil
 
 	behind    map[string]bool // containers that cannot have the CPUs that they are granted
 	rewritten string          // the container to whose group its engine has just written, or ""

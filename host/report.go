@@ -13,10 +13,11 @@ import (
 type Report struct {
 	Wait, Read, Plan, Apply time.Duration // for the lock; state and kernel; what changes; groups, views and file
 
-	Moves  int  // fractions of running containers that are on another CPU since
-	Drift  int  // containers that had other settings than the state says
-	Failed bool // it could not be applied; all is as it was
-	Late   bool // the lock did not come in time: Wait is all that there is
+	Moves  int        // fractions of running containers that are on another CPU since
+	Drift  int        // containers that had other settings than the state says
+	Hint   HintResult // what became of the hint of the container that it has planned
+	Failed bool       // it could not be applied; all is as it was
+	Late   bool       // the lock did not come in time: Wait is all that there is
 }
 
 // tellLate reports an operation that has waited for the lock in vain.

@@ -21,15 +21,20 @@ func (n *Node) begin(p *Plan, op Op, slot int32) {
 	n.before, _ = n.flexibleSet()
 }
 
-// planAllocate fills p with the allocation of a container.
-func (n *Node) planAllocate(p *Plan, r *Request) error {
+// planAllocate fills p with the allocation of a container, on the CPUs of a hint if there is one.
+func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
 	if err := n.checkRequest(r); err != nil {
 		return err
 	}
 	s := n.newSlot(r)
 	n.begin(p, OpAllocate, s)
 	n.promise(s)
-	err := n.allocate(s)
+	var err error
+	if h == nil {
+		err = n.allocate(s)
+	} else {
+		err = n.allocateHinted(s, h)
+	}
 	if err == nil {
 		n.finish(p)
 	} else {

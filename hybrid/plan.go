@@ -99,7 +99,7 @@ func (p *Plan) Clone() *Plan {
 // The error is a *Refusal.
 func (n *Node) Plan(r Request) (*Plan, error) {
 	p := new(Plan)
-	return p, n.planAllocate(p, &r)
+	return p, n.planAllocate(p, &r, nil)
 }
 
 // PlanRelease plans the end of a container, and lowers sharing where room

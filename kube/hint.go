@@ -9,6 +9,9 @@ import (
 // setting: whoever reads settings passes it over.
 const HintKey = Domain + "/hint"
 
+// longestHint is more than a pod of a hundred containers needs on the largest machine.
+const longestHint = 1 << 16
+
 // A Hint is what the scheduler has reserved for a pod.
 type Hint struct {
 	Node string `json:"node"`
@@ -25,10 +28,17 @@ func (h Hint) String() string {
 	return string(text)
 }
 
-// ParseHint reads it.
+// ParseHint reads just what String writes, letter by letter.
 func ParseHint(text string) (h Hint, err error) {
-	if err := json.Unmarshal([]byte(text), &h); err != nil {
-		return Hint{}, fmt.Errorf("annotation %s: %w", HintKey, err)
+	if len(text) > longestHint {
+		return Hint{}, fmt.Errorf("annotation %s: %d bytes: want %d at most", HintKey, len(text), longestHint)
+	}
+	err = json.Unmarshal([]byte(text), &h)
+	if err == nil && h.String() != text {
+		err = fmt.Errorf("%s: other fields or another order than the scheduler writes", shorten(fmt.Sprintf("%q", text)))
+	}
+	if err != nil {
+		return Hint{}, fmt.Errorf("annotation %s: %w: want such as %s", HintKey, err, Hint{"node-1", map[string]string{"app": "0-2,7:500m"}})
 	}
 	return h, nil
 }

@@ -59,6 +59,9 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 		e.log.Warn("taken for flexible", "container", a.Engine.Name, "reason", why)
 		e.metrics.Downgraded(downgradeReason(&ctr.CPU))
 	}
+	if a.Class == hybrid.Sensitive {
+		a.Hint = e.hint(p, ctr)
+	}
 	g, err := e.host.Admit(ctx, a, milliOf(p.Shares))
 	if err != nil {
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)

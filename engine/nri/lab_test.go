@@ -35,6 +35,8 @@ type lab struct {
 	base string       // group of the pods' groups
 	pods *cgroup.Tree // one pod's
 	log  *strings.Builder
+	// hints are what became of those of the containers that were planned.
+	hints []host.HintResult
 }
 
 var labs atomic.Int64
@@ -51,6 +53,7 @@ func newLab(t *testing.T) *lab {
 	h, err := host.Open(host.Options{
 		StateDir: filepath.Join(l.dir, "state"), Config: filepath.Join(l.dir, "host.json"), Log: log,
 		Cgroup: cgroup.Options{Parent: l.base + "-run", Driver: cgroup.Cgroupfs},
+		Report: l.noteHint,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +61,12 @@ func newLab(t *testing.T) *lab {
 	l.host, l.plugin = h, &plugin{NewEngine(h, DefaultConfig(), log), func() {}}
 	t.Cleanup(l.clear)
 	return l
+}
+
+func (l *lab) noteHint(r host.Report) {
+	if r.Hint != host.NoHint {
+		l.hints = append(l.hints, r.Hint)
+	}
 }
 
 func (l *lab) tree(parent string) *cgroup.Tree {

@@ -20,6 +20,7 @@ type Metrics struct {
 	refused    *prometheus.CounterVec
 	resizes    *prometheus.CounterVec
 	downgraded *prometheus.CounterVec
+	hints      *prometheus.CounterVec
 	took       *prometheus.HistogramVec
 	moves      prometheus.Counter
 	drift      prometheus.Counter
@@ -48,6 +49,10 @@ func New(version string) *Metrics {
 			refusals),
 		downgraded: counters("candor_containers_downgraded_total", "Containers called sensitive that were taken for flexible.",
 			downgrades),
+		hints: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "candor_hints_total",
+			Help: "Sensitive containers that came with the scheduler's hint, by what became of it.",
+		}, []string{"result"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_operation_duration_seconds", Buckets: buckets,
 			Help: "Time that operations took: the wait for the state's lock, also one in vain, reading state and kernel, planning, applying to groups, views and file.",
@@ -67,10 +72,13 @@ func New(version string) *Metrics {
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)
 	}
+	for _, result := range []host.HintResult{host.HintTaken, host.HintMissed, malformed} {
+		m.hints.WithLabelValues(string(result))
+	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "candor_build_info", Help: "1, with the version of candor and of Go."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	m.registry.MustRegister(build, m.refused, m.resizes, m.downgraded, m.took, m.moves, m.drift, m.failures,
+	m.registry.MustRegister(build, m.refused, m.resizes, m.downgraded, m.hints, m.took, m.moves, m.drift, m.failures,
 		m.lastDone, m.connected, m.observing, m.lastSync, m.reports, m.unreported, m.lastReport, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -110,6 +118,9 @@ func (m *Metrics) Operation(r host.Report) {
 		m.failures.Inc()
 		return
 	}
+	if r.Hint != host.NoHint {
+		m.hints.WithLabelValues(string(r.Hint)).Inc()
+	}
 	m.lastDone.SetToCurrentTime()
 }
 
@@ -118,6 +129,12 @@ func (m *Metrics) Operation(r host.Report) {
 func (m *Metrics) Refused(r Reason)       { m.refused.WithLabelValues(string(r)).Inc() }
 func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r)).Inc() }
 func (m *Metrics) Downgraded(r Reason)    { m.downgraded.WithLabelValues(string(r)).Inc() }
+
+// malformed is what becomes of a hint that cannot be read: no host is told of it.
+const malformed host.HintResult = "malformed"
+
+// MalformedHint counts a hint that cannot be read.
+func (m *Metrics) MalformedHint() { m.hints.WithLabelValues(string(malformed)).Inc() }
 
 // Synchronized is told when the plugin and the runtime have met, Disconnected when they have parted.
 func (m *Metrics) Synchronized() {

@@ -1,0 +1,122 @@
+package nri
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/kube"
+)
+
+// hinted is the hint that a scheduler writes for the container app.
+func hinted(cpus string) string {
+	return kube.Hint{Node: "n1", Containers: map[string]string{"app": cpus}}.String()
+}
+
+// A container gets the CPUs of its hint where they are as good as the node's own choice, the lowest, and never others for a
+// hint that it could not have had without.
+func TestHint(t *testing.T) {
+	const taken, missed, none = host.HintTaken, host.HintMissed, host.NoHint
+	for name, test := range map[string]struct {
+		hint   func(low, high string) string
+		quota  int64
+		beside bool // another container has the highest CPU
+		high   bool // it gets the highest CPU
+		want   host.HintResult
+		said   string
+	}{
+		"the node's own":     {hint: func(low, _ string) string { return hinted(low) }, want: taken},
+		"another CPU":        {hint: func(_, high string) string { return hinted(high) }, high: true, want: taken},
+		"a part of another":  {hint: func(_, high string) string { return hinted(high + ":500m") }, quota: 50000, high: true, want: taken},
+		"somebody else's":    {hint: func(_, high string) string { return hinted(high) }, beside: true, want: missed, said: "the hint does not fit"},
+		"more than its part": {hint: func(low, high string) string { return hinted(low + "," + high) }, want: missed, said: "the hint does not fit"},
+		"a whole for a part": {hint: func(_, high string) string { return hinted(high) }, quota: 50000, want: missed, said: "the hint does not fit"},
+		"no such CPU":        {hint: func(_, _ string) string { return hinted("8000") }, want: none, said: "its hint cannot be read"},
+		"a far CPU":          {hint: func(_, _ string) string { return hinted("1000:500m") }, quota: 50000, want: missed, said: "the hint does not fit"},
+		"twice":              {hint: func(low, _ string) string { return hinted(low + "," + low) }, want: none, said: "its hint cannot be read"},
+		"not a hint":         {hint: func(_, high string) string { return high }, want: none, said: "its hint cannot be read"},
+		"for another":        {hint: func(_, high string) string { return strings.Replace(hinted(high), "app", "log", 1) }, want: none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLab(t)
+			all := l.needTwo()
+			low, high := cpuset.Of(all.First()), cpuset.Of(all.Last())
+			if test.beside {
+				other := sensitivePod()
+				other.Uid, other.Id = "u2", "box2"
+				other.Annotations[kube.HintKey] = hinted(high.String())
+				l.create(other, l.container("app", "other1", 100000))
+				l.hints = nil
+			}
+			pod := sensitivePod()
+			pod.Annotations[kube.HintKey] = test.hint(low.String(), high.String())
+			c := l.container("app", "app1", cmp.Or(test.quota, 100000))
+			l.create(pod, c)
+			want := low
+			if test.high {
+				want = high
+			}
+			g := l.grant(pod, c)
+			if g.CPUs != want {
+				t.Errorf("it has %v, want %v", g.CPUs, want)
+			}
+			if wants := slices.DeleteFunc([]host.HintResult{test.want}, func(r host.HintResult) bool { return r == none }); !slices.Equal(l.hints, wants) {
+				t.Errorf("hints %v, want %v", l.hints, wants)
+			}
+			if said := l.log.String(); strings.Contains(said, "planned anew") != (test.said != "") || !strings.Contains(said, test.said) {
+				t.Errorf("want %q in the log:\n%s", test.said, said)
+			}
+		})
+	}
+}
+
+// Who is made anew takes over what is held for it, and a flexible container has no CPUs to be told.
+func TestHintPassedOver(t *testing.T) {
+	l := newLab(t)
+	all := l.needTwo()
+	pod := sensitivePod()
+	c := l.started(pod, 100000)
+	had := l.grant(pod, c).CPUs
+	if _, err := l.StopContainer(ctx, pod, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.pods.Group(c.Id).End(); err != nil {
+		t.Fatal(err)
+	}
+	pod.Annotations[kube.HintKey] = hinted(cpuset.Of(all.Last()).String())
+	again := l.container("app", "app2", 100000)
+	l.create(pod, again)
+	if now := l.grant(pod, again).CPUs; now != had || len(l.hints) != 0 {
+		t.Errorf("restarted it has %v, and had %v; hints %v", now, had, l.hints)
+	}
+	pod.Annotations[kube.ContainerKey("class", "log")] = "flexible"
+	pod.Annotations[kube.HintKey] = strings.Replace(hinted("1"), "app", "log", 1)
+	l.create(pod, l.container("log", "log1", 50000))
+	if len(l.hints) != 0 {
+		t.Errorf("hints %v", l.hints)
+	}
+}
+
+// Whatever an annotation says, it is read or refused, in one line.
+func FuzzHint(f *testing.F) {
+	for _, text := range []string{hinted("0-2,7:500m"), hinted("7:1000m"), hinted("99999999999999999999"), hinted("0-1023"), `{"node":"","containers":{"app":""}}`, "x"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		h, err := hintFor(text, "app")
+		if err != nil && (h != nil || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%q: %v, %v", text, h, err)
+		}
+		if h == nil {
+			return
+		}
+		for i, part := range h.Fractions {
+			if part.CPU < 0 || part.CPU >= cpuset.Max || part.Milli < 1 || part.Milli > 999 || h.Exclusive.Contains(part.CPU) || i > 0 && h.Fractions[i-1].CPU >= part.CPU {
+				t.Errorf("%q: %+v", text, h)
+			}
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package hybrid
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// A Hint is the CPUs that somebody who plans from afar, a scheduler, has counted with for a sensitive container.
+type Hint struct {
+	Exclusive cpuset.Set
+	Fractions []Fraction // by rising CPU id
+}
+
+// CPUs returns all of its CPUs, without those that no machine has.
+func (h *Hint) CPUs() cpuset.Set {
+	cpus := h.Exclusive
+	for _, f := range h.Fractions {
+		if f.CPU >= 0 && f.CPU < cpuset.Max {
+			cpus.Add(f.CPU)
+		}
+	}
+	return cpus
+}
+
+// Names reports whether a grant has just the CPUs of the hint.
+func (h *Hint) Names(g *Grant) bool {
+	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
+}
+
+// PlanHinted is Plan with a hint, which anybody may have written. The container gets the CPUs of the hint where the node could give
+// them to it, nobody moving out of the way, and where that is no worse than the node's own plan by any figure; else it gets those of the
+// node's own plan. taken says whether its CPUs are those of the hint.
+func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
+	p = new(Plan)
+	if err := n.planAllocate(p, &r, nil); err != nil || h.Names(&p.Grant) {
+		return p, err == nil, err
+	}
+	if n.options.Algorithm != Candor { // the paper's leaves nothing to choose
+		return p, false, nil
+	}
+	figures, own := n.outcomeOf(p), p.Clone()
+	hinted := new(Plan)
+	if n.planAllocate(hinted, &r, h) == nil && h.Names(&hinted.Grant) {
+		if is := n.outcomeOf(hinted); is.noWorse(&figures) {
+			return hinted, true, nil
+		}
+	}
+	return own, false, nil
+}
+
+// allocateHinted gives a new sensitive container the CPUs of a hint.
+func (n *Node) allocateHinted(s int32, h *Hint) error {
+	slot := &n.slots[s]
+	if slot.request.Class != Sensitive || n.sensitive+n.nodeNeed() > n.capacity() || !n.isFree(s, h) {
+		return ErrViewImpossible
+	}
+	cpus := h.CPUs()
+	slot.wholeCores = slot.request.Wish == WholeCores && cpus.SubsetOf(&n.shared) && n.onWholeCores(&cpus)
+	n.giveWhole(s, &h.Exclusive)
+	for _, f := range h.Fractions {
+		n.give(s, f.CPU, f.Milli)
+	}
+	if slot.request.Policy == Strict && !n.keepsWish(slot) || n.settle() == impossible {
+		return ErrViewImpossible
+	}
+	return nil
+}
+
+// isFree reports whether a hint has just what a container's view needs, and nobody else has it.
+func (n *Node) isFree(s int32, h *Hint) bool {
+	whole, fraction := n.lacks(s)
+	free := n.available()
+	if h.Exclusive.Count() != whole || !h.Exclusive.SubsetOf(&free) {
+		return false
+	}
+	if fraction == 0 || len(h.Fractions) != 1 {
+		return fraction == 0 && len(h.Fractions) == 0
+	}
+	on := h.Fractions[0]
+	if on.Milli != fraction || h.Exclusive.Contains(on.CPU) {
+		return false
+	}
+	return free.Contains(on.CPU) || n.fractional.Contains(on.CPU) && n.load[on.CPU].room() >= fraction
+}
+
+// An outcome is a plan in figures: what it costs, and what it leaves for those who come later.
+type outcome struct {
+	costs  [6]int
+	leaves [5]int
+	l3s    []int // free CPUs of each L3 domain, the largest first
+	numas  []int // of each NUMA node
+}
+
+// outcomeOf returns the figures of an allocation that was just planned.
+func (n *Node) outcomeOf(p *Plan) (o outcome) {
+	n.redo(p.edits)
+	cpus := &p.Grant.CPUs
+	o.costs = [...]int{int(p.Shared), p.Moves, countOverlaps(n.numas, cpus), countOverlaps(n.l3s, cpus), n.splitCores(cpus), 1}
+	if p.Grant.WishKept {
+		o.costs[5] = 0
+	}
+	room := Milli(0)
+	for cpu := range n.fractional.All() {
+		room = max(room, n.load[cpu].room())
+	}
+	o.leaves = [...]int{n.sharedCount, n.wholeCores.Count(), wholeIn(n.l3s, &n.shared), wholeIn(n.numas, &n.shared), int(room)}
+	o.l3s, o.numas = largestFirst(n.l3Free), largestFirst(n.numaFree)
+	n.edits = p.edits
+	n.undo(0)
+	return o
+}
+
+// wholeIn returns how many CPUs are in domains of which a set has all.
+func wholeIn(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
+	for i := range domains {
+		if domains[i].SubsetOf(free) {
+			cpus += domains[i].Count()
+		}
+	}
+	return cpus
+}
+
+func largestFirst(free []int16) []int {
+	sorted := make([]int, len(free))
+	for i, count := range free {
+		sorted[i] = int(count)
+	}
+	slices.SortFunc(sorted, func(a, b int) int { return cmp.Compare(b, a) })
+	return sorted
+}
+
+// noWorse reports whether an outcome costs no more than another by any figure, and leaves no less.
+func (o *outcome) noWorse(than *outcome) bool {
+	for i := range o.costs {
+		if o.costs[i] > than.costs[i] {
+			return false
+		}
+	}
+	for i := range o.leaves {
+		if o.leaves[i] < than.leaves[i] {
+			return false
+		}
+	}
+	return slices.Compare(o.l3s, than.l3s) >= 0 && slices.Compare(o.numas, than.numas) >= 0
+}
