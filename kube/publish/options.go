@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/candor-project/candor/kube/apiserver"
 )
 
 // ErrBadOptions are options with which nothing can be published.
@@ -33,12 +34,9 @@ func New(o Options) (*Publisher, error) {
 	if wrong := validation.IsDNS1123Subdomain(o.Node); wrong != nil {
 		return nil, fmt.Errorf("%w: node name %.60q: want one as kubectl get nodes shows it", ErrBadOptions, o.Node)
 	}
-	a, err := accessOf(o.Kubeconfig)
+	api, err := apiserver.New(apiserver.Options{Kubeconfig: o.Kubeconfig, Product: "candor/" + o.Version, Patience: patience})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
-	// One call at a time, on one connection. HTTP/2 has nothing to offer for that, and takes memory.
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: a.tls, MaxIdleConns: 1, IdleConnTimeout: longestWait, TLSHandshakeTimeout: patience}
-	c := &client{&http.Client{Transport: transport, Timeout: patience}, a, o.Node, o.Version}
-	return &Publisher{api: c, log: o.Log, listener: o.Listener, changed: make(chan struct{}, 1)}, nil
+	return &Publisher{api: &client{api, o.Node}, log: o.Log, listener: o.Listener, changed: make(chan struct{}, 1)}, nil
 }

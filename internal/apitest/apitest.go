@@ -1,0 +1,89 @@
+// Package apitest stands where an API server does, for tests: a TLS server, kubeconfigs for it, and who calls.
+package apitest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Serve answers until the test ends. It asks for the caller's certificate.
+func Serve(t testing.TB, answer http.HandlerFunc) *httptest.Server {
+	s := httptest.NewUnstartedServer(answer)
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // of callers that do not trust it
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// Authority is the certificate of a server, in PEM.
+func Authority(s *httptest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+}
+
+// Trust is the field of a kubeconfig's cluster that has the certificate of a server.
+func Trust(s *httptest.Server) string {
+	return "certificate-authority-data: " + base64.StdEncoding.EncodeToString(Authority(s))
+}
+
+// Kubeconfig is one for a server, with fields of the cluster and of the user in YAML, by comma.
+func Kubeconfig(server, cluster, user string) string {
+	return fmt.Sprintf("current-context: c\ncontexts: [{name: other}, {name: c, context: {cluster: k, user: u}}]\n"+
+		"clusters: [{name: k, cluster: {server: %q, %s}}]\nusers: [{name: u, user: {%s}}]\n", server, cluster, user)
+}
+
+// Write puts a file into a directory.
+func Write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// KeyPair makes a certificate of somebody, and its key, in PEM.
+func KeyPair(t testing.TB, name string) (certificate, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	template.Subject.CommonName = name
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind string, of []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: of}))
+	}
+	return block("CERTIFICATE", raw), block("EC PRIVATE KEY", der)
+}
+
+// Caller is who makes a call: the name in the certificate, else what stands in the header.
+func Caller(r *http.Request) string {
+	if len(r.TLS.PeerCertificates) > 0 {
+		return r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	return r.Header.Get("Authorization")
+}

@@ -1,0 +1,146 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// An access is how the API server is reached, and by whom.
+type access struct {
+	url       string
+	namespace string
+	tls       *tls.Config
+	proxy     *url.URL // nil: as the environment says
+	token     string   // "": another way
+	tokenFile string   // read for each call: it is renewed
+	program   *program // that logs in; nil: none
+	as        http.Header
+}
+
+// account is where a pod finds what it needs to reach its API server.
+const account = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// maxFile bounds what is read of a file, in bytes.
+const maxFile = 1 << 20
+
+// accessOf reads a kubeconfig; without one it is the pod's own access.
+func accessOf(o Options) (*access, error) {
+	if o.Kubeconfig != "" {
+		return readKubeconfig(o)
+	}
+	if o.Context != "" {
+		return nil, fmt.Errorf("context %.60q: there is no kubeconfig: want --kubeconfig FILE", o.Context)
+	}
+	return podAccess()
+}
+
+// podAccess is that of a pod, by its service account.
+func podAccess() (*access, error) {
+	host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+	if host == "" || port == "" {
+		return nil, errors.New("this is no pod of a cluster: want --kubeconfig FILE")
+	}
+	authority, err := wholefile.Read(filepath.Join(account, "ca.crt"), maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("the pod's service account: %w: want automountServiceAccountToken", err)
+	}
+	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(account, "token"), namespace: "default"}
+	if name, err := wholefile.Read(filepath.Join(account, "namespace"), maxFile); err == nil {
+		a.namespace = strings.TrimSpace(string(name))
+	}
+	return a, a.trust(authority)
+}
+
+// trust sets whose certificates are believed.
+func (a *access) trust(authority []byte) error {
+	a.tls.RootCAs = x509.NewCertPool()
+	if !a.tls.RootCAs.AppendCertsFromPEM(authority) {
+		return errors.New("no certificate in the certificate authority's text: want PEM")
+	}
+	return nil
+}
+
+// reach sets where the API server is. A token is not sent over a line that others can read.
+func (a *access) reach(server string) error {
+	u, err := url.Parse(server)
+	switch {
+	case err != nil || u.User != nil: // the text may hold a password
+		return errors.New("server: want https://HOST:PORT")
+	case u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("server %.200q: want https://HOST:PORT", server)
+	}
+	a.url = strings.TrimSuffix(u.String(), "/")
+	return nil
+}
+
+// proxyFor is the proxy of a call. What the environment or the kubeconfig says of it may hold a password.
+func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
+	if a.proxy != nil {
+		return a.proxy, nil
+	}
+	proxy, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, errors.New("the proxy of the environment (HTTPS_PROXY) is no URL")
+	}
+	return proxy, nil
+}
+
+// authorize adds who it is that calls.
+func (a *access) authorize(r *http.Request) error {
+	for name, values := range a.as {
+		r.Header[name] = values
+	}
+	token, err := a.bearer(r)
+	if err != nil || token == "" {
+		return err
+	}
+	if strings.ContainsFunc(token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+		return errors.New("the token has characters that no token has")
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// bearer is the token, "" where the caller shows a certificate.
+func (a *access) bearer(r *http.Request) (string, error) {
+	switch {
+	case a.program != nil:
+		c, err := a.program.credential(r.Context())
+		if err != nil {
+			return "", err
+		}
+		return c.token, nil
+	case a.tokenFile == "":
+		return a.token, nil
+	}
+	text, err := wholefile.Read(a.tokenFile, maxFile)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// forget has the program log in anew, and reports whether there is one.
+func (a *access) forget() bool { return a.program != nil && a.program.forget() }
+
+// certify proves who calls by a certificate. Files are read for each connection: they are renewed.
+func (a *access) certify(read func() (tls.Certificate, error)) error {
+	if _, err := read(); err != nil {
+		return fmt.Errorf("client certificate: %w", err)
+	}
+	a.tls.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		c, err := read()
+		return &c, err
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// A Client asks one API server. It may be used by several goroutines.
+type Client struct {
+	http    *http.Client
+	access  *access
+	product string
+}
+
+// New returns a client by what the options say. Nobody is asked yet; the error is ErrBadOptions.
+func New(o Options) (*Client, error) {
+	a, err := accessOf(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
+	}
+	// One connection is enough, and HTTP/2 takes memory.
+	transport := &http.Transport{
+		Proxy: a.proxyFor, TLSClientConfig: a.tls, MaxIdleConns: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: o.Patience,
+	}
+	return &Client{
+		http:    &http.Client{Transport: transport, Timeout: o.Patience, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }},
+		access:  a,
+		product: o.Product,
+	}, nil
+}
+
+// errRedirect ends a call that would go on elsewhere, with what is secret.
+var errRedirect = errors.New("the server sends the call on to another place, which is not followed: want the server of the API itself")
+
+// Namespace is the one that the kubeconfig's context or the pod's service account has: "default" without one.
+func (c *Client) Namespace() string { return c.access.namespace }
+
+// Get reads an object.
+func (c *Client) Get(ctx context.Context, path string, into any) error {
+	return c.Do(ctx, http.MethodGet, path, nil, into)
+}
+
+// Do makes a call, with a body or nil. What is not said to be done is an error of Kubernetes' own kinds. Where the API server does not know
+// the caller any more, it is told once more who that is.
+func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
+	err := c.try(ctx, method, path, body, into)
+	if apierrors.IsUnauthorized(err) && c.access.forget() {
+		c.http.CloseIdleConnections() // which know a certificate
+		err = c.try(ctx, method, path, body, into)
+	}
+	return err
+}
+
+func (c *Client) try(ctx context.Context, method, path string, body, into any) error {
+	request, err := c.request(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return reachError(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return err
+	case len(answer) > maxAnswer:
+		return fmt.Errorf("%s %s: an answer of more than %d MiB", method, path, maxAnswer>>20)
+	case response.StatusCode/100 != 2:
+		return refusal(response, path, answer)
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("%s %s: the answer is none of an API server: %w", method, path, err)
+	}
+	return nil
+}
+
+// maxAnswer bounds an answer in bytes: it has room for a page of the largest objects that there are.
+const maxAnswer = 64 << 20
+
+// request is a call that says who calls.
+func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.access.url+path, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", c.product)
+	return r, c.access.authorize(r)
+}
+
+// reachError is why a call did not arrive.
+func reachError(err error) error {
+	if errors.Is(err, errRedirect) {
+		return errRedirect // where to is for nobody's log
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		return fmt.Errorf("%s %s: %w", strings.ToUpper(of.Op), of.URL, of.Err)
+	}
+	return err
+}
+
+// refusal is the error that an answer tells of. What stands between here and the API server answers in words of its own.
+func refusal(response *http.Response, path string, answer []byte) error {
+	var status metav1.Status
+	if json.Unmarshal(answer, &status) == nil && status.Reason != "" {
+		return &apierrors.StatusError{ErrStatus: status}
+	}
+	of := schema.GroupResource{Resource: strings.TrimPrefix(path, "/")}
+	return apierrors.NewGenericServerResponse(response.StatusCode, strings.ToLower(response.Request.Method), of, "", "", 0, true)
+}

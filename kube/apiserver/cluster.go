@@ -1,0 +1,77 @@
+package apiserver
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+)
+
+// A kubeCluster is how an API server is reached.
+type kubeCluster struct {
+	Server        string
+	Authority     string `yaml:"certificate-authority"`
+	AuthorityData string `yaml:"certificate-authority-data"`
+	ServerName    string `yaml:"tls-server-name"`
+	Insecure      bool   `yaml:"insecure-skip-tls-verify"`
+	Proxy         string `yaml:"proxy-url"`
+	NoCompression bool   `yaml:"disable-compression"` // the client asks for none that it would not undo
+	Extensions    any
+}
+
+// cluster reads how the API server is reached.
+func (k *kubeconfig) cluster(a *access, name string, attended bool) error {
+	at, ok := k.clusters[name]
+	if !ok {
+		return errors.New("there is none of that name")
+	}
+	var c kubeCluster
+	if err := at.strict(&c); err != nil {
+		return err
+	}
+	a.tls = &tls.Config{ServerName: c.ServerName}
+	if err := a.reach(c.Server); err != nil {
+		return err
+	}
+	if err := a.through(c.Proxy); err != nil {
+		return err
+	}
+	authority, err := content(at.dir, c.Authority, c.AuthorityData)
+	if err != nil {
+		return fmt.Errorf("certificate-authority: %w", err)
+	}
+	switch {
+	case c.Insecure && !attended:
+		return errors.New("insecure-skip-tls-verify: anybody could take the node's token: want certificate-authority")
+	case c.Insecure && authority != nil:
+		return errors.New("insecure-skip-tls-verify and a certificate-authority: want one of them")
+	case c.Insecure:
+		a.tls.InsecureSkipVerify = true
+	case authority != nil: // else those whom the machine trusts
+		return a.trust(authority)
+	}
+	return nil
+}
+
+// through sets the proxy.
+func (a *access) through(proxy string) error {
+	if proxy == "" {
+		return nil
+	}
+	u, err := url.Parse(proxy)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
+		return errors.New("proxy-url: want http, https or socks5://HOST:PORT") // it may hold a password
+	}
+	a.proxy = u
+	return nil
+}
+
+// decode reads base64. The error does not show the text.
+func decode(data string) ([]byte, error) {
+	text, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return nil, errors.New("want base64")
+	}
+	return text, nil
+}

@@ -1,0 +1,205 @@
+package apiserver
+
+import (
+	"encoding/base64"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/internal/apitest"
+)
+
+// Each way of saying who it is reaches the server; what is renewed in files is sent anew.
+func TestWaysToLogIn(t *testing.T) {
+	s := newEcho(t)
+	dir := t.TempDir()
+	apitest.Write(t, dir, "ca.crt", string(apitest.Authority(s.Server)))
+	certificate, key := apitest.KeyPair(t, "first")
+	apitest.Write(t, dir, "node.crt", certificate)
+	apitest.Write(t, dir, "node.key", key)
+	apitest.Write(t, dir, "both.pem", certificate+key)
+	apitest.Write(t, dir, "token", "from a file\n")
+	inline, in64 := apitest.Trust(s.Server), base64.StdEncoding.EncodeToString
+	for _, c := range []struct{ cluster, user, want string }{
+		{"certificate-authority: ca.crt", "token: secret", "Bearer secret"},
+		{inline, "token: secret", "Bearer secret"},
+		{"insecure-skip-tls-verify: true", "token: secret", "Bearer secret"},
+		{inline + ", tls-server-name: example.com", "token: secret", "Bearer secret"}, // a name of the server's certificate
+		{inline, "client-certificate: node.crt, client-key: node.key", "first"},
+		{inline, "client-certificate: both.pem", "first"},
+		{inline, "client-certificate-data: " + in64([]byte(certificate)) + ", client-key-data: " + in64([]byte(key)), "first"},
+	} {
+		k := newClient(t, dir, apitest.Kubeconfig(s.URL, c.cluster, c.user))
+		if who, err := s.call(t, k); err != nil || who != c.want {
+			t.Errorf("%s: %q, %v; want %q", c.user, who, err, c.want)
+		}
+	}
+	apitest.Write(t, dir, "token", "first\n")
+	byFile := newClient(t, dir, apitest.Kubeconfig(s.URL, inline, "token: old, tokenFile: token"))
+	byKey := newClient(t, dir, apitest.Kubeconfig(s.URL, inline, "client-certificate: node.crt, client-key: node.key"))
+	if who, err := s.call(t, byFile); err != nil || who != "Bearer first" {
+		t.Errorf("%q, %v", who, err)
+	}
+	certificate, key = apitest.KeyPair(t, "second")
+	apitest.Write(t, dir, "node.crt", certificate)
+	apitest.Write(t, dir, "node.key", key)
+	apitest.Write(t, dir, "token", "renewed")
+	for want, k := range map[string]*Client{"Bearer renewed": byFile, "second": byKey} {
+		if who, err := s.call(t, k); err != nil || who != want {
+			t.Errorf("%q, %v; want %q", who, err, want)
+		}
+	}
+}
+
+// Who asks as somebody else does so in every call.
+func TestImpersonation(t *testing.T) {
+	s := newEcho(t)
+	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s.Server),
+		`token: x, as: jane, as-uid: u1, as-groups: [dev, ops], as-user-extra: {"Acme.com/Team:1": [red, blue]}`))
+	if _, err := s.call(t, c); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"Impersonate-User": "jane", "Impersonate-Uid": "u1", "Impersonate-Group": "dev ops",
+		"Impersonate-Extra-Acme.com%2fteam%3a1": "red blue",
+	} {
+		if has := strings.Join(s.last.Header.Values(name), " "); has != want {
+			t.Errorf("%s: %q, want %q in %v", name, has, want, s.last.Header)
+		}
+	}
+}
+
+// Nobody is told who calls but the server that is meant.
+func TestNoRedirect(t *testing.T) {
+	var stranger *http.Request
+	other := apitest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { stranger = r })
+	s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL+"/secret-place", http.StatusFound)
+	})
+	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, "insecure-skip-tls-verify: true", "token: x, as: jane"))
+	err := c.Get(t.Context(), "/version", &struct{}{})
+	if err == nil || !strings.Contains(err.Error(), "not followed") || strings.Contains(err.Error(), "secret") || stranger != nil {
+		t.Errorf("%v, %v", err, stranger)
+	}
+}
+
+func TestServerThatIsNotTrusted(t *testing.T) {
+	s := newEcho(t)
+	certificate, _ := apitest.KeyPair(t, "another")
+	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte(certificate)), "token: x"))
+	if _, err := s.call(t, c); err == nil || !strings.Contains(err.Error(), "certificate") || s.last != nil {
+		t.Errorf("%v, called %v", err, s.last != nil)
+	}
+}
+
+// The calls go by the proxy of the kubeconfig, else by that of the environment, and its password stands in no error.
+func TestProxy(t *testing.T) {
+	var asked string
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.Host
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	by := strings.Replace(proxy.URL, "http://", "http://me:password@", 1)
+	c := newClient(t, t.TempDir(), apitest.Kubeconfig("https://api.example:6443", "proxy-url: "+by, "token: x"))
+	err := c.Get(t.Context(), "/version", &struct{}{})
+	if asked != "CONNECT api.example:6443" || err == nil || strings.Contains(err.Error(), "password") {
+		t.Errorf("%q, %v", asked, err)
+	}
+	_, err = accessBy(t, apitest.Kubeconfig("https://a", "proxy-url: 'ftp://me:password@b'", "token: x"), "/none", Options{Attended: true})
+	if err == nil || strings.Contains(err.Error(), "password") || !strings.Contains(err.Error(), "proxy-url: want") {
+		t.Error(err)
+	}
+}
+
+// Several files are one kubeconfig: what the first says counts, paths are meant from each.
+func TestSeveralFiles(t *testing.T) {
+	s := newEcho(t)
+	one, two := t.TempDir(), t.TempDir()
+	apitest.Write(t, two, "token", "two")
+	first := apitest.Write(t, one, "config", "current-context: a\ncontexts: [{name: a, context: {cluster: k, user: u, namespace: batch}}]\n"+
+		"clusters: [{name: k, cluster: {server: "+s.URL+", "+apitest.Trust(s.Server)+"}}]")
+	second := apitest.Write(t, two, "config", "current-context: b\ncontexts: [{name: a}, {name: b, context: {cluster: none, user: none}}]\n"+
+		"clusters: [{name: k, cluster: {server: https://another}}]\nusers: [{name: u, user: {tokenFile: token}}]")
+	missing := filepath.Join(one, "missing")
+	files := strings.Join([]string{missing, first, second}, string(os.PathListSeparator))
+	c, err := New(Options{Kubeconfig: files, Attended: true, Patience: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if who, err := s.call(t, c); err != nil || who != "Bearer two" || c.Namespace() != "batch" {
+		t.Errorf("%q, %v, namespace %q", who, err, c.Namespace())
+	}
+	if _, err := New(Options{Kubeconfig: files, Context: "b"}); err == nil || !strings.Contains(err.Error(), `cluster "none"`) {
+		t.Error(err)
+	}
+	if _, err := New(Options{Kubeconfig: missing}); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+}
+
+// What cannot be meant is told in a line, and what is secret is not.
+func TestBadKubeconfigs(t *testing.T) {
+	k := apitest.Kubeconfig
+	for _, c := range []struct{ want, text string }{
+		{"no current context", ""},
+		{`no context "x"`, "current-context: x"},
+		{"no kubeconfig in YAML", "current-context: [secret"},
+		{`server "http://a": want https://HOST:PORT`, k("http://a", "", "token: secret")},
+		{"server: want https://", k("https://user:secret@a", "", "token: secret")},
+		{`cluster "k": it is not understood: unknown field "server-name"`, k("https://a", "server-name: x", "token: secret")},
+		{`user "u": it is not understood: unknown field "tokenfile"`, k("https://a", "", "tokenfile: secret")},
+		{"a value is not of the kind", k("https://a", "", "token: [secret]")},
+		{"want one of them", k("https://a", "insecure-skip-tls-verify: true, certificate-authority-data: eA==", "token: secret")},
+		{"no certificate in the certificate authority", k("https://a", "certificate-authority-data: eA==", "token: secret")},
+		{"certificate-authority: want base64", k("https://a", "certificate-authority-data: '?secret'", "token: secret")},
+		{"certificate-authority: open", k("https://a", "certificate-authority: none", "token: secret")},
+		{"want a token, tokenFile", k("https://a", "", "")},
+		{"username and password", k("https://a", "", "username: me, password: secret")},
+		{"auth-provider", k("https://a", "", "auth-provider: {name: gcp, config: {token: secret}}")},
+		{"want as beside them", k("https://a", "", "token: secret, as-groups: [a]")},
+		{"characters that no name has", k("https://a", "", `token: secret, as: "a\nb"`)},
+		{"client certificate: open", k("https://a", "", "client-certificate: none")},
+		{"client certificate: tls: failed to find any PEM", k("https://a", "", "client-certificate-data: eA==, client-key-data: eA==")},
+		{"user \"u\" stands twice", k("https://a", "", "token: secret")},
+		{"exec beside a token", k("https://a", "", "token: secret, exec: {}")},
+		{"exec: apiVersion \"v9\"", k("https://a", "", "exec: {apiVersion: v9, command: login}")},
+		{"exec: want a command", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1}")},
+		{"interactiveMode \"Sometimes\"", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, interactiveMode: Sometimes}")},
+		{"provideClusterInfo", k("https://a", "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, provideClusterInfo: true}")},
+	} {
+		if strings.Contains(c.want, "twice") {
+			c.text = strings.Replace(c.text, "users: [", "users: [{name: u, user: {token: secret}}, ", 1)
+		}
+		_, err := accessBy(t, c.text, t.TempDir(), Options{Attended: true})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v; want %q", err, c.want)
+		}
+	}
+}
+
+func FuzzKubeconfig(f *testing.F) {
+	f.Add(apitest.Kubeconfig("https://a:6443", "tls-server-name: b, proxy-url: 'socks5://c'", "token: secret, as: d, as-groups: [e]"))
+	f.Add(apitest.Kubeconfig("https://a", "certificate-authority-data: eA==", "client-certificate-data: eA=="))
+	f.Add(apitest.Kubeconfig("https://a", "insecure-skip-tls-verify: true", "exec: {apiVersion: client.authentication.k8s.io/v1, command: a, args: [b], env: [{name: c, value: d}], interactiveMode: Never}"))
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, attended := range []bool{false, true} {
+			a, err := accessBy(t, text, "/none", Options{Attended: attended})
+			switch {
+			case err != nil && strings.ContainsAny(err.Error(), "\n\r"):
+				t.Errorf("more than one line: %q", err)
+			case err != nil:
+			case !strings.HasPrefix(a.url, "https://"):
+				t.Errorf("%q: a token would go to %q", text, a.url)
+			case a.token == "" && a.tokenFile == "" && a.tls.GetClientCertificate == nil:
+				t.Errorf("%q: nobody in particular", text)
+			case !attended && (a.program != nil || a.tls.InsecureSkipVerify):
+				t.Errorf("%q: nobody is there", text)
+			}
+		}
+	})
+}

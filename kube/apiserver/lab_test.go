@@ -1,0 +1,57 @@
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/internal/apitest"
+)
+
+// newClient is one by a kubeconfig in a directory, for somebody who is there.
+func newClient(t *testing.T, dir, kubeconfig string) *Client {
+	t.Helper()
+	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Attended: true, Product: "candor/test", Patience: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// An echo is an API server that has nothing, and keeps the last call.
+type echo struct {
+	*httptest.Server
+	last *http.Request
+	who  string
+}
+
+func newEcho(t *testing.T) *echo {
+	e := &echo{}
+	e.Server = apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		e.last, e.who = r, apitest.Caller(r)
+		fmt.Fprint(w, `{}`)
+	})
+	return e
+}
+
+// call makes one, and returns who it was for the server.
+func (e *echo) call(t *testing.T, c *Client) (string, error) {
+	t.Helper()
+	e.who = ""
+	err := c.Get(t.Context(), "/version", &struct{}{})
+	return e.who, err
+}
+
+// access reads a kubeconfig.
+func accessBy(t *testing.T, text, dir string, o Options) (*access, error) {
+	t.Helper()
+	o.Kubeconfig = filepath.Join(dir, "kubeconfig")
+	k := &kubeconfig{}
+	if err := k.add([]byte(text), dir); err != nil {
+		return nil, err
+	}
+	return k.access(o)
+}

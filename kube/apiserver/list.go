@@ -1,0 +1,45 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+const (
+	pageSize = 500     // objects
+	maxItems = 1 << 20 // of a list: several times what the largest clusters have
+	tries    = 3       // the pages of a list that takes too long belong together no more
+)
+
+// List reads all objects of a path, a page at a time.
+func List[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+	for range tries {
+		if all, err = list[T](ctx, c, path); !apierrors.IsResourceExpired(err) {
+			break
+		}
+	}
+	return all, err
+}
+
+func list[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+	next := ""
+	for {
+		var page struct {
+			Metadata struct{ Continue string }
+			Items    []T
+		}
+		if err := c.Get(ctx, fmt.Sprintf("%s?limit=%d&continue=%s", path, pageSize, url.QueryEscape(next)), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		switch next = page.Metadata.Continue; {
+		case next == "":
+			return all, nil
+		case len(page.Items) == 0, len(all) > maxItems:
+			return nil, fmt.Errorf("%s: a list without end", path)
+		}
+	}
+}

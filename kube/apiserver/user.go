@@ -1,0 +1,107 @@
+package apiserver
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// A kubeUser is who calls, and how that is proved.
+type kubeUser struct {
+	Token           string
+	TokenFile       string `yaml:"tokenFile"`
+	Certificate     string `yaml:"client-certificate"`
+	CertificateData string `yaml:"client-certificate-data"`
+	Key             string `yaml:"client-key"`
+	KeyData         string `yaml:"client-key-data"`
+	Exec            *kubeExec
+	As              string
+	AsUID           string              `yaml:"as-uid"`
+	AsGroups        []string            `yaml:"as-groups"`
+	AsExtra         map[string][]string `yaml:"as-user-extra"`
+	Username        string
+	Password        string
+	Provider        any `yaml:"auth-provider"`
+	Extensions      any
+}
+
+// user reads who calls.
+func (k *kubeconfig) user(a *access, name string, attended bool) error {
+	at, ok := k.users[name]
+	if !ok {
+		return errors.New("there is none of that name")
+	}
+	var u kubeUser
+	if err := at.strict(&u); err != nil {
+		return err
+	}
+	if u.TokenFile != "" {
+		a.tokenFile = from(at.dir, u.TokenFile)
+	}
+	a.token = u.Token
+	if err := a.impersonate(&u); err != nil {
+		return err
+	}
+	isCertain := cmp.Or(u.Certificate, u.CertificateData) != ""
+	switch {
+	case u.Provider != nil || cmp.Or(u.Username, u.Password) != "":
+		return errors.New("auth-provider, username and password: API servers have not known them for long: want exec, a token or a client-certificate")
+	case u.Exec != nil && !attended:
+		return errors.New("exec: nobody is there to log in: want a token, tokenFile or client-certificate")
+	case u.Exec != nil && (isCertain || cmp.Or(u.Token, u.TokenFile) != ""):
+		return errors.New("exec beside a token or a client-certificate: want one of them")
+	case u.Exec != nil:
+		return a.logIn(u.Exec, at.dir)
+	case isCertain:
+		return a.certify(func() (tls.Certificate, error) { return u.keyPair(at.dir) })
+	case cmp.Or(u.Token, u.TokenFile) == "":
+		return errors.New("want a token, tokenFile, client-certificate or exec")
+	}
+	return nil
+}
+
+// keyPair is the certificate and its key.
+func (u *kubeUser) keyPair(dir string) (tls.Certificate, error) {
+	certificate, err := content(dir, u.Certificate, u.CertificateData)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // kubelet has both in one file
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, key)
+}
+
+// impersonate has the calls made as somebody else.
+func (a *access) impersonate(u *kubeUser) error {
+	if u.As == "" {
+		if u.AsUID != "" || len(u.AsGroups) > 0 || len(u.AsExtra) > 0 {
+			return errors.New("as-uid, as-groups and as-user-extra: want as beside them")
+		}
+		return nil
+	}
+	a.as = http.Header{"Impersonate-User": {u.As}}
+	if u.AsUID != "" {
+		a.as.Set("Impersonate-Uid", u.AsUID)
+	}
+	if len(u.AsGroups) > 0 {
+		a.as["Impersonate-Group"] = u.AsGroups
+	}
+	for key, values := range u.AsExtra {
+		// The API server unescapes the key, and does not tell upper case from lower.
+		a.as["Impersonate-Extra-"+strings.ReplaceAll(url.QueryEscape(strings.ToLower(key)), "+", "%20")] = values
+	}
+	for name, values := range a.as {
+		for _, value := range values {
+			if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+				return fmt.Errorf("%s: a value has characters that no name has", strings.ToLower(name))
+			}
+		}
+	}
+	return nil
+}
