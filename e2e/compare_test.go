@@ -41,3 +41,70 @@ func TestCompareAndReport(t *testing.T) {
 		t.Errorf("a newer report: %+v", got)
 	}
 }
+
+// Several reports of one base are one table, a program a row; of different bases they are refused.
+func TestReportTogether(t *testing.T) {
+	l := newLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("one CPU: quota and candor show the same number")
+	}
+	dir := t.TempDir()
+	report := func(name, base string) string {
+		file := filepath.Join(dir, name+".json")
+		out := l.ok("compare", "--cpu", "500m", "--setups", base+",candor", "-n", "2", "--name", name, "--metric", `cpus=^(\d+)$`, "-o", "json", "--", "nproc")
+		if err := os.WriteFile(file, []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	one, two, other := report("one", "quota"), report("two", "quota"), report("other", "none")
+	folder := filepath.Join(dir, "figures")
+	text := l.ok("report", one, two, "-o", "markdown", "--out", folder)
+	for _, want := range []string{"| program | metric | runs | quota | candor |", "| one | cpus (lower is better) | 2 |", "| two |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if files, err := os.ReadDir(folder); err != nil || len(files) != 4 {
+		t.Errorf("%d files in the folder, %v; want 4", len(files), err)
+	}
+	for want, files := range map[string][]string{"the base of other is none": {one, other}, `two programs are "one"`: {one, one}} {
+		if got := do(t, l.candor(append([]string{"report"}, files...)...)); got.code != 2 || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
+			t.Errorf("%+v, want exit code 2 and one line with %q", got, want)
+		}
+	}
+}
+
+// The client of a server says how the server does.
+func TestCompareServer(t *testing.T) {
+	l := newLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("one CPU: none is left for the client")
+	}
+	socket := filepath.Join(t.TempDir(), "socket")
+	server := `python3 -c "import os, socket; s = socket.socket(socket.AF_UNIX); s.bind('` + socket + `'); s.listen()
+while True: s.accept()[0].sendall(b'%d' % len(os.sched_getaffinity(0)))"; true`
+	client := `python3 -c "import socket; s = socket.socket(socket.AF_UNIX); s.connect('` + socket + `'); print('cpus', s.recv(9).decode())"; rm ` + socket
+	out := l.ok("compare", "--cpu", "500m", "--setups", "quota,candor", "-n", "2", "--server", server, "--client", client,
+		"--metric", `seen=cpus (\d+)`, "--better", "seen=higher", "-o", "json")
+	var report struct {
+		Name    string
+		Metrics []struct {
+			Name           string
+			HigherIsBetter bool
+		}
+		Runs []struct {
+			Setup   int
+			Values  map[string]float64
+			Failure string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Name != "python3" || len(report.Metrics) != 2 || !report.Metrics[1].HigherIsBetter {
+		t.Fatalf("%+v, %v: want python3 and two metrics", report, err)
+	}
+	for _, r := range report.Runs {
+		if want := []int{l.usable.Count(), 1}[r.Setup]; r.Values["seen"] != float64(want) {
+			t.Errorf("%+v, want that the server sees %d", r, want)
+		}
+	}
+}

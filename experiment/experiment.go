@@ -51,7 +51,23 @@ func (e *Experiment) Check() error {
 			}
 		}
 	}
-	_, err := host.FindProgram(e.Workload.args(1)[0])
+	return e.checkPrograms()
+}
+
+// checkPrograms says which program is not there.
+func (e *Experiment) checkPrograms() error {
+	w := &e.Workload
+	if len(w.Server) > 0 {
+		for i := range e.Setups {
+			if s := &e.Setups[i]; s.instances() > 1 {
+				return fmt.Errorf("%w: %v of a server: want one copy, which has its port for itself", ErrBadSetup, s)
+			}
+		}
+		if _, err := host.FindProgram(w.server().args(1)[0]); err != nil {
+			return err
+		}
+	}
+	_, err := host.FindProgram(w.args(1)[0])
 	return err
 }
 
@@ -62,6 +78,9 @@ func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
 		return nil, err
 	}
 	if err := l.Check(e.Setups); err != nil {
+		return nil, err
+	}
+	if err := l.checkClient(&e.Workload, e.Setups); err != nil {
 		return nil, err
 	}
 	report, err := e.newReport(l)
@@ -98,12 +117,12 @@ func (e *Experiment) newReport(l *Lab) (*Report, error) {
 	}
 	r := &Report{
 		Version: reportVersion, Began: time.Now().UTC().Truncate(time.Second), Machine: machine,
-		Command: e.Workload.Command, Timeout: e.Workload.Timeout.Seconds(),
+		Name: e.Workload.Name, Command: e.Workload.Command, Server: e.Workload.Server, Timeout: e.Workload.Timeout.Seconds(),
 		Setups: e.Setups, Rounds: e.Rounds, Seed: e.Seed,
 		Metrics: []ReportMetric{{Name: WallTime.Name, Unit: "s"}},
 	}
 	for _, m := range e.Workload.Metrics {
-		r.Metrics = append(r.Metrics, ReportMetric{Name: m.Name, HigherIsBetter: m.HigherIsBetter})
+		r.Metrics = append(r.Metrics, ReportMetric{Name: m.Name, Pattern: m.Pattern, HigherIsBetter: m.HigherIsBetter})
 	}
 	if r.Directory, err = os.Getwd(); err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ var WallTime = Metric{Name: "time"}
 
 // A Metric is a number that a run gives.
 type Metric struct {
-	Name           string // as the user wrote it
+	Name           string // that the user gave it, or else the pattern
+	Pattern        string // where the number stands, as the user wrote it
 	HigherIsBetter bool
 	find           func(output []byte) (float64, error)
 }
@@ -25,11 +26,21 @@ type Metric struct {
 // ErrBadMetric is a metric that cannot be meant.
 var ErrBadMetric = errors.New("bad metric")
 
+// namedMetric is how a metric is given a name: qps=.rate.
+var namedMetric = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,39})=(.*)$`)
+
 // ParseMetric reads how a number is picked from a program's output: a JSON path, which begins with a
 // dot (".queries.perSecond", ".runs.0.time"), or a regular expression (Go's syntax), whose first group is the number, or
-// else all that it matches; ^ and $ are the ends of lines. The last match counts.
+// else all that it matches; ^ and $ are the ends of lines. The last match counts. NAME= before it is its name in reports.
 func ParseMetric(text string) (Metric, error) {
-	m := Metric{Name: text}
+	m := Metric{Name: text, Pattern: text}
+	if parts := namedMetric.FindStringSubmatch(text); parts != nil {
+		m.Name, m.Pattern = parts[1], parts[2]
+		if strings.HasPrefix(m.Pattern, "(") { // a number that stands behind "qps=", or any number, called qps?
+			return m, fmt.Errorf("%w %q: want %s=%s=%s for what the output calls so, else what stands before the number", ErrBadMetric, text, m.Name, m.Name, m.Pattern)
+		}
+	}
+	text = m.Pattern
 	if path, isPath := strings.CutPrefix(text, "."); isPath {
 		steps := strings.Split(path, ".")
 		for _, step := range steps {

@@ -30,6 +30,9 @@ func TestMetric(t *testing.T) {
 		{".rate", strings.Repeat("[", 1<<20), 0, "no JSON"},
 		{".rate", `{"rate": true}`, 0, "not a number"},
 		{".rate", "no json", 0, "no JSON"},
+		{`qps=^([0-9]+)/s`, "3/s", 3, ""},
+		{"qps=.rate", `{"rate": 3}`, 3, ""},
+		{`rate=rate=(\d+)`, "rate=4 5", 4, ""},
 	} {
 		m, err := ParseMetric(test.metric)
 		if err != nil {
@@ -46,9 +49,20 @@ func TestMetric(t *testing.T) {
 }
 
 func TestBadMetric(t *testing.T) {
-	for _, text := range []string{"", ".", ".a..b", "(", "(a)(b)"} {
+	for _, text := range []string{"", ".", ".a..b", "(", "(a)(b)", "qps=", "qps=.", "qps=a(", `qps=(\d+)`} {
 		if _, err := ParseMetric(text); !errors.Is(err, ErrBadMetric) {
 			t.Errorf("%q: %v, want ErrBadMetric", text, err)
+		}
+	}
+}
+
+// A metric has the name that it is given, else its pattern.
+func TestMetricName(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"qps=.rate": {"qps", ".rate"}, ".rate": {".rate", ".rate"}, `a b=(\d)`: {`a b=(\d)`, `a b=(\d)`}, "x=y=(.)": {"x", "y=(.)"},
+	} {
+		if m, err := ParseMetric(text); err != nil || m.Name != want[0] || m.Pattern != want[1] {
+			t.Errorf("%s: %q, %q, %v; want %q", text, m.Name, m.Pattern, err, want)
 		}
 	}
 }

@@ -22,7 +22,9 @@ type Report struct {
 	Version   int            `json:"version"`
 	Began     time.Time      `json:"began"`
 	Machine   Machine        `json:"machine"`
+	Name      string         `json:"name,omitempty"` // of the program
 	Command   []string       `json:"command"`
+	Server    []string       `json:"server,omitempty"` // whose client the command is
 	Directory string         `json:"directory"`
 	Timeout   float64        `json:"timeout"` // seconds
 	Metrics   []ReportMetric `json:"metrics"`
@@ -36,6 +38,7 @@ type Report struct {
 // A ReportMetric is a metric by its name.
 type ReportMetric struct {
 	Name           string `json:"name"`
+	Pattern        string `json:"pattern,omitempty"`
 	Unit           string `json:"unit,omitempty"`
 	HigherIsBetter bool   `json:"higherIsBetter"`
 }
@@ -130,8 +133,8 @@ func ParseReport(data []byte) (*Report, error) {
 
 // check refuses a report that contradicts itself.
 func (r *Report) check() error {
-	if len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
-		return errors.New("no set-up, no metric or no round")
+	if len(r.Command) == 0 || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
+		return errors.New("no command, no set-up, no metric or no round")
 	}
 	for i := range r.Setups {
 		s := &r.Setups[i]

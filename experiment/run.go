@@ -36,6 +36,9 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	if err := l.reserve(s); err != nil {
 		return nil, err
 	}
+	if len(w.Server) > 0 {
+		return l.runServed(ctx, w, s)
+	}
 	all, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var err error
@@ -84,6 +87,14 @@ type instance struct {
 	child  *host.Child
 	began  time.Time
 	output *tail
+	ended  chan ending
+}
+
+// An ending is how a program ended, and when.
+type ending struct {
+	state *os.ProcessState
+	err   error
+	at    time.Time
 }
 
 // start starts an instance.
@@ -108,33 +119,28 @@ func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*i
 	if err != nil {
 		return nil, err
 	}
-	return &instance{host: l.host, child: child, began: time.Now(), output: output}, nil
+	i := &instance{host: l.host, child: child, began: time.Now(), output: output, ended: make(chan ending, 1)}
+	go func() {
+		state, err := child.Wait()
+		i.ended <- ending{state, err, time.Now()}
+	}()
+	return i, nil
 }
 
 // wait waits for the end of the program, kills it after the timeout, and reads what it gave.
 func (i *instance) wait(ctx context.Context, w *Workload) Run {
-	type end struct {
-		state *os.ProcessState
-		err   error
-		at    time.Time
-	}
-	ended := make(chan end, 1)
-	go func() {
-		state, err := i.child.Wait()
-		ended <- end{state, err, time.Now()}
-	}()
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
-	var e end
+	var e ending
 	killed := false
 	select {
-	case e = <-ended:
+	case e = <-i.ended:
 	case <-ctx.Done():
 		killed = true
 		if err := i.child.Kill(); err != nil {
 			return Run{Failure: fmt.Sprintf("not ended after %v, and not killed: %v", w.Timeout, err)}
 		}
-		e = <-ended
+		e = <-i.ended
 	}
 	r := i.read()
 	switch {
@@ -162,11 +168,7 @@ func (i *instance) read() (r Run) {
 
 // judge says what a run that ended gave.
 func (r *Run) judge(state *os.ProcessState, took time.Duration, w *Workload, output []byte) {
-	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
-		r.Failure = fmt.Sprintf("ended by signal %v", status.Signal())
-		return
-	} else if code := state.ExitCode(); code != 0 {
-		r.Failure = fmt.Sprintf("exit code %d%s", code, lastLine(output))
+	if r.Failure = failed(state, output); r.Failure != "" {
 		return
 	}
 	r.Values = map[string]float64{WallTime.Name: took.Seconds()}
@@ -178,4 +180,15 @@ func (r *Run) judge(state *os.ProcessState, took time.Duration, w *Workload, out
 		}
 		r.Values[w.Metrics[i].Name] = value
 	}
+}
+
+// failed says how a program failed; "" where it did not.
+func failed(state *os.ProcessState, output []byte) string {
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		return fmt.Sprintf("ended by signal %v", status.Signal())
+	}
+	if code := state.ExitCode(); code != 0 {
+		return fmt.Sprintf("exit code %d%s", code, lastLine(output))
+	}
+	return ""
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -30,39 +31,81 @@ var Kinds = []Kind{None, Quota, QuotaThreads, Cpuset, SharedFraction, Candor}
 // A Setup is how a workload is run: under a limit, enforced in some way.
 type Setup struct {
 	Kind    Kind         `json:"kind"`
-	Limit   hybrid.Milli `json:"limit"`             // milli-CPU; 0 under None
-	Threads int          `json:"threads,omitempty"` // that the program is told to start; 0: it is told nothing
+	Limit   hybrid.Milli `json:"limit"`              // milli-CPU; 0 under None
+	Threads int          `json:"threads,omitempty"`  // that the program is told to start; 0: it is told nothing
+	Copies  int          `json:"copies,omitempty"`   // that run at the same time, each under the limit; 0: the kind says
+	Wish    hybrid.Wish  `json:"topology,omitempty"` // under Candor
 }
+
+// MaxCopies bounds how many of a program run at the same time.
+const MaxCopies = 1000
 
 // ErrBadSetup is a set-up that cannot be meant.
 var ErrBadSetup = errors.New("bad set-up")
 
-// ParseSetup reads a set-up such as "quota" or "quota+threads=2", for a limit in milli-CPU.
+// topologyOption is what the wish of a set-up begins with.
+const topologyOption = "+topology="
+
+// copiesOf is how several copies are written: 2xquota.
+var copiesOf = regexp.MustCompile(`^([0-9]{1,9})x(.+)$`)
+
+// ParseSetup reads a set-up such as "quota", "quota+threads=2", "2xcpuset" or "candor+topology=single-l3", for a limit in milli-CPU.
 func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
-	name, count, counted := strings.Cut(text, "=")
-	s := Setup{Kind: Kind(name), Limit: limit}
+	s := Setup{Limit: limit}
+	rest, err := text, error(nil)
+	if m := copiesOf.FindStringSubmatch(text); m != nil {
+		s.Copies, _ = strconv.Atoi(m[1])
+		rest = m[2]
+		if s.Copies < 2 || s.Copies > MaxCopies {
+			return s, fmt.Errorf("%w %.60q: want 2 to %d copies: 2xquota", ErrBadSetup, text, MaxCopies)
+		}
+	}
+	kind, option, _ := strings.Cut(rest, "=")
+	if wish, has := strings.CutPrefix(rest, string(Candor)+topologyOption); has {
+		kind, option = string(Candor), ""
+		if err = s.Wish.UnmarshalText([]byte(wish)); err != nil {
+			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
+		}
+	} else if rest != kind && Kind(kind) != QuotaThreads {
+		return s, fmt.Errorf("%w %.60q: want a number only for threads: quota+threads=2", ErrBadSetup, text)
+	}
+	s.Kind = Kind(kind)
+	return s, s.complete(text, option)
+}
+
+// complete checks what was read against the kind; option is what stands behind its equals sign.
+func (s *Setup) complete(text, option string) error {
 	switch s.Kind {
 	case None:
 		s.Limit = 0
 	case QuotaThreads:
-		s.Threads = limit.CPUs()
+		return s.setThreads(text, option)
 	case SharedFraction:
-		if fraction := limit % 1000; fraction == 0 || fraction > 500 {
-			return s, fmt.Errorf("%w %q at a limit of %v: want a fraction of 500m at most, so that two join in one CPU", ErrBadSetup, text, limit)
+		if fraction := s.Limit % 1000; fraction == 0 || fraction > 500 {
+			return fmt.Errorf("%w %q at a limit of %v: want a fraction of 500m at most, so that two join in one CPU", ErrBadSetup, text, s.Limit)
+		}
+		if s.Copies != 0 {
+			return fmt.Errorf("%w %.60q: want shared-fraction: it is two copies", ErrBadSetup, text)
 		}
 	case Quota, Cpuset, Candor:
 	default:
-		return s, fmt.Errorf("%w %.60q: want one of %s", ErrBadSetup, text, kindNames())
+		return fmt.Errorf("%w %.60q: want one of %s", ErrBadSetup, text, kindNames())
 	}
-	if !counted {
-		return s, nil
+	return nil
+}
+
+// setThreads reads how many threads the program is told to start.
+func (s *Setup) setThreads(text, option string) error {
+	s.Threads = s.Limit.CPUs()
+	if !strings.Contains(text, "=") {
+		return nil
 	}
-	n, err := strconv.Atoi(count)
-	if s.Kind != QuotaThreads || err != nil || n < 1 || n > hybrid.MaxLimit.CPUs() {
-		return s, fmt.Errorf("%w %.60q: want a number only for threads, 1 to %d: quota+threads=2", ErrBadSetup, text, hybrid.MaxLimit.CPUs())
+	n, err := strconv.Atoi(option)
+	if err != nil || n < 1 || n > hybrid.MaxLimit.CPUs() {
+		return fmt.Errorf("%w %.60q: want 1 to %d threads: quota+threads=2", ErrBadSetup, text, hybrid.MaxLimit.CPUs())
 	}
 	s.Threads = n
-	return s, nil
+	return nil
 }
 
 func kindNames() string {
@@ -75,10 +118,17 @@ func kindNames() string {
 
 // String is the set-up as ParseSetup reads it.
 func (s Setup) String() string {
+	text := string(s.Kind)
 	if s.Kind == QuotaThreads && s.Threads != s.Limit.CPUs() {
-		return fmt.Sprintf("%s=%d", s.Kind, s.Threads)
+		text += fmt.Sprintf("=%d", s.Threads)
 	}
-	return string(s.Kind)
+	if s.Wish != hybrid.Prefer {
+		text += topologyOption + s.Wish.String()
+	}
+	if s.Copies > 0 {
+		text = fmt.Sprintf("%dx%s", s.Copies, text)
+	}
+	return text
 }
 
 // instances is how many of the program run at the same time.
@@ -86,7 +136,7 @@ func (s *Setup) instances() int {
 	if s.Kind == SharedFraction {
 		return 2
 	}
-	return 1
+	return max(s.Copies, 1)
 }
 
 // allocation is what an instance asks the host for. Without a limit or with a quota alone it is
@@ -100,18 +150,28 @@ func (s *Setup) allocation(name string) host.Allocation {
 	case Cpuset, SharedFraction:
 		a.Class = hybrid.Sensitive
 	case Candor:
-		a.Class, a.View = hybrid.Sensitive, host.ViewFull
+		a.Class, a.View, a.Wish = hybrid.Sensitive, host.ViewFull, s.Wish
 	}
 	return a
 }
 
 // needs is how many CPUs the machine must have for it.
 func (s *Setup) needs() int {
+	n := s.instances()
 	switch s.Kind {
 	case None:
 		return 1
+	case Cpuset: // apart: none shares a CPU with another
+		return n * s.Limit.CPUs()
+	case Candor, SharedFraction:
+		whole, fraction := int(s.Limit/1000), s.Limit%1000
+		if fraction == 0 {
+			return n * whole
+		}
+		onOne := int(1000 / fraction) // fractions that a CPU carries
+		return n*whole + (n+onOne-1)/onOne
 	default:
-		return (s.Limit * hybrid.Milli(s.instances())).CPUs()
+		return (s.Limit * hybrid.Milli(n)).CPUs()
 	}
 }
 

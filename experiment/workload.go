@@ -12,7 +12,9 @@ import (
 
 // A Workload is a program, and what is measured of it.
 type Workload struct {
+	Name    string        // in reports; "" for that of the program's file
 	Command []string      // {threads} in an argument is the number of threads to start
+	Server  []string      // if any, it is what a set-up is about, and Command is its client, which has no limit
 	Metrics []Metric      // besides the time
 	Timeout time.Duration // after which a run has failed
 }
@@ -45,6 +47,11 @@ const threadsWord = "{threads}"
 // countsThreads reports whether the command says where the number of threads goes.
 func (w *Workload) countsThreads() bool {
 	return slices.ContainsFunc(w.Command, func(arg string) bool { return strings.Contains(arg, threadsWord) })
+}
+
+// server is the server as a workload of its own.
+func (w *Workload) server() *Workload {
+	return &Workload{Command: w.Server, Timeout: w.Timeout}
 }
 
 // args returns the command with a number of threads.

@@ -61,6 +61,9 @@ func (c *Child) Wait() (*os.ProcessState, error) { return c.process.Wait() }
 // Kill kills all processes of the program's group.
 func (c *Child) Kill() error { return c.host.tree.Group(c.Grant.ID).Kill(syscall.SIGKILL) }
 
+// Processes returns the ids of the program's processes.
+func (c *Child) Processes() ([]int, error) { return c.host.tree.Group(c.Grant.ID).Processes() }
+
 // NodeOptions returns the machine's options.
 func (h *Host) NodeOptions() (NodeOptions, error) { return LoadOptions(h.config) }
 

@@ -155,7 +155,11 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 		c.Limits = append(c.Limits, limit)
 	}
 	if f.metric != "" {
-		c.Metric, f.metrics = f.metric, []string{f.metric}
+		m, err := experiment.ParseMetric(f.metric)
+		if err != nil {
+			return c, badInput("%w", err)
+		}
+		c.Metric, f.metrics = m.Name, []string{f.metric}
 	}
 	if len(args) > 0 {
 		if _, err := host.FindProgram(args[0]); err != nil {
@@ -174,13 +178,23 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 		if !ok || name == "" {
 			return c, badInput("--workload %.60q: want NAME=WORDS, such as small='-n 100'", text)
 		}
-		w, err := f.workload(withWords(args, words))
+		w, err := f.variant(args, words)
 		if err != nil {
 			return c, err
 		}
 		c.Workloads = append(c.Workloads, experiment.NamedWorkload{Name: name, Workload: w})
 	}
 	return c, experimentError(c.Check())
+}
+
+// variant is the command, or the client, with some more words.
+func (f *classifyFlags) variant(args []string, words string) (experiment.Workload, error) {
+	if f.server == "" {
+		return f.workload(withWords(args, words))
+	}
+	one := f.experimentFlags
+	one.client += " " + words
+	return one.workload(args)
 }
 
 // withWords returns a command with some more words, which a shell reads; or the words alone.

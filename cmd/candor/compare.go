@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -16,7 +15,6 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
 )
 
 const compareLong = `Run a program under several set-ups of the same CPU limit, and show what differs.
@@ -27,14 +25,23 @@ const compareLong = `Run a program under several set-ups of the same CPU limit, 
                    its arguments, else OMP_NUM_THREADS (default: the limit rounded up)
   cpuset           CPUs of its own, the limit rounded up, and the quota
   shared-fraction  two instances at once, with a CPU in common for their fractions
-  candor           as candor run: whole CPUs, a fraction, and files that say so
+  candor           as candor run: whole CPUs, a fraction, and files that say so;
+                   candor+topology=single-l3 with a wish, as candor run --topology
+  2xquota          two copies at once, each with the limit; so with other numbers,
+                   and with the other set-ups
 
 The set-ups take turns in random order. A run's result is its wall time, or what
---metric picks from its output. The first set-up is what the others are compared with.`
+--metric picks from its output. The first set-up is what the others are compared with.
+
+With --server the set-ups are about a server. Once it listens its client runs, without
+a limit, and the result is the client's.`
 
 const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big
   candor compare --cpu 1 --metric 'events per second: *([0-9.]+)' --better higher -- sysbench cpu --threads={threads} run
+  candor compare --cpu 500m --setups 2xquota,shared-fraction,2xcpuset -- ./solver input
+  candor compare --cpu 1 --server "nginx -g 'daemon off;'" --client 'wrk -d 5 http://127.0.0.1/' \
+    --metric 'qps=Requests/sec: *([0-9.]+)' --metric 'latency=Latency *([0-9.]+)ms' --better qps=higher
   candor compare --cpu 1.5 -o json -- ./bench >runs.json && candor report runs.json`
 
 // compareFlags are the flags of candor compare.
@@ -64,48 +71,6 @@ func newCompareCommand() *cobra.Command {
 	complete(cmd, "setups", names)
 	f.add(cmd)
 	return cmd
-}
-
-// experimentFlags are those of every command that runs experiments.
-type experimentFlags struct {
-	rounds, warmUps int
-	metrics         []string
-	better          choice
-	timeout         time.Duration
-	seed            uint64
-	reportFlags
-}
-
-func (f *experimentFlags) add(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each set-up")
-	flags.IntVar(&f.warmUps, "warm-up", 1, "runs of each before those, which do not count")
-	f.addCommon(cmd)
-	f.reportFlags.add(cmd)
-	flags.StringArrayVar(&f.metrics, "metric", nil, "a number in the output: a regular expression with one group, or a JSON path such as .rate; may be repeated")
-}
-
-// addCommon adds those that classify has, too.
-func (f *experimentFlags) addCommon(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	f.better = choice{"lower", []string{"lower", "higher"}}
-	wordFlag(cmd, &f.better, f.better.of, "better", "", "which values of the metrics are better")
-	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
-	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
-}
-
-// workload is what a command line asks for.
-func (f *experimentFlags) workload(args []string) (experiment.Workload, error) {
-	w := experiment.Workload{Command: args, Timeout: f.timeout}
-	for _, text := range f.metrics {
-		m, err := experiment.ParseMetric(text)
-		if err != nil {
-			return w, badInput("%w", err)
-		}
-		m.HigherIsBetter = f.better.value == "higher"
-		w.Metrics = append(w.Metrics, m)
-	}
-	return w, nil
 }
 
 // run runs the experiment, and shows the runs that were done, even where the user ended it before
@@ -146,7 +111,7 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 	if err != nil {
 		return e, err
 	}
-	if len(args) == 0 {
+	if len(w.Command) == 0 {
 		return e, badInput("no command: want candor compare --cpu N -- COMMAND [ARG]...")
 	}
 	for _, text := range strings.Split(f.setups, ",") {
@@ -207,74 +172,8 @@ func runStage(s experiment.Stage) stage {
 // experimentError gives the errors that are the caller's fault their exit code.
 func experimentError(err error) error {
 	if isOneOf(err, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadWorkload, experiment.ErrNoVote,
-		experiment.ErrTooSmall) {
+		experiment.ErrOtherBase, experiment.ErrTooSmall) {
 		return &exitError{exitBadInput, err}
 	}
 	return hostError(err)
-}
-
-// reportFlags say how results are shown.
-type reportFlags struct {
-	out    string
-	output choice
-}
-
-func (f *reportFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.out, "out", "", "folder for the report, with box plots (SVG, PNG), as Markdown, a page and JSON")
-	f.output = choice{"table", []string{"table", "json", "markdown"}}
-	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the results")
-	must(cmd.MarkFlagDirname("out"))
-}
-
-// prepare makes the folder, so that nothing is found to be wrong after the long work.
-func (f *reportFlags) prepare() error {
-	if f.out == "" {
-		return nil
-	}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return badInput("--out: %w", err)
-	}
-	file, err := os.CreateTemp(f.out, ".candor-*")
-	if err != nil {
-		return badInput("--out: %w", err)
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
-}
-
-// keep writes what is done so far, should this process not come to its end. Whether that can be done shows at the end.
-func (f *reportFlags) keep(r *experiment.Report) {
-	if f.out != "" {
-		_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: r.Write}})
-	}
-}
-
-const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its
-pictures and pages. Nothing is run.`
-
-func newReportCommand() *cobra.Command {
-	var f reportFlags
-	cmd := &cobra.Command{
-		Use:     "report FILE",
-		Short:   "Show runs that were measured before",
-		Long:    reportLong,
-		Example: "  candor compare --cpu 1.5 -o json -- ./bench >runs.json\n  candor report runs.json --out figures",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return badInput("want one report: candor report FILE")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := experiment.ReadReport(args[0])
-			if err != nil {
-				return experimentError(err)
-			}
-			if err := f.prepare(); err != nil {
-				return err
-			}
-			return f.write(cmd.OutOrStdout(), r)
-		},
-	}
-	f.add(cmd)
-	return cmd
 }

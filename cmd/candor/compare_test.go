@@ -20,11 +20,22 @@ func TestCompareBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--metric", "(", "--", "true"}, "bad metric"},
 		{[]string{"--cpu", "1", "--timeout", "0s", "--", "true"}, "timeout"},
 		{[]string{"--cpu", "1", "--better", "wider", "--", "true"}, "want one of lower, higher"},
+		{[]string{"--cpu", "1", "--metric", "qps=.rate", "--better", "rate=higher", "--", "true"}, "no --metric is called"},
+		{[]string{"--cpu", "1", "--metric", `rate=(\d+)`, "--", "true"}, "want rate=rate="},
+		{[]string{"--cpu", "1", "--setups", "1xquota", "--", "true"}, "want 2 to 1000 copies"},
+		{[]string{"--cpu", "1", "--setups", "candor+topology=near", "--", "true"}, "want one of prefer"},
+		{[]string{"--cpu", "1", "--server", "sleep 1"}, "want both"},
+		{[]string{"--cpu", "1", "--server", " ", "--client", "true"}, "no command"},
+		{[]string{"--cpu", "1", "--server", "sleep 1", "--client", "true", "--", "true"}, "want either"},
+		{[]string{"--cpu", "1", "--server", "sleep 1", "--client", "true", "--setups", "2xquota"}, "one copy"},
 	} {
 		code, _, errOut := command(t, "", append([]string{"compare"}, test.args...)...)
 		if code != 2 || !strings.Contains(errOut, test.want) || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("%v: exit code %d, %q; want 2, one line with %q", test.args, code, errOut, test.want)
 		}
+	}
+	if code, _, errOut := command(t, "", "compare", "--cpu", "1", "--server", "no-such-server 1", "--client", "true"); code != 127 || !strings.Contains(errOut, "not found") {
+		t.Errorf("no such server: exit code %d, %q; want 127", code, errOut)
 	}
 	if code, _, errOut := command(t, "", "compare", "--cpu", "1", "--", "no-such-command"); code != 127 || !strings.Contains(errOut, "not found") {
 		t.Errorf("no such command: exit code %d, %q; want 127, as candor run", code, errOut)

@@ -15,19 +15,32 @@ import (
 // write writes a report to the terminal and the folder.
 func (f *reportFlags) write(out io.Writer, r *experiment.Report) error {
 	report := expreport.Report{Report: r}
-	var err error
-	switch f.output.value {
-	case "json":
-		err = r.Write(out)
-	case "markdown":
-		err = report.Markdown(out)
-	default:
-		err = report.Text(out)
-	}
+	err := f.writeForm(out, r.Write, report.Markdown, report.Text)
 	if f.out == "" {
 		return err
 	}
 	return oneline.Join(err, wholefile.WriteFolder(f.out, report.Files()))
+}
+
+// writeTogether writes several programs' reports so.
+func (f *reportFlags) writeTogether(out io.Writer, p expreport.Programs) error {
+	err := f.writeForm(out, p.JSON, p.Markdown, p.Text)
+	if f.out == "" {
+		return err
+	}
+	return oneline.Join(err, wholefile.WriteFolder(f.out, p.Files()))
+}
+
+// writeForm writes the form that is asked for.
+func (f *reportFlags) writeForm(out io.Writer, json, markdown, text func(io.Writer) error) error {
+	switch f.output.value {
+	case "json":
+		return json(out)
+	case "markdown":
+		return markdown(out)
+	default:
+		return text(out)
+	}
 }
 
 // A latest is a value that one goroutine sets and another looks at.

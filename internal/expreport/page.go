@@ -28,7 +28,7 @@ func (r Report) HTML(w io.Writer) error {
 		Metrics                []metric
 		Notes                  []string
 		Report                 Report
-	}{Command: strings.Join(r.Command, " "), Where: r.where(), Legend: legend, Notes: r.notes(), Report: r}
+	}{Command: r.what(), Where: r.where(), Legend: legend, Notes: r.notes(), Report: r}
 	for _, c := range columns {
 		data.Titles = append(data.Titles, c.title)
 	}

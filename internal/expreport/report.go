@@ -186,7 +186,7 @@ func (r Report) notes() (notes []string) {
 // Markdown writes the tables, and what was measured where.
 func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# %s\n\n%s\n", code(strings.Join(r.Command, " ")), escape(r.where()))
+	fmt.Fprintf(&text, "# %s\n\n%s\n", code(r.what()), escape(r.where()))
 	for i, m := range r.Metrics {
 		fmt.Fprintf(&text, "\n## %s\n\n![%s](%s.svg)\n\n", escape(title(m)), "box plots", r.figureName(i))
 		for _, c := range columns {
@@ -207,6 +207,18 @@ func (r Report) Markdown(w io.Writer) error {
 	fmt.Fprintf(&text, "\n%s\n", legend)
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// what says what was run.
+func (r Report) what() string {
+	what := strings.Join(r.Command, " ")
+	if len(r.Server) > 0 {
+		what = strings.Join(r.Server, " ") + ", with " + what
+	}
+	if r.Name != "" {
+		what = r.Name + ": " + what
+	}
+	return what
 }
 
 // where says what was measured where.

@@ -1,0 +1,58 @@
+package experiment
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+)
+
+// reportOf is a report in which a set-up takes so many times the base's.
+func reportOf(name string, limit Setup, metric ReportMetric, factor float64, setups ...Setup) *Report {
+	r := &Report{Name: name, Command: []string{"/bin/" + name}, Metrics: []ReportMetric{metric}, Rounds: 8,
+		Machine: Machine{Model: "x", CPUs: 2, Load: name}, Setups: append([]Setup{limit}, setups...)}
+	for round := range r.Rounds {
+		for i := range r.Setups {
+			value := float64(10 + round)
+			if i > 0 {
+				value *= factor
+			}
+			r.Runs = append(r.Runs, Run{Setup: i, Round: round, Values: map[string]float64{metric.Name: value}})
+		}
+	}
+	return r
+}
+
+// Programs stand in one table by their gain, whichever way their metric goes.
+func TestTogether(t *testing.T) {
+	quota, candor, cpuset := Setup{Kind: Quota, Limit: 500}, Setup{Kind: Candor, Limit: 500}, Setup{Kind: Cpuset, Limit: 500}
+	time, rate := ReportMetric{Name: "time"}, ReportMetric{Name: "rate", HigherIsBetter: true}
+	p, err := Together([]*Report{
+		reportOf("one", quota, time, 0.5, candor),
+		reportOf("two", quota, rate, 0.5, cpuset, candor),
+	})
+	if err != nil || len(p.Setups) != 2 || p.Setups[0] != candor || p.Setups[1] != cpuset {
+		t.Fatalf("%+v, %v; want candor and cpuset", p, err)
+	}
+	near := func(g *Gain, want float64) bool {
+		return g != nil && math.Abs(g.Ratio-want) < 1e-9 && math.Abs(g.Interval.Low-want) < 1e-9 && g.Pairs == 8
+	}
+	if one := p.Programs[0]; one.Name != "one" || !near(one.Gains[0], 2) || one.Gains[1] != nil {
+		t.Errorf("%+v: half the time is twice as good, and it did not run under cpuset", one)
+	}
+	if two := p.Programs[1]; !near(two.Gains[0], 0.5) || !near(two.Gains[1], 0.5) {
+		t.Errorf("%+v: half the rate is half as good", two)
+	}
+	other := reportOf("three", quota, time, 1, candor)
+	other.Machine.CPUs = 4
+	for want, bad := range map[string]*Report{
+		"the base of three is quota at 1": reportOf("three", Setup{Kind: Quota, Limit: 1000}, time, 1, candor),
+		"the base of three is candor":     reportOf("three", candor, time, 1, quota),
+		"three ran on x, 4 CPUs":          other,
+		`two programs are "one"`:          reportOf("one", quota, time, 1, candor),
+	} {
+		if _, err := Together([]*Report{reportOf("one", quota, time, 1, candor), bad}); !errors.Is(err, ErrOtherBase) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

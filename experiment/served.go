@@ -1,0 +1,96 @@
+package experiment
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// checkClient says which set-ups leave no CPU time for the client.
+func (l *Lab) checkClient(w *Workload, setups []Setup) error {
+	all := hybrid.Milli(1000 * l.usable.Count())
+	for i := range setups {
+		if s := &setups[i]; len(w.Server) > 0 && s.Limit >= all {
+			return fmt.Errorf("%w for %v at a limit of %v and the server's client: the machine has %d", ErrTooSmall, s, s.Limit, l.usable.Count())
+		}
+	}
+	return nil
+}
+
+// runServed runs a server under a set-up, and once it listens its client, without a limit: the same client beside all
+// set-ups. What is measured is the client's; the CPU time and the throttling are the server's meanwhile.
+func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
+	server, err := l.start(ctx, w.server(), s, "server")
+	if err != nil {
+		return nil, err
+	}
+	if failure := server.listens(ctx, w.Timeout); failure != "" {
+		return []Run{{Failure: failure}}, oneline.Join(l.clean([]*instance{server}), ctx.Err())
+	}
+	idle := server.read()
+	client, err := l.start(ctx, w, &Setup{Kind: None}, "client")
+	if err != nil {
+		return nil, oneline.Join(err, l.clean([]*instance{server}))
+	}
+	before, beforeErr := momentNow()
+	run := client.wait(ctx, w)
+	busy := server.read()
+	after, afterErr := momentNow()
+	own := run.CPU + busy.CPU - idle.CPU
+	run.Noise = after.noiseSince(before, time.Duration(own*float64(time.Second)))
+	run.CPU, run.Periods, run.Throttled = busy.CPU-idle.CPU, busy.Periods-idle.Periods, busy.Throttled-idle.Throttled
+	if failure := server.gone(); failure != "" {
+		run.Values, run.Failure = nil, failure
+	}
+	return []Run{run}, oneline.Join(beforeErr, afterErr, l.clean([]*instance{client, server}), ctx.Err())
+}
+
+// listens waits until a process of a server listens, and says why none does.
+func (i *instance) listens(ctx context.Context, timeout time.Duration) (failure string) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		if failure := i.gone(); failure != "" {
+			return failure
+		}
+		processes, err := i.child.Processes()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err.Error()
+		}
+		for _, pid := range processes {
+			if listens, err := procfs.Listens(pid); err == nil && listens { // an error: it has just ended
+				return ""
+			}
+		}
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Sprintf("the server does not listen after %v", timeout)
+			}
+			return "interrupted"
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// gone says how a server ended that should run still; "" where it runs.
+func (i *instance) gone() (failure string) {
+	select {
+	case e := <-i.ended:
+		i.ended <- e // for who asks next
+		if e.err != nil {
+			return e.err.Error()
+		}
+		how := cmp.Or(failed(e.state, i.output.last()), "exit code 0; it has to stay in the foreground")
+		return "the server ended before its client: " + how
+	default:
+		return ""
+	}
+}

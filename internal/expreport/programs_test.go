@@ -1,0 +1,57 @@
+package expreport
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/experiment"
+)
+
+// together is two programs, one of which was not run under all set-ups, and text that means something elsewhere.
+func together(t *testing.T) Programs {
+	t.Helper()
+	one, two := sample().Report, sample().Report
+	one.Name, two.Name = "one", "<b>|two"
+	one.Metrics = one.Metrics[:1]
+	two.Setups = two.Setups[:2]
+	var runs []experiment.Run
+	for _, run := range two.Runs {
+		if run.Setup < 2 {
+			runs = append(runs, run)
+		}
+	}
+	two.Runs = runs
+	p, err := experiment.Together([]*experiment.Report{one, two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Programs{p}
+}
+
+func TestPrograms(t *testing.T) {
+	p := together(t)
+	var text, markdown strings.Builder
+	if err := p.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	for i, want := range []string{
+		"PROGRAM METRIC RUNS QUOTA CANDOR NONE",
+		"one time, s (lower is better) 8 2.035 1.966 (1.943 to 1.990) -",
+		`<b>|two rate: (\d+) (higher is better) 8 500000 2.000 (2.000 to 2.000) -`,
+	} {
+		if got := strings.Join(strings.Fields(lines[i]), " "); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if err := p.Markdown(&markdown); err != nil || strings.Contains(markdown.String(), "<b>") || !strings.Contains(markdown.String(), `| &lt;b>\|two |`) {
+		t.Errorf("%v:\n%s", err, markdown.String())
+	}
+	for _, file := range p.Files() {
+		var out bytes.Buffer
+		if err := file.Write(&out); err != nil || out.Len() == 0 {
+			t.Errorf("%s: %d bytes, %v", file.Name, out.Len(), err)
+		}
+	}
+}
