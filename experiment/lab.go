@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,8 @@ func (l *Lab) startGuard() error {
 	l.guard.Env = append(os.Environ(), guardVariable+"=1")
 	l.guard.SysProcAttr, l.guard.Stderr = &syscall.SysProcAttr{Setsid: true}, os.Stderr
 	leash, err := l.guard.StdinPipe()
-	if err == nil {
+	ready, readyErr := l.guard.StdoutPipe()
+	if err = cmp.Or(err, readyErr); err == nil {
 		err = l.guard.Start()
 	}
 	if err != nil {
@@ -151,12 +153,19 @@ func (l *Lab) startGuard() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	l.leash = leash
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // what ends a service would end it before
+		return fmt.Errorf("start guard: %w", err)
+	}
 	return nil
 }
+
+// guardReady is what a guard writes when signals do not end it any more.
+const guardReady = "ready\n"
 
 // RunGuard is the guard's life. Signals that end a whole service, or a job of CI, do not end it.
 func RunGuard(dir, parent string, leash io.Reader) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	fmt.Print(guardReady)
 	if _, err := io.Copy(io.Discard, leash); err != nil {
 		return err
 	}
