@@ -43,6 +43,18 @@ func (t *Tree) Bound(path string) (Bound, error) {
 	return Bound{at, time.Duration(tightest.quota) * time.Microsecond, time.Duration(tightest.period) * time.Microsecond}, nil
 }
 
+// Above returns the tightest quota among those of the groups above a group; a zero Bound if there is none.
+func (g *Group) Above() (Bound, error) {
+	if g.err != nil {
+		return Bound{}, g.err
+	}
+	above := filepath.Dir(g.tree.cpu.pathOf(g.dir(g.tree.cpu)))
+	if above == "/" {
+		return Bound{}, nil
+	}
+	return g.tree.Bound(above)
+}
+
 // Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
 // not the group.
 func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {

@@ -29,6 +29,15 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %+v", name, has, err, want)
 		}
 	}
+	pod := Bound{path, 30 * time.Millisecond, 20 * time.Millisecond}
+	for _, c := range []struct {
+		of   *Group
+		want Bound
+	}{{inner.Group("web"), pod}, {inner.Group("log"), pod}, {tr.Foreign("log", path+"/log"), pod}, {g, Bound{}}} {
+		if has, err := c.of.Above(); err != nil || has != c.want {
+			t.Errorf("above %s: %+v, %v; want %+v", c.of.Name(), has, err, c.want)
+		}
+	}
 }
 
 func TestCPUsAt(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -247,5 +248,58 @@ func TestRecordWithoutCpuset(t *testing.T) {
 	}
 	if s := recording(t, file); s == nil || len(s.Groups) != 1 || s.Groups[0].Quota != 0 {
 		t.Errorf("%+v, want one group without a quota", s)
+	}
+}
+
+// TestRecordAbove: a limit of the group above, as of a pod, is recorded with what it does: a group that has none itself
+// did not get what it wanted.
+func TestRecordAbove(t *testing.T) {
+	l := newLab(t)
+	cpus := l.usable.Lowest(1)
+	if err := l.tree.Group("pod").Create(cgroup.Settings{CPUs: cpus, Quota: 20 * ms, Period: 100 * ms}, 0); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := cgroup.Open(cgroup.Options{Parent: l.parent + "/pod", Driver: cgroup.Cgroupfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := play("spin", "1")[1:]
+	n := l.launch(exec.Command(command[0], command[1:]...))
+	if err := pod.Group("web").Create(cgroup.Settings{CPUs: cpus}, n.cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		n.cmd.Process.Kill()
+		n.cmd.Wait()
+		if err := errors.Join(pod.Group("web").End(), pod.Remove()); err != nil {
+			t.Error(err)
+		}
+	}()
+	file := filepath.Join(t.TempDir(), "usage")
+	path := l.parent + "/pod"
+	for _, flags := range [][]string{{"--cgroup", path + "/web"}, {"--all"}, {"--cgroup", path + "/web", "--cgroup", path}} {
+		l.ok(append([]string{"record", "-o", file, "--duration", "2s"}, flags...)...)
+		s := recording(t, file)
+		var web, above *timescale.Group
+		for i := range s.Groups {
+			switch g := &s.Groups[i]; g.Name {
+			case path:
+				above = g
+			case path + "/web":
+				web = g
+			}
+		}
+		if web == nil || above == nil || above.Encloses != (len(flags) < 4) || above.Quota != 20*ms || web.Quota != 0 || web.Used.Throttled != 0 {
+			t.Fatalf("%v: %+v", flags, s.Groups)
+		}
+		if web.Above == nil || web.Above.Name != path || web.Above.Used.Throttled < 3 || web.Hidden == nil || web.Mean() > 0.6 {
+			t.Errorf("%v: above %+v, hidden %+v", flags, web.Above, web.Hidden)
+		}
+	}
+	if out := l.ok("usage", file, "--group", path+"/web"); !strings.Contains(out, "web: the group above, "+path+", has a limit of 0.20 CPUs, 20ms of each 100ms; it was throttled in ") {
+		t.Error(out)
+	}
+	if out := l.ok("advise", file, "--group", path+"/web", "--period", "100ms", "--target", "throttled<100%"); !strings.Contains(out, "or that of the group above, "+path) {
+		t.Error(out)
 	}
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/topology"
 )
@@ -71,20 +73,9 @@ func describeMachine(l *Lab) (Machine, error) {
 		return Machine{}, err
 	}
 	return Machine{
-		Model: cpuModel(), CPUs: l.usable.Count(), Topology: machine.Description(),
+		Model: cmp.Or(procfs.CPUModel(), "unknown"), CPUs: l.usable.Count(), Topology: machine.Description(),
 		Kernel: unix.ByteSliceToString(name.Release[:]), Load: strings.TrimSpace(string(load)),
 	}, nil
-}
-
-// cpuModel is the name of the first CPU; not every architecture tells one.
-func cpuModel() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
 }
 
 // Write writes a report as JSON.

@@ -90,6 +90,45 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestHops: what waited for its first container comes to the next one in parts that its quota has room for, where the next
+// period's edge comes first; a demand that is met at once is so in all.
+func TestHops(t *testing.T) {
+	used := slices.Repeat([]float64{0}, 200)
+	for i := 6; i < 12; i++ {
+		used[i] = 1
+	}
+	for hops, want := range map[int]time.Duration{1: 50 * ms, 2: 50 * ms} {
+		d := demandOf(t, 4, used...)
+		d.Hops = hops
+		if err := d.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		if d.done[0] != time.Duration(6+hops)*10*ms || d.done[5] != time.Duration(11+hops)*10*ms {
+			t.Errorf("%d hops: done at %v without a limit", hops, d.done)
+		}
+		got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: 40 * ms, Period: 100 * ms}})
+		if (got.P99-want).Abs() > 6*ms || got.Periods == 0 {
+			t.Errorf("%d hops: p99 %v, want %v; %d periods", hops, got.P99, want, got.Periods)
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		d := demandOf(t, 4, append(rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 0.1, 1, 2, 3.5}), 20, 300).Draw(rt, "CPUs used"), 1)...)
+		limit := rapid.SampledFrom([]float64{0.5, 1, 2, 4}).Draw(rt, "limit")
+		var before time.Duration
+		for hops := 1; hops <= 4; hops++ {
+			d.Hops = hops
+			if err := d.Prepare(); err != nil {
+				rt.Fatal(err)
+			}
+			got := d.Try(Option{Bandwidth: bandwidth.Bandwidth{Quota: time.Duration(limit * float64(100*ms)), Period: 100 * ms}})
+			if len(d.done) != len(d.works()) || got.P99 < before-time.Duration(hops)*15*ms || limit == 4 && got.P99 > time.Duration(hops)*15*ms {
+				rt.Fatalf("%d hops, limit %v: %+v, with one less p99 %v", hops, limit, got, before)
+			}
+			before = got.P99
+		}
+	})
+}
+
 // TestAlwaysTooLittle: work that no limit below the demand can ever do is said to be unmet.
 func TestAlwaysTooLittle(t *testing.T) {
 	d := demandOf(t, 4, slices.Repeat([]float64{2}, 20000)...)
@@ -203,6 +242,30 @@ func TestUnfit(t *testing.T) {
 	d.Add(2, 20000) // 200 s that take 400 s on one CPU
 	if err := d.Prepare(); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "1 CPUs are not enough") {
 		t.Errorf("more than the machine does: %v", err)
+	}
+}
+
+// TestTooShort: a share of 1 % takes a hundred periods to be seen.
+func TestTooShort(t *testing.T) {
+	for _, c := range []struct {
+		target  string
+		periods uint64
+		works   int
+		want    string
+	}{
+		{"throttled<1%", 100, 1, ""},
+		{"throttled<1%", 99, 1000, "throttled<1% cannot be told well from it: it has 99 periods with work, and that takes 100 at least. Record for longer"},
+		{"throttled<0.1%", 500, 1000, "throttled<0.1% cannot be told well from it: it has 500 periods with work, and that takes 1000 at least. Record for longer"},
+		{"delay-p99<5ms", 1000, 99, "delay-p99<5ms cannot be told well from it: it has 99 pieces of work, and that takes 100 at least. Record for longer"},
+		{"delay-p50<5ms", 1, 1, ""},
+	} {
+		target, err := ParseTarget(c.target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.tooShort(Outcome{Periods: c.periods}, c.works); got != c.want {
+			t.Errorf("%s: %q, want %q", c.target, got, c.want)
+		}
 	}
 }
 

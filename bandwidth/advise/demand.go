@@ -15,6 +15,7 @@ import (
 type Demand struct {
 	Step    time.Duration
 	CPUs    int             // of the machine
+	Hops    int             // containers that the work passes, one after the other, each with this demand; 0 is 1
 	Work    []time.Duration // CPU time that came up in each step
 	Threads []uint16        // that could use it at once
 	done    []time.Duration // when the work of each step with work is done without a limit
@@ -65,8 +66,11 @@ func (d *Demand) Prepare() error {
 		return fmt.Errorf("%w: nothing was used", ErrUnfit)
 	}
 	d.findThreads()
-	d.done = d.done[:0]
-	d.replay(bandwidth.New(bandwidth.Linux, d.CPUs, bandwidth.Setting{}), d.CPUs, func(at time.Duration) { d.done = append(d.done, at) }, nil)
+	var free []*bandwidth.Sim
+	for range max(d.Hops, 1) {
+		free = append(free, bandwidth.New(bandwidth.Linux, d.CPUs, bandwidth.Setting{}))
+	}
+	d.done = d.pass(free, d.CPUs, nil)
 	if len(d.done) < len(d.works()) {
 		return fmt.Errorf("%w: %d CPUs are not enough for it: %v after its end some work is not done; want more", ErrUnfit, d.CPUs, patience)
 	}
@@ -99,6 +103,37 @@ func (d *Demand) findThreads() {
 	}
 }
 
+// pass lets the demand go through containers, each of a model of its own, one after the other. It returns when the work of each
+// step that has some is done in the last one; it ends with the first that is not done.
+func (d *Demand) pass(sims []*bandwidth.Sim, threads int, used func(time.Duration)) (done []time.Duration) {
+	d.replay(sims[0], threads, func(at time.Duration) { done = append(done, at) }, used)
+	if len(sims) == 1 {
+		return done
+	}
+	for _, s := range sims[1:] {
+		done = d.relay(s, threads, done)
+	}
+	return done
+}
+
+// relay lets a container have the work of each step when another one has done it.
+func (d *Demand) relay(s *bandwidth.Sim, threads int, arrivals []time.Duration) (done []time.Duration) {
+	s.Follow(0, func(at time.Duration) { done = append(done, at) })
+	for i, w := range d.Work {
+		if len(arrivals) == 0 {
+			break
+		}
+		if w > 0 {
+			s.Run(arrivals[0])
+			s.SetThreads(0, min(int(d.Threads[i]), threads))
+			s.Add(0, w)
+			arrivals = arrivals[1:]
+		}
+	}
+	s.RunWhileBusy(0, s.Now()+patience)
+	return done
+}
+
 // replay lets a group of a model have the demand, with that many threads at most. done is called for each step
 // that has work, when it is done; used, if there is one, with the CPU time used in each step.
 func (d *Demand) replay(s *bandwidth.Sim, threads int, done func(at time.Duration), used func(time.Duration)) {
@@ -124,6 +159,9 @@ func (d *Demand) replay(s *bandwidth.Sim, threads int, done func(at time.Duratio
 
 // patience is how long after the recording's end work may still be done; what is done later counts as done then.
 const patience = time.Minute
+
+// Works is how many steps have work, after Prepare.
+func (d *Demand) Works() int { return len(d.done) }
 
 // Mean is the mean of the CPUs wanted.
 func (d *Demand) Mean() float64 {

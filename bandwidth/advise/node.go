@@ -27,10 +27,10 @@ type Node struct {
 	windows [][]float64
 }
 
-// What is looked at: as many windows of each demand, containers and draws of when each began.
+// What is looked at: so many moments, containers, and draws of when each began.
 const (
 	nodeWindow    = 100 * time.Millisecond
-	maxWindows    = 20000
+	maxMoments    = 20000 // of a longer recording, as many evenly spread over all of it
 	maxContainers = 4096
 	draws         = 3
 )
@@ -48,7 +48,7 @@ func NewNode(cpus int, risk float64, demands []*Demand) *Node {
 func (d *Demand) windows() []float64 {
 	steps := max(int(nodeWindow/d.Step), 1)
 	var list []float64
-	for from := 0; from < len(d.Work) && len(list) < maxWindows; from += steps {
+	for from := 0; from < len(d.Work); from += steps {
 		part := d.Work[from:min(from+steps, len(d.Work))]
 		sum := time.Duration(0)
 		for _, w := range part {
@@ -93,9 +93,10 @@ func (n *Node) Limited(name string, limits []float64) Filling {
 	return f
 }
 
-// A load is what containers want together, window by window, each at its own time of its demand.
+// A load is what containers want together at some moments, each at its own time of its demand.
 type load struct {
 	windows    [][]float64
+	stride     int // windows from one moment to the next
 	containers int
 	random     *rand.Rand
 	sums       [draws][]float64
@@ -108,8 +109,9 @@ func (n *Node) newLoad() *load {
 	for _, w := range n.windows {
 		longest = max(longest, len(w))
 	}
+	l.stride = (longest + maxMoments - 1) / maxMoments
 	for i := range l.sums {
-		l.sums[i] = make([]float64, longest)
+		l.sums[i] = make([]float64, longest/l.stride)
 	}
 	return l
 }
@@ -122,9 +124,7 @@ func (l *load) add() {
 		at := l.random.IntN(len(of))
 		for i := range sum {
 			sum[i] += of[at]
-			if at++; at == len(of) {
-				at = 0
-			}
+			at = (at + l.stride) % len(of)
 		}
 	}
 }

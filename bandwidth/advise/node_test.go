@@ -51,6 +51,25 @@ func TestUnlimited(t *testing.T) {
 	}
 }
 
+// TestWholeRecording: what comes late in a long recording counts as what comes early.
+func TestWholeRecording(t *testing.T) {
+	d, err := NewDemand(100*ms, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Add(0.1, 5*maxMoments)
+	d.Add(1.9, 5*maxMoments)
+	if err := d.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if got := NewNode(100, 0, []*Demand{d}).Limited("all", []float64{1}); got.Containers != 100 || got.Short < 0.2 || got.Short > 0.8 {
+		t.Errorf("%+v: 100 that are busy half of the time want more than their mean in about half of it", got)
+	}
+	if got := NewNode(16, 0, []*Demand{d}).Unlimited(); got.Containers > 40 {
+		t.Errorf("%+v: the busy half is not seen", got)
+	}
+}
+
 // TestLimited: what is reserved is never more than the node has, and one more container does not fit.
 func TestLimited(t *testing.T) {
 	demands := []*Demand{always(t, 0.5), sometimes(t)}

@@ -31,7 +31,8 @@ func (o Option) CPUs() float64 {
 // An Outcome is what the demand meets under an option.
 type Outcome struct {
 	Option
-	Throttled float64       // share of the periods
+	Periods   uint64        // in which a container had work; of several that the work passes on average
+	Throttled float64       // share of them
 	P50, P99  time.Duration // delay of the work against no limit: of half of it at most, of 99 % at most
 	// Overrun is the longest time for which the container used more than its limit without a break: so
 	// long a neighbour may have had to wait.
@@ -46,23 +47,39 @@ func (d *Demand) Try(o Option) Outcome {
 	if o.Sensitive > 0 {
 		cpus, threads = o.Sensitive, o.Sensitive
 	}
-	s := bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: o.Bandwidth, Rested: true, Phase: o.Period / 2})
+	var sims []*bandwidth.Sim
+	for hop := range max(d.Hops, 1) {
+		sims = append(sims, bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: o.Bandwidth, Rested: true, Phase: phase(o.Period, hop)}))
+	}
 	delays := bins.Bins{Least: 1e-5}
-	works := d.works()
-	n := 0
-	d.replay(s, threads, func(at time.Duration) {
-		delays.Add(max(at-d.done[n], 0).Seconds(), works[n].Seconds())
-		n++
-	}, out.watch(d.Step))
-	for end := s.Now(); n < len(works); n++ {
-		out.Unmet = true
-		delays.Add((end - d.done[n]).Seconds(), works[n].Seconds())
+	done := d.pass(sims, threads, out.watch(d.Step))
+	end := time.Duration(0)
+	for _, s := range sims {
+		stat := s.Stat(0)
+		out.Periods += stat.Periods
+		out.Throttled += float64(stat.Throttled)
+		end = max(end, s.Now())
 	}
-	if stat := s.Stat(0); stat.Periods > 0 {
-		out.Throttled = float64(stat.Throttled) / float64(stat.Periods)
+	out.Throttled /= float64(max(out.Periods, 1))
+	out.Periods /= uint64(len(sims))
+	for n, w := range d.works() {
+		at := end
+		if n < len(done) {
+			at = done[n]
+		}
+		delays.Add(max(at-d.done[n], 0).Seconds(), w.Seconds())
 	}
+	out.Unmet = len(done) < len(d.done)
 	out.P50, out.P99 = seconds(delays.Quantile(0.5)), seconds(delays.Quantile(0.99))
 	return out
+}
+
+// phase is where a container's periods begin: as far apart for the containers that work passes as they can be, as the kernel's
+// are at random.
+func phase(period time.Duration, hop int) time.Duration {
+	const golden = 0.6180339887
+	_, part := math.Modf(0.5 + golden*float64(hop))
+	return time.Duration(part * float64(period))
 }
 
 func seconds(s float64) time.Duration {

@@ -17,6 +17,10 @@ type Report struct {
 	Hidden   *timescale.Hidden // the recording was made under a limit that was felt
 	Mean     float64           // CPUs
 	Most     int               // CPUs that it can use at once
+	Works    int               // steps with work
+	Hops     int               // containers that the work passes, one after the other
+	Above    *timescale.Above  // the group above with the tightest limit; nil: none has one
+	Phases   []timescale.Phase // nil: it uses about equally much all the time
 	Target   Target
 	Outcomes []Outcome
 }
@@ -27,9 +31,7 @@ const burstHelps = 0.5
 // Text writes the table, the cheapest outcome that meets the target, and how to set it.
 func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.Most)
-	if r.Hidden != nil {
-		fmt.Fprintf(w, "It was recorded under a limit, throttled in %.1f %% of the periods: what it wanted is hidden. All that follows is a lower bound; record it without a limit\n", 100*r.Hidden.Share)
-	}
+	r.caveats(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "LIMIT\tPERIOD\tBURST\tTHROTTLED\tDELAY P50\tDELAY P99\tOVERRUN\tMEETS")
 	for _, o := range r.Outcomes {
@@ -52,6 +54,12 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	if best, ok := r.Cheapest(); ok {
 		fmt.Fprintf(w, "Cheapest with %s: %s\n%s", r.Target, best, best.howTo())
+		if r.boundAbove(best) {
+			fmt.Fprintf(w, "The group above, %s, has a limit of %s, which is less: raise that too\n", r.aboveName(), milli(r.aboveLimit()))
+		}
+		if short := r.Target.tooShort(best, r.Works); short != "" {
+			fmt.Fprintf(w, "The recording is short: %s\n", short)
+		}
 		if use := r.Mean / best.CPUs(); use > burstHelps {
 			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst, and its neighbours pay for it. For lower delays raise the limit, or start another instance\n", 100*use)
 		}
@@ -65,6 +73,35 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
+// caveats are what to know before the table is read.
+func (r *Report) caveats(w io.Writer) {
+	if h := r.Hidden; h != nil {
+		of := ""
+		if r.Above != nil && r.Above.Used.Throttled > 0 {
+			of = ", or that of the group above, " + r.aboveName()
+		}
+		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods: what it wanted is hidden. All that follows is a lower bound; record it without a limit\n", of, 100*h.Share)
+	}
+	if r.Phases != nil {
+		fmt.Fprintf(w, "What it uses changes: %s. All of it is advised for as one; --from and --to take one of these times\n", timescale.PhasesText(r.Phases))
+	}
+	if r.Hops > 1 {
+		fmt.Fprintf(w, "Delays are those of work that passes %d such containers, one after the other, each under the limit\n", r.Hops)
+	}
+}
+
+// aboveLimit is the limit of the group above in CPUs.
+func (r *Report) aboveLimit() float64 {
+	return float64(r.Above.Quota) / float64(max(r.Above.Period, 1))
+}
+
+func (r *Report) aboveName() string { return timescale.Printable(r.Above.Name) }
+
+// boundAbove reports whether an option gives more than the group above may have.
+func (r *Report) boundAbove(o Outcome) bool {
+	return r.Above != nil && r.Above.Quota > 0 && o.CPUs() > r.aboveLimit()+1e-9
+}
+
 // Cheapest is Cheapest of the limits: a program may need more threads than a sensitive one has.
 func (r *Report) Cheapest() (Outcome, bool) {
 	return Cheapest(slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 }), r.Target)
@@ -73,6 +110,7 @@ func (r *Report) Cheapest() (Outcome, bool) {
 // Reports are what is advised for several groups, and how many of them a node holds.
 type Reports struct {
 	List     []*Report
+	Unlike   string // what makes the recordings unlike each other; "": nothing
 	node     *Node
 	fillings []Filling
 }
@@ -82,6 +120,9 @@ func (r *Reports) Fill(n *Node) { r.node, r.fillings = n, n.Fill(r.List) }
 
 // Text writes all reports, and the node.
 func (r *Reports) Text(w io.Writer) error {
+	if r.Unlike != "" {
+		fmt.Fprintln(w, r.Unlike)
+	}
 	for i, one := range r.List {
 		if i > 0 {
 			fmt.Fprintln(w)
@@ -99,7 +140,7 @@ func (r *Reports) Text(w io.Writer) error {
 
 // JSON writes all reports, and the node.
 func (r *Reports) JSON(w io.Writer) error {
-	out := jsonReports{Fillings: r.fillings}
+	out := jsonReports{Unlike: r.Unlike, Fillings: r.fillings}
 	if r.node != nil {
 		out.NodeCPUs = r.node.CPUs
 	}
@@ -162,6 +203,7 @@ func (o Option) howTo() string {
 type (
 	jsonReports struct {
 		Reports  []jsonReport `json:"reports"`
+		Unlike   string       `json:"unlikeMachines,omitempty"`
 		NodeCPUs int          `json:"nodeCPUs,omitempty"`
 		Fillings []Filling    `json:"fillings,omitempty"`
 	}
@@ -170,9 +212,13 @@ type (
 		Hidden   bool          `json:"hiddenDemand"`
 		Mean     float64       `json:"mean"`
 		Most     int           `json:"most"`
+		Hops     int           `json:"hops"`
+		Above    float64       `json:"limitAbove,omitempty"` // of the group above; the tightest
+		Phases   int           `json:"phases"`               // 1: it uses about equally much all the time
 		Target   string        `json:"target"`
 		Outcomes []jsonOutcome `json:"outcomes"`
 		Cheapest *jsonOutcome  `json:"cheapest"`
+		Short    string        `json:"tooShort,omitempty"` // what cannot be told of the cheapest
 	}
 	jsonOutcome struct {
 		CPUs      float64 `json:"cpus"`
@@ -180,6 +226,7 @@ type (
 		Quota     float64 `json:"quotaSeconds,omitempty"`
 		Period    float64 `json:"periodSeconds,omitempty"`
 		Burst     float64 `json:"burstSeconds,omitempty"`
+		Periods   uint64  `json:"periods"`
 		Throttled float64 `json:"throttled"`
 		P50       float64 `json:"delayP50Seconds"`
 		P99       float64 `json:"delayP99Seconds"`
@@ -190,13 +237,16 @@ type (
 )
 
 func (r *Report) data() jsonReport {
-	out := jsonReport{Group: r.Group, Hidden: r.Hidden != nil, Mean: r.Mean, Most: r.Most, Target: r.Target.String()}
+	out := jsonReport{Group: r.Group, Hidden: r.Hidden != nil, Mean: r.Mean, Most: r.Most, Target: r.Target.String(), Hops: max(r.Hops, 1), Phases: max(len(r.Phases), 1)}
+	if r.Above != nil {
+		out.Above = r.aboveLimit()
+	}
 	for _, o := range r.Outcomes {
 		out.Outcomes = append(out.Outcomes, r.json(o))
 	}
 	if best, ok := r.Cheapest(); ok {
 		cheapest := r.json(best)
-		out.Cheapest = &cheapest
+		out.Cheapest, out.Short = &cheapest, r.Target.tooShort(best, r.Works)
 	}
 	return out
 }
@@ -204,6 +254,6 @@ func (r *Report) data() jsonReport {
 func (r *Report) json(o Outcome) jsonOutcome {
 	return jsonOutcome{
 		CPUs: o.CPUs(), Sensitive: o.Sensitive > 0, Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
-		Throttled: o.Throttled, P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.Met(o),
+		Periods: o.Periods, Throttled: o.Throttled, P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.Met(o),
 	}
 }

@@ -57,6 +57,23 @@ func (t Target) String() string {
 	return strings.Join(parts, ",")
 }
 
+// tooShort says of a bound of a small share that it needs more than there is: of n periods, or n pieces of work, the smallest
+// share but none is 1/n. It is "" where all can be told.
+func (t Target) tooShort(o Outcome, works int) string {
+	for _, b := range t {
+		n, what, least := float64(works), "pieces of work", 100.
+		if name, _, _ := strings.Cut(b.text, "<"); name == "throttled" {
+			n, what, least = float64(o.Periods), "periods with work", 1/b.below
+		} else if name == "delay-p50" {
+			continue
+		}
+		if n < least {
+			return fmt.Sprintf("%s cannot be told well from it: it has %.0f %s, and that takes %.0f at least. Record for longer", b.text, n, what, math.Ceil(least))
+		}
+	}
+	return ""
+}
+
 // Met reports whether an outcome is within all bounds.
 func (t Target) Met(o Outcome) bool { return t.misses(o) == 0 }
 

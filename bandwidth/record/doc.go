@@ -68,6 +68,7 @@ type Header struct {
 	Interval time.Duration
 	Start    time.Time // of the first reading
 	CPUs     int       // that the machine had online
+	Model    string    // of its CPUs, as /proc/cpuinfo has it; "" where that is not known
 	Kernel   string    // its release, such as 6.18.5
 }
 
@@ -75,6 +76,8 @@ type Header struct {
 type Group struct {
 	Name                 string
 	Quota, Period, Burst time.Duration // Quota 0: no limit
+	Above                string        // the group above it with the tightest limit, as the recording names it; "": none has one
+	Encloses             bool          // nobody asked for it: it is here since its limit holds for groups in it
 }
 
 // A Cost is what recording has cost.
@@ -89,6 +92,7 @@ type (
 		IntervalUs int64     `json:"intervalUs"`
 		Start      time.Time `json:"start"`
 		CPUs       int       `json:"cpus"`
+		Model      string    `json:"model,omitempty"`
 		Kernel     string    `json:"kernel"`
 	}
 	fileGroup struct {
@@ -96,11 +100,13 @@ type (
 		QuotaUs  int64  `json:"quotaUs,omitempty"`
 		PeriodUs int64  `json:"periodUs,omitempty"`
 		BurstUs  int64  `json:"burstUs,omitempty"`
+		Above    string `json:"above,omitempty"`
+		Encloses bool   `json:"encloses,omitempty"`
 	}
 )
 
 func (h Header) encode() ([]byte, error) {
-	return json.Marshal(fileHeader{h.Interval.Microseconds(), h.Start, h.CPUs, h.Kernel})
+	return json.Marshal(fileHeader{h.Interval.Microseconds(), h.Start, h.CPUs, h.Model, h.Kernel})
 }
 
 func (h *Header) decode(text []byte) error {
@@ -111,12 +117,12 @@ func (h *Header) decode(text []byte) error {
 	if f.IntervalUs < 0 || f.IntervalUs > MaxInterval.Microseconds() {
 		return fmt.Errorf("an interval of %d µs", f.IntervalUs)
 	}
-	*h = Header{time.Duration(f.IntervalUs) * time.Microsecond, f.Start, f.CPUs, f.Kernel}
+	*h = Header{time.Duration(f.IntervalUs) * time.Microsecond, f.Start, f.CPUs, f.Model, f.Kernel}
 	return CheckInterval(h.Interval)
 }
 
 func (g Group) encode() ([]byte, error) {
-	return json.Marshal(fileGroup{g.Name, g.Quota.Microseconds(), g.Period.Microseconds(), g.Burst.Microseconds()})
+	return json.Marshal(fileGroup{g.Name, g.Quota.Microseconds(), g.Period.Microseconds(), g.Burst.Microseconds(), g.Above, g.Encloses})
 }
 
 func (g *Group) decode(text []byte) error {
@@ -129,7 +135,7 @@ func (g *Group) decode(text []byte) error {
 		return fmt.Errorf("a bandwidth of %d, %d and %d µs", f.QuotaUs, f.PeriodUs, f.BurstUs)
 	}
 	us := time.Microsecond
-	*g = Group{f.Name, time.Duration(f.QuotaUs) * us, time.Duration(f.PeriodUs) * us, time.Duration(f.BurstUs) * us}
+	*g = Group{f.Name, time.Duration(f.QuotaUs) * us, time.Duration(f.PeriodUs) * us, time.Duration(f.BurstUs) * us, f.Above, f.Encloses}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func all(in io.Reader) (r *Reader, ticks []told, err error) {
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var file bytes.Buffer
-		want := Header{Interval: time.Duration(rapid.IntRange(1, 10000).Draw(t, "interval")) * ms, Start: time.Unix(1e9, 0).UTC(), CPUs: 4, Kernel: "6.18.5"}
+		want := Header{Interval: time.Duration(rapid.IntRange(1, 10000).Draw(t, "interval")) * ms, Start: time.Unix(1e9, 0).UTC(), CPUs: 4, Model: "Z80", Kernel: "6.18.5"}
 		w, err := NewWriter(&file, want)
 		if err != nil {
 			t.Fatal(err)
@@ -245,6 +246,70 @@ func TestIdleIsCheap(t *testing.T) {
 	}
 	if _, ticks, err := all(bytes.NewReader(file.Bytes())); err != io.EOF || ticks[len(ticks)-1].at != time.Hour || file.Len() > 200 {
 		t.Errorf("%v, an hour takes %d bytes and ends at %v", err, file.Len(), ticks[len(ticks)-1].at)
+	}
+}
+
+// TestFull: a writer writes nothing that a reader refuses: neither too many groups, nor names and blocks that are too long.
+func TestFull(t *testing.T) {
+	var file bytes.Buffer
+	w, err := NewWriter(&file, Header{Interval: 10 * ms})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Group(Group{Name: strings.Repeat("x", maxText)}, cgroup.Usage{}); err == nil || len(err.Error()) > 200 {
+		t.Errorf("a long name: %v", err)
+	}
+	readings := make([]Reading, maxGroups)
+	for i := range maxGroups {
+		if readings[i].Group, err = w.Group(Group{Name: "/kubepods/burstable/pod" + strings.Repeat("0", 60)}, cgroup.Usage{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Group(Group{Name: "/one/more"}, cgroup.Usage{}); !errors.Is(err, ErrFull) {
+		t.Error(err)
+	}
+	for at := 10 * ms; at <= 100*ms; at += 10 * ms { // within a second
+		for i := range readings {
+			readings[i].CPU += time.Hour
+			readings[i].ThrottledTime += time.Hour
+		}
+		w.Tick(at, readings)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(&file)
+	ticks, used := 0, time.Duration(0)
+	for err == nil {
+		var tick *Tick
+		if tick, err = r.Next(); err == nil {
+			ticks++
+			used += tick.Uses[maxGroups-1].CPU
+		}
+	}
+	if err != io.EOF || len(r.Groups) != maxGroups || ticks != 10 || used != 10*time.Hour {
+		t.Errorf("%v, %d groups, %d readings, %v", err, len(r.Groups), ticks, used)
+	}
+}
+
+// TestEnclosing: a group that nobody asked for keeps no recording going.
+func TestEnclosing(t *testing.T) {
+	r, err := New(io.Discard, ms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := 0
+	for _, g := range []Group{{Name: "/pod", Encloses: true}, {Name: "/pod/web", Above: "/pod"}} {
+		left := 3
+		if g.Encloses {
+			left = 1 << 30
+		}
+		if err := r.Add(g, &fake{left: left, closed: &closed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Run(context.Background(), time.Minute); !errors.Is(err, ErrAllEnded) || closed != 2 {
+		t.Errorf("%v, %d sources closed", err, closed)
 	}
 }
 

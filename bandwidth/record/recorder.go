@@ -13,6 +13,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Source is where a group's usage is read. After the group's end Read's error is fs.ErrNotExist.
@@ -39,7 +40,8 @@ type Recorder struct {
 
 type source struct {
 	Source
-	group int
+	group    int
+	encloses bool // it keeps no recording going
 }
 
 // flushEvery is how often what was read goes to the file.
@@ -52,7 +54,7 @@ func New(out io.Writer, interval time.Duration) (*Recorder, error) {
 		return nil, err
 	}
 	began := time.Now()
-	w, err := NewWriter(out, Header{Interval: interval, Start: began.UTC(), CPUs: onlineCPUs(), Kernel: unix.ByteSliceToString(name.Release[:])})
+	w, err := NewWriter(out, Header{Interval: interval, Start: began.UTC(), CPUs: onlineCPUs(), Model: procfs.CPUModel(), Kernel: unix.ByteSliceToString(name.Release[:])})
 	return &Recorder{w: w, interval: interval, began: began, before: ownTime()}, err
 }
 
@@ -64,7 +66,7 @@ func (r *Recorder) Add(g Group, from Source) error {
 	}
 	number, err := r.w.Group(g, now)
 	if err == nil {
-		r.sources = append(r.sources, &source{from, number})
+		r.sources = append(r.sources, &source{from, number, g.Encloses})
 	}
 	return err
 }
@@ -83,7 +85,10 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	next, flush := r.interval, flushEvery
-	for duration == 0 || next <= duration {
+	if duration == 0 {
+		duration = maxSpan
+	}
+	for next <= duration {
 		timer.Reset(next - time.Since(r.began))
 		select {
 		case <-ctx.Done():
@@ -114,7 +119,7 @@ func (r *Recorder) read() error {
 	at := time.Since(r.began)
 	r.readings = r.readings[:0]
 	var ended []int
-	left := r.sources[:0]
+	left, going := r.sources[:0], 0
 	for _, s := range r.sources {
 		u, err := s.Read()
 		if errors.Is(err, fs.ErrNotExist) {
@@ -126,6 +131,9 @@ func (r *Recorder) read() error {
 			return err
 		}
 		left = append(left, s)
+		if !s.encloses {
+			going++
+		}
 		r.readings = append(r.readings, Reading{s.group, u})
 	}
 	clear(r.sources[len(left):])
@@ -134,7 +142,7 @@ func (r *Recorder) read() error {
 		r.w.Ended(group)
 	}
 	r.w.Tick(at, r.readings)
-	if len(left) == 0 && r.Look == nil {
+	if going == 0 && r.Look == nil {
 		return ErrAllEnded
 	}
 	return nil

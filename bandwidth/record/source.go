@@ -16,6 +16,7 @@ type Groups struct {
 	tree  *cgroup.Tree
 	open  []opened
 	known map[string]bool // by path, of those that are found
+	has   map[string]bool // by path, of those that are recorded by it
 }
 
 type opened struct {
@@ -28,25 +29,60 @@ type Target struct{ Name, Group string }
 
 // Open opens groups. The error is fs.ErrNotExist where there is no such group.
 func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
-	g := &Groups{tree: tree}
+	g := &Groups{tree: tree, has: map[string]bool{}}
+	for _, target := range targets {
+		g.has[target.Name] = true
+	}
 	for _, target := range targets {
 		one, err := openGroup(tree, target)
+		if err == nil {
+			err = g.add(one, g.keep)
+		}
 		if err != nil {
 			g.Close()
 			return nil, err
 		}
-		g.open = append(g.open, one)
 	}
 	return g, nil
 }
 
+func (g *Groups) keep(one opened) error {
+	g.open = append(g.open, one)
+	return nil
+}
+
+// add hands on a group that is open, and before it the one whose limit holds for it.
+func (g *Groups) add(one opened, found func(opened) error) error {
+	err := g.enclose(one.Above, found)
+	if err == nil {
+		err = found(one)
+	}
+	if err != nil {
+		one.Close()
+	}
+	return err
+}
+
+// enclose opens a group for its limit, unless there is none or it is recorded by now: a group in it may have to
+// wait when it is throttled, which that group's own counts do not show.
+func (g *Groups) enclose(path string, found func(opened) error) error {
+	if path == "" || g.has[path] {
+		return nil
+	}
+	one, err := openGroup(g.tree, Target{path, path})
+	if err != nil {
+		return err
+	}
+	one.Encloses = true
+	g.has[path] = true
+	one.Source = known{one.Source, func() { delete(g.has, path) }}
+	return g.add(one, found)
+}
+
 // OpenEvery opens all groups that have processes. Record adds those that come later.
 func OpenEvery(tree *cgroup.Tree) (*Groups, error) {
-	g := &Groups{tree: tree, known: map[string]bool{}}
-	return g, g.find(func(one opened) error {
-		g.open = append(g.open, one)
-		return nil
-	})
+	g := &Groups{tree: tree, known: map[string]bool{}, has: map[string]bool{}}
+	return g, g.find(g.keep)
 }
 
 // find opens the groups with processes that are not known yet. Those that go meanwhile are none.
@@ -63,10 +99,9 @@ func (g *Groups) find(found func(opened) error) error {
 		}
 		one, err := openGroup(g.tree, Target{path, path})
 		if err == nil {
-			one.Source = known{one.Source, func() { delete(g.known, path) }}
-			if err = found(one); err != nil {
-				one.Close()
-			}
+			g.has[path] = true
+			one.Source = known{one.Source, func() { delete(g.known, path); delete(g.has, path) }}
+			err = g.add(one, found)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			now[path] = false
@@ -131,7 +166,13 @@ func openGroup(tree *cgroup.Tree, target Target) (opened, error) {
 		g = tree.Foreign("group", target.Group)
 	}
 	one := Group{Name: target.Name}
-	if one.Quota, one.Period, one.Burst, err = g.Bandwidth(); err != nil {
+	one.Quota, one.Period, one.Burst, err = g.Bandwidth()
+	if err == nil {
+		var above cgroup.Bound
+		above, err = g.Above()
+		one.Above = above.Path
+	}
+	if err != nil {
 		from.Close()
 		return opened{}, err
 	}

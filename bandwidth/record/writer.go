@@ -2,6 +2,8 @@ package record
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"time"
@@ -17,7 +19,11 @@ type Writer struct {
 	last     []counts // by group, as the reader knows them
 	at       int64    // µs, as the reader knows it
 	idle     uint64   // readings that are not written yet
+	failed   error    // of a block that was written before its second was over
 }
+
+// ErrFull is a recording that takes no more: what is in it stands.
+var ErrFull = errors.New("the recording is full")
 
 // NewWriter begins a recording.
 func NewWriter(out io.Writer, h Header) (*Writer, error) {
@@ -28,6 +34,9 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(text) > maxText {
+		return nil, fmt.Errorf("a header of %d bytes: want at most %d", len(text), maxText)
+	}
 	if _, err := io.WriteString(out, magic); err != nil {
 		return nil, err
 	}
@@ -37,16 +46,30 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 }
 
 // Group adds a group and returns its number. What it has used so far does not
-// count: readings tell what comes after.
+// count: readings tell what comes after. The error is ErrFull where there are too many.
 func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 	text, err := g.encode()
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case len(w.last) == maxGroups:
+		return 0, fmt.Errorf("%w: it has %d groups", ErrFull, maxGroups)
+	case len(text) > maxText:
+		return 0, fmt.Errorf("group %.60q…: its name has more than %d bytes", g.Name, maxText)
 	}
 	w.writeIdle()
 	w.text(kindGroup, text)
 	w.last = append(w.last, countsOf(now))
+	w.flushEarly()
 	return len(w.last) - 1, nil
+}
+
+// flushEarly writes a block before its second is over where it would get too big to be read: a reading of all groups
+// that there can be takes less than half of what it may have.
+func (w *Writer) flushEarly() {
+	if len(w.buf) > maxBlock/2 && w.failed == nil {
+		w.failed = w.Flush()
+	}
 }
 
 // A Reading is what a group has used in all, as the kernel counts it.
@@ -78,6 +101,7 @@ func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	for i := range readings {
 		w.change(&readings[i])
 	}
+	w.flushEarly()
 }
 
 // change writes by how much a group's counts have grown. One that is lower than before is another
@@ -122,6 +146,9 @@ func (w *Writer) Cost(c Cost) {
 
 // Flush writes a block to the file.
 func (w *Writer) Flush() error {
+	if w.failed != nil {
+		return w.failed
+	}
 	w.writeIdle()
 	body := w.buf[blockHead:]
 	if len(body) == 0 {

@@ -14,7 +14,7 @@ import (
 // Plot draws a group's use over time, a line for each length of the windows, and its limit.
 func (g *Group) Plot() (*plot.Plot, error) {
 	p := figure.New()
-	p.Title.Text = fmt.Sprintf("%s\nmean %s CPUs", printable(g.Name), Number(g.Mean()))
+	p.Title.Text = fmt.Sprintf("%s\nmean %s CPUs", Printable(g.Name), Number(g.Mean()))
 	p.X.Label.Text, p.Y.Label.Text = "seconds", "CPUs"
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = g.From.Seconds(), g.To.Seconds(), 0, 0.1
 	lines := 0

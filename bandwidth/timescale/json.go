@@ -13,10 +13,13 @@ type (
 		IntervalSeconds float64     `json:"intervalSeconds"`
 		Seconds         float64     `json:"seconds"`
 		CPUs            int         `json:"cpus"`
+		Model           string      `json:"model,omitempty"`
 		Kernel          string      `json:"kernel"`
 		RecorderSeconds float64     `json:"recorderCPUSeconds"`
 		Missed          uint64      `json:"missedReadings"`
 		Cut             bool        `json:"cut"`
+		FromSeconds     float64     `json:"fromSeconds"` // the part that is summed up
+		ToSeconds       float64     `json:"toSeconds"`
 		Groups          []jsonGroup `json:"groups"`
 	}
 	jsonGroup struct {
@@ -34,16 +37,30 @@ type (
 		BurstUsedSeconds float64      `json:"burstUsedSeconds"`
 		Windows          []jsonWindow `json:"windows"`
 		Hidden           *jsonHidden  `json:"hiddenDemand,omitempty"`
+		Above            *jsonAbove   `json:"above,omitempty"`
+		Phases           []jsonPhase  `json:"phases,omitempty"`
+	}
+	jsonAbove struct {
+		Name          string  `json:"name"`
+		QuotaSeconds  float64 `json:"quotaSeconds"`
+		PeriodSeconds float64 `json:"periodSeconds"`
+		Periods       uint64  `json:"periods"`
+		Throttled     uint64  `json:"throttled"`
+	}
+	jsonPhase struct {
+		FromSeconds float64 `json:"fromSeconds"`
+		ToSeconds   float64 `json:"toSeconds"`
+		Mean        float64 `json:"mean"`
 	}
 	jsonWindow struct {
-		Seconds    float64 `json:"seconds"`
-		Windows    int64   `json:"windows"`
-		Mean       float64 `json:"mean"`
-		P50        float64 `json:"p50"`
-		P99        float64 `json:"p99"`
-		Peak       float64 `json:"peak"`
-		PeakToMean float64 `json:"peakToMean"`
-		Burstiness float64 `json:"burstiness"`
+		Seconds    float64  `json:"seconds"`
+		Windows    int64    `json:"windows"`
+		Mean       float64  `json:"mean"`
+		P50        float64  `json:"p50"`
+		P99        *float64 `json:"p99"` // null of less than 100 windows
+		Peak       float64  `json:"peak"`
+		PeakToMean float64  `json:"peakToMean"`
+		Burstiness float64  `json:"burstiness"`
 	}
 	jsonHidden struct {
 		ThrottledShare float64 `json:"throttledShare"`
@@ -55,7 +72,8 @@ type (
 // JSON writes a summary.
 func (s *Summary) JSON(w io.Writer) error {
 	out := jsonSummary{
-		Start: s.Start, IntervalSeconds: s.Interval.Seconds(), Seconds: s.Span.Seconds(), CPUs: s.CPUs, Kernel: s.Kernel,
+		Start: s.Start, IntervalSeconds: s.Interval.Seconds(), Seconds: s.Span.Seconds(), CPUs: s.CPUs, Model: s.Model, Kernel: s.Kernel,
+		FromSeconds: s.Part.From.Seconds(), ToSeconds: s.Part.clip(s.Span).Seconds(),
 		RecorderSeconds: s.CPU.Seconds(), Missed: s.Missed, Cut: s.Cut, Groups: []jsonGroup{},
 	}
 	for i := range s.Groups {
@@ -75,10 +93,20 @@ func (g *Group) json() jsonGroup {
 		Bursts: g.Used.Bursts, BurstUsedSeconds: g.Used.BurstTime.Seconds(), Windows: []jsonWindow{},
 	}
 	for _, f := range g.Figures {
-		out.Windows = append(out.Windows, jsonWindow{f.Window.Seconds(), f.Windows, f.Mean, f.P50, f.P99, f.Peak, f.PeakToMean, f.Burstiness})
+		p99 := &f.P99
+		if f.Windows < 100 {
+			p99 = nil
+		}
+		out.Windows = append(out.Windows, jsonWindow{f.Window.Seconds(), f.Windows, f.Mean, f.P50, p99, f.Peak, f.PeakToMean, f.Burstiness})
 	}
 	if h := g.Hidden; h != nil {
 		out.Hidden = &jsonHidden{h.Share, h.Used, h.Wanted}
+	}
+	if a := g.Above; a != nil {
+		out.Above = &jsonAbove{a.Name, a.Quota.Seconds(), a.Period.Seconds(), a.Used.Periods, a.Used.Throttled}
+	}
+	for _, p := range g.Phases() {
+		out.Phases = append(out.Phases, jsonPhase{p.From.Seconds(), p.To.Seconds(), p.Mean})
 	}
 	return out
 }

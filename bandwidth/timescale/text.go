@@ -16,13 +16,17 @@ func (s *Summary) Text(w io.Writer) error {
 	fmt.Fprintln(t, "GROUP\tWINDOW\tWINDOWS\tMEAN\tP50\tP99\tPEAK\tPEAK/MEAN\tBURSTINESS")
 	for i := range s.Groups {
 		g := &s.Groups[i]
-		name := printable(g.Name)
+		name := Printable(g.Name)
 		for _, f := range g.Figures {
 			if f.Windows == 0 {
 				continue
 			}
+			p99 := "-" // of less than a hundred windows it is the peak
+			if f.Windows >= 100 {
+				p99 = Number(f.P99)
+			}
 			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", name, Length(f.Window), f.Windows,
-				Number(f.Mean), Number(f.P50), Number(f.P99), Number(f.Peak), Number(f.PeakToMean), Number(f.Burstiness))
+				Number(f.Mean), Number(f.P50), p99, Number(f.Peak), Number(f.PeakToMean), Number(f.Burstiness))
 			name = ""
 		}
 	}
@@ -31,7 +35,7 @@ func (s *Summary) Text(w io.Writer) error {
 	}
 	for i := range s.Groups {
 		for _, line := range s.Groups[i].remarks() {
-			if _, err := fmt.Fprintf(w, "%s: %s\n", printable(s.Groups[i].Name), line); err != nil {
+			if _, err := fmt.Fprintf(w, "%s: %s\n", Printable(s.Groups[i].Name), line); err != nil {
 				return err
 			}
 		}
@@ -41,8 +45,12 @@ func (s *Summary) Text(w io.Writer) error {
 
 // about says what the recording is, and what it cost.
 func (s *Summary) about() string {
+	what := Length(s.Span.Round(time.Millisecond))
+	if s.Part != (Part{}) {
+		what = fmt.Sprintf("%s to %s of %s", Length(s.Part.From), Length(s.Part.clip(s.Span).Round(time.Millisecond)), what)
+	}
 	text := fmt.Sprintf("%s from %s on, a reading every %s; %d CPUs, Linux %s. Recording took %.2g %% of a CPU",
-		Length(s.Span.Round(time.Millisecond)), s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, printable(s.Kernel), 100*cpus(s.CPU, s.Span))
+		what, s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, Printable(s.Kernel), 100*cpus(s.CPU, s.Span))
 	if s.Missed > 0 {
 		text += fmt.Sprintf("; readings too late to be made: %d", s.Missed)
 	}
@@ -64,12 +72,30 @@ func (g *Group) remarks() (lines []string) {
 	if g.Used.Bursts > 0 {
 		lines = append(lines, fmt.Sprintf("%d periods used more than the quota, %s in all", g.Used.Bursts, Length(g.Used.BurstTime.Round(time.Millisecond))))
 	}
-	if h := g.Hidden; h != nil {
+	if a := g.Above; a != nil {
+		lines = append(lines, fmt.Sprintf("the group above, %s, has a limit of %s CPUs, %s of each %s; it was throttled in %d of %d periods",
+			Printable(a.Name), Number(float64(a.Quota)/float64(max(a.Period, 1))), Length(a.Quota), Length(a.Period), a.Used.Throttled, a.Used.Periods))
+	}
+	if g.Hidden != nil && g.Used.ThrottledTime == 0 && g.Used.Throttled == 0 {
+		lines = append(lines, "when that was throttled it had to wait: this shows what it got, not what it wanted. Record it without that limit to see all")
+	} else if h := g.Hidden; h != nil {
 		lines = append(lines, fmt.Sprintf("throttled in %d of %d periods (%.1f %%): this shows what it got, not what it wanted. It used %s CPUs;"+
 			" with the CPUs on which it had to wait it is %s at least. Record it without a limit to see all",
-			g.Used.Throttled, g.Used.Periods, 100*h.Share, Number(h.Used), Number(h.Wanted)))
+			g.Used.Throttled, g.Used.Periods, 100*throttledShare(&g.Used), Number(h.Used), Number(h.Wanted)))
+	}
+	if phases := g.Phases(); phases != nil {
+		lines = append(lines, "it changes: "+PhasesText(phases)+". --from and --to look at one of these times")
 	}
 	return lines
+}
+
+// PhasesText writes phases in a line.
+func PhasesText(phases []Phase) string {
+	var parts []string
+	for _, p := range phases {
+		parts = append(parts, fmt.Sprintf("%s CPUs until %s", Number(p.Mean), Length(p.To.Round(100*time.Millisecond))))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Number writes an amount of CPUs, or a ratio, in three digits.
@@ -100,8 +126,8 @@ func Length(d time.Duration) string {
 	return s
 }
 
-// printable is a text from a file without characters that a terminal acts on.
-func printable(s string) string {
+// Printable is a text from a file without characters that a terminal acts on.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
 			return ' '

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -20,6 +21,8 @@ a limit, of half of it and of 99 %; OVERRUN the longest time for which the conta
 more than its limit without a break, which a neighbour may have to wait. A limit is what
 the container reserves. The last rows are whole CPUs of its own (class sensitive), with as many threads.
 
+With --hops N delays are those of a request that passes N such containers, one after the other.
+
 Of several recordings, or with --node-cpus, also how many such containers a node holds: with
 the cheapest limits, with and without a burst, and without limits.
 
@@ -28,12 +31,15 @@ A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several by comma.`
 const adviseExample = `  candor advise web.usage
   candor advise web.usage --target 'delay-p99<5ms'
   candor advise node.usage --group /kubepods/pod1/web --period 100ms,1s
+  candor advise web.usage --from 10m --to 15m
+  candor advise web.usage --hops 4 --target 'delay-p99<20ms'
   candor advise --node-cpus 16 web.usage db.usage queue.usage`
 
 // adviseFlags are the flags of candor advise.
 type adviseFlags struct {
 	group, target string
-	cpus          int
+	part          *timescale.Part
+	cpus, hops    int
 	risk          float64
 	periods       []time.Duration
 	output        *choice
@@ -58,7 +64,9 @@ func newAdviseCommand() *cobra.Command {
 	flags.StringVar(&f.group, "group", "", "the group (default: the one with most CPU time)")
 	flags.StringVar(&f.target, "target", "throttled<1%", "what the setting must reach")
 	complete(cmd, "target", []string{"throttled<1%", "delay-p50<1ms", "delay-p99<5ms"})
-	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recording)")
+	f.part = addPartFlags(cmd)
+	flags.IntVar(&f.hops, "hops", 1, "containers that a request passes, one after the other, each with this use and this limit")
+	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recordings' machine)")
 	flags.Float64Var(&f.risk, "risk", 1, "% of the time in which containers without limits may want more than the node has")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
 	f.output = outputFlag(cmd, "table", "json")
@@ -70,10 +78,14 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	if err != nil {
 		return err
 	}
-	all := &advise.Reports{}
+	recordings, err := f.read(files)
+	if err != nil {
+		return err
+	}
+	all := &advise.Reports{Unlike: unlike(files, recordings)}
 	var demands []*advise.Demand
-	for _, file := range files {
-		r, demand, err := f.report(file)
+	for i, file := range files {
+		r, demand, err := f.report(file, recordings[i])
 		if errors.Is(err, advise.ErrUnfit) {
 			return badInput("%s: %w", file, err)
 		} else if err != nil {
@@ -100,24 +112,46 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	return nil
 }
 
+// read sums up all recordings. Of machines with unlike numbers of CPUs the user has to say for which one he asks.
+func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error) {
+	for _, file := range files {
+		s, err := readRecording(file, f.part)
+		if err != nil {
+			return nil, err
+		}
+		if err := pick(s, f.group, 1); err != nil {
+			return nil, err
+		}
+		if len(s.Groups) == 0 {
+			return nil, badInput("%s: no group in the recording", file)
+		}
+		if f.cpus == 0 && len(all) > 0 && s.CPUs != all[0].CPUs {
+			return nil, badInput("%s is of a machine with %d CPUs, %s of one with %d: want --node-cpus N", files[0], all[0].CPUs, file, s.CPUs)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// unlike says that recordings are of machines whose CPU time is not the same; "" where it is, or nobody knows.
+func unlike(files []string, all []*timescale.Summary) string {
+	for i, s := range all {
+		if a, b := all[0].Model, s.Model; a != "" && b != "" && a != b {
+			return fmt.Sprintf("%s was recorded on %s, %s on %s: a second of one's CPU time is not one of the other's", files[0], errorText(a), files[i], errorText(b))
+		}
+	}
+	return ""
+}
+
 // report replays what a recording's group used.
-func (f *adviseFlags) report(file string) (*advise.Report, *advise.Demand, error) {
-	s, err := readRecording(file)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := pick(s, f.group, 1); err != nil {
-		return nil, nil, err
-	}
-	if len(s.Groups) == 0 {
-		return nil, nil, badInput("%s: no group in the recording", file)
-	}
+func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report, *advise.Demand, error) {
 	g := &s.Groups[0]
 	d, err := f.demand(file, s, g.Number)
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &advise.Report{Group: shorten(errorText(g.Name), 200), Hidden: g.Hidden, Mean: d.Mean(), Most: d.Most()}
+	r := &advise.Report{Group: shorten(errorText(g.Name), 200), Hidden: g.Hidden, Mean: d.Mean(), Most: d.Most(),
+		Works: d.Works(), Hops: f.hops, Above: g.Above, Phases: g.Phases()}
 	r.Outcomes = d.TryAll(d.Options(f.periods))
 	return r, d, nil
 }
@@ -126,6 +160,9 @@ func (f *adviseFlags) report(file string) (*advise.Report, *advise.Demand, error
 func (f *adviseFlags) check(cmd *cobra.Command) (advise.Target, error) {
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
 		return nil, badInput("--node-cpus %d: want 1 to %d", f.cpus, maxNodeCPUs)
+	}
+	if f.hops < 1 || f.hops > maxHops {
+		return nil, badInput("--hops %d: want 1 to %d", f.hops, maxHops)
 	}
 	if !(f.risk >= 0 && f.risk <= 100) {
 		return nil, badInput("--risk %v: want 0 to 100 (%%)", f.risk)
@@ -142,7 +179,10 @@ func (f *adviseFlags) check(cmd *cobra.Command) (advise.Target, error) {
 	return target, nil
 }
 
-const maxNodeCPUs = 4096
+const (
+	maxNodeCPUs = 4096
+	maxHops     = 64
+)
 
 // demand reads what a group of a recording used as what it wanted.
 func (f *adviseFlags) demand(file string, s *timescale.Summary, group int) (*advise.Demand, error) {
@@ -154,12 +194,13 @@ func (f *adviseFlags) demand(file string, s *timescale.Summary, group int) (*adv
 	if err != nil {
 		return nil, err
 	}
+	d.Hops = f.hops
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, badInput("%w", err)
 	}
 	defer in.Close()
-	if err := timescale.EachStep(in, group, d.Add); err != nil {
+	if err := timescale.EachStep(in, *f.part, group, d.Add); err != nil {
 		return nil, err
 	}
 	return d, d.Prepare()

@@ -1,9 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth/record"
+	"github.com/candor-project/candor/cgroup"
 )
 
 // TestAdvise: the cheapest setting, what sets it, and what cannot be meant.
@@ -46,9 +54,67 @@ func TestAdvise(t *testing.T) {
 	if r := data.Reports[0]; !r.HiddenDemand || len(r.Outcomes) < 10 || !r.Cheapest.Meets || r.Cheapest.CPUs < 0.2 || data.Fillings[2].Containers != 40 {
 		t.Errorf("%s", out)
 	}
+	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "6s", "--hops", "3"); code != 0 ||
+		!strings.Contains(out, "\nDelays are those of work that passes 3 such containers, one after the other, each under the limit\n") ||
+		!strings.Contains(out, "\nThe recording is short: throttled<1% cannot be told well from it: it has ") {
+		t.Errorf("a part, three hops: %d\n%s", code, out)
+	}
 	if _, out, _ := command(t, "", "advise", file, "--node-cpus", "8"); !strings.Contains(out, "\nA node of 8 CPUs, with equally many of each:\nWAY ") || !strings.Contains(out, "\nwithout limits     40          -  ") {
 		t.Errorf("a node:\n%s", out)
 	}
+}
+
+// TestAdviseUnlike: recordings of unlike machines.
+func TestAdviseUnlike(t *testing.T) {
+	on := func(model string, cpus int) string {
+		return recordingOf(t, record.Header{Interval: 10 * time.Millisecond, CPUs: cpus, Model: model}, "/pod")
+	}
+	a, b := on("Z80", 2), on("6502", 4)
+	code, out, errOut := command(t, "", "advise", a, b)
+	if code != 2 || out != "" || errOut != fmt.Sprintf("candor: %s is of a machine with 2 CPUs, %s of one with 4: want --node-cpus N\n", a, b) {
+		t.Errorf("%d, %s%s", code, out, errOut)
+	}
+	code, out, errOut = command(t, "", "advise", a, b, "--node-cpus", "4")
+	if code != 0 || !strings.HasPrefix(out, fmt.Sprintf("%s was recorded on Z80, %s on 6502: a second of one's CPU time is not one of the other's\n", a, b)) {
+		t.Errorf("%d, %s\n%s", code, errOut, out)
+	}
+	if !strings.Contains(out, "It was recorded under a limit, or that of the group above, /pod, throttled in 100.0 % of the periods") ||
+		!strings.Contains(out, "\nThe group above, /pod, has a limit of 100m, which is less: raise that too\n") ||
+		!strings.Contains(out, "\nWhat it uses changes: 0.20 CPUs until 15s, 1.00 CPUs until 30s. ") {
+		t.Errorf("a group above, and phases:\n%s", out)
+	}
+}
+
+// recordingOf is a recording of half a minute of /pod/web, which uses 0.2 CPUs and then one, in a group with a limit of 0.1.
+func recordingOf(t *testing.T, h record.Header, above string) string {
+	t.Helper()
+	const ms = time.Millisecond
+	var text bytes.Buffer
+	w, err := record.NewWriter(&text, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []record.Group{{Name: above, Quota: 10 * ms, Period: 100 * ms, Encloses: true}, {Name: above + "/web", Above: above}} {
+		if _, err := w.Group(g, cgroup.Usage{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var web cgroup.Usage
+	for n := range uint64(3000) {
+		web.CPU += 2 * ms
+		if n >= 1500 {
+			web.CPU += 8 * ms
+		}
+		w.Tick(time.Duration(n+1)*10*ms, []record.Reading{{Group: 0, Usage: cgroup.Usage{CPU: web.CPU, Periods: n / 10, Throttled: n / 10}}, {Group: 1, Usage: web}})
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "usage")
+	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
 
 // TestAdviseBadInput: one line, and exit code 2. Where a target is out of reach the table is shown all the same.
@@ -60,6 +126,8 @@ func TestAdviseBadInput(t *testing.T) {
 		file + " --period 2s":   "--period 2s: want 1ms to 1s",
 		file + " --group x":     `--group "x": not in the recording; it has web, db`,
 		"":                      "no recording: want one FILE or several",
+		file + " --hops 0":      "--hops 0: want 1 to 64",
+		file + " --from 1h":     file + ": no such part of the recording: it begins at 1h, and the recording has 10s",
 		file + " --risk 101":    "--risk 101: want 0 to 100 (%)",
 		"advise_test.go":        "advise_test.go: not a recording of version 1",
 	} {

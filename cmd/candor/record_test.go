@@ -91,8 +91,8 @@ const wantUsage = `10s from 2001-09-09T01:46:40Z on, a reading every 10ms; 2 CPU
 GROUP  WINDOW  WINDOWS  MEAN  P50   P99   PEAK  PEAK/MEAN  BURSTINESS
 web    10ms    1000     0.20  0     1.00  1.00  5.00       2.00
        100ms   100      0.20  0.20  0.20  0.20  1.00       0
-       1s      10       0.20  0.20  0.20  0.20  1.00       0
-       5s      2        0.20  0.20  0.20  0.20  1.00       0
+       1s      10       0.20  0.20  -     0.20  1.00       0
+       5s      2        0.20  0.20  -     0.20  1.00       0
 web: limit 0.20 CPUs, 20ms of each 100ms
 web: throttled in 100 of 100 periods (100.0 %): this shows what it got, not what it wanted. It used 0.20 CPUs; with the CPUs on which it had to wait it is 0.50 at least. Record it without a limit to see all
 `
@@ -119,19 +119,24 @@ func TestUsage(t *testing.T) {
 		data.Groups[0].HiddenDemand.WantedAtLeast != 0.5 || data.Groups[1].HiddenDemand != nil {
 		t.Errorf("%v, %s", err, out)
 	}
+	if _, out, _ := command(t, "", "usage", file, "--group", "web", "--from", "2s", "--to", "4s"); !strings.HasPrefix(out, "2s to 4s of 10s from ") || !strings.Contains(out, "\nweb: throttled in 20 of 20 periods ") {
+		t.Errorf("a part:\n%s", out)
+	}
 	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
 		if code, out, errOut := command(t, "", "usage", file, "-o", form); code != 0 || !strings.HasPrefix(out, start) {
 			t.Errorf("-o %s: %d, %s, %.20q", form, code, errOut, out)
 		}
 	}
 	for line, want := range map[string]string{
-		file + " --group x": `--group "x": not in the recording; it has web, db`,
-		file + " --top -1":  "--top -1: want 0 or more",
-		"record_test.go":    `record_test.go: not a recording of version 1: want "candor usage 1\n" at its start`,
-		"/no/such/file":     "open /no/such/file: no such file or directory",
-		"":                  "0 arguments: want one, the FILE",
-		file + " -o xml":    `invalid argument "xml"`,
-		"/dev/null":         "/dev/null: the recording has no end: it goes on, or its recorder was killed",
+		file + " --group x":         `--group "x": not in the recording; it has web, db`,
+		file + " --top -1":          "--top -1: want 0 or more",
+		file + " --from 10s":        file + ": no such part of the recording: it begins at 10s, and the recording has 10s",
+		file + " --from 2s --to 1s": "--from 2s --to 1s: want a time from 0 on and a later one",
+		"record_test.go":            `record_test.go: not a recording of version 1: want "candor usage 1\n" at its start`,
+		"/no/such/file":             "open /no/such/file: no such file or directory",
+		"":                          "0 arguments: want one, the FILE",
+		file + " -o xml":            `invalid argument "xml"`,
+		"/dev/null":                 "/dev/null: the recording has no end: it goes on, or its recorder was killed",
 	} {
 		code, out, errOut := command(t, "", append([]string{"usage"}, strings.Fields(line)...)...)
 		if code != 2 || out != "" || !strings.HasPrefix(errOut, "candor: "+want) || strings.Count(errOut, "\n") != 1 {

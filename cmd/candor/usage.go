@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"os"
 	"slices"
@@ -26,7 +25,8 @@ the group got, not what it wanted; that is said.`
 const usageExample = `  candor usage web.usage
   candor usage web.usage -o svg >web.svg
   candor usage node.usage --group /kubepods/pod1/web -o json
-  candor usage node.usage --top 3`
+  candor usage node.usage --top 3
+  candor usage web.usage --from 10m --to 15m`
 
 func newUsageCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -38,12 +38,13 @@ func newUsageCommand() *cobra.Command {
 	}
 	output := outputFlag(cmd, "table", "json", "svg", "png")
 	group := cmd.Flags().String("group", "", "show this group only")
+	part := addPartFlags(cmd)
 	top := cmd.Flags().Int("top", 10, "show as many groups as that, those with most CPU time; 0: all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *top < 0 {
 			return badInput("--top %d: want 0 or more", *top)
 		}
-		s, err := readRecording(args[0])
+		s, err := readRecording(args[0], part)
 		if err != nil {
 			return err
 		}
@@ -62,20 +63,32 @@ func newUsageCommand() *cobra.Command {
 	return cmd
 }
 
-func readRecording(file string) (*timescale.Summary, error) {
+// addPartFlags adds the flags that take a part of a recording.
+func addPartFlags(cmd *cobra.Command) *timescale.Part {
+	part := &timescale.Part{}
+	cmd.Flags().DurationVar(&part.From, "from", 0, "leave out what was before this time since the recording's start")
+	cmd.Flags().DurationVar(&part.To, "to", 0, "leave out what was after this time since its start; 0: nothing")
+	return part
+}
+
+// readRecording sums up a part of a recording. That it has no such part is the caller's fault.
+func readRecording(file string, part *timescale.Part) (*timescale.Summary, error) {
+	if part.From < 0 || part.To < 0 || part.To > 0 && part.To <= part.From {
+		return nil, badInput("--from %v --to %v: want a time from 0 on and a later one", part.From, part.To)
+	}
 	in, err := os.Open(file)
 	if err != nil {
 		return nil, badInput("%w", err)
 	}
 	defer in.Close()
-	s, err := timescale.Read(in)
-	if errors.Is(err, record.ErrFormat) || errors.Is(err, record.ErrCut) {
+	s, err := timescale.ReadPart(in, *part)
+	if isOneOf(err, record.ErrFormat, record.ErrCut, timescale.ErrNoPart) {
 		return nil, badInput("%s: %w", file, err)
 	}
 	return s, err
 }
 
-// pick leaves the groups that were asked for, the busiest first.
+// pick leaves the groups that were asked for, the busiest first. One that only encloses others is there by its name.
 func pick(s *timescale.Summary, group string, top int) error {
 	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
 	if group != "" {
@@ -84,6 +97,9 @@ func pick(s *timescale.Summary, group string, top int) error {
 		if len(s.Groups) == 0 {
 			return badInput("--group %.100q: not in the recording; it has %s", group, all)
 		}
+	}
+	if group == "" {
+		s.Groups = slices.DeleteFunc(s.Groups, func(g timescale.Group) bool { return g.Encloses })
 	}
 	if top > 0 && len(s.Groups) > top {
 		s.Groups = s.Groups[:top]
