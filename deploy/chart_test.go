@@ -16,6 +16,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/candor-project/candor/e2e/guest"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/internal/golden"
 )
@@ -220,24 +221,38 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestHelm: helm itself takes the chart, and renders the same.
-func TestHelm(t *testing.T) {
-	if _, err := exec.LookPath("helm"); err != nil {
+// findHelm returns the helm of the PATH, or else the one that scripts/test-deps.sh built.
+func findHelm(t *testing.T) string {
+	if program, err := exec.LookPath("helm"); err == nil {
+		return program
+	}
+	cache, err := guest.Cache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := exec.LookPath(filepath.Join(cache, "helm", "helm"))
+	if err != nil {
 		t.Skipf("%v: helm lint and helm template are not tried", err)
 	}
+	return program
+}
+
+// TestHelm: helm itself takes the chart, and renders the same.
+func TestHelm(t *testing.T) {
+	program := findHelm(t)
 	helm := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command("helm", args...).CombinedOutput()
+		out, err := exec.Command(program, args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 		return string(out)
 	}
-	if out, err := exec.Command("helm", "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
+	if out, err := exec.Command(program, "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("a value that there is not: %v\n%s", err, out)
 	}
 	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "observe=true,publish=true", "scheduler.enabled=true"} {
-		if out, err := exec.Command("helm", "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
+		if out, err := exec.Command(program, "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
 			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
 		}
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, once, what the tests need from the distribution (Debian 12 and later, Ubuntu 22.04 and later):
 #   - the packages of e2e/packages.txt and an emulator, with apt-get (root, or sudo);
-#   - containerd, built from its Go module (3 minutes);
+#   - containerd and helm, built from their Go modules (5 minutes);
 #   - kernels, busybox and a systemd root for the test guests, unpacked into a cache directory, not installed.
 # The next run sees that all is there and ends at once.
 set -euo pipefail
@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 cache=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}
 kernel_packages="linux-image-cloud-amd64 linux-image-6.12-cloud-amd64 linux-image-virtual" # those the distribution has
 containerd_version=v2.4.2
+helm_version=v3.22.0
 systemd_packages="systemd systemd-sysv dbus coreutils bash dash"
 
 say() { echo "test-deps: $*"; }
@@ -158,6 +159,13 @@ build_containerd() {
 		github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr}@"$containerd_version" || fail "can't build containerd"
 }
 
+# build_helm builds what deploy's test holds the chart against.
+build_helm() {
+	say "helm $helm_version"
+	mkdir -p "$work/helm"
+	CGO_ENABLED=0 GOFLAGS='' GOBIN="$work/helm" go install helm.sh/helm/v3/cmd/helm@"$helm_version" || fail "can't build helm"
+}
+
 ready() {
 	[ "$(cat "$cache/stamp" 2>/dev/null)" = "$stamp" ] && [ -z "$(missing)" ]
 }
@@ -175,8 +183,9 @@ trap 'services_again; rm -rf "$work"' EXIT
 install_packages
 if [ "$(cat "$cache/stamp" 2>/dev/null)" != "$stamp" ]; then
 	build_containerd
-	rm -rf "$cache/containerd"
-	mv "$work/containerd" "$cache/"
+	build_helm
+	rm -rf "$cache/containerd" "$cache/helm"
+	mv "$work/containerd" "$work/helm" "$cache/"
 fi
 if [ "$(dpkg --print-architecture)" != amd64 ]; then
 	say "guests are tested on amd64 only: no kernels for $(dpkg --print-architecture)"
