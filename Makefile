@@ -1,6 +1,7 @@
 # Candor. The two commands for a fresh machine: make demo, make test.
 
 GO      ?= go
+export GO
 PREFIX  ?= /usr/local
 DESTDIR ?=
 UNITDIR ?= $(PREFIX)/lib/systemd/system
@@ -63,17 +64,17 @@ check: ## format and vet
 
 # One package at a time: they share the machine's CPUs and cgroups. Nothing from the cache: the kernel is part of what is tested.
 test-go: ## go test on this machine
-	$(GO) test -count=1 -p 1 -timeout 30m ./...
-	cd e2e/containerd && $(GO) test -count=1 -timeout 30m ./...
+	scripts/go-test.sh -count=1 -p 1 -timeout=30m ./...
+	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
 
 test-race: ## the packages with goroutines, under the race detector
-	$(GO) test -count=1 -p 1 -race -short -timeout 20m $(RACE)
+	scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
 
 fuzz: ## every fuzz target, for FUZZTIME each
 	@scripts/fuzz.sh $(FUZZTIME)
 
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
-	CANDOR_GUEST=1 $(GO) test -count=1 -timeout 60m ./e2e/guest/...
+	CANDOR_GUEST=1 scripts/go-test.sh -count=1 -timeout=40m ./e2e/guest/...
 
 test-kubelet: test-deps ## candor nri under a real kubelet, alone and with an API server, which this builds (8 minutes, once)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
