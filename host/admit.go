@@ -64,6 +64,8 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of another pod has that name"}
 	}
 	if old != nil {
+		was := *old // attempt may want it as it is
+		old = &was
 		old.Grant, _ = op.node.Grant(g.ID)
 		if err := op.vacate(g.ID); err != nil {
 			return err
@@ -156,9 +158,11 @@ func (op *operation) attempt(change func() error) error {
 func (op *operation) wholeGrants() []*Grant {
 	grants := op.grants()
 	for i, g := range grants {
-		saved := *g
-		saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
-		grants[i] = &saved
+		if !g.Lost.IsEmpty() {
+			saved := *g
+			saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
+			grants[i] = &saved
+		}
 	}
 	return grants
 }

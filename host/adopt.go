@@ -72,6 +72,10 @@ func isHelper(pid int) bool {
 func (op *operation) restore() error {
 	grants := op.loaded.Grants
 	orphans := op.orphans()
+	if op.left.isNow(op, op.basis) && len(orphans) == 0 {
+		op.node, op.info = op.left.node, op.left.info
+		return nil
+	}
 	err := op.restoreAll(append(slices.Clip(grants), orphans...))
 	if err == nil || errors.As(err, new(noNodeError)) {
 		return err
@@ -110,10 +114,13 @@ func (e noNodeError) Unwrap() error { return e.error }
 
 // restoreAll gives grants to a new node, as they are.
 func (op *operation) restoreAll(grants []*Grant) error {
-	node := op.empty
+	node, on := op.empty, op.basis
 	if op.empty = nil; node == nil {
 		var err error
-		if node, err = op.newNode(); err != nil {
+		if on, err = op.Host.basis(); err == nil {
+			node, err = on.node(op.config)
+		}
+		if err != nil {
 			return noNodeError{err}
 		}
 	}
@@ -128,7 +135,7 @@ func (op *operation) restoreAll(grants []*Grant) error {
 	if err := node.Restore(held); err != nil {
 		return err
 	}
-	op.node, op.info = node, info
+	op.node, op.basis, op.info = node, on, info
 	return nil
 }
 

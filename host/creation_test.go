@@ -55,11 +55,11 @@ func benchCreation(b *testing.B, others int, a Allocation) {
 func (e *engine) created(a Allocation, pid int, start, stop func()) (used time.Duration) {
 	e.Helper()
 	timed := func(f func()) {
-		before := onCPU()
 		start()
+		before := onCPU()
 		f()
-		stop()
 		used += onCPU() - before
+		stop()
 	}
 	var g *Grant
 	var err error

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,14 +55,14 @@ func (op *operation) saveGrants(grants []*Grant) error {
 			grants[i] = &saved
 		}
 	}
-	next, err := op.store.memory.next(op.boot, grants)
-	if err != nil || len(grants) == 0 && len(op.loaded.Grants) == 0 || bytes.Equal(next.text, op.loaded.text) {
+	next, isOther, err := op.saved.next(op.boot, grants)
+	if err != nil || !isOther || len(grants) == 0 && len(op.saved.Grants) == 0 {
 		return err
 	}
-	if err := op.store.save(next.text); err != nil {
+	if err := op.store.save(next); err != nil {
 		return err
 	}
-	op.store.memory.last.Store(next)
+	op.saved = next
 	return nil
 }
 

@@ -29,7 +29,7 @@ func (op *operation) glance(g *Grant) *group {
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (Loan{}) {
 		return nil
 	}
-	if k := op.glanced[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.mems {
+	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.mems {
 		return k
 	}
 	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}

@@ -48,7 +48,7 @@ type Host struct {
 	listener   func(Report)
 	machine    machineCache
 	tops       topGroups
-	glanced    atomic.Pointer[map[string]*group] // the groups of the last operation
+	left       atomic.Pointer[leftover] // of the last operation
 	units      untold
 	tellsLater bool     // somebody calls TellUnits
 	podsSeen   sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
@@ -121,27 +121,18 @@ func (h *Host) Close() error { return h.tree.Close() }
 
 // newNode returns the machine's node without containers.
 func (h *Host) newNode() (*hybrid.Node, error) {
-	options, err := LoadOptions(h.config)
+	b, err := h.basis()
 	if err != nil {
 		return nil, err
 	}
-	return h.nodeWith(options)
+	return b.node(h.config)
 }
 
 // nodeWith is newNode by other options than the machine's.
 func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
-	machine, err := h.machine.get()
+	b, err := h.basisWith(options)
 	if err != nil {
 		return nil, err
 	}
-	usable, _, err := h.usable()
-	if err != nil {
-		return nil, err
-	}
-	options = h.withPreserved(options, usable.Intersect(machine.Online))
-	node, err := options.node(machine, usable)
-	if err != nil {
-		return nil, fmt.Errorf("%w %s: %w", ErrBadOptions, h.config, err)
-	}
-	return node, nil
+	return b.node(h.config)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // A test binary is also what the tests start: candor's helper, and programs.
@@ -244,13 +245,13 @@ func dead(t testing.TB) Process {
 // forge changes the state file as if another process had written it.
 func (l *lab) forge(change func(*state)) {
 	l.Helper()
-	s, err := l.store.load()
+	loaded, err := l.store.load()
 	if err != nil {
 		l.Fatal(err)
 	}
-	s.Grants = slices.Clone(s.Grants)
+	s := state{loaded.Boot, slices.Clone(loaded.Grants)}
 	change(&s)
-	if err := l.store.save(s.encode()); err != nil {
+	if err := wholefile.Replace(l.store.stateFile(), textOf(s)); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -16,15 +16,17 @@ import (
 // An operation is one change of the state, from lock to unlock.
 type operation struct {
 	*Host
-	boot    string
-	loaded  state             // as the file has it
-	before  map[string]*Grant // those of loaded, by name
-	groups  map[string]*group // as the kernel has them
-	glanced map[string]*group // groups of the operation before
-	mems    cpuset.Set        // the memory nodes that groups have unless told
-	node    *hybrid.Node
-	empty   *hybrid.Node      // a node without containers, for the next that is wanted
-	info    map[string]*Grant // all that is known beside the node, by name
+	boot   string
+	loaded state             // as the file has it
+	before map[string]*Grant // those of loaded, by name
+	saved  *savedState       // what the file has now
+	groups map[string]*group // as the kernel has them
+	mems   cpuset.Set        // the memory nodes that groups have unless told
+	left   leftover          // of the operation before
+	node   *hybrid.Node
+	basis  basis             // of node
+	empty  *hybrid.Node      // a node without containers, for the next that is wanted
+	info   map[string]*Grant // all that is known beside the node, by name
 
 	over     []string     // groups that end with this operation
 	newcomer *newcomer    // the container that begins with it, or nil
@@ -82,8 +84,7 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	err = op.finish()
 	report.Apply = watch.lap()
 	if report.Failed = err != nil; !report.Failed {
-		groups := op.groups // these alone: all else of the operation goes
-		h.glanced.Store(&groups)
+		op.leave(changeErr)
 	}
 	h.listener(report)
 	return oneline.With("; and then: ", changeErr, err)
@@ -96,11 +97,11 @@ func (h *Host) begin(on about) (*operation, error) {
 		return nil, err
 	}
 	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on}
+	if left := h.left.Swap(nil); left != nil {
+		op.left = *left
+	}
 	if err := op.load(); err != nil {
 		return nil, err
-	}
-	if last := op.Host.glanced.Swap(nil); last != nil {
-		op.glanced = *last
 	}
 	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
@@ -122,34 +123,48 @@ func (h *Host) begin(on about) (*operation, error) {
 
 // load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.
 func (op *operation) load() error {
-	var err error
-	op.loaded, err = op.store.load()
+	saved, err := op.store.load()
 	var broken *brokenState
 	if err != nil && !errors.As(err, &broken) {
 		return err
 	}
-	op.tops.learnFrom(op.loaded.Grants)
-	if op.empty, err = op.newNode(); err != nil { // options that cannot be meant change nothing
+	if op.saved = saved; broken != nil {
+		op.saved = new(savedState)
+	}
+	if op.saved != op.left.saved {
+		op.tops.learnFrom(op.saved.Grants)
+	}
+	if err := op.prepareNode(); err != nil {
 		return err
 	}
-	switch {
+	switch n := len(op.saved.Grants); {
 	case broken != nil:
 		if err := op.abandon(broken); err != nil {
 			return err
 		}
-	case op.loaded.Boot != op.boot:
-		if n := len(op.loaded.Grants); n > 0 {
+	case op.saved.Boot != op.boot:
+		if n > 0 {
 			op.log.Warn("state of an earlier boot dropped", "file", op.store.stateFile(), "containers", n)
 		}
-		op.loaded = state{}
+		op.saved = new(savedState)
 	}
+	op.loaded = op.saved.state
 	op.before = byName(op.loaded.Grants)
 	return nil
 }
 
+// prepareNode makes a node without containers, unless that which was left will do. Options that cannot be meant change nothing.
+func (op *operation) prepareNode() (err error) {
+	if op.basis, err = op.Host.basis(); err != nil || op.left.isNow(op, op.basis) {
+		return err
+	}
+	op.empty, err = op.basis.node(op.config)
+	return err
+}
+
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
 func (op *operation) abandon(broken *brokenState) error {
-	op.loaded, op.before = state{}, nil
+	op.loaded, op.before, op.saved = state{}, nil, new(savedState)
 	if err := op.store.setAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}

@@ -11,15 +11,22 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// looker is a host beside the lab's that plans only.
+// looker is a host beside the lab's that plans only, with no options as yet.
 func (l *lab) looker(dir string) *Host {
+	l.Helper()
+	h := l.onlooker(dir)
+	if err := h.SetOptions(NodeOptions{}); err != nil {
+		l.Fatal(err)
+	}
+	return h
+}
+
+// onlooker is looker with the options that are there.
+func (l *lab) onlooker(dir string) *Host {
 	l.Helper()
 	h, err := Open(Options{StateDir: dir, PlanOnly: true, Log: l.Host.log, Patience: time.Minute,
 		Cgroup: cgroup.Options{Parent: l.parent + "-none", Driver: cgroup.Cgroupfs}})
 	if err != nil {
-		l.Fatal(err)
-	}
-	if err := h.SetOptions(NodeOptions{}); err != nil {
 		l.Fatal(err)
 	}
 	return h

@@ -72,7 +72,8 @@ func mostQuota(g *Grant) time.Duration {
 // lent reports whether a quota that a group has is within its container's loan. A container that is resized
 // begins anew.
 func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
-	return g.Loan.holds() && g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
+	isLent := g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
+	return isLent && g.Loan.holds()
 }
 
 // isRaised reports whether the loop looks after a container.

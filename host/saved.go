@@ -12,10 +12,12 @@ import (
 )
 
 // A savedState is the state as this process has last read or written it. A node has hundreds of containers, and most
-// operations change one: only what has changed is decoded and encoded. That the file is still the same its text says.
+// operations change one: only what has changed is decoded and encoded, and what this process has written itself it does not read.
 type savedState struct {
-	state          // as decodeState reads its text; nobody changes it
-	lines []string // of the text, one for each grant; nil if they are not known
+	state          // as decodeState reads it; nobody changes it
+	text  []byte   // of the file that it was read from; nil if it is known by its lines
+	lines []string // one for each grant; nil if they are not known
+	file  openFile // that it was written to
 }
 
 // A memory holds a savedState, at first that of no file.
@@ -27,29 +29,51 @@ func newMemory() *memory {
 	return m
 }
 
-// next is what a state will be when it has been saved and is loaded again. Grants that are as they were keep their address.
-func (m *memory) next(boot string, grants []*Grant) (*savedState, error) {
-	last := m.last.Load()
-	next := &savedState{state{Boot: boot, Grants: make([]*Grant, len(grants))}, make([]string, len(grants))}
+// lastAt is what this process has last written, if the file of that name is still that; else nil.
+func (m *memory) lastAt(name string) *savedState {
+	now, err := stampOf(name) // first: what is written meanwhile is newer
+	if last := m.last.Load(); err == nil && last.file.is(now) {
+		return last
+	}
+	return nil
+}
+
+// replace forgets one savedState for another, unless somebody else has by now.
+func (m *memory) replace(last, next *savedState) {
+	if m.last.CompareAndSwap(last, next) {
+		last.file.close()
+	} else {
+		next.file.close()
+	}
+}
+
+// next is what a state will be when it has been saved and is loaded again, and whether it is another one than this.
+// Grants that are as they were keep their address.
+func (s *savedState) next(boot string, grants []*Grant) (next *savedState, isOther bool, err error) {
+	next = &savedState{state: state{Boot: boot, Grants: make([]*Grant, len(grants))}, lines: make([]string, len(grants))}
+	isOther = boot != s.Boot || len(grants) != len(s.Grants)
 	from := 0 // most are where they were, or a few places further on
 	for i, g := range grants {
-		for from < len(last.Grants) && last.Grants[from].ID != g.ID {
+		for from < len(s.Grants) && s.Grants[from].ID != g.ID {
 			from++
 		}
-		if from == len(last.Grants) {
-			from = max(slices.IndexFunc(last.Grants, func(was *Grant) bool { return was.ID == g.ID }), 0)
+		if from == len(s.Grants) {
+			from = max(slices.IndexFunc(s.Grants, func(was *Grant) bool { return was.ID == g.ID }), 0)
 		}
-		if from < len(last.Grants) && last.Grants[from].equal(g) {
-			next.Grants[i], next.lines[i] = last.Grants[from], last.line(from)
+		if from < len(s.Grants) && s.Grants[from].equal(g) {
+			next.Grants[i], next.lines[i] = s.Grants[from], s.line(from)
+			isOther = isOther || from != i
 			continue
 		}
-		var err error
+		isOther = true
 		if next.lines[i], next.Grants[i], err = written(g); err != nil {
-			return nil, fmt.Errorf("state of %s: %w", g.ID, err)
+			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
 	}
-	next.text = encodeLines(boot, next.lines)
-	return next, nil
+	if !isOther && s.text != nil { // it may have been written in another way
+		isOther = !bytes.Equal(next.encode(), s.text)
+	}
+	return next, isOther, nil
 }
 
 // line is the text of a grant.
@@ -76,10 +100,10 @@ func sameGrant(g, h *hybrid.Grant) bool {
 }
 
 // encode writes the state as decodeState reads it.
-func (s *state) encode() []byte {
+func (s *savedState) encode() []byte {
 	lines := make([]string, len(s.Grants))
-	for i, g := range s.Grants {
-		lines[i] = string(compactJSON(newFileGrant(g)))
+	for i := range s.Grants {
+		lines[i] = s.line(i)
 	}
 	return encodeLines(s.Boot, lines)
 }

@@ -26,7 +26,6 @@ var errNewer = errors.New("written by a newer Candor")
 type state struct {
 	Boot   string // kernel's id of the boot it belongs to
 	Grants []*Grant
-	text   []byte // of the file that it was read from
 }
 
 // byName are grants by the names of their containers.

@@ -85,43 +85,51 @@ func badDir(dir string, err error) error {
 
 // load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
 // *brokenState, one from a later Candor errNewer.
-func (s store) load() (state, error) {
+func (s store) load() (*savedState, error) {
+	if last := s.memory.lastAt(s.stateFile()); last != nil {
+		return last, nil
+	}
 	data, err := wholefile.ReadNoLink(s.stateFile(), maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return state{}, nil
+		return new(savedState), nil
 	}
 	if errors.As(err, new(*wholefile.TooLongError)) {
-		return state{}, &brokenState{s.stateFile(), err}
+		return nil, &brokenState{s.stateFile(), err}
 	}
 	if errors.Is(err, unix.ENOTDIR) {
-		return state{}, badDir(s.dir, err)
+		return nil, badDir(s.dir, err)
 	}
 	if err != nil {
-		return state{}, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("state: %w", err)
 	}
-	if last := s.memory.last.Load(); len(data) > 0 && bytes.Equal(last.text, data) {
-		return last.state, nil
+	last := s.memory.last.Load()
+	if len(data) > 0 && bytes.Equal(last.text, data) {
+		return last, nil
 	}
 	loaded, err := decodeState(data)
 	if errors.Is(err, errNewer) {
-		return state{}, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.stateFile(), err)
+		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.stateFile(), err)
 	}
 	if err != nil {
-		return state{}, &brokenState{s.stateFile(), err}
+		return nil, &brokenState{s.stateFile(), err}
 	}
-	loaded.text = data
-	s.memory.last.Store(&savedState{state: loaded})
-	return loaded, nil
+	next := &savedState{state: loaded, text: data}
+	s.memory.replace(last, next)
+	return next, nil
 }
 
 // save replaces the state file. On an error the old one stands.
-func (s store) save(data []byte) error {
-	if len(data) > maxStateSize {
-		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.stateFile(), len(data), maxStateSize)
+func (s store) save(next *savedState) error {
+	text := next.encode()
+	if len(text) > maxStateSize {
+		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.stateFile(), len(text), maxStateSize)
 	}
-	if err := wholefile.Replace(s.stateFile(), data); err != nil {
+	file, err := wholefile.ReplaceOpen(s.stateFile(), text)
+	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
+	next.keepOpen(file)
+	s.memory.replace(s.memory.last.Load(), next)
 	return nil
 }
 

@@ -56,16 +56,34 @@ func (e *TooLongError) Error() string { return fmt.Sprintf("%s: more than %d byt
 // stops meanwhile. All may read it, whatever the umask is. The temporary name beside it, "." and
 // the name, has one user at a time: the caller holds a lock.
 func Replace(name string, data []byte) error {
+	f, err := ReplaceOpen(name, data)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// ReplaceOpen is Replace for a caller who wants to know later whether the file is still the one: while it is open, no
+// other file has its inode's number.
+func ReplaceOpen(name string, data []byte) (*os.File, error) {
 	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
-	err := writeSynced(temp, data)
+	f, err := writeSynced(temp, data)
 	if err == nil {
 		err = os.Rename(temp, name)
 	}
 	if err != nil {
 		os.Remove(temp)
-		return err
+	} else {
+		err = syncDir(filepath.Dir(name))
 	}
-	dir, err := os.Open(filepath.Dir(name))
+	if err != nil && f != nil {
+		f.Close()
+	}
+	return f, err
+}
+
+func syncDir(name string) error {
+	dir, err := os.Open(name)
 	if err != nil {
 		return err
 	}
@@ -73,10 +91,11 @@ func Replace(name string, data []byte) error {
 	return dir.Sync()
 }
 
-func writeSynced(name string, data []byte) error {
+// writeSynced returns the file also where it could not be written.
+func writeSynced(name string, data []byte) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	err = f.Chmod(0o644)
 	if err == nil {
@@ -85,7 +104,7 @@ func writeSynced(name string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	return f, err
 }
 
 // MakeDir makes a folder that all may look into, whatever the umask is. What is

@@ -1,0 +1,161 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// Two processes change one state by turns. What an operation of one of them leaves, if the next may begin with it, is what a
+// process finds that knows nothing.
+func TestLeftover(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	begun := 0
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp(l.TempDir(), "plan")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, "state")
+		hosts := []*Host{l.looker(file), l.looker(file)}
+		for range rapid.IntRange(1, 12).Draw(t, "operations") {
+			h := hosts[rapid.IntRange(0, 1).Draw(t, "process")]
+			what := drawChange(t, h)
+			left := h.left.Load()
+			if left == nil || left.node == nil || !begins(t, h, left) {
+				continue
+			}
+			begun++
+			fresh := freshly(t, l.onlooker(file))
+			if has, want := left.node.Grants(), fresh.node.Grants(); !reflect.DeepEqual(has, want) {
+				t.Fatalf("%s: left\n%+v\nfound\n%+v", what, has, want)
+			}
+			if !reflect.DeepEqual(left.info, fresh.info) {
+				t.Fatalf("%s: known of the grants\n%v\nfound\n%v", what, left.info, fresh.info)
+			}
+		}
+	})
+	if begun == 0 {
+		t.Error("no operation could begin with what the one before had left")
+	}
+}
+
+// drawChange does an operation, which may be refused, and says which.
+func drawChange(t *rapid.T, h *Host) (what string) {
+	name := rapid.SampledFrom([]string{"web", "db", "log", "job"}).Draw(t, "name")
+	pod := "pod-of-" + name
+	limit := hybrid.Milli(100 * rapid.IntRange(1, 12).Draw(t, "limit"))
+	what = rapid.SampledFrom([]string{"admit", "admit", "admit", "resize", "stop", "end", "reserve"}).Draw(t, "change")
+	var err error
+	switch what {
+	case "admit":
+		a := ask(name, limit.String())
+		a.Class = hybrid.Class(rapid.IntRange(0, 1).Draw(t, "class"))
+		a.Engine = Engine{Cgroup: "/candor-nowhere/" + pod + "/" + name, Pod: pod, Sandbox: "box", Name: name}
+		a.Deadline = time.Hour
+		_, err = h.Admit(ctx, a, 0)
+	case "resize":
+		_, _, err = h.Resize(ctx, name, limit, 0)
+	case "stop":
+		err = h.Stopped(ctx, name, "/candor-nowhere/"+pod+"/"+name)
+	case "end":
+		err = h.EndSandbox(ctx, pod, "box")
+	case "reserve":
+		all, _, _ := h.usable()
+		err = h.SetOptions(NodeOptions{Reserved: all.Lowest(rapid.IntRange(0, all.Count()-1).Draw(t, "reserved"))})
+	}
+	return fmt.Sprintf("%s %s %v: %v", what, name, limit, err)
+}
+
+// begins reports whether the next operation will begin with what the last has left.
+func begins(t *rapid.T, h *Host, left *leftover) bool {
+	saved, err := h.store.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := h.basis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left.isNow(&operation{saved: saved}, now)
+}
+
+// freshly is what an operation of a new process brings to the node.
+func freshly(t *rapid.T, h *Host) *operation {
+	boot, err := procfs.BootID()
+	op := &operation{Host: h, boot: boot}
+	if err == nil {
+		err = op.load()
+	}
+	if err == nil {
+		err = op.restore()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
+// A state that this process has written is read again when anybody else has, also what is as long.
+func TestLastAt(t *testing.T) {
+	s := store{t.TempDir(), newMemory()}
+	for _, name := range []string{"web", "log"} {
+		g := Grant{State: Running, Spec: ask(name, "1").Spec}
+		g.Request, g.CPUs, g.Exclusive = ask(name, "1").Request, cpuset.Of(1), cpuset.Of(1)
+		next, isOther, err := s.memory.last.Load().next("b", []*Grant{&g})
+		if err == nil && !isOther {
+			t.Fatalf("with %s it is not another state", name)
+		}
+		if err == nil {
+			err = s.save(next)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := s.memory.lastAt(s.stateFile()); last != next {
+			t.Fatalf("saved with %s, it is not known to be there", name)
+		}
+	}
+	is := func(when, want string) {
+		t.Helper()
+		if s.memory.lastAt(s.stateFile()) != nil {
+			t.Errorf("%s: taken for what was written", when)
+		}
+		if loaded, err := s.load(); err != nil || loaded.Boot != want {
+			t.Errorf("%s: loaded %+v, %v; want boot %q", when, loaded, err, want)
+		}
+	}
+	text := func(boot string) []byte {
+		return textOf(state{Boot: boot, Grants: s.memory.last.Load().Grants})
+	}
+	if err := wholefile.Replace(s.stateFile(), text("c")); err != nil {
+		t.Fatal(err)
+	}
+	is("replaced by another", "c")
+	again, _, err := s.memory.last.Load().next("d", s.memory.last.Load().Grants)
+	if err == nil {
+		err = s.save(again)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.stateFile(), append(text("e"), '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	is("edited where it is", "e")
+	if err := os.Remove(s.stateFile()); err != nil {
+		t.Fatal(err)
+	}
+	is("removed", "")
+}
