@@ -70,10 +70,16 @@ func newLab(t *testing.T, more ...string) *lab {
 // newEngine is newLab without candor nri.
 func newEngine(t *testing.T, more ...string) *lab {
 	t.Helper()
+	return newEngineIn(t, "", more...)
+}
+
+// newEngineIn is newEngine with all state below a directory; "": in that for temporary files.
+func newEngineIn(t *testing.T, base string, more ...string) *lab {
+	t.Helper()
 	l := &lab{T: t, criRuntime: underTest, parent: fmt.Sprintf("/candor-nri-test-%d-%d", os.Getpid(), labNumber.Add(1))}
 	l.findPrograms()
 	// Sockets have short paths, and the test's own folder may have a long one.
-	dir, err := os.MkdirTemp("", "candor-nri-")
+	dir, err := os.MkdirTemp(base, "candor-nri-")
 	if err != nil {
 		t.Fatal(err)
 	}
