@@ -37,9 +37,14 @@ func (n *node) expire(before time.Time) (late []*reservation) {
 	if n.base == nil { // it has shown nothing yet
 		return nil
 	}
+	gaveUp := false
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
 		if !r.since.Before(before) {
 			return false
+		}
+		if gaveUp = true; r.grows() { // its node shows it, and has not the room that it asks for now
+			r.waiting = nil
+			return true
 		}
 		late = append(late, r)
 		if r.held {
@@ -49,7 +54,7 @@ func (n *node) expire(before time.Time) (late []*reservation) {
 		r.waiting = nil
 		return true
 	})
-	if late != nil {
+	if gaveUp {
 		n.rebuild()
 	}
 	return late

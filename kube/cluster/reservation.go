@@ -17,7 +17,7 @@ type reservation struct {
 	// For the node's lock.
 	pod     *Pod
 	since   time.Time   // the node could have shown it
-	waiting []Container // those that the report does not show
+	waiting []Container // those that the report does not show, or shows as smaller than they are by now
 	blocked bool        // there is no room for some of them
 }
 
@@ -25,10 +25,19 @@ type reservation struct {
 func (r *reservation) settle() {
 	if base := r.node.base; base != nil {
 		r.waiting = slices.DeleteFunc(r.waiting, func(c Container) bool {
-			_, shown := base.Grant(c.Request.ID)
-			return shown
+			g, shown := base.Grant(c.Request.ID)
+			return shown && g.Guaranteed() >= c.Request.Guaranteed()
 		})
 	}
+}
+
+// grows reports whether nothing is awaited but larger grants: of containers that were resized.
+func (r *reservation) grows() bool {
+	base := r.node.base
+	return base != nil && !slices.ContainsFunc(r.waiting, func(c Container) bool {
+		_, shown := base.Grant(c.Request.ID)
+		return !shown
+	})
 }
 
 // await has the pod wait for one of its lasting containers from now on. It reports whether there is one of that name.
@@ -43,11 +52,15 @@ func (r *reservation) await(id string, now time.Time) bool {
 }
 
 // replace has the pod ask for something else. What was given up of it stays so.
-func (r *reservation) replace(p *Pod) {
+func (r *reservation) replace(p *Pod, now time.Time) {
+	if len(r.waiting) == 0 {
+		r.since = now
+	}
 	var waiting []Container
 	for _, c := range p.lasting {
 		is := func(other Container) bool { return other.Name == c.Name }
-		if slices.ContainsFunc(r.waiting, is) || !slices.ContainsFunc(r.pod.lasting, is) {
+		suffices := func(other Container) bool { return is(other) && other.Request.Guaranteed() >= c.Request.Guaranteed() }
+		if slices.ContainsFunc(r.waiting, is) || !slices.ContainsFunc(r.pod.lasting, suffices) {
 			waiting = append(waiting, c)
 		}
 	}
@@ -60,12 +73,26 @@ func (r *reservation) place(n *hybrid.Node) {
 	r.blocked = false
 	for i := range r.waiting {
 		request := &r.waiting[i].Request
+		if grow(n, request) {
+			continue
+		}
 		_, _, err := n.Place(request)
 		if err != nil && endPassing(n, r.pod) {
 			_, _, err = n.Place(request)
 		}
 		r.blocked = r.blocked || err != nil
 	}
+}
+
+// grow gives a container that is on a node what it asks for by now, and reports whether it is there. Where there is no room for that
+// it keeps what it has, as on its node: nobody has to wait for it.
+func grow(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
+	if _, isThere = n.Grant(request.ID); isThere {
+		if plan, err := n.PlanResize(request.ID, request.Limit, request.Guarantee); err == nil {
+			_ = n.Commit(plan) // it was planned just now
+		}
+	}
+	return isThere
 }
 
 // endPassing frees what a node holds for init containers of a pod, as the node does when it makes

@@ -59,7 +59,7 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	defer c.mu.Unlock()
 	n := c.node(name)
 	if r := c.pods[p.UID]; r != nil && r.node == n && !r.held {
-		n.told(r, p)
+		n.told(r, p, now)
 		return
 	}
 	c.forget(p.UID)
@@ -69,7 +69,7 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 }
 
 // told takes what is known of a pod of the node by now.
-func (n *node) told(r *reservation, p *Pod) {
+func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r.bound = true
@@ -80,7 +80,7 @@ func (n *node) told(r *reservation, p *Pod) {
 		r.pod = p
 		return
 	}
-	r.replace(p)
+	r.replace(p, now)
 	switch i := slices.Index(n.reserved, r); {
 	case i < 0 && len(r.waiting) > 0:
 		n.reserved = append(n.reserved, r)
