@@ -58,6 +58,7 @@ type nriFlags struct {
 	stateDir  string // as the flag says it
 	metrics   string // likewise
 	metricsAt string // where they are served
+	histogram choice // the shortest windows, or none
 	trim      sync.Once
 	publishFlags
 }
@@ -85,6 +86,8 @@ func newNRICommand() *cobra.Command {
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
 	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
+	f.histogram = choice{"none", []string{"none", "10ms", "100ms", "1s"}}
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
@@ -102,6 +105,9 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	}
 	if err := nri.CheckSocket(f.socket); err != nil {
 		return nriError(err)
+	}
+	if f.histogram.value != "none" && cmp.Or(f.metrics, config.Metrics) == "" {
+		return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.histogram.value)
 	}
 	log := f.newLog(cmd.ErrOrStderr())
 	if err := f.checkKubelet(log); err != nil {
@@ -150,11 +156,19 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	debug.SetGCPercent(collectAt)
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
+	f.startHistogram(ctx, h, counted)
 	defer f.raiseQuotas(ctx, h, log)()
 	return engine.Run(ctx, f.socket, func() {
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
 		f.trim.Do(func() { time.AfterFunc(startTakes, func() { trim(log) }) })
 	})
+}
+
+// startHistogram counts what containers use in short windows, where it is asked for.
+func (f *nriFlags) startHistogram(ctx context.Context, h *host.Host, counted *metrics.Metrics) {
+	if finest, err := time.ParseDuration(f.histogram.value); err == nil {
+		go counted.Histogram(finest, metrics.Usages{Host: h}, f.options.Log).Run(ctx)
+	}
 }
 
 // raiseQuotas raises the quotas of the runtime's containers that wish it, until ctx is done; wait waits for its end.

@@ -103,6 +103,8 @@ func TestNRIBadInput(t *testing.T) {
 		"no node: want --node-name":  {"--socket", none, "--publish", "--node-name", ""},
 		`node name "a_b"`:            {"--socket", none, "--publish", "--node-name", "a_b"},
 		"not with --observe":         {"--socket", none, "--publish", "--node-name", "a", "--observe"},
+		"want --metrics ADDRESS too": {"--socket", none, "--record-histogram", "1s"},
+		"want one of none, 10ms":     {"--socket", none, "--record-histogram", "5ms"},
 		"want --kubeconfig FILE":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
 		"no such file or directory":  {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},
 	} {

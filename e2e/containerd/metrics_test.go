@@ -91,7 +91,7 @@ func of(metric string, c *container, class string) string {
 // for flexible, one throttled.
 func TestMetrics(t *testing.T) {
 	l := newEngine(t)
-	l.startPlugin("--metrics", "0")
+	l.startPlugin("--metrics", "0", "--record-histogram", "100ms")
 	p := l.newProber(l.plugin.said())
 	all := l.all()
 	if all.Count() < 2 {
@@ -127,6 +127,14 @@ func TestMetrics(t *testing.T) {
 		stood, _ := p.value(of("candor_container_cfs_throttled_seconds_total", busy, "flexible"))
 		used, _ := p.value(of("candor_container_cpu_seconds_total", busy, "flexible"))
 		return throttled > 0 && stood > 0 && used > 0
+	})
+	l.wait("windows in which the busy container stood still", l.plugin, func() bool {
+		window := func(name, rest string) float64 {
+			v, _ := p.value(strings.TrimSuffix(of(name, busy, "flexible"), "}") + `,window="100ms"` + rest)
+			return v
+		}
+		all, moving := window("candor_container_throttled_cpu_cores_count", "}"), window("candor_container_throttled_cpu_cores_bucket", `,le="0"}`)
+		return all > moving && window("candor_container_use_cpu_cores_sum", "}") > 0
 	})
 	if err := web.pod.remove(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,236 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+)
+
+// A UsageSource opens what containers use, to read it many times a second: Usages.
+type UsageSource interface {
+	Snapshot() (*host.Snapshot, error)
+	OpenUsage(*host.Grant) (Usage, error)
+}
+
+// A Usage is one container's. After the container's end Read's error is fs.ErrNotExist.
+type Usage interface {
+	Read() (cgroup.Usage, error)
+	Close()
+}
+
+// Usages are those of a host's containers.
+type Usages struct{ *host.Host }
+
+// OpenUsage opens a container's group.
+func (u Usages) OpenUsage(g *host.Grant) (Usage, error) { return u.Host.OpenUsage(g) }
+
+// HistogramWindows are the lengths of the windows that a histogram may begin with; the longer ones come with it.
+var HistogramWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
+
+const (
+	mostHistograms = 256             // containers: each has up to 81 series
+	lookEvery      = 5 * time.Second // for containers that are new
+)
+
+// useBuckets and throttledBuckets are CPUs.
+var (
+	useBuckets       = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50}
+	throttledBuckets = []float64{0, .01, .1, .2, .5, 1, 2, 5, 10}
+)
+
+// Histograms read what containers use in short windows, and count the windows by it.
+type Histograms struct {
+	source    UsageSource
+	log       *slog.Logger
+	windows   []time.Duration
+	use       *prometheus.HistogramVec
+	throttled *prometheus.HistogramVec
+	late      prometheus.Counter
+	leftOut   prometheus.Gauge
+	sampled   map[string]*sampled // by the ids of containers
+	said      string              // why the state could not be read
+}
+
+// A sampled is a container whose use is counted.
+type sampled struct {
+	Usage
+	labels []string
+	series []*series
+}
+
+// A series is the windows of one length.
+type series struct {
+	length, slack  time.Duration
+	began          time.Duration
+	before         cgroup.Usage
+	use, throttled prometheus.Observer
+}
+
+// Histogram has the use of containers counted in windows of that length, and of those in HistogramWindows that are longer,
+// once Run is called.
+func (m *Metrics) Histogram(finest time.Duration, from UsageSource, log *slog.Logger) *Histograms {
+	labels := []string{"namespace", "pod", "container", "class", "window"}
+	h := &Histograms{
+		source: from, log: log, sampled: map[string]*sampled{},
+		use: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "candor_container_use_cpu_cores", Buckets: useBuckets,
+			Help: "Windows of time by the CPUs that a running container used in them; only with --record-histogram.",
+		}, labels),
+		throttled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "candor_container_throttled_cpu_cores", Buckets: throttledBuckets,
+			Help: "Windows of time by how many CPUs stood still in them since a running container's quota had run out; only with --record-histogram.",
+		}, labels),
+		late:    counter("candor_late_windows_total", "Windows that ended so late that they are in no histogram."),
+		leftOut: gauge("candor_windows_containers_left_out", fmt.Sprintf("Running containers beyond the first %d, which have no histograms.", mostHistograms)),
+	}
+	for _, w := range HistogramWindows {
+		if w >= finest {
+			h.windows = append(h.windows, w)
+		}
+	}
+	m.registry.MustRegister(h.use, h.throttled, h.late, h.leftOut)
+	return h
+}
+
+// Run reads until ctx is done.
+func (h *Histograms) Run(ctx context.Context) {
+	defer h.close()
+	began := time.Now()
+	ticker := time.NewTicker(h.windows[0])
+	defer ticker.Stop()
+	for next := time.Duration(0); ; {
+		now := time.Since(began)
+		if now >= next {
+			h.look(now)
+			next = now + lookEvery
+		}
+		h.sample(now)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (h *Histograms) close() {
+	for id := range h.sampled {
+		h.end(id)
+	}
+}
+
+// look finds the containers that run: new ones begin, and those that have ended have no series any more.
+func (h *Histograms) look(now time.Duration) {
+	s, err := h.source.Snapshot()
+	if err != nil {
+		if h.said != err.Error() {
+			h.said = err.Error()
+			h.log.Warn("histograms: no new containers, the state cannot be read", "error", err)
+		}
+		return
+	}
+	h.said = ""
+	all, there := running(s.Grants), map[string]bool{}
+	for _, c := range all {
+		there[c.ID] = true
+	}
+	for id := range h.sampled { // first: one that is new may have the name of one that has ended
+		if !there[id] {
+			h.end(id)
+		}
+	}
+	left := 0
+	for _, c := range all {
+		switch {
+		case h.sampled[c.ID] != nil:
+		case len(h.sampled) == mostHistograms:
+			left++
+		default:
+			if err := h.begin(c, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				h.log.Warn("histograms: a container cannot be read", "container", c.ID, "error", err)
+			}
+		}
+	}
+	h.leftOut.Set(float64(left))
+}
+
+// begin begins with a container.
+func (h *Histograms) begin(c container, now time.Duration) error {
+	labels := []string{c.name.Namespace, c.name.Pod, c.name.Container, c.Class.String()}
+	usage, err := h.source.OpenUsage(c.Grant)
+	if err != nil {
+		return err
+	}
+	first, err := usage.Read()
+	if err != nil {
+		usage.Close()
+		return err
+	}
+	one := &sampled{Usage: usage, labels: labels}
+	for _, w := range h.windows {
+		all := one.labelsOf(w)
+		one.series = append(one.series, &series{w, h.windows[0] / 2, now, first, h.use.WithLabelValues(all...), h.throttled.WithLabelValues(all...)})
+	}
+	h.sampled[c.ID] = one
+	return nil
+}
+
+func (s *sampled) labelsOf(window time.Duration) []string {
+	return append(slices.Clone(s.labels), window.String())
+}
+
+// end forgets a container, and its series.
+func (h *Histograms) end(id string) {
+	one := h.sampled[id]
+	one.Close()
+	delete(h.sampled, id)
+	for _, s := range one.series {
+		all := one.labelsOf(s.length)
+		h.use.DeleteLabelValues(all...)
+		h.throttled.DeleteLabelValues(all...)
+	}
+}
+
+// sample reads all containers, and counts the windows that end now.
+func (h *Histograms) sample(now time.Duration) {
+	for id, one := range h.sampled {
+		u, err := one.Read()
+		if errors.Is(err, fs.ErrNotExist) {
+			h.end(id)
+			continue
+		}
+		if err != nil {
+			h.log.Warn("histograms: a container cannot be read any more", "container", id, "error", err)
+			h.end(id)
+			continue
+		}
+		for _, s := range one.series {
+			s.add(now, &u, h.late)
+		}
+	}
+}
+
+// add ends the window if its time is over, give or take half of the time between two readings. One that lasted for much longer is in no histogram: what
+// was used within its length is not known.
+func (s *series) add(now time.Duration, u *cgroup.Usage, late prometheus.Counter) {
+	took := now - s.began
+	if took < s.length-s.slack {
+		return
+	}
+	if took <= s.length+s.length/2 {
+		s.use.Observe(float64(u.CPU-s.before.CPU) / float64(took))
+		s.throttled.Observe(float64(u.ThrottledTime-s.before.ThrottledTime) / float64(took))
+	} else {
+		late.Inc()
+	}
+	s.began, s.before = now, *u
+}

@@ -1,0 +1,71 @@
+package metrics
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// kernel opens real groups, one for each container.
+type kernel struct {
+	*desk
+	tree *cgroup.Tree
+}
+
+func (k *kernel) OpenUsage(g *host.Grant) (Usage, error) { return k.tree.OpenUsage(g.ID) }
+
+// BenchmarkHistograms reads a hundred containers once, and counts their windows. The share of a CPU is that in windows of
+// 10 ms; in those of 100 ms it is a tenth.
+func BenchmarkHistograms(b *testing.B) {
+	if os.Geteuid() != 0 {
+		b.Skip("makes cgroups: needs root")
+	}
+	tree, err := cgroup.Open(cgroup.Options{Parent: fmt.Sprintf("/candor-histogram-%d", os.Getpid()), Driver: cgroup.Cgroupfs})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cpus, _, err := tree.Effective()
+	if err != nil {
+		b.Fatal(err)
+	}
+	d := &desk{snapshot: &host.Snapshot{}}
+	defer tree.Remove()
+	for n := range 100 {
+		g := host.Grant{State: host.Running}
+		g.Grant.Request = hybrid.Request{ID: fmt.Sprint("c", n), Class: hybrid.Flexible}
+		if err := tree.Group(g.ID).Create(cgroup.Settings{CPUs: cpus, Quota: 50 * ms, Period: 100 * ms}, 0); err != nil {
+			b.Fatal(err)
+		}
+		defer tree.Group(g.ID).Remove()
+		d.snapshot.Grants = append(d.snapshot.Grants, g)
+	}
+	h := New("").Histogram(10*ms, &kernel{d, tree}, slog.New(slog.DiscardHandler))
+	h.look(0)
+	defer h.close()
+	now, before := time.Duration(0), ownTime(b)
+	for b.Loop() {
+		now += 10 * ms
+		h.sample(now)
+	}
+	if len(h.sampled) != 100 {
+		b.Fatalf("%d containers are read", len(h.sampled))
+	}
+	b.ReportMetric(100*(ownTime(b)-before).Seconds()/float64(b.N)/0.01, "%-of-a-CPU")
+}
+
+// ownTime is the CPU time that this process has used: others may have the CPU too.
+func ownTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
