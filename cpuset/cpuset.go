@@ -5,6 +5,8 @@
 // kernel's list format, "0-3,8,10-11", that cpuset.cpus, taskset and
 // /sys/devices/system/cpu/online speak.
 //
+// A Compact is a set for whoever keeps thousands of them.
+//
 // The package knows nothing of topology, limits or containers.
 package cpuset
 
