@@ -7,7 +7,7 @@ import "github.com/candor-project/candor/cpuset"
 // most room.
 func (n *Node) admitFlexible(s int32) error {
 	slot := &n.slots[s]
-	wish := slot.request.Wish
+	wish := slot.Wish
 	best, bestShared, bestRoom := wholeNode, impossible, Milli(0)
 	for d := range n.domains {
 		if n.domains[d].kind != wish {
@@ -24,7 +24,7 @@ func (n *Node) admitFlexible(s int32) error {
 		}
 	}
 	n.setDomain(s, best)
-	if best == wholeNode && wish.isDomain() && !n.admitByMoving(s) && slot.request.Policy == Strict {
+	if best == wholeNode && wish.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
 		return ErrNoCapacity
 	}
 	if n.settle() == impossible {
@@ -40,7 +40,7 @@ func (n *Node) admitByMoving(s int32) bool {
 		return false
 	}
 	for d := range n.domains {
-		if n.domains[d].kind != n.slots[s].request.Wish {
+		if n.domains[d].kind != n.slots[s].Wish {
 			continue
 		}
 		mark := n.mark()
@@ -57,7 +57,7 @@ func (n *Node) admitByMoving(s int32) bool {
 // container that comes into it has room. If it fails, the caller undoes.
 func (n *Node) clearDomain(s, d int32) bool {
 	if n.domains[d].kind == WholeCores {
-		cpus := n.slots[s].request.guaranteed().CPUs()
+		cpus := n.slots[s].guaranteed().CPUs()
 		if !n.clearCores(s, (cpus+n.threads-1)/n.threads*n.threads) {
 			return false
 		}
@@ -75,7 +75,7 @@ func (n *Node) clearDomain(s, d int32) bool {
 // moveOut moves the largest fraction that can go out of a domain, and reports
 // whether there was one.
 func (n *Node) moveOut(domain *cpuset.Set) bool {
-	places := n.available().Union(n.fractional).Minus(*domain)
+	places := n.available().Union(n.fractional.Set()).Minus(*domain)
 	best, bestTo := int32(-1), -1
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]

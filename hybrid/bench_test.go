@@ -3,6 +3,8 @@ package hybrid_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/candor-project/candor/cpuset"
@@ -138,6 +140,48 @@ func benchmark(b *testing.B, once func(testing.TB, *hybrid.Node, hybrid.Request)
 			}
 		})
 	}
+}
+
+// BenchmarkManyNodes is a container that ends and another that comes, each time on another of the 12,500 nodes
+// of a full cell: a node has left the caches until it is its turn again. It tells what memory a node takes.
+func BenchmarkManyNodes(b *testing.B) {
+	const count = 12_500
+	nodes, handles := make([]*hybrid.Node, count), make([][]hybrid.Handle, count)
+	empty, random := newNode(b, 16, hybrid.Options{}), rand.New(rand.NewPCG(3, 3))
+	place := func(i int) bool {
+		r := hybrid.Request{Class: hybrid.Class(random.IntN(2))}
+		r.Limit = traceLimit(random, r.Class)
+		h, _, err := nodes[i].Place(&r)
+		if err == nil {
+			handles[i] = append(handles[i], h)
+		}
+		return err == nil
+	}
+	var before, after runtime.MemStats
+	for i := range handles {
+		handles[i] = make([]hybrid.Handle, 0, 64)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	containers := 0
+	for i := range nodes {
+		nodes[i] = empty.Twin()
+		for place(i) {
+			containers++
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	for b.Loop() {
+		i := random.IntN(count)
+		if at := random.IntN(len(handles[i])); !place(i) || len(handles[i]) == cap(handles[i]) {
+			nodes[i].Remove(handles[i][at])
+			handles[i] = slices.Delete(handles[i], at, at+1)
+		}
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/count, "B/node")
+	b.ReportMetric(float64(after.HeapObjects-before.HeapObjects)/count, "objects/node")
+	b.ReportMetric(float64(containers)/count, "containers/node")
 }
 
 // BenchmarkFlexible is the same with a flexible container.

@@ -5,9 +5,9 @@ package hybrid
 // fractions keep the most time apart for the least loss. There can be so many of them that the
 // other CPUs hold the other fractions and what flexible containers need.
 func (n *Node) leastShared() Milli {
-	parts := &n.tally.parts
+	parts := n.tally.parts
 	rest := Milli(n.tally.open)*1000 - n.tally.room // time that is not kept apart
-	if n.anyDomain() || rest != parts.total {       // nothing is known with domains and closed CPUs
+	if n.anyDomain() || rest != n.tally.partsUsed { // nothing is known with domains and closed CPUs
 		return 0
 	}
 	others := n.sharedCount + n.tally.open // CPUs that keep nothing apart
@@ -16,8 +16,8 @@ func (n *Node) leastShared() Milli {
 		others-- // they need one even where they are guaranteed nothing
 		room -= n.nodeNeed() - n.owed
 	}
-	for i := len(parts.rungs) - 1; i >= 0 && others > 0; i-- {
-		part := Milli(parts.rungs[i])
+	for i := len(parts) - 1; i >= 0 && others > 0; i-- {
+		part := Milli(parts[i])
 		if room -= 1000 - part; room < 0 {
 			break
 		}

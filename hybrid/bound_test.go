@@ -57,7 +57,7 @@ func (n *Node) arrange(i int, visit func()) {
 		return
 	}
 	it := n.scratch.items[i]
-	for _, cpu := range n.shared.Union(n.fractional).Slice() {
+	for _, cpu := range n.shared.Set().Union(n.fractional.Set()).Slice() {
 		if n.load[cpu].room() >= Milli(it.milli) && n.slots[it.slot].fractionOn(cpu) == 0 {
 			mark := n.mark()
 			n.give(it.slot, cpu, Milli(it.milli))

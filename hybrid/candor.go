@@ -10,10 +10,10 @@ func (n *Node) candorAllocate(s int32) error {
 	if err == nil {
 		return nil
 	}
-	if n.slots[s].request.Policy != BestEffort {
+	if n.slots[s].Policy != BestEffort {
 		return err
 	}
-	if wish := n.slots[s].request.Wish; wish != Prefer && wish != AnyCPUs {
+	if wish := n.slots[s].Wish; wish != Prefer && wish != AnyCPUs {
 		if err := n.place(s, nil); err == nil {
 			return nil
 		}
@@ -23,7 +23,7 @@ func (n *Node) candorAllocate(s int32) error {
 
 // placeByWish gives a sensitive container its CPUs where its wish allows.
 func (n *Node) placeByWish(s int32) error {
-	switch n.slots[s].request.Wish {
+	switch n.slots[s].Wish {
 	case SingleNUMA:
 		return n.placeInOne(s, n.numas)
 	case SingleL3:
@@ -64,20 +64,21 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 // them, which nobody else gets a part of.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
-	if len(slot.fractions) > 0 || !n.onWholeCores(&slot.exclusive) { // a resized one that did not get its wish before
+	holds := slot.exclusive.Set()
+	if slot.fractions() > 0 || !n.onWholeCores(&holds) { // a resized one that did not get its wish before
 		return ErrViewImpossible
 	}
 	mark := n.mark()
-	want := slot.request.Limit.CPUs() - slot.exclusive.Count()
+	want := slot.Limit.CPUs() - slot.exclusive.Count()
 	free := n.available()
-	picked, last, ok := n.pickCores(&free, &slot.exclusive, want)
+	picked, last, ok := n.pickCores(&free, &holds, want)
 	if !ok && n.clearCores(s, want) {
 		free = n.available()
-		picked, last, ok = n.pickCores(&free, &slot.exclusive, want)
+		picked, last, ok = n.pickCores(&free, &holds, want)
 	}
 	if ok {
 		slot.wholeCores = true
-		if fraction := slot.request.Limit % 1000; fraction > 0 {
+		if fraction := slot.Limit % 1000; fraction > 0 {
 			picked.Remove(last)
 			n.give(s, last, fraction)
 		}
@@ -119,9 +120,9 @@ func (n *Node) place(s int32, within *cpuset.Set) error {
 // lacks returns the whole CPUs and the fraction that a container still has to get.
 func (n *Node) lacks(s int32) (whole int, fraction Milli) {
 	slot := &n.slots[s]
-	whole = int(slot.request.Limit/1000) - slot.exclusive.Count()
-	if len(slot.fractions) == 0 {
-		fraction = slot.request.Limit % 1000
+	whole = int(slot.Limit/1000) - slot.exclusive.Count()
+	if slot.fractions() == 0 {
+		fraction = slot.Limit % 1000
 	}
 	return whole, fraction
 }
@@ -170,7 +171,7 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 		}
 	}
 	holds := slot.cpus()
-	picked, last := n.pick(free, &holds, count, slot.request.Wish)
+	picked, last := n.pick(free, &holds, count, slot.Wish)
 	n.giveWhole(s, &picked)
 	return last
 }
@@ -230,7 +231,7 @@ func (n *Node) nearer(holds *cpuset.Set, cpu, other int) bool {
 	if a, b := n.remoteness(holds, cpu), n.remoteness(holds, other); a != b {
 		return a < b
 	}
-	return n.load[cpu].used > n.load[other].used
+	return n.load[cpu].used() > n.load[other].used()
 }
 
 // remoteness is 0 for a CPU in an L3 domain where a container has CPUs, 1 in
@@ -259,7 +260,7 @@ func (n *Node) spread(s int32) error {
 	rest := Milli(whole)*1000 + fraction
 	take := min(whole, free.Count())
 	for ; take >= 0; take-- {
-		picked, _ := n.pick(&free, &holds, take, slot.request.Wish)
+		picked, _ := n.pick(&free, &holds, take, slot.Wish)
 		n.giveWhole(s, &picked)
 		left := free.Minus(picked)
 		if n.fill(s, rest-Milli(take)*1000, &left) && n.settle() < impossible {
@@ -273,7 +274,7 @@ func (n *Node) spread(s int32) error {
 // fill spreads an amount over fractional CPUs and those of free, one after the
 // other, the emptiest first, each with all that fits (999m at most).
 func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
-	places := n.fractional.Union(*free)
+	places := n.fractional.Set().Union(*free)
 	for amount > 0 {
 		best := -1
 		for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {

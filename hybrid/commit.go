@@ -1,5 +1,7 @@
 package hybrid
 
+import "github.com/candor-project/candor/cpuset"
+
 // Commit makes a plan true. The only error is ErrStalePlan.
 func (n *Node) Commit(p *Plan) error {
 	if p == nil || p.node != n || p.version != n.version || p.seq != 0 && p.seq != n.plans {
@@ -21,7 +23,9 @@ func (n *Node) Commit(p *Plan) error {
 	default:
 		n.unpromise(s)
 		n.setRequest(s, p)
-		n.slots[s].lost = nil
+		if d := n.slots[s].details; d != nil {
+			d.lost = cpuset.Set{}
+		}
 		n.redo(p.edits)
 	}
 	n.sharedTime = n.sharedNow()
@@ -31,33 +35,33 @@ func (n *Node) Commit(p *Plan) error {
 // setRequest gives a slot the request of a plan's grant.
 func (n *Node) setRequest(s int32, p *Plan) {
 	slot := &n.slots[s]
-	slot.request, slot.domain, slot.wholeCores = p.Grant.Request, p.domain, p.wholeCores
+	slot.wants, slot.domain, slot.wholeCores = wantsOf(&p.Grant.Request), p.domain, p.wholeCores
 	n.promise(s)
 }
 
 // promise counts what a slot asks for; unpromise undoes it.
 func (n *Node) promise(s int32) {
 	slot := &n.slots[s]
-	if slot.request.Class == Sensitive {
-		n.sensitive += slot.request.Limit
+	if slot.Class == Sensitive {
+		n.sensitive += slot.Limit
 		return
 	}
-	n.flexible.add(slot.request.guaranteed())
+	n.flexible.add(slot.guaranteed())
 	if slot.domain >= 0 {
-		n.domains[slot.domain].add(slot.request.guaranteed())
+		n.demandOf(slot.domain).add(slot.guaranteed())
 		n.confined++
 	}
 }
 
 func (n *Node) unpromise(s int32) {
 	slot := &n.slots[s]
-	if slot.request.Class == Sensitive {
-		n.sensitive -= slot.request.Limit
+	if slot.Class == Sensitive {
+		n.sensitive -= slot.Limit
 		return
 	}
-	n.flexible.remove(slot.request.guaranteed())
+	n.flexible.remove(slot.guaranteed())
 	if slot.domain >= 0 {
-		n.domains[slot.domain].remove(slot.request.guaranteed())
+		n.demandOf(slot.domain).remove(slot.guaranteed())
 		n.confined--
 	}
 }

@@ -104,7 +104,7 @@ func (n *Node) costSoFar(own int32) Cost {
 	cost := Cost{
 		Shared:    n.sharedNow() - n.sharedTime,
 		Whole:     Milli(slot.exclusive.Count()) * 1000,
-		FreeWhole: n.sharedCount,
+		FreeWhole: int(n.sharedCount),
 		Moves:     n.moved(own),
 	}
 	cpus := slot.cpus()

@@ -118,3 +118,27 @@ func TestResizeOfImmovable(t *testing.T) {
 		}
 	}
 }
+
+// Twins plan in one memory: a plan of one is stale once another has planned, unless it was cloned.
+func TestTwinsPlan(t *testing.T) {
+	node := newNode(t, 4, hybrid.Options{})
+	twin := node.Twin()
+	for _, clone := range []bool{false, true} {
+		plan, err := node.Plan(hybrid.Request{ID: "web", Limit: 1500})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if clone {
+			plan = plan.Clone()
+		}
+		if _, _, err := twin.Place(&hybrid.Request{Limit: 500}); err != nil {
+			t.Fatal(err)
+		}
+		if err := node.Commit(plan); clone != (err == nil) || !clone && !errors.Is(err, hybrid.ErrStalePlan) {
+			t.Errorf("cloned %v: commit says %v", clone, err)
+		}
+	}
+	if g, ok := node.Grant("web"); !ok || g.CPUs.Count() != 2 {
+		t.Errorf("the clone gave %+v, %v", g, ok)
+	}
+}

@@ -20,7 +20,7 @@
 // operations in the same order give the same result; equals fall to the lowest
 // CPU id. A Node is not safe for concurrent use.
 //
-// How the code is laid out: node.go holds the state and edit.go the only two
+// How the code is laid out: node.go and slot.go hold the state and edit.go the only two
 // ways to change it; plan.go and operations.go turn an operation into a Plan; candor.go and
 // paper.go are the algorithms; pick*.go choose whole CPUs by topology;
 // flexible.go says where flexible containers run and what that shares; moves.go,

@@ -62,7 +62,7 @@ func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	} else {
 		n.tally.remove(c)
 	}
-	c.used += milli
+	c.milli += int16(milli)
 	c.sharers++
 	if milli == 1000 {
 		n.exclusive.Add(cpu)
@@ -72,13 +72,8 @@ func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	c.closed = closed
 	n.fractional.Add(cpu)
 	n.tally.add(c)
-	n.tally.parts.add(milli)
-	i := len(g.fractions)
-	g.fractions = append(g.fractions, Fraction{})
-	for ; i > 0 && g.fractions[i-1].CPU > cpu; i-- {
-		g.fractions[i] = g.fractions[i-1]
-	}
-	g.fractions[i] = Fraction{cpu, milli}
+	n.tally.addPart(milli)
+	g.addFraction(part{int16(cpu), int16(milli)})
 }
 
 // pull undoes put.
@@ -89,14 +84,10 @@ func (n *Node) pull(s int32, cpu int, milli Milli) {
 		g.exclusive.Remove(cpu)
 	} else {
 		n.tally.remove(c)
-		n.tally.parts.remove(milli)
-		i := 0
-		for g.fractions[i].CPU != cpu {
-			i++
-		}
-		g.fractions = append(g.fractions[:i], g.fractions[i+1:]...)
+		n.tally.removePart(milli)
+		g.removeFraction(cpu)
 	}
-	c.used -= milli
+	c.milli -= int16(milli)
 	c.sharers--
 	if c.sharers == 0 {
 		c.closed = false
@@ -112,17 +103,16 @@ func (n *Node) leaveShared(cpu int) {
 	at := &n.layout.cpus[cpu]
 	n.shared.Remove(cpu)
 	n.sharedCount--
-	n.l3Free[at.l3]--
-	n.numaFree[at.numa]--
+	n.inL3[at.l3].free--
+	n.inNUMA[at.numa].free--
 	if n.wholeCores.Contains(cpu) {
 		for _, sibling := range n.siblings[at.core] {
 			n.wholeCores.Remove(int(sibling))
 			of := &n.layout.cpus[sibling]
-			n.l3Whole[of.l3]--
-			n.numaWhole[of.numa]--
+			n.inL3[of.l3].whole--
+			n.inNUMA[of.numa].whole--
 		}
 	}
-	n.coreFree[at.core]--
 }
 
 // joinShared undoes leaveShared.
@@ -130,15 +120,24 @@ func (n *Node) joinShared(cpu int) {
 	at := &n.layout.cpus[cpu]
 	n.shared.Add(cpu)
 	n.sharedCount++
-	n.l3Free[at.l3]++
-	n.numaFree[at.numa]++
-	n.coreFree[at.core]++
-	if siblings := n.siblings[at.core]; int(n.coreFree[at.core]) == len(siblings) {
+	n.inL3[at.l3].free++
+	n.inNUMA[at.numa].free++
+	if siblings := n.siblings[at.core]; n.areShared(siblings) {
 		for _, sibling := range siblings {
 			n.wholeCores.Add(int(sibling))
 			of := &n.layout.cpus[sibling]
-			n.l3Whole[of.l3]++
-			n.numaWhole[of.numa]++
+			n.inL3[of.l3].whole++
+			n.inNUMA[of.numa].whole++
 		}
 	}
+}
+
+// areShared reports whether all of some CPUs are shared.
+func (n *Node) areShared(cpus []int16) bool {
+	for _, cpu := range cpus {
+		if !n.shared.Contains(int(cpu)) {
+			return false
+		}
+	}
+	return true
 }

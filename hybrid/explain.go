@@ -159,8 +159,8 @@ func (p *Plan) describePlace() string {
 func (p *Plan) noneHasRoom() string {
 	n := p.node
 	for i := range n.numas {
-		room := n.shared.Union(p.Before.CPUs).Intersect(n.numas[i])
-		for cpu := range n.fractional.Intersect(n.numas[i]).All() {
+		room := n.shared.Set().Union(p.Before.CPUs).Intersect(n.numas[i])
+		for cpu := range n.fractional.Set().Intersect(n.numas[i]).All() {
 			if len(p.Grant.Fractions) > 0 && n.load[cpu].room() >= p.Grant.Fractions[0].Milli {
 				room.Add(cpu)
 				break

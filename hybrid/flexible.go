@@ -14,7 +14,7 @@ const wholeNode int32 = -1
 
 // A demand is what the flexible containers of a domain need together.
 type demand struct {
-	count int   // containers
+	count int32 // containers
 	need  Milli // sum of their guarantees
 }
 
@@ -23,11 +23,10 @@ func (d *demand) remove(need Milli) { d.count--; d.need -= need }
 
 // A flexibleDomain is a part of the node that flexible containers can wish
 // for: an L3 domain, a NUMA node, or all cores that no sensitive container uses.
-// Inner domains stand before outer ones in Node.domains.
+// Inner domains stand before outer ones in layout.domains; the last one is the whole cores.
 type flexibleDomain struct {
-	kind   Wish // SingleL3, SingleNUMA or WholeCores
-	index  int  // of the L3 domain or NUMA node in the layout
-	demand      // of the containers that wished for it
+	kind  Wish // SingleL3, SingleNUMA or WholeCores
+	index int  // of the L3 domain or NUMA node in the layout
 }
 
 func newFlexibleDomains(l *layout) []flexibleDomain {
@@ -41,6 +40,22 @@ func newFlexibleDomains(l *layout) []flexibleDomain {
 	return append(domains, flexibleDomain{kind: WholeCores})
 }
 
+// wholeCoresDemand returns what those need that wished for whole cores.
+func (n *Node) wholeCoresDemand() demand {
+	if n.demands == nil {
+		return demand{}
+	}
+	return n.demands[len(n.demands)-1]
+}
+
+// demandOf returns what the flexible containers of a domain need, to be changed.
+func (n *Node) demandOf(d int32) *demand {
+	if n.demands == nil {
+		n.demands = make([]demand, len(n.domains))
+	}
+	return &n.demands[d]
+}
+
 // domainCPUs returns the CPUs that containers of a domain may ever run on.
 func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	if d == wholeNode {
@@ -52,7 +67,8 @@ func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	case SingleNUMA:
 		return &n.numas[domain.index]
 	default:
-		return &n.wholeCores
+		n.scratch.whole = n.wholeCores.Set()
+		return &n.scratch.whole
 	}
 }
 
@@ -69,10 +85,10 @@ func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShare
 // own containers and of those of the L3 domains within it.
 func (n *Node) domainNeed(d int32) Milli {
 	domain := &n.domains[d]
-	need := domain.need
+	need := n.demandOf(d).need
 	for i := range n.domains {
 		if inner := &n.domains[i]; inner.kind == SingleL3 && domain.kind == SingleNUMA && n.l3Node[inner.index] == domain.index {
-			need += inner.need
+			need += n.demands[i].need
 		}
 	}
 	return need
@@ -98,9 +114,9 @@ func (n *Node) settle() Milli {
 		}
 		return n.sharedOn(&set)
 	}
-	free := n.sharedCount
+	free := int(n.sharedCount)
 	lacking := need - Milli(free)*1000 - n.tally.multiRoom
-	if lacking <= 0 && free+n.tally.multi > 0 {
+	if lacking <= 0 && free+int(n.tally.multi) > 0 {
 		return n.tally.multiUsed
 	}
 	// Of the other fractional CPUs they use the least loaded ones: each leaves the most
@@ -136,19 +152,19 @@ func (n *Node) noteOwed() {
 // they have the room there that they need. (On a node that has lost CPUs they may not.)
 func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	if n.options.Algorithm == Paper {
-		return n.shared.Union(n.fractional), true
+		return n.shared.Set().Union(n.fractional.Set()), true
 	}
-	set, enough = n.shared, true
+	set, enough = n.shared.Set(), true
 	if n.flexible.count > 0 {
-		for d := range n.domains {
-			if n.domains[d].count > 0 {
+		for d := range n.demands {
+			if n.demands[d].count > 0 {
 				enough = n.extend(&set, n.domainCPUs(int32(d)), n.domainNeed(int32(d))) && enough
 			}
 		}
 		if n.anyOnWholeNode() {
 			enough = n.extend(&set, &n.usable, n.nodeNeed()) && enough
 		}
-		if whole := &n.domains[len(n.domains)-1]; whole.count > 0 && whole.count < n.flexible.count {
+		if whole := n.wholeCoresDemand(); whole.count > 0 && whole.count < n.flexible.count {
 			enough = n.wholeCoresFit(&set, whole.need) && enough
 		}
 		if !n.anyOnWholeNode() {
@@ -161,9 +177,9 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 // dropUnused takes the fractional CPUs out of a set that are in no domain where a
 // flexible container runs: nobody is on them.
 func (n *Node) dropUnused(set *cpuset.Set) {
-	used := n.shared
-	for d := range n.domains {
-		if n.domains[d].count > 0 {
+	used := n.shared.Set()
+	for d := range n.demands {
+		if n.demands[d].count > 0 {
 			used.AddAll(n.domainCPUs(int32(d)))
 		}
 	}
@@ -176,7 +192,7 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	if n.flexible.count > 0 {
 		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 			if c := &n.load[cpu]; c.sharers == 1 && set.Contains(cpu) {
-				shared += c.used
+				shared += c.used()
 			}
 		}
 	}
@@ -191,7 +207,7 @@ func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
 	if any && room >= need {
 		return true
 	}
-	left := n.fractional.Intersect(*within).Minus(*set)
+	left := n.fractional.Set().Intersect(*within).Minus(*set)
 	for room < need || !any {
 		best := -1
 		for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
@@ -217,17 +233,17 @@ func (n *Node) lendsBefore(cpu, other int) bool {
 	if aMulti, bMulti := a.sharers > 1, b.sharers > 1; aMulti != bMulti {
 		return aMulti
 	}
-	return a.used < b.used
+	return a.used() < b.used()
 }
 
 // roomOn returns the time left on the CPUs of set within a domain, and whether
 // there are any.
 func (n *Node) roomOn(set, within *cpuset.Set) (room Milli, any bool) {
 	in := set.Intersect(*within)
-	free := in.CountIn(&n.shared)
+	free := n.shared.CountIn(&in)
 	room = Milli(free) * 1000
 	if n.fractional.Overlaps(&in) {
-		part := in.Intersect(n.fractional)
+		part := in.Intersect(n.fractional.Set())
 		for cpu := part.First(); cpu >= 0; cpu = part.Next(cpu + 1) {
 			room += n.load[cpu].room()
 			any = true
@@ -239,16 +255,16 @@ func (n *Node) roomOn(set, within *cpuset.Set) (room Milli, any bool) {
 // available returns the shared CPUs that a sensitive container may take: all
 // but those that the flexible containers of a domain need for themselves.
 func (n *Node) available() cpuset.Set {
-	free := n.shared
+	free := n.shared.Set()
 	if !n.anyDomain() {
 		return free
 	}
-	for i := range n.domains {
-		if n.domains[i].count == 0 {
+	for i := range n.demands {
+		if n.demands[i].count == 0 {
 			continue
 		}
 		if n.domains[i].kind == WholeCores {
-			n.keepWholeCores(&free, n.domains[i].need)
+			n.keepWholeCores(&free, n.demands[i].need)
 			continue
 		}
 		within := n.domainCPUs(int32(i))
@@ -262,7 +278,7 @@ func (n *Node) available() cpuset.Set {
 
 // openWithin returns the shared CPUs and open fractional CPUs of a domain.
 func (n *Node) openWithin(within *cpuset.Set) cpuset.Set {
-	open := n.shared.Union(n.fractional).Intersect(*within)
+	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*within)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
 		if n.load[cpu].closed {
 			open.Remove(cpu)

@@ -8,7 +8,7 @@ import "github.com/candor-project/candor/cpuset"
 // keepWholeCores takes the highest free cores out of free that flexible
 // containers need, which wished for cores without sensitive containers.
 func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
-	whole := n.wholeCores
+	whole := n.wholeCores.Set()
 	for first := true; first || need > 0; first = false {
 		cpu := whole.Last()
 		if cpu < 0 {
@@ -37,7 +37,7 @@ func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 // the guarantees of each domain: what flows up the tree of domains, no more through each
 // than its whole cores have and than its own containers leave.
 func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
-	whole := n.wholeCores.Intersect(*set)
+	whole := n.wholeCores.Set().Intersect(*set)
 	left := func(d int32, within *cpuset.Set) Milli {
 		room, _ := n.roomOn(set, within)
 		return room - n.domainNeed(d)
@@ -53,6 +53,6 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 		sum += min(inNode, left(int32(len(n.l3s)+numa), &n.numas[numa]))
 	}
 	room, _ := n.roomOn(set, &n.usable)
-	others := n.flexible.need - n.domains[len(n.domains)-1].need
+	others := n.flexible.need - n.wholeCoresDemand().need
 	return min(sum, room-others)
 }

@@ -1,6 +1,10 @@
 package hybrid
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+)
 
 // minWeight is the weight of flexible containers that are guaranteed nothing.
 const minWeight Milli = 10
@@ -9,28 +13,27 @@ const minWeight Milli = 10
 // fractions are memory of the node.
 func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
-	g.Request = slot.request
-	g.Lost = cpuset.Set{}
-	if slot.lost != nil {
-		g.Lost = *slot.lost
-	}
+	g.Request = slot.request()
+	g.Lost = slot.lost()
 	g.WishKept = n.keepsWish(slot)
-	g.Quota = slot.request.Limit
+	g.Quota = slot.Limit
 	g.Fractions = nil
-	if slot.request.Class == Flexible {
+	if slot.Class == Flexible {
 		g.CPUs = flexible.Intersect(*n.domainCPUs(slot.domain))
 		g.Exclusive = cpuset.Set{}
-		g.Weight = max(slot.request.guaranteed(), minWeight)
+		g.Weight = max(slot.guaranteed(), minWeight)
 		return
 	}
-	g.Exclusive = slot.exclusive
+	g.Exclusive = slot.exclusive.Set()
 	g.CPUs = slot.cpus()
-	if len(slot.fractions) > 0 {
+	if count := slot.fractions(); count > 0 {
 		from := len(n.scratch.fractions)
-		n.scratch.fractions = append(n.scratch.fractions, slot.fractions...)
+		for i := range count {
+			n.scratch.fractions = append(n.scratch.fractions, slot.fraction(i).fraction())
+		}
 		g.Fractions = n.scratch.fractions[from:len(n.scratch.fractions):len(n.scratch.fractions)]
 	}
-	if n.options.Algorithm == Candor && Milli(slot.exclusive.Count())*1000 == slot.request.Limit && g.Fractions == nil {
+	if n.options.Algorithm == Candor && Milli(slot.exclusive.Count())*1000 == slot.Limit && g.Fractions == nil {
 		g.Quota = 0
 	}
 	g.Weight = weight(g)
@@ -38,10 +41,10 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 
 // keepsWish reports whether a slot has what its wish says.
 func (n *Node) keepsWish(slot *slot) bool {
-	switch wish := slot.request.Wish; {
+	switch wish := slot.Wish; {
 	case wish == Prefer || wish == AnyCPUs || n.options.Algorithm == Paper:
 		return true
-	case slot.request.Class == Flexible:
+	case slot.Class == Flexible:
 		return slot.domain != wholeNode
 	case wish == WholeCores:
 		return slot.wholeCores
@@ -82,9 +85,10 @@ func weight(g *Grant) Milli {
 // what they have after it; set is where flexible containers run then.
 func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 	touched := false
+	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
 	for i := range n.edits {
 		if s := n.edits[i].slot; s != p.slot {
-			n.slots[s].touchedPlan = n.plans
+			n.touched[s] = n.plans
 			touched = true
 		}
 	}
@@ -92,9 +96,9 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 	if !touched && !flexible {
 		return
 	}
-	for s := n.first; s >= 0; s = n.slots[s].next {
+	for _, s := range n.order {
 		slot := &n.slots[s]
-		if s == p.slot || slot.touchedPlan != n.plans && !(flexible && slot.request.Class == Flexible) {
+		if s == p.slot || n.touched[s] != n.plans && !(flexible && slot.Class == Flexible) {
 			continue
 		}
 		n.others, n.whose = append(n.others, Change{}), append(n.whose, s)

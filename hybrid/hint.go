@@ -53,16 +53,16 @@ func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 // allocateHinted gives a new sensitive container the CPUs of a hint.
 func (n *Node) allocateHinted(s int32, h *Hint) error {
 	slot := &n.slots[s]
-	if slot.request.Class != Sensitive || n.sensitive+n.nodeNeed() > n.capacity() || !n.isFree(s, h) {
+	if slot.Class != Sensitive || n.sensitive+n.nodeNeed() > n.capacity() || !n.isFree(s, h) {
 		return ErrViewImpossible
 	}
-	cpus := h.CPUs()
-	slot.wholeCores = slot.request.Wish == WholeCores && cpus.SubsetOf(&n.shared) && n.onWholeCores(&cpus)
+	cpus, shared := h.CPUs(), n.shared.Set()
+	slot.wholeCores = slot.Wish == WholeCores && cpus.SubsetOf(&shared) && n.onWholeCores(&cpus)
 	n.giveWhole(s, &h.Exclusive)
 	for _, f := range h.Fractions {
 		n.give(s, f.CPU, f.Milli)
 	}
-	if slot.request.Policy == Strict && !n.keepsWish(slot) || n.settle() == impossible {
+	if slot.Policy == Strict && !n.keepsWish(slot) || n.settle() == impossible {
 		return ErrViewImpossible
 	}
 	return nil
@@ -101,12 +101,12 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	if p.Grant.WishKept {
 		o.costs[5] = 0
 	}
-	room := Milli(0)
-	for cpu := range n.fractional.All() {
+	room, shared := Milli(0), n.shared.Set()
+	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		room = max(room, n.load[cpu].room())
 	}
-	o.leaves = [...]int{n.sharedCount, n.wholeCores.Count(), wholeIn(n.l3s, &n.shared), wholeIn(n.numas, &n.shared), int(room)}
-	o.l3s, o.numas = largestFirst(n.l3Free), largestFirst(n.numaFree)
+	o.leaves = [...]int{int(n.sharedCount), n.wholeCores.Count(), wholeIn(n.l3s, &shared), wholeIn(n.numas, &shared), int(room)}
+	o.l3s, o.numas = largestFirst(n.inL3), largestFirst(n.inNUMA)
 	n.edits = p.edits
 	n.undo(0)
 	return o
@@ -122,10 +122,10 @@ func wholeIn(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	return cpus
 }
 
-func largestFirst(free []int16) []int {
-	sorted := make([]int, len(free))
-	for i, count := range free {
-		sorted[i] = int(count)
+func largestFirst(counts []poolCount) []int {
+	sorted := make([]int, len(counts))
+	for i, count := range counts {
+		sorted[i] = int(count.free)
 	}
 	slices.SortFunc(sorted, func(a, b int) int { return cmp.Compare(b, a) })
 	return sorted

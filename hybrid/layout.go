@@ -24,6 +24,7 @@ type layout struct {
 	threads int   // most usable CPUs on a core
 	least   int   // fewest usable CPUs on a core that has any
 
+	domains  []flexibleDomain
 	siblings [][]int16 // the usable CPUs of each core, as a list
 	total    Milli     // CPU time of the usable CPUs
 }
@@ -69,6 +70,7 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 			l.least = size
 		}
 	}
+	l.domains = newFlexibleDomains(l)
 	l.total = Milli(l.usable.Count()) * 1000
 	return l
 }

@@ -42,6 +42,13 @@ type scratch struct {
 	old         cpuset.Set
 	oldFraction int
 
+	plans   uint64 // counts what was planned
+	edits   []edit // of the plan that is being made
+	others  []Change
+	whose   []int32  // slots of the others
+	touched []uint64 // by slot: the plan that changed it last
+
+	whole     cpuset.Set // what domainCPUs returned
 	items     []item
 	log       []step // moves made, with the CPU that each came from
 	best      []step
@@ -55,8 +62,8 @@ type scratch struct {
 // collect lists the fractions of the node; own is the slot that the plan is for, or -1.
 func (n *Node) collect(own int32) {
 	items := n.scratch.items[:0]
-	for s := n.first; s >= 0; s = n.slots[s].next {
-		items = n.appendItems(items, s, s == own, n.slots[s].request.Immovable)
+	for _, s := range n.order {
+		items = n.appendItems(items, s, s == own, n.slots[s].Immovable)
 	}
 	if own >= 0 && !n.slots[own].linked {
 		items = n.appendItems(items, own, true, false) // a new one: nothing runs yet
@@ -68,8 +75,9 @@ func (n *Node) collect(own int32) {
 func (n *Node) appendItems(items []item, s int32, own, immovable bool) []item {
 	slot := &n.slots[s]
 	pinned := slot.wholeCores || immovable
-	for _, f := range slot.fractions {
-		items = append(items, item{s, int16(f.CPU), int16(f.Milli), pinned, own})
+	for i := range slot.fractions() {
+		f := slot.fraction(i)
+		items = append(items, item{s, f.cpu, f.milli, pinned, own})
 	}
 	return items
 }
@@ -82,7 +90,7 @@ func (n *Node) mayUse(it *item, cpu int) bool {
 		return false
 	}
 	at := n.layout.cpus[cpu]
-	switch slot.request.Wish {
+	switch slot.Wish {
 	case SingleNUMA:
 		return n.keepsDomain(it, &n.numas[at.numa])
 	case SingleL3:
@@ -183,7 +191,7 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 		if largest < 0 {
 			return false
 		}
-		places := n.fractional
+		places := n.fractional.Set()
 		if elsewhere != nil {
 			places.AddAll(elsewhere)
 		}
@@ -210,7 +218,7 @@ func (n *Node) bestFit(it *item, places *cpuset.Set) int {
 		// Sharing costs what the other one has there, if it was alone.
 		key := [3]int{0, int(c.room()), n.remoteness(&holds, cpu)}
 		if c.sharers == 1 {
-			key[0], key[1] = 1, int(c.used)
+			key[0], key[1] = 1, int(c.used())
 		}
 		if best < 0 || lessKey(&key, &bestKey) {
 			best, bestKey = cpu, key

@@ -55,7 +55,7 @@ func (n *Node) allocate(s int32) error {
 	switch {
 	case n.options.Algorithm == Paper:
 		return n.paperAllocate(s)
-	case n.slots[s].request.Class == Flexible:
+	case n.slots[s].Class == Flexible:
 		return n.admitFlexible(s)
 	default:
 		return n.candorAllocate(s)
@@ -84,8 +84,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 		return n.unknown(id)
 	}
 	slot := &n.slots[s]
-	old := slot.request
-	changed := old
+	old, changed := slot.wants, slot.request()
 	changed.Limit, changed.Guarantee = limit, guarantee
 	if err := n.checkAmounts(&changed); err != nil {
 		return err
@@ -94,7 +93,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	n.begin(p, op, s)
 	n.fillGrant(&p.Before, s, &n.before)
 	n.unpromise(s)
-	slot.request = changed
+	slot.wants = wantsOf(&changed)
 	n.promise(s)
 	err := n.reallocate(s, op, changed.guaranteed() > old.guaranteed())
 	if err == nil {
@@ -106,7 +105,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 		p.node = nil // there is nothing to commit
 	}
 	n.unpromise(s)
-	slot.request, slot.domain, slot.wholeCores = old, domain, wholeCores
+	slot.wants, slot.domain, slot.wholeCores = old, domain, wholeCores
 	n.promise(s)
 	return err
 }
@@ -117,7 +116,7 @@ func (n *Node) planRepair(p *Plan, id string) error {
 	if !ok {
 		return n.unknown(id)
 	}
-	r := &n.slots[s].request
+	r := &n.slots[s].wants
 	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
 }
 
@@ -131,7 +130,7 @@ func (n *Node) reallocate(s int32, op Op, grows bool) error {
 		n.noteOwed()
 	}
 	switch {
-	case n.slots[s].request.Class == Flexible:
+	case n.slots[s].Class == Flexible:
 		return n.flexibleStillFits(s)
 	case n.options.Algorithm == Paper:
 		if op == OpResize {
@@ -157,8 +156,8 @@ func (n *Node) takeAll(s int32) {
 // last of them, or -1.
 func (n *Node) takeFractions(s int32) (last int) {
 	last = -1
-	for slot := &n.slots[s]; len(slot.fractions) > 0; {
-		last = slot.fractions[0].CPU
+	for slot := &n.slots[s]; slot.fractions() > 0; {
+		last = int(slot.first.cpu)
 		n.take(s, last)
 	}
 	return last
@@ -174,7 +173,7 @@ func (n *Node) finish(p *Plan) {
 	n.improveBy(own, p.slot)
 	set, _ := n.flexibleSet()
 	p.Shared = n.sharedOn(&set)
-	p.sharedLeft, p.lent = n.sharedCount, set.Intersect(n.fractional)
+	p.sharedLeft, p.lent = int(n.sharedCount), set.Intersect(n.fractional.Set())
 	if p.Op != OpRelease {
 		n.fillGrant(&p.Grant, p.slot, &set)
 	}

@@ -10,7 +10,7 @@ import "github.com/candor-project/candor/cpuset"
 // paperAllocate is ALLOCATE, after the test that the node has the capacity.
 func (n *Node) paperAllocate(s int32) error {
 	slot := &n.slots[s]
-	if slot.request.Class == Sensitive {
+	if slot.Class == Sensitive {
 		if err := n.paperPlace(s); err != nil {
 			return err
 		}
@@ -25,10 +25,10 @@ func (n *Node) paperAllocate(s int32) error {
 
 // paperPlace gives a sensitive container its whole CPUs and its fraction.
 func (n *Node) paperPlace(s int32) error {
-	request := &n.slots[s].request
+	policy := n.slots[s].Policy
 	whole, fraction := n.lacks(s)
 	mark := n.mark()
-	own := n.shared.Lowest(whole)
+	own := n.shared.Set().Lowest(whole)
 	n.giveWhole(s, &own)
 
 	missing := whole - own.Count()
@@ -48,7 +48,7 @@ func (n *Node) paperPlace(s int32) error {
 	if n.chooseProcs(s, most, rest) {
 		return nil
 	}
-	if request.Policy == BestEffort {
+	if policy == BestEffort {
 		if n.chooseProcs(s, cpuset.Max, rest) {
 			return nil
 		}

@@ -17,7 +17,7 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish Wish) (p
 	}
 	p := picker{Node: n, free: free, near: near, taken: &picked, last: -1}
 	p.isFirst = near.IsEmpty()
-	p.counted = *free == n.shared
+	p.counted = *free == n.shared.Set()
 	p.choose(count)
 	return picked, p.last
 }
@@ -59,14 +59,14 @@ func (p *picker) freeIn(domain *cpuset.Set) int {
 
 func (p *picker) freeInL3(i int) int {
 	if p.counted {
-		return int(p.l3Free[i])
+		return int(p.inL3[i].free)
 	}
 	return p.freeIn(&p.l3s[i])
 }
 
 func (p *picker) freeInNUMA(i int) int {
 	if p.counted {
-		return int(p.numaFree[i])
+		return int(p.inNUMA[i].free)
 	}
 	return p.freeIn(&p.numas[i])
 }
@@ -100,11 +100,11 @@ func (a *fit) less(b *fit) bool {
 func (p *picker) bestL3(count int, within *cpuset.Set) int {
 	best, bestFit := -1, fit{}
 	for i := range p.l3s {
-		if int(p.l3Free[i]) < count || within != nil && !p.l3s[i].SubsetOf(within) {
+		if int(p.inL3[i].free) < count || within != nil && !p.l3s[i].SubsetOf(within) {
 			continue
 		}
 		if free := p.freeInL3(i); free >= count {
-			f := fit{p.far(&p.l3s[i]), 1, p.splits(int(p.l3Whole[i]), count), free - count, int(p.numaFree[p.l3Node[i]])}
+			f := fit{p.far(&p.l3s[i]), 1, p.splits(int(p.inL3[i].whole), count), free - count, int(p.inNUMA[p.l3Node[i]].free)}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -117,11 +117,11 @@ func (p *picker) bestL3(count int, within *cpuset.Set) int {
 func (p *picker) bestNUMA(count int) int {
 	best, bestFit := -1, fit{}
 	for i := range p.numas {
-		if int(p.numaFree[i]) < count {
+		if int(p.inNUMA[i].free) < count {
 			continue
 		}
 		if free := p.freeInNUMA(i); free >= count {
-			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(int(p.numaWhole[i]), count), free - count, 0}
+			f := fit{p.far(&p.numas[i]), p.l3sNeeded(i, count), p.splits(int(p.inNUMA[i].whole), count), free - count, 0}
 			if best < 0 || f.less(&bestFit) {
 				best, bestFit = i, f
 			}
@@ -169,7 +169,7 @@ func (p *picker) l3sNeeded(numa, count int) int {
 func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	best, bestFar, bestFree := -1, 0, 0
 	for i := range p.l3s {
-		if p.l3Node[i] != numa || p.l3Free[i] == 0 || used.Overlaps(&p.l3s[i]) {
+		if p.l3Node[i] != numa || p.inL3[i].free == 0 || used.Overlaps(&p.l3s[i]) {
 			continue
 		}
 		free, far := p.freeInL3(i), p.far(&p.l3s[i])
@@ -204,7 +204,8 @@ func (p *picker) takeFromNUMA(numa, count int) {
 // the CPUs of cores that are split already, and last it splits a core.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
-	whole := p.wholeCores.Intersect(free)
+	wholeCores := p.wholeCores.Set()
+	whole := wholeCores.Intersect(free)
 	if p.threads == 1 {
 		p.add(whole.Lowest(count))
 		return
@@ -223,8 +224,8 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 		}
 	}
 	if count > 0 {
-		count -= p.addLowest(free.Minus(p.wholeCores), count)
-		p.addLowest(free.Intersect(p.wholeCores), count)
+		count -= p.addLowest(free.Minus(wholeCores), count)
+		p.addLowest(free.Intersect(wholeCores), count)
 	}
 }
 

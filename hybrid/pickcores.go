@@ -5,7 +5,7 @@ import "github.com/candor-project/candor/cpuset"
 // pickCores chooses whole free cores with count CPUs in all, none of which is
 // left over; ok is false if that cannot be.
 func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
-	usable := n.wholeCores.Intersect(*free)
+	usable := n.wholeCores.Set().Intersect(*free)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
 		if core := &n.cores[n.layout.cpus[cpu].core]; !core.SubsetOf(&usable) {
 			usable = usable.Minus(*core)

@@ -48,9 +48,9 @@ func (n *Node) unknown(id string) error {
 // refuse finds out what was missing for a slot's request. The slot's promise is
 // counted; of CPUs it has what it had before.
 func (n *Node) refuse(s int32, kind error) error {
-	request := &n.slots[s].request
+	request := n.slots[s].request()
 	r := &Refusal{ID: request.ID, Kind: kind, Wish: request.Wish, Wanted: request.guaranteed(), Flexible: n.flexible.need}
-	if kind == ErrNoCapacity && n.lacksTime(r, request) {
+	if kind == ErrNoCapacity && n.lacksTime(r, &request) {
 		r.Cause = CauseTime
 		return r
 	}
@@ -90,16 +90,16 @@ func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 // lacksCPUs finds out which CPUs a sensitive container lacks.
 func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	slot := &n.slots[s]
-	r.Whole = max(0, int(slot.request.Limit/1000)-slot.exclusive.Count())
-	r.Fraction = slot.request.Limit % 1000
+	r.Whole = max(0, int(slot.Limit/1000)-slot.exclusive.Count())
+	r.Fraction = slot.Limit % 1000
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		r.Room = max(r.Room, n.load[cpu].room())
 	}
 	free := r.Free.Count()
-	wishes := slot.request.Wish.isDomain() && slot.request.Policy == Strict
+	wishes := slot.Wish.isDomain() && slot.Policy == Strict
 	if wishes {
-		holds := slot.exclusive
-		r.Domain = n.mostFree(slot.request.Wish, &r.Free, &holds)
+		holds := slot.exclusive.Set()
+		r.Domain = n.mostFree(slot.Wish, &r.Free, &holds)
 	}
 	switch {
 	case wishes && r.Domain < free:

@@ -13,7 +13,7 @@ const repackMost = 128
 func (n *Node) repackFor(s int32, within *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
 	free := n.available().Intersect(*within)
-	open := n.openWithin(within).Minus(n.shared)
+	open := n.openWithin(within).Minus(n.shared.Set())
 	bins := open.Count() + free.Count() - whole
 	if bins <= 0 || !n.startPacking(bins, within) {
 		return false
@@ -71,7 +71,7 @@ func (n *Node) startPacking(bins int, within *cpuset.Set) bool {
 // stays reports whether repacking must leave an item where it is. Those of a
 // container with several fractions stay: they may not meet on one CPU.
 func (n *Node) stays(it *item) bool {
-	return it.pinned || len(n.slots[it.slot].fractions) > 1
+	return it.pinned || n.slots[it.slot].fractions() > 1
 }
 
 // applyPacking moves the items to the bins that the packer found, each bin to
@@ -118,7 +118,7 @@ func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
 // left, a shared CPU of within or one that all items leave, the nearest to its items' containers.
 func (n *Node) houseBins(within *cpuset.Set) {
 	p := &n.scratch.pack
-	taken := n.exclusive
+	taken, fractional := n.exclusive.Set(), n.fractional.Set()
 	for _, cpu := range p.home {
 		if cpu >= 0 {
 			taken.Add(int(cpu))
@@ -130,7 +130,7 @@ func (n *Node) houseBins(within *cpuset.Set) {
 			taken.Add(int(a.cpu))
 		}
 	}
-	free := n.available().Union(n.openWithin(&n.fractional)).Intersect(*within).Minus(taken)
+	free := n.available().Union(n.openWithin(&fractional)).Intersect(*within).Minus(taken)
 	for b := range p.home {
 		if i := p.anyIn(int32(b)); p.home[b] < 0 && i >= 0 {
 			cpu := n.nearest(&n.scratch.items[i], &free)
@@ -162,7 +162,7 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 		return 0
 	}
 	n.collect(own)
-	bins := n.tally.open + n.sharedCount
+	bins := int(n.tally.open + n.sharedCount)
 	p := &n.scratch.pack
 	if !n.startPacking(bins, &n.usable) {
 		return 0

@@ -53,14 +53,14 @@ func (l *itemList) bins() int32 {
 // mostLimit returns a limit above which no strict sensitive container without a wish that confines it can
 // have room, wherever fractions move. CPU time is not looked at.
 func (n *Node) mostLimit() Milli {
-	if len(n.tally.parts.rungs) > boundItems {
+	if len(n.tally.parts) > boundItems {
 		return n.total
 	}
-	if n.tally.parts.changed {
-		n.packBins, n.packRoom = packable(n.tally.parts.rungs)
-		n.tally.parts.changed = false
+	if n.tally.partsChanged {
+		n.packBins, n.packRoom = packable(n.tally.parts)
+		n.tally.partsChanged = false
 	}
-	open := int32(n.sharedCount + n.fractional.Count()) // closed ones too: their fractions are among the parts
+	open := n.sharedCount + int32(n.fractional.Count()) // closed ones too: their fractions are among the parts
 	return Milli(max(0, open-n.packBins))*1000 + Milli(n.packRoom)
 }
 

@@ -41,7 +41,7 @@ func (n *Node) clear(within *cpuset.Set, whole int, fraction Milli) bool {
 
 // hasRoom reports whether a fractional CPU of a domain has room for a fraction.
 func (n *Node) hasRoom(within *cpuset.Set, fraction Milli) bool {
-	in := n.fractional.Intersect(*within)
+	in := n.fractional.Set().Intersect(*within)
 	for cpu := in.First(); cpu >= 0; cpu = in.Next(cpu + 1) {
 		if n.load[cpu].room() >= fraction {
 			return true
@@ -62,7 +62,7 @@ func (n *Node) clearOne(within *cpuset.Set) bool {
 				continue
 			}
 			if best < 0 || c.sharers < n.load[best].sharers ||
-				c.sharers == n.load[best].sharers && c.used < n.load[best].used {
+				c.sharers == n.load[best].sharers && c.used() < n.load[best].used() {
 				best = cpu
 			}
 		}
@@ -83,6 +83,7 @@ func (n *Node) clearOne(within *cpuset.Set) bool {
 // fits there. It takes the smallest one that will do.
 func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
 	best, bestTo := int32(-1), -1
+	fractional := n.fractional.Set()
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
 		if it.pinned || it.own || !within.Contains(int(it.cpu)) ||
@@ -90,7 +91,7 @@ func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
 			best >= 0 && it.milli >= n.scratch.items[best].milli {
 			continue
 		}
-		if to := n.bestFit(it, &n.fractional); to >= 0 {
+		if to := n.bestFit(it, &fractional); to >= 0 {
 			best, bestTo = int32(i), to
 		}
 	}
@@ -115,7 +116,7 @@ func (n *Node) clearCores(s int32, count int) bool {
 			return n.price(n.scratch.log) <= n.options.RescueMoves
 		}
 		core := &n.cores[i]
-		if !core.Overlaps(&n.fractional) || core.Overlaps(&n.exclusive) {
+		if !n.fractional.Overlaps(core) || n.exclusive.Overlaps(core) {
 			continue
 		}
 		logged, mark := len(n.scratch.log), n.mark()
@@ -134,14 +135,14 @@ func (n *Node) clearCores(s int32, count int) bool {
 // clearCore moves every fraction off a core: to other fractional CPUs, or to
 // free CPUs of cores that are split already.
 func (n *Node) clearCore(core, free *cpuset.Set) bool {
-	split := free.Minus(n.wholeCores)
+	split := free.Minus(n.wholeCores.Set())
 	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
 		for n.load[cpu].sharers > 0 {
 			i := n.itemOn(cpu)
 			if i < 0 {
 				return false
 			}
-			places := n.fractional.Union(split).Minus(*core)
+			places := n.fractional.Set().Union(split).Minus(*core)
 			to := n.bestFit(&n.scratch.items[i], &places)
 			if to < 0 {
 				return false

@@ -7,7 +7,7 @@ func (n *Node) candorResize(s int32) error {
 	if slot.wholeCores {
 		mark := n.mark()
 		err := n.resizeCores(s)
-		if err == nil || slot.request.Policy == Strict {
+		if err == nil || slot.Policy == Strict {
 			return err
 		}
 		n.undo(mark)
@@ -15,10 +15,10 @@ func (n *Node) candorResize(s int32) error {
 	}
 	n.old = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
-	if part := slot.request.Limit % 1000; slot.request.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
+	if part := slot.Limit % 1000; slot.Immovable && n.oldFraction >= 0 && part > 0 && n.load[n.oldFraction].room() >= part {
 		n.give(s, n.oldFraction, part)
 	}
-	for whole := int(slot.request.Limit / 1000); slot.exclusive.Count() > whole; {
+	for whole := int(slot.Limit / 1000); slot.exclusive.Count() > whole; {
 		n.take(s, n.leastNeeded(s))
 	}
 	return n.candorAllocate(s)
@@ -27,7 +27,7 @@ func (n *Node) candorResize(s int32) error {
 // leastNeeded returns the exclusive CPU that a container can do without best: in
 // the NUMA node, then L3 domain, then core where it has the fewest; the highest of equals.
 func (n *Node) leastNeeded(s int32) int {
-	holds := &n.slots[s].exclusive
+	holds := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}
 	for cpu := holds.First(); cpu >= 0; cpu = holds.Next(cpu + 1) {
 		at := n.layout.cpus[cpu]
@@ -43,17 +43,17 @@ func (n *Node) leastNeeded(s int32) int {
 func (n *Node) resizeCores(s int32) error {
 	slot := &n.slots[s]
 	last := -1
-	for len(slot.fractions) > 0 { // its core is its own: hold it as a whole meanwhile
-		last = slot.fractions[0].CPU
+	for slot.fractions() > 0 { // its core is its own: hold it as a whole meanwhile
+		last = int(slot.first.cpu)
 		n.take(s, last)
 		n.give(s, last, 1000)
 	}
-	want, fraction := slot.request.Limit.CPUs(), slot.request.Limit%1000
+	want, fraction := slot.Limit.CPUs(), slot.Limit%1000
 	shrinks := slot.exclusive.Count() > want
 	last = n.dropCores(s, want, last, fraction == 0)
 	if missing := want - slot.exclusive.Count(); missing != 0 {
-		free := n.available()
-		picked, lastPicked, ok := n.pickCores(&free, &slot.exclusive, missing)
+		free, holds := n.available(), slot.exclusive.Set()
+		picked, lastPicked, ok := n.pickCores(&free, &holds, missing)
 		if !ok || shrinks { // its cores cannot be cut to fit, and it is not moved to others
 			return ErrViewImpossible
 		}
@@ -64,7 +64,8 @@ func (n *Node) resizeCores(s int32) error {
 	}
 	if fraction > 0 {
 		if last < 0 {
-			last = slot.exclusive.Last()
+			holds := slot.exclusive.Set()
+			last = holds.Last()
 		}
 		n.take(s, last)
 		n.give(s, last, fraction)

@@ -14,7 +14,7 @@ import (
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
 	n.start()
-	n.slots = slices.Grow(n.slots, max(len(grants)-len(n.emptySlots), 0))
+	n.slots = slices.Grow(n.slots, max(len(n.order)+len(grants)-len(n.slots), 0))
 	for i := range grants {
 		s, err := n.restoreOne(&grants[i])
 		if err == nil {
@@ -48,7 +48,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 		slot.domain = n.domainOf(g)
 		if left := g.CPUs.Intersect(n.usable); left.IsEmpty() {
 			lost := g.Lost.Union(g.CPUs).Minus(n.usable)
-			slot.lost = &lost
+			slot.detail().lost = lost
 		}
 		n.promise(s)
 		n.link(s)
@@ -56,7 +56,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	}
 	n.promise(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
-	slot.lost = &lost
+	slot.detail().lost = lost
 	slot.wholeCores = g.Wish == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
@@ -85,7 +85,7 @@ func (n *Node) restoreCPUs(s int32, g *Grant) error {
 		case f.CPU < 0 || f.CPU >= cpuset.Max || f.Milli < 1 || f.Milli > 999:
 			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: want 1m to 999m", f.Milli))
 		case !n.usable.Contains(f.CPU):
-			n.slots[s].lost.Add(f.CPU)
+			n.slots[s].detail().lost.Add(f.CPU)
 			continue
 		case n.slots[s].exclusive.Contains(f.CPU) || n.slots[s].fractionOn(f.CPU) > 0:
 			return wrong(f.CPU, "twice in the same grant")

@@ -138,8 +138,8 @@ func (s *search) sharedIf(it *item, cpu int) Milli {
 func (s *search) shift(from, to *cpuLoad, milli Milli) {
 	s.uncount(from)
 	s.uncount(to)
-	from.used, from.sharers = from.used-milli, from.sharers-1
-	to.used, to.sharers = to.used+milli, to.sharers+1
+	from.milli, from.sharers = from.milli-int16(milli), from.sharers-1
+	to.milli, to.sharers = to.milli+int16(milli), to.sharers+1
 	s.count(from)
 	s.count(to)
 }
@@ -192,7 +192,7 @@ func (s *search) alike(to *cpuLoad, next int) int {
 	if to.sharers > 1 {
 		multi = 1
 	}
-	seen := &s.scratch.seen[multi][to.used]
+	seen := &s.scratch.seen[multi][to.used()]
 	if seen.round == s.scratch.round {
 		return int(seen.index)
 	}
@@ -215,10 +215,10 @@ func (s *search) mayHelp(it *item, from, to *cpuLoad) bool {
 	}
 	gain := Milli(0) // shared time that ends
 	if from.sharers == 2 {
-		gain = from.used - Milli(it.milli)
+		gain = from.used() - Milli(it.milli)
 	}
 	if to.sharers == 1 {
-		gain -= to.used
+		gain -= to.used()
 	}
 	// Lending lets a CPU's fraction be shared with flexible containers: only
 	// then can a move that shares more between sensitive ones be worth it.

@@ -65,7 +65,7 @@ func (n *Node) Summarize(s *Summary) {
 		s.flags |= rescues
 	}
 	s.most = int32(n.mostLimit())
-	if n.anyDomain() || n.tally.open != int(s.open) {
+	if n.anyDomain() || n.tally.open != int32(s.open) {
 		s.flags |= opaque
 		return
 	}
@@ -78,7 +78,7 @@ func (s *Summary) addLoad(c *cpuLoad, algorithm Algorithm) {
 	lone := c.sharers == 1
 	if lone {
 		s.lone++
-		s.loneUsed += int32(c.used)
+		s.loneUsed += int32(c.used())
 	}
 	if algorithm == Paper {
 		load := uint16(c.room())
@@ -89,7 +89,7 @@ func (s *Summary) addLoad(c *cpuLoad, algorithm Algorithm) {
 		return
 	}
 	if lone {
-		s.insert(uint16(c.used), int(s.lone), func(a, b uint16) bool { return a < b })
+		s.insert(uint16(c.used()), int(s.lone), func(a, b uint16) bool { return a < b })
 		return
 	}
 	s.multiRoom += int32(c.room())

@@ -23,6 +23,7 @@ func TestSummary(t *testing.T) {
 				continue
 			}
 			plan, err := op.plan(h.node)
+			plan = plan.Clone() // its twin plans meanwhile
 			if op.kind == hybrid.OpAllocate {
 				verdict, cost := checkSummary(rt, node, &op.request)
 				verdicts[verdict]++
