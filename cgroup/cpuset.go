@@ -37,6 +37,9 @@ func readEffective(dir, file string) (cpuset.Set, error) {
 // nodes; no nodes means those of the parent, in a foreign group those that it has. What fails is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
+	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && swapV1(dir, cpusFile, cpus) {
+		return nil
+	}
 	cpusBefore, err := readSet(dir, cpusFile)
 	if err != nil {
 		return err

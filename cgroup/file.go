@@ -27,7 +27,13 @@ func open(path string, flags int) (int, error) {
 }
 
 // read returns what a kernel file holds, without the newline at its end.
-func read(dir, file string) ([]byte, error) {
+func read(dir, file string) ([]byte, error) { return readUntil(dir, file, false) }
+
+// readOne is read for a file that the kernel writes in one piece, such as a number or a list of CPUs: what does not fill the
+// buffer is all.
+func readOne(dir, file string) ([]byte, error) { return readUntil(dir, file, true) }
+
+func readUntil(dir, file string, onePiece bool) ([]byte, error) {
 	path := dir + "/" + file
 	fd, err := open(path, unix.O_RDONLY)
 	if err != nil {
@@ -46,6 +52,8 @@ func read(dir, file string) ([]byte, error) {
 			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
 		case n <= 0:
 			return bytes.TrimSuffix(content, []byte("\n")), nil
+		case onePiece && len(content)+n < cap(content):
+			return bytes.TrimSuffix(content[:len(content)+n], []byte("\n")), nil
 		default:
 			content = content[:len(content)+n]
 		}
@@ -73,7 +81,7 @@ func write(dir, file, value string) error {
 
 // readInt reads a file of one number.
 func readInt(dir, file string) (int64, error) {
-	content, err := read(dir, file)
+	content, err := readOne(dir, file)
 	if err != nil {
 		return 0, err
 	}
@@ -90,7 +98,7 @@ func writeInt(dir, file string, n int64) error {
 
 // readSet reads a file that holds a list of CPUs or memory nodes.
 func readSet(dir, file string) (cpuset.Set, error) {
-	content, err := read(dir, file)
+	content, err := readOne(dir, file)
 	if err != nil {
 		return cpuset.Set{}, err
 	}
