@@ -22,7 +22,8 @@ type Allocation struct {
 	Hint *hybrid.Hint
 	// PID is a process that waits to become the container's first one: it is moved into
 	// the container's group, and killed should the allocation fail half way. 0: the
-	// caller makes the group itself, later; until then the grant is pending.
+	// caller makes the group itself, later; until then the grant is pending. For Sync it is the
+	// first process that runs; 0: nobody knows it.
 	PID int
 	// Deadline, if not 0, is how long a grant may stay pending.
 	Deadline time.Duration

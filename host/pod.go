@@ -61,7 +61,9 @@ func (op *operation) endPods(over func(*Engine) bool) error {
 // says so. What is held for sandboxes other than those that are there is freed. Nobody else is moved.
 func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []string) error {
 	for i := range running {
-		if err := running[i].checkEngine(); err != nil {
+		planned := running[i]
+		planned.PID = 0
+		if err := planned.checkEngine(); err != nil {
 			return err
 		}
 		h.tops.learn(running[i].Engine.Cgroup)
@@ -136,6 +138,7 @@ func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 		return nil, err
 	}
 	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
+	adopted.noteFirst(a.PID)
 	adopted.Request = a.Request // what it asked for, not what it was given without us
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
 		return []*Grant{&adopted}, nil
@@ -155,6 +158,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 		}
 	}
 	g.Engine = a.Engine
+	g.noteFirst(a.PID)
 	if k := op.groups[g.ID]; k != nil && k.populated {
 		g.State, g.Deadline = Running, 0
 	}
@@ -171,6 +175,16 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	}
 	op.log.Info("resized while nobody planned", "container", g.ID, "limit", a.Limit, "was", g.Limit)
 	return op.node.Commit(plan)
+}
+
+// noteFirst notes the first process of a container of which nobody has noted one that lives: who was to may have been killed.
+func (g *Grant) noteFirst(pid int) {
+	if pid == 0 || g.Main.Alive() {
+		return
+	}
+	if first, err := processOf(pid); err == nil {
+		g.Main = first
+	}
 }
 
 // otherGuarantee reports whether a flexible container asks for another guarantee than it has. Shares say that to 1m.

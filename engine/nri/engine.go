@@ -26,7 +26,8 @@ type Engine struct {
 	observes bool // changes nothing
 	words    words
 	unbound  unbound
-	later    sync.WaitGroup // what nobody waits for but the plugin's end
+	notes    notes
+	later    sync.WaitGroup // for the notes that wait, and are written
 }
 
 // NewEngine returns an engine that plans on a host.
@@ -77,6 +78,7 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 // asked for. A container that nobody planned is left as it is.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
+	e.noteNow(name) // its first process may be told of its new size
 	g, err := e.grantOf(name, ctr)
 	if g == nil || err != nil {
 		return Reply{}, err
@@ -197,6 +199,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 		case err != nil: // of one container: the others are no worse for it
 			e.log.Warn("left as it is", "pod", r.Pod.Namespace+"/"+r.Pod.Name, "container", r.Container.Name, "reason", err)
 		case !preserved:
+			a.PID = r.Container.PID
 			all = append(all, a)
 		default:
 			if err := e.preserve(ctx, r.Pod, r.Container); err != nil {

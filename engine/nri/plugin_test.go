@@ -54,7 +54,7 @@ func TestStartsAsPlanned(t *testing.T) {
 	if err := l.StartContainer(ctx, pod, c); err != nil {
 		t.Fatal(err)
 	}
-	l.later.Wait()
+	l.noteAll()
 	if g := l.grant(pod, c); g.State != host.Running || g.Main.PID != int(c.Pid) {
 		t.Errorf("%+v", g)
 	}

@@ -56,7 +56,7 @@ func CheckSocket(path string) error {
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	go e.repairLoop(ctx)
 	go e.host.TellUnits(ctx)
-	defer e.later.Wait()
+	defer e.noteAll()
 	nrilog.Set(quiet{e.log})
 	var tries tries
 	for ctx.Err() == nil {

@@ -17,25 +17,11 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 	case preserved:
 		return e.preserve(ctx, p, ctr)
 	case e.host.AsPlanned(&a, ctr.PID):
-		e.later.Go(func() { e.note(a, ctr.PID) })
+		e.noteLater(a, ctr.PID)
 		return nil
 	default:
 		return e.host.Begin(ctx, a, ctr.PID)
 	}
-}
-
-// note notes that a container runs that has what it is to have, while nobody waits for it.
-func (e *Engine) note(a host.Allocation, pid int) {
-	var err error
-	for range 3 { // who has the lock may have it for long
-		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		err = e.host.Note(ctx, &a, pid)
-		cancel()
-		if err == nil {
-			return
-		}
-	}
-	e.log.Warn("runs as planned, but could not be noted as running", "container", a.Engine.Name, "reason", err)
 }
 
 // asks is what a container that is made already asks for. One that is planned stays so, also where its

@@ -1,0 +1,62 @@
+package nri
+
+import (
+	"testing"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+)
+
+// asPlanned is a container that is about to start, with all that it was granted.
+func (l *lab) asPlanned(pod *api.PodSandbox) *api.Container {
+	l.Helper()
+	c := l.container("app", "app1", 50000)
+	l.create(pod, c)
+	l.run(c)
+	g := l.grant(pod, c)
+	has := cgroup.Settings{CPUs: g.CPUs, Quota: 50 * time.Millisecond, Period: g.Period, Weight: int(g.Weight)}
+	if err := l.pods.Group(c.Id).Apply(has); err != nil {
+		l.Fatal(err)
+	}
+	return c
+}
+
+// Who resizes a container that has just started finds it noted, whenever that was to be.
+func TestNotedBeforeAResize(t *testing.T) {
+	l := newLab(t)
+	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
+	c := l.asPlanned(pod)
+	if err := l.StartContainer(ctx, pod, c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.UpdateContainer(ctx, pod, c, l.container("app", "", 30000).Linux.Resources); err != nil {
+		t.Fatal(err)
+	}
+	if g := l.grant(pod, c); g.State != host.Running || g.Main.PID != int(c.Pid) || g.Limit != 300 {
+		t.Errorf("%+v", g)
+	}
+	l.noteAll()
+	if n := len(l.notes.waiting); n > 0 {
+		t.Errorf("%d notes wait when all are written", n)
+	}
+}
+
+// What a plugin that was killed has not noted, the next one finds.
+func TestNotedByTheNext(t *testing.T) {
+	l := newLab(t)
+	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
+	c := l.asPlanned(pod)
+	c.PodSandboxId, c.State = pod.Id, api.ContainerState_CONTAINER_RUNNING
+	if g := l.grant(pod, c); g.State != host.Pending || g.Main.PID != 0 {
+		t.Fatalf("it has not begun: %+v", g)
+	}
+	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
+		t.Fatal(err)
+	}
+	if g := l.grant(pod, c); g.State != host.Running || g.Main.PID != int(c.Pid) {
+		t.Errorf("%+v", g)
+	}
+}
