@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -153,7 +152,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 		counted.Observing()
 		log.Info("observing: nothing is changed; candor ps --state-dir shows the plan", "state", f.options.StateDir)
 	}
-	debug.SetGCPercent(collectAt)
+	staySmall()
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
 	f.startHistogram(ctx, h, counted)
@@ -211,7 +210,7 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 
 // setHostOptions says where the state is. What would be has a state of its own, which nobody takes for what is.
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
-	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, f.reports(counted.Operation)
+	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, collecting(f.reports(counted.Operation))
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
 	f.options.TellsLater = true
 	f.options.Cgroup.ReadOnly = true // it makes no group, and need not be allowed to

@@ -2,14 +2,43 @@ package main
 
 import (
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 	"time"
 
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/resident"
 )
 
 // collectAt is by how much of what is in use the heap may grow before it is collected, in percent. What is in use are a few
-// MiB; a collection is as long as a container's creation, which would share the CPUs with it.
-const collectAt = 150
+// MiB; a collection takes as long as the plugin's part of a container's creation, which would share the CPUs with it. So most
+// of them are when nothing is done.
+const (
+	collectAt    = 150
+	collectAfter = 200 * time.Millisecond
+	collectLeast = 2 << 20 // bytes
+)
+
+// mostThreads is how many CPUs the plugin uses at a time. One would do for the containers' events; quotas that are raised for
+// a burst must not wait for one.
+const mostThreads = 2
+
+// staySmall has the program take the memory and the CPUs that a plugin needs.
+func staySmall() {
+	debug.SetGCPercent(collectAt)
+	if runtime.GOMAXPROCS(0) > mostThreads {
+		runtime.GOMAXPROCS(mostThreads)
+	}
+}
+
+// collecting is who is told of each operation, and collects garbage when there are none.
+func collecting(told func(host.Report)) func(host.Report) {
+	c := resident.NewCollector(collectAfter, collectLeast)
+	return func(r host.Report) {
+		told(r)
+		c.Worked()
+	}
+}
 
 // startTakes is how long, at the most, after it has met the runtime the plugin does what it never does again.
 const startTakes = 10 * time.Second
