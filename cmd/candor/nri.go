@@ -156,10 +156,11 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
 	f.startHistogram(ctx, h, counted)
+	trimAfterStart(log) // the runtime may come late
 	defer f.raiseQuotas(ctx, h, log)()
 	return engine.Run(ctx, f.socket, func() {
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-		f.trim.Do(func() { time.AfterFunc(startTakes, func() { trim(log) }) })
+		f.trim.Do(func() { trimAfterStart(log) })
 	})
 }
 

@@ -40,10 +40,12 @@ func collecting(told func(host.Report)) func(host.Report) {
 	}
 }
 
-// startTakes is how long, at the most, after it has met the runtime the plugin does what it never does again.
-const startTakes = 10 * time.Second
+// startTakes is how long, at the most, after its begin, and after it has met the runtime, the plugin does what it never does again.
+const startTakes = 5 * time.Second
 
-// trim gives the memory back that only the start needed.
+// trimAfterStart gives the memory back that only the start needed, when it is over.
+func trimAfterStart(log *slog.Logger) { time.AfterFunc(startTakes, func() { trim(log) }) }
+
 func trim(log *slog.Logger) {
 	if err := resident.Trim(); err != nil {
 		log.Debug("memory of the start not given back", "error", err)

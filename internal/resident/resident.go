@@ -11,8 +11,8 @@ import (
 )
 
 // Trim gives back the memory of this program's code and constants. Most of it only its start needed; what it needs
-// again the kernel reads again, from the file. Where other processes run the same file, theirs stays
-// (madvise(2), MADV_PAGEOUT, since Linux 5.4).
+// again the kernel takes again, from the file: where other processes run the same one, it is in memory for them
+// (madvise(2): MADV_PAGEOUT, since Linux 5.4, and MADV_DONTNEED for what others have too).
 func Trim() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -31,17 +31,21 @@ func Trim() error {
 		if m.Pathname != program || m.Perms.Write {
 			continue
 		}
-		if err := pageOut(m.StartAddr, m.EndAddr); err != nil {
+		if err := giveBack(m.StartAddr, m.EndAddr); err != nil {
 			errs = append(errs, fmt.Errorf("%x-%x of %s: %w", m.StartAddr, m.EndAddr, program, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// pageOut is madvise by addresses: nothing of what is there is Go's to manage.
-func pageOut(from, to uintptr) error {
-	_, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_PAGEOUT)
-	if errno != 0 {
+// giveBack is for addresses at which nothing is Go's to manage, and which nobody writes to.
+func giveBack(from, to uintptr) error {
+	_ = advise(from, to, unix.MADV_PAGEOUT) // older kernels keep it in memory, though not as ours
+	return advise(from, to, unix.MADV_DONTNEED)
+}
+
+func advise(from, to, advice uintptr) error {
+	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 {
 		return errno
 	}
 	return nil
