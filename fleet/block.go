@@ -1,37 +1,24 @@
 package fleet
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // blockSize is the most parts of a block: nodes, or smaller blocks.
 const blockSize = 16
 
 // A block is parts that stand together.
 type block struct {
-	rows   [blockSize]row
 	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
-	loose  [blockSize]uint32 // of a smaller block: figures that may be worse than they say
 	count  int
-	blocks *[blockSize]*block // nil: the parts are nodes
+	*inner // nil: the parts are nodes
 }
 
-// A row is what a block keeps of a part: figures of a node, or the best of many. It is as large as a cache line,
-// since of most nodes that come to another place nothing is in the caches.
-type row struct {
-	traits traits
-	size   uint8  // index into Fleet.sizes; anySize where they differ
-	share  uint64 // what is free in all (Fleet.shareOf); the best is the least
+// inner is what a block keeps of smaller blocks.
+type inner struct {
+	rows   [blockSize]row
+	blocks [blockSize]*block
+	loose  uint32 // those that may be worse than their rows, a bit for each
 }
-
-// Figures that are not traits, as bits beside those of the traits.
-const (
-	figureLowest = allTraits + iota // block.lowest
-	figureShare                     // row.share
-	figureSize                      // row.size
-)
 
 // position returns where in a block of nodes one is.
 func (b *block) position(id NodeID) int {
@@ -51,119 +38,87 @@ func (b *block) child(key int64) int {
 	return max(0, low-1)
 }
 
-// shift moves the parts of a block from one place on to another place.
-func (b *block) shift(from, to int) {
-	copy(b.keys[to:], b.keys[from:b.count])
-	copy(b.lowest[to:], b.lowest[from:b.count])
-	copy(b.rows[to:], b.rows[from:b.count])
-	if b.blocks != nil {
-		copy(b.blocks[to:], b.blocks[from:b.count])
-		copy(b.loose[to:], b.loose[from:b.count])
-	}
-	b.count += to - from
+// isLoose reports whether a part may be worse than its row.
+func (b *block) isLoose(at int) bool { return b.inner != nil && b.loose>>at&1 != 0 }
+
+// openAt makes room for a smaller block.
+func (b *block) openAt(at int) {
+	copy(b.keys[at+1:], b.keys[at:b.count])
+	copy(b.lowest[at+1:], b.lowest[at:b.count])
+	copy(b.rows[at+1:], b.rows[at:b.count])
+	copy(b.blocks[at+1:], b.blocks[at:b.count])
+	below := uint32(1)<<at - 1
+	b.loose = b.loose&below | b.loose&^below<<1
+	b.count++
 }
 
-// set makes a part of a block a node.
-func (b *block) set(at int, it *item) {
-	b.keys[at], b.lowest[at], b.rows[at] = it.key, it.id, it.row
+// closeAt takes a smaller block out.
+func (b *block) closeAt(at int) {
+	copy(b.keys[at:], b.keys[at+1:b.count])
+	copy(b.lowest[at:], b.lowest[at+1:b.count])
+	copy(b.rows[at:], b.rows[at+1:b.count])
+	copy(b.blocks[at:], b.blocks[at+1:b.count])
+	below := uint32(1)<<at - 1
+	b.loose = b.loose&below | b.loose>>1&^below
+	b.count--
+	b.blocks[b.count] = nil
+}
+
+// append adds a node.
+func (b *block) append(key int64, id NodeID) {
+	b.keys[b.count], b.lowest[b.count] = key, id
+	b.count++
 }
 
 // take takes a node out; the last one takes its place.
 func (b *block) take(at int) {
 	b.count--
-	b.keys[at], b.lowest[at], b.rows[at] = b.keys[b.count], b.lowest[b.count], b.rows[b.count]
+	b.keys[at], b.lowest[at] = b.keys[b.count], b.lowest[b.count]
 }
 
 // moveTo moves the parts from one on to the end of another block.
 func (b *block) moveTo(to *block, from int) {
 	copy(to.keys[to.count:], b.keys[from:b.count])
 	copy(to.lowest[to.count:], b.lowest[from:b.count])
-	copy(to.rows[to.count:], b.rows[from:b.count])
-	if b.blocks != nil {
+	if b.inner != nil {
+		copy(to.rows[to.count:], b.rows[from:b.count])
 		copy(to.blocks[to.count:], b.blocks[from:b.count])
-		copy(to.loose[to.count:], b.loose[from:b.count])
+		to.loose |= b.loose >> from << to.count
+		b.loose &= 1<<from - 1
 		clear(b.blocks[from:b.count])
 	}
 	to.count += b.count - from
 	b.count = from
 }
 
-// tighten counts anew what may be loose of what a block keeps of a part.
-func (b *block) tighten(at int) {
-	part, loose := b.blocks[at], b.loose[at]
-	b.loose[at] = 0
-	if part.blocks != nil {
-		for i := range part.count {
-			if part.loose[i]&loose != 0 {
-				part.tighten(i)
-			}
+// halve moves the upper half of a block of nodes to an empty one, and returns its lowest key.
+func (b *block) halve(upper *block) int64 {
+	keys := b.keys
+	slices.Sort(keys[:b.count])
+	key := keys[b.count/2]
+	for i := b.count - 1; i >= 0; i-- {
+		if b.keys[i] >= key {
+			upper.append(b.keys[i], b.lowest[i])
+			b.take(i)
 		}
 	}
-	rows := part.rows[:max(1, part.count)]
-	if loose&(1<<figureLowest) != 0 {
-		b.lowest[at] = slices.Min(part.lowest[:len(rows)])
-	}
-	if loose&(1<<figureShare) != 0 {
-		b.rows[at].share = rows[0].share
-		for i := range rows {
-			b.rows[at].share = min(b.rows[at].share, rows[i].share)
-		}
-	}
-	for loose &= 1<<allTraits - 1; loose != 0; loose &= loose - 1 {
-		t, most := bits.TrailingZeros32(loose), uint16(0)
-		for i := range rows {
-			most = max(most, rows[i].traits[t])
-		}
-		b.rows[at].traits[t] = most
-	}
+	return key
 }
 
-// raise makes what a block keeps of a part tell of a node in it, of which some figures may be better than
-// that. It returns those that were.
-func (b *block) raise(at int, it *item, better uint32) (raised uint32) {
-	if better == 0 {
-		return 0
-	}
-	r := &b.rows[at]
-	for t, v := range it.row.traits {
-		if v > r.traits[t] {
-			r.traits[t] = v
-			raised |= 1 << t
-		}
-	}
+// raise makes what a block keeps of a part tell of a node in it, and reports whether it did not before.
+func (b *block) raise(at int, it *item) bool {
+	raised := b.rows[at].raise(&it.row)
 	if it.id < b.lowest[at] {
-		b.lowest[at] = it.id
-		raised |= 1 << figureLowest
-	}
-	if it.row.share < r.share {
-		r.share = it.row.share
-		raised |= 1 << figureShare
-	}
-	if it.row.size != r.size {
-		r.size = anySize
-		raised |= 1 << figureSize
+		b.lowest[at], raised = it.id, true
 	}
 	return raised
 }
 
-// lose notes which figures of a part may be worse, now that some of a node in it are, and returns them.
-func (b *block) lose(at int, before *item, worse uint32) (lost uint32) {
-	if worse == 0 {
-		return 0
+// lose notes whether a part may be worse after the fall of a node that is or was in it, and reports it.
+func (b *block) lose(at int, before *item, f *fall) bool {
+	lost := b.rows[at].hangsOn(&before.row, f) || f.gone && before.id == b.lowest[at]
+	if lost {
+		b.loose |= 1 << at
 	}
-	r := &b.rows[at]
-	for t, v := range before.row.traits {
-		if v == r.traits[t] && v > 0 {
-			lost |= 1 << t
-		}
-	}
-	if before.id == b.lowest[at] {
-		lost |= 1 << figureLowest
-	}
-	if before.row.share == r.share {
-		lost |= 1 << figureShare
-	}
-	lost &= worse
-	b.loose[at] |= lost
 	return lost
 }

@@ -13,7 +13,7 @@ type question struct {
 	strict   bool
 	byMost   bool // Figures.Most tells whether others can make room
 
-	least [1 + moreResources]uint16 // CPU time and the first further resources, as traits
+	least uint64 // CPU time and the first further resources, as the first word of traits
 
 	byShare    bool // the share of what is free decides
 	calmIsRoom bool // what is asked for beyond Figures.Calm must be lent
@@ -26,9 +26,9 @@ func (f *Fleet) ask(r *Request) {
 		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
 		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,
 	}
-	f.question.least[0] = timeTrait(f.question.need)
+	f.question.least = uint64(timeTrait(f.question.need))
 	for i := range min(len(r.Resources), len(f.options.Resources), moreResources) {
-		f.question.least[1+i] = f.unitsOf(i, r.Resources[i])
+		f.question.least |= uint64(f.unitsOf(i, r.Resources[i])) << ((int(traitFree1) + i) * laneBits)
 	}
 	if r.Class == hybrid.Sensitive {
 		f.question.fraction = int32(r.Limit % 1000)
@@ -49,9 +49,9 @@ func (f *Fleet) askSizes() {
 
 // admitted returns the parts of a block of which a node may have the CPU time and the
 // other resources, a bit for each.
-func (q *question) admitted(b *block) (parts uint32) {
-	for i := range b.rows[:b.count] {
-		if q.admits(&b.rows[i]) {
+func (s *shelf) admitted(q *question, b *block) (parts uint32) {
+	for i := range b.count {
+		if q.admits(s.row(b, i)) {
 			parts |= 1 << i
 		}
 	}
@@ -64,14 +64,9 @@ type part struct {
 	at int
 }
 
-func (p *row) get(t trait) uint16 { return p.traits[t] }
-
-// low is a trait that is counted from the top.
-func (p *row) low(t trait) int32 { return int32(top - p.get(t)) }
-
 // admits reports whether a node of a part may have the CPU time and the other resources.
 func (q *question) admits(p *row) bool {
-	return p.get(traitFreeTime) >= q.least[0] && p.get(traitFree1) >= q.least[1] && p.get(traitFree2) >= q.least[2]
+	return lanesAtLeast(p.traits[0], q.least) == laneHighs
 }
 
 // boundByShare is bound for orders that go by the share of what is free.

@@ -48,7 +48,8 @@ func (f *Fleet) search(a *answer) finding {
 // bestFirst opens blocks, those with the best bound first, until no other can have a better node.
 func (f *Fleet) bestFirst() {
 	f.candidates = f.candidates[:0]
-	if shelf := f.shelfFor(f.question.Class); shelf.top != nil {
+	shelf := f.shelfFor(f.question.Class)
+	if shelf.top != nil {
 		f.consider(part{shelf.top, 0})
 	}
 	for len(f.candidates) > 0 {
@@ -61,8 +62,8 @@ func (f *Fleet) bestFirst() {
 			return
 		case c.part.block == nil:
 			f.lookLate(c.lowest, c.bound)
-		case c.part.loose[c.part.at] != 0:
-			c.part.tighten(c.part.at)
+		case c.part.isLoose(c.part.at):
+			shelf.tighten(c.part.block, c.part.at)
 			f.consider(c.part)
 		default:
 			f.open(c.part.blocks[c.part.at])
@@ -82,7 +83,7 @@ func (f *Fleet) find(s score, id NodeID) {
 
 // consider makes a part a candidate if it may have a better node.
 func (f *Fleet) consider(p part) {
-	r := &p.rows[p.at]
+	r := f.shelfFor(f.question.Class).row(p.block, p.at)
 	if !f.question.admits(r) {
 		return
 	}
@@ -96,29 +97,30 @@ func (f *Fleet) consider(p part) {
 func (f *Fleet) open(b *block) {
 	var bounds [blockSize]score
 	best, at := f.best, -1
-	parts := f.question.admitted(b)
+	shelf := f.shelfFor(f.question.Class)
+	parts := shelf.admitted(&f.question, b)
 	for rest := parts; rest != 0; rest &= rest - 1 {
 		i := bits.TrailingZeros32(rest)
-		if bounds[i] = f.bound(&b.rows[i]); best.yields(bounds[i], b.lowest[i]) {
+		if bounds[i] = f.bound(shelf.row(b, i)); best.yields(bounds[i], b.lowest[i]) {
 			best, at = finding{bounds[i], b.lowest[i]}, i
 		}
 	}
 	if at < 0 {
 		return
 	}
-	if b.blocks == nil && bounds[at] < indirectly {
+	if b.inner == nil && bounds[at] < indirectly {
 		f.look(b.lowest[at])
 		parts &^= 1 << at
-	} else if b.blocks != nil && b.loose[at] == 0 {
+	} else if b.inner != nil && !b.isLoose(at) {
 		f.open(b.blocks[at])
 		parts &^= 1 << at
 	}
 	for ; parts != 0; parts &= parts - 1 {
 		switch i := bits.TrailingZeros32(parts); {
 		case !f.best.yields(bounds[i], b.lowest[i]):
-		case b.blocks == nil && bounds[i] < indirectly:
+		case b.inner == nil && bounds[i] < indirectly:
 			f.look(b.lowest[i])
-		case b.blocks == nil:
+		case b.inner == nil:
 			f.candidates.push(candidate{bound: bounds[i], lowest: b.lowest[i]})
 		default:
 			f.candidates.push(candidate{bounds[i], b.lowest[i], part{b, i}})

@@ -67,6 +67,7 @@ type Fleet struct {
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
 	figures     []hybrid.Figures // by NodeID
+	rows        []row            // by NodeID, as the shelves have them
 	free        []int64          // of the further resources of each node, one node after the other
 	sizes       []size
 	sizeNumbers map[sizeKey]uint8
@@ -105,7 +106,6 @@ type node struct {
 	asked        int      // how often it refused
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
-	row          row      // that they have of it
 }
 
 // A container is one that runs.
@@ -144,9 +144,6 @@ func New(o Options) (*Fleet, error) {
 	o.Resources = slices.Clone(o.Resources)
 	f := &Fleet{options: o, spread: make(map[spreadKey]struct{}), kindNumbers: make(map[kindKey]int32),
 		empties: make(map[*topology.Machine]*hybrid.Node), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
-	for class := range f.shelves {
-		f.shelves[class].traits = f.countTraits(hybrid.Class(class))
-	}
 	return f, nil
 }
 

@@ -14,19 +14,28 @@ func (f *Fleet) refresh(id NodeID) {
 	f.figures[id] = s.Figures()
 	f.countShares(id)
 	n.refused = [4]int32{}
-	before := item{id: id, row: n.row}
-	now := item{id: id, row: row{traits: f.traitsOf(id), size: f.kinds[n.kind].size, share: f.shareOf(id)}}
-	c := changeOf(&before.row, &now.row)
+	before, now := item{id: id, row: f.rows[id]}, item{id: id, row: f.rowOf(id)}
+	fall := fallOf(&before.row, &now.row)
 	for class, shelves := 0, f.shelvesOf(); class < len(shelves); class++ {
 		before.key, now.key = n.keys[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
 		if n.shelved {
-			shelves[class].move(&before, &now, c)
+			shelves[class].move(&before, &now, &fall)
 		} else {
 			shelves[class].insert(&now)
 		}
 		n.keys[class] = now.key
 	}
-	n.shelved, n.row = true, now.row
+	n.shelved, f.rows[id] = true, now.row
+}
+
+// rowOf returns what the index has to keep of a node.
+func (f *Fleet) rowOf(id NodeID) row {
+	kind := f.nodes[id].kind
+	r := row{traits: f.traitsOf(id), size: f.kinds[kind].size, kind: kind}
+	if f.options.Order != Candor {
+		r.share = f.shareOf(id)
+	}
+	return r
 }
 
 // unshelve takes a node out of the index.
@@ -34,16 +43,16 @@ func (f *Fleet) unshelve(id NodeID) {
 	n := &f.nodes[id]
 	shelves := f.shelvesOf()
 	for class := range shelves {
-		shelves[class].remove(&item{n.keys[class], id, n.row})
+		shelves[class].remove(&item{n.keys[class], id, f.rows[id]})
 	}
 }
 
 // oneShelf reports whether containers of both classes are placed from one shelf.
-func (f *Fleet) oneShelf() bool { return f.options.Order == Least || f.options.Order == Most }
+func (f *Fleet) oneShelf() bool { return f.options.Order != Paper }
 
 // byShare reports whether the share of what is free decides for a class.
 func (f *Fleet) byShare(class hybrid.Class) bool {
-	return f.oneShelf() || f.options.Order == Paper && class == hybrid.Flexible
+	return f.options.Order == Least || f.options.Order == Most || f.options.Order == Paper && class == hybrid.Flexible
 }
 
 // keyBits are those of Fleet.key.
@@ -56,28 +65,22 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	if f.options.Order == Paper && !f.byShare(class) { // the size does not matter
 		return int64(flag(g.WithFlexible))<<12 | int64(min(g.Shared, 2))
 	}
-	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id, class)
+	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id)
 }
 
 // keyWithin is the key among the nodes of a size.
-func (f *Fleet) keyWithin(id NodeID, class hybrid.Class) int64 {
+func (f *Fleet) keyWithin(id NodeID) int64 {
 	g := &f.figures[id]
-	free, full := uint16(max(0, g.Free[class])>>7), f.scarcest(id)
+	free, full := uint16(max(0, g.Free[hybrid.Flexible])>>7), f.scarcest(id)
 	switch {
-	case f.byShare(class) && f.options.Order == Most: // the best have little free
-		return mix(logTime(g.Free[class]), full)
-	case f.byShare(class):
+	case f.options.Order == Most: // the best have little free
+		return mix(logTime(g.Free[hybrid.Flexible]), full)
+	case f.options.Order != Candor:
 		return mix(free, full)
-	case class == hybrid.Flexible && g.Calm >= 60: // nothing is lent, as a rule
+	case g.Calm >= 60: // nothing is lent, as a rule
 		return 1<<34 | mix(rootShare(f.sharesOf(id)[0]), full)
-	case class == hybrid.Flexible:
-		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
-	case g.Spare > 0:
-		return 2<<34 | int64(min(g.Shared, 1<<10-1))<<20 | int64(min(g.Spare, 1<<10-1))<<10 | int64(full)
-	case g.WithFlexible:
-		return int64(flag(g.Shared > 0))<<34 | mix(uint16(min(max(0, g.Slack), 1000))>>4, g.NextLent>>4, free, full)
 	default:
-		return int64(flag(g.Shared > 0))<<34 | 1<<33 | mix(g.SharedRoom>>4, rootShare(f.sharesOf(id)[0]), full)
+		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
 	}
 }
 

@@ -26,7 +26,11 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
 		f.summaries, f.figures = append(f.summaries, hybrid.Summary{}), append(f.figures, hybrid.Figures{})
+		f.rows = append(f.rows, noRow)
 		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
+	}
+	for i := range f.shelves {
+		f.shelves[i].rows = f.rows
 	}
 	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k, first: -1, last: -1}
 	copy(f.freeOf(id), capacity)

@@ -14,7 +14,7 @@ func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 
 // hasAmounts is hasRoom without the Spread, which takes longer to look up.
 func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
-	if f.figures[id].Free[r.Class] < f.question.need {
+	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.question.need) {
 		return false
 	}
 	free := f.freeOf(id)
@@ -49,9 +49,9 @@ func (f *Fleet) refusal() error {
 
 // anyRoom reports whether a node of a block has room for the container.
 func (f *Fleet) anyRoom(b *block) bool {
-	for parts := f.question.admitted(b); parts != 0; parts &= parts - 1 {
+	for parts := f.shelfFor(f.question.Class).admitted(&f.question, b); parts != 0; parts &= parts - 1 {
 		i := bits.TrailingZeros32(parts)
-		if b.blocks == nil && f.hasRoom(b.lowest[i], f.question.Request) || b.blocks != nil && f.anyRoom(b.blocks[i]) {
+		if b.inner == nil && f.hasRoom(b.lowest[i], f.question.Request) || b.inner != nil && f.anyRoom(b.blocks[i]) {
 			return true
 		}
 	}

@@ -85,21 +85,17 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 
 // checkBlock counts the nodes of a block and holds what it keeps of its parts against them.
 func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int {
+	if b.inner == nil {
+		for i, id := range b.lowest[:b.count] {
+			if want := f.rowOf(id); f.rows[id] != want || b.keys[i] < from || b.keys[i] >= to {
+				t.Fatalf("node %d: row %v, want %v; key %d of %d to %d", id, f.rows[id], want, b.keys[i], from, to)
+			}
+		}
+		return b.count
+	}
 	found := 0
 	for i := range b.count {
-		kept := b.rows[i].traits
-		if b.blocks == nil {
-			want := f.traitsOf(b.lowest[i])
-			if size := f.kinds[f.nodes[b.lowest[i]].kind].size; b.rows[i].size != size {
-				t.Fatalf("node %d: size %d, want %d", b.lowest[i], b.rows[i].size, size)
-			}
-			if kept != want || b.keys[i] < from || b.keys[i] >= to {
-				t.Fatalf("node %d: traits %v, want %v; key %d of %d to %d", b.lowest[i], kept, want, b.keys[i], from, to)
-			}
-			found++
-			continue
-		}
-		below, loose, lowest := b.blocks[i], b.loose[i], b.lowest[i]
+		kept, loose, lowest := b.rows[i], b.isLoose(i), b.lowest[i]
 		first, next := from, to
 		if i > 0 {
 			first = b.keys[i]
@@ -107,20 +103,16 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if i+1 < b.count {
 			next = b.keys[i+1]
 		}
-		size := b.rows[i].size
-		s.count(b, i)
-		if size != anySize && size != b.rows[i].size {
-			t.Fatalf("a block of size %d, want %d", size, b.rows[i].size)
+		found += f.checkBlock(t, s, b.blocks[i], first, next)
+		s.tighten(b, i)
+		tight := b.rows[i]
+		if kept.raise(&tight) || lowest > b.lowest[i] {
+			t.Fatalf("a row does not tell of all in its block: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
-		if lowest != b.lowest[i] && (lowest > b.lowest[i] || loose&(1<<figureLowest) == 0) {
-			t.Fatalf("lowest %d, want %d", lowest, b.lowest[i])
+		kept.size, kept.kind = tight.size, tight.kind
+		if !loose && (kept != tight || lowest != b.lowest[i]) {
+			t.Fatalf("a row promises too much: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
-		for j := range s.traits {
-			if tight := b.rows[i].traits[j]; kept[j] != tight && (kept[j] < tight || loose&(1<<j) == 0) {
-				t.Fatalf("trait %d is %d, want %d", j, kept[j], tight)
-			}
-		}
-		found += f.checkBlock(t, s, below, first, next)
 	}
 	return found
 }

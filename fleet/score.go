@@ -54,7 +54,7 @@ func (f *Fleet) shareScore(id NodeID) score {
 
 // askedKind returns the kind of a node, with what it makes of the question.
 func (f *Fleet) askedKind(id NodeID) *kind {
-	k := f.kinds[f.nodes[id].kind]
+	k := f.kinds[f.rows[id].kind]
 	if k.asked != f.decision {
 		k.asked = f.decision
 		k.pull.set(&f.question, k.scale, k.scale)

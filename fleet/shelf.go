@@ -2,20 +2,20 @@ package fleet
 
 import (
 	"math"
-	"slices"
+	"math/bits"
 
 	"github.com/candor-project/candor/hybrid"
 )
 
 // All nodes stand on a shelf, those that are alike for the fleet's order
 // beside each other: in blocks by a key, without order within a block; and blocks stand together in larger
-// ones, in the order of their keys (it is a B+ tree). Of each part of a block the block keeps the traits, so
+// ones, in the order of their keys (it is a B+ tree). Of each smaller block a block keeps a row, so
 // that most parts need not be looked at.
 
 // A shelf is all nodes.
 type shelf struct {
-	top    *block // has the block of all nodes as its only part; nil: no node
-	traits trait  // how many are kept
+	top  *block // has the block of all nodes as its only part; nil: no node
+	rows []row  // of the nodes, by NodeID
 }
 
 // An item is a node on a shelf.
@@ -28,33 +28,19 @@ type item struct {
 // idBits are those of a node's number in its key: so all keys differ.
 const idBits = 20
 
-// A change is how a node or a part is other than it was: a bit for each figure.
-type change struct{ worse, better uint32 }
-
-// changeOf returns how a row differs from what it was.
-func changeOf(before, now *row) (c change) {
-	for t, was := range before.traits {
-		switch is := now.traits[t]; {
-		case is < was:
-			c.worse |= 1 << t
-		case is > was:
-			c.better |= 1 << t
-		}
+// row returns what is kept of a part of a block.
+func (s *shelf) row(b *block, at int) *row {
+	if b.inner == nil {
+		return &s.rows[b.lowest[at]]
 	}
-	switch {
-	case now.share > before.share:
-		c.worse |= 1 << figureShare
-	case now.share < before.share:
-		c.better |= 1 << figureShare
-	}
-	return c
+	return &b.rows[at]
 }
 
-// insert puts a node on a shelf.
+// insert puts a node on a shelf. Its row must be that of the item from now on.
 func (s *shelf) insert(it *item) {
 	if s.top == nil {
-		s.top = &block{count: 1, blocks: &[blockSize]*block{new(block)}}
-		s.top.lowest[0], s.top.rows[0].share = MaxNodes, math.MaxUint64
+		s.top = &block{count: 1, inner: new(inner)}
+		s.top.blocks[0], s.top.lowest[0], s.top.rows[0] = new(block), MaxNodes, noRow
 	}
 	s.makeRoom()
 	s.insertInto(s.top, it)
@@ -63,87 +49,74 @@ func (s *shelf) insert(it *item) {
 // makeRoom sees to it that the block of all nodes is not full.
 func (s *shelf) makeRoom() {
 	if s.top.blocks[0].count == blockSize {
-		root := &block{count: 1, blocks: &[blockSize]*block{s.top.blocks[0]}}
-		root.keys[0] = math.MinInt64
+		root := &block{count: 1, inner: new(inner)}
+		root.blocks[0], root.keys[0] = s.top.blocks[0], math.MinInt64
 		s.split(root, 0)
 		s.top.blocks[0] = root
 	}
 }
 
-// insertInto puts a node into a block that is not full, and returns what may be better of that for it.
-func (s *shelf) insertInto(b *block, it *item) (better uint32) {
-	if b.blocks == nil {
-		b.set(b.count, it)
-		b.count++
-		return s.all()
+// insertInto puts a node into a block that is not full, and reports whether that is better for it.
+func (s *shelf) insertInto(b *block, it *item) (better bool) {
+	if b.inner == nil {
+		b.append(it.key, it.id)
+		return true
 	}
 	at := b.child(it.key)
 	if b.blocks[at].count == blockSize {
 		s.split(b, at)
 		at = b.child(it.key)
 	}
-	return b.raise(at, it, s.insertInto(b.blocks[at], it))
-}
-
-// all are the figures that may become worse or better.
-func (s *shelf) all() uint32 {
-	return 1<<s.traits - 1 | 1<<figureLowest | 1<<figureShare | 1<<figureSize
+	return s.insertInto(b.blocks[at], it) && b.raise(at, it)
 }
 
 // split makes two blocks of a full one within a block that is not full.
 func (s *shelf) split(b *block, at int) {
 	lower, upper := b.blocks[at], new(block)
 	key := lower.keys[blockSize/2]
-	if lower.blocks != nil {
-		upper.blocks = new([blockSize]*block)
+	if lower.inner != nil {
+		upper.inner = new(inner)
 		lower.moveTo(upper, blockSize/2)
 	} else {
-		key = lower.part(upper)
+		key = lower.halve(upper)
 	}
-	b.shift(at+1, at+2)
+	b.openAt(at + 1)
 	b.keys[at+1], b.blocks[at+1] = key, upper
-	s.count(b, at)
-	s.count(b, at+1)
+	s.tighten(b, at)
+	s.tighten(b, at+1)
 }
 
-// part moves the upper half of a block of nodes to an empty one, and returns its lowest key.
-func (b *block) part(upper *block) int64 {
-	keys := b.keys
-	slices.Sort(keys[:b.count])
-	key := keys[b.count/2]
-	for i := b.count - 1; i >= 0; i-- {
-		if b.keys[i] >= key {
-			upper.set(upper.count, &item{b.keys[i], b.lowest[i], b.rows[i]})
-			upper.count++
-			b.take(i)
-		}
-	}
-	return key
-}
-
-// count counts anew what a block keeps of a part.
-func (s *shelf) count(b *block, at int) {
+// tighten counts anew what a block keeps of a part.
+func (s *shelf) tighten(b *block, at int) {
 	part := b.blocks[at]
-	size := part.rows[0].size
-	for i := range part.count {
-		if part.rows[i].size != size {
-			size = anySize
+	b.loose &^= 1 << at
+	b.rows[at], b.lowest[at] = noRow, MaxNodes
+	if part.count == 0 {
+		return
+	}
+	if part.inner != nil {
+		for loose := part.loose; loose != 0; loose &= loose - 1 {
+			s.tighten(part, bits.TrailingZeros32(loose))
 		}
 	}
-	b.rows[at].size = size
-	b.loose[at] = s.all()
-	b.tighten(at)
+	r := &b.rows[at]
+	r.size = s.row(part, 0).size
+	for i, lowest := range part.lowest[:part.count] {
+		r.include(s.row(part, i))
+		b.lowest[at] = min(b.lowest[at], lowest)
+	}
 }
 
 // remove takes a node off a shelf.
 func (s *shelf) remove(it *item) {
-	s.removeFrom(s.top, it, s.all())
+	f := goneOf(&it.row)
+	s.removeFrom(s.top, it, &f)
 	s.dropEmpty()
 }
 
 // dropEmpty takes away what need not be there when a node has left its block.
 func (s *shelf) dropEmpty() {
-	if root := s.top.blocks[0]; root.blocks != nil && root.count == 1 {
+	if root := s.top.blocks[0]; root.inner != nil && root.count == 1 {
 		s.top.blocks[0] = root.blocks[0]
 	}
 	if s.top.blocks[0].count == 0 {
@@ -151,15 +124,15 @@ func (s *shelf) dropEmpty() {
 	}
 }
 
-// removeFrom takes a node out of a block, and returns which figures may be worse of that for it.
-func (s *shelf) removeFrom(b *block, it *item, worse uint32) uint32 {
-	if b.blocks == nil {
+// removeFrom takes a node out of a block, and reports whether that may be worse for it.
+func (s *shelf) removeFrom(b *block, it *item, f *fall) (worse bool) {
+	if b.inner == nil {
 		b.take(b.position(it.id))
-		return worse
+		return true
 	}
 	at := b.child(it.key)
 	below := b.blocks[at]
-	worse = b.lose(at, it, s.removeFrom(below, it, worse))
+	worse = s.removeFrom(below, it, f) && b.lose(at, it, f)
 	if below.count < blockSize/4 && b != s.top {
 		s.merge(b, at)
 	}
@@ -173,36 +146,35 @@ func (s *shelf) merge(b *block, at int) {
 		return
 	}
 	b.blocks[at+1].moveTo(b.blocks[at], 0)
-	b.shift(at+2, at+1)
-	b.blocks[b.count] = nil
-	s.count(b, at)
+	b.closeAt(at + 1)
+	s.tighten(b, at)
 }
 
-// move gives a node on a shelf another key and other figures.
-func (s *shelf) move(before, now *item, c change) {
+// move gives a node on a shelf another key and row. Its row must be the new one from now on.
+func (s *shelf) move(before, now *item, f *fall) {
 	s.makeRoom()
-	s.moveIn(s.top, before, now, change{c.worse & s.all(), c.better & s.all()})
+	s.moveIn(s.top, before, now, f)
 	s.dropEmpty()
 }
 
-// moveIn is move within a block that is not full. It returns how that has changed.
-func (s *shelf) moveIn(b *block, before, now *item, c change) change {
-	if b.blocks == nil {
-		b.set(b.position(now.id), now)
-		return c
+// moveIn is move within a block that is not full. It reports whether that may be worse, and whether it is better.
+func (s *shelf) moveIn(b *block, before, now *item, f *fall) (worse, better bool) {
+	if b.inner == nil {
+		b.keys[b.position(now.id)] = now.key
+		return true, true
 	}
 	from, to := b.child(before.key), b.child(now.key)
-	if below := b.blocks[to]; from == to && below.blocks != nil && below.count == blockSize {
+	if below := b.blocks[to]; from == to && below.inner != nil && below.count == blockSize {
 		s.split(b, to)
 		from, to = b.child(before.key), b.child(now.key)
 	}
 	if from != to {
-		c.worse &= s.removeFrom(b, before, s.all())
-		c.better = s.insertInto(b, now)
-		return c
+		gone := goneOf(&before.row)
+		worse = s.removeFrom(b, before, &gone)
+		return worse, s.insertInto(b, now)
 	}
-	c = s.moveIn(b.blocks[to], before, now, c)
-	return change{b.lose(to, before, c.worse), b.raise(to, now, c.better)}
+	worse, better = s.moveIn(b.blocks[to], before, now, f)
+	return worse && b.lose(to, before, f), better && b.raise(to, now)
 }
 
 // shelvesOf returns the shelves, by class, or the one for both.

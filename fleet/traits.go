@@ -5,20 +5,20 @@ import "github.com/candor-project/candor/hybrid"
 // A trait is a small figure of a node from which bounds of its score are made. All are the
 // more the better, so the traits of many nodes together are the most of each: what is better
 // low is counted from the top, and what does not fit is rounded so that a bound stays one.
-type trait int
+type trait uint
 
 const (
 	traitFreeTime   trait = iota // CPU time that containers can have, milli-CPU
-	traitFreeCPU                 // the same as a share (wholeShare)
-	traitLeastCPU                // the same from the top
 	traitFree1                   // free amount of the first further resource, in Fleet.units
 	traitFree2                   // of the second one
-	traitMost1                   // the same as a share
+	traitOpaque                  // 1: only the node itself can tell
+	traitFreeCPU                 // traitFreeTime as a share (wholeShare)
+	traitLeastCPU                // the same from the top
+	traitMost1                   // traitFree1 as a share
 	traitMost2                   // of the second one
 	traitLeast1                  // the same from the top
 	traitLeast2                  //
 	traitFreeSum                 // free share of CPU and of these in sum, in 1<<sumShift, rounded up
-	traitOpaque                  // 1: only the node itself can tell
 	traitNextLent                // hybrid.Figures.NextLent, from the top
 	traitThenLent                // Figures.ThenLent, from the top
 	traitCalm                    // Figures.Calm
@@ -32,13 +32,13 @@ const (
 	traitSharedRoom              // Figures.SharedRoom
 	traitJoinLeast               // Figures.JoinLeast, from the top
 	traitTakeOne                 // Figures.TakeOne, from the top
-	traitRoomLeast               // Figures.RoomLeast, from the top
-	traitTwoRooms                // Figures.TwoRooms
-	traitWithNone                // 1: no flexible container
 
 	allTraits
-	candorTraits   = traitRoomLeast // below: all that the algorithm Candor needs
-	flexibleTraits = traitSlack     // below: all that its flexible containers need
+
+	// By the algorithm Paper, which has no use for what these stand in place of:
+	traitRoomLeast = traitSlack     // Figures.RoomLeast, from the top
+	traitTwoRooms  = traitSlackOne  // Figures.TwoRooms
+	traitWithNone  = traitMostLimit // 1: no flexible container
 )
 
 // top is what traits that are better low are counted from.
@@ -50,23 +50,26 @@ const moreResources = 2
 // sumShift makes the sum of so many shares fit.
 const sumShift = 2
 
-// traits of a node, or of several together.
-type traits [allTraits]uint16
+// traits of a node, or of several together, from the lowest lane of the first word on. The first word
+// is what a node must have for a container at least.
+type traits [allTraits / lanes]uint64
 
 // traitsOf returns a node's traits.
-func (f *Fleet) traitsOf(id NodeID) traits {
+func (f *Fleet) traitsOf(id NodeID) (packed traits) {
 	g, shares := &f.figures[id], f.sharesOf(id)
-	t := traits{
+	t := [allTraits]uint16{
 		traitFreeTime: timeTrait(g.Free[hybrid.Flexible]),
 		traitFreeCPU:  uint16(shares[0]),
 		traitLeastCPU: top - uint16(shares[0]),
 		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitThenLent: top - g.ThenLent, traitCalm: timeTrait(g.Calm),
 		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
 		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
-		traitRoomLeast: top - g.RoomLeast, traitTwoRooms: g.TwoRooms, traitWithNone: flag(!g.WithFlexible),
 	}
 	if one := 1000 - int32(g.NextLent); one > 0 {
 		t[traitCalmOne], t[traitSlackOne] = timeTrait(max(g.Calm, 0)+one), timeTrait(g.Slack+one)
+	}
+	if f.byPaper() {
+		t[traitRoomLeast], t[traitTwoRooms], t[traitWithNone] = top-g.RoomLeast, g.TwoRooms, flag(!g.WithFlexible)
 	}
 	sum := shares[0]
 	for i, share := range shares[1:min(len(shares), 1+moreResources)] {
@@ -75,25 +78,17 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 		t[traitMost1+trait(i)], t[traitLeast1+trait(i)] = uint16(share), top-uint16(share)
 	}
 	t[traitFreeSum] = uint16((sum + 1<<sumShift - 1) >> sumShift)
-	return t
+	for i := range packed {
+		four := t[i*lanes : i*lanes+lanes]
+		packed[i] = uint64(four[0]) | uint64(four[1])<<laneBits | uint64(four[2])<<(2*laneBits) | uint64(four[3])<<(3*laneBits)
+	}
+	return packed
 }
 
 // unitsOf returns an amount of a further resource in units that are the same for all nodes, rounded
 // down: 4096 are what the first node has, and larger amounts than fit count as what does.
 func (f *Fleet) unitsOf(resource int, amount int64) uint16 {
 	return uint16(min(float64(max(0, amount))*f.units[resource], top))
-}
-
-// countTraits returns how many of the traits a shelf keeps.
-func (f *Fleet) countTraits(class hybrid.Class) trait {
-	switch {
-	case f.byPaper() || f.options.Order == Paper:
-		return allTraits
-	case f.options.Order == Candor && class == hybrid.Flexible:
-		return flexibleTraits
-	default:
-		return candorTraits
-	}
 }
 
 // timeTrait is a time as a trait; those beyond 65 CPUs count as that.

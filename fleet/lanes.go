@@ -1,0 +1,28 @@
+package fleet
+
+// Traits stand four to a word, so that four of them are compared at once: arithmetic on the lanes of a
+// word, none of which may borrow from the next (Warren, "Hacker's Delight", 2-18).
+
+const (
+	laneBits  = 16
+	lanes     = 64 / laneBits                 // of a word
+	laneHighs = uint64(0x8000_8000_8000_8000) // the highest bit of each
+)
+
+// lanesAtLeast returns the highest bit of each lane in which a is not below b.
+func lanesAtLeast(a, b uint64) uint64 {
+	return (a&^b | ^(a^b)&((a|laneHighs)-(b&^laneHighs))) & laneHighs
+}
+
+// lanesEqual returns the highest bit of each lane in which a is b.
+func lanesEqual(a, b uint64) uint64 {
+	differs := a ^ b
+	return laneHighs &^ (differs&^laneHighs + ^laneHighs | differs)
+}
+
+// lanesMost returns the larger of a and b in each lane.
+func lanesMost(a, b uint64) uint64 {
+	highs := lanesAtLeast(a, b)
+	larger := highs - highs>>(laneBits-1) | highs // all bits of those where it is a
+	return b ^ (a^b)&larger
+}
