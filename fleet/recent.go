@@ -8,9 +8,10 @@ import "slices"
 // are looked at anew; while one of all these is better than the bound, it is the best of all nodes.
 
 const (
-	recentAnswers = 16 // that are kept
-	recentChanges = 32 // of nodes; an answer that is older is not brought up to date
-	mostKnown     = 24 // nodes of an answer
+	recentSets    = 32  // of answers
+	recentAnswers = 4   // of each
+	recentChanges = 128 // of nodes; an answer that is older is not brought up to date
+	mostKnown     = 32  // nodes of an answer
 )
 
 // An answer is what is known of a question.
@@ -25,9 +26,9 @@ type answer struct {
 
 // recent are the answers, and the changes since.
 type recent struct {
-	answers [recentAnswers]answer
-	current *answer               // to the question that is asked
-	changed [recentChanges]NodeID // the latest, in a ring
+	answers [recentSets][recentAnswers]answer // a question belongs to one set
+	current *answer                           // to the question that is asked
+	changed [recentChanges]NodeID             // the latest, in a ring
 	changes int64
 }
 
@@ -37,11 +38,12 @@ func (r *recent) note(id NodeID) {
 	r.changes++
 }
 
-// find returns the answer to a question, or else the one that was used longest ago.
+// find returns the answer to a question, or else the one of its set that was used longest ago.
 func (r *recent) find(q *Request) (a *answer, found bool) {
-	a = &r.answers[0]
-	for i := range r.answers {
-		switch other := &r.answers[i]; {
+	set := &r.answers[q.hash()%recentSets]
+	a = &set[0]
+	for i := range set {
+		switch other := &set[i]; {
 		case other.used > 0 && other.asked.same(q):
 			return other, true
 		case other.used < a.used:
@@ -49,6 +51,17 @@ func (r *recent) find(q *Request) (a *answer, found bool) {
 		}
 	}
 	return a, false
+}
+
+// hash returns a number that is the same for requests that ask the same.
+func (r *Request) hash() uint64 {
+	const golden = 0x9e3779b97f4a7c15 // spreads the bits upwards
+	h := (uint64(r.Limit)<<1|uint64(r.Class))*golden ^ uint64(r.Guarantee)
+	h = h*golden ^ r.Spread
+	for _, amount := range r.Resources {
+		h = h*golden ^ uint64(amount)
+	}
+	return h * golden >> 32
 }
 
 // same reports whether two requests ask the same.
@@ -95,6 +108,9 @@ func (f *Fleet) update(a *answer, id NodeID) {
 		}
 	}
 	if !f.has(id) {
+		return
+	}
+	if !f.question.admits(&f.rows[id]) {
 		return
 	}
 	f.best = a.rest
