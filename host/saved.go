@@ -65,10 +65,10 @@ func (s *savedState) next(boot string, grants []*Grant) (next *savedState, isOth
 			isOther = isOther || from != i
 			continue
 		}
-		isOther = true
 		if next.lines[i], next.Grants[i], err = written(g); err != nil {
 			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
+		isOther = isOther || from != i || next.lines[i] != s.line(from)
 	}
 	if !isOther && s.text != nil { // it may have been written in another way
 		isOther = !bytes.Equal(next.encode(), s.text)
