@@ -69,6 +69,50 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+// A probe is a second opinion: alone it measures nothing, beside a measurement it does not count.
+func TestClassifyProbe(t *testing.T) {
+	l := newLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("one CPU: quota and cpuset show the same number")
+	}
+	var got struct {
+		Class string
+		Probe struct {
+			Class  string
+			Starts []struct {
+				CPUs, Threads int
+				Sources       []struct {
+					Name  string
+					Asked int
+				}
+			}
+		}
+	}
+	read := func(out string) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(out), &got); err != nil || got.Probe.Class != "flexible" || len(got.Probe.Starts) != 2 {
+			t.Fatalf("%v: %s; want flexible by two starts", err, out)
+		}
+		for _, s := range got.Probe.Starts {
+			if s.Threads != 1 || len(s.Sources) != 1 || s.Sources[0].Name != "sched_getaffinity" {
+				t.Errorf("%+v, want one thread that asks its affinity", s)
+			}
+		}
+	}
+	read(l.ok("classify", "--probe", "-o", "json", "--", "nproc"))
+	if got.Class != "" {
+		t.Errorf("class %s, and nothing was measured", got.Class)
+	}
+	read(l.ok("classify", "--probe", "--cpu", "0.5", "--metric", `^\d+$`, "-o", "json", "--", "nproc"))
+	if got.Class != "sensitive" {
+		t.Errorf("class %s, want what was measured", got.Class)
+	}
+	text := l.ok("classify", "--probe", "--cpu", "0.5", "--metric", `^\d+$`, "--", "nproc")
+	if !strings.Contains(text, "the probe predicts: flexible: ") || !strings.Contains(text, "that is not what was measured: the class is sensitive\n") {
+		t.Errorf("the two opinions are not there:\n%s", text)
+	}
+}
+
 // What cannot be meant is refused before anything runs.
 func TestClassifyBadInput(t *testing.T) {
 	l := newLab(t)
@@ -96,6 +140,11 @@ func TestClassifyBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--profile", "/tmp/My Web.yaml", "--labels", "a=b", "--", "true"}, 2, "lower case letters"},
 		{[]string{"--cpu", "1", "--profile", "/tmp/web.yaml", "--labels", "a b=c", "--", "true"}, 2, "selector"},
 		{[]string{"--cpu", "1", "--", "no-such-command"}, 127, "not found"},
+		{[]string{"--probe"}, 2, "want"},
+		{[]string{"--probe", "--probe-for", "0s", "--", "true"}, 2, "want 10ms to 1h"},
+		{[]string{"--probe", "--annotate", service, "--", "true"}, 2, "want --cpu, too"},
+		{[]string{"--probe", "--", "no-such-command"}, 127, "not found"},
+		{[]string{"--probe", "--", "false"}, 1, "exit code 1"},
 		{[]string{"--cpu", "1000", "--", "true"}, 2, "quota and cpuset show the same number"},
 	} {
 		got := do(t, l.candor(append([]string{"classify"}, test.args...)...))

@@ -39,6 +39,7 @@ type Class struct {
 	Class       Verdict      `json:"class"`   // Sensitive or Flexible
 	Decided     bool         `json:"decided"` // every evaluation that can vote is
 	Evaluations []Evaluation `json:"evaluations"`
+	Probe       *Prediction  `json:"probe,omitempty"` // a second opinion, if it was asked for: the evaluations decide
 }
 
 // An Evaluation is one workload under one limit.

@@ -17,6 +17,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/probe"
 )
 
 // A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a
@@ -25,6 +26,9 @@ func init() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
 		fmt.Fprintln(os.Stderr, host.RunHelper(os.Args[2]))
+		os.Exit(1)
+	case len(os.Args) > 3 && os.Args[1] == probe.Command:
+		fmt.Fprintln(os.Stderr, probe.Become(os.Args[2], os.Args[3:]))
 		os.Exit(1)
 	case len(os.Args) == 4 && os.Args[1] == GuardCommand:
 		if err := RunGuard(os.Args[2], os.Args[3], os.Stdin); err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -28,12 +29,17 @@ Each workload is run under each limit, in pairs: with the limit as a quota alone
 with as many CPUs of its own. Pairs are added until exact tests decide, after 8, 12,
 18, 26 or 40 of them: sensitive if it gains more than the margin by the CPUs of its
 own, flexible if it does not. The program is sensitive if more than half of the
-workloads and limits say so. What stays undecided is taken for flexible.`
+workloads and limits say so. What stays undecided is taken for flexible.
+
+With --probe the program's start is watched first, with all CPUs to see and with one:
+what it asks for their number, and how many threads it has. That gives a second opinion,
+and without --cpu the only one, in seconds. Where the two differ the measurement counts.`
 
 const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input
   candor classify --cpu 1 --workload small='-n 100' --workload large='-n 10000' -- ./solver
   candor classify --cpu 0.5,1 --metric 'requests/s: ([0-9.]+)' --better higher -o json -- ./bench
   candor classify --cpu 2 --annotate deployment.yaml -- ./bench
+  candor classify --probe -- java -jar app.jar
   candor classify --cpu 2 --profile solver.yaml --labels app=solver -- ./bench`
 
 // classifyFlags are the flags of candor classify.
@@ -44,6 +50,8 @@ type classifyFlags struct {
 	annotate  string
 	profile   profileFlags
 	metric    string
+	probe     bool
+	probeTime time.Duration
 	experimentFlags
 }
 
@@ -64,6 +72,8 @@ func newClassifyCommand() *cobra.Command {
 	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) in which to write the class")
 	f.profile.add(flags)
 	flags.StringVar(&f.metric, "metric", "", "the number that decides, in the output: a regular expression with one group, or a JSON path such as .rate (default: the wall time)")
+	flags.BoolVar(&f.probe, "probe", false, "watch how the program starts, for a second opinion; without --cpu nothing is measured")
+	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "after which a start that is watched is ended")
 	f.addCommon(cmd)
 	f.output = choice{"table", []string{"table", "json"}}
 	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the result")
@@ -72,6 +82,9 @@ func newClassifyCommand() *cobra.Command {
 
 // run classifies, and shows what is known so far where the user ends it.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
+	if f.probe && f.cpus == "" {
+		return f.onlyProbe(cmd, args)
+	}
 	c, err := f.classification(args)
 	if err != nil {
 		return err
@@ -81,7 +94,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	ctx, stop := untilSignal(cmd)
 	defer stop()
-	class, err := classify(ctx, cmd, &c)
+	class, err := f.classify(ctx, cmd, &c)
 	if class == nil {
 		return experimentError(err)
 	}
@@ -206,12 +219,18 @@ func withWords(command []string, words string) []string {
 }
 
 // classify runs the pairs in a lab, with a line of progress.
-func classify(ctx context.Context, cmd *cobra.Command, c *experiment.Classification) (class *experiment.Class, err error) {
+func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *experiment.Classification) (class *experiment.Class, err error) {
 	l, err := openLab()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = oneline.Join(err, l.Close()) }()
+	var opinion *experiment.Prediction
+	if f.probe {
+		if opinion, err = l.Probe(ctx, &c.Workloads[0].Workload, f.probeTime); err != nil {
+			return nil, err
+		}
+	}
 	var now latest[stage]
 	c.Progress = func(e experiment.Evaluation, number, of int) {
 		text := fmt.Sprintf("%s at %v (%d of %d): pair %d", e.Workload, e.CPU, number+1, of, e.Pairs+1)
@@ -222,7 +241,11 @@ func classify(ctx context.Context, cmd *cobra.Command, c *experiment.Classificat
 	}
 	end := showProgress(cmd.ErrOrStderr(), now.get)
 	defer end()
-	return c.Run(ctx, l)
+	class, err = c.Run(ctx, l)
+	if class != nil {
+		class.Probe = opinion
+	}
+	return class, err
 }
 
 // show writes the class.
@@ -254,6 +277,7 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 		text.WriteString(" (what is undecided is taken for flexible)")
 	}
 	text.WriteString("\n")
+	writePrediction(&text, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
 }

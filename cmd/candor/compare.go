@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/probe"
 )
 
 const compareLong = `Run a program under several set-ups of the same CPU limit, and show what differs.
@@ -172,7 +173,7 @@ func runStage(s experiment.Stage) stage {
 // experimentError gives the errors that are the caller's fault their exit code.
 func experimentError(err error) error {
 	if isOneOf(err, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadWorkload, experiment.ErrNoVote,
-		experiment.ErrOtherBase, experiment.ErrTooSmall) {
+		experiment.ErrOtherBase, experiment.ErrTooSmall, probe.ErrUnsupported) {
 		return &exitError{exitBadInput, err}
 	}
 	return hostError(err)

@@ -53,7 +53,7 @@ func newRoot() (root *cobra.Command, started *bool) {
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
-	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newOCIHookCommand())
+	add(root, "", newVersionCommand(), newInternalExecCommand(), newInternalGuardCommand(), newInternalProbeCommand(), newOCIHookCommand())
 	root.SetUsageTemplate(usageTemplate)
 	root.SetHelpCommand(newHelpCommand())
 	addVersionFlag(root)

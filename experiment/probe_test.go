@@ -1,0 +1,113 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/internal/probe"
+)
+
+// A program that starts a thread for each CPU that it sees is sensitive; one that starts as many in any case is not, whether
+// it asks or not.
+func TestProbe(t *testing.T) {
+	l := openLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("needs two CPUs")
+	}
+	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output() // python3 may be a script that starts it
+	if err != nil {
+		t.Skipf("needs python3: %v", err)
+	}
+	threads := `
+import os, threading
+cpus, all = len(os.sched_getaffinity(0)), threading.Event()
+for _ in range(NUMBER): threading.Thread(target=all.wait).start()
+all.set()
+`
+	all := l.usable.Count()
+	for _, test := range []struct {
+		name, number string
+		class        Verdict
+		threads      []int // with all CPUs, with one
+	}{
+		{"a thread for each CPU", "cpus", Sensitive, []int{all + 1, 2}},
+		{"three threads", "3", Flexible, []int{4, 4}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			script := strings.ReplaceAll(threads, "NUMBER", test.number)
+			w := workloadOf(time.Minute, strings.TrimSpace(string(python)), "-c", script)
+			p, err := l.Probe(context.Background(), &w, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Class != test.class || p.Starts[0].CPUs != all || p.Starts[1].CPUs != 1 {
+				t.Errorf("%+v, want %s", p, test.class)
+			}
+			for i, s := range p.Starts {
+				asked := slices.ContainsFunc(s.Sources, func(s probe.Source) bool { return s.Name == "sched_getaffinity" && s.Asked > 0 })
+				if s.Threads != test.threads[i] || !asked {
+					t.Errorf("with %d CPUs: %+v, want %d threads, and the affinity asked", s.CPUs, s, test.threads[i])
+				}
+			}
+		})
+	}
+}
+
+// Files that tell a number of CPUs are seen, also those that a shell's children read; processes count as threads do.
+func TestProbeSources(t *testing.T) {
+	l := openLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("needs two CPUs")
+	}
+	w := workloadOf(time.Minute, "sh", "-c", "cat /proc/cpuinfo /sys/devices/system/cpu/online >/dev/null; cat /proc/cpuinfo >/dev/null & wait")
+	p, err := l.Probe(context.Background(), &w, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []probe.Source{{Name: "/proc/cpuinfo", Asked: 2}, {Name: "/sys/devices/system/cpu/online", Asked: 1}}
+	for _, s := range p.Starts {
+		if !slices.Equal(s.Sources, want) || s.Threads != 2 {
+			t.Errorf("with %d CPUs: %+v, want %v, and two processes", s.CPUs, s, want)
+		}
+	}
+	if p.Class != Flexible {
+		t.Errorf("%+v, want flexible", p)
+	}
+	wrapped := workloadOf(time.Minute, "sh", "-c", "cat /proc/cpuinfo | cat | cat >/dev/null; exec cat /proc/stat")
+	if p, err = l.Probe(context.Background(), &wrapped, time.Minute); err != nil || p.Starts[0].Threads != 1 || p.Starts[0].SourceNames() != "/proc/stat" {
+		t.Errorf("%+v, %v: want what the script becomes, not what it did before", p, err)
+	}
+	endless := workloadOf(time.Minute, "sleep", "3600")
+	if p, err = l.Probe(context.Background(), &endless, 10*time.Millisecond); err != nil || p.Class != Flexible {
+		t.Errorf("%+v, %v: want that it is ended, and flexible", p, err)
+	}
+	quiet := workloadOf(time.Minute, "sh", "-c", ":")
+	if p, err = l.Probe(context.Background(), &quiet, time.Minute); err != nil || p.Class != Flexible || !strings.Contains(p.Why, "asks nothing") {
+		t.Errorf("%+v, %v: want flexible, since it asks nothing", p, err)
+	}
+}
+
+func TestBadProbes(t *testing.T) {
+	l := openLab(t)
+	if l.usable.Count() < 2 {
+		t.Skip("needs two CPUs")
+	}
+	for want, w := range map[string]Workload{
+		"exit code 3: no input": workloadOf(time.Minute, "sh", "-c", "echo no input >&2; exit 3"),
+		"no-such-program":       workloadOf(time.Minute, "no-such-program"),
+		"wants one command":     {Command: []string{"true"}, Server: []string{"true"}},
+	} {
+		if _, err := l.Probe(context.Background(), &w, time.Minute); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", w.Command, err, want)
+		}
+	}
+	w := workloadOf(time.Minute, "true")
+	if _, err := l.Probe(context.Background(), &w, 0); !errors.Is(err, ErrBadWorkload) {
+		t.Errorf("no time: %v, want ErrBadWorkload", err)
+	}
+}

@@ -1,0 +1,152 @@
+//go:build linux && (amd64 || arm64)
+
+package probe
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/view"
+)
+
+// A notification is the kernel's struct seccomp_notif.
+type notification struct {
+	id    uint64
+	pid   uint32 // of the thread
+	flags uint32
+	data  struct {
+		number  uint32
+		arch    uint32
+		pointer uint64
+		args    [6]uint64
+	}
+}
+
+// maxNotification is how long one may be: a newer kernel may have more to tell.
+const maxNotification = 256
+
+// An answer is the kernel's struct seccomp_notif_resp.
+type answer struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+// Watch listens until the program has ended or the context does. tasks returns how many threads the program has.
+func Watch(ctx context.Context, listener *os.File, tasks func() int) (Seen, error) {
+	w := watch{fd: listener.Fd(), tasks: tasks}
+	for ctx.Err() == nil {
+		events := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(events, 20); err != nil && !errors.Is(err, unix.EINTR) {
+			return w.seen, err
+		}
+		switch {
+		case events[0].Revents&unix.POLLIN != 0:
+			if err := w.hear(); err != nil {
+				return w.seen, err
+			}
+		case events[0].Revents != 0: // nobody is left who could tell
+			return w.seen, nil
+		}
+	}
+	return w.seen, nil
+}
+
+type watch struct {
+	fd    uintptr
+	seen  Seen
+	first uint32 // the program's first process; 0 before it has begun: then it is candor still
+	tasks func() int
+}
+
+// hear takes one notification and lets the call go on. Who has ended meanwhile is no error.
+func (w *watch) hear() error {
+	var buffer [maxNotification / 8]uint64 // zeros, as the kernel wants it
+	n := (*notification)(unsafe.Pointer(&buffer))
+	if err := ioctl(w.fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n)); err != nil {
+		return unlessGone(err)
+	}
+	w.note(n)
+	a := answer{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	return unlessGone(ioctl(w.fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)))
+}
+
+func ioctl(fd, request uintptr, argument unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(argument)); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+func unlessGone(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR) {
+		return nil
+	}
+	return err
+}
+
+// note notes what a call tells.
+func (w *watch) note(n *notification) {
+	what := calls[n.data.number]
+	if what == becomes && (w.first == 0 || w.first == n.pid) { // what a script does before it becomes the program is not the program's
+		w.first, w.seen = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}
+	}
+	if w.first == 0 {
+		return
+	}
+	switch what {
+	case asksAffinity:
+		w.seen.asks(view.SourceAffinity)
+	case opens:
+		w.seen.asks(sourceOf(textAt(int(n.pid), n.data.args[0])))
+	case opensAt:
+		w.seen.asks(sourceOf(textAt(int(n.pid), n.data.args[1])))
+	case starts:
+		w.seen.Threads = max(w.seen.Threads, w.tasks()+1)
+	}
+}
+
+// processOf is the process of a thread.
+func processOf(thread uint32) uint32 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
+	for line := range strings.Lines(string(text)) {
+		if id, is := strings.CutPrefix(line, "Tgid:"); is {
+			if process, err := strconv.ParseUint(strings.TrimSpace(id), 10, 32); err == nil {
+				return uint32(process)
+			}
+		}
+	}
+	return thread // it has just ended
+}
+
+// maxPath bounds the names of files: no source's is longer.
+const maxPath = 512
+
+// textAt reads a text of a process's memory; "" where that cannot be read.
+func textAt(pid int, address uint64) string {
+	var text []byte
+	for len(text) < maxPath {
+		const page = 4096
+		part := make([]byte, min(maxPath, page-(address+uint64(len(text)))%page)) // the next page may not be there
+		local, remote := []unix.Iovec{{Base: &part[0]}}, []unix.RemoteIovec{{Base: uintptr(address) + uintptr(len(text)), Len: len(part)}}
+		local[0].SetLen(len(part))
+		n, err := unix.ProcessVMReadv(pid, local, remote, 0)
+		if err != nil || n == 0 {
+			return ""
+		}
+		if end := bytes.IndexByte(part[:n], 0); end >= 0 {
+			return string(append(text, part[:end]...))
+		}
+		text = append(text, part[:n]...)
+	}
+	return ""
+}
