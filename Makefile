@@ -76,9 +76,9 @@ fuzz: ## every fuzz target, for FUZZTIME each
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
 	CANDOR_GUEST=1 scripts/go-test.sh -count=1 -timeout=40m ./e2e/guest/...
 
-test-kubelet: test-deps ## candor nri under a real kubelet, alone and with an API server, which this builds (8 minutes, once)
+test-kubelet: test-deps scheduler ## candor nri under a real kubelet, alone, with an API server, and with candor-scheduler, which this builds (9 minutes, once)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
-	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd $(GO) test -count=1 -run TestKubelet -v .
+	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler $(GO) test -count=1 -run TestKubelet -v .
 
 test-engines: test-deps ## CRI-O, a new Docker with compose, nerdctl 2, which this builds (long, once)
 	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \

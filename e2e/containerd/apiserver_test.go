@@ -56,11 +56,11 @@ func newAPIServer(l *lab) *apiServer {
 	})
 	l.write("kubeconfig", fmt.Sprintf(`apiVersion: v1
 kind: Config
-clusters: [{name: lab, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+clusters: [{name: lab, cluster: {server: %q, certificate-authority: %q}}]
 users: [{name: lab, user: {token: %s}}]
 contexts: [{name: lab, context: {cluster: lab, user: lab}}]
 current-context: lab
-`, a.base, apiToken))
+`, a.base, l.path("api/apiserver.crt"), apiToken))
 	return a
 }
 

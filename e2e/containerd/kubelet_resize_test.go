@@ -27,25 +27,33 @@ const (
 	logLimit = 100
 )
 
-// newServedPod makes a pod whose container app has a limit, and waits until it runs.
-func newServedPod(k *kubelet, api *apiServer, limit hybrid.Milli) *servedPod {
+// newServedPod makes a pod whose container app has a limit, and waits until it runs. Without a node the scheduler finds one.
+func newServedPod(k *kubelet, api *apiServer, node string, limit hybrid.Milli) *servedPod {
 	k.Helper()
-	of := func(name string, limit hybrid.Milli) map[string]any {
-		amounts := map[string]string{"cpu": limit.String(), "memory": "64Mi"}
-		return map[string]any{"name": name, "image": busybox, "imagePullPolicy": "Never",
-			"resources": map[string]any{"limits": amounts, "requests": amounts}}
-	}
-	api.does("POST", podPath, "application/json", map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": "web", "annotations": map[string]string{"class.candor.dev/app": "sensitive"}},
-		"spec": map[string]any{
-			"nodeName": "node", "hostNetwork": true, "terminationGracePeriodSeconds": 0,
-			"containers": []any{of("app", limit), of("log", logLimit)},
-		},
-	})
+	api.makePod("web", node, limited("app", limit), limited("log", logLimit))
 	p := &servedPod{kubelet: k, api: api}
 	p.app, _ = k.running("web", limit, "")
 	return p
+}
+
+// limited is a container of a pod's manifest.
+func limited(name string, limit hybrid.Milli) map[string]any {
+	amounts := map[string]string{"cpu": limit.String(), "memory": "64Mi"}
+	return map[string]any{"name": name, "image": busybox, "imagePullPolicy": "Never",
+		"resources": map[string]any{"limits": amounts, "requests": amounts}}
+}
+
+// makePod makes a pod of which the container app is sensitive.
+func (a *apiServer) makePod(name, node string, containers ...map[string]any) {
+	a.Helper()
+	spec := map[string]any{"hostNetwork": true, "terminationGracePeriodSeconds": 0, "containers": containers}
+	if node != "" {
+		spec["nodeName"] = node
+	}
+	a.does("POST", podPath, "application/json", map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "spec": spec,
+		"metadata": map[string]any{"name": name, "annotations": map[string]string{"class.candor.dev/app": "sensitive"}},
+	})
 }
 
 // resize asks for another limit of app.
@@ -118,7 +126,7 @@ func TestKubeletResize(t *testing.T) {
 	}
 	api := newAPIServer(l)
 	k := startKubelet(l, "cpuManagerPolicy: none\n", "--kubeconfig", l.path("kubeconfig"))
-	p := newServedPod(k, api, 1200)
+	p := newServedPod(k, api, "node", 1200)
 	p.settles("begun", 1200, 400+logLimit)
 	p.resize(1700)
 	p.settles("resized up", 1700, 1400+logLimit)
