@@ -143,18 +143,16 @@ func (l *lab) setPlugin(on bool) {
 	switch {
 	case on && l.plugin == nil:
 		l.startPlugin()
-		time.Sleep(time.Second) // it looks around
+		time.Sleep(7 * time.Second) // it looks around, and gives back what its start needed
 	case !on && l.plugin != nil:
 		l.plugin.kill()
 		l.plugin = nil
 	}
 }
 
-// measureAtRest tells the plugin's memory once it has given back what only its start needed and has made containers since, and
-// with 100 containers what it uses while nothing happens.
+// measureAtRest tells the plugin's memory, when it has made containers, and with 100 of them what it uses while nothing happens.
 func (l *lab) measureAtRest(flexible int) {
 	l.Helper()
-	time.Sleep(12 * time.Second)
 	for _, sensitive := range []bool{true, false} {
 		l.turn(turn, sensitive)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -141,11 +142,13 @@ func CommandLine(dir string) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
 }
 
-// BootID returns the kernel's name for this boot.
-func BootID() (string, error) {
+// BootID returns the kernel's name for this boot, which no process outlives.
+func BootID() (string, error) { return bootID() }
+
+var bootID = sync.OnceValues(func() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err
-}
+})
 
 // Mounts reads the text of a mountinfo file, oldest mount first.
 func Mounts(text []byte) ([]*mountinfo.Info, error) {

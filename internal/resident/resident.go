@@ -11,8 +11,8 @@ import (
 )
 
 // Trim gives back the memory of this program's code and constants. Most of it only its start needed; what it needs
-// again the kernel takes again, from the file: where other processes run the same one, it is in memory for them
-// (madvise(2): MADV_PAGEOUT, since Linux 5.4, and MADV_DONTNEED for what others have too).
+// again it finds where the kernel keeps files, for as long as there is room for that (madvise(2), MADV_DONTNEED): nobody who
+// waits for the program waits for a disk.
 func Trim() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -38,14 +38,10 @@ func Trim() error {
 	return errors.Join(errs...)
 }
 
-// giveBack is for addresses at which nothing is Go's to manage, and which nobody writes to.
+// giveBack is madvise by addresses: nothing of what is there is Go's to manage, and nobody writes to it.
 func giveBack(from, to uintptr) error {
-	_ = advise(from, to, unix.MADV_PAGEOUT) // older kernels keep it in memory, though not as ours
-	return advise(from, to, unix.MADV_DONTNEED)
-}
-
-func advise(from, to, advice uintptr) error {
-	if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 {
+	_, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
+	if errno != 0 {
 		return errno
 	}
 	return nil
