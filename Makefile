@@ -103,3 +103,10 @@ bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT ro
 
 bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" for some)
 	@scripts/bench-sim.sh $(BENCHSIM)
+
+# --- timescales ---
+
+.PHONY: timescales
+
+timescales: ## the tables of docs/timescales.md, measured beside predicted (root, two idle CPUs): ROUNDS=9, 50 minutes; ROUNDS=1 for a try
+	@ROUNDS=$(or $(ROUNDS),9) scripts/timescales.sh

@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -88,10 +90,7 @@ func callWhileOn(server net.Conn, start time.Duration, mine []stretch) (calls in
 	for _, s := range mine {
 		time.Sleep(start + s.from - monotonic())
 		for began := monotonic(); began < start+s.to; {
-			if _, err := server.Write(b); err != nil {
-				panic(err)
-			}
-			if _, err := io.ReadFull(server, b); err != nil {
+			if err := pass(server, b); err != nil {
 				panic(err)
 			}
 			now := monotonic()
@@ -102,9 +101,12 @@ func callWhileOn(server net.Conn, start time.Duration, mine []stretch) (calls in
 	return calls, took
 }
 
-// serveRole answers each byte that comes on a socket with one, after some CPU time: PATH WORK.
+// serveRole answers each byte that comes on a socket with one, after some CPU time, which as many workers spend at once, first come
+// first served, and then that of the server behind it if there is one: PATH WORK WORKERS [SOCKET].
 func serveRole(args []string) int {
 	work, _ := time.ParseDuration(args[1])
+	count, _ := strconv.Atoi(args[2])
+	workers := make(chan bool, count)
 	runtime.GOMAXPROCS(32) // a thread for each client
 	listener, err := net.Listen("unix", args[0])
 	if err != nil {
@@ -117,17 +119,74 @@ func serveRole(args []string) int {
 		if err != nil {
 			return 1
 		}
+		var next net.Conn
+		if len(args) > 3 {
+			if next, err = net.Dial("unix", args[3]); err != nil {
+				return 1
+			}
+		}
 		go func() {
 			runtime.LockOSThread()
 			for b := make([]byte, 1); ; {
 				if _, err := io.ReadFull(client, b); err != nil {
 					return
 				}
+				workers <- true
 				spinFor(threadTime, work)
+				<-workers
+				if next != nil && pass(next, b) != nil {
+					return
+				}
 				if _, err := client.Write(b); err != nil {
 					os.Exit(1)
 				}
 			}
 		}()
 	}
+}
+
+// pass sends a byte to a server and waits for its answer.
+func pass(server net.Conn, b []byte) error {
+	if _, err := server.Write(b); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(server, b)
+	return err
+}
+
+// callersRole calls a server from many sides at once, again and again: SOCKET CALLERS EVERY TIMES. Each time it prints how many
+// nanoseconds each call took, the shortest first.
+func callersRole(args []string) int {
+	callers, _ := strconv.Atoi(args[1])
+	every, _ := time.ParseDuration(args[2])
+	times, _ := strconv.Atoi(args[3])
+	servers := make([]net.Conn, callers)
+	for i := range servers {
+		var err error
+		if servers[i], err = net.Dial("unix", args[0]); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	fmt.Println("ready")
+	io.Copy(io.Discard, os.Stdin) // until it is in its group
+	start := monotonic() + every/2
+	took := make([]int64, callers)
+	for n := range times {
+		due := start + time.Duration(n)*every
+		time.Sleep(due - monotonic())
+		var all sync.WaitGroup
+		for i, server := range servers {
+			all.Go(func() {
+				if err := pass(server, make([]byte, 1)); err != nil {
+					panic(err)
+				}
+				took[i] = int64(monotonic() - due)
+			})
+		}
+		all.Wait()
+		slices.Sort(took)
+		fmt.Println(strings.Trim(fmt.Sprint(took), "[]"))
+	}
+	return 0
 }

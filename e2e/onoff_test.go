@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,28 +18,41 @@ const callWork = 2 * ms
 
 // A serving is a server under a bandwidth, and its clients.
 type serving struct {
+	name string
 	traffic
 	bandwidth.Bandwidth
 	always bool // not only when there is time for many rounds
 }
 
-// six clients want 0.5 CPUs in the mean, and up to two at times.
-var six = traffic{seed: 7, clients: 6, on: 60 * ms, off: 600 * ms, length: 6 * time.Second}
+var (
+	// six clients want 0.5 CPUs in the mean, and up to two at times.
+	six = traffic{seed: 7, clients: 6, on: 60 * ms, off: 600 * ms, length: 6 * time.Second}
+	// burstier ones want as much, five times as long at once and as seldom.
+	burstier = traffic{seed: 7, clients: 6, on: 300 * ms, off: 3 * time.Second, length: 18 * time.Second}
+	// sixtyFour are as many as the post has; each is on for so short that they want 0.7 CPUs in the mean.
+	sixtyFour = traffic{seed: 7, clients: 64, on: 10 * ms, off: 800 * ms, length: 6 * time.Second}
+)
 
 var servings = []serving{
-	{six, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, true},
-	{six, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: 50 * ms}, false},
-	{six, bandwidth.Bandwidth{Quota: 75 * ms, Period: 100 * ms}, false},
-	{six, bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}, false},
-	{six, bandwidth.Bandwidth{Quota: 25 * ms, Period: 50 * ms}, false},
-	{six, bandwidth.Bandwidth{}, false},
+	{"server", six, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, true},
+	{"server", six, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: 50 * ms}, false},
+	{"server", six, bandwidth.Bandwidth{Quota: 75 * ms, Period: 100 * ms}, false},
+	{"server", six, bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}, false},
+	{"server", six, bandwidth.Bandwidth{Quota: 25 * ms, Period: 50 * ms}, false},
+	{"server", six, bandwidth.Bandwidth{}, false},
+	{"burstier clients", burstier, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms}, false},
+	{"burstier clients", burstier, bandwidth.Bandwidth{Quota: 50 * ms, Period: 100 * ms, Burst: 50 * ms}, false},
+	{"burstier clients", burstier, bandwidth.Bandwidth{}, false},
+	{"64 clients", sixtyFour, bandwidth.Bandwidth{Quota: 75 * ms, Period: 100 * ms}, false},
+	{"64 clients", sixtyFour, bandwidth.Bandwidth{Quota: 75 * ms, Period: 100 * ms, Burst: 75 * ms}, false},
+	{"64 clients", sixtyFour, bandwidth.Bandwidth{}, false},
 }
 
 func (v serving) String() string {
 	if v.Quota == 0 {
-		return "server, no limit"
+		return v.name + ", no limit"
 	}
-	return throttling{program{name: "server"}, v.Bandwidth, false}.String()
+	return throttling{program{name: v.name}, v.Bandwidth, false}.String()
 }
 
 // A served is what became of the calls.
@@ -86,7 +100,7 @@ func (v serving) measure(t *testing.T) served {
 	l := newLab(t)
 	cpus := l.usable.Lowest(2)
 	socket := filepath.Join(t.TempDir(), "s")
-	l.confine("program", v.Bandwidth, cpus, "serve", socket, callWork.String())
+	l.confine("program", v.Bandwidth, cpus, "serve", socket, callWork.String(), strconv.Itoa(v.clients))
 	before := l.usedBy(cpus)
 	clients := l.confine("clients", bandwidth.Bandwidth{}, cpus, append([]string{"clients", socket}, v.args()...)...)
 	var calls, took float64

@@ -63,6 +63,8 @@ func perform(role string, args []string) int {
 		return burstsRole(args)
 	case "serve":
 		return serveRole(args)
+	case "callers":
+		return callersRole(args)
 	case "clients":
 		return clientsRole(args)
 	case "signals":

@@ -70,7 +70,7 @@ func TestTry(t *testing.T) {
 	} {
 		got := d.Try(c.Option)
 		// A CPU that the kernel charges at its ticks is stopped up to a tick late.
-		if got.Throttled > 0 != c.throttled || (got.P99-c.p99).Abs() > 5*ms || (got.Overrun-c.overrun).Abs() > 10*ms || got.P50 > got.P99 || got.Unmet {
+		if got.Throttled > 0 != c.throttled || (got.P99-c.p99).Abs() > 5*ms || (got.Overrun-c.overrun).Abs() > 10*ms || got.P50 > got.P99 || got.Mean > got.P99 || got.Mean > 0 != (got.P99 > 0) || got.Unmet {
 			t.Errorf("%s: throttled %v, p50 %v, p99 %v, overrun %v; want throttled %v, p99 %v, overrun %v", c.name, got.Throttled, got.P50, got.P99, got.Overrun, c.throttled, c.p99, c.overrun)
 		}
 	}
@@ -276,7 +276,7 @@ func TestBurstIsNotTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcome := Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}}}
-	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average"} {
+	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average: there is little to save up for a burst. For", 0.8: "a burst, and its neighbours would pay for one. For"} {
 		var text strings.Builder
 		r := Report{Group: "web", Mean: mean, Target: target, Outcomes: []Outcome{outcome, {Option: Option{Sensitive: 2}}}}
 		if err := r.Text(&text); err != nil || strings.Contains(text.String(), "It uses") != (want != "") || !strings.Contains(text.String(), want) {

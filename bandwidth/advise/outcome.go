@@ -34,6 +34,7 @@ type Outcome struct {
 	Periods   uint64        // in which a container had work; of several that the work passes on average
 	Throttled float64       // share of them
 	P50, P99  time.Duration // delay of the work against no limit: of half of it at most, of 99 % at most
+	Mean      time.Duration // of the delay
 	// Overrun is the longest time for which the container used more than its limit without a break: so
 	// long a neighbour may have had to wait.
 	Overrun time.Duration
@@ -62,13 +63,17 @@ func (d *Demand) Try(o Option) Outcome {
 	}
 	out.Throttled /= float64(max(out.Periods, 1))
 	out.Periods /= uint64(len(sims))
+	sum, all := 0.0, 0.0
 	for n, w := range d.works() {
 		at := end
 		if n < len(done) {
 			at = done[n]
 		}
 		delays.Add(max(at-d.done[n], 0).Seconds(), w.Seconds())
+		sum += max(at-d.done[n], 0).Seconds() * w.Seconds()
+		all += w.Seconds()
 	}
+	out.Mean = seconds(sum / all)
 	out.Unmet = len(done) < len(d.done)
 	out.P50, out.P99 = seconds(delays.Quantile(0.5)), seconds(delays.Quantile(0.99))
 	return out

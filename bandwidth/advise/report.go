@@ -25,8 +25,9 @@ type Report struct {
 	Outcomes []Outcome
 }
 
-// burstHelps is the use of a limit up to which saving up helps much: Alibaba's experience (its text on CPU Burst).
-const burstHelps = 0.5
+// burstHelps is the use of a limit up to which saving up helps much: Alibaba's experience (its text on CPU Burst), and
+// burstCosts that from which neighbours wait longer for it: go test ./burst -run TestWhereBurstsHelp -v has both from the model.
+const burstHelps, burstCosts = 0.5, 0.7
 
 // Text writes the table, the cheapest outcome that meets the target, and how to set it.
 func (r *Report) Text(w io.Writer) error {
@@ -61,7 +62,11 @@ func (r *Report) Text(w io.Writer) error {
 			fmt.Fprintf(w, "The recording is short: %s\n", short)
 		}
 		if use := r.Mean / best.CPUs(); use > burstHelps {
-			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst, and its neighbours pay for it. For lower delays raise the limit, or start another instance\n", 100*use)
+			pays := ""
+			if use > burstCosts {
+				pays = ", and its neighbours would pay for one"
+			}
+			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst%s. For lower delays raise the limit, or start another instance\n", 100*use, pays)
 		}
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
@@ -228,6 +233,7 @@ type (
 		Burst     float64 `json:"burstSeconds,omitempty"`
 		Periods   uint64  `json:"periods"`
 		Throttled float64 `json:"throttled"`
+		Delay     float64 `json:"delayMeanSeconds"`
 		P50       float64 `json:"delayP50Seconds"`
 		P99       float64 `json:"delayP99Seconds"`
 		Overrun   float64 `json:"overrunSeconds"`
@@ -254,6 +260,6 @@ func (r *Report) data() jsonReport {
 func (r *Report) json(o Outcome) jsonOutcome {
 	return jsonOutcome{
 		CPUs: o.CPUs(), Sensitive: o.Sensitive > 0, Quota: o.Quota.Seconds(), Period: o.Period.Seconds(), Burst: o.Burst.Seconds(),
-		Periods: o.Periods, Throttled: o.Throttled, P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.Met(o),
+		Periods: o.Periods, Throttled: o.Throttled, Delay: o.Mean.Seconds(), P50: o.P50.Seconds(), P99: o.P99.Seconds(), Overrun: o.Overrun.Seconds(), Unmet: o.Unmet, Meets: r.Target.Met(o),
 	}
 }
