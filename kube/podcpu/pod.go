@@ -1,0 +1,200 @@
+package podcpu
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// A Pod is what counts of a pod.
+type Pod struct {
+	Metadata Metadata `json:"metadata"`
+	Spec     Spec     `json:"spec"`
+	Status   Status   `json:"status"`
+}
+
+// Metadata is what counts of it.
+type Metadata struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	UID         string            `json:"uid"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+// Spec is what is asked for.
+type Spec struct {
+	NodeName       string       `json:"nodeName"`
+	InitContainers []Container  `json:"initContainers"`
+	Containers     []Container  `json:"containers"`
+	RestartPolicy  string       `json:"restartPolicy"`
+	Resources      *Resources   `json:"resources"` // of the pod as a whole
+	Overhead       List         `json:"overhead"`
+	NodeSelector   Labels       `json:"nodeSelector"`
+	Tolerations    []Toleration `json:"tolerations"`
+
+	// Those of which only that they are said is of interest.
+
+	Affinity struct {
+		Node    Said `json:"nodeAffinity"`
+		Pod     Said `json:"podAffinity"`
+		AntiPod Said `json:"podAntiAffinity"`
+	} `json:"affinity"`
+	Spread       Said `json:"topologySpreadConstraints"`
+	Claims       Said `json:"resourceClaims"`
+	Gates        Said `json:"schedulingGates"`
+	RuntimeClass Said `json:"runtimeClassName"`
+	Volumes      []struct {
+		Claim     Said `json:"persistentVolumeClaim"`
+		Ephemeral Said `json:"ephemeral"`
+	} `json:"volumes"`
+}
+
+// Said reports whether something is said, whatever that is.
+type Said bool
+
+// UnmarshalJSON takes any value.
+func (s *Said) UnmarshalJSON(text []byte) error {
+	switch string(text) {
+	case "null", "{}", "[]", `""`:
+		*s = false
+	default:
+		*s = true
+	}
+	return nil
+}
+
+// Labels are names and values.
+type Labels map[string]string
+
+// A Toleration is a taint of nodes that the pod does not mind.
+type Toleration struct {
+	Key      string `json:"key"`
+	Operator string `json:"operator"`
+	Value    string `json:"value"`
+	Effect   string `json:"effect"`
+}
+
+// A Container is one of a pod's.
+type Container struct {
+	Name          string    `json:"name"`
+	Image         string    `json:"image"`
+	Resources     Resources `json:"resources"`
+	RestartPolicy string    `json:"restartPolicy"`
+	RestartRules  Said      `json:"restartPolicyRules"`
+	Ports         []struct {
+		Host int32 `json:"hostPort"`
+	} `json:"ports"`
+}
+
+// Resources are what is guaranteed, and what can be had at most.
+type Resources struct {
+	Requests List `json:"requests"`
+	Limits   List `json:"limits"`
+}
+
+// A List has amounts of resources by their names.
+type List map[string]resource.Quantity
+
+// Status is what the node says.
+type Status struct {
+	Phase          string            `json:"phase"`
+	Nominated      string            `json:"nominatedNodeName"`
+	Conditions     []Condition       `json:"conditions"`
+	Containers     []ContainerStatus `json:"containerStatuses"`
+	InitContainers []ContainerStatus `json:"initContainerStatuses"`
+}
+
+// A Condition is one of a pod's.
+type Condition struct {
+	Type   string `json:"type"`
+	Reason string `json:"reason"`
+}
+
+// A ContainerStatus is how a container fares.
+type ContainerStatus struct {
+	Name      string     `json:"name"`
+	State     State      `json:"state"`
+	Allocated List       `json:"allocatedResources"` // what the node has agreed to
+	Resources *Resources `json:"resources"`          // what the container has
+}
+
+// A State is what a container does; nothing while it waits.
+type State struct {
+	Running    *struct{}   `json:"running"`
+	Terminated *Terminated `json:"terminated"`
+}
+
+// Terminated is how a container has ended.
+type Terminated struct {
+	ExitCode int32 `json:"exitCode"`
+}
+
+// What Kubernetes calls the resources that count here.
+const (
+	CPU    = "cpu"
+	Memory = "memory"
+)
+
+const (
+	always    = "Always"
+	never     = "Never"
+	onFailure = "OnFailure"
+)
+
+// HasEnded reports whether a pod has ended for good.
+func (p *Pod) HasEnded() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
+
+// mirror is the annotation of what stands for a static pod.
+const mirror = "kubernetes.io/config.mirror"
+
+// IsMirror reports whether it stands for a static pod: its node has that one under another UID.
+func (p *Pod) IsMirror() bool { return p.Metadata.Annotations[mirror] != "" }
+
+// each does something with each container, in the order in which they start; passing are those that
+// end before the next begins.
+func (p *Pod) each(do func(c *Container, passing bool) error) error {
+	for i := range p.Spec.InitContainers {
+		c := &p.Spec.InitContainers[i]
+		if err := do(c, c.RestartPolicy != always); err != nil {
+			return err
+		}
+	}
+	for i := range p.Spec.Containers {
+		if err := do(&p.Spec.Containers[i], false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// status returns how a container fares, nil where its node does not say it.
+func (p *Pod) status(name string) *ContainerStatus {
+	for _, all := range [][]ContainerStatus{p.Status.Containers, p.Status.InitContainers} {
+		if i := slices.IndexFunc(all, func(s ContainerStatus) bool { return s.Name == name }); i >= 0 {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// hasEnded reports whether a container, but for init containers, has ended and is not started again: its node has given its room
+// to others.
+func (p *Pod) hasEnded(c *Container) bool {
+	i := slices.IndexFunc(p.Status.Containers, func(s ContainerStatus) bool { return s.Name == c.Name })
+	if i < 0 || p.Status.Containers[i].State.Terminated == nil || bool(c.RestartRules) {
+		return false
+	}
+	policy := p.Spec.RestartPolicy
+	if c.RestartPolicy != "" {
+		policy = c.RestartPolicy
+	}
+	switch policy {
+	case never:
+		return true
+	case onFailure:
+		return p.Status.Containers[i].State.Terminated.ExitCode == 0
+	default:
+		return false
+	}
+}

@@ -1,0 +1,124 @@
+package podcpu
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/kube/cluster"
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/profile"
+)
+
+// Beside is what is said of a pod elsewhere.
+type Beside struct {
+	Profiles  []profile.Profile // of its namespace
+	Namespace profile.Values    // by the namespace's labels
+	Defaults  profile.Values
+}
+
+// An Asked pod is what a pod asks of a node.
+type Asked struct {
+	*cluster.Pod
+	Containers []What   // all of them, also those that are not planned
+	Conflicts  []string // where profiles differ, a line each
+}
+
+// What is what is said of a container, wherever that is.
+type What struct {
+	Container string
+	Values    profile.Values
+}
+
+// Read reads a pod: its containers in the order in which they start, but for those that have ended for good. The error
+// says what cannot be meant.
+func Read(p *Pod, beside Beside) (*Asked, error) {
+	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
+	a := &Asked{}
+	var planned []cluster.Container
+	sensitive := false
+	err := p.each(func(c *Container, passing bool) error {
+		r, err := profile.Resolve(says, profile.Container{Name: c.Name, Image: c.Image}, beside.Profiles, beside.Namespace, beside.Defaults)
+		if err != nil {
+			return err
+		}
+		a.Containers = append(a.Containers, What{c.Name, r.Values})
+		a.Conflicts = append(a.Conflicts, r.Conflicts...)
+		if get(r.Settings.Preserve, false) || p.hasEnded(c) {
+			return nil
+		}
+		limit, guaranteed := p.cpuOf(c)
+		request := requestOf(limit, guaranteed, &r.Settings)
+		sensitive = sensitive || request.Class == hybrid.Sensitive
+		planned = append(planned, cluster.Container{Name: c.Name, Request: request, Passing: passing})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if sensitive && p.hasOwnCPU() {
+		return nil, errors.New("CPU of the pod as a whole (spec.resources) beside a sensitive container: want it on the containers")
+	}
+	m := &p.Metadata
+	a.Pod, err = cluster.NewPod(m.UID, m.Namespace, m.Name, p.Requests().Value(Memory), planned)
+	return a, err
+}
+
+// ReadBound reads a pod that has a node: that goes by the pod's annotations alone. Where they cannot be meant, which the node
+// says too, the pod counts by what it requests.
+func ReadBound(p *Pod) (*cluster.Pod, error) {
+	a, err := Read(p, Beside{})
+	if err != nil {
+		plain := *p
+		plain.Metadata.Annotations = nil
+		if a, err = Read(&plain, Beside{}); err != nil {
+			return nil, err
+		}
+	}
+	a.Planned, a.Started = p.Metadata.Annotations[kube.HintKey] != "", p.runs(a.Pod)
+	return a.Pod, nil
+}
+
+// runs reports whether one of the planned containers runs that lasts.
+func (p *Pod) runs(planned *cluster.Pod) bool {
+	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {
+		s := p.status(nodecpu.HolderOf(r.ID).Container)
+		return s != nil && s.State.Running != nil
+	})
+}
+
+// hasOwnCPU reports whether a pod has CPU requests or limits besides those of its containers.
+func (p *Pod) hasOwnCPU() bool {
+	if p.Spec.Resources == nil {
+		return false
+	}
+	_, requested := p.Spec.Resources.Requests[CPU]
+	_, limited := p.Spec.Resources.Limits[CPU]
+	return requested || limited
+}
+
+// noRequest is what the kernel's shares cannot tell from no request.
+const noRequest hybrid.Milli = 2
+
+// requestOf is what a container asks of its node, by the rules by which candor nri reads it there.
+func requestOf(limit, request hybrid.Milli, s *kube.Settings) hybrid.Request {
+	h := hybrid.Request{Class: get(s.Class, hybrid.Flexible), Policy: get(s.Policy, hybrid.Strict), Wish: get(s.Topology, hybrid.Prefer)}
+	h.Immovable = !get(s.Movable, true)
+	h.Limit = limit
+	if h.Class == hybrid.Sensitive && limit > 0 && request == limit {
+		return h
+	}
+	h.Class, h.Guarantee = hybrid.Flexible, request
+	if request <= noRequest {
+		h.Guarantee = hybrid.NoGuarantee
+	}
+	return h
+}
+
+func get[T any](said *T, otherwise T) T {
+	if said == nil {
+		return otherwise
+	}
+	return *said
+}
