@@ -50,7 +50,7 @@ clean: ## removes what was built
 
 FUZZTIME   ?= 5s
 BENCHCOUNT ?= 10
-RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./cmd/...
+RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./cmd/...
 
 test: test-deps check test-go test-race fuzz test-guest ## everything, on this machine and in guests: what CI runs (root)
 

@@ -19,12 +19,16 @@ domains, cores; exclusive, fractional, shared and reserved CPUs; the containers
 with their limits and what they see.
 
 For --sample it also measures what others, which are not Candor's, use of
-exclusive CPUs. 0 leaves that out.`
+exclusive CPUs. 0 leaves that out.
+
+With --cluster it is the nodes of a Kubernetes cluster, by what they report.`
 
 const mapExample = `  candor map
   candor map --color always | less -R
   candor map -o svg > map.svg
-  candor map -o json --sample 0 | jq .pools`
+  candor map -o json --sample 0 | jq .pools
+  candor map --cluster
+  candor map --cluster --node node-1 -o svg > node-1.svg`
 
 func newMapCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -37,10 +41,19 @@ func newMapCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json", "svg")
 	colour := colourFlag(cmd)
+	var of clusterFlags
+	of.add(cmd, "the nodes of a Kubernetes cluster instead", false)
+	node := cmd.Flags().String("node", "", "one node of the cluster")
 	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "how long to measure what others use of exclusive CPUs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *during < 0 || *during > time.Minute {
 			return badInput("--sample %v: want 0 to 1m", *during)
+		}
+		if err := of.check(cmd, []string{"node"}, []string{"sample", "state-dir", "config", "cgroup-parent", "cgroup-driver", "verbose"}); err != nil {
+			return err
+		}
+		if of.cluster {
+			return mapCluster(cmd, &of, *node, output.value, colour.value)
 		}
 		h, s, err := machine.snapshot(cmd)
 		if err != nil {

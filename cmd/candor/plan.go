@@ -26,12 +26,18 @@ JSON object; one result is printed for each as soon as its line is there:
   {"op":"release","id":"web"}
 
 A refused operation is a result, not a failure. A line that is no operation ends
-the command with exit code 2. docs/plan.md describes every field.`
+the command with exit code 2. docs/plan.md describes every field.
+
+With --cluster it is a pod that is planned, on all nodes of a Kubernetes cluster, by
+the code of candor-scheduler and what the nodes report. Nothing is changed there.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
   echo '{"op":"allocate","id":"web","cpu":"1.5"}' | candor plan --explain
-  candor plan --machine "numa:2 core:16 pu:2" -o svg operations.jsonl > map.svg`
+  candor plan --machine "numa:2 core:16 pu:2" -o svg operations.jsonl > map.svg
+  candor plan --cluster --cpu 1.5
+  candor plan --cluster -f deployment.yaml
+  candor plan --cluster --pod web-0 -n shop -o json`
 
 // planFlags are the flags of candor plan.
 type planFlags struct {
@@ -43,7 +49,11 @@ type planFlags struct {
 	explain   bool
 	output    *choice
 	colour    *choice
+	pod       podFlags
 }
+
+// ofOperations are the names of those that are not for --cluster.
+var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "explain", "color"}
 
 func newPlanCommand() *cobra.Command {
 	var f planFlags
@@ -53,7 +63,15 @@ func newPlanCommand() *cobra.Command {
 		Long:    planLong,
 		Example: planExample,
 		Args:    atMostOneFile,
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.pod.check(cmd, ofPods, ofOperations); err != nil {
+				return err
+			}
+			if f.pod.cluster {
+				return f.pod.run(cmd, args, f.output.value)
+			}
+			return f.run(cmd, args)
+		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -65,6 +83,8 @@ func newPlanCommand() *cobra.Command {
 	flags.BoolVar(&f.explain, "explain", false, `say why: more lines, or a list "explain" in JSON`)
 	f.output = outputFlag(cmd, "table", "json", "svg")
 	f.colour = colourFlag(cmd)
+	f.pod.policy = &f.policy
+	f.pod.add(cmd)
 	return cmd
 }
 

@@ -123,6 +123,7 @@ func TestSchedulerAndPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			placeable(t, p, name)
+			node, cpus := planned(t, p, name)
 			log := startScheduler(t, p, c.token, c.election)
 			var pod struct {
 				Metadata struct{ Annotations map[string]string }
@@ -133,6 +134,9 @@ func TestSchedulerAndPolicies(t *testing.T) {
 			})
 			if hint := pod.Metadata.Annotations["candor.dev/hint"]; hint != `{"node":"of-`+name+`","containers":{"app":"0,32:500m"}}` {
 				t.Errorf("hint %q", hint)
+			}
+			if node != pod.Spec.NodeName || cpus != "0,32:500m" {
+				t.Errorf("candor plan --cluster says %s, CPUs %s: it is on %s", node, cpus, pod.Spec.NodeName)
 			}
 			if strings.Contains(log(), "forbidden") {
 				t.Error("it lacks a right")

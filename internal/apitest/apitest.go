@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -86,4 +87,23 @@ func Caller(r *http.Request) string {
 		return r.TLS.PeerCertificates[0].Subject.CommonName
 	}
 	return r.Header.Get("Authorization")
+}
+
+// Objects answers with what stands at each path, in JSON. Others are not found, as an API server says it.
+func Objects(t testing.TB, at map[string]any) *httptest.Server {
+	return Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		of, is := at[r.URL.Path]
+		if !is {
+			w.WriteHeader(http.StatusNotFound)
+			of = map[string]any{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404, "message": r.URL.Path + " not found"}
+		}
+		if err := json.NewEncoder(w).Encode(of); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// List is a list of objects, as an API server answers with it.
+func List[T any](items ...T) map[string]any {
+	return map[string]any{"metadata": map[string]any{}, "items": append([]T{}, items...)}
 }

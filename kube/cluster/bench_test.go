@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/candor-project/candor/hybrid"
@@ -41,6 +42,49 @@ func benchmark(b *testing.B, machine string, containers int) {
 		if c.Fits(name, p) == nil {
 			c.Rank(name, p, free)
 		}
+	}
+}
+
+// What a node costs in memory: one of 16 CPUs with 30 containers, whose report shows them all, and the pods that they are of.
+func BenchmarkMemory(b *testing.B) {
+	const nodes, containers = 1000, 30
+	inUse := func() float64 {
+		runtime.GC()
+		runtime.GC() // what the first one has freed is counted by now
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	description := machine(b, "core:16")
+	for b.Loop() {
+		before := inUse()
+		c := New(patience)
+		for i := range nodes {
+			n, err := hybrid.NewNode(description, hybrid.Options{MinShared: 500})
+			if err != nil {
+				b.Fatal(err)
+			}
+			c.Report(fmt.Sprint("node-", i), 1, n, start)
+		}
+		empty := inUse()
+		for i := range nodes {
+			name := fmt.Sprint("node-", i)
+			report := c.Node(name)
+			for j := range containers {
+				one := flexible("app", 200)
+				if j%2 == 0 {
+					one = sensitive("app", 250+10*hybrid.Milli(j%8))
+				}
+				p := pod(b, fmt.Sprintf("3f0c9a9e-7a55-4d4b-%04d-%012d", j, i), one)
+				create(b, report, p)
+				c.Bound(name, p, start)
+			}
+			c.Report(name, 2, report, start)
+		}
+		full := inUse()
+		b.ReportMetric((empty-before)/nodes, "B/node-empty")
+		b.ReportMetric((full-before)/nodes, "B/node")
+		runtime.KeepAlive(c)
 	}
 }
 

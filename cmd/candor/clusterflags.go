@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/kube/apiserver"
+)
+
+// clusterFlags say which cluster is looked at.
+type clusterFlags struct {
+	cluster    bool
+	kubeconfig string
+	context    string
+	namespace  string
+	timeout    time.Duration
+}
+
+// add adds them to a command that looks at a cluster if --cluster says so.
+func (f *clusterFlags) add(cmd *cobra.Command, usage string, namespaced bool) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.cluster, "cluster", false, usage)
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how the cluster is reached (default: as kubectl: $KUBECONFIG, ~/.kube/config; in a pod as that)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long the API server may take for an answer")
+	if namespaced {
+		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: that of its manifest, else of the context)")
+	}
+}
+
+// check refuses flags of the other way of working: names are those that are for one of both alone.
+func (f *clusterFlags) check(cmd *cobra.Command, forCluster, forMachine []string) error {
+	if f.cluster {
+		for _, name := range forMachine {
+			if cmd.Flags().Changed(name) {
+				return badInput("--%s: not with --cluster", name)
+			}
+		}
+		if f.timeout < time.Second || f.timeout > time.Hour {
+			return badInput("--timeout %v: want 1s to 1h", f.timeout)
+		}
+		return nil
+	}
+	for _, name := range slices.Concat(forCluster, []string{"kubeconfig", "context", "timeout"}) {
+		if cmd.Flags().Changed(name) {
+			return badInput("--%s: want --cluster beside it", name)
+		}
+	}
+	return nil
+}
+
+// client reaches the API server. Nobody is asked yet.
+func (f *clusterFlags) client() (*apiserver.Client, error) {
+	c, err := apiserver.New(apiserver.Options{
+		Kubeconfig: cmp.Or(f.kubeconfig, apiserver.DefaultKubeconfig()), Context: f.context, Attended: true,
+		Product: "candor/" + versionString(), Patience: f.timeout,
+	})
+	if err != nil {
+		return nil, badInput("%s", strings.TrimPrefix(err.Error(), apiserver.ErrBadOptions.Error()+": "))
+	}
+	return c, nil
+}

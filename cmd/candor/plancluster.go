@@ -1,0 +1,311 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/kube/apiserver"
+	"github.com/candor-project/candor/kube/podcpu"
+	"github.com/candor-project/candor/kube/survey"
+)
+
+// podFlags say which pod candor plan --cluster is about.
+type podFlags struct {
+	clusterFlags
+	file     string
+	pod      string
+	cpu      milliFlag
+	request  milliFlag
+	memory   string
+	class    hybrid.Class
+	policy   *hybrid.Policy // that of candor plan
+	topology hybrid.Wish
+}
+
+// ofPods are the names of those that are for --cluster alone.
+var ofPods = []string{"filename", "pod", "cpu", "request", "memory", "class", "topology", "namespace"}
+
+func (f *podFlags) add(cmd *cobra.Command) {
+	f.clusterFlags.add(cmd, "where a pod would go in a Kubernetes cluster, and why not elsewhere", true)
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod, or of what makes it; - is standard input")
+	flags.StringVar(&f.pod, "pod", "", "a pod that waits in the cluster")
+	flags.Var(&f.cpu, "cpu", "limit of a pod of one container, such as 1.5")
+	flags.Var(&f.request, "request", "its request, where that is less (a flexible one)")
+	flags.StringVar(&f.memory, "memory", "", "the memory that it requests, such as 512Mi")
+	wordFlag(cmd, &f.class, classWords, "class", "", "its class, where annotations say none")
+	wordFlag(cmd, &f.topology, wishWords, "topology", "", "its wish")
+}
+
+// run plans a pod.
+func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
+	if len(args) > 0 {
+		return badInput("%q: with --cluster want -f FILE, --pod NAME or --cpu CPU", args[0])
+	}
+	if form == "svg" {
+		return badInput("-o svg: not with --cluster: want table or json")
+	}
+	pod, err := f.describe(cmd)
+	if err != nil {
+		return err
+	}
+	c, err := f.client()
+	if err != nil {
+		return err
+	}
+	if pod, err = f.placed(cmd, c, pod); err != nil {
+		return err
+	}
+	asked, err := survey.Ask(cmd.Context(), c, pod)
+	if err != nil {
+		return err
+	}
+	s, err := survey.Read(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	answer := s.Place(pod, asked.Asked)
+	answer.Notes = asked.Notes
+	answer.Unseen = append(asked.Unseen, s.Unseen()...)
+	if form == "json" {
+		return writeAnswerJSON(cmd.OutOrStdout(), pod, answer)
+	}
+	return writeAnswer(cmd.OutOrStdout(), pod, asked.Asked, answer)
+}
+
+// describe returns the pod of a manifest or of flags, nil for one that is in the cluster.
+func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
+	given := 0
+	for _, name := range []string{"filename", "pod", "cpu"} {
+		if cmd.Flags().Changed(name) {
+			given++
+		}
+	}
+	if given != 1 {
+		return nil, badInput("--cluster: want one of -f FILE, --pod NAME and --cpu CPU")
+	}
+	if f.cpu == 0 {
+		for _, name := range []string{"request", "memory", "class", "policy", "topology"} {
+			if cmd.Flags().Changed(name) {
+				return nil, badInput("--%s: want --cpu beside it", name)
+			}
+		}
+	}
+	switch {
+	case f.pod != "":
+		return nil, nil
+	case f.file == "":
+		return f.ofFlags(cmd)
+	}
+	text, err := readManifest(cmd, f.file)
+	if err != nil {
+		return nil, badInput("-f: %w", err)
+	}
+	p, err := podcpu.FromManifest(text)
+	if err != nil {
+		return nil, badInput("-f %s: %w", f.file, err)
+	}
+	return p, nil
+}
+
+// maxManifest is in bytes: more than an API server takes.
+const maxManifest = 4 << 20
+
+func readManifest(cmd *cobra.Command, name string) ([]byte, error) {
+	if name != "-" {
+		return wholefile.Read(name, maxManifest)
+	}
+	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxManifest+1))
+	if len(text) > maxManifest {
+		return nil, fmt.Errorf("standard input: more than %d bytes", maxManifest)
+	}
+	return text, err
+}
+
+// ofFlags is a pod of one container as the flags have it.
+func (f *podFlags) ofFlags(cmd *cobra.Command) (*podcpu.Pod, error) {
+	p := &podcpu.Pod{}
+	p.Metadata.Name, p.Metadata.UID = "planned", "planned"
+	p.Metadata.Annotations = map[string]string{kube.PodKey("class"): f.class.String()}
+	for name, value := range map[string]string{"policy": f.policy.String(), "topology": f.topology.String()} {
+		if cmd.Flags().Changed(name) {
+			p.Metadata.Annotations[kube.PodKey(name)] = value
+		}
+	}
+	limits, requests := podcpu.List{}, podcpu.List{}
+	limits[podcpu.CPU] = *resource.NewMilliQuantity(int64(f.cpu), resource.DecimalSI)
+	requests[podcpu.CPU] = limits[podcpu.CPU]
+	if cmd.Flags().Changed("request") {
+		if f.request > f.cpu || f.class == hybrid.Sensitive {
+			return nil, badInput("--request %v: want --class flexible and at most --cpu", &f.request)
+		}
+		requests[podcpu.CPU] = *resource.NewMilliQuantity(int64(f.request), resource.DecimalSI)
+	}
+	if f.memory != "" {
+		memory, err := resource.ParseQuantity(f.memory)
+		if err != nil || memory.Sign() < 0 {
+			return nil, badInput("--memory %.60q: want an amount such as 512Mi", f.memory)
+		}
+		requests[podcpu.Memory] = memory
+	}
+	p.Spec.Containers = []podcpu.Container{{Name: "app", Resources: podcpu.Resources{Limits: limits, Requests: requests}}}
+	return p, nil
+}
+
+// placed gives the pod its namespace, and reads one that is in the cluster.
+func (f *podFlags) placed(cmd *cobra.Command, c *apiserver.Client, p *podcpu.Pod) (*podcpu.Pod, error) {
+	if p != nil {
+		p.Metadata.Namespace = cmp.Or(f.namespace, p.Metadata.Namespace, c.Namespace())
+		return p, checkNamespace(p.Metadata.Namespace)
+	}
+	namespace := cmp.Or(f.namespace, c.Namespace())
+	if err := checkNamespace(namespace); err != nil {
+		return nil, err
+	}
+	if !isObjectName(f.pod) {
+		return nil, badInput("--pod %.60q: want the name of a pod", f.pod)
+	}
+	p = &podcpu.Pod{}
+	if err := c.Get(cmd.Context(), "/api/v1/namespaces/"+namespace+"/pods/"+f.pod, p); err != nil {
+		return nil, err
+	}
+	if p.Spec.NodeName != "" {
+		return nil, badInput("--pod %s: it is on node %s: want one that waits", f.pod, p.Spec.NodeName)
+	}
+	return p, nil
+}
+
+func checkNamespace(name string) error {
+	if !isObjectName(name) {
+		return badInput("namespace %.60q: want the name of one", name)
+	}
+	return nil
+}
+
+// isObjectName keeps what is no name out of the paths of calls.
+func isObjectName(name string) bool {
+	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && name[0] != '.'
+}
+
+// writeAnswer writes it as a table.
+func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Asked, a *survey.Answer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), askedWords(asked))
+	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tPLACE\tADDS SHARED TIME\tMOVES\tWHAT IT WOULD HAVE")
+	for i := range a.Places {
+		at := &a.Places[i]
+		if at.Reason != "" {
+			fmt.Fprintf(w, "%s\t-\t-\t-\t%s\n", cpumap.Clean(at.Node), cpumap.Clean(at.Reason))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%d\t%v\t%d\t%s\n", cpumap.Clean(at.Node), at.Place, at.Shared, at.Moves, givenWords(at))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(&text)
+	text.WriteString(outcome(a) + "\n")
+	writeLines(&text, "Notes", a.Notes)
+	writeLines(&text, "Not looked at, and it may decide otherwise", a.Unseen)
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// writeLines writes a list with its heading and number, if there is something in it.
+func writeLines(out io.Writer, heading string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s (%d):\n", heading, len(lines))
+	for _, line := range lines {
+		fmt.Fprintln(out, "-", cpumap.Clean(line))
+	}
+}
+
+// outcome says where the pod goes.
+func outcome(a *survey.Answer) string {
+	best := a.Best()
+	if best == nil {
+		return "It waits: " + cpumap.Clean(a.Refusal())
+	}
+	alike := 0
+	for i := range a.Places {
+		if a.Places[i].Place == 1 {
+			alike++
+		}
+	}
+	if alike > 1 {
+		return fmt.Sprintf("It goes to one of the %d nodes of place 1.", alike)
+	}
+	return fmt.Sprintf("It goes to node %s.", cpumap.Clean(best.Node))
+}
+
+// askedWords says what the pod asks for.
+func askedWords(asked *podcpu.Asked) string {
+	var words []string
+	for _, r := range asked.Lasting() {
+		_, name, _ := strings.Cut(r.ID, "/")
+		what := fmt.Sprintf("%s %s, limit %s", cpumap.Clean(name), r.Class, limit(r.Limit))
+		if r.Class == hybrid.Flexible {
+			what += ", guaranteed " + amount(r.Guaranteed())
+		}
+		words = append(words, what)
+	}
+	if words == nil {
+		return "Candor plans none of its containers"
+	}
+	return strings.Join(words, "; ")
+}
+
+// givenWords says what the containers would have on a node.
+func givenWords(at *survey.Place) string {
+	if len(at.Containers) == 0 {
+		return "no Candor there: what the kubelet gives"
+	}
+	var words []string
+	for _, c := range at.Containers {
+		what := "CPUs " + c.CPUs
+		if c.Class == hybrid.Flexible {
+			what = "shared " + c.CPUs
+		}
+		if len(at.Containers) > 1 {
+			what = cpumap.Clean(c.Name) + ": " + what
+		}
+		words = append(words, what)
+	}
+	return strings.Join(words, "; ")
+}
+
+// writeAnswerJSON writes it as one line.
+func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Answer) error {
+	var node *string
+	refusal := ""
+	if best := a.Best(); best != nil {
+		node = &best.Node
+	} else {
+		refusal = a.Refusal()
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		Namespace string         `json:"namespace"`
+		Pod       string         `json:"pod"`
+		Node      *string        `json:"node"` // null: it waits
+		Refusal   string         `json:"refusal,omitempty"`
+		Nodes     []survey.Place `json:"nodes"`
+		Notes     []string       `json:"notes"`
+		Unseen    []string       `json:"notLookedAt"`
+	}{p.Metadata.Namespace, p.Metadata.Name, node, refusal, append([]survey.Place{}, a.Places...), append([]string{}, a.Notes...), append([]string{}, a.Unseen...)})
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/apitest"
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/topology"
+)
+
+type object = map[string]any
+
+// reportOf is the NodeCPU of a node of 4 CPUs with sensitive containers of those limits.
+func reportOf(t *testing.T, name string, limits ...hybrid.Milli) v1alpha1.NodeCPU {
+	t.Helper()
+	machine, err := topology.Parse("core:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := hybrid.NewNode(machine, hybrid.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, limit := range limits {
+		r := hybrid.Request{ID: fmt.Sprintf("%s-%d/app", name, i), Class: hybrid.Sensitive, Limit: limit}
+		if _, _, err := n.Place(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: nodecpu.Status(n, nodecpu.HolderOf)}
+	report.Status.Counter = 1
+	return report
+}
+
+func listedNode(name string, spec object) object {
+	return object{"metadata": object{"name": name, "labels": object{"host": name}}, "spec": spec,
+		"status": object{"allocatable": object{"cpu": "4", "memory": "8Gi", "pods": "10"}}}
+}
+
+// testCluster has a node with two free CPUs, one with fractions only, a tainted one and one without Candor.
+func testCluster(t *testing.T) map[string]any {
+	t.Helper()
+	running := object{"metadata": object{"name": "web", "namespace": "shop", "uid": "one-0"}, "spec": object{"nodeName": "one",
+		"affinity":   object{"podAntiAffinity": object{"required": []int{1}}},
+		"containers": []object{{"name": "app", "resources": object{"requests": object{"cpu": "1500m"}, "limits": object{"cpu": "1500m"}}}}}}
+	waiting := object{"metadata": object{"name": "late", "namespace": "shop", "uid": "w", "annotations": object{"candor.dev/class": "sensitive"}},
+		"spec": object{"containers": []object{{"name": "app", "resources": object{"limits": object{"cpu": "3"}, "requests": object{"cpu": "3"}}}}}}
+	return map[string]any{
+		"/apis/candor.dev/v1alpha1/nodecpus": apitest.List(reportOf(t, "one", 1500), reportOf(t, "two", 600, 600, 600, 600), reportOf(t, "three")),
+		"/api/v1/nodes": apitest.List(listedNode("one", object{}), listedNode("two", object{}), listedNode("four", object{}),
+			listedNode("three", object{"taints": []object{{"key": "gpu", "effect": "NoSchedule"}}})),
+		"/api/v1/pods":                                          apitest.List(running, waiting),
+		"/api/v1/namespaces/shop":                               object{"metadata": object{"name": "shop"}},
+		"/api/v1/namespaces/shop/pods/late":                     waiting,
+		"/api/v1/namespaces/shop/pods/web":                      running,
+		"/api/v1/namespaces/shop/limitranges":                   apitest.List(object{}),
+		"/api/v1/namespaces/shop/resourcequotas":                apitest.List[object](),
+		"/apis/candor.dev/v1alpha1/namespaces/shop/cpuprofiles": apitest.List[object](),
+	}
+}
+
+// inCluster runs a command line against a cluster.
+func inCluster(t *testing.T, objects map[string]any, in string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	s := apitest.Objects(t, objects)
+	file := apitest.Write(t, t.TempDir(), "kubeconfig", strings.Replace(apitest.Kubeconfig(s.URL, apitest.Trust(s), "token: secret"), "user: u}", "user: u, namespace: shop}", 1))
+	t.Setenv("KUBECONFIG", file)
+	return command(t, in, args...)
+}
+
+func TestPlanCluster(t *testing.T) {
+	objects := testCluster(t)
+	for _, c := range []struct {
+		in   string
+		args string
+		want string
+	}{
+		{"", "plan --cluster --cpu 1500m", `Pod shop/planned: app sensitive, limit 1500m
+
+NODE   PLACE  ADDS SHARED TIME  MOVES  WHAT IT WOULD HAVE
+one    1      0                 0      CPUs 2,3:500m
+four   -      -                 -      no Candor on node
+three  -      -                 -      node(s) had untolerated taint {gpu}
+two    -      -                 -      view impossible (1 whole CPU missing)
+
+It goes to node one.
+
+Not looked at, and it may decide otherwise (2):
+- 1 LimitRange of the namespace: its defaults and bounds
+- 1 running pod with anti-affinity: whom they keep away
+`},
+		{"", "plan --cluster --pod late", "It waits: 0/4 nodes are available: 1 Insufficient cpu, 1 no Candor on node, 1 no capacity (1400m missing), 1 node(s) had untolerated taint {gpu}."},
+		{`{"kind":"Deployment","metadata":{"name":"d"},"spec":{"template":{"metadata":{"annotations":{"candor.dev/class":"sensitive"}},"spec":{
+			"tolerations":[{"operator":"Exists"}],"nodeSelector":{"host":"three"},"affinity":{"nodeAffinity":{"x":1}},
+			"containers":[{"name":"app","ports":[{"hostPort":80}],"resources":{"limits":{"cpu":"3500m"}}},{"name":"log","resources":{"requests":{"cpu":"100m"}}}]}}}}`,
+			"plan --cluster -f -", "three  1      500m              0      app: CPUs 0-2,3:500m; log: shared 3"},
+		{"", "plan --cluster --cpu 1 --class flexible --request 500m", "four   1      0                 0      no Candor there: what the kubelet gives"},
+	} {
+		code, out, errOut := inCluster(t, objects, c.in, strings.Fields(c.args)...)
+		if code != 0 || errOut != "" || !strings.Contains(out, c.want) {
+			t.Errorf("candor %s: %d, %s\n%s\nwant %s", c.args, code, errOut, out, c.want)
+		}
+	}
+	_, out, _ := inCluster(t, objects, `{"kind":"Pod","spec":{"affinity":{"podAffinity":{"x":1}},"topologySpreadConstraints":[{}],"schedulingGates":[{"name":"g"}],
+		"runtimeClassName":"kata","resourceClaims":[{}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}],"tolerations":[{"key":"k","operator":"Gt"}],
+		"containers":[{"name":"app","ports":[{"hostPort":80}]}]}}`, "plan", "--cluster", "-f", "-", "-o", "json")
+	for _, want := range []string{"affinity to other pods", "topologySpreadConstraints", "schedulingGates", "runtimeClassName", "resourceClaims", "1 volume", "1 host port", `operator \"Gt\"`, "class of container app", `"node":"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s\nwant %s", out, want)
+		}
+	}
+}
+
+// A pod that is not in the cluster is looked for, and nothing is promised by that.
+func TestPlanClusterBadInput(t *testing.T) {
+	objects := testCluster(t)
+	without := maps.Clone(objects)
+	maps.DeleteFunc(without, func(path string, _ any) bool { return strings.Contains(path, "candor.dev") })
+	for _, c := range []struct {
+		objects map[string]any
+		line    string
+		code    int
+		want    string
+	}{
+		{objects, "plan --cluster", 2, "--cluster: want one of -f FILE, --pod NAME and --cpu CPU"},
+		{objects, "plan --cluster --cpu 1 --pod a", 2, "--cluster: want one of"},
+		{objects, "plan --cluster --cpu 1 file", 2, `"file": with --cluster want -f FILE`},
+		{objects, "plan --cluster --cpu 1 --machine pu:2", 2, "--machine: not with --cluster"},
+		{objects, "plan --cluster --cpu 1 -o svg", 2, "-o svg: not with --cluster"},
+		{objects, "plan --cpu 1", 2, "--cpu: want --cluster beside it"},
+		{objects, "plan --context c", 2, "--context: want --cluster beside it"},
+		{objects, "plan --cluster --class flexible -f x", 2, "--class: want --cpu beside it"},
+		{objects, "plan --cluster --cpu 1 --memory much", 2, `--memory "much": want an amount such as 512Mi`},
+		{objects, "plan --cluster --cpu 1 --request 2", 2, "--request 2: want --class flexible"},
+		{objects, "plan --cluster --cpu 1 --context no", 2, `no context "no"`},
+		{objects, "plan --cluster --cpu 1 --kubeconfig /none", 2, "--kubeconfig /none: open /none: no such file"},
+		{objects, "plan --cluster --cpu 1 -n ../x", 2, `namespace "../x": want the name of one`},
+		{objects, "plan --cluster --cpu 1 -n none", 1, `no namespace "none"`},
+		{objects, "plan --cluster --pod a/b", 2, `--pod "a/b": want the name of a pod`},
+		{objects, "plan --cluster --pod web", 2, "--pod web: it is on node one: want one that waits"},
+		{objects, "plan --cluster --pod none", 1, "not found"},
+		{objects, "plan --cluster -f /none", 2, "-f: open /none: no such file"},
+		{objects, "plan --cluster --cpu 1 --timeout 1ms", 2, "--timeout 1ms: want 1s to 1h"},
+		{without, "plan --cluster --cpu 1", 1, "the cluster does not know NodeCPUs: want Candor's definitions there: kubectl apply"},
+		{without, "map --cluster", 1, "the cluster does not know NodeCPUs"},
+		{objects, "map --node one", 2, "--node: want --cluster beside it"},
+		{objects, "map --cluster --node five", 2, `--node: no node "five"`},
+		{objects, "map --cluster --sample 1s", 2, "--sample: not with --cluster"},
+		{objects, "map --cluster -o svg", 2, "-o svg: a picture is of one node"},
+		{objects, "map --cluster -o svg --node four", 2, "--node four: no Candor on node"},
+	} {
+		code, out, errOut := inCluster(t, c.objects, "", strings.Fields(c.line)...)
+		if code != c.code || out != "" || !strings.Contains(errOut, c.want) || strings.Count(errOut, "\n") != 1 || strings.Contains(errOut, "secret") {
+			t.Errorf("candor %s: code %d, %q, %q; want %d, %q", c.line, code, out, errOut, c.code, c.want)
+		}
+	}
+	for in, want := range map[string]string{
+		"":                    "0 objects with pods",
+		"kind: Pod":           "the pod has no spec",
+		"kind: [":             "yaml",
+		"kind: Pod\nspec: {}": "the pod has no containers",
+		"kind: Pod\nspec: {containers: [{name: a}, {name: a}]}":                                         "each name once",
+		"kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: much}}}]}":                  "manifest: ",
+		"kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: -1}}}]}":                    "less than nothing",
+		"kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: 1}, requests: {cpu: 2}}}]}": "more CPU than its limit",
+	} {
+		code, out, errOut := inCluster(t, objects, in, "plan", "--cluster", "-f", "-")
+		if code != 2 || out != "" || !strings.Contains(errOut, want) || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%q: code %d, %q, %q; want %q", in, code, out, errOut, want)
+		}
+	}
+}
+
+func TestMapCluster(t *testing.T) {
+	objects := testCluster(t)
+	_, out, errOut := inCluster(t, objects, "", "map", "--cluster")
+	for _, want := range []string{"Node four: no Candor on node\n", "Node one: 1 socket", "A shop/web/app  sensitive", "\nNode two: "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s%s\nwant %s", out, errOut, want)
+		}
+	}
+	_, out, _ = inCluster(t, objects, "", "map", "--cluster", "--node", "one", "-o", "json")
+	var line struct {
+		Node string
+		Map  struct{ Containers []struct{ Pod string } }
+	}
+	if err := json.Unmarshal([]byte(out), &line); err != nil || line.Node != "one" || len(line.Map.Containers) != 1 || line.Map.Containers[0].Pod != "web" {
+		t.Errorf("%v, %+v of %s", err, line, out)
+	}
+	if _, out, _ = inCluster(t, objects, "", "map", "--cluster", "--node", "one", "-o", "svg"); !strings.HasPrefix(out, "<svg") {
+		t.Errorf("%.100s", out)
+	}
+}

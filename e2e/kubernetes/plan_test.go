@@ -1,0 +1,99 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// candorAt runs candor with a kubeconfig, and returns what it writes.
+func candorAt(t *testing.T, kubeconfig string, args ...string) (out string, code int) {
+	t.Helper()
+	if err := buildCandor(); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(plane.path("candor"), args...)
+	c.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	text, err := c.CombinedOutput()
+	if err != nil && c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(text), c.ProcessState.ExitCode()
+}
+
+// kubeconfigOf writes one for the plane with the user's fields in YAML.
+func kubeconfigOf(t *testing.T, p *controlPlane, user string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf("current-context: c\ncontexts: [{name: c, context: {cluster: c, user: u, namespace: spark}}]\n"+
+		"clusters: [{name: c, cluster: {server: %q, certificate-authority: %q}}]\nusers: [{name: u, user: {%s}}]\n", p.url, p.path("pki/apiserver.crt"), user)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// planned is where candor says that a waiting pod of the namespace spark goes, and what its container app has there.
+func planned(t *testing.T, p *controlPlane, pod string) (node, cpus string) {
+	t.Helper()
+	out, code := candorAt(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", "--cluster", "--pod", pod, "-o", "json")
+	var answer struct {
+		Node  string
+		Nodes []struct{ Containers []struct{ Name, CPUs string } }
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || code != 0 {
+		t.Fatalf("%d %s: %v", code, out, err)
+	}
+	if answer.Node == "" || len(answer.Nodes[0].Containers) != 1 {
+		t.Fatalf("no place for it: %s", out)
+	}
+	return answer.Node, answer.Nodes[0].Containers[0].CPUs
+}
+
+// Who may read the cluster sees from outside what its nodes have, by each way to log in; who may not is told so.
+func TestClusterFromOutside(t *testing.T) {
+	p := install(t)
+	if code, answer := writeReport(t, p, "outside", report(t, 5)); code != http.StatusOK {
+		t.Fatalf("%d %s", code, answer)
+	}
+	p.try("POST", "/api/v1/nodes", adminToken, []byte(`{"metadata":{"name":"without-candor"}}`))
+	login := filepath.Join(t.TempDir(), "login")
+	err := os.WriteFile(login, []byte("#!/bin/sh\necho '{\"apiVersion\":\"client.authentication.k8s.io/v1\",\"kind\":\"ExecCredential\",\"status\":{\"token\":\""+adminToken+"\"}}'\n"), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{
+		"token: " + adminToken,
+		"token: " + adminToken + ", as: someone, as-groups: ['system:masters']",
+		"exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: '" + login + "'}",
+	} {
+		out, code := candorAt(t, kubeconfigOf(t, p, user), "map", "--cluster")
+		for _, want := range []string{"Node outside: 2 sockets · 2 NUMA nodes", "Node without-candor: no Candor on node", "/app"} {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: %d %s\nwant %s", user, code, out, want)
+			}
+		}
+	}
+	p.must(t, "PUT", "/api/v1/nodes/outside/status", []byte(`{"metadata":{"name":"outside"},"status":{"allocatable":{"cpu":"64","memory":"64Gi","pods":"250"}}}`))
+	out, code := candorAt(t, kubeconfigOf(t, p, "token: "+adminToken), "plan", "--cluster", "--cpu", "3500m", "--memory", "1Gi")
+	t.Log("\n" + out)
+	for _, want := range []string{"Pod spark/planned: app sensitive, limit 3500m\n", "NODE ", "outside ", "CPUs 1-2,33,34:500m", "without-candor  -      -                 -      Insufficient cpu\n", "\nIt goes to "} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%d %s\nwant %s", code, out, want)
+		}
+	}
+	for user, want := range map[string]string{
+		"token: wrong":                           "Unauthorized",
+		"token: " + adminToken + ", as: someone": `nodecpus.candor.dev is forbidden: User "someone" cannot list resource "nodecpus"`,
+	} {
+		out, code := candorAt(t, kubeconfigOf(t, p, user), "map", "--cluster")
+		if code != 1 || !strings.Contains(out, want) || strings.Count(out, "\n") != 1 || strings.Contains(out, adminToken) {
+			t.Errorf("%s: %d %s\nwant %s", user, code, out, want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/candor-project/candor/kube/apiserver"
+	"github.com/candor-project/candor/kube/podcpu"
+	"github.com/candor-project/candor/kube/profile"
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// An Asked pod is one with all that is said of it, wherever that is.
+type Asked struct {
+	*podcpu.Asked
+	Notes  []string // what is to be known of what was said, a line each
+	Unseen []string // what was not looked at, a line each
+}
+
+// Ask reads what is said of a pod by its namespace.
+func Ask(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Asked, error) {
+	var notes, unseen []string
+	beside := podcpu.Beside{}
+	name := p.Metadata.Namespace
+	var namespace struct{ Metadata podcpu.Metadata }
+	err := c.Get(ctx, "/api/v1/namespaces/"+name, &namespace)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("no namespace %.63q", name)
+	case err != nil:
+		return nil, err
+	}
+	if beside.Namespace, err = profile.Namespace(namespace.Metadata.Labels); err != nil {
+		notes = append(notes, err.Error()+": its labels are passed over")
+	}
+	profiles, err := apiserver.List[v1alpha1.CPUProfile](ctx, c, "/apis/"+v1alpha1.GroupVersion.String()+"/namespaces/"+name+"/"+v1alpha1.CPUProfiles)
+	if apierrors.IsNotFound(err) {
+		return nil, ErrNoDefinitions
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range profiles {
+		read, err := profile.Read(&profiles[i])
+		if err != nil {
+			notes = append(notes, err.Error()+": it is passed over")
+			continue
+		}
+		beside.Profiles = append(beside.Profiles, read)
+	}
+	asked, err := podcpu.Read(p, beside)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []struct{ path, name, does string }{
+		{"limitranges", "LimitRange", "its defaults and bounds"},
+		{"resourcequotas", "ResourceQuota", "what it leaves"},
+	} {
+		unseen = append(unseen, inNamespace(ctx, c, name, kind.path, kind.name, kind.does)...)
+	}
+	notes = append(append(notes, asked.Conflicts...), byDefault(asked)...)
+	return &Asked{asked, notes, append(unseen, unseenOf(p)...)}, nil
+}
+
+// byDefault names the containers of which nobody says what they are.
+func byDefault(asked *podcpu.Asked) (lines []string) {
+	for _, c := range asked.Containers {
+		if c.Values["class"] == "" {
+			lines = append(lines, fmt.Sprintf("the class of container %s is said nowhere: flexible, if the scheduler has no other default", c.Container))
+		}
+	}
+	return lines
+}
+
+// inNamespace says how many objects of a kind there are that may decide about the pod.
+func inNamespace(ctx context.Context, c *apiserver.Client, namespace, path, kind, does string) []string {
+	all, err := apiserver.List[struct{}](ctx, c, "/api/v1/namespaces/"+namespace+"/"+path)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("%ss of the namespace: %v", kind, err)}
+	case len(all) > 0:
+		return []string{fmt.Sprintf("%d %s of the namespace: %s", len(all), kind, does)}
+	}
+	return nil
+}

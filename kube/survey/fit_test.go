@@ -1,0 +1,83 @@
+package survey
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/candor-project/candor/kube/podcpu"
+)
+
+// decode reads an object as the API server sends it.
+func decode[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// A node is refused in kube-scheduler's words, for what keeps the pod away.
+func TestRefusals(t *testing.T) {
+	const has = `"status":{"allocatable":{"cpu":"4","memory":"1Gi","pods":"2","example.com/gpu":"1"}}`
+	const tainted = `{"metadata":{"name":"n"},"spec":{"taints":[{"key":"team","value":"a","effect":"NoSchedule"}]},` + has + `}`
+	plain := `{"metadata":{"name":"n","labels":{"zone":"b"}},` + has + `}`
+	for _, c := range []struct{ node, spec, want string }{
+		{plain, ``, ""},
+		{`{"metadata":{"name":"n"},"spec":{"unschedulable":true},` + has + `}`, ``, "node(s) were unschedulable"},
+		{`{"metadata":{"name":"n"},"spec":{"unschedulable":true},` + has + `}`, `"tolerations":[{"operator":"Exists"}]`, ""},
+		{plain, `"nodeName":"other"`, "node(s) didn't match the requested node name"},
+		{plain, `"nodeSelector":{"zone":"b"}`, ""},
+		{plain, `"nodeSelector":{"zone":"a"}`, "node(s) didn't match Pod's node affinity/selector"},
+		{tainted, ``, "node(s) had untolerated taint {team: a}"},
+		{tainted, `"tolerations":[{"key":"team","value":"a"}]`, ""},
+		{tainted, `"tolerations":[{"key":"team","value":"b"}]`, "node(s) had untolerated taint {team: a}"},
+		{tainted, `"tolerations":[{"key":"team","operator":"Exists","effect":"NoSchedule"}]`, ""},
+		{tainted, `"tolerations":[{"key":"team","operator":"Exists","effect":"NoExecute"}]`, "node(s) had untolerated taint {team: a}"},
+		{tainted, `"tolerations":[{"key":"team","operator":"Lt","value":"a"}]`, "node(s) had untolerated taint {team: a}"}, // not known
+		{tainted, `"tolerations":[{"operator":"Equal","value":"a"}]`, "node(s) had untolerated taint {team: a}"},           // of no key
+		{`{"metadata":{"name":"n"},"spec":{"taints":[{"key":"k","effect":"NoBreath"}]},` + has + `}`, ``, "node(s) had untolerated taint {k}"},
+		{`{"metadata":{"name":"n"},"spec":{"taints":[{"key":"k","effect":"PreferNoSchedule"}]},` + has + `}`, ``, ""},
+		{plain, `"overhead":{"cpu":"3500m"}`, "Insufficient cpu"},
+		{plain, `"overhead":{"memory":"2Gi"}`, "Insufficient memory"},
+		{plain, `"overhead":{"example.com/gpu":"2"}`, "Insufficient example.com/gpu"},
+		{plain, `"overhead":{"example.com/other":"1"}`, "Insufficient example.com/other"},
+	} {
+		running := decode[podcpu.Pod](t, `{"metadata":{"uid":"r"},"spec":{"nodeName":"n","containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}}`)
+		s := newSurvey(nil, []listedNode{decode[listedNode](t, c.node)}, []podcpu.Pod{running})
+		comma := ""
+		if c.spec != "" {
+			comma = ","
+		}
+		p := decode[podcpu.Pod](t, `{"spec":{`+c.spec+comma+`"containers":[{"name":"a"}]}}`)
+		if got := s.Nodes[0].refusal(&p, p.Requests()); got != c.want {
+			t.Errorf("%s on %s: %q, want %q", c.spec, c.node, got, c.want)
+		}
+	}
+}
+
+// Pods that have ended leave their room, and those that are there take it, up to the number that the node has room for.
+func TestWhoCounts(t *testing.T) {
+	node := decode[listedNode](t, `{"metadata":{"name":"n"},"status":{"allocatable":{"cpu":"4","pods":"2"}}}`)
+	pods := decode[[]podcpu.Pod](t, `[
+		{"metadata":{"uid":"1"},"spec":{"nodeName":"n","containers":[{"name":"a","resources":{"requests":{"cpu":"3"}}}]},"status":{"phase":"Succeeded"}},
+		{"metadata":{"uid":"2","annotations":{"kubernetes.io/config.mirror":"x"}},"spec":{"nodeName":"n","containers":[{"name":"a","resources":{"requests":{"cpu":"3"}}}]}},
+		{"metadata":{"uid":"3"},"spec":{"containers":[{"name":"a"}]},"status":{"nominatedNodeName":"n"}},
+		{"metadata":{"uid":"4"},"spec":{"nodeName":"gone","containers":[{"name":"a"}]}}]`)
+	s := newSurvey(nil, []listedNode{node}, pods)
+	asks := func(cpu string) string {
+		p := decode[podcpu.Pod](t, `{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"`+cpu+`"}}}]}}`)
+		return s.Nodes[0].refusal(&p, p.Requests())
+	}
+	if asks("1") != "" || asks("1001m") != "Insufficient cpu" {
+		t.Errorf("%q, %q", asks("1"), asks("1001m"))
+	}
+	if lines := s.Unseen(); !slices.Equal(lines, []string{"1 pod with a node in view by preemption: their room"}) {
+		t.Errorf("%q", lines)
+	}
+	full := newSurvey(nil, []listedNode{node}, append(pods, pods[1]))
+	p := podcpu.Pod{}
+	if got := full.Nodes[0].refusal(&p, nil); got != "Too many pods" {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,116 @@
+package survey
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/cluster"
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/podcpu"
+)
+
+// An Answer is where a pod would go.
+type Answer struct {
+	Places []Place  // the best first, then those on which it does not fit, by name
+	Notes  []string // of what is said of the pod, a line each
+	Unseen []string // what was not looked at, a line each
+}
+
+// A Place is what a node would be for the pod.
+type Place struct {
+	Node       string       `json:"node"`
+	Place      int          `json:"place,omitempty"` // from 1; several may be alike; 0: it does not fit
+	Reason     string       `json:"reason,omitempty"`
+	Containers []Given      `json:"containers,omitempty"` // of those that stay; none without Candor there
+	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that it adds
+	Moves      int          `json:"moves"`                // fractions of others that move
+
+	rank fleet.Rank
+}
+
+// Given is what a container would have.
+type Given struct {
+	Name  string       `json:"name"`
+	Class hybrid.Class `json:"class"`
+	CPUs  string       `json:"cpus"` // "0-2,7:500m"; of a flexible container the shared ones
+}
+
+// Place tells where a pod would go now. Nothing changes.
+func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Asked) *Answer {
+	a := &Answer{}
+	requests := p.Requests()
+	for i := range s.Nodes {
+		a.Places = append(a.Places, s.at(&s.Nodes[i], p, asked.Pod, requests))
+	}
+	slices.SortStableFunc(a.Places, func(a, b Place) int { return cmp.Compare(a.rank, b.rank) })
+	for i := range a.Places {
+		at := &a.Places[i]
+		switch {
+		case at.Reason != "":
+		case i > 0 && at.rank == a.Places[i-1].rank:
+			at.Place = a.Places[i-1].Place
+		default:
+			at.Place = i + 1
+		}
+	}
+	return a
+}
+
+// at is what one node would be for the pod.
+func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.List) Place {
+	at := Place{Node: n.Name, rank: cluster.WorstRank, Reason: n.refusal(p, requests)}
+	if at.Reason != "" {
+		return at
+	}
+	preview, refusal := s.cluster.Preview(n.Name, asked)
+	if refusal != nil {
+		at.Reason = refusal.Reason
+		return at
+	}
+	at.Shared, at.Moves = preview.Shared, preview.Moves
+	for _, g := range preview.Grants {
+		given := Given{Name: nodecpu.HolderOf(g.ID).Container, Class: g.Class, CPUs: g.CPUs.String()}
+		if g.Class == hybrid.Sensitive {
+			given.CPUs = nodecpu.FormatCPUs(g.Exclusive, g.Fractions)
+		}
+		at.Containers = append(at.Containers, given)
+	}
+	at.rank = s.cluster.Rank(n.Name, asked, cluster.Amounts{
+		CPU: n.has.MilliCPU(), FreeCPU: n.free.MilliCPU(), Memory: n.has.Value(podcpu.Memory), FreeMemory: n.free.Value(podcpu.Memory),
+	})
+	return at
+}
+
+// Best is the node on which the pod would be, or one of those; nil if there is none.
+func (a *Answer) Best() *Place {
+	if len(a.Places) == 0 || a.Places[0].Reason != "" {
+		return nil
+	}
+	return &a.Places[0]
+}
+
+// Refusal says why no node takes the pod, as its event has it.
+func (a *Answer) Refusal() string {
+	counts := map[string]int{}
+	for _, p := range a.Places {
+		if p.Reason != "" {
+			counts[p.Reason]++
+		}
+	}
+	var reasons []string
+	for reason, n := range counts {
+		reasons = append(reasons, fmt.Sprintf("%d %s", n, reason))
+	}
+	slices.Sort(reasons)
+	if len(reasons) == 0 {
+		return "0/0 nodes are available."
+	}
+	return fmt.Sprintf("0/%d nodes are available: %s.", len(a.Places), strings.Join(reasons, ", "))
+}
+
+func sortedNames(l podcpu.List) []string { return slices.Sorted(maps.Keys(l)) }
