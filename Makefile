@@ -97,6 +97,15 @@ bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT ro
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid
 	cd bench && $(GO) test -bench . -benchtime 200ms -count $(BENCHCOUNT)
 
+# --- experiments ---
+
+.PHONY: isolate
+
+ISOLATE ?= -n 10
+
+isolate: build ## the figures of docs/isolation.md, into docs/isolation: an hour or two on two CPUs that do nothing else (root, stress-ng, iperf3)
+	bin/candor isolate $(ISOLATE) --out docs/isolation -o markdown
+
 # --- simulation ---
 
 .PHONY: bench-sim

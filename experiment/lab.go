@@ -111,7 +111,7 @@ func sweep() error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(host.DefaultStateDir()), placeName+"*"))
 	var errs []error
 	for _, dir := range left {
-		pid, bad := strconv.Atoi(strings.TrimPrefix(filepath.Base(dir), placeName))
+		pid, bad := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(dir), placeName), scratchSuffix))
 		if bad == nil && unix.Kill(pid, 0) == unix.ESRCH {
 			errs = append(errs, placeOf(pid).clear())
 		}
@@ -179,12 +179,18 @@ func (p place) clear() error {
 		return err
 	}
 	defer h.Close()
-	return h.Clear(context.Background())
+	if err := h.Clear(context.Background()); err != nil {
+		return err
+	}
+	return p.scratch().remove()
 }
 
 // Close ends all that runs in the lab and leaves nothing of it.
 func (l *Lab) Close() error {
 	err := l.host.Clear(context.Background())
+	if err == nil {
+		err = l.place.scratch().remove()
+	}
 	if l.guard != nil {
 		err = oneline.Join(err, l.leash.Close(), l.guard.Wait())
 	}

@@ -88,6 +88,7 @@ type instance struct {
 	began  time.Time
 	output *tail
 	ended  chan ending
+	guest  bool // in another one's group: what that has used is not its own
 }
 
 // An ending is how a program ended, and when.
@@ -99,7 +100,13 @@ type ending struct {
 
 // start starts an instance.
 func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*instance, error) {
-	args := w.args(s.threads(l.usable.Count()))
+	return l.launch(w.args(s.threads(l.usable.Count())), w.environment(s), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
+		return l.host.Start(ctx, s.allocation(name), p, streams)
+	})
+}
+
+// launch starts a program whose output is kept; start says in which group.
+func (l *Lab) launch(args, env []string, start func(host.Program, [3]*os.File) (*host.Child, error)) (*instance, error) {
 	path, err := host.FindProgram(args[0])
 	if err != nil {
 		return nil, err
@@ -114,8 +121,7 @@ func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*i
 		return nil, err
 	}
 	defer write.Close()
-	program := host.Program{Path: path, Args: args, Env: w.environment(s)}
-	child, err := l.host.Start(ctx, s.allocation(name), program, [3]*os.File{null, write, write})
+	child, err := start(host.Program{Path: path, Args: args, Env: env}, [3]*os.File{null, write, write})
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +149,9 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 		e = <-i.ended
 	}
 	r := i.read()
+	if i.guest {
+		r = i.readGuest(e.state)
+	}
 	switch {
 	case killed && errors.Is(ctx.Err(), context.DeadlineExceeded):
 		r.Failure = fmt.Sprintf("not ended after %v", w.Timeout)
@@ -164,6 +173,14 @@ func (i *instance) read() (r Run) {
 	}
 	u := reading.Usage
 	return Run{CPU: u.CPU.Seconds(), Periods: u.Periods, Throttled: u.Throttled}
+}
+
+// readGuest reads what the program's first process has used, and those that it waited for.
+func (i *instance) readGuest(end *os.ProcessState) (r Run) {
+	if end != nil {
+		r.CPU = (end.UserTime() + end.SystemTime()).Seconds()
+	}
+	return r
 }
 
 // judge says what a run that ended gave.

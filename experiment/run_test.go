@@ -42,6 +42,9 @@ func init() {
 			w := workloadOf(time.Hour, "sh", "-c", "echo started >&2; sleep 3600")
 			_, err = l.start(context.Background(), &w, &Setup{Kind: None}, "run-0")
 		}
+		if err == nil {
+			err = l.openScratch(os.Getenv("EXPERIMENT_TEST_SCRATCH"), 1)
+		}
 		fmt.Println("ready", err, l.guard.Process.Pid)
 		select {}
 	}
@@ -74,8 +77,9 @@ func openLab(t *testing.T) *Lab {
 // leftOf lists what there is of a lab.
 func leftOf(p place) (left []string) {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent)
-	for _, path := range append(groups, "/sys/fs/cgroup"+p.parent, p.dir) {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), "*", filepath.Base(p.dir)))
+	for _, path := range append(append(groups, folders...), "/sys/fs/cgroup"+p.parent, p.dir, p.dir+scratchSuffix) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			left = append(left, path)
 		}
 	}
@@ -279,13 +283,19 @@ func TestBadExperiments(t *testing.T) {
 	}
 }
 
-// When the process that has a lab is killed, its guard kills what runs there and removes all of it.
-func TestKilled(t *testing.T) {
+// startSleeper starts a process with a lab in which something runs.
+func startSleeper(t *testing.T) (process *os.Process, guard int) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("makes cgroups: needs root")
 	}
+	folder, err := os.MkdirTemp("", "experiment-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), "EXPERIMENT_TEST_ROLE=sleeper", "EXPERIMENT_TEST_STATE="+filepath.Join(t.TempDir(), "state"))
+	cmd.Env = append(os.Environ(), "EXPERIMENT_TEST_ROLE=sleeper", "EXPERIMENT_TEST_STATE="+filepath.Join(t.TempDir(), "state"), "EXPERIMENT_TEST_SCRATCH="+folder)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -293,25 +303,43 @@ func TestKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	word := make([]byte, 64)
 	n, _ := out.Read(word)
-	var guard int
 	if _, err := fmt.Sscanf(string(word[:n]), "ready <nil> %d", &guard); err != nil {
 		t.Fatalf("it says %q", word[:n])
 	}
-	p := placeOf(cmd.Process.Pid)
-	if left := leftOf(p); len(left) < 2 {
+	if left := leftOf(placeOf(cmd.Process.Pid)); len(left) < 4 {
 		t.Fatalf("only %v is there while it runs", left)
 	}
+	return cmd.Process, guard
+}
+
+// When the process that has a lab is killed, its guard kills what runs there and removes all of it.
+func TestKilled(t *testing.T) {
+	process, guard := startSleeper(t)
 	syscall.Kill(guard, syscall.SIGTERM) // as the end of a service does
-	cmd.Process.Kill()
-	cmd.Wait()
+	process.Kill()
+	process.Wait()
+	p := placeOf(process.Pid)
 	deadline := time.Now().Add(30 * time.Second)
 	for len(leftOf(p)) > 0 && time.Now().Before(deadline) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if left := leftOf(p); len(left) > 0 {
 		t.Errorf("%v is left 30 s after the end of its process", left)
+	}
+}
+
+// Where its guard is killed, too, the next lab removes it.
+func TestKilledWithGuard(t *testing.T) {
+	process, guard := startSleeper(t)
+	syscall.Kill(guard, syscall.SIGKILL)
+	process.Kill()
+	process.Wait()
+	openLab(t)
+	if left := leftOf(placeOf(process.Pid)); len(left) > 0 {
+		t.Errorf("%v is left after the next lab was opened", left)
 	}
 }
 

@@ -172,8 +172,8 @@ func runStage(s experiment.Stage) stage {
 
 // experimentError gives the errors that are the caller's fault their exit code.
 func experimentError(err error) error {
-	if isOneOf(err, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadWorkload, experiment.ErrNoVote,
-		experiment.ErrOtherBase, experiment.ErrTooSmall, probe.ErrUnsupported) {
+	if isOneOf(err, experiment.ErrBadFolder, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadStressor,
+		experiment.ErrBadWorkload, experiment.ErrNoVote, experiment.ErrOtherBase, experiment.ErrTooSmall, probe.ErrUnsupported) {
 		return &exitError{exitBadInput, err}
 	}
 	return hostError(err)

@@ -50,7 +50,7 @@ func (f *reportFlags) keep(r *experiment.Report) {
 const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its
 pictures and pages. Several reports are shown in one table and one picture, a program a
 row: how many times better each set-up is than the first one, which must be the same in all of
-them. Nothing is run.`
+them. A report of candor isolate is shown on its own. Nothing is run.`
 
 func newReportCommand() *cobra.Command {
 	var f reportFlags
@@ -75,6 +75,16 @@ func newReportCommand() *cobra.Command {
 
 // show shows reports that are there.
 func (f *reportFlags) show(out io.Writer, files []string) error {
+	if len(files) == 1 {
+		if r, is, err := experiment.ReadIsolation(files[0]); is && err != nil {
+			return experimentError(err)
+		} else if is {
+			if err := f.prepare(); err != nil {
+				return err
+			}
+			return f.writeIsolation(out, r)
+		}
+	}
 	var reports []*experiment.Report
 	for _, file := range files {
 		r, err := experiment.ReadReport(file)

@@ -26,12 +26,12 @@ type App struct {
 
 // All are the study's four in its order, then the two others.
 var All = []App{
-	{"perception", "finds round signs in camera frames; a thread for each CPU that it sees", perceive, 80},
-	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 50},
-	{"prediction", "a bank of Kalman filters; a thread for each CPU that it sees", predict, 1000},
-	{"decision", "votes of a forest of decision trees; one thread", decide, 140},
+	{"perception", "finds round signs in camera frames; a thread for each CPU that it sees", perceive, 200},
+	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 110},
+	{"prediction", "a bank of Kalman filters; a thread for each CPU that it sees", predict, 2500},
+	{"decision", "votes of a forest of decision trees; one thread", decide, 300},
 	{"disk", "writes 4 MiB at a time, synced, and reads them back; one thread", store, 30},
-	{"network", "sends messages over TCP on the loopback device, each answered; two threads", send, 8000},
+	{"network", "sends messages over TCP on the loopback device, each answered; two threads", send, 16_000},
 }
 
 // ErrNoApp is a name that no application has.

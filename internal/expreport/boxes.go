@@ -1,6 +1,7 @@
 package expreport
 
 import (
+	"image/color"
 	"io"
 
 	"gonum.org/v1/plot"
@@ -31,7 +32,8 @@ func (r Report) draw(w io.Writer, m experiment.ReportMetric, write func(io.Write
 		if len(values) == 0 {
 			continue
 		}
-		if err := addBox(p, i, values, rounds); err != nil {
+		look := boxLook{drawing.Colours[i%len(drawing.Colours)], vg.Points(34), 0.24, 1.6}
+		if err := addBox(p, float64(i), look, values, rounds); err != nil {
 			return err
 		}
 	}
@@ -40,28 +42,35 @@ func (r Report) draw(w io.Writer, m experiment.ReportMetric, write func(io.Write
 	return write(w, p)
 }
 
-// addBox adds one set-up's box and dots.
-func addBox(p *plot.Plot, at int, values []float64, rounds []int) error {
-	colour := drawing.Colours[at%len(drawing.Colours)]
-	box, err := plotter.NewBoxPlot(vg.Points(34), float64(at), plotter.Values(values))
+// A boxLook is how a box and its dots are drawn.
+type boxLook struct {
+	colour color.Color
+	width  vg.Length
+	across float64   // of the dots, in units of X
+	dot    vg.Length // radius
+}
+
+// addBox adds a box and its dots.
+func addBox(p *plot.Plot, at float64, look boxLook, values []float64, rounds []int) error {
+	box, err := plotter.NewBoxPlot(look.width, at, plotter.Values(values))
 	if err != nil {
 		return err
 	}
 	spread := experiment.SpreadOf(values) // the quarters of the tables: there are several ways to count them
 	box.Quartile1, box.Median, box.Quartile3 = spread.Quarter, spread.Median, spread.Quarter3
-	box.BoxStyle.Color, box.MedianStyle.Color, box.WhiskerStyle.Color = colour, colour, colour
+	box.BoxStyle.Color, box.MedianStyle.Color, box.WhiskerStyle.Color = look.colour, look.colour, look.colour
 	box.MedianStyle.Width = vg.Points(2)
 	box.GlyphStyle.Radius = 0 // the dots show what is outside
 	dots := make(plotter.XYs, len(values))
 	for i, v := range values {
 		// Beside each other in the order of the rounds, so that what drifts shows.
-		dots[i] = plotter.XY{X: float64(at) - 0.12 + 0.24*float64(rounds[i]+1)/float64(rounds[len(rounds)-1]+2), Y: v}
+		dots[i] = plotter.XY{X: at - look.across/2 + look.across*float64(rounds[i]+1)/float64(rounds[len(rounds)-1]+2), Y: v}
 	}
 	scatter, err := plotter.NewScatter(dots)
 	if err != nil {
 		return err
 	}
-	scatter.GlyphStyle = draw.GlyphStyle{Color: colour, Radius: 1.6, Shape: draw.CircleGlyph{}}
+	scatter.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: look.dot, Shape: draw.CircleGlyph{}}
 	p.Add(box, scatter)
 	return nil
 }

@@ -37,13 +37,18 @@ func (r Report) figureName(metric int) string {
 	if metric == 0 {
 		return "figure-time"
 	}
+	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, inFileName(r.Metrics[metric].Name)), "-")
+}
+
+// inFileName makes a part of a file's name of a text.
+func inFileName(text string) string {
 	name := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
 		}
 		return '-'
-	}, r.Metrics[metric].Name)
-	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, strings.Trim(name[:min(len(name), 40)], "-")), "-")
+	}, text)
+	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
 // A column of the tables: its title, and what stands in it.

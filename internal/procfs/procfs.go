@@ -20,9 +20,10 @@ import (
 
 // A Stat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
 type Stat struct {
-	State byte   // 'Z' is a zombie, 'X' dead
-	Flags uint64 // the kernel's PF_ flags
-	Start uint64 // clock ticks since boot
+	State  byte   // 'Z' is a zombie, 'X' dead
+	Flags  uint64 // the kernel's PF_ flags
+	Faults uint64 // pages that it was given
+	Start  uint64 // clock ticks since boot
 }
 
 // kernelThread is PF_KTHREAD.
@@ -74,6 +75,9 @@ func parseStat(text []byte) (s Stat, err error) {
 		return Stat{}, fmt.Errorf("want a letter for the state, got %.60q", fields[0])
 	}
 	if s.Flags, err = strconv.ParseUint(string(fields[6]), 10, 64); err != nil {
+		return s, err
+	}
+	if s.Faults, err = strconv.ParseUint(string(fields[7]), 10, 64); err != nil {
 		return s, err
 	}
 	s.Start, err = strconv.ParseUint(string(fields[19]), 10, 64)

@@ -14,12 +14,12 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-const tail = " S 1 10 10 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
+const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
 
 func TestParseStat(t *testing.T) {
 	for _, name := range []string{"web", "a b", ") S 1", "((", ""} {
 		s, err := parseStat([]byte("12 (" + name + ")" + tail))
-		if err != nil || s != (Stat{'S', 4194560, 777}) || s.IsKernelThread() {
+		if err != nil || s != (Stat{'S', 4194560, 42, 777}) || s.IsKernelThread() {
 			t.Errorf("%q: %+v, %v", name, s, err)
 		}
 	}

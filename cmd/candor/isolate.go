@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/experiment/apps"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/expreport"
+	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+const isolateLong = `Find out how well an application is isolated from what runs beside it.
+
+Each application runs in each case alone, and beside each stressor:
+
+  together      no limits, plain processes in one group
+  groups        no limits, each in a group of its own
+  quota         each with its part of the CPU time
+  pinned        each on its CPUs
+  candor        the application is sensitive, the stressor flexible
+  candor+burst  both are flexible, the application has --burst auto
+
+What a stressor costs is measured against the same case alone, so that it is not mixed
+up with what a smaller allocation costs. The stressors are stress-ng and iperf3:
+
+  cpu, cache    25 workers that compute, or trash the cache
+  ram           8 workers that allocate up to 2 GiB and free it
+  io            8 workers that write files of 64 MiB and remove them
+  network       iperf3 between two network namespaces
+
+The default applications are small programs of candor's own: perception, planning,
+prediction and decision stand for those of a vehicle; disk and network wait for these.`
+
+const isolateExample = `  candor isolate
+  candor isolate -n 10 --out figures
+  candor isolate -n 2 --stressors cpu,cache --app sort='sort -R /usr/share/dict/words'
+  candor isolate --cpu 1.5 --cases quota,candor --app web='./bench web' --app db='./bench db'
+  candor isolate -o json >runs.json && candor report runs.json --out figures`
+
+// isolateFlags are the flags of candor isolate.
+type isolateFlags struct {
+	cpu              hybrid.Milli
+	rounds           int
+	apps             []string
+	stressors, cases string
+	tmp              string
+	timeout          time.Duration
+	seed             uint64
+	reportFlags
+}
+
+func newIsolateCommand() *cobra.Command {
+	var f isolateFlags
+	cmd := &cobra.Command{
+		Use:     "isolate [flags]",
+		Short:   "Measure how well applications are isolated from others",
+		Long:    isolateLong,
+		Example: isolateExample,
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.Var((*milliFlag)(&f.cpu), "cpu", "the application's part of the CPUs, such as 1.5; the stressor has the rest (default: half of the CPUs)")
+	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each application in each case, alone and beside each stressor")
+	flags.StringArrayVar(&f.apps, "app", nil, "NAME=COMMAND: an application, as a shell reads it, or the NAME of a default one; may be repeated (default: all of those)")
+	flags.StringVar(&f.stressors, "stressors", strings.Join(experiment.StressorNames, ","), "stressors, by comma")
+	complete(cmd, "stressors", experiment.StressorNames)
+	var names []string
+	for _, c := range experiment.Cases {
+		names = append(names, string(c))
+	}
+	flags.StringVar(&f.cases, "cases", strings.Join(names, ","), "cases, by comma; the others' costs are told against the first one alone")
+	complete(cmd, "cases", names)
+	flags.StringVar(&f.tmp, "tmp", "/var/tmp", "folder for what stressors and applications write: 512 MiB at most, and what --app writes to $TMPDIR")
+	must(cmd.MarkFlagDirname("tmp"))
+	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
+	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
+	f.reportFlags.add(cmd)
+	return cmd
+}
+
+// run measures, and shows the runs that were done, even where the user ended it before the last.
+func (f *isolateFlags) run(cmd *cobra.Command) error {
+	i, err := f.isolation()
+	if err != nil {
+		return err
+	}
+	if err := f.prepare(); err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	report, err := f.measure(ctx, cmd, &i)
+	if report == nil || len(report.Runs) == 0 {
+		return experimentError(err)
+	}
+	if writeErr := f.writeIsolation(cmd.OutOrStdout(), report); writeErr != nil {
+		return writeErr
+	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("stopped: %s done", count(len(report.Runs), "run", "runs"))
+	}
+	return experimentError(err)
+}
+
+// isolation is what a command line asks for.
+func (f *isolateFlags) isolation() (experiment.Isolation, error) {
+	i := experiment.Isolation{Limit: f.cpu, Rounds: f.rounds, Seed: f.seed, Tmp: f.tmp}
+	for _, text := range strings.Split(f.cases, ",") {
+		c, err := experiment.ParseCase(text)
+		if err != nil {
+			return i, badInput("--cases: %w", err)
+		}
+		i.Cases = append(i.Cases, c)
+	}
+	for _, name := range strings.Split(f.stressors, ",") {
+		s, err := experiment.NewStressor(name)
+		if err != nil {
+			return i, badInput("--stressors: %w", err)
+		}
+		i.Stressors = append(i.Stressors, s)
+	}
+	for _, text := range f.apps {
+		a, err := f.application(text)
+		if err != nil {
+			return i, err
+		}
+		i.Applications = append(i.Applications, a)
+	}
+	if len(f.apps) == 0 {
+		for _, a := range apps.All {
+			i.Applications = append(i.Applications, f.defaultApplication(a.Name))
+		}
+	}
+	return i, experimentError(i.Check())
+}
+
+// application reads one from a command line.
+func (f *isolateFlags) application(text string) (a experiment.NamedWorkload, err error) {
+	name, command, named := strings.Cut(text, "=")
+	switch {
+	case !named && slices.ContainsFunc(apps.All, func(a apps.App) bool { return a.Name == text }):
+		return f.defaultApplication(text), nil
+	case !named || name == "":
+		var names []string
+		for _, a := range apps.All {
+			names = append(names, a.Name)
+		}
+		return a, badInput("--app %.60q: want NAME=COMMAND, or one of %s", text, strings.Join(names, ", "))
+	}
+	if err := checkShellWord(command); err != nil {
+		return a, err
+	}
+	w := experiment.Workload{Command: []string{"/bin/sh", "-c", command}, Timeout: f.timeout}
+	return experiment.NamedWorkload{Name: name, Workload: w}, nil
+}
+
+func (f *isolateFlags) defaultApplication(name string) experiment.NamedWorkload {
+	w := experiment.Workload{Command: []string{"/proc/self/exe", appCommand, name}, Timeout: f.timeout}
+	return experiment.NamedWorkload{Name: name, Workload: w}
+}
+
+// measure runs the isolation in a lab, with a line of progress. What is done so far is in the folder after each round.
+func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *experiment.Isolation) (report *experiment.IsolationReport, err error) {
+	l, err := openLab()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = oneline.Join(err, l.Close()) }()
+	now := latest[stage]{value: stage{text: "each program once, to try it"}}
+	i.Progress = func(s experiment.IsolationStage) {
+		now.set(stage{text: fmt.Sprintf("run %d of %d, %s", s.Run, s.Runs, s.Doing), share: float64(s.Run-1) / float64(s.Runs)})
+		if s.Run > 1 && s.Run%(s.Runs/i.Rounds) == 1 && f.out != "" {
+			_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: s.Report.Write}})
+		}
+	}
+	end := showProgress(cmd.ErrOrStderr(), now.get)
+	defer end()
+	return i.Run(ctx, l)
+}
+
+// writeIsolation writes a report to the terminal and the folder.
+func (f *reportFlags) writeIsolation(out io.Writer, r *experiment.IsolationReport) error {
+	report := expreport.Isolation{IsolationReport: r}
+	err := f.writeForm(out, r.Write, report.Markdown, report.Text)
+	if f.out == "" {
+		return err
+	}
+	return oneline.Join(err, wholefile.WriteFolder(f.out, report.Files()))
+}
+
+// appCommand is the hidden subcommand that is an application to measure.
+const appCommand = "internal-app"
+
+func newInternalAppCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                appCommand + " NAME",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			result, err := apps.Run(args[0], 1, os.TempDir())
+			if errors.Is(err, apps.ErrNoApp) {
+				return badInput("%w", err)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), result)
+			return err
+		},
+	}
+}

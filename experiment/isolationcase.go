@@ -1,0 +1,125 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Case is how an application and a stressor beside it are kept apart.
+type Case string
+
+const (
+	CaseTogether Case = "together"     // not at all: plain processes in one group
+	CaseGroups   Case = "groups"       // without limits, each in a group of its own
+	CaseQuota    Case = "quota"        // each with its part of the CPU time
+	CasePinned   Case = "pinned"       // each on its CPUs
+	CaseCandor   Case = "candor"       // the application is sensitive, the stressor flexible
+	CaseBurst    Case = "candor+burst" // both are flexible; the application may burst
+)
+
+// Cases are all of them, in the order of the docs. The study has four: together, alone and beside a stressor, are its first and
+// second; quota and pinned its third and fourth.
+var Cases = []Case{CaseTogether, CaseGroups, CaseQuota, CasePinned, CaseCandor, CaseBurst}
+
+// ErrBadCase is a case that there is not.
+var ErrBadCase = fmt.Errorf("%w: case", ErrBadSetup)
+
+// ParseCase reads a case's name.
+func ParseCase(text string) (Case, error) {
+	if slices.Contains(Cases, Case(text)) {
+		return Case(text), nil
+	}
+	var names []string
+	for _, c := range Cases {
+		names = append(names, string(c))
+	}
+	return "", fmt.Errorf("%w %.60q: want one of %s", ErrBadCase, text, strings.Join(names, ", "))
+}
+
+// A Split is how a machine's CPUs are divided, in milli-CPU.
+type Split struct {
+	Application hybrid.Milli `json:"application"`
+	Stressor    hybrid.Milli `json:"stressor"` // what is left
+}
+
+// splitOf divides so many CPUs. An application that does not say what it gets has half of them, in whole CPUs.
+func splitOf(cpus int, application hybrid.Milli) Split {
+	if application == 0 {
+		application = max(1000*hybrid.Milli(cpus/2), hybrid.MinLimit)
+	}
+	return Split{application, hybrid.Milli(1000*cpus) - application}
+}
+
+// check says for which case there are too few CPUs.
+func (s Split) check(c Case) error {
+	have := s.Application + s.Stressor
+	need := s.Application + hybrid.MinLimit
+	switch c {
+	case CaseTogether, CaseGroups: // no limit
+		return nil
+	case CasePinned:
+		need = 1000 * hybrid.Milli(s.Application.CPUs()+1)
+	}
+	if have < need {
+		return fmt.Errorf("%w for the case %s with %v for the application: with the stressor's it needs %v, the machine has %v",
+			ErrTooSmall, c, s.Application, need, have)
+	}
+	return nil
+}
+
+// application is what the application asks the host for.
+func (c Case) application(s Split, name string) host.Allocation {
+	a := flexible(name, 0)
+	switch c {
+	case CaseQuota:
+		a.Limit = s.Application
+	case CasePinned:
+		a.Class, a.Limit = hybrid.Sensitive, 1000*hybrid.Milli(s.Application.CPUs()) // whole CPUs, so no quota
+	case CaseCandor:
+		a.Class, a.Limit, a.View = hybrid.Sensitive, s.Application, host.ViewFull
+	case CaseBurst:
+		a.Limit, a.Burst = s.Application, host.Burst{By: host.BurstAuto}
+	}
+	return a
+}
+
+// stressor is what the stressor asks the host for: when it is pinned, or without limits, what is not somebody's own.
+func (c Case) stressor(s Split, name string) host.Allocation {
+	switch c {
+	case CaseQuota, CaseCandor, CaseBurst:
+		return flexible(name, s.Stressor)
+	default:
+		return flexible(name, 0)
+	}
+}
+
+func flexible(name string, limit hybrid.Milli) host.Allocation {
+	return host.Allocation{
+		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: limit},
+		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+	}
+}
+
+// Text says for people what each of the two has.
+func (c Case) Text(s Split) (application, stressor string) {
+	whole := s.Application.CPUs()
+	switch c {
+	case CaseTogether:
+		return "no limit", "no limit, in the same group"
+	case CaseGroups:
+		return "no limit, a group of its own", "no limit, a group of its own"
+	case CaseQuota:
+		return fmt.Sprintf("quota of %v", s.Application), fmt.Sprintf("quota of %v", s.Stressor)
+	case CasePinned:
+		return fmt.Sprintf("CPUs of its own: %d", whole), fmt.Sprintf("the other CPUs: %v", s.Application+s.Stressor-1000*hybrid.Milli(whole))
+	case CaseCandor:
+		return fmt.Sprintf("sensitive, limit %v", s.Application), fmt.Sprintf("flexible, limit %v", s.Stressor)
+	default:
+		return fmt.Sprintf("flexible, limit %v, --burst auto", s.Application), fmt.Sprintf("flexible, limit %v", s.Stressor)
+	}
+}

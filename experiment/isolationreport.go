@@ -1,0 +1,168 @@
+package experiment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// An IsolationReport is an isolation that was measured, with every run, so that it can be analysed again.
+type IsolationReport struct {
+	Kind         string         `json:"kind"` // isolation
+	Version      int            `json:"version"`
+	Began        time.Time      `json:"began"`
+	Machine      Machine        `json:"machine"`
+	Directory    string         `json:"directory"`
+	Tmp          string         `json:"tmp"`
+	FileSystem   string         `json:"fileSystem"` // of tmp
+	Split        Split          `json:"split"`
+	Applications []Application  `json:"applications"`
+	Stressors    []Stressor     `json:"stressors"`
+	Cases        []Case         `json:"cases"`
+	Rounds       int            `json:"rounds"` // that were asked for
+	Seed         uint64         `json:"seed"`
+	Stopped      bool           `json:"stopped"` // before its end
+	Runs         []IsolationRun `json:"runs"`    // in the order in which they were made
+}
+
+// An Application is one by its name.
+type Application struct {
+	Name    string   `json:"name"`
+	Command []string `json:"command"`
+}
+
+const (
+	isolationKind    = "isolation"
+	isolationVersion = 1
+)
+
+// doing says in words what a run is.
+func (r *IsolationReport) doing(run *IsolationRun) string {
+	beside := "alone"
+	if run.Stressor != alone {
+		beside = "beside " + r.Stressors[run.Stressor].Name
+	}
+	return fmt.Sprintf("%s %s, %s", r.Applications[run.App].Name, beside, r.Cases[run.Case])
+}
+
+// Write writes a report as JSON.
+func (r *IsolationReport) Write(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(r)
+}
+
+// IsIsolation reports whether a text is the JSON of an isolation's report, not of another experiment's.
+func IsIsolation(data []byte) bool {
+	var what struct {
+		Kind string `json:"kind"`
+	}
+	return json.Unmarshal(data, &what) == nil && what.Kind == isolationKind
+}
+
+// ReadIsolation reads a report's file, if it is one of an isolation.
+func ReadIsolation(file string) (r *IsolationReport, is bool, err error) {
+	data, err := wholefile.Read(file, maxReport)
+	if err != nil || !IsIsolation(data) {
+		return nil, false, err
+	}
+	if r, err = ParseIsolation(data); err != nil {
+		return nil, true, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, true, nil
+}
+
+// ParseIsolation reads a report.
+func ParseIsolation(data []byte) (*IsolationReport, error) {
+	var version struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &version); err != nil || !IsIsolation(data) {
+		return nil, fmt.Errorf("%w: want what candor isolate -o json writes", ErrBadReport)
+	}
+	if version.Version != isolationVersion {
+		return nil, fmt.Errorf("%w: version %d: want %d", ErrBadReport, version.Version, isolationVersion)
+	}
+	var r IsolationReport
+	if err := wholefile.DecodeStrict(data, &r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
+	}
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
+	}
+	return &r, nil
+}
+
+// check refuses a report that contradicts itself.
+func (r *IsolationReport) check() error {
+	if len(r.Applications) == 0 || len(r.Stressors) == 0 || len(r.Cases) == 0 || r.Rounds < 1 {
+		return errors.New("no application, no stressor, no case or no round")
+	}
+	for _, c := range r.Cases {
+		if _, err := ParseCase(string(c)); err != nil {
+			return err
+		}
+	}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		switch {
+		case run.App < 0 || run.App >= len(r.Applications), run.Case < 0 || run.Case >= len(r.Cases), run.Stressor < alone || run.Stressor >= len(r.Stressors):
+			return fmt.Errorf("run %d: application %d, case %d, stressor %d: there is no such", i, run.App, run.Case, run.Stressor)
+		case run.Round < 0 || run.Round >= MaxRuns:
+			return fmt.Errorf("run %d: round %d", i, run.Round)
+		case run.Failure == "" && !(run.Time >= 1e-9 && run.Time <= mostValue):
+			return fmt.Errorf("run %d: time %g, and no failure", i, run.Time)
+		case run.Load != nil && !(run.Load.CPUs >= 0 && run.Load.Rate >= 0):
+			return fmt.Errorf("run %d: a load of %g CPUs, %g", i, run.Load.CPUs, run.Load.Rate)
+		}
+	}
+	return nil
+}
+
+// Times returns the seconds that an application took in a case, beside a stressor (-1: alone), by round; failed runs have none.
+func (r *IsolationReport) Times(app, c, stressor int) (times []float64, rounds []int) {
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.App == app && run.Case == c && run.Stressor == stressor && run.Failure == "" {
+			times, rounds = append(times, run.Time), append(rounds, run.Round)
+		}
+	}
+	return times, rounds
+}
+
+// LoadOf returns what a stressor achieved in a case beside all applications, the medians.
+func (r *IsolationReport) LoadOf(c, stressor int) Load {
+	var cpus, rates []float64
+	for i := range r.Runs {
+		if run := &r.Runs[i]; run.Case == c && run.Stressor == stressor && run.Failure == "" && run.Load != nil {
+			cpus, rates = append(cpus, run.Load.CPUs), append(rates, run.Load.Rate)
+		}
+	}
+	return Load{Median(cpus), Median(rates)}
+}
+
+// Failures returns how many runs failed, and why the first did.
+func (r *IsolationReport) Failures() (runs int, why string) {
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		if run.Failure == "" {
+			continue
+		}
+		if runs++; runs == 1 {
+			why = r.doing(run) + ": " + run.Failure
+		}
+	}
+	return runs, why
+}
+
+// Others is how many CPUs others used during the runs, the median.
+func (r *IsolationReport) Others() float64 {
+	var values []float64
+	for i := range r.Runs {
+		values = append(values, r.Runs[i].Noise.Others+r.Runs[i].Noise.Stolen)
+	}
+	return Median(values)
+}

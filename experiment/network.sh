@@ -1,0 +1,18 @@
+# $1: size of the sockets' buffers in bytes. In a network namespace of its own.
+set -e
+ip link set lo up
+unshare --net sleep infinity &
+other=/proc/$!/ns/net
+while [ "$(readlink $other)" = "$(readlink /proc/$$/ns/net)" ]; do sleep 0.01; done
+ip link add stress0 type veth peer name stress1 netns $!
+ip addr add 10.0.0.1/24 dev stress0
+ip link set stress0 up
+nsenter --net=$other sh -c 'ip addr add 10.0.0.2/24 dev stress1; ip link set stress1 up; exec iperf3 -s' >/dev/null &
+tries=0
+while :; do
+	# The server may not listen yet.
+	iperf3 -c 10.0.0.2 -w $1 -n 510M >/dev/null && continue
+	tries=$((tries + 1))
+	[ $tries -lt 100 ]
+	sleep 0.05
+done

@@ -1,0 +1,63 @@
+package procfs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Written returns how many bytes a process has written by system calls, to files or anything else (/proc/PID/io,
+// proc_pid_io(5)). The error is fs.ErrNotExist or ESRCH if it has gone.
+func Written(pid int) (uint64, error) {
+	file := fmt.Sprintf("/proc/%d/io", pid)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := parseWritten(string(text))
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return n, err
+}
+
+func parseWritten(text string) (uint64, error) {
+	for line := range strings.Lines(text) {
+		if n, is := strings.CutPrefix(line, "wchar:"); is {
+			return strconv.ParseUint(strings.TrimSpace(n), 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("no wchar in %.60q", text)
+}
+
+// Sent returns how many bytes a network device has sent, in the network namespace of a process (/proc/PID/net/dev). The error is
+// fs.ErrNotExist or ESRCH if the process has gone, or has no such device.
+func Sent(pid int, device string) (uint64, error) {
+	file := fmt.Sprintf("/proc/%d/net/dev", pid)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	n, err := parseSent(string(text), device)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return n, err
+}
+
+func parseSent(text, device string) (uint64, error) {
+	for line := range strings.Lines(text) {
+		name, counts, is := strings.Cut(line, ":")
+		if !is || strings.TrimSpace(name) != device {
+			continue
+		}
+		const sent = 8 // after eight of what it has received
+		if fields := strings.Fields(counts); len(fields) > sent {
+			return strconv.ParseUint(fields[sent], 10, 64)
+		}
+		return 0, fmt.Errorf("%s: want 16 counts, got %.60q", device, counts)
+	}
+	return 0, fmt.Errorf("device %s: %w", device, fs.ErrNotExist)
+}
