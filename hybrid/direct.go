@@ -19,9 +19,7 @@ type Cost struct {
 // Twin returns a node like this one, but without containers. Twins share the memory that they plan
 // in: they are for one goroutine, and a plan of one can be used until any of them plans anew.
 func (n *Node) Twin() *Node {
-	t := &Node{layout: n.layout, scratch: n.scratch}
-	t.empty()
-	return t
+	return newEmpty(n.layout, n.scratch)
 }
 
 // Cost returns what a container would cost on the node. The error is one of

@@ -8,34 +8,32 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Node is the CPUs of one machine and who holds them. There may be thousands of twins, so it is small, and
-// what planning takes only for a while is in the scratch.
+// A Node is the CPUs of one machine and who holds them. There may be thousands of twins, so it is small: what
+// planning takes for a while is in the scratch, and what each operation needs comes first, in few cache lines.
 type Node struct {
 	*layout
 	*scratch // twins share it
+
+	slots       []slot
+	firstEmpty  int32 // slot; -1: none
+	sharedCount int32
+	confined    int32  // flexible containers in a domain of their own
+	version     uint64 // counts what was committed
+
+	sensitive  Milli  // sum of the sensitive limits
+	flexible   demand // of all flexible containers
+	sharedTime Milli
+	tally      tally // sums over the fractional CPUs
 
 	// The pools: each usable CPU is in exactly one.
 	shared, fractional, exclusive cpuset.Compact
 	wholeCores                    cpuset.Compact // the shared CPUs whose core is shared as a whole
 
+	order        []int32     // the slots in order of arrival
 	load         []cpuLoad   // by CPU id
-	tally        tally       // sums over the fractional CPUs
 	inL3, inNUMA []poolCount // of each domain
-	sharedCount  int32
-	confined     int32 // flexible containers in a domain of their own
-
-	sharedTime Milli
-	sensitive  Milli  // sum of the sensitive limits
-	flexible   demand // of all flexible containers
-
-	slots      []slot
-	order      []int32 // the slots in order of arrival
-	byID       map[string]int32
-	firstEmpty int32    // slot; -1: none
-	demands    []demand // of flexible containers by domain; nil: none had one yet
-
-	packBins, packRoom int32  // packable of the fractions, as they were when looked at last
-	version            uint64 // counts what was committed
+	demands      []demand    // of flexible containers by domain; nil: none had one yet
+	byID         map[string]int32
 }
 
 // cpuLoad is the sensitive time on one CPU.
@@ -71,8 +69,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	if options.RescueMoves == 0 {
 		options.RescueMoves = DefaultRescueMoves
 	}
-	n := &Node{layout: newLayout(machine, &options), scratch: new(scratch)}
-	n.empty()
+	n := newEmpty(newLayout(machine, &options), new(scratch))
 	if n.usable.IsEmpty() {
 		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))
 	}
@@ -82,37 +79,12 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	return n, nil
 }
 
-// empty makes a node one without containers.
-func (n *Node) empty() {
-	n.firstEmpty = -1
-	n.shared.Assign(&n.usable)
-	n.wholeCores.Assign(&n.usable)
-	n.sharedCount = int32(n.shared.Count())
-	n.load = make([]cpuLoad, len(n.layout.cpus))
-	n.tally = newTally(int(n.sharedCount))
-	n.countFree()
-}
-
 // quoteSet writes a set for an error line, where "" would be lost.
 func quoteSet(s cpuset.Set) string {
 	if s.IsEmpty() {
 		return "none"
 	}
 	return s.String()
-}
-
-// countFree counts the shared CPUs of each domain while all are shared.
-func (n *Node) countFree() {
-	counts := make([]poolCount, len(n.l3s)+len(n.numas))
-	n.inL3, n.inNUMA = counts[:len(n.l3s)], counts[len(n.l3s):]
-	for i := range n.l3s {
-		count := int16(n.l3s[i].Count())
-		n.inL3[i] = poolCount{count, count}
-	}
-	for i := range n.numas {
-		count := int16(n.numas[i].Count())
-		n.inNUMA[i] = poolCount{count, count}
-	}
 }
 
 // capacity is the CPU time of the usable CPUs.

@@ -32,16 +32,15 @@ func (l *itemList) bins() int32 {
 		large++
 	}
 	least, small := large, int32(0)
+	joined, sum := int32(0), int32(0) // large ones that leave room for a small one
 	for i := int(large); i < l.count; i++ {
 		small += l.size[i]
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
 		// Smaller ones are left out; large ones that leave no room for this one count alone.
-		joined, sum := int32(0), int32(0)
-		for j := large - 1; j >= 0 && l.size[j] <= 1000-l.size[i]; j-- {
-			joined++
-			sum += l.size[j]
+		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
+			sum += l.size[large-1-joined]
 		}
 		if rest := small - (joined*1000 - sum); rest > 0 {
 			least = max(least, large+(rest+999)/1000)
@@ -56,12 +55,12 @@ func (n *Node) mostLimit() Milli {
 	if len(n.tally.parts) > boundItems {
 		return n.total
 	}
-	if n.tally.partsChanged {
-		n.packBins, n.packRoom = packable(n.tally.parts)
-		n.tally.partsChanged = false
+	t := &n.tally
+	if t.packBins < 0 {
+		t.packBins, t.packRoom = packable(t.parts)
 	}
 	open := n.sharedCount + int32(n.fractional.Count()) // closed ones too: their fractions are among the parts
-	return Milli(max(0, open-n.packBins))*1000 + Milli(n.packRoom)
+	return Milli(max(0, open-t.packBins))*1000 + Milli(t.packRoom)
 }
 
 // packSteps is how exact the largest fraction is, milli-CPU.
@@ -70,14 +69,19 @@ const packSteps = 8
 // packable returns a lower bound on the CPUs that fractions need, and a fraction such that
 // with any larger one they need more. The least fractions are first.
 func packable(parts []int16) (bins, room int32) {
-	items := itemList{count: len(parts)}
+	items, used := itemList{count: len(parts)}, int32(0)
 	for i, part := range parts {
 		items.size[len(parts)-1-i] = int32(part)
+		used += int32(part)
 	}
 	bins = items.bins()
 	low, high := int32(0), int32(1000) // the largest fraction with which the bins suffice: low does
 	for high-low > packSteps {
 		middle := (low + high) / 2
+		if used+middle > bins*1000 { // then the bound is above bins, too
+			high = middle
+			continue
+		}
 		with := items
 		if with.insert(middle); with.bins() <= bins {
 			low = middle

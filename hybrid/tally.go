@@ -3,20 +3,22 @@ package hybrid
 // tally holds sums over the open fractional CPUs, so that the shared time of a
 // node need not be counted anew for every arrangement that is tried.
 type tally struct {
-	open, multi  int32  // open fractional CPUs, and those of them with several sensitive grants
-	room         Milli  // time left on the open ones
-	multiUsed    Milli  // sensitive time on those of several grants
-	multiRoom    Milli  // time left on those
-	lone         ladder // sensitive time on each of those of one grant
-	parts        ladder // every fraction, on closed CPUs too
-	partsUsed    Milli  // their sum
-	partsChanged bool   // since somebody looked
+	open, multi int32  // open fractional CPUs, and those of them with several sensitive grants
+	room        Milli  // time left on the open ones
+	multiUsed   Milli  // sensitive time on those of several grants
+	multiRoom   Milli  // time left on those
+	lone        ladder // sensitive time on each of those of one grant
+	parts       ladder // every fraction, on closed CPUs too
+	partsUsed   Milli  // their sum
+
+	packBins, packRoom int32 // packable of the parts; bins of -1: they have changed since
 }
 
-// newTally returns the tally of so many shared CPUs.
-func newTally(cpus int) tally {
-	rungs := make([]int16, 3*cpus)
-	return tally{lone: rungs[:0:cpus], parts: rungs[cpus:cpus], partsChanged: true}
+// newTally returns an empty tally with memory for so many amounts. A third of them is for the loads of CPUs, of
+// which there are no more than that; fractions may be more, and take other memory then.
+func newTally(rungs []int16) tally {
+	third := len(rungs) / 3
+	return tally{lone: rungs[:0:third], parts: rungs[third:third], packBins: -1}
 }
 
 // A ladder is amounts below a CPU, the least first. They are few: on a node of 8 CPUs all fit into a cache line.
@@ -59,13 +61,13 @@ func (l ladder) lend(lacking Milli) (lent Milli) {
 func (t *tally) addPart(milli Milli) {
 	t.parts.add(milli)
 	t.partsUsed += milli
-	t.partsChanged = true
+	t.packBins = -1
 }
 
 func (t *tally) removePart(milli Milli) {
 	t.parts.remove(milli)
 	t.partsUsed -= milli
-	t.partsChanged = true
+	t.packBins = -1
 }
 
 // add counts a CPU in; remove counts it out.
