@@ -106,6 +106,11 @@ ISOLATE ?= -n 10
 isolate: build ## the figures of docs/isolation.md, into docs/isolation: an hour or two on two CPUs that do nothing else (root, stress-ng, iperf3)
 	bin/candor isolate $(ISOLATE) --out docs/isolation -o markdown
 
+.PHONY: topology-gain
+
+topology-gain: build ## what a topology wish gains nginx under wrk, on a machine with several NUMA nodes: 10 minutes (root, nginx, wrk)
+	scripts/topology-gain.sh
+
 # --- simulation ---
 
 .PHONY: bench-sim

@@ -1,0 +1,20 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// On a machine with one NUMA node there is nothing that a topology wish could gain, and nothing is run.
+func TestTopologyGain(t *testing.T) {
+	if line, err := exec.Command(os.Getenv("CANDOR_BIN"), "topology").Output(); err != nil || !strings.Contains(string(line), " 1 NUMA node,") {
+		t.Skipf("several NUMA nodes, where it takes minutes; or %v", err)
+	}
+	cmd := exec.Command("../scripts/topology-gain.sh")
+	cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin", "ANYWAY=")
+	if got := do(t, cmd); got.code != 0 || got.err != "" || !strings.HasSuffix(got.out, "has nothing to gain.\n") {
+		t.Errorf("%+v", got)
+	}
+}

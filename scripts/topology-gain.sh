@@ -1,0 +1,47 @@
+#!/bin/sh
+# What a topology wish gains nginx on this machine, in queries a second and in mean response time under wrk: as root, on a machine with
+# several NUMA nodes that does nothing else. On one with a single node there is nothing to gain, and nothing is run.
+# CPU: nginx's limit (default: half of a node's CPUs). ROUNDS: default 10. SECONDS_EACH: default 10. OUT: a folder for the report.
+# ANYWAY=1: run on one node, too, to see that it runs.
+set -eu
+cd "$(dirname "$0")/.."
+candor=${CANDOR_BIN:-bin/candor}
+said=$("$candor" topology | head -n 1)
+nodes=$(echo "$said" | sed 's/.* \([0-9]*\) NUMA node.*/\1/')
+cpus=$(echo "$said" | sed 's/.* \([0-9]*\) CPUs*$/\1/')
+echo "$said"
+if [ "$nodes" -lt 2 ] && [ -z "${ANYWAY:-}" ]; then
+	echo "One NUMA node: memory is equally near to all CPUs, a topology wish has nothing to gain."
+	exit 0
+fi
+for program in nginx wrk; do
+	command -v $program >/dev/null || { echo "topology-gain: $program is not installed" >&2; exit 2; }
+done
+half=$((cpus / nodes / 2))
+: "${CPU:=$((half > 1 ? half : 1))}" "${ROUNDS:=10}" "${SECONDS_EACH:=10}"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+chmod 755 "$dir" # nginx's workers are somebody else
+head -c 4096 /dev/zero | tr '\0' x >"$dir/page"
+cat >"$dir/nginx.conf" <<-END
+	daemon off;
+	worker_processes auto;
+	pid $dir/pid;
+	error_log stderr error;
+	events { worker_connections 4096; }
+	http {
+		access_log off;
+		server { listen 127.0.0.1:18431; root $dir; }
+	}
+END
+cat >"$dir/json.lua" <<-'END'
+	done = function(summary, latency)
+		io.write(string.format('{"qps": %.3f, "latency": %.6f}\n', summary.requests / summary.duration * 1e6, latency.mean / 1e6))
+	end
+END
+"$candor" compare --cpu "$CPU" -n "$ROUNDS" ${OUT:+--out "$OUT"} \
+	--setups quota,candor+topology=none,candor+topology=single-numa \
+	--server "nginx -e stderr -c $dir/nginx.conf" \
+	--client "wrk -t $CPU -c $((CPU * 32)) -d $SECONDS_EACH -s $dir/json.lua http://127.0.0.1:18431/page" \
+	--metric queries-a-second=.qps --metric response-time=.latency --better queries-a-second=higher
