@@ -30,7 +30,6 @@ program() {
 	case $1 in
 	default-jdk-headless) echo javac ;;
 	nodejs) echo node ;;
-	iproute2) echo ip ;;
 	nginx-light) echo nginx ;;
 	docker.io) echo dockerd ;;
 	busybox-static) echo busybox ;;
