@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
@@ -42,13 +43,24 @@ func NewPod(uid, namespace, name string, memory int64, containers []Container) (
 		if err := c.Request.Check(); err != nil {
 			return nil, fmt.Errorf("container %s: %s", c.Name, reason(err))
 		}
-		if !c.Passing {
-			p.lasting = append(p.lasting, *c)
-		}
 	}
+	p.lasting = lasting(containers)
 	p.one = p.standIn()
 	p.ask()
 	return p, nil
+}
+
+// lasting are those that are not passing: the same list where that is all of them.
+func lasting(containers []Container) (list []Container) {
+	if !slices.ContainsFunc(containers, func(c Container) bool { return c.Passing }) {
+		return slices.Clip(containers)
+	}
+	for _, c := range containers {
+		if !c.Passing {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // ask notes what the pod asks for in all.

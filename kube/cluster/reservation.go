@@ -28,6 +28,9 @@ func (r *reservation) settle() {
 			g, shown := base.Grant(c.Request.ID)
 			return shown && g.Guaranteed() >= c.Request.Guaranteed()
 		})
+		if len(r.waiting) == 0 {
+			r.waiting = nil // its memory, too
+		}
 	}
 }
 
