@@ -63,7 +63,7 @@ type Fleet struct {
 	shelves     [2]shelf    // by class; one for both where oneShelf says so
 	nodes       []node      // by NodeID
 	containers  []container // by ContainerID
-	spread      map[spreadKey]struct{}
+	amounts     []int64     // of the further resources that each container has, one container after the other
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
 	figures     []hybrid.Figures // by NodeID
@@ -73,6 +73,7 @@ type Fleet struct {
 	sizeNumbers map[sizeKey]uint8
 	units       [moreResources]float64 // see unitsOf
 	shares      []int32                // free shares of CPU and of those, likewise
+	spreads     []spreadBits           // by NodeID
 
 	recent recent
 
@@ -101,25 +102,18 @@ type kind struct {
 type node struct {
 	*hybrid.Node          // nil: there is no such node
 	kind         int32    // index into Fleet.kinds
-	first, last  int32    // containers in order of arrival; -1: none
+	held         []held   // its containers, in order of arrival
 	refused      [4]int32 // strict sensitive limits, with the wish Prefer, that it refused since it changed last; 0: none
 	asked        int      // how often it refused
 	shelved      bool
 	keys         [2]int64 // on the shelves of its kind
 }
 
-// A container is one that runs.
+// A container is one that runs. It is as large as a cache line.
 type container struct {
-	node       NodeID        // Nowhere: none
-	handle     hybrid.Handle // on the node
-	prev, next int32         // on the node
-	request    Request
-}
-
-// spreadKey is a node that has a container of a Spread.
-type spreadKey struct {
-	spread uint64
-	node   NodeID
+	node    NodeID        // Nowhere: none
+	handle  hybrid.Handle // on the node
+	request Request       // without its resources (Fleet.amountsOf)
 }
 
 // Totals are sums over all nodes.
@@ -142,7 +136,7 @@ func New(o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("%d resources besides CPU: want %d at most", len(o.Resources), maxResources)
 	}
 	o.Resources = slices.Clone(o.Resources)
-	f := &Fleet{options: o, spread: make(map[spreadKey]struct{}), kindNumbers: make(map[kindKey]int32),
+	f := &Fleet{options: o, kindNumbers: make(map[kindKey]int32),
 		empties: make(map[*topology.Machine]*hybrid.Node), sizes: make([]size, 1), sizeNumbers: make(map[sizeKey]uint8)}
 	return f, nil
 }
@@ -183,4 +177,10 @@ func (f *Fleet) has(id NodeID) bool {
 func (f *Fleet) freeOf(id NodeID) []int64 {
 	count := len(f.options.Resources)
 	return f.free[int(id)*count : (int(id)+1)*count : (int(id)+1)*count]
+}
+
+// amountsOf returns what a container has of the further resources, to be changed.
+func (f *Fleet) amountsOf(c ContainerID) []int64 {
+	count := len(f.options.Resources)
+	return f.amounts[int(c)*count : (int(c)+1)*count : (int(c)+1)*count]
 }

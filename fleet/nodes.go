@@ -26,13 +26,13 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
 		f.summaries, f.figures = append(f.summaries, hybrid.Summary{}), append(f.figures, hybrid.Figures{})
-		f.rows = append(f.rows, noRow)
+		f.rows, f.spreads = append(f.rows, noRow), append(f.spreads, 0)
 		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
 	}
 	for i := range f.shelves {
 		f.shelves[i].rows = f.rows
 	}
-	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k, first: -1, last: -1}
+	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k}
 	copy(f.freeOf(id), capacity)
 	f.totals.Nodes++
 	f.totals.Capacity += f.nodes[id].Capacity()
@@ -96,9 +96,10 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 		return nil, fmt.Errorf("node %d: there is none", id)
 	}
 	var gone []ContainerID
-	for c := f.nodes[id].first; c >= 0; c = f.nodes[id].first {
-		f.Release(ContainerID(c))
-		gone = append(gone, ContainerID(c))
+	for n := &f.nodes[id]; len(n.held) > 0; {
+		c := n.held[0].container
+		f.Release(c)
+		gone = append(gone, c)
 	}
 	f.unshelve(id)
 	f.totals.Nodes--
@@ -128,6 +129,7 @@ func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int6
 	left := all[:0]
 	for _, c := range all {
 		r := f.containers[c].request
+		r.Resources = slices.Clone(f.amountsOf(c))
 		f.ask(&r)
 		if !f.hasRoom(id, &r) {
 			left = append(left, c)

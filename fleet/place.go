@@ -49,17 +49,14 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	n, gone := &f.nodes[id], &f.containers[c]
 	cost, _ := n.Remove(gone.handle)
 	free := f.freeOf(id)
-	for i, amount := range gone.request.Resources {
+	for i, amount := range f.amountsOf(c) {
 		free[i] += amount
 	}
-	if gone.request.Spread != 0 {
-		delete(f.spread, spreadKey{gone.request.Spread, id})
-	}
-	f.unlink(int32(c), n)
+	f.letGo(c, id)
 	gone.node = Nowhere
 	f.count(&gone.request, &cost, -1)
 	f.refresh(id)
-	if n.first < 0 {
+	if len(n.held) == 0 {
 		f.totals.Used--
 	}
 	return cost, true
@@ -88,24 +85,24 @@ func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	if err != nil {
 		return cost, err
 	}
-	if n.first < 0 {
+	if len(n.held) == 0 {
 		f.totals.Used++
 	}
 	for int(c) >= len(f.containers) {
 		f.containers = append(f.containers, container{node: Nowhere})
+		for range f.options.Resources {
+			f.amounts = append(f.amounts, 0)
+		}
 	}
-	own := &f.containers[c]
-	kept := append(own.request.Resources[:0], r.Resources...)
-	own.node, own.handle, own.request = id, handle, *r
-	own.request.Resources = kept
-	free := f.freeOf(id)
-	for i, amount := range r.Resources {
+	f.containers[c] = container{id, handle, *r}
+	f.containers[c].request.Resources = nil
+	amounts, free := f.amountsOf(c), f.freeOf(id)
+	clear(amounts)
+	copy(amounts, r.Resources)
+	for i, amount := range amounts {
 		free[i] -= amount
 	}
-	if r.Spread != 0 {
-		f.spread[spreadKey{r.Spread, id}] = struct{}{}
-	}
-	f.link(int32(c), n)
+	f.hold(c, id, r.Spread)
 	f.count(r, &cost, 1)
 	f.refresh(id)
 	return cost, nil
@@ -127,30 +124,4 @@ func (f *Fleet) count(r *Request, cost *hybrid.Cost, sign int) {
 func (f *Fleet) need(r *Request) hybrid.Milli {
 	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee}
 	return h.Guaranteed()
-}
-
-// link enters a container at the end of a node's list; unlink takes it out.
-func (f *Fleet) link(c int32, n *node) {
-	own := &f.containers[c]
-	own.prev, own.next = n.last, -1
-	if n.last >= 0 {
-		f.containers[n.last].next = c
-	} else {
-		n.first = c
-	}
-	n.last = c
-}
-
-func (f *Fleet) unlink(c int32, n *node) {
-	prev, next := f.containers[c].prev, f.containers[c].next
-	if prev >= 0 {
-		f.containers[prev].next = next
-	} else {
-		n.first = next
-	}
-	if next >= 0 {
-		f.containers[next].prev = prev
-	} else {
-		n.last = prev
-	}
 }

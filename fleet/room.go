@@ -26,15 +26,6 @@ func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	return true
 }
 
-// isTaken reports whether a node has a container of the same Spread.
-func (f *Fleet) isTaken(id NodeID, r *Request) bool {
-	if r.Spread == 0 {
-		return false
-	}
-	_, taken := f.spread[spreadKey{r.Spread, id}]
-	return taken
-}
-
 // refusal says why the container of the question is nowhere.
 func (f *Fleet) refusal() error {
 	q := &f.question

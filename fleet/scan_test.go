@@ -40,12 +40,11 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 func (f *Fleet) roomOf(id NodeID, r *Request) bool {
 	n := &f.nodes[id]
 	left := append([]int64(nil), f.kinds[n.kind].capacity...)
-	for c := n.first; c >= 0; c = f.containers[c].next {
-		own := &f.containers[c].request
-		if r.Spread != 0 && own.Spread == r.Spread {
+	for _, h := range n.held {
+		if own := &f.containers[h.container].request; r.Spread != 0 && own.Spread == r.Spread {
 			return false
 		}
-		for i, amount := range own.Resources {
+		for i, amount := range f.amountsOf(h.container) {
 			left[i] -= amount
 		}
 	}
