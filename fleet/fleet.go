@@ -161,6 +161,17 @@ func (f *Fleet) Where(c ContainerID) NodeID {
 	return f.containers[c].node
 }
 
+// Request returns what a container asked for when it was placed last: it may have to be
+// placed again. The resources are good until then.
+func (f *Fleet) Request(c ContainerID) Request {
+	if c < 0 || int(c) >= len(f.containers) {
+		return Request{}
+	}
+	r := f.containers[c].request
+	r.Resources = f.amountsOf(c)
+	return r
+}
+
 // Free returns what is left of a node's further resources.
 func (f *Fleet) Free(id NodeID) []int64 {
 	if !f.has(id) {

@@ -128,8 +128,8 @@ func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int6
 	}
 	left := all[:0]
 	for _, c := range all {
-		r := f.containers[c].request
-		r.Resources = slices.Clone(f.amountsOf(c))
+		r := f.Request(c)
+		r.Resources = slices.Clone(r.Resources)
 		f.ask(&r)
 		if !f.hasRoom(id, &r) {
 			left = append(left, c)

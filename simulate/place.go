@@ -12,16 +12,12 @@ import (
 
 // submit notes what a container asks for, and places it.
 func (r *run) submit(e *trace.Event) error {
-	for int(e.Container) >= len(r.asked) {
-		r.asked = append(r.asked, asked{})
-	}
-	a := &r.asked[e.Container]
-	*a = asked{memory: int64(e.Memory), request: r.request(e)}
+	r.asked, r.memory[0] = r.request(e), int64(e.Memory)
 	if e.Flags&trace.DifferentMachines != 0 {
-		a.request.Spread = max(e.Job, 1)
+		r.asked.Spread = max(e.Job, 1)
 	}
 	r.result.Submitted++
-	if a.request.Class == hybrid.Sensitive {
+	if r.asked.Class == hybrid.Sensitive {
 		r.result.SubmittedSensitive++
 	}
 	return r.place(fleet.ContainerID(e.Container))
@@ -41,31 +37,29 @@ func (r *run) request(e *trace.Event) fleet.Request {
 	}
 }
 
-// place asks the fleet for a node and counts the answer. What is refused is
-// dropped.
+// place asks the fleet for a node for what is asked, and counts the answer. What is
+// refused is dropped.
 func (r *run) place(c fleet.ContainerID) error {
-	a := &r.asked[c]
-	r.memory[0] = a.memory
-	a.request.Resources = r.memory[:]
-	sensitive := a.request.Class == hybrid.Sensitive
+	r.asked.Resources = r.memory[:]
+	limit, isSensitive := sensitive(&r.asked)
 	began := time.Now()
-	_, err := r.fleet.Place(c, &a.request)
-	r.clock.decision(time.Since(began), sensitive)
-	if sensitive {
+	_, err := r.fleet.Place(c, &r.asked)
+	r.clock.decision(time.Since(began), isSensitive)
+	if isSensitive {
 		r.decisionsSensitive++
 	}
 	switch {
 	case err == nil:
 		r.result.Placed++
-		r.bound.add(a.sensitive(), 1)
-	case sensitive && errors.Is(err, hybrid.ErrViewImpossible):
+		r.bound.add(limit, 1)
+	case isSensitive && errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedView++
-		if r.bound.cpus(a.sensitive())*1000 > int64(r.fleet.Totals().Capacity) {
+		if r.bound.cpus(limit)*1000 > int64(r.fleet.Totals().Capacity) {
 			r.refusedAnyway++
 		}
 	case errors.Is(err, hybrid.ErrNoCapacity), errors.Is(err, hybrid.ErrViewImpossible):
 		r.result.RefusedCapacity++
-		if sensitive {
+		if isSensitive {
 			r.result.RefusedCapacitySensitive++
 		}
 	default:
@@ -76,10 +70,12 @@ func (r *run) place(c fleet.ContainerID) error {
 
 // end ends a container, unless it was refused.
 func (r *run) end(c fleet.ContainerID) {
+	q := r.fleet.Request(c)
 	began := time.Now()
 	_, was := r.fleet.Release(c)
 	r.clock.ends.add(time.Since(began))
 	if was {
-		r.bound.add(r.asked[c].sensitive(), -1)
+		limit, _ := sensitive(&q)
+		r.bound.add(limit, -1)
 	}
 }

@@ -21,8 +21,8 @@ type run struct {
 	classes  []trace.Class
 	fleet    *fleet.Fleet
 	machines map[int]*topology.Machine // by CPUs
-	asked    []asked                   // by Event.Container
-	memory   [1]int64
+	asked    fleet.Request             // of the container that is placed
+	memory   [1]int64                  // of that
 	meter    meter
 	clock    clock
 	bound    bound
@@ -33,18 +33,12 @@ type run struct {
 	refusedAnyway      int64 // for their view, and by any rearrangement of what runs
 }
 
-// asked is what a container asked for: it may have to be placed again.
-type asked struct {
-	request fleet.Request // without its memory
-	memory  int64
-}
-
-// sensitive is a sensitive container's limit.
-func (a *asked) sensitive() int64 {
-	if a.request.Class != hybrid.Sensitive {
-		return 0
+// sensitive returns a sensitive container's limit, and whether it is one.
+func sensitive(q *fleet.Request) (limit int64, is bool) {
+	if q.Class != hybrid.Sensitive {
+		return 0, false
 	}
-	return int64(a.request.Limit)
+	return int64(q.Limit), true
 }
 
 // Events between looks at the context, and reports of progress.
@@ -156,7 +150,10 @@ func (r *run) setMachine(e *trace.Event, cpus int) error {
 		return err
 	}
 	for _, c := range homeless {
-		r.bound.add(r.asked[c].sensitive(), -1)
+		r.asked = r.fleet.Request(c)
+		r.memory[0] = r.asked.Resources[0]
+		limit, _ := sensitive(&r.asked)
+		r.bound.add(limit, -1)
 		r.result.Resubmitted++
 		if err := r.place(c); err != nil {
 			return err
