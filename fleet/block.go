@@ -10,14 +10,14 @@ type block struct {
 	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
 	count  int
-	*inner // nil: the parts are nodes
+	loose  bool // it may be worse than the row that is kept of it
+	*inner      // nil: the parts are nodes
 }
 
 // inner is what a block keeps of smaller blocks.
 type inner struct {
 	rows   [blockSize]row
 	blocks [blockSize]*block
-	loose  uint32 // those that may be worse than their rows, a bit for each
 }
 
 // position returns where in a block of nodes one is.
@@ -39,7 +39,7 @@ func (b *block) child(key int64) int {
 }
 
 // isLoose reports whether a part may be worse than its row.
-func (b *block) isLoose(at int) bool { return b.inner != nil && b.loose>>at&1 != 0 }
+func (b *block) isLoose(at int) bool { return b.inner != nil && b.blocks[at].loose }
 
 // openAt makes room for a smaller block.
 func (b *block) openAt(at int) {
@@ -47,8 +47,6 @@ func (b *block) openAt(at int) {
 	copy(b.lowest[at+1:], b.lowest[at:b.count])
 	copy(b.rows[at+1:], b.rows[at:b.count])
 	copy(b.blocks[at+1:], b.blocks[at:b.count])
-	below := uint32(1)<<at - 1
-	b.loose = b.loose&below | b.loose&^below<<1
 	b.count++
 }
 
@@ -58,8 +56,6 @@ func (b *block) closeAt(at int) {
 	copy(b.lowest[at:], b.lowest[at+1:b.count])
 	copy(b.rows[at:], b.rows[at+1:b.count])
 	copy(b.blocks[at:], b.blocks[at+1:b.count])
-	below := uint32(1)<<at - 1
-	b.loose = b.loose&below | b.loose>>1&^below
 	b.count--
 	b.blocks[b.count] = nil
 }
@@ -83,8 +79,6 @@ func (b *block) moveTo(to *block, from int) {
 	if b.inner != nil {
 		copy(to.rows[to.count:], b.rows[from:b.count])
 		copy(to.blocks[to.count:], b.blocks[from:b.count])
-		to.loose |= b.loose >> from << to.count
-		b.loose &= 1<<from - 1
 		clear(b.blocks[from:b.count])
 	}
 	to.count += b.count - from
@@ -114,11 +108,9 @@ func (b *block) raise(at int, it *item) bool {
 	return raised
 }
 
-// lose notes whether a part may be worse after the fall of a node that is or was in it, and reports it.
-func (b *block) lose(at int, before *item, f *fall) bool {
-	lost := b.rows[at].hangsOn(&before.row, f) || f.gone && before.id == b.lowest[at]
-	if lost {
-		b.loose |= 1 << at
+// lose notes whether a block of nodes may be worse after the fall of one that is or was in it.
+func (b *block) lose(at int, before *item, f *fall) {
+	if b.rows[at].hangsOn(&before.row, f) || f.gone && before.id == b.lowest[at] {
+		b.blocks[at].loose = true
 	}
-	return lost
 }

@@ -102,7 +102,6 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if i+1 < b.count {
 			next = b.keys[i+1]
 		}
-		found += f.checkBlock(t, s, b.blocks[i], first, next)
 		s.tighten(b, i)
 		tight := b.rows[i]
 		if kept.raise(&tight) || lowest > b.lowest[i] {
@@ -112,6 +111,7 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 		if !loose && (kept != tight || lowest != b.lowest[i]) {
 			t.Fatalf("a row promises too much: %v, want %v; lowest %d, want %d", kept, tight, lowest, b.lowest[i])
 		}
+		found += f.checkBlock(t, s, b.blocks[i], first, next)
 	}
 	return found
 }

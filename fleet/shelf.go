@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -86,24 +85,19 @@ func (s *shelf) split(b *block, at int) {
 	s.tighten(b, at+1)
 }
 
-// tighten counts anew what a block keeps of a part.
+// tighten counts anew what a block keeps of a part, from what is kept below.
 func (s *shelf) tighten(b *block, at int) {
-	part := b.blocks[at]
-	b.loose &^= 1 << at
-	b.rows[at], b.lowest[at] = noRow, MaxNodes
-	if part.count == 0 {
-		return
+	part, r, lowest := b.blocks[at], noRow, NodeID(MaxNodes)
+	if part.count > 0 {
+		r.size = s.row(part, 0).size
 	}
-	if part.inner != nil {
-		for loose := part.loose; loose != 0; loose &= loose - 1 {
-			s.tighten(part, bits.TrailingZeros32(loose))
-		}
-	}
-	r := &b.rows[at]
-	r.size = s.row(part, 0).size
-	for i, lowest := range part.lowest[:part.count] {
+	for i := range part.count {
 		r.include(s.row(part, i))
-		b.lowest[at] = min(b.lowest[at], lowest)
+		lowest = min(lowest, part.lowest[i])
+	}
+	part.loose = false
+	if r != b.rows[at] || lowest != b.lowest[at] {
+		b.rows[at], b.lowest[at], b.loose = r, lowest, true
 	}
 }
 
@@ -118,25 +112,26 @@ func (s *shelf) remove(it *item) {
 func (s *shelf) dropEmpty() {
 	if root := s.top.blocks[0]; root.inner != nil && root.count == 1 {
 		s.top.blocks[0] = root.blocks[0]
+		s.top.blocks[0].loose = true
 	}
 	if s.top.blocks[0].count == 0 {
 		s.top = nil
 	}
 }
 
-// removeFrom takes a node out of a block, and reports whether that may be worse for it.
-func (s *shelf) removeFrom(b *block, it *item, f *fall) (worse bool) {
-	if b.inner == nil {
-		b.take(b.position(it.id))
-		return true
-	}
+// removeFrom takes a node out of a block.
+func (s *shelf) removeFrom(b *block, it *item, f *fall) {
 	at := b.child(it.key)
 	below := b.blocks[at]
-	worse = s.removeFrom(below, it, f) && b.lose(at, it, f)
+	if below.inner != nil {
+		s.removeFrom(below, it, f)
+	} else {
+		below.take(below.position(it.id))
+		b.lose(at, it, f)
+	}
 	if below.count < blockSize/4 && b != s.top {
 		s.merge(b, at)
 	}
-	return worse
 }
 
 // merge puts a small block together with the one beside it, if that leaves room to grow.
@@ -148,6 +143,7 @@ func (s *shelf) merge(b *block, at int) {
 	b.blocks[at+1].moveTo(b.blocks[at], 0)
 	b.closeAt(at + 1)
 	s.tighten(b, at)
+	b.loose = true
 }
 
 // move gives a node on a shelf another key and row. Its row must be the new one from now on.
@@ -157,12 +153,8 @@ func (s *shelf) move(before, now *item, f *fall) {
 	s.dropEmpty()
 }
 
-// moveIn is move within a block that is not full. It reports whether that may be worse, and whether it is better.
-func (s *shelf) moveIn(b *block, before, now *item, f *fall) (worse, better bool) {
-	if b.inner == nil {
-		b.keys[b.position(now.id)] = now.key
-		return true, true
-	}
+// moveIn is move within a block that is not full. It reports whether that is better for it.
+func (s *shelf) moveIn(b *block, before, now *item, f *fall) (better bool) {
 	from, to := b.child(before.key), b.child(now.key)
 	if below := b.blocks[to]; from == to && below.inner != nil && below.count == blockSize {
 		s.split(b, to)
@@ -170,11 +162,16 @@ func (s *shelf) moveIn(b *block, before, now *item, f *fall) (worse, better bool
 	}
 	if from != to {
 		gone := goneOf(&before.row)
-		worse = s.removeFrom(b, before, &gone)
-		return worse, s.insertInto(b, now)
+		s.removeFrom(b, before, &gone)
+		return s.insertInto(b, now)
 	}
-	worse, better = s.moveIn(b.blocks[to], before, now, f)
-	return worse && b.lose(to, before, f), better && b.raise(to, now)
+	below := b.blocks[to]
+	if below.inner != nil {
+		return s.moveIn(below, before, now, f) && b.raise(to, now)
+	}
+	below.keys[below.position(now.id)] = now.key
+	b.lose(to, before, f)
+	return b.raise(to, now)
 }
 
 // shelvesOf returns the shelves, by class, or the one for both.
