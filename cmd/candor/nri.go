@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -58,7 +57,6 @@ type nriFlags struct {
 	metrics   string // likewise
 	metricsAt string // where they are served
 	histogram choice // the shortest windows, or none
-	trim      sync.Once
 	publishFlags
 }
 
@@ -156,11 +154,10 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	go f.reloadLoop(ctx, hup, h, engine, log)
 	f.startPublishing(ctx, h, engine)
 	f.startHistogram(ctx, h, counted)
-	trimAfterStart(log) // the runtime may come late
+	go trimAtTimes(ctx, log)
 	defer f.raiseQuotas(ctx, h, log)()
 	return engine.Run(ctx, f.socket, func() {
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
-		f.trim.Do(func() { trimAfterStart(log) })
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"runtime"
 	"runtime/debug"
@@ -15,7 +16,7 @@ import (
 // of them are when nothing is done.
 const (
 	collectAt    = 150
-	collectAfter = 200 * time.Millisecond
+	collectAfter = time.Second
 	collectLeast = 2 << 20 // bytes
 )
 
@@ -40,14 +41,26 @@ func collecting(told func(host.Report)) func(host.Report) {
 	}
 }
 
-// startTakes is how long, at the most, after its begin, and after it has met the runtime, the plugin does what it never does again.
-const startTakes = 5 * time.Second
+const (
+	startTakes  = 5 * time.Second // at the most; then much of the program is never needed again
+	longestTrim = time.Hour       // between two looks
+	mostProgram = 8 << 20         // bytes of the program that are left in memory
+)
 
-// trimAfterStart gives the memory back that only the start needed, when it is over.
-func trimAfterStart(log *slog.Logger) { time.AfterFunc(startTakes, func() { trim(log) }) }
-
-func trim(log *slog.Logger) {
-	if err := resident.Trim(); err != nil {
-		log.Debug("memory of the start not given back", "error", err)
+// trimAtTimes gives back what of the program is in memory and was needed once: after the start, and ever more seldom later, such
+// as when the runtime or the API server has been met.
+func trimAtTimes(ctx context.Context, log *slog.Logger) {
+	for wait := startTakes; ; wait = min(2*wait, longestTrim) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if size, err := resident.Files(); err == nil && size <= mostProgram {
+			continue
+		}
+		if err := resident.Trim(); err != nil {
+			log.Debug("memory not given back", "error", err)
+		}
 	}
 }

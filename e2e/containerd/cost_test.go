@@ -116,16 +116,17 @@ func (l *lab) turn(n int, sensitive bool) (times, used sample) {
 	return times, used
 }
 
-// creation is how long it takes to make and start a container, in a pod that is there, and how long the plugin is on a CPU for
-// it. On cgroup v1 that takes 10 to 15 ms more or less, by how long ago a process was moved into a group: so it always was.
+// creation is how long it takes to make and start a container, in a pod that was just made, and how long the plugin is on a CPU
+// for it. On cgroup v1 that takes 10 to 15 ms more or less, by how long ago processes were moved into groups: the pause has it
+// always be the pod's.
 func (l *lab) creation(sensitive bool) (took, used time.Duration) {
 	l.Helper()
 	limit, annotations := hybrid.Milli(1000), sensitivePod
 	if !sensitive {
 		limit, annotations = 100, nil
 	}
-	p := must[*pod](l)(l.newPod(limit, limit, annotations))
 	time.Sleep(100 * time.Millisecond)
+	p := must[*pod](l)(l.newPod(limit, limit, annotations))
 	before, begin := l.plugin.onCPU(), time.Now()
 	must[*container](l)(p.run("app", limit, limit, sensitive))
 	took = time.Since(begin)

@@ -1,10 +1,6 @@
 package resident
 
 import (
-	"bufio"
-	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -19,32 +15,20 @@ func TestTrim(t *testing.T) {
 	if fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC {
 		t.Skip("the test's file is in memory itself, and is counted apart")
 	}
-	before := rssFile(t)
+	before := files(t)
 	if err := Trim(); err != nil {
 		t.Fatal(err)
 	}
-	if after := rssFile(t); after >= before {
-		t.Errorf("%d KiB of files in memory, before %d", after, before)
+	if after := files(t); after >= before {
+		t.Errorf("%d bytes of files in memory, before %d", after, before)
 	}
 }
 
-// rssFile is how much of files this process has in memory, in KiB.
-func rssFile(t *testing.T) (kib int) {
+func files(t *testing.T) int {
 	t.Helper()
-	f, err := os.Open("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
+	size, err := Files()
+	if err != nil || size == 0 {
+		t.Fatalf("%d bytes, %v", size, err)
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), "RssFile:"); ok {
-			if _, err := fmt.Sscan(text, &kib); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if kib == 0 {
-		t.Skip("this kernel does not say")
-	}
-	return kib
+	return size
 }
