@@ -70,6 +70,21 @@ func TestWholeRecording(t *testing.T) {
 	}
 }
 
+// TestShortness: the more containers, the more often they want more than there is; the curve goes beyond all that the node holds.
+func TestShortness(t *testing.T) {
+	n := NewNode(16, 0.01, []*Demand{sometimes(t)})
+	most := n.Unlimited()
+	points := n.shortness([]Filling{most})
+	if len(points) <= most.Containers || points[most.Containers].Y != 100*most.Short || points[most.Containers+1].Y <= 1 || points[len(points)-1].Y < 100*mostShort {
+		t.Errorf("%d containers are held; %v", most.Containers, points)
+	}
+	for i := range points[1:] {
+		if points[i+1].Y < points[i].Y || points[i+1].X != float64(i+1) {
+			t.Errorf("point %d: %v after %v", i+1, points[i+1], points[i])
+		}
+	}
+}
+
 // TestLimited: what is reserved is never more than the node has, and one more container does not fit.
 func TestLimited(t *testing.T) {
 	demands := []*Demand{always(t, 0.5), sometimes(t)}

@@ -28,7 +28,7 @@ func (g *Group) Plot() (*plot.Plot, error) {
 			name += fmt.Sprintf(", highest in %s", Length(points.Step()))
 		}
 		style := draw.LineStyle{Color: figure.Colours[i], Width: vg.Points(0.6 + 0.5*float64(i))}
-		if err := addLine(p, name, g.steps(points), style); err != nil {
+		if err := figure.Line(p, name, g.steps(points), style); err != nil {
 			return nil, err
 		}
 	}
@@ -36,23 +36,12 @@ func (g *Group) Plot() (*plot.Plot, error) {
 		lines++
 		limit := float64(g.Quota) / float64(max(g.Period, 1))
 		style := draw.LineStyle{Color: figure.RGB(0xcf222e), Width: 1, Dashes: []vg.Length{5, 3}}
-		if err := addLine(p, "limit", plotter.XYs{{X: p.X.Min, Y: limit}, {X: p.X.Max, Y: limit}}, style); err != nil {
+		if err := figure.Line(p, "limit", plotter.XYs{{X: p.X.Min, Y: limit}, {X: p.X.Max, Y: limit}}, style); err != nil {
 			return nil, err
 		}
 	}
 	figure.MakeRoom(p, lines)
 	return p, nil
-}
-
-func addLine(p *plot.Plot, name string, points plotter.XYs, style draw.LineStyle) error {
-	line, err := plotter.NewLine(points)
-	if err != nil {
-		return err
-	}
-	line.LineStyle = style
-	p.Add(line)
-	p.Legend.Add(name, line)
-	return nil
 }
 
 // steps are a series as a line that stays level within a window.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/bandwidth/advise"
 	"github.com/candor-project/candor/bandwidth/timescale"
+	"github.com/candor-project/candor/internal/figure"
 )
 
 const adviseLong = `Say which CPU limit, period and burst a recorded container needs: what was recorded is replayed
@@ -24,7 +26,7 @@ the container reserves. The last rows are whole CPUs of its own (class sensitive
 With --hops N delays are those of a request that passes N such containers, one after the other.
 
 Of several recordings, or with --node-cpus, also how many such containers a node holds: with
-the cheapest limits, with and without a burst, and without limits.
+the cheapest limits, with and without a burst, and without limits; -o svg and -o png draw that.
 
 A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several by comma.`
 
@@ -33,7 +35,8 @@ const adviseExample = `  candor advise web.usage
   candor advise node.usage --group /kubepods/pod1/web --period 100ms,1s
   candor advise web.usage --from 10m --to 15m
   candor advise web.usage --hops 4 --target 'delay-p99<20ms'
-  candor advise --node-cpus 16 web.usage db.usage queue.usage`
+  candor advise --node-cpus 16 web.usage db.usage queue.usage
+  candor advise --node-cpus 16 web.usage -o svg >node.svg`
 
 // adviseFlags are the flags of candor advise.
 type adviseFlags struct {
@@ -69,12 +72,12 @@ func newAdviseCommand() *cobra.Command {
 	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recordings' machine)")
 	flags.Float64Var(&f.risk, "risk", 1, "% of the time in which containers without limits may want more than the node has")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
-	f.output = outputFlag(cmd, "table", "json")
+	f.output = outputFlag(cmd, "table", "json", "svg", "png")
 	return cmd
 }
 
 func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
-	target, err := f.check(cmd)
+	target, err := f.check(cmd, len(files))
 	if err != nil {
 		return err
 	}
@@ -97,11 +100,7 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	if len(files) > 1 || f.cpus > 0 {
 		all.Fill(advise.NewNode(demands[0].CPUs, f.risk/100, demands))
 	}
-	write := all.Text
-	if f.output.value == "json" {
-		write = all.JSON
-	}
-	if err := write(cmd.OutOrStdout()); err != nil {
+	if err := f.write(cmd.OutOrStdout(), all); err != nil {
 		return err
 	}
 	for i, r := range all.List {
@@ -110,6 +109,24 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 		}
 	}
 	return nil
+}
+
+// write writes what is advised in the form that is asked for.
+func (f *adviseFlags) write(out io.Writer, all *advise.Reports) error {
+	switch f.output.value {
+	case "table":
+		return all.Text(out)
+	case "json":
+		return all.JSON(out)
+	}
+	p, err := all.Plot()
+	if err != nil {
+		return err
+	}
+	if f.output.value == "svg" {
+		return figure.SVG(out, p)
+	}
+	return figure.PNG(out, p)
 }
 
 // read sums up all recordings. Of machines with unlike numbers of CPUs the user has to say for which one he asks.
@@ -157,9 +174,12 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 }
 
 // check refuses flags that cannot be meant.
-func (f *adviseFlags) check(cmd *cobra.Command) (advise.Target, error) {
+func (f *adviseFlags) check(cmd *cobra.Command, files int) (advise.Target, error) {
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
 		return nil, badInput("--node-cpus %d: want 1 to %d", f.cpus, maxNodeCPUs)
+	}
+	if picture := f.output.value == "svg" || f.output.value == "png"; picture && files == 1 && f.cpus == 0 {
+		return nil, badInput("-o %s: %w", f.output.value, advise.ErrNoNode)
 	}
 	if f.hops < 1 || f.hops > maxHops {
 		return nil, badInput("--hops %d: want 1 to %d", f.hops, maxHops)

@@ -59,6 +59,11 @@ func TestAdvise(t *testing.T) {
 		!strings.Contains(out, "\nThe recording is short: throttled<1% cannot be told well from it: it has ") {
 		t.Errorf("a part, three hops: %d\n%s", code, out)
 	}
+	for form, start := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
+		if code, out, errOut := command(t, "", "advise", file, "--node-cpus", "8", "-o", form); code != 0 || !strings.HasPrefix(out, start) || form == "svg" && !strings.Contains(out, ">without limits: 40<") {
+			t.Errorf("-o %s: %d, %s, %.20q", form, code, errOut, out)
+		}
+	}
 	if _, out, _ := command(t, "", "advise", file, "--node-cpus", "8"); !strings.Contains(out, "\nA node of 8 CPUs, with equally many of each:\nWAY ") || !strings.Contains(out, "\nwithout limits     40          -  ") {
 		t.Errorf("a node:\n%s", out)
 	}
@@ -126,6 +131,7 @@ func TestAdviseBadInput(t *testing.T) {
 		file + " --period 2s":   "--period 2s: want 1ms to 1s",
 		file + " --group x":     `--group "x": not in the recording; it has web, db`,
 		"":                      "no recording: want one FILE or several",
+		file + " -o svg":        "-o svg: the picture is of how many containers a node holds: want --node-cpus N, or several recordings",
 		file + " --hops 0":      "--hops 0: want 1 to 64",
 		file + " --from 1h":     file + ": no such part of the recording: it begins at 1h, and the recording has 10s",
 		file + " --risk 101":    "--risk 101: want 0 to 100 (%)",

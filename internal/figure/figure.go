@@ -35,6 +35,18 @@ var Colours = []color.Color{RGB(0x0969da), RGB(0xd9730d), RGB(0x1a9c56), RGB(0xc
 // RGB is a colour written as in HTML.
 func RGB(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
 
+// Line adds a line that the legend names.
+func Line(p *plot.Plot, name string, points plotter.XYs, style draw.LineStyle) error {
+	line, err := plotter.NewLine(points)
+	if err != nil {
+		return err
+	}
+	line.LineStyle = style
+	p.Add(line)
+	p.Legend.Add(name, line)
+	return nil
+}
+
 // Size of a figure.
 const (
 	width  = 17 * vg.Centimeter

@@ -1,0 +1,65 @@
+package advise
+
+import (
+	"fmt"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/candor-project/candor/internal/figure"
+)
+
+// ErrNoNode is a picture of a node where nobody has asked for one.
+var ErrNoNode = fmt.Errorf("the picture is of how many containers a node holds: want --node-cpus N, or several recordings")
+
+// Plot draws how many containers the node holds.
+func (r *Reports) Plot() (*plot.Plot, error) {
+	if r.node == nil {
+		return nil, ErrNoNode
+	}
+	return r.node.plot(r.fillings)
+}
+
+// plot draws in which share of the windows so many containers want more than the node has, and a line for how many it
+// holds in each way.
+func (n *Node) plot(fillings []Filling) (*plot.Plot, error) {
+	p := figure.New()
+	p.Title.Text = fmt.Sprintf("A node of %d CPUs, with equally many of each\nhow many it holds, and how often they want more than it has", n.CPUs)
+	p.X.Label.Text, p.Y.Label.Text = "containers", "% of the windows of 100 ms"
+	points := n.shortness(fillings)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, points[len(points)-1].X, 0, points[len(points)-1].Y
+	p.Y.Max = max(p.Y.Max, 1)
+	if err := figure.Line(p, "want more than there is", points, draw.LineStyle{Color: figure.Colours[0], Width: 1.5}); err != nil {
+		return nil, err
+	}
+	for i, f := range fillings {
+		at := float64(f.Containers)
+		style := draw.LineStyle{Color: figure.Colours[i+1], Width: 1.2, Dashes: []vg.Length{5, 3}}
+		if err := figure.Line(p, fmt.Sprintf("%s: %d", f.Name, f.Containers), plotter.XYs{{X: at, Y: 0}, {X: at, Y: p.Y.Max}}, style); err != nil {
+			return nil, err
+		}
+	}
+	figure.MakeRoom(p, len(fillings)+1)
+	return p, nil
+}
+
+// mostShort is the share of the windows up to which more containers are of interest.
+const mostShort = 0.2
+
+// shortness is the share of the windows, in percent, in which so many containers want more than the node has: to beyond
+// those that it holds in any way.
+func (n *Node) shortness(fillings []Filling) plotter.XYs {
+	most := 0
+	for _, f := range fillings {
+		most = max(most, f.Containers)
+	}
+	load := n.newLoad()
+	points := plotter.XYs{{}}
+	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*mostShort || len(points) <= most+most/10+1) {
+		load.add()
+		points = append(points, plotter.XY{X: float64(len(points)), Y: 100 * load.short(float64(n.CPUs))})
+	}
+	return points
+}
