@@ -117,7 +117,10 @@ func (f *Fleet) update(a *answer, id NodeID) {
 	if s := f.evaluate(id); f.best.yields(s, id) {
 		a.learn(finding{s, id})
 		if len(a.known) > mostKnown {
-			a.rest, a.known = a.known[mostKnown], a.known[:mostKnown]
+			if last := a.known[mostKnown]; a.rest.yields(last.score, last.id) {
+				a.rest = last
+			}
+			a.known = a.known[:mostKnown]
 		}
 	}
 }
