@@ -93,6 +93,17 @@ e2e-kubernetes: ## the objects, policies, candor nri --publish and candor-schedu
 		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \
 		cd kube/scheduler && $(GO) test -count=1 -timeout 20m -v ./...
 
+.PHONY: cost-kubernetes
+
+NODES  ?= 1000,5000
+PODS   ?= 2000
+ROUNDS ?= 7
+
+cost-kubernetes: ## what the plugin costs candor-scheduler: the same program with and without it, in turns, NODES=1000,5000 PODS=2000 ROUNDS=7 (on an idle machine)
+	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && cd kube/scheduler && \
+		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_COST_NODES=$(NODES) CANDOR_COST_PODS=$(PODS) CANDOR_COST_ROUNDS=$(ROUNDS) \
+		$(GO) test -count=1 -timeout 4h -run TestCost -v .
+
 bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid
 	cd bench && $(GO) test -bench . -benchtime 200ms -count $(BENCHCOUNT)

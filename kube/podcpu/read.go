@@ -44,7 +44,11 @@ func Read(p *Pod, beside Beside) (*Asked, error) {
 			return err
 		}
 		a.Containers = append(a.Containers, What{c.Name, r.Values})
-		a.Conflicts = append(a.Conflicts, r.Conflicts...)
+		for _, line := range r.Conflicts {
+			if !slices.Contains(a.Conflicts, line) { // as said of a container before
+				a.Conflicts = append(a.Conflicts, line)
+			}
+		}
 		if get(r.Settings.Preserve, false) || p.hasEnded(c) {
 			return nil
 		}

@@ -170,15 +170,26 @@ func (p *plane) submit(t *testing.T, name string, a *asking) *v1.Pod {
 	}
 }
 
-// nodeTimes reads from a scheduler's metrics what one pod and one node have taken, in words.
-func (p *plane) nodeTimes(t *testing.T, c *child) string {
+// askScheduler asks a scheduler for a page; words are names and values.
+func (p *plane) askScheduler(t *testing.T, c *child, page string, words ...string) []byte {
 	t.Helper()
 	config := rest.CopyConfig(p.config)
 	config.Host = fmt.Sprintf("https://127.0.0.1:%d", c.port)
-	text, err := kubernetes.NewForConfigOrDie(config).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	request := kubernetes.NewForConfigOrDie(config).Discovery().RESTClient().Get().AbsPath(page)
+	for i := 0; i < len(words); i += 2 {
+		request.Param(words[i], words[i+1])
+	}
+	text, err := request.DoRaw(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return text
+}
+
+// nodeTimes reads from a scheduler's metrics what one pod and one node have taken, in words.
+func (p *plane) nodeTimes(t *testing.T, c *child) string {
+	t.Helper()
+	text := p.askScheduler(t, c, "/metrics")
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if err != nil {

@@ -108,21 +108,31 @@ type setup struct {
 	only   bool // no other plugin scores
 	two    bool // there is a second profile, "other"
 	qps    int  // calls of the API that it makes a second; 0: enough
+	some   bool // it looks at as many nodes as kube-scheduler does by default, not at all
+	// without Candor: kube-scheduler's own plugins alone.
+	without bool
 }
 
 func (s setup) config(kubeconfig string) string {
+	percentage, plugins := 100, "{name: Candor}"
+	if s.some {
+		percentage = 0
+	}
+	if s.without {
+		plugins = ""
+	}
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {kubeconfig: %[1]q, qps: %[3]d, burst: %[3]d}
 leaderElection: {leaderElect: %[2]v, leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}
-percentageOfNodesToScore: 100
+percentageOfNodesToScore: %[4]d
 podInitialBackoffSeconds: 1
 podMaxBackoffSeconds: 1
 profiles:
 - schedulerName: default-scheduler
   plugins:
-    multiPoint: {enabled: [{name: Candor}]}
-`, kubeconfig, s.leases, cmp.Or(s.qps, 5000))
+    multiPoint: {enabled: [%[5]s]}
+`, kubeconfig, s.leases, cmp.Or(s.qps, 5000), percentage, plugins)
 	if s.only {
 		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
 	}
@@ -251,9 +261,14 @@ func (p *plane) remove(t testing.TB, name string) {
 // toUnstructured writes an object as the dynamic client takes it.
 func toUnstructured(t testing.TB, object any) *unstructured.Unstructured {
 	t.Helper()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	u, err := unstructuredOf(object)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &unstructured.Unstructured{Object: fields}
+	return u
+}
+
+func unstructuredOf(object any) (*unstructured.Unstructured, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	return &unstructured.Unstructured{Object: fields}, err
 }

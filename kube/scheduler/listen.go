@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -64,6 +66,22 @@ func (s *shared) isSynced() bool {
 	}
 	return true
 }
+
+// startTakes is how long a pod may wait for what is read when the scheduler starts.
+const startTakes = 10 * time.Second
+
+// awaitSync is isSynced once that is so, or when a pod has waited long enough: no pod can be placed before, and each that was tried
+// would have to wait for its next try.
+func (s *shared) awaitSync(ctx context.Context) bool {
+	if s.isSynced() {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTakes)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, syncEvery, false, func(context.Context) (bool, error) { return s.isSynced(), nil }) == nil
+}
+
+const syncEvery = 20 * time.Millisecond
 
 // A report is a NodeCPU as it is kept, or why it cannot be read.
 type report struct {

@@ -34,9 +34,6 @@ func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	if hint, ok := hintOf(cycle, node); ok {
 		notes[kube.HintKey] = hint
 	}
-	for _, conflict := range s.pod.conflicts {
-		p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "CandorProfilesDiffer", "Resolving", "%s", conflict)
-	}
 	if len(notes) == 0 {
 		return nil
 	}
@@ -46,7 +43,14 @@ func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod,
 		return fwk.AsStatus(err)
 	}
 	_, err = p.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	return fwk.AsStatus(err)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	// Once, whatever becomes of the pod: from now on it says itself what it is.
+	for _, conflict := range s.pod.conflicts {
+		p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "CandorProfilesDiffer", "Resolving", "%s", conflict)
+	}
+	return nil
 }
 
 // hintOf says in words what was reserved on a node.

@@ -43,8 +43,8 @@ func stateOf(cycle fwk.CycleState) *state {
 var errNotSynced = errors.New("the nodes' reports are still being read")
 
 // PreFilter reads what the pod asks for.
-func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if !p.isSynced() {
+func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !p.awaitSync(ctx) {
 		return nil, fwk.AsStatus(errNotSynced)
 	}
 	asks, err := p.askedBy(pod)

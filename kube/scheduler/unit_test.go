@@ -141,6 +141,23 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// Profiles that differ for several containers of a pod differ once.
+func TestConflictsOnce(t *testing.T) {
+	var profiles []profile.Profile
+	for name, class := range map[string]string{"a": "sensitive", "b": "flexible"} {
+		p, err := profile.Read(&v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CPUProfileSpec{Images: []string{"*"}, Class: class}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		profiles = append(profiles, p)
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{container("first", "1")}, Containers: []v1.Container{container("app", "1"), container("log", "1")}}}
+	asks, err := read(pod, profiles, nil, nil)
+	if err != nil || len(asks.conflicts) != 1 || !strings.Contains(asks.conflicts[0], "differ in class") {
+		t.Errorf("%q, %v: want one line", asks.conflicts, err)
+	}
+}
+
 // A report that cannot be read is one without a node, and keeps its version.
 func TestReports(t *testing.T) {
 	bad := toUnstructured(t, &v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "7"}})

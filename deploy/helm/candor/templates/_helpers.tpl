@@ -47,6 +47,8 @@ namespaceSelector:
 {{- define "candor.schedulerConfig" -}}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+# Twice kube-scheduler's defaults: a pod takes two calls, for what it is planned as and for its node.
+clientConnection: {qps: 100, burst: 200}
 leaderElection:
   leaderElect: true
   resourceName: {{ .Release.Name }}-scheduler

@@ -1,0 +1,251 @@
+package scheduler
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/topology"
+)
+
+// TestCost measures what the plugin costs candor-scheduler, on an otherwise idle machine; docs/kubernetes.md has the figures. The same
+// program, with the plugin and without, takes turns at placing the same pods on the same nodes.
+//
+//	make cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7
+func TestCost(t *testing.T) {
+	sizes := os.Getenv("CANDOR_COST_NODES")
+	if sizes == "" {
+		t.Skip("wants an idle machine, and CANDOR_COST_NODES: make cost-kubernetes")
+	}
+	p := wantLab(t)
+	pods, rounds := number(t, "CANDOR_COST_PODS"), number(t, "CANDOR_COST_ROUNDS")
+	there := 0
+	defer func() { p.clear(t) }()
+	for _, text := range strings.Split(sizes, ",") {
+		nodes, err := strconv.Atoi(text)
+		if err != nil || nodes < there {
+			t.Fatalf("CANDOR_COST_NODES %q: want rising numbers, such as 1000,5000", sizes)
+		}
+		side(t, nodes-there, func(i int) error { return p.addUsedNode(there + i) })
+		there = nodes
+		var with, without []run
+		for round := range rounds {
+			for turn := range 2 {
+				if (round+turn)%2 == 0 {
+					with = append(with, p.place(t, setup{}, pods))
+				} else {
+					without = append(without, p.place(t, setup{without: true}, pods))
+				}
+			}
+			a, b := with[round], without[round]
+			t.Logf("round %d: with %s\n         without %s", round+1, a, b)
+		}
+		t.Logf("%d nodes, %d pods, %d rounds: %s", nodes, pods, rounds, compare(with, without, nodes))
+	}
+}
+
+func number(t *testing.T, name string) int {
+	t.Helper()
+	n, err := strconv.Atoi(os.Getenv(name))
+	if err != nil || n < 1 {
+		t.Fatalf("%s %q: want a number, 1 at least", name, os.Getenv(name))
+	}
+	return n
+}
+
+// A run is what one scheduler took for all pods.
+type run struct {
+	rate     float64 // pods a second, from the first binding to the last
+	heap     float64 // bytes that live at the end
+	resident float64 // bytes
+	times    string  // of the plugin, for a pod and a node
+}
+
+func (r run) String() string {
+	return fmt.Sprintf("%.1f pods/s, heap %.1f MiB, resident %.1f MiB%s", r.rate, r.heap/(1<<20), r.resident/(1<<20), r.times)
+}
+
+// compare says what all rounds say together: medians, and least and most.
+func compare(with, without []run, nodes int) string {
+	var rates, bare, ratios, heaps []float64
+	for i := range with {
+		rates, bare = append(rates, with[i].rate), append(bare, without[i].rate)
+		ratios = append(ratios, 100*with[i].rate/without[i].rate)
+		heaps = append(heaps, (with[i].heap-without[i].heap)/float64(nodes)/1024)
+	}
+	return fmt.Sprintf("%s pods/s with the plugin, %s without: %s %%; memory a node, of the heap that lives: %s KiB",
+		spread(rates), spread(bare), spread(ratios), spread(heaps))
+}
+
+func spread(values []float64) string {
+	sorted := slices.Sorted(slices.Values(values))
+	return fmt.Sprintf("%.1f [%.1f %.1f]", sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1])
+}
+
+// side does something for each of so many numbers, some at a time.
+func side(t *testing.T, count int, do func(i int) error) {
+	t.Helper()
+	const workers = 16
+	var all sync.WaitGroup
+	errs := make([]error, workers)
+	for w := range workers {
+		all.Go(func() {
+			for i := w; i < count && errs[w] == nil; i += workers {
+				errs[w] = do(i)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// addUsedNode adds a node of 16 CPUs, and its report: containers have about half of them.
+func (p *plane) addUsedNode(i int) error {
+	m, err := topology.Parse(fmt.Sprint("core:", cpus))
+	if err != nil {
+		return err
+	}
+	n, err := hybrid.NewNode(m, hybrid.Options{MinShared: 500})
+	if err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(1, uint64(i)))
+	for j := 0; n.Sensitive()+n.Guaranteed() < n.Capacity()/2; j++ {
+		r := hybrid.Request{ID: fmt.Sprint("app-", j), Limit: hybrid.Milli(100 + 100*rng.IntN(25)), Class: hybrid.Class(rng.IntN(2))}
+		if _, _, err := n.Place(&r); err != nil {
+			return err
+		}
+	}
+	name := fmt.Sprintf("node-%05d", i)
+	left := n.Capacity() - n.Sensitive() - n.Guaranteed()
+	has := v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(left), resource.DecimalSI), "memory": resource.MustParse("64Gi"), "pods": resource.MustParse("250")}
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Capacity: has, Allocatable: has}}
+	if _, err := p.client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	o := &v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	o.APIVersion, o.Kind = v1alpha1.GroupVersion.String(), "NodeCPU"
+	bare, err := unstructuredOf(&struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}{o.TypeMeta, o.ObjectMeta})
+	if err != nil {
+		return err
+	}
+	made, err := p.dynamic.Resource(nodeCPUs).Create(ctx, bare, metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	o.ResourceVersion = made.GetResourceVersion()
+	o.Status = nodecpu.Status(n, nodecpu.HolderOf)
+	o.Status.Counter, o.Status.Reported = 1, metav1.NewTime(time.Now())
+	full, err := unstructuredOf(o)
+	if err == nil {
+		_, err = p.dynamic.Resource(nodeCPUs).UpdateStatus(ctx, full, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// place makes pods, of 0.1 to 2.5 CPUs and half of them sensitive, while no scheduler runs, and then has one place them all.
+func (p *plane) place(t *testing.T, s setup, pods int) run {
+	t.Helper()
+	side(t, pods, func(i int) error {
+		rng := rand.New(rand.NewPCG(2, uint64(i)))
+		amount := v1.ResourceList{"cpu": *resource.NewMilliQuantity(int64(100+100*rng.IntN(25)), resource.DecimalSI), "memory": resource.MustParse("64Mi")}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("pod-", i), Annotations: map[string]string{"candor.dev/class": hybrid.Class(rng.IntN(2)).String()}},
+			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "app", Image: "none", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount}}}}}
+		_, err := p.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{})
+		return err
+	})
+	s.some = true
+	c := p.startScheduler(t, s)
+	took := p.untilBound(t, pods)
+	r := run{rate: float64(pods-1) / took.Seconds(), heap: p.heap(t, c), resident: resident(t, c)}
+	if !s.without {
+		r.times = p.nodeTimes(t, c)
+	}
+	kill(c.Cmd)
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	if err := p.client.CoreV1().Pods("default").DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// untilBound waits until pods have their nodes, and returns how long that took from the first on.
+func (p *plane) untilBound(t *testing.T, pods int) time.Duration {
+	t.Helper()
+	seen := make(chan time.Time, 2*pods)
+	factory := informers.NewSharedInformerFactoryWithOptions(p.client, 0, informers.WithNamespace("default"),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName!=" }))
+	_, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) { seen <- time.Now() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	defer close(done)
+	factory.Start(done)
+	var first, last time.Time
+	late := time.After(10 * time.Minute)
+	for bound := range pods {
+		select {
+		case last = <-seen:
+		case <-late:
+			t.Fatalf("%d of %d pods are bound after 10 minutes", bound, pods)
+		}
+		if bound == 0 {
+			first = last
+		}
+	}
+	return last.Sub(first)
+}
+
+var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
+
+// heap is what lives on a scheduler's heap after a collection, in bytes.
+func (p *plane) heap(t *testing.T, c *child) float64 {
+	t.Helper()
+	found := heapAlloc.FindSubmatch(p.askScheduler(t, c, "/debug/pprof/heap", "gc", "1", "debug", "1"))
+	if found == nil {
+		t.Fatal("the scheduler does not say how large its heap is")
+	}
+	bytes, err := strconv.ParseFloat(string(found[1]), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// resident is the memory of a scheduler, in bytes.
+func resident(t *testing.T, c *child) float64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", c.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseFloat(strings.Fields(string(text))[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * float64(os.Getpagesize())
+}
