@@ -135,3 +135,10 @@ bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sw
 
 timescales: ## the tables of docs/timescales.md, measured beside predicted (root, two idle CPUs): ROUNDS=9, 50 minutes; ROUNDS=1 for a try
 	@ROUNDS=$(or $(ROUNDS),9) scripts/timescales.sh
+
+# --- measurements ---
+
+.PHONY: wysiwyg
+
+wysiwyg: build ## the figures of docs/wysiwyg.md: programs under quota, cpuset and candor (root, a quiet machine; RUNS=3 WORK=5 for a look, WYSIWYG="stream joined" for some)
+	@scripts/wysiwyg.sh $(WYSIWYG)
