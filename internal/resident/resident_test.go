@@ -1,6 +1,7 @@
 package resident
 
 import (
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,35 @@ func TestTrim(t *testing.T) {
 	}
 	if after := files(t); after >= before {
 		t.Errorf("%d bytes of files in memory, before %d", after, before)
+	}
+}
+
+// What was written to a mapping of the program before it became read-only is not in the file: it stays.
+func TestTrimKeepsWhatWasLinked(t *testing.T) {
+	name, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	linked, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(linked)
+	was := linked[0]
+	linked[0]++
+	if err := unix.Mprotect(linked, unix.PROT_READ); err != nil {
+		t.Fatal(err)
+	}
+	if err := Trim(); err != nil {
+		t.Fatal(err)
+	}
+	if linked[0] != was+1 {
+		t.Errorf("it reads %d, %d was written", linked[0], was+1)
 	}
 }
 
