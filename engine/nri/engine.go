@@ -78,7 +78,9 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 // asked for. A container that nobody planned is left as it is.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
-	e.noteNow(name) // its first process may be told of its new size
+	if err := e.noteNow(ctx, name); err != nil { // its first process may be told of its new size
+		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
+	}
 	g, err := e.grantOf(name, ctr)
 	if g == nil || err != nil {
 		return Reply{}, err

@@ -2,6 +2,8 @@ package nri
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,15 +24,16 @@ type notes struct {
 }
 
 type note struct {
-	once  sync.Once
-	timer *time.Timer
-	write func()
+	once    sync.Once
+	timer   *time.Timer
+	write   func()
+	written chan struct{} // closed then
 }
 
-// noteLater notes that a container runs, while nobody waits for it.
+// noteLater notes that a container runs, while nobody waits for it. A note that still waits for one that had the name before will find
+// another's grant there, and leave it as it is.
 func (e *Engine) noteLater(a host.Allocation, pid int) {
-	e.noteNow(a.ID) // of a container that had the name before
-	n := &note{write: func() { e.note(a, pid) }}
+	n := &note{write: func() { e.note(a, pid) }, written: make(chan struct{})}
 	e.notes.Lock()
 	defer e.notes.Unlock()
 	if e.notes.waiting == nil {
@@ -41,13 +44,23 @@ func (e *Engine) noteLater(a host.Allocation, pid int) {
 	n.timer = time.AfterFunc(noteAfter, func() { e.finishNote(a.ID, n) })
 }
 
-// noteNow notes that a container runs, if that was left for later, and returns when it is noted.
-func (e *Engine) noteNow(name string) {
+// noteNow notes that a container runs, if that was left for later, and returns when it is noted. Somebody waits for that: an
+// error says that it takes longer than they may wait.
+func (e *Engine) noteNow(ctx context.Context, name string) error {
 	e.notes.Lock()
 	n := e.notes.waiting[name]
 	e.notes.Unlock()
-	if n != nil {
-		e.finishNote(name, n)
+	if n == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	go e.finishNote(name, n)
+	select {
+	case <-n.written:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("its start is not noted yet, somebody has the state: try again: %w", ctx.Err())
 	}
 }
 
@@ -55,24 +68,26 @@ func (e *Engine) noteNow(name string) {
 func (e *Engine) finishNote(name string, n *note) {
 	n.once.Do(func() {
 		defer e.later.Done()
+		defer close(n.written)
+		e.notes.Lock() // the timer may be early, or we late: it is known by now
 		n.timer.Stop()
+		e.notes.Unlock()
 		n.write()
 		e.notes.Lock()
 		defer e.notes.Unlock()
-		delete(e.notes.waiting, name)
+		if e.notes.waiting[name] == n {
+			delete(e.notes.waiting, name)
+		}
 	})
 }
 
 // noteAll writes all notes that wait: the plugin ends.
 func (e *Engine) noteAll() {
 	e.notes.Lock()
-	var names []string
-	for name := range e.notes.waiting {
-		names = append(names, name)
-	}
+	waiting := maps.Clone(e.notes.waiting)
 	e.notes.Unlock()
-	for _, name := range names {
-		e.noteNow(name)
+	for name, n := range waiting {
+		e.finishNote(name, n)
 	}
 	e.later.Wait()
 }

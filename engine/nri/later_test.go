@@ -1,6 +1,8 @@
 package nri
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +44,37 @@ func TestNotedBeforeAResize(t *testing.T) {
 	if n := len(l.notes.waiting); n > 0 {
 		t.Errorf("%d notes wait when all are written", n)
 	}
+}
+
+// A resize does not wait for a note for longer than the runtime waits for it; a note that comes late is of its own container alone.
+func TestResizeWaitsForNoNote(t *testing.T) {
+	l := newLab(t)
+	pod := &api.PodSandbox{Id: "box1", Uid: "u1", Name: "log", Namespace: "default"}
+	c := l.asPlanned(pod)
+	name := grantName(podOf(pod), c.Name)
+	goOn := make(chan struct{})
+	n := &note{write: func() { <-goOn }, written: make(chan struct{}), timer: time.AfterFunc(time.Hour, func() {})}
+	l.notes.waiting = map[string]*note{name: n}
+	l.later.Add(1)
+	late, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := l.UpdateContainer(late, pod, c, l.container("app", "", 30000).Linux.Resources); err == nil || !strings.Contains(err.Error(), "not noted yet") {
+		t.Errorf("%v, want that it is not noted yet", err)
+	}
+	if g := l.grant(pod, c); g.Limit != 500 {
+		t.Errorf("refused, and it has a limit of %v", g.Limit)
+	}
+	next := &note{}
+	l.notes.Lock()
+	l.notes.waiting[name] = next
+	l.notes.Unlock()
+	close(goOn)
+	<-n.written
+	l.later.Wait()
+	if l.notes.waiting[name] != next {
+		t.Error("the note of the next one of that name is gone")
+	}
+	clear(l.notes.waiting)
 }
 
 // What a plugin that was killed has not noted, the next one finds.
