@@ -138,13 +138,13 @@ func (p *program) run(ctx context.Context) ([]byte, error) {
 	}
 	out := &bounded{}
 	c.Stdout, c.Stderr = out, os.Stderr
-	c.WaitDelay = time.Second
-	if err := c.Run(); err != nil {
+	c.WaitDelay = time.Second // it may leave somebody behind who holds its output open: what it has told by then is all
+	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		if out.over {
 			return nil, fmt.Errorf("it has told more than %d bytes", maxFile)
 		}
 		if p.InstallHint != "" && errors.Is(err, exec.ErrNotFound) {
-			return nil, fmt.Errorf("%w: %.1000s", err, p.InstallHint)
+			return nil, fmt.Errorf("%w: %.1000s", err, strings.Join(strings.Fields(p.InstallHint), " "))
 		}
 		return nil, err
 	}

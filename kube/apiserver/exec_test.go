@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/candor-project/candor/internal/apitest"
@@ -117,9 +119,28 @@ func TestExecThatFails(t *testing.T) {
 		}
 	}
 	c := newClient(t, t.TempDir(), apitest.Kubeconfig(s.URL, apitest.Trust(s.Server),
-		"exec: {apiVersion: client.authentication.k8s.io/v1, command: candor-no-such-program, interactiveMode: Never, installHint: get it}"))
+		"exec: {apiVersion: client.authentication.k8s.io/v1, command: candor-no-such-program, interactiveMode: Never, installHint: \"get\\n it\"}"))
 	if _, err := s.call(t, c); err == nil || !strings.Contains(err.Error(), "not found in $PATH: get it") {
 		t.Error(err)
+	}
+}
+
+// Who logs in and leaves somebody behind, who holds its output open, has logged in.
+func TestExecThatLeavesSomebodyBehind(t *testing.T) {
+	s := newEcho(t)
+	dir := t.TempDir()
+	login(t, dir, tells(`"token":"one"`))
+	background := "#!/bin/sh\ncd \"$(dirname \"$0\")\"\nsleep 600 2>/dev/null &\necho $! >behind\ncat tells\n"
+	apitest.Write(t, dir, "login", background)
+	t.Cleanup(func() {
+		text, _ := os.ReadFile(filepath.Join(dir, "behind"))
+		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	c := newClient(t, dir, apitest.Kubeconfig(s.URL, apitest.Trust(s.Server), byProgram))
+	if who, err := s.call(t, c); err != nil || who != "Bearer one" {
+		t.Errorf("%q, %v", who, err)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestSeveralFiles(t *testing.T) {
 		"clusters: [{name: k, cluster: {server: https://another}}]\nusers: [{name: u, user: {tokenFile: token}}]")
 	missing := filepath.Join(one, "missing")
 	files := strings.Join([]string{missing, first, second}, string(os.PathListSeparator))
-	c, err := New(Options{Kubeconfig: files, Attended: true, Patience: time.Second})
+	c, err := New(Options{Kubeconfig: files, Attended: true, Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // newClient is one by a kubeconfig in a directory, for somebody who is there.
 func newClient(t *testing.T, dir, kubeconfig string) *Client {
 	t.Helper()
-	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Attended: true, Product: "candor/test", Patience: 10 * time.Second})
+	c, err := New(Options{Kubeconfig: apitest.Write(t, dir, "kubeconfig", kubeconfig), Attended: true, Product: "candor/test", Patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
