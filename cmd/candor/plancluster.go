@@ -92,7 +92,7 @@ func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 			given++
 		}
 	}
-	if given != 1 {
+	if given != 1 || f.file == "" && f.pod == "" && f.cpu == 0 { // empty: a variable of a script, which is not set
 		return nil, badInput("--cluster: want one of -f FILE, --pod NAME and --cpu CPU")
 	}
 	if f.cpu == 0 {
@@ -153,7 +153,7 @@ func (f *podFlags) ofFlags(cmd *cobra.Command) (*podcpu.Pod, error) {
 		requests[podcpu.CPU] = *resource.NewMilliQuantity(int64(f.request), resource.DecimalSI)
 	}
 	if f.memory != "" {
-		memory, err := resource.ParseQuantity(f.memory)
+		memory, err := podcpu.Amount(f.memory)
 		if err != nil || memory.Sign() < 0 {
 			return nil, badInput("--memory %.60q: want an amount such as 512Mi", f.memory)
 		}

@@ -110,9 +110,9 @@ Not looked at, and it may decide otherwise (2):
 		}
 	}
 	_, out, _ := inCluster(t, objects, `{"kind":"Pod","spec":{"affinity":{"podAffinity":{"x":1}},"topologySpreadConstraints":[{}],"schedulingGates":[{"name":"g"}],
-		"runtimeClassName":"kata","resourceClaims":[{}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}],"tolerations":[{"key":"k","operator":"Gt"}],
+		"runtimeClassName":"kata","priorityClassName":"high","resourceClaims":[{}],"volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"c"}}],"tolerations":[{"key":"k","operator":"Gt"}],
 		"containers":[{"name":"app","ports":[{"hostPort":80}]}]}}`, "plan", "--cluster", "-f", "-", "-o", "json")
-	for _, want := range []string{"affinity to other pods", "topologySpreadConstraints", "schedulingGates", "runtimeClassName", "resourceClaims", "1 volume", "1 host port", `operator \"Gt\"`, "class of container app", `"node":"`} {
+	for _, want := range []string{"affinity to other pods", "topologySpreadConstraints", "schedulingGates", "runtimeClassName", "priorityClassName", "resourceClaims", "1 volume", "1 host port", `operator \"Gt\"`, "class of container app", `"node":"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s\nwant %s", out, want)
 		}
@@ -162,12 +162,19 @@ func TestPlanClusterBadInput(t *testing.T) {
 			t.Errorf("candor %s: code %d, %q, %q; want %d, %q", c.line, code, out, errOut, c.code, c.want)
 		}
 	}
+	for _, flag := range []string{"--pod", "-f"} {
+		code, out, errOut := inCluster(t, objects, "", "plan", "--cluster", flag, "")
+		if code != 2 || out != "" || !strings.Contains(errOut, "--cluster: want one of") {
+			t.Errorf("%s of nothing: code %d, %q, %q", flag, code, out, errOut)
+		}
+	}
 	for in, want := range map[string]string{
 		"":                    "0 objects with pods",
 		"kind: Pod":           "the pod has no spec",
 		"kind: [":             "yaml",
 		"kind: Pod\nspec: {}": "the pod has no containers",
 		"kind: Pod\nspec: {containers: [{name: a}, {name: a}]}":                                         "each name once",
+		"kind: Pod\nspec: {containers: [{name: \"a\\nb\", resources: {limits: {cpu: 3000}}}]}":          `container "a\nb": want`,
 		"kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: much}}}]}":                  "manifest: ",
 		"kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: -1}}}]}":                    "less than nothing",
 		"kind: Pod\nspec: {containers: [{name: a, resources: {limits: {cpu: 1}, requests: {cpu: 2}}}]}": "more CPU than its limit",

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/candor-project/candor/kube"
 )
 
@@ -39,11 +41,14 @@ func (p *Pod) check() error {
 		if c.Name == "" || names[c.Name] {
 			return errors.New("want a name for each container, and each name once")
 		}
+		if wrong := validation.IsDNS1123Label(c.Name); wrong != nil {
+			return fmt.Errorf("container %.63q: want lower case letters, digits and -", c.Name)
+		}
 		names[c.Name] = true
 		for _, list := range []List{c.Resources.Requests, c.Resources.Limits} {
 			for name, q := range list {
 				if q.Sign() < 0 {
-					return fmt.Errorf("container %s: %s: less than nothing", c.Name, name)
+					return fmt.Errorf("container %s: %.63q: less than nothing", c.Name, name)
 				}
 			}
 		}

@@ -1,6 +1,7 @@
 package podcpu
 
 import (
+	"encoding/json"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -44,6 +45,7 @@ type Spec struct {
 	Claims       Said `json:"resourceClaims"`
 	Gates        Said `json:"schedulingGates"`
 	RuntimeClass Said `json:"runtimeClassName"`
+	Priority     Said `json:"priorityClassName"`
 	Volumes      []struct {
 		Claim     Said `json:"persistentVolumeClaim"`
 		Ephemeral Said `json:"ephemeral"`
@@ -95,6 +97,20 @@ type Resources struct {
 
 // A List has amounts of resources by their names.
 type List map[string]resource.Quantity
+
+// UnmarshalJSON reads the amounts as Amount does.
+func (l *List) UnmarshalJSON(text []byte) error {
+	var all map[string]amount
+	if err := json.Unmarshal(text, &all); err != nil || all == nil {
+		*l = nil
+		return err
+	}
+	*l = make(List, len(all))
+	for name, q := range all {
+		(*l)[name] = q.Quantity
+	}
+	return nil
+}
 
 // Status is what the node says.
 type Status struct {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/profile"
 )
@@ -66,6 +68,34 @@ func TestBeside(t *testing.T) {
 	}
 	if v := a.Containers[0].Values; a.Containers[0].Container != "app" || v["class"] != "sensitive" || v["topology"] != "single-numa" || v["policy"] != "best-effort" {
 		t.Errorf("%+v", a.Containers)
+	}
+}
+
+// An amount that anybody may have written does not keep who reads it busy for ever.
+func TestAmounts(t *testing.T) {
+	for _, amount := range []string{"1e2147483647", "1e-2147483647", "1E+999999999999", "1e-99999999999", "1e999999"} {
+		for _, name := range []string{CPU, Memory} {
+			p := pod(t, fmt.Sprintf(`"resources":{"requests":{%q:%q},"limits":{%[1]q:"2"}}`, name, amount), `"allocatedResources":{"memory":"1","cpu":"1"}`, "")
+			asks := p.Requests()[name]
+			if counts := asks.Cmp(resource.MustParse("1")); counts < 0 || strings.Contains(amount, "-") != (counts == 0) {
+				t.Errorf("%s %s: counts as %v", amount, name, &asks)
+			}
+			_, _ = ReadBound(p)
+		}
+	}
+	for text, want := range map[string]string{"1.5": "1500m", "2e3": "2k", "1E": "1E", "1Ei": "1Ei", "500m": "500m", "1e3": "1e3"} {
+		if q, err := Amount(text); err != nil || q.Cmp(resource.MustParse(want)) != 0 {
+			t.Errorf("%s: %v, %v", text, &q, err)
+		}
+	}
+	p := pod(t, `"resources":{"requests":null,"limits":{"cpu":2,"memory":null,"x":""}}`, `"state":{}`, "")
+	if l := p.Spec.Containers[0].Resources; l.Requests != nil || l.Limits.MilliCPU() != 2000 || l.Limits.Value(Memory) != 0 {
+		t.Errorf("%+v", l)
+	}
+	for _, wrong := range []string{"much", "1e", "1ee5", "1e5m"} {
+		if q, err := Amount(wrong); err == nil {
+			t.Errorf("%s: %v", wrong, &q)
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ func unseenOf(p *podcpu.Pod) (lines []string) {
 	say(bool(s.Claims), "the pod's resourceClaims")
 	say(bool(s.Gates), "the pod's schedulingGates: it waits until they are gone")
 	say(bool(s.RuntimeClass), "the pod's runtimeClassName: its overhead and nodes")
+	say(bool(s.Priority), "the pod's priorityClassName: whom it would drive out where it does not fit")
 	for _, t := range s.Tolerations {
 		say(t.Operator != "" && t.Operator != "Equal" && t.Operator != "Exists", fmt.Sprintf("a toleration of %.60q by operator %.20q: taken as none", t.Key, t.Operator))
 	}
