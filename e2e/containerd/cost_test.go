@@ -33,14 +33,11 @@ func (s sample) String() string {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// In a turn, containers are made one after the other, with the plugin or without it.
-const turn = 10
-
 // inMemory is where the state of engine and plugin is: on nodes it is in /run, which no disk is waited for.
 const inMemory = "/dev/shm"
 
-// TestCost measures what candor nri costs, on an otherwise idle machine; docs/nri.md has the figures. An engine makes
-// containers with the plugin and without it by turns; what is on the node stays the same.
+// TestCost measures what candor nri costs, on an otherwise idle machine; docs/nri.md has the figures. Two engines make
+// containers by turns: one has the plugin, and the flexible containers that are on the node; the other has nothing else.
 //
 //	CANDOR_COST=50 go test -run TestCost -v -timeout 30m    containers of each kind, for each number of flexible ones
 //	CANDOR_COST_FLEXIBLE="0 100"                            other numbers than 0, 100 and 250
@@ -53,67 +50,54 @@ func TestCost(t *testing.T) {
 	if numbers == "" {
 		numbers = "0 100 250"
 	}
-	l := newEngineIn(t, inMemory)
-	l.write("nri.yaml", "version: 1\n") // the repair loop as it is by default
+	without, with := newEngineIn(t, inMemory), newEngineIn(t, inMemory)
+	with.write("nri.yaml", "version: 1\n") // the repair loop as it is by default
+	with.startPlugin()
 	there := 0
 	for _, text := range strings.Fields(numbers) {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.setPlugin(true)
-		l.fill(n - there)
+		with.fill(n - there)
 		there = n
 		for _, sensitive := range []bool{true, false} {
-			l.measurePairs(pairs, n, sensitive)
+			measurePairs(t, without, with, pairs, n, sensitive)
 		}
-		l.measureAtRest(n)
+		with.measureAtRest(n)
 	}
 }
 
-// measurePairs makes containers with the plugin and without it by turns, in the order without, with, with, without and so on. A
-// sensitive one takes a CPU from all the flexible ones. What was added is the difference between containers that have the same
-// place in turns that follow each other.
-func (l *lab) measurePairs(pairs, flexible int, sensitive bool) {
-	l.Helper()
-	var took [2]sample // without the plugin, with it
-	var own sample
-	for len(took[0]) < pairs {
-		there := len(took[0])
-		isEven := there/turn%2 == 0
-		for _, with := range []bool{!isEven, isEven} {
-			l.setPlugin(with)
-			times, used := l.turn(min(turn, pairs-there), sensitive)
-			if with {
-				took[1], own = append(took[1], times...), append(own, used...)
-			} else {
-				took[0] = append(took[0], times...)
-			}
+// measurePairs makes containers on both engines by turns, and one of each before: caches are cold then. A sensitive one takes a
+// CPU from all the flexible ones.
+func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, sensitive bool) {
+	t.Helper()
+	engines := []*lab{without, with}
+	var times [2]sample
+	var added, own sample
+	for i := range pairs + 1 {
+		var took [2]time.Duration
+		var used time.Duration
+		for j := range engines {
+			k := (i + j) % 2
+			var onCPU time.Duration
+			took[k], onCPU = engines[k].creation(sensitive)
+			used += onCPU
 		}
-	}
-	l.setPlugin(true)
-	added := make(sample, pairs)
-	for i := range added {
-		added[i] = took[1][i] - took[0][i]
+		if i == 0 {
+			continue
+		}
+		for k := range times {
+			times[k] = append(times[k], took[k])
+		}
+		added, own = append(added, took[1]-took[0]), append(own, used)
 	}
 	class, allowed := "flexible", 1.5
 	if sensitive {
 		class, allowed = "sensitive", 1.5+0.05*float64(flexible)
 	}
-	medians := took[1].quartiles()[1] - took[0].quartiles()[1]
-	l.Logf("%3d flexible, a %-9s more, ms: without %v, with %v, added %v, medians differ by %.2f, allowed %.2f; on a CPU candor nri is %v",
-		flexible, class, took[0], took[1], added, ms(medians), allowed, own)
-}
-
-// turn makes some containers, and one more before them: caches are cold then.
-func (l *lab) turn(n int, sensitive bool) (times, used sample) {
-	l.Helper()
-	l.creation(sensitive)
-	for range n {
-		took, onCPU := l.creation(sensitive)
-		times, used = append(times, took), append(used, onCPU)
-	}
-	return times, used
+	t.Logf("%3d flexible, a %-9s more, ms: without %v, with %v, added %v, allowed %.2f; on a CPU candor nri is %v",
+		flexible, class, times[0], times[1], added, allowed, own)
 }
 
 // creation is how long it takes to make and start a container, in a pod that was just made, and how long the plugin is on a CPU
@@ -138,25 +122,9 @@ func (l *lab) creation(sensitive bool) (took, used time.Duration) {
 	return took, used
 }
 
-// setPlugin has the plugin run, or not.
-func (l *lab) setPlugin(on bool) {
-	l.Helper()
-	switch {
-	case on && l.plugin == nil:
-		l.startPlugin()
-		time.Sleep(7 * time.Second) // it looks around, and gives back what its start needed
-	case !on && l.plugin != nil:
-		l.plugin.kill()
-		l.plugin = nil
-	}
-}
-
 // measureAtRest tells the plugin's memory, when it has made containers, and with 100 of them what it uses while nothing happens.
 func (l *lab) measureAtRest(flexible int) {
 	l.Helper()
-	for _, sensitive := range []bool{true, false} {
-		l.turn(turn, sensitive)
-	}
 	l.Logf("%d flexible: candor nri has %.1f MiB resident", flexible, float64(l.plugin.resident())/(1<<20))
 	if flexible == 100 {
 		l.Logf("%d flexible, idle: candor nri uses %.3f %% of a CPU", flexible, l.plugin.use(time.Minute)*100)
