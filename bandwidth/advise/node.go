@@ -96,7 +96,7 @@ func (n *Node) Limited(name string, limits []float64) Filling {
 // A load is what containers want together at some moments, each at its own time of its demand.
 type load struct {
 	windows    [][]float64
-	stride     int // windows from one moment to the next
+	moments    []int // windows since the start
 	containers int
 	random     *rand.Rand
 	sums       [draws][]float64
@@ -109,11 +109,22 @@ func (n *Node) newLoad() *load {
 	for _, w := range n.windows {
 		longest = max(longest, len(w))
 	}
-	l.stride = (longest + maxMoments - 1) / maxMoments
+	l.moments = momentsOf(longest)
 	for i := range l.sums {
-		l.sums[i] = make([]float64, longest/l.stride)
+		l.sums[i] = make([]float64, len(l.moments))
 	}
 	return l
+}
+
+// momentsOf are all windows of a short recording. Of a longer one each comes at a random time of its part: at equal distances
+// they would always meet a program that is busy once a minute while it is, or while it is not.
+func momentsOf(windows int) (list []int) {
+	random := rand.New(rand.NewPCG(3, 4))
+	stride := (windows + maxMoments - 1) / maxMoments
+	for from := 0; from+stride <= windows; from += stride {
+		list = append(list, from+random.IntN(stride))
+	}
+	return list
 }
 
 // add adds a container of the next demand in turn. A demand that is shorter than others begins again.
@@ -122,9 +133,8 @@ func (l *load) add() {
 	l.containers++
 	for _, sum := range l.sums {
 		at := l.random.IntN(len(of))
-		for i := range sum {
-			sum[i] += of[at]
-			at = (at + l.stride) % len(of)
+		for i, moment := range l.moments {
+			sum[i] += of[(at+moment)%len(of)]
 		}
 	}
 }

@@ -111,3 +111,29 @@ func TestFill(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestRegular: a long recording of a program that is busy in one window of ten is not always met in the same one of them.
+func TestRegular(t *testing.T) {
+	d, err := NewDemand(100*ms, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxMoments {
+		d.Add(1, 1)
+		d.Add(0, 9)
+	}
+	if err := d.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	load := NewNode(4, 0, []*Demand{d}).newLoad()
+	load.add()
+	for _, sum := range load.sums {
+		busy := 0
+		for _, cpus := range sum {
+			busy += int(cpus)
+		}
+		if busy < len(sum)/12 || busy > len(sum)/8 {
+			t.Errorf("busy in %d of %d moments", busy, len(sum))
+		}
+	}
+}
