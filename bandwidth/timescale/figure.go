@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// Plot draws a group's use over time, a line for each length of the windows, and its limit.
+// Plot draws a group's use over time, which Trace has read, a line for each length of the windows, and its limit.
 func (g *Group) Plot() (*plot.Plot, error) {
 	p := figure.New()
 	p.Title.Text = fmt.Sprintf("%s\nmean %s CPUs", Printable(g.Name), Number(g.Mean()))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/candor-project/candor/bandwidth/record"
@@ -29,7 +30,7 @@ type Group struct {
 	Figures  []Figures     // by length of the windows
 	Hidden   *Hidden       // nil where no limit was felt
 	Above    *Above        // nil where no group above it had a limit
-	Points   []*Series     // the use over time, as Figures
+	Points   []*Series     // the use over time, as Figures, after Trace
 	levels   *levels       // the same in few values
 }
 
@@ -81,12 +82,13 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 		return nil, fmt.Errorf("%w: it begins at %v, and the recording has %v", ErrNoPart, Length(part.From), Length(s.Span.Round(time.Millisecond)))
 	}
 	s.Cost = r.Cost
+	named := numbers(r.Groups)
 	for i, g := range groups {
 		if g.from >= g.at && part != (Part{}) { // it was not there then
 			continue
 		}
 		one := g.group(i, r.Groups[i])
-		if at := above(r.Groups, i); at >= 0 {
+		if at := named.above(r.Groups, i); at >= 0 {
 			one.Above = &Above{r.Groups[at], groups[at].used}
 		}
 		one.hide()
@@ -95,23 +97,58 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 	return s, nil
 }
 
-// above is the number of the group whose limit holds for a group; -1 where there is none. A name may come again, when a
-// group has ended: it is the last one before, or the first after it.
-func above(groups []record.Group, of int) int {
+// named are the numbers of the groups with a name, in rising order: a name may come again, when a group has ended.
+type named map[string][]int
+
+func numbers(groups []record.Group) named {
+	all := named{}
+	for i := range groups {
+		all[groups[i].Name] = append(all[groups[i].Name], i)
+	}
+	return all
+}
+
+// above is the number of the group whose limit holds for a group: the last one of that name before it, or the first after it;
+// -1 where there is none.
+func (n named) above(groups []record.Group, of int) int {
 	if groups[of].Above == "" {
 		return -1
 	}
-	for i := of - 1; i >= 0; i-- {
-		if groups[i].Name == groups[of].Above {
-			return i
-		}
+	all := n[groups[of].Above]
+	at, itself := slices.BinarySearch(all, of)
+	switch {
+	case at > 0:
+		return all[at-1]
+	case itself:
+		at++
 	}
-	for i := of + 1; i < len(groups); i++ {
-		if groups[i].Name == groups[of].Above {
-			return i
-		}
+	if at == len(all) {
+		return -1
 	}
-	return -1
+	return all[at]
+}
+
+// Trace reads the use over time of one of a summary's groups, in the same part of its recording, for Plot. Only of one: a
+// recording may have more groups than there is memory for their points.
+func (g *Group) Trace(in io.Reader, part Part) error {
+	r, err := record.NewReader(in)
+	if err != nil {
+		return err
+	}
+	g.Points = nil
+	_, _, err = gather(r, part, func(number int, start time.Duration) *gatherer {
+		if number != g.Number {
+			return &gatherer{ended: true}
+		}
+		one := newGatherer(start, Scales, r.Header.Interval)
+		for _, w := range one.windows {
+			points := &Series{Window: w.length, each: 1}
+			w.visit = points.push
+			g.Points = append(g.Points, points)
+		}
+		return one
+	})
+	return err
 }
 
 // EachStep calls visit with the CPUs that one group used in each step of a part of the recording, of its
@@ -223,7 +260,6 @@ func (g *gatherer) group(number int, of record.Group) Group {
 	out := Group{Group: of, Number: number, From: g.from, To: g.at, Used: g.used, levels: g.levels}
 	for _, w := range g.windows {
 		out.Figures = append(out.Figures, w.figures())
-		out.Points = append(out.Points, w.points)
 	}
 	return out
 }

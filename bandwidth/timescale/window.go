@@ -20,13 +20,12 @@ type window struct {
 	n       int64         // windows that have ended
 	sum     float64       // of their CPUs
 	squares float64
-	bins    bins.Bins // the windows by their CPUs
-	points  *Series
+	bins    bins.Bins                   // the windows by their CPUs
 	visit   func(cpus float64, n int64) // nil: nobody
 }
 
 func newWindow(length, start time.Duration) *window {
-	return &window{length: length, end: start + length, bins: bins.Bins{Least: least}, points: &Series{Window: length, each: 1}}
+	return &window{length: length, end: start + length, bins: bins.Bins{Least: least}}
 }
 
 // add spreads CPU time evenly over the time from one reading to the next.
@@ -53,7 +52,6 @@ func (w *window) close(cpus float64, n int64) {
 	w.sum += cpus * float64(n)
 	w.squares += cpus * cpus * float64(n)
 	w.bins.Add(cpus, float64(n))
-	w.points.push(cpus, n)
 	if w.visit != nil {
 		w.visit(cpus, n)
 	}

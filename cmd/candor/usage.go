@@ -57,7 +57,7 @@ func newUsageCommand() *cobra.Command {
 		case "table":
 			return s.Text(out)
 		default:
-			return drawGroup(out, s, output.value)
+			return drawGroup(out, args[0], s, output.value)
 		}
 	}
 	return cmd
@@ -120,9 +120,19 @@ func names(groups []timescale.Group) string {
 }
 
 // drawGroup draws the busiest of the groups.
-func drawGroup(out io.Writer, s *timescale.Summary, form string) error {
+func drawGroup(out io.Writer, file string, s *timescale.Summary, form string) error {
 	if len(s.Groups) == 0 {
 		return badInput("no group in the recording: nothing to draw")
+	}
+	in, err := os.Open(file)
+	if err != nil {
+		return badInput("%w", err)
+	}
+	defer in.Close()
+	if err := s.Groups[0].Trace(in, s.Part); isOneOf(err, record.ErrFormat, record.ErrCut) {
+		return badInput("%s: it is read twice for a picture, and the second time: %w", file, err)
+	} else if err != nil {
+		return err
 	}
 	p, err := s.Groups[0].Plot()
 	if err != nil {

@@ -2,14 +2,18 @@
 // quantiles of many values in little memory.
 package bins
 
-import "math"
+import (
+	"maps"
+	"math"
+	"slices"
+)
 
 const perE, most = 100, 4000
 
 // Bins counts values. All below Least are in one bin.
 type Bins struct {
-	Least  float64 // above 0
-	weight []float64
+	Least  float64            // above 0
+	weight map[uint16]float64 // by the bins that hold something: there may be many Bins with a few values each
 	total  float64
 	peak   float64
 }
@@ -20,10 +24,10 @@ func (b *Bins) Add(value, weight float64) {
 	if value >= b.Least {
 		at = min(1+int(math.Log(value/b.Least)*perE), most)
 	}
-	for at >= len(b.weight) {
-		b.weight = append(b.weight, 0)
+	if b.weight == nil {
+		b.weight = map[uint16]float64{}
 	}
-	b.weight[at] += weight
+	b.weight[uint16(at)] += weight
 	b.total += weight
 	b.peak = max(b.peak, value)
 }
@@ -31,8 +35,8 @@ func (b *Bins) Add(value, weight float64) {
 // Quantile is what that share of the weight does not exceed, to one in a hundred: 0 for what is below Least.
 func (b *Bins) Quantile(share float64) float64 {
 	left := share * b.total
-	for at, weight := range b.weight {
-		if left -= weight; left > 0 {
+	for _, at := range slices.Sorted(maps.Keys(b.weight)) {
+		if left -= b.weight[at]; left > 0 {
 			continue
 		}
 		if at == 0 {
