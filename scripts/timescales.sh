@@ -12,7 +12,7 @@ trap 'rm -f "$out"' EXIT
 table() {
 	printf '\n%s (%s, rounds: %s)\n\n' "$1" "$2" "$ROUNDS"
 	status=0
-	go test -count=1 -timeout 0 ./e2e -run "^$2\$" -v >"$out" 2>&1 || status=$?
+	"${GO:-go}" test -count=1 -timeout 0 ./e2e -run "^$2\$" -v >"$out" 2>&1 || status=$?
 	sed -n 's/^ *[a-z_]*\.go:[0-9]*: \(.*not judged.*\)/\1/p' "$out"
 	printf '| %s | others |\n' "$3"
 	printf '| %s | --- |\n' "$(printf '%s' "$3" | sed 's/[^|]*/ --- /g; s/^ //; s/ $//')"
@@ -29,4 +29,4 @@ table 'nginx, as advised' TestAdvised 'limit | throttled, % of the periods | a c
 table 'Several on the same CPUs' TestMultiplexing 'instances; quota of period | a burst, ms | throttled periods of a burst'
 table 'A chain' TestChain 'servers; quota of period | delay of a call, ms | longest delay, ms'
 printf '\nA day of the model\n\n'
-go test ./bandwidth -run '^$' -bench Day | sed -n '/^Benchmark/p'
+"${GO:-go}" test ./bandwidth -run '^$' -bench Day | sed -n '/^Benchmark/p'
