@@ -81,6 +81,7 @@ func TestCompareServer(t *testing.T) {
 	if l.usable.Count() < 2 {
 		t.Skip("one CPU: none is left for the client")
 	}
+	l.needProgram("python3")
 	socket := filepath.Join(t.TempDir(), "socket")
 	server := `python3 -c "import os, socket; s = socket.socket(socket.AF_UNIX); s.bind('` + socket + `'); s.listen()
 while True: s.accept()[0].sendall(b'%d' % len(os.sched_getaffinity(0)))"; true`

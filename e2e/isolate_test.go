@@ -14,6 +14,7 @@ import (
 func TestIsolate(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
+	l.needProgram("stress-ng")
 	folder, tmp := filepath.Join(t.TempDir(), "figures"), t.TempDir()
 	cmd := l.candor("isolate", "-n", "2", "--stressors", "cpu,cache", "--app", "disk", "--tmp", tmp, "--out", folder, "-o", "json")
 	got := do(t, cmd)
@@ -53,6 +54,8 @@ func TestIsolate(t *testing.T) {
 // What cannot work is told in one line, before the runs, and leaves nothing: so does an isolation that is killed.
 func TestIsolateEnds(t *testing.T) {
 	l := newLab(t)
+	l.need(2)
+	l.needProgram("stress-ng")
 	tmp := t.TempDir()
 	for want, args := range map[string][]string{
 		"application x fails alone": {"--app", "x=exit 3"},

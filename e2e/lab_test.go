@@ -265,6 +265,14 @@ func (l *lab) need(cpus int) {
 	}
 }
 
+// needProgram skips a test where a program of packages.txt is not installed, as in the guests.
+func (l *lab) needProgram(name string) {
+	l.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		l.Skipf("scripts/test-deps.sh installs it: %v", err)
+	}
+}
+
 // gone waits for a process to end that is not a child.
 func gone(t *testing.T, pid int) {
 	t.Helper()
