@@ -39,7 +39,7 @@ func (e *Experiment) Check() error {
 	switch {
 	case len(e.Setups) == 0:
 		return fmt.Errorf("%w: none: want some of %s", ErrBadSetup, kindNames())
-	case e.Rounds < 2 || e.Rounds*len(e.Setups) > MaxRuns:
+	case e.Rounds < 2 || e.Rounds > MaxRuns || e.Rounds*len(e.Setups) > MaxRuns:
 		return fmt.Errorf("%w: %d runs of each set-up: want 2 or more, and %d at most in all", ErrBadWorkload, e.Rounds, MaxRuns)
 	case e.WarmUps < 0 || e.WarmUps > e.Rounds:
 		return fmt.Errorf("%w: %d runs to warm up: want 0 to %d", ErrBadWorkload, e.WarmUps, e.Rounds)

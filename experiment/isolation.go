@@ -51,7 +51,7 @@ func (i *Isolation) Check() error {
 		return fmt.Errorf("%w: none", ErrBadCase)
 	case len(i.Stressors) == 0:
 		return fmt.Errorf("%w: none", ErrBadStressor)
-	case i.Rounds < 2 || i.runs() > MaxRuns:
+	case i.Rounds < 2 || i.Rounds > MaxRuns || i.runs() > MaxRuns:
 		return fmt.Errorf("%w: %d rounds: want 2 or more, and %d runs at most in all", ErrBadWorkload, i.Rounds, MaxRuns)
 	case i.Limit != 0 && (i.Limit < hybrid.MinLimit || i.Limit > hybrid.MaxLimit):
 		return fmt.Errorf("%w: limit %v: want %v to %v", ErrBadSetup, i.Limit, hybrid.MinLimit, hybrid.MaxLimit)

@@ -154,10 +154,10 @@ func TestIsolationRefused(t *testing.T) {
 func TestStressorEnds(t *testing.T) {
 	l := openLab(t)
 	i := isolationOf(t, []Case{CaseGroups}, "cpu")
-	ended := filepath.Join(t.TempDir(), "ended")
-	i.Stressors[0].Command = []string{"sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo enough; touch " + ended}
-	wait := "while [ ! -e " + ended + " ]; do sleep 0.02; done; sleep 0.5; rm -f " + ended
-	i.Applications = []NamedWorkload{{Name: "app", Workload: workloadOf(time.Minute, "sh", "-c", wait)}}
+	goes, ended := filepath.Join(t.TempDir(), "goes"), filepath.Join(t.TempDir(), "ended")
+	i.Stressors[0].Command = []string{"sh", "-c", "while [ ! -e " + goes + " ]; do :; done; echo enough; echo $$ >" + ended}
+	wait := "touch " + goes + "; while [ ! -s " + ended + " ] || kill -0 $(cat " + ended + "); do sleep 0.02; done"
+	i.Applications = []NamedWorkload{{Name: "app", Workload: workloadOf(time.Minute, "sh", "-c", wait+" 2>/dev/null")}}
 	r := IsolationRun{Stressor: 0}
 	report, err := i.newReport(l, splitOf(2, 0))
 	if err == nil {
@@ -191,6 +191,7 @@ func TestBadIsolations(t *testing.T) {
 		{"stressor twice", func(i *Isolation) { i.Stressors = append(i.Stressors, i.Stressors[0]) }, ErrBadStressor},
 		{"one round", func(i *Isolation) { i.Rounds = 1 }, ErrBadWorkload},
 		{"too many", func(i *Isolation) { i.Rounds = MaxRuns }, ErrBadWorkload},
+		{"more than can be counted", func(i *Isolation) { i.Rounds = 1 << 62 }, ErrBadWorkload},
 		{"limit", func(i *Isolation) { i.Limit = 1 }, ErrBadSetup},
 	} {
 		i := good

@@ -10,9 +10,12 @@ ip link set stress0 up
 nsenter --net=$other sh -c 'ip addr add 10.0.0.2/24 dev stress1; ip link set stress1 up; exec iperf3 -s' >/dev/null &
 tries=0
 while :; do
-	# The server may not listen yet.
-	iperf3 -c 10.0.0.2 -w $1 -n 510M >/dev/null && continue
+	# The server may not listen yet, or not be done with the last client.
+	if iperf3 -c 10.0.0.2 -w $1 -n 510M >/dev/null; then
+		tries=0
+		continue
+	fi
 	tries=$((tries + 1))
-	[ $tries -lt 100 ]
+	[ $tries -lt 400 ]
 	sleep 0.05
 done
