@@ -70,8 +70,8 @@ func withoutThreads(m *topology.Machine, cpus cpuset.Set) {
 	index(m)
 }
 
-// drawMachine draws a machine of at most 64 CPUs. A few have CPUs that are
-// offline or isolated.
+// drawMachine draws a machine of at most 64 CPUs, now and then one of 66 or 80: sets keep ids above 63 elsewhere. A few
+// have CPUs that are offline or isolated.
 func drawMachine(t *rapid.T) *topology.Machine {
 	s := shape{
 		sockets: rapid.IntRange(1, 2).Draw(t, "sockets"),
@@ -82,6 +82,9 @@ func drawMachine(t *rapid.T) *topology.Machine {
 	}
 	for s.sockets*s.numa*s.l3*s.cores*s.threads > 64 {
 		s.cores /= 2
+	}
+	if rapid.IntRange(0, 11).Draw(t, "above 63") == 0 {
+		s = rapid.SampledFrom([]shape{{1, 1, 1, 66, 1}, {2, 1, 2, 10, 2}}).Draw(t, "shape")
 	}
 	m := s.machine()
 	cores := len(m.Cores)
