@@ -54,8 +54,7 @@ type scratch struct {
 	best      []step
 	fractions []Fraction
 	targets   []int16
-	round     uint64            // of looking for targets
-	seen      [2][1000]sighting // by whether several grants are on a CPU, and their time
+	alike     [2][1000]int16 // by whether several grants are on a CPU, and their time: which of the targets, from 1; 0: none
 	pack      packer
 }
 

@@ -166,7 +166,6 @@ func (s *search) uncount(c *cpuLoad) {
 func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 	holds := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]
-	s.scratch.round++
 	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
 		to := &s.load[cpu]
 		if !s.mayHelp(it, from, to) || !s.mayUse(it, cpu) {
@@ -178,6 +177,9 @@ func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 			cpus[alike] = int16(cpu)
 		}
 	}
+	for _, cpu := range cpus {
+		*s.likes(&s.load[cpu]) = 0
+	}
 	s.scratch.targets = cpus
 	return cpus
 }
@@ -188,22 +190,21 @@ func (s *search) alike(to *cpuLoad, next int) int {
 	if s.inDomains {
 		return -1
 	}
-	multi := 0
-	if to.sharers > 1 {
-		multi = 1
+	seen := s.likes(to)
+	if *seen > 0 {
+		return int(*seen) - 1
 	}
-	seen := &s.scratch.seen[multi][to.used()]
-	if seen.round == s.scratch.round {
-		return int(seen.index)
-	}
-	*seen = sighting{s.scratch.round, int16(next)}
+	*seen = int16(next + 1)
 	return -1
 }
 
-// A sighting is where a search saw a CPU with some load last.
-type sighting struct {
-	round uint64
-	index int16
+// likes is where it is noted which of the targets is loaded as a CPU is.
+func (s *search) likes(c *cpuLoad) *int16 {
+	multi := 0
+	if c.sharers > 1 {
+		multi = 1
+	}
+	return &s.scratch.alike[multi][c.used()]
 }
 
 // mayHelp reports whether moving an item between two fractional CPUs can lower
