@@ -74,7 +74,7 @@ fuzz: ## every fuzz target, for FUZZTIME each
 	@scripts/fuzz.sh $(FUZZTIME)
 
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
-	CANDOR_GUEST=1 scripts/go-test.sh -count=1 -timeout=40m ./e2e/guest/...
+	CANDOR_GUEST=1 scripts/go-test.sh -count=1 -timeout=60m ./e2e/guest/...
 
 test-kubelet: test-deps scheduler ## candor nri under a real kubelet, alone, with an API server, and with candor-scheduler, which this builds (9 minutes, once)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \

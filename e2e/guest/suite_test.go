@@ -140,7 +140,7 @@ func goTool(t *testing.T, args ...string) {
 // run boots g with the test binaries and relays what they say.
 func (b binaries) run(t *testing.T, g guest.Guest) {
 	g.Init = filepath.Join(b.dir, "init")
-	g.Limit = 40 * time.Minute
+	g.Limit = 45 * time.Minute
 	files := b.files(t)
 	maps.Copy(files, g.Files)
 	g.Files = files
@@ -148,11 +148,11 @@ func (b binaries) run(t *testing.T, g guest.Guest) {
 		name := filepath.Base(p)
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
-			Args: []string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=10m", "-test.skip=" + pure, "-test.run=" + os.Getenv("CANDOR_GUEST_RUN")},
+			Args: []string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=15m", "-test.skip=" + pure, "-test.run=" + os.Getenv("CANDOR_GUEST_RUN")},
 			// What a test can build or has on an ordinary machine, and not in here.
 			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
-			Limit: 11 * time.Minute,
+			Limit: 16 * time.Minute,
 		})
 	}
 	start := time.Now()
