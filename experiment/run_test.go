@@ -266,7 +266,7 @@ func TestBadExperiments(t *testing.T) {
 		{"no timeout", func(e *Experiment) { e.Workload.Timeout = 0 }, ErrBadWorkload},
 		{"one run", func(e *Experiment) { e.Rounds = 1 }, ErrBadWorkload},
 		{"too many", func(e *Experiment) { e.Rounds = MaxRuns + 1 }, ErrBadWorkload},
-		{"more than can be counted", func(e *Experiment) { e.Setups, e.Rounds = setupsOf(t, 500, "quota", "candor"), 1<<63 - 1 }, ErrBadWorkload},
+		{"more than can be counted", func(e *Experiment) { e.Setups, e.Rounds = setupsOf(t, 500, "quota", "candor"), 1<<63-1 }, ErrBadWorkload},
 		{"no set-up", func(e *Experiment) { e.Setups = nil }, ErrBadSetup},
 		{"twice", func(e *Experiment) { e.Setups = append(e.Setups, e.Setups[0]) }, ErrBadSetup},
 		{"too few CPUs", func(e *Experiment) { e.Setups = setupsOf(t, hybrid.MaxLimit, "cpuset") }, ErrTooSmall},
