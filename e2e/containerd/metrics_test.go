@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -74,6 +75,15 @@ func (p *prober) value(series string) (v float64, ok bool) {
 	return 0, false
 }
 
+// noted waits until it is noted of all containers that they run, which candor nri does a little after they have begun.
+func (l *lab) noted() {
+	l.Helper()
+	l.wait("the notes of what runs", l.plugin, func() bool {
+		text, err := os.ReadFile(l.path("candor/state.json"))
+		return err == nil && !bytes.Contains(text, []byte(`"state":"pending"`))
+	})
+}
+
 // wants compares a series.
 func (p *prober) wants(series string, want float64) {
 	p.Helper()
@@ -99,6 +109,7 @@ func TestMetrics(t *testing.T) {
 	}
 	busy := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("busy", 50, 20, false, "sh", "-c", "while :; do :; done"))
 	web := must[*container](t)(must[*pod](t)(l.newPod(1000, 1000, sensitivePod)).run("web", 1000, 1000, true))
+	l.noted()
 	p.wants(`candor_cpus{pool="exclusive"}`, 1)
 	p.wants(`candor_cpus{pool="shared"}`, float64(all.Count()-1))
 	p.wants(`candor_sensitive_cpu_cores`, 1)
@@ -166,6 +177,7 @@ func TestScrapeTakesNoLock(t *testing.T) {
 	l.startPlugin("--metrics", "0")
 	p := l.newProber(l.plugin.said())
 	web := must[*container](t)(must[*pod](t)(l.newPod(1000, 1000, sensitivePod)).run("web", 1000, 1000, true))
+	l.noted()
 	lock, err := os.Open(l.path("candor/lock"))
 	if err != nil {
 		t.Fatal(err)
