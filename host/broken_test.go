@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // A state file that cannot be used is kept aside, and what runs keeps its CPUs,
@@ -42,7 +44,7 @@ func TestBrokenState(t *testing.T) {
 				t.Fatal(err)
 			}
 			bad := test.spoil(bytes.Clone(good))
-			if err := os.WriteFile(l.store.stateFile(), bad, 0o644); err != nil {
+			if err := wholefile.Replace(l.store.stateFile(), bad); err != nil { // so that it shows in the same tick of the clock
 				t.Fatal(err)
 			}
 			l.nudge()

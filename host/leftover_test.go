@@ -46,8 +46,8 @@ func TestLeftover(t *testing.T) {
 			}
 		}
 	})
-	if begun == 0 {
-		t.Error("no operation could begin with what the one before had left")
+	if may := cpusetKeepsAffinity(); may != (begun > 0) { // before Linux 6.2 none may
+		t.Errorf("%d operations began with what the one before had left; may they: %v", begun, may)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // An openFile is one that this process has written and holds open. While it does, no other file can have its inode: the one
 // that has its name later is the same, or it is another one. All who write the state put another file in its place; who edits
-// it by hand leaves other times.
+// it by hand leaves other times, a tick of the clock (10 ms) after it was written.
 type openFile struct {
 	*os.File
 	stamp stamp

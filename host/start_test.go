@@ -101,7 +101,7 @@ func TestStartIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := Program{Path: "/bin/sh", Args: []string{"sh", "-c", "getconf _NPROCESSORS_ONLN; grep -c . /sys/fs/cgroup/cpuset$0/one/cgroup.procs /sys/fs/cgroup$0/one/cgroup.procs 2>/dev/null; exec sleep 1000 >&-", l.parent}}
+	second := Program{Path: "/bin/sh", Args: []string{"sh", "-c", "grep -c ^processor /proc/cpuinfo; grep -c . /sys/fs/cgroup/cpuset$0/one/cgroup.procs /sys/fs/cgroup$0/one/cgroup.procs 2>/dev/null; exec sleep 1000 >&-", l.parent}}
 	other, err := l.StartIn(first, second, [3]*os.File{null, write, null})
 	if err != nil {
 		t.Fatal(err)
