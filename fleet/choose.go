@@ -34,7 +34,7 @@ func (f *Fleet) choose() (NodeID, error) {
 func (f *Fleet) search(a *answer) finding {
 	f.askSizes()
 	a.known, a.rest, a.upTo = a.known[:0], finding{never, Nowhere}, f.recent.changes
-	f.wanted, f.best = a.wanted(&f.question), a.rest
+	f.wanted, f.best = a.wants(&f.question), a.rest
 	f.bestFirst()
 	if f.best.yields(a.rest.score, a.rest.id) {
 		f.best = a.rest // where it came to nodes that have to be asked

@@ -21,7 +21,9 @@ type answer struct {
 	rest      finding // no node that is not known is better
 	upTo      int64   // changes of nodes until then are in it
 	used      int64   // the decision that used it last
-	exhausted int     // how often none was left that is known
+	want      int     // nodes that were looked for
+	served    int     // questions that they have answered
+	exhausted bool    // none of them is left
 }
 
 // recent are the answers, and the changes since.
@@ -78,7 +80,7 @@ func (f *Fleet) answer() (best finding, ok bool) {
 		kept := append(a.asked.Resources[:0], f.question.Resources...)
 		a.asked = *f.question.Request
 		a.asked.Resources = kept
-		a.exhausted = 0
+		a.want, a.served, a.exhausted = 0, 0, false
 	}
 	a.used = f.decision
 	if !found || f.recent.changes-a.upTo > recentChanges {
@@ -88,9 +90,10 @@ func (f *Fleet) answer() (best finding, ok bool) {
 		f.update(a, f.recent.changed[a.upTo%recentChanges])
 	}
 	if a.beats(a.rest.score, a.rest.id) {
+		a.served++
 		return a.known[0], true
 	}
-	a.exhausted++
+	a.exhausted = true
 	return finding{never, Nowhere}, a.rest.score == never && len(a.known) == 0
 }
 
@@ -134,10 +137,17 @@ func (a *answer) learn(one finding) {
 	a.known = slices.Insert(a.known, at, one)
 }
 
-// wanted returns how many nodes to find, so that the next questions of the same kind find some.
-func (a *answer) wanted(q *question) int {
-	if !q.plain {
-		return 1 // every node has to be asked itself
+// wants returns how many nodes to find, so that the next questions of the same kind find some: more where
+// those found last were too few, and no more than were of use where they got too old.
+func (a *answer) wants(q *question) int {
+	switch {
+	case !q.plain: // every node has to be asked itself
+		a.want = 1
+	case a.exhausted:
+		a.want = min(4*a.want, mostKnown)
+	default:
+		a.want = min(1+a.served, max(a.want, 1))
 	}
-	return min(1<<min(2*a.exhausted, 10), mostKnown)
+	a.served, a.exhausted = 0, false
+	return a.want
 }
