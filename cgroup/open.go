@@ -151,7 +151,8 @@ func (t *Tree) setDriver(o Options) error {
 		return fmt.Errorf("cgroup driver %q: want auto, cgroupfs or systemd", o.Driver)
 	}
 	t.parent = o.Parent
-	path, err := t.parent, error(nil)
+	var path string
+	var err error
 	if t.driver == Systemd {
 		if !booted {
 			return errors.New("cgroup driver systemd: systemd does not run this machine on cgroup v2: use the driver cgroupfs")

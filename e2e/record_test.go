@@ -178,7 +178,11 @@ func TestRecordConfined(t *testing.T) {
 // TestRecordLeaves: what a recorded command leaves runs on, and does not hide its exit code.
 func TestRecordLeaves(t *testing.T) {
 	l := newLab(t)
-	got := do(t, l.candor("record", "-o", filepath.Join(t.TempDir(), "usage"), "--", "sh", "-c", "sleep 0.5 >/dev/null 2>&1 & exit 3"))
+	got := do(t, l.candor(append([]string{"record", "-o", filepath.Join(t.TempDir(), "usage")}, play("leave")...)...))
+	var pid int
+	if _, err := fmt.Sscan(got.out, &pid); err != nil || syscall.Kill(pid, syscall.SIGKILL) != nil {
+		t.Errorf("%+v, want the pid of a process that runs on", got)
+	}
 	if got.code != 3 || !strings.Contains(got.err, "has processes") || strings.Count(got.err, "\n") != 1 {
 		t.Errorf("%+v, want exit code 3 and a line that says what is left", got)
 	}

@@ -97,18 +97,19 @@ func TestCutShort(t *testing.T) {
 func TestFailingServer(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	c := Clients{URL: s.URL, Count: 3, On: 10 * ms, Off: 10 * ms, Length: 300 * ms}
+	c := Clients{URL: s.URL, Count: 3, On: 10 * ms, Off: 10 * ms, Length: time.Second}
 	if got := c.Run(context.Background()); got.Count() > 0 || got.Errors == 0 || !strings.Contains(got.Problem.Error(), "404") {
 		t.Errorf("%d calls, %d errors, %v", got.Count(), got.Errors, got.Problem)
 	}
 }
 
 func TestBursts(t *testing.T) {
-	got := Bursts{Threads: 3, Work: 10 * ms, Rest: 5 * ms, Length: 100 * ms}.Run(context.Background())
+	const length = time.Second // a busy machine may be late with a burst, not by so much
+	got := Bursts{Threads: 3, Work: 10 * ms, Rest: 5 * ms, Length: length}.Run(context.Background())
 	if n := time.Duration(got.Count()); n == 0 || got.CPU < n*30*ms || got.Percentile(50) < 10*ms {
 		t.Errorf("%d bursts of 3 x 10ms: %v of CPU time, median %v", n, got.CPU, got.Percentile(50))
 	}
-	got = Bursts{Threads: 2, For: 20 * ms, Rest: time.Hour, Length: 50 * ms}.Run(context.Background())
+	got = Bursts{Threads: 2, For: 20 * ms, Rest: time.Hour, Length: length}.Run(context.Background())
 	if got.Count() != 1 || got.Percentile(50) < 19*ms {
 		t.Errorf("for 20ms: %d bursts, median %v", got.Count(), got.Percentile(50))
 	}
