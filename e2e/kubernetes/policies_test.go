@@ -37,16 +37,7 @@ func pod(name string, annotations map[string]string, more string) []byte {
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"spec":{%s"containers":[{"name":"app","image":"web"}]}}`, name, notes, more)
 }
 
-// forced is for patches that take annotations from whoever wrote them.
-const forced = "?fieldManager=test&force=true"
-
-// noted is a patch of a pod's annotations, which is what a scheduler may.
-func noted(pod string, annotations map[string]string) []byte {
-	notes, _ := json.Marshal(annotations) // strings always have a text
-	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"annotations":%s}}`, pod, notes)
-}
-
-// bindingOf binds a pod to a node, and gives it annotations.
+// bindingOf binds a pod to a node, and gives it annotations, which is how a scheduler writes them.
 func bindingOf(pod string, annotations map[string]string) []byte {
 	notes, _ := json.Marshal(annotations) // strings always have a text
 	return fmt.Appendf(nil, `{"metadata":{"name":%q,"annotations":%s},"target":{"kind":"Node","name":"node-a"}}`, pod, notes)
@@ -136,12 +127,15 @@ func TestOnlyTheSchedulerHints(t *testing.T) {
 	call{"somebody", adminToken, "PUT", pods + "/hinted/status", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "POST", pods + "/hinted/binding", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "POST", "/api/v1/namespaces/other/bindings", binding(hint("x")), http.StatusForbidden, refused}.do(t, p)
-	call{"scheduler", byScheduler, "PATCH", pods + "/hinted" + forced, noted("hinted", hint("y")), http.StatusOK, ""}.do(t, p)
+	call{"scheduler", byScheduler, "POST", pods + "/hinted/binding", binding(hint("y")), http.StatusCreated, ""}.do(t, p)
+	if is := p.must(t, "GET", pods+"/hinted", nil); !strings.Contains(is, `"candor.dev/hint":"y"`) || !strings.Contains(is, `"a":"b"`) {
+		t.Errorf("bound, it has not both its own annotation and the hint: %s", is)
+	}
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(hint("x")), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", set(nil), http.StatusForbidden, refused}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted", changed(func(m map[string]any) { m["labels"] = map[string]string{"a": "b"} }), http.StatusOK, ""}.do(t, p)
 	call{"somebody", adminToken, "PUT", pods + "/hinted/status", changed(func(map[string]any) {}), http.StatusOK, ""}.do(t, p)
-	call{"scheduler", byScheduler, "POST", pods + "/hinted/binding", binding(hint("z")), http.StatusCreated, ""}.do(t, p)
+	call{"scheduler", byScheduler, "PATCH", pods + "/hinted?fieldManager=test", bindingOf("hinted", nil), http.StatusForbidden, "cannot patch"}.do(t, p)
 }
 
 // The API server takes each object of the chart, with whatever values, and knows each field of it.

@@ -145,7 +145,7 @@ func TestSchedulerAndPolicies(t *testing.T) {
 	}
 }
 
-// What a user reads where the policies do not know the scheduler.
+// What a user reads where the policies do not know the scheduler, whose refused binding leaves nothing in the pod.
 func TestSchedulerThatIsNotNamed(t *testing.T) {
 	p := install(t)
 	placeable(t, p, "unnamed")
@@ -153,4 +153,7 @@ func TestSchedulerThatIsNotNamed(t *testing.T) {
 	eventually(t, "the pod's events say why it waits", func() bool {
 		return strings.Contains(p.must(t, "GET", "/api/v1/namespaces/spark/events?fieldSelector=involvedObject.name=unnamed", nil), "only the scheduler writes the annotation candor.dev/hint")
 	})
+	if pod := p.must(t, "GET", "/api/v1/namespaces/spark/pods/unnamed", nil); strings.Contains(pod, "candor.dev/policy") || !strings.Contains(pod, "candor.dev/class") {
+		t.Errorf("it was not bound, and has other annotations than its own: %s", pod)
+	}
 }

@@ -27,7 +27,7 @@ func TestWhoMayBeSensitive(t *testing.T) {
 		{"elsewhere", adminToken, "POST", mayNot, pod("flexible", map[string]string{"candor.dev/class": "flexible", "a": "sensitive"}, ""), http.StatusCreated, ""},
 		{"elsewhere", adminToken, "POST", mayNot, pod("silent", nil, ""), http.StatusCreated, ""},
 		{"elsewhere", adminToken, "POST", profilesOf("other"), profileOf(t, "p", "flexible"), http.StatusCreated, ""},
-		{"scheduler", tokenOf(t, p, scheduler, ""), "PATCH", mayNot + "/silent" + forced, noted("silent", sensitivePod), http.StatusOK, ""},
+		{"scheduler", tokenOf(t, p, scheduler, ""), "POST", mayNot + "/silent/binding", bindingOf("silent", sensitivePod), http.StatusCreated, ""},
 	} {
 		c.do(t, p)
 	}
@@ -44,7 +44,7 @@ func TestWhatIsSensitiveAlready(t *testing.T) {
 		return func(m map[string]any) { m["annotations"].(map[string]any)[key] = "sensitive" }
 	}
 	call{"administrator", adminToken, "POST", pods, pod("before", nil, ""), http.StatusCreated, ""}.do(t, p)
-	call{"scheduler", tokenOf(t, p, scheduler, ""), "PATCH", pods + "/before" + forced, noted("before", sensitivePod), http.StatusOK, ""}.do(t, p)
+	call{"scheduler", tokenOf(t, p, scheduler, ""), "POST", pods + "/before/binding", bindingOf("before", sensitivePod), http.StatusCreated, ""}.do(t, p)
 	for _, c := range []struct {
 		path   string
 		change func(map[string]any)

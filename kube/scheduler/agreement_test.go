@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	v1 "k8s.io/api/core/v1"
@@ -186,17 +187,22 @@ func (p *plane) askScheduler(t *testing.T, c *child, page string, words ...strin
 	return text
 }
 
-// nodeTimes reads from a scheduler's metrics what one pod and one node have taken, in words.
-func (p *plane) nodeTimes(t *testing.T, c *child) string {
+// metrics are those of a scheduler, by name.
+func (p *plane) metrics(t *testing.T, c *child) map[string]*dto.MetricFamily {
 	t.Helper()
-	text := p.askScheduler(t, c, "/metrics")
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(p.askScheduler(t, c, "/metrics")))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return families
+}
+
+// nodeTimes reads from a scheduler's metrics what one pod and one node have taken, in words.
+func (p *plane) nodeTimes(t *testing.T, c *child) string {
+	t.Helper()
 	words := ""
-	for _, m := range families["candor_scheduler_node_duration_seconds"].GetMetric() {
+	for _, m := range p.metrics(t, c)["candor_scheduler_node_duration_seconds"].GetMetric() {
 		h := m.GetHistogram()
 		for _, b := range h.GetBucket() {
 			if 2*b.GetCumulativeCount() >= h.GetSampleCount() {

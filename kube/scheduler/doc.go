@@ -1,6 +1,6 @@
 // Package scheduler is Candor's plugin for kube-scheduler: it asks of every node what the
 // allocator there would do with a pod, by the nodes' own reports, and reserves that.
 //
-// One extension point is in one file: prefilter.go, filter.go, score.go, reserve.go, prebind.go, hints.go.
+// One extension point is in one file: prefilter.go, filter.go, score.go, reserve.go, bind.go, hints.go.
 // What is known of nodes is kept in package cluster; pods are read in pod.go.
 package scheduler

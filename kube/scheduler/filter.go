@@ -16,8 +16,9 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node
 	if s == nil {
 		return nil
 	}
-	began := time.Now()
-	defer observe(filterTime, began)
+	if cycle.ShouldRecordPluginMetrics() {
+		defer observe(filterTime, time.Now())
+	}
 	name := node.Node().Name
 	if t := s.trials[name]; t != nil {
 		return statusOf(t.Fits(s.pod.Pod, present(node)))

@@ -70,6 +70,7 @@ replace k8s.io/streaming => k8s.io/streaming v0.37.1
 
 require (
 	github.com/candor-project/candor v0.0.0
+	github.com/prometheus/client_model v0.6.2
 	github.com/prometheus/common v0.70.1
 	k8s.io/api v0.37.1
 	k8s.io/apimachinery v0.37.1
@@ -138,7 +139,6 @@ require (
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/pmezard/go-difflib v1.0.1-0.20181226105442-5d4384ee4fb2 // indirect
 	github.com/prometheus/client_golang v1.24.1 // indirect
-	github.com/prometheus/client_model v0.6.2 // indirect
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect

@@ -15,6 +15,9 @@ import (
 // EventsToRegister names what can help a pod that was refused: a report of a node, the end of a pod for which
 // something was reserved, a change of the pod itself or of a profile.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	if err := p.bindsFirst(); err != nil { // asked here, since all plugins of the profile are made by now
+		return nil, err
+	}
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: eventOf(v1alpha1.NodeCPUs), ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.afterReport},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPod},

@@ -6,8 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/candor-project/candor/kube"
 )
 
 // pods returns all pods.
@@ -54,25 +52,33 @@ func (p *plane) addAgents(t testing.TB, count int) map[string]*agent {
 	return agents
 }
 
+// binding is the number of pods that are reserved, and wait for their binding, by a scheduler's metrics.
+func (p *plane) binding(t *testing.T, c *child) int {
+	t.Helper()
+	for _, m := range p.metrics(t, c)["scheduler_goroutines"].GetMetric() {
+		if m.GetLabel()[0].GetValue() == "binding" {
+			return int(m.GetGauge().GetValue())
+		}
+	}
+	return 0
+}
+
 // A scheduler that is killed while pods are reserved and not bound leaves nothing behind that the next one would stumble over,
 // and that one counts what was bound, though no node has reported it.
 func TestKilledBetweenReserveAndBind(t *testing.T) {
 	p := wantLab(t)
-	first := p.startScheduler(t, setup{qps: 10}) // so that pods wait for their binding
+	first := p.startScheduler(t, setup{qps: 5}) // so that pods wait for their binding
 	defer p.clear(t)
 	agents := p.addAgents(t, 6)
 	p.addMany(t, "p", 24)
 	until(t, "some pods are bound and others reserved", func() bool {
-		bound, reserved := 0, 0
+		bound := 0
 		for _, pod := range p.pods(t) {
-			switch {
-			case pod.Spec.NodeName != "":
+			if pod.Spec.NodeName != "" {
 				bound++
-			case pod.Annotations[kube.HintKey] != "":
-				reserved++
 			}
 		}
-		return bound > 3 && reserved > 0
+		return bound > 3 && p.binding(t, first) > 0
 	})
 	kill(first.Cmd)
 	p.startScheduler(t, setup{})

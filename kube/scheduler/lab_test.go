@@ -111,15 +111,19 @@ type setup struct {
 	some   bool // it looks at as many nodes as kube-scheduler does by default, not at all
 	// without Candor: kube-scheduler's own plugins alone.
 	without bool
+	late    bool // the default binder stands before Candor
 }
 
 func (s setup) config(kubeconfig string) string {
-	percentage, plugins := 100, "{name: Candor}"
+	percentage, plugins, binders := 100, "{name: Candor}", "{name: Candor}"
 	if s.some {
 		percentage = 0
 	}
 	if s.without {
 		plugins = ""
+	}
+	if s.without || s.late {
+		binders = ""
 	}
 	text := fmt.Sprintf(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -132,12 +136,13 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint: {enabled: [%[5]s]}
-`, kubeconfig, s.leases, cmp.Or(s.qps, 5000), percentage, plugins)
+    bind: {enabled: [%[6]s]}
+`, kubeconfig, s.leases, cmp.Or(s.qps, 5000), percentage, plugins, binders)
 	if s.only {
 		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
 	}
 	if s.two {
-		text += "- schedulerName: other\n  plugins:\n    multiPoint: {enabled: [{name: Candor}]}\n"
+		text += "- schedulerName: other\n  plugins:\n    multiPoint: {enabled: [{name: Candor}]}\n    bind: {enabled: [{name: Candor}]}\n"
 	}
 	return text
 }

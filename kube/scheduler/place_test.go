@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -27,17 +28,17 @@ func TestPlacement(t *testing.T) {
 	one, two := p.addAgent(t, "one", "core:4"), p.addAgent(t, "two", "core:4")
 	p.addNode(t, "bare", 64)
 	one.put(own("a", 600), own("b", 600), own("c", 600))
-	p.addPod(t, "web", "1500m", ofSensitive())
+	p.addPod(t, "web", "1500m", ofSensitive(), annotated("example.com/its", "own"))
 	web := p.bound(t, "web")
 	two.create(web)
 	hint, err := kube.ParseHint(web.Annotations[kube.HintKey])
 	if err != nil || hint.Node != "two" || hint.Containers["app"] != "0,1:500m" {
 		t.Errorf("hint %+v, %v", hint, err)
 	}
-	for key, want := range map[string]string{"class": "sensitive", "policy": "strict", "topology": "prefer"} {
-		if got := web.Annotations[kube.PodKey(key)]; got != want {
-			t.Errorf("annotation %s: %q, want %q", key, got, want)
-		}
+	delete(web.Annotations, kube.HintKey)
+	is := map[string]string{"example.com/its": "own", "candor.dev/class": "sensitive", "candor.dev/policy": "strict", "candor.dev/topology": "prefer"}
+	if !maps.Equal(web.Annotations, is) {
+		t.Errorf("annotations besides the hint %v, want %v", web.Annotations, is)
 	}
 	p.addPod(t, "db", "2500m", ofSensitive()) // before two has reported the other
 	two.create(p.bound(t, "db"))

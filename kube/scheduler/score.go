@@ -21,8 +21,9 @@ func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node 
 	if s == nil {
 		return 0, nil
 	}
-	began := time.Now()
-	defer observe(scoreTime, began)
+	if cycle.ShouldRecordPluginMetrics() {
+		defer observe(scoreTime, time.Now())
+	}
 	return scoreOf(p.cluster.Rank(node.Node().Name, s.pod.Pod, amountsOf(node))), nil
 }
 

@@ -47,8 +47,6 @@ namespaceSelector:
 {{- define "candor.schedulerConfig" -}}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-# Twice kube-scheduler's defaults: a pod takes two calls, for what it is planned as and for its node.
-clientConnection: {qps: 100, burst: 200}
 leaderElection:
   leaderElect: true
   resourceName: {{ .Release.Name }}-scheduler
@@ -57,6 +55,8 @@ profiles:
   - schedulerName: {{ .Values.scheduler.name }}
     plugins:
       multiPoint: {enabled: [{name: Candor}]}
+      # Before the default binder: with its node a pod gets what it is planned as.
+      bind: {enabled: [{name: Candor}]}
     pluginConfig:
       - name: Candor
         args: {{- toYaml .Values.scheduler.args | nindent 10 }}

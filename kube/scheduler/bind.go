@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/util/retry"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/kube/nodecpu"
+)
+
+// Bind gives the pod its node, and writes into it by the same call what it is planned as, so that its node takes it for the same
+// whatever the node's own defaults are, and what the node would give it by what is known here. The API server adds a binding's
+// annotations to those of its pod. A pod that needs none is left to the next binder.
+func (p *Plugin) Bind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	s := stateOf(cycle)
+	if s == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	notes := maps.Clone(s.pod.notes)
+	if hint, ok := hintOf(cycle, node); ok {
+		notes[kube.HintKey] = hint
+	}
+	if len(notes) == 0 {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	err := p.call(ctx, &v1.Binding{
+		// The UID keeps it from a pod of the same name that has come since.
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: notes},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	})
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	for _, conflict := range s.pod.conflicts {
+		p.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "CandorProfilesDiffer", "Resolving", "%s", conflict)
+	}
+	return nil
+}
+
+// call makes a binding as kube-scheduler's own binder does.
+func (p *Plugin) call(ctx context.Context, binding *v1.Binding) error {
+	if calls := p.handle.APICacher(); calls != nil {
+		done, err := calls.BindPod(binding)
+		if err != nil {
+			return err
+		}
+		return calls.WaitOnFinish(ctx, done)
+	}
+	pods := p.handle.ClientSet().CoreV1().Pods(binding.Namespace)
+	return retry.OnError(retry.DefaultBackoff, passes, func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
+}
+
+// passes reports whether a call that has failed may do better at once.
+func passes(err error) bool {
+	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || net.IsConnectionRefused(err)
+}
+
+// bindsFirst is an error where another binder would have the pods before the plugin: they would not say what they are planned as.
+func (p *Plugin) bindsFirst() error {
+	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
+	if !ok {
+		return fmt.Errorf("plugin %s: kube-scheduler does not say which plugins bind", Name)
+	}
+	if binders := profile.ListPlugins().Bind.Enabled; len(binders) == 0 || binders[0].Name != Name {
+		return fmt.Errorf("profile %s: plugin %s has to bind before others: want bind: {enabled: [{name: %[2]s}]} beside multiPoint", p.handle.ProfileName(), Name)
+	}
+	return nil
+}
+
+// hintOf says in words what was reserved on a node.
+func hintOf(cycle fwk.CycleState, node string) (string, bool) {
+	data, err := cycle.Read(grantsKey)
+	if err != nil {
+		return "", false
+	}
+	given, ok := data.(grants)
+	if !ok || len(given) == 0 {
+		return "", false
+	}
+	h := kube.Hint{Node: node, Containers: map[string]string{}}
+	for i := range given {
+		if g := &given[i]; g.Class == hybrid.Sensitive {
+			h.Containers[nodecpu.HolderOf(g.ID).Container] = nodecpu.FormatCPUs(g.Exclusive, g.Fractions)
+		}
+	}
+	if len(h.Containers) == 0 {
+		return "", false
+	}
+	return h.String(), true
+}
