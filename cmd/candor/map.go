@@ -53,6 +53,9 @@ func newMapCommand() *cobra.Command {
 			return err
 		}
 		if of.cluster {
+			if cmd.Flags().Changed("node") && *node == "" {
+				return badInput("--node \"\": want a node's name, as kubectl get nodes shows it, or no --node for all of them")
+			}
 			return mapCluster(cmd, &of, *node, output.value, colour.value)
 		}
 		h, s, err := machine.snapshot(cmd)

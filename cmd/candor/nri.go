@@ -145,6 +145,7 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	log := f.options.Log
 	engine := nri.NewEngine(h, config, log)
 	engine.CountBy(counted)
+	engine.OnNode(f.node)
 	if f.observe {
 		engine.Observe()
 		counted.Observing()

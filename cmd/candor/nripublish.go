@@ -25,7 +25,7 @@ type publishFlags struct {
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.publish, "publish", false, "tell the API server what the node has, as the NodeCPU of its name; so does publish: true in the configuration")
-	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "the node's name in the cluster, for --publish ($NODE_NAME)")
+	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "the node's name in the cluster, for --publish, and to know the hints that are for it ($NODE_NAME)")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "how the API server is reached, for --publish (default: as the pod that this is; $KUBECONFIG)")
 }
 

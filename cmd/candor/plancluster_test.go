@@ -153,6 +153,7 @@ func TestPlanClusterBadInput(t *testing.T) {
 		{without, "map --cluster", 1, "the cluster does not know NodeCPUs"},
 		{objects, "map --node one", 2, "--node: want --cluster beside it"},
 		{objects, "map --cluster --node five", 2, `--node: no node "five"`},
+		{objects, "map --cluster --node=", 2, `--node "": want a node's name`},
 		{objects, "map --cluster --sample 1s", 2, "--sample: not with --cluster"},
 		{objects, "map --cluster -o svg", 2, "-o svg: a picture is of one node"},
 		{objects, "map --cluster -o svg --node four", 2, "--node four: no Candor on node"},

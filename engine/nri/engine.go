@@ -22,6 +22,7 @@ type Engine struct {
 	log    *slog.Logger
 	config atomic.Pointer[Config]
 
+	node     string // its name in the cluster; "": not known
 	metrics  *metrics.Metrics
 	observes bool // changes nothing
 	words    words
@@ -39,6 +40,9 @@ func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
 
 // Policy is what holds for sensitive containers of which nobody says it.
 func (e *Engine) Policy() hybrid.Policy { return get(e.config.Load().Node.Policy, hybrid.Strict) }
+
+// OnNode says the node's name in the cluster, before Run: hints for another node are passed over.
+func (e *Engine) OnNode(name string) { e.node = name }
 
 // SetConfig takes a new configuration for what begins from now on.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/nodecpu"
 )
@@ -15,27 +16,33 @@ func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	if !isHinted {
 		return nil
 	}
-	h, err := hintFor(text, ctr.Name)
-	if err != nil {
-		e.metrics.MalformedHint()
+	node, h, err := hintFor(text, ctr.Name)
+	switch {
+	case err != nil:
+		e.metrics.HintPassedOver(metrics.HintMalformed)
 		e.log.Warn("planned anew: its hint cannot be read", "container", fullName(p, ctr), "reason", err)
+		return nil
+	case h != nil && e.node != "" && node != e.node:
+		e.metrics.HintPassedOver(metrics.HintForeign)
+		e.log.Warn("planned anew: its hint is for another node", "container", fullName(p, ctr), "hinted", node, "node", e.node)
+		return nil
 	}
 	return h
 }
 
-// hintFor reads what a hint says of one container; nil: nothing.
-func hintFor(text, container string) (*hybrid.Hint, error) {
+// hintFor reads the node that a hint is for, and what it says of one container; nil: nothing.
+func hintFor(text, container string) (node string, h *hybrid.Hint, err error) {
 	said, err := kube.ParseHint(text)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	list, isNamed := said.Containers[container]
 	if !isNamed {
-		return nil, nil
+		return said.Node, nil, nil
 	}
-	var h hybrid.Hint
+	h = &hybrid.Hint{}
 	if h.Exclusive, h.Fractions, err = nodecpu.ParseCPUs(list); err != nil {
-		return nil, fmt.Errorf("annotation %s: %w", kube.HintKey, err)
+		return "", nil, fmt.Errorf("annotation %s: %w", kube.HintKey, err)
 	}
-	return &h, nil
+	return said.Node, h, nil
 }

@@ -13,7 +13,11 @@ import (
 
 // hinted is the hint that a scheduler writes for the container app.
 func hinted(cpus string) string {
-	return kube.Hint{Node: "n1", Containers: map[string]string{"app": cpus}}.String()
+	return hintedOn("n1", cpus)
+}
+
+func hintedOn(node, cpus string) string {
+	return kube.Hint{Node: node, Containers: map[string]string{"app": cpus}}.String()
 }
 
 // A container gets the CPUs of its hint where they are as good as the node's own choice, the lowest, and never others for a
@@ -21,12 +25,13 @@ func hinted(cpus string) string {
 func TestHint(t *testing.T) {
 	const taken, missed, none = host.HintTaken, host.HintMissed, host.NoHint
 	for name, test := range map[string]struct {
-		hint   func(low, high string) string
-		quota  int64
-		beside bool // another container has the highest CPU
-		high   bool // it gets the highest CPU
-		want   host.HintResult
-		said   string
+		hint     func(low, high string) string
+		quota    int64
+		beside   bool // another container has the highest CPU
+		high     bool // it gets the highest CPU
+		nameless bool // the node's name is not known
+		want     host.HintResult
+		said     string
 	}{
 		"the node's own":     {hint: func(low, _ string) string { return hinted(low) }, want: taken},
 		"another CPU":        {hint: func(_, high string) string { return hinted(high) }, high: true, want: taken},
@@ -39,9 +44,16 @@ func TestHint(t *testing.T) {
 		"twice":              {hint: func(low, _ string) string { return hinted(low + "," + low) }, want: none, said: "its hint cannot be read"},
 		"not a hint":         {hint: func(_, high string) string { return high }, want: none, said: "its hint cannot be read"},
 		"for another":        {hint: func(_, high string) string { return strings.Replace(hinted(high), "app", "log", 1) }, want: none},
+		"another node's":     {hint: func(_, high string) string { return hintedOn("n2", high) }, want: none, said: "its hint is for another node"},
+		"a longer one's":     {hint: func(_, high string) string { return hintedOn("n1.example", high) }, want: none, said: "its hint is for another node"},
+		"of no known node":   {hint: func(_, high string) string { return hintedOn("n2", high) }, nameless: true, high: true, want: taken},
+		"of a later version": {hint: func(_, high string) string { return strings.TrimSuffix(hinted(high), "}") + `,"memory":"0"}` }, want: none, said: "its hint cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
+			if !test.nameless {
+				l.OnNode("n1")
+			}
 			all := l.needTwo()
 			low, high := cpuset.Of(all.First()), cpuset.Of(all.Last())
 			if test.beside {
@@ -106,7 +118,7 @@ func FuzzHint(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		h, err := hintFor(text, "app")
+		_, h, err := hintFor(text, "app")
 		if err != nil && (h != nil || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%q: %v, %v", text, h, err)
 		}

@@ -72,7 +72,7 @@ func New(version string) *Metrics {
 	for _, phase := range phases {
 		m.took.WithLabelValues(phase)
 	}
-	for _, result := range []host.HintResult{host.HintTaken, host.HintMissed, malformed} {
+	for _, result := range []host.HintResult{host.HintTaken, host.HintMissed, HintMalformed, HintForeign} {
 		m.hints.WithLabelValues(string(result))
 	}
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -130,11 +130,14 @@ func (m *Metrics) Refused(r Reason)       { m.refused.WithLabelValues(string(r))
 func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r)).Inc() }
 func (m *Metrics) Downgraded(r Reason)    { m.downgraded.WithLabelValues(string(r)).Inc() }
 
-// malformed is what becomes of a hint that cannot be read: no host is told of it.
-const malformed host.HintResult = "malformed"
+// What becomes of hints of which no host is told.
+const (
+	HintMalformed host.HintResult = "malformed" // it cannot be read
+	HintForeign   host.HintResult = "foreign"   // it is for another node
+)
 
-// MalformedHint counts a hint that cannot be read.
-func (m *Metrics) MalformedHint() { m.hints.WithLabelValues(string(malformed)).Inc() }
+// HintPassedOver counts a hint of which no host is told.
+func (m *Metrics) HintPassedOver(why host.HintResult) { m.hints.WithLabelValues(string(why)).Inc() }
 
 // Synchronized is told when the plugin and the runtime have met, Disconnected when they have parted.
 func (m *Metrics) Synchronized() {

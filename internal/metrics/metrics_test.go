@@ -136,12 +136,13 @@ func TestCounts(t *testing.T) {
 	b.shows(t, `candor_containers_refused_total{reason="no-capacity"} 0`, `candor_operation_duration_seconds_count{phase="plan"} 0`,
 		`candor_last_operation_timestamp_seconds 0`, `candor_last_sync_timestamp_seconds 0`,
 		`candor_hints_total{result="taken"} 0`)
-	b.MalformedHint()
+	b.HintPassedOver(HintMalformed)
+	b.HintPassedOver(HintForeign)
 	b.Operation(host.Report{Hint: host.HintTaken, Failed: true}) // which was undone
 	b.Operation(host.Report{Hint: host.HintTaken})
 	b.Operation(host.Report{Hint: host.HintTaken})
 	b.Operation(host.Report{Hint: host.HintMissed})
-	b.shows(t, `candor_hints_total{result="taken"} 2`, `candor_hints_total{result="missed"} 1`, `candor_hints_total{result="malformed"} 1`)
+	b.shows(t, `candor_hints_total{result="taken"} 2`, `candor_hints_total{result="missed"} 1`, `candor_hints_total{result="malformed"} 1`, `candor_hints_total{result="foreign"} 1`)
 	b = newBench(t)
 	b.Refused(NoCapacity)
 	b.ResizeRefused(ViewImpossible)
