@@ -67,16 +67,16 @@ func (s *shared) isSynced() bool {
 	return true
 }
 
-// startTakes is how long a pod may wait for what is read when the scheduler starts.
+// startTakes is how long pods wait for what is read when the scheduler starts.
 const startTakes = 10 * time.Second
 
-// awaitSync is isSynced once that is so, or when a pod has waited long enough: no pod can be placed before, and each that was tried
-// would have to wait for its next try.
+// awaitSync is isSynced once that is so, or when it has taken too long since the start: no pod can be placed before, and each that was
+// tried would have to wait for its next try. Later nobody is held, as the pods of other profiles would be, too.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTakes)
+	ctx, cancel := context.WithDeadline(ctx, s.began.Add(startTakes))
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, syncEvery, false, func(context.Context) (bool, error) { return s.isSynced(), nil }) == nil
 }

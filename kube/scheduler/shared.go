@@ -26,12 +26,13 @@ type shared struct {
 	queue   fwk.PodActivator
 	synced  []func() bool // what has to be known before anything is decided
 	now     func() time.Time
+	began   time.Time
 	log     klog.Logger
 }
 
 // newShared returns what is known before anything is heard. Pods are woken, and events written, by one profile's handle.
 func newShared(o options, handle fwk.Handle, log klog.Logger) *shared {
-	s := &shared{options: o, cluster: cluster.New(o.patience), queue: handle, now: time.Now, log: log}
+	s := &shared{options: o, cluster: cluster.New(o.patience), queue: handle, now: time.Now, began: time.Now(), log: log}
 	s.events = handle.EventRecorder()
 	s.places.log = log
 	return s

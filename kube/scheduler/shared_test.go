@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -227,6 +228,28 @@ func TestNominatedPods(t *testing.T) {
 		asks, err := s.asOf(pod)
 		if err != nil || asks.Lasting()[0].Class != want {
 			t.Errorf("on node %q: %+v, %v; want %v", node, asks, err, want)
+		}
+	}
+}
+
+// Pods wait for what is read when the scheduler starts. Where that cannot be read they are not held later: the pods of other profiles
+// would wait with each of them.
+func TestAwaitSync(t *testing.T) {
+	const never = math.MaxInt
+	for name, test := range map[string]struct {
+		ago   time.Duration // the scheduler was started
+		after int           // times that it is asked for until all is read
+		want  bool
+		asked int // at most
+	}{
+		"read":           {time.Hour, 0, true, 1},
+		"read soon":      {0, 3, true, 4},
+		"not to be read": {time.Hour, never, false, 2},
+	} {
+		asked := 0
+		s := &shared{began: time.Now().Add(-test.ago), synced: []func() bool{func() bool { asked++; return asked > test.after }}}
+		if got := s.awaitSync(t.Context()); got != test.want || asked > test.asked {
+			t.Errorf("%s: %v after it was asked for %d times, want %v and %d at most", name, got, asked, test.want, test.asked)
 		}
 	}
 }
