@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -14,6 +13,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/expreport"
 	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/probe"
 )
@@ -87,16 +87,10 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()
 	report, err := f.measure(ctx, cmd, &e)
-	if report == nil || len(report.Runs) == 0 {
+	if report == nil {
 		return experimentError(err)
 	}
-	if writeErr := f.write(cmd.OutOrStdout(), report); writeErr != nil {
-		return writeErr
-	}
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopped: %s done", count(len(report.Runs), "run", "runs"))
-	}
-	return experimentError(err)
+	return f.finish(cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }
 
 // untilSignal returns a context that ends with the first signal that asks for the end; the second one ends the process.

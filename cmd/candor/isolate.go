@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/expreport"
 	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
 )
 
 const isolateLong = `Find out how well an application is isolated from what runs beside it.
@@ -102,16 +100,10 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 	ctx, stop := untilSignal(cmd)
 	defer stop()
 	report, err := f.measure(ctx, cmd, &i)
-	if report == nil || len(report.Runs) == 0 {
+	if report == nil {
 		return experimentError(err)
 	}
-	if writeErr := f.writeIsolation(cmd.OutOrStdout(), report); writeErr != nil {
-		return writeErr
-	}
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopped: %s done", count(len(report.Runs), "run", "runs"))
-	}
-	return experimentError(err)
+	return f.finish(cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
 }
 
 // isolation is what a command line asks for.
@@ -181,23 +173,13 @@ func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *exper
 	now := latest[stage]{value: stage{text: "each program once, to try it"}}
 	i.Progress = func(s experiment.IsolationStage) {
 		now.set(stage{text: fmt.Sprintf("run %d of %d, %s", s.Run, s.Runs, s.Doing), share: float64(s.Run-1) / float64(s.Runs)})
-		if s.Run > 1 && s.Run%(s.Runs/i.Rounds) == 1 && f.out != "" {
-			_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: s.Report.Write}})
+		if s.Run > 1 && s.Run%(s.Runs/i.Rounds) == 1 {
+			f.keep(s.Report)
 		}
 	}
 	end := showProgress(cmd.ErrOrStderr(), now.get)
 	defer end()
 	return i.Run(ctx, l)
-}
-
-// writeIsolation writes a report to the terminal and the folder.
-func (f *reportFlags) writeIsolation(out io.Writer, r *experiment.IsolationReport) error {
-	report := expreport.Isolation{IsolationReport: r}
-	err := f.writeForm(out, r.Write, report.Markdown, report.Text)
-	if f.out == "" {
-		return err
-	}
-	return oneline.Join(err, wholefile.WriteFolder(f.out, report.Files()))
 }
 
 // appCommand is the hidden subcommand that is an application to measure.

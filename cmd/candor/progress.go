@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -66,4 +67,22 @@ func (s stage) line(took time.Duration) string {
 	left := time.Duration(float64(took) * (1 - share) / share)
 	full := int(share * barWidth)
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barWidth-full) + "] " + line + ", " + left.Round(time.Second).String() + " left"
+}
+
+// A latest is a value that one goroutine sets and another looks at.
+type latest[T any] struct {
+	mutex sync.Mutex
+	value T
+}
+
+func (l *latest[T]) set(v T) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.value = v
+}
+
+func (l *latest[T]) get() T {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.value
 }

@@ -1,51 +1,13 @@
 package main
 
 import (
-	"errors"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/internal/expreport"
-	"github.com/candor-project/candor/internal/wholefile"
 )
-
-// reportFlags say how results are shown.
-type reportFlags struct {
-	out    string
-	output choice
-}
-
-func (f *reportFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.out, "out", "", "folder for the report, with box plots (SVG, PNG), as Markdown, a page and JSON")
-	f.output = choice{"table", []string{"table", "json", "markdown"}}
-	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the results")
-	must(cmd.MarkFlagDirname("out"))
-}
-
-// prepare makes the folder, so that nothing is found to be wrong after the long work.
-func (f *reportFlags) prepare() error {
-	if f.out == "" {
-		return nil
-	}
-	if err := os.MkdirAll(f.out, 0o755); err != nil {
-		return badInput("--out: %w", err)
-	}
-	file, err := os.CreateTemp(f.out, ".candor-*")
-	if err != nil {
-		return badInput("--out: %w", err)
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
-}
-
-// keep writes what is done so far, should this process not come to its end. Whether that can be done shows at the end.
-func (f *reportFlags) keep(r *experiment.Report) {
-	if f.out != "" {
-		_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: r.Write}})
-	}
-}
 
 const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its
 pictures and pages. Several reports are shown in one table and one picture, a program a
@@ -75,36 +37,34 @@ func newReportCommand() *cobra.Command {
 
 // show shows reports that are there.
 func (f *reportFlags) show(out io.Writer, files []string) error {
-	if len(files) == 1 {
-		if r, is, err := experiment.ReadIsolation(files[0]); is && err != nil {
-			return experimentError(err)
-		} else if is {
-			if err := f.prepare(); err != nil {
-				return err
-			}
-			return f.writeIsolation(out, r)
-		}
-	}
-	var reports []*experiment.Report
-	for _, file := range files {
-		r, err := experiment.ReadReport(file)
-		if err != nil {
-			return experimentError(err)
-		}
-		reports = append(reports, r)
-	}
-	if len(reports) == 1 {
-		if err := f.prepare(); err != nil {
-			return err
-		}
-		return f.write(out, reports[0])
-	}
-	together, err := experiment.Together(reports)
+	r, err := readReports(files)
 	if err != nil {
 		return experimentError(err)
 	}
 	if err := f.prepare(); err != nil {
 		return err
 	}
-	return f.writeTogether(out, expreport.Programs{Programs: together})
+	return f.write(out, r)
+}
+
+// readReports reads the report of an isolation, or those of a program or several.
+func readReports(files []string) (shown, error) {
+	if len(files) == 1 {
+		if r, is, err := experiment.ReadIsolation(files[0]); is {
+			return expreport.Isolation{IsolationReport: r}, err
+		}
+	}
+	var reports []*experiment.Report
+	for _, file := range files {
+		r, err := experiment.ReadReport(file)
+		if err != nil {
+			return nil, err
+		}
+		reports = append(reports, r)
+	}
+	if len(reports) == 1 {
+		return expreport.Report{Report: reports[0]}, nil
+	}
+	together, err := experiment.Together(reports)
+	return expreport.Programs{Programs: together}, err
 }

@@ -2,7 +2,6 @@ package expreport
 
 import (
 	"image/color"
-	"io"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -13,15 +12,9 @@ import (
 	drawing "github.com/candor-project/candor/internal/figure"
 )
 
-// forms of a picture.
-var forms = []struct {
-	suffix string
-	write  func(io.Writer, *plot.Plot) error
-}{{".svg", drawing.SVG}, {".png", drawing.PNG}}
-
 // draw draws a metric: for each set-up a box from the first to the third quarter with the median, whiskers to the
 // last value within 1.5 times its height, and every run as a dot.
-func (r Report) draw(w io.Writer, m experiment.ReportMetric, write func(io.Writer, *plot.Plot) error) error {
+func (r Report) draw(m experiment.ReportMetric) (*plot.Plot, error) {
 	p := drawing.New()
 	p.Y.Label.Text = title(m)
 	p.Y.Min = 0
@@ -34,12 +27,12 @@ func (r Report) draw(w io.Writer, m experiment.ReportMetric, write func(io.Write
 		}
 		look := boxLook{drawing.Colours[i%len(drawing.Colours)], vg.Points(34), 0.24, 1.6}
 		if err := addBox(p, float64(i), look, values, rounds); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	p.NominalX(names...)
 	p.X.Min, p.X.Max = -0.6, float64(len(names))-0.4
-	return write(w, p)
+	return p, nil
 }
 
 // A boxLook is how a box and its dots are drawn.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gonum.org/v1/plot"
+
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/internal/wholefile"
 )
@@ -15,14 +17,9 @@ type Isolation struct{ *experiment.IsolationReport }
 
 // Files returns what goes into the folder of a report.
 func (r Isolation) Files() []wholefile.File {
-	files := []wholefile.File{{Name: "report.json", Write: r.Write}, {Name: "report.md", Write: r.Markdown}, {Name: "report.html", Write: r.HTML}}
+	files := pages(r.Write, r.Markdown, r.HTML)
 	for app := range r.Applications {
-		for _, form := range forms {
-			files = append(files, wholefile.File{
-				Name:  r.figureName(app) + form.suffix,
-				Write: func(w io.Writer) error { return r.draw(w, app, form.write) },
-			})
-		}
+		files = append(files, pictures(r.figureName(app), func() (*plot.Plot, error) { return r.draw(app) })...)
 	}
 	return files
 }
@@ -182,14 +179,10 @@ func (r Isolation) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
 	}
 	if r.Stopped {
-		notes = append(notes, fmt.Sprintf("stopped before its end: %d rounds were asked for", r.Rounds))
+		notes = append(notes, stopped(r.Rounds))
 	}
 	return append(notes, fmt.Sprintf("Others used %.2f CPUs meanwhile, the median.", r.Others()))
 }
 
 // where says what was measured where.
-func (r Isolation) where() string {
-	m := &r.Machine
-	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s, load %s before; %s; %d rounds in random order, seed %d.",
-		m.Model, m.CPUs, m.Topology, m.Kernel, m.Load, r.Began.Format("2006-01-02 15:04 MST"), r.Rounds, r.Seed)
-}
+func (r Isolation) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }

@@ -1,7 +1,6 @@
 package expreport
 
 import (
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 
 // draw draws an application as the study's figure 5 does: its times by stressor, a box for each case beside each other. What it
 // takes alone comes first.
-func (r Isolation) draw(w io.Writer, app int, write func(io.Writer, *plot.Plot) error) error {
+func (r Isolation) draw(app int) (*plot.Plot, error) {
 	p := drawing.New()
 	p.Y.Label.Text = "Time of " + strings.Map(plain, r.Applications[app].Name) + " in s"
 	names := []string{"alone"}
@@ -27,7 +26,7 @@ func (r Isolation) draw(w io.Writer, app int, write func(io.Writer, *plot.Plot) 
 	var all []float64
 	for c := range r.Cases {
 		if err := addThumbnail(p, c, string(r.Cases[c])); err != nil {
-			return err
+			return nil, err
 		}
 		for group := range names {
 			times, rounds := r.Times(app, c, group-1)
@@ -36,14 +35,14 @@ func (r Isolation) draw(w io.Writer, app int, write func(io.Writer, *plot.Plot) 
 			}
 			all = append(all, times...)
 			if err := addBox(p, float64(group)+r.place(c), r.look(c, len(names)), times, rounds); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	p.NominalX(names...)
 	p.X.Min, p.X.Max = -0.6, float64(len(names))-0.4
 	scaleTimes(p, experiment.SpreadOf(all), len(r.Cases))
-	return write(w, p)
+	return p, nil
 }
 
 // ofGroup is the part of a group's width that its boxes take.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -23,32 +22,26 @@ type Programs struct{ *experiment.Programs }
 
 // Files returns what goes into the folder of the reports.
 func (p Programs) Files() []wholefile.File {
-	files := []wholefile.File{{Name: "programs.json", Write: p.JSON}, {Name: "programs.md", Write: p.Markdown}}
-	for _, form := range forms {
-		files = append(files, wholefile.File{
-			Name:  "programs" + form.suffix,
-			Write: func(w io.Writer) error { return p.draw(w, form.write) },
-		})
-	}
-	return files
+	files := []wholefile.File{{Name: "programs.json", Write: p.Write}, {Name: "programs.md", Write: p.Markdown}}
+	return append(files, pictures("programs", p.draw)...)
 }
 
-// JSON writes them as data.
-func (p Programs) JSON(w io.Writer) error {
+// Write writes them as JSON.
+func (p Programs) Write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.Programs)
 }
 
-// table returns the titles of the columns, and the rows.
-func (p Programs) table() (titles []string, rows [][]string) {
-	titles = []string{"PROGRAM", "METRIC", "RUNS", strings.ToUpper(p.Base.String())}
+// table has a row for each program.
+func (p Programs) table() (t table) {
+	t.Titles = []string{"PROGRAM", "METRIC", "RUNS", strings.ToUpper(p.Base.String())}
 	for _, s := range p.Setups {
 		title := strings.ToUpper(s.String())
 		if s.Limit != p.Base.Limit && s.Limit != 0 {
 			title += " AT " + s.Limit.String()
 		}
-		titles = append(titles, title)
+		t.Titles = append(t.Titles, title)
 	}
 	for i := range p.Programs.Programs {
 		program := &p.Programs.Programs[i]
@@ -60,9 +53,9 @@ func (p Programs) table() (titles []string, rows [][]string) {
 		for _, g := range program.Gains {
 			row = append(row, gain(g))
 		}
-		rows = append(rows, row)
+		t.Rows = append(t.Rows, row)
 	}
-	return titles, rows
+	return t
 }
 
 // gain writes how many times better a set-up is, and marks what chance may have made.
@@ -88,19 +81,14 @@ func (p Programs) legend() string {
 
 // where says what was measured where.
 func (p Programs) where() string {
-	m := &p.Machine
-	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s; limit %v.", m.Model, m.CPUs, m.Topology, m.Kernel, p.Base.Limit)
+	return fmt.Sprintf("%s; limit %v.", onMachine(&p.Machine), p.Base.Limit)
 }
 
 // Text writes the table for a terminal.
 func (p Programs) Text(w io.Writer) error {
 	var text strings.Builder
-	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	titles, rows := p.table()
-	for _, row := range append([][]string{titles}, rows...) {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	t.Flush()
+	t := p.table()
+	t.textRows(&text)
 	fmt.Fprintf(&text, "\n%s\n%s\n", p.where(), p.legend())
 	_, err := io.WriteString(w, strings.Map(plain, text.String()))
 	return err
@@ -110,26 +98,15 @@ func (p Programs) Text(w io.Writer) error {
 func (p Programs) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\n\n", escape(p.where()))
-	titles, rows := p.table()
-	for i, row := range append([][]string{titles}, rows...) {
-		for _, cell := range row {
-			if i == 0 {
-				cell = strings.ToLower(cell)
-			}
-			fmt.Fprintf(&text, "| %s ", escape(cell))
-		}
-		text.WriteString("|\n")
-		if i == 0 {
-			text.WriteString(strings.Repeat("| --- ", len(titles)) + "|\n")
-		}
-	}
+	t := p.table()
+	t.markdownRows(&text)
 	fmt.Fprintf(&text, "\n%s\n", p.legend())
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
 // draw draws the gains: a dot for each program and set-up, with its interval, beside each other by program.
-func (p Programs) draw(w io.Writer, write func(io.Writer, *plot.Plot) error) error {
+func (p Programs) draw() (*plot.Plot, error) {
 	plot := drawing.New()
 	plot.Y.Label.Text = fmt.Sprintf("times better than %v", p.Base)
 	plot.Y.Min, plot.Y.Max = 0.9, 1.1
@@ -143,7 +120,7 @@ func (p Programs) draw(w io.Writer, write func(io.Writer, *plot.Plot) error) err
 	plot.Add(even)
 	for i, s := range p.Setups {
 		if err := p.addGains(plot, i, s.String()); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	plot.X.Min, plot.X.Max = -0.6, float64(len(names))-0.4
@@ -151,7 +128,7 @@ func (p Programs) draw(w io.Writer, write func(io.Writer, *plot.Plot) error) err
 		plot.X.Tick.Label.Rotation, plot.X.Tick.Label.XAlign, plot.X.Tick.Label.YAlign = 0.5, draw.XRight, draw.YCenter
 	}
 	drawing.MakeRoom(plot, len(p.Setups))
-	return write(w, plot)
+	return plot, nil
 }
 
 // addGains adds one set-up's dots.

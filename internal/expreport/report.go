@@ -5,11 +5,10 @@ package expreport
 import (
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
-	"text/tabwriter"
-	"unicode"
+
+	"gonum.org/v1/plot"
 
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/internal/wholefile"
@@ -20,14 +19,9 @@ type Report struct{ *experiment.Report }
 
 // Files returns what goes into the folder of a report.
 func (r Report) Files() []wholefile.File {
-	files := []wholefile.File{{Name: "report.json", Write: r.Write}, {Name: "report.md", Write: r.Markdown}, {Name: "report.html", Write: r.HTML}}
+	files := pages(r.Write, r.Markdown, r.HTML)
 	for i, m := range r.Metrics {
-		for _, form := range forms {
-			files = append(files, wholefile.File{
-				Name:  r.figureName(i) + form.suffix,
-				Write: func(w io.Writer) error { return r.draw(w, m, form.write) },
-			})
-		}
+		files = append(files, pictures(r.figureName(i), func() (*plot.Plot, error) { return r.draw(m) })...)
 	}
 	return files
 }
@@ -38,17 +32,6 @@ func (r Report) figureName(metric int) string {
 		return "figure-time"
 	}
 	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, inFileName(r.Metrics[metric].Name)), "-")
-}
-
-// inFileName makes a part of a file's name of a text.
-func inFileName(text string) string {
-	name := strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return '-'
-	}, text)
-	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
 // A column of the tables: its title, and what stands in it.
@@ -103,42 +86,28 @@ func against(value func(*experiment.Against) string) func(*experiment.Comparison
 	}
 }
 
-// figure writes a value with about four digits, never as 1e+06.
-func figure(v float64) string {
-	if v == 0 {
-		return "0"
+// table has a metric's comparisons.
+func (r Report) table(m experiment.ReportMetric) table {
+	t := table{Heading: title(m)}
+	for _, c := range columns {
+		t.Titles = append(t.Titles, c.title)
 	}
-	decimals := 3 - int(math.Floor(math.Log10(math.Abs(v))))
-	return strconv.FormatFloat(v, 'f', min(max(decimals, 0), 9), 64)
-}
-
-func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
-
-func probability(p float64) string {
-	if p < 0.0001 {
-		return "< 0.0001"
+	for _, comparison := range r.Compare(m.Name) {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.value(&comparison))
+		}
+		t.Rows = append(t.Rows, row)
 	}
-	return strconv.FormatFloat(p, 'f', 4, 64)
+	return t
 }
 
 // Text writes the tables for a terminal.
 func (r Report) Text(w io.Writer) error {
 	var text strings.Builder
 	for _, m := range r.Metrics {
-		fmt.Fprintf(&text, "%s\n\n", title(m))
-		t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-		for i, c := range columns {
-			fmt.Fprint(t, tabs(i), c.title)
-		}
-		fmt.Fprintln(t)
-		for _, comparison := range r.Compare(m.Name) {
-			for i, c := range columns {
-				fmt.Fprint(t, tabs(i), c.value(&comparison))
-			}
-			fmt.Fprintln(t)
-		}
-		t.Flush()
-		fmt.Fprintln(&text)
+		t := r.table(m)
+		t.text(&text)
 	}
 	for _, line := range r.notes() {
 		fmt.Fprintln(&text, line)
@@ -146,33 +115,6 @@ func (r Report) Text(w io.Writer) error {
 	fmt.Fprintf(&text, "%s\n", legend)
 	_, err := io.WriteString(w, strings.Map(plain, text.String()))
 	return err
-}
-
-// plain keeps a report's texts from steering a terminal.
-func plain(c rune) rune {
-	if c == '\n' || unicode.IsPrint(c) {
-		return c
-	}
-	return ' '
-}
-
-func tabs(i int) string {
-	if i == 0 {
-		return ""
-	}
-	return "\t"
-}
-
-// title names a metric, its unit, and what is better.
-func title(m experiment.ReportMetric) string {
-	unit, better := "", "lower is better"
-	if m.Unit != "" {
-		unit = ", " + m.Unit
-	}
-	if m.HigherIsBetter {
-		better = "higher is better"
-	}
-	return fmt.Sprintf("%s%s (%s)", m.Name, unit, better)
 }
 
 // notes are lines on failed runs, and on an experiment that was stopped.
@@ -183,7 +125,7 @@ func (r Report) notes() (notes []string) {
 		}
 	}
 	if r.Stopped {
-		notes = append(notes, fmt.Sprintf("stopped before its end: %d rounds were asked for", r.Rounds))
+		notes = append(notes, stopped(r.Rounds))
 	}
 	return notes
 }
@@ -193,17 +135,9 @@ func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n\n%s\n", code(r.what()), escape(r.where()))
 	for i, m := range r.Metrics {
-		fmt.Fprintf(&text, "\n## %s\n\n![%s](%s.svg)\n\n", escape(title(m)), "box plots", r.figureName(i))
-		for _, c := range columns {
-			fmt.Fprintf(&text, "| %s ", strings.ToLower(c.title))
-		}
-		text.WriteString("|\n" + strings.Repeat("| --- ", len(columns)) + "|\n")
-		for _, comparison := range r.Compare(m.Name) {
-			for _, c := range columns {
-				fmt.Fprintf(&text, "| %s ", escape(c.value(&comparison)))
-			}
-			text.WriteString("|\n")
-		}
+		t := r.table(m)
+		fmt.Fprintf(&text, "\n## %s\n\n![box plots](%s.svg)\n\n", escape(t.Heading), r.figureName(i))
+		t.markdownRows(&text)
 	}
 	text.WriteString("\n")
 	for _, line := range r.notes() {
@@ -227,18 +161,4 @@ func (r Report) what() string {
 }
 
 // where says what was measured where.
-func (r Report) where() string {
-	m := &r.Machine
-	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s, load %s before; %s; %d rounds in random order, seed %d.",
-		m.Model, m.CPUs, m.Topology, m.Kernel, m.Load, r.Began.Format("2006-01-02 15:04 MST"), r.Rounds, r.Seed)
-}
-
-var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")
-
-// escape keeps Markdown from meaning something by a text.
-func escape(text string) string { return markdown.Replace(text) }
-
-// code is a text as code.
-func code(text string) string {
-	return "`" + strings.NewReplacer("`", "'", "\n", " ", "\r", " ").Replace(text) + "`"
-}
+func (r Report) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }

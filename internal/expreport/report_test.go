@@ -1,12 +1,8 @@
 package expreport
 
 import (
-	"bytes"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"image/png"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -83,40 +79,6 @@ func TestMarkup(t *testing.T) {
 	}
 	if n := strings.Count(page.String(), "<tr>"); n < 24+2*3 {
 		t.Errorf("%d rows in the page", n)
-	}
-}
-
-// Every picture is one, also of set-ups without runs.
-func TestFiles(t *testing.T) {
-	names := map[string]bool{}
-	for _, file := range sample().Files() {
-		if names[file.Name] {
-			t.Errorf("two files are %s", file.Name)
-		}
-		names[file.Name] = true
-		var out bytes.Buffer
-		if err := file.Write(&out); err != nil || out.Len() == 0 {
-			t.Errorf("%s: %d bytes, %v", file.Name, out.Len(), err)
-		}
-		switch {
-		case strings.HasSuffix(file.Name, ".svg"):
-			for decoder := xml.NewDecoder(&out); ; {
-				if _, err := decoder.Token(); err == io.EOF {
-					break
-				} else if err != nil {
-					t.Fatalf("%s: %v", file.Name, err)
-				}
-			}
-		case strings.HasSuffix(file.Name, ".png"):
-			if _, err := png.Decode(&out); err != nil {
-				t.Errorf("%s: %v", file.Name, err)
-			}
-		}
-	}
-	for _, want := range []string{"report.json", "report.md", "report.html", "figure-time.svg", "figure-time.png", "figure-1-rate----d.svg"} {
-		if !names[want] {
-			t.Errorf("no %s among %v", want, names)
-		}
 	}
 }
 

@@ -17,17 +17,31 @@ type table struct {
 // text writes it for a terminal.
 func (t *table) text(to *strings.Builder) {
 	fmt.Fprintf(to, "%s\n\n", t.Heading)
+	t.textRows(to)
+	if t.Legend != "" {
+		fmt.Fprintf(to, "\n%s\n", t.Legend)
+	}
+	fmt.Fprintln(to)
+}
+
+// textRows writes its titles and rows alone.
+func (t *table) textRows(to *strings.Builder) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{t.Titles}, t.Rows...) {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	w.Flush()
-	fmt.Fprintf(to, "\n%s\n\n", t.Legend)
 }
 
 // markdown writes it as Markdown.
 func (t *table) markdown(to *strings.Builder) {
 	fmt.Fprintf(to, "\n## %s\n\n", escape(t.Heading))
+	t.markdownRows(to)
+	fmt.Fprintf(to, "\n%s\n", escape(t.Legend))
+}
+
+// markdownRows writes its titles and rows alone.
+func (t *table) markdownRows(to *strings.Builder) {
 	for i, row := range append([][]string{t.Titles}, t.Rows...) {
 		for _, cell := range row {
 			if i == 0 {
@@ -40,5 +54,4 @@ func (t *table) markdown(to *strings.Builder) {
 			to.WriteString(strings.Repeat("| --- ", len(t.Titles)) + "|\n")
 		}
 	}
-	fmt.Fprintf(to, "\n%s\n", escape(t.Legend))
 }

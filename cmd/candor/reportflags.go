@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// reportFlags say how results are shown.
+type reportFlags struct {
+	out    string
+	output choice
+}
+
+func (f *reportFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.out, "out", "", "folder for the report, with box plots (SVG, PNG), as Markdown, a page and JSON")
+	f.output = choice{"table", []string{"table", "json", "markdown"}}
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the results")
+	must(cmd.MarkFlagDirname("out"))
+}
+
+// prepare makes the folder, so that nothing is found to be wrong after the long work.
+func (f *reportFlags) prepare() error {
+	if f.out == "" {
+		return nil
+	}
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return badInput("--out: %w", err)
+	}
+	file, err := os.CreateTemp(f.out, ".candor-*")
+	if err != nil {
+		return badInput("--out: %w", err)
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// keep writes what is done so far, should this process not come to its end. Whether that can be done shows at the end.
+func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
+	if f.out != "" {
+		_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: r.Write}})
+	}
+}
+
+// A shown is a report in its forms.
+type shown interface {
+	Write(out io.Writer) error // as JSON
+	Markdown(out io.Writer) error
+	Text(out io.Writer) error
+	Files() []wholefile.File // for the folder
+}
+
+// finish shows the runs that were done, also where the user ended the experiment before its last. err is how it ended.
+func (f *reportFlags) finish(out io.Writer, r shown, runs int, err error) error {
+	if runs == 0 {
+		return experimentError(err)
+	}
+	if writeErr := f.write(out, r); writeErr != nil {
+		return writeErr
+	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("stopped: %s done", count(runs, "run", "runs"))
+	}
+	return experimentError(err)
+}
+
+// write writes a report to the terminal and the folder.
+func (f *reportFlags) write(out io.Writer, r shown) (err error) {
+	switch f.output.value {
+	case "json":
+		err = r.Write(out)
+	case "markdown":
+		err = r.Markdown(out)
+	default:
+		err = r.Text(out)
+	}
+	if f.out == "" {
+		return err
+	}
+	return oneline.Join(err, wholefile.WriteFolder(f.out, r.Files()))
+}

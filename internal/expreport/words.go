@@ -1,0 +1,75 @@
+package expreport
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/candor-project/candor/experiment"
+)
+
+// figure writes a value with about four digits, never as 1e+06.
+func figure(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	decimals := 3 - int(math.Floor(math.Log10(math.Abs(v))))
+	return strconv.FormatFloat(v, 'f', min(max(decimals, 0), 9), 64)
+}
+
+func fixed(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+func probability(p float64) string {
+	if p < 0.0001 {
+		return "< 0.0001"
+	}
+	return strconv.FormatFloat(p, 'f', 4, 64)
+}
+
+// plain keeps a report's texts from steering a terminal.
+func plain(c rune) rune {
+	if c == '\n' || unicode.IsPrint(c) {
+		return c
+	}
+	return ' '
+}
+
+// title names a metric, its unit, and what is better.
+func title(m experiment.ReportMetric) string {
+	unit, better := "", "lower is better"
+	if m.Unit != "" {
+		unit = ", " + m.Unit
+	}
+	if m.HigherIsBetter {
+		better = "higher is better"
+	}
+	return fmt.Sprintf("%s%s (%s)", m.Name, unit, better)
+}
+
+// onMachine says on which machine something was measured.
+func onMachine(m *experiment.Machine) string {
+	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s", m.Model, m.CPUs, m.Topology, m.Kernel)
+}
+
+// measured says what was measured where.
+func measured(m *experiment.Machine, began time.Time, rounds int, seed uint64) string {
+	return fmt.Sprintf("%s, load %s before; %s; %d rounds in random order, seed %d.", onMachine(m), m.Load, began.Format("2006-01-02 15:04 MST"), rounds, seed)
+}
+
+// stopped says that an experiment was.
+func stopped(rounds int) string {
+	return fmt.Sprintf("stopped before its end: %d rounds were asked for", rounds)
+}
+
+var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")
+
+// escape keeps Markdown from meaning something by a text.
+func escape(text string) string { return markdown.Replace(text) }
+
+// code is a text as code.
+func code(text string) string {
+	return "`" + strings.NewReplacer("`", "'", "\n", " ", "\r", " ").Replace(text) + "`"
+}
