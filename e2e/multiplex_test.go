@@ -140,24 +140,16 @@ func TestMultiplexing(t *testing.T) {
 	if !all {
 		rounds = 1
 	}
-	results := make([][]crowded, len(crowds))
-	for range rounds {
-		for i, c := range crowds {
-			if c.always || all {
-				t.Run(c.String(), func(t *testing.T) { results[i] = append(results[i], c.measure(t)) })
-			}
-		}
-	}
-	table := &strings.Builder{}
-	for i, c := range crowds {
-		if len(results[i]) == 0 || t.Failed() {
-			continue
-		}
-		took, throttled := c.predict(results[i][0].starts, 2)
-		judge(t, table, c.String(), valuesOf(results[i], func(r crowded) float64 { return r.foreign }), []compared{
-			{"a burst, ms", took, 20, valuesOf(results[i], func(r crowded) float64 { return r.took })},
-			{"throttled periods", throttled, 0.6, valuesOf(results[i], func(r crowded) float64 { return r.throttled })},
-		})
-	}
+	table := inTurns(t, crowds, rounds, all)
 	t.Logf("of one burst, measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
+}
+
+func (c crowd) isAlways() bool { return c.always }
+
+func (c crowd) judge(t *testing.T, table *strings.Builder, got []crowded) {
+	took, throttled := c.predict(got[0].starts, 2)
+	judge(t, table, c.String(), valuesOf(got, func(r crowded) float64 { return r.foreign }), []compared{
+		{"a burst, ms", took, 20, valuesOf(got, func(r crowded) float64 { return r.took })},
+		{"throttled periods", throttled, 0.6, valuesOf(got, func(r crowded) float64 { return r.throttled })},
+	})
 }

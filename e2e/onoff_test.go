@@ -118,22 +118,11 @@ func TestThrottledServer(t *testing.T) {
 	if !all {
 		rounds = 1 // with a hundred bursts in it
 	}
-	results := make([][]served, len(servings))
-	for range rounds {
-		for i, v := range servings {
-			if v.always || all {
-				t.Run(v.String(), func(t *testing.T) { results[i] = append(results[i], v.measure(t)) })
-			}
-		}
-	}
-	table := &strings.Builder{}
-	for i, v := range servings {
-		if len(results[i]) > 0 && !t.Failed() {
-			v.judge(t, table, results[i])
-		}
-	}
+	table := inTurns(t, servings, rounds, all)
 	t.Logf("measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
 }
+
+func (v serving) isAlways() bool { return v.always }
 
 func (v serving) judge(t *testing.T, table *strings.Builder, got []served) {
 	want := v.predict(2)

@@ -183,20 +183,7 @@ func (u used) foreign(since used) float64 {
 //	CANDOR_THROTTLING_ROUNDS=9 go test ./e2e -run TestThrottling -v     all bandwidths, more rounds, and a table for the docs
 func TestThrottling(t *testing.T) {
 	rounds, all := throttlingRounds(t)
-	results := make([][]felt, len(throttlings))
-	for range rounds {
-		for i, h := range throttlings {
-			if h.always || all {
-				t.Run(h.String(), func(t *testing.T) { results[i] = append(results[i], h.measure(t)) })
-			}
-		}
-	}
-	table := &strings.Builder{}
-	for i, h := range throttlings {
-		if len(results[i]) > 0 && !t.Failed() {
-			h.judge(t, table, results[i])
-		}
-	}
+	table := inTurns(t, throttlings, rounds, all)
 	t.Logf("of one burst, measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
 }
 
@@ -223,6 +210,8 @@ func (h throttling) String() string {
 	}
 	return name
 }
+
+func (h throttling) isAlways() bool { return h.always }
 
 func (h throttling) judge(t *testing.T, table *strings.Builder, got []felt) {
 	want := h.predict(2)

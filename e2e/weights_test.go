@@ -66,6 +66,10 @@ var neighbourhoods = []neighbourhood{
 	{"1250m, five of 150m or more", false, []busyTenant{sensitive(1250), five("--request 150m", 1, 150)}, 0.7},
 }
 
+func (n neighbourhood) String() string { return n.name }
+
+func (n neighbourhood) isAlways() bool { return n.always }
+
 // TestWeights measures what busy containers get of a CPU that they have in common, in interleaved rounds.
 //
 //	CANDOR_WEIGHTS_ROUNDS=9 go test ./e2e -run TestWeights -v     more neighbourhoods and rounds, and a table for the docs
@@ -81,20 +85,7 @@ func TestWeights(t *testing.T) {
 		}
 		all = true
 	}
-	results := make([][]window, len(neighbourhoods))
-	for range rounds {
-		for i, n := range neighbourhoods {
-			if n.always || all {
-				t.Run(n.name, func(t *testing.T) { results[i] = append(results[i], n.measure(t)) })
-			}
-		}
-	}
-	table := &strings.Builder{}
-	for i, n := range neighbourhoods {
-		if len(results[i]) > 0 && !t.Failed() {
-			n.judge(t, table, results[i])
-		}
-	}
+	table := inTurns(t, neighbourhoods, rounds, all)
 	t.Logf("shares of the limit or guarantee: median of %d windows of %v (lowest to highest)\n%s", rounds, measuredFor, table)
 }
 
@@ -105,7 +96,7 @@ type window struct {
 }
 
 // measure starts the tenants, one after the other, and measures once.
-func (n *neighbourhood) measure(t *testing.T) window {
+func (n neighbourhood) measure(t *testing.T) window {
 	l := newLab(t)
 	cpus := l.twoCPUs()
 	var groups [][]string
@@ -144,7 +135,7 @@ func (n *neighbourhood) measure(t *testing.T) window {
 
 // judge fails for tenants that get too little, and writes a line of the table. What the machine's other programs
 // used is nobody's fault: they leave less for all. On a quiet machine that is nothing.
-func (n *neighbourhood) judge(t *testing.T, table *strings.Builder, windows []window) {
+func (n neighbourhood) judge(t *testing.T, table *strings.Builder, windows []window) {
 	want := n.least
 	if want == 0 {
 		want = least

@@ -1,0 +1,36 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A measurable is something that is measured several times; each time gives an R.
+type measurable[R any] interface {
+	fmt.Stringer
+	isAlways() bool // measured also where there is no time for many rounds
+	measure(t *testing.T) R
+	judge(t *testing.T, table *strings.Builder, got []R)
+}
+
+// inTurns measures each in every round, those alone that are always measured or all, and judges what came of it. It returns
+// the table that the judges write.
+func inTurns[M measurable[R], R any](t *testing.T, of []M, rounds int, all bool) (table *strings.Builder) {
+	t.Helper()
+	results := make([][]R, len(of))
+	for range rounds {
+		for i, m := range of {
+			if m.isAlways() || all {
+				t.Run(m.String(), func(t *testing.T) { results[i] = append(results[i], m.measure(t)) })
+			}
+		}
+	}
+	table = &strings.Builder{}
+	for i, m := range of {
+		if len(results[i]) > 0 && !t.Failed() {
+			m.judge(t, table, results[i])
+		}
+	}
+	return table
+}
