@@ -24,6 +24,7 @@ type Tree struct {
 	acct   *hierarchy   // v1's cpuacct; nil where v2 counts
 	reaper *hierarchy   // where all of a group's processes can be killed at once: v2, or v1's freezer; or nil
 	all    []*hierarchy // each of the above once
+	others []*hierarchy // in which Candor makes no groups, but container runtimes do
 	bus    *bus         // systemd driver
 	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
 }
@@ -132,6 +133,11 @@ func (t *Tree) choose(found []hierarchy) error {
 			t.all = append(t.all, h)
 		}
 	}
+	for i := range found {
+		if !slices.Contains(t.all, &found[i]) {
+			t.others = append(t.others, &found[i])
+		}
+	}
 	return nil
 }
 
@@ -165,7 +171,7 @@ func (t *Tree) setDriver(o Options) error {
 	} else if path, err = checkParent(t.parent); err == nil {
 		t.parent = path
 	}
-	for _, h := range t.all {
+	for _, h := range slices.Concat(t.all, t.others) {
 		h.parent = h.mount + path
 	}
 	return err

@@ -81,7 +81,8 @@ func (t *Tree) Groups() ([]string, error) {
 }
 
 // Remove takes Candor's parent group away. It is ErrBusy while there is a group
-// or process in it, nil when there is none to remove.
+// or process in it, nil when there is none to remove. Of other hierarchies it takes away what runtimes have left there: the same
+// path, if nothing is in it.
 func (t *Tree) Remove() error {
 	if t.driver == Systemd {
 		return t.stopSlice()
@@ -93,6 +94,11 @@ func (t *Tree) Remove() error {
 			errs = append(errs, fmt.Errorf("remove %s: %w", h.parent, ErrBusy))
 		} else if err != nil && err != unix.ENOENT {
 			errs = append(errs, &fs.PathError{Op: "rmdir", Path: h.parent, Err: err})
+		}
+	}
+	if len(errs) == 0 {
+		for _, h := range t.others {
+			_ = unix.Rmdir(h.parent) // not Candor's own: what is in use stays
 		}
 	}
 	return oneline.Join(errs...)

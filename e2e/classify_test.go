@@ -28,7 +28,7 @@ func TestClassify(t *testing.T) {
 	}
 	profile := filepath.Join(t.TempDir(), "web.yaml")
 	out := l.ok("classify", "--cpu", "0.5", "--workload", "one='a b'", "--workload", "two=c", "--metric", `v (\d+)`, "--annotate", link, "-o", "json",
-		"--profile", profile, "--labels", "app=web", "--image", "*/web:*",
+		"--profile", profile, "--labels", "app=web", "--profile-image", "*/web:*",
 		"--", "sh", "-c", `echo v $(nproc) "$#" "$1"`, "sh")
 	var class struct {
 		Class       string

@@ -67,6 +67,9 @@ func (e *Experiment) checkPrograms() error {
 			return err
 		}
 	}
+	if w.Image != nil { // the program is in there
+		return nil
+	}
 	_, err := host.FindProgram(w.args(1)[0])
 	return err
 }
@@ -117,7 +120,7 @@ func (e *Experiment) newReport(l *Lab) (*Report, error) {
 	}
 	r := &Report{
 		Version: reportVersion, Began: time.Now().UTC().Truncate(time.Second), Machine: machine,
-		Name: e.Workload.Name, Command: e.Workload.Command, Server: e.Workload.Server, Timeout: e.Workload.Timeout.Seconds(),
+		Name: e.Workload.Name, Image: e.Workload.Image, Command: e.Workload.Command, Server: e.Workload.Server, Timeout: e.Workload.Timeout.Seconds(),
 		Setups: e.Setups, Rounds: e.Rounds, Seed: e.Seed,
 		Metrics: []ReportMetric{{Name: WallTime.Name, Unit: "s"}},
 	}

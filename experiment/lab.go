@@ -19,6 +19,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/engine/oci"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
@@ -111,7 +112,8 @@ func sweep() error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(host.DefaultStateDir()), placeName+"*"))
 	var errs []error
 	for _, dir := range left {
-		pid, bad := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(filepath.Base(dir), placeName), scratchSuffix))
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".") // what is beside it has another ending
+		pid, bad := strconv.Atoi(number)
 		if bad == nil && unix.Kill(pid, 0) == unix.ESRCH {
 			errs = append(errs, placeOf(pid).clear())
 		}
@@ -128,13 +130,17 @@ func placeOf(pid int) place {
 	return place{dir: filepath.Join(filepath.Dir(host.DefaultStateDir()), name), parent: "/" + name}
 }
 
+// config is the file of the lab's host that says what a set-up must not have.
+func (p place) config() string { return filepath.Join(p.dir, "host.json") }
+
 // open opens the lab's host. Its groups are made without systemd: they live for minutes, and no unit tells of them.
 func (p place) open() (*host.Host, error) {
 	return host.Open(host.Options{
 		StateDir: p.dir,
-		Config:   filepath.Join(p.dir, "host.json"), // none: nothing is reserved
+		Config:   p.config(),
 		Cgroup:   cgroup.Options{Parent: p.parent, Driver: cgroup.Cgroupfs},
 		Log:      slog.New(slog.DiscardHandler),
+		Ended:    oci.NoteUsage(p.dir),
 	})
 }
 
@@ -179,18 +185,22 @@ func (p place) clear() error {
 		return err
 	}
 	defer h.Close()
-	if err := h.Clear(context.Background()); err != nil {
-		return err
+	return p.clearOn(h)
+}
+
+// clearOn is clear with the lab's host. Containers go first: their end is told to that.
+func (p place) clearOn(h *host.Host) error {
+	containers := p.clearContainers()
+	err := h.Clear(context.Background())
+	if err == nil {
+		err = oneline.Join(p.scratch().remove(), p.forgetBookings())
 	}
-	return p.scratch().remove()
+	return oneline.Join(containers, err)
 }
 
 // Close ends all that runs in the lab and leaves nothing of it.
 func (l *Lab) Close() error {
-	err := l.host.Clear(context.Background())
-	if err == nil {
-		err = l.place.scratch().remove()
-	}
+	err := l.place.clearOn(l.host)
 	if l.guard != nil {
 		err = oneline.Join(err, l.leash.Close(), l.guard.Wait())
 	}

@@ -37,7 +37,10 @@ type Gain struct {
 // ProgramName is the name of a report's program.
 func (r *Report) ProgramName() string {
 	command := r.Command
-	if len(r.Server) > 0 {
+	switch {
+	case r.Image != nil:
+		return cmp.Or(r.Name, r.Image.Name)
+	case len(r.Server) > 0:
 		command = r.Server
 	}
 	return cmp.Or(r.Name, filepath.Base(command[0]))

@@ -24,7 +24,8 @@ type Report struct {
 	Version   int            `json:"version"`
 	Began     time.Time      `json:"began"`
 	Machine   Machine        `json:"machine"`
-	Name      string         `json:"name,omitempty"` // of the program
+	Name      string         `json:"name,omitempty"`  // of the program
+	Image     *Image         `json:"image,omitempty"` // whose arguments the command is
 	Command   []string       `json:"command"`
 	Server    []string       `json:"server,omitempty"` // whose client the command is
 	Directory string         `json:"directory"`
@@ -124,7 +125,7 @@ func ParseReport(data []byte) (*Report, error) {
 
 // check refuses a report that contradicts itself.
 func (r *Report) check() error {
-	if len(r.Command) == 0 || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
+	if len(r.Command) == 0 && r.Image == nil || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
 		return errors.New("no command, no set-up, no metric or no round")
 	}
 	for i := range r.Setups {

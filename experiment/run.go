@@ -41,21 +41,15 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	}
 	all, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var err error
-	instances := make([]*instance, s.instances())
-	runs := make([]Run, len(instances))
-	for i := range instances {
-		if instances[i], err = l.start(ctx, w, s, fmt.Sprintf("run-%d", i)); err != nil {
-			cancel() // the first one is not waited for
-			break
-		}
+	instances, err := l.startAll(ctx, w, s)
+	if err != nil {
+		cancel() // those that run are not waited for
 	}
 	before, beforeErr := momentNow() // after what was done to start them
+	runs, errs := make([]Run, len(instances)), make([]error, len(instances))
 	var ends sync.WaitGroup
 	for i, one := range instances {
-		if one != nil {
-			ends.Go(func() { runs[i] = one.wait(all, w) })
-		}
+		ends.Go(func() { runs[i], errs[i] = one.finish(all, w) })
 	}
 	ends.Wait()
 	after, noiseErr := momentNow()
@@ -67,7 +61,39 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	for i := range runs {
 		runs[i].Noise = after.noiseSince(before, own)
 	}
-	return runs, oneline.Join(err, beforeErr, noiseErr, l.clean(instances), ctx.Err())
+	for _, one := range instances {
+		errs = append(errs, one.clean())
+	}
+	return runs, oneline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
+}
+
+// A running is one of a workload's instances: a program, or a container.
+type running interface {
+	// finish waits for its end, kills it after the timeout, and reads what it gave. That it failed is a result.
+	finish(ctx context.Context, w *Workload) (Run, error)
+	// clean ends what it has left.
+	clean() error
+}
+
+// startAll starts all instances of a set-up. On an error they are those that were started.
+func (l *Lab) startAll(ctx context.Context, w *Workload, s *Setup) (all []running, err error) {
+	for i := range s.instances() {
+		name := fmt.Sprintf("run-%d", i)
+		if w.Image != nil {
+			one, err := l.create(w, s)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, one)
+			continue
+		}
+		one, err := l.start(ctx, w, s, name)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // clean ends what runs of instances have left.
@@ -75,10 +101,14 @@ func (l *Lab) clean(instances []*instance) error {
 	var errs []error
 	for _, one := range instances {
 		if one != nil {
-			errs = append(errs, l.host.Release(context.Background(), one.child.Grant.ID, true))
+			errs = append(errs, one.clean())
 		}
 	}
 	return oneline.Join(errs...)
+}
+
+func (i *instance) clean() error {
+	return i.host.Release(context.Background(), i.child.Grant.ID, true)
 }
 
 // An instance is a program that runs.
@@ -133,6 +163,8 @@ func (l *Lab) launch(args, env []string, start func(host.Program, [3]*os.File) (
 	return i, nil
 }
 
+func (i *instance) finish(ctx context.Context, w *Workload) (Run, error) { return i.wait(ctx, w), nil }
+
 // wait waits for the end of the program, kills it after the timeout, and reads what it gave.
 func (i *instance) wait(ctx context.Context, w *Workload) Run {
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
@@ -160,7 +192,8 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 	case e.err != nil:
 		r.Failure = e.err.Error()
 	default:
-		r.judge(e.state, e.at.Sub(i.began), w, i.output.last())
+		output := i.output.last()
+		r.judge(failed(e.state, output), e.at.Sub(i.began), w, output)
 	}
 	return r
 }
@@ -184,8 +217,8 @@ func (i *instance) readGuest(end *os.ProcessState) (r Run) {
 }
 
 // judge says what a run that ended gave.
-func (r *Run) judge(state *os.ProcessState, took time.Duration, w *Workload, output []byte) {
-	if r.Failure = failed(state, output); r.Failure != "" {
+func (r *Run) judge(failure string, took time.Duration, w *Workload, output []byte) {
+	if r.Failure = failure; failure != "" {
 		return
 	}
 	r.Values = map[string]float64{WallTime.Name: took.Seconds()}

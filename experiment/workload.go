@@ -14,6 +14,7 @@ import (
 type Workload struct {
 	Name    string        // in reports; "" for that of the program's file
 	Command []string      // {threads} in an argument is the number of threads to start
+	Image   *Image        // if any, its container is what a set-up is about, and Command are its arguments
 	Server  []string      // if any, it is what a set-up is about, and Command is its client, which has no limit
 	Metrics []Metric      // besides the time
 	Timeout time.Duration // after which a run has failed
@@ -28,8 +29,10 @@ var ErrBadWorkload = errors.New("bad workload")
 // Check says what is wrong with a workload.
 func (w *Workload) Check() error {
 	switch {
-	case len(w.Command) == 0:
+	case len(w.Command) == 0 && w.Image == nil:
 		return fmt.Errorf("%w: no command", ErrBadWorkload)
+	case len(w.Server) > 0 && w.Image != nil:
+		return fmt.Errorf("%w: a server in an image: want one of the two", ErrBadWorkload)
 	case w.Timeout < time.Millisecond || w.Timeout > 24*time.Hour:
 		return fmt.Errorf("%w: timeout %v: want 1ms to 24h", ErrBadWorkload, w.Timeout)
 	}
@@ -65,10 +68,19 @@ func (w *Workload) args(threads int) []string {
 
 // environment is this process's, and for a program that is told its threads in no other way, OpenMP's variable.
 func (w *Workload) environment(s *Setup) []string {
-	env := os.Environ()
-	if s.Threads > 0 && !w.countsThreads() {
-		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, "OMP_NUM_THREADS=") }),
-			"OMP_NUM_THREADS="+strconv.Itoa(s.Threads))
+	env, more := os.Environ(), w.variables(s)
+	if len(more) > 0 {
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, threadsVariable) })
 	}
-	return env
+	return append(env, more...)
+}
+
+const threadsVariable = "OMP_NUM_THREADS="
+
+// variables are those that a set-up adds.
+func (w *Workload) variables(s *Setup) []string {
+	if s.Threads == 0 || w.countsThreads() {
+		return nil
+	}
+	return []string{threadsVariable + strconv.Itoa(s.Threads)}
 }

@@ -54,6 +54,9 @@ func (b *Burst) UnmarshalText(text []byte) error {
 // raises reports whether Candor raises the quota.
 func (b Burst) raises() bool { return b.By == BurstQuota || b.By == BurstAuto }
 
+// MarshalText writes what UnmarshalText reads.
+func (b Burst) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
 // String is what UnmarshalText reads.
 func (b Burst) String() string {
 	switch {

@@ -76,12 +76,23 @@ func (op *operation) buryGroups() error {
 			delete(op.groups, name)
 			continue
 		}
+		op.tellUsed(name)
 		if _, err := op.remove(name, op.groups[name].Remove); err != nil {
 			return fmt.Errorf("remove group of %s: %w", name, err)
 		}
 		delete(op.groups, name)
 	}
 	return nil
+}
+
+// tellUsed tells who wants to know it what a container has used, while its group is there.
+func (op *operation) tellUsed(name string) {
+	if op.ended == nil {
+		return
+	}
+	if used, err := op.tree.ReadUsage(name); err == nil {
+		op.ended(name, used)
+	}
 }
 
 // tidy removes files of containers that are no more. What cannot be removed

@@ -35,7 +35,9 @@ type Options struct {
 	PlanOnly bool
 	// TellsLater leaves it to TellUnits, which is running, to tell systemd what containers have been given.
 	TellsLater bool
-	Report     func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
+	// Ended, if not nil, is told what a container of Candor's own group had used, before an operation removes that.
+	Ended  func(name string, used cgroup.Usage)
+	Report func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
@@ -46,6 +48,7 @@ type Host struct {
 	log        *slog.Logger
 	patience   time.Duration
 	listener   func(Report)
+	ended      func(string, cgroup.Usage)
 	machine    machineCache
 	tops       topGroups
 	left       atomic.Pointer[leftover] // of the last operation
@@ -86,6 +89,7 @@ func Open(o Options) (*Host, error) {
 		log:        o.Log,
 		patience:   cmp.Or(o.Patience, time.Minute),
 		listener:   o.Report,
+		ended:      o.Ended,
 		units:      untold{some: make(chan struct{}, 1)},
 		tellsLater: o.TellsLater,
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -33,14 +34,17 @@ workloads and limits say so. What stays undecided is taken for flexible.
 
 With --probe the program's start is watched first, with all CPUs to see and with one:
 what it asks for their number, and how many threads it has. That gives a second opinion,
-and without --cpu the only one, in seconds. Where the two differ the measurement counts.`
+and without --cpu the only one, in seconds. Where the two differ the measurement counts.
+
+With --image the program is one in an image, as for candor compare.`
 
 const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input
   candor classify --cpu 1 --workload small='-n 100' --workload large='-n 10000' -- ./solver
   candor classify --cpu 0.5,1 --metric 'requests/s: ([0-9.]+)' --better higher -o json -- ./bench
   candor classify --cpu 2 --annotate deployment.yaml -- ./bench
   candor classify --probe -- java -jar app.jar
-  candor classify --cpu 2 --profile solver.yaml --labels app=solver -- ./bench`
+  candor classify --cpu 2 --profile solver.yaml --labels app=solver -- ./bench
+  candor classify --cpu 2 --image solver:2 -- --bench`
 
 // classifyFlags are the flags of candor classify.
 type classifyFlags struct {
@@ -58,7 +62,7 @@ type classifyFlags struct {
 func newClassifyCommand() *cobra.Command {
 	var f classifyFlags
 	cmd := &cobra.Command{
-		Use:     "classify --cpu N[,N...] [flags] -- COMMAND [ARG]...",
+		Use:     "classify --cpu N[,N...] [flags] -- COMMAND [ARG]... | --image IMAGE [flags] -- [ARG]...",
 		Short:   "Find out whether a program is sensitive or flexible",
 		Long:    classifyLong,
 		Example: classifyExample,
@@ -82,6 +86,9 @@ func newClassifyCommand() *cobra.Command {
 
 // run classifies, and shows what is known so far where the user ends it.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
+	if f.probe && f.image != "" {
+		return badInput("--probe watches how a program starts, not a container: want it without --image")
+	}
 	if f.probe && f.cpus == "" {
 		return f.onlyProbe(cmd, args)
 	}
@@ -174,7 +181,7 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 		}
 		c.Metric, f.metrics = m.Name, []string{f.metric}
 	}
-	if len(args) > 0 {
+	if len(args) > 0 && f.image == "" {
 		if _, err := host.FindProgram(args[0]); err != nil {
 			return c, hostError(err)
 		}
@@ -202,7 +209,14 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 
 // variant is the command, or the client, with some more words.
 func (f *classifyFlags) variant(args []string, words string) (experiment.Workload, error) {
-	if f.server == "" {
+	switch {
+	case f.image != "": // there may be no shell in it
+		more, err := splitWords(words)
+		if err != nil {
+			return experiment.Workload{}, err
+		}
+		return f.workload(slices.Concat(args, more))
+	case f.server == "":
 		return f.workload(withWords(args, words))
 	}
 	one := f.experimentFlags

@@ -24,19 +24,19 @@ type profileFlags struct {
 func (f *profileFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.file, "profile", "", "file in which to write the class as a CPUProfile, which has the file's name: solver.yaml")
 	flags.StringToStringVar(&f.labels, "labels", nil, "labels of the pods that the profile speaks of, such as app=solver")
-	flags.StringArrayVar(&f.images, "image", nil, "pattern of the images that it speaks of, such as '*/solver:*'; may be repeated")
+	flags.StringArrayVar(&f.images, "profile-image", nil, "pattern of the images that it speaks of, such as '*/solver:*'; may be repeated")
 }
 
 // manifest is the profile with a class; nil if none is asked for.
 func (f *profileFlags) manifest(class string) ([]byte, error) {
 	if f.file == "" {
 		if len(f.labels)+len(f.images) > 0 {
-			return nil, badInput("--labels and --image are for --profile FILE")
+			return nil, badInput("--labels and --profile-image are for --profile FILE")
 		}
 		return nil, nil
 	}
 	if len(f.labels)+len(f.images) == 0 {
-		return nil, badInput("--profile %s: which pods? want --labels, such as app=solver, or --image", f.file)
+		return nil, badInput("--profile %s: which pods? want --labels, such as app=solver, or --profile-image", f.file)
 	}
 	there, err := wholefile.Read(f.file, 1<<20)
 	switch {

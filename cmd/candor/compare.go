@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/expreport"
@@ -35,7 +36,11 @@ The set-ups take turns in random order. A run's result is its wall time, or what
 --metric picks from its output. The first set-up is what the others are compared with.
 
 With --server the set-ups are about a server. Once it listens its client runs, without
-a limit, and the result is the client's.`
+a limit, and the result is the client's.
+
+With --image the program is one in an image: docker, podman or nerdctl runs it, through
+candor-runc, under the same set-ups. Its time is that from the container's start to its
+end.`
 
 const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big
@@ -43,6 +48,7 @@ const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 500m --setups 2xquota,shared-fraction,2xcpuset -- ./solver input
   candor compare --cpu 1 --server "nginx -g 'daemon off;'" --client 'wrk -d 5 http://127.0.0.1/' \
     --metric 'qps=Requests/sec: *([0-9.]+)' --metric 'latency=Latency *([0-9.]+)ms' --better qps=higher
+  candor compare --cpu 1.5 --image solver:2 --engine-flags '-v /data:/data' -- /data/input
   candor compare --cpu 1.5 -o json -- ./bench >runs.json && candor report runs.json`
 
 // compareFlags are the flags of candor compare.
@@ -55,7 +61,7 @@ type compareFlags struct {
 func newCompareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
-		Use:     "compare --cpu N [flags] -- COMMAND [ARG]...",
+		Use:     "compare --cpu N [flags] -- COMMAND [ARG]... | --image IMAGE [flags] -- [ARG]...",
 		Short:   "Measure a program under quota, cpuset and candor",
 		Long:    compareLong,
 		Example: compareExample,
@@ -106,8 +112,8 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 	if err != nil {
 		return e, err
 	}
-	if len(w.Command) == 0 {
-		return e, badInput("no command: want candor compare --cpu N -- COMMAND [ARG]...")
+	if len(w.Command) == 0 && w.Image == nil {
+		return e, badInput("no command: want candor compare --cpu N -- COMMAND [ARG]..., or --image IMAGE")
 	}
 	for _, text := range strings.Split(f.setups, ",") {
 		s, err := experiment.ParseSetup(text, f.cpu)
@@ -166,7 +172,7 @@ func runStage(s experiment.Stage) stage {
 
 // experimentError gives the errors that are the caller's fault their exit code.
 func experimentError(err error) error {
-	if isOneOf(err, experiment.ErrBadFolder, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadStressor,
+	if isOneOf(err, client.ErrBadEngine, client.ErrBadImage, client.ErrRefused, experiment.ErrBadFolder, experiment.ErrBadMetric, experiment.ErrBadReport, experiment.ErrBadSetup, experiment.ErrBadStressor,
 		experiment.ErrBadWorkload, experiment.ErrNoVote, experiment.ErrOtherBase, experiment.ErrTooSmall, probe.ErrUnsupported) {
 		return &exitError{exitBadInput, err}
 	}

@@ -21,6 +21,7 @@ type experimentFlags struct {
 	server, client  string
 	timeout         time.Duration
 	seed            uint64
+	imageFlags
 	reportFlags
 }
 
@@ -41,6 +42,7 @@ func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	complete(cmd, "better", betterWords)
 	flags.StringVar(&f.server, "server", "", "a server, as a shell reads it: the set-ups are about it; it stays in the foreground, and listens when it is ready")
 	flags.StringVar(&f.client, "client", "", "its client, as a shell reads it, without a limit: its time and its output are the result")
+	f.imageFlags.add(cmd)
 	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
 	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
 }
@@ -52,6 +54,9 @@ var betterWords = []string{"lower", "higher"}
 func (f *experimentFlags) workload(args []string) (experiment.Workload, error) {
 	w := experiment.Workload{Name: f.name, Command: args, Timeout: f.timeout}
 	if err := f.serve(&w); err != nil {
+		return w, err
+	}
+	if err := f.imageFlags.put(&w); err != nil {
 		return w, err
 	}
 	for _, text := range f.metrics {
@@ -73,6 +78,8 @@ func (f *experimentFlags) serve(w *experiment.Workload) error {
 		return badInput("want both --server COMMAND and --client COMMAND")
 	case len(w.Command) > 0:
 		return badInput("want either --server with --client, or -- COMMAND")
+	case f.image != "":
+		return badInput("want either --server with --client, or --image")
 	}
 	for _, text := range []string{f.server, f.client} {
 		if err := checkShellWord(text); err != nil {

@@ -38,6 +38,7 @@ var (
 		"update": {"resources", "r", "blkio-weight", "cpu-period", "cpu-quota", "cpu-burst", "cpu-share", "cpu-shares",
 			"cpu-rt-period", "cpu-rt-runtime", "cpu-idle", "cpuset-cpus", "cpuset-mems", "kernel-memory", "kernel-memory-tcp",
 			"memory", "memory-reservation", "memory-swap", "pids-limit", "l3-cache-schema", "mem-bw-schema"},
+		"delete": {},
 	}
 )
 

@@ -48,6 +48,9 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 		return w.create(c, real)
 	case "update":
 		return w.update(c, real)
+	case "delete":
+		c.warn(w.noteUsage(c)) // what was booked ends all the same
+		return 0, become(real, c.Args)
 	case "restore":
 		return 0, errors.New("restore: Candor makes no container from a checkpoint: want it created anew, or another runtime")
 	default:
@@ -61,7 +64,7 @@ func (w *Wrapper) open(c *Call) (*host.Host, error) {
 	return host.Open(w.Host)
 }
 
-// create gives a container its CPUs, and has the real runtime make it.
+// create reads what a container asks for.
 func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err := c.checkID(); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.Command, err)
@@ -73,6 +76,13 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err != nil {
 		return 0, named(c.Name(), err)
 	}
+	b, err := booked(c.Name())
+	if err != nil {
+		return 0, named(c.Name(), err)
+	}
+	if b != nil {
+		return b.create(w, c, real, cfg)
+	}
 	a, ours, err := w.asked(c, cfg)
 	if err != nil {
 		return 0, named(c.Name(), err)
@@ -80,6 +90,11 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if !ours {
 		return 0, named(c.Name(), w.leave(c, real, cfg, a.cpus))
 	}
+	return w.place(c, real, cfg, a)
+}
+
+// place gives a container what it asks for, and has the real runtime make it.
+func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int, err error) {
 	h, err := w.open(c)
 	if err != nil {
 		return 0, err

@@ -151,7 +151,10 @@ func (r Report) Markdown(w io.Writer) error {
 // what says what was run.
 func (r Report) what() string {
 	what := strings.Join(r.Command, " ")
-	if len(r.Server) > 0 {
+	switch {
+	case r.Image != nil:
+		what = strings.TrimSpace(r.Image.String() + " " + what)
+	case len(r.Server) > 0:
 		what = strings.Join(r.Server, " ") + ", with " + what
 	}
 	if r.Name != "" {

@@ -1,0 +1,259 @@
+// Package client has containers run by the engine that is there, by the command line that its users know: docker, podman
+// or nerdctl. Their containers go through Candor's OCI runtime (package oci). It decides nothing about CPUs.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/candor-project/candor/internal/oneline"
+)
+
+// Names are the engines, in the order in which they are looked for.
+var Names = []string{"docker", "podman", "nerdctl"}
+
+// patience is how long an engine may take for a call; a container's run is none.
+const patience = 2 * time.Minute
+
+var (
+	// ErrBadEngine is an engine that cannot run containers through Candor.
+	ErrBadEngine = errors.New("bad engine")
+	// ErrBadImage is an image that is not there.
+	ErrBadImage = errors.New("bad image")
+	// ErrRefused is what an engine has said no to.
+	ErrRefused = errors.New("refused")
+)
+
+// An Engine runs containers.
+type Engine struct {
+	Name    string `json:"name"`    // one of Names
+	Path    string `json:"path"`    // of its command
+	Runtime string `json:"runtime"` // Candor's, as this engine calls it
+}
+
+// Find returns an engine that answers and knows Candor's runtime; by "" the first that answers.
+func Find(ctx context.Context, name string) (*Engine, error) {
+	names := Names
+	if name != "" {
+		names = []string{name}
+	}
+	if name != "" && !slices.Contains(Names, name) {
+		return nil, fmt.Errorf("%w %.60q: want one of %s", ErrBadEngine, name, strings.Join(Names, ", "))
+	}
+	var silent error // of those that are there
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		e := &Engine{Name: name, Path: path}
+		if _, err := e.ask(ctx, "ps", "--quiet"); err == nil {
+			return e, e.findRuntime(ctx)
+		} else if silent == nil {
+			silent = fmt.Errorf("%w: %s does not answer: %w", ErrBadEngine, name, err)
+		}
+	}
+	if silent != nil {
+		return nil, silent
+	}
+	return nil, fmt.Errorf("%w: no %s in the PATH", ErrBadEngine, strings.Join(names, ", nor "))
+}
+
+// runtimeProgram is candor under its name as an OCI runtime.
+const runtimeProgram = "candor-runc"
+
+// findRuntime finds Candor's runtime: where Docker has to be told of it, by the name that candor setup gives it there, for the others
+// beside this program, or in the PATH.
+func (e *Engine) findRuntime(ctx context.Context) error {
+	if e.Name == "docker" {
+		e.Runtime = "candor"
+		text, err := e.ask(ctx, "info", "--format", "{{json .Runtimes}}")
+		var known map[string]json.RawMessage
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &known)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: docker's runtimes: %w", ErrBadEngine, err)
+		}
+		if _, is := known[e.Runtime]; !is {
+			return fmt.Errorf("%w: docker has no runtime candor: want candor setup docker, and then systemctl reload docker", ErrBadEngine)
+		}
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if e.Runtime, err = exec.LookPath(filepath.Join(filepath.Dir(self), runtimeProgram)); err != nil {
+		e.Runtime, err = exec.LookPath(runtimeProgram)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: no %s beside candor or in the PATH: want make install, or ln -s %s %s", ErrBadEngine, runtimeProgram,
+			filepath.Base(self), filepath.Join(filepath.Dir(self), runtimeProgram))
+	}
+	return nil
+}
+
+// CheckImage says that an image is not there. Nothing is fetched.
+func (e *Engine) CheckImage(ctx context.Context, image string) error {
+	if image == "" || strings.HasPrefix(image, "-") {
+		return fmt.Errorf("%w %.60q: want a name", ErrBadImage, image)
+	}
+	if _, err := e.ask(ctx, "image", "inspect", image); err != nil {
+		return fmt.Errorf("%w: %s has no %.200s: want %s pull %[3]s, or another name", ErrBadImage, e.Name, image, e.Name)
+	}
+	return nil
+}
+
+// reserved are the flags of create that are not for who has a container run: its CPUs, its runtime, its end.
+var reserved = []string{"--cpu", "--cgroup", "--runtime", "--restart", "--rm"}
+
+// CheckFlags says which flags are not for a container's user.
+func CheckFlags(flags []string) error {
+	if len(flags) > 0 && !strings.HasPrefix(flags[0], "-") {
+		return fmt.Errorf("%w: flags %.60q: want flags of create, such as -v /data:/data", ErrBadEngine, flags[0])
+	}
+	for _, flag := range flags {
+		for _, no := range reserved {
+			if strings.HasPrefix(flag, no) {
+				return fmt.Errorf("%w: flag %.60s: not one of %s*: CPUs, runtime and end are the set-up's", ErrBadEngine, flag, strings.Join(reserved, "*, "))
+			}
+		}
+	}
+	return nil
+}
+
+// A Container is what is to be made.
+type Container struct {
+	Image string
+	Args  []string // of the image's program, or a program and its arguments
+	Env   []string // more of it
+	Label string   // KEY=VALUE
+	Flags []string // more flags of the engine's create
+}
+
+// Create makes a container that Candor's runtime will start. The call ends by itself, and whoever has another end of held, if not nil,
+// can wait for that: also where this process has ended before, and the engine makes the container still.
+func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id string, err error) {
+	args := []string{"create", "--pull", "never", "--label", c.Label}
+	if e.Name != "podman" { // it is told always
+		args = append(args, "--runtime", e.Runtime)
+	}
+	if e.Name != "nerdctl" { // nothing is kept of the output
+		args = append(args, "--log-driver", "none")
+	}
+	for _, entry := range c.Env {
+		args = append(args, "--env", entry)
+	}
+	cmd := e.command(ctx, append(append(append(args, c.Flags...), c.Image), c.Args...)...)
+	if held != nil {
+		cmd.ExtraFiles = []*os.File{held}
+	}
+	text, err := e.output(cmd)
+	lines := strings.Fields(text) // a warning may come before
+	if err != nil || len(lines) == 0 {
+		return "", fmt.Errorf("%w: %s create: %w", ErrRefused, e.Name, err)
+	}
+	return lines[len(lines)-1], nil
+}
+
+// Start is the command that starts a container and lasts until it ends, with its output.
+func (e *Engine) Start(id string) *exec.Cmd {
+	return e.command(context.Background(), "start", "--attach", id)
+}
+
+// A State is what an engine tells of a container.
+type State struct {
+	ExitCode   int
+	OOMKilled  bool
+	StartedAt  time.Time // zero: it never was
+	FinishedAt time.Time
+}
+
+// State asks for it.
+func (e *Engine) State(ctx context.Context, id string) (s State, err error) {
+	text, err := e.ask(ctx, "container", "inspect", "--format", "{{json .State}}", id)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s container inspect: %w", e.Name, err)
+	}
+	if s.StartedAt.Year() <= 1 {
+		s.StartedAt = time.Time{}
+	}
+	return s, nil
+}
+
+// Remove ends containers and removes them. That one is not there is no error.
+func (e *Engine) Remove(ctx context.Context, ids ...string) error {
+	var errs []error
+	for _, id := range ids {
+		_, err := e.ask(ctx, "rm", "--force", "--volumes", id)
+		if err != nil && !strings.Contains(strings.ToLower(err.Error()), "no such container") {
+			errs = append(errs, fmt.Errorf("%s rm %s: %w", e.Name, id, err))
+		}
+	}
+	return oneline.Join(errs...)
+}
+
+// RemoveLabelled removes all containers with a label.
+func (e *Engine) RemoveLabelled(ctx context.Context, label string) error {
+	text, err := e.ask(ctx, "ps", "--all", "--quiet", "--no-trunc", "--filter", "label="+label)
+	if err != nil {
+		return fmt.Errorf("%s ps: %w", e.Name, err)
+	}
+	return e.Remove(ctx, strings.Fields(text)...)
+}
+
+// command is one of the engine's command lines. It is in a session of its own: a key that ends candor must not end a call half way.
+func (e *Engine) command(ctx context.Context, args ...string) *exec.Cmd {
+	if e.Name == "podman" && e.Runtime != "" {
+		args = append([]string{"--runtime", e.Runtime}, args...)
+	}
+	cmd := exec.CommandContext(ctx, e.Path, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
+// ask calls the engine and returns what it writes.
+func (e *Engine) ask(ctx context.Context, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer in %v", patience))
+	defer cancel()
+	text, err := e.output(e.command(ctx, args...))
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return text, err
+}
+
+// output runs a command. Its error is the engine's first line.
+func (e *Engine) output(cmd *exec.Cmd) (string, error) {
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	cmd.WaitDelay = time.Second
+	err := cmd.Run()
+	if line := FirstLine(errOut.Bytes()); err != nil && line != "" {
+		err = errors.New(line)
+	}
+	return out.String(), err
+}
+
+// FirstLine is the first line of what an engine says went wrong, without its own words before.
+func FirstLine(text []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	for _, prefix := range []string{"docker: ", "Error response from daemon: ", "Error: "} {
+		line = strings.TrimPrefix(line, prefix)
+	}
+	return strings.TrimSpace(line)
+}

@@ -1,0 +1,109 @@
+package oci
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+)
+
+func bookingIn(dir string) *Booking {
+	return &Booking{
+		StateDir: filepath.Join(dir, "state"), Config: filepath.Join(dir, "host.json"), Parent: "/lab",
+		Request: hybrid.Request{ID: "0123456789ab", Class: hybrid.Sensitive, Limit: 1500, Wish: hybrid.WholeCores},
+		Spec:    host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull, OnResize: "none", Burst: host.Burst{Time: 20 * time.Millisecond}},
+	}
+}
+
+// What is booked is what is read; what was used comes to it once it is told.
+func TestBooking(t *testing.T) {
+	b := bookingIn(t.TempDir())
+	if err := b.Save(); err != nil {
+		t.Fatal(err)
+	}
+	read := bookingIn(filepath.Dir(b.StateDir))
+	read.Request.Limit, read.Taken = 0, true
+	if err := read.Reload(); err != nil || !reflect.DeepEqual(read, b) {
+		t.Errorf("%v, %+v; want %+v", err, read, b)
+	}
+	used := cgroup.Usage{CPU: time.Second, Periods: 9, Throttled: 3}
+	NoteUsage(b.StateDir)(b.Request.ID, used)
+	NoteUsage(b.StateDir)("another", cgroup.Usage{CPU: time.Hour})
+	if err := b.Reload(); err != nil || b.Usage != used {
+		t.Errorf("%v, %+v; want %+v", err, b.Usage, used)
+	}
+	if info, err := os.Stat(b.file()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v; want a file for its owner alone", info, err)
+	}
+	if err := b.Remove(); err != nil {
+		t.Error(err)
+	}
+	if err := b.Reload(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after it was removed: %v", err)
+	}
+	if err := b.Remove(); err != nil {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// A file that is no booking, or another container's, books nothing.
+func TestBadBooking(t *testing.T) {
+	b := bookingIn(t.TempDir())
+	if err := b.Save(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(b.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, text := range map[string]string{
+		"unexpected EOF":    string(good[:len(good)-1]),
+		"unknown field":     strings.Replace(string(good), `"parent"`, `"parents"`, 1),
+		"it is one of":      strings.Replace(string(good), "0123456789ab", "ba9876543210", 1),
+		"something follows": string(good) + "{}",
+	} {
+		if err := os.WriteFile(b.file(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readBooking(b.file()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	os.Remove(b.file())
+	os.Symlink("/dev/null", b.file())
+	if _, err := readBooking(b.file()); err == nil {
+		t.Error("a link was followed")
+	}
+}
+
+// Names that no group has are nobody's.
+func TestNotBooked(t *testing.T) {
+	for _, name := range []string{"", "../x", "nobody-booked-this"} {
+		if b, err := booked(name); b != nil || err != nil {
+			t.Errorf("%q: %+v, %v", name, b, err)
+		}
+	}
+}
+
+func TestWithoutSystemd(t *testing.T) {
+	for line, want := range map[string]string{
+		"--root /r --systemd-cgroup --log /l create --bundle /b abc": "--root /r --log /l create --bundle /b abc",
+		"--cgroup-manager systemd create abc":                        "create abc",
+		"--systemd-cgroup=true create abc --systemd-cgroup":          "create abc --systemd-cgroup", // there it is the command's
+		"create abc": "create abc",
+	} {
+		c := Parse(strings.Fields(line))
+		got := c.withoutSystemd()
+		if strings.Join(got.Args, " ") != want || got.Systemd || got.ID != "abc" || got.bundle() != c.bundle() {
+			t.Errorf("%s: %+v, want %s", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/candor-project/candor/engine/client"
+	"github.com/candor-project/candor/engine/oci"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/wholefile"
+)
+
+// An Image is a workload's program in an image, and the engine that runs it.
+type Image struct {
+	Name   string        `json:"name"`
+	Flags  []string      `json:"flags,omitempty"` // more flags of the engine's create
+	Engine client.Engine `json:"engine"`
+}
+
+// String is the image as a command line.
+func (i *Image) String() string {
+	return strings.Join(append(append([]string{i.Engine.Name, "run"}, i.Flags...), i.Name), " ")
+}
+
+// A container is an instance of a workload in an image. The engine makes it through Candor's OCI runtime, and a booking says there
+// that it is the lab's, and what the set-up gives it: the same allocation as a program's.
+type container struct {
+	lab     *Lab
+	image   *Image
+	id      string
+	booking oci.Booking
+	removed bool
+}
+
+// create makes the container of an image, which has not begun.
+func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
+	if err := l.place.noteEngine(&w.Image.Engine); err != nil {
+		return nil, err
+	}
+	leash, _ := l.leash.(*os.File) // the guard waits for the call's end
+	id, err := w.Image.Engine.Create(context.Background(), client.Container{
+		Image: w.Image.Name, Args: w.args(s.threads(l.usable.Count())), Env: w.variables(s), Label: l.place.label(), Flags: w.Image.Flags,
+	}, leash)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{lab: l, image: w.Image, id: id}
+	a := s.allocation(oci.BookedName(id))
+	c.booking = oci.Booking{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
+	if err := c.booking.Save(); err != nil {
+		return nil, oneline.Join(err, c.clean())
+	}
+	return c, nil
+}
+
+// finish starts the container, and waits for its end. The time is from its start to its end as the engine tells them: what that
+// does before and after is not in it. That it cannot be started is an error, not a failed run.
+func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) {
+	timed, cancel := context.WithTimeout(ctx, w.Timeout)
+	defer cancel()
+	output, err := c.run(timed)
+	if err != nil {
+		return r, err
+	}
+	var state client.State
+	if timed.Err() == nil {
+		if state, err = c.image.Engine.State(context.Background(), c.id); err != nil {
+			return r, err
+		}
+	}
+	err = c.remove() // its usage is told when it is deleted
+	if err == nil {
+		err = c.booking.Reload()
+	}
+	if err != nil {
+		return r, err
+	}
+	u := c.booking.Usage
+	r.CPU, r.Periods, r.Throttled = u.CPU.Seconds(), u.Periods, u.Throttled
+	switch {
+	case ctx.Err() != nil:
+		r.Failure = "interrupted"
+	case timed.Err() != nil:
+		r.Failure = fmt.Sprintf("not ended after %v", w.Timeout)
+	case state.StartedAt.IsZero():
+		return r, fmt.Errorf("%w: %s start: %s", client.ErrRefused, c.image.Engine.Name, client.FirstLine(output))
+	case !c.booking.Taken:
+		return r, fmt.Errorf("%w: %s's runtime %s is not this candor: want candor-runc of the same version, on this machine",
+			client.ErrBadEngine, c.image.Engine.Name, c.image.Engine.Runtime)
+	default:
+		r.judge(failedIn(&state, output), max(state.FinishedAt.Sub(state.StartedAt), 0), w, output)
+	}
+	return r, nil
+}
+
+// run starts the container and returns its output when it has ended. When the context ends before, it is killed.
+func (c *container) run(ctx context.Context) (output []byte, err error) {
+	tail, write, err := newTail()
+	if err != nil {
+		return nil, err
+	}
+	cmd := c.image.Engine.Start(c.id)
+	cmd.Stdout, cmd.Stderr = write, write
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		cmd.Wait() // what it ends with is not always the container's: State tells
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		if err = c.remove(); err != nil {
+			cmd.Process.Kill()
+		}
+		<-ended
+	}
+	return tail.last(), err
+}
+
+// failedIn says how a container failed; "" where it did not.
+func failedIn(s *client.State, output []byte) string {
+	switch {
+	case s.FinishedAt.Before(s.StartedAt) && s.FinishedAt.Year() <= 1:
+		return "the engine lost it" + lastLine(output)
+	case s.OOMKilled:
+		return "out of memory"
+	case s.ExitCode != 0:
+		return fmt.Sprintf("exit code %d%s", s.ExitCode, lastLine(output))
+	}
+	return ""
+}
+
+// remove has the engine kill and forget it.
+func (c *container) remove() error {
+	if c.removed {
+		return nil
+	}
+	err := c.image.Engine.Remove(context.Background(), c.id)
+	c.removed = err == nil
+	return err
+}
+
+func (c *container) clean() error {
+	err := c.remove()
+	release := c.lab.host.Release(context.Background(), c.booking.Request.ID, true)
+	if errors.As(release, new(*hybrid.Refusal)) { // its end has been told
+		release = nil
+	}
+	return oneline.Join(err, release, c.booking.Remove())
+}
+
+// label is what the containers of a lab have.
+func (p place) label() string { return "candor.experiment=" + filepath.Base(p.dir) }
+
+// engineFile says which engine has containers of the lab, so that the guard, or the next lab, removes them.
+func (p place) engineFile() string { return p.dir + ".engine" }
+
+func (p place) noteEngine(e *client.Engine) error {
+	if _, err := os.Stat(p.engineFile()); err == nil {
+		return nil
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return wholefile.Replace(p.engineFile(), text)
+}
+
+// clearContainers removes the containers of a place, and what says which there are. An engine that does not answer is asked once.
+func (p place) clearContainers() error {
+	text, err := wholefile.Read(p.engineFile(), 1<<16)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var e client.Engine
+	if err == nil {
+		err = wholefile.DecodeStrict(text, &e)
+	}
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		err = e.RemoveLabelled(ctx, p.label())
+	}
+	return oneline.Join(err, os.Remove(p.engineFile()))
+}
+
+// forgetBookings is for a place in which nothing runs any more.
+func (p place) forgetBookings() error { return os.RemoveAll(oci.Bookings(p.dir)) }
