@@ -98,3 +98,16 @@ func TestFingerprint(t *testing.T) {
 		all[f] = pods
 	}
 }
+
+// Clients that are not Candor's have the objects in their schemes.
+func TestAddToScheme(t *testing.T) {
+	s := runtime.NewScheme()
+	if err := AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"NodeCPU", "NodeCPUList", "CPUProfile", "CPUProfileList"} {
+		if object, err := s.New(GroupVersion.WithKind(kind)); err != nil || object == nil {
+			t.Errorf("%s: %v, %v", kind, object, err)
+		}
+	}
+}
