@@ -29,6 +29,7 @@ type group struct {
 	follow func(at time.Duration) // nil: nobody
 	asked  time.Duration          // CPU time, all that was added so far
 	marks  []time.Duration        // use at which what was added is done
+	halt   *halt                  // nil: nobody follows
 }
 
 func newGroup(s Setting, k Kernel, cpus int) *group {
@@ -66,6 +67,9 @@ func (g *group) settle(now time.Duration) {
 	}
 	for g.top > want && !g.cpus[g.top-1].running {
 		g.top--
+	}
+	if g.halt != nil {
+		g.halt.note(g.lanes == 0 && g.pool.empty(), now)
 	}
 }
 

@@ -1,6 +1,9 @@
 package bandwidth
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A pool is the runtime of a group that has a quota: the kernel's struct
 // cfs_bandwidth, and what each CPU has drawn from it.
@@ -59,6 +62,11 @@ func (p *pool) draw(c *cpu, now time.Duration) {
 		c.throttled = true
 		p.waiting++
 	}
+}
+
+// empty reports whether there is nothing to draw, and no CPU has anything left.
+func (p *pool) empty() bool {
+	return p.runtime == 0 && !slices.ContainsFunc(p.cpus, func(c cpu) bool { return c.remaining > 0 })
 }
 
 // enter puts threads on a CPU.

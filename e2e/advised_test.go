@@ -51,7 +51,7 @@ func TestAdvised(t *testing.T) {
 		late = append(late, max(limited.took-free.took, 0))
 		foreign = append(foreign, max(free.foreign, limited.foreign))
 	}
-	judge(t, table, "nginx at "+millis(want.CPUs), foreign, []compared{
+	judge(t, table, "nginx at "+millis(want.CPUs), usual, foreign, []compared{
 		{"throttled, % of the periods", 100 * want.Throttled, 10, throttled},
 		{"a call later by, ms", 1000 * want.DelayMeanSeconds, 30, late},
 	})

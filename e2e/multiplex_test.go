@@ -148,7 +148,7 @@ func (c crowd) isAlways() bool { return c.always }
 
 func (c crowd) judge(t *testing.T, table *strings.Builder, got []crowded) {
 	took, throttled := c.predict(got[0].starts, 2)
-	judge(t, table, c.String(), valuesOf(got, func(r crowded) float64 { return r.foreign }), []compared{
+	judge(t, table, c.String(), usual, valuesOf(got, func(r crowded) float64 { return r.foreign }), []compared{
 		{"a burst, ms", took, 20, valuesOf(got, func(r crowded) float64 { return r.took })},
 		{"throttled periods", throttled, 0.6, valuesOf(got, func(r crowded) float64 { return r.throttled })},
 	})

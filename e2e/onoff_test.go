@@ -126,7 +126,7 @@ func (v serving) isAlways() bool { return v.always }
 
 func (v serving) judge(t *testing.T, table *strings.Builder, got []served) {
 	want := v.predict(2)
-	judge(t, table, v.String(), valuesOf(got, func(s served) float64 { return s.foreign }), []compared{
+	judge(t, table, v.String(), usual, valuesOf(got, func(s served) float64 { return s.foreign }), []compared{
 		{"throttled periods", want.throttled, 3, valuesOf(got, func(s served) float64 { return s.throttled })},
 		{"calls", want.calls, 10, valuesOf(got, func(s served) float64 { return s.calls })},
 		{"a call, ms", want.took, 0.5, valuesOf(got, func(s served) float64 { return s.took })},

@@ -15,7 +15,7 @@ import (
 type Demand struct {
 	Step    time.Duration
 	CPUs    int             // of the machine
-	Hops    int             // containers that the work passes, one after the other, each with this demand; 0 is 1
+	Hops    int             // containers that the work passes, one after the other, and its answer on the way back, each with this demand; 0 is 1
 	Work    []time.Duration // CPU time that came up in each step
 	Threads []uint16        // that could use it at once
 	done    []time.Duration // when the work of each step with work is done without a limit
@@ -66,12 +66,9 @@ func (d *Demand) Prepare() error {
 		return fmt.Errorf("%w: nothing was used", ErrUnfit)
 	}
 	d.findThreads()
-	var free []*bandwidth.Sim
-	for range max(d.Hops, 1) {
-		free = append(free, bandwidth.New(bandwidth.Linux, d.CPUs, bandwidth.Setting{}))
-	}
-	d.done = d.pass(free, d.CPUs, nil)
-	if len(d.done) < len(d.works()) {
+	d.done = nil
+	free := newChain(max(d.Hops, 1), d.CPUs, bandwidth.Bandwidth{})
+	if d.replay(free, d.CPUs, func(at, _ time.Duration) { d.done = append(d.done, at) }, nil) > 0 {
 		return fmt.Errorf("%w: %d CPUs are not enough for it: %v after its end some work is not done; want more", ErrUnfit, d.CPUs, patience)
 	}
 	return nil
@@ -103,58 +100,42 @@ func (d *Demand) findThreads() {
 	}
 }
 
-// pass lets the demand go through containers, each of a model of its own, one after the other. It returns when the work of each
-// step that has some is done in the last one; it ends with the first that is not done.
-func (d *Demand) pass(sims []*bandwidth.Sim, threads int, used func(time.Duration)) (done []time.Duration) {
-	d.replay(sims[0], threads, func(at time.Duration) { done = append(done, at) }, used)
-	if len(sims) == 1 {
-		return done
+// replay lets a chain of containers have the demand, with that many threads at most in each. done is called for each step that has
+// work, when its answer is back; used, if there is one, with the CPU time that the first container used in each step. It
+// returns how much work was not done in time.
+func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration), used func(time.Duration)) (unmet int) {
+	step, asked := 0, 0
+	answered := func(at time.Duration) {
+		for d.Work[step] == 0 {
+			step++
+		}
+		done(at, d.Work[step])
+		step++
+		asked--
 	}
-	for _, s := range sims[1:] {
-		done = d.relay(s, threads, done)
-	}
-	return done
-}
-
-// relay lets a container have the work of each step when another one has done it.
-func (d *Demand) relay(s *bandwidth.Sim, threads int, arrivals []time.Duration) (done []time.Duration) {
-	s.Follow(0, func(at time.Duration) { done = append(done, at) })
+	now, before := time.Duration(0), time.Duration(0)
 	for i, w := range d.Work {
-		if len(arrivals) == 0 {
-			break
-		}
 		if w > 0 {
-			s.Run(arrivals[0])
-			s.SetThreads(0, min(int(d.Threads[i]), threads))
-			s.Add(0, w)
-			arrivals = arrivals[1:]
+			c.add(now, w, min(int(d.Threads[i]), threads))
+			asked++
 		}
-	}
-	s.RunWhileBusy(0, s.Now()+patience)
-	return done
-}
-
-// replay lets a group of a model have the demand, with that many threads at most. done is called for each step
-// that has work, when it is done; used, if there is one, with the CPU time used in each step.
-func (d *Demand) replay(s *bandwidth.Sim, threads int, done func(at time.Duration), used func(time.Duration)) {
-	s.Follow(0, done)
-	now, before := uint16(0), time.Duration(0)
-	for i, w := range d.Work {
-		if d.Threads[i] != now {
-			now = d.Threads[i]
-			s.SetThreads(0, min(int(now), threads))
-		}
-		if w > 0 {
-			s.Add(0, w)
-		}
-		s.Run(d.Step * time.Duration(i+1))
+		now += d.Step
+		c.run(now, answered)
 		if used != nil {
-			total := s.Stat(0).Usage
+			total := c[0].Stat(0).Usage
 			used(total - before)
 			before = total
 		}
 	}
-	s.RunWhileBusy(0, s.Now()+patience)
+	for end := now + patience; asked > 0 && now < end; {
+		now += d.Step
+		c.run(now, answered)
+	}
+	unmet = asked
+	for asked > 0 {
+		answered(now)
+	}
+	return unmet
 }
 
 // patience is how long after the recording's end work may still be done; what is done later counts as done then.

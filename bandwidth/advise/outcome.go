@@ -48,33 +48,25 @@ func (d *Demand) Try(o Option) Outcome {
 	if o.Sensitive > 0 {
 		cpus, threads = o.Sensitive, o.Sensitive
 	}
-	var sims []*bandwidth.Sim
-	for hop := range max(d.Hops, 1) {
-		sims = append(sims, bandwidth.New(bandwidth.Linux, cpus, bandwidth.Setting{Bandwidth: o.Bandwidth, Rested: true, Phase: phase(o.Period, hop)}))
-	}
+	c := newChain(max(d.Hops, 1), cpus, o.Bandwidth)
 	delays := bins.Bins{Least: 1e-5}
-	done := d.pass(sims, threads, out.watch(d.Step))
-	end := time.Duration(0)
-	for _, s := range sims {
-		stat := s.Stat(0)
+	sum, all, n := 0.0, 0.0, 0
+	unmet := d.replay(c, threads, func(at, work time.Duration) {
+		late := max(at-d.done[n], 0).Seconds()
+		delays.Add(late, work.Seconds())
+		sum += late * work.Seconds()
+		all += work.Seconds()
+		n++
+	}, out.watch(d.Step))
+	out.Unmet = unmet > 0
+	for _, h := range c {
+		stat := h.Stat(0)
 		out.Periods += stat.Periods
 		out.Throttled += float64(stat.Throttled)
-		end = max(end, s.Now())
 	}
 	out.Throttled /= float64(max(out.Periods, 1))
-	out.Periods /= uint64(len(sims))
-	sum, all := 0.0, 0.0
-	for n, w := range d.works() {
-		at := end
-		if n < len(done) {
-			at = done[n]
-		}
-		delays.Add(max(at-d.done[n], 0).Seconds(), w.Seconds())
-		sum += max(at-d.done[n], 0).Seconds() * w.Seconds()
-		all += w.Seconds()
-	}
+	out.Periods /= uint64(len(c))
 	out.Mean = seconds(sum / all)
-	out.Unmet = len(done) < len(d.done)
 	out.P50, out.P99 = seconds(delays.Quantile(0.5)), seconds(delays.Quantile(0.99))
 	return out
 }
@@ -89,11 +81,6 @@ func phase(period time.Duration, hop int) time.Duration {
 
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond)
-}
-
-// works are the steps' CPU times without those that have none.
-func (d *Demand) works() []time.Duration {
-	return slices.DeleteFunc(slices.Clone(d.Work), func(w time.Duration) bool { return w == 0 })
 }
 
 // watch finds the longest overrun.

@@ -18,7 +18,7 @@ type Report struct {
 	Mean     float64           // CPUs
 	Most     int               // CPUs that it can use at once
 	Works    int               // steps with work
-	Hops     int               // containers that the work passes, one after the other
+	Hops     int               // containers that the work passes, one after the other, and its answer on the way back
 	Above    *timescale.Above  // the group above with the tightest limit; nil: none has one
 	Phases   []timescale.Phase // nil: it uses about equally much all the time
 	Target   Target
@@ -91,7 +91,7 @@ func (r *Report) caveats(w io.Writer) {
 		fmt.Fprintf(w, "What it uses changes: %s. All of it is advised for as one; --from and --to take one of these times\n", timescale.PhasesText(r.Phases))
 	}
 	if r.Hops > 1 {
-		fmt.Fprintf(w, "Delays are those of work that passes %d such containers, one after the other, each under the limit\n", r.Hops)
+		fmt.Fprintf(w, "Delays are those of work that passes %d such containers, one after the other, each under the limit, and of its answer on the way back\n", r.Hops)
 	}
 }
 

@@ -23,7 +23,8 @@ a limit, of half of it and of 99 %; OVERRUN the longest time for which the conta
 more than its limit without a break, which a neighbour may have to wait. A limit is what
 the container reserves. The last rows are whole CPUs of its own (class sensitive), with as many threads.
 
-With --hops N delays are those of a request that passes N such containers, one after the other.
+With --hops N delays are those of a request that passes N such containers, one after the other,
+and whose answer goes back through all of them.
 
 Of several recordings, or with --node-cpus, also how many such containers a node holds: with
 the cheapest limits, with and without a burst, and without limits; -o svg and -o png draw that.
@@ -68,7 +69,7 @@ func newAdviseCommand() *cobra.Command {
 	flags.StringVar(&f.target, "target", "throttled<1%", "what the setting must reach")
 	complete(cmd, "target", []string{"throttled<1%", "delay-p50<1ms", "delay-p99<5ms"})
 	f.part = addPartFlags(cmd)
-	flags.IntVar(&f.hops, "hops", 1, "containers that a request passes, one after the other, each with this use and this limit")
+	flags.IntVar(&f.hops, "hops", 1, "containers that a request passes, one after the other, and its answer on the way back, each with this use and this limit")
 	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recordings' machine)")
 	flags.Float64Var(&f.risk, "risk", 1, "% of the time in which containers without limits may want more than the node has")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")

@@ -55,7 +55,7 @@ func TestAdvise(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	if code, out, _ := command(t, "", "advise", file, "--period", "100ms", "--from", "1s", "--to", "6s", "--hops", "3"); code != 0 ||
-		!strings.Contains(out, "\nDelays are those of work that passes 3 such containers, one after the other, each under the limit\n") ||
+		!strings.Contains(out, "\nDelays are those of work that passes 3 such containers, one after the other, each under the limit, and of its answer on the way back\n") ||
 		!strings.Contains(out, "\nThe recording is short: throttled<1% cannot be told well from it: it has ") {
 		t.Errorf("a part, three hops: %d\n%s", code, out)
 	}

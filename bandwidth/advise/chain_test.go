@@ -1,0 +1,85 @@
+package advise
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/bandwidth"
+)
+
+// TestAnswers: six pieces of 10 ms from 60 ms on, under 40 ms of each 100 ms. The first container has periods from 50 ms on: it does
+// four by 100 ms, and two from 150 ms on; the second has them from 12 ms on, and does each at once. What it has done
+// from 100 ms to 150 ms the first one can't pass on.
+func TestAnswers(t *testing.T) {
+	c := newChain(2, 1, bandwidth.Bandwidth{Quota: 40 * ms, Period: 100 * ms})
+	for i := range 6 {
+		c.add(time.Duration(60+10*i)*ms, 10*ms, 1)
+	}
+	var got []time.Duration
+	for now := time.Duration(0); now < 300*ms; now += 10 * ms {
+		c.run(now, func(at time.Duration) { got = append(got, at) })
+	}
+	want := []time.Duration{80 * ms, 90 * ms, 150 * ms, 150 * ms, 170 * ms, 180 * ms}
+	if !slices.EqualFunc(got, want, func(a, b time.Duration) bool { return (a - b).Abs() <= ms }) {
+		t.Errorf("answers at %v, want %v", got, want)
+	}
+}
+
+// TestAnswersInParts: when answers come does not depend on how often one asks; none comes before its work, and they keep their order.
+func TestAnswersInParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		hops := rapid.IntRange(1, 4).Draw(t, "hops")
+		works := rapid.SliceOfN(rapid.SampledFrom([]time.Duration{0, 0, ms, 10 * ms, 30 * ms}), 1, 50).Draw(t, "works")
+		ask := func(every time.Duration) (got []time.Duration) {
+			c := newChain(hops, 2, bandwidth.Bandwidth{Quota: 25 * ms, Period: 100 * ms})
+			for i, w := range works {
+				if w > 0 {
+					c.add(time.Duration(i)*10*ms, w, 2)
+				}
+			}
+			for now := every; now <= 10*time.Second; now += every {
+				c.run(now, func(at time.Duration) { got = append(got, at) })
+			}
+			return got
+		}
+		once, often := ask(10*time.Second), ask(8*ms)
+		if !slices.IsSorted(once) || !slices.EqualFunc(once, often, func(a, b time.Duration) bool { return (a - b).Abs() < ms }) {
+			t.Fatalf("asked once %v\nasked often %v", once, often)
+		}
+		n := 0
+		for i, w := range works {
+			if w > 0 {
+				if least := time.Duration(i)*10*ms + time.Duration(hops)*w/2; once[n] < least {
+					t.Fatalf("piece %d is back at %v, before %v", i, once[n], least)
+				}
+				n++
+			}
+		}
+		if n != len(once) {
+			t.Fatalf("%d answers of %d", len(once), n)
+		}
+	})
+}
+
+func TestQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q, want := queue[int]{}, []int{}
+		for i, push := range rapid.SliceOf(rapid.Bool()).Draw(t, "pushes") {
+			if push {
+				q.push(i)
+				want = append(want, i)
+			} else if len(want) > 0 {
+				if first := q.first(); first != want[0] || q.pop() != first {
+					t.Fatalf("%d, want %d", first, want[0])
+				}
+				want = want[1:]
+			}
+			if q.empty() != (len(want) == 0) || len(q.list) > 2*len(want)+1 && len(q.list) > 2 {
+				t.Fatalf("holds %d for %d", len(q.list), len(want))
+			}
+		}
+	})
+}
