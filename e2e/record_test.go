@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,6 +231,62 @@ func TestRecordAllAgain(t *testing.T) {
 	web.end()
 	l.start([]string{"--name", "web", "--class", "flexible"}, "sleep")
 	waitFor(t, file, func(s *timescale.Summary) bool { return webs(s) == 2 })
+}
+
+// TestRecordAllEnclosing: a group that is recorded for its limit, and gets a process of its own only later, is in a recording of all once.
+func TestRecordAllEnclosing(t *testing.T) {
+	l := newLab(t)
+	if l.tree.Version() != 1 {
+		t.Skip("cgroup v2: a group that others are in has no processes")
+	}
+	cpus := l.usable.Lowest(1)
+	if err := l.tree.Group("pod").Create(cgroup.Settings{CPUs: cpus, Quota: 20 * ms, Period: 100 * ms}, 0); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := cgroup.Open(cgroup.Options{Parent: l.parent + "/pod", Driver: cgroup.Cgroupfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(pod.Group("web").End(), pod.Remove()); err != nil {
+			t.Error(err)
+		}
+	}()
+	sleeper := func() *tenant {
+		command := play("sleep")[1:]
+		return l.launch(exec.Command(command[0], command[1:]...))
+	}
+	web := sleeper()
+	defer func() { web.cmd.Process.Kill(); web.cmd.Wait() }()
+	if err := pod.Group("web").Create(cgroup.Settings{CPUs: cpus}, web.cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	file, path := filepath.Join(t.TempDir(), "usage"), l.parent+"/pod"
+	cmd := l.candor("record", "-o", file, "--all", "--interval", "50ms")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	named := func(s *timescale.Summary, name string) (n int) {
+		for i := range s.Groups {
+			if s.Groups[i].Name == name {
+				n++
+			}
+		}
+		return n
+	}
+	waitFor(t, file, func(s *timescale.Summary) bool { return named(s, path+"/web") == 1 })
+	late := sleeper()
+	defer func() { late.cmd.Process.Kill(); late.cmd.Wait() }()
+	if err := os.WriteFile("/sys/fs/cgroup/cpu"+path+"/cgroup.procs", []byte(strconv.Itoa(late.cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.tree.Group("marker").Create(cgroup.Settings{CPUs: cpus}, sleeper().cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if s := waitFor(t, file, func(s *timescale.Summary) bool { return named(s, l.parent+"/marker") == 1 }); named(s, path) != 1 {
+		t.Errorf("%s is in the recording %d times", path, named(s, path))
+	}
 }
 
 // TestRecordWithoutCpuset: a group that the cpuset controller has not, as systemd's units on cgroup v1, is recorded all the same.

@@ -75,7 +75,7 @@ func (g *Groups) enclose(path string, found func(opened) error) error {
 	}
 	one.Encloses = true
 	g.has[path] = true
-	one.Source = known{one.Source, func() { delete(g.has, path) }}
+	one.Source = known{one.Source, func() { delete(g.known, path); delete(g.has, path) }}
 	return g.add(one, found)
 }
 
@@ -94,7 +94,7 @@ func (g *Groups) find(found func(opened) error) error {
 	now := make(map[string]bool, len(paths))
 	for _, path := range paths {
 		now[path] = true
-		if g.known[path] {
+		if g.known[path] || g.has[path] { // or it is recorded for its limit, and has got processes only now
 			continue
 		}
 		one, err := openGroup(g.tree, Target{path, path})
