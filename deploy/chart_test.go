@@ -36,7 +36,7 @@ config:
   namespaces: {spark: {class: sensitive}, kube-system: {preserve: "true"}}
 stateDir: /run/other
 nriSocket: /run/nri/nri.sock
-metrics: {port: 9000, serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+metrics: {port: 9000, recordHistogram: 100ms, serviceMonitor: {enabled: true, labels: {release: prometheus}}}
 tolerations: []
 nodeSelector: {pool: batch}
 `,
@@ -251,7 +251,7 @@ func TestHelm(t *testing.T) {
 	if out, err := exec.Command(program, "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("a value that there is not: %v\n%s", err, out)
 	}
-	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "observe=true,publish=true", "scheduler.enabled=true"} {
+	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "metrics.recordHistogram=2s", "observe=true,publish=true", "scheduler.enabled=true"} {
 		if out, err := exec.Command(program, "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
 			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
 		}

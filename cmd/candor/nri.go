@@ -56,7 +56,8 @@ type nriFlags struct {
 	stateDir  string // as the flag says it
 	metrics   string // likewise
 	metricsAt string // where they are served
-	histogram choice // the shortest windows, or none
+	histogram choice // the shortest windows, or none, as the flag says it
+	counts    string // those that are counted
 	publishFlags
 }
 
@@ -83,8 +84,8 @@ func newNRICommand() *cobra.Command {
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
 	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
-	f.histogram = choice{"none", []string{"none", "10ms", "100ms", "1s"}}
-	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them")
+	f.histogram = choice{"", nri.HistogramWords}
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them; goes before the configuration's (default: none)")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
@@ -103,8 +104,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := nri.CheckSocket(f.socket); err != nil {
 		return nriError(err)
 	}
-	if f.histogram.value != "none" && cmp.Or(f.metrics, config.Metrics) == "" {
-		return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.histogram.value)
+	if f.counts = f.windows(config); f.counts != "none" && cmp.Or(f.metrics, config.Metrics) == "" {
+		return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
 	}
 	log := f.newLog(cmd.ErrOrStderr())
 	if err := f.checkKubelet(log); err != nil {
@@ -162,9 +163,14 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	})
 }
 
+// windows are the shortest windows that are to be counted, or none.
+func (f *nriFlags) windows(config *nri.Config) string {
+	return cmp.Or(f.histogram.value, config.Histogram, "none")
+}
+
 // startHistogram counts what containers use in short windows, where it is asked for.
 func (f *nriFlags) startHistogram(ctx context.Context, h *host.Host, counted *metrics.Metrics) {
-	if finest, err := time.ParseDuration(f.histogram.value); err == nil {
+	if finest, err := time.ParseDuration(f.counts); err == nil {
 		go counted.Histogram(finest, metrics.Usages{Host: h}, f.options.Log).Run(ctx)
 	}
 }
@@ -268,6 +274,9 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 	}
 	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
 		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
+	}
+	if windows := f.windows(config); windows != f.counts {
+		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: want it started anew for another", f.config, windows, f.counts)
 	}
 	if f.wants(config) != (f.publisher != nil) {
 		return fmt.Errorf("%s: publish %v: the plugin does otherwise: want it started anew", f.config, config.Publish)

@@ -22,7 +22,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 		t.Skip("reads this machine's groups as the plugin does: needs root")
 	}
 	dir := t.TempDir()
-	f := &nriFlags{config: filepath.Join(dir, "nri.yaml")}
+	f := &nriFlags{counts: "none", config: filepath.Join(dir, "nri.yaml")}
 	f.options = host.Options{StateDir: filepath.Join(dir, "state"), Config: filepath.Join(dir, "host.json"),
 		Cgroup: cgroup.Options{Parent: fmt.Sprintf("/candor-reload-%d", os.Getpid()), Driver: cgroup.Cgroupfs}}
 	f.stateDir = f.options.StateDir
@@ -64,6 +64,9 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
 		t.Errorf("metrics elsewhere: %v", err)
 	}
+	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: want it started anew") {
+		t.Errorf("other windows: %v", err)
+	}
 	f.stateDir, f.options.StateDir = "", ""
 	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
 		t.Errorf("another state: %v", err)
@@ -90,7 +93,10 @@ func TestNRIBadInput(t *testing.T) {
 	if err := os.WriteFile(file, []byte("version: 7\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	none := filepath.Join(dir, "nri.sock")
+	none, histogram := filepath.Join(dir, "nri.sock"), filepath.Join(t.TempDir(), "nri.yaml")
+	if err := os.WriteFile(histogram, []byte("version: 1\nrecordHistogram: 100ms\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
 		"not a socket":               {"--socket", file},
 		"a path of 0 bytes":          {"--socket", ""},
@@ -105,6 +111,7 @@ func TestNRIBadInput(t *testing.T) {
 		"not with --observe":         {"--socket", none, "--publish", "--node-name", "a", "--observe"},
 		"want --metrics ADDRESS too": {"--socket", none, "--record-histogram", "1s"},
 		"want one of none, 10ms":     {"--socket", none, "--record-histogram", "5ms"},
+		"histogram 100ms: the metri": {"--socket", none, "--config", histogram},
 		"want --kubeconfig FILE":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
 		"no such file or directory":  {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},
 	} {

@@ -29,6 +29,7 @@ type Config struct {
 	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
 	RepairEvery time.Duration            // how often the groups are compared with the state
 	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
+	Histogram   string                   // the shortest windows whose use metrics count, or none; "": not said
 	Publish     bool                     // the API server is told what the node has
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
@@ -105,14 +106,15 @@ func parseConfig(data []byte) (*Config, error) {
 	}
 	c, version := DefaultConfig(), false
 	fields := map[string]func(*yaml.Node) error{
-		"version":     func(n *yaml.Node) error { version = true; return checkVersion(n) },
-		"stateDir":    func(n *yaml.Node) error { return c.setStateDir(n) },
-		"repairEvery": func(n *yaml.Node) error { return c.setRepair(n) },
-		"metrics":     func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
-		"publish":     func(n *yaml.Node) error { return value(&c.Publish, n, yesNo) },
-		"node":        func(n *yaml.Node) error { return c.setNode(n) },
-		"defaults":    func(n *yaml.Node) (err error) { c.Node, err = settings(n); return err },
-		"namespaces":  func(n *yaml.Node) error { return c.setNamespaces(n) },
+		"version":         func(n *yaml.Node) error { version = true; return checkVersion(n) },
+		"stateDir":        func(n *yaml.Node) error { return c.setStateDir(n) },
+		"repairEvery":     func(n *yaml.Node) error { return c.setRepair(n) },
+		"metrics":         func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
+		"publish":         func(n *yaml.Node) error { return value(&c.Publish, n, yesNo) },
+		"recordHistogram": func(n *yaml.Node) error { return value(&c.Histogram, n, histogram) },
+		"node":            func(n *yaml.Node) error { return c.setNode(n) },
+		"defaults":        func(n *yaml.Node) (err error) { c.Node, err = settings(n); return err },
+		"namespaces":      func(n *yaml.Node) error { return c.setNamespaces(n) },
 	}
 	if err := each(doc.Content[0], fields); err != nil {
 		return nil, err
@@ -227,6 +229,16 @@ func (c *Config) setStateDir(node *yaml.Node) error {
 		}
 		return s, nil
 	})
+}
+
+// HistogramWords are what the shortest windows of the histograms may be.
+var HistogramWords = []string{"none", "10ms", "100ms", "1s"}
+
+func histogram(s string) (string, error) {
+	if !slices.Contains(HistogramWords, s) {
+		return "", fmt.Errorf("recordHistogram %.40q: want one of %s", s, strings.Join(HistogramWords, ", "))
+	}
+	return s, nil
 }
 
 func yesNo(s string) (bool, error) {
