@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Errors of readers. All else that Next returns is a *FormatError, or the file's own.
+// Errors of readers. All else that Next returns is the file's own.
 var (
 	// ErrFormat is a file that no recorder wrote: no recording, one of another version, or a damaged one.
 	ErrFormat = errors.New("not a recording of version 1")

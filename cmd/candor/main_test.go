@@ -37,6 +37,7 @@ func TestBadInput(t *testing.T) {
 		"map now":                   `candor map takes no arguments, got "now"`,
 		"map --sample -1s":          "--sample -1s: want 0 to 1m",
 		"top now":                   `candor top takes no arguments, got "now"`,
+		"place now":                 `candor place takes no arguments, got "now"`,
 		"top --interval 1ms":        "--interval 1ms: want 100ms to 1m0s",
 		"top --interval 2m":         "--interval 2m0s: want 100ms to 1m0s",
 		"top -n 0":                  "-n 0: want 1 or more",

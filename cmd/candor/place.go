@@ -30,7 +30,7 @@ func newPlaceCommand() *cobra.Command {
 		Short:   "Find a node for each of a set of applications",
 		Long:    placeLong,
 		Example: placeExample,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
