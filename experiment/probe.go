@@ -19,7 +19,7 @@ import (
 
 // A Prediction is what a program's start says of its class: a second opinion, without a measurement.
 type Prediction struct {
-	Class  Verdict `json:"class"` // Sensitive or Flexible
+	Class  Verdict `json:"class"` // Undecided if it was still starting when the time was over
 	Why    string  `json:"why"`
 	Starts []Start `json:"starts"` // where it sees all CPUs, and where it sees one
 }
@@ -64,12 +64,16 @@ func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Pred
 func (p *Prediction) predict() {
 	all, one := &p.Starts[0], &p.Starts[1]
 	p.Class = Flexible
+	asks, asksOne := len(all.Sources) > 0, len(one.Sources) > 0
 	switch {
-	case len(all.Sources) == 0:
-		p.Why = "it asks nothing how many CPUs there are"
-	case all.Threads > one.Threads:
+	case asks && all.Threads > one.Threads && (asksOne || one.Settled):
 		p.Class = Sensitive
 		p.Why = fmt.Sprintf("where it sees %d CPUs it has %d threads, where it sees 1 it has %d", all.CPUs, all.Threads, one.Threads)
+	case !all.Settled || !one.Settled:
+		p.Class = Undecided
+		p.Why = "when the time was over it was still opening files or starting threads: want a longer --probe-for"
+	case !asks:
+		p.Why = "it asks nothing how many CPUs there are"
 	default:
 		p.Why = fmt.Sprintf("it asks how many CPUs there are, but has no more threads where there are %d (%d) than where there is 1 (%d)", all.CPUs, all.Threads, one.Threads)
 	}
@@ -122,6 +126,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	<-timed.Done()
 	select {
 	case failure := <-ended:
+		seen.Settled = true
 		if failure != "" && err == nil {
 			err = fmt.Errorf("%w: %s", ErrFailing, failure)
 		}

@@ -83,12 +83,46 @@ func TestProbeSources(t *testing.T) {
 		t.Errorf("%+v, %v: want what the script becomes, not what it did before", p, err)
 	}
 	endless := workloadOf(time.Minute, "sleep", "3600")
-	if p, err = l.Probe(context.Background(), &endless, 10*time.Millisecond); err != nil || p.Class != Flexible {
-		t.Errorf("%+v, %v: want that it is ended, and flexible", p, err)
+	p, err = l.Probe(context.Background(), &endless, 10*time.Millisecond)
+	if want := map[bool]Verdict{true: Flexible, false: Undecided}; err != nil || p.Class != want[p.Starts[0].Settled && p.Starts[1].Settled] {
+		t.Errorf("%+v, %v: want that it is ended, and flexible if it had time to start", p, err)
+	}
+	busy := workloadOf(time.Minute, "sh", "-c", "exec sh -c 'while :; do : </dev/null; done'")
+	if p, err = l.Probe(context.Background(), &busy, 10*time.Millisecond); err != nil || p.Class != Undecided || p.Starts[0].Settled {
+		t.Errorf("%+v, %v: want undecided, since it opens files until its end", p, err)
 	}
 	quiet := workloadOf(time.Minute, "sh", "-c", ":")
 	if p, err = l.Probe(context.Background(), &quiet, time.Minute); err != nil || p.Class != Flexible || !strings.Contains(p.Why, "asks nothing") {
 		t.Errorf("%+v, %v: want flexible, since it asks nothing", p, err)
+	}
+}
+
+// What was not seen to its end says nothing, unless there are more threads already.
+func TestPredict(t *testing.T) {
+	asked := []probe.Source{{Name: "/proc/cpuinfo", Asked: 1}}
+	start := func(cpus, threads int, sources []probe.Source, settled bool) Start {
+		return Start{CPUs: cpus, Seen: probe.Seen{Threads: threads, Sources: sources, Settled: settled}}
+	}
+	for name, test := range map[string]struct {
+		all, one Start
+		want     Verdict
+	}{
+		"more threads":                    {start(4, 5, asked, true), start(1, 2, asked, true), Sensitive},
+		"more threads, not at its end":    {start(4, 5, asked, false), start(1, 2, asked, false), Sensitive},
+		"more threads, nothing asked":     {start(4, 5, nil, true), start(1, 2, nil, true), Flexible},
+		"one is far from its threads":     {start(4, 5, asked, true), start(1, 1, nil, false), Undecided},
+		"one asks nothing, and has ended": {start(4, 5, asked, true), start(1, 1, nil, true), Sensitive},
+		"as many threads":                 {start(4, 5, asked, true), start(1, 5, asked, true), Flexible},
+		"as many so far":                  {start(4, 1, asked, false), start(1, 1, asked, true), Undecided},
+		"as many so far with one":         {start(4, 1, asked, true), start(1, 1, asked, false), Undecided},
+		"nothing asked so far":            {start(4, 1, nil, false), start(1, 1, nil, true), Undecided},
+		"it has not begun":                {start(4, 0, nil, false), start(1, 0, nil, false), Undecided},
+		"nothing asked":                   {start(4, 1, nil, true), start(1, 1, nil, true), Flexible},
+	} {
+		p := Prediction{Starts: []Start{test.all, test.one}}
+		if p.predict(); p.Class != test.want || p.Why == "" {
+			t.Errorf("%s: %+v, want %s", name, p, test.want)
+		}
 	}
 }
 

@@ -46,7 +46,7 @@ build() {
 		gcc -O2 -fopenmp -o "$built/$program" "$sources/$program.c"
 	done
 	javac -d "$built" "$sources/Ratings.java"
-	CGO_ENABLED=0 go build -o "$built/primes" ./scripts/wysiwyg/primes
+	CGO_ENABLED=0 "${GO:-go}" build -o "$built/primes" ./scripts/wysiwyg/primes
 	cp "$sources/pool.py" "$sources/nginx.conf" "$built"
 	python=$(python3 -c 'import sys; print(sys.executable)') # not a script that looks for it
 	seq 1 "$(amount 900000)" | sed 's/.*/& & line of a text that is well compressed/' >"$built/text"

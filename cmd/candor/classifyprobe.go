@@ -66,6 +66,10 @@ func writePrediction(text *strings.Builder, p *experiment.Prediction, measured e
 		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
 	}
 	t.Flush()
+	if p.Class == experiment.Undecided {
+		fmt.Fprintf(text, "\nthe probe does not know: %s\n", p.Why)
+		return
+	}
 	fmt.Fprintf(text, "\nthe probe predicts: %s: %s\n", p.Class, p.Why)
 	if measured != "" && measured != p.Class {
 		fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)

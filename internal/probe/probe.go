@@ -27,6 +27,7 @@ var ErrUnsupported = errors.New("no program can be probed here")
 type Seen struct {
 	Threads int      `json:"threads"` // of all its processes, the most at once
 	Sources []Source `json:"sources"` // by name
+	Settled bool     `json:"settled"` // it ended, or had done nothing of all that for as long as before: more is hardly to come
 }
 
 // A Source tells programs a number of CPUs.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -55,9 +56,11 @@ func Watch(ctx context.Context, listener *os.File, tasks func() int) (Seen, erro
 				return w.seen, err
 			}
 		case events[0].Revents != 0: // nobody is left who could tell
+			w.seen.Settled = true
 			return w.seen, nil
 		}
 	}
+	w.seen.Settled = w.settled(time.Now())
 	return w.seen, nil
 }
 
@@ -65,8 +68,19 @@ type watch struct {
 	fd    uintptr
 	seen  Seen
 	first uint32 // the program's first process; 0 before it has begun: then it is candor still
+	began time.Time
+	last  time.Time // when the kernel last told of a call
 	tasks func() int
 }
+
+// settled reports whether the program seems to have started: for as long as it took so far it has opened no file and started
+// nothing. So a slow machine has as much more time as it is slower.
+func (w *watch) settled(now time.Time) bool {
+	return w.first != 0 && now.Sub(w.last) >= w.last.Sub(w.began)+leastQuiet
+}
+
+// leastQuiet is for a program that has only just begun.
+const leastQuiet = 100 * time.Millisecond
 
 // hear takes one notification and lets the call go on. Who has ended meanwhile is no error.
 func (w *watch) hear() error {
@@ -98,11 +112,12 @@ func unlessGone(err error) error {
 func (w *watch) note(n *notification) {
 	what := calls[n.data.number]
 	if what == becomes && (w.first == 0 || w.first == n.pid) { // what a script does before it becomes the program is not the program's
-		w.first, w.seen = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}
+		w.first, w.seen, w.began = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}, time.Now()
 	}
 	if w.first == 0 {
 		return
 	}
+	w.last = time.Now()
 	switch what {
 	case asksAffinity:
 		w.seen.asks(view.SourceAffinity)
