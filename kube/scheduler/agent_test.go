@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -20,6 +21,9 @@ type agent struct {
 	name   string
 	node   *hybrid.Node
 	object *v1alpha1.NodeCPU
+	clock  time.Duration                 // how far it is ahead of others
+	edit   func(*v1alpha1.NodeCPUStatus) // what it says otherwise; nil: nothing
+	more   map[string]any                // what it says that this version does not know
 }
 
 // addAgent adds a node with Candor, which has reported.
@@ -54,8 +58,13 @@ func (a *agent) report() {
 	a.t.Helper()
 	counter := a.object.Status.Counter
 	a.object.Status = nodecpu.Status(a.node, nodecpu.HolderOf)
-	a.object.Status.Counter, a.object.Status.Reported = counter+1, metav1.NewTime(time.Now())
-	made, err := a.p.dynamic.Resource(nodeCPUs).UpdateStatus(ctx, toUnstructured(a.t, a.object), metav1.UpdateOptions{})
+	a.object.Status.Counter, a.object.Status.Reported = counter+1, metav1.NewTime(time.Now().Add(a.clock))
+	if a.edit != nil {
+		a.edit(&a.object.Status)
+	}
+	object := toUnstructured(a.t, a.object)
+	maps.Copy(object.Object["status"].(map[string]any), a.more)
+	made, err := a.p.dynamic.Resource(nodeCPUs).UpdateStatus(ctx, object, metav1.UpdateOptions{})
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -74,28 +76,39 @@ type run struct {
 	rate     float64 // pods a second, from the first binding to the last
 	heap     float64 // bytes that live at the end
 	resident float64 // bytes
+	own      float64 // ms of CPU time a pod, of the scheduler
+	control  float64 // and of API server and etcd
 	times    string  // of the plugin, for a pod and a node
 }
 
 func (r run) String() string {
-	return fmt.Sprintf("%.1f pods/s, heap %.1f MiB, resident %.1f MiB%s", r.rate, r.heap/(1<<20), r.resident/(1<<20), r.times)
+	return fmt.Sprintf("%.1f pods/s, CPU time a pod %.2f ms and %.2f ms of API server and etcd, heap %.1f MiB, resident %.1f MiB%s",
+		r.rate, r.own, r.control, r.heap/(1<<20), r.resident/(1<<20), r.times)
 }
 
 // compare says what all rounds say together: medians, and least and most.
 func compare(with, without []run, nodes int) string {
-	var rates, bare, ratios, heaps []float64
+	var rates, bare, ratios, own, bareOwn, all, bareAll, times, heaps []float64
 	for i := range with {
 		rates, bare = append(rates, with[i].rate), append(bare, without[i].rate)
 		ratios = append(ratios, 100*with[i].rate/without[i].rate)
+		own, bareOwn = append(own, with[i].own), append(bareOwn, without[i].own)
+		a, b := with[i].own+with[i].control, without[i].own+without[i].control
+		all, bareAll, times = append(all, a), append(bareAll, b), append(times, 100*b/a)
 		heaps = append(heaps, (with[i].heap-without[i].heap)/float64(nodes)/1024)
 	}
-	return fmt.Sprintf("%s pods/s with the plugin, %s without: %s %%; memory a node, of the heap that lives: %s KiB",
-		spread(rates), spread(bare), spread(ratios), spread(heaps))
+	return fmt.Sprintf("%s pods/s with the plugin, %s without: %s %%; CPU time a pod of the scheduler %s ms, without %s ms; "+
+		"with API server and etcd %s ms, without %s ms: %s %%; memory a node, of the heap that lives: %s KiB",
+		spread(rates), spread(bare), spread(ratios), spread2(own), spread2(bareOwn), spread2(all), spread2(bareAll), spread(times), spread(heaps))
 }
 
-func spread(values []float64) string {
+func spread(values []float64) string  { return spreadIn("%.1f [%.1f %.1f]", values) }
+func spread2(values []float64) string { return spreadIn("%.2f [%.2f %.2f]", values) }
+
+// spreadIn says a median, the least and the most.
+func spreadIn(form string, values []float64) string {
 	sorted := slices.Sorted(slices.Values(values))
-	return fmt.Sprintf("%.1f [%.1f %.1f]", sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1])
+	return fmt.Sprintf(form, sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1])
 }
 
 // side does something for each of so many numbers, some at a time.
@@ -179,8 +192,14 @@ func (p *plane) place(t *testing.T, s setup, pods int) run {
 	})
 	s.some = true
 	c := p.startScheduler(t, s)
-	took := p.untilBound(t, pods)
-	r := run{rate: float64(pods-1) / took.Seconds(), heap: p.heap(t, c), resident: resident(t, c)}
+	var own, control float64
+	cpu := func() {
+		own, control = cpuTime(t, c.Cmd)-own, cpuTime(t, p.running...)-control
+	}
+	took := p.untilBound(t, pods, cpu)
+	cpu()
+	each := 1000 / float64(pods-1)
+	r := run{rate: float64(pods-1) / took.Seconds(), own: each * own, control: each * control, heap: p.heap(t, c), resident: resident(t, c)}
 	if !s.without {
 		r.times = p.nodeTimes(t, c)
 	}
@@ -192,8 +211,8 @@ func (p *plane) place(t *testing.T, s setup, pods int) run {
 	return r
 }
 
-// untilBound waits until pods have their nodes, and returns how long that took from the first on.
-func (p *plane) untilBound(t *testing.T, pods int) time.Duration {
+// untilBound waits until pods have their nodes, and returns how long that took from the first on, at which it calls.
+func (p *plane) untilBound(t *testing.T, pods int, began func()) time.Duration {
 	t.Helper()
 	seen := make(chan time.Time, 2*pods)
 	factory := informers.NewSharedInformerFactoryWithOptions(p.client, 0, informers.WithNamespace("default"),
@@ -215,9 +234,31 @@ func (p *plane) untilBound(t *testing.T, pods int) time.Duration {
 		}
 		if bound == 0 {
 			first = last
+			began()
 		}
 	}
 	return last.Sub(first)
+}
+
+// cpuTime is what processes have used, in seconds.
+func cpuTime(t *testing.T, all ...*exec.Cmd) (sum float64) {
+	t.Helper()
+	for _, c := range all {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// From the third field on, behind the name: utime and stime are the 14th and 15th, in hundredths of a second.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		for _, ticks := range fields[11:13] {
+			n, err := strconv.ParseFloat(ticks, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n / 100
+		}
+	}
+	return sum
 }
 
 var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)

@@ -24,7 +24,8 @@ import (
 // A plane is a control plane: etcd and kube-apiserver as children. All tests use the same.
 type plane struct {
 	dir       string
-	scheduler string // the program
+	scheduler string      // the program
+	running   []*exec.Cmd // etcd and the API server
 	config    *rest.Config
 	client    kubernetes.Interface
 	dynamic   dynamic.Interface
@@ -101,6 +102,7 @@ func startPlane(dir, apiserver, etcd string) (p *plane, stop func(), err error) 
 		"--authorization-mode=Node,RBAC", "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"); err != nil {
 		return nil, stop, err
 	}
+	p.running = running
 	p.config = &rest.Config{Host: fmt.Sprintf("https://127.0.0.1:%d", ports[2]), BearerToken: token, QPS: -1,
 		TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	p.client, p.dynamic = kubernetes.NewForConfigOrDie(p.config), dynamic.NewForConfigOrDie(p.config)
