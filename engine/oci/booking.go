@@ -120,10 +120,18 @@ func NoteUsage(stateDir string) func(name string, used cgroup.Usage) {
 	return func(name string, used cgroup.Usage) {
 		b, err := readBooking(filepath.Join(Bookings(stateDir), name))
 		if err == nil {
-			b.Usage = used
-			_ = b.Save() // what is not known is 0
+			_ = b.note(used) // what is not known is 0
 		}
 	}
+}
+
+// note writes down what the container has used, unless somebody has who came later: its group may be gone by now, and tell nothing.
+func (b *Booking) note(used cgroup.Usage) error {
+	if err := b.Reload(); err != nil || used.CPU <= b.Usage.CPU {
+		return err
+	}
+	b.Usage = used
+	return b.Save()
 }
 
 // create makes the container of a booking.
@@ -174,8 +182,7 @@ func (w *Wrapper) noteUsage(c *Call) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // its processes have ended
 		return err
 	}
-	b.Usage = reading.Usage
-	if err := b.Save(); err != nil {
+	if err := b.note(reading.Usage); err != nil {
 		return err
 	}
 	return bundle(h.BundleDir(b.Request.ID)).remove()

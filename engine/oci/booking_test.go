@@ -37,6 +37,7 @@ func TestBooking(t *testing.T) {
 	used := cgroup.Usage{CPU: time.Second, Periods: 9, Throttled: 3}
 	NoteUsage(b.StateDir)(b.Request.ID, used)
 	NoteUsage(b.StateDir)("another", cgroup.Usage{CPU: time.Hour})
+	NoteUsage(b.StateDir)(b.Request.ID, cgroup.Usage{}) // who looks when its group is gone
 	if err := b.Reload(); err != nil || b.Usage != used {
 		t.Errorf("%v, %+v; want %+v", err, b.Usage, used)
 	}
