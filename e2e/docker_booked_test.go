@@ -13,27 +13,35 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A container that is booked for another host is that one's, and has what the booking says, also under an engine whose groups systemd
-// makes. What it has used is told when it is deleted.
-func TestDockerBooked(t *testing.T) {
-	w := newWrapped(t)
+// books is a booking for another host, whose name and groups go with the test. Its id is the test's to say.
+func (w *wrapped) books() (b oci.Booking, tree *cgroup.Tree) {
+	w.Helper()
 	dir := fmt.Sprintf("/run/candor-e2e-%d", os.Getpid())
-	b := oci.Booking{
+	b = oci.Booking{
 		StateDir: dir, Config: filepath.Join(dir, "host.json"), Parent: w.parent + "-booked",
-		Request: hybrid.Request{ID: "a", Class: hybrid.Sensitive, Limit: 500},
+		Request: hybrid.Request{Class: hybrid.Sensitive, Limit: 500},
 		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
 	}
 	tree, err := cgroup.Open(cgroup.Options{Parent: b.Parent, Driver: cgroup.Cgroupfs})
 	if err != nil {
-		t.Fatal(err)
+		w.Fatal(err)
 	}
-	t.Cleanup(func() {
+	w.Cleanup(func() {
 		if err := tree.Remove(); err != nil {
-			t.Error(err)
+			w.Error(err)
 		}
 		os.RemoveAll(dir)
 		os.RemoveAll(oci.Bookings(dir))
 	})
+	return b, tree
+}
+
+// A container that is booked for another host is that one's, and has what the booking says, also under an engine whose groups systemd
+// makes. What it has used is told when it is deleted.
+func TestDockerBooked(t *testing.T) {
+	w := newWrapped(t)
+	b, tree := w.books()
+	b.Request.ID = "a"
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +64,7 @@ func TestDockerBooked(t *testing.T) {
 	if is, err := tree.Group("a").Exists(); is || err != nil {
 		t.Errorf("its group is left (%v)", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "kept", "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(b.StateDir, "kept", "*")); len(left) > 0 {
 		t.Errorf("its place is kept: %v", left)
 	}
 	if err := b.Remove(); err != nil {
@@ -69,4 +77,33 @@ func TestDockerBooked(t *testing.T) {
 	}
 	w.does("delete", "--force", "a")
 	w.empty()
+}
+
+// Where two end at once the hook of one may be what finds that the other one has ended: what that has used is told all the same.
+func TestDockerBookedBeside(t *testing.T) {
+	w := newWrapped(t)
+	a, tree := w.books()
+	b := a
+	a.Request.ID, b.Request.ID = "a", "b"
+	for _, booking := range []oci.Booking{a, b} {
+		if err := booking.Save(); err != nil {
+			t.Fatal(err)
+		}
+		w.does("create", "--bundle", w.dir, booking.Request.ID)
+	}
+	w.does("kill", "a", "KILL")
+	within(t, "its processes have ended", func() bool {
+		populated, err := tree.Group("a").Populated()
+		return err == nil && !populated
+	})
+	w.does("delete", "--force", "b")
+	if is, err := tree.Group("a").Exists(); is || err != nil {
+		t.Errorf("the group of the one that has ended is there still (%v)", err)
+	}
+	w.does("delete", "--force", "a")
+	for _, booking := range []oci.Booking{a, b} {
+		if err := booking.Reload(); err != nil || !booking.Taken || booking.Usage.CPU == 0 {
+			t.Errorf("%+v, %v; want what it has used", booking, err)
+		}
+	}
 }
