@@ -99,7 +99,8 @@ func booked(name string) (*Booking, error) {
 		return nil, err
 	}
 	for _, folder := range folders {
-		if b, err := readBooking(filepath.Join(folder, name)); !errors.Is(err, fs.ErrNotExist) {
+		b, err := readBooking(filepath.Join(folder, name))
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // what another user has booked is not for ours
 			return b, err
 		}
 	}

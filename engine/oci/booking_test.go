@@ -2,13 +2,17 @@ package oci
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -82,6 +86,35 @@ func TestBadBooking(t *testing.T) {
 	os.Symlink("/dev/null", b.file())
 	if _, err := readBooking(b.file()); err == nil {
 		t.Error("a link was followed")
+	}
+}
+
+// What another user has booked is not for this one's containers, which go on.
+func TestOthersBooking(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("acts for another user: needs root")
+	}
+	b := bookingIn("")
+	b.StateDir = fmt.Sprintf("/run/candor-oci-test-%d", os.Getpid())
+	t.Cleanup(func() { os.RemoveAll(Bookings(b.StateDir)) })
+	if err := b.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if own, err := booked(b.Request.ID); own == nil || err != nil {
+		t.Errorf("%+v, %v; want its booking", own, err)
+	}
+	runtime.LockOSThread() // whose rights to files are another user's for a moment
+	defer runtime.UnlockOSThread()
+	const nobody = 65534
+	if err := unix.Setfsuid(nobody); err != nil {
+		t.Fatal(err)
+	}
+	others, err := booked(b.Request.ID)
+	if restored := unix.Setfsuid(0); restored != nil {
+		t.Fatal(restored)
+	}
+	if others != nil || err != nil {
+		t.Errorf("as another user: %+v, %v", others, err)
 	}
 }
 
