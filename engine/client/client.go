@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,7 +24,7 @@ import (
 var Names = []string{"docker", "podman", "nerdctl"}
 
 // patience is how long an engine may take for a call; a container's run is none.
-const patience = 2 * time.Minute
+var patience = 2 * time.Minute
 
 var (
 	// ErrBadEngine is an engine that cannot run containers through Candor.
@@ -118,6 +119,9 @@ func (e *Engine) CheckImage(ctx context.Context, image string) error {
 // reserved are the flags of create that are not for who has a container run: its CPUs, its runtime, its end.
 var reserved = []string{"--cpu", "--cgroup", "--runtime", "--restart", "--rm"}
 
+// shares is how --cpu-shares is said in short, after switches perhaps.
+var shares = regexp.MustCompile(`^-[itP]*c`)
+
 // CheckFlags says which flags are not for a container's user.
 func CheckFlags(flags []string) error {
 	if len(flags) > 0 && !strings.HasPrefix(flags[0], "-") {
@@ -125,8 +129,8 @@ func CheckFlags(flags []string) error {
 	}
 	for _, flag := range flags {
 		for _, no := range reserved {
-			if strings.HasPrefix(flag, no) {
-				return fmt.Errorf("%w: flag %.60s: not one of %s*: CPUs, runtime and end are the set-up's", ErrBadEngine, flag, strings.Join(reserved, "*, "))
+			if strings.HasPrefix(flag, no) || shares.MatchString(flag) {
+				return fmt.Errorf("%w: flag %.60s: not one of -c, %s*: CPUs, runtime and end are the set-up's", ErrBadEngine, flag, strings.Join(reserved, "*, "))
 			}
 		}
 	}
@@ -142,6 +146,9 @@ type Container struct {
 	Flags []string // more flags of the engine's create
 }
 
+// goodID is what an engine calls a container that it has made.
+var goodID = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
 // Create makes a container that Candor's runtime will start. The call ends by itself, and whoever has another end of held, if not nil,
 // can wait for that: also where this process has ended before, and the engine makes the container still.
 func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id string, err error) {
@@ -155,16 +162,16 @@ func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id str
 	for _, entry := range c.Env {
 		args = append(args, "--env", entry)
 	}
-	cmd := e.command(ctx, append(append(append(args, c.Flags...), c.Image), c.Args...)...)
-	if held != nil {
-		cmd.ExtraFiles = []*os.File{held}
+	text, err := e.askHolding(ctx, held, append(append(append(args, c.Flags...), c.Image), c.Args...)...)
+	text = strings.TrimSpace(text)
+	id = text[strings.LastIndexAny(text, " \n")+1:] // a warning may come before
+	if err == nil && !goodID.MatchString(id) {      // it has been asked for help, say
+		err = fmt.Errorf("no container's id in %.60q", text)
 	}
-	text, err := e.output(cmd)
-	lines := strings.Fields(text) // a warning may come before
-	if err != nil || len(lines) == 0 {
+	if err != nil {
 		return "", fmt.Errorf("%w: %s create: %w", ErrRefused, e.Name, err)
 	}
-	return lines[len(lines)-1], nil
+	return id, nil
 }
 
 // Start is the command that starts a container and lasts until it ends, with its output.
@@ -228,9 +235,18 @@ func (e *Engine) command(ctx context.Context, args ...string) *exec.Cmd {
 
 // ask calls the engine and returns what it writes.
 func (e *Engine) ask(ctx context.Context, args ...string) (string, error) {
+	return e.askHolding(ctx, nil, args...)
+}
+
+// askHolding is ask with a file, if not nil, that the call has open until it ends.
+func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer in %v", patience))
 	defer cancel()
-	text, err := e.output(e.command(ctx, args...))
+	cmd := e.command(ctx, args...)
+	if held != nil {
+		cmd.ExtraFiles = []*os.File{held}
+	}
+	text, err := e.output(cmd)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -3,8 +3,11 @@ package client
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestFirstLine(t *testing.T) {
@@ -29,6 +32,9 @@ func TestCheckFlags(t *testing.T) {
 		"--cpus 2":                    false,
 		"-v /a:/a --cpuset-cpus=0":    false,
 		"--cpu-shares=2":              false,
+		"-c 2":                        false,
+		"-itc=2":                      false,
+		"-it":                         true,
 		"--runtime=runc":              false,
 		"--cgroup-parent /x":          false,
 		"--rm":                        false,
@@ -51,5 +57,42 @@ func TestFind(t *testing.T) {
 		if _, err := Find(context.Background(), name); !errors.Is(err, ErrBadEngine) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// script is an engine's command that does what a shell script says.
+func script(t *testing.T, text string) *Engine {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "docker")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &Engine{Name: "docker", Path: path, Runtime: "candor"}
+}
+
+// What an engine says when it has made no container is not taken for one.
+func TestCreate(t *testing.T) {
+	id := strings.Repeat("0123456789abcdef", 4)
+	for text, want := range map[string]string{
+		"echo " + id:                           "",
+		"echo WARNING: no swap; echo " + id:    "",
+		"echo Usage: docker create --help":     `no container's id in "Usage: docker create --help"`,
+		"true":                                 `no container's id in ""`,
+		"echo Error: no space left >&2; false": "no space left",
+	} {
+		got, err := script(t, text).Create(context.Background(), Container{Image: "box"}, nil)
+		if want == "" && (got != id || err != nil) || want != "" && (got != "" || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// An engine that hangs is not waited for without end, whatever it is asked.
+func TestPatience(t *testing.T) {
+	before := patience
+	defer func() { patience = before }()
+	patience = time.Millisecond
+	if _, err := script(t, "exec sleep 9999").Create(context.Background(), Container{Image: "box"}, nil); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "no answer in") {
+		t.Errorf("%v, want that there is no answer", err)
 	}
 }
