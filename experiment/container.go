@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/engine/oci"
@@ -66,7 +65,10 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) {
 	timed, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
-	output, err := c.run(timed)
+	var output []byte
+	if ctx.Err() == nil {
+		output, err = c.run(timed)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -122,9 +124,8 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		if err = c.remove(); err != nil {
-			cmd.Process.Kill()
-		}
+		err = c.remove()
+		cmd.Process.Kill() // it waits for nothing any more
 		<-ended
 	}
 	return tail.last(), err
@@ -179,7 +180,8 @@ func (p place) noteEngine(e *client.Engine) error {
 	return wholefile.Replace(p.engineFile(), text)
 }
 
-// clearContainers removes the containers of a place, and what says which there are. An engine that does not answer is asked once.
+// clearContainers removes the containers of a place, and what says which there are. An engine that does not answer is asked once; one
+// that does may take its time, for there may be many.
 func (p place) clearContainers() error {
 	text, err := wholefile.Read(p.engineFile(), 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,9 +192,7 @@ func (p place) clearContainers() error {
 		err = wholefile.DecodeStrict(text, &e)
 	}
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		err = e.RemoveLabelled(ctx, p.label())
+		err = e.RemoveLabelled(context.Background(), p.label())
 	}
 	return oneline.Join(err, os.Remove(p.engineFile()))
 }

@@ -49,7 +49,11 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	runs, errs := make([]Run, len(instances)), make([]error, len(instances))
 	var ends sync.WaitGroup
 	for i, one := range instances {
-		ends.Go(func() { runs[i], errs[i] = one.finish(all, w) })
+		ends.Go(func() {
+			if runs[i], errs[i] = one.finish(all, w); errs[i] != nil {
+				cancel() // nothing will come of it: the others are not waited for
+			}
+		})
 	}
 	ends.Wait()
 	after, noiseErr := momentNow()

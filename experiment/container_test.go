@@ -1,0 +1,64 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/engine/client"
+)
+
+// imageOf is an image of an engine that is a script, for what a real one does when something is wrong with it. The script says what it
+// does at some commands; its folder is there for both.
+func imageOf(t *testing.T, commands string) (image *Image, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	path := filepath.Join(dir, "docker")
+	script := "#!/bin/sh\ncd " + dir + "\ncase $1 in\ncreate) printf '%012d%052d\\n' $$ 0 ;;\n" + commands + "\nesac\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return &Image{Name: "box", Engine: client.Engine{Name: "docker", Path: path, Runtime: "candor"}}, dir
+}
+
+// A call that does not see that its container is gone is not waited for.
+func TestStuckStart(t *testing.T) {
+	l := openLab(t)
+	image, _ := imageOf(t, "start) exec sleep 9999 ;;")
+	w := Workload{Image: image, Timeout: 10 * time.Millisecond}
+	runs, err := l.run(context.Background(), &w, &Setup{Kind: None})
+	if err != nil || len(runs) != 1 || runs[0].Failure != "not ended after 10ms" {
+		t.Errorf("%+v, %v; want a run that has not ended", runs, err)
+	}
+}
+
+// Where one of several containers cannot be started the others are not waited for.
+func TestRefusedBeside(t *testing.T) {
+	l := openLab(t)
+	image, _ := imageOf(t, `start) if mkdir first 2>/dev/null; then echo no such program; exit 1; fi; exec sleep 9999 ;;
+container) echo '{"StartedAt":"0001-01-01T00:00:00Z","FinishedAt":"0001-01-01T00:00:00Z"}' ;;`)
+	w := Workload{Image: image, Timeout: 24 * time.Hour}
+	_, err := l.run(context.Background(), &w, &Setup{Kind: None, Copies: 2})
+	if !errors.Is(err, client.ErrRefused) || !strings.Contains(err.Error(), "no such program") {
+		t.Errorf("%v, want what the engine says", err)
+	}
+}
+
+// After the user has ended it nothing is started any more.
+func TestInterruptedBeforeStart(t *testing.T) {
+	l := openLab(t)
+	image, dir := imageOf(t, "start) mkdir started; exec sleep 9999 ;;")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	w := Workload{Image: image, Timeout: time.Hour}
+	if _, err := l.run(ctx, &w, &Setup{Kind: None}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want that it was ended", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
+		t.Error("the container was started")
+	}
+}
