@@ -174,6 +174,14 @@ func TestChartsConfig(t *testing.T) {
 	}
 }
 
+// TestValuesOfBefore: helm upgrade --reuse-values has the values of the release, which may be older than one of the chart's: the plugin
+// must start all the same.
+func TestValuesOfBefore(t *testing.T) {
+	if out := render(t, "metrics: {recordHistogram: null}"); strings.Contains(out, "--record-histogram") {
+		t.Errorf("without metrics.recordHistogram the plugin is started with\n%s", out)
+	}
+}
+
 // TestSchema: helm refuses values other than those that values.yaml has.
 func TestSchema(t *testing.T) {
 	var compare func(path string, values, schema document)
