@@ -12,6 +12,9 @@ const HintKey = Domain + "/hint"
 // longestHint is more than a pod of a hundred containers needs on the largest machine.
 const longestHint = 1 << 16
 
+// longestNode is the longest name that a node may have.
+const longestNode = 253
+
 // A Hint is what the scheduler has reserved for a pod.
 type Hint struct {
 	Node string `json:"node"`
@@ -36,6 +39,9 @@ func ParseHint(text string) (h Hint, err error) {
 	err = json.Unmarshal([]byte(text), &h)
 	if err == nil && h.String() != text {
 		err = fmt.Errorf("%s: other fields or another order than the scheduler writes", shorten(fmt.Sprintf("%q", text)))
+	}
+	if err == nil && len(h.Node) > longestNode {
+		err = fmt.Errorf("a node's name of %d bytes", len(h.Node))
 	}
 	if err != nil {
 		return Hint{}, fmt.Errorf("annotation %s: %w: want such as %s", HintKey, err, Hint{"node-1", map[string]string{"app": "0-2,7:500m"}})
