@@ -6,12 +6,10 @@ import (
 	"maps"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/util/retry"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
@@ -56,13 +54,7 @@ func (p *Plugin) call(ctx context.Context, binding *v1.Binding) error {
 		}
 		return calls.WaitOnFinish(ctx, done)
 	}
-	pods := p.handle.ClientSet().CoreV1().Pods(binding.Namespace)
-	return retry.OnError(retry.DefaultBackoff, passes, func() error { return pods.Bind(ctx, binding, metav1.CreateOptions{}) })
-}
-
-// passes reports whether a call that has failed may do better at once.
-func passes(err error) bool {
-	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || net.IsConnectionRefused(err)
+	return util.BindPod(ctx, p.handle.ClientSet(), binding)
 }
 
 // bindsFirst is an error where another binder would have the pods before the plugin: they would not say what they are planned as.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,6 +108,8 @@ func TestBindsFirst(t *testing.T) {
 	p := wantLab(t)
 	defer p.clear(t)
 	c := p.startScheduler(t, setup{late: true})
+	late := time.AfterFunc(patience, func() { _ = c.Process.Kill() }) // where it does not end by itself
+	defer late.Stop()
 	err := c.Wait()
 	text, readErr := os.ReadFile(c.log)
 	const want = "profile default-scheduler: plugin Candor has to bind before others: want bind: {enabled: [{name: Candor}]} beside multiPoint"
