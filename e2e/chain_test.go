@@ -116,9 +116,6 @@ func (p passed) delay(hops int) (mean, most float64) {
 // says how to have all chains and a table.
 func TestChain(t *testing.T) {
 	rounds, all := throttlingRounds(t)
-	if !all {
-		rounds = 1
-	}
 	table := inTurns(t, chains, rounds, all)
 	t.Logf("measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
 }
