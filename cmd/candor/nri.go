@@ -104,8 +104,8 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := nri.CheckSocket(f.socket); err != nil {
 		return nriError(err)
 	}
-	if f.counts = f.windows(config); f.counts != "none" && cmp.Or(f.metrics, config.Metrics) == "" {
-		return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
+	if err := f.checkHistogram(config); err != nil {
+		return err
 	}
 	log := f.newLog(cmd.ErrOrStderr())
 	if err := f.checkKubelet(log); err != nil {
@@ -166,6 +166,17 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 // windows are the shortest windows that are to be counted, or none.
 func (f *nriFlags) windows(config *nri.Config) string {
 	return cmp.Or(f.histogram.value, config.Histogram, "none")
+}
+
+// checkHistogram finds out which windows are to be counted, and refuses some that nobody could see.
+func (f *nriFlags) checkHistogram(config *nri.Config) error {
+	if f.counts = f.windows(config); f.counts == "none" || cmp.Or(f.metrics, config.Metrics) != "" {
+		return nil
+	}
+	if f.histogram.value == "" {
+		return badInput("%s: recordHistogram %s: the metrics show it: want metrics: ADDRESS too", f.config, f.counts)
+	}
+	return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
 }
 
 // startHistogram counts what containers use in short windows, where it is asked for.

@@ -111,7 +111,7 @@ func TestNRIBadInput(t *testing.T) {
 		"not with --observe":         {"--socket", none, "--publish", "--node-name", "a", "--observe"},
 		"want --metrics ADDRESS too": {"--socket", none, "--record-histogram", "1s"},
 		"want one of none, 10ms":     {"--socket", none, "--record-histogram", "5ms"},
-		"histogram 100ms: the metri": {"--socket", none, "--config", histogram},
+		"nri.yaml: recordHistogram ": {"--socket", none, "--config", histogram},
 		"want --kubeconfig FILE":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
 		"no such file or directory":  {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},
 	} {
