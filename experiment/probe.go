@@ -105,7 +105,11 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	if err != nil {
 		return seen, err
 	}
-	defer func() { err = oneline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true)) }()
+	var listener *os.File // open until the program has been ended: when nobody listens its calls fail
+	defer func() {
+		err = oneline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
+		listener.Close()
+	}()
 	span += time.Second // candor itself starts first
 	timed, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
@@ -119,9 +123,9 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		}
 		cancel()
 	}()
-	if listener, hearErr := receive(timed, ours); hearErr == nil {
+	if heard, hearErr := receive(timed, ours); hearErr == nil {
+		listener = heard
 		seen, err = probe.Watch(timed, listener, func() int { return tasksOf(child) })
-		listener.Close()
 	}
 	<-timed.Done()
 	select {
