@@ -1,11 +1,7 @@
 package host
 
 import (
-	"bytes"
 	"errors"
-	"maps"
-	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -140,75 +136,6 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// Grants that are the same in the file are equal, others are not.
-func TestGrantEqual(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		g := drawGrant(t, "web")
-		same := g
-		same.Fractions = slices.Clone(g.Fractions)
-		if !g.equal(&same) {
-			t.Fatalf("not equal to itself: %+v", g)
-		}
-		for _, other := range otherGrants(reflect.ValueOf(&g).Elem()) {
-			same := bytes.Equal(compactJSON(newFileGrant(&other)), compactJSON(newFileGrant(&g)))
-			if !same && g.equal(&other) {
-				t.Fatalf("equal, and not the same in the file:\n%+v\n%+v", g, other)
-			}
-		}
-	})
-}
-
-// otherGrants returns grants each of which differs in one number, text, switch or element.
-func otherGrants(g reflect.Value) (others []Grant) {
-	var visit func(reflect.Value)
-	add := func() { others = append(others, g.Interface().(Grant)) }
-	visit = func(v reflect.Value) {
-		was := reflect.New(v.Type()).Elem()
-		was.Set(v)
-		switch v.Kind() {
-		case reflect.Struct:
-			for i := range v.NumField() {
-				if v.Field(i).CanSet() {
-					visit(v.Field(i))
-				}
-			}
-			return
-		case reflect.String:
-			v.SetString(v.String() + "x")
-		case reflect.Bool:
-			v.SetBool(!v.Bool())
-		case reflect.Slice:
-			v.Set(reflect.Append(v.Slice3(0, v.Len(), v.Len()), reflect.Zero(v.Type().Elem())))
-		default:
-			switch n := v.Interface().(type) {
-			case hybrid.Class, hybrid.Policy, hybrid.Wish:
-				v.Set(reflect.ValueOf(1 - min(v.Convert(reflect.TypeFor[int]()).Int(), 1)).Convert(v.Type()))
-			case time.Duration:
-				v.SetInt(int64(n + time.Millisecond))
-			case uint64:
-				v.SetUint(n + 1)
-			default:
-				v.SetInt(v.Int() + 1)
-			}
-		}
-		add()
-		v.Set(was)
-	}
-	visit(g)
-	for _, set := range []func(*Grant) *cpuset.Set{
-		func(g *Grant) *cpuset.Set { return &g.CPUs }, func(g *Grant) *cpuset.Set { return &g.Exclusive },
-	} {
-		other := g.Interface().(Grant)
-		if cpus := set(&other); cpus.Contains(1000) {
-			cpus.Remove(1000)
-		} else {
-			cpus.Add(1000)
-		}
-		others = append(others, other)
-	}
-	return others
-}
-
 const goodState = `{"version":1,"boot":"b","grants":[{"name":"web","state":"running","creator":{"pid":1,"start":2},
 	"main":{"pid":3,"start":4},"sinceMs":5,"request":{"class":"sensitive","policy":"strict","limit":1500,
 	"topology":"prefer","periodUs":100000,"view":"full","onResize":"none","command":"x"},
@@ -275,105 +202,4 @@ func FuzzDecodeState(f *testing.F) {
 			t.Fatalf("%v\nread  %+v\nagain %+v", err, s, again)
 		}
 	})
-}
-
-// What of on-resize can be meant.
-func TestParseOnResize(t *testing.T) {
-	for _, good := range []string{"none", "signal:HUP", "signal:SIGUSR1", "signal:usr2", "exec:echo hi"} {
-		if err := CheckOnResize(good); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, bad := range []string{"", "None", "signal", "signal:", "signal:KILL", "signal:SIGSTOP", "signal:1", "signal:FOO", "exec:", "exec: ", "run:x"} {
-		if err := CheckOnResize(bad); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-}
-
-// A grant that has lost CPUs is saved as it was, so that it has them again when
-// they return.
-func TestWhole(t *testing.T) {
-	saved := hybrid.Grant{CPUs: cpuset.Range(0, 3), Exclusive: cpuset.Range(0, 2), Fractions: []hybrid.Fraction{{CPU: 3, Milli: 500}}}
-	for _, lost := range []cpuset.Set{cpuset.Of(), cpuset.Of(0), cpuset.Of(3), cpuset.Of(1, 3)} {
-		now := saved
-		now.CPUs, now.Exclusive, now.Lost = saved.CPUs.Minus(lost), saved.Exclusive.Minus(lost), lost
-		if lost.Contains(3) {
-			now.Fractions = nil
-		}
-		if got := whole(now, saved); !reflect.DeepEqual(got, saved) {
-			t.Errorf("lost %v: %+v", lost, got)
-		}
-	}
-}
-
-// A pid that is used again is another process, and a zombie is none.
-func TestAlive(t *testing.T) {
-	self, err := processOf(os.Getpid())
-	if err != nil || !self.Alive() {
-		t.Errorf("%+v, %v", self, err)
-	}
-	for _, gone := range []Process{{}, {PID: -1}, {self.PID, self.Start + 1}, {1 << 30, self.Start}, dead(t)} {
-		if gone.Alive() {
-			t.Errorf("%+v is said to live", gone)
-		}
-	}
-	child := exec.Command("/proc/self/exe")
-	child.Env = append(os.Environ(), "HOST_TEST_ROLE=none")
-	out, err := child.StdoutPipe()
-	if err == nil {
-		err = child.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	zombie, err := processOf(child.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out.Read(make([]byte, 1)) // the end
-	for begin := time.Now(); zombie.Alive(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > time.Minute {
-			t.Fatal("a zombie is said to live")
-		}
-	}
-	child.Wait()
-}
-
-func TestReleaseAtLeast(t *testing.T) {
-	for release, want := range map[string]bool{"6.2.0": true, "6.1.0-56-cloud-amd64": false, "5.15": false, "7.0-rc1": true, "6.18.44-fc": true, "": false, "x.y": false} {
-		if releaseAtLeast(release, 6, 2) != want {
-			t.Errorf("%q: %t", release, !want)
-		}
-	}
-}
-
-// What of /proc/stat counts as busy.
-func TestParseBusy(t *testing.T) {
-	const stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 400 500 60 70 8 0 0\ncpu17 10 0 0 0 0 0 0 0 0 0\nintr 5\n"
-	busy, err := parseBusy(stat)
-	if want := map[int]time.Duration{0: 60 * time.Millisecond, 17: 100 * time.Millisecond}; err != nil || !maps.Equal(busy, want) {
-		t.Errorf("%v, %v", busy, err)
-	}
-	for _, bad := range []string{"cpux 1 2 3 4 5 6 7\n", "cpu0 1 x 3 4 5 6 7\n", "cpu99999 1 2 3 4 5 6 7\n"} {
-		if _, err := parseBusy(bad); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-}
-
-// Whose view is mounted over the list of online CPUs, if it is one of Candor's.
-func TestViewIn(t *testing.T) {
-	const rest = " rw - tmpfs tmpfs rw\n"
-	for line, want := range map[string]string{
-		"36 35 0:45 /candor/views/web/online /sys/devices/system/cpu/online": "web",
-		"36 35 0:45 /views/web-1/online /sys/devices/system/cpu/online":      "web-1",
-		"36 35 0:45 / /sys": "",
-		"36 35 0:45 /sys/devices/system/cpu/online /sys/devices/system/cpu/online": "", // lxcfs
-		"36 35 0:45 /candor/views/web/cpuinfo /proc/cpuinfo":                       "",
-	} {
-		if got := viewIn([]byte("1 2 0:3 / /" + rest + line + rest)); got != want {
-			t.Errorf("%s: %q, want %q", line, got, want)
-		}
-	}
 }

@@ -116,3 +116,50 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestDocsNameEveryRoom: docs/code.md names each package, and no other.
+func TestDocsNameEveryRoom(t *testing.T) {
+	t.Chdir("../..")
+	text, err := os.ReadFile("docs/code.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := map[string]bool{}
+	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[^|]*)").FindAllStringSubmatch(string(text), -1) {
+		for _, room := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
+			named[room[1]] = true
+		}
+	}
+	for _, room := range rooms(t) {
+		if !named[room] {
+			t.Errorf("docs/code.md does not say what is in %s", room)
+		}
+		delete(named, room)
+	}
+	for room := range named {
+		if info, err := os.Stat(room); err != nil || !info.IsDir() {
+			t.Errorf("docs/code.md names %s, which is no folder", room)
+		}
+	}
+}
+
+// rooms are the folders that hold a package; what tests and scripts have beside it is none.
+func rooms(t *testing.T) (rooms []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if name := d.Name(); path != "." && (name[0] == '.' || name == "testdata" || name == "scripts" || path == "kube/scheduler/cmd") {
+			return filepath.SkipDir
+		}
+		if files, _ := filepath.Glob(filepath.Join(path, "*.go")); len(files) > 0 {
+			rooms = append(rooms, path)
+		}
+		return nil
+	})
+	if err != nil || len(rooms) < 40 {
+		t.Fatalf("%d rooms, %v", len(rooms), err)
+	}
+	return rooms
+}

@@ -2,9 +2,6 @@ package nri
 
 import (
 	"context"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -85,165 +82,6 @@ func TestOldSandbox(t *testing.T) {
 	}
 }
 
-// A namespace is preserved while its containers run: the CPUs that the runtime has recorded for them are
-// Candor's own, and must not become reserved.
-func TestPlannedStaysPlanned(t *testing.T) {
-	l := newLab(t)
-	l.needTwo()
-	own := sensitivePod() // or the other one has all CPUs, which cannot be reserved
-	own.Uid, own.Id, own.Name = "u2", "box2", "own"
-	l.create(own, l.container("app", "own1", 100000))
-	pod := sensitivePod()
-	delete(pod.Annotations, kube.PodKey("class"))
-	c := l.started(pod, 50000)
-	had := l.grant(pod, c).CPUs
-	yes := true
-	l.SetConfig(&Config{Namespaces: map[string]kube.Settings{"default": {Preserve: &yes}}})
-	made := c.Annotations
-	for _, lost := range []bool{false, true} {
-		c.Annotations = nil // the grant says it, or where that is lost the container
-		if lost {
-			c.Annotations = made
-			if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.PodSandboxId = pod.Id
-		if _, err := l.Synchronize(ctx, []*api.PodSandbox{own, pod}, []*api.Container{c}); err != nil {
-			t.Fatal(err)
-		}
-		g := l.grant(pod, c)
-		if g == nil || !lost && g.CPUs != had {
-			t.Errorf("state lost %v: it has %+v, had %v", lost, g, had)
-		}
-		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
-			t.Errorf("state lost %v: %v counts as reserved", lost, kept[0].Name())
-		}
-	}
-}
-
-// A container whose CPUs cannot be kept for it is no reason not to look at the others.
-func TestSyncGoesOnAfterPreserve(t *testing.T) {
-	l := newLab(t)
-	gone := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "gone", Namespace: "default",
-		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
-	c := l.container("app", "gone1", 50000)
-	c.Linux.Resources.Cpu.Cpus = "0"
-	c.PodSandboxId, c.State = gone.Id, api.ContainerState_CONTAINER_RUNNING
-	for _, pid := range []uint32{0, 1 << 30} {
-		c.Pid = pid
-		if _, err := l.Synchronize(ctx, []*api.PodSandbox{gone}, []*api.Container{c}); err != nil {
-			t.Errorf("process %d: %v", pid, err)
-		}
-		if !strings.Contains(l.log.String(), "cannot be kept") {
-			t.Errorf("process %d: not said: %s", pid, l.log)
-		}
-		if kept, _ := os.ReadDir(filepath.Join(l.dir, "state", "preserved")); len(kept) > 0 {
-			t.Errorf("process %d: kept while the plugin runs", pid)
-		}
-		l.log.Reset()
-	}
-}
-
-// A container whose limit, resized while nobody planned, is none that Candor can give is left with what it has been
-// granted, and is no reason not to look at the others.
-func TestSyncGoesOnAfterBadLimit(t *testing.T) {
-	l := newLab(t)
-	l.needTwo()
-	pod := sensitivePod()
-	pod.Annotations[kube.PodKey("period")] = "10ms"
-	c := l.started(pod, 50000)
-	c.PodSandboxId = pod.Id
-	c.Linux.Resources.Cpu.Quota, c.Linux.Resources.Cpu.Period = api.Int64(5000), api.UInt64(uint64(100000))
-	other := sensitivePod()
-	other.Uid, other.Id, other.Name = "u2", "box2", "other"
-	found := l.container("app", "other1", 50000)
-	found.PodSandboxId = other.Id
-	l.run(found)
-	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod, other}, []*api.Container{c, found}); err != nil {
-		t.Fatal(err)
-	}
-	if said := l.log.String(); !strings.Contains(said, "left as it is") || !strings.Contains(said, "the least with a period of 10ms is 100m") {
-		t.Errorf("not said: %s", said)
-	}
-	if g := l.grant(pod, c); g == nil || g.Limit != 500 {
-		t.Errorf("it has %+v, want what it had", g)
-	}
-	if l.grant(other, found) == nil {
-		t.Error("the other one has nothing")
-	}
-}
-
-// A flexible container whose request alone was resized while nobody planned is guaranteed the new one.
-func TestSyncTakesRequest(t *testing.T) {
-	l := newLab(t)
-	pod := sensitivePod()
-	delete(pod.Annotations, kube.PodKey("class"))
-	c := l.container("app", "app1", 50000)
-	c.Linux.Resources.Cpu.Shares = api.UInt64(uint64(102))
-	l.create(pod, c)
-	l.run(c)
-	if err := l.StartContainer(ctx, pod, c); err != nil {
-		t.Fatal(err)
-	}
-	c.PodSandboxId = pod.Id
-	for _, shares := range []uint64{102, 256} {
-		c.Linux.Resources.Cpu.Shares = api.UInt64(shares)
-		if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
-			t.Fatal(err)
-		}
-		if g := l.grant(pod, c); g == nil || g.Guarantee != milliOf(int64(shares)) || g.Limit != 500 {
-			t.Errorf("%d shares: it has %+v", shares, g)
-		}
-	}
-}
-
-// A preserved container without a cpuset runs on everybody's CPUs: said when it starts, when the plugin
-// finds it, and to who gets CPUs of his own meanwhile.
-func TestPreservedWithoutCPUs(t *testing.T) {
-	l := newLab(t)
-	l.needTwo()
-	l.started(sensitivePod(), 100000)
-	pod := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "kept", Namespace: "default",
-		Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
-	c := l.container("app", "kept1", 50000)
-	l.create(pod, c)
-	for what, tell := range map[string]func() error{
-		"started": func() error { return l.StartContainer(ctx, pod, c) },
-		"found": func() error {
-			c.PodSandboxId, c.State = pod.Id, api.ContainerState_CONTAINER_RUNNING
-			_, err := l.Synchronize(ctx, []*api.PodSandbox{sensitivePod(), pod}, []*api.Container{c})
-			return err
-		},
-	} {
-		l.log.Reset()
-		if err := tell(); err != nil {
-			t.Fatal(err)
-		}
-		if said := l.log.String(); !strings.Contains(said, "container=default/kept/app") || !strings.Contains(said, "of default/web/app") {
-			t.Errorf("%s: not said whose CPUs it runs on: %s", what, said)
-		}
-	}
-	other := sensitivePod()
-	other.Uid, other.Id, other.Name = "u3", "box3", "other"
-	create := func(want bool) {
-		t.Helper()
-		l.log.Reset()
-		l.create(other, l.container("app", "other1", 100000))
-		if said := l.log.String(); strings.Contains(said, "run on its CPUs too") != want {
-			t.Errorf("want it said: %v; said: %s", want, said)
-		}
-		if err := l.StopPodSandbox(ctx, other); err != nil {
-			t.Fatal(err)
-		}
-	}
-	create(true)
-	if _, err := l.StopContainer(ctx, pod, c); err != nil {
-		t.Fatal(err)
-	}
-	create(false)
-}
-
 // What the runtime writes after the reply to an update may be old by then.
 func TestPostUpdate(t *testing.T) {
 	l := newLab(t)
@@ -276,31 +114,6 @@ func TestUpdateOfPredecessor(t *testing.T) {
 	}
 	if updates, err := l.UpdateContainer(ctx, pod, c, wanted); err != nil || len(updates) != 1 || l.grant(pod, c).Limit != 300 {
 		t.Errorf("itself: answered with %v, %v", updates, err)
-	}
-}
-
-// With all state lost, the runtime's record of a resize goes before what was asked for at first.
-func TestResizeOutlastsTheState(t *testing.T) {
-	l := newLab(t)
-	pod := sensitivePod()
-	c := l.started(pod, 50000)
-	c.PodSandboxId = pod.Id
-	updates, err := l.UpdateContainer(ctx, pod, c, l.container("app", "", 90000).Linux.Resources)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Linux.Resources.Cpu = updates[0].Linux.Resources.Cpu
-	if err := l.PostUpdateContainer(ctx, pod, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(l.dir, "state")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod}, []*api.Container{c}); err != nil {
-		t.Fatal(err)
-	}
-	if g := l.grant(pod, c); g == nil || g.Limit != 900 {
-		t.Errorf("it has %+v; log: %s", g, l.log)
 	}
 }
 
