@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -131,6 +132,45 @@ func TestDockerCompareEnds(t *testing.T) {
 		}
 		d.nothingLeft(cmd)
 	}
+}
+
+// Where its guard is killed, too, the next lab removes all of it.
+func TestDockerCompareEndsUnguarded(t *testing.T) {
+	d := newDocker(t)
+	cmd := d.comparing("compare", "--cpu", "500m", "--image", "box", "--engine-flags", "--network none", "--", "sleep", "9999")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "a container runs", func() bool { return d.does("ps", "-q") != "" })
+	guard := guardOf(t, cmd.Process.Pid)
+	unix.Kill(guard, unix.SIGKILL)
+	cmd.Process.Kill()
+	cmd.Wait()
+	gone(t, guard)
+	if d.does("ps", "-q") == "" || len(labsLeft(cmd.Process.Pid)) == 0 {
+		t.Error("nothing is left: the test tests nothing")
+	}
+	if got := do(t, d.comparing("compare", "--cpu", "500m", "-n", "2", "--", "true")); got.code != 0 {
+		t.Errorf("the next one: %+v", got)
+	}
+	d.nothingLeft(cmd)
+}
+
+// guardOf is the process that would clear up after another one.
+func guardOf(t *testing.T, pid int) int {
+	t.Helper()
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	for _, file := range files {
+		children, _ := os.ReadFile(file)
+		for _, child := range strings.Fields(string(children)) {
+			if line, _ := os.ReadFile("/proc/" + child + "/cmdline"); strings.Contains(string(line), "\x00internal-guard\x00") {
+				guard, _ := strconv.Atoi(child)
+				return guard
+			}
+		}
+	}
+	t.Fatalf("process %d has no guard", pid)
+	return 0
 }
 
 // What cannot be run is told in one line, and nothing is left.

@@ -19,8 +19,7 @@ type experimentFlags struct {
 	metrics         []string
 	better          []string
 	server, client  string
-	timeout         time.Duration
-	seed            uint64
+	repeatFlags
 	imageFlags
 	reportFlags
 }
@@ -43,6 +42,17 @@ func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	flags.StringVar(&f.server, "server", "", "a server, as a shell reads it: the set-ups are about it; it stays in the foreground, and listens when it is ready")
 	flags.StringVar(&f.client, "client", "", "its client, as a shell reads it, without a limit: its time and its output are the result")
 	f.imageFlags.add(cmd)
+	f.repeatFlags.add(cmd)
+}
+
+// repeatFlags are those of everything that is run many times.
+type repeatFlags struct {
+	timeout time.Duration
+	seed    uint64
+}
+
+func (f *repeatFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
 	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -53,8 +52,7 @@ type isolateFlags struct {
 	apps             []string
 	stressors, cases string
 	tmp              string
-	timeout          time.Duration
-	seed             uint64
+	repeatFlags
 	reportFlags
 }
 
@@ -82,8 +80,7 @@ func newIsolateCommand() *cobra.Command {
 	complete(cmd, "cases", names)
 	flags.StringVar(&f.tmp, "tmp", "/var/tmp", "folder for what stressors and applications write: 512 MiB at most, and what --app writes to $TMPDIR")
 	must(cmd.MarkFlagDirname("tmp"))
-	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
-	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
+	f.repeatFlags.add(cmd)
 	f.reportFlags.add(cmd)
 	return cmd
 }
