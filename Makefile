@@ -114,8 +114,8 @@ bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT ro
 
 ISOLATE ?= -n 10
 
-isolate: build ## the figures of docs/isolation.md, into docs/isolation: an hour or two on two CPUs that do nothing else (root, stress-ng, iperf3)
-	bin/candor isolate $(ISOLATE) --out docs/isolation -o markdown
+isolate: build ## the figures of docs/isolation.md, into isolation: 50 minutes on two CPUs that do nothing else, ISOLATE="-n 8" for 40 (root, stress-ng, iperf3)
+	bin/candor isolate $(ISOLATE) --out isolation -o markdown
 
 .PHONY: topology-gain
 
