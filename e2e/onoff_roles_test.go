@@ -23,6 +23,8 @@ type stretch struct{ from, to time.Duration }
 type traffic struct {
 	seed, clients   int
 	on, off, length time.Duration
+
+	between time.Duration // two calls of a client, as predicted: see betweenCalls
 }
 
 func (tr traffic) args() []string {

@@ -63,8 +63,8 @@ type served struct {
 	foreign   float64
 }
 
-// predict lets the model run the server: a thread for each client that is on, always busy. What a call takes follows from how
-// many were on, on average, and how many calls were done (Little's law).
+// predict lets the model run the server: a thread for each client that is on, busy but between two calls. What a call takes follows
+// from how many were on, on average, and how many calls were done (Little's law).
 func (v serving) predict(cpus int) served {
 	type change struct {
 		at time.Duration
@@ -74,8 +74,10 @@ func (v serving) predict(cpus int) served {
 	waiting := time.Duration(0)
 	for _, mine := range v.stretches() {
 		for _, s := range mine {
-			changes = append(changes, change{s.from, 1}, change{s.to, -1})
 			waiting += s.to - s.from
+			for at := s.from; at < s.to; at += callWork + v.between {
+				changes = append(changes, change{at, 1}, change{min(at+callWork, s.to), -1})
+			}
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
@@ -111,6 +113,15 @@ func (v serving) measure(t *testing.T) served {
 	return served{float64(after.Throttled - before.Throttled), calls, took / 1e6 / calls, after.foreign(before)}
 }
 
+// betweenCalls is what a call takes on this machine besides its work: to an idle server and back.
+func betweenCalls(t *testing.T) time.Duration {
+	t.Helper()
+	alone := serving{traffic: traffic{seed: 1, clients: 1, on: time.Minute, off: ms, length: 2 * time.Second}}
+	between := time.Duration(alone.measure(t).took*float64(ms)) - callWork
+	t.Logf("between two calls: %v", between.Round(time.Microsecond))
+	return min(max(between, 0), callWork)
+}
+
 // TestThrottledServer holds what the model predicts of a server under on/off clients against what this kernel does.
 // TestThrottling says how to have all bandwidths and a table.
 func TestThrottledServer(t *testing.T) {
@@ -118,7 +129,11 @@ func TestThrottledServer(t *testing.T) {
 	if !all {
 		rounds = 1 // with a hundred bursts in it
 	}
-	table := inTurns(t, servings, rounds, all)
+	here, between := slices.Clone(servings), betweenCalls(t)
+	for i := range here {
+		here[i].between = between
+	}
+	table := inTurns(t, here, rounds, all)
 	t.Logf("measured / predicted: median of %d rounds (lowest to highest)\n%s", rounds, table)
 }
 

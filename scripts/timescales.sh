@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 export CANDOR_THROTTLING_ROUNDS="$ROUNDS"
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
+failed=0
 
 # table TITLE TEST COLUMNS
 table() {
@@ -19,7 +20,7 @@ table() {
 	sed -n 's/^ *\(|.*|\)$/\1/p' "$out" | sed 's/| others \([^|]*\) |$/| \1 |/'
 	if [ "$status" -ne 0 ]; then
 		grep -E '_test.go:|^FAIL|^---' "$out" >&2
-		exit "$status"
+		failed=$status
 	fi
 }
 
@@ -30,3 +31,4 @@ table 'Several on the same CPUs' TestMultiplexing 'instances; quota of period | 
 table 'A chain' TestChain 'servers; quota of period | delay of a call, ms | longest delay, ms'
 printf '\nA day of the model\n\n'
 "${GO:-go}" test ./bandwidth -run '^$' -bench Day | sed -n '/^Benchmark/p'
+exit "$failed"
