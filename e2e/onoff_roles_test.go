@@ -24,7 +24,7 @@ type traffic struct {
 	seed, clients   int
 	on, off, length time.Duration
 
-	between time.Duration // two calls of a client, as predicted: see betweenCalls
+	between time.Duration // two calls of a client, as predicted: see withBetween
 }
 
 func (tr traffic) args() []string {
