@@ -133,7 +133,7 @@ bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sw
 
 .PHONY: timescales
 
-timescales: ## the tables of docs/timescales.md, measured beside predicted (root, two idle CPUs): ROUNDS=9, 50 minutes; ROUNDS=1 for a try
+timescales: ## the tables of docs/timescales.md, measured beside predicted (root, two idle CPUs): ROUNDS=9, 35 minutes; ROUNDS=1 for a try
 	@ROUNDS=$(or $(ROUNDS),9) scripts/timescales.sh
 
 # --- measurements ---

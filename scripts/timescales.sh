@@ -1,6 +1,6 @@
 #!/bin/sh
 # The tables of docs/timescales.md, measured on this machine beside what the model predicts: as root, with two CPUs that nothing else
-# uses. ROUNDS (default 9) is how often each is measured, about 5 minutes each; 1 for a try.
+# uses. ROUNDS (default 9) is how often each is measured, about 4 minutes each; 1 for a try.
 set -eu
 cd "$(dirname "$0")/.."
 : "${ROUNDS:=9}"
