@@ -67,7 +67,7 @@ clientConnection: {kubeconfig: %q}
 leaderElection: {leaderElect: false}
 podInitialBackoffSeconds: 1
 podMaxBackoffSeconds: 1
-profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: Candor}]}, bind: {enabled: [{name: Candor}]}}}]
+profiles: [{schedulerName: default-scheduler, plugins: {multiPoint: {enabled: [{name: Candor}]}, postFilter: {enabled: [{name: Candor}]}, bind: {enabled: [{name: Candor}]}}}]
 `
 )
 

@@ -29,8 +29,7 @@ type node struct {
 	summary hybrid.Summary
 	figures hybrid.Figures
 	scale   fleet.Scale
-	scaleOf *hybrid.Node // the base and the memory that the scale is for
-	memory  int64
+	scaleOf capacity // what the scale is for
 	last    answer
 
 	before      uint64 // version of the last report but one; 0: there was none

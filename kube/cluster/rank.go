@@ -22,21 +22,42 @@ func (c *Cluster) Rank(name string, p *Pod, a Amounts) fleet.Rank {
 	if n == nil {
 		n = &node{}
 	}
+	return n.rank(p, a)
+}
+
+func (n *node) rank(p *Pod, a Amounts) fleet.Rank {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.rankLocked(p, a)
+}
+
+// rankLocked is rank where the node is locked.
+func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
 	quote, refusal := n.ask(p)
 	if refusal != nil {
 		return WorstRank
 	}
-	memory := []int64{clamp(a.FreeMemory)}
-	if n.base == nil {
-		scale := fleet.NewScale(max(a.CPU, 1), []int64{clamp(a.Memory)})
-		return scale.Rank(&p.asked, &quote, &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}, memory)
+	return n.rankBy(p, a, &quote)
+}
+
+// rankBy is the rank of a node by what a pod costs there.
+func (n *node) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
+	cpu, figures := max(a.CPU, 1), &n.figures
+	if n.base != nil {
+		cpu = n.base.Capacity()
+	} else {
+		figures = &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}
 	}
-	if n.memory != a.Memory || n.scaleOf != n.base {
-		n.scale, n.memory, n.scaleOf = fleet.NewScale(n.base.Capacity(), []int64{clamp(a.Memory)}), a.Memory, n.base
+	if is := (capacity{cpu, clamp(a.Memory)}); n.scaleOf != is {
+		n.scale, n.scaleOf = fleet.NewScale(is.cpu, []int64{is.memory}), is
 	}
-	return n.scale.Rank(&p.asked, &quote, &n.figures, memory)
+	return n.scale.Rank(&p.asked, quote, figures, []int64{clamp(a.FreeMemory)})
+}
+
+// A capacity is what all of a node is.
+type capacity struct {
+	cpu    hybrid.Milli
+	memory int64
 }
 
 // clamp keeps an amount within what fleet counts.

@@ -18,6 +18,10 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	if err := p.bindsFirst(); err != nil { // asked here, since all plugins of the profile are made by now
 		return nil, err
 	}
+	if p.narrows = p.canNarrow(); !p.narrows && p.options.nodesToScore > 0 {
+		p.log.Info("Pods are looked at on as many nodes as kube-scheduler has it, not on the best: want postFilter: {enabled: [{name: Candor}]} beside multiPoint, and "+
+			"kube-scheduler's own NodeResourcesFit, NodeUnschedulable and TaintToleration", "profile", p.handle.ProfileName())
+	}
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: eventOf(v1alpha1.NodeCPUs), ActionType: fwk.Add | fwk.Update}, QueueingHintFn: p.afterReport},
 		{Event: fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, QueueingHintFn: p.afterPod},

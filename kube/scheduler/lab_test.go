@@ -112,6 +112,7 @@ type setup struct {
 	// without Candor: kube-scheduler's own plugins alone.
 	without bool
 	late    bool // the default binder stands before Candor
+	nodes   int  // nodesToScore; 0: the default
 }
 
 func (s setup) config(kubeconfig string) string {
@@ -136,13 +137,17 @@ profiles:
 - schedulerName: default-scheduler
   plugins:
     multiPoint: {enabled: [%[5]s]}
+    postFilter: {enabled: [%[5]s]}
     bind: {enabled: [%[6]s]}
 `, kubeconfig, s.leases, cmp.Or(s.qps, 5000), percentage, plugins, binders)
 	if s.only {
 		text += "    score: {disabled: [{name: \"*\"}], enabled: [{name: Candor}]}\n"
 	}
+	if s.nodes > 0 {
+		text += fmt.Sprintf("  pluginConfig: [{name: Candor, args: {nodesToScore: %d}}]\n", s.nodes)
+	}
 	if s.two {
-		text += "- schedulerName: other\n  plugins:\n    multiPoint: {enabled: [{name: Candor}]}\n    bind: {enabled: [{name: Candor}]}\n"
+		text += "- schedulerName: other\n  plugins:\n    multiPoint: {enabled: [{name: Candor}]}\n    postFilter: {enabled: [{name: Candor}]}\n    bind: {enabled: [{name: Candor}]}\n"
 	}
 	return text
 }

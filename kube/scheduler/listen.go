@@ -161,5 +161,6 @@ func (s *shared) see(obj any) {
 func (s *shared) lose(obj any) {
 	if pod, ok := last(obj).(*v1.Pod); ok {
 		s.cluster.Forget(string(pod.UID))
+		s.wide.remove(pod.UID)
 	}
 }

@@ -15,12 +15,15 @@ const Name = "Candor"
 // A Plugin is Candor's part of one profile of kube-scheduler.
 type Plugin struct {
 	*shared
-	handle fwk.Handle // of the profile
+	handle  fwk.Handle // of the profile
+	narrows bool       // it may look at the best nodes only
+	seats   seats
 }
 
 var (
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
 	_ fwk.ScorePlugin       = (*Plugin)(nil)
 	_ fwk.ReservePlugin     = (*Plugin)(nil)
 	_ fwk.BindPlugin        = (*Plugin)(nil)
@@ -38,7 +41,7 @@ func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, er
 		}
 		if one != nil {
 			if !one.options.same(&o) {
-				return nil, fmt.Errorf("args of plugin %s: they differ between profiles: want the same reservationTimeout and defaults in each", Name)
+				return nil, fmt.Errorf("args of plugin %s: they differ between profiles: want the same in each", Name)
 			}
 			return &Plugin{shared: one, handle: handle}, nil
 		}

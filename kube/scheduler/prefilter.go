@@ -19,11 +19,13 @@ const stateKey fwk.StateKey = Name
 type state struct {
 	pod    *asked
 	trials map[string]*cluster.Trial // of nodes with other pods than they have, by name
+	// narrowed pods are looked at on the best nodes only.
+	narrowed bool
 }
 
 // Clone implements fwk.StateData: preemption tries nodes side by side, each with a state of its own.
 func (s *state) Clone() fwk.StateData {
-	c := &state{pod: s.pod, trials: maps.Clone(s.trials)}
+	c := &state{pod: s.pod, trials: maps.Clone(s.trials), narrowed: s.narrowed}
 	for name, t := range c.trials {
 		c.trials[name] = t.Clone()
 	}
@@ -42,8 +44,8 @@ func stateOf(cycle fwk.CycleState) *state {
 
 var errNotSynced = errors.New("the nodes' reports are still being read")
 
-// PreFilter reads what the pod asks for.
-func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+// PreFilter reads what the pod asks for, and finds the best nodes for it.
+func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.awaitSync(ctx) {
 		return nil, fwk.AsStatus(errNotSynced)
 	}
@@ -54,8 +56,9 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	if r := p.awaits(pod, asks); r != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Reason)
 	}
-	cycle.Write(stateKey, &state{pod: asks})
-	return nil, nil
+	best := p.narrow(cycle, pod, asks, nodes)
+	cycle.Write(stateKey, &state{pod: asks, narrowed: best != nil})
+	return best, nil
 }
 
 // awaits returns a refusal if a pod that has made others go has to wait for nothing but the report of that. Meanwhile

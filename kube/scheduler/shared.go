@@ -21,6 +21,7 @@ type shared struct {
 	options options
 	cluster *cluster.Cluster
 	places  places
+	wide    wide
 	pods    corelisters.PodLister
 	events  events.EventRecorderLogger
 	queue   fwk.PodActivator

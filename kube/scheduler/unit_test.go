@@ -24,17 +24,19 @@ func TestArgs(t *testing.T) {
 	read := func(text string) (options, error) {
 		return readArgs(&runtime.Unknown{Raw: []byte(text), ContentType: runtime.ContentTypeJSON})
 	}
-	if o, err := readArgs(nil); err != nil || o.patience != 10*time.Minute {
+	if o, err := readArgs(nil); err != nil || o.patience != 10*time.Minute || o.nodesToScore != 64 {
 		t.Errorf("none: %+v, %v", o, err)
 	}
-	o, err := read(`{"reservationTimeout": "90s", "defaults": {"class": "sensitive", "policy": "best-effort"}}`)
-	if err != nil || o.patience != 90*time.Second || !maps.Equal(o.defaults, profile.Values{"class": "sensitive", "policy": "best-effort"}) {
+	o, err := read(`{"reservationTimeout": "90s", "defaults": {"class": "sensitive", "policy": "best-effort"}, "nodesToScore": 0}`)
+	if err != nil || o.patience != 90*time.Second || o.nodesToScore != 0 || !maps.Equal(o.defaults, profile.Values{"class": "sensitive", "policy": "best-effort"}) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for text, want := range map[string]string{
-		`{"reservationTimeOut": "1m", "x": 1}`: `args of plugin Candor: json: unknown field "x": want reservationTimeout, defaults`,
+		`{"reservationTimeOut": "1m", "x": 1}`: `args of plugin Candor: json: unknown field "x": want reservationTimeout, defaults, nodesToScore`,
 		`{"reservationTimeout": "5s"}`:         `args of plugin Candor: reservationTimeout "5s": want 1m to 24h, such as 10m`,
 		`{"reservationTimeout": "soon"}`:       `args of plugin Candor: reservationTimeout "soon": want 1m to 24h, such as 10m`,
+		`{"nodesToScore": 3}`:                  `args of plugin Candor: nodesToScore 3: want 16 to 5000, or 0 for all that kube-scheduler looks at`,
+		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: want 16 to 5000`,
 		`{"defaults": {"class": "sensitve"}}`:  `args of plugin Candor: defaults: class "sensitve": want one of sensitive, flexible`,
 		`{"defaults": {"klass": "sensitive"}}`: `args of plugin Candor: defaults: unknown setting "klass"`,
 		`{"defaults": {}} {}`:                  `args of plugin Candor: something stands behind them`,

@@ -55,6 +55,8 @@ profiles:
   - schedulerName: {{ .Values.scheduler.name }}
     plugins:
       multiPoint: {enabled: [{name: Candor}]}
+      # Before preemption: where others refuse a pod on the best nodes it is tried on all first.
+      postFilter: {enabled: [{name: Candor}]}
       # Before the default binder: with its node a pod gets what it is planned as.
       bind: {enabled: [{name: Candor}]}
     pluginConfig:

@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/cluster"
+)
+
+// seats are the nodes as kube-scheduler had them last, in its order, so that what a pod finds on each of thousands is
+// known without looking far.
+type seats struct {
+	mu    sync.Mutex
+	all   []seat
+	zones map[string]*cluster.Race
+	begin int // where the next pod begins: nodes that are as good take turns
+}
+
+// A seat is a node, and what decides without Candor that a pod cannot be there.
+type seat struct {
+	cluster.Seat
+	cluster.Amounts
+	generation int64         // of what kube-scheduler knew of the node
+	pods       int64         // how many more it takes
+	taints     []v1.Taint    // that keep pods away
+	zone       *cluster.Race // the best of its zone are sought by themselves
+}
+
+// best returns the numbers of the nodes that are best for a pod: so many, or a few more, from each zone as many.
+func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod, w *wanted, most int) (best []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read(of, nodes)
+	for i := range nodes {
+		at := (s.begin + i) % len(nodes)
+		if one := &s.all[at]; one.takes(w) {
+			one.zone.Enter(at, one.Seat, pod, one.Amounts)
+		}
+	}
+	s.begin = (s.begin + most) % len(nodes)
+	zones := 0
+	for _, zone := range s.zones {
+		if zone.Len() > 0 {
+			zones++
+		}
+	}
+	for _, zone := range s.zones {
+		if zone.Len() > 0 {
+			best = zone.Best(pod, (most+zones-1)/zones, best)
+		}
+	}
+	return best
+}
+
+// read brings the seats up to date.
+func (s *seats) read(of *cluster.Cluster, nodes []fwk.NodeInfo) {
+	if len(s.all) != len(nodes) {
+		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.Race{}
+	}
+	for i, node := range nodes {
+		if s.all[i].generation != node.GetGeneration() { // no two states of nodes have the same
+			s.all[i] = s.seat(of, node)
+		}
+	}
+}
+
+func (s *seats) seat(of *cluster.Cluster, info fwk.NodeInfo) seat {
+	node := info.Node()
+	zone := node.Labels[v1.LabelTopologyZone]
+	if s.zones[zone] == nil {
+		s.zones[zone] = new(cluster.Race)
+	}
+	return seat{
+		Seat: of.Seat(node.Name), Amounts: amountsOf(info), generation: info.GetGeneration(),
+		pods:   int64(info.GetAllocatable().GetAllowedPodNumber() - len(info.GetPods())),
+		taints: taintsOf(node), zone: s.zones[zone],
+	}
+}
+
+// taintsOf are the taints that keep pods away.
+func taintsOf(node *v1.Node) []v1.Taint {
+	taints := slices.DeleteFunc(slices.Clone(node.Spec.Taints), func(t v1.Taint) bool {
+		return t.Effect != v1.TaintEffectNoSchedule && t.Effect != v1.TaintEffectNoExecute
+	})
+	if node.Spec.Unschedulable {
+		taints = append(taints, v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+	}
+	return taints
+}
+
+// wanted is what a pod asks of a node besides what Candor gives.
+type wanted struct {
+	cpu         hybrid.Milli
+	memory      int64
+	tolerations []v1.Toleration
+	log         klog.Logger
+}
+
+// takes reports whether kube-scheduler's own plugins may let a pod be on the node. Where it says no, they do not.
+func (s *seat) takes(w *wanted) bool {
+	return s.pods > 0 && (w.cpu == 0 || w.cpu <= s.FreeCPU) && (w.memory == 0 || w.memory <= s.FreeMemory) && s.tolerates(w)
+}
+
+func (s *seat) tolerates(w *wanted) bool {
+	for i := range s.taints {
+		if !corev1.TolerationsTolerateTaint(w.log, w.tolerations, &s.taints[i], true) {
+			return false
+		}
+	}
+	return true
+}
