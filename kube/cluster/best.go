@@ -47,7 +47,7 @@ type place struct {
 	isKnown bool // it is no worse, either
 }
 
-// Enter lets a node run if a pod may fit on it. The number is what Best calls it.
+// Enter lets a node run if a pod may fit on it that waits for no room (HeldOn). The number is what Best calls it.
 func (r *Race) Enter(number int, s Seat, p *Pod, a Amounts) {
 	rank, isKnown := s.node.bound(p, a)
 	if rank == WorstRank {
@@ -104,7 +104,7 @@ func (r *Race) Pop() any {
 func (n *node) bound(p *Pod, a Amounts) (fleet.Rank, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.base == nil || n.silent || !p.IsSimple() || n.holds(p) || n.isBlocked() {
+	if n.base == nil || n.silent || !p.IsSimple() || n.isBlocked() {
 		return n.rankLocked(p, a), true
 	}
 	r := &p.one.Request

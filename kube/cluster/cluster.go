@@ -55,6 +55,7 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	}
 	n.missed(report, now)
 	n.base, n.shown, n.problem, n.version = report, report, nil, version
+	n.capacity = report.Capacity()
 	n.heard, n.silent = now, false
 	for _, r := range n.reserved {
 		if first { // the node could not show anything until now

@@ -12,24 +12,27 @@ import (
 
 // A node is one of the cluster.
 type node struct {
-	name     string
+	// What a race reads of thousands of nodes comes first, in few cache lines.
 	mu       sync.Mutex
-	base     *hybrid.Node            // by its report, never changed; nil: there is none
-	shown    *hybrid.Node            // by its last report, also where that is gone
-	heard    time.Time               // when that came
-	silent   bool                    // its containers run, and its reports do not come
-	problem  *Refusal                // why it takes no pod that needs Candor, without a base
-	version  uint64                  // of the report; 0: there never was one
-	now      *hybrid.Node            // with what is reserved; base itself where that is nothing
-	pods     map[string]*reservation // all that belong to it, by UID
-	reserved []*reservation          // those that it does not show in full
-	leaving  map[string]bool         // UIDs of pods that are gone and that the report still shows
+	silent   bool           // its containers run, and its reports do not come
+	base     *hybrid.Node   // by its report, never changed; nil: there is none
+	capacity hybrid.Milli   // of base
+	reserved []*reservation // those that it does not show in full
+	summary  hybrid.Summary
+	figures  hybrid.Figures
+	scale    fleet.Scale
+	scaleOf  capacity // what the scale is for
+
+	name    string
+	shown   *hybrid.Node            // by its last report, also where that is gone
+	heard   time.Time               // when that came
+	problem *Refusal                // why it takes no pod that needs Candor, without a base
+	version uint64                  // of the report; 0: there never was one
+	now     *hybrid.Node            // with what is reserved; base itself where that is nothing
+	pods    map[string]*reservation // all that belong to it, by UID
+	leaving map[string]bool         // UIDs of pods that are gone and that the report still shows
 
 	changes uint64 // how often now has changed
-	summary hybrid.Summary
-	figures hybrid.Figures
-	scale   fleet.Scale
-	scaleOf capacity // what the scale is for
 	last    answer
 
 	before      uint64 // version of the last report but one; 0: there was none

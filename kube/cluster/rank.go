@@ -44,7 +44,7 @@ func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
 func (n *node) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
 	cpu, figures := max(a.CPU, 1), &n.figures
 	if n.base != nil {
-		cpu = n.base.Capacity()
+		cpu = n.capacity
 	} else {
 		figures = &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}
 	}
