@@ -108,7 +108,7 @@ func spread2(values []float64) string { return spreadIn("%.2f [%.2f %.2f]", valu
 // spreadIn says a median, the least and the most.
 func spreadIn(form string, values []float64) string {
 	sorted := slices.Sorted(slices.Values(values))
-	return fmt.Sprintf(form, sorted[len(sorted)/2], sorted[0], sorted[len(sorted)-1])
+	return fmt.Sprintf(form, (sorted[len(sorted)/2]+sorted[(len(sorted)-1)/2])/2, sorted[0], sorted[len(sorted)-1])
 }
 
 // side does something for each of so many numbers, some at a time.
