@@ -57,11 +57,16 @@ func (r *Race) Enter(number int, s Seat, p *Pod, a Amounts) {
 	r.runners = append(r.runners, runner{s, a, number})
 }
 
+// mostRefusals are the nodes that are asked in vain before a race is given up: somebody who asks several at once is faster then.
+const mostRefusals = 256
+
 // Best appends the numbers of the best nodes for the pod to a list, by their rank, and those of the same rank by
-// when they entered: so many, or all on which it fits. Then the race is without nodes again.
-func (r *Race) Best(p *Pod, most int, to []int) []int {
+// when they entered: so many, or all on which it fits. Then the race is without nodes again. It is not ok if too many
+// nodes had to be asked in vain.
+func (r *Race) Best(p *Pod, most int, to []int) (best []int, ok bool) {
+	defer r.Stop()
 	heap.Init(r)
-	for found := 0; found < most && len(r.order) > 0; {
+	for found, refused := 0, 0; found < most && len(r.order) > 0; {
 		first := &r.order[0]
 		one := &r.runners[first.runner]
 		switch {
@@ -71,15 +76,22 @@ func (r *Race) Best(p *Pod, most int, to []int) []int {
 			heap.Pop(r)
 		default:
 			if first.rank, first.isKnown = one.node.rank(p, one.Amounts), true; first.rank == WorstRank {
+				if refused++; refused > mostRefusals {
+					return to, false
+				}
 				heap.Pop(r)
 			} else {
 				heap.Fix(r, 0)
 			}
 		}
 	}
+	return to, true
+}
+
+// Stop ends a race without a result.
+func (r *Race) Stop() {
 	clear(r.runners)
 	r.runners, r.order = r.runners[:0], r.order[:0]
-	return to
 }
 
 // Len implements heap.Interface, as the following do.

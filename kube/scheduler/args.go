@@ -23,7 +23,7 @@ type Args struct {
 	// Defaults are settings of containers for which nobody says them: names and values as in annotations.
 	Defaults map[string]string `json:"defaults"`
 	// NodesToScore is how many of the best nodes a pod is looked at on, where nothing is said of it but what it asks
-	// for: 16 to 5000, 64 by default; 0: on as many as kube-scheduler looks at without.
+	// for: 16 to 100, 64 by default; 0: on as many as kube-scheduler looks at without.
 	NodesToScore *int `json:"nodesToScore"`
 }
 
@@ -47,7 +47,7 @@ const (
 
 	defaultNodes = 64
 	leastNodes   = 16
-	mostNodes    = 5000
+	mostNodes    = 100 // of more kube-scheduler looks at a part
 )
 
 // readArgs reads the arguments. What is unknown or cannot be meant is an error.
@@ -66,7 +66,7 @@ func readArgs(obj runtime.Object) (o options, err error) {
 	o.nodesToScore = defaultNodes
 	if n := args.NodesToScore; n != nil {
 		if *n != 0 && (*n < leastNodes || *n > mostNodes) {
-			return o, fmt.Errorf("args of plugin %s: nodesToScore %d: want 16 to 5000, or 0 for all that kube-scheduler looks at", Name, *n)
+			return o, fmt.Errorf("args of plugin %s: nodesToScore %d: want 16 to 100, or 0 for all that kube-scheduler looks at", Name, *n)
 		}
 		o.nodesToScore = *n
 	}

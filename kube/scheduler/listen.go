@@ -148,6 +148,7 @@ func (s *shared) see(obj any) {
 	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {
 		return
 	}
+	s.wide.remove(pod.UID)
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		s.cluster.Forget(string(pod.UID))
 		return

@@ -105,6 +105,9 @@ func (p *Plugin) PostFilter(_ context.Context, cycle fwk.CycleState, pod *v1.Pod
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	p.wide.add(pod.UID)
+	if now, err := p.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID { // it was gone before
+		p.wide.remove(pod.UID)
+	}
 	p.queue.Activate(p.log, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 	return nil, fwk.NewStatus(fwk.Success, "the nodes that are best by Candor refuse it, so it is tried on all next")
 }

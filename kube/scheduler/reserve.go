@@ -21,7 +21,7 @@ type grants []hybrid.Grant
 func (g grants) Clone() fwk.StateData { return g }
 
 // Reserve commits the plan to what is known of the node.
-func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
 		return nil
@@ -30,7 +30,6 @@ func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, n
 	if refusal != nil { // the node has reported since Filter
 		return fwk.NewStatus(fwk.Unschedulable, refusal.Reason)
 	}
-	p.wide.remove(pod.UID)
 	cycle.Write(grantsKey, grants(given))
 	return nil
 }

@@ -32,7 +32,8 @@ type seat struct {
 	zone       *cluster.Race // the best of its zone are sought by themselves
 }
 
-// best returns the numbers of the nodes that are best for a pod: so many, or a few more, from each zone as many.
+// best returns the numbers of the nodes that are best for a pod: so many at most, from each zone as many. There are none where
+// too many have to be asked, or zones are too many.
 func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod, w *wanted, most int) (best []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,10 +51,17 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 			zones++
 		}
 	}
+	ok := zones <= most
 	for _, zone := range s.zones {
-		if zone.Len() > 0 {
-			best = zone.Best(pod, (most+zones-1)/zones, best)
+		switch {
+		case !ok:
+			zone.Stop()
+		case zone.Len() > 0:
+			best, ok = zone.Best(pod, most/zones, best)
 		}
+	}
+	if !ok {
+		return nil
 	}
 	return best
 }
@@ -64,7 +72,7 @@ func (s *seats) read(of *cluster.Cluster, nodes []fwk.NodeInfo) {
 		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.Race{}
 	}
 	for i, node := range nodes {
-		if s.all[i].generation != node.GetGeneration() { // no two states of nodes have the same
+		if s.all[i].generation != node.GetGeneration() { // no two states have the same, but in cycles of pod groups, which are not narrowed
 			s.all[i] = s.seat(of, node)
 		}
 	}
