@@ -114,7 +114,7 @@ func (v serving) measure(t *testing.T) served {
 }
 
 // withBetween returns servings that know how long their clients are between two calls: what a call takes longer than its work
-// where there is no limit. That is this machine's, and no limit's.
+// where there is no limit. That is this machine's, and no limit's. Other programs make it longer, so the shorter of two runs counts.
 func withBetween(t *testing.T, of []serving) []serving {
 	t.Helper()
 	all, known := slices.Clone(of), map[traffic]time.Duration{}
@@ -122,11 +122,14 @@ func withBetween(t *testing.T, of []serving) []serving {
 		tr := all[i].traffic
 		between, ok := known[tr]
 		if !ok {
-			t.Run(all[i].name+" before", func(t *testing.T) {
-				took := time.Duration(serving{traffic: tr}.measure(t).took * float64(ms))
-				between = min(max(took-callWork, 0), callWork)
-				t.Logf("%v between two calls", between.Round(time.Microsecond))
-			})
+			between = callWork
+			for range 2 {
+				t.Run(all[i].name+" before", func(t *testing.T) {
+					took := time.Duration(serving{traffic: tr}.measure(t).took * float64(ms))
+					between = min(max(took-callWork, 0), between)
+					t.Logf("%v longer than its work", (took - callWork).Round(time.Microsecond))
+				})
+			}
 			known[tr] = between
 		}
 		all[i].between = between
