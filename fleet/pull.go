@@ -43,6 +43,12 @@ type term struct {
 // set counts a pull on the container of a question. The scales are those of the nodes with the least and
 // with the most of each resource.
 func (p *pull) set(q *question, least, most []float64) {
+	p.weigh(q, least, most)
+	p.sort(len(least))
+}
+
+// weigh is set as far as pull.of needs it.
+func (p *pull) weigh(q *question, least, most []float64) {
 	resources := len(least)
 	fraction := partOf(int64(q.fraction), least[0])
 	p.asks[0] = partOf(int64(q.need), least[0])
@@ -62,7 +68,6 @@ func (p *pull) set(q *question, least, most []float64) {
 			p.shift += weight * low
 		}
 	}
-	p.sort(resources)
 }
 
 // sort prepares pull.most.

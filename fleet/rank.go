@@ -56,7 +56,7 @@ func (s *Scale) Rank(a *Asked, quote *hybrid.Quote, g *hybrid.Figures, free []in
 		return Rank(a.q.indirect(g))
 	}
 	var p pull
-	p.set(&a.q, s.scale, s.scale)
+	p.weigh(&a.q, s.scale, s.scale)
 	var shares [1 + maxResources]int32
 	shares[0] = int32(partOf(int64(g.Free[hybrid.Flexible]), s.scale[0]))
 	for i, amount := range free {

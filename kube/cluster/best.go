@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"container/heap"
+	"sync/atomic"
 
 	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
@@ -10,16 +11,57 @@ import (
 // This file is for whoever looks for the best of thousands of nodes: most of them need not be asked,
 // as the least that their rank can be follows from what is known of them without.
 
-// A Seat is a node, found by its name once and for all.
+// A Seat is a node, found by its name once and for all, with a copy of what most ranks follow from: whoever goes through thousands
+// of them waits for memory most of all. It is for one goroutine.
 type Seat struct {
-	node *node
+	Amounts
+	node    *node
+	changes *atomic.Uint64 // of the node
+	copied  uint64         // how many there were when the copy was made
+	version uint64         // of the copy: no other one has that
+	outline
 }
 
+var versions atomic.Uint64
+
 // Seat returns the node of a name, whether anything is known of it or not.
-func (c *Cluster) Seat(name string) Seat {
+func (c *Cluster) Seat(name string, a Amounts) Seat {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return Seat{c.node(name)}
+	n := c.node(name)
+	s := Seat{Amounts: a, node: n, changes: n.changes}
+	s.read()
+	return s
+}
+
+// read copies what is known of the node.
+func (s *Seat) read() {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	s.copied, s.version, s.outline = s.changes.Load(), versions.Add(1), s.node.outline
+}
+
+// bound returns the least that the node's rank for a pod can be, by the copy, and whether it is that.
+func (s *Seat) bound(p *Pod) (fleet.Rank, bool) {
+	if !s.isOpen || !p.IsSimple() {
+		return s.node.rank(p, s.Amounts), true
+	}
+	r := &p.one.Request
+	quote, verdict := s.summary.Quote(r)
+	switch verdict {
+	case hybrid.Refused:
+		return WorstRank, true
+	case hybrid.Known:
+		isKnown := s.summary.IsFlat()
+		if !isKnown && r.Class == hybrid.Sensitive {
+			quote.NUMAs, quote.L3s = 1, 1 // at least
+		}
+		return s.rankBy(p, s.Amounts, &quote), isKnown
+	case hybrid.NotDirect:
+		return s.rankBy(p, s.Amounts, &quote), false
+	default:
+		return s.node.rank(p, s.Amounts), true
+	}
 }
 
 // IsSimple reports whether one request without a wish says all that the pod asks for. Of such pods most
@@ -29,43 +71,45 @@ func (p *Pod) IsSimple() bool { return p.one != nil && p.one.Request.IsPlain() }
 // A Race finds the best of the nodes that run in it. The zero value is one without nodes. It is for
 // one goroutine.
 type Race struct {
+	pod     *Pod
+	answers *Answers
 	runners []runner
-	order   []place // a heap: the least first
+	order   order
 }
 
 // A runner is a node in a race.
 type runner struct {
-	Seat
-	Amounts
+	*Seat
 	number int
 }
 
-// A place is where a node stands: no better than by its rank.
-type place struct {
-	rank    fleet.Rank
-	runner  int32
-	isKnown bool // it is no worse, either
-}
+// Begin begins a race for a pod that waits for no room (HeldOn). The answers are those for pods that ask for the same, of
+// as many nodes as can enter.
+func (r *Race) Begin(p *Pod, a *Answers) { r.pod, r.answers = p, a }
 
-// Enter lets a node run if a pod may fit on it that waits for no room (HeldOn). The number is what Best calls it.
-func (r *Race) Enter(number int, s Seat, p *Pod, a Amounts) {
-	rank, isKnown := s.node.bound(p, a)
+// Enter lets a node run if the pod may fit on it. The number, from 0 on, is what Best calls it, and always that seat. The seat is the
+// race's until that ends.
+func (r *Race) Enter(number int, s *Seat) {
+	rank, isKnown := r.answers.bound(number, s, r.pod)
 	if rank == WorstRank {
 		return
 	}
 	r.order = append(r.order, place{rank, int32(len(r.runners)), isKnown})
-	r.runners = append(r.runners, runner{s, a, number})
+	r.runners = append(r.runners, runner{s, number})
 }
+
+// Len is how many nodes run.
+func (r *Race) Len() int { return len(r.runners) }
 
 // mostRefusals are the nodes that are asked in vain before a race is given up: somebody who asks several at once is faster then.
 const mostRefusals = 256
 
-// Best appends the numbers of the best nodes for the pod to a list, by their rank, and those of the same rank by
+// Best appends the numbers of the best nodes to a list, by their rank, and those of the same rank by
 // when they entered: so many, or all on which it fits. Then the race is without nodes again. It is not ok if too many
 // nodes had to be asked in vain.
-func (r *Race) Best(p *Pod, most int, to []int) (best []int, ok bool) {
+func (r *Race) Best(most int, to []int) (best []int, ok bool) {
 	defer r.Stop()
-	heap.Init(r)
+	heap.Init(&r.order)
 	for found, refused := 0, 0; found < most && len(r.order) > 0; {
 		first := &r.order[0]
 		one := &r.runners[first.runner]
@@ -73,15 +117,15 @@ func (r *Race) Best(p *Pod, most int, to []int) (best []int, ok bool) {
 		case first.isKnown:
 			to = append(to, one.number)
 			found++
-			heap.Pop(r)
+			heap.Pop(&r.order)
 		default:
-			if first.rank, first.isKnown = one.node.rank(p, one.Amounts), true; first.rank == WorstRank {
+			if first.rank, first.isKnown = r.answers.rank(one.number, one.Seat, r.pod), true; first.rank == WorstRank {
 				if refused++; refused > mostRefusals {
 					return to, false
 				}
-				heap.Pop(r)
+				heap.Pop(&r.order)
 			} else {
-				heap.Fix(r, 0)
+				heap.Fix(&r.order, 0)
 			}
 		}
 	}
@@ -91,48 +135,33 @@ func (r *Race) Best(p *Pod, most int, to []int) (best []int, ok bool) {
 // Stop ends a race without a result.
 func (r *Race) Stop() {
 	clear(r.runners)
-	r.runners, r.order = r.runners[:0], r.order[:0]
+	*r = Race{runners: r.runners[:0], order: r.order[:0]}
+}
+
+// An order is a heap of places: the least comes first.
+type order []place
+
+// A place is where a node stands: no better than by its rank.
+type place struct {
+	rank    fleet.Rank
+	runner  int32
+	isKnown bool // it is no worse, either
 }
 
 // Len implements heap.Interface, as the following do.
-func (r *Race) Len() int { return len(r.order) }
+func (o order) Len() int { return len(o) }
 
-func (r *Race) Less(i, j int) bool {
-	a, b := &r.order[i], &r.order[j]
+func (o order) Less(i, j int) bool {
+	a, b := &o[i], &o[j]
 	return a.rank < b.rank || a.rank == b.rank && a.runner < b.runner
 }
 
-func (r *Race) Swap(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] }
+func (o order) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
 
-func (r *Race) Push(x any) { r.order = append(r.order, x.(place)) }
+func (o *order) Push(x any) { *o = append(*o, x.(place)) }
 
-func (r *Race) Pop() any {
-	last := len(r.order) - 1
-	r.order = r.order[:last]
+func (o *order) Pop() any {
+	last := len(*o) - 1
+	*o = (*o)[:last]
 	return nil
-}
-
-// bound returns the least that the node's rank for a pod can be, and whether it is that.
-func (n *node) bound(p *Pod, a Amounts) (fleet.Rank, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.base == nil || n.silent || !p.IsSimple() || n.isBlocked() {
-		return n.rankLocked(p, a), true
-	}
-	r := &p.one.Request
-	quote, verdict := n.summary.Quote(r)
-	switch verdict {
-	case hybrid.Refused:
-		return WorstRank, true
-	case hybrid.Known:
-		isKnown := n.summary.IsFlat()
-		if !isKnown && r.Class == hybrid.Sensitive {
-			quote.NUMAs, quote.L3s = 1, 1 // at least
-		}
-		return n.rankBy(p, a, &quote), isKnown
-	case hybrid.NotDirect:
-		return n.rankBy(p, a, &quote), false
-	default:
-		return n.rankLocked(p, a), true
-	}
 }

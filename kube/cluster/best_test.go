@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -12,37 +13,105 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A race ends as all nodes would stand if each were asked.
+// A race ends as all nodes would stand if each were asked, whatever has happened since the seats were taken.
 func TestBest(t *testing.T) {
-	machines := []string{"core:8", "numa:2 core:2 pu:2", "numa:2 l3:2 core:2", "core:2 pu:2"}
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		c := New(patience)
 		var names []string
 		var amounts []Amounts
+		var seats []Seat
 		for i := range rapid.IntRange(1, 20).Draw(rt, "nodes") {
-			names = append(names, fmt.Sprint("node-", i))
-			amounts = append(amounts, Amounts{CPU: 8000, FreeCPU: hybrid.Milli(1000 * rng.IntN(9)), Memory: 8 << 30, FreeMemory: int64(rng.IntN(9)) << 30})
+			name, a := fmt.Sprint("node-", i), Amounts{CPU: 8000, FreeCPU: hybrid.Milli(1000 * rng.IntN(9)), Memory: 8 << 30, FreeMemory: int64(rng.IntN(9)) << 30}
 			if rng.IntN(6) > 0 {
-				options := hybrid.Options{MinShared: hybrid.Milli(100 * rng.IntN(5)), Algorithm: hybrid.Algorithm(rng.IntN(2))}
-				c.Report(names[i], 1, crowded(t, rng, newNode(t, machines[rng.IntN(len(machines))], options)), start)
+				c.Report(name, 1, crowded(t, rng, anyNode(t, rng)), start)
 			}
-			for j := range rng.IntN(3) {
-				c.Bound(names[i], pod(t, fmt.Sprintf("bound-%d-%d", i, j), draw(rng, "app")), start)
-			}
+			names, amounts, seats = append(names, name), append(amounts, a), append(seats, c.Seat(name, a))
 		}
+		var crowds Crowds
+		var last *Pod
 		for i := range 8 {
+			for range rng.IntN(2 * len(names)) {
+				happen(t, rng, c, names[rng.IntN(len(names))])
+			}
 			p := anyPod(t, rng, fmt.Sprint("pod-", i))
+			if i > 0 && rng.IntN(3) == 0 { // one more of its crowd
+				p = pod(t, fmt.Sprint("pod-", i), slices.Clone(last.containers)...)
+			}
+			last = p
 			var race Race
-			for at, name := range names {
-				race.Enter(at, c.Seat(name), p, amounts[at])
+			race.Begin(p, crowds.For(p, len(seats)))
+			for at := range seats {
+				race.Enter(at, &seats[at])
 			}
 			most := rng.IntN(len(names)+1) + 1
-			if got, ok := race.Best(p, most, nil); !ok || !slices.Equal(got, naiveBest(c, p, names, amounts, most)) {
+			if got, ok := race.Best(most, nil); !ok || !slices.Equal(got, naiveBest(c, p, names, amounts, most)) {
 				rt.Fatalf("%+v: %v, %v, want %v", p.containers, got, ok, naiveBest(c, p, names, amounts, most))
 			}
 		}
 	})
+}
+
+// More crowds than are remembered, and pods that differ in their memory only.
+func TestManyCrowds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	c := New(patience)
+	var names []string
+	var amounts []Amounts
+	var seats []Seat
+	for i := range 5 {
+		name, a := fmt.Sprint("node-", i), Amounts{CPU: 8000, FreeCPU: 8000, Memory: 8 << 30, FreeMemory: int64(i+1) << 30}
+		c.Report(name, 1, crowded(t, rng, anyNode(t, rng)), start)
+		names, amounts, seats = append(names, name), append(amounts, a), append(seats, c.Seat(name, a))
+	}
+	var race Race
+	var crowds Crowds
+	for i := range 6 * mostCrowds { // of three times as many crowds, each of them twice
+		containers := []Container{sensitive("app", hybrid.Milli(100*(1+i/3%mostCrowds)))}
+		p, err := NewPod(fmt.Sprint("pod-", i), "default", "p", int64(i%3)<<30, containers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		race.Begin(p, crowds.For(p, len(seats)))
+		for at := range seats {
+			race.Enter(at, &seats[at])
+		}
+		if got, _ := race.Best(len(seats), nil); !slices.Equal(got, naiveBest(c, p, names, amounts, len(seats))) {
+			t.Fatalf("pod %d: %v, want %v", i, got, naiveBest(c, p, names, amounts, len(seats)))
+		}
+	}
+	if len(crowds.crowds) != mostCrowds {
+		t.Errorf("%d crowds are remembered, want %d", len(crowds.crowds), mostCrowds)
+	}
+}
+
+func anyNode(t *testing.T, rng *rand.Rand) *hybrid.Node {
+	machines := []string{"core:8", "numa:2 core:2 pu:2", "numa:2 l3:2 core:2", "core:2 pu:2"}
+	options := hybrid.Options{MinShared: hybrid.Milli(100 * rng.IntN(5)), Algorithm: hybrid.Algorithm(rng.IntN(2))}
+	return newNode(t, machines[rng.IntN(len(machines))], options)
+}
+
+// happen does to a node one of the things that change what it is to pods.
+func happen(t *testing.T, rng *rand.Rand, c *Cluster, name string) {
+	uid, version := fmt.Sprint("other-", rng.IntN(20)), c.Version(name)+1
+	one := pod(t, uid, draw(rng, "app"))
+	switch rng.IntN(7) {
+	case 0:
+		c.Report(name, version, crowded(t, rng, anyNode(t, rng)), start)
+	case 1:
+		c.NoReport(name, version, rng.IntN(2) == 0)
+	case 2:
+		one.Planned, one.Started = rng.IntN(2) == 0, rng.IntN(2) == 0
+		c.Bound(name, one, start.Add(patience))
+	case 3:
+		c.Reserve(name, one, start)
+	case 4:
+		c.Await(name, one, map[string]bool{}, start)
+	case 5:
+		c.Forget(uid)
+	case 6:
+		c.Expire(start.Add(patience + time.Duration(rng.IntN(3))*patience/2))
+	}
 }
 
 // naiveBest asks every node.
@@ -95,37 +164,43 @@ func crowded(t *testing.T, rng *rand.Rand, n *hybrid.Node) *hybrid.Node {
 	return n
 }
 
-// What kube-scheduler's loop over nodes is narrowed by, of so many nodes.
+// What kube-scheduler's loop over nodes is narrowed by, of so many nodes, where pods ask for what others asked for before, and where
+// each asks for something else.
 func BenchmarkBest(b *testing.B) {
 	for _, machine := range []string{"core:16", "pack:2 numa:1 l3:2 core:8 pu:2"} {
 		for _, nodes := range []int{1000, 5000} {
-			b.Run(fmt.Sprintf("%s/%d nodes", machine, nodes), func(b *testing.B) { benchmarkBest(b, machine, nodes) })
+			b.Run(fmt.Sprintf("%s/%d nodes/crowds", machine, nodes), func(b *testing.B) { benchmarkBest(b, machine, nodes, 32) })
+			b.Run(fmt.Sprintf("%s/%d nodes/other", machine, nodes), func(b *testing.B) { benchmarkBest(b, machine, nodes, 10*mostCrowds) })
 		}
 	}
 }
 
-func benchmarkBest(b *testing.B, machine string, nodes int) {
+func benchmarkBest(b *testing.B, machine string, nodes, pods int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := New(patience)
+	free := Amounts{CPU: 16000, FreeCPU: 4000, Memory: 64 << 30, FreeMemory: 16 << 30}
 	var seats []Seat
 	for i := range nodes {
 		name := fmt.Sprint("node-", i)
 		c.Report(name, 1, fill(b, rng, newNode(b, machine, hybrid.Options{MinShared: 500})), start)
-		seats = append(seats, c.Seat(name))
+		seats = append(seats, c.Seat(name, free))
 	}
 	var asked []*Pod
-	for i := range 32 {
-		asked = append(asked, pod(b, fmt.Sprint("pod-", i), draw(rng, "app")))
+	for i := range pods {
+		one := draw(rng, "app")
+		one.Request.Limit += hybrid.Milli(i) // no two ask for the same
+		asked = append(asked, pod(b, fmt.Sprint("pod-", i), one))
 	}
-	free := Amounts{CPU: 16000, FreeCPU: 4000, Memory: 64 << 30, FreeMemory: 16 << 30}
 	var race Race
+	var crowds Crowds
 	var best []int
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		p := asked[i%len(asked)]
-		for at, s := range seats {
-			race.Enter(at, s, p, free)
+		race.Begin(p, crowds.For(p, nodes))
+		for at := range seats {
+			race.Enter(at, &seats[at])
 		}
-		best, _ = race.Best(p, 64, best[:0])
+		best, _ = race.Best(64, best[:0])
 	}
 }

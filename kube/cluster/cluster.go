@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/candor-project/candor/hybrid"
@@ -12,9 +13,10 @@ import (
 type Cluster struct {
 	patience time.Duration
 
-	mu    sync.RWMutex // taken before that of a node
-	nodes map[string]*node
-	pods  map[string]*reservation // by UID; also those that their node shows
+	mu       sync.RWMutex // taken before that of a node
+	nodes    map[string]*node
+	pods     map[string]*reservation // by UID; also those that their node shows
+	counters []atomic.Uint64         // for the next nodes
 }
 
 // New returns a cluster without nodes. Patience is how long a node may take to show a pod.
@@ -26,10 +28,20 @@ func New(patience time.Duration) *Cluster {
 func (c *Cluster) node(name string) *node {
 	n := c.nodes[name]
 	if n == nil {
-		n = &node{name: name, pods: map[string]*reservation{}}
+		n = unknownNode(name, c.counter())
 		c.nodes[name] = n
 	}
 	return n
+}
+
+// counter returns one for a node. Those of many are side by side: a race reads all of them. The cluster is locked.
+func (c *Cluster) counter() *atomic.Uint64 {
+	if len(c.counters) == 0 {
+		c.counters = make([]atomic.Uint64, 512)
+	}
+	first := &c.counters[0]
+	c.counters = c.counters[1:]
+	return first
 }
 
 // find returns a node, nil if nothing is known of it.
@@ -37,6 +49,14 @@ func (c *Cluster) find(name string) *node {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.nodes[name]
+}
+
+// findAny returns a node, also if nothing is known of it.
+func (c *Cluster) findAny(name string) *node {
+	if n := c.find(name); n != nil {
+		return n
+	}
+	return unknownNode(name, new(atomic.Uint64))
 }
 
 // Report takes what a node has said of itself: with all that it has granted, as nodecpu.Node
@@ -55,7 +75,6 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	}
 	n.missed(report, now)
 	n.base, n.shown, n.problem, n.version = report, report, nil, version
-	n.capacity = report.Capacity()
 	n.heard, n.silent = now, false
 	for _, r := range n.reserved {
 		if first { // the node could not show anything until now
@@ -93,10 +112,7 @@ func (c *Cluster) lockNode(name string) *node {
 
 // Fits returns why a pod cannot be on a node now, or nil.
 func (c *Cluster) Fits(name string, p *Pod) *Refusal {
-	n := c.find(name)
-	if n == nil {
-		n = &node{}
-	}
+	n := c.findAny(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, refusal := n.ask(p)

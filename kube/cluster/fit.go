@@ -6,10 +6,11 @@ import (
 
 // ask returns what a pod would cost on the node, or why it cannot be there.
 func (n *node) ask(p *Pod) (hybrid.Quote, *Refusal) {
-	if n.last.pod == p && n.last.changes == n.changes {
+	changes := n.changes.Load()
+	if n.last.pod == p && n.last.changes == changes {
 		return n.last.quote, n.last.refusal
 	}
-	a := answer{pod: p, changes: n.changes}
+	a := answer{pod: p, changes: changes}
 	a.quote, a.refusal = n.find(p)
 	n.last = a
 	return a.quote, a.refusal

@@ -66,10 +66,7 @@ func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
 
 // FitsWithout is Fits as it would be without what is reserved for another pod, which is gone or about to be.
 func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
-	n := c.find(name)
-	if n == nil {
-		n = &node{}
-	}
+	n := c.findAny(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, refusal := n.ask(p)

@@ -3,40 +3,39 @@ package cluster
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
 // A node is one of the cluster.
 type node struct {
-	// What a race reads of thousands of nodes comes first, in few cache lines.
-	mu       sync.Mutex
-	silent   bool           // its containers run, and its reports do not come
-	base     *hybrid.Node   // by its report, never changed; nil: there is none
-	capacity hybrid.Milli   // of base
-	reserved []*reservation // those that it does not show in full
-	summary  hybrid.Summary
-	figures  hybrid.Figures
-	scale    fleet.Scale
-	scaleOf  capacity // what the scale is for
-
 	name    string
-	shown   *hybrid.Node            // by its last report, also where that is gone
-	heard   time.Time               // when that came
-	problem *Refusal                // why it takes no pod that needs Candor, without a base
-	version uint64                  // of the report; 0: there never was one
-	now     *hybrid.Node            // with what is reserved; base itself where that is nothing
-	pods    map[string]*reservation // all that belong to it, by UID
-	leaving map[string]bool         // UIDs of pods that are gone and that the report still shows
+	changes *atomic.Uint64 // how often what is known of it has changed: read without the lock, grows within it
 
-	changes uint64 // how often now has changed
-	last    answer
+	mu       sync.Mutex
+	silent   bool                    // its containers run, and its reports do not come
+	base     *hybrid.Node            // by its report, never changed; nil: there is none
+	shown    *hybrid.Node            // by its last report, also where that is gone
+	heard    time.Time               // when that came
+	problem  *Refusal                // why it takes no pod that needs Candor, without a base
+	version  uint64                  // of the report; 0: there never was one
+	now      *hybrid.Node            // with what is reserved; base itself where that is nothing
+	reserved []*reservation          // those that it does not show in full
+	pods     map[string]*reservation // all that belong to it, by UID
+	leaving  map[string]bool         // UIDs of pods that are gone and that the report still shows
+	outline
+	last answer
 
 	before      uint64 // version of the last report but one; 0: there was none
 	wereFigures hybrid.Figures
+}
+
+// unknownNode returns a node of which nothing is known.
+func unknownNode(name string, changes *atomic.Uint64) *node {
+	return &node{name: name, changes: changes, pods: map[string]*reservation{}}
 }
 
 // An answer is what a node has said of a pod, for as long as it does not change.
@@ -72,13 +71,11 @@ func (n *node) rebuild() {
 	n.changed()
 }
 
-// changed notes that now has changed.
+// changed notes that something has changed.
 func (n *node) changed() {
-	n.changes++
-	if n.now != nil {
-		n.now.Summarize(&n.summary)
-		n.figures = n.summary.Figures()
-	}
+	n.changes.Add(1)
+	n.draw(n.now)
+	n.isOpen = n.reports && !n.silent && !n.isBlocked()
 }
 
 // reserve adds a reservation that is new.

@@ -11,10 +11,7 @@ type Preview struct {
 
 // Preview tells what Reserve would give a pod now, and changes nothing.
 func (c *Cluster) Preview(name string, p *Pod) (v Preview, refusal *Refusal) {
-	n := c.find(name)
-	if n == nil {
-		n = &node{}
-	}
+	n := c.findAny(name)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	quote, refusal := n.ask(p)

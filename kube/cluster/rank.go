@@ -18,11 +18,7 @@ const WorstRank fleet.Rank = math.MaxUint64
 
 // Rank says how good a node is for a pod, by the order of fleet: less is better.
 func (c *Cluster) Rank(name string, p *Pod, a Amounts) fleet.Rank {
-	n := c.find(name)
-	if n == nil {
-		n = &node{}
-	}
-	return n.rank(p, a)
+	return c.findAny(name).rank(p, a)
 }
 
 func (n *node) rank(p *Pod, a Amounts) fleet.Rank {
@@ -40,24 +36,44 @@ func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
 	return n.rankBy(p, a, &quote)
 }
 
-// rankBy is the rank of a node by what a pod costs there.
-func (n *node) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
-	cpu, figures := max(a.CPU, 1), &n.figures
-	if n.base != nil {
-		cpu = n.capacity
-	} else {
-		figures = &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}
-	}
-	if is := (capacity{cpu, clamp(a.Memory)}); n.scaleOf != is {
-		n.scale, n.scaleOf = fleet.NewScale(is.cpu, []int64{is.memory}), is
-	}
-	return n.scale.Rank(&p.asked, quote, figures, []int64{clamp(a.FreeMemory)})
+// An outline is a node as far as most ranks follow from it, in few cache lines.
+type outline struct {
+	reports  bool // it says of itself what it has
+	isOpen   bool // and there is room for all that was promised some
+	capacity hybrid.Milli
+	summary  hybrid.Summary
+	figures  hybrid.Figures
+	scale    fleet.Scale
+	scaleOf  amounts
 }
 
-// A capacity is what all of a node is.
-type capacity struct {
+// amounts are all that a node has.
+type amounts struct {
 	cpu    hybrid.Milli
 	memory int64
+}
+
+// draw brings an outline up to date with the node; nil is one without a report.
+func (o *outline) draw(n *hybrid.Node) {
+	if o.reports = n != nil; !o.reports {
+		return
+	}
+	o.capacity = n.Capacity()
+	n.Summarize(&o.summary)
+	o.figures = o.summary.Figures()
+}
+
+// rankBy is the rank of a node by what a pod costs there.
+func (o *outline) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
+	cpu, figures := o.capacity, &o.figures
+	if !o.reports {
+		cpu = max(a.CPU, 1)
+		figures = &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}
+	}
+	if is := (amounts{cpu, clamp(a.Memory)}); o.scaleOf != is {
+		o.scale, o.scaleOf = fleet.NewScale(is.cpu, []int64{is.memory}), is
+	}
+	return o.scale.Rank(&p.asked, quote, figures, []int64{clamp(a.FreeMemory)})
 }
 
 // clamp keeps an amount within what fleet counts.

@@ -19,10 +19,7 @@ type Trial struct {
 
 // Trial returns a trial of a node as it is.
 func (c *Cluster) Trial(name string) *Trial {
-	n := c.find(name)
-	if n == nil {
-		n = &node{}
-	}
+	n := c.findAny(name)
 	return &Trial{cluster: c, node: n}
 }
 

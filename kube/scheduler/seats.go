@@ -16,16 +16,16 @@ import (
 // seats are the nodes as kube-scheduler had them last, in its order, so that what a pod finds on each of thousands is
 // known without looking far.
 type seats struct {
-	mu    sync.Mutex
-	all   []seat
-	zones map[string]*cluster.Race
-	begin int // where the next pod begins: nodes that are as good take turns
+	mu     sync.Mutex
+	all    []seat
+	zones  map[string]*cluster.Race
+	crowds cluster.Crowds
+	begin  int // where the next pod begins: nodes that are as good take turns
 }
 
 // A seat is a node, and what decides without Candor that a pod cannot be there.
 type seat struct {
 	cluster.Seat
-	cluster.Amounts
 	generation int64         // of what kube-scheduler knew of the node
 	pods       int64         // how many more it takes
 	taints     []v1.Taint    // that keep pods away
@@ -38,10 +38,14 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.read(of, nodes)
+	answers := s.crowds.For(pod, len(nodes))
+	for _, zone := range s.zones {
+		zone.Begin(pod, answers)
+	}
 	for i := range nodes {
 		at := (s.begin + i) % len(nodes)
 		if one := &s.all[at]; one.takes(w) {
-			one.zone.Enter(at, one.Seat, pod, one.Amounts)
+			one.zone.Enter(at, &one.Seat)
 		}
 	}
 	s.begin = (s.begin + most) % len(nodes)
@@ -57,7 +61,7 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 		case !ok:
 			zone.Stop()
 		case zone.Len() > 0:
-			best, ok = zone.Best(pod, most/zones, best)
+			best, ok = zone.Best(most/zones, best)
 		}
 	}
 	if !ok {
@@ -85,7 +89,7 @@ func (s *seats) seat(of *cluster.Cluster, info fwk.NodeInfo) seat {
 		s.zones[zone] = new(cluster.Race)
 	}
 	return seat{
-		Seat: of.Seat(node.Name), Amounts: amountsOf(info), generation: info.GetGeneration(),
+		Seat: of.Seat(node.Name, amountsOf(info)), generation: info.GetGeneration(),
 		pods:   int64(info.GetAllocatable().GetAllowedPodNumber() - len(info.GetPods())),
 		taints: taintsOf(node), zone: s.zones[zone],
 	}

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"math"
+
+	"github.com/candor-project/candor/fleet"
+)
+
+// Pods come in crowds that ask for the same, and one more on a node changes nothing on thousands of others: most of what a race finds
+// out was found out before.
+
+// Crowds are the answers for the last pods, by what these asked for. The zero value is none. It is for one goroutine.
+type Crowds struct {
+	crowds map[string]*Answers
+	count  uint64 // of calls
+}
+
+// mostCrowds bounds the memory: 16 bytes each, for each node.
+const mostCrowds = 64
+
+// For returns the answers for pods that ask for what a pod asks for, of so many nodes.
+func (c *Crowds) For(p *Pod, nodes int) *Answers {
+	c.count++
+	a := c.crowds[p.crowd]
+	if a == nil {
+		a = c.unused()
+		c.crowds[p.crowd] = a
+	}
+	if a.last = c.count; len(a.all) != nodes {
+		a.all = make([]remembered, nodes)
+	}
+	return a
+}
+
+// unused returns no answers, in place of those that were not asked for the longest.
+func (c *Crowds) unused() *Answers {
+	if c.crowds == nil {
+		c.crowds = map[string]*Answers{}
+	}
+	if len(c.crowds) < mostCrowds {
+		return new(Answers)
+	}
+	oldest, last := "", uint64(math.MaxUint64)
+	for crowd, a := range c.crowds {
+		if a.last < last {
+			oldest, last = crowd, a.last
+		}
+	}
+	a := c.crowds[oldest]
+	delete(c.crowds, oldest)
+	clear(a.all)
+	return a
+}
+
+// Answers are what was found out for pods that ask for the same, by the numbers of the seats.
+type Answers struct {
+	all  []remembered
+	last uint64 // call
+}
+
+// A remembered answer holds for one copy of a node.
+type remembered struct {
+	rank    fleet.Rank
+	version uint64 // of the copy, twice, and 1 if the rank is known
+}
+
+// bound is that of a seat, whose copy it brings up to date.
+func (a *Answers) bound(number int, s *Seat, p *Pod) (fleet.Rank, bool) {
+	if s.copied != s.changes.Load() {
+		s.read()
+	}
+	r := &a.all[number]
+	if r.version>>1 != s.version {
+		rank, isKnown := s.bound(p)
+		a.remember(number, s, rank, isKnown)
+	}
+	return r.rank, r.version&1 == 1
+}
+
+// rank is that of the node as it was when its seat was copied, or is by now.
+func (a *Answers) rank(number int, s *Seat, p *Pod) fleet.Rank {
+	rank := s.node.rank(p, s.Amounts)
+	a.remember(number, s, rank, true)
+	return rank
+}
+
+func (a *Answers) remember(number int, s *Seat, rank fleet.Rank, isKnown bool) {
+	r := remembered{rank, s.version << 1}
+	if isKnown {
+		r.version++
+	}
+	a.all[number] = r
+}
