@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -24,20 +25,25 @@ const retries = 50
 
 // readEffective returns what of a resource the processes of a group may use.
 func readEffective(dir, file string) (cpuset.Set, error) {
-	name := file + ".effective" // v2
-	set, err := readSet(dir, name)
+	names := [2]string{file + ".effective", "cpuset.effective_" + file[len("cpuset."):]}
+	first := effectiveNames.Load()
+	set, err := readSet(dir, names[first])
 	if errors.Is(err, unix.ENOENT) {
-		name = "cpuset.effective_" + file[len("cpuset."):] // v1
-		set, err = readSet(dir, name)
+		if set, err = readSet(dir, names[1-first]); err == nil {
+			effectiveNames.Store(1 - first)
+		}
 	}
 	return set, err
 }
+
+// effectiveNames are those that the kernel had last: v2's, or 1 for v1's.
+var effectiveNames atomic.Int32
 
 // setCpuset gives the group, and the groups nested in it, CPUs and memory
 // nodes; no nodes means those of the parent, in a foreign group those that it has. What fails is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
-	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && swapV1(dir, cpusFile, cpus) {
+	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && !keepsOpen() && swapV1(dir, cpusFile, cpus) {
 		return nil
 	}
 	cpusBefore, err := readSet(dir, cpusFile)

@@ -131,6 +131,10 @@ func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
 	if cpus.Count() < 2 {
 		t.Skipf("needs 2 CPUs, this machine gives %v", cpus)
 	}
+	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as a process that runs on
+		KeepOpen(1000)
+		must(t, tr.MindBalance())
+	}
 	t.Cleanup(func() { sweep(t, tr) })
 	return tr
 }

@@ -151,7 +151,7 @@ func (op *operation) unlessOver(name string, err error) error {
 // hold it. An engine's group may have other memory nodes by its engine's will.
 func (op *operation) same(g *group, has, want cgroup.Settings) bool {
 	if want.Mems.IsEmpty() {
-		want.Mems = op.mems
+		want.Mems = op.basis.mems
 		if g.isEngines() {
 			want.Mems = has.Mems
 		}

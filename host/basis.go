@@ -13,6 +13,7 @@ type basis struct {
 	machine *topology.Machine
 	options NodeOptions // with the CPUs of containers that are left alone
 	usable  cpuset.Set
+	mems    cpuset.Set // the memory nodes that groups have unless told
 }
 
 // basis is what holds of this machine now.
@@ -30,11 +31,11 @@ func (h *Host) basisWith(options NodeOptions) (basis, error) {
 	if err != nil {
 		return basis{}, err
 	}
-	usable, _, err := h.usable()
+	usable, _, mems, err := h.usable()
 	if err != nil {
 		return basis{}, err
 	}
-	return basis{machine, h.withPreserved(options, usable.Intersect(machine.Online)), usable}, nil
+	return basis{machine, h.withPreserved(options, usable.Intersect(machine.Online)), usable, mems}, nil
 }
 
 // node returns a node without containers. config is the file that the options are from.

@@ -29,12 +29,12 @@ func (op *operation) glance(g *Grant) *group {
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (Loan{}) {
 		return nil
 	}
-	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.mems {
+	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.basis.mems {
 		return k
 	}
 	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}
 	k.settings = op.settings(g)
-	k.settings.Mems = op.mems
+	k.settings.Mems = op.basis.mems
 	return k
 }
 

@@ -72,7 +72,7 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 	case "end":
 		err = h.EndSandbox(ctx, pod, "box")
 	case "reserve":
-		all, _, _ := h.usable()
+		all, _, _, _ := h.usable()
 		err = h.SetOptions(NodeOptions{Reserved: all.Lowest(rapid.IntRange(0, all.Count()-1).Draw(t, "reserved"))})
 	}
 	return fmt.Sprintf("%s %s %v: %v", what, name, limit, err)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/procfs"
@@ -21,7 +20,6 @@ type operation struct {
 	before map[string]*Grant // those of loaded, by name
 	saved  *savedState       // what the file has now
 	groups map[string]*group // as the kernel has them
-	mems   cpuset.Set        // the memory nodes that groups have unless told
 	left   leftover          // of the operation before
 	node   *hybrid.Node
 	basis  basis             // of node
@@ -101,9 +99,6 @@ func (h *Host) begin(on about) (*operation, error) {
 		op.left = *left
 	}
 	if err := op.load(); err != nil {
-		return nil, err
-	}
-	if _, op.mems, err = h.tree.Effective(); err != nil {
 		return nil, err
 	}
 	if op.groups, err = h.ownGroups(); err != nil {

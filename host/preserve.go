@@ -79,7 +79,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.CPUs))
 		}
 	}
-	usable, _, err := op.usable()
+	usable, _, _, err := op.usable()
 	if err != nil {
 		return err
 	}

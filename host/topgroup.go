@@ -60,12 +60,12 @@ func (t *topGroups) learnFrom(grants []*Grant) {
 	}
 }
 
-// usable returns the CPUs that containers can have, and those that only the pods' groups keep from them. A
-// group that has none is not set up.
-func (h *Host) usable() (usable, outside cpuset.Set, err error) {
-	all, _, err := h.tree.Effective()
+// usable returns the CPUs that containers can have, those that only the pods' groups keep from them, and the memory nodes that
+// containers have unless told. A group that has none is not set up.
+func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
+	all, mems, err := h.tree.Effective()
 	if err != nil {
-		return usable, outside, err
+		return usable, outside, mems, err
 	}
 	usable = all
 	for _, path := range h.tops.known() {
@@ -74,18 +74,18 @@ func (h *Host) usable() (usable, outside cpuset.Set, err error) {
 			continue
 		}
 		if err != nil {
-			return usable, outside, err
+			return usable, outside, mems, err
 		}
 		if has := usable.Intersect(cpus); !has.IsEmpty() {
 			usable = has
 		}
 	}
-	return usable, all.Minus(usable), nil
+	return usable, all.Minus(usable), mems, nil
 }
 
 // sayOutside says which CPUs the pods' groups lack, when that has changed.
 func (h *Host) sayOutside() error {
-	has, outside, err := h.usable()
+	has, outside, _, err := h.usable()
 	if err != nil {
 		return err
 	}

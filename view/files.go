@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -39,19 +40,48 @@ func Write(dir string, cpus cpuset.Set) error {
 	if cpus.IsEmpty() {
 		return fmt.Errorf("view %s: a view needs at least one CPU", dir)
 	}
-	text, err := os.ReadFile(hostCPUInfo)
+	host, err := machine.get()
 	if err != nil {
-		return fmt.Errorf("view %s: is /proc mounted? %w", dir, err)
+		return fmt.Errorf("view %s: %w", dir, err)
 	}
-	return write(dir, cpus, text)
+	return write(dir, cpus, host)
 }
 
-// write is Write with the text of the machine's /proc/cpuinfo.
-func write(dir string, cpus cpuset.Set, hostText []byte) error {
-	host, err := parseCPUInfo(hostText)
+// machine is what /proc/cpuinfo says.
+var machine machineInfo
+
+// A machineInfo keeps what was read while the same CPUs are online: with hundreds of them the kernel takes milliseconds, most of it
+// for their frequencies, of which a view has those of some moment in any case.
+type machineInfo struct {
+	sync.Mutex
+	online string
+	info   *cpuinfo
+}
+
+func (m *machineInfo) get() (*cpuinfo, error) {
+	m.Lock()
+	defer m.Unlock()
+	online, err := os.ReadFile(hostOnline)
 	if err != nil {
-		return fmt.Errorf("view %s: %s: %w", dir, hostCPUInfo, err)
+		return nil, fmt.Errorf("is /sys mounted? %w", err)
 	}
+	if m.info != nil && m.online == string(online) {
+		return m.info, nil
+	}
+	text, err := os.ReadFile(hostCPUInfo)
+	if err != nil {
+		return nil, fmt.Errorf("is /proc mounted? %w", err)
+	}
+	info, err := parseCPUInfo(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", hostCPUInfo, err)
+	}
+	m.info, m.online = &info, string(online)
+	return m.info, nil
+}
+
+// write is Write with what the machine's /proc/cpuinfo says.
+func write(dir string, cpus cpuset.Set, host *cpuinfo) error {
 	text, err := host.render(cpus)
 	if err != nil {
 		return fmt.Errorf("view %s: %s: %w", dir, hostCPUInfo, err)

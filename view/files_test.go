@@ -71,10 +71,20 @@ func TestWriteThisMachine(t *testing.T) {
 	}
 }
 
+// machineInfoOf is what a text of /proc/cpuinfo says.
+func machineInfoOf(t *testing.T, text []byte) *cpuinfo {
+	t.Helper()
+	info, err := parseCPUInfo(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &info
+}
+
 // A rewrite keeps the inodes, never shortens a file, and pads with newlines only.
 func TestRewriteInPlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
-	host := machineText(128)
+	host := machineInfoOf(t, machineText(128))
 	inode := func(name string) (ino uint64, size int64) {
 		var stat unix.Stat_t
 		if err := unix.Stat(filepath.Join(dir, name), &stat); err != nil {
@@ -110,7 +120,7 @@ func TestConcurrentReaders(t *testing.T) {
 	if stat, err := os.Stat("/dev/shm"); err == nil && stat.IsDir() {
 		dir = fmt.Sprintf("/dev/shm/candor-view-test-%d", os.Getpid()) // tmpfs, as /run
 	}
-	host := machineText(64)
+	host := machineInfoOf(t, machineText(64))
 	views := []cpuset.Set{cpuset.MustParse("0-15,20"), cpuset.MustParse("4-19,63")}
 	if err := write(dir, views[0], host); err != nil {
 		t.Fatal(err)
@@ -150,7 +160,7 @@ func TestConcurrentReaders(t *testing.T) {
 }
 
 func TestWriteRefuses(t *testing.T) {
-	host := machineText(4)
+	host := machineInfoOf(t, machineText(4))
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("precious"), 0o644); err != nil {
 		t.Fatal(err)
@@ -208,14 +218,14 @@ func TestWriteRefuses(t *testing.T) {
 // A rewrite that cannot be leaves the old view in force.
 func TestOldViewStands(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "view")
-	host := machineText(4)
+	host := machineInfoOf(t, machineText(4))
 	if err := write(dir, cpuset.Of(1, 2), host); err != nil {
 		t.Fatal(err)
 	}
 	for name, fails := range map[string]error{
 		"no CPU":      Write(dir, cpuset.Set{}),
 		"offline CPU": write(dir, cpuset.Of(1, 7), host),
-		"no stanzas":  write(dir, cpuset.Of(1), []byte("processor 0: s390\n")),
+		"no stanzas":  write(dir, cpuset.Of(1), new(cpuinfo)),
 	} {
 		if fails == nil {
 			t.Errorf("%s: no error", name)

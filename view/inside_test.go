@@ -59,7 +59,11 @@ var insiders = map[string]func(dir string) (any, error){
 		if err := unix.Mount("small", dir, "tmpfs", 0, "size=32k"); err != nil {
 			return nil, err
 		}
-		host, at := machineText(64), filepath.Join(dir, "view")
+		all, err := parseCPUInfo(machineText(64))
+		if err != nil {
+			return nil, err
+		}
+		host, at := &all, filepath.Join(dir, "view")
 		if err := write(at, cpuset.MustParse("1-5"), host); err != nil {
 			return nil, err
 		}

@@ -54,6 +54,9 @@ func CheckSocket(path string) error {
 // Run connects the engine with the runtime at a socket, and again whenever the connection ends,
 // until ctx is done. ready is called each time the two have met.
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
+	if err := e.host.KeepOpen(mostOpen()); err != nil {
+		e.log.Warn("groups are moved the longer way", "reason", err)
+	}
 	go e.repairLoop(ctx)
 	go e.host.TellUnits(ctx)
 	defer e.noteAll()
@@ -76,6 +79,16 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 		}
 	}
 	return nil
+}
+
+// mostOpen is how many files of groups are kept open: half of what this process may have, and no more than hundreds of
+// containers need.
+func mostOpen() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(limit.Cur/2, 8192))
 }
 
 // tries to connect with a runtime that is not there.
@@ -145,7 +158,7 @@ func (e *Engine) repairLoop(ctx context.Context) {
 			return
 		case <-time.After(e.config.Load().RepairEvery):
 		}
-		if err := e.Repair(ctx); err != nil && ctx.Err() == nil {
+		if err := errors.Join(e.Repair(ctx), e.host.TendOpen()); err != nil && ctx.Err() == nil {
 			e.log.Error("repair", "error", err)
 		}
 	}

@@ -1,0 +1,125 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// keepOpen keeps files open until the test ends.
+func keepOpen(t testing.TB, most int) {
+	before := kept.most
+	KeepOpen(0)
+	KeepOpen(most)
+	t.Cleanup(func() { KeepOpen(before) })
+}
+
+// openHere are the files below a folder that this process has open.
+func openHere(t testing.TB, dir string) (paths []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	for _, entry := range entries {
+		if path, _ := os.Readlink("/proc/self/fd/" + entry.Name()); strings.HasPrefix(path, dir+"/") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// A group whose files are kept open is what it is: where others write to it, and where it is made anew.
+func TestKeepOpen(t *testing.T) {
+	tr := tree(t)
+	a, b := two(t, tr)
+	keepOpen(t, 100)
+	for round := range 3 {
+		g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 50 * time.Millisecond}, "wait")
+		dir := g.dir(tr.cpuset)
+		for i, want := range []cpuset.Set{a, b, a.Union(b), a} {
+			if i%2 == 0 {
+				must(t, g.SetCPUs(want, cpuset.Set{}))
+			} else {
+				must(t, os.WriteFile(dir+"/"+cpusFile, []byte(want.String()), 0))
+			}
+			if got, err := g.CPUs(); err != nil || got != want {
+				t.Fatalf("round %d: %v, %v, want %v", round, got, err, want)
+			}
+			if text, err := os.ReadFile(dir + "/" + cpusFile); err != nil || strings.TrimSpace(string(text)) != want.String() {
+				t.Fatalf("round %d: the kernel has %q, want %v", round, text, want)
+			}
+			if got, err := g.Settings(); err != nil || got.CPUs != want || got.Quota != 50*time.Millisecond {
+				t.Fatalf("round %d: %+v, %v, want %v", round, got, err, want)
+			}
+		}
+		if len(openHere(t, dir)) == 0 {
+			t.Fatal("nothing is kept open")
+		}
+		must(t, g.End())
+		must(t, g.Remove())
+		if _, err := g.CPUs(); err == nil {
+			t.Fatal("a group that is no more has CPUs")
+		}
+	}
+}
+
+// So many are kept at most, those that nobody reads are closed, and none stays when it is over.
+func TestCloseUnused(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	others := 0 // Go's runtime has some of its own
+	all := func() (n int) {
+		for _, h := range tr.all {
+			n += len(openHere(t, h.mount))
+		}
+		return n - others
+	}
+	keepOpen(t, 5)
+	others = all()
+	var groups []*Group
+	for i := range 4 {
+		g, _ := group(t, tr, fmt.Sprint("web", i), Settings{CPUs: a}, "wait")
+		groups = append(groups, g)
+		_, err := g.Settings()
+		must(t, err)
+	}
+	if n := all(); n != 5 {
+		t.Errorf("%d files are open, want 5", n)
+	}
+	for range 4 {
+		CloseUnused()
+		if cpus, err := groups[0].CPUs(); err != nil || cpus != a {
+			t.Errorf("%v, %v, want %v", cpus, err, a)
+		}
+	}
+	if open := openHere(t, groups[0].dir(tr.cpuset)); len(open) != 1 || all() != 1 {
+		t.Errorf("open: %v and %d in all, want the list of CPUs that is read", open, all())
+	}
+	KeepOpen(0)
+	if n := all(); n != 0 {
+		t.Errorf("%d files are open after the end", n)
+	}
+	if cpus, err := groups[1].CPUs(); err != nil || cpus != a || all() != 0 {
+		t.Errorf("%v, %v, %d open, want %v and none", cpus, err, all(), a)
+	}
+}
+
+func BenchmarkCPUs(b *testing.B) {
+	tr := tree(b)
+	cpus, _, err := tr.Effective()
+	must(b, err)
+	g, _ := group(b, tr, "web", Settings{CPUs: cpus}, "wait")
+	for name, most := range map[string]int{"opened": 0, "kept": 10} {
+		b.Run(name, func(b *testing.B) {
+			keepOpen(b, most)
+			for b.Loop() {
+				if _, err := g.CPUs(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
