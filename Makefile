@@ -65,6 +65,7 @@ check: ## format and vet
 # One package at a time: they share the machine's CPUs and cgroups. Nothing from the cache: the kernel is part of what is tested.
 test-go: ## go test on this machine
 	scripts/go-test.sh -count=1 -p 1 -timeout=30m ./...
+	CANDOR_KEEP_OPEN=1 scripts/go-test.sh -count=1 -p 1 -timeout=30m ./cgroup ./host
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
 
 test-race: ## the packages with goroutines, under the race detector

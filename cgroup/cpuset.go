@@ -29,8 +29,9 @@ func readEffective(dir, file string) (cpuset.Set, error) {
 	first := effectiveNames.Load()
 	set, err := readSet(dir, names[first])
 	if errors.Is(err, unix.ENOENT) {
-		if set, err = readSet(dir, names[1-first]); err == nil {
+		if other, found := readSet(dir, names[1-first]); !errors.Is(found, unix.ENOENT) {
 			effectiveNames.Store(1 - first)
+			return other, found
 		}
 	}
 	return set, err
@@ -43,7 +44,7 @@ var effectiveNames atomic.Int32
 // nodes; no nodes means those of the parent, in a foreign group those that it has. What fails is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
-	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && !keepsOpen() && swapV1(dir, cpusFile, cpus) {
+	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && !mayKeep(dir+"/"+cpusFile) && swapV1(dir, cpusFile, cpus) {
 		return nil
 	}
 	cpusBefore, err := readSet(dir, cpusFile)

@@ -35,7 +35,7 @@ func readOne(dir, file string) ([]byte, error) { return readUntil(dir, file, tru
 
 func readUntil(dir, file string, onePiece bool) ([]byte, error) {
 	path := dir + "/" + file
-	if content, ok := readKept(path); ok {
+	if content, ok := readKept(dir, file); ok {
 		return bytes.TrimSuffix(content, []byte("\n")), nil
 	}
 	fd, err := open(path, unix.O_RDONLY)
@@ -66,7 +66,10 @@ func readUntil(dir, file string, onePiece bool) ([]byte, error) {
 // write gives a kernel file a value in one write(2). The error is a *WriteError.
 func write(dir, file, value string) error {
 	path := dir + "/" + file
-	if writeKept(path, value) {
+	switch done, err := writeKept(dir, file, value); {
+	case err != nil:
+		return &WriteError{path, value, err}
+	case done:
 		return nil
 	}
 	fd, err := open(path, unix.O_WRONLY)

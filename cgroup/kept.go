@@ -1,31 +1,35 @@
 package cgroup
 
 import (
-	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
 
-// To open a file of the kernel's and to close it takes ten times as long as to read what is in it. A process that looks at the same
-// groups again and again keeps their files open.
+// To open a file of the kernel's and to close it takes ten times as long as to read what is in it. A process that moves the same
+// groups again and again keeps their lists of CPUs open. (The kernel has a page for each open file, so that it is not all
+// files; and by the same open file v1 tells for a second which processes a group had.)
 
-// kept are the files that are open, by their paths. Who reads or writes one has the lock for reading.
+// kept are the files that are open, by their paths.
 var kept struct {
-	sync.RWMutex
+	sync.Mutex
 	most  int // how many; 0: none
-	round uint32
+	round int
 	files map[string]*keptFile
 }
 
 type keptFile struct {
 	fd     int
-	used   atomic.Uint32 // in which round
-	isCalm atomic.Bool   // a list of CPUs: its group has been told (balance_v1.go)
+	writes bool // it is open for writing, too
+	used   int  // in which round
+	users  int  // who have it now
+	gone   bool // whoever has it last closes it
 }
 
-// KeepOpen has this process keep the files of the CPU controllers open once it has read them, so many at most: for those that run on. Of a
+// isKept are the files of which as many as there are containers are read, or as there are pods.
+var isKept = map[string]bool{cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true}
+
+// KeepOpen has this process keep lists of CPUs open once it has read or written them, so many at most: for those that run on. Of a
 // group that is no more, or was made anew, nothing else is read than without. With 0 it closes them.
 func KeepOpen(most int) {
 	kept.Lock()
@@ -34,7 +38,9 @@ func KeepOpen(most int) {
 		kept.files = map[string]*keptFile{}
 	}
 	if kept.most = most; most == 0 {
-		closeKept(func(*keptFile) bool { return true })
+		for path, f := range kept.files {
+			drop(path, f)
+		}
 	}
 }
 
@@ -43,100 +49,114 @@ func CloseUnused() {
 	kept.Lock()
 	defer kept.Unlock()
 	kept.round++
-	closeKept(func(f *keptFile) bool { return kept.round-f.used.Load() > 2 })
-}
-
-// closeKept closes some of the files that are kept. They are locked.
-func closeKept(which func(*keptFile) bool) {
 	for path, f := range kept.files {
-		if which(f) {
-			unix.Close(f.fd)
-			delete(kept.files, path)
+		if kept.round-f.used > 2 {
+			drop(path, f)
 		}
 	}
 }
 
-// withKept does something with a file that is kept open, or is from now on. Where it is false, it was not done: whoever wants it
-// opens the file, and finds out why.
-func withKept(path string, do func(*keptFile) error) (done bool) {
-	f, mayKeep := useKept(path, do)
-	if f == nil && mayKeep && keep(path) {
-		f, _ = useKept(path, do)
+// drop has a file not be kept any more. The files are locked.
+func drop(path string, f *keptFile) {
+	if kept.files[path] == f {
+		delete(kept.files, path)
 	}
-	return f != nil
+	if f.gone = true; f.users == 0 {
+		unix.Close(f.fd)
+	}
 }
 
-// useKept returns the file with which it was done.
-func useKept(path string, do func(*keptFile) error) (f *keptFile, mayKeep bool) {
-	kept.RLock()
-	f, mayKeep = kept.files[path], len(kept.files) < kept.most
-	var err error
-	if f != nil {
-		f.used.Store(kept.round)
-		err = do(f)
-	}
-	kept.RUnlock()
-	if err != nil { // its group is no more, and there may be another one
-		kept.Lock()
-		defer kept.Unlock()
-		closeKept(func(other *keptFile) bool { return other == f })
-		return nil, false
-	}
-	return f, mayKeep
+// mayKeep reports whether a file is kept open, or can be.
+func mayKeep(path string) bool {
+	kept.Lock()
+	defer kept.Unlock()
+	return kept.files[path] != nil || len(kept.files) < kept.most
 }
 
-// keep opens a file that stays open. v1's list of processes cannot: by the same open file it is that of up to a second before.
-func keep(path string) bool {
-	name := path[strings.LastIndexByte(path, '/')+1:]
-	if !strings.HasPrefix(name, "cpu.") && !strings.HasPrefix(name, "cpuset.") {
-		return false
+// withKept does something with a file that is kept open, or is from now on; where it is not done, the file has to be opened. The error
+// is that of what was done.
+func withKept(dir, file string, writes bool, do func(fd int) error) (done bool, err error) {
+	if !isKept[file] {
+		return false, nil
 	}
-	flags := unix.O_RDONLY
-	if name == cpusFile {
-		flags = unix.O_RDWR
+	path := dir + "/" + file
+	if !mayKeep(path) {
+		return false, nil
 	}
-	fd, err := open(path, flags)
-	if err != nil {
-		return false
+	f := useKept(path, file)
+	if f == nil {
+		return false, nil
+	}
+	if done = f.writes || !writes; done {
+		for err = unix.EINTR; err == unix.EINTR; {
+			err = do(f.fd)
+		}
 	}
 	kept.Lock()
 	defer kept.Unlock()
-	if kept.files[path] != nil || len(kept.files) >= kept.most {
-		unix.Close(fd)
-		return kept.files[path] != nil
+	if f.users--; f.gone && f.users == 0 {
+		unix.Close(f.fd)
+	} else if err == unix.ENODEV && !f.gone { // its group is no more: there may be another one of that path
+		drop(path, f)
 	}
-	kept.files[path] = &keptFile{fd: fd}
-	return true
+	if err == unix.ENODEV {
+		return false, nil
+	}
+	return done, err
 }
 
-// readKept reads a kernel file that is kept open, and is not long.
-func readKept(path string) (content []byte, ok bool) {
-	var buffer [512]byte
-	ok = withKept(path, func(f *keptFile) error {
-		n, err := unix.Pread(f.fd, buffer[:], 0)
-		if err == nil && n == len(buffer) {
-			err = unix.EFBIG
+// useKept returns a file that is kept open for whoever calls it, nil if it cannot be.
+func useKept(path, file string) *keptFile {
+	kept.Lock()
+	defer kept.Unlock()
+	f := kept.files[path]
+	if f == nil {
+		if f = openKept(path, file); f == nil {
+			return nil
 		}
-		content = buffer[:max(n, 0)]
+		kept.files[path] = f
+	}
+	f.used = kept.round
+	f.users++
+	return f
+}
+
+// openKept opens a file that stays open, for writing too if it is ever written and this process may.
+func openKept(path, file string) *keptFile {
+	if file == cpusFile {
+		if fd, err := open(path, unix.O_RDWR); err == nil {
+			return &keptFile{fd: fd, writes: true}
+		}
+	}
+	fd, err := open(path, unix.O_RDONLY)
+	if err != nil {
+		return nil
+	}
+	return &keptFile{fd: fd}
+}
+
+// longestList is more than a list of CPUs takes: every second one of cpuset.Max.
+const longestList = 8192
+
+// readKept reads a list that is kept open.
+func readKept(dir, file string) (content []byte, ok bool) {
+	ok, err := withKept(dir, file, false, func(fd int) error {
+		content = make([]byte, 512)
+		n, err := unix.Pread(fd, content, 0)
+		if err == nil && n == len(content) {
+			content = make([]byte, longestList)
+			n, err = unix.Pread(fd, content, 0)
+		}
+		content = content[:max(n, 0)]
 		return err
 	})
-	return content, ok
+	return content, ok && err == nil
 }
 
-// writeKept writes to one of the lists of CPUs that are kept open.
-func writeKept(path, value string) (ok bool) {
-	return strings.HasSuffix(path, "/"+cpusFile) && withKept(path, func(f *keptFile) error {
-		if mayCalm.Load() && f.isCalm.CompareAndSwap(false, true) {
-			calm(path)
-		}
-		_, err := unix.Pwrite(f.fd, []byte(value), 0)
+// writeKept writes to a list that is kept open.
+func writeKept(dir, file, value string) (done bool, err error) {
+	return withKept(dir, file, true, func(fd int) error {
+		_, err := unix.Pwrite(fd, []byte(value), 0)
 		return err
 	})
-}
-
-// keepsOpen reports whether files are kept at all.
-func keepsOpen() bool {
-	kept.RLock()
-	defer kept.RUnlock()
-	return kept.most > 0
 }

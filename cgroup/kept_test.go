@@ -1,11 +1,14 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -64,6 +67,39 @@ func TestKeepOpen(t *testing.T) {
 			t.Fatal("a group that is no more has CPUs")
 		}
 	}
+}
+
+// What the kernel refuses is refused, and the file stays open. One that may not be written is read.
+func TestKeptRefusal(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	keepOpen(t, 100)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "wait")
+	dir := g.dir(tr.cpuset)
+	var refused *WriteError
+	if err := write(dir, cpusFile, "no list"); !errors.As(err, &refused) || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("%v, want what the kernel says", err)
+	}
+	if cpus, err := g.CPUs(); err != nil || cpus != a || len(openHere(t, dir)) != 1 {
+		t.Errorf("%v, %v, open %v; want %v and the list", cpus, err, openHere(t, dir), a)
+	}
+	readOnly := t.TempDir()
+	must(t, unix.Mount(tr.cpuset.mount, readOnly, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(readOnly, unix.MNT_DETACH)) })
+	must(t, unix.Mount("", readOnly, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	there := readOnly + strings.TrimPrefix(dir, tr.cpuset.mount)
+	for range 2 {
+		if cpus, err := readSet(there, cpusFile); err != nil || cpus != a {
+			t.Errorf("%v, %v, want %v", cpus, err, a)
+		}
+		if err := write(there, cpusFile, a.String()); !errors.Is(err, unix.EROFS) {
+			t.Errorf("%v, want EROFS", err)
+		}
+	}
+	if open := openHere(t, there); len(open) != 1 {
+		t.Errorf("open: %v, want the list", open)
+	}
+	KeepOpen(0)
 }
 
 // So many are kept at most, those that nobody reads are closed, and none stays when it is over.

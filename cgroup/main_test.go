@@ -133,7 +133,6 @@ func treeBelow(t testing.TB, parent string, driver Driver) *Tree {
 	}
 	if os.Getenv("CANDOR_KEEP_OPEN") != "" { // as a process that runs on
 		KeepOpen(1000)
-		must(t, tr.MindBalance())
 	}
 	t.Cleanup(func() { sweep(t, tr) })
 	return tr

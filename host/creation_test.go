@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/candor-project/candor/cgroup"
 )
 
 // BenchmarkCreation is what an engine waits for when it makes a container in a pod: Admit, and Begin when its group is
@@ -25,10 +23,8 @@ func BenchmarkCreation(b *testing.B) {
 func benchCreation(b *testing.B, others int, a Allocation) {
 	l := newLab(b)
 	l.needCPUs(2)
-	b.Cleanup(func() { cgroup.KeepOpen(0) })
-	if err := l.KeepOpen(8192); err != nil { // as who answers a runtime
-		b.Fatal(err)
-	}
+	l.KeepOpen(2048) // as who answers a runtime
+	b.Cleanup(func() { l.KeepOpen(0) })
 	idle := newEngineIn(l, l.parent+"-idle")
 	pid, end := idle.process("wait") // goes from one to the next: their ends are told by nobody
 	defer end()

@@ -2,19 +2,9 @@ package host
 
 import "github.com/candor-project/candor/cgroup"
 
-// KeepOpen has this process keep files of containers' groups open, so many at most: for one that runs on. It calls TendOpen
+// KeepOpen has this process keep lists of CPUs of containers' groups open, so many at most: for one that runs on, and calls CloseUnused
 // now and then.
-func (h *Host) KeepOpen(most int) error {
-	cgroup.KeepOpen(most)
-	return h.TendOpen()
-}
+func (*Host) KeepOpen(most int) { cgroup.KeepOpen(most) }
 
-// TendOpen closes what was kept open and is not read any more, and looks whether groups may be moved the shorter way
-// (cgroup.Tree.MindBalance).
-func (h *Host) TendOpen() error {
-	cgroup.CloseUnused()
-	if h.planOnly {
-		return nil
-	}
-	return h.tree.MindBalance()
-}
+// CloseUnused closes those that are not read any more.
+func (*Host) CloseUnused() { cgroup.CloseUnused() }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -76,8 +77,10 @@ func (m *machineInfo) get() (*cpuinfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", hostCPUInfo, err)
 	}
-	m.info, m.online = &info, string(online)
-	return m.info, nil
+	if set, err := cpuset.Parse(strings.TrimSpace(string(online))); err == nil && set == info.cpus() { // none came or went meanwhile
+		m.info, m.online = &info, string(online)
+	}
+	return &info, nil
 }
 
 // write is Write with what the machine's /proc/cpuinfo says.

@@ -26,7 +26,7 @@ func TestLoadConfig(t *testing.T) {
 	c, err := LoadConfig(write(t, `
 version: 1
 stateDir: /run/candor-lab
-repairEvery: 30s
+repairEvery: 20s
 node:
   reserved: 0-1
   minShared: 250m
@@ -40,7 +40,7 @@ namespaces:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || *c.MinShared != 250 || c.RepairEvery != 30*time.Second {
+	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || *c.MinShared != 250 || c.RepairEvery != 20*time.Second {
 		t.Errorf("got %+v", c)
 	}
 	if *c.Node.Policy != hybrid.BestEffort || *c.Namespaces["spark"].Class != hybrid.Sensitive || !*c.Namespaces["kube-system"].Preserve {
@@ -50,7 +50,7 @@ namespaces:
 
 func TestConfigDefaults(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\n"))
-	if err != nil || c.RepairEvery != 10*time.Second {
+	if err != nil || c.RepairEvery != 30*time.Second {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if o := c.Over(host.NodeOptions{}); o != (host.NodeOptions{MinShared: 500}) {

@@ -54,9 +54,8 @@ func CheckSocket(path string) error {
 // Run connects the engine with the runtime at a socket, and again whenever the connection ends,
 // until ctx is done. ready is called each time the two have met.
 func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
-	if err := e.host.KeepOpen(mostOpen()); err != nil {
-		e.log.Warn("groups are moved the longer way", "reason", err)
-	}
+	e.host.KeepOpen(mostOpen())
+	defer e.host.KeepOpen(0)
 	go e.repairLoop(ctx)
 	go e.host.TellUnits(ctx)
 	defer e.noteAll()
@@ -81,14 +80,14 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	return nil
 }
 
-// mostOpen is how many files of groups are kept open: half of what this process may have, and no more than hundreds of
-// containers need.
+// mostOpen is how many lists of CPUs are kept open: half of the files that this process may have, and no more than hundreds of
+// containers and their pods need. The kernel has 4 to 5 KB for each.
 func mostOpen() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0
 	}
-	return int(min(limit.Cur/2, 8192))
+	return int(min(limit.Cur/2, 2048))
 }
 
 // tries to connect with a runtime that is not there.
@@ -158,9 +157,10 @@ func (e *Engine) repairLoop(ctx context.Context) {
 			return
 		case <-time.After(e.config.Load().RepairEvery):
 		}
-		if err := errors.Join(e.Repair(ctx), e.host.TendOpen()); err != nil && ctx.Err() == nil {
+		if err := e.Repair(ctx); err != nil && ctx.Err() == nil {
 			e.log.Error("repair", "error", err)
 		}
+		e.host.CloseUnused()
 	}
 }
 

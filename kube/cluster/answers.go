@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/candor-project/candor/fleet"
 )
@@ -11,8 +14,21 @@ import (
 
 // Crowds are the answers for the last pods, by what these asked for. The zero value is none. It is for one goroutine.
 type Crowds struct {
-	crowds map[string]*Answers
+	crowds map[crowd]*Answers
 	count  uint64 // of calls
+}
+
+// A crowd is all that its pods ask for, and not who asks.
+type crowd [sha256.Size]byte
+
+func (p *Pod) crowd() crowd {
+	text := fmt.Appendf(nil, "%d", p.memory)
+	for i := range p.containers {
+		c := p.containers[i]
+		c.Request.ID = ""
+		text = fmt.Appendf(text, " %v %v", c.Passing, c.Request)
+	}
+	return sha256.Sum256(text)
 }
 
 // mostCrowds bounds the memory: 16 bytes each, for each node.
@@ -21,10 +37,11 @@ const mostCrowds = 64
 // For returns the answers for pods that ask for what a pod asks for, of so many nodes.
 func (c *Crowds) For(p *Pod, nodes int) *Answers {
 	c.count++
-	a := c.crowds[p.crowd]
+	crowd := p.crowd()
+	a := c.crowds[crowd]
 	if a == nil {
 		a = c.unused()
-		c.crowds[p.crowd] = a
+		c.crowds[crowd] = a
 	}
 	if a.last = c.count; len(a.all) != nodes {
 		a.all = make([]remembered, nodes)
@@ -35,12 +52,13 @@ func (c *Crowds) For(p *Pod, nodes int) *Answers {
 // unused returns no answers, in place of those that were not asked for the longest.
 func (c *Crowds) unused() *Answers {
 	if c.crowds == nil {
-		c.crowds = map[string]*Answers{}
+		c.crowds = map[crowd]*Answers{}
 	}
 	if len(c.crowds) < mostCrowds {
 		return new(Answers)
 	}
-	oldest, last := "", uint64(math.MaxUint64)
+	var oldest crowd
+	last := uint64(math.MaxUint64)
 	for crowd, a := range c.crowds {
 		if a.last < last {
 			oldest, last = crowd, a.last
@@ -69,19 +87,34 @@ func (a *Answers) bound(number int, s *Seat, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()
 	}
-	r := &a.all[number]
-	if r.version>>1 != s.version {
-		rank, isKnown := s.bound(p)
-		a.remember(number, s, rank, isKnown)
+	if r := &a.all[number]; r.version>>1 == s.version {
+		return r.rank, r.version&1 == 1
 	}
-	return r.rank, r.version&1 == 1
+	rank, isKnown, ok := s.bound(p)
+	if !ok {
+		return a.rank(number, s, p), true
+	}
+	a.remember(number, s, rank, isKnown)
+	return rank, isKnown
 }
 
 // rank is that of the node as it was when its seat was copied, or is by now.
 func (a *Answers) rank(number int, s *Seat, p *Pod) fleet.Rank {
 	rank := s.node.rank(p, s.Amounts)
-	a.remember(number, s, rank, true)
+	if rank != WorstRank || !s.node.shows(p) {
+		a.remember(number, s, rank, true)
+	}
 	return rank
+}
+
+// shows reports whether the node has a container of the pod itself: then what it says of the pod is for no other.
+func (n *node) shows(p *Pod) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.now != nil && slices.ContainsFunc(p.containers, func(c Container) bool {
+		_, is := n.now.Grant(c.Request.ID)
+		return is
+	})
 }
 
 func (a *Answers) remember(number int, s *Seat, rank fleet.Rank, isKnown bool) {

@@ -41,26 +41,27 @@ func (s *Seat) read() {
 	s.copied, s.version, s.outline = s.changes.Load(), versions.Add(1), s.node.outline
 }
 
-// bound returns the least that the node's rank for a pod can be, by the copy, and whether it is that.
-func (s *Seat) bound(p *Pod) (fleet.Rank, bool) {
+// bound returns the least that the node's rank for a pod can be, by the copy, and whether it is that. It is not ok where
+// the node has to be asked.
+func (s *Seat) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
 	if !s.isOpen || !p.IsSimple() {
-		return s.node.rank(p, s.Amounts), true
+		return 0, false, false
 	}
 	r := &p.one.Request
 	quote, verdict := s.summary.Quote(r)
 	switch verdict {
 	case hybrid.Refused:
-		return WorstRank, true
+		return WorstRank, true, true
 	case hybrid.Known:
-		isKnown := s.summary.IsFlat()
+		isKnown = s.summary.IsFlat()
 		if !isKnown && r.Class == hybrid.Sensitive {
 			quote.NUMAs, quote.L3s = 1, 1 // at least
 		}
-		return s.rankBy(p, s.Amounts, &quote), isKnown
+		return s.rankBy(p, s.Amounts, &quote), isKnown, true
 	case hybrid.NotDirect:
-		return s.rankBy(p, s.Amounts, &quote), false
+		return s.rankBy(p, s.Amounts, &quote), false, true
 	default:
-		return s.node.rank(p, s.Amounts), true
+		return 0, false, false
 	}
 }
 

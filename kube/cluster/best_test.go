@@ -85,6 +85,27 @@ func TestManyCrowds(t *testing.T) {
 	}
 }
 
+// What a node refuses a pod since it has it already, it does not refuse others that ask for the same.
+func TestOwnRefusal(t *testing.T) {
+	c := New(patience)
+	n, there := newNode(t, "numa:2 core:2 pu:2", hybrid.Options{}), pod(t, "there", sensitive("app", 1000))
+	create(t, n, there)
+	c.Report("node-1", 1, n, start)
+	seat := c.Seat("node-1", Amounts{CPU: 8000, FreeCPU: 8000, Memory: 8 << 30, FreeMemory: 8 << 30})
+	var race Race
+	var crowds Crowds
+	for _, test := range []struct {
+		pod  *Pod
+		want int
+	}{{there, 0}, {pod(t, "other", sensitive("app", 1000)), 1}} {
+		race.Begin(test.pod, crowds.For(test.pod, 1))
+		race.Enter(0, &seat)
+		if best, ok := race.Best(1, nil); len(best) != test.want || !ok {
+			t.Errorf("%s: %v, %v; want %d nodes", test.pod.UID, best, ok, test.want)
+		}
+	}
+}
+
 func anyNode(t *testing.T, rng *rand.Rand) *hybrid.Node {
 	machines := []string{"core:8", "numa:2 core:2 pu:2", "numa:2 l3:2 core:2", "core:2 pu:2"}
 	options := hybrid.Options{MinShared: hybrid.Milli(100 * rng.IntN(5)), Algorithm: hybrid.Algorithm(rng.IntN(2))}

@@ -22,7 +22,6 @@ type Pod struct {
 	one        *Container  // what stands for all of them where one request can; nil: none can
 	memory     int64
 	asked      fleet.Asked
-	crowd      string // what it asks for, in full: pods with the same get the same answers
 }
 
 // A Container is one of a pod's.
@@ -48,19 +47,7 @@ func NewPod(uid, namespace, name string, memory int64, containers []Container) (
 	p.lasting = lasting(containers)
 	p.one = p.standIn()
 	p.ask()
-	p.crowd = p.inFull()
 	return p, nil
-}
-
-// inFull is all that a pod asks for, and not who asks.
-func (p *Pod) inFull() string {
-	text := fmt.Appendf(nil, "%d", p.memory)
-	for i := range p.containers {
-		c := p.containers[i]
-		c.Request.ID = ""
-		text = fmt.Appendf(text, " %v %v", c.Passing, c.Request)
-	}
-	return string(text)
 }
 
 // lasting are those that are not passing: the same list where that is all of them.
