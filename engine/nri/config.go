@@ -42,7 +42,7 @@ const (
 	configVersion  = 1
 	maxConfigSize  = 1 << 20 // bytes
 	leastMinShared = 500     // where nobody says another: so that containers without a limit can run
-	defaultRepair = 30 * time.Second
+	defaultRepair  = 30 * time.Second
 )
 
 // DefaultConfig is the configuration where there is no file.
