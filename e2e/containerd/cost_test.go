@@ -61,16 +61,25 @@ func TestCost(t *testing.T) {
 		}
 		with.fill(n - there)
 		there = n
-		for _, sensitive := range []bool{true, false} {
-			measurePairs(t, without, with, pairs, n, sensitive)
+		for _, kind := range []costKind{aSensitive, aFlexible, aPreserved} {
+			measurePairs(t, without, with, pairs, n, kind)
 		}
 		with.measureAtRest(n)
 	}
 }
 
+// A costKind is a kind of container that is made: to a preserved one Candor gives nothing, so that it has the cost of NRI alone.
+type costKind string
+
+const (
+	aSensitive costKind = "sensitive"
+	aFlexible  costKind = "flexible"
+	aPreserved costKind = "preserved"
+)
+
 // measurePairs makes containers on both engines by turns, and one of each before: caches are cold then. A sensitive one takes a
 // CPU from all the flexible ones.
-func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, sensitive bool) {
+func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, kind costKind) {
 	t.Helper()
 	engines := []*lab{without, with}
 	var times [2]sample
@@ -81,7 +90,7 @@ func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, sensiti
 		for j := range engines {
 			k := (i + j) % 2
 			var onCPU time.Duration
-			took[k], onCPU = engines[k].creation(sensitive)
+			took[k], onCPU = engines[k].creation(kind)
 			used += onCPU
 		}
 		if i == 0 {
@@ -92,27 +101,32 @@ func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, sensiti
 		}
 		added, own = append(added, took[1]-took[0]), append(own, used)
 	}
-	class, allowed := "flexible", 1.5
-	if sensitive {
-		class, allowed = "sensitive", 1.5+0.05*float64(flexible)
+	allowed := 1.5
+	if kind == aSensitive {
+		allowed += 0.05 * float64(flexible)
 	}
 	t.Logf("%3d flexible, a %-9s more, ms: without %v, with %v, added %v, allowed %.2f; on a CPU candor nri is %v",
-		flexible, class, times[0], times[1], added, allowed, own)
+		flexible, kind, times[0], times[1], added, allowed, own)
 }
 
 // creation is how long it takes to make and start a container, in a pod that was just made, and how long the plugin is on a CPU
 // for it. On cgroup v1 that takes 10 to 15 ms more or less, by how long ago processes were moved into groups: the pause has it
 // always be the pod's.
-func (l *lab) creation(sensitive bool) (took, used time.Duration) {
+func (l *lab) creation(kind costKind) (took, used time.Duration) {
 	l.Helper()
-	limit, annotations := hybrid.Milli(1000), sensitivePod
-	if !sensitive {
-		limit, annotations = 100, nil
+	limit, annotations := hybrid.Milli(1000), map[string]string(nil)
+	switch kind {
+	case aSensitive:
+		annotations = sensitivePod
+	case aFlexible:
+		limit = 500
+	case aPreserved:
+		annotations = map[string]string{"candor.dev/preserve": "true"}
 	}
 	time.Sleep(100 * time.Millisecond)
 	p := must[*pod](l)(l.newPod(limit, limit, annotations))
 	before, begin := l.plugin.onCPU(), time.Now()
-	must[*container](l)(p.run("app", limit, limit, sensitive))
+	must[*container](l)(p.run("app", limit, limit, kind == aSensitive))
 	took = time.Since(begin)
 	time.Sleep(100 * time.Millisecond) // what the plugin does later is of this container, too
 	used = l.plugin.onCPU() - before
