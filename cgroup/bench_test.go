@@ -1,6 +1,8 @@
 package cgroup
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,6 +23,25 @@ func BenchmarkSetCPUs(b *testing.B) {
 				}
 			}
 			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				must(b, g.SetCPUs([]cpuset.Set{two, one}[i%2], cpuset.Set{}))
+			}
+		})
+	}
+}
+
+// BenchmarkSetCPUsAmong moves a group among others, of which nothing runs in any.
+func BenchmarkSetCPUsAmong(b *testing.B) {
+	for _, others := range []int{10, 250} {
+		b.Run(strconv.Itoa(others), func(b *testing.B) {
+			tr := tree(b)
+			one, two := two(b, tr)
+			g, pid := group(b, tr, "web", Settings{CPUs: one}, "sleep")
+			for i := range others {
+				must(b, tr.Group(fmt.Sprint("other", i)).Create(Settings{CPUs: one.Union(two)}, pid))
+			}
+			must(b, g.Enter(pid))
+			keepOpen(b, 10)
 			for i := 0; b.Loop(); i++ {
 				must(b, g.SetCPUs([]cpuset.Set{two, one}[i%2], cpuset.Set{}))
 			}
