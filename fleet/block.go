@@ -10,8 +10,14 @@ type block struct {
 	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
 	count  int
-	loose  bool // it may be worse than the row that is kept of it
-	*inner      // nil: the parts are nodes
+	loose  bool   // it may be worse than the row that is kept of it
+	parent *block // which keeps it
+	*inner        // nil: the parts are nodes
+
+	// For searches that were begun before:
+	heir             *block // to which it gave parts last
+	gave, gaveBefore int64  // shelf.gives at the time, and at the time before that
+	dead             bool   // it gave away all
 }
 
 // inner is what a block keeps of smaller blocks.
@@ -37,9 +43,6 @@ func (b *block) child(key int64) int {
 	}
 	return max(0, low-1)
 }
-
-// isLoose reports whether a part may be worse than its row.
-func (b *block) isLoose(at int) bool { return b.inner != nil && b.blocks[at].loose }
 
 // openAt makes room for a smaller block.
 func (b *block) openAt(at int) {
@@ -77,6 +80,9 @@ func (b *block) moveTo(to *block, from int) {
 	copy(to.keys[to.count:], b.keys[from:b.count])
 	copy(to.lowest[to.count:], b.lowest[from:b.count])
 	if b.inner != nil {
+		for _, moved := range b.blocks[from:b.count] {
+			moved.parent = to
+		}
 		copy(to.rows[to.count:], b.rows[from:b.count])
 		copy(to.blocks[to.count:], b.blocks[from:b.count])
 		clear(b.blocks[from:b.count])

@@ -38,13 +38,14 @@ func (f *Fleet) ask(r *Request) {
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
 
-// askSizes sets what the sizes make of the question.
-func (f *Fleet) askSizes() {
-	for i := range f.sizes {
-		if s := &f.sizes[i]; s.least != nil {
-			s.ask(&f.question, f.options.Order == Most)
-		}
+// askedSize returns the size of the nodes of a part, with what it makes of the question.
+func (f *Fleet) askedSize(p *row) *size {
+	s := &f.sizes[p.size]
+	if s.asked != f.decision {
+		s.asked = f.decision
+		s.ask(&f.question, f.options.Order == Most)
 	}
+	return s
 }
 
 // admitted returns the parts of a block of which a node may have the CPU time and the
@@ -56,12 +57,6 @@ func (s *shelf) admitted(q *question, b *block) (parts uint32) {
 		}
 	}
 	return parts
-}
-
-// A part is one of the parts of a block: a node or a smaller block.
-type part struct {
-	*block
-	at int
 }
 
 // admits reports whether a node of a part may have the CPU time and the other resources.
@@ -79,7 +74,7 @@ func (f *Fleet) boundByShare(p *row) score {
 			return q.boundIndirect(p)
 		}
 	}
-	most, size := f.options.Order == Most, &f.sizes[p.size]
+	most, size := f.options.Order == Most, f.askedSize(p)
 	bound := size.shareScore(p.share, most)
 	if most {
 		bound = max(bound, size.corner(p))
@@ -258,8 +253,5 @@ func (f *Fleet) boundFlexible(p *row) score {
 
 // boundByPull is the bound by the order Candor where nodes cost at least as much.
 func (f *Fleet) boundByPull(p *row, cost score) score {
-	if cost > f.best.score {
-		return cost // whatever the pull
-	}
-	return cost | pullScore(f.sizes[p.size].pull.most(p))
+	return cost | pullScore(f.askedSize(p).pull.most(p))
 }

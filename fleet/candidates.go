@@ -1,50 +1,114 @@
 package fleet
 
-// A candidate is a block that may have a better node, or a node that has to be asked.
+// A candidate is a node that may be the best one, or a block that may have it.
 type candidate struct {
-	bound  score
-	lowest NodeID
-	part   part // of no block: the node
+	bound   score  // that no node of it is below; of a node that was looked at, its score
+	lowest  NodeID // of its nodes
+	version uint32 // of a node: Fleet.versions when the bound was made
+	block   *block // nil: a node; exactly: a node whose score is known
 }
+
+// exactly stands for the block of a node whose score is known.
+var exactly = new(block)
 
 func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
-// candidates are a heap: the one with the best bound first.
-type candidates []candidate
+func (a *candidate) isNode() bool { return a.block == nil || a.block == exactly }
 
-func (l *candidates) push(c candidate) {
-	*l = append(*l, c)
-	h := *l
-	i := len(h) - 1
-	for i > 0 && c.before(&h[(i-1)/2]) {
-		h[i] = h[(i-1)/2]
+// behind comes after all candidates.
+var behind = candidate{bound: never}
+
+// candidates are those that do not come after a limit: all others were left out.
+type candidates struct {
+	heap
+	limit candidate
+}
+
+// How many candidates are kept, about, where there are more than so many. Tests change it.
+var fewKept, mostKept = 400, 1200
+
+func (l *candidates) push(c *candidate) {
+	if !l.limit.before(c) {
+		l.heap.push(c)
+	}
+}
+
+// replace puts another in the place of the first one.
+func (l *candidates) replace(c *candidate) {
+	if l.limit.before(c) {
+		l.pop()
+	} else {
+		l.heap.replace(c)
+	}
+}
+
+// thin leaves those out that do not come soon, where there are many.
+func (l *candidates) thin() {
+	if len(l.heap) <= mostKept {
+		return
+	}
+	l.limit = l.soon()
+	kept := l.heap[:0]
+	for _, c := range l.heap {
+		if !l.limit.before(&c) {
+			kept.push(&c)
+		}
+	}
+	l.heap = kept
+}
+
+// soon returns one that about fewKept do not come after, as far as a few of them tell.
+func (l *candidates) soon() candidate {
+	const asked = 16
+	var room [asked]candidate
+	few := heap(room[:0])
+	for i := range asked {
+		few.push(&l.heap[i*len(l.heap)/asked])
+	}
+	for range asked * fewKept / len(l.heap) {
+		few.pop()
+	}
+	return few[0]
+}
+
+// A heap is candidates, the one with the best bound first.
+type heap []candidate
+
+func (h *heap) push(c *candidate) {
+	*h = append(*h, *c)
+	l := *h
+	i := len(l) - 1
+	for i > 0 && c.before(&l[(i-1)/2]) {
+		l[i] = l[(i-1)/2]
 		i = (i - 1) / 2
 	}
-	h[i] = c
+	l[i] = *c
 }
 
 // pop takes the first one out. There must be one.
-func (l *candidates) pop() candidate {
-	h := *l
-	first, last := h[0], h[len(h)-1]
-	h = h[:len(h)-1]
-	*l = h
+func (h *heap) pop() {
+	end := len(*h) - 1
+	c := (*h)[end]
+	if *h = (*h)[:end]; end > 0 {
+		h.replace(&c)
+	}
+}
+
+// replace puts a candidate in the place of the first one.
+func (h heap) replace(c *candidate) {
 	i := 0
 	for 2*i+1 < len(h) {
 		child := 2*i + 1
 		if child+1 < len(h) && h[child+1].before(&h[child]) {
 			child++
 		}
-		if !h[child].before(&last) {
+		if !h[child].before(c) {
 			break
 		}
 		h[i] = h[child]
 		i = child
 	}
-	if len(h) > 0 {
-		h[i] = last
-	}
-	return first
+	h[i] = *c
 }

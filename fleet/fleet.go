@@ -74,16 +74,14 @@ type Fleet struct {
 	units       [moreResources]float64 // see unitsOf
 	shares      []int32                // free shares of CPU and of those, likewise
 	spreads     []spreadBits           // by NodeID
+	versions    []uint32               // by NodeID: how often a node has changed
 
 	recent recent
 
 	// Of the decision that is being made:
-	decision   int64 // its number
-	request    hybrid.Request
-	question   question
-	wanted     int     // nodes to find
-	best       finding // that many best so far: the worst of them; better ones count
-	candidates candidates
+	decision int64 // its number
+	request  hybrid.Request
+	question question
 }
 
 // A kind is what nodes of one machine and capacity have in common.

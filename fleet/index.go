@@ -9,7 +9,7 @@ import (
 // refresh brings the index up to date with a node.
 func (f *Fleet) refresh(id NodeID) {
 	n, s := &f.nodes[id], &f.summaries[id]
-	f.recent.note(id)
+	f.note(id, false)
 	n.Summarize(s)
 	f.figures[id] = s.Figures()
 	f.countShares(id)

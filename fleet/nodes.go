@@ -26,7 +26,7 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
 		f.summaries, f.figures = append(f.summaries, hybrid.Summary{}), append(f.figures, hybrid.Figures{})
-		f.rows, f.spreads = append(f.rows, noRow), append(f.spreads, 0)
+		f.rows, f.spreads, f.versions = append(f.rows, noRow), append(f.spreads, 0), append(f.versions, 0)
 		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
 	}
 	for i := range f.shelves {
@@ -105,7 +105,7 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	f.totals.Nodes--
 	f.totals.Capacity -= f.nodes[id].Capacity()
 	f.nodes[id] = node{}
-	f.recent.note(id)
+	f.note(id, true)
 	return gone, nil
 }
 

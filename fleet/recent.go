@@ -3,55 +3,75 @@ package fleet
 import "slices"
 
 // Containers come in crowds: of those that Google's cell was given in 2011, four in five asked for just what
-// the one before them did. So the fleet keeps the answers to the questions that were asked lately: the
-// best nodes then, and a bound that no other node was better than. The nodes that have changed since
-// are looked at anew; while one of all these is better than the bound, it is the best of all nodes.
+// the one before them did. So the fleet keeps how far it has come with the questions that were asked lately: which
+// blocks it has not opened, and which nodes it has not chosen. The nodes that have changed since are added as they are
+// now, and the search goes on from there.
 
 const (
 	recentSets    = 32  // of answers
 	recentAnswers = 4   // of each
-	recentChanges = 128 // of nodes; an answer that is older is not brought up to date
-	mostKnown     = 32  // nodes of an answer
+	recentChanges = 256 // of nodes; an answer that is older is begun anew
 )
 
-// An answer is what is known of a question.
+// An answer is how far the search for a question has come.
 type answer struct {
-	asked     Request // with resources of its own
-	known     []finding
-	rest      finding // no node that is not known is better
-	upTo      int64   // changes of nodes until then are in it
-	used      int64   // the decision that used it last
-	want      int     // nodes that were looked for
-	served    int     // questions that they have answered
-	exhausted bool    // none of them is left
+	asked Request    // with resources of its own
+	rest  candidates // every node that can have the container is in it, and those that have changed a second time
+	upTo  int64      // changes of nodes until then are in it
+	began int64      // shelf.gives at the time
+}
+
+// A set is some of the answers: a question belongs to one set.
+type answerSet struct {
+	hashes  [recentAnswers]uint64
+	used    [recentAnswers]int64 // the decisions that used them last
+	answers [recentAnswers]answer
 }
 
 // recent are the answers, and the changes since.
 type recent struct {
-	answers [recentSets][recentAnswers]answer // a question belongs to one set
-	current *answer                           // to the question that is asked
-	changed [recentChanges]NodeID             // the latest, in a ring
+	sets    [recentSets]answerSet
+	changed [recentChanges]change // the latest, in a ring
 	changes int64
+
+	// Of a search that was begun:
+	room heap // for its candidates
+	own  heap // room of the answer
+}
+
+// A change is of one node.
+type change struct {
+	id      NodeID
+	version uint32 // after it
+	gone    bool
 }
 
 // note notes that a node has changed, was added or removed.
-func (r *recent) note(id NodeID) {
-	r.changed[r.changes%recentChanges] = id
-	r.changes++
+func (f *Fleet) note(id NodeID, gone bool) {
+	f.versions[id]++
+	f.recent.changed[f.recent.changes%recentChanges] = change{id, f.versions[id], gone}
+	f.recent.changes++
 }
 
-// find returns the answer to a question, or else the one of its set that was used longest ago.
-func (r *recent) find(q *Request) (a *answer, found bool) {
-	set := &r.answers[q.hash()%recentSets]
-	a = &set[0]
-	for i := range set {
-		switch other := &set[i]; {
-		case other.used > 0 && other.asked.same(q):
-			return other, true
-		case other.used < a.used:
-			a = other
+// find returns the answer to a question, or else the one of its set that was used longest ago, which is
+// that question's from now on.
+func (r *recent) find(q *Request, decision int64) (a *answer, found bool) {
+	hash := q.hash()
+	set, at := &r.sets[hash%recentSets], 0
+	for i, used := range set.used {
+		if used > 0 && set.hashes[i] == hash && set.answers[i].asked.same(q) {
+			set.used[i] = decision
+			return &set.answers[i], true
+		}
+		if used < set.used[at] {
+			at = i
 		}
 	}
+	a = &set.answers[at]
+	set.hashes[at], set.used[at] = hash, decision
+	kept := append(a.asked.Resources[:0], q.Resources...)
+	a.asked = *q
+	a.asked.Resources = kept
 	return a, false
 }
 
@@ -72,82 +92,45 @@ func (r *Request) same(q *Request) bool {
 		r.Wish == q.Wish && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
 }
 
-// answer returns the best node for the question that is asked, if that follows from what is known of it.
-func (f *Fleet) answer() (best finding, ok bool) {
-	a, found := f.recent.find(f.question.Request)
-	f.recent.current = a
-	if !found {
-		kept := append(a.asked.Resources[:0], f.question.Resources...)
-		a.asked = *f.question.Request
-		a.asked.Resources = kept
-		a.want, a.served, a.exhausted = 0, 0, false
-	}
-	a.used = f.decision
+// answer returns how far the search for the question that is asked has come, with what has changed since.
+func (f *Fleet) answer() *answer {
+	a, found := f.recent.find(f.question.Request, f.decision)
 	if !found || f.recent.changes-a.upTo > recentChanges {
-		return finding{}, false
+		a.forget()
+		return a
 	}
 	for ; a.upTo < f.recent.changes; a.upTo++ {
 		f.update(a, f.recent.changed[a.upTo%recentChanges])
 	}
-	if a.beats(a.rest.score, a.rest.id) {
-		a.served++
-		return a.known[0], true
-	}
-	a.exhausted = true
-	return finding{never, Nowhere}, a.rest.score == never && len(a.known) == 0
+	a.rest.thin()
+	return a
 }
 
-// beats reports whether a node is known than which one with a score and a number is not better.
-func (a *answer) beats(s score, id NodeID) bool {
-	return len(a.known) > 0 && !a.known[0].yields(s, id)
+// forget leaves everything out.
+func (a *answer) forget() { a.rest.heap, a.rest.limit = a.rest.heap[:0], candidate{} }
+
+// begin begins a search with the block of all nodes, in the room that all searches share.
+func (f *Fleet) begin(a *answer) {
+	shelf := f.shelfFor(f.question.Class)
+	a.upTo, a.began = f.recent.changes, shelf.gives
+	f.recent.own, a.rest = a.rest.heap, candidates{f.recent.room[:0], behind}
+	if shelf.top != nil {
+		a.rest.push(&candidate{block: shelf.top.blocks[0]})
+	}
 }
 
-// update looks anew at a node that has changed.
-func (f *Fleet) update(a *answer, id NodeID) {
-	for i := range a.known {
-		if a.known[i].id == id {
-			a.known = slices.Delete(a.known, i, i+1)
-			break
-		}
-	}
-	if !f.has(id) {
+// keep keeps of a search that was begun what may be of use for the same question.
+func (f *Fleet) keep(a *answer) {
+	a.rest.thin()
+	f.recent.room, a.rest.heap = a.rest.heap, append(f.recent.own[:0], a.rest.heap...)
+}
+
+// update adds a node that has changed, unless it is one that will be added for a later change.
+func (f *Fleet) update(a *answer, c change) {
+	if c.gone || c.version != f.versions[c.id] || !f.question.admits(&f.rows[c.id]) {
 		return
 	}
-	if !f.question.admits(&f.rows[id]) {
-		return
+	if bound := f.bound(&f.rows[c.id]); bound != never {
+		a.rest.push(&candidate{bound: bound, lowest: c.id, version: c.version})
 	}
-	f.best = a.rest
-	if s := f.evaluate(id); f.best.yields(s, id) {
-		a.learn(finding{s, id})
-		if len(a.known) > mostKnown {
-			if last := a.known[mostKnown]; a.rest.yields(last.score, last.id) {
-				a.rest = last
-			}
-			a.known = a.known[:mostKnown]
-		}
-	}
-}
-
-// learn adds a node to those that are known, the best first.
-func (a *answer) learn(one finding) {
-	at := len(a.known)
-	for at > 0 && a.known[at-1].yields(one.score, one.id) {
-		at--
-	}
-	a.known = slices.Insert(a.known, at, one)
-}
-
-// wants returns how many nodes to find, so that the next questions of the same kind find some: more where
-// those found last were too few, and no more than were of use where they got too old.
-func (a *answer) wants(q *question) int {
-	switch {
-	case !q.plain: // every node has to be asked itself
-		a.want = 1
-	case a.exhausted:
-		a.want = min(4*a.want, mostKnown)
-	default:
-		a.want = min(1+a.served, max(a.want, 1))
-	}
-	a.served, a.exhausted = 0, false
-	return a.want
 }

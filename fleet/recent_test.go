@@ -1,48 +1,51 @@
-package fleet
+package fleet_test
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
-	"github.com/candor-project/candor/topology"
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
 )
 
-// An answer that knows as many nodes as it can forgets the worst one, and says of all that it does not know the
-// better of what it said before and of that one.
-func TestAnswerForgets(t *testing.T) {
-	machine, err := topology.Parse("core:4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := New(Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for id := range NodeID(mostKnown + 1) {
-		if err := f.AddNode(id, machine, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if id, err := f.Choose(&Request{Limit: 1500}); id != 0 || err != nil {
-		t.Fatalf("on node %d, %v", id, err)
-	}
-	a := f.recent.current
-	best := a.known[0].score
-	worst := finding{best + 2, mostKnown}
-	for _, rest := range []finding{{best + 1, 7}, {best + 3, 7}} {
-		a.rest, a.known = rest, nil
-		for id := NodeID(1); id <= mostKnown; id++ {
-			a.learn(finding{best + 2, id})
-		}
-		f.update(a, 0)
-		if len(a.known) != mostKnown || a.known[0] != (finding{best, 0}) {
-			t.Fatalf("it knows %v, want node 0 first, and %d", a.known, mostKnown)
-		}
-		want := rest
-		if rest.score > worst.score {
-			want = worst
-		}
-		if a.rest != want {
-			t.Errorf("of the rest it said %v and says %v, want %v", rest, a.rest, want)
+// A question that is asked again is answered right however the nodes have changed meanwhile, and the blocks in which
+// they stand: by a few changes, or by more than are remembered; and however few candidates are kept.
+func TestAnswersGoOn(t *testing.T) {
+	for order := fleet.Candor; order <= fleet.Most; order++ {
+		for _, algorithm := range []hybrid.Algorithm{hybrid.Candor, hybrid.Paper} {
+			t.Run(fmt.Sprint(order, "/", algorithm), func(t *testing.T) {
+				if algorithm == hybrid.Candor {
+					defer fleet.KeepFew()()
+				}
+				c := newCell(t, 400, fleet.Options{Order: order, Hybrid: hybrid.Options{Algorithm: algorithm}}, 0.5)
+				c.fill(5, 0)
+				var asked []fleet.Request
+				for range 12 {
+					r := *c.next()
+					r.Resources = append([]int64(nil), r.Resources...)
+					asked = append(asked, r)
+				}
+				placed, refused := 0, 0
+				for range 1500 {
+					r := asked[min(c.random.IntN(len(asked)), c.random.IntN(len(asked)))] // the last ones seldom
+					want, wantErr := c.Scan(&r)
+					if got, err := c.Choose(&r); got != want || !errors.Is(err, wantErr) {
+						t.Fatalf("%+v: node %d, %v; the scan says %d, %v", r, got, err, want, wantErr)
+					}
+					if c.place(&r) {
+						placed++
+					} else {
+						refused++
+					}
+					for c.random.IntN(2) > 0 {
+						c.end()
+					}
+				}
+				if placed < 100 || refused == 0 {
+					t.Errorf("%d placed and %d refused: want 100 and 1 at least", placed, refused)
+				}
+			})
 		}
 	}
 }

@@ -13,22 +13,21 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	if err := f.check(r); err != nil {
 		return Nowhere, err
 	}
-	f.askSizes()
-	best, room := finding{never, Nowhere}, false
+	best, room := candidate{bound: never, lowest: Nowhere}, false
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
 			continue
 		}
 		room = true
 		if quote, err := f.nodes[id].Quote(&f.request); err == nil {
-			if s := f.scoreOf(NodeID(id), r, &quote); best.yields(s, NodeID(id)) {
-				best = finding{s, NodeID(id)}
+			if c := (candidate{bound: f.scoreOf(NodeID(id), r, &quote), lowest: NodeID(id)}); c.before(&best) {
+				best = c
 			}
 		}
 	}
 	switch {
-	case best.score != never:
-		return best.id, nil
+	case best.bound != never:
+		return best.lowest, nil
 	case room && r.Class == hybrid.Sensitive && r.Policy == hybrid.Strict:
 		return Nowhere, hybrid.ErrViewImpossible
 	default:
@@ -54,6 +53,13 @@ func (f *Fleet) roomOf(id NodeID, r *Request) bool {
 		}
 	}
 	return n.Free(r.Class) >= f.request.Guaranteed()
+}
+
+// KeepFew makes searches keep few candidates, until the function that it returns is called.
+func KeepFew() func() {
+	few, most := fewKept, mostKept
+	fewKept, mostKept = 4, 12
+	return func() { fewKept, mostKept = few, most }
 }
 
 // CheckIndex holds what the index knows of each node against the node.
@@ -94,7 +100,7 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 	}
 	found := 0
 	for i := range b.count {
-		kept, loose, lowest := b.rows[i], b.isLoose(i), b.lowest[i]
+		kept, loose, lowest := b.rows[i], b.blocks[i].loose, b.lowest[i]
 		first, next := from, to
 		if i > 0 {
 			first = b.keys[i]

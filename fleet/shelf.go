@@ -13,8 +13,11 @@ import (
 
 // A shelf is all nodes.
 type shelf struct {
-	top  *block // has the block of all nodes as its only part; nil: no node
-	rows []row  // of the nodes, by NodeID
+	top   *block     // has the block of all nodes as its only part; nil: no node
+	rows  []row      // of the nodes, by NodeID
+	gives int64      // how often a block gave parts to another
+	dead  [64]*block // blocks that gave away all of theirs, the latest in a ring
+	died  int
 }
 
 // An item is a node on a shelf.
@@ -39,7 +42,7 @@ func (s *shelf) row(b *block, at int) *row {
 func (s *shelf) insert(it *item) {
 	if s.top == nil {
 		s.top = &block{count: 1, inner: new(inner)}
-		s.top.blocks[0], s.top.lowest[0], s.top.rows[0] = new(block), MaxNodes, noRow
+		s.top.blocks[0], s.top.lowest[0], s.top.rows[0] = &block{parent: s.top}, MaxNodes, noRow
 	}
 	s.makeRoom()
 	s.insertInto(s.top, it)
@@ -48,8 +51,9 @@ func (s *shelf) insert(it *item) {
 // makeRoom sees to it that the block of all nodes is not full.
 func (s *shelf) makeRoom() {
 	if s.top.blocks[0].count == blockSize {
-		root := &block{count: 1, inner: new(inner)}
+		root := &block{count: 1, inner: new(inner), parent: s.top}
 		root.blocks[0], root.keys[0] = s.top.blocks[0], math.MinInt64
+		root.blocks[0].parent = root
 		s.split(root, 0)
 		s.top.blocks[0] = root
 	}
@@ -71,7 +75,8 @@ func (s *shelf) insertInto(b *block, it *item) (better bool) {
 
 // split makes two blocks of a full one within a block that is not full.
 func (s *shelf) split(b *block, at int) {
-	lower, upper := b.blocks[at], new(block)
+	lower, upper := b.blocks[at], &block{parent: b}
+	s.give(lower, upper)
 	key := lower.keys[blockSize/2]
 	if lower.inner != nil {
 		upper.inner = new(inner)
@@ -112,7 +117,7 @@ func (s *shelf) remove(it *item) {
 func (s *shelf) dropEmpty() {
 	if root := s.top.blocks[0]; root.inner != nil && root.count == 1 {
 		s.top.blocks[0] = root.blocks[0]
-		s.top.blocks[0].loose = true
+		s.top.blocks[0].parent, s.top.blocks[0].loose = s.top, true
 	}
 	if s.top.blocks[0].count == 0 {
 		s.top = nil
@@ -140,10 +145,29 @@ func (s *shelf) merge(b *block, at int) {
 	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
 		return
 	}
+	s.give(b.blocks[at+1], b.blocks[at])
+	s.bury(b.blocks[at+1])
 	b.blocks[at+1].moveTo(b.blocks[at], 0)
 	b.closeAt(at + 1)
 	s.tighten(b, at)
 	b.loose = true
+}
+
+// give notes that a block gives parts to another, for searches that have still to open the first.
+func (s *shelf) give(from, to *block) {
+	s.gives++
+	from.gaveBefore, from.gave, from.heir = from.gave, s.gives, to
+}
+
+// bury makes the block that died longest ago forget its heir, so that no chain of dead blocks grows.
+func (s *shelf) bury(b *block) {
+	at := &s.dead[s.died%len(s.dead)]
+	if *at != nil {
+		(*at).heir = nil
+	}
+	*at = b
+	b.dead = true
+	s.died++
 }
 
 // move gives a node on a shelf another key and row. Its row must be the new one from now on.
