@@ -80,9 +80,6 @@ func withKept(dir, file string, writes bool, do func(fd int) error) (done bool, 
 		return false, nil
 	}
 	path := dir + "/" + file
-	if !mayKeep(path) {
-		return false, nil
-	}
 	f := useKept(path, file)
 	if f == nil {
 		return false, nil
@@ -111,6 +108,9 @@ func useKept(path, file string) *keptFile {
 	defer kept.Unlock()
 	f := kept.files[path]
 	if f == nil {
+		if len(kept.files) >= kept.most {
+			return nil
+		}
 		if f = openKept(path, file); f == nil {
 			return nil
 		}
