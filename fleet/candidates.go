@@ -65,7 +65,7 @@ func (l *candidates) soon() candidate {
 	var room [asked]candidate
 	few := heap(room[:0])
 	for i := range asked {
-		few.push(&l.heap[i*len(l.heap)/asked])
+		few.push(&l.heap[(2*i+1)*len(l.heap)/(2*asked)]) // not the first one, which is the best of all
 	}
 	for range asked * fewKept / len(l.heap) {
 		few.pop()

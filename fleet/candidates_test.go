@@ -1,0 +1,32 @@
+package fleet
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Of many candidates about so many are kept as shall be: the best ones, in order.
+func TestThin(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, count := range []int{mostKept + 1, 2 * mostKept, 20 * mostKept} {
+		l := candidates{limit: behind}
+		var bounds []score
+		for i := range count {
+			bounds = append(bounds, score(random.Uint64N(1<<40)))
+			l.push(&candidate{bound: bounds[i], lowest: NodeID(i)})
+		}
+		slices.Sort(bounds)
+		l.thin()
+		kept := len(l.heap)
+		if kept < fewKept/8 || kept > mostKept || l.limit.bound != bounds[kept-1] {
+			t.Errorf("%d of %d are kept, the limit is %d", kept, count, l.limit.bound)
+		}
+		for i := range kept {
+			if l.heap[0].bound != bounds[i] {
+				t.Fatalf("candidate %d of %d has bound %d, want %d", i, count, l.heap[0].bound, bounds[i])
+			}
+			l.pop()
+		}
+	}
+}
