@@ -14,10 +14,10 @@ type block struct {
 	parent *block // which keeps it
 	*inner        // nil: the parts are nodes
 
-	// For searches that were begun before:
-	heir             *block // to which it gave parts last
-	gave, gaveBefore int64  // shelf.gives at the time, and at the time before that
-	dead             bool   // it gave away all
+	// For searches that were begun before it gave parts to another block:
+	heir             *block // to which it gave some last, or all
+	gave, gaveBefore int64  // shelf.gives when it gave last, and when it gave the time before
+	dead             bool   // it gave all
 }
 
 // inner is what a block keeps of smaller blocks.

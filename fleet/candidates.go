@@ -8,14 +8,17 @@ type candidate struct {
 	block   *block // nil: a node; exactly: a node whose score is known
 }
 
-// exactly stands for the block of a node whose score is known.
+// exactly stands for the block of a node whose score is known, for which there is no room in half a cache line.
 var exactly = new(block)
 
 func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
-func (a *candidate) isNode() bool { return a.block == nil || a.block == exactly }
+// isStale reports whether it is a node that has changed since: then it is there a second time, as it is now.
+func (a *candidate) isStale(versions []uint32) bool {
+	return (a.block == nil || a.block == exactly) && a.version != versions[a.lowest]
+}
 
 // behind comes after all candidates.
 var behind = candidate{bound: never}
@@ -26,7 +29,7 @@ type candidates struct {
 	limit candidate
 }
 
-// How many candidates are kept, about, where there are more than so many. Tests change it.
+// Of more than mostKept candidates about fewKept are kept. Tests change it.
 var fewKept, mostKept = 400, 1200
 
 func (l *candidates) push(c *candidate) {
@@ -44,15 +47,23 @@ func (l *candidates) replace(c *candidate) {
 	}
 }
 
-// thin leaves those out that do not come soon, where there are many.
-func (l *candidates) thin() {
+// thin leaves out nodes that are there a second time, and then those candidates that do not come soon, where there are many.
+func (l *candidates) thin(versions []uint32) {
 	if len(l.heap) <= mostKept {
 		return
 	}
-	l.limit = l.soon()
+	l.keep(func(c *candidate) bool { return !c.isStale(versions) })
+	if len(l.heap) > mostKept {
+		l.limit = l.soon()
+		l.keep(func(c *candidate) bool { return !l.limit.before(c) })
+	}
+}
+
+// keep keeps some in the heap.
+func (l *candidates) keep(is func(*candidate) bool) {
 	kept := l.heap[:0]
-	for _, c := range l.heap {
-		if !l.limit.before(&c) {
+	for _, c := range l.heap { // it is read ahead of where it is written
+		if is(&c) {
 			kept.push(&c)
 		}
 	}

@@ -17,7 +17,7 @@ func TestThin(t *testing.T) {
 			l.push(&candidate{bound: bounds[i], lowest: NodeID(i)})
 		}
 		slices.Sort(bounds)
-		l.thin()
+		l.thin(make([]uint32, count))
 		kept := len(l.heap)
 		if kept < fewKept/8 || kept > mostKept || l.limit.bound != bounds[kept-1] {
 			t.Errorf("%d of %d are kept, the limit is %d", kept, count, l.limit.bound)

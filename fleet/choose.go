@@ -10,9 +10,9 @@ import (
 // choose finds the best node for the question that is asked.
 func (f *Fleet) choose() (NodeID, error) {
 	a := f.answer()
-	if !f.goOn(a) {
+	if !f.search(a, 4*mostKept) {
 		f.begin(a)
-		f.goOn(a)
+		f.search(a, 2*MaxNodes)
 		f.keep(a)
 	}
 	if len(a.rest.heap) == 0 {
@@ -21,35 +21,41 @@ func (f *Fleet) choose() (NodeID, error) {
 	return a.rest.heap[0].lowest, nil
 }
 
-// goOn opens blocks and looks at nodes, those with the best bound first, until a node comes first
-// whose score is known: no other can be better. It reports false where what was left out may be.
-func (f *Fleet) goOn(a *answer) bool {
-	for len(a.rest.heap) > 0 {
+// search opens blocks and looks at nodes, those with the best bound first, until a node comes first
+// whose score is known: no other can be better. It reports false where the search has to be begun anew, since it has
+// come to what was left out, or to nodes that stand elsewhere now, or has too many candidates.
+func (f *Fleet) search(a *answer, most int) bool {
+	for ok := true; len(a.rest.heap) > 0; {
 		switch c := &a.rest.heap[0]; {
-		case c.isNode() && c.version != f.versions[c.lowest]: // it is there a second time, as it is now
+		case c.isStale(f.versions):
 			a.rest.pop()
 		case c.block == exactly:
 			return true
 		case c.block == nil:
-			f.look(a)
+			f.lookAtFirst(a)
 		case c.block.gave > a.began:
-			if !f.follow(a) {
-				return false
-			}
+			ok = f.followFirst(a)
 		case c.block.loose:
-			f.tighten(a)
+			ok = f.tightenFirst(a)
 		default:
-			f.open(a)
+			f.openFirst(a)
+		}
+		if !ok || len(a.rest.heap) > most {
+			return false
 		}
 	}
 	return a.rest.limit == behind
 }
 
-// tighten counts anew the row and the bound of the block that comes first.
-func (f *Fleet) tighten(a *answer) {
+// tightenFirst counts anew the row and the bound of the block that comes first. It reports false where nobody
+// keeps a row of it.
+func (f *Fleet) tightenFirst(a *answer) bool {
 	c, shelf := a.rest.heap[0], f.shelfFor(f.question.Class)
 	parent := c.block.parent
 	at := slices.Index(parent.blocks[:parent.count], c.block)
+	if at < 0 {
+		return false
+	}
 	shelf.tighten(parent, at)
 	if r := &parent.rows[at]; f.question.admits(r) {
 		c.bound, c.lowest = f.bound(r), parent.lowest[at]
@@ -57,23 +63,24 @@ func (f *Fleet) tighten(a *answer) {
 	} else {
 		a.rest.pop()
 	}
+	return true
 }
 
-// follow opens the block that comes first, some of whose nodes stand in another block since the search was begun.
-// It reports false where it is not known in which.
-func (f *Fleet) follow(a *answer) bool {
+// followFirst opens the block that comes first, some of whose nodes stand in another block since the search was begun.
+// It reports false where it is not known in which, as it gave some to two.
+func (f *Fleet) followFirst(a *answer) bool {
 	c := a.rest.heap[0]
 	if heir := c.block.heir; c.block.gaveBefore > a.began || heir == nil || heir.dead {
 		return false
 	}
 	c.block = c.block.heir
-	a.rest.push(&c) // behind the other, as their bounds are the same
-	f.open(a)
+	a.rest.push(&c) // it does not come before the other, whose bound is the same
+	f.openFirst(a)
 	return true
 }
 
-// open puts the parts of the block that comes first in its place.
-func (f *Fleet) open(a *answer) {
+// openFirst puts the parts of the block that comes first in its place.
+func (f *Fleet) openFirst(a *answer) {
 	first, best := &a.rest.heap[0], behind
 	b := first.block
 	first.bound, first.lowest = 0, Nowhere // so that it stays where it is
@@ -100,8 +107,8 @@ func (f *Fleet) open(a *answer) {
 	}
 }
 
-// look finds out the score of the node that comes first, or a better bound of it.
-func (f *Fleet) look(a *answer) {
+// lookAtFirst finds out the score of the node that comes first, or a better bound of it.
+func (f *Fleet) lookAtFirst(a *answer) {
 	c := a.rest.heap[0]
 	s, exact := f.assess(c.lowest, c.bound)
 	if s == never {
@@ -114,8 +121,8 @@ func (f *Fleet) look(a *answer) {
 	a.rest.replace(&c)
 }
 
-// assess returns a node's score and true, or a bound of it that is above the one that is known. Nodes without
-// direct room are asked only when it has come to that.
+// assess returns a node's score and true, or a bound of it that is above the one that is known; the score never if the
+// container cannot be there. Nodes without direct room are asked only when it has come to that.
 func (f *Fleet) assess(id NodeID, bound score) (score, bool) {
 	r := f.question.Request
 	if !f.hasAmounts(id, r) {

@@ -16,7 +16,7 @@ const (
 // An answer is how far the search for a question has come.
 type answer struct {
 	asked Request    // with resources of its own
-	rest  candidates // every node that can have the container is in it, and those that have changed a second time
+	rest  candidates // every node that can have the container is in it, the best one too; those that have changed are, as they were, a second time
 	upTo  int64      // changes of nodes until then are in it
 	began int64      // shelf.gives at the time
 }
@@ -34,9 +34,9 @@ type recent struct {
 	changed [recentChanges]change // the latest, in a ring
 	changes int64
 
-	// Of a search that was begun:
-	room heap // for its candidates
-	own  heap // room of the answer
+	// Between begin and keep:
+	room heap // where the candidates are
+	own  heap // where they will be
 }
 
 // A change is of one node.
@@ -102,7 +102,7 @@ func (f *Fleet) answer() *answer {
 	for ; a.upTo < f.recent.changes; a.upTo++ {
 		f.update(a, f.recent.changed[a.upTo%recentChanges])
 	}
-	a.rest.thin()
+	a.rest.thin(f.versions)
 	return a
 }
 
@@ -121,7 +121,7 @@ func (f *Fleet) begin(a *answer) {
 
 // keep keeps of a search that was begun what may be of use for the same question.
 func (f *Fleet) keep(a *answer) {
-	a.rest.thin()
+	a.rest.thin(f.versions)
 	f.recent.room, a.rest.heap = a.rest.heap, append(f.recent.own[:0], a.rest.heap...)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
 )
 
 // A question that is asked again is answered right however the nodes have changed meanwhile, and the blocks in which
@@ -47,5 +48,39 @@ func TestAnswersGoOn(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A search goes on where most nodes are gone, and with them blocks of all sizes.
+func TestShrinks(t *testing.T) {
+	small, large := machine(t, "core:4"), machine(t, "core:16")
+	for name, test := range map[string]struct {
+		last        *topology.Machine
+		first, gone fleet.NodeID // so many are removed, from that one on; then the last
+	}{
+		"the best ones": {small, 0, 189},
+		"all but one":   {large, 1, 199},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &cell{Fleet: newFleet(t, fleet.Options{Order: fleet.Least})}
+			for id := range fleet.NodeID(200) {
+				addNode(t, c.Fleet, id, small)
+			}
+			addNode(t, c.Fleet, 200, test.last)
+			r := fleet.Request{Class: hybrid.Flexible, Limit: 1000}
+			sameAsScan(t, c, &r)
+			for id := range test.gone {
+				if _, err := c.RemoveNode(test.first + id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if test.last == large {
+				if _, err := c.RemoveNode(200); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sameAsScan(t, c, &r)
+			c.CheckIndex(t)
+		})
 	}
 }

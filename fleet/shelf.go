@@ -16,7 +16,7 @@ type shelf struct {
 	top   *block     // has the block of all nodes as its only part; nil: no node
 	rows  []row      // of the nodes, by NodeID
 	gives int64      // how often a block gave parts to another
-	dead  [64]*block // blocks that gave away all of theirs, the latest in a ring
+	dead  [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
 	died  int
 }
 
@@ -116,8 +116,11 @@ func (s *shelf) remove(it *item) {
 // dropEmpty takes away what need not be there when a node has left its block.
 func (s *shelf) dropEmpty() {
 	if root := s.top.blocks[0]; root.inner != nil && root.count == 1 {
-		s.top.blocks[0] = root.blocks[0]
-		s.top.blocks[0].parent, s.top.blocks[0].loose = s.top, true
+		child := root.blocks[0]
+		s.top.blocks[0], child.parent, child.loose = child, s.top, true
+		s.give(root, child)
+		s.bury(root)
+		root.count = 0
 	}
 	if s.top.blocks[0].count == 0 {
 		s.top = nil
