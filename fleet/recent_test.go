@@ -1,7 +1,6 @@
 package fleet_test
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -30,10 +29,7 @@ func TestAnswersGoOn(t *testing.T) {
 				placed, refused := 0, 0
 				for range 1500 {
 					r := asked[min(c.random.IntN(len(asked)), c.random.IntN(len(asked)))] // the last ones seldom
-					want, wantErr := c.Scan(&r)
-					if got, err := c.Choose(&r); got != want || !errors.Is(err, wantErr) {
-						t.Fatalf("%+v: node %d, %v; the scan says %d, %v", r, got, err, want, wantErr)
-					}
+					sameAsScan(t, c, &r)
 					if c.place(&r) {
 						placed++
 					} else {
