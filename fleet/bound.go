@@ -21,6 +21,10 @@ type question struct {
 
 func (f *Fleet) ask(r *Request) {
 	f.decision++
+	if !f.asked.same(r) {
+		f.asked.copy(r)
+		f.asks++
+	}
 	f.request = hybrid.Request{Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
 	f.question = question{
 		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
@@ -41,11 +45,15 @@ func (f *Fleet) ask(r *Request) {
 // askedSize returns the size of the nodes of a part, with what it makes of the question.
 func (f *Fleet) askedSize(p *row) *size {
 	s := &f.sizes[p.size]
-	if s.asked != f.decision {
-		s.asked = f.decision
-		s.ask(&f.question, f.options.Order == Most)
+	if s.asked != f.asks {
+		f.askSize(s)
 	}
 	return s
+}
+
+func (f *Fleet) askSize(s *size) {
+	s.asked = f.asks
+	s.ask(&f.question, f.options.Order == Most)
 }
 
 // admitted returns the parts of a block of which a node may have the CPU time and the
@@ -147,16 +155,17 @@ const impossible = 1 << 30
 
 // lends returns the least sensitive time that has to be lent if so much is taken from
 // flexible containers' CPUs.
-func (q *question) lends(p *row, time int32) int32 { return p.lending(time, traitSlack, traitSlackOne) }
-
-// lending returns the least sensitive time on CPUs that must be lent for so much time. The traits tell of
-// how much there is without, and with one CPU more that is lent.
-func (p *row) lending(time int32, without, withOne trait) int32 {
-	if time <= timeOf(p.get(without)) {
+func (q *question) lends(p *row, time int32) int32 {
+	if time <= timeOf(p.get(traitSlack)) {
 		return 0
 	}
+	return p.lending(time - timeOf(p.get(traitSlackOne)))
+}
+
+// lending returns the least sensitive time on CPUs that must be lent, at least one, for what is lacking with that one.
+func (p *row) lending(lacking int32) int32 {
 	next, then := p.low(traitNextLent), p.low(traitThenLent)
-	switch lacking := time - timeOf(p.get(withOne)); {
+	switch {
 	case next >= 1000:
 		return impossible
 	case lacking <= 0:
@@ -241,12 +250,14 @@ func (q *question) joinedPaper(p *row, cpus int) (whole int, shared int32, ok bo
 // boundFlexible is bound for flexible containers by the order Candor.
 func (f *Fleet) boundFlexible(p *row) score {
 	q := &f.question
-	lent := p.lending(q.need, traitCalm, traitCalmOne)
-	if !q.calmIsRoom && lent > 0 { // what is kept for flexible containers may make up for some of it
-		lent = p.low(traitNextLent)
-	}
-	if lent >= impossible {
-		return never
+	lent := int32(0)
+	if q.need > timeOf(p.get(traitCalm)) {
+		if lent = p.lending(q.need - timeOf(p.get(traitCalmOne))); !q.calmIsRoom && lent > 0 {
+			lent = p.low(traitNextLent) // what is kept for flexible containers may make up for some of it
+		}
+		if lent >= impossible {
+			return never
+		}
 	}
 	return f.boundByPull(p, costScore(hybrid.Milli(lent), 0))
 }

@@ -62,12 +62,13 @@ func (l *candidates) thin(versions []uint32) {
 // keep keeps some in the heap.
 func (l *candidates) keep(is func(*candidate) bool) {
 	kept := l.heap[:0]
-	for _, c := range l.heap { // it is read ahead of where it is written
-		if is(&c) {
-			kept.push(&c)
+	for i := range l.heap {
+		if c := &l.heap[i]; is(c) {
+			kept = append(kept, *c)
 		}
 	}
 	l.heap = kept
+	kept.order()
 }
 
 // soon returns one that about fewKept do not come after, as far as a few of them tell.
@@ -107,9 +108,19 @@ func (h *heap) pop() {
 	}
 }
 
+// order makes a heap of candidates in any order.
+func (h heap) order() {
+	for i := len(h)/2 - 1; i >= 0; i-- {
+		c := h[i]
+		h.sink(i, &c)
+	}
+}
+
 // replace puts a candidate in the place of the first one.
-func (h heap) replace(c *candidate) {
-	i := 0
+func (h heap) replace(c *candidate) { h.sink(0, c) }
+
+// sink puts a candidate at a place, or below it.
+func (h heap) sink(i int, c *candidate) {
 	for 2*i+1 < len(h) {
 		child := 2*i + 1
 		if child+1 < len(h) && h[child+1].before(&h[child]) {

@@ -79,7 +79,9 @@ type Fleet struct {
 	recent recent
 
 	// Of the decision that is being made:
-	decision int64 // its number
+	decision int64   // its number
+	asked    Request // with resources of its own
+	asks     int64   // how often something else was asked than the time before
 	request  hybrid.Request
 	question question
 }
@@ -91,7 +93,7 @@ type kind struct {
 	weigher  weigher
 	scale    []float64 // makes shares of amounts
 	size     uint8     // index into Fleet.sizes
-	asked    int64     // the decision for which the following hold
+	asked    int64     // Fleet.asks for which the following hold
 	pull     pull      // on the container of the question
 	shift    int64     // weighted sum of what it takes
 }

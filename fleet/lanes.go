@@ -11,7 +11,8 @@ const (
 
 // lanesAtLeast returns the highest bit of each lane in which a is not below b.
 func lanesAtLeast(a, b uint64) uint64 {
-	return (a&^b | ^(a^b)&((a|laneHighs)-(b&^laneHighs))) & laneHighs
+	differs := a ^ b
+	return (a&differs | ((a|laneHighs)-(b&^laneHighs))&^differs) & laneHighs
 }
 
 // lanesEqual returns the highest bit of each lane in which a is b.
@@ -22,7 +23,6 @@ func lanesEqual(a, b uint64) uint64 {
 
 // lanesMost returns the larger of a and b in each lane.
 func lanesMost(a, b uint64) uint64 {
-	highs := lanesAtLeast(a, b)
-	larger := highs - highs>>(laneBits-1) | highs // all bits of those where it is a
+	larger := lanesAtLeast(a, b) >> (laneBits - 1) * top // all bits of those where it is a
 	return b ^ (a^b)&larger
 }

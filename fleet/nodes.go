@@ -72,6 +72,7 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
+	f.asks++ // what sizes make of the question may be something else now
 	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil

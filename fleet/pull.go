@@ -105,12 +105,14 @@ func (p *pull) of(shares []int32) int64 {
 // resource seldom have the most of another, so what they have of all in sum bounds it, too.
 func (p *pull) most(of *row) int64 {
 	sum, rest := p.base, int64(of.get(traitFreeSum))<<sumShift
-	for _, term := range p.plus[:p.plusCount] {
+	for i := range p.plusCount {
+		term := &p.plus[i]
 		free := min(rest, int64(of.get(term.trait)))
 		rest -= free
 		sum += term.weight * free
 	}
-	for _, term := range p.minus[:p.minusCount] {
+	for i := range p.minusCount {
+		term := &p.minus[i]
 		sum += term.weight * int64(of.get(term.trait))
 	}
 	return clampPull(sum)

@@ -69,10 +69,15 @@ func (r *recent) find(q *Request, decision int64) (a *answer, found bool) {
 	}
 	a = &set.answers[at]
 	set.hashes[at], set.used[at] = hash, decision
-	kept := append(a.asked.Resources[:0], q.Resources...)
-	a.asked = *q
-	a.asked.Resources = kept
+	a.asked.copy(q)
 	return a, false
+}
+
+// copy makes a request the same as another, with resources of its own.
+func (r *Request) copy(q *Request) {
+	kept := append(r.Resources[:0], q.Resources...)
+	*r = *q
+	r.Resources = kept
 }
 
 // hash returns a number that is the same for requests that ask the same.

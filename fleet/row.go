@@ -38,15 +38,26 @@ func (r *row) raise(by *row) (raised bool) {
 	return raised
 }
 
-// include is raise for whoever need not know.
-func (r *row) include(other *row) {
-	for i, word := range other.traits {
-		r.traits[i] = lanesMost(word, r.traits[i])
+// bestOf returns the row that tells of some others, word by word: so the best so far is in a register.
+func bestOf(rows []*row) row {
+	best := noRow
+	if len(rows) > 0 {
+		best.size = rows[0].size
 	}
-	r.share = min(r.share, other.share)
-	if other.size != r.size {
-		r.size = anySize
+	for _, r := range rows {
+		best.share = min(best.share, r.share)
+		if r.size != best.size {
+			best.size = anySize
+		}
 	}
+	for i := range best.traits {
+		most := uint64(0)
+		for _, r := range rows {
+			most = lanesMost(r.traits[i], most)
+		}
+		best.traits[i] = most
+	}
+	return best
 }
 
 // A fall is which figures of a node are worse than they were, so that a row that tells of it

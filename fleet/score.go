@@ -55,8 +55,8 @@ func (f *Fleet) shareScore(id NodeID) score {
 // askedKind returns the kind of a node, with what it makes of the question.
 func (f *Fleet) askedKind(id NodeID) *kind {
 	k := f.kinds[f.rows[id].kind]
-	if k.asked != f.decision {
-		k.asked = f.decision
+	if k.asked != f.asks {
+		k.asked = f.asks
 		k.pull.set(&f.question, k.scale, k.scale)
 		k.shift = k.weigher.weigh(int64(f.question.need), f.question.Resources)
 	}

@@ -92,16 +92,14 @@ func (s *shelf) split(b *block, at int) {
 
 // tighten counts anew what a block keeps of a part, from what is kept below.
 func (s *shelf) tighten(b *block, at int) {
-	part, r, lowest := b.blocks[at], noRow, NodeID(MaxNodes)
-	if part.count > 0 {
-		r.size = s.row(part, 0).size
-	}
+	part, lowest := b.blocks[at], NodeID(MaxNodes)
+	var rows [blockSize]*row
 	for i := range part.count {
-		r.include(s.row(part, i))
+		rows[i] = s.row(part, i)
 		lowest = min(lowest, part.lowest[i])
 	}
 	part.loose = false
-	if r != b.rows[at] || lowest != b.lowest[at] {
+	if r := bestOf(rows[:part.count]); r != b.rows[at] || lowest != b.lowest[at] {
 		b.rows[at], b.lowest[at], b.loose = r, lowest, true
 	}
 }

@@ -12,7 +12,7 @@ type size struct {
 	single      *kind     // the only kind; nil: there are several
 	least, most []float64 // scales (newScale) of the least that a node of it has of each resource, and of the most
 	counted     [2]int    // how many resources the nodes have: the fewest, the most
-	asked       int64     // the decision for which the following hold
+	asked       int64     // Fleet.asks for which the following hold
 	pull        pull      // on the container of the question; the strongest
 	shift       uint64    // what that takes of the nodes' share of all that is free (shareBits): by Most the most, else the least
 }

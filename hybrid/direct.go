@@ -105,13 +105,19 @@ func (n *Node) costSoFar(own int32) Cost {
 		FreeWhole: int(n.sharedCount),
 		Moves:     n.moved(own),
 	}
-	cpus := slot.cpus()
-	cost.NUMAs, cost.L3s = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus)
-	if n.threads > 1 {
-		cost.Splits = n.splitCores(&cpus)
+	switch {
+	case cost.Whole == 0 && slot.fractions() == 0: // it is in none
+	case n.isFlat():
+		cost.NUMAs, cost.L3s = 1, 1
+	default:
+		cpus := slot.cpus()
+		cost.NUMAs, cost.L3s, cost.Splits = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus), n.splitCores(&cpus)
 	}
 	return cost
 }
+
+// isFlat reports whether the machine has one NUMA node and one L3 domain, and one CPU on each core.
+func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.threads == 1 }
 
 // moved counts the fractions of others that are on a CPU where they were not before the edits.
 func (n *Node) moved(own int32) int {

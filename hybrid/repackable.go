@@ -25,6 +25,15 @@ func (l *itemList) insert(size int32) {
 	l.count++
 }
 
+// remove removes a size that is there.
+func (l *itemList) remove(size int32) {
+	l.count--
+	held := l.size[l.count]
+	for i := l.count - 1; held != size; i-- {
+		held, l.size[i] = l.size[i], held
+	}
+}
+
 // bins returns a lower bound on the CPUs that the items need.
 func (l *itemList) bins() int32 {
 	large := int32(0) // items above half a CPU
@@ -75,19 +84,24 @@ func packable(parts []int16) (bins, room int32) {
 		used += int32(part)
 	}
 	bins = items.bins()
+	rest := min(bins*1000-used, 1000)
+	all := items.suffice(rest, bins)   // it can be as large as what is left, as a rule
 	low, high := int32(0), int32(1000) // the largest fraction with which the bins suffice: low does
 	for high-low > packSteps {
 		middle := (low + high) / 2
-		if used+middle > bins*1000 { // then the bound is above bins, too
-			high = middle
-			continue
-		}
-		with := items
-		if with.insert(middle); with.bins() <= bins {
+		if middle <= rest && (all || items.suffice(middle, bins)) {
 			low = middle
 		} else {
 			high = middle
 		}
 	}
 	return bins, high - 1
+}
+
+// suffice reports whether some bins might be enough for the items and one more.
+func (l *itemList) suffice(size, bins int32) bool {
+	l.insert(size)
+	is := l.bins() <= bins
+	l.remove(size)
+	return is
 }

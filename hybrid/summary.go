@@ -51,7 +51,7 @@ func (n *Node) Summarize(s *Summary) {
 	if n.flexible.count > 0 {
 		s.flags |= anyFlexible
 	}
-	if len(n.numas) == 1 && len(n.l3s) == 1 && n.threads == 1 {
+	if n.isFlat() {
 		s.flags |= flat
 	}
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
