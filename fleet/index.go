@@ -58,6 +58,9 @@ func (f *Fleet) byShare(class hybrid.Class) bool {
 // keyBits are those of Fleet.key.
 const keyBits = 63 - idBits
 
+// sizeOfKey returns the number of the size of a node by its key on a shelf; 0 where the size does not matter.
+func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits)) }
+
 // key says where a node stands on the shelf for a class: beside those that
 // containers see as it.
 func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {

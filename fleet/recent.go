@@ -114,13 +114,17 @@ func (f *Fleet) answer() *answer {
 // forget leaves everything out.
 func (a *answer) forget() { a.rest.heap, a.rest.limit = a.rest.heap[:0], candidate{} }
 
-// begin begins a search with the block of all nodes, in the room that all searches share.
+// begin begins a search with the blocks of all nodes of each size, in the room that all searches share.
 func (f *Fleet) begin(a *answer) {
 	shelf := f.shelfFor(f.question.Class)
 	a.upTo, a.began = f.recent.changes, shelf.gives
 	f.recent.own, a.rest = a.rest.heap, candidates{f.recent.room[:0], behind}
-	if shelf.top != nil {
-		a.rest.push(&candidate{block: shelf.top.blocks[0]})
+	for _, top := range shelf.tops {
+		if top != nil && f.question.admits(&top.rows[0]) {
+			if bound := f.bound(&top.rows[0]); bound != never {
+				a.rest.push(&candidate{bound: bound, lowest: top.lowest[0], block: top.blocks[0]})
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -32,7 +33,7 @@ func (f *Fleet) refusal() error {
 	if q.Class == hybrid.Flexible || !q.strict {
 		return hybrid.ErrNoCapacity
 	}
-	if shelf := f.shelfFor(q.Class); shelf.top != nil && f.anyRoom(shelf.top.blocks[0]) {
+	if slices.ContainsFunc(f.shelfFor(q.Class).tops, func(top *block) bool { return top != nil && f.anyRoom(top) }) {
 		return hybrid.ErrViewImpossible
 	}
 	return hybrid.ErrNoCapacity

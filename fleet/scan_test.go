@@ -79,8 +79,10 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 	}
 	for class, shelf := range f.shelvesOf() {
 		found := 0
-		if shelf.top != nil {
-			found = f.checkBlock(t, &shelf, shelf.top, math.MinInt64, math.MaxInt64)
+		for _, top := range shelf.tops {
+			if top != nil {
+				found += f.checkBlock(t, &shelf, top, math.MinInt64, math.MaxInt64)
+			}
 		}
 		if found != shelved {
 			t.Fatalf("%d nodes on the shelves of %v, want %d", found, hybrid.Class(class), shelved)

@@ -9,11 +9,11 @@ import (
 // All nodes stand on a shelf, those that are alike for the fleet's order
 // beside each other: in blocks by a key, without order within a block; and blocks stand together in larger
 // ones, in the order of their keys (it is a B+ tree). Of each smaller block a block keeps a row, so
-// that most parts need not be looked at.
+// that most parts need not be looked at. Nodes of different sizes are in trees of their own.
 
 // A shelf is all nodes.
 type shelf struct {
-	top   *block     // has the block of all nodes as its only part; nil: no node
+	tops  []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
 	rows  []row      // of the nodes, by NodeID
 	gives int64      // how often a block gave parts to another
 	dead  [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
@@ -40,22 +40,28 @@ func (s *shelf) row(b *block, at int) *row {
 
 // insert puts a node on a shelf. Its row must be that of the item from now on.
 func (s *shelf) insert(it *item) {
-	if s.top == nil {
-		s.top = &block{count: 1, inner: new(inner)}
-		s.top.blocks[0], s.top.lowest[0], s.top.rows[0] = &block{parent: s.top}, MaxNodes, noRow
+	size := sizeOfKey(it.key)
+	for size >= len(s.tops) {
+		s.tops = append(s.tops, nil)
 	}
-	s.makeRoom()
-	s.insertInto(s.top, it)
+	if s.tops[size] == nil {
+		top := &block{count: 1, inner: new(inner)}
+		top.blocks[0], top.lowest[0], top.rows[0] = &block{parent: top}, MaxNodes, noRow
+		top.rows[0].size = it.row.size
+		s.tops[size] = top
+	}
+	s.makeRoom(s.tops[size])
+	s.insertInto(s.tops[size], it)
 }
 
-// makeRoom sees to it that the block of all nodes is not full.
-func (s *shelf) makeRoom() {
-	if s.top.blocks[0].count == blockSize {
-		root := &block{count: 1, inner: new(inner), parent: s.top}
-		root.blocks[0], root.keys[0] = s.top.blocks[0], math.MinInt64
+// makeRoom sees to it that the block of all nodes of a size is not full.
+func (s *shelf) makeRoom(top *block) {
+	if top.blocks[0].count == blockSize {
+		root := &block{count: 1, inner: new(inner), parent: top}
+		root.blocks[0], root.keys[0] = top.blocks[0], math.MinInt64
 		root.blocks[0].parent = root
 		s.split(root, 0)
-		s.top.blocks[0] = root
+		top.blocks[0] = root
 	}
 }
 
@@ -106,22 +112,23 @@ func (s *shelf) tighten(b *block, at int) {
 
 // remove takes a node off a shelf.
 func (s *shelf) remove(it *item) {
-	f := goneOf(&it.row)
-	s.removeFrom(s.top, it, &f)
-	s.dropEmpty()
+	f, size := goneOf(&it.row), sizeOfKey(it.key)
+	s.removeFrom(s.tops[size], it, &f)
+	s.dropEmpty(size)
 }
 
 // dropEmpty takes away what need not be there when a node has left its block.
-func (s *shelf) dropEmpty() {
-	if root := s.top.blocks[0]; root.inner != nil && root.count == 1 {
+func (s *shelf) dropEmpty(size int) {
+	top := s.tops[size]
+	if root := top.blocks[0]; root.inner != nil && root.count == 1 {
 		child := root.blocks[0]
-		s.top.blocks[0], child.parent, child.loose = child, s.top, true
+		top.blocks[0], child.parent, child.loose = child, top, true
 		s.give(root, child)
 		s.bury(root)
 		root.count = 0
 	}
-	if s.top.blocks[0].count == 0 {
-		s.top = nil
+	if top.blocks[0].count == 0 {
+		s.tops[size] = nil
 	}
 }
 
@@ -135,7 +142,7 @@ func (s *shelf) removeFrom(b *block, it *item, f *fall) {
 		below.take(below.position(it.id))
 		b.lose(at, it, f)
 	}
-	if below.count < blockSize/4 && b != s.top {
+	if below.count < blockSize/4 && b.parent != nil {
 		s.merge(b, at)
 	}
 }
@@ -171,11 +178,12 @@ func (s *shelf) bury(b *block) {
 	s.died++
 }
 
-// move gives a node on a shelf another key and row. Its row must be the new one from now on.
+// move gives a node on a shelf another key, of the same size, and another row. Its row must be the new one from now on.
 func (s *shelf) move(before, now *item, f *fall) {
-	s.makeRoom()
-	s.moveIn(s.top, before, now, f)
-	s.dropEmpty()
+	size := sizeOfKey(now.key)
+	s.makeRoom(s.tops[size])
+	s.moveIn(s.tops[size], before, now, f)
+	s.dropEmpty(size)
 }
 
 // moveIn is move within a block that is not full. It reports whether that is better for it.
