@@ -32,6 +32,10 @@ type pull struct {
 	plus, minus           [1 + moreResources]term // those that pull, the strongest first; those that push
 	plusCount, minusCount int
 	base                  int64
+
+	// Of two resources: the less of the sums of each of these, and base.
+	isPair         bool
+	corner, beside [2]term
 }
 
 // A term is a trait and what it counts.
@@ -73,6 +77,11 @@ func (p *pull) weigh(q *question, least, most []float64) {
 // sort prepares pull.most.
 func (p *pull) sort(resources int) {
 	p.plusCount, p.minusCount, p.base = 0, 0, -p.shift
+	if p.isPair = resources == 2; p.isPair {
+		p.base += min(p.weights[1], 0) * top
+		p.pair(p.weights[0], p.weights[1])
+		return
+	}
 	for i, weight := range p.weights[:resources] {
 		switch {
 		case i > moreResources:
@@ -92,6 +101,29 @@ func (p *pull) sort(resources int) {
 	}
 }
 
+// pair is sort for CPU and one further resource. Traits tell of five sums of the two: what any weights make of
+// them is not above what the two sums beside it do. For a single node the corner is exact, as those are rounded.
+func (p *pull) pair(cpu, other int64) {
+	p.corner = [2]term{{traitFreeCPU, cpu}, {traitMost1, other}}
+	if other < 0 {
+		p.corner[1] = term{traitLeast1, -other}
+	}
+	switch {
+	case other < 0 && cpu < -other:
+		p.beside = [2]term{{traitCPULess, 2 * cpu}, {traitLeast1, -other - cpu}}
+	case other < 0:
+		p.beside = [2]term{{traitFreeCPU, cpu + other}, {traitCPULess, -2 * other}}
+	case cpu >= 2*other:
+		p.beside = [2]term{{traitFreeCPU, cpu - 2*other}, {traitMoreCPU, other << sumShift}}
+	case cpu >= other:
+		p.beside = [2]term{{traitMoreCPU, (cpu - other) << sumShift}, {traitFreeSum, (2*other - cpu) << sumShift}}
+	case 2*cpu >= other:
+		p.beside = [2]term{{traitFreeSum, (2*cpu - other) << sumShift}, {traitMoreOther, (other - cpu) << sumShift}}
+	default:
+		p.beside = [2]term{{traitMoreOther, cpu << sumShift}, {traitMost1, other - 2*cpu}}
+	}
+}
+
 // of returns the pull of a node with so much free.
 func (p *pull) of(shares []int32) int64 {
 	sum := -p.shift
@@ -104,6 +136,9 @@ func (p *pull) of(shares []int32) int64 {
 // most returns what no pull of the nodes in a part is above. Those with the most free of one
 // resource seldom have the most of another, so what they have of all in sum bounds it, too.
 func (p *pull) most(of *row) int64 {
+	if p.isPair {
+		return clampPull(p.base + min(sumOf(&p.corner, of), sumOf(&p.beside, of)))
+	}
 	sum, rest := p.base, int64(of.get(traitFreeSum))<<sumShift
 	for i := range p.plusCount {
 		term := &p.plus[i]
@@ -116,6 +151,11 @@ func (p *pull) most(of *row) int64 {
 		sum += term.weight * int64(of.get(term.trait))
 	}
 	return clampPull(sum)
+}
+
+// sumOf returns the sum of two terms.
+func sumOf(terms *[2]term, of *row) int64 {
+	return terms[0].weight*int64(of.get(terms[0].trait)) + terms[1].weight*int64(of.get(terms[1].trait))
 }
 
 // traitFreeOf are the traits that tell of the free share of a resource; CPU is the first.

@@ -39,6 +39,11 @@ const (
 	traitRoomLeast = traitSlack     // Figures.RoomLeast, from the top
 	traitTwoRooms  = traitSlackOne  // Figures.TwoRooms
 	traitWithNone  = traitMostLimit // 1: no flexible container
+
+	// By the order Candor where there is one further resource, so that these tell of no second one:
+	traitMoreCPU   = traitMost2  // free share of CPU twice, and of the resource, in 1<<sumShift, rounded up
+	traitMoreOther = traitLeast2 // of CPU, and of the resource twice, likewise
+	traitCPULess   = traitFree2  // of CPU, and of the resource from the top, in 2, rounded up
 )
 
 // top is what traits that are better low are counted from.
@@ -77,7 +82,11 @@ func (f *Fleet) traitsOf(id NodeID) (packed traits) {
 		t[traitFree1+trait(i)] = f.unitsOf(i, f.freeOf(id)[i])
 		t[traitMost1+trait(i)], t[traitLeast1+trait(i)] = uint16(share), top-uint16(share)
 	}
-	t[traitFreeSum] = uint16((sum + 1<<sumShift - 1) >> sumShift)
+	t[traitFreeSum] = sumTrait(sum)
+	if len(shares) == 2 && f.options.Order == Candor {
+		t[traitMoreCPU], t[traitMoreOther] = sumTrait(sum+shares[0]), sumTrait(sum+shares[1])
+		t[traitCPULess] = uint16((shares[0] + top - shares[1] + 1) / 2)
+	}
 	for i := range packed {
 		four := t[i*lanes : i*lanes+lanes]
 		packed[i] = uint64(four[0]) | uint64(four[1])<<laneBits | uint64(four[2])<<(2*laneBits) | uint64(four[3])<<(3*laneBits)
@@ -90,6 +99,9 @@ func (f *Fleet) traitsOf(id NodeID) (packed traits) {
 func (f *Fleet) unitsOf(resource int, amount int64) uint16 {
 	return uint16(min(float64(max(0, amount))*f.units[resource], top))
 }
+
+// sumTrait is a sum of up to four shares as a trait, rounded up.
+func sumTrait(sum int32) uint16 { return uint16((sum + 1<<sumShift - 1) >> sumShift) }
 
 // timeTrait is a time as a trait; those beyond 65 CPUs count as that.
 func timeTrait(milli int32) uint16 { return uint16(min(max(0, milli), top)) }
