@@ -10,7 +10,7 @@ type block struct {
 	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
 	lowest [blockSize]NodeID
 	count  int
-	loose  bool   // it may be worse than the row that is kept of it
+	loose  marks  // where it may be worse than the row that is kept of it
 	parent *block // which keeps it
 	*inner        // nil: the parts are nodes
 
@@ -116,7 +116,9 @@ func (b *block) raise(at int, it *item) bool {
 
 // lose notes whether a block of nodes may be worse after the fall of one that is or was in it.
 func (b *block) lose(at int, before *item, f *fall) {
-	if b.rows[at].hangsOn(&before.row, f) || f.gone && before.id == b.lowest[at] {
-		b.blocks[at].loose = true
+	lost := b.rows[at].hangsOn(&before.row, f)
+	if f.gone && before.id == b.lowest[at] {
+		lost |= lowestMark
 	}
+	b.blocks[at].loose |= lost
 }

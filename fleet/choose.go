@@ -35,7 +35,7 @@ func (f *Fleet) search(a *answer, most int) bool {
 			f.lookAtFirst(a)
 		case c.block.gave > a.began:
 			ok = f.followFirst(a)
-		case c.block.loose:
+		case c.block.loose != 0:
 			ok = f.tightenFirst(a)
 		default:
 			f.openFirst(a)

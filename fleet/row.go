@@ -38,26 +38,51 @@ func (r *row) raise(by *row) (raised bool) {
 	return raised
 }
 
-// bestOf returns the row that tells of some others, word by word: so the best so far is in a register.
-func bestOf(rows []*row) row {
-	best := noRow
-	if len(rows) > 0 {
-		best.size = rows[0].size
-	}
-	for _, r := range rows {
-		best.share = min(best.share, r.share)
-		if r.size != best.size {
-			best.size = anySize
+// marks say which of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
+type marks uint8
+
+const (
+	shareMark marks = 1 << (allTraits/lanes + iota)
+	lowestMark
+	allMarks = ^marks(0)
+)
+
+// best makes what is marked that of some others together: word by word, so that the best so far is in a register. The
+// size is anySize if they are of several, or of another than it is.
+func (r *row) best(which marks, others []*row) {
+	for i := range r.traits {
+		if which>>i&1 == 0 {
+			continue
 		}
-	}
-	for i := range best.traits {
 		most := uint64(0)
-		for _, r := range rows {
-			most = lanesMost(r.traits[i], most)
+		for _, other := range others {
+			most = lanesMost(other.traits[i], most)
 		}
-		best.traits[i] = most
+		r.traits[i] = most
 	}
-	return best
+	if which&shareMark == 0 {
+		return
+	}
+	r.share = noRow.share
+	for _, other := range others {
+		r.share = min(r.share, other.share)
+		if other.size != r.size {
+			r.size = anySize
+		}
+	}
+}
+
+// differs marks in what two rows differ.
+func (r *row) differs(other *row) (where marks) {
+	for i, word := range r.traits {
+		if word != other.traits[i] {
+			where |= 1 << i
+		}
+	}
+	if r.share != other.share {
+		where |= shareMark
+	}
+	return where
 }
 
 // A fall is which figures of a node are worse than they were, so that a row that tells of it
@@ -84,11 +109,15 @@ func goneOf(before *row) fall {
 	return f
 }
 
-// hangsOn reports whether a row would promise less without what a node was before its fall.
-func (r *row) hangsOn(before *row, f *fall) bool {
-	hangs := uint64(0)
+// hangsOn marks in what a row would promise less without what a node was before its fall.
+func (r *row) hangsOn(before *row, f *fall) (where marks) {
 	for i, word := range before.traits {
-		hangs |= lanesEqual(word, r.traits[i]) & f.traits[i]
+		if lanesEqual(word, r.traits[i])&f.traits[i] != 0 {
+			where |= 1 << i
+		}
 	}
-	return hangs != 0 || f.share && before.share == r.share
+	if f.share && before.share == r.share {
+		where |= shareMark
+	}
+	return where
 }

@@ -92,22 +92,40 @@ func (s *shelf) split(b *block, at int) {
 	}
 	b.openAt(at + 1)
 	b.keys[at+1], b.blocks[at+1] = key, upper
-	s.tighten(b, at)
-	s.tighten(b, at+1)
+	b.loose |= lower.loose
+	s.renew(b, at)
+	s.renew(b, at+1)
 }
 
-// tighten counts anew what a block keeps of a part, from what is kept below.
+// tighten counts anew what is loose of what a block keeps of a part, from what is kept below.
 func (s *shelf) tighten(b *block, at int) {
 	part, lowest := b.blocks[at], NodeID(MaxNodes)
-	var rows [blockSize]*row
-	for i := range part.count {
+	var room [blockSize]*row
+	rows := room[:part.count]
+	for i := range rows {
 		rows[i] = s.row(part, i)
 		lowest = min(lowest, part.lowest[i])
 	}
-	part.loose = false
-	if r := bestOf(rows[:part.count]); r != b.rows[at] || lowest != b.lowest[at] {
-		b.rows[at], b.lowest[at], b.loose = r, lowest, true
+	before := b.rows[at]
+	b.rows[at].best(part.loose, rows)
+	b.loose |= before.differs(&b.rows[at])
+	if lowest != b.lowest[at] {
+		b.lowest[at], b.loose = lowest, b.loose|lowestMark
 	}
+	part.loose = 0
+}
+
+// renew counts anew all that a block keeps of a part that has given or got nodes. Whether the block itself is loose
+// for that is for the caller to say.
+func (s *shelf) renew(b *block, at int) {
+	loose, part := b.loose, b.blocks[at]
+	part.loose = allMarks
+	b.rows[at].size = anySize
+	if part.count > 0 {
+		b.rows[at].size = s.row(part, 0).size
+	}
+	s.tighten(b, at)
+	b.loose = loose
 }
 
 // remove takes a node off a shelf.
@@ -122,7 +140,8 @@ func (s *shelf) dropEmpty(size int) {
 	top := s.tops[size]
 	if root := top.blocks[0]; root.inner != nil && root.count == 1 {
 		child := root.blocks[0]
-		top.blocks[0], child.parent, child.loose = child, top, true
+		top.blocks[0], child.parent = child, top
+		child.loose |= root.loose
 		s.give(root, child)
 		s.bury(root)
 		root.count = 0
@@ -153,12 +172,12 @@ func (s *shelf) merge(b *block, at int) {
 	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
 		return
 	}
+	b.loose |= b.blocks[at].loose | b.blocks[at+1].loose
 	s.give(b.blocks[at+1], b.blocks[at])
 	s.bury(b.blocks[at+1])
 	b.blocks[at+1].moveTo(b.blocks[at], 0)
 	b.closeAt(at + 1)
-	s.tighten(b, at)
-	b.loose = true
+	s.renew(b, at)
 }
 
 // give notes that a block gives parts to another, for searches that have still to open the first.
