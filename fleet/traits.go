@@ -60,12 +60,10 @@ const sumShift = 2
 type traits [allTraits / lanes]uint64
 
 // traitsOf returns a node's traits.
-func (f *Fleet) traitsOf(id NodeID) (packed traits) {
+func (f *Fleet) traitsOf(id NodeID) traits {
 	g, shares := &f.figures[id], f.sharesOf(id)
-	t := [allTraits]uint16{
+	t := traitList{
 		traitFreeTime: timeTrait(g.Free[hybrid.Flexible]),
-		traitFreeCPU:  uint16(shares[0]),
-		traitLeastCPU: top - uint16(shares[0]),
 		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitThenLent: top - g.ThenLent, traitCalm: timeTrait(g.Calm),
 		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
 		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
@@ -76,17 +74,33 @@ func (f *Fleet) traitsOf(id NodeID) (packed traits) {
 	if f.byPaper() {
 		t[traitRoomLeast], t[traitTwoRooms], t[traitWithNone] = top-g.RoomLeast, g.TwoRooms, flag(!g.WithFlexible)
 	}
+	for i := range shares[1:min(len(shares), 1+moreResources)] {
+		t[traitFree1+trait(i)] = f.unitsOf(i, f.freeOf(id)[i])
+	}
+	t.setShares(shares, f.options.Order)
+	return t.pack()
+}
+
+// A traitList is traits by themselves.
+type traitList [allTraits]uint16
+
+// setShares sets what traits tell of the free shares of CPU and of the further resources.
+func (t *traitList) setShares(shares []int32, order Order) {
 	sum := shares[0]
+	t[traitFreeCPU], t[traitLeastCPU] = uint16(sum), top-uint16(sum)
 	for i, share := range shares[1:min(len(shares), 1+moreResources)] {
 		sum += share
-		t[traitFree1+trait(i)] = f.unitsOf(i, f.freeOf(id)[i])
 		t[traitMost1+trait(i)], t[traitLeast1+trait(i)] = uint16(share), top-uint16(share)
 	}
 	t[traitFreeSum] = sumTrait(sum)
-	if len(shares) == 2 && f.options.Order == Candor {
+	if len(shares) == 2 && order == Candor {
 		t[traitMoreCPU], t[traitMoreOther] = sumTrait(sum+shares[0]), sumTrait(sum+shares[1])
 		t[traitCPULess] = uint16((shares[0] + top - shares[1] + 1) / 2)
 	}
+}
+
+// pack puts them into words.
+func (t *traitList) pack() (packed traits) {
 	for i := range packed {
 		four := t[i*lanes : i*lanes+lanes]
 		packed[i] = uint64(four[0]) | uint64(four[1])<<laneBits | uint64(four[2])<<(2*laneBits) | uint64(four[3])<<(3*laneBits)
