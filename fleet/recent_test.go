@@ -27,7 +27,10 @@ func TestAnswersGoOn(t *testing.T) {
 					asked = append(asked, r)
 				}
 				placed, refused := 0, 0
-				for range 1500 {
+				for i := range 1500 {
+					if i%50 == 0 {
+						c.CheckIndex(t)
+					}
 					r := asked[min(c.random.IntN(len(asked)), c.random.IntN(len(asked)))] // the last ones seldom
 					sameAsScan(t, c, &r)
 					if c.place(&r) {
@@ -44,6 +47,17 @@ func TestAnswersGoOn(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A node of another kind than those that were asked, but of the same size, is found by the same question.
+func TestAnotherKind(t *testing.T) {
+	c := &cell{Fleet: newFleet(t, fleet.Options{Resources: []string{"memory"}})}
+	four := machine(t, "core:4")
+	r := fleet.Request{Class: hybrid.Flexible, Limit: 1000, Resources: []int64{500}}
+	for id, memory := range []int64{1020, 1000, 980, 1010, 950} {
+		addNode(t, c.Fleet, fleet.NodeID(id), four, memory)
+		sameAsScan(t, c, &r)
 	}
 }
 

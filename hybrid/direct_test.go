@@ -142,3 +142,31 @@ func TestTwinsPlan(t *testing.T) {
 		t.Errorf("the clone gave %+v, %v", g, ok)
 	}
 }
+
+// A cost tells where the container's CPUs are.
+func TestCostTopology(t *testing.T) {
+	for _, test := range []struct {
+		machine            string
+		limit              hybrid.Milli
+		numas, l3s, splits int
+	}{
+		{"core:4 pu:1", 2500, 1, 1, 0},
+		{"core:4 pu:2", 1000, 1, 1, 1},
+		{"core:4 pu:2", 2000, 1, 1, 0},
+		{"numa:2 core:4 pu:1", 5000, 2, 2, 0},
+		{"numa:2 core:4 pu:1", 3500, 1, 1, 0},
+	} {
+		n, err := hybrid.NewNode(parse(t, test.machine), hybrid.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cost, err := n.Cost(&hybrid.Request{Limit: test.limit})
+		if err != nil || cost.NUMAs != test.numas || cost.L3s != test.l3s || cost.Splits != test.splits {
+			t.Errorf("%s on %s: %+v, %v; want %d NUMA nodes, %d L3 domains, %d split cores", test.limit, test.machine, cost, err, test.numas, test.l3s, test.splits)
+		}
+	}
+	n := newNode(t, 4, hybrid.Options{})
+	if cost, err := n.Cost(&hybrid.Request{Class: hybrid.Flexible, Limit: 1000}); err != nil || cost.NUMAs != 0 || cost.L3s != 0 {
+		t.Errorf("a flexible container: %+v, %v; want no domain: it has no CPUs of its own", cost, err)
+	}
+}
