@@ -250,6 +250,9 @@ func (q *question) joinedPaper(p *row, cpus int) (whole int, shared int32, ok bo
 // boundFlexible is bound for flexible containers by the order Candor.
 func (f *Fleet) boundFlexible(p *row) score {
 	q := &f.question
+	if f.byPaper() {
+		return f.boundByPull(p, costScore(hybrid.Milli(p.low(traitFirstLent)), 0))
+	}
 	lent := int32(0)
 	if q.need > timeOf(p.get(traitCalm)) {
 		if lent = p.lending(q.need - timeOf(p.get(traitCalmOne))); !q.calmIsRoom && lent > 0 {

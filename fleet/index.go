@@ -81,7 +81,7 @@ func (f *Fleet) keyWithin(id NodeID) int64 {
 	case f.options.Order != Candor:
 		return mix(free, full)
 	case g.Calm >= 60: // nothing is lent, as a rule
-		return 1<<34 | mix(rootShare(f.sharesOf(id)[0]), full)
+		return 1<<34 | int64(flag(g.FirstLent > 0))<<12 | mix(rootShare(f.sharesOf(id)[0]), full)
 	default:
 		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
 	}

@@ -39,6 +39,7 @@ const (
 	traitRoomLeast = traitSlack     // Figures.RoomLeast, from the top
 	traitTwoRooms  = traitSlackOne  // Figures.TwoRooms
 	traitWithNone  = traitMostLimit // 1: no flexible container
+	traitFirstLent = traitNextLent  // Figures.FirstLent, from the top
 
 	// By the order Candor where there is one further resource, so that these tell of no second one:
 	traitMoreCPU   = traitMost2  // free share of CPU twice, and of the resource, in 1<<sumShift, rounded up
@@ -73,6 +74,7 @@ func (f *Fleet) traitsOf(id NodeID) traits {
 	}
 	if f.byPaper() {
 		t[traitRoomLeast], t[traitTwoRooms], t[traitWithNone] = top-g.RoomLeast, g.TwoRooms, flag(!g.WithFlexible)
+		t[traitFirstLent] = top - g.FirstLent
 	}
 	for i := range shares[1:min(len(shares), 1+moreResources)] {
 		t[traitFree1+trait(i)] = f.unitsOf(i, f.freeOf(id)[i])

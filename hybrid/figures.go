@@ -16,6 +16,7 @@ type Figures struct {
 	JoinLeast    uint16   // what others' time becomes shared at least if a fraction joins on another CPU
 	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor
 	ThenLent     uint16   // the same of the one after it
+	FirstLent    uint16   // what becomes shared with the first flexible container; 0: there is one; Paper
 	TakeOne      uint16   // sensitive time that is lent more if a shared CPU is taken, Candor
 	WithFlexible bool     // the node has flexible containers
 	Opaque       bool     // the node cannot be told without asking it
@@ -36,6 +37,9 @@ func (s *Summary) Figures() Figures {
 		f.Room = s.loads[0] &^ loneBit
 		f.Calm, f.Slack = s.free, int32(MaxLimit)
 		f.RoomLeast, f.TwoRooms = f.Room, f.Room+s.loads[1]&^loneBit
+		if s.flags&anyFlexible == 0 {
+			f.FirstLent = uint16(min(s.loneUsed, NoLoad-1))
+		}
 		switch {
 		case s.open == 0:
 		case s.loads[0]&loneBit == 0 || s.flags&anyFlexible != 0:

@@ -87,6 +87,9 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 	if err == nil && r.Policy == hybrid.Strict && r.Class == hybrid.Sensitive && r.IsPlain() && node.Algorithm() == hybrid.Candor && int32(r.Limit) > s.Figures().Most {
 		t.Fatalf("%+v on %+v: the node has room, most is %d", *r, s, s.Figures().Most)
 	}
+	if first := hybrid.Milli(s.Figures().FirstLent); verdict == hybrid.Known && node.Algorithm() == hybrid.Paper && r.Class == hybrid.Flexible && got.Shared != first {
+		t.Fatalf("%+v on %+v: %s becomes shared, but FirstLent is %s", *r, s, got.Shared, first)
+	}
 	if verdict == hybrid.Known && node.Algorithm() == hybrid.Candor {
 		checkFigures(t, &s, r, &got)
 	}
