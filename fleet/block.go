@@ -114,7 +114,7 @@ func (b *block) raise(at int, it *item) bool {
 	return raised
 }
 
-// lose notes whether a block of nodes may be worse after the fall of one that is or was in it.
+// lose notes where a block of nodes may be worse after the fall of one that is or was in it.
 func (b *block) lose(at int, before *item, f *fall) {
 	lost := b.rows[at].hangsOn(&before.row, f)
 	if f.gone && before.id == b.lowest[at] {

@@ -81,7 +81,7 @@ type Fleet struct {
 	// Of the decision that is being made:
 	decision int64   // its number
 	asked    Request // with resources of its own
-	asks     int64   // how often something else was asked than the time before
+	asks     int64   // how often something else was asked than the time before, or a kind came; so it is not 0 where there is a node
 	request  hybrid.Request
 	question question
 }

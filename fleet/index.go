@@ -65,8 +65,13 @@ func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits))
 // containers see as it.
 func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	g := &f.figures[id]
-	if f.options.Order == Paper && !f.byShare(class) { // the size does not matter
+	switch paper := f.options.Order == Paper && !f.byShare(class); { // the size does not matter to that
+	case paper && f.byPaper():
 		return int64(flag(g.WithFlexible))<<12 | int64(min(g.Shared, 2))
+	case paper && g.Spare > 0: // of those that share nothing the one with the lowest number is wanted
+		return 1<<34 | int64(min(g.Spare, 15))
+	case paper:
+		return mix(g.SharedRoom>>4, g.NextLent>>4)
 	}
 	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id)
 }

@@ -28,12 +28,12 @@ type pull struct {
 	weights [1 + maxResources]int64
 	shift   int64 // what the container itself takes away
 
-	// Of all that traits tell of, the most that nodes with some traits pull is a sum of these, and base.
+	// Of all that traits tell of, the most that nodes with some traits pull is a sum of base and, but of two resources, these.
 	plus, minus           [1 + moreResources]term // those that pull, the strongest first; those that push
 	plusCount, minusCount int
 	base                  int64
 
-	// Of two resources: the less of the sums of each of these, and base.
+	// Of two resources: of base and the less of the sums of each of these.
 	isPair         bool
 	corner, beside [2]term
 }
@@ -101,8 +101,8 @@ func (p *pull) sort(resources int) {
 	}
 }
 
-// pair is sort for CPU and one further resource. Traits tell of five sums of the two: what any weights make of
-// them is not above what the two sums beside it do. For a single node the corner is exact, as those are rounded.
+// pair is sort for CPU and one further resource. Traits tell of the most of several sums of the two: what any weights make of
+// them is not above what the sums with the nearest weights on either side do. For a single node the corner is exact, as those are rounded.
 func (p *pull) pair(cpu, other int64) {
 	p.corner = [2]term{{traitFreeCPU, cpu}, {traitMost1, other}}
 	if other < 0 {

@@ -18,11 +18,11 @@ func rowOfShares(shares []int32) row {
 // What nodes of two resources pull at most is bounded by their row, and exactly where it is one.
 func TestPullOfTwoResources(t *testing.T) {
 	share := rapid.OneOf(rapid.Int32Range(0, top), rapid.SampledFrom([]int32{0, 1, top - 1, top}))
-	weight := rapid.Int64Range(0, wholeShare)
+	weight := rapid.Int64Range(0, 2*wholeShare)
 	rapid.Check(t, func(t *rapid.T) {
 		p := pull{shift: rapid.Int64Range(-1<<31, 1<<31).Draw(t, "shift")}
 		p.weights[0] = weight.Draw(t, "weight of CPU")
-		p.weights[1] = rapid.OneOf(weight, rapid.Int64Range(-wholeShare, 0)).Draw(t, "of the other")
+		p.weights[1] = rapid.OneOf(weight, rapid.Int64Range(-2*wholeShare, 0)).Draw(t, "of the other")
 		p.sort(2)
 		of, most := noRow, int64(1-mostPull)
 		nodes := rapid.IntRange(1, 4).Draw(t, "nodes")

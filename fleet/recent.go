@@ -119,10 +119,10 @@ func (f *Fleet) begin(a *answer) {
 	shelf := f.shelfFor(f.question.Class)
 	a.upTo, a.began = f.recent.changes, shelf.gives
 	f.recent.own, a.rest = a.rest.heap, candidates{f.recent.room[:0], behind}
-	for _, top := range shelf.tops {
-		if top != nil && f.question.admits(&top.rows[0]) {
-			if bound := f.bound(&top.rows[0]); bound != never {
-				a.rest.push(&candidate{bound: bound, lowest: top.lowest[0], block: top.blocks[0]})
+	for _, tree := range shelf.trees {
+		if tree != nil && f.question.admits(&tree.rows[0]) {
+			if bound := f.bound(&tree.rows[0]); bound != never {
+				a.rest.push(&candidate{bound: bound, lowest: tree.lowest[0], block: tree.blocks[0]})
 			}
 		}
 	}

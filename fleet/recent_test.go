@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
 	"github.com/candor-project/candor/fleet"
@@ -92,5 +93,29 @@ func TestShrinks(t *testing.T) {
 			sameAsScan(t, c, &r)
 			c.CheckIndex(t)
 		})
+	}
+}
+
+// Requests that differ in anything are not the same question.
+func TestSame(t *testing.T) {
+	asked := fleet.Request{Class: hybrid.Flexible, Limit: 1000, Guarantee: 500, Resources: []int64{5, 6}, Spread: 7}
+	for name, change := range map[string]func(*fleet.Request){
+		"class":     func(r *fleet.Request) { r.Class = hybrid.Sensitive },
+		"policy":    func(r *fleet.Request) { r.Policy = hybrid.BestEffort },
+		"wish":      func(r *fleet.Request) { r.Wish = hybrid.SingleNUMA },
+		"limit":     func(r *fleet.Request) { r.Limit++ },
+		"guarantee": func(r *fleet.Request) { r.Guarantee++ },
+		"resources": func(r *fleet.Request) { r.Resources = []int64{5, 7} },
+		"fewer":     func(r *fleet.Request) { r.Resources = []int64{5} },
+		"spread":    func(r *fleet.Request) { r.Spread++ },
+	} {
+		if other := asked; !fleet.Same(&asked, &other) {
+			t.Error("a copy is another question")
+		} else if change(&other); fleet.Same(&asked, &other) {
+			t.Errorf("another %s is the same question", name)
+		}
+	}
+	if fields := reflect.TypeFor[fleet.Request]().NumField(); fields != 7 {
+		t.Errorf("a request has %d fields, of which 7 are looked at here", fields)
 	}
 }

@@ -33,7 +33,7 @@ func (f *Fleet) refusal() error {
 	if q.Class == hybrid.Flexible || !q.strict {
 		return hybrid.ErrNoCapacity
 	}
-	if slices.ContainsFunc(f.shelfFor(q.Class).tops, func(top *block) bool { return top != nil && f.anyRoom(top) }) {
+	if slices.ContainsFunc(f.shelfFor(q.Class).trees, func(tree *block) bool { return tree != nil && f.anyRoom(tree) }) {
 		return hybrid.ErrViewImpossible
 	}
 	return hybrid.ErrNoCapacity

@@ -62,6 +62,9 @@ func KeepFew() func() {
 	return func() { fewKept, mostKept = few, most }
 }
 
+// Same is that of requests.
+func Same(a, b *Request) bool { return a.same(b) }
+
 // CheckIndex holds what the index knows of each node against the node.
 func (f *Fleet) CheckIndex(t testing.TB) {
 	t.Helper()
@@ -79,9 +82,9 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 	}
 	for class, shelf := range f.shelvesOf() {
 		found := 0
-		for _, top := range shelf.tops {
-			if top != nil {
-				found += f.checkBlock(t, &shelf, top, math.MinInt64, math.MaxInt64)
+		for _, tree := range shelf.trees {
+			if tree != nil {
+				found += f.checkBlock(t, &shelf, tree, math.MinInt64, math.MaxInt64)
 			}
 		}
 		if found != shelved {

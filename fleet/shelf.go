@@ -9,11 +9,12 @@ import (
 // All nodes stand on a shelf, those that are alike for the fleet's order
 // beside each other: in blocks by a key, without order within a block; and blocks stand together in larger
 // ones, in the order of their keys (it is a B+ tree). Of each smaller block a block keeps a row, so
-// that most parts need not be looked at. Nodes of different sizes are in trees of their own.
+// that most parts need not be looked at. Nodes of different sizes are in trees of their own, but where the size is
+// not in the key.
 
 // A shelf is all nodes.
 type shelf struct {
-	tops  []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
+	trees []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
 	rows  []row      // of the nodes, by NodeID
 	gives int64      // how often a block gave parts to another
 	dead  [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
@@ -41,27 +42,27 @@ func (s *shelf) row(b *block, at int) *row {
 // insert puts a node on a shelf. Its row must be that of the item from now on.
 func (s *shelf) insert(it *item) {
 	size := sizeOfKey(it.key)
-	for size >= len(s.tops) {
-		s.tops = append(s.tops, nil)
+	for size >= len(s.trees) {
+		s.trees = append(s.trees, nil)
 	}
-	if s.tops[size] == nil {
-		top := &block{count: 1, inner: new(inner)}
-		top.blocks[0], top.lowest[0], top.rows[0] = &block{parent: top}, MaxNodes, noRow
-		top.rows[0].size = it.row.size
-		s.tops[size] = top
+	if s.trees[size] == nil {
+		tree := &block{count: 1, inner: new(inner)}
+		tree.blocks[0], tree.lowest[0], tree.rows[0] = &block{parent: tree}, MaxNodes, noRow
+		tree.rows[0].size = it.row.size
+		s.trees[size] = tree
 	}
-	s.makeRoom(s.tops[size])
-	s.insertInto(s.tops[size], it)
+	s.makeRoom(s.trees[size])
+	s.insertInto(s.trees[size], it)
 }
 
 // makeRoom sees to it that the block of all nodes of a size is not full.
-func (s *shelf) makeRoom(top *block) {
-	if top.blocks[0].count == blockSize {
-		root := &block{count: 1, inner: new(inner), parent: top}
-		root.blocks[0], root.keys[0] = top.blocks[0], math.MinInt64
+func (s *shelf) makeRoom(tree *block) {
+	if tree.blocks[0].count == blockSize {
+		root := &block{count: 1, inner: new(inner), parent: tree}
+		root.blocks[0], root.keys[0] = tree.blocks[0], math.MinInt64
 		root.blocks[0].parent = root
 		s.split(root, 0)
-		top.blocks[0] = root
+		tree.blocks[0] = root
 	}
 }
 
@@ -131,23 +132,23 @@ func (s *shelf) renew(b *block, at int) {
 // remove takes a node off a shelf.
 func (s *shelf) remove(it *item) {
 	f, size := goneOf(&it.row), sizeOfKey(it.key)
-	s.removeFrom(s.tops[size], it, &f)
+	s.removeFrom(s.trees[size], it, &f)
 	s.dropEmpty(size)
 }
 
 // dropEmpty takes away what need not be there when a node has left its block.
 func (s *shelf) dropEmpty(size int) {
-	top := s.tops[size]
-	if root := top.blocks[0]; root.inner != nil && root.count == 1 {
+	tree := s.trees[size]
+	if root := tree.blocks[0]; root.inner != nil && root.count == 1 {
 		child := root.blocks[0]
-		top.blocks[0], child.parent = child, top
+		tree.blocks[0], child.parent = child, tree
 		child.loose |= root.loose
 		s.give(root, child)
 		s.bury(root)
 		root.count = 0
 	}
-	if top.blocks[0].count == 0 {
-		s.tops[size] = nil
+	if tree.blocks[0].count == 0 {
+		s.trees[size] = nil
 	}
 }
 
@@ -200,8 +201,8 @@ func (s *shelf) bury(b *block) {
 // move gives a node on a shelf another key, of the same size, and another row. Its row must be the new one from now on.
 func (s *shelf) move(before, now *item, f *fall) {
 	size := sizeOfKey(now.key)
-	s.makeRoom(s.tops[size])
-	s.moveIn(s.tops[size], before, now, f)
+	s.makeRoom(s.trees[size])
+	s.moveIn(s.trees[size], before, now, f)
 	s.dropEmpty(size)
 }
 

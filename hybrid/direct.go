@@ -111,7 +111,10 @@ func (n *Node) costSoFar(own int32) Cost {
 		cost.NUMAs, cost.L3s = 1, 1
 	default:
 		cpus := slot.cpus()
-		cost.NUMAs, cost.L3s, cost.Splits = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus), n.splitCores(&cpus)
+		cost.NUMAs, cost.L3s = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus)
+		if n.threads > 1 {
+			cost.Splits = n.splitCores(&cpus)
+		}
 	}
 	return cost
 }
