@@ -36,21 +36,23 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // inMemory is where the state of engine and plugin is: on nodes it is in /run, which no disk is waited for.
 const inMemory = "/dev/shm"
 
-// TestCost measures what candor nri costs, on an otherwise idle machine; docs/nri.md has the figures. Two engines make
-// containers by turns: one has the plugin, and the flexible containers that are on the node; the other has nothing else.
+// TestCost measures what candor nri costs, on an otherwise idle machine; docs/nri.md has the figures. Three engines make
+// containers by turns: one has nothing else, one has a plugin that is asked the same and does nothing, and one has the
+// plugin, and the flexible containers that are on the node.
 //
-//	CANDOR_COST=50 go test -run TestCost -v -timeout 30m    containers of each kind, for each number of flexible ones
+//	CANDOR_COST=50 go test -run TestCost -v -timeout 40m    containers of each kind, for each number of flexible ones
 //	CANDOR_COST_FLEXIBLE="0 100"                            other numbers than 0, 100 and 250
 func TestCost(t *testing.T) {
-	pairs, err := strconv.Atoi(os.Getenv("CANDOR_COST"))
-	if err != nil || pairs < 1 {
-		t.Skip("wants an idle machine, and CANDOR_COST: how many pairs")
+	turns, err := strconv.Atoi(os.Getenv("CANDOR_COST"))
+	if err != nil || turns < 1 {
+		t.Skip("wants an idle machine, and CANDOR_COST: how many turns")
 	}
 	numbers := os.Getenv("CANDOR_COST_FLEXIBLE")
 	if numbers == "" {
 		numbers = "0 100 250"
 	}
-	without, with := newEngineIn(t, inMemory), newEngineIn(t, inMemory)
+	without, empty, with := newEngineIn(t, inMemory), newEngineIn(t, inMemory), newEngineIn(t, inMemory)
+	empty.startEmptyPlugin()
 	with.write("nri.yaml", "version: 1\n") // the repair loop as it is by default
 	with.startPlugin()
 	there := 0
@@ -62,13 +64,13 @@ func TestCost(t *testing.T) {
 		with.fill(n - there)
 		there = n
 		for _, kind := range []costKind{aSensitive, aFlexible, aPreserved} {
-			measurePairs(t, without, with, pairs, n, kind)
+			measureTurns(t, []*lab{without, empty, with}, turns, n, kind)
 		}
 		with.measureAtRest(n)
 	}
 }
 
-// A costKind is a kind of container that is made: to a preserved one Candor gives nothing, so that it has the cost of NRI alone.
+// A costKind is a kind of container that is made: to a preserved one Candor gives nothing.
 type costKind string
 
 const (
@@ -77,21 +79,21 @@ const (
 	aPreserved costKind = "preserved"
 )
 
-// measurePairs makes containers on both engines by turns, and one of each before: caches are cold then. A sensitive one takes a
+// measureTurns makes containers on the engines by turns, and one of each before: caches are cold then. A sensitive one takes a
 // CPU from all the flexible ones.
-func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, kind costKind) {
+func measureTurns(t *testing.T, engines []*lab, turns, flexible int, kind costKind) {
 	t.Helper()
-	engines := []*lab{without, with}
-	var times [2]sample
-	var added, own sample
-	for i := range pairs + 1 {
-		var took [2]time.Duration
+	times := make([]sample, len(engines))
+	var asked, added, own sample
+	for i := range turns + 1 {
+		took := make([]time.Duration, len(engines))
 		var used time.Duration
 		for j := range engines {
-			k := (i + j) % 2
-			var onCPU time.Duration
-			took[k], onCPU = engines[k].creation(kind)
-			used += onCPU
+			k := (i + j) % len(engines)
+			took[k], used = engines[k].creation(kind)
+			if i > 0 && k == len(engines)-1 {
+				own = append(own, used)
+			}
 		}
 		if i == 0 {
 			continue
@@ -99,14 +101,14 @@ func measurePairs(t *testing.T, without, with *lab, pairs, flexible int, kind co
 		for k := range times {
 			times[k] = append(times[k], took[k])
 		}
-		added, own = append(added, took[1]-took[0]), append(own, used)
+		asked, added = append(asked, took[1]-took[0]), append(added, took[2]-took[0])
 	}
 	allowed := 1.5
 	if kind == aSensitive {
 		allowed += 0.05 * float64(flexible)
 	}
-	t.Logf("%3d flexible, a %-9s more, ms: without %v, with %v, added %v, allowed %.2f; on a CPU candor nri is %v",
-		flexible, kind, times[0], times[1], added, allowed, own)
+	t.Logf("%3d flexible, a %-9s more, ms: without %v, with an empty plugin %v, added %v; with candor nri %v, added %v, allowed %.2f; on a CPU that is %v",
+		flexible, kind, times[0], times[1], asked, times[2], added, allowed, own)
 }
 
 // creation is how long it takes to make and start a container, in a pod that was just made, and how long the plugin is on a CPU

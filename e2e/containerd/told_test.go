@@ -1,6 +1,7 @@
 package containerd
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,6 +24,13 @@ var counters = []string{
 var built string
 
 func TestMain(m *testing.M) {
+	if socket := os.Getenv(emptyPluginSocket); socket != "" {
+		if err := runEmptyPlugin(socket); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)
