@@ -5,23 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
-	"github.com/candor-project/candor/kube"
 )
 
 const classifyLong = `Find out by measuring whether a program is sensitive to the CPUs that it sees.
@@ -115,53 +109,6 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 		return experimentError(err)
 	}
 	return f.writeClass(string(class.Class))
-}
-
-// texts are the manifest and the profile with a class; nil where none is asked for.
-func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
-	if f.annotate != "" {
-		if manifest, err = f.annotated(class); err != nil {
-			return nil, nil, err
-		}
-	}
-	profile, err = f.profile.manifest(class)
-	return manifest, profile, err
-}
-
-// writeClass writes them.
-func (f *classifyFlags) writeClass(class string) error {
-	manifest, profile, err := f.texts(class)
-	if err == nil && manifest != nil {
-		err = rewrite(f.annotate, manifest)
-	}
-	if err == nil && profile != nil {
-		err = f.profile.write(profile)
-	}
-	return err
-}
-
-// rewrite puts another text into a file, which keeps its owner and mode; a link stays one.
-func rewrite(name string, text []byte) error {
-	name, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return err
-	}
-	var before unix.Stat_t
-	if err := unix.Stat(name, &before); err != nil {
-		return &os.PathError{Op: "stat", Path: name, Err: err}
-	}
-	next, err := renameio.NewPendingFile(name, renameio.WithExistingPermissions())
-	if err != nil {
-		return err
-	}
-	defer next.Cleanup()
-	if err := next.Chown(int(before.Uid), int(before.Gid)); err != nil {
-		return err
-	}
-	if _, err := next.Write(text); err != nil {
-		return err
-	}
-	return next.CloseAtomicallyReplace()
 }
 
 // classification is what a command line asks for.
@@ -294,17 +241,4 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	writePrediction(&text, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
-}
-
-// annotated returns the manifest with a class.
-func (f *classifyFlags) annotated(class string) ([]byte, error) {
-	text, err := wholefile.Read(f.annotate, 16<<20)
-	if err != nil {
-		return nil, badInput("--annotate: %w", err)
-	}
-	text, err = kube.Annotate(text, kube.PodKey("class"), class)
-	if err != nil {
-		return nil, badInput("--annotate %s: %w", f.annotate, err)
-	}
-	return text, nil
 }

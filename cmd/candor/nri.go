@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/publish"
 )
@@ -237,85 +235,9 @@ func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *s
 	f.options.StateDir = cmp.Or(f.stateDir, config.StateDir)
 }
 
-func (f *nriFlags) load() (*nri.Config, error) {
-	if f.config == "" {
-		return nri.DefaultConfig(), nil
-	}
-	return nri.LoadConfig(f.config)
-}
-
 func (f *nriFlags) setMetrics(s string) (err error) {
 	f.metrics, err = metrics.Address(s)
 	return err
-}
-
-// applyOptions gives the machine the options that the configuration has for it: every front
-// has to go by the same.
-func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) error {
-	now, err := host.LoadOptions(f.options.Config)
-	if err != nil {
-		return err
-	}
-	next := c.Over(now)
-	if f.config == "" {
-		next = now
-	}
-	if next == now && !f.observe { // what would be goes by a file of its own
-		return nil
-	}
-	if err := h.SetOptions(next); err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // whose options they are
-	}
-	if f.observe {
-		return nil
-	}
-	log.Info("machine options changed", "file", f.options.Config, "reserved", next.Reserved, "minShared", hybrid.Milli(next.MinShared))
-	return nil
-}
-
-// reload reads the configuration anew. On an error nothing has changed.
-func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) error {
-	config, err := f.load()
-	if err != nil {
-		return err
-	}
-	if now := f.options.StateDir; cmp.Or(f.stateDir, config.StateDir) != now {
-		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: want it started anew for another",
-			f.config, config.StateDir, cmp.Or(now, host.DefaultStateDir()))
-	}
-	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
-		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
-	}
-	if windows := f.windows(config); windows != f.counts {
-		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: want it started anew for another", f.config, windows, f.counts)
-	}
-	if f.wants(config) != (f.publisher != nil) {
-		return fmt.Errorf("%s: publish %v: the plugin does otherwise: want it started anew", f.config, config.Publish)
-	}
-	if err := f.applyOptions(h, config, log); err != nil {
-		return err
-	}
-	engine.SetConfig(config)
-	return nil
-}
-
-// reloadLoop reads the configuration anew at each SIGHUP, and goes by it at once.
-func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host.Host, engine *nri.Engine, log *slog.Logger) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-		}
-		if err := f.reload(h, engine, log); err != nil {
-			log.Error("configuration not taken", "error", err)
-			continue
-		}
-		log.Info("configuration taken", "file", f.config)
-		if err := engine.Repair(ctx); err != nil {
-			log.Error("repair", "error", err)
-		}
-	}
 }
 
 // nriError gives errors that are the caller's fault their exit code.

@@ -1,0 +1,80 @@
+package experiment
+
+import "testing"
+
+// isolationReport has two applications, one stressor and two cases; slow says how many times longer an application takes in a
+// case beside the stressor, and shrunk how many times longer it takes in the second case at all.
+func isolationReport(rounds int, slow [2][2]float64, shrunk float64) *IsolationReport {
+	r := &IsolationReport{
+		Kind: isolationKind, Version: isolationVersion, Rounds: rounds, Applications: []Application{{Name: "a"}, {Name: "b"}}, Stressors: []Stressor{{Name: "cpu"}},
+		Cases: []Case{CaseGroups, CaseQuota},
+	}
+	for round := range rounds {
+		for app := range 2 {
+			for c := range 2 {
+				time := 10 + float64(round*7%5) + float64(app) // the machine's mood, the same for all of a round
+				if c == 1 {
+					time *= shrunk
+				}
+				r.Runs = append(r.Runs, IsolationRun{App: app, Case: c, Stressor: alone, Round: round, Time: time},
+					IsolationRun{App: app, Case: c, Round: round, Time: time * (slow[app][c] + 0.001*float64(round)), Load: &Load{CPUs: 2, Rate: 5}})
+			}
+		}
+	}
+	return r
+}
+
+func TestVerdicts(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		rounds int
+		slow   [2][2]float64
+		want   [2]IsolationWord // of the cases
+		slowed [2]int
+	}{
+		{"both cases isolate", 10, [2][2]float64{{1, 1}, {1.02, 1}}, [2]IsolationWord{Isolated, Isolated}, [2]int{}},
+		{"one application in one case", 10, [2][2]float64{{1, 1.3}, {1, 1}}, [2]IsolationWord{Isolated, Leaks}, [2]int{0, 1}},
+		{"both", 10, [2][2]float64{{2, 1.3}, {2, 1.3}}, [2]IsolationWord{Leaks, Leaks}, [2]int{2, 2}},
+		{"faster beside it", 10, [2][2]float64{{0.8, 1}, {0.8, 1}}, [2]IsolationWord{Isolated, Isolated}, [2]int{}},
+		{"too few rounds", 4, [2][2]float64{{1, 3}, {1, 3}}, [2]IsolationWord{Uncertain, Uncertain}, [2]int{}},
+		{"five rounds are enough for one application, not for one of two", 5, [2][2]float64{{1, 3}, {1, 3}}, [2]IsolationWord{Isolated, Uncertain}, [2]int{}},
+		{"about the margin", 10, [2][2]float64{{1.0455, 1}, {1.0455, 1}}, [2]IsolationWord{Uncertain, Isolated}, [2]int{}},
+	} {
+		for c, v := range isolationReport(test.rounds, test.slow, 2).Verdicts() {
+			if v.Verdict != test.want[c] || v.Slowed != test.slowed[c] || v.Case != c || v.Apps != 2 || v.Load != (Load{2, 5}) {
+				t.Errorf("%s, case %d: %+v; want %s, %d slowed", test.name, c, v, test.want[c], test.slowed[c])
+			}
+		}
+	}
+}
+
+// What a smaller allocation costs is told from what the stressor does.
+func TestSlowdowns(t *testing.T) {
+	r := isolationReport(9, [2][2]float64{{3, 1.5}, {1, 1}}, 2)
+	near := func(a *Against, want float64) bool { return a != nil && a.Ratio > want-0.01 && a.Ratio < want+0.01 }
+	all := r.Slowdowns()
+	if len(all) != 8 {
+		t.Fatalf("%d slowdowns, want 2 x 2 x 2", len(all))
+	}
+	control, stressed := all[2], all[3] // application a, in the second case
+	if control.Stressor != alone || control.ByStressor != nil || !near(control.ByAllocation, 2) {
+		t.Errorf("alone: %+v; want twice as long by the allocation", control)
+	}
+	if stressed.Stressor != 0 || stressed.ByAllocation != nil || !near(stressed.ByStressor, 1.504) || !near(stressed.Total, 3.008) {
+		t.Errorf("beside the stressor: %+v; want 1.5 times as long by it, 3 times in all", stressed)
+	}
+	// A failed run makes no pair.
+	r.Runs[0].Failure, r.Runs[0].Time = "exit code 1", 0
+	if got := r.Slowdowns()[1].ByStressor; got.Pairs != 8 {
+		t.Errorf("%d pairs, want 8", got.Pairs)
+	}
+	if n, why := r.Failures(); n != 1 || why != "a alone, groups: exit code 1" {
+		t.Errorf("%d failures, %q", n, why)
+	}
+	r.Runs = nil
+	for _, v := range r.Verdicts() {
+		if v.Verdict != Uncertain || v.Worst != nil || v.Mean != 0 {
+			t.Errorf("no runs: %+v", v)
+		}
+	}
+}

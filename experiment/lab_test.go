@@ -1,0 +1,217 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/probe"
+)
+
+// A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a
+// guard has the environment of the process whose guard it is.
+func init() {
+	switch {
+	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
+		fmt.Fprintln(os.Stderr, host.RunHelper(os.Args[2]))
+		os.Exit(1)
+	case len(os.Args) > 3 && os.Args[1] == probe.Command:
+		fmt.Fprintln(os.Stderr, probe.Become(os.Args[2], os.Args[3:]))
+		os.Exit(1)
+	case len(os.Args) == 4 && os.Args[1] == GuardCommand:
+		if err := RunGuard(os.Args[2], os.Args[3], os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case len(os.Args) == 1 && os.Getenv("EXPERIMENT_TEST_ROLE") == "sleeper":
+		l, err := OpenLab(host.Options{StateDir: os.Getenv("EXPERIMENT_TEST_STATE")})
+		if err == nil {
+			w := workloadOf(time.Hour, "sh", "-c", "echo started >&2; sleep 3600")
+			_, err = l.start(context.Background(), &w, &Setup{Kind: None}, "run-0")
+		}
+		if err == nil {
+			err = l.openScratch(os.Getenv("EXPERIMENT_TEST_SCRATCH"), 1)
+		}
+		fmt.Println("ready", err, l.guard.Process.Pid)
+		select {}
+	}
+}
+
+func workloadOf(timeout time.Duration, command ...string) Workload {
+	return Workload{Command: command, Timeout: timeout}
+}
+
+func openLab(t *testing.T) *Lab {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	l, err := OpenLab(host.Options{StateDir: filepath.Join(t.TempDir(), "state"), Config: filepath.Join(t.TempDir(), "host.json")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, left := range leftOf(l.place) {
+			t.Errorf("%s is left", left)
+		}
+	})
+	return l
+}
+
+// leftOf lists what there is of a lab.
+func leftOf(p place) (left []string) {
+	groups, _ := filepath.Glob("/sys/fs/cgroup/*" + p.parent)
+	folders, _ := filepath.Glob(filepath.Join(os.TempDir(), "*", filepath.Base(p.dir)))
+	for _, path := range append(append(groups, folders...), "/sys/fs/cgroup"+p.parent, p.dir, p.dir+scratchSuffix) {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			left = append(left, path)
+		}
+	}
+	return left
+}
+
+// startSleeper starts a process with a lab in which something runs.
+func startSleeper(t *testing.T) (process *os.Process, guard int) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	folder, err := os.MkdirTemp("", "experiment-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "EXPERIMENT_TEST_ROLE=sleeper", "EXPERIMENT_TEST_STATE="+filepath.Join(t.TempDir(), "state"), "EXPERIMENT_TEST_SCRATCH="+folder)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	word := make([]byte, 64)
+	n, _ := out.Read(word)
+	if _, err := fmt.Sscanf(string(word[:n]), "ready <nil> %d", &guard); err != nil {
+		t.Fatalf("it says %q", word[:n])
+	}
+	if left := leftOf(placeOf(cmd.Process.Pid)); len(left) < 4 {
+		t.Fatalf("only %v is there while it runs", left)
+	}
+	return cmd.Process, guard
+}
+
+// When the process that has a lab is killed, its guard kills what runs there and removes all of it.
+func TestKilled(t *testing.T) {
+	process, guard := startSleeper(t)
+	syscall.Kill(guard, syscall.SIGTERM) // as the end of a service does
+	process.Kill()
+	process.Wait()
+	p := placeOf(process.Pid)
+	deadline := time.Now().Add(30 * time.Second)
+	for len(leftOf(p)) > 0 && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if left := leftOf(p); len(left) > 0 {
+		t.Errorf("%v is left 30 s after the end of its process", left)
+	}
+}
+
+// Where its guard is killed, too, the next lab removes it.
+func TestKilledWithGuard(t *testing.T) {
+	process, guard := startSleeper(t)
+	syscall.Kill(guard, syscall.SIGKILL)
+	process.Kill()
+	process.Wait()
+	openLab(t)
+	if left := leftOf(placeOf(process.Pid)); len(left) > 0 {
+		t.Errorf("%v is left after the next lab was opened", left)
+	}
+}
+
+// A guard opens no lab: that would have a guard, and so on without end.
+func TestNoLabInGuard(t *testing.T) {
+	l := openLab(t)
+	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", l.guard.Process.Pid))
+	if err != nil || !bytes.Contains(environment, []byte(guardVariable+"=1\x00")) {
+		t.Errorf("the guard's environment (%v) has no %s", err, guardVariable)
+	}
+	t.Setenv(guardVariable, "1")
+	if other, err := OpenLab(host.Options{StateDir: filepath.Join(t.TempDir(), "state")}); !errors.Is(err, ErrInGuard) {
+		t.Errorf("%v, want ErrInGuard", err)
+		if err == nil {
+			other.Close()
+		}
+	}
+}
+
+// What the machine's containers have for themselves, and what is reserved, a lab leaves alone.
+func TestLabBesideContainers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	machine := host.Options{
+		StateDir: filepath.Join(t.TempDir(), "state"), Config: filepath.Join(t.TempDir(), "host.json"),
+		Cgroup: cgroup.Options{Parent: fmt.Sprintf("/candor-experiment-test-%d", os.Getpid()), Driver: cgroup.Cgroupfs},
+	}
+	h, err := host.Open(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	defer h.Clear(context.Background())
+	all, err := h.Usable()
+	if err != nil || all.Count() < 2 {
+		t.Skipf("%v, %v: needs two CPUs", all, err)
+	}
+	a := host.Allocation{
+		Request: hybrid.Request{ID: "web", Limit: 1000},
+		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+	}
+	child, err := h.Start(context.Background(), a, host.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLab(machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if want := all.Minus(child.Grant.CPUs); l.usable != want {
+		t.Errorf("the lab has %v, want %v", l.usable, want)
+	}
+	mask, _ := ParseMetric(`on (\d+)$`)
+	e := Experiment{Workload: workloadOf(time.Minute, "sh", "-c", "echo on $(nproc)"), Setups: setupsOf(t, 500, "candor"), Rounds: 2}
+	e.Workload.Metrics = []Metric{mask}
+	r, err := e.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if values, _ := r.Values(0, mask.Name); !slices.Equal(values, []float64{1, 1}) {
+		t.Errorf("%v, want 1 CPU twice", values)
+	}
+	if err := h.SetOptions(host.NodeOptions{Reserved: all.Minus(child.Grant.CPUs)}); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := OpenLab(machine); !errors.Is(err, ErrTooSmall) {
+		t.Errorf("nothing left: %v, want ErrTooSmall", err)
+		other.Close()
+	}
+}

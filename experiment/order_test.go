@@ -1,0 +1,49 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// How a set-up does beside the first one does not depend on where it stands among the others.
+func TestCompareOrder(t *testing.T) {
+	report := func(order ...int) *Report {
+		r := &Report{Metrics: []ReportMetric{{Name: "time"}}, Rounds: 12}
+		for at, kind := range order {
+			r.Setups = append(r.Setups, Setup{Kind: Kinds[kind]})
+			for round := range r.Rounds {
+				value := 10 + 5*float64(round*7%12) + float64(kind)*(1+0.1*float64(round*5%12))
+				r.Runs = append(r.Runs, Run{Setup: at, Round: round, Values: map[string]float64{"time": value}})
+			}
+		}
+		return r
+	}
+	one, other := report(0, 1, 2, 3).Compare("time"), report(0, 3, 2, 1).Compare("time")
+	for i, j := range map[int]int{1: 3, 2: 2, 3: 1} {
+		if a, b := one[i], other[j]; *a.Against != *b.Against || a.Spread != b.Spread || a.Against.P > 0.001 {
+			t.Errorf("%v: %+v in place %d, %+v in place %d; want the same, and a small p", a.Setup, *a.Against, i, *b.Against, j)
+		}
+	}
+}
+
+// Rounds have each set-up once; the order is random, and the same for a seed.
+func TestOrder(t *testing.T) {
+	order := Order(5, 40, 1)
+	different := 0
+	for i, round := range order {
+		sorted := slices.Sorted(slices.Values(round))
+		if !slices.Equal(sorted, []int{0, 1, 2, 3, 4}) {
+			t.Errorf("round %d: %v", i, round)
+		}
+		if i > 0 && !slices.Equal(round, order[i-1]) {
+			different++
+		}
+	}
+	if different < 30 {
+		t.Errorf("only %d rounds differ from the one before", different)
+	}
+	if fmt.Sprint(order) != fmt.Sprint(Order(5, 40, 1)) || fmt.Sprint(order) == fmt.Sprint(Order(5, 40, 2)) {
+		t.Error("the order is not the seed's")
+	}
+}
