@@ -47,8 +47,8 @@ const (
 	allMarks = ^marks(0)
 )
 
-// best makes what is marked that of some others together: word by word, so that the best so far is in a register. The
-// size is anySize if they are of several, or of another than it is.
+// best makes what is marked that of some others together: word by word, so that the best so far is in a register. With
+// the share goes the size: anySize if they are of several, or of another than it is.
 func (r *row) best(which marks, others []*row) {
 	for i := range r.traits {
 		if which>>i&1 == 0 {
