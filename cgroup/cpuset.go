@@ -44,7 +44,7 @@ var effectiveNames atomic.Int32
 // nodes; no nodes means those of the parent, in a foreign group those that it has. What fails is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
-	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && !mayKeep(dir+"/"+cpusFile) && swapV1(dir, cpusFile, cpus) {
+	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && swapV1(dir, cpusFile, cpus) {
 		return nil
 	}
 	cpusBefore, err := readSet(dir, cpusFile)

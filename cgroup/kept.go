@@ -66,13 +66,6 @@ func drop(path string, f *keptFile) {
 	}
 }
 
-// mayKeep reports whether a file is kept open, or can be.
-func mayKeep(path string) bool {
-	kept.Lock()
-	defer kept.Unlock()
-	return kept.files[path] != nil || len(kept.files) < kept.most
-}
-
 // withKept does something with a file that is kept open, or is from now on; where it is not done, the file has to be opened. The error
 // is that of what was done.
 func withKept(dir, file string, writes bool, do func(fd int) error) (done bool, err error) {

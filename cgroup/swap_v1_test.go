@@ -1,14 +1,23 @@
 package cgroup
 
 import (
+	"os"
 	"testing"
 
 	"github.com/candor-project/candor/cpuset"
 )
 
-// What swapV1 does, it does as moveV1; what it leaves to that is as it was.
+// What swapV1 does, it does as moveV1; what it leaves to that is as it was. Whether its files are kept open is all the same.
 func TestSwapV1(t *testing.T) {
-	tr := tree(t)
+	for name, most := range map[string]int{"opened": 0, "kept": 10} {
+		t.Run(name, func(t *testing.T) {
+			keepOpen(t, most)
+			testSwapV1(t, tree(t))
+		})
+	}
+}
+
+func testSwapV1(t *testing.T, tr *Tree) {
 	if tr.cpuset.v2 {
 		t.Skip("cpuset is on v2 here")
 	}
@@ -39,10 +48,27 @@ func TestSwapV1(t *testing.T) {
 	swap("a CPU that is not there", cpuset.Of(cpuset.Max-1), false)
 	swap("none", cpuset.Set{}, false)
 	nested := nest(t, g, "nested", a.Union(b))
-	swap("less than a nested group has", a, false)
-	if has, err := readSet(nested, cpusFile); err != nil || has != a.Union(b) {
-		t.Errorf("the nested group has %v, %v", has, err)
+	nestedHas := func(what string, want cpuset.Set) {
+		t.Helper()
+		if has, err := readSet(nested, cpusFile); err != nil || has != want {
+			t.Errorf("%s: the nested group has %v, %v; want %v", what, has, err, want)
+		}
 	}
+	swap("less than a nested group has", a, false)
+	nestedHas("less than it has", a.Union(b))
+	must(t, writeSet(nested, cpusFile, a))
+	swap("less, but what a nested group has", a, true)
+	nestedHas("what it has", a)
+	swap("more than a nested group has, which has all", a.Union(b), false)
+	must(t, os.Remove(nested))
+	swap("more, and no nested group any more", a.Union(b), true)
+	must(t, g.End())
+	must(t, g.Remove())
+	if swapV1(dir, cpusFile, a) {
+		t.Error("done in a group that is no more")
+	}
+	g, pid = group(t, tr, "web", Settings{CPUs: a}, "sleep")
+	swap("a group of the same name", b, true)
 	if swapV1(tr.Group("nobody").dir(tr.cpuset), cpusFile, a) {
 		t.Error("done in a group that is not there")
 	}
