@@ -84,14 +84,13 @@ func (op *operation) present() []target {
 // settle brings the groups to their targets, in an order in which no exclusive
 // CPU runs two of them.
 func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
-	moves := make([]move, len(targets))
-	byName := make(map[string]cgroup.Settings, len(targets))
-	for i, t := range targets {
+	moves := make([]move, len(targets), len(targets)+1)
+	for i := range targets {
+		t := &targets[i]
 		moves[i] = move{group: t.name, new: t.settings.CPUs}
 		if g := op.groups[t.name]; g != nil {
 			moves[i].old = g.settings.CPUs
 		}
-		byName[t.name] = t.settings
 	}
 	stay := op.unreadCPUs()
 	writes, clean := order(append(moves, move{old: stay, new: stay}), exclusive)
@@ -100,7 +99,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	}
 	fresh := exclusive.Minus(op.exclusive(nil))
 	for _, w := range writes {
-		err := op.unlessOver(w.group, op.give(w, byName[w.group]))
+		err := op.unlessOver(w.group, op.give(w, targets[w.of].settings))
 		if err != nil && !op.leaveBehind(w, fresh, err) {
 			return fmt.Errorf("group of %s: %w", w.group, err)
 		}

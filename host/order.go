@@ -15,6 +15,7 @@ type move struct {
 
 // A write gives a group a cpuset.
 type write struct {
+	of    int // which of the moves
 	group string
 	cpus  cpuset.Set
 }
@@ -81,7 +82,7 @@ func (s *sequence) write(i int, cpus cpuset.Set) {
 		return
 	}
 	s.now[i] = cpus
-	s.writes = append(s.writes, write{s.moves[i].group, cpus})
+	s.writes = append(s.writes, write{i, s.moves[i].group, cpus})
 }
 
 // jump brings the groups that keep none of their CPUs to their new ones.
