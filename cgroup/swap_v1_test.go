@@ -69,6 +69,12 @@ func testSwapV1(t *testing.T, tr *Tree) {
 	}
 	g, pid = group(t, tr, "web", Settings{CPUs: a}, "sleep")
 	swap("a group of the same name", b, true)
+	unset := dir + "/unset" // whose processes, had it any, would be to bring back
+	must(t, os.Mkdir(unset, 0o755))
+	if swapV1(unset, cpusFile, b) {
+		t.Error("done in a group that has no CPUs as yet")
+	}
+	must(t, os.Remove(unset))
 	if swapV1(tr.Group("nobody").dir(tr.cpuset), cpusFile, a) {
 		t.Error("done in a group that is not there")
 	}
