@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/candor-project/candor/hybrid"
@@ -21,7 +20,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	if err := a.checkEngine(); err != nil {
 		return nil, err
 	}
-	creator, err := processOf(os.Getpid())
+	creator, err := ownProcess()
 	if err != nil {
 		return nil, err
 	}

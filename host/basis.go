@@ -18,7 +18,7 @@ type basis struct {
 
 // basis is what holds of this machine now.
 func (h *Host) basis() (basis, error) {
-	options, err := LoadOptions(h.config)
+	options, err := h.NodeOptions()
 	if err != nil {
 		return basis{}, err
 	}

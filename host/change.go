@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -70,7 +69,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Burst.checkKernel(); err != nil {
 		return nil, err
 	}
-	creator, err := processOf(os.Getpid())
+	creator, err := ownProcess()
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 // ReleaseOwn ends a grant that this process has created. That somebody else has
 // released it meanwhile is no error.
 func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
-	self, err := processOf(os.Getpid())
+	self, err := ownProcess()
 	if err != nil {
 		return err
 	}

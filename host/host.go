@@ -50,6 +50,7 @@ type Host struct {
 	listener   func(Report)
 	ended      func(string, cgroup.Usage)
 	machine    machineCache
+	options    optionsCache
 	tops       topGroups
 	left       atomic.Pointer[leftover] // of the last operation
 	units      untold

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/internal/kernfile"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
 )
@@ -27,7 +28,7 @@ type machineCache struct {
 func (c *machineCache) get() (*topology.Machine, error) {
 	c.Lock()
 	defer c.Unlock()
-	online, err := os.ReadFile(onlineFile)
+	online, err := kernfile.Read(onlineFile)
 	if err != nil {
 		return nil, err
 	}

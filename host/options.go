@@ -1,10 +1,12 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
@@ -45,18 +47,31 @@ const exampleOptions = `{"reserved":"0-1","minShared":"500m","algorithm":"candor
 
 // LoadOptions reads a machine's options. No file means the zero value; unknown
 // fields and bad values are ErrBadOptions.
-func LoadOptions(file string) (NodeOptions, error) {
-	var o NodeOptions
-	data, err := wholefile.Read(file, 1<<16)
+func LoadOptions(file string) (NodeOptions, error) { return new(optionsCache).load(file) }
+
+// An optionsCache keeps what a file of options meant for as long as it has the same text.
+type optionsCache struct{ last atomic.Pointer[readOptions] }
+
+type readOptions struct {
+	text    []byte
+	options NodeOptions
+}
+
+func (c *optionsCache) load(file string) (o NodeOptions, err error) {
+	text, err := wholefile.Read(file, 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
 	}
+	if last := c.last.Load(); err == nil && last != nil && bytes.Equal(text, last.text) {
+		return last.options, nil
+	}
 	if err == nil {
-		err = wholefile.DecodeStrict(data, &o)
+		err = wholefile.DecodeStrict(text, &o)
 	}
 	if err != nil {
 		return NodeOptions{}, fmt.Errorf("%w %s: %w (want a file such as %s)", ErrBadOptions, file, err, exampleOptions)
 	}
+	c.last.Store(&readOptions{text, o})
 	return o, nil
 }
 

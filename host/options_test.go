@@ -72,6 +72,36 @@ func TestExampleOptions(t *testing.T) {
 	}
 }
 
+// A host follows a file that changes, is spoilt, goes, and comes back as it was.
+func TestOptionsChange(t *testing.T) {
+	h := &Host{config: filepath.Join(t.TempDir(), "host.json")}
+	for _, c := range []struct {
+		text string // "": no file
+		want NodeOptions
+		bad  bool
+	}{
+		{`{"minShared":"500m"}`, NodeOptions{MinShared: 500}, false},
+		{`{"minShared":"500m"}`, NodeOptions{MinShared: 500}, false},
+		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false}, // as long as before
+		{`{"minShared":"700x"}`, NodeOptions{}, true},
+		{`{"minShared":"700x"}`, NodeOptions{}, true},
+		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false},
+		{"", NodeOptions{}, false},
+		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false},
+	} {
+		err := os.Remove(h.config)
+		if c.text != "" {
+			err = os.WriteFile(h.config, []byte(c.text), 0o644)
+		}
+		if err != nil && c.text != "" {
+			t.Fatal(err)
+		}
+		if o, err := h.NodeOptions(); o != c.want || errors.Is(err, ErrBadOptions) != c.bad || (err != nil) != c.bad {
+			t.Errorf("%s: %+v, %v", c.text, o, err)
+		}
+	}
+}
+
 // Options are for a machine: what it does not have, or needs, is refused.
 func TestOptionsOfAMachine(t *testing.T) {
 	machine, err := topology.Parse("core:4 pu:1")

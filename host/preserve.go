@@ -83,7 +83,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	if err != nil {
 		return err
 	}
-	options, err := LoadOptions(op.config)
+	options, err := op.NodeOptions()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,21 @@ func processOf(pid int) (Process, error) {
 	stat, err := procfs.ReadStat(pid)
 	return Process{pid, stat.Start}, err
 }
+
+// ownProcess returns this process.
+func ownProcess() (Process, error) {
+	if own := ownOnce.Load(); own != nil {
+		return *own, nil
+	}
+	own, err := processOf(os.Getpid())
+	if err == nil {
+		ownOnce.Store(&own)
+	}
+	return own, err
+}
+
+// ownOnce is this process once it was found: it stays the same.
+var ownOnce atomic.Pointer[Process]
 
 // Alive reports whether the process still runs. A zombie does not. A process
 // that cannot be looked at (hidepid=) counts as alive: nothing is reaped on a guess.

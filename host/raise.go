@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -101,7 +100,7 @@ func (h *Host) raiseOwn(g *Grant) (stop func()) {
 // RaiseQuotas raises the quotas of those of the containers that wish it, while they are throttled and there
 // is room, until ctx is done. mine says which are this process's to look after.
 func (h *Host) RaiseQuotas(ctx context.Context, mine func(*Grant) bool) error {
-	self, err := processOf(os.Getpid())
+	self, err := ownProcess()
 	if err != nil {
 		return err
 	}

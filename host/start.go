@@ -65,7 +65,7 @@ func (c *Child) Kill() error { return c.host.tree.Group(c.Grant.ID).Kill(syscall
 func (c *Child) Processes() ([]int, error) { return c.host.tree.Group(c.Grant.ID).Processes() }
 
 // NodeOptions returns the machine's options.
-func (h *Host) NodeOptions() (NodeOptions, error) { return LoadOptions(h.config) }
+func (h *Host) NodeOptions() (NodeOptions, error) { return h.options.load(h.config) }
 
 // Usable returns the CPUs that this machine has for containers.
 func (h *Host) Usable() (cpuset.Set, error) {

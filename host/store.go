@@ -53,11 +53,14 @@ var ErrBadStateDir = errors.New("state directory")
 // the files in it say what root's programs are told and run.
 func (s store) prepare() error {
 	for _, dir := range []string{s.dir, filepath.Join(s.dir, "views"), filepath.Join(s.dir, "requests")} {
-		if err := wholefile.MakeDir(dir); err != nil {
-			return badDir(dir, err)
-		}
 		var stat unix.Stat_t
-		if err := unix.Lstat(dir, &stat); err != nil {
+		err := unix.Lstat(dir, &stat)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = wholefile.MakeDir(dir); err == nil {
+				err = unix.Lstat(dir, &stat)
+			}
+		}
+		if err != nil {
 			return badDir(dir, err)
 		}
 		switch {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 const (
@@ -62,14 +63,14 @@ type machineInfo struct {
 func (m *machineInfo) get() (*cpuinfo, error) {
 	m.Lock()
 	defer m.Unlock()
-	online, err := os.ReadFile(hostOnline)
+	online, err := kernfile.Read(hostOnline)
 	if err != nil {
 		return nil, fmt.Errorf("is /sys mounted? %w", err)
 	}
 	if m.info != nil && m.online == string(online) {
 		return m.info, nil
 	}
-	text, err := os.ReadFile(hostCPUInfo)
+	text, err := kernfile.Read(hostCPUInfo)
 	if err != nil {
 		return nil, fmt.Errorf("is /proc mounted? %w", err)
 	}

@@ -5,7 +5,6 @@ package procfs
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // A Stat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
@@ -35,7 +35,7 @@ func (s Stat) IsKernelThread() bool { return s.Flags&kernelThread != 0 }
 // ReadStat reads a process's stat. The error is fs.ErrNotExist or ESRCH if it has gone.
 func ReadStat(pid int) (Stat, error) {
 	file := fmt.Sprintf("/proc/%d/stat", pid)
-	text, err := os.ReadFile(file)
+	text, err := kernfile.Read(file)
 	if err != nil {
 		return Stat{}, err
 	}
@@ -49,7 +49,7 @@ func ReadStat(pid int) (Stat, error) {
 // Began returns when a process began, given its folder in /proc, as the clock on the wall counts now. It is
 // exact to some hundredths of a second.
 func Began(dir string) (time.Time, error) {
-	text, err := os.ReadFile(dir + "/stat")
+	text, err := kernfile.Read(dir + "/stat")
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -96,7 +96,7 @@ type Status struct {
 // fs.ErrNotExist or ESRCH if it has gone.
 func ReadStatus(dir string) (Status, error) {
 	file := dir + "/status"
-	text, err := os.ReadFile(file)
+	text, err := kernfile.Read(file)
 	if err != nil {
 		return Status{}, err
 	}
@@ -139,7 +139,7 @@ func parseStatus(text []byte) (s Status, err error) {
 // CommandLine returns the words of a process's command line, given its folder, such as
 // /proc/1. A kernel thread has none.
 func CommandLine(dir string) ([]string, error) {
-	text, err := os.ReadFile(dir + "/cmdline")
+	text, err := kernfile.Read(dir + "/cmdline")
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func CommandLine(dir string) ([]string, error) {
 func BootID() (string, error) { return bootID() }
 
 var bootID = sync.OnceValues(func() (string, error) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	id, err := kernfile.Read("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err
 })
 
