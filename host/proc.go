@@ -31,18 +31,18 @@ func processOf(pid int) (Process, error) {
 
 // ownProcess returns this process.
 func ownProcess() (Process, error) {
-	if own := ownOnce.Load(); own != nil {
+	if own := ownFound.Load(); own != nil {
 		return *own, nil
 	}
 	own, err := processOf(os.Getpid())
 	if err == nil {
-		ownOnce.Store(&own)
+		ownFound.Store(&own)
 	}
 	return own, err
 }
 
-// ownOnce is this process once it was found: it stays the same.
-var ownOnce atomic.Pointer[Process]
+// ownFound is this process once it was found: it stays the same. An error, such as too many open files, is not kept.
+var ownFound atomic.Pointer[Process]
 
 // Alive reports whether the process still runs. A zombie does not. A process
 // that cannot be looked at (hidepid=) counts as alive: nothing is reaped on a guess.

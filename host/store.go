@@ -54,7 +54,7 @@ var ErrBadStateDir = errors.New("state directory")
 func (s store) prepare() error {
 	for _, dir := range []string{s.dir, filepath.Join(s.dir, "views"), filepath.Join(s.dir, "requests")} {
 		var stat unix.Stat_t
-		err := unix.Lstat(dir, &stat)
+		err := unix.Lstat(dir, &stat) // as a rule it is there, and to look takes less than to try and make it
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = wholefile.MakeDir(dir); err == nil {
 				err = unix.Lstat(dir, &stat)

@@ -8,7 +8,7 @@ import (
 )
 
 // Read is os.ReadFile by system calls. An os.File that can be waited for, as those of /sys can, is given to the runtime's poller:
-// that wakes another thread, and takes longer than to read it. The error is a *fs.PathError.
+// that wakes another thread, and takes longer than to read it. Of the others it saves the attempt. The error is a *fs.PathError.
 func Read(name string) ([]byte, error) {
 	fd, err := again(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {

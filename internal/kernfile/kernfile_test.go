@@ -19,15 +19,17 @@ func TestRead(t *testing.T) {
 		}
 		got, err := Read(name)
 		if name == "/proc/cpuinfo" { // frequencies differ from one moment to the next
-			got, want = got[:min(len(got), 10)], want[:10]
-		}
-		if err != nil || !bytes.Equal(got, want) {
+			cpu := []byte("processor\t:")
+			if err != nil || bytes.Count(got, cpu) != bytes.Count(want, cpu) || !bytes.HasSuffix(got, want[len(want)-1:]) {
+				t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+			}
+		} else if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
 		}
 	}
 }
 
-// TestLengths has files of all lengths about those at which the buffer grows.
+// TestLengths has files of lengths about that at which the buffer grows first, and one for which it grows often.
 func TestLengths(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	for _, length := range []int{0, 1, 511, 512, 513, 100_000} {
