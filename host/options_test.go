@@ -89,12 +89,11 @@ func TestOptionsChange(t *testing.T) {
 		{"", NodeOptions{}, false},
 		{`{"minShared":"600m"}`, NodeOptions{MinShared: 600}, false},
 	} {
-		err := os.Remove(h.config)
+		os.Remove(h.config)
 		if c.text != "" {
-			err = os.WriteFile(h.config, []byte(c.text), 0o644)
-		}
-		if err != nil && c.text != "" {
-			t.Fatal(err)
+			if err := os.WriteFile(h.config, []byte(c.text), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if o, err := h.NodeOptions(); o != c.want || errors.Is(err, ErrBadOptions) != c.bad || (err != nil) != c.bad {
 			t.Errorf("%s: %+v, %v", c.text, o, err)

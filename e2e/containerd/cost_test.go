@@ -98,8 +98,8 @@ func newMeteredEngine(t *testing.T) *metered {
 // waitedFor is what containerd tells of its waiting for a plugin until that has answered, in seconds.
 var waitedFor = regexp.MustCompile(`(?m)^containerd_nri_plugin_latency_seconds_sum{operation="(?:CreateContainer|StartContainer)",[^}]*} (\S+)$`)
 
-// waited is how long all creations and starts so far have waited for the plugin.
-func (m *metered) waited() (sum time.Duration) {
+// waitedSoFar is how long all creations and starts so far have waited for the plugin.
+func (m *metered) waitedSoFar() (sum time.Duration) {
 	m.Helper()
 	code, body := m.metrics.get("/metrics")
 	if code != http.StatusOK {
@@ -116,23 +116,16 @@ func (m *metered) waited() (sum time.Duration) {
 type creation struct{ took, waited, used time.Duration }
 
 // creations are those of one engine.
-type creations []creation
+type creations struct{ took, waited, used sample }
 
-func (c creations) sample(of func(creation) time.Duration) (s sample) {
-	for _, one := range c {
-		s = append(s, of(one))
-	}
-	return s
+func (c *creations) add(one creation) {
+	c.took, c.waited, c.used = append(c.took, one.took), append(c.waited, one.waited), append(c.used, one.used)
 }
 
-func took(c creation) time.Duration   { return c.took }
-func waited(c creation) time.Duration { return c.waited }
-func used(c creation) time.Duration   { return c.used }
-
 // beyond is by how much each took longer than another engine's of the same turn.
-func (c creations) beyond(other creations) (s sample) {
-	for i := range c {
-		s = append(s, c[i].took-other[i].took)
+func (c *creations) beyond(other *creations) (s sample) {
+	for i := range c.took {
+		s = append(s, c.took[i]-other.took[i])
 	}
 	return s
 }
@@ -146,7 +139,7 @@ func measureTurns(t *testing.T, engines []*metered, turns, flexible int, kind co
 		for j := range engines {
 			k := (i + j) % len(engines)
 			if c := engines[k].creation(kind); i > 0 {
-				made[k] = append(made[k], c)
+				made[k].add(c)
 			}
 		}
 	}
@@ -154,14 +147,13 @@ func measureTurns(t *testing.T, engines []*metered, turns, flexible int, kind co
 	if kind == aSensitive {
 		allowed += 0.05 * float64(flexible)
 	}
-	without, empty, with := made[0], made[1], made[2]
+	without, empty, with := &made[0], &made[1], &made[2]
 	t.Logf("%3d flexible, a %-9s more, ms: without %v, with an empty plugin %v, added %v, waited %v; with candor nri %v, added %v, waited %v, allowed %.2f; on a CPU that is %v",
-		flexible, kind, without.sample(took), empty.sample(took), empty.beyond(without), empty.sample(waited),
-		with.sample(took), with.beyond(without), with.sample(waited), allowed, with.sample(used))
+		flexible, kind, without.took, empty.took, empty.beyond(without), empty.waited, with.took, with.beyond(without), with.waited, allowed, with.used)
 }
 
 // creation makes and starts a container in a pod that was just made. On cgroup v1 that takes 10 to 15 ms more or less, by how long
-// ago processes were moved into groups: the pause has it always be the pod's.
+// ago processes were moved into groups: the pause has it be the pod's, as a rule.
 func (m *metered) creation(kind costKind) (c creation) {
 	m.Helper()
 	limit, annotations := hybrid.Milli(1000), map[string]string(nil)
@@ -173,7 +165,7 @@ func (m *metered) creation(kind costKind) (c creation) {
 	case aPreserved:
 		annotations = map[string]string{"candor.dev/preserve": "true"}
 	}
-	before := m.waited()
+	before := m.waitedSoFar()
 	time.Sleep(100 * time.Millisecond)
 	p := must[*pod](m)(m.newPod(limit, limit, annotations))
 	ran, begin := m.plugin.onCPU(), time.Now()
@@ -181,7 +173,7 @@ func (m *metered) creation(kind costKind) (c creation) {
 	c.took = time.Since(begin)
 	time.Sleep(100 * time.Millisecond) // what the plugin does later is of this container, too
 	c.used = m.plugin.onCPU() - ran
-	if c.waited = m.waited() - before; (c.waited > 0) != (m.plugin != nil) {
+	if c.waited = m.waitedSoFar() - before; (c.waited > 0) != (m.plugin != nil) {
 		m.Fatalf("containerd says that it waited %v for its plugin", c.waited)
 	}
 	if err := p.remove(); err != nil {
