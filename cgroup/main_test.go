@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		hop(arg)
 	case "user":
 		asUser(arg)
+	case "contained":
+		contained(arg)
 	default:
 		child(mode)
 	}

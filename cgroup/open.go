@@ -27,6 +27,10 @@ type Tree struct {
 	others []*hierarchy // in which Candor makes no groups, but container runtimes do
 	bus    *bus         // systemd driver
 	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
+
+	expects atomic.Bool // somebody is in moveNowhere, and has these:
+	own     string      // folder of this process's group; "": not looked for yet
+	alien   bool        // it was not found
 }
 
 // Open finds the control groups. It changes nothing. The errors are one clear

@@ -35,6 +35,14 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
 }
 
+// ExpectMoves has the kernel get ready for a runtime's moving a container's first process into its groups, so that the runtime
+// does not wait for that. It does not wait either, and does nothing for a plan.
+func (h *Host) ExpectMoves() {
+	if !h.planOnly {
+		h.tree.ExpectMoves()
+	}
+}
+
 // Started tells that a runtime has made the group of a pending grant, with a first
 // process that has not begun its program. When Started returns, the group has
 // what the grant says now: others may have moved it since it was planned. ErrElsewhere: the

@@ -48,8 +48,16 @@ func (e *Engine) OnNode(name string) { e.node = name }
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
 // Create plans a container that the runtime is about to make. When it returns, nobody runs on its exclusive
-// CPUs. An error refuses the container, and says why.
+// CPUs. An error refuses the container, and says why. While the runtime prepares the container, the kernel prepares for its moves.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
+	r, err := e.plan(ctx, p, ctr)
+	if err == nil {
+		e.host.ExpectMoves()
+	}
+	return r, err
+}
+
+func (e *Engine) plan(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	a, why, preserved, err := allocation(e.config.Load(), p, ctr)
 	switch {
 	case err != nil:

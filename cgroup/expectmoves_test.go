@@ -1,0 +1,143 @@
+package cgroup
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestMoveNowhere: a process that expects moves stays in the group that it is in, which it finds in a cgroup namespace too.
+func TestMoveNowhere(t *testing.T) {
+	for _, namespace := range []string{"shared", "own"} {
+		t.Run(namespace, func(t *testing.T) {
+			tr := tree(t)
+			a, _ := two(t, tr)
+			group(t, tr, "other", Settings{CPUs: a}, "sleep")
+			p := start(t, "contained "+namespace)
+			g := tr.Group("web")
+			must(t, g.Create(Settings{CPUs: a}, p.pid()))
+			said := filepath.Join(t.TempDir(), "said")
+			fmt.Fprintln(p.in, said)
+			eventually(t, "the child has moved", func() bool { _, err := os.Stat(said); return err == nil })
+			text, err := os.ReadFile(said)
+			if want := g.dir(tr.cpu); err != nil || string(text) != want {
+				t.Errorf("it says %q, %v; want %q", text, err, want)
+			}
+			if got, err := tr.PathOf(p.pid()); err != nil || got != tr.cpu.pathOf(g.dir(tr.cpu)) {
+				t.Errorf("it is in %q, %v", got, err)
+			}
+		})
+	}
+}
+
+// contained is a child that waits for a file's name, expects moves twice, and writes into the file in which group it found itself.
+func contained(namespace string) {
+	fmt.Println("ready")
+	var file string
+	fmt.Scanln(&file)
+	if namespace == "own" {
+		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
+			say(file, err.Error())
+		}
+	}
+	tr, err := Open(Options{ReadOnly: true})
+	for range 2 {
+		if err == nil {
+			err = tr.moveNowhere()
+		}
+	}
+	if err != nil {
+		say(file, err.Error())
+	} else {
+		say(file, tr.own)
+	}
+	io.Copy(io.Discard, os.Stdin)
+}
+
+// say makes a file, whole.
+func say(file, text string) {
+	os.WriteFile(file+"~", []byte(text), 0o600)
+	os.Rename(file+"~", file)
+}
+
+// TestMoveNowhereElse: of a group that does not list this process nothing is written, whatever /proc says of it.
+func TestMoveNowhereElse(t *testing.T) {
+	root := t.TempDir()
+	put(t, filepath.Join(root, "proc/1/mountinfo"), pure)
+	put(t, filepath.Join(root, "sys/fs/cgroup/cgroup.controllers"), "cpuset cpu\n")
+	put(t, filepath.Join(root, "proc", fmt.Sprint(os.Getpid()), "cgroup"), "0::/\n")
+	top, own := filepath.Join(root, "sys/fs/cgroup"), filepath.Join(root, "sys/fs/cgroup/pod/app")
+	put(t, filepath.Join(top, procsFile), "1\n2\n")
+	put(t, filepath.Join(own, procsFile), fmt.Sprintf("1\n%d\n", os.Getpid()))
+	open := func() *Tree {
+		tr, err := Open(Options{Root: root, ReadOnly: true})
+		must(t, err)
+		return tr
+	}
+	if tr := open(); tr.moveNowhere() != nil || tr.own != own {
+		t.Errorf("found itself in %q", tr.own)
+	}
+	if text, err := os.ReadFile(filepath.Join(own, procsFile)); err != nil || !strings.HasPrefix(string(text), "0") {
+		t.Errorf("its own group was written %q, %v", text, err)
+	}
+	put(t, filepath.Join(own, procsFile), "3\n")
+	tr := open()
+	for range 2 {
+		if err := tr.moveNowhere(); err != nil || tr.own != "" || !tr.alien {
+			t.Errorf("found itself in %q, %v", tr.own, err)
+		}
+	}
+	for dir, want := range map[string]string{top: "1\n2\n", own: "3\n"} {
+		if text, err := os.ReadFile(filepath.Join(dir, procsFile)); err != nil || string(text) != want {
+			t.Errorf("%s was written %q, %v", dir, text, err)
+		}
+	}
+}
+
+// TestExpectMoves: one at a time, and again when that is over.
+func TestExpectMoves(t *testing.T) {
+	tr := tree(t)
+	tr.expects.Store(true)
+	tr.ExpectMoves()
+	if tr.own != "" {
+		t.Error("two at a time")
+	}
+	tr.expects.Store(false)
+	for range 2 {
+		tr.ExpectMoves()
+		eventually(t, "the move ends", func() bool { return !tr.expects.Load() })
+	}
+	if !isIn(tr.own) {
+		t.Errorf("this process is not in %q", tr.own)
+	}
+}
+
+// BenchmarkEnter moves a process when nobody has moved one for a while, alone, with that expected 15 ms before, and soon after another move.
+func BenchmarkEnter(b *testing.B) {
+	tr := tree(b)
+	one, _ := two(b, tr)
+	g, pid := group(b, tr, "web", Settings{CPUs: one}, "sleep")
+	for _, when := range []struct {
+		name   string
+		before func()
+	}{
+		{"alone", func() { time.Sleep(100 * time.Millisecond) }},
+		{"expected", func() { time.Sleep(100 * time.Millisecond); tr.ExpectMoves(); time.Sleep(15 * time.Millisecond) }},
+		{"again", func() {}},
+	} {
+		b.Run(when.name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				when.before()
+				b.StartTimer()
+				must(b, g.Enter(pid))
+			}
+		})
+	}
+}
