@@ -77,7 +77,6 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	signal.Notify(signals, forwarded()...)
 	defer signal.Stop(signals)
 
-	h.ExpectMoves()
 	// With a terminal the program has to be in the process group that the terminal knows.
 	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == ViewFull, !hasTerminal())
 	if err != nil {

@@ -22,7 +22,6 @@ func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*o
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
-	h.ExpectMoves()
 	helper, err := startHelper(streams, a.View == ViewFull, true)
 	if err != nil {
 		return nil, err

@@ -35,8 +35,8 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
 }
 
-// ExpectMoves has the kernel get ready for the move of a container's first process into its groups, so that whoever moves it waits
-// less. It does not wait itself, and does nothing for a plan.
+// ExpectMoves has the kernel get ready for a runtime's moving a container's first process into its groups, so that the runtime
+// waits less for that. It does not wait itself, and does nothing for a plan.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
 		h.tree.ExpectMoves()
