@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -41,12 +42,15 @@ func contained(namespace string) {
 	fmt.Println("ready")
 	var file string
 	fmt.Scanln(&file)
+	runtime.LockOSThread() // a namespace is a thread's
+	var err error
 	if namespace == "own" {
-		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-			say(file, err.Error())
-		}
+		err = unix.Unshare(unix.CLONE_NEWCGROUP)
 	}
-	tr, err := Open(Options{ReadOnly: true})
+	var tr *Tree
+	if err == nil {
+		tr, err = Open(Options{ReadOnly: true})
+	}
 	for range 2 {
 		if err == nil {
 			err = tr.moveNowhere()
