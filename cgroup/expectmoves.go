@@ -1,33 +1,39 @@
 package cgroup
 
 import (
+	"errors"
 	"os"
 	"slices"
 )
 
 // ExpectMoves tells the kernel that processes are about to be moved between groups, as the start of a container does, and does not
-// wait. The first move in a while waits for a grace period of RCU, 5 to 15 ms, during which the kernel stops counting who forks and
-// ends by CPU; for about as long after a move the next ones don't. (cgroup_threadgroup_rwsem; on v2 the mount option
-// favordynmods has all moves fast, and forks slower.) So this process is moved to the group that it is in. No other move waits
-// longer for it than it would have by itself.
-func (t *Tree) ExpectMoves() {
-	if t.expects.CompareAndSwap(false, true) {
-		go func() {
-			defer t.expects.Store(false)
-			_ = t.moveNowhere() // somebody waits some milliseconds more
-		}()
+// wait. begun is false where that goes on already.
+//
+// The first move in a while waits for a grace period of RCU, 5 to 15 ms: after it all who fork or end look whether somebody moves
+// processes, and for about as long again moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods has all moves
+// fast, and forks slower). So this process is moved to the group that it is in. What the kernel does for any move it does for this
+// one: while it waits, groups can't be made or removed, and clone3(CLONE_INTO_CGROUP), which needs no such wait, waits too.
+func (t *Tree) ExpectMoves() (begun bool) {
+	if !t.expects.CompareAndSwap(false, true) {
+		return false
 	}
+	go func() {
+		defer t.expects.Store(false)
+		_ = t.moveNowhere() // then somebody waits as long as without
+	}()
+	return true
 }
 
-// moveNowhere moves this process to the group that it is in. One goroutine at a time.
-func (t *Tree) moveNowhere() error {
+// moveNowhere moves this process to the group that it is in. One goroutine at a time. (Should somebody move it elsewhere in the
+// milliseconds of the wait, that is undone: the kernel has no move that asks where from.)
+func (t *Tree) moveNowhere() (err error) {
+	if t.alien {
+		return nil
+	}
 	if !isIn(t.own) {
-		if t.alien {
-			return nil
-		}
-		t.own = t.findOwn()
-		if t.alien = t.own == ""; t.alien {
-			return nil
+		t.own, err = t.findOwn()
+		if t.alien = t.own == "" && err == nil; t.own == "" {
+			return err
 		}
 	}
 	return writeInt(t.own, procsFile, 0)
@@ -44,17 +50,22 @@ func isIn(dir string) bool {
 
 // findOwn returns the folder of the group that this process is in, "" if it is not seen from here. In a cgroup namespace of its own,
 // as a container has it, that is not where /proc says.
-func (t *Tree) findOwn() (own string) {
+func (t *Tree) findOwn() (own string, err error) {
 	if dirs, err := t.places(os.Getpid()); err == nil {
 		if dir := dirs[slices.Index(t.all, t.cpu)]; isIn(dir) {
-			return dir
+			return dir, nil
 		}
 	}
-	_ = t.cpu.walk(t.cpu.mount, func(dir string) error {
-		if own == "" && isIn(dir) {
+	found := errors.New("found")
+	err = t.cpu.walk(t.cpu.mount, func(dir string) error {
+		if isIn(dir) {
 			own = dir
+			return found
 		}
 		return nil
 	})
-	return own
+	if err == found {
+		err = nil
+	}
+	return own, err
 }

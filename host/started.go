@@ -36,10 +36,10 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 }
 
 // ExpectMoves has the kernel get ready for a runtime's moving a container's first process into its groups, so that the runtime
-// waits less for that. It does not wait itself, and does nothing for a plan.
+// waits less for that. It does not wait itself, and does nothing for a host that plans only.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
-		h.tree.ExpectMoves()
+		_ = h.tree.ExpectMoves()
 	}
 }
 

@@ -28,6 +28,7 @@ type Config struct {
 	Reserved    *cpuset.Set              // CPUs that no container gets; nil: as the machine's options have it
 	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
 	RepairEvery time.Duration            // how often the groups are compared with the state
+	HeadStart   bool                     // the kernel prepares for a container's moves while the runtime prepares the container
 	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
 	Histogram   string                   // the shortest windows whose use metrics count, or none; "": not said
 	Publish     bool                     // the API server is told what the node has
@@ -47,7 +48,7 @@ const (
 
 // DefaultConfig is the configuration where there is no file.
 func DefaultConfig() *Config {
-	return &Config{RepairEvery: defaultRepair}
+	return &Config{RepairEvery: defaultRepair, HeadStart: true}
 }
 
 // Over returns the machine's options with what the configuration says of them.
@@ -109,6 +110,7 @@ func parseConfig(data []byte) (*Config, error) {
 		"version":         func(n *yaml.Node) error { version = true; return checkVersion(n) },
 		"stateDir":        func(n *yaml.Node) error { return c.setStateDir(n) },
 		"repairEvery":     func(n *yaml.Node) error { return c.setRepair(n) },
+		"headStart":       func(n *yaml.Node) error { return value(&c.HeadStart, n, yesNo) },
 		"metrics":         func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
 		"publish":         func(n *yaml.Node) error { return value(&c.Publish, n, yesNo) },
 		"recordHistogram": func(n *yaml.Node) error { return value(&c.Histogram, n, histogram) },

@@ -27,6 +27,7 @@ func TestLoadConfig(t *testing.T) {
 version: 1
 stateDir: /run/candor-lab
 repairEvery: 20s
+headStart: false
 node:
   reserved: 0-1
   minShared: 250m
@@ -40,7 +41,7 @@ namespaces:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || *c.MinShared != 250 || c.RepairEvery != 20*time.Second {
+	if c.StateDir != "/run/candor-lab" || c.Reserved.String() != "0-1" || *c.MinShared != 250 || c.RepairEvery != 20*time.Second || c.HeadStart {
 		t.Errorf("got %+v", c)
 	}
 	if *c.Node.Policy != hybrid.BestEffort || *c.Namespaces["spark"].Class != hybrid.Sensitive || !*c.Namespaces["kube-system"].Preserve {
@@ -50,7 +51,7 @@ namespaces:
 
 func TestConfigDefaults(t *testing.T) {
 	c, err := LoadConfig(write(t, "version: 1\n"))
-	if err != nil || c.RepairEvery != 30*time.Second {
+	if err != nil || c.RepairEvery != 30*time.Second || !c.HeadStart {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if o := c.Over(host.NodeOptions{}); o != (host.NodeOptions{MinShared: 500}) {
@@ -85,7 +86,7 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"defaults: {}\n", "nri.yaml:1: no version: want version: 1"},
 		{"version: 2\n", `nri.yaml:1: version "2": want 1`},
 		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": given twice`},
-		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": want one of defaults, metrics, namespaces,`},
+		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": want one of defaults, headStart, metrics, namespaces,`},
 		{"version: 1\nnode:\n  reserved: 3-1\n", "nri.yaml:3: "},
 		{"version: 1\nnode:\n  reserve: 3\n", `nri.yaml:3: unknown field "reserve": want one of minShared, reserved`},
 		{"version: 1\nnode:\n  minShared: half\n", "nri.yaml:3: CPU amount \"half\""},

@@ -26,6 +26,7 @@ type Engine struct {
 	metrics  *metrics.Metrics
 	observes bool // changes nothing
 	words    words
+	expect   func() // the host's ExpectMoves
 	unbound  unbound
 	notes    notes
 	later    sync.WaitGroup // for the notes that wait, and are written
@@ -33,7 +34,7 @@ type Engine struct {
 
 // NewEngine returns an engine that plans on a host.
 func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
-	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting}
+	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting, expect: h.ExpectMoves}
 	e.config.Store(c)
 	return e
 }
@@ -48,16 +49,17 @@ func (e *Engine) OnNode(name string) { e.node = name }
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
 // Create plans a container that the runtime is about to make. When it returns, nobody runs on its exclusive
-// CPUs. An error refuses the container, and says why. While the runtime prepares the container, the kernel prepares for its moves.
+// CPUs. An error refuses the container, and says why. While the runtime prepares the container, planned or preserved, the
+// kernel prepares for its moves.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
-	r, err := e.plan(ctx, p, ctr)
-	if err == nil {
-		e.host.ExpectMoves()
+	r, err := e.admit(ctx, p, ctr)
+	if err == nil && e.config.Load().HeadStart {
+		e.expect()
 	}
 	return r, err
 }
 
-func (e *Engine) plan(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
+func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	a, why, preserved, err := allocation(e.config.Load(), p, ctr)
 	switch {
 	case err != nil:

@@ -57,6 +57,34 @@ func TestStartsAsPlanned(t *testing.T) {
 	}
 }
 
+// The kernel is to get ready for each container that will be made, unless the configuration says otherwise.
+func TestHeadStart(t *testing.T) {
+	l := newLab(t)
+	begun := 0
+	l.expect = func() { begun++ }
+	small, huge := l.container("small", "small1", 10000), l.container("huge", "huge1", 1<<40)
+	preserved := &api.PodSandbox{Id: "box2", Uid: "u2", Name: "old", Namespace: "default", Annotations: map[string]string{kube.PodKey("preserve"): "true"}}
+	for _, tt := range []struct {
+		name  string
+		pod   *api.PodSandbox
+		c     *api.Container
+		start bool
+		want  int
+	}{
+		{"planned", sensitivePod(), small, true, 1},
+		{"preserved", preserved, small, true, 1},
+		{"refused", sensitivePod(), huge, true, 0},
+		{"switched off", preserved, small, false, 0},
+	} {
+		begun = 0
+		l.SetConfig(&Config{HeadStart: tt.start})
+		_, _, err := l.CreateContainer(ctx, tt.pod, tt.c)
+		if refused := err != nil; refused != (tt.name == "refused") || begun != tt.want {
+			t.Errorf("%s: begun %d times, %v; want %d", tt.name, begun, err, tt.want)
+		}
+	}
+}
+
 // The end of a pod's old sandbox, told late, is not the end of what its new one runs.
 func TestOldSandbox(t *testing.T) {
 	l := newLab(t)
