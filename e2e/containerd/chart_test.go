@@ -233,6 +233,10 @@ func TestChart(t *testing.T) {
 	if has.Overlaps(&left) {
 		t.Errorf("web has %v, log %v", has, left)
 	}
+	if is, err := c.group().Populated(); !is || err != nil {
+		t.Errorf("it is not in its own group any more: %v", err)
+	}
+	l.noted()
 	c.wants(of("candor_container_view_mismatch", web, "sensitive"), 0)
 	l.tellsOthers()
 

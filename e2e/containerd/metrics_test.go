@@ -2,6 +2,7 @@ package containerd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -78,7 +79,7 @@ func (p *prober) value(series string) (v float64, ok bool) {
 // noted waits until it is noted of all containers that they run, which candor nri does a little after they have begun.
 func (l *lab) noted() {
 	l.Helper()
-	l.wait("the notes of what runs", l.plugin, func() bool {
+	l.wait("the notes of what runs", cmp.Or(l.plugin, l.engine), func() bool {
 		text, err := os.ReadFile(l.path("candor/state.json"))
 		return err == nil && !bytes.Contains(text, []byte(`"state":"pending"`))
 	})
