@@ -1,42 +1,61 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"slices"
+	"time"
 )
 
+const (
+	expectFor   = 100 * time.Millisecond // for what a runtime may do between asking and moving
+	expectEvery = 5 * time.Millisecond   // less than a grace period
+)
+
+// errUnseen: this process's group is not seen from here.
+var errUnseen = errors.New("this process is in no group that is seen from here")
+
 // ExpectMoves tells the kernel that processes are about to be moved between groups, as the start of a container does, and does not
-// wait. begun is false where that goes on already.
+// wait. begun is false where that goes on already, and goes on for longer now.
 //
 // The first move in a while waits for a grace period of RCU, 5 to 15 ms: after it all who fork or end look whether somebody moves
 // processes, and for about as long again moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods has all moves
-// fast, and forks slower). So this process is moved to the group that it is in. What the kernel does for any move it does for this
-// one: while it waits, groups can't be made or removed, and clone3(CLONE_INTO_CGROUP), which needs no such wait, waits too.
+// fast, and forks slower). So this process is moved to the group that it is in, again and again for a while. What the kernel does
+// for any move it does for the first of these: while it waits, groups can't be made or removed, and clone3(CLONE_INTO_CGROUP), which
+// needs no such wait, waits too.
 func (t *Tree) ExpectMoves() (begun bool) {
+	t.expected.Store(time.Now().Add(expectFor).UnixNano())
 	if !t.expects.CompareAndSwap(false, true) {
 		return false
 	}
 	go func() {
 		defer t.expects.Store(false)
-		_ = t.moveNowhere() // then somebody waits as long as without
+		for time.Now().UnixNano() < t.expected.Load() {
+			if t.moveNowhere() != nil {
+				return // then somebody waits as long as without
+			}
+		}
 	}()
 	return true
 }
 
-// moveNowhere moves this process to the group that it is in. One goroutine at a time. (Should somebody move it elsewhere in the
-// milliseconds of the wait, that is undone: the kernel has no move that asks where from.)
+// moveNowhere moves this process to the group that it is in, for a while. One goroutine at a time. (Should somebody move it elsewhere
+// meanwhile, that is undone: the kernel has no move that asks where from.)
 func (t *Tree) moveNowhere() (err error) {
 	if t.alien {
-		return nil
+		return errUnseen
 	}
 	if !isIn(t.own) {
-		t.own, err = t.findOwn()
-		if t.alien = t.own == "" && err == nil; t.own == "" {
+		if t.own, err = t.findOwn(); err != nil {
+			t.alien = err == errUnseen
 			return err
 		}
 	}
-	return writeInt(t.own, procsFile, 0)
+	for end := time.Now().Add(expectFor); err == nil && time.Now().Before(end); time.Sleep(expectEvery) {
+		err = writeInt(t.own, procsFile, 0)
+	}
+	return err
 }
 
 // isIn reports whether this process is in the group of a folder.
@@ -48,7 +67,7 @@ func isIn(dir string) bool {
 	return err == nil && slices.Contains(pids, os.Getpid())
 }
 
-// findOwn returns the folder of the group that this process is in, "" if it is not seen from here. In a cgroup namespace of its own,
+// findOwn returns the folder of the group that this process is in; errUnseen: there is none to be seen. In a cgroup namespace of its own,
 // as a container has it, that is not where /proc says.
 func (t *Tree) findOwn() (own string, err error) {
 	if dirs, err := t.places(os.Getpid()); err == nil {
@@ -57,13 +76,13 @@ func (t *Tree) findOwn() (own string, err error) {
 		}
 	}
 	found := errors.New("found")
-	err = t.cpu.walk(t.cpu.mount, func(dir string) error {
+	err = cmp.Or(t.cpu.walk(t.cpu.mount, func(dir string) error {
 		if isIn(dir) {
 			own = dir
 			return found
 		}
 		return nil
-	})
+	}), errUnseen)
 	if err == found {
 		err = nil
 	}

@@ -93,7 +93,7 @@ func TestMoveNowhereElse(t *testing.T) {
 	put(t, filepath.Join(own, procsFile), "3\n")
 	tr := open()
 	for range 2 {
-		if err := tr.moveNowhere(); err != nil || tr.own != "" || !tr.alien {
+		if err := tr.moveNowhere(); err != errUnseen || tr.own != "" || !tr.alien {
 			t.Errorf("found itself in %q, %v", tr.own, err)
 		}
 	}
@@ -110,6 +110,9 @@ func TestExpectMoves(t *testing.T) {
 	tr.expects.Store(true)
 	if tr.ExpectMoves() {
 		t.Error("two at a time")
+	}
+	if until := time.Unix(0, tr.expected.Load()); until.Before(time.Now()) {
+		t.Errorf("it goes on until %v", until)
 	}
 	tr.expects.Store(false)
 	for range 2 {

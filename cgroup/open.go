@@ -28,9 +28,10 @@ type Tree struct {
 	bus    *bus         // systemd driver
 	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
 
-	expects atomic.Bool // somebody is in moveNowhere, and has these:
-	own     string      // folder of this process's group; "": not looked for yet
-	alien   bool        // it was not found
+	expected atomic.Int64 // of ExpectMoves, until when, in nanoseconds
+	expects  atomic.Bool  // somebody is in moveNowhere, and has these:
+	own      string       // folder of this process's group; "": not looked for yet
+	alien    bool         // there is none to be seen
 }
 
 // Open finds the control groups. It changes nothing. The errors are one clear
