@@ -16,7 +16,7 @@ func (f *Fleet) choose() (NodeID, error) {
 		f.keep(a)
 	}
 	if len(a.rest.heap) == 0 {
-		return Nowhere, f.refusal()
+		return Nowhere, f.refusal(a)
 	}
 	return a.rest.heap[0].lowest, nil
 }

@@ -19,6 +19,9 @@ type answer struct {
 	rest  candidates // every node that can have the container is in it, the best one too; those that have changed are, as they were, a second time
 	upTo  int64      // changes of nodes until then are in it
 	began int64      // shelf.gives at the time
+
+	roomy    NodeID // may have room for it, as it had when it was refused for its view
+	roomless int64  // how many changes of nodes there were when none had room for it; 0: that is not known
 }
 
 // A set is some of the answers: a question belongs to one set.
@@ -112,7 +115,10 @@ func (f *Fleet) answer() *answer {
 }
 
 // forget leaves everything out.
-func (a *answer) forget() { a.rest.heap, a.rest.limit = a.rest.heap[:0], candidate{} }
+func (a *answer) forget() {
+	a.rest.heap, a.rest.limit = a.rest.heap[:0], candidate{}
+	a.roomless = 0
+}
 
 // begin begins a search with the blocks of all nodes of each size, in the room that all searches share.
 func (f *Fleet) begin(a *answer) {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/candor-project/candor/hybrid"
 )
@@ -28,24 +27,65 @@ func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 }
 
 // refusal says why the container of the question is nowhere.
-func (f *Fleet) refusal() error {
-	q := &f.question
-	if q.Class == hybrid.Flexible || !q.strict {
+func (f *Fleet) refusal(a *answer) error {
+	if f.question.Class == hybrid.Flexible || !f.question.strict || !f.anyRoom(a) {
 		return hybrid.ErrNoCapacity
 	}
-	if slices.ContainsFunc(f.shelfFor(q.Class).trees, func(tree *block) bool { return tree != nil && f.anyRoom(tree) }) {
-		return hybrid.ErrViewImpossible
-	}
-	return hybrid.ErrNoCapacity
+	return hybrid.ErrViewImpossible
 }
 
-// anyRoom reports whether a node of a block has room for the container.
-func (f *Fleet) anyRoom(b *block) bool {
-	for parts := f.shelfFor(f.question.Class).admitted(&f.question, b); parts != 0; parts &= parts - 1 {
-		i := bits.TrailingZeros32(parts)
-		if b.inner == nil && f.hasRoom(b.lowest[i], f.question.Request) || b.inner != nil && f.anyRoom(b.blocks[i]) {
-			return true
+// anyRoom reports whether a node has room for the container. Refusals come in crowds, as questions do: so the answer keeps
+// a node that had it the last time, or when none had.
+func (f *Fleet) anyRoom(a *answer) bool {
+	if f.has(a.roomy) && f.hasRoom(a.roomy, f.question.Request) {
+		return true
+	}
+	if a.roomless > 0 && f.recent.changes-a.roomless <= recentChanges {
+		a.roomy = f.roomySince(a.roomless)
+	} else {
+		a.roomy = f.roomyOnShelf()
+	}
+	if a.roomless = 0; a.roomy == Nowhere {
+		a.roomless = f.recent.changes
+	}
+	return a.roomy != Nowhere
+}
+
+// roomySince returns a node with room for the container that has changed since, or Nowhere.
+func (f *Fleet) roomySince(changes int64) NodeID {
+	for ; changes < f.recent.changes; changes++ {
+		if id := f.recent.changed[changes%recentChanges].id; f.has(id) && f.hasRoom(id, f.question.Request) {
+			return id
 		}
 	}
-	return false
+	return Nowhere
+}
+
+// roomyOnShelf returns a node with room for the container, or Nowhere.
+func (f *Fleet) roomyOnShelf() NodeID {
+	for _, tree := range f.shelfFor(f.question.Class).trees {
+		if tree == nil {
+			continue
+		}
+		if id := f.roomyIn(tree); id != Nowhere {
+			return id
+		}
+	}
+	return Nowhere
+}
+
+// roomyIn returns a node of a block with room for the container, or Nowhere.
+func (f *Fleet) roomyIn(b *block) NodeID {
+	for parts := f.shelfFor(f.question.Class).admitted(&f.question, b); parts != 0; parts &= parts - 1 {
+		i := bits.TrailingZeros32(parts)
+		switch {
+		case b.inner != nil:
+			if id := f.roomyIn(b.blocks[i]); id != Nowhere {
+				return id
+			}
+		case f.hasRoom(b.lowest[i], f.question.Request):
+			return b.lowest[i]
+		}
+	}
+	return Nowhere
 }
