@@ -45,7 +45,7 @@ func (f *Fleet) anyRoom(a *answer) bool {
 	} else {
 		a.roomy = f.roomyOnShelf()
 	}
-	if a.roomless = 0; a.roomy == Nowhere {
+	if a.roomy == Nowhere {
 		a.roomless = f.recent.changes
 	}
 	return a.roomy != Nowhere

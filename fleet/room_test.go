@@ -1,0 +1,38 @@
+package fleet_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/candor-project/candor/fleet"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A question is refused for the right reason however long it is since no node had the room: here the node that got room
+// since, but none for the view, changed before more changes than are remembered.
+func TestRefusedLongAfter(t *testing.T) {
+	c := &cell{Fleet: newFleet(t, fleet.Options{})}
+	addNode(t, c.Fleet, 0, machine(t, "core:2"))
+	addNode(t, c.Fleet, 1, machine(t, "core:1"))
+	for id, at := range map[fleet.ContainerID]fleet.NodeID{1: 0, 2: 0, 3: 0, 4: 1} {
+		limit := []hybrid.Milli{1: 600, 2: 600, 3: 400, 4: 1000}[id]
+		if _, err := c.PlaceOn(id, at, &fleet.Request{Class: hybrid.Sensitive, Limit: limit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := fleet.Request{Class: hybrid.Sensitive, Limit: 700}
+	if err := sameAsScan(t, c, &asked); !errors.Is(err, hybrid.ErrNoCapacity) {
+		t.Fatalf("%v: want no room", err)
+	}
+	c.Release(3) // the first node has room for 800m now, but on no CPU for 700m
+	c.Release(4)
+	for range 200 {
+		c.Release(5)
+		if at, err := c.Place(5, &asked); err != nil || at.Node != 1 {
+			t.Fatalf("on node %d, %v: want it on the second", at.Node, err)
+		}
+	}
+	if err := sameAsScan(t, c, &asked); !errors.Is(err, hybrid.ErrViewImpossible) {
+		t.Errorf("%v: want no room for the view", err)
+	}
+}
