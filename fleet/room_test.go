@@ -14,9 +14,8 @@ func TestRefusedLongAfter(t *testing.T) {
 	c := &cell{Fleet: newFleet(t, fleet.Options{})}
 	addNode(t, c.Fleet, 0, machine(t, "core:2"))
 	addNode(t, c.Fleet, 1, machine(t, "core:1"))
-	for id, at := range map[fleet.ContainerID]fleet.NodeID{1: 0, 2: 0, 3: 0, 4: 1} {
-		limit := []hybrid.Milli{1: 600, 2: 600, 3: 400, 4: 1000}[id]
-		if _, err := c.PlaceOn(id, at, &fleet.Request{Class: hybrid.Sensitive, Limit: limit}); err != nil {
+	for i, limit := range []hybrid.Milli{600, 600, 400, 1000} {
+		if _, err := c.PlaceOn(fleet.ContainerID(1+i), fleet.NodeID(i/3), &fleet.Request{Class: hybrid.Sensitive, Limit: limit}); err != nil {
 			t.Fatal(err)
 		}
 	}
