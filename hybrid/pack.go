@@ -47,6 +47,9 @@ func (p *packer) solve(from, tries int) bool {
 	if p.bestFit(from) {
 		return true
 	}
+	if p.isTooMuch(from) {
+		return false
+	}
 	p.rest = append(p.rest[:0], make([]int32, len(p.items)+1)...)
 	for i := len(p.items) - 1; i >= from; i-- {
 		p.rest[i] = p.rest[i+1] + p.items[i].milli

@@ -1,0 +1,62 @@
+package hybrid
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What fits is never said to be too much: the items here fill the bins by how they are drawn.
+func TestIsTooMuchWhereAllFits(t *testing.T) {
+	size := rapid.OneOf(rapid.Int32Range(1, 1000), rapid.SampledFrom([]int32{100, 200, 250, 251, 300, 333, 334, 500, 501}))
+	rapid.Check(t, func(t *rapid.T) {
+		var p packer
+		for range rapid.IntRange(1, 12).Draw(t, "bins") {
+			room := size.Draw(t, "room")
+			p.room = append(p.room, room)
+			for left := room; left > 0 && rapid.IntRange(0, 9).Draw(t, "stop") > 0; {
+				item := min(left, size.Draw(t, "item"))
+				p.items = append(p.items, packItem{milli: item})
+				left -= item
+			}
+		}
+		if p.isTooMuch(0) {
+			t.Errorf("too much for room of %v: %v, which fits", p.room, p.items)
+		}
+	})
+}
+
+// Fractions that no search packs, as full nodes have them.
+func TestIsTooMuch(t *testing.T) {
+	times := func(count int, milli int32) []int32 { return slices.Repeat([]int32{milli}, count) }
+	for name, test := range map[string]struct {
+		room  []int32
+		items []int32
+	}{
+		"three to a CPU":        {times(5, 1000), times(16, 300)},
+		"and a half":            {times(5, 1000), slices.Concat([]int32{500}, times(14, 300), []int32{51})},
+		"large and small":       {times(8, 1000), slices.Concat([]int32{664}, times(24, 300))},
+		"six to a CPU":          {times(4, 1000), times(25, 150)},
+		"beside one that stays": {[]int32{700, 1000}, times(6, 300)},
+		"above half":            {times(2, 1000), times(3, 501)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := packer{room: test.room}
+			for i, milli := range test.items {
+				p.items = append(p.items, packItem{milli: milli, item: int32(i)})
+			}
+			p.sort()
+			if !p.isTooMuch(0) {
+				t.Error("not known to be too much")
+			}
+			if p.solve(0, packTriesAny) {
+				t.Error("it fits")
+			}
+			p.items = append([]packItem{{milli: 1000}}, p.items...) // a first one that is not to be packed
+			if !p.isTooMuch(1) || p.weigh(1, 3) != p.weigh(0, 3)-3000 {
+				t.Error("the first one counts")
+			}
+		})
+	}
+}
