@@ -168,23 +168,31 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 		return 0
 	}
 	p.sort()
-	var rest Milli // of the items that are packed
+	need := Milli(0) // of flexible containers, on the CPUs that the packed items get
+	if n.flexible.count > 0 {
+		need = n.nodeNeed()
+	}
+	var rest, room Milli // of the packed items, and on the bins for them
 	for i := range p.items {
 		rest += Milli(p.items[i].milli)
 	}
-	alone := 0
-	for alone < len(p.items) && alone < bins {
-		rest -= Milli(p.items[alone].milli)
-		alone++
+	for _, r := range p.room {
+		room += Milli(r)
+	}
+	alone := min(len(p.items), bins)
+	for i := range alone {
+		rest -= Milli(p.items[i].milli)
+		room -= 1000
 	}
 	for ; alone > 0 && rest < shared; alone-- {
-		if n.packAllBut(alone, bins) && n.applyPacking(alone, budget, &n.usable) {
+		if rest+need <= room && n.packAllBut(alone, bins) && n.applyPacking(alone, budget, &n.usable) {
 			if n.settle() < shared {
 				return n.price(n.scratch.log)
 			}
 			n.unmove(0, n.packMark())
 		}
 		rest += Milli(p.items[alone-1].milli)
+		room += 1000
 	}
 	return 0
 }
@@ -192,25 +200,13 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 // packMark is where the edits of the moves in the log began: two for each move.
 func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 
-// packAllBut packs the items but for the first ones, which get a bin each, and
-// leaves the room that flexible containers need.
+// packAllBut packs the items but for the first ones, which get a bin each. Flexible containers need a bin, too.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
-	if !n.startPacking(bins-alone, &n.usable) {
+	fits := n.startPacking(bins-alone, &n.usable)
+	p.sort() // where it does not fit, too: the caller goes on with these sizes
+	if !fits || n.flexible.count > 0 && len(p.room) == 0 {
 		return false
-	}
-	p.sort()
-	if n.flexible.count > 0 {
-		var room Milli
-		for _, r := range p.room {
-			room += Milli(r)
-		}
-		for i := alone; i < len(p.items); i++ {
-			room -= Milli(p.items[i].milli)
-		}
-		if len(p.room) == 0 || room < n.nodeNeed() {
-			return false
-		}
 	}
 	return p.solve(alone, n.packTries())
 }
