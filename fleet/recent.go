@@ -20,8 +20,8 @@ type answer struct {
 	upTo  int64      // changes of nodes until then are in it
 	began int64      // shelf.gives at the time
 
-	roomy    NodeID // may have room for it, as it had when it was refused for its view
-	roomless int64  // how many changes of nodes there were when none had room for it; 0: that is not known
+	roomy    NodeID // a guess at a node with room for it, to be checked
+	roomless int64  // after so many changes of nodes none had room for it; after 0 there was no node
 }
 
 // A set is some of the answers: a question belongs to one set.

@@ -35,12 +35,12 @@ func (f *Fleet) refusal(a *answer) error {
 }
 
 // anyRoom reports whether a node has room for the container. Refusals come in crowds, as questions do: so the answer keeps
-// a node that had it the last time, or when none had.
+// the node that had it the last time, or after how many changes none had.
 func (f *Fleet) anyRoom(a *answer) bool {
 	if f.has(a.roomy) && f.hasRoom(a.roomy, f.question.Request) {
 		return true
 	}
-	if a.roomless > 0 && f.recent.changes-a.roomless <= recentChanges {
+	if f.recent.changes-a.roomless <= recentChanges {
 		a.roomy = f.roomySince(a.roomless)
 	} else {
 		a.roomy = f.roomyOnShelf()
@@ -51,7 +51,8 @@ func (f *Fleet) anyRoom(a *answer) bool {
 	return a.roomy != Nowhere
 }
 
-// roomySince returns a node with room for the container that has changed since, or Nowhere.
+// roomySince returns a node with room for the container that has changed since so many changes, or Nowhere. No more than
+// recentChanges may have come since.
 func (f *Fleet) roomySince(changes int64) NodeID {
 	for ; changes < f.recent.changes; changes++ {
 		if id := f.recent.changed[changes%recentChanges].id; f.has(id) && f.hasRoom(id, f.question.Request) {

@@ -9,8 +9,15 @@ import (
 )
 
 // A question is refused for the right reason however long it is since no node had the room: here the node that got room
-// since, but none for the view, changed before more changes than are remembered.
+// since, but none for the view, changed before as many changes as are remembered, or just before.
 func TestRefusedLongAfter(t *testing.T) {
+	for _, turns := range []int{127, 128, 200} { // two changes each, but for the first
+		refusedLongAfter(t, turns)
+	}
+}
+
+func refusedLongAfter(t *testing.T, turns int) {
+	t.Helper()
 	c := &cell{Fleet: newFleet(t, fleet.Options{})}
 	addNode(t, c.Fleet, 0, machine(t, "core:2"))
 	addNode(t, c.Fleet, 1, machine(t, "core:1"))
@@ -25,13 +32,13 @@ func TestRefusedLongAfter(t *testing.T) {
 	}
 	c.Release(3) // the first node has room for 800m now, but on no CPU for 700m
 	c.Release(4)
-	for range 200 {
+	for range turns {
 		c.Release(5)
 		if at, err := c.Place(5, &asked); err != nil || at.Node != 1 {
 			t.Fatalf("on node %d, %v: want it on the second", at.Node, err)
 		}
 	}
 	if err := sameAsScan(t, c, &asked); !errors.Is(err, hybrid.ErrViewImpossible) {
-		t.Errorf("%v: want no room for the view", err)
+		t.Errorf("%v after %d turns: want no room for the view", err, turns)
 	}
 }

@@ -26,7 +26,7 @@ type packItem struct {
 const newFraction int32 = -1
 
 // Bounds on the search for a packing. Few instances need more than a hundred
-// tries; those that no packing solves need all of them.
+// tries; those that no packing solves may need all of them, where isTooMuch does not tell.
 const (
 	packTries    = 4_000
 	packTriesAny = 400_000 // where any number of moves is allowed

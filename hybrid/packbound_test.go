@@ -1,6 +1,7 @@
 package hybrid
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -27,6 +28,26 @@ func TestIsTooMuchWhereAllFits(t *testing.T) {
 	})
 }
 
+// fits tries all packings of items. Seen is how far it was tried before.
+func fits(room, items []int32, seen map[string]bool) bool {
+	if len(items) == 0 {
+		return true
+	}
+	slices.Sort(room)
+	at := fmt.Sprint(room, len(items))
+	if seen[at] {
+		return false
+	}
+	seen[at] = true
+	for bin := range room {
+		left := slices.Clone(room)
+		if left[bin] -= items[0]; left[bin] >= 0 && fits(left, items[1:], seen) {
+			return true
+		}
+	}
+	return false
+}
+
 // Fractions that no search packs, as full nodes have them.
 func TestIsTooMuch(t *testing.T) {
 	times := func(count int, milli int32) []int32 { return slices.Repeat([]int32{milli}, count) }
@@ -36,8 +57,9 @@ func TestIsTooMuch(t *testing.T) {
 	}{
 		"three to a CPU":        {times(5, 1000), times(16, 300)},
 		"and a half":            {times(5, 1000), slices.Concat([]int32{500}, times(14, 300), []int32{51})},
-		"large and small":       {times(8, 1000), slices.Concat([]int32{664}, times(24, 300))},
+		"one of them smaller":   {times(3, 1000), slices.Concat(times(9, 300), []int32{260})},
 		"six to a CPU":          {times(4, 1000), times(25, 150)},
+		"twelve to a CPU":       {times(3, 1000), times(37, 80)},
 		"beside one that stays": {[]int32{700, 1000}, times(6, 300)},
 		"above half":            {times(2, 1000), times(3, 501)},
 	} {
@@ -50,7 +72,7 @@ func TestIsTooMuch(t *testing.T) {
 			if !p.isTooMuch(0) {
 				t.Error("not known to be too much")
 			}
-			if p.solve(0, packTriesAny) {
+			if fits(slices.Clone(test.room), test.items, map[string]bool{}) {
 				t.Error("it fits")
 			}
 			p.items = append([]packItem{{milli: 1000}}, p.items...) // a first one that is not to be packed

@@ -200,7 +200,8 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 // packMark is where the edits of the moves in the log began: two for each move.
 func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 
-// packAllBut packs the items but for the first ones, which get a bin each. Flexible containers need a bin, too.
+// packAllBut packs the items but for the first ones, which get a bin each. The
+// caller has seen to the room; flexible containers need a bin at all.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
 	fits := n.startPacking(bins-alone, &n.usable)
