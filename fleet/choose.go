@@ -103,6 +103,9 @@ func (f *Fleet) openFirst(a *answer) {
 	if best.bound == never {
 		a.rest.pop()
 	} else {
+		if best.block == nil {
+			f.fetchQuote(best.lowest)
+		}
 		a.rest.replace(&best)
 	}
 }
@@ -110,11 +113,13 @@ func (f *Fleet) openFirst(a *answer) {
 // lookAtFirst finds out the score of the node that comes first, or a better bound of it.
 func (f *Fleet) lookAtFirst(a *answer) {
 	c := a.rest.heap[0]
+	f.fetchNode(c.lowest)
 	s, exact := f.assess(c.lowest, c.bound)
 	if s == never {
 		a.rest.pop()
 		return
 	}
+	f.nodes[c.lowest].Fetch() // as a rule it is chosen
 	if c.bound = s; exact {
 		c.block = exactly
 	}
@@ -157,7 +162,7 @@ func (f *Fleet) wantsTopology(id NodeID) bool {
 func (f *Fleet) askNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.question
 	known := q.Wish == hybrid.Prefer && q.strict && q.Class == hybrid.Sensitive
-	if known && slices.Contains(n.refused[:], q.need) {
+	if known && slices.Contains(f.refused[id][:min(n.refusals, mostRefusals)], q.need) {
 		return never
 	}
 	quote, err := n.Quote(&f.request)
@@ -165,8 +170,8 @@ func (f *Fleet) askNode(id NodeID) score {
 		return f.scoreOf(id, q.Request, &quote)
 	}
 	if known {
-		n.refused[n.asked%len(n.refused)] = q.need
-		n.asked++
+		f.refused[id][n.refusals%mostRefusals] = q.need
+		n.refusals++
 	}
 	return never
 }

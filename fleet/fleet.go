@@ -66,17 +66,17 @@ type Fleet struct {
 	amounts     []int64     // of the further resources that each container has, one container after the other
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
-	figures     []hybrid.Figures // by NodeID
 	rows        []row            // by NodeID, as the shelves have them
 	free        []int64          // of the further resources of each node, one node after the other
 	sizes       []size
 	sizeNumbers map[sizeKey]uint8
 	units       [moreResources]float64 // see unitsOf
 	shares      []int32                // free shares of CPU and of those, likewise
-	spreads     []spreadBits           // by NodeID
+	refused     [][mostRefusals]int32  // by NodeID: the limits that a node refused lately (node.refusals)
 	versions    []uint32               // by NodeID: how often a node has changed
 
-	recent recent
+	recent   recent
+	expected expected
 
 	// Of the decision that is being made:
 	decision int64   // its number
@@ -98,16 +98,19 @@ type kind struct {
 	shift    int64     // weighted sum of what it takes
 }
 
-// A node is one machine of the fleet.
+// A node is one machine of the fleet. It is as large as a cache line.
 type node struct {
-	*hybrid.Node          // nil: there is no such node
-	kind         int32    // index into Fleet.kinds
-	held         []held   // its containers, in order of arrival
-	refused      [4]int32 // strict sensitive limits, with the wish Prefer, that it refused since it changed last; 0: none
-	asked        int      // how often it refused
+	*hybrid.Node            // nil: there is no such node
+	held         []held     // its containers, by handle
+	keys         [2]int64   // on the shelves of its kind
+	spreads      spreadBits // of its containers
+	kind         int32      // index into Fleet.kinds
+	refusals     uint8      // strict sensitive containers with the wish Prefer that it refused since it changed last
 	shelved      bool
-	keys         [2]int64 // on the shelves of its kind
 }
+
+// mostRefusals is how many limits that a node refused are kept.
+const mostRefusals = 4
 
 // A container is one that runs. It is as large as a cache line.
 type container struct {

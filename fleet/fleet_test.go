@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/candor-project/candor/fleet"
@@ -66,6 +67,24 @@ func TestLife(t *testing.T) {
 	}
 	if got := f.Totals(); got != (fleet.Totals{Nodes: 1, Capacity: 4000}) {
 		t.Errorf("totals at the end %+v", got)
+	}
+}
+
+// The containers of a node that goes come in the order of their arrival, though the last one has the place of one that ended.
+func TestRemoveNodeByArrival(t *testing.T) {
+	f := newFleet(t, fleet.Options{})
+	addNode(t, f, 0, machine(t, "core:4"))
+	for _, c := range []fleet.ContainerID{5, 6, 7} {
+		if _, err := f.Place(c, &fleet.Request{Limit: 500}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Release(5)
+	if _, err := f.Place(1, &fleet.Request{Limit: 500}); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := f.RemoveNode(0); err != nil || !slices.Equal(gone, []fleet.ContainerID{6, 7, 1}) {
+		t.Errorf("%v, %v; want 6, 7, 1", gone, err)
 	}
 }
 

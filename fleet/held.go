@@ -1,8 +1,12 @@
 package fleet
 
-import "slices"
+import (
+	"slices"
 
-// held is a container on a node.
+	"github.com/candor-project/candor/hybrid"
+)
+
+// held is a container on a node, or none: then the spread is 0.
 type held struct {
 	spread    uint64 // Request.Spread
 	container ContainerID
@@ -20,32 +24,35 @@ func spreadBitsOf(spread uint64) spreadBits {
 	return 1 << (spread * golden >> 58)
 }
 
-// hold enters a container at the end of a node's list.
-func (f *Fleet) hold(c ContainerID, id NodeID, spread uint64) {
+// hold notes that a node has a container, under a handle.
+func (f *Fleet) hold(c ContainerID, id NodeID, handle hybrid.Handle, spread uint64) {
 	n := &f.nodes[id]
-	n.held = append(n.held, held{spread, c})
-	f.spreads[id] |= spreadBitsOf(spread)
+	for int(handle) >= len(n.held) {
+		n.held = append(n.held, held{})
+	}
+	n.held[handle] = held{spread, c}
+	n.spreads |= spreadBitsOf(spread)
 }
 
-// letGo takes a container out of a node's list.
-func (f *Fleet) letGo(c ContainerID, id NodeID) {
+// letGo notes that it has it no more.
+func (f *Fleet) letGo(id NodeID, handle hybrid.Handle) {
 	n := &f.nodes[id]
-	at := slices.IndexFunc(n.held, func(h held) bool { return h.container == c })
-	spread := n.held[at].spread
-	n.held = slices.Delete(n.held, at, at+1)
+	spread := n.held[handle].spread
+	n.held[handle] = held{}
 	if spread == 0 {
 		return
 	}
-	f.spreads[id] = 0
+	n.spreads = 0
 	for i := range n.held {
-		f.spreads[id] |= spreadBitsOf(n.held[i].spread)
+		n.spreads |= spreadBitsOf(n.held[i].spread)
 	}
 }
 
 // isTaken reports whether a node has a container of the same Spread.
 func (f *Fleet) isTaken(id NodeID, r *Request) bool {
-	if f.spreads[id]&spreadBitsOf(r.Spread) == 0 {
+	n := &f.nodes[id]
+	if n.spreads&spreadBitsOf(r.Spread) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(f.nodes[id].held, func(h held) bool { return h.spread == r.Spread })
+	return slices.ContainsFunc(n.held, func(h held) bool { return h.spread == r.Spread })
 }

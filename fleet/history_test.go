@@ -114,6 +114,7 @@ func (h *history) place(r *fleet.Request, seen map[string]int) {
 
 // step does something to the fleet.
 func (h *history) step(sensitive int, seen map[string]int) {
+	h.fleet.Expect(fleet.ContainerID(rapid.OneOf(rapid.Int32Range(0, int32(h.next)), rapid.Int32()).Draw(h.T, "expected")))
 	switch what := rapid.IntRange(0, 99).Draw(h.T, "what"); {
 	case what < 65 || len(h.running) == 0:
 		if h.last == nil || rapid.IntRange(0, 3).Draw(h.T, "another") == 0 {

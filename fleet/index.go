@@ -11,13 +11,13 @@ func (f *Fleet) refresh(id NodeID) {
 	n, s := &f.nodes[id], &f.summaries[id]
 	f.note(id, false)
 	n.Summarize(s)
-	f.figures[id] = s.Figures()
+	figures := s.Figures()
 	f.countShares(id)
-	n.refused = [4]int32{}
-	before, now := item{id: id, row: f.rows[id]}, item{id: id, row: f.rowOf(id)}
+	n.refusals = 0
+	before, now := item{id: id, row: f.rows[id]}, item{id: id, row: f.rowOf(id, &figures)}
 	fall := fallOf(&before.row, &now.row)
 	for class, shelves := 0, f.shelvesOf(); class < len(shelves); class++ {
-		before.key, now.key = n.keys[class], f.key(id, hybrid.Class(class))<<idBits|int64(id)
+		before.key, now.key = n.keys[class], f.key(id, hybrid.Class(class), &figures)<<idBits|int64(id)
 		if n.shelved {
 			shelves[class].move(&before, &now, &fall)
 		} else {
@@ -29,9 +29,9 @@ func (f *Fleet) refresh(id NodeID) {
 }
 
 // rowOf returns what the index has to keep of a node.
-func (f *Fleet) rowOf(id NodeID) row {
+func (f *Fleet) rowOf(id NodeID, g *hybrid.Figures) row {
 	kind := f.nodes[id].kind
-	r := row{traits: f.traitsOf(id), size: f.kinds[kind].size, kind: kind}
+	r := row{traits: f.traitsOf(id, g), size: f.kinds[kind].size, kind: kind}
 	if f.options.Order != Candor {
 		r.share = f.shareOf(id)
 	}
@@ -63,8 +63,7 @@ func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits))
 
 // key says where a node stands on the shelf for a class: beside those that
 // containers see as it.
-func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
-	g := &f.figures[id]
+func (f *Fleet) key(id NodeID, class hybrid.Class, g *hybrid.Figures) int64 {
 	switch paper := f.options.Order == Paper && !f.byShare(class); { // the size does not matter to that
 	case paper && f.byPaper():
 		return int64(flag(g.WithFlexible))<<12 | int64(min(g.Shared, 2))
@@ -73,12 +72,11 @@ func (f *Fleet) key(id NodeID, class hybrid.Class) int64 {
 	case paper:
 		return mix(g.SharedRoom>>4, g.NextLent>>4)
 	}
-	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id)
+	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id, g)
 }
 
 // keyWithin is the key among the nodes of a size.
-func (f *Fleet) keyWithin(id NodeID) int64 {
-	g := &f.figures[id]
+func (f *Fleet) keyWithin(id NodeID, g *hybrid.Figures) int64 {
 	free, full := uint16(max(0, g.Free[hybrid.Flexible])>>7), f.scarcest(id)
 	switch {
 	case f.options.Order == Most: // the best have little free
@@ -118,13 +116,13 @@ func newSpreads() (s [5][64]int64) {
 
 // scarcest is how much a node has left of its scarcest further resource, in 64ths.
 func (f *Fleet) scarcest(id NodeID) uint16 {
-	least := int64(63)
-	for i, free := range f.freeOf(id) {
-		if whole := f.kinds[f.nodes[id].kind].capacity[i]; whole > 0 {
-			least = min(least, max(0, free)/max(1, whole/64))
+	least := int32(wholeShare)
+	for i, share := range f.sharesOf(id)[1:] {
+		if f.kinds[f.nodes[id].kind].scale[1+i] > 0 {
+			least = min(least, share)
 		}
 	}
-	return uint16(least)
+	return uint16(least >> 10)
 }
 
 // logTime is the logarithm of a time, below 64.

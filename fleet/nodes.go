@@ -25,8 +25,8 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	}
 	for int(id) >= len(f.nodes) {
 		f.nodes = append(f.nodes, node{})
-		f.summaries, f.figures = append(f.summaries, hybrid.Summary{}), append(f.figures, hybrid.Figures{})
-		f.rows, f.spreads, f.versions = append(f.rows, noRow), append(f.spreads, 0), append(f.versions, 0)
+		f.summaries, f.refused = append(f.summaries, hybrid.Summary{}), append(f.refused, [mostRefusals]int32{})
+		f.rows, f.versions = append(f.rows, noRow), append(f.versions, 0)
 		f.free, f.shares = append(f.free, make([]int64, len(capacity))...), append(f.shares, make([]int32, 1+len(capacity))...)
 	}
 	for i := range f.shelves {
@@ -97,8 +97,8 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 		return nil, fmt.Errorf("node %d: there is none", id)
 	}
 	var gone []ContainerID
-	for n := &f.nodes[id]; len(n.held) > 0; {
-		c := n.held[0].container
+	for n := &f.nodes[id]; n.Len() > 0; {
+		c := n.held[n.Eldest()].container
 		f.Release(c)
 		gone = append(gone, c)
 	}

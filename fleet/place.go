@@ -52,11 +52,11 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	for i, amount := range f.amountsOf(c) {
 		free[i] += amount
 	}
-	f.letGo(c, id)
+	f.letGo(id, gone.handle)
 	gone.node = Nowhere
 	f.count(&gone.request, &cost, -1)
 	f.refresh(id)
-	if len(n.held) == 0 {
+	if n.Len() == 0 {
 		f.totals.Used--
 	}
 	return cost, true
@@ -81,11 +81,12 @@ func (f *Fleet) check(r *Request) error {
 // put puts a container on a node.
 func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	n := &f.nodes[id]
+	f.fetchPlace(id)
 	handle, cost, err := n.Place(&f.request)
 	if err != nil {
 		return cost, err
 	}
-	if len(n.held) == 0 {
+	if n.Len() == 1 {
 		f.totals.Used++
 	}
 	for int(c) >= len(f.containers) {
@@ -102,7 +103,7 @@ func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 	for i, amount := range amounts {
 		free[i] -= amount
 	}
-	f.hold(c, id, r.Spread)
+	f.hold(c, id, handle, r.Spread)
 	f.count(r, &cost, 1)
 	f.refresh(id)
 	return cost, nil

@@ -192,7 +192,7 @@ func (f *Fleet) sharesOf(id NodeID) []int32 {
 // countShares brings them up to date.
 func (f *Fleet) countShares(id NodeID) {
 	k, shares := f.kinds[f.nodes[id].kind], f.sharesOf(id)
-	shares[0] = int32(partOf(int64(f.figures[id].Free[hybrid.Flexible]), k.scale[0]))
+	shares[0] = int32(partOf(int64(f.summaries[id].Free(hybrid.Flexible)), k.scale[0]))
 	for i, free := range f.freeOf(id) {
 		shares[1+i] = int32(partOf(free, k.scale[1+i]))
 	}

@@ -53,7 +53,11 @@ func NewScale(cpu hybrid.Milli, capacity []int64) Scale {
 // containers it is the sum of theirs. Time and free are what the node has free before it.
 func (s *Scale) Rank(a *Asked, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
 	if !quote.Direct {
-		return Rank(a.q.indirect(g))
+		most := g.Free[a.q.Class]
+		if a.q.byMost {
+			most = g.Most
+		}
+		return Rank(indirectScore(hybrid.Milli(most)))
 	}
 	var p pull
 	p.weigh(&a.q, s.scale, s.scale)

@@ -27,7 +27,7 @@ func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 // share is what is free on a node as a weighted sum, the best the least.
 func (f *Fleet) share(id NodeID) int64 {
 	k := f.kinds[f.nodes[id].kind]
-	sum := k.weigher.weigh(int64(f.figures[id].Free[hybrid.Flexible]), f.freeOf(id))
+	sum := k.weigher.weigh(int64(f.summaries[id].Free(hybrid.Flexible)), f.freeOf(id))
 	if f.options.Order == Most {
 		return sum
 	}
@@ -69,16 +69,16 @@ const indirectly score = 1 << 63
 // indirect is the score where others have to move to make room, or where the view
 // would be too wide: by every order such nodes come last, and of them the one first that could make
 // room for the largest container, or that has the most free CPU time.
-func (f *Fleet) indirect(id NodeID) score { return f.question.indirect(&f.figures[id]) }
-
-// indirect is the score of a node, or the least of many, by their figures.
-func (q *question) indirect(g *hybrid.Figures) score {
-	most := g.Free[q.Class]
+func (f *Fleet) indirect(id NodeID) score {
+	s, q := &f.summaries[id], &f.question
 	if q.byMost {
-		most = g.Most
+		return indirectScore(s.Most())
 	}
-	return indirectly | score(hybrid.MaxLimit-hybrid.Milli(most))
+	return indirectScore(s.Free(q.Class))
 }
+
+// indirectScore is the score by the most that such a node might have room for.
+func indirectScore(most hybrid.Milli) score { return indirectly | score(hybrid.MaxLimit-most) }
 
 // paperSensitive is the order Paper for sensitive containers.
 func paperSensitive(whole, shared hybrid.Milli) score {

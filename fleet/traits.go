@@ -61,8 +61,8 @@ const sumShift = 2
 type traits [allTraits / lanes]uint64
 
 // traitsOf returns a node's traits.
-func (f *Fleet) traitsOf(id NodeID) traits {
-	g, shares := &f.figures[id], f.sharesOf(id)
+func (f *Fleet) traitsOf(id NodeID, g *hybrid.Figures) traits {
+	shares := f.sharesOf(id)
 	t := traitList{
 		traitFreeTime: timeTrait(g.Free[hybrid.Flexible]),
 		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitThenLent: top - g.ThenLent, traitCalm: timeTrait(g.Calm),

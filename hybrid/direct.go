@@ -135,3 +135,14 @@ func (n *Node) moved(own int32) int {
 	}
 	return moved
 }
+
+// Len returns how many containers the node has.
+func (n *Node) Len() int { return len(n.order) }
+
+// Eldest returns the handle of the container that came first, 0 if there is none.
+func (n *Node) Eldest() Handle {
+	if len(n.order) == 0 {
+		return 0
+	}
+	return Handle(n.order[0] + 1)
+}

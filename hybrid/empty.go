@@ -8,9 +8,13 @@ type smallNode struct {
 	counts [2]poolCount
 	rungs  [3 * smallCPUs]int16
 	order  [30]int32
+	slots  [smallSlots]slot
 }
 
-const smallCPUs = 16
+const (
+	smallCPUs  = 16
+	smallSlots = 16
+)
 
 // newEmpty returns a node without containers.
 func newEmpty(l *layout, s *scratch) (n *Node) {
@@ -18,6 +22,7 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 		small := new(smallNode)
 		n = &small.Node
 		n.load, n.tally, n.order = small.load[:cpus], newTally(small.rungs[:3*cpus]), small.order[:0]
+		n.slots = small.slots[:0]
 		n.inL3, n.inNUMA = small.counts[:len(l.l3s)], small.counts[len(l.l3s):][:len(l.numas)]
 	} else {
 		n = &Node{load: make([]cpuLoad, cpus), tally: newTally(make([]int16, 3*cpus))}

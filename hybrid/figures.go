@@ -27,10 +27,10 @@ const NoLoad = 1<<16 - 1
 
 // Figures returns the figures of one node.
 func (s *Summary) Figures() Figures {
-	spare := uint16(s.Spare())
+	spare := s.Spare()
 	f := Figures{
 		Free:   [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
-		Shared: s.shared, Spare: spare, JoinLeast: NoLoad, NextLent: NoLoad, ThenLent: NoLoad, TakeOne: s.takeOne(),
+		Shared: s.shared, Spare: uint16(spare), JoinLeast: NoLoad, NextLent: NoLoad, ThenLent: NoLoad, TakeOne: s.takeOne(spare),
 		WithFlexible: s.flags&anyFlexible != 0, Opaque: s.flags&opaque != 0,
 	}
 	if s.flags&byPaper != 0 {
@@ -49,7 +49,7 @@ func (s *Summary) Figures() Figures {
 		}
 		return f
 	}
-	f.Most = min(s.most, f.Free[Sensitive])
+	f.Most = int32(s.Most())
 	f.SharedRoom, f.Room = s.mostRoom, s.mostRoom
 	s.lending(&f)
 	f.JoinLeast = f.NextLent
@@ -84,11 +84,11 @@ func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
 
 // takeOne returns the sensitive time that is lent more if a shared CPU is taken; NoLoad if none
 // can be. Where it cannot tell it says less.
-func (s *Summary) takeOne() uint16 {
+func (s *Summary) takeOne(spare int) uint16 {
 	switch {
 	case s.shared == 0:
 		return NoLoad
-	case s.flags&(byPaper|opaque) != 0 || s.Spare() > 0:
+	case s.flags&(byPaper|opaque) != 0 || spare > 0:
 		return 0
 	}
 	a := s.arrangement()

@@ -54,52 +54,60 @@ func (n *Node) Summarize(s *Summary) {
 	if n.isFlat() {
 		s.flags |= flat
 	}
-	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
-		s.addLoad(&n.load[cpu], n.options.Algorithm)
-	}
 	if n.options.Algorithm == Paper {
 		s.flags |= byPaper
+		n.addRooms(s)
 		return
 	}
 	if n.options.RescueMoves > 0 && n.tally.open > 0 {
 		s.flags |= rescues
 	}
 	s.most = int32(n.mostLimit())
-	if n.anyDomain() || n.tally.open != int32(s.open) {
+	n.addLoads(s)
+	if n.anyDomain() || n.tally.open != int32(n.fractional.Count()) {
 		s.flags |= opaque
 		return
 	}
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
 }
 
-// addLoad adds a fractional CPU; they come by rising id.
-func (s *Summary) addLoad(c *cpuLoad, algorithm Algorithm) {
-	s.open++
-	lone := c.sharers == 1
-	if lone {
-		s.lone++
-		s.loneUsed += int32(c.used())
+// addLoads tells of the fractional CPUs under Candor, but for closed ones.
+func (n *Node) addLoads(s *Summary) {
+	t := &n.tally
+	s.open, s.lone = uint16(t.open), uint16(len(t.lone))
+	s.multiRoom, s.loneUsed = int32(t.multiRoom), int32(Milli(t.open)*1000-t.room-t.multiUsed)
+	for i, used := range t.lone[:min(len(t.lone), summaryLoads)] {
+		s.loads[i] = uint16(used)
 	}
-	if algorithm == Paper {
-		load := uint16(c.room())
-		if lone {
-			load |= loneBit
+	if t.multi == 0 {
+		return
+	}
+	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+		if c := &n.load[cpu]; c.sharers > 1 {
+			s.mostRoom = max(s.mostRoom, uint16(c.room()))
 		}
-		s.insert(load, int(s.open), func(a, b uint16) bool { return a&^loneBit > b&^loneBit })
-		return
 	}
-	if lone {
-		s.insert(uint16(c.used()), int(s.lone), func(a, b uint16) bool { return a < b })
-		return
-	}
-	s.multiRoom += int32(c.room())
-	s.mostRoom = max(s.mostRoom, uint16(c.room()))
 }
 
-// insert adds the count-th load behind those that are not less; the last falls out where there are too many.
-func (s *Summary) insert(load uint16, count int, less func(a, b uint16) bool) {
+// addRooms tells of them under Paper.
+func (n *Node) addRooms(s *Summary) {
+	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
+		c := &n.load[cpu]
+		load := uint16(c.room())
+		s.open++
+		if c.sharers == 1 {
+			load |= loneBit
+			s.lone++
+			s.loneUsed += int32(c.used())
+		}
+		s.insert(load, int(s.open))
+	}
+}
+
+// insert adds the count-th load of Paper behind those with as much room or more; the last falls out where there are too many.
+func (s *Summary) insert(load uint16, count int) {
 	i := min(count, summaryLoads+1) - 1
-	for ; i > 0 && less(load, s.loads[i-1]); i-- {
+	for ; i > 0 && load&^loneBit > s.loads[i-1]&^loneBit; i-- {
 		if i < summaryLoads {
 			s.loads[i] = s.loads[i-1]
 		}
@@ -116,6 +124,9 @@ func (s *Summary) Free(class Class) Milli {
 	}
 	return Milli(s.free - max(0, s.minShared-s.guaranteed))
 }
+
+// Most returns a limit above which no strict sensitive container without a wish that confines it has room, by Candor.
+func (s *Summary) Most() Milli { return min(Milli(s.most), s.Free(Sensitive)) }
 
 // IsFlat reports whether the machine has one NUMA node and one L3 domain, and a CPU on each
 // core: then all CPUs are alike.

@@ -71,6 +71,14 @@ func (a *ahead) Next(e *trace.Event) error {
 	return nil
 }
 
+// peek returns the event that comes so many after the last one, if it is among those at hand; nil if not.
+func (a *ahead) peek(after int) *trace.Event {
+	if at := a.at + after - 1; at < a.now.count {
+		return &a.now.events[at]
+	}
+	return nil
+}
+
 // stop ends the reading and waits for it.
 func (a *ahead) stop() {
 	close(a.empty)

@@ -96,7 +96,7 @@ func newRun(s *Setting, p Point, h trace.Header) (*run, error) {
 }
 
 // replay takes the events one after the other.
-func (r *run) replay(ctx context.Context, reader trace.Reader) error {
+func (r *run) replay(ctx context.Context, events *ahead) error {
 	var e trace.Event
 	defer func() { r.setting.Progress.add(r.result.Events % stride) }()
 	for {
@@ -105,11 +105,12 @@ func (r *run) replay(ctx context.Context, reader trace.Reader) error {
 				return err
 			}
 		}
-		if err := reader.Next(&e); err == io.EOF {
+		if err := events.Next(&e); err == io.EOF {
 			return nil
 		} else if err != nil {
 			return err
 		}
+		r.expect(events)
 		r.meter.advance(e.Time, r.fleet.Totals(), &r.bound)
 		if err := r.event(&e); err != nil {
 			return err
@@ -120,6 +121,13 @@ func (r *run) replay(ctx context.Context, reader trace.Reader) error {
 		if r.result.Events++; r.result.Events%stride == 0 {
 			r.setting.Progress.add(stride)
 		}
+	}
+}
+
+// expect tells the fleet which container will end soon.
+func (r *run) expect(events *ahead) {
+	if e := events.peek(fleet.Ahead); e != nil && e.Kind == trace.End {
+		r.fleet.Expect(fleet.ContainerID(e.Container))
 	}
 }
 
