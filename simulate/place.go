@@ -42,9 +42,9 @@ func (r *run) request(e *trace.Event) fleet.Request {
 func (r *run) place(c fleet.ContainerID) error {
 	r.asked.Resources = r.memory[:]
 	limit, isSensitive := sensitive(&r.asked)
-	began := time.Now()
+	began := r.now()
 	_, err := r.fleet.Place(c, &r.asked)
-	r.clock.decision(time.Since(began), isSensitive)
+	r.clock.decision(r.now()-began, isSensitive)
 	if isSensitive {
 		r.decisionsSensitive++
 	}
@@ -71,11 +71,24 @@ func (r *run) place(c fleet.ContainerID) error {
 // end ends a container, unless it was refused.
 func (r *run) end(c fleet.ContainerID) {
 	q := r.fleet.Request(c)
-	began := time.Now()
-	_, was := r.fleet.Release(c)
-	r.clock.ends.add(time.Since(began))
-	if was {
-		limit, _ := sensitive(&q)
-		r.bound.add(limit, -1)
+	if !r.release(c) {
+		return
 	}
+	limit, _ := sensitive(&q)
+	r.bound.add(limit, -1)
 }
+
+// release releases a container, and looks at the clock at some of them.
+func (r *run) release(c fleet.ContainerID) (was bool) {
+	if r.ends++; r.ends%endsTimed != 0 {
+		_, was = r.fleet.Release(c)
+		return was
+	}
+	began := r.now()
+	_, was = r.fleet.Release(c)
+	r.clock.ends.add(r.now() - began)
+	return was
+}
+
+// now is the time since the run began: so only one of the kernel's clocks is read.
+func (r *run) now() time.Duration { return time.Since(r.began) }

@@ -29,6 +29,7 @@ type run struct {
 	began    time.Time
 	result   Result
 
+	ends               int64
 	decisionsSensitive int64
 	refusedAnyway      int64 // for their view, and by any rearrangement of what runs
 }
