@@ -6,8 +6,11 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// Ahead is how many calls of Place and Release Expect wants to be before the one that it is for.
+// Ahead is how many calls of Expect before its end a container is best expected.
 const Ahead = 4 * expectStep
+
+// Nobody is no container.
+const Nobody ContainerID = -1
 
 // expectStep is by how many calls of Expect later what the memory that was asked for points to is asked for. Then that has come.
 const expectStep = 3
@@ -18,8 +21,10 @@ type expected struct {
 	count      int
 }
 
-// Expect tells that a container will end soon. That changes nothing but how long its end takes: of many
-// nodes and containers most are in no cache, and their memory is asked for meanwhile.
+// Expect tells which container will end soon. That changes nothing but how long its end takes: of many
+// nodes and containers most are in no cache, and their memory is asked for meanwhile, a step further with each call. So
+// whoever knows what will come, as a trace does, calls it once before each Place or Release, with the container that ends
+// Ahead of those later, or with Nobody.
 func (f *Fleet) Expect(c ContainerID) {
 	e := &f.expected
 	e.containers[e.count%Ahead] = c

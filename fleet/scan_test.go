@@ -82,6 +82,7 @@ func (f *Fleet) CheckIndex(t testing.TB) {
 		if s != f.summaries[id] {
 			t.Fatalf("node %d: summary %+v, want %+v", id, f.summaries[id], s)
 		}
+		f.checkHeld(t, NodeID(id))
 		shelved++
 	}
 	for class, shelf := range f.shelvesOf() {
@@ -135,4 +136,24 @@ func (f *Fleet) checkBlock(t testing.TB, s *shelf, b *block, from, to int64) int
 func (f *Fleet) rowNow(id NodeID) row {
 	g := f.summaries[id].Figures()
 	return f.rowOf(id, &g)
+}
+
+// checkHeld holds what a node keeps of its containers against those.
+func (f *Fleet) checkHeld(t testing.TB, id NodeID) {
+	t.Helper()
+	n, count, spreads := &f.nodes[id], 0, spreadBits(0)
+	for c := range f.containers {
+		own := &f.containers[c]
+		if own.node != id {
+			continue
+		}
+		count++
+		spreads |= spreadBitsOf(own.request.Spread)
+		if got, want := n.held[own.handle], (held{own.request.Spread, ContainerID(c)}); got != want {
+			t.Fatalf("node %d: %+v under handle %d, want %+v", id, got, own.handle, want)
+		}
+	}
+	if n.Len() != count || n.spreads != spreads {
+		t.Fatalf("node %d: %d containers with spreads %x, want %d with %x", id, n.Len(), n.spreads, count, spreads)
+	}
 }

@@ -8,6 +8,7 @@ type smallNode struct {
 	counts [2]poolCount
 	rungs  [3 * smallCPUs]int16
 	order  [30]int32
+	_      [56]byte // with the word that Go's allocator puts before such an object, each slot is a cache line
 	slots  [smallSlots]slot
 }
 

@@ -15,10 +15,10 @@ const nodeLines = int(unsafe.Offsetof(smallNode{}.slots)+prefetch.LineSize-1) / 
 // Fetch asks for the memory of the node.
 func (n *Node) Fetch() { prefetch.Lines(unsafe.Pointer(n), nodeLines) }
 
-// FetchContainer asks for that of a container on it. It has to look at the node.
+// FetchContainer asks for that of a container on it, or of the next one. It has to look at the node.
 func (n *Node) FetchContainer(h Handle) {
-	if s := int(h) - 1; s >= 0 && s < len(n.slots) {
-		prefetch.Line(unsafe.Pointer(&n.slots[s]))
+	if s := int(h) - 1; s >= 0 && s < cap(n.slots) {
+		prefetch.Line(unsafe.Pointer(&n.slots[:s+1][s]))
 	}
 }
 

@@ -17,7 +17,7 @@ type Summary struct {
 	most       int32 // Candor: no strict sensitive container with a larger limit can have room (mostLimit)
 
 	shared   uint16 // shared CPUs
-	open     uint16 // fractional CPUs
+	open     uint16 // fractional CPUs; under Candor without the closed ones, which nobody may join
 	lone     uint16 // those of one grant
 	mostRoom uint16 // Candor: the largest room on a CPU of several grants
 

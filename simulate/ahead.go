@@ -10,7 +10,7 @@ const (
 )
 
 // An ahead reads a trace in a goroutine of its own, so that parsing or generating it goes on
-// beside the decisions. Only Next may be called until stop has returned.
+// beside the decisions. Only Next and peek may be called until stop has returned.
 type ahead struct {
 	trace.Reader
 	empty, full chan *batch // full is closed when the goroutine is gone

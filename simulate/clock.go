@@ -8,12 +8,13 @@ import (
 // A clock keeps how long decisions took.
 type clock struct {
 	all, sensitive spent
-	ends           spent                 // one in endsTimed
+	ends           spent                 // those that were timed
+	endCount       int64                 // all
 	counts         [64 << stepBits]int64 // of all decisions, by step
 }
 
 // endsTimed is how many ends there are to each that is timed: to look at the clock takes a tenth as long as an end.
-const endsTimed = 8
+const endsTimed = 7
 
 // spent is a time in all.
 type spent struct {
@@ -60,6 +61,18 @@ func (c *clock) decision(d time.Duration, sensitive bool) {
 	}
 }
 
+// timesEnd counts an end, and reports whether it is to be timed.
+func (c *clock) timesEnd() bool {
+	c.endCount++
+	return c.endCount%endsTimed == 1
+}
+
+// share returns the part of a time that decisions and ends took, of which not all were timed.
+func (c *clock) share(took time.Duration) float64 {
+	ends := ratio(float64(c.ends.time), float64(c.ends.n)) * float64(c.endCount)
+	return min(1, ratio(float64(c.all.time)+ends, float64(took)))
+}
+
 // quantileUs returns the time that a share of the decisions did not exceed.
 func (c *clock) quantileUs(share float64) float64 {
 	rank := int64(share * float64(c.all.n))
@@ -80,6 +93,6 @@ func (c *clock) timing(took time.Duration, events int64) Timing {
 		EventsPerSecond:         ratio(float64(events), took.Seconds()),
 		Seconds:                 took.Seconds(),
 		DecisionSensitiveMeanUs: c.sensitive.meanUs(),
-		AllocatorShare:          ratio(float64(c.all.time+endsTimed*c.ends.time), float64(took)),
+		AllocatorShare:          c.share(took),
 	}
 }

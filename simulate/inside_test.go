@@ -59,6 +59,17 @@ func TestClockQuantiles(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, v[0], v[1])
 		}
 	}
+	for range 100 {
+		if c.timesEnd() {
+			c.ends.add(time.Millisecond)
+		}
+	}
+	if got := c.timing(time.Second, 0).AllocatorShare; c.ends.n != 15 || math.Abs(got-0.6005) > 1e-9 {
+		t.Errorf("share with 100 ends of 1 ms is %v, want 0.6005; %d of them timed", got, c.ends.n)
+	}
+	if got := c.timing(time.Millisecond, 0).AllocatorShare; got != 1 {
+		t.Errorf("share of less time than they took is %v, want 1", got)
+	}
 	if new(clock).timing(0, 0) != (Timing{}) {
 		t.Error("a clock that saw nothing has figures")
 	}

@@ -80,7 +80,7 @@ func (r *run) end(c fleet.ContainerID) {
 
 // release releases a container, and looks at the clock at some of them.
 func (r *run) release(c fleet.ContainerID) (was bool) {
-	if r.ends++; r.ends%endsTimed != 0 {
+	if !r.clock.timesEnd() {
 		_, was = r.fleet.Release(c)
 		return was
 	}

@@ -55,7 +55,7 @@ type Timing struct {
 	EventsPerSecond         float64 `json:"eventsPerSecond"`
 	Seconds                 float64 `json:"seconds"`
 	DecisionSensitiveMeanUs float64 `json:"decisionSensitiveMeanUs"` // of sensitive containers only
-	AllocatorShare          float64 `json:"allocatorShare"`          // of Seconds: decisions and ends
+	AllocatorShare          float64 `json:"allocatorShare"`          // of Seconds: decisions and ends (an estimate, from some of the ends)
 }
 
 // finish turns counts and sums into the figures of the result.

@@ -29,7 +29,6 @@ type run struct {
 	began    time.Time
 	result   Result
 
-	ends               int64
 	decisionsSensitive int64
 	refusedAnyway      int64 // for their view, and by any rearrangement of what runs
 }
@@ -125,11 +124,13 @@ func (r *run) replay(ctx context.Context, events *ahead) error {
 	}
 }
 
-// expect tells the fleet which container will end soon.
+// expect tells the fleet which container will end soon, if any.
 func (r *run) expect(events *ahead) {
+	c := fleet.Nobody
 	if e := events.peek(fleet.Ahead); e != nil && e.Kind == trace.End {
-		r.fleet.Expect(fleet.ContainerID(e.Container))
+		c = fleet.ContainerID(e.Container)
 	}
+	r.fleet.Expect(c)
 }
 
 // event does what one event says.
