@@ -24,6 +24,6 @@
 // ways to change it; plan.go and operations.go turn an operation into a Plan; candor.go and
 // paper.go are the algorithms; pick*.go choose whole CPUs by topology;
 // flexible.go says where flexible containers run and what that shares; moves.go,
-// search.go, rescue.go and repack.go move fractions; hint.go takes CPUs that somebody else has planned; direct.go is for
-// whoever keeps thousands of nodes.
+// search.go, rescue.go and repack.go move fractions; hint.go takes CPUs that somebody else has planned; direct.go,
+// summary*.go, figures.go and fetch.go are for whoever keeps thousands of nodes.
 package hybrid

@@ -132,7 +132,7 @@ func (s *Summary) Most() Milli { return min(Milli(s.most), s.Free(Sensitive)) }
 // core: then all CPUs are alike.
 func (s *Summary) IsFlat() bool { return s.flags&flat != 0 }
 
-// Told reports whether the summary tells of all fractional CPUs.
+// Told reports whether the summary tells of all fractional CPUs that are not closed.
 func (s *Summary) Told() bool { return s.open <= summaryLoads }
 
 // Spare returns how many shared CPUs can be taken while flexible containers lend no

@@ -4,8 +4,8 @@ package prefetch
 
 import "unsafe"
 
-const LineSize = 64
-
+// Line does nothing here.
 func Line(unsafe.Pointer) {}
 
+// Lines does nothing here.
 func Lines(unsafe.Pointer, int) {}

@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// What is asked for as one cache line is one.
+func TestCacheLines(t *testing.T) {
+	for name, size := range map[string]uintptr{
+		"node": unsafe.Sizeof(node{}), "container": unsafe.Sizeof(container{}), "row": unsafe.Sizeof(row{}), "summary": unsafe.Sizeof(hybrid.Summary{}),
+	} {
+		if size != 64 {
+			t.Errorf("a %s has %d bytes, want 64", name, size)
+		}
+	}
+}
+
+// A container that is expected is known at each step until its end, and one that is on no node at none.
+func TestExpect(t *testing.T) {
+	f, err := New(Options{Resources: []string{"memory"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine, err := topology.Parse("core:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AddNode(3, machine, []int64{100}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Place(7, &Request{Limit: 500, Resources: []int64{10}}); err != nil {
+		t.Fatal(err)
+	}
+	f.Expect(7)
+	for before := range Ahead {
+		if id, c := f.expectedAt(before); id != 3 || c != 7 {
+			t.Errorf("after %d more calls: container %d on node %d, want 7 on 3", before, c, id)
+		}
+		if id, _ := f.expectedAt(before + 1); id != Nowhere {
+			t.Errorf("before the first call one was expected on node %d", id)
+		}
+		f.Expect(Nobody)
+	}
+	if id, _ := f.expectedAt(0); id != Nowhere {
+		t.Errorf("nobody is on node %d", id)
+	}
+}
