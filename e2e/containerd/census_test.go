@@ -19,7 +19,6 @@ type census struct {
 
 	mu      sync.Mutex
 	running map[*container]bool
-	cleared map[string]bool // half snapshots
 }
 
 func newCensus(l *lab) *census {
@@ -29,7 +28,7 @@ func newCensus(l *lab) *census {
 	if err != nil {
 		l.Fatal(err)
 	}
-	return &census{lab: l, node: node{l.all(), 100}, state: state, running: map[*container]bool{}, cleared: map[string]bool{}}
+	return &census{lab: l, node: node{l.all(), 100}, state: state, running: map[*container]bool{}}
 }
 
 func (c *census) begin(of *container) { c.mu.Lock(); c.running[of] = true; c.mu.Unlock() }

@@ -3,7 +3,6 @@ package containerd
 import (
 	"context"
 	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -90,32 +89,19 @@ func (c *census) beginTwo() map[*container]cgroup.Settings {
 	return c.has()
 }
 
-// isBroken reports whether an operation failed since containerd or the plugin was killed meanwhile.
+// isBroken reports whether an operation failed since containerd or the plugin was killed, now or before.
 func isBroken(err error) bool {
-	if status.Code(err) == codes.Unavailable {
+	if status.Code(err) == codes.Unavailable || brokenSnapshot.MatchString(err.Error()) {
 		return true
 	}
 	return slices.ContainsFunc([]string{"server is not initialized yet", "ttrpc: closed", "error reading from server"},
 		func(s string) bool { return strings.Contains(err.Error(), s) })
 }
 
-// halfSnapshot is what containerd says where it was killed while it made a snapshot: it does not clear that away.
-var halfSnapshot = regexp.MustCompile(`rename \S+ (\S+/snapshots/\d+): file exists`)
-
-// clearHalf removes such a half snapshot, once: the next of that name is a whole one.
-func (c *census) clearHalf(err error) bool {
-	half := halfSnapshot.FindStringSubmatch(err.Error())
-	if half == nil || !strings.HasPrefix(half[1], c.dir) {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.cleared[half[1]] {
-		c.cleared[half[1]] = true
-		os.RemoveAll(half[1])
-	}
-	return true
-}
+// brokenSnapshot is what is said after containerd was killed while it made a snapshot. The directory that is left stands in
+// the way of the next snapshot of that number; containerd removes it when that has failed, without a lock: where two fail
+// at a time, the second may remove what a third has just made.
+var brokenSnapshot = regexp.MustCompile(`rename \S+ \S+/snapshots/\d+: file exists|/snapshots/\d+\b.*: no such file or directory`)
 
 // abandon gives a pod up with which something was under way when containerd was killed, as the kubelet
 // ends what it does not know: again and again until it is gone.

@@ -62,7 +62,7 @@ func (w *worker) step() {
 	switch {
 	case err == nil:
 		w.done[kind]++
-	case w.blind && (isBroken(err) || w.clearHalf(err)):
+	case w.blind && isBroken(err):
 		w.abandon()
 	case !isRefusal(err):
 		w.Errorf("operation %d, %s: %v", w.ops, kind, err)
