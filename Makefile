@@ -46,9 +46,9 @@ clean: ## removes what was built
 
 # --- tests: test, test-guest (scripts/test-deps.sh installs what they need) ---
 
-.PHONY: test test-deps check test-go test-race test-guest test-kubelet test-engines fuzz bench
+.PHONY: test test-deps check test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
 
-FUZZTIME   ?= 5s
+FUZZTIME   ?= 2s
 BENCHCOUNT ?= 10
 RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./cmd/...
 
@@ -76,6 +76,9 @@ fuzz: ## every fuzz target, for FUZZTIME each
 
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
 	CANDOR_GUEST=1 scripts/go-test.sh -count=1 -timeout=60m ./e2e/guest/...
+
+test-guest-all: test-deps ## every package in every guest: an hour and more, before a release
+	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host internal/audit internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
 test-kubelet: test-deps scheduler ## candor nri under a real kubelet, alone, with an API server, and with candor-scheduler, which this builds (9 minutes, once)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \

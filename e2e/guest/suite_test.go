@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,8 +17,24 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// packages whose tests run in the guests too; those that are not there yet are left out.
-var packages = []string{"topology", "view", "cgroup", "host", "internal/audit", "internal/setup", "e2e"}
+// A suite is the packages whose tests run in a guest; those that are not there yet are left out.
+type suite []tests
+
+// tests are those of a package that match a pattern, and not another. "": every one, and none.
+type tests struct{ of, run, skip string }
+
+var (
+	// everything runs where the kernel and cgroups are the newest.
+	everything = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "host"}, {of: "internal/audit"}, {of: "internal/setup"}, {of: "e2e", skip: said}}
+	// asking is what does little else than ask the kernel: for the rest another version of it, or of cgroups, is no other
+	// machine, and emulated CPUs take a quarter of an hour for that.
+	asking = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "internal/setup"}}
+	// withSystemd is where systemd makes the groups.
+	withSystemd = append(slices.Clip(asking), tests{of: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
+)
+
+// said are the tests of what commands say about their input or make of what they measured.
+const said = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
 
 // pure are the tests of text and trees alone: no kernel has a say in them, and emulated CPUs take 15 s.
 const pure = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
@@ -25,38 +42,42 @@ const pure = "^(Fuzz|TestParse|TestTree|TestWriteTree|TestJSON)"
 // TestGuest runs other packages' tests on the machine pack:2 numa:2 core:4 pu:2, on every kernel of the cache,
 // on cgroup v2 and, where the kernel has its cpuset controller, on v1, and with systemd on the newest.
 //
-//	CANDOR_GUEST_PACKAGES="cgroup host"   only these
+//	CANDOR_GUEST_PACKAGES="cgroup host"   only these, and in every guest
 //	CANDOR_GUEST_RUN=TestBurst            only these tests
 //
 // As many guests at a time as this machine has CPUs, or go test's -parallel.
 func TestGuest(t *testing.T) {
 	needGuest(t)
 	t.Parallel()
-	built := build(t, chosen(t)...)
+	built := build(t, everything.packages(t)...)
 	all := kernels(t)
+	newest := all[len(all)-1]
 	var begun, tested atomic.Int32 // guests with cgroup v2, and those of them that the emulator let live
 	t.Cleanup(func() {
 		if begun.Load() > 0 && tested.Load() == 0 && !t.Failed() {
 			t.Error("no guest with cgroup v2 was tested")
 		}
 	})
-	v2 := func(t *testing.T, g guest.Guest) {
+	v2 := func(t *testing.T, g guest.Guest, s suite) {
 		t.Parallel()
 		begun.Add(1)
-		built.run(t, g)
+		built.run(t, g, s)
 		tested.Add(1)
 	}
-	for _, k := range all {
-		t.Run("v2/"+k.Release, func(t *testing.T) { v2(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}) })
+	for _, k := range slices.Backward(all) { // the longest first
+		s := asking
+		if k == newest {
+			s = everything
+		}
+		t.Run("v2/"+k.Release, func(t *testing.T) { v2(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 2}, s) })
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) {
 				t.Parallel()
-				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1})
+				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, asking)
 			})
 		}
 	}
-	newest := all[len(all)-1]
-	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest)) })
+	t.Run("systemd/"+newest.Release, func(t *testing.T) { v2(t, systemd(t, newest), withSystemd) })
 }
 
 // systemd is a guest that boots the root that scripts/test-deps.sh has unpacked.
@@ -89,15 +110,25 @@ func kernels(t *testing.T) []guest.Kernel {
 	return all
 }
 
-func chosen(t *testing.T) []string {
-	t.Helper()
-	if names := strings.Fields(os.Getenv("CANDOR_GUEST_PACKAGES")); len(names) > 0 {
-		return names
+// chosen is the suite, or what the caller wants instead of it.
+func (s suite) chosen() suite {
+	names := strings.Fields(os.Getenv("CANDOR_GUEST_PACKAGES"))
+	if len(names) == 0 {
+		return s
 	}
-	var there []string
-	for _, name := range packages {
-		if tests, _ := filepath.Glob(filepath.Join(root, name, "*_test.go")); len(tests) > 0 {
-			there = append(there, name)
+	s = nil
+	for _, name := range names {
+		s = append(s, tests{of: name})
+	}
+	return s
+}
+
+// packages are the suite's that are there.
+func (s suite) packages(t *testing.T) (there []string) {
+	t.Helper()
+	for _, tests := range s.chosen() {
+		if files, _ := filepath.Glob(filepath.Join(root, tests.of, "*_test.go")); len(files) > 0 {
+			there = append(there, tests.of)
 		}
 	}
 	return there
@@ -137,22 +168,25 @@ func goTool(t *testing.T, args ...string) {
 	}
 }
 
-// run boots g with the test binaries and relays what they say.
-func (b binaries) run(t *testing.T, g guest.Guest) {
+// run boots g with the test binaries and relays what those of a suite say.
+func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	g.Init = filepath.Join(b.dir, "init")
 	g.Limit = 45 * time.Minute
 	files := b.files(t)
 	maps.Copy(files, g.Files)
 	g.Files = files
-	for _, p := range b.packages {
-		name := filepath.Base(p)
+	for _, tests := range s.chosen() {
+		if !slices.Contains(b.packages, tests.of) {
+			continue
+		}
+		name := filepath.Base(tests.of)
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
-			Args: []string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=15m", "-test.skip=" + pure, "-test.run=" + os.Getenv("CANDOR_GUEST_RUN")},
+			Args: append([]string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=25m"}, tests.flags()...),
 			// What a test can build or has on an ordinary machine, and not in here.
 			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
-			Limit: 16 * time.Minute,
+			Limit: 26 * time.Minute,
 		})
 	}
 	start := time.Now()
@@ -164,6 +198,18 @@ func (b binaries) run(t *testing.T, g guest.Guest) {
 		t.Fatal(err)
 	}
 	t.Logf("%s, %s: %.0f s with boot, %.0f s of CPU time", g.Kernel.Release, g.Machine, time.Since(start).Seconds(), g.CPUTime.Seconds())
+}
+
+// flags say which tests.
+func (t tests) flags() []string {
+	run, skip := t.run, pure
+	if asked := os.Getenv("CANDOR_GUEST_RUN"); asked != "" {
+		run = asked
+	}
+	if t.skip != "" {
+		skip += "|" + t.skip
+	}
+	return []string{"-test.run=" + run, "-test.skip=" + skip}
 }
 
 // files are the test binaries and what they use.
