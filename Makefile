@@ -68,8 +68,9 @@ test-go: ## go test on this machine
 	CANDOR_KEEP_OPEN=1 scripts/go-test.sh -count=1 -p 1 -timeout=30m ./cgroup ./host
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
 
+# At its end each process that tests start would wait a second for races that others of its threads might still report.
 test-race: ## the packages with goroutines, under the race detector
-	scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
+	GORACE="$$GORACE atexit_sleep_ms=10" scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
 
 fuzz: ## every fuzz target, for FUZZTIME each
 	@scripts/fuzz.sh $(FUZZTIME)
