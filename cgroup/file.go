@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // File names and directories are joined as dir + "/" + file. The files are
@@ -27,40 +28,20 @@ func open(path string, flags int) (int, error) {
 }
 
 // read returns what a kernel file holds, without the newline at its end.
-func read(dir, file string) ([]byte, error) { return readUntil(dir, file, false) }
+func read(dir, file string) ([]byte, error) { return readWith(kernfile.Read, dir, file) }
 
-// readOne is read for a file that the kernel writes in one piece, such as a number or a list of CPUs: what does not fill the
-// buffer is all.
-func readOne(dir, file string) ([]byte, error) { return readUntil(dir, file, true) }
+// readOne is read for a file that the kernel writes in one piece.
+func readOne(dir, file string) ([]byte, error) { return readWith(kernfile.ReadPiece, dir, file) }
 
-func readUntil(dir, file string, onePiece bool) ([]byte, error) {
-	path := dir + "/" + file
-	if content, ok := readKept(dir, file); ok {
-		return bytes.TrimSuffix(content, []byte("\n")), nil
-	}
-	fd, err := open(path, unix.O_RDONLY)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	content := make([]byte, 0, 512)
-	for {
-		if len(content) == cap(content) {
-			content = append(content, 0)[:len(content)]
-		}
-		n, err := unix.Read(fd, content[len(content):cap(content)])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-		case n <= 0:
-			return bytes.TrimSuffix(content, []byte("\n")), nil
-		case onePiece && len(content)+n < cap(content):
-			return bytes.TrimSuffix(content[:len(content)+n], []byte("\n")), nil
-		default:
-			content = content[:len(content)+n]
+func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, error) {
+	content, ok := readKept(dir, file)
+	if !ok {
+		var err error
+		if content, err = read(dir + "/" + file); err != nil {
+			return nil, err
 		}
 	}
+	return bytes.TrimSuffix(content, []byte("\n")), nil
 }
 
 // write gives a kernel file a value in one write(2). The error is a *WriteError.

@@ -9,7 +9,13 @@ import (
 
 // Read is os.ReadFile by system calls. An os.File that can be waited for, as those of /sys can, is given to the runtime's poller:
 // that wakes another thread, and takes longer than to read it. Of the others it saves the attempt. The error is a *fs.PathError.
-func Read(name string) ([]byte, error) {
+func Read(name string) ([]byte, error) { return read(name, false) }
+
+// ReadPiece is Read of a file that the kernel writes in one piece, such as a number or a list of CPUs: what does not fill the
+// buffer is all, without another call that says so.
+func ReadPiece(name string) ([]byte, error) { return read(name, true) }
+
+func read(name string, onePiece bool) ([]byte, error) {
 	fd, err := again(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
@@ -24,8 +30,8 @@ func Read(name string) ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-		case n == 0:
-			return text, nil
+		case n == 0 || onePiece && len(text)+n < cap(text):
+			return text[:len(text)+n], nil
 		}
 		text = text[:len(text)+n]
 	}

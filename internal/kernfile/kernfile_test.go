@@ -37,8 +37,10 @@ func TestLengths(t *testing.T) {
 		if err := os.WriteFile(name, want, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Read(name); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("of %d bytes %d: %v", length, len(got), err)
+		for kind, read := range map[string]func(string) ([]byte, error){"Read": Read, "ReadPiece": ReadPiece} {
+			if got, err := read(name); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s of %d bytes: %d, %v", kind, length, len(got), err)
+			}
 		}
 	}
 }
