@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the module for a while: scripts/fuzz.sh [TIME], default 5s. What fails stays in the package's testdata/fuzz.
+# Runs each fuzz target of the module for a while: scripts/fuzz.sh [TIME], default 2s. What fails stays in the package's testdata/fuzz.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-time=${1:-5s}
+time=${1:-2s}
 
 grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do
 	dir=$(dirname "$file")

@@ -56,6 +56,16 @@ func TestKilled(t *testing.T) {
 		}
 	})
 	c.check()
+	done, ops := 0, 0
+	for _, w := range workers {
+		ops += w.ops
+		for _, n := range w.done {
+			done += n
+		}
+	}
+	if t.Logf("%d of %d operations done", done, ops); done < ops/4 {
+		t.Errorf("of %d operations only %d did not break off", ops, done)
+	}
 }
 
 // cut kills the plugin, containerd or both, starts them again, and returns when they have met.

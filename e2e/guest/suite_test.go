@@ -1,6 +1,7 @@
 package guest_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -175,10 +176,12 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	files := b.files(t)
 	maps.Copy(files, g.Files)
 	g.Files = files
+	var named []bool // by command: its tests are, so that none of them may skip itself
 	for _, tests := range s.chosen() {
 		if !slices.Contains(b.packages, tests.of) {
 			continue
 		}
+		named = append(named, tests.run != "")
 		name := filepath.Base(tests.of)
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
@@ -191,8 +194,13 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 	}
 	start := time.Now()
 	results, err := run(t, &g)
-	for _, r := range results {
-		t.Run(r.Name, func(t *testing.T) { relay(t, r) })
+	for i, r := range results {
+		t.Run(r.Name, func(t *testing.T) {
+			relay(t, r)
+			if named[i] && bytes.Contains(r.Output, []byte("--- SKIP")) {
+				t.Error("the guest is not what the tests need that were named for it")
+			}
+		})
 	}
 	if err != nil {
 		t.Fatal(err)
