@@ -90,6 +90,12 @@ test-engines: test-deps ## CRI-O, a new Docker with compose, nerdctl 2, which th
 	$(GO) test -count=1 -timeout 30m -run TestDocker -v ./e2e && \
 	cd e2e/containerd && $(GO) test -count=1 -timeout 60m -run 'TestCrio|TestNerdctl' -v .
 
+.PHONY: test-hostile
+
+test-hostile: test-deps ## the heavy attacks of e2e/hostile and e2e/containerd (root, less than 10 minutes)
+	CANDOR_HOSTILE=1 $(GO) test -count=1 -timeout 10m ./e2e/hostile
+	cd e2e/containerd && CANDOR_HOSTILE=1 $(GO) test -count=1 -timeout 10m -run TestHostile .
+
 .PHONY: e2e-kubernetes
 
 e2e-kubernetes: ## the objects, policies, candor nri --publish and candor-scheduler with a real API server and etcd (builds kube-apiserver once: 6 minutes and 3 GB of Go's build cache)
