@@ -35,7 +35,7 @@ func readOne(dir, file string) ([]byte, error) { return readWith(kernfile.ReadPi
 
 func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, error) {
 	content, ok := readKept(dir, file)
-	if !ok {
+	if !ok || kernfile.IsInjected() {
 		var err error
 		if content, err = read(dir + "/" + file); err != nil {
 			return nil, err
@@ -47,6 +47,9 @@ func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, erro
 // write gives a kernel file a value in one write(2). The error is a *WriteError.
 func write(dir, file, value string) error {
 	path := dir + "/" + file
+	if err := kernfile.FaultOf(kernfile.WriteAccess, path); err != nil {
+		return &WriteError{path, value, err}
+	}
 	switch done, err := writeKept(dir, file, value); {
 	case err != nil:
 		return &WriteError{path, value, err}

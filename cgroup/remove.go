@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // How long the kernel may take to let go of a group that is empty, and to end
@@ -67,6 +69,9 @@ func (g *Group) remove() error {
 
 // removeTree removes one folder, the groups nested in it first. The error is an errno.
 func removeTree(dir string) error {
+	if err := kernfile.FaultOf(kernfile.RemoveAccess, dir); err != nil {
+		return err
+	}
 	err := unix.Rmdir(dir)
 	if err == unix.ENOENT {
 		return nil

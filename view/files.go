@@ -14,6 +14,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/wholefile"
 )
 
 const (
@@ -27,26 +28,110 @@ const (
 	cpuinfoName = "cpuinfo"
 )
 
-// Write makes or rewrites the view of the given CPUs: dir/online and dir/cpuinfo,
-// readable by all, the stanzas of the second taken from this machine's
-// /proc/cpuinfo. The directory is made if it is missing, its parent is not.
+// ErrLeased reports that a process in the container holds a lease on a file of the view (fcntl F_SETLEASE), so that
+// the file cannot be opened without a wait. The kernel breaks the lease after /proc/sys/fs/lease-break-time.
+var ErrLeased = errors.New("a process in the container holds a lease on the file")
+
+// Write creates or rewrites the view of the given CPUs: dir/online and dir/cpuinfo,
+// readable by all. The stanzas of cpuinfo come from this machine's /proc/cpuinfo.
+// Write creates the directory if it is missing, but not its parent.
 //
 // A rewrite keeps the inodes, which bind mounts follow, and never truncates: a
 // reader sees the old content or the new one, as far as one pwrite can promise (see the
-// package comment). Memory for a longer view is taken before anything changes:
-// on an error that is met until then, the old view stands.
+// package comment). Write reserves the space for a longer view before it changes anything:
+// if that fails, the old view stays.
 //
-// The directory and the files must be what Write itself makes, owned by the caller;
-// symbolic links and anything else in their place are refused.
+// The directory and the files must be owned by the caller. Write refuses symbolic links and other
+// types of files in their place. It never waits for a process in the container: ErrLeased.
 func Write(dir string, cpus cpuset.Set) error {
 	if cpus.IsEmpty() {
-		return fmt.Errorf("view %s: a view needs at least one CPU", dir)
+		return noCPUs(dir)
+	}
+	f, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Write(cpus)
+}
+
+// Files are the open files of a view. While they are open for writing, no process can take a lease on them.
+type Files struct {
+	dir             string
+	online, cpuinfo *os.File
+}
+
+// Open opens the files of a view, and creates those that are missing. It does not wait: ErrLeased.
+func Open(dir string) (*Files, error) { return openFiles(dir, unix.O_NONBLOCK) }
+
+// OpenWaiting is Open, but waits until the kernel has broken the leases on the files: lease-break-time, 45 s, for each.
+// From its start on, no process can take a new lease.
+func OpenWaiting(dir string) (*Files, error) { return openFiles(dir, 0) }
+
+func openFiles(dir string, flags int) (*Files, error) {
+	d, err := makeDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	f := &Files{dir: dir}
+	if f.online, err = openFile(d, onlineName, flags); err == nil {
+		f.cpuinfo, err = openFile(d, cpuinfoName, flags)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	return f, nil
+}
+
+// Close closes the files. The view stays.
+func (f *Files) Close() {
+	for _, file := range []*os.File{f.online, f.cpuinfo} {
+		if file != nil {
+			file.Close()
+		}
+	}
+}
+
+// Write rewrites the view, as the function Write does.
+func (f *Files) Write(cpus cpuset.Set) error {
+	if cpus.IsEmpty() {
+		return noCPUs(f.dir)
 	}
 	host, err := machine.get()
 	if err != nil {
-		return fmt.Errorf("view %s: %w", dir, err)
+		return fmt.Errorf("view %s: %w", f.dir, err)
 	}
-	return write(dir, cpus, host)
+	return f.write(cpus, host)
+}
+
+func noCPUs(dir string) error { return fmt.Errorf("view %s: a view needs at least one CPU", dir) }
+
+// Shown returns the CPUs that the view in dir shows. The error is fs.ErrNotExist if there is no view. Shown does not
+// wait: ErrLeased.
+func Shown(dir string) (cpuset.Set, error) {
+	path := filepath.Join(dir, onlineName)
+	if err := kernfile.FaultOf(kernfile.ReadAccess, path); err != nil {
+		return cpuset.Set{}, leased(&fs.PathError{Op: "open", Path: path, Err: err})
+	}
+	text, err := wholefile.ReadNoLink(path, 1<<16)
+	if err != nil {
+		return cpuset.Set{}, leased(err)
+	}
+	cpus, err := parseOnline(text)
+	if err != nil {
+		return cpus, fmt.Errorf("%s: %w", path, err)
+	}
+	return cpus, nil
+}
+
+// leased turns the kernel's EWOULDBLOCK for a file under a lease into ErrLeased.
+func leased(err error) error {
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return fmt.Errorf("%w: %w", err, ErrLeased)
+	}
+	return err
 }
 
 // machine is what /proc/cpuinfo says.
@@ -84,56 +169,46 @@ func (m *machineInfo) get() (*cpuinfo, error) {
 	return &info, nil
 }
 
-// write is Write with what the machine's /proc/cpuinfo says.
-func write(dir string, cpus cpuset.Set, host *cpuinfo) error {
+// write writes a view for a machine with the given /proc/cpuinfo.
+func (f *Files) write(cpus cpuset.Set, host *cpuinfo) error {
 	text, err := host.render(cpus)
 	if err != nil {
-		return fmt.Errorf("view %s: %s: %w", dir, hostCPUInfo, err)
+		return fmt.Errorf("view %s: %s: %w", f.dir, hostCPUInfo, err)
 	}
-	d, err := makeDir(dir)
+	online, err := reserve(f.online, append(cpus.Append(nil), '\n'))
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
-	defer d.Close()
-	online, err := reserve(d, onlineName, append(cpus.Append(nil), '\n'))
+	info, err := reserve(f.cpuinfo, text)
 	if err != nil {
 		return fmt.Errorf("view: %w", err)
 	}
-	defer online.file.Close()
-	info, err := reserve(d, cpuinfoName, text)
-	if err != nil {
-		return fmt.Errorf("view: %w", err)
-	}
-	defer info.file.Close()
-	// online comes last: who finds the new CPUs there knows that cpuinfo has them too,
-	// however the writer ended.
+	// online comes last: a reader that finds new CPUs there finds them in cpuinfo too,
+	// even if the writer was killed in between.
 	if err := info.put(); err != nil {
 		return err
 	}
 	return online.put()
 }
 
-// A rewriting is a file of a view and the content that it is to get.
+// A rewriting is a file of a view and its next content.
 type rewriting struct {
 	file    *os.File
 	content []byte // padded: as long as the file
 }
 
-// reserve opens or makes a file of the view and makes it long enough for content
+// reserve makes a file of the view long enough for the content
 // by newlines at its end, which change nothing for a reader.
-func reserve(dir *os.File, name string, content []byte) (rewriting, error) {
-	f, err := openFile(dir, name)
-	if err != nil {
-		return rewriting{}, err
+func reserve(f *os.File, content []byte) (rewriting, error) {
+	if err := kernfile.FaultOf(kernfile.WriteAccess, f.Name()); err != nil {
+		return rewriting{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
 	}
 	stat, err := f.Stat()
 	if err != nil {
-		f.Close()
 		return rewriting{}, err
 	}
 	if more := len(content) - int(stat.Size()); more > 0 {
 		if _, err := f.WriteAt(newlines(more), stat.Size()); err != nil {
-			f.Close()
 			return rewriting{}, err
 		}
 	} else {
@@ -185,17 +260,21 @@ func openDir(dir string) (*os.File, error) {
 	return d, nil
 }
 
-// openFile opens or makes a file of the view. A link, a pipe, a device or somebody
-// else's file in its place is refused.
-func openFile(dir *os.File, name string) (*os.File, error) {
-	const flags = unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+// openFile opens or creates a file of the view. It refuses a symbolic link, a pipe, a device and another user's
+// file in its place.
+func openFile(dir *os.File, name string, flags int) (*os.File, error) {
+	flags |= unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := filepath.Join(dir.Name(), name)
-	fd, err := unix.Openat(int(dir.Fd()), name, flags, 0o644)
+	err := kernfile.FaultOf(kernfile.WriteAccess, path)
+	fd := -1
+	for retry := err == nil; retry; retry = err == unix.EINTR {
+		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0o644)
+	}
 	if err == unix.ELOOP {
 		return nil, fmt.Errorf("%s is a symbolic link: refused", path)
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, leased(&fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	f := os.NewFile(uintptr(fd), path)
 	err = checkOwner(f, unix.S_IFREG)

@@ -26,6 +26,16 @@ func machineText(n int) []byte {
 	return b.Bytes()
 }
 
+// write writes a view for a machine with the given /proc/cpuinfo.
+func write(dir string, cpus cpuset.Set, host *cpuinfo) error {
+	f, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.write(cpus, host)
+}
+
 // content reads a view as a program would.
 func content(t *testing.T, dir string) (online string, stanzas cpuset.Set) {
 	t.Helper()

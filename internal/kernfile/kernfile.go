@@ -16,6 +16,9 @@ func Read(name string) ([]byte, error) { return read(name, false) }
 func ReadPiece(name string) ([]byte, error) { return read(name, true) }
 
 func read(name string, onePiece bool) ([]byte, error) {
+	if err := FaultOf(ReadAccess, name); err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
 	fd, err := again(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
