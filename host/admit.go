@@ -31,7 +31,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	}
 	h.tops.learn(a.Engine.Cgroup)
 	err = h.operateOn(ctx, about{g.ID, g.Engine.Pod}, func(op *operation) error {
-		op.hint = a.Hint
+		op.subject, op.hint = g.ID, a.Hint
 		err := op.attempt(func() error { return op.admit(g, room) })
 		op.tellHint(g, err)
 		return err

@@ -11,17 +11,23 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/view"
 )
 
 // clearOrphans removes groups that are in no state and have nothing in them but,
 // perhaps, helpers that wait for a creator who was killed.
-func (op *operation) clearOrphans() error {
+func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {
 			continue
 		}
+		if g.unreadable != nil {
+			continue
+		}
 		if runs, err := g.runsProgram(); err != nil {
-			return fmt.Errorf("group of %s: %w", name, err)
+			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", err)
+			delete(op.groups, name)
+			continue
 		} else if runs {
 			continue
 		}
@@ -33,14 +39,13 @@ func (op *operation) clearOrphans() error {
 		// creator is dead.
 		removed, err := op.remove(name, g.End)
 		if err != nil {
-			return fmt.Errorf("remove what was left of %s: %w", name, err)
+			op.log.Warn("cannot remove a group that a killed candor process left", "container", name, "error", err)
 		}
 		if removed {
 			op.log.Info("removed a group that a killed candor left", "container", name)
 		}
 		delete(op.groups, name)
 	}
-	return nil
 }
 
 // runsProgram reports whether a group has a process that is no waiting helper.
@@ -84,9 +89,7 @@ func (op *operation) restore() error {
 		if err := op.abandon(&brokenState{op.store.stateFile(), err}); err != nil {
 			return err
 		}
-		if err := op.readAll(); err != nil {
-			return err
-		}
+		op.readAll()
 		grants, orphans = nil, op.orphans()
 	}
 	var strays []*Grant
@@ -158,7 +161,7 @@ func (op *operation) takeIn(g *Grant) {
 	var err error
 	for _, request := range tries {
 		var plan *hybrid.Plan
-		if plan, err = op.node.Plan(request); err != nil {
+		if plan, err = op.node.Plan(request); err != nil || plan.Grant.Exclusive.Overlaps(&op.avoid) {
 			continue
 		}
 		if err = op.node.Commit(plan); err == nil {
@@ -211,7 +214,7 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	asked := g.Limit
 	if !known {
 		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: Burst{Time: has.Burst}, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
-		if shown := op.store.shown(name); !shown.IsEmpty() {
+		if _, err := op.store.shown(name); err == nil || errors.Is(err, view.ErrLeased) {
 			g.View = ViewFull
 		}
 	}

@@ -3,13 +3,11 @@ package host
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/view"
 )
@@ -73,7 +71,7 @@ func quota(g *Grant) time.Duration { return time.Duration(g.Quota) * g.Period / 
 func (op *operation) present() []target {
 	var targets []target
 	for name, g := range op.groups {
-		if !g.unread && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
+		if !g.unread && g.unreadable == nil && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
 			targets = append(targets, target{name, g.settings})
 		}
 	}
@@ -81,133 +79,21 @@ func (op *operation) present() []target {
 	return targets
 }
 
-// settle brings the groups to their targets, in an order in which no exclusive
-// CPU runs two of them.
-func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
-	moves := make([]move, len(targets), len(targets)+1)
-	for i := range targets {
-		t := &targets[i]
-		moves[i] = move{group: t.name, new: t.settings.CPUs}
-		if g := op.groups[t.name]; g != nil {
-			moves[i].old = g.settings.CPUs
-		}
-	}
-	stay := op.unreadCPUs()
-	writes, clean := order(append(moves, move{old: stay, new: stay}), exclusive)
-	if !clean {
-		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
-	}
-	fresh := exclusive.Minus(op.exclusive(nil))
-	for _, w := range writes {
-		err := op.unlessOver(w.group, op.give(w, targets[w.of].settings))
-		if err != nil && !op.leaveBehind(w, fresh, err) {
-			return fmt.Errorf("group of %s: %w", w.group, err)
-		}
-	}
-	return op.settleRest(targets)
-}
-
-// settleRest gives the groups what differs in more than CPUs.
-func (op *operation) settleRest(targets []target) error {
-	for _, t := range targets {
-		g := op.groups[t.name]
-		if op.behind[t.name] {
-			t.settings.CPUs = g.settings.CPUs
-		}
-		if g == nil || op.same(g, g.settings, t.settings) {
-			continue
-		}
-		err := op.unlessOver(t.name, g.Apply(t.settings))
-		if err != nil && g.isEngines() && op.resized != t.name {
-			// The group above may allow less since an engine resized it. The CPUs are right, and nobody
-			// else has to wait for that.
-			op.log.Warn("settings refused by the kernel", "container", t.name, "error", err)
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("group of %s: %w", t.name, err)
-		}
-		g.settings = t.settings
-	}
-	return nil
-}
-
-// unlessOver returns what writing to a group has led to, but nil if the group is
-// no more: a container that ends during another one's operation (systemd removes its
-// group at once) is the next operation's business.
-func (op *operation) unlessOver(name string, err error) error {
-	isNew := op.newcomer != nil && op.newcomer.name == name
-	isGone := errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) // v1: from one hierarchy after the other
-	if isNew || !isGone {
-		return err
-	}
-	op.log.Info("ended meanwhile", "container", name)
-	delete(op.groups, name)
-	return nil
-}
-
-// same reports whether a group has what it is to have, as far as the kernel can
-// hold it. An engine's group may have other memory nodes by its engine's will.
-func (op *operation) same(g *group, has, want cgroup.Settings) bool {
-	if want.Mems.IsEmpty() {
-		want.Mems = op.basis.mems
-		if g.isEngines() {
-			want.Mems = has.Mems
-		}
-	}
-	if op.tree.SameWeight(has.Weight, want.Weight) {
-		has.Weight = want.Weight
-	}
-	return has == want
-}
-
-// give does one write. The newcomer's group is made by its first.
-func (op *operation) give(w write, final cgroup.Settings) error {
-	g := op.groups[w.group]
-	isNew := op.newcomer != nil && op.newcomer.name == w.group
-	switch {
-	case g == nil && !isNew: // it ended meanwhile
-		return nil
-	case g == nil:
-		g = &group{Group: op.tree.Group(w.group), populated: true}
-		if err := g.Create(final, op.newcomer.pid); err != nil {
-			return err
-		}
-		g.settings = final
-		op.groups[w.group] = g
-		return nil
-	case w.cpus == final.CPUs && !g.isEngines():
-		err := g.Apply(final)
-		if err == nil {
-			g.settings = final
-		}
-		return err
-	default:
-		mems := g.settings.Mems
-		if g.isEngines() {
-			mems = cpuset.Set{}
-		}
-		err := g.SetCPUs(w.cpus, mems)
-		if err == nil {
-			g.settings.CPUs = w.cpus
-		}
-		return err
-	}
-}
-
-// undo brings kernel and views back to what they were. The state file still says
-// so: what cannot be brought back the next operation finds and puts right.
+// undo brings kernel and views back to the state before. The state file still has
+// it: what cannot be brought back the next operation finds and repairs.
 func (op *operation) undo(before []target, grants []*Grant) error {
+	op.isUndoing = true
 	var errs []error
 	if n := op.newcomer; n != nil {
 		if g := op.groups[n.name]; g != nil {
 			delete(op.groups, n.name)
 			errs = append(errs, g.End())
 		}
+		op.views.close(n.name)
 		errs = append(errs, op.store.forget(n.name))
 	}
 	if err := op.settle(before, op.exclusive(grants)); err != nil {
-		errs = append(errs, fmt.Errorf("back to what was before: %w", err))
+		errs = append(errs, fmt.Errorf("back to the state before: %w", err))
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
 	if err := oneline.Join(errs...); err != nil {
@@ -225,15 +111,44 @@ func (op *operation) prepareNewcomer(grants []*Grant) error {
 	return op.store.saveRequest(grants[i])
 }
 
-// showViews rewrites the views that do not show their container's CPUs.
+// showViews rewrites the views that do not show their container's CPUs. Only the view of the operation's own
+// container can fail it.
 func (op *operation) showViews(grants []*Grant) error {
 	for _, g := range grants {
-		if g.View != ViewFull || g.CPUs.IsEmpty() || op.store.shown(g.ID) == g.CPUs {
+		if g.View != ViewFull || g.CPUs.IsEmpty() {
 			continue
 		}
-		if err := view.Write(op.store.view(g.ID), g.CPUs); err != nil {
-			return fmt.Errorf("view of %s: %w", g.ID, err)
+		if shown, err := op.store.shown(g.ID); err == nil && shown == g.CPUs {
+			op.restored(g.ID, SettingView)
+			op.views.keepOpen(op.store, g.ID)
+			continue
 		}
+		if op.isSubject(g.ID) {
+			if err := op.writeView(g); err != nil {
+				return fmt.Errorf("view of %s: %w", g.ID, err)
+			}
+			continue
+		}
+		if !op.Host.degraded.isDue(g.ID, SettingView, g.CPUs) {
+			continue
+		}
+		if err := op.views.write(op.store, g, false); err != nil {
+			op.degrade(g.ID, SettingView, g.CPUs, err)
+			op.views.keepOpen(op.store, g.ID)
+			continue
+		}
+		op.restored(g.ID, SettingView)
 	}
 	return nil
+}
+
+// writeView writes the view of the operation's own container.
+func (op *operation) writeView(g *Grant) error {
+	isProgram := op.newcomer != nil && op.newcomer.name == g.ID && op.newcomer.pid != 0
+	err := op.views.write(op.store, g, isProgram)
+	runs := op.groups[g.ID] != nil && op.groups[g.ID].populated && !isProgram
+	if errors.Is(err, view.ErrLeased) && !runs {
+		return op.views.renew(op.store, g, isProgram)
+	}
+	return err
 }

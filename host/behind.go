@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/candor-project/candor/cgroup"
@@ -9,25 +10,46 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// leaveBehind is for a flexible container of an engine whose CPUs were refused since somebody else
-// keeps them from the group above. It gets what of them that group has, or stays where it is, and
-// nobody else has to wait for it. It is false where that cannot be: for other refusals, and on fresh
-// CPUs, which become somebody's own by this operation.
-func (op *operation) leaveBehind(w write, fresh cpuset.Set, refused error) bool {
-	g, grant := op.groups[w.group], op.info[w.group]
-	if g == nil || grant == nil || !g.isEngines() || grant.Class != hybrid.Flexible || !errors.Is(refused, cgroup.ErrUnavailable) {
-		return false
+// leaveBehind lets an operation go on after a container's CPUs were refused: the container stays on the CPUs that it
+// has. It is an error for the operation's own container, and a *stuckError if the container stays on fresh CPUs,
+// which become exclusive by this operation.
+func (op *operation) leaveBehind(w write, fresh cpuset.Set, refused error) error {
+	g := op.groups[w.group]
+	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
+		return fmt.Errorf("group of %s: %w", w.group, refused)
+	}
+	op.takePart(w, g, refused)
+	if g.settings.CPUs.Overlaps(&fresh) && !op.isUndoing {
+		return &stuckError{w.group, g.settings.CPUs, refused}
+	}
+	op.behind[w.group] = true
+	want := w.cpus
+	if grant := op.info[w.group]; grant != nil {
+		want = grant.CPUs
+	}
+	setting := SettingCPUs
+	if g.unreadable != nil {
+		setting = SettingGroup
+	}
+	op.degrade(w.group, setting, want, refused)
+	return nil
+}
+
+// staysWithParent reports whether an engine's flexible container lacks CPUs only because the group above it
+// does not have them.
+func (op *operation) staysWithParent(w write, g *group, refused error) bool {
+	grant := op.info[w.group]
+	return grant != nil && g.isEngines() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
+}
+
+// takePart gives an engine's container those of its CPUs that the group above it has.
+func (op *operation) takePart(w write, g *group, refused error) {
+	if !op.staysWithParent(w, g, refused) {
+		return
 	}
 	above, _, err := op.tree.Foreign(w.group, filepath.Dir(g.engine.Cgroup)).Effective()
 	part := w.cpus.Intersect(above)
 	if err == nil && !part.IsEmpty() && g.SetCPUs(part, cpuset.Set{}) == nil {
 		g.settings.CPUs = part
 	}
-	if g.settings.CPUs.Overlaps(&fresh) {
-		return false
-	}
-	op.behind[w.group] = true
-	op.log.Error("not on the CPUs that it is granted: the group above has not all of them", "container", w.group,
-		"has", g.settings.CPUs, "granted", w.cpus, "error", refused)
-	return true
 }

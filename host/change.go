@@ -85,6 +85,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 		}
 	}
 	err = h.operate(ctx, func(op *operation) error {
+		op.subject = a.ID
 		if err := op.place(g, nil); err != nil {
 			return err
 		}
@@ -111,6 +112,7 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 		if op.info[name] == nil {
 			return unknown(name)
 		}
+		op.subject = name
 		return op.release(name, kill)
 	})
 }
@@ -126,6 +128,7 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
 		if g := op.info[name]; g == nil || g.Creator != self {
 			return nil
 		}
+		op.subject = name
 		return op.release(name, false)
 	})
 }
@@ -164,11 +167,7 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 		if err := checkQuota(limit, g.Period); err != nil {
 			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
 		}
-		plan, err := op.node.PlanResize(name, limit, cmp.Or(guarantee, g.Guarantee))
-		if err != nil {
-			return err
-		}
-		if err := op.node.Commit(plan); err != nil {
+		if err := op.resizeNode(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
 			return err
 		}
 		op.resized = name
@@ -179,6 +178,18 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 		return nil
 	})
 	return before, after, err
+}
+
+// resizeNode gives a container a new limit on the node.
+func (op *operation) resizeNode(g *Grant, limit, guarantee hybrid.Milli) error {
+	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
+		return op.resizeAround(g.ID, limit, guarantee)
+	}
+	plan, err := op.node.PlanResize(g.ID, limit, guarantee)
+	if err != nil {
+		return err
+	}
+	return op.node.Commit(plan)
 }
 
 func unknown(name string) error {

@@ -57,7 +57,7 @@ func (l *lab) checkGroup(g *Grant) {
 	if has.CPUs != g.CPUs || has.Quota != quota(g) {
 		l.Errorf("%s: granted %v quota %v, kernel has %v quota %v", g.ID, g.CPUs, quota(g), has.CPUs, has.Quota)
 	}
-	if shown := l.store.shown(g.ID); g.View == ViewFull && shown != g.CPUs {
+	if shown, err := l.store.shown(g.ID); g.View == ViewFull && (err != nil || shown != g.CPUs) {
 		l.Errorf("%s: has %v, is shown %v", g.ID, g.CPUs, shown)
 	}
 }

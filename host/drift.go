@@ -8,7 +8,7 @@ import "github.com/candor-project/candor/cgroup"
 func (op *operation) sayDrift(before []target) {
 	for _, had := range before {
 		granted, k := op.before[had.name], op.groups[had.name]
-		if granted == nil || k == nil || !k.populated || k.unread || had.name == op.rewritten {
+		if granted == nil || k == nil || !k.populated || k.unread || had.name == op.rewritten || op.behind[had.name] {
 			continue
 		}
 		op.sayDriftOf(granted, k, had.settings)

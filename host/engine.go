@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,7 +60,7 @@ func (g *group) isEngines() bool { return g.engine.Cgroup != "" }
 
 // observeEngines reads the groups of the containers that engines run. Where the state
 // was lost, the requests beside it say which those are.
-func (op *operation) observeEngines() error {
+func (op *operation) observeEngines() {
 	grants := op.loaded.Grants
 	if len(grants) == 0 {
 		grants = op.store.requests()
@@ -72,25 +71,23 @@ func (op *operation) observeEngines() error {
 		}
 		if k := op.glance(g); k != nil {
 			op.groups[g.ID] = k
-		} else if err := op.observeEngine(g.ID, g.Engine); err != nil {
-			return err
+		} else {
+			op.observeEngine(g.ID, g.Engine)
 		}
 	}
-	return nil
 }
 
 // observeEngine reads one group, if it is there: engines make it late and remove it early.
-func (op *operation) observeEngine(name string, e Engine) error {
+func (op *operation) observeEngine(name string, e Engine) {
 	k, err := read(op.tree.Foreign(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return
 	}
 	if err != nil {
-		return fmt.Errorf("group of %s: %w", name, err)
+		k = &group{Group: op.tree.Foreign(name, e.Cgroup), populated: true, unreadable: err}
 	}
 	k.engine = e
 	op.groups[name] = k
-	return nil
 }
 
 // requests returns what is known of the containers whose requests stand beside the state.

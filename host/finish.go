@@ -16,9 +16,7 @@ func (op *operation) finish() error {
 	if op.planOnly {
 		return op.note(grants)
 	}
-	if err := op.lookAtOthers(grants); err != nil {
-		return err
-	}
+	op.lookAtOthers(grants)
 	targets := op.targets(grants)
 	before := op.present()
 	if err := op.buryGroups(); err != nil {
@@ -40,6 +38,9 @@ func (op *operation) finish() error {
 	op.tellUnits(before)
 	op.mendPods(grants)
 	op.tidy()
+	isThere := func(name string) bool { return op.info[name] != nil }
+	op.Host.degraded.retain(isThere)
+	op.views.retain(isThere)
 	op.report.Moves = op.moves(grants)
 	op.sayDrift(before)
 	return nil
@@ -77,8 +78,11 @@ func (op *operation) buryGroups() error {
 			continue
 		}
 		op.tellUsed(name)
-		if _, err := op.remove(name, op.groups[name].Remove); err != nil {
+		_, err := op.remove(name, op.groups[name].Remove)
+		if err != nil && op.isSubject(name) {
 			return fmt.Errorf("remove group of %s: %w", name, err)
+		} else if err != nil {
+			op.log.Warn("cannot remove the group of a container that has ended; the next operation tries again", "container", name, "error", err)
 		}
 		delete(op.groups, name)
 	}

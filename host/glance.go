@@ -55,41 +55,53 @@ func (op *operation) unreadCPUs() (all cpuset.Set) {
 }
 
 // lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
-// somebody gets CPUs of their own. Those that are written in any case need no look.
-func (op *operation) lookAtOthers(grants []*Grant) error {
+// a container gets exclusive CPUs. Groups that are written in any case need no read.
+func (op *operation) lookAtOthers(grants []*Grant) {
 	fresh := op.exclusive(grants).Minus(op.exclusive(nil))
 	if g := op.info[op.about.name]; fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
-		return nil
+		return
 	}
 	for _, g := range grants {
 		k := op.groups[g.ID]
 		if k == nil || !k.unread || !k.has(op.settings(g)) {
 			continue
 		}
-		if cpus, err := k.CPUs(); err == nil && cpus == k.settings.CPUs {
-			continue
-		}
-		if err := op.readNow(g.ID, k); err != nil {
-			return err
+		if cpus, err := k.CPUs(); err != nil || cpus != k.settings.CPUs {
+			op.readNow(g.ID, k)
 		}
 	}
-	return nil
+	op.assumeUnreadable()
 }
 
-// readAll reads the groups that nobody has read.
-func (op *operation) readAll() error {
+// readAll reads the groups that were not read yet.
+func (op *operation) readAll() {
 	for name, k := range op.groups {
-		if !k.unread {
-			continue
-		}
-		if err := op.readNow(name, k); err != nil {
-			return err
+		if k.unread {
+			op.readNow(name, k)
 		}
 	}
-	return nil
 }
 
-func (op *operation) readNow(name string, k *group) error {
+func (op *operation) readNow(name string, k *group) {
 	delete(op.groups, name)
-	return op.observeEngine(name, k.engine)
+	op.observeEngine(name, k.engine)
+}
+
+// assumeUnreadable gives a group whose files cannot be read the settings of its grant, but all CPUs, since its
+// container may be on any of them. A container without a grant is left alone.
+func (op *operation) assumeUnreadable() {
+	for name, k := range op.groups {
+		if k.unreadable == nil {
+			continue
+		}
+		g := op.info[name]
+		if g == nil {
+			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", k.unreadable)
+			delete(op.groups, name)
+			continue
+		}
+		k.settings = op.settings(g)
+		k.settings.CPUs = op.basis.usable
+		op.degrade(name, SettingGroup, g.CPUs, k.unreadable)
+	}
 }

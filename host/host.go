@@ -35,7 +35,9 @@ type Options struct {
 	PlanOnly bool
 	// TellsLater leaves it to TellUnits, which is running, to tell systemd what containers have been given.
 	TellsLater bool
-	// Ended, if not nil, is told what a container of Candor's own group had used, before an operation removes that.
+	// HoldViews keeps the files of all views open, so that no process in a container can take a lease on them: for a process that stays.
+	HoldViews bool
+	// Ended, if not nil, is called with the final CPU usage of a container of Candor's own group, before an operation removes it.
 	Ended  func(name string, used cgroup.Usage)
 	Report func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
 }
@@ -56,8 +58,10 @@ type Host struct {
 	units      untold
 	tellsLater bool     // somebody calls TellUnits
 	podsSeen   sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
-	planOnly   bool     // nothing becomes true but the state
-	isPlan     bool     // the state says what would be
+	degraded   degradedSettings
+	views      openViews
+	planOnly   bool // nothing becomes true but the state
+	isPlan     bool // the state says what would be
 }
 
 // DefaultStateDir is /run/candor, for users other than root the same in their
@@ -93,6 +97,7 @@ func Open(o Options) (*Host, error) {
 		ended:      o.Ended,
 		units:      untold{some: make(chan struct{}, 1)},
 		tellsLater: o.TellsLater,
+		views:      openViews{isAll: o.HoldViews && !o.PlanOnly},
 	}
 	if h.log == nil {
 		h.log = slog.Default()

@@ -78,6 +78,13 @@ func (op *operation) keptPlace(name string) (g Grant, ok bool) {
 
 // place puts a container on the CPUs that were held or kept for it, if it asks for the same again, else on new ones.
 func (op *operation) place(g, held *Grant) error {
+	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
+		plan, err := op.planAround(g.Request)
+		if err != nil {
+			return err
+		}
+		return op.node.Commit(plan)
+	}
 	if held != nil && held.Request == g.Request && held.Lost.IsEmpty() && op.node.Restore([]hybrid.Grant{held.Grant}) == nil {
 		return nil
 	}

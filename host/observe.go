@@ -2,7 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/candor-project/candor/cgroup"
@@ -16,6 +15,9 @@ type group struct {
 	engine    Engine // whose group it is; zero: Candor's
 	unread    bool   // all of this is what its grant says
 	of        *Grant // that grant
+	// unreadable, if not nil, is why the group's files cannot be read. The settings are those of its grant then, and the
+	// CPUs all that there are, since the container may be on any.
+	unreadable error
 }
 
 // observe reads the groups that exist. Half a group, which a candor left that was
@@ -37,7 +39,7 @@ func (h *Host) observe() (map[string]*group, error) {
 			continue // it went meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("group of %s: %w", name, err)
+			g = &group{Group: h.tree.Group(name), populated: true, unreadable: err}
 		}
 		groups[name] = g
 	}

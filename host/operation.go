@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/oneline"
 	"github.com/candor-project/candor/internal/procfs"
@@ -31,6 +32,10 @@ type operation struct {
 	resized  string       // the container that it is about to resize, or ""
 	hint     *hybrid.Hint // of the container that it plans, or nil
 
+	subject   string          // the container that the operation is for, or ""
+	avoid     cpuset.Set      // CPUs that another container cannot leave: none of them becomes exclusive
+	stuck     []*stuckError   // those containers
+	isUndoing bool            // settings go back to those before the operation
 	behind    map[string]bool // containers that cannot have the CPUs that they are granted
 	rewritten string          // the container to whose group its engine has just written, or ""
 	everyPod  bool            // others may have written to the groups of pods
@@ -71,30 +76,53 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	defer lock.release()
 	defer h.hurry(ctx)()
 	report := Report{Wait: watch.lap()}
-	op, err := h.begin(on)
+	var stuck []*stuckError
+	for {
+		err := h.attempt(on, stuck, change, &report)
+		// A container that cannot leave its CPUs does not refuse another one: the next attempt plans without those CPUs.
+		if next := new(stuckError); errors.As(err, &next) && isNews(next, stuck) {
+			stuck = append(stuck, next)
+			continue
+		}
+		h.listener(report)
+		return err
+	}
+}
+
+// isNews reports whether a container that is stuck was not known to be.
+func isNews(next *stuckError, known []*stuckError) bool {
+	return !slices.ContainsFunc(known, func(e *stuckError) bool { return e.name == next.name && next.cpus.SubsetOf(&e.cpus) })
+}
+
+// attempt is one try of an operation, under the lock. stuck are the containers that could not leave their CPUs in earlier tries.
+func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) error, report *Report) error {
+	watch := stopwatch{time.Now()}
+	op, err := h.begin(on, stuck)
 	if err != nil {
 		return err
 	}
-	op.report = &report
-	report.Read = watch.lap()
+	op.report = report
+	report.Read += watch.lap()
 	changeErr := change(op)
-	report.Plan = watch.lap()
+	report.Plan += watch.lap()
 	err = op.finish()
-	report.Apply = watch.lap()
+	report.Apply += watch.lap()
 	if report.Failed = err != nil; !report.Failed {
 		op.leave(changeErr)
 	}
-	h.listener(report)
 	return oneline.With("; and then: ", changeErr, err)
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
-func (h *Host) begin(on about) (*operation, error) {
+func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on}
+	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on, stuck: stuck}
+	for _, e := range stuck {
+		op.avoid = op.avoid.Union(e.cpus)
+	}
 	if left := h.left.Swap(nil); left != nil {
 		op.left = *left
 	}
@@ -104,15 +132,12 @@ func (h *Host) begin(on about) (*operation, error) {
 	if op.groups, err = h.ownGroups(); err != nil {
 		return nil, err
 	}
-	if err := op.observeEngines(); err != nil {
-		return nil, err
-	}
-	if err := op.clearOrphans(); err != nil {
-		return nil, err
-	}
+	op.observeEngines()
+	op.clearOrphans()
 	if err := op.restore(); err != nil {
 		return nil, err
 	}
+	op.assumeUnreadable()
 	return op, oneline.Join(op.reap(), op.repair())
 }
 
@@ -217,6 +242,10 @@ func (op *operation) repair() error {
 		plan, err := op.node.PlanRepair(g.ID)
 		if err != nil {
 			op.log.Warn("degraded", "container", g.ID, "lost", g.Lost, "reason", err)
+			continue
+		}
+		if plan.Grant.Exclusive.Overlaps(&op.avoid) {
+			op.log.Warn("degraded", "container", g.ID, "lost", g.Lost, "reason", op.stuck[0])
 			continue
 		}
 		if err := op.node.Commit(plan); err != nil {

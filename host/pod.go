@@ -90,9 +90,7 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 
 // meetAll brings running containers together with their grants.
 func (op *operation) meetAll(running []Allocation) error {
-	if err := op.observeNew(running); err != nil {
-		return err
-	}
+	op.observeNew(running)
 	var strays []*Grant
 	for i := range running {
 		stray, err := op.meet(&running[i])
@@ -108,15 +106,13 @@ func (op *operation) meetAll(running []Allocation) error {
 }
 
 // observeNew reads the groups of the containers that have no grant.
-func (op *operation) observeNew(running []Allocation) error {
+func (op *operation) observeNew(running []Allocation) {
 	for i := range running {
 		if a := &running[i]; op.info[a.ID] == nil {
-			if err := op.observeEngine(a.ID, a.Engine); err != nil {
-				return err
-			}
+			op.observeEngine(a.ID, a.Engine)
 		}
 	}
-	return nil
+	op.assumeUnreadable()
 }
 
 // meet brings one running container together with its grant. It returns the grant that could
@@ -153,9 +149,8 @@ func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 func (op *operation) again(g *Grant, a *Allocation) error {
 	if g.Engine.Cgroup != a.Engine.Cgroup {
 		delete(op.groups, g.ID)
-		if err := op.observeEngine(g.ID, a.Engine); err != nil {
-			return err
-		}
+		op.observeEngine(g.ID, a.Engine)
+		op.assumeUnreadable()
 	}
 	g.Engine = a.Engine
 	g.noteFirst(a.PID)
@@ -208,7 +203,7 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 		}
 	}
 	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
-		op.looks = true
+		op.subject, op.looks = a.ID, true
 		if err := op.meetAll([]Allocation{a}); err != nil {
 			return err
 		}

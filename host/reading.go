@@ -11,13 +11,16 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/view"
 )
 
 // A Reading is what the kernel says of a running container: what it has used, and what it sees.
 type Reading struct {
 	Usage cgroup.Usage
 	CPUs  cpuset.Set // that its processes may use now
-	Shown cpuset.Set // by the files of its view; empty where none is mounted
+	Shown cpuset.Set // by the files of its view; empty if none is mounted
+	// IsHidden reports that a process in the container holds a lease on the view, so that it cannot be read now.
+	IsHidden bool
 }
 
 // Read reads a container's group and its first process. It takes no lock. The error is
@@ -46,7 +49,10 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 		return r, fmt.Errorf("%s: its first process: %w", of.ID, fs.ErrNotExist)
 	}
 	if viewIn(mounts) == of.ID {
-		r.Shown = h.store.shown(of.ID)
+		r.Shown, err = h.store.shown(of.ID)
+		if r.IsHidden = errors.Is(err, view.ErrLeased); r.IsHidden {
+			err = nil
+		}
 	}
 	return r, err
 }

@@ -10,13 +10,13 @@ import (
 
 // What people are told of containers.
 
-// Condition is what a container is said to be: its State, or "ended", where the next operation
-// takes its CPUs back, or "degraded", where it has lost CPUs or the topology that it must have.
+// Condition returns the state of a container for display: its State, or "ended" if the next operation
+// takes its CPUs back, or "degraded" if it has lost CPUs or its topology, or if a setting is not as granted.
 func (g *Grant) Condition(look *Look) string {
 	switch {
 	case g.State == Running && len(look.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
-	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.WishKept:
+	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.WishKept, len(look.Differences) > 0:
 		return "degraded"
 	default:
 		return string(g.State)

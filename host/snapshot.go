@@ -112,18 +112,23 @@ func (s *Snapshot) Grant(name string) (*Grant, error) {
 	return nil, unknown(name)
 }
 
-// A Look is what the kernel shows of a container.
+// A Look is a container as the kernel has it.
 type Look struct {
-	Exists    bool
-	Settings  cgroup.Settings
-	Stat      cgroup.Stat
-	Processes []int
-	Shown     cpuset.Set // CPUs of its view; empty if it has none
+	Exists      bool
+	Settings    cgroup.Settings
+	Stat        cgroup.Stat
+	Processes   []int
+	Shown       cpuset.Set   // CPUs of its view; empty if it has none, or ShownErr says why they are unknown
+	ShownErr    error        // fs.ErrNotExist: no view
+	Unreadable  error        // why the group's files cannot be read, if they cannot
+	Differences []Difference // from the grant
 }
 
-// Look reads a container's group. That there is none (yet, or any more) is no error.
-func (h *Host) Look(of *Grant) (*Look, error) {
-	look := &Look{Shown: h.store.shown(of.ID)}
+// Look reads a container's group. A group that does not exist is no error, and neither is one that cannot be read: other
+// containers are still of interest.
+func (h *Host) Look(of *Grant) *Look {
+	look := new(Look)
+	look.Shown, look.ShownErr = h.store.shown(of.ID)
 	g := h.groupOf(of)
 	var err error
 	if look.Settings, err = g.Settings(); err == nil {
@@ -133,8 +138,9 @@ func (h *Host) Look(of *Grant) (*Look, error) {
 		look.Processes, err = g.Processes()
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // wholly or by half
-		return look, nil
+		return look
 	}
-	look.Exists = true
-	return look, err
+	look.Exists, look.Unreadable = true, err
+	look.Differences = h.differences(of, look)
+	return look
 }

@@ -57,6 +57,7 @@ func (h *Host) Started(ctx context.Context, name string, pid int) error {
 		if g == nil {
 			return unknown(name)
 		}
+		op.subject = name
 		if err := op.checkPlace(name, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name)), pid); err != nil {
 			return err
 		}

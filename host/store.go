@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -158,15 +157,8 @@ func (s store) loadRequest(g *Grant) (known bool) {
 	return err == nil && decodeLabel(data, g) == nil
 }
 
-// shown returns the CPUs that a container's view shows; none if it has no view.
-func (s store) shown(name string) cpuset.Set {
-	text, err := wholefile.ReadNoLink(filepath.Join(s.view(name), "online"), 1<<16)
-	if err != nil {
-		return cpuset.Set{}
-	}
-	cpus, _ := cpuset.Parse(strings.TrimRight(string(text), "\n"))
-	return cpus
-}
+// shown returns the CPUs that a container's view shows: fs.ErrNotExist if it has no view.
+func (s store) shown(name string) (cpuset.Set, error) { return view.Shown(s.view(name)) }
 
 // forget removes what belongs to a container that has ended.
 func (s store) forget(name string) error {

@@ -17,6 +17,7 @@ func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
 		if op.info[name] == nil {
 			return unknown(name)
 		}
+		op.subject = name
 		if err := op.finish(); err != nil {
 			return err
 		}
@@ -30,7 +31,9 @@ func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
 		if op.groups, err = op.observe(); err != nil {
 			return err
 		}
-		return op.observeEngines()
+		op.observeEngines()
+		op.assumeUnreadable()
+		return nil
 	})
 }
 

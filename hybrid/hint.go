@@ -50,6 +50,19 @@ func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	return own, false, nil
 }
 
+// PlanAt plans a sensitive container on exactly the CPUs of the hint, without a move of another container. The error is a *Refusal
+// of kind ErrViewImpossible if the node cannot give it these.
+func (n *Node) PlanAt(r Request, h *Hint) (*Plan, error) {
+	p := new(Plan)
+	if err := n.planAllocate(p, &r, h); err != nil {
+		return nil, err
+	}
+	if !h.Names(&p.Grant) {
+		return nil, &Refusal{ID: r.ID, Kind: ErrViewImpossible, Text: "not on the CPUs that it was planned on"}
+	}
+	return p, nil
+}
+
 // allocateHinted gives a new sensitive container the CPUs of a hint.
 func (n *Node) allocateHinted(s int32, h *Hint) error {
 	slot := &n.slots[s]

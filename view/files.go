@@ -62,19 +62,33 @@ type Files struct {
 }
 
 // Open opens the files of a view, and creates those that are missing. It does not wait: ErrLeased.
-func Open(dir string) (*Files, error) { return openFiles(dir, unix.O_NONBLOCK) }
-
-// OpenWaiting is Open, but waits until the kernel has broken the leases on the files: lease-break-time, 45 s, for each.
-// From its start on, no process can take a new lease.
-func OpenWaiting(dir string) (*Files, error) { return openFiles(dir, 0) }
-
-func openFiles(dir string, flags int) (*Files, error) {
+func Open(dir string) (*Files, error) {
 	d, err := makeDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	defer d.Close()
-	f := &Files{dir: dir}
+	return openFiles(d, unix.O_CREAT|unix.O_NONBLOCK)
+}
+
+// OpenExisting is Open, but creates nothing: fs.ErrNotExist.
+func OpenExisting(dir string) (*Files, error) { return openExisting(dir, unix.O_NONBLOCK) }
+
+// OpenWaiting is OpenExisting, but waits until the kernel has broken the leases on the files: lease-break-time, 45 s, for
+// each. From its start on, no process can take a new lease on the file.
+func OpenWaiting(dir string) (*Files, error) { return openExisting(dir, 0) }
+
+func openExisting(dir string, flags int) (*Files, error) {
+	d, err := openDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("view: %w", err)
+	}
+	defer d.Close()
+	return openFiles(d, flags)
+}
+
+func openFiles(d *os.File, flags int) (f *Files, err error) {
+	f = &Files{dir: d.Name()}
 	if f.online, err = openFile(d, onlineName, flags); err == nil {
 		f.cpuinfo, err = openFile(d, cpuinfoName, flags)
 	}
@@ -83,6 +97,18 @@ func openFiles(dir string, flags int) (*Files, error) {
 		return nil, fmt.Errorf("view: %w", err)
 	}
 	return f, nil
+}
+
+// IsCurrent reports whether the view's files are still these: the view has not been removed or created again.
+func (f *Files) IsCurrent() bool {
+	for _, file := range []*os.File{f.online, f.cpuinfo} {
+		is, err := file.Stat()
+		now, lstatErr := os.Lstat(file.Name())
+		if err != nil || lstatErr != nil || !os.SameFile(is, now) {
+			return false
+		}
+	}
+	return true
 }
 
 // Close closes the files. The view stays.
@@ -263,7 +289,7 @@ func openDir(dir string) (*os.File, error) {
 // openFile opens or creates a file of the view. It refuses a symbolic link, a pipe, a device and another user's
 // file in its place.
 func openFile(dir *os.File, name string, flags int) (*os.File, error) {
-	flags |= unix.O_RDWR | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	flags |= unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := filepath.Join(dir.Name(), name)
 	err := kernfile.FaultOf(kernfile.WriteAccess, path)
 	fd := -1

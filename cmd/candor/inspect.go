@@ -56,10 +56,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	look, err := h.Look(g)
-	if err != nil {
-		return nil, err
-	}
+	look := h.Look(g)
 	report := newInspection(g, look, snapshot.Now)
 	if during > 0 && look.Exists {
 		used, err := h.Strangers(cmd.Context(), g, during)

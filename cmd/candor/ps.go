@@ -27,11 +27,7 @@ func newPsCommand() *cobra.Command {
 		rows := make([]grantRow, len(snapshot.Grants))
 		for i := range snapshot.Grants {
 			g := &snapshot.Grants[i]
-			look, err := h.Look(g)
-			if err != nil {
-				return err
-			}
-			rows[i] = newGrantRow(g, look, snapshot.Now)
+			rows[i] = newGrantRow(g, h.Look(g), snapshot.Now)
 		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)

@@ -173,7 +173,7 @@ func (c *container) collect(r *host.Reading, to chan<- prometheus.Metric) {
 // mismatched is 1 where a container sees other CPUs than its limit is worth, by its cpuset or by the
 // files that it is shown.
 func mismatched(g *host.Grant, r *host.Reading) float64 {
-	if r.CPUs.Count() != g.Limit.CPUs() || g.View == host.ViewFull && r.Shown != r.CPUs {
+	if r.CPUs.Count() != g.Limit.CPUs() || g.View == host.ViewFull && !r.IsHidden && r.Shown != r.CPUs {
 		return 1
 	}
 	return 0

@@ -73,11 +73,7 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	r.At = time.Now()
 	for i := range snapshot.Grants {
 		g := &snapshot.Grants[i]
-		look, err := s.Host.Look(g)
-		if err != nil {
-			return nil, err
-		}
-		r.Containers = append(r.Containers, Container{Grant: *g, Look: *look, At: time.Now()})
+		r.Containers = append(r.Containers, Container{Grant: *g, Look: *s.Host.Look(g), At: time.Now()})
 	}
 	r.readThreads(inside)
 	return r, nil

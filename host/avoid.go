@@ -1,0 +1,103 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A container that cannot leave its CPUs, since the kernel refuses to shrink its cpuset, does not refuse another
+// container as long as other CPUs fit. The operation is planned again, and none of those CPUs (operation.avoid) becomes
+// exclusive. Such a plan moves no fraction of other containers.
+
+// stuckName is the id of the placeholder that holds the CPUs to avoid while a container is planned. No container has it:
+// names have no blanks.
+const stuckName = "stuck containers"
+
+// planAround plans a sensitive container without the CPUs to avoid.
+func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
+	trial, err := op.trialNode(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := trial.Plan(r)
+	if err != nil {
+		return nil, op.refusedByStuck(err)
+	}
+	return op.planAt(plan, r)
+}
+
+// planAt repeats a trial's plan on the node.
+func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan, error) {
+	if trial.Moves > 0 {
+		return nil, op.refusedByStuck(&hybrid.Refusal{ID: r.ID, Kind: hybrid.ErrViewImpossible, Text: "it needs a move of other containers' fractions"})
+	}
+	plan, err := op.node.PlanAt(r, &hybrid.Hint{Exclusive: trial.Grant.Exclusive, Fractions: slices.Clone(trial.Grant.Fractions)})
+	if err != nil {
+		return nil, op.refusedByStuck(err)
+	}
+	return plan, nil
+}
+
+// resizeAround resizes a sensitive container without the CPUs to avoid.
+func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) error {
+	trial, err := op.trialNode("")
+	if err != nil {
+		return err
+	}
+	plan, err := trial.PlanResize(name, limit, guarantee)
+	if err != nil {
+		return op.refusedByStuck(err)
+	}
+	return op.attempt(func() error {
+		release, err := op.node.PlanRelease(name)
+		if err == nil {
+			err = op.node.Commit(release)
+		}
+		if err != nil {
+			return err
+		}
+		placed, err := op.planAt(plan, plan.Grant.Request)
+		if err != nil {
+			return err
+		}
+		return op.node.Commit(placed)
+	})
+}
+
+// trialNode returns a copy of the node's sensitive containers on which the CPUs to avoid are taken, so far as they are shared. The
+// needs of flexible containers are checked on the real node. Without is a container to leave out, or "".
+func (op *operation) trialNode(without string) (*hybrid.Node, error) {
+	options := op.basis.options
+	options.MinShared = 0
+	node, err := options.node(op.basis.machine, op.basis.usable)
+	if err != nil {
+		return nil, err
+	}
+	grants := slices.DeleteFunc(op.node.Grants(), func(g hybrid.Grant) bool { return g.ID == without || g.Class == hybrid.Flexible })
+	if err := node.Restore(grants); err != nil {
+		return nil, err
+	}
+	taken := op.avoid.Intersect(node.Pools().Shared)
+	if taken.IsEmpty() {
+		return node, nil
+	}
+	return node, node.Restore([]hybrid.Grant{placeholder(taken)})
+}
+
+func placeholder(cpus cpuset.Set) hybrid.Grant {
+	g := hybrid.Grant{CPUs: cpus, Exclusive: cpus}
+	g.ID, g.Limit, g.Wish = stuckName, hybrid.Milli(1000*cpus.Count()), hybrid.AnyCPUs
+	return g
+}
+
+// refusedByStuck adds the containers that are stuck to a refusal.
+func (op *operation) refusedByStuck(refusal error) error {
+	err := refusal
+	for _, stuck := range op.stuck {
+		err = fmt.Errorf("%w; %w", err, stuck)
+	}
+	return err
+}

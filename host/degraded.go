@@ -1,0 +1,220 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/view"
+)
+
+// A Setting is a part of a container's settings that can be refused by itself.
+type Setting string
+
+const (
+	SettingCPUs   Setting = "cpus"
+	SettingMems   Setting = "mems"
+	SettingQuota  Setting = "quota" // with the period
+	SettingBurst  Setting = "burst"
+	SettingWeight Setting = "weight"
+	SettingView   Setting = "view"
+	SettingGroup  Setting = "group" // the group cannot be read or removed
+)
+
+// A Degraded is a setting that could not be written, so that the container goes on with the one that it has.
+type Degraded struct {
+	Container string
+	Setting   Setting
+	Err       error // of the last try
+	Since     time.Time
+}
+
+// The pause before a refused setting is written again doubles with each refusal.
+const (
+	firstRetry = time.Second
+	maxRetry   = 5 * time.Minute
+)
+
+// degradedSettings are those of a host. They are in memory only: a process that starts finds the same by trying.
+type degradedSettings struct {
+	mu  sync.Mutex
+	all map[string][]*refusedSetting // by container
+}
+
+type refusedSetting struct {
+	Degraded
+	want     any // the value, comparable
+	failures int
+	retry    time.Time
+}
+
+// has reports whether a container has a degraded setting.
+func (d *degradedSettings) has(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.all[name]) > 0
+}
+
+func (d *degradedSettings) find(name string, s Setting) *refusedSetting {
+	for _, r := range d.all[name] {
+		if r.Setting == s {
+			return r
+		}
+	}
+	return nil
+}
+
+// isDue reports whether a value may be tried: it has not been refused, or long enough ago.
+func (d *degradedSettings) isDue(name string, s Setting, want any) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.find(name, s)
+	return r == nil || r.want != want || !time.Now().Before(r.retry)
+}
+
+// add records a refusal and reports whether it is news: another setting or another reason than before.
+func (d *degradedSettings) add(name string, s Setting, want any, err error) (isNew bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	r := d.find(name, s)
+	if isNew = r == nil || r.Err.Error() != err.Error(); r == nil {
+		r = &refusedSetting{Degraded: Degraded{Container: name, Setting: s, Since: now}}
+		if d.all == nil {
+			d.all = map[string][]*refusedSetting{}
+		}
+		d.all[name] = append(d.all[name], r)
+	}
+	if r.want != want {
+		r.want, r.failures = want, 0
+	}
+	r.Err = err
+	r.retry = now.Add(min(firstRetry<<min(r.failures, 20), maxRetry))
+	r.failures++
+	return isNew
+}
+
+// remove forgets a refusal and reports whether there was one.
+func (d *degradedSettings) remove(name string, s Setting) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.find(name, s)
+	if r == nil {
+		return false
+	}
+	d.all[name] = slices.DeleteFunc(d.all[name], func(other *refusedSetting) bool { return other == r })
+	if len(d.all[name]) == 0 {
+		delete(d.all, name)
+	}
+	return true
+}
+
+// retain forgets the containers that are not there any more.
+func (d *degradedSettings) retain(isThere func(name string) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.all {
+		if !isThere(name) {
+			delete(d.all, name)
+		}
+	}
+}
+
+// Degraded returns the settings that this process could not write, by container and setting.
+func (h *Host) Degraded() []Degraded {
+	h.degraded.mu.Lock()
+	defer h.degraded.mu.Unlock()
+	var all []Degraded
+	for _, of := range h.degraded.all {
+		for _, r := range of {
+			all = append(all, r.Degraded)
+		}
+	}
+	slices.SortFunc(all, func(a, b Degraded) int {
+		return strings.Compare(a.Container+"\x00"+string(a.Setting), b.Container+"\x00"+string(b.Setting))
+	})
+	return all
+}
+
+// degrade records that a container goes on without a setting. It never fails the operation of another container.
+func (op *operation) degrade(name string, s Setting, want any, err error) {
+	if op.Host.degraded.add(name, s, want, err) {
+		op.log.Warn("degraded: a setting is refused, the container keeps the one it has", "container", name, "setting", string(s), "error", err)
+	}
+}
+
+// restored records that a setting is in force.
+func (op *operation) restored(name string, s Setting) {
+	if op.Host.degraded.remove(name, s) {
+		op.log.Info("no longer degraded", "container", name, "setting", string(s))
+	}
+}
+
+// A Difference is a setting of a running container that is not as granted.
+type Difference struct {
+	Setting Setting `json:"setting"`
+	Has     string  `json:"has"`
+	Granted string  `json:"granted"`
+}
+
+// differences compares the settings that a running container has with those of its grant.
+func (h *Host) differences(g *Grant, look *Look) []Difference {
+	if look.Unreadable != nil {
+		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
+	}
+	if g.State != Running || !look.Exists || len(look.Processes) == 0 || !g.Lost.IsEmpty() {
+		return nil
+	}
+	var all []Difference
+	add := func(s Setting, has, granted string) {
+		if has != granted {
+			all = append(all, Difference{s, has, granted})
+		}
+	}
+	has, want := look.Settings, h.settings(g)
+	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
+	if g.Loan.holds() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g) || has.Quota == roundedUp(want.Quota, want.Period) {
+		has.Quota = want.Quota
+	}
+	add(SettingQuota, quotaText(has), quotaText(want))
+	add(SettingBurst, has.Burst.String(), want.Burst.String())
+	if !h.tree.SameWeight(has.Weight, want.Weight) {
+		add(SettingWeight, strconv.Itoa(has.Weight), strconv.Itoa(want.Weight))
+	}
+	if g.View == ViewFull {
+		add(SettingView, look.shownText(), noneIfEmpty(g.CPUs))
+	}
+	return all
+}
+
+// shownText returns the CPUs of the view as text.
+func (l *Look) shownText() string {
+	switch {
+	case errors.Is(l.ShownErr, view.ErrLeased):
+		return "unreadable: " + view.ErrLeased.Error()
+	case l.ShownErr != nil && !errors.Is(l.ShownErr, fs.ErrNotExist):
+		return "unreadable: " + l.ShownErr.Error()
+	default:
+		return noneIfEmpty(l.Shown)
+	}
+}
+
+func noneIfEmpty(cpus cpuset.Set) string {
+	if cpus.IsEmpty() {
+		return "none"
+	}
+	return cpus.String()
+}
+
+func quotaText(s cgroup.Settings) string {
+	if s.Quota == 0 {
+		return "none"
+	}
+	return s.Quota.Truncate(time.Microsecond).String() + " per " + s.Period.String()
+}

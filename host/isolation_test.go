@@ -1,0 +1,455 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/view"
+)
+
+// isolationErrnos are the refusals that the files of another container give.
+var isolationErrnos = []unix.Errno{unix.EINVAL, unix.EBUSY, unix.EAGAIN, unix.ENOENT, unix.EACCES, unix.EIO, unix.ENOSPC}
+
+// isolationFiles returns the files of a container that an operation for another one may write.
+func (l *lab) isolationFiles() []string {
+	files := []string{"cpuset.cpus", "cpuset.mems", "online", "cpuinfo"}
+	if l.tree.Version() == 2 {
+		return append(files, "cpu.weight", "cpu.max", "cpu.max.burst")
+	}
+	return append(files, "cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.cfs_burst_us")
+}
+
+// An isolationLab has a flexible container with all settings, whose files refuse accesses.
+type isolationLab struct {
+	*lab
+	usable []int
+	hits   int
+}
+
+const neighbor = "neighbor"
+
+func newIsolationLab(t *testing.T) *isolationLab {
+	l := &isolationLab{lab: newLab(t)}
+	l.usable = l.needCPUs(2)
+	a := flexible(neighbor, "0.5")
+	a.View, a.Burst = ViewFull, Burst{Time: 10 * time.Millisecond}
+	l.must(a, "wait")
+	return l
+}
+
+// drift gives the neighbor other settings than it was granted, so that the next operation writes each of them.
+func (l *isolationLab) drift(cpus cpuset.Set) {
+	l.Helper()
+	err := l.tree.Group(neighbor).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
+	if err == nil {
+		err = view.Write(l.store.view(neighbor), cpus)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Host.degraded = degradedSettings{}
+}
+
+// inject makes the accesses to one of the neighbor's files fail.
+func (l *isolationLab) inject(access kernfile.Access, file string, errno unix.Errno) (remove func()) {
+	l.hits = 0
+	return kernfile.InjectFault(func(is kernfile.Access, path string) error {
+		if is != access || filepath.Base(path) != file || filepath.Base(filepath.Dir(path)) != neighbor {
+			return nil
+		}
+		l.hits++
+		return errno
+	})
+}
+
+// checkSubject fails unless a sensitive container has what it was granted, alone.
+func (l *isolationLab) checkSubject(name string) {
+	l.Helper()
+	s, err := l.Snapshot()
+	if err != nil {
+		l.Fatal(err)
+	}
+	g, err := s.Grant(name)
+	if err != nil {
+		l.Fatal(err)
+	}
+	has, err := l.tree.Group(name).Settings()
+	if err != nil {
+		l.Fatal(err)
+	}
+	other := l.neighborCPUs()
+	if has.CPUs != g.CPUs || g.CPUs.Count() != g.Limit.CPUs() || has.Quota != quota(g) {
+		l.Errorf("%s: granted %v, quota %v; the kernel has %v, %v", name, g.CPUs, quota(g), has.CPUs, has.Quota)
+	}
+	if other.Overlaps(&g.Exclusive) {
+		l.Errorf("%s is on %v, exclusive CPUs %v of %s", neighbor, other, g.Exclusive, name)
+	}
+	if shown, err := l.store.shown(name); err != nil || shown != g.CPUs {
+		l.Errorf("%s: has %v, is shown %v (%v)", name, g.CPUs, shown, err)
+	}
+}
+
+// neighborCPUs reads the CPUs of the neighbor past the injected faults.
+func (l *isolationLab) neighborCPUs() cpuset.Set {
+	l.Helper()
+	text, err := os.ReadFile(l.groupFile("cpuset.cpus"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	return cpuset.MustParse(strings.TrimSpace(string(text)))
+}
+
+// checkReported fails unless the neighbor is reported as degraded.
+func (l *isolationLab) checkReported() {
+	l.Helper()
+	if !slices.ContainsFunc(l.Degraded(), func(d Degraded) bool { return d.Container == neighbor }) {
+		l.Errorf("%d accesses refused, and %s is not degraded: %+v", l.hits, neighbor, l.Degraded())
+	}
+}
+
+// TestIsolation refuses each access to each file of one container while another one is started, resized and released.
+func TestIsolation(t *testing.T) {
+	l := newIsolationLab(t)
+	all := cpuset.Of(l.usable...)
+	for _, access := range []kernfile.Access{kernfile.WriteAccess, kernfile.ReadAccess} {
+		for _, file := range l.isolationFiles() {
+			for _, errno := range isolationErrnos {
+				for _, cpus := range []cpuset.Set{all, cpuset.Of(l.usable[0])} {
+					name := fmt.Sprintf("%s %s %s on %v", access, file, unix.ErrnoName(errno), cpus)
+					// A view that cannot be read is written again; Linux before 5.14 has no burst to read.
+					isRepaired := access == kernfile.ReadAccess && (file == "online" || file == "cpu.cfs_burst_us" || file == "cpu.max.burst")
+					l.testIsolation(name, cpus, !isRepaired, func() func() { return l.inject(access, file, errno) })
+				}
+			}
+		}
+	}
+}
+
+func (l *isolationLab) testIsolation(name string, cpus cpuset.Set, isRefused bool, inject func() func()) {
+	l.TB.(*testing.T).Run(name, func(t *testing.T) {
+		outer := l.TB
+		l.TB = t
+		defer func() { l.TB = outer }()
+		l.drift(cpus)
+		remove := inject()
+		defer func() { remove(); l.orphan(); l.nudge() }()
+		web, err := l.start(ask("web", "0.5"), "wait") // needs none of the neighbor's CPUs for itself
+		if err != nil {
+			t.Fatalf("a container without exclusive CPUs: %v", err)
+		}
+		l.checkSubject("web")
+		if isRefused && l.hits > 0 {
+			l.checkReported()
+		}
+		l.testResize("web", 1000)
+		if _, _, err := l.Resize(ctx, "web", 500, 0); err != nil {
+			t.Errorf("shrink: %v", err)
+		}
+		l.checkSubject("web")
+		web.stop()
+		l.orphan()
+		if err := l.Release(ctx, "web", true); err != nil {
+			t.Errorf("release: %v", err)
+		}
+		remove()
+		l.Host.degraded = degradedSettings{}
+		l.nudge()
+		l.check(neighbor)
+		if d := l.Degraded(); len(d) != 0 {
+			t.Errorf("after the fault: %+v", d)
+		}
+	})
+}
+
+// testResize gives a container a whole CPU, which can be refused only if the neighbor cannot leave its CPUs and no others fit.
+func (l *isolationLab) testResize(name string, limit hybrid.Milli) {
+	l.Helper()
+	if _, _, err := l.Resize(ctx, name, limit, 0); err != nil {
+		stuck := new(stuckError)
+		if !errors.As(err, &stuck) || stuck.name != neighbor || strings.Contains(err.Error(), "\n") {
+			l.Errorf("resize: %v", err)
+		}
+		if has := l.neighborCPUs(); has.Count() < len(l.usable)-1 {
+			l.Errorf("refused, and %s is on %v only", neighbor, has)
+		}
+		return
+	}
+	l.checkSubject(name)
+}
+
+// TestStuckElsewhere starts a container whose first choice is the CPU that another container cannot leave.
+func TestStuckElsewhere(t *testing.T) {
+	l := newIsolationLab(t)
+	l.drift(cpuset.Of(l.usable[0]))
+	remove := l.inject(kernfile.WriteAccess, "cpuset.cpus", unix.EBUSY)
+	defer remove()
+	web := l.must(ask("web", "1"), "wait")
+	if web.CPUs.Contains(l.usable[0]) {
+		t.Errorf("on %v", web.CPUs)
+	}
+	l.checkSubject("web")
+	remove()
+	l.Host.degraded = degradedSettings{}
+	l.nudge()
+	l.check(neighbor, "web")
+}
+
+// TestRetryBackOff writes a refused setting again after pauses that grow, and logs it once.
+func TestRetryBackOff(t *testing.T) {
+	l := newIsolationLab(t)
+	l.drift(cpuset.Of(l.usable...))
+	weight := "cpu.shares"
+	if l.tree.Version() == 2 {
+		weight = "cpu.weight"
+	}
+	remove := l.inject(kernfile.WriteAccess, weight, unix.EINVAL)
+	defer remove()
+	l.nudge()
+	tries := l.hits
+	for range 5 {
+		l.nudge()
+	}
+	if tries == 0 || l.hits != tries {
+		t.Errorf("%d writes at first, %d after five operations", tries, l.hits)
+	}
+	for range 3 { // the pause is over
+		for _, r := range l.Host.degraded.all[neighbor] {
+			r.retry = time.Time{}
+		}
+		l.nudge()
+	}
+	if l.hits == tries {
+		t.Error("not written again")
+	}
+	if n := strings.Count(l.log.String(), "msg=\"degraded"); n != 1 {
+		t.Errorf("%d log lines:\n%s", n, l.log)
+	}
+	r := l.Host.degraded.all[neighbor][0]
+	if pause := time.Until(r.retry); pause < 4*time.Second || pause > maxRetry {
+		t.Errorf("after %d refusals the pause is %v", r.failures, pause)
+	}
+}
+
+// TestRealRefusals has this kernel refuse a neighbor's setting. No other container is refused for it.
+func TestRealRefusals(t *testing.T) {
+	for name, test := range map[string]struct {
+		refuse func(*isolationLab) (undo func())
+		want   Setting // "": the kernel takes all settings, at another price
+	}{
+		"read lease on online":     {refuseByLease(unix.F_RDLCK, "online"), SettingView},
+		"read lease on cpuinfo":    {refuseByLease(unix.F_RDLCK, "cpuinfo"), SettingView},
+		"write lease on online":    {refuseByLease(unix.F_WRLCK, "online"), SettingView},
+		"write lease on cpuinfo":   {refuseByLease(unix.F_WRLCK, "cpuinfo"), SettingView},
+		"idle group has no weight": {refuseByIdle, SettingWeight},
+		"view on a full disk":      {refuseByFullDisk, SettingView},
+		"immutable view":           {refuseByImmutableFile, SettingView},
+		"frozen group":             {refuseByFreezer, ""},
+		"limit of a nested group":  {refuseByNestedLimit, ""},
+		"nested groups":            {refuseByNestedGroups, ""},
+		"half a group":             {refuseByHalfGroup, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newIsolationLab(t)
+			undo := test.refuse(l)
+			defer undo()
+			start := time.Now()
+			web, err := l.start(ask("web", "1"), "wait")
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.checkSubject("web")
+			if isReported := slices.ContainsFunc(l.Degraded(), func(d Degraded) bool { return d.Setting == test.want }); test.want != "" && !isReported {
+				t.Errorf("degraded: %+v; want %s", l.Degraded(), test.want)
+			}
+			if _, _, err := l.Resize(ctx, "web", 500, 0); err != nil {
+				t.Errorf("resize: %v", err)
+			}
+			l.checkSubject("web")
+			web.stop()
+			l.orphan()
+			if err := l.Release(ctx, "web", true); err != nil {
+				t.Errorf("release: %v", err)
+			}
+			if took := time.Since(start); took > 20*time.Second { // a broken lease takes 45 s
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func refuseByLease(kind int, file string) func(*isolationLab) func() {
+	return func(l *isolationLab) func() {
+		l.nudge()
+		l.views.close(neighbor) // as if another process had started it, one that did not stay
+		fd, err := unix.Open(filepath.Join(l.store.view(neighbor), file), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			l.Fatal(err)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind); err != nil {
+			l.Fatal(err)
+		}
+		return func() { unix.Close(fd) }
+	}
+}
+
+// groupFile returns the path of a file of the neighbor's group, or skips the test.
+func (l *isolationLab) groupFile(name string) string {
+	l.Helper()
+	matches, _ := filepath.Glob("/sys/fs/cgroup/*" + l.parent + "/" + neighbor + "/" + name)
+	if l.tree.Version() == 2 {
+		matches, _ = filepath.Glob("/sys/fs/cgroup" + l.parent + "/" + neighbor + "/" + name)
+	}
+	if len(matches) == 0 {
+		l.Skipf("this kernel has no %s", name)
+	}
+	return matches[0]
+}
+
+func (l *isolationLab) write(path, value string) {
+	l.Helper()
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// refuseByIdle makes the kernel refuse a weight: an idle group has none.
+func refuseByIdle(l *isolationLab) func() {
+	file := l.groupFile("cpu.idle")
+	l.drift(cpuset.Of(l.usable...))
+	l.write(file, "1")
+	return func() {
+		if !slices.ContainsFunc(l.Degraded(), func(d Degraded) bool { return d.Setting == SettingWeight }) {
+			l.Errorf("degraded: %+v", l.Degraded())
+		}
+		l.write(file, "0")
+	}
+}
+
+func refuseByFreezer(l *isolationLab) func() {
+	if l.tree.Version() == 2 {
+		file := l.groupFile("cgroup.freeze")
+		l.write(file, "1")
+		return func() { l.write(file, "0") }
+	}
+	file := l.groupFile("freezer.state")
+	l.write(file, "FROZEN")
+	return func() { l.write(file, "THAWED") }
+}
+
+// refuseByFullDisk makes the view's rewrite fail where it would have to grow.
+func refuseByFullDisk(l *isolationLab) func() {
+	small := smallDisk(l.TB.(*testing.T), "size=4k")
+	target := l.store.view(neighbor)
+	l.views.close(neighbor)
+	if err := view.Remove(target); err != nil {
+		l.Fatal(err)
+	}
+	if err := os.Mkdir(target, 0o755); err != nil {
+		l.Fatal(err)
+	}
+	if err := unix.Mount(small, target, "", unix.MS_BIND, ""); err != nil {
+		l.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(small, "fill"), make([]byte, 4096), 0o600); err != nil {
+		l.Fatal(err)
+	}
+	return func() { unix.Unmount(target, unix.MNT_DETACH) }
+}
+
+// refuseByNestedLimit has a group in the neighbor's that is allowed more than the neighbor is to have.
+func refuseByNestedLimit(l *isolationLab) func() {
+	l.drift(cpuset.Of(l.usable...))
+	dir := filepath.Dir(l.groupFile("cpu.stat"))
+	nested := filepath.Join(dir, "nested")
+	if err := os.Mkdir(nested, 0o755); err != nil {
+		l.Fatal(err)
+	}
+	if file := filepath.Join(nested, "cpu.cfs_quota_us"); l.tree.Version() == 1 {
+		l.write(file, "100000")
+	}
+	return func() { os.Remove(nested) }
+}
+
+func refuseByImmutableFile(l *isolationLab) func() {
+	l.views.close(neighbor)
+	f, err := os.Open(filepath.Join(l.store.view(neighbor), "online"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer f.Close()
+	set := func(flags int) error {
+		f, err := os.Open(filepath.Join(l.store.view(neighbor), "online"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, flags)
+	}
+	const immutable = 0x10 // FS_IMMUTABLE_FL
+	if err := set(immutable); err != nil {
+		l.Skipf("this file system has no immutable files: %v", err)
+	}
+	return func() {
+		if err := set(0); err != nil {
+			l.Error(err)
+		}
+	}
+}
+
+// refuseByNestedGroups has groups in the neighbor's with all of its CPUs.
+func refuseByNestedGroups(l *isolationLab) func() {
+	dir := filepath.Dir(l.groupFile("cpuset.cpus"))
+	var made []string
+	for nested := dir; len(made) < 5; {
+		nested = filepath.Join(nested, "nested")
+		if err := os.Mkdir(nested, 0o755); err != nil {
+			l.Fatal(err)
+		}
+		made = append(made, nested)
+		if l.tree.Version() == 1 {
+			for _, file := range []string{"cpuset.mems", "cpuset.cpus"} {
+				text, err := os.ReadFile(filepath.Join(dir, file))
+				if err != nil {
+					l.Fatal(err)
+				}
+				l.write(filepath.Join(nested, file), string(text))
+			}
+		}
+	}
+	return func() {
+		for _, nested := range slices.Backward(made) {
+			os.Remove(nested)
+		}
+	}
+}
+
+// refuseByHalfGroup removes one of the neighbor's folders, as an engine that is killed in between leaves it.
+func refuseByHalfGroup(l *isolationLab) func() {
+	if l.tree.Version() == 2 {
+		l.Skip("a group of cgroup v2 is one folder")
+	}
+	dir := filepath.Dir(l.groupFile("cpu.shares"))
+	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	for pid := range strings.FieldsSeq(string(pids)) {
+		l.write(filepath.Join(filepath.Dir(dir), "cgroup.procs"), pid)
+	}
+	if err := os.Remove(dir); err != nil {
+		l.Skip(err) // cpu and cpuacct are one hierarchy with another use
+	}
+	return func() {}
+}

@@ -1,0 +1,272 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+)
+
+// An operation for one container must not fail because of another. The container needs two things: the others are off
+// its exclusive CPUs, and its own settings are written. Only these two can fail settle. A setting of another container
+// that cannot be written is degraded (degraded.go), and that container goes on with the one that it has.
+
+// A stuckError is a container that cannot leave CPUs that are to become exclusive.
+type stuckError struct {
+	name string
+	cpus cpuset.Set // the CPUs that it stays on
+	err  error      // the kernel's refusal
+}
+
+func (e *stuckError) Error() string {
+	return fmt.Sprintf("%s cannot leave CPUs %v: %v", e.name, e.cpus, e.err)
+}
+
+func (e *stuckError) Unwrap() error { return e.err }
+
+// isSubject reports whether an operation is for that container.
+func (op *operation) isSubject(name string) bool {
+	return name != "" && (name == op.subject || name == op.resized || op.newcomer != nil && op.newcomer.name == name)
+}
+
+// settle brings the groups to their targets, in an order in which no exclusive
+// CPU runs two of them.
+func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
+	fresh := exclusive.Minus(op.exclusive(nil))
+	moves := make([]move, len(targets), len(targets)+1)
+	for i := range targets {
+		t := &targets[i]
+		moves[i] = move{group: t.name, new: t.settings.CPUs}
+		if g := op.groups[t.name]; g != nil {
+			moves[i].old = g.settings.CPUs
+			if op.waits(t, g, fresh) {
+				moves[i].new = g.settings.CPUs
+			}
+		}
+	}
+	stay := op.unreadCPUs()
+	writes, clean := order(append(moves, move{old: stay, new: stay}), exclusive)
+	if !clean {
+		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
+	}
+	for _, w := range writes {
+		final := targets[w.of].settings
+		err := op.unlessOver(w.group, op.give(w, final))
+		if err == nil {
+			if w.cpus == final.CPUs {
+				delete(op.behind, w.group)
+			}
+			continue
+		}
+		if err := op.leaveBehind(w, fresh, err); err != nil {
+			return err
+		}
+	}
+	return op.settleRest(targets)
+}
+
+// waits reports whether a group stays where it is for now: its CPUs were refused a moment ago, and nobody needs those it has.
+func (op *operation) waits(t *target, g *group, fresh cpuset.Set) bool {
+	if g.settings.CPUs == t.settings.CPUs || g.settings.CPUs.Overlaps(&fresh) || op.isSubject(t.name) || op.Host.degraded.isDue(t.name, SettingCPUs, t.settings.CPUs) {
+		return false
+	}
+	op.behind[t.name] = true
+	return true
+}
+
+// settleRest gives the groups what differs in more than CPUs.
+func (op *operation) settleRest(targets []target) error {
+	for _, t := range targets {
+		g := op.groups[t.name]
+		if g == nil {
+			continue
+		}
+		if op.behind[t.name] {
+			t.settings.CPUs = g.settings.CPUs
+		}
+		if err := op.settleGroup(&t, g); err != nil {
+			return fmt.Errorf("group of %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// settleGroup gives one group its settings but for CPUs.
+func (op *operation) settleGroup(t *target, g *group) error {
+	// The group above an engine's may allow less since the engine resized it. The CPUs are right then, so that its
+	// container goes on, too.
+	mustHave := op.isSubject(t.name) && (!g.isEngines() || op.resized == t.name)
+	want := t.settings
+	if !mustHave {
+		want = op.withoutRefused(t.name, g.settings, want)
+	}
+	if op.same(g, g.settings, want) {
+		if want == t.settings {
+			op.restoredAll(t.name)
+		}
+		return nil
+	}
+	err := op.unlessOver(t.name, g.Apply(want))
+	switch {
+	case err == nil:
+		g.settings = want
+		if want == t.settings {
+			op.restoredAll(t.name)
+		}
+	case mustHave:
+		return err
+	default:
+		op.settleParts(t.name, g, want)
+	}
+	return nil
+}
+
+// A settingPart is a part of a group's settings that is written by itself.
+type settingPart struct {
+	name Setting
+	copy func(to *cgroup.Settings, from cgroup.Settings)
+}
+
+// settingParts are in an order in which the kernel can take them: no burst exceeds its quota.
+var settingParts = []settingPart{
+	{SettingMems, func(to *cgroup.Settings, from cgroup.Settings) { to.Mems = from.Mems }},
+	{SettingQuota, func(to *cgroup.Settings, from cgroup.Settings) {
+		to.Quota, to.Period, to.Burst = from.Quota, from.Period, min(to.Burst, from.Quota)
+	}},
+	{SettingBurst, func(to *cgroup.Settings, from cgroup.Settings) { to.Burst = min(from.Burst, to.Quota) }},
+	{SettingWeight, func(to *cgroup.Settings, from cgroup.Settings) { to.Weight = from.Weight }},
+}
+
+// value returns the part alone, to compare.
+func (p *settingPart) value(of cgroup.Settings) cgroup.Settings {
+	alone := cgroup.Settings{}
+	if p.name == SettingBurst {
+		alone.Quota = of.Quota
+	}
+	p.copy(&alone, of)
+	return alone
+}
+
+// settleParts writes the parts of a group's settings one by one, and records those that are refused.
+func (op *operation) settleParts(name string, g *group, want cgroup.Settings) {
+	for _, part := range settingParts {
+		next := g.settings
+		part.copy(&next, want)
+		if op.same(g, g.settings, next) {
+			continue
+		}
+		err := op.unlessOver(name, g.Apply(next))
+		if op.groups[name] == nil {
+			return
+		}
+		if err != nil {
+			op.degrade(name, part.name, part.value(want), err)
+			continue
+		}
+		g.settings = next
+		op.restored(name, part.name)
+	}
+}
+
+// withoutRefused returns the settings with the present value of each part that was refused a moment ago.
+func (op *operation) withoutRefused(name string, has, want cgroup.Settings) cgroup.Settings {
+	if !op.Host.degraded.has(name) {
+		return want
+	}
+	next := want
+	for _, part := range settingParts {
+		if !op.Host.degraded.isDue(name, part.name, part.value(want)) {
+			part.copy(&next, has)
+		}
+	}
+	next.Burst = min(next.Burst, next.Quota)
+	return next
+}
+
+// restoredAll records that a group has all of its settings.
+func (op *operation) restoredAll(name string) {
+	if k := op.groups[name]; !op.Host.degraded.has(name) || k != nil && k.unreadable != nil {
+		return
+	}
+	for _, part := range settingParts {
+		op.restored(name, part.name)
+	}
+	if !op.behind[name] {
+		op.restored(name, SettingCPUs)
+		op.restored(name, SettingGroup)
+	}
+}
+
+// unlessOver returns the error of a write to a group, but nil if the group has been
+// removed: a container that ends during another one's operation (systemd removes its
+// group at once) is left to the next operation.
+func (op *operation) unlessOver(name string, err error) error {
+	isNew := op.newcomer != nil && op.newcomer.name == name
+	isGone := errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) // v1: from one hierarchy after the other
+	if isNew || !isGone {
+		return err
+	}
+	if runs, populatedErr := op.groups[name].Populated(); populatedErr == nil && runs {
+		return err // a file is missing, not the group
+	}
+	op.log.Info("ended meanwhile", "container", name)
+	delete(op.groups, name)
+	return nil
+}
+
+// same reports whether a group has its settings, as far as the kernel can
+// hold them. An engine may have given its group other memory nodes.
+func (op *operation) same(g *group, has, want cgroup.Settings) bool {
+	if want.Mems.IsEmpty() {
+		want.Mems = op.basis.mems
+		if g.isEngines() {
+			want.Mems = has.Mems
+		}
+	}
+	if op.tree.SameWeight(has.Weight, want.Weight) {
+		has.Weight = want.Weight
+	}
+	return has == want
+}
+
+// give does one write. The newcomer's first write creates its group.
+func (op *operation) give(w write, final cgroup.Settings) error {
+	g := op.groups[w.group]
+	isNew := op.newcomer != nil && op.newcomer.name == w.group
+	switch {
+	case g == nil && !isNew: // it ended meanwhile
+		return nil
+	case g == nil:
+		g = &group{Group: op.tree.Group(w.group), populated: true}
+		if err := g.Create(final, op.newcomer.pid); err != nil {
+			return err
+		}
+		g.settings = final
+		op.groups[w.group] = g
+		return nil
+	case w.cpus == final.CPUs && !g.isEngines():
+		err := g.Apply(final)
+		if err == nil {
+			g.settings = final
+		}
+		if err == nil || op.isSubject(w.group) {
+			return err
+		}
+	}
+	return op.giveCPUs(g, w.cpus) // without the other settings, which may be the ones that were refused
+}
+
+// giveCPUs gives a group CPUs alone.
+func (op *operation) giveCPUs(g *group, cpus cpuset.Set) error {
+	mems := g.settings.Mems
+	if g.isEngines() {
+		mems = cpuset.Set{}
+	}
+	err := g.SetCPUs(cpus, mems)
+	if err == nil {
+		g.settings.CPUs = cpus
+	}
+	return err
+}

@@ -1,0 +1,108 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+
+	"github.com/candor-project/candor/view"
+)
+
+// Root in a container can take a lease on the files of its view (fcntl F_SETLEASE). A lease makes the open for a rewrite
+// fail or wait. No lease is granted while the file is open for writing, so processes that stay, candor run and
+// candor nri, keep the files open.
+
+// openViews are the views that this process keeps open.
+type openViews struct {
+	isAll bool // the views of all containers; else only those of programs that this process started
+
+	mu      sync.Mutex
+	files   map[string]*view.Files // by container
+	waiting string                 // the container whose lease the kernel is about to break
+}
+
+// write writes a container's view without waiting. The files stay open if keep is set.
+func (v *openViews) write(s store, g *Grant, keep bool) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if f := v.files[g.ID]; f != nil && f.IsCurrent() {
+		return f.Write(g.CPUs)
+	}
+	f, err := view.Open(s.view(g.ID))
+	if err != nil {
+		return err
+	}
+	err = f.Write(g.CPUs)
+	if err == nil && (keep || v.isAll) {
+		v.put(g.ID, f)
+	} else {
+		f.Close()
+	}
+	return err
+}
+
+func (v *openViews) put(name string, f *view.Files) {
+	if old := v.files[name]; old != nil {
+		old.Close()
+	}
+	if v.files == nil {
+		v.files = map[string]*view.Files{}
+	}
+	v.files[name] = f
+}
+
+// keepOpen opens the view of a container that this process did not write, such as one from before its start. If a process holds a lease,
+// a goroutine waits until the kernel breaks it: for one container at a time.
+func (v *openViews) keepOpen(s store, name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.isAll || v.files[name] != nil {
+		return
+	}
+	f, err := view.OpenExisting(s.view(name))
+	if err == nil {
+		v.put(name, f)
+	} else if errors.Is(err, view.ErrLeased) && v.waiting == "" {
+		v.waiting = name
+		go v.awaitLease(s, name)
+	}
+}
+
+func (v *openViews) awaitLease(s store, name string) {
+	f, err := view.OpenWaiting(s.view(name))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.waiting = ""; err == nil {
+		v.put(name, f)
+	}
+}
+
+// renew gives a container that does not run yet files of its own: those of a predecessor may be under a lease.
+func (v *openViews) renew(s store, g *Grant, keep bool) error {
+	v.close(g.ID)
+	if err := view.Remove(s.view(g.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return v.write(s, g, keep)
+}
+
+func (v *openViews) close(name string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if f := v.files[name]; f != nil {
+		f.Close()
+		delete(v.files, name)
+	}
+}
+
+// retain closes the views of containers that are not there any more.
+func (v *openViews) retain(isThere func(name string) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name, f := range v.files {
+		if !isThere(name) {
+			f.Close()
+			delete(v.files, name)
+		}
+	}
+}
