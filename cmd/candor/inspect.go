@@ -111,6 +111,9 @@ func writeInspection(w io.Writer, r *inspection) error {
 		row("id", "%s", r.ID)
 	}
 	row("state", "%s, %s old, %s", r.State, r.age(), count(len(r.PIDs), "process", "processes"))
+	for _, d := range r.Degraded {
+		row("degraded", "%s is %s, granted is %s; the next operation tries again", d.Setting, errorText(d.Has), d.Granted)
+	}
 	row("command", "%s", errorText(r.Command))
 	row("class", "%s, %s", r.Class, r.Policy)
 	kept := ""

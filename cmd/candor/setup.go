@@ -27,6 +27,7 @@ const setupHostExample = `  # See what would change
   candor setup host --reserved 0-1 --dry-run
 
   candor setup host --reserved 0-1
+  candor setup host --disable-leases
   candor setup host --undo`
 
 func newSetupCommand() *cobra.Command {
@@ -50,6 +51,7 @@ func newSetupHostCommand() *cobra.Command {
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
 	reserved := cmd.Flags().String("reserved", "", "CPUs for what is not Candor's, such as 0-1 (default: those reserved already)")
+	leases := cmd.Flags().Bool("disable-leases", false, "forbid leases on files, by which root in a container delays its view")
 	undo := cmd.Flags().Bool("undo", false, "put everything back as it was")
 	dry := cmd.Flags().Bool("dry-run", false, "only show what would change")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -57,14 +59,15 @@ func newSetupHostCommand() *cobra.Command {
 		if err != nil {
 			return badInput("--reserved: %v", err)
 		}
-		if *undo && cmd.Flags().Changed("reserved") {
-			return badInput("--undo puts back what was recorded: it takes no --reserved")
+		if *undo && (cmd.Flags().Changed("reserved") || *leases) {
+			return badInput("--undo restores the recorded values: it takes no --reserved and no --disable-leases")
 		}
 		s, done, err := machine.openSetup(cmd, *dry)
 		if err != nil {
 			return err
 		}
 		defer done()
+		s.DisableLeases = *leases
 		result, err := doSetup(s, keep, *undo, *dry)
 		if err != nil {
 			return err

@@ -25,9 +25,12 @@ type desk struct {
 	readings map[string]host.Reading
 	fault    map[string]error // what reading a container fails with
 	broken   error            // what reading the state fails with
+	degraded []host.Degraded
 }
 
 func (d *desk) Snapshot() (*host.Snapshot, error) { return d.snapshot, d.broken }
+
+func (d *desk) Degraded() []host.Degraded { return d.degraded }
 
 func (d *desk) Read(g *host.Grant) (host.Reading, error) { return d.readings[g.ID], d.fault[g.ID] }
 
@@ -46,6 +49,7 @@ func newDesk(t *testing.T) *desk {
 	d.add(t, "web", "default/web/app", hybrid.Request{Limit: 1500, Class: hybrid.Sensitive})
 	d.add(t, "log", "default/log/app", hybrid.Request{Guarantee: 250, Class: hybrid.Flexible})
 	d.add(t, "job", "", hybrid.Request{Limit: 2000, Class: hybrid.Sensitive})
+	d.degraded = []host.Degraded{{Container: "log", Setting: host.SettingWeight}, {Container: "gone", Setting: host.SettingView}}
 	return d
 }
 
@@ -121,6 +125,8 @@ func TestScrape(t *testing.T) {
 		`candor_containers{class="flexible",state="held"} 0`,
 		`candor_container_limit_cpu_cores{class="sensitive",container="app",namespace="default",pod="web"} 1.5`,
 		`!candor_container_limit_cpu_cores{class="flexible"`,
+		`candor_container_setting_degraded{class="flexible",container="app",namespace="default",pod="log",setting="weight"} 1`,
+		`!candor_container_setting_degraded{class="sensitive"`,
 		`candor_container_cpus{class="sensitive",container="job",namespace="",pod=""} 2`,
 		`candor_container_view_mismatch{class="sensitive",container="app",namespace="default",pod="web"} 0`,
 		`!candor_container_view_mismatch{class="flexible"`,

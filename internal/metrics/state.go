@@ -19,6 +19,7 @@ import (
 type Source interface {
 	Snapshot() (*host.Snapshot, error)
 	Read(*host.Grant) (host.Reading, error)
+	Degraded() []host.Degraded // settings that the kernel refuses
 }
 
 // Watch has every scrape read the state of a host and the groups of its containers.
@@ -39,6 +40,7 @@ var (
 	shared     = desc("candor_shared_cpu_cores", "CPU time of sensitive containers on CPUs that other containers have too.")
 	containers = desc("candor_containers", "Containers by class and state; a held one has ended, and its pod keeps its CPUs.", "class", "state")
 
+	degraded  = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the former value.", "namespace", "pod", "container", "class", "setting")
 	limit     = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
 	seen      = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
 	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth.")
@@ -49,7 +51,7 @@ var (
 )
 
 var descs = []*prometheus.Desc{readable, cpus, usable, sensitive, flexible, shared, containers,
-	limit, seen, mismatch, used, periods, throttled, stood}
+	degraded, limit, seen, mismatch, used, periods, throttled, stood}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -77,6 +79,7 @@ func (s *state) Collect(to chan<- prometheus.Metric) {
 	to <- value(readable, 1)
 	collectNode(now.Node, to)
 	collectStates(now.Grants, to)
+	collectDegraded(s.Degraded(), now.Grants, to)
 	for _, c := range running(now.Grants) {
 		reading, err := s.Read(c.Grant)
 		switch {
@@ -117,6 +120,17 @@ func collectStates(grants []host.Grant, to chan<- prometheus.Metric) {
 	for class, states := range count {
 		for _, state := range []host.State{host.Pending, host.Running, host.Held} {
 			to <- value(containers, float64(states[state]), class.String(), string(state))
+		}
+	}
+}
+
+// collectDegraded writes a value for each degraded setting of a running container.
+func collectDegraded(all []host.Degraded, grants []host.Grant, to chan<- prometheus.Metric) {
+	for _, c := range running(grants) {
+		for _, d := range all {
+			if d.Container == c.ID {
+				to <- value(degraded, 1, c.name.Namespace, c.name.Pod, c.name.Container, c.Class.String(), string(d.Setting))
+			}
 		}
 	}
 }

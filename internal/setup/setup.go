@@ -27,6 +27,8 @@ type Setup struct {
 	Host   *host.Host
 	Tree   *cgroup.Tree
 	Config string // the host's options; the record stands beside it
+	// DisableLeases forbids leases on files, too. With it, Plan and Apply may reserve no CPUs.
+	DisableLeases bool
 }
 
 // Record is where the former values are, beside the host's options.
@@ -105,17 +107,18 @@ func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
 		return nil, err
 	}
 	all := machine.Online.Union(machine.Offline)
-	if err := check(p.keep, all); err != nil {
-		return nil, err
-	}
-	if err := s.checkFree(p.keep); err != nil {
-		return nil, err
-	}
 	if p.old, err = s.load(); err != nil {
 		return nil, err
 	}
-	if p.fences, err = s.Tree.Fences(p.keep, all); err != nil {
-		return nil, err
+	if s.DisableLeases {
+		if p.fences, err = leaseFence(); err != nil {
+			return nil, err
+		}
+	}
+	if !s.DisableLeases || !p.keep.IsEmpty() {
+		if err := p.planReserved(all); err != nil {
+			return nil, err
+		}
 	}
 	p.new, err = p.old.with(p.options.Reserved, p.keep, p.fences)
 	if err == nil && p.old == nil {
@@ -123,6 +126,19 @@ func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
 		p.new.NoConfig = errors.Is(missing, fs.ErrNotExist)
 	}
 	return p, err
+}
+
+// planReserved plans the changes that confine foreign processes to the reserved CPUs.
+func (p *plan) planReserved(all cpuset.Set) error {
+	if err := check(p.keep, all); err != nil {
+		return err
+	}
+	if err := p.checkFree(p.keep); err != nil {
+		return err
+	}
+	fences, err := p.Tree.Fences(p.keep, all)
+	p.fences = append(p.fences, fences...)
+	return err
 }
 
 // check refuses reserved CPUs that make no sense on the machine.
@@ -185,7 +201,7 @@ func (p *plan) apply() (err error) {
 	}
 	for _, f := range p.fences {
 		done++ // also one that failed half way
-		if err := p.Tree.SetFence(f, f.After); err != nil {
+		if err := p.setFence(f, f.After); err != nil {
 			return err
 		}
 	}
@@ -196,7 +212,7 @@ func (p *plan) apply() (err error) {
 func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {
-		if err := p.Tree.SetFence(p.fences[i], p.fences[i].Before); err != nil {
+		if err := p.setFence(p.fences[i], p.fences[i].Before); err != nil {
 			errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
 		}
 	}
@@ -226,6 +242,8 @@ func (p *plan) result(dry bool) Result {
 		r.Changes = append(r.Changes, cgroup.Fence{Kind: Reserved, At: p.Config, Before: p.options.Reserved.String(), After: p.keep.String()})
 	}
 	r.Changes = append(r.Changes, p.fences...)
-	r.Notes = p.Tree.FenceNotes()
+	if !p.keep.IsEmpty() {
+		r.Notes = p.Tree.FenceNotes()
+	}
 	return r
 }

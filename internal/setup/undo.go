@@ -58,7 +58,7 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 // undoFences returns those that could not be undone, in the record's order.
 func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup.Fence, err error) {
 	for _, f := range slices.Backward(r.Fences) {
-		now, readErr := s.Tree.ReadFence(f)
+		now, readErr := s.readFence(f)
 		switch {
 		case readErr != nil:
 		case now == f.Before && f.Kind != cgroup.FenceProcesses:
@@ -69,7 +69,7 @@ func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup
 		}
 		back := cgroup.Fence{Kind: f.Kind, At: f.At, Before: now, After: f.Before}
 		if readErr == nil && !dry {
-			readErr = s.Tree.SetFence(f, f.Before)
+			readErr = s.setFence(f, f.Before)
 		}
 		if readErr != nil {
 			failed = slices.Insert(failed, 0, f)
