@@ -1,13 +1,30 @@
 // Package host holds the state of this machine: which container has which
-// CPUs. Every front (candor run, an engine's wrapper, a plugin) goes through it.
+// CPUs. Every frontend (candor run, an OCI runtime wrapper, an NRI plugin) goes through it.
 //
 // There is no daemon. An operation takes a file lock, loads the state, compares
 // it with the kernel, plans (package hybrid), applies the plan (packages cgroup and
 // view), saves the state and unlocks. One plan is one replacement of one
-// file. Whoever is killed in between, at whatever point, leaves something that the
-// next operation puts right: the file says what was decided last, the kernel
-// says what runs, and each operation ends with both equal. One about a container of a pod
-// looks at others' no more than it has to (glance.go): those are Reconcile's.
+// file. If a process is killed at any point, the next operation repairs the
+// difference: the file has the last decision, the kernel
+// has the running containers, and each operation ends with both equal. An operation for a container of a pod
+// reads the groups of other containers only as far as it needs to (glance.go); Reconcile reads all.
+//
+// # Failure isolation
+//
+// An operation for a container needs two things:
+//
+//	(a) the other containers are off its exclusive CPUs
+//	(b) its own settings are written
+//
+// Only a failure of (a) or (b) refuses the container. If (a) fails for another container, whose cpuset
+// cannot shrink, the operation is planned again without the CPUs of that container (avoid.go), and refused only if no
+// other CPUs fit; the refusal names the other container. A view, weight, quota, burst, memory nodes or CPUs of another container that cannot
+// be written or read are recorded as degraded (degraded.go): logged once, retried with growing pauses, shown
+// by ps, inspect and the metrics. They never undo the operation. The state file does not hold them:
+// each process finds them by comparing the kernel with the grants.
+//
+// Files of a view are opened without waiting. A process in a container can hold a lease, a lock or a
+// thousand descriptors on its view: it can delay its own view only. See viewfiles.go.
 package host
 
 import (
