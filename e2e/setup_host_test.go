@@ -16,7 +16,7 @@ func TestSetupHost(t *testing.T) {
 		{"--reserved 1023", "this machine has"},
 		{"--reserved 0-1023", "this machine has"},
 		{"", "want a list of those that stay with what is not Candor's"},
-		{"--undo --reserved 0", "--undo puts back what was recorded"},
+		{"--undo --reserved 0", "--undo restores the recorded values"},
 		{"all", "takes no arguments"},
 		{"-o yaml", "table, json"},
 	} {
