@@ -102,8 +102,8 @@ func (m *Metrics) handler(web *WebConfig, log *slog.Logger) http.Handler {
 	return refuseBodies(web.addHeaders(mux))
 }
 
-// refuseBodies refuses requests with a body, which no page reads. net/http would read it after the answer, or keep the
-// goroutine for half a second.
+// refuseBodies refuses requests with a body, which no page reads. net/http would wait for the rest of a short body after the
+// answer, and keep the goroutine of a request with a long one for half a second.
 func refuseBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -111,6 +111,7 @@ func refuseBodies(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = http.NoBody
+		http.NewResponseController(w).SetReadDeadline(time.Now())
 		w.Header().Set("Connection", "close")
 		http.Error(w, "want a request without a body", http.StatusBadRequest)
 	})

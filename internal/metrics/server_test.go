@@ -188,7 +188,7 @@ func TestOddRequests(t *testing.T) {
 	s := newSite(t, nil)
 	long := strings.Repeat("a", 12000)
 	for _, test := range []struct{ name, request, want string }{
-		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 505"},
+		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 400"},
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", "HTTP/1.1 400"},
 		{"long URL", "GET /" + long + " HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 400"},
 		{"long header", "GET /metrics HTTP/1.1\r\nHost: x\r\nX: " + long + "\r\n\r\n", "HTTP/1.1 400"},
@@ -199,7 +199,7 @@ func TestOddRequests(t *testing.T) {
 		{"chunks", "GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "HTTP/1.1 400"},
 		{"smuggled", "GET /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", "HTTP/1.1 400"},
 		{"other path", "GET /debug/pprof/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 404"},
-		{"path with dots", "GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 301"},
+		{"path with dots", "GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 307"},
 		{"other method", "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "HTTP/1.1 405"},
 		{"proxy", "CONNECT x:80 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "HTTP/1.1 40"},
 		{"upgrade", "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n", "HTTP/1.1 200"},
