@@ -50,7 +50,7 @@ type target struct {
 	pid     int
 }
 
-var metricsAddress = regexp.MustCompile(`address=http://(\S+)/metrics`)
+var metricsAddress = regexp.MustCompile(`address=https?://(\S+)/metrics`)
 
 // newTarget starts candor nri.
 func (l *lab) newTarget(args ...string) *target {
