@@ -86,12 +86,12 @@ func (r *renderer) run() {
 		}
 		start := time.Now()
 		p.fill(r.gatherer, zip, r.log)
-		close(p.done)
 		r.mu.Lock()
 		if p.scrapes >= flood {
 			r.last = p
 		}
 		r.mu.Unlock()
+		close(p.done)
 		time.Sleep(min(4*time.Since(start), maxRest))
 	}
 }

@@ -65,27 +65,39 @@ func ask(r *renderer, encodings ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestSharedRendering: scrapes that wait at the same time share a rendering, and no answer is older than its question.
+// TestSharedRendering: scrapes that wait at the same time share a rendering.
 func TestSharedRendering(t *testing.T) {
 	g := &fakeGatherer{takes: 50 * time.Millisecond}
 	r := newTestRenderer(g)
 	var all sync.WaitGroup
 	for range 100 {
+		all.Go(func() { ask(r) })
+	}
+	all.Wait()
+	if n := g.calls.Load(); n > 3 {
+		t.Errorf("%d renderings for 100 scrapes at the same time", n)
+	}
+}
+
+// TestFreshRendering: no answer is older than its question, unless there is a flood.
+func TestFreshRendering(t *testing.T) {
+	g := &fakeGatherer{takes: 5 * time.Millisecond}
+	r := newTestRenderer(g)
+	var all sync.WaitGroup
+	for range flood - 1 {
 		all.Go(func() {
-			before := g.calls.Load()
-			var n int64
-			if body := ask(r).Body.String(); g.calls.Load() < flood {
+			for range 10 {
+				before := g.calls.Load()
+				var n int64
+				body := ask(r).Body.String()
 				if _, err := fmt.Sscanf(body, "# TYPE calls gauge\ncalls %d\n", &n); err != nil || n <= before {
 					t.Errorf("after %d calls: %q, %v", before, body, err)
 				}
+				time.Sleep(time.Millisecond)
 			}
 		})
-		time.Sleep(time.Millisecond / 2)
 	}
 	all.Wait()
-	if n := g.calls.Load(); n > 5 {
-		t.Errorf("%d renderings for 100 scrapes at the same time", n)
-	}
 }
 
 // TestScrapesInTurn: without a flood each scrape has a rendering of its own.
@@ -116,6 +128,25 @@ func TestRenderingRests(t *testing.T) {
 	all.Wait()
 	if n := g.calls.Load(); n > 22 {
 		t.Errorf("%d renderings of 10 ms in a second", n)
+	}
+}
+
+// TestFloodGetsLastRendering: in a flood, a scrape during the rest does not wait.
+func TestFloodGetsLastRendering(t *testing.T) {
+	g := &fakeGatherer{takes: 100 * time.Millisecond}
+	r := newTestRenderer(g)
+	var all sync.WaitGroup
+	for range 2 * flood {
+		all.Go(func() { ask(r) })
+	}
+	all.Wait()
+	calls := g.calls.Load()
+	if ask(r); g.calls.Load() != calls {
+		t.Error("a scrape in a flood waits for another rendering")
+	}
+	time.Sleep(600 * time.Millisecond)
+	if ask(r); g.calls.Load() != calls+1 {
+		t.Error("the last rendering of a flood stays")
 	}
 }
 

@@ -3,6 +3,7 @@ package metrics
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A site is a metrics server on the loopback, with short timeouts.
@@ -181,6 +184,54 @@ func TestTimeouts(t *testing.T) {
 	}
 	if renderTimeout >= requestTimeout {
 		t.Error("a rendering that is late cannot be reported")
+	}
+}
+
+// TestSocketLimits: accepted sockets have the limits of the listening one.
+func TestSocketLimits(t *testing.T) {
+	l, err := listen(t.Context(), "127.0.0.1:0", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	io.WriteString(client, "x")
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := c.(*boundedConn).Conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		for name, option := range map[string][3]int{
+			"send buffer": {unix.SOL_SOCKET, unix.SO_SNDBUF, 2 * sendBuffer}, "receive buffer": {unix.SOL_SOCKET, unix.SO_RCVBUF, 2 * receiveBuffer},
+			"user timeout": {unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(requestTimeout / time.Millisecond)},
+		} {
+			if got, err := unix.GetsockoptInt(int(fd), option[0], option[1]); got != option[2] || err != nil {
+				t.Errorf("%s: %d, %v; want %d", name, got, err, option[2])
+			}
+		}
+	})
+	// The connection that makes room is reset: its unsent data takes no memory of the kernel.
+	io.WriteString(c, strings.Repeat("x", 1000))
+	other, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	io.WriteString(other, "x")
+	if _, err := l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	client.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.ReadAll(client); !errors.Is(err, unix.ECONNRESET) {
+		t.Errorf("the closed connection: %v, want a reset", err)
 	}
 }
 
