@@ -71,7 +71,11 @@ func TestSharedRendering(t *testing.T) {
 	r := newTestRenderer(g)
 	var all sync.WaitGroup
 	for range 100 {
-		all.Go(func() { ask(r) })
+		all.Go(func() {
+			if w := ask(r); w.Code != http.StatusOK {
+				t.Errorf("code %d", w.Code)
+			}
+		})
 	}
 	all.Wait()
 	if n := g.calls.Load(); n > 3 {

@@ -56,7 +56,7 @@ func loadWebConfig(file string) (*WebConfig, error) {
 	if err := c.setTLS(&parsed.TLSConfig); err != nil {
 		return nil, err
 	}
-	return c, web.Validate(file) // the headers too
+	return c, web.Validate(file) // unknown fields and the headers too
 }
 
 // parseWebConfig reads a file with the defaults of the toolkit, and paths relative to the file.
@@ -67,7 +67,6 @@ func parseWebConfig(file string) (*web.Config, error) {
 	}
 	c := &web.Config{TLSConfig: web.TLSConfig{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13}}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
-	decoder.KnownFields(true)
 	if err := decoder.Decode(c); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
