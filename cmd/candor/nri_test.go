@@ -64,6 +64,9 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
 		t.Errorf("metrics elsewhere: %v", err)
 	}
+	if err := reload("metricsWebConfig: /etc/candor/web-config.yml\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
+		t.Errorf("another web configuration: %v", err)
+	}
 	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: want it started anew") {
 		t.Errorf("other windows: %v", err)
 	}
