@@ -19,7 +19,7 @@ const (
 // containerd is one that has begun a minute ago, with these words.
 func (m *machine) containerd(words ...string) *runtimeProcess {
 	m.Helper()
-	m.process("9", usual, append([]string{"/usr/bin/containerd"}, words...)...)
+	m.process("9", append([]string{"/usr/bin/containerd"}, words...)...)
 	text, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		m.Fatal(err)
