@@ -92,7 +92,7 @@ func ownNamespaces(proc string) (v namespaceView) {
 func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	// The cheap and trustworthy files come first: a tenant can make a command line long.
 	id, err := procfs.ReadIdentity(dir)
-	if err != nil || !id.IsRoot || id.Namespaces != 1 {
+	if err != nil || !id.IsUser(0) || id.Namespaces != 1 {
 		return nil, nil
 	}
 	if user, err := os.Readlink(filepath.Join(dir, "ns/user")); err == nil && user != v.user {

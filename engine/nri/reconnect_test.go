@@ -136,7 +136,7 @@ func TestRuntimeThatDies(t *testing.T) {
 	}
 	began := time.Now()
 	const deaths = manyDeaths + 2 // with 0.5 s and 1 s before the last two
-	for range deaths { // its service starts it again at once
+	for range deaths {            // its service starts it again at once
 		play("yes").Wait()
 	}
 	if took := time.Since(began); took < 1500*time.Millisecond {

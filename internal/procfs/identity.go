@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -14,12 +15,16 @@ import (
 type Identity struct {
 	// Comm is the name that the kernel took from the program's file at execve, 15 bytes at most. The process may change it.
 	Comm string
-	// IsRoot reports whether all four user ids are 0 in the reader's user namespace. A set-user-ID program that another
-	// user started has a real user id other than 0; user id 0 of another user namespace is another number here.
-	IsRoot bool
+	// Users are the real, effective, saved and file system user id, as numbers of the reader's user namespace: user id 0 of
+	// another user namespace is another number here.
+	Users [4]int
 	// Namespaces counts the pid namespaces of the process from that of /proc inward: 1 in the reader's own.
 	Namespaces int
 }
+
+// IsUser reports whether the process is a user's in all respects: a set-user-ID program has the real user id of the user who
+// started it.
+func (id *Identity) IsUser(uid int) bool { return id.Users == [4]int{uid, uid, uid, uid} }
 
 // maxIdentity bounds the read. The list of groups, up to 65,536 entries, stands before the pid namespaces: a process with so
 // many groups has no readable identity.
@@ -64,9 +69,30 @@ func parseIdentity(text []byte) (id Identity, err error) {
 	if len(uids) != 4 || id.Namespaces == 0 {
 		return Identity{}, fmt.Errorf("want four user ids and NSpid in the first %d bytes", maxIdentity)
 	}
-	id.IsRoot = true
-	for _, uid := range uids {
-		id.IsRoot = id.IsRoot && uid == "0"
+	for i, uid := range uids {
+		if id.Users[i], err = strconv.Atoi(uid); err != nil {
+			return Identity{}, fmt.Errorf("user id %.20q: %w", uid, strconv.ErrSyntax)
+		}
 	}
 	return id, nil
+}
+
+// NameOf returns the name of a process for a message, quoted if it is not plain printable text: every process chooses its own
+// name. "" means that the process has ended.
+func NameOf(pid int) string {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	text := make([]byte, 64) // TASK_COMM_LEN is 16
+	n, _ := io.ReadFull(f, text)
+	return printable(strings.TrimSuffix(string(text[:n]), "\n"))
+}
+
+func printable(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
 }
