@@ -60,15 +60,15 @@ func (g *group) runsProgram() (bool, error) {
 	return slices.ContainsFunc(pids, func(pid int) bool { return !isHelper(pid) }), err
 }
 
-// isHelper reports whether a process is a helper that still waits: from its
-// start to the program that it becomes, its command line says so.
+// isHelper reports whether a process is a helper that still waits: until it executes the program, its command line and
+// its file are candor's.
 func isHelper(pid int) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return true // it has gone meanwhile
 	}
 	args := bytes.Split(line, []byte{0})
-	return len(args) > 1 && string(args[1]) == HelperCommand
+	return len(args) > 1 && string(args[1]) == HelperCommand && isCandor(pid)
 }
 
 // restore brings the grants of the state and containers that run without one

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // ErrInterrupted: a signal came while another operation had the lock. Nothing was changed.
@@ -126,8 +127,7 @@ func holder(file *os.File) string {
 			continue
 		}
 		pid, _ := strconv.Atoi(f[4])
-		comm, _ := os.ReadFile(filepath.Join("/proc", f[4], "comm"))
-		return fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(comm)))
+		return fmt.Sprintf("process %d (%s)", pid, procfs.NameOf(pid))
 	}
 	return unknown
 }

@@ -110,8 +110,7 @@ func listPIDs(pids []int) string {
 	const most = 5
 	var names []string
 	for _, pid := range pids[:min(len(pids), most)] {
-		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		names = append(names, fmt.Sprintf("%d (%s)", pid, strings.TrimSpace(string(comm))))
+		names = append(names, fmt.Sprintf("%d (%s)", pid, procfs.NameOf(pid)))
 	}
 	if len(pids) > most {
 		names = append(names, fmt.Sprintf("%d more", len(pids)-most))

@@ -22,19 +22,22 @@ type Engine struct {
 	log    *slog.Logger
 	config atomic.Pointer[Config]
 
-	node     string // its name in the cluster; "": not known
-	metrics  *metrics.Metrics
-	observes bool // changes nothing
-	words    words
-	expect   func() // the host's ExpectMoves
-	unbound  unbound
-	notes    notes
-	later    sync.WaitGroup // for the notes that wait, and are written
+	node       string // its name in the cluster; "": not known
+	metrics    *metrics.Metrics
+	observes   bool // changes nothing
+	words      words
+	expect     func() // the host's ExpectMoves
+	unbound    unbound
+	notes      notes
+	kubelets   kubeletWatch
+	reconnects reconnects     // of the goroutine of Run
+	flapping   atomic.Bool    // reconnects.isFlapping
+	later      sync.WaitGroup // for the notes that wait, and are written
 }
 
 // NewEngine returns an engine that plans on a host.
 func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
-	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting, expect: h.ExpectMoves}
+	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting, expect: h.ExpectMoves, reconnects: newReconnects()}
 	e.config.Store(c)
 	return e
 }
