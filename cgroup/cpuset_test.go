@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -122,5 +123,14 @@ func TestBringBack(t *testing.T) {
 	must(t, err)
 	if !slices.Contains(places, dir) || affinity(t, pid) != a {
 		t.Errorf("the process is in %v, on %v", strings.Join(places, ", "), affinity(t, pid))
+	}
+}
+
+// A group of another program may name offline CPUs with ids above 1023.
+func TestReadSetOfReservedIDs(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/"+cpusFile, []byte("0-1,1024-1151\n"), 0o644))
+	if set, err := readSet(dir, cpusFile); err != nil || set != cpuset.Range(0, 1) {
+		t.Errorf("%v, %v", set, err)
 	}
 }

@@ -9,6 +9,7 @@
 package topology
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/candor-project/candor/cpuset"
@@ -53,6 +54,26 @@ type NUMANode struct {
 	// includes nodes without CPUs. It is nil if exactly the nodes of
 	// Machine.Nodes have memory, or if the kernel does not report which do.
 	Memory []int
+}
+
+// MemoryOrder returns the numbers of the nodes with memory, the nearest to
+// Nodes[node] first. Of equally near nodes the lowest number is first.
+func (m *Machine) MemoryOrder(node int) []int {
+	n := &m.Nodes[node]
+	if n.Memory != nil {
+		return n.Memory
+	}
+	near := make([]int, len(m.Nodes)) // indexes
+	for i := range near {
+		near[i] = i
+	}
+	slices.SortFunc(near, func(a, b int) int {
+		return cmp.Or(cmp.Compare(n.Distances[a], n.Distances[b]), cmp.Compare(m.Nodes[a].ID, m.Nodes[b].ID))
+	})
+	for i, j := range near {
+		near[i] = m.Nodes[j].ID
+	}
+	return near
 }
 
 // HasMemory reports whether the node has memory of its own.

@@ -121,7 +121,7 @@ func parseStatus(text []byte) (s Status, err error) {
 				err = strconv.ErrRange
 			}
 		case "Cpus_allowed_list":
-			s.CPUs, err = cpuset.Parse(value)
+			s.CPUs, err = cpuset.ParsePossible(value)
 		default:
 			continue
 		}
