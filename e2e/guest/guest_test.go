@@ -50,13 +50,13 @@ func TestMemorylessNode(t *testing.T) {
 	needGuest(t)
 	all := kernels(t)
 	b := build(t, "cpuset") // and candor
-	g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Machine{Sockets: 1, Nodes: 2, Cores: 2, Threads: 1, Memoryless: 1}, Cgroup: 2,
+	g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Machine{Sockets: 1, Nodes: 2, Cores: 2, Threads: 1, Memoryless: 1}, Cgroup: 2, Limit: 5 * time.Minute,
 		Init: filepath.Join(b.dir, "init"), Files: b.files(t), Commands: []report.Command{sh(`
 		cat /sys/devices/system/node/has_memory
 		candor topology | grep memory
 		cd /tmp; mkfifo started end
 		show='grep -E "^(Cpus|Mems)_allowed_list" /proc/self/status'
-		candor run --cpu 2 --topology single-numa --mems --name full -- sh -c "$show; echo > started; cat end" &
+		candor run --cpu 2 --topology single-numa --mems --name full -- sh -c "$show; : > started; cat end" &
 		cat started
 		candor run --cpu 2 --topology single-numa --mems --name bare -- sh -c "$show"
 		echo "code $?"; echo > end; wait`)}}
