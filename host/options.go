@@ -10,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/topology"
 )
@@ -79,7 +80,7 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 // are offline may come back.
 func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
-		return fmt.Errorf("reserved %v: %v not among the machine's CPUs: want some of %v", reserved, unknown, m.Online.Union(m.Offline))
+		return fmt.Errorf("reserved %v: the machine does not have %s; want some of %v", reserved, inwords.CPUs(unknown), m.Online.Union(m.Offline))
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybri
 		return nil, err
 	}
 	if free := usable.Intersect(machine.Online); !free.IsEmpty() && free.SubsetOf(&o.Reserved) {
-		return nil, fmt.Errorf("reserved %v: no CPU is left to give: want fewer than the cgroup's CPUs, %v", o.Reserved, free)
+		return nil, fmt.Errorf("reserved %v: no CPU is left to give, Candor's parent cgroup has %v; reserve fewer", o.Reserved, free)
 	}
 	return hybrid.NewNode(machine, hybrid.Options{
 		Algorithm:   o.Algorithm,

@@ -54,7 +54,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 	for text, want := range map[string]string{
 		fmt.Sprintf("node: {reserved: %q}\n", machine.Online.String()):        "no CPU is left",
 		fmt.Sprintf("node: {minShared: \"%d\"}\n", machine.Online.Count()+1):  "min-shared",
-		fmt.Sprintf("node: {reserved: \"%d\"}\n", machine.Online.Last()+1000): "not among the machine's CPUs",
+		fmt.Sprintf("node: {reserved: \"%d\"}\n", machine.Online.Last()+1000): "the machine does not have CPU ",
 		"node: {minShared: lots}\n":                                           "lots",
 	} {
 		if err := reload(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), f.config) {

@@ -46,7 +46,7 @@ func writeRows(w io.Writer, rows []grantRow) error {
 		if r.Limit != 0 {
 			limit = r.Limit.String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, r.CPUs, parts(r.Fractions),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, noneIfEmpty(r.CPUs), parts(r.Fractions),
 			r.State, len(r.PIDs), r.age(), r.command())
 	}
 	return t.Flush()

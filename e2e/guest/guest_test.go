@@ -59,7 +59,7 @@ func TestMemorylessNode(t *testing.T) {
 		candor run --cpu 2 --topology single-numa --mems --name full -- sh -c "$show; : > started; cat end" &
 		cat started
 		candor run --cpu 2 --topology single-numa --mems --name bare -- sh -c "$show"
-		echo "code $?"; echo > end; wait`)}}
+		echo "code $?"; : > end; wait`)}}
 	results, err := g.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
