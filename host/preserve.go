@@ -93,7 +93,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 		return err
 	}
 	all := options.Reserved.Union(op.store.preserved()).Union(cpus)
-	if usable.SubsetOf(&all) {
+	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
 		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, inwords.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil

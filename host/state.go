@@ -9,6 +9,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
@@ -218,7 +219,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	}
 	switch {
 	case !g.Exclusive.SubsetOf(&g.CPUs):
-		return Grant{}, fmt.Errorf("exclusive CPUs %v are not all among its CPUs %v", g.Exclusive, g.CPUs)
+		return Grant{}, fmt.Errorf("exclusive %s: the container has %s", inwords.CPUs(g.Exclusive), inwords.CPUs(g.CPUs))
 	case g.Quota < 0 || g.Quota > hybrid.MaxLimit || g.Weight < 0:
 		return Grant{}, fmt.Errorf("quota %v, weight %v: out of range", g.Quota, g.Weight)
 	}
