@@ -134,3 +134,20 @@ func TestReadSetOfReservedIDs(t *testing.T) {
 		t.Errorf("%v, %v", set, err)
 	}
 }
+
+// A refusal names the group above, the missing CPUs or nodes, and what the group has.
+func TestUnavailableWords(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ file, has, want string }{
+		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; want"},
+		{cpusFile, "0-1", "cpuset.cpus: CPU 2 not available: " + dir + " has CPUs 0-1; want"},
+		{memsFile, "", "cpuset.mems: memory nodes 1-2 not available: " + dir + " has no memory nodes; want"},
+		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; want"},
+	} {
+		must(t, os.WriteFile(dir+"/"+tt.file+".effective", []byte(tt.has+"\n"), 0o644))
+		err := new(Tree).available(dir, tt.file, cpuset.Range(1, 2))
+		if !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s %q: %v, want %s", tt.file, tt.has, err, tt.want)
+		}
+	}
+}

@@ -31,6 +31,7 @@ func TestMemsOf(t *testing.T) {
 		{"own memory", full, "2", "0-3", "1"},
 		{"own memory of two nodes", full, "1-2", "0-3", "0-1"},
 		{"the group above has only some nodes", full, "2-3", "0,2", "0"},
+		{"nearest first", full, "4", "0,3", "3"},
 		{"equally near", full, "2-3", "2-3", "2"},
 		{"no memory", bare, "2-3", "0,2", "0"},
 		{"no memory, on the other socket", bare, "7", "0,2", "2"},
