@@ -140,7 +140,7 @@ func TestReadMemory(t *testing.T) {
 		{"a node without CPUs is nearer", map[string]string{has: "0,2-4", nodeDir + "/node4/distance": "21 12 13 13 10", nodeDir + "/node4/cpumap": "0",
 			nodeDir + "/node0/distance": "10 14 21 21 21", nodeDir + "/node1/distance": "14 10 21 21 12"},
 			"[0 2 3 4] [4 0 2 3] [2 4 3 0] [3 4 2 0]"},
-		{"as many nodes with memory as with CPUs", map[string]string{has: "0,2-3,5"}, "[0 2 3 5] [0 5 2 3] [2 3 0 5] [3 2 0 5]"},
+		{"as many nodes with memory as with CPUs", map[string]string{has: "0,2-3,5"}, "[0 5 2 3] [0 5 2 3] [2 3 5 0] [3 2 5 0]"},
 		{"a node without a directory", map[string]string{has: "0,5"}, "[0 5] [0 5] [5 0] [5 0]"},
 	} {
 		m, err := Read(edited(tt.files))
