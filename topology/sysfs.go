@@ -20,7 +20,7 @@ type facts struct {
 	cpus                      []cpuFacts // the online ones, by id
 	nodes                     []nodeFacts
 	distanceTo                []int      // node numbers that the columns of distances stand for
-	memory                    cpuset.Set // numbers of the nodes with memory; empty: not told
+	memory                    cpuset.Set // numbers of the nodes with memory; empty: not reported
 }
 
 // cpuFacts is what the kernel tells of one online CPU. Sets are empty and

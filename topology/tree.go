@@ -289,7 +289,7 @@ func (m *Machine) writeDistances(b *strings.Builder) {
 func (m *Machine) writeMemory(b *strings.Builder) {
 	for i := range m.Nodes {
 		if n := &m.Nodes[i]; !n.HasMemory() {
-			fmt.Fprintf(b, "NUMA node %d has no memory, the nearest is that of node %d\n", n.ID, n.Memory[0])
+			fmt.Fprintf(b, "NUMA node %d has no memory; node %d is the nearest with memory\n", n.ID, n.Memory[0])
 		}
 	}
 }

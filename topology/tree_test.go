@@ -117,7 +117,7 @@ distances between NUMA nodes:
         0    1
    0   10   20
    1   20   10
-NUMA node 1 has no memory, the nearest is that of node 0
+NUMA node 1 has no memory; node 0 is the nearest with memory
 `},
 	} {
 		checkTree(t, tt.name, tt.m, tt.want)

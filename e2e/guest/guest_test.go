@@ -64,7 +64,7 @@ func TestMemorylessNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "0\nNUMA node 1 has no memory, the nearest is that of node 0\n" +
+	want := "0\nNUMA node 1 has no memory; node 0 is the nearest with memory\n" +
 		"Cpus_allowed_list:\t0-1\nMems_allowed_list:\t0\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t0\ncode 0\n"
 	if got := string(results[0].Output); got != want {
 		t.Errorf("the guest prints\n%swant\n%s", got, want)
