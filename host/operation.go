@@ -168,6 +168,9 @@ func (op *operation) load() error {
 		}
 		op.saved = new(savedState)
 	}
+	if err := op.dropArguments(); err != nil {
+		return err
+	}
 	op.loaded = op.saved.state
 	op.before = byName(op.loaded.Grants)
 	return nil

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -125,7 +124,9 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	a.Immovable = !or(w.Movable, true)
 	a.OnResize = or(w.OnResize, "none")
 	a.View = or(w.View, defaultView(a.Class))
-	a.Command = commandOf(c.args)
+	if len(c.args) > 0 {
+		a.Command = host.ProgramName(c.args[0])
+	}
 	return a, a.Check()
 }
 
@@ -151,20 +152,4 @@ func defaultView(class hybrid.Class) host.View {
 		return host.ViewFull
 	}
 	return host.ViewAffinity
-}
-
-// commandOf is a command line for people: who made the image may have put anything into it.
-func commandOf(args []string) string {
-	const most = 200
-	printable := func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}
-	line := []rune(strings.Map(printable, strings.Join(args, " ")))
-	if len(line) > most {
-		line = append(line[:most-1], '…')
-	}
-	return string(line)
 }
