@@ -18,8 +18,8 @@ const (
 var ErrSlow = errors.New("its command line cannot be read now")
 
 // CommandText returns the first 4096 bytes of a process's command line, with a NUL after each word. The kernel reads them
-// from the memory of the process, which may have put a file system of its own there (FUSE, userfaultfd) and then decides
-// how long the read lasts: CommandText gives up after 200 ms with ErrSlow.
+// from the memory of the process and waits for the lock of that, which the process can hold for long: a read of
+// /proc/self/mem that faults on a FUSE file, with an mmap behind it. CommandText gives up after 200 ms with ErrSlow.
 func CommandText(pid int) (string, error) {
 	return textInTime(fmt.Sprintf("/proc/%d/cmdline", pid), commandPatience)
 }
