@@ -114,11 +114,11 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 
 // asked reads what a container asks for. ours is false for one that Candor leaves alone; of that only its CPUs are known.
 func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
-	wish, err := wishesOf(cfg, w.Class)
+	has, err := amountIn(cfg.resources)
 	if err != nil {
 		return a, false, err
 	}
-	has, err := amountIn(cfg.resources)
+	wish, err := wishesOf(cfg, &has, w.Class, w.Host.Config)
 	if err != nil {
 		return a, false, err
 	}
