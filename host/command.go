@@ -48,7 +48,7 @@ func storedCommand(command string, e Engine) string {
 // CommandLine returns the command line of the container's first process, at most 200 characters, where the caller may
 // read it: root, and the owner of that process. Otherwise it returns the program's name.
 func (h *Host) CommandLine(g *Grant) string {
-	if !g.Main.Alive() || isHelper(g.Main.PID) {
+	if isHelper(g.Main.PID) {
 		return g.Command
 	}
 	owner, err := procfs.Owner(g.Main.PID)
