@@ -1,16 +1,14 @@
 package host
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
 )
 
@@ -63,12 +61,12 @@ func (g *group) runsProgram() (bool, error) {
 // isHelper reports whether a process is a helper that still waits: until it executes the program, its command line and
 // its file are candor's.
 func isHelper(pid int) bool {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	line, err := procfs.CommandText(pid)
 	if err != nil {
-		return true // it has gone meanwhile
+		return !errors.Is(err, procfs.ErrSlow) // it has ended meanwhile, or it is a program that makes its readers wait
 	}
-	args := bytes.Split(line, []byte{0})
-	return len(args) > 1 && string(args[1]) == HelperCommand && isCandor(pid)
+	args := strings.Split(line, "\x00")
+	return len(args) > 1 && args[1] == HelperCommand && isCandor(pid)
 }
 
 // restore brings the grants of the state and containers that run without one
@@ -211,6 +209,11 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	g := Grant{State: Running, Since: sinceBoot()}
 	g.ID = name
 	known := op.store.loadRequest(&g)
+	if known { // an earlier version may have stored arguments
+		if err := op.store.saveBriefly(&g); err != nil {
+			op.log.Warn("its request is not saved", "container", name, "error", err)
+		}
+	}
 	asked := g.Limit
 	if !known {
 		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: Burst{Time: has.Burst}, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,6 +44,15 @@ func (f *fileEngine) engine() (Engine, error) {
 		return Engine{}, nil
 	}
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)
+}
+
+// CheckEngineGroup refuses a container of an engine by the cgroupsPath of its specification: groups below Candor's parent
+// group are Candor's own. ErrBadSpec.
+func (h *Host) CheckEngineGroup(cgroupsPath string) error {
+	if err := h.tree.CheckEngineGroup(cgroupsPath); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadSpec, err)
+	}
+	return nil
 }
 
 // groupOf is the group of a container, whoever makes it.

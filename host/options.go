@@ -2,10 +2,12 @@ package host
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/candor-project/candor/cpuset"
@@ -23,6 +25,36 @@ type NodeOptions struct {
 	MinShared   Amount           `json:"minShared"`   // CPU time that sensitive containers never get
 	Algorithm   hybrid.Algorithm `json:"algorithm"`   // "candor" or "paper"
 	UseIsolated bool             `json:"useIsolated"` // give the CPUs of isolcpus= too
+	// ImageSettings are the settings that an image may choose beyond those that take from no other container, such as burst.
+	ImageSettings SettingNames `json:"imageSettings,omitzero"`
+}
+
+// SettingNames are names of settings, with commas between them; JSON writes them as a list.
+type SettingNames string
+
+// Names returns the names.
+func (s SettingNames) Names() []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(string(s), ",")
+}
+
+// MarshalJSON and UnmarshalJSON write and read a list of names.
+func (s SettingNames) MarshalJSON() ([]byte, error) { return json.Marshal(s.Names()) }
+
+func (s *SettingNames) UnmarshalJSON(text []byte) error {
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == "" || strings.Contains(name, ",") {
+			return fmt.Errorf("setting %.60q: want a name, such as burst", name)
+		}
+	}
+	*s = SettingNames(strings.Join(names, ","))
+	return nil
 }
 
 // An Amount is a hybrid.Milli that JSON writes as a word: "500m".

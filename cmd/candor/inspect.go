@@ -58,6 +58,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	}
 	look := h.Look(g)
 	report := newInspection(g, look, snapshot.Now)
+	report.read(h, g)
 	if during > 0 && look.Exists {
 		used, err := h.Strangers(cmd.Context(), g, during)
 		if err != nil {

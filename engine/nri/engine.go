@@ -64,6 +64,9 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 
 func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	a, why, preserved, err := allocation(e.config.Load(), p, ctr)
+	if err == nil && preserved {
+		err = e.host.CheckEngineGroup(ctr.Cgroup)
+	}
 	switch {
 	case err != nil:
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
@@ -236,6 +239,9 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 // found is what a container that runs asks for, by what is known of it: it may have been resized while nobody planned.
 func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
 	a, why, preserved, err := e.asks(r.Pod, r.Container)
+	if err == nil {
+		err = e.host.CheckEngineGroup(r.Container.Cgroup)
+	}
 	if err != nil || preserved {
 		return a, preserved, err
 	}
