@@ -37,7 +37,8 @@ func (g *Group) Create(s Settings, pid int) error {
 }
 
 func (g *Group) create(s Settings, pid int) error {
-	made, err := g.tree.makeParent()
+	g.tree.parentUndo.Store(nil)
+	undo, err := g.tree.makeParent()
 	if err != nil {
 		return err
 	}
@@ -48,9 +49,10 @@ func (g *Group) create(s Settings, pid int) error {
 		err = g.fill(s, pid)
 	}
 	if err != nil {
-		removeDirs(made)
+		return oneline.Join(err, undo.run())
 	}
-	return err
+	g.tree.noteParent(undo)
+	return nil
 }
 
 // fill makes the group's folders where the parent is there.
