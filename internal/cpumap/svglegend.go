@@ -47,7 +47,7 @@ func (d *drawing) legend(m *Map, y, width int) {
 	}
 	y += max(1, len(m.Grants))*legendRow + 34
 	d.keys(m, y)
-	d.text(margin, y+26, "m", m.total())
+	d.text(margin, y+26, "m", Shorten(strings.Join(m.sums(), " "), (width-2*margin)/7))
 }
 
 // keys explains the fillings of CPUs that no container has for its own.
@@ -95,6 +95,9 @@ func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 // describe says in words what a CPU is used for.
 func (c *cell) describe() string {
 	words := []string{fmt.Sprintf("CPU %d: %s", c.cpu, c.pool)}
+	if c.by != "" {
+		words[0] += " by " + c.by
+	}
 	for _, p := range c.parts {
 		text := p.name
 		if c.pool == fractional {
