@@ -2,8 +2,10 @@ package cgroup
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 
+	"github.com/candor-project/candor/internal/kernfile"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
@@ -88,6 +90,9 @@ func (g *Group) fill(s Settings, pid int) (err error) {
 
 // makeDir makes a folder that everybody may look into, whatever the umask is.
 func makeDir(dir string) error {
+	if err := kernfile.FaultOf(kernfile.CreateAccess, dir); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: err}
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}

@@ -68,27 +68,27 @@ func (op *operation) placeWithin(g, held *Grant) error {
 	return err
 }
 
-// checkResize is the same for a container that gets another size. To become smaller is never refused for what the containers
-// are promised.
-func (op *operation) checkResize(now *Grant, planned *hybrid.Grant) error {
-	next := *now
-	next.Grant = *planned
-	bounds, err := op.boundsOf(now)
-	if err != nil {
+// resizeWithin is resizeNode that holds to the quotas of the groups above, too. To become smaller is never refused for what
+// the containers below a group are promised.
+func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error {
+	return op.attempt(func() error {
+		if err := op.resizeNode(g, limit, guarantee); err != nil {
+			return err
+		}
+		next := *g
+		next.Grant, _ = op.node.Grant(g.ID)
+		bounds, err := op.boundsOf(g)
+		if err == nil && counts(&next.Request) > counts(&g.Request) {
+			err = op.checkPromises(&next, bounds)
+		}
+		if err == nil && next.Quota != g.Quota {
+			err = op.checkQuotaV1(&next, bounds)
+		}
+		if err == nil {
+			op.warnOfBounds(&next, bounds)
+		}
 		return err
-	}
-	if counts(&next.Request) > counts(&now.Request) {
-		if err := op.checkPromises(&next, bounds); err != nil {
-			return err
-		}
-	}
-	if next.Quota != now.Quota {
-		if err := op.checkQuotaV1(&next, bounds); err != nil {
-			return err
-		}
-	}
-	op.warnOfBounds(&next, bounds)
-	return nil
+	})
 }
 
 // checkPromises refuses a strict sensitive container if a group above it has too little CPU time for what is promised.

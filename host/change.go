@@ -172,7 +172,7 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 		if err := checkQuota(limit, g.Period); err != nil {
 			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
 		}
-		if err := op.resizeNode(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
+		if err := op.resizeWithin(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
 			return err
 		}
 		op.resized = name
