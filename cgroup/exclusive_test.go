@@ -99,6 +99,20 @@ func TestExclusiveAll(t *testing.T) {
 	}
 	refused("cpuset.cpu_exclusive")
 	must(t, writeInt(dir, exclusiveFlags[cpusFile], 0))
+	others, err := siblings(dir)
+	must(t, err)
+	for _, other := range others { // a guest has one, without processes
+		now, err := readSet(other, memsFile)
+		must(t, err)
+		if now.IsEmpty() {
+			continue
+		}
+		must(t, write(other, memsFile, "\n"))
+		t.Cleanup(func() {
+			unix.Rmdir(dir) // which has that memory for itself
+			must(t, writeSet(other, memsFile, now))
+		})
+	}
 	must(t, writeSet(dir, memsFile, mems))
 	must(t, writeInt(dir, exclusiveFlags[memsFile], 1))
 	refused("cpuset.mem_exclusive")

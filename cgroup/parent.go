@@ -160,8 +160,8 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 			return undo, notDelegated(err)
 		case !errors.Is(err, fs.ErrExist):
 			return undo, err
-		case h == t.cpuset && !h.v2 && dir == h.parent:
-			inherited, err := inheritNotedV1(dir)
+		case h == t.cpuset && !h.v2:
+			inherited, err := t.inheritExistingV1(dir)
 			undo = append(undo, inherited...)
 			if err != nil {
 				return undo, err
@@ -169,6 +169,18 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 		}
 	}
 	return undo, t.enableV2(h, dir, &undo)
+}
+
+// inheritExistingV1 gives Candor's parent what the group above has, and so a group above that nobody has set up: without
+// CPUs of its own it has no processes, and no group below it can have CPUs.
+func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
+	if dir != t.cpuset.parent {
+		cpus, err := readSet(dir, cpusFile)
+		if err != nil || !cpus.IsEmpty() {
+			return nil, err
+		}
+	}
+	return inheritNotedV1(dir)
 }
 
 // initParent gives a group between the mount point and Candor's groups what it
