@@ -66,6 +66,28 @@ func TestBoundsAbove(t *testing.T) {
 	}
 }
 
+// The largest quota that Linux takes is no bound.
+func TestBoundLargest(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	_, err := tr.makeParent()
+	must(t, err)
+	const largest = 1<<44 - 1 // us: MAX_BW of kernel/sched/sched.h
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{bandwidth{largest, 1000000, 0}, sharesDefault}))
+	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 20 * time.Millisecond, Period: time.Second}, "")
+	above, err := g.Above()
+	if err != nil || above.Quota.Microseconds() != largest {
+		t.Fatalf("%+v, %v", above, err)
+	}
+	small := Bound{"/small", time.Millisecond, time.Second}
+	if got := Tightest([]Bound{above, small}); got != small {
+		t.Errorf("the tightest is %+v, want %+v", got, small)
+	}
+	if wide := (bandwidth{quota: none, period: 1000000}).within(above.bandwidth()); wide.quota != largest {
+		t.Errorf("all of it is %+v", wide)
+	}
+}
+
 // Where cgroup v1 refuses a quota for that of a group above, the error names that group.
 func TestQuotaCause(t *testing.T) {
 	tr := tree(t)

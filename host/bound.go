@@ -25,7 +25,9 @@ type GroupLimit struct {
 }
 
 // limitOf returns the CPU time that a bound allows, rounded down.
-func limitOf(b cgroup.Bound) hybrid.Milli { return hybrid.Milli(1000 * b.Quota / b.Period) }
+func limitOf(b cgroup.Bound) hybrid.Milli {
+	return hybrid.Milli(1000 * b.Quota.Microseconds() / b.Period.Microseconds())
+}
 
 // boundsOf returns the quotas above a container's group, the nearest first. The quota of a pod's group is not among
 // them: the kubelet computes it from the limits of the pod's containers, and Candor lifts it (podgroup.go).

@@ -88,6 +88,13 @@ func TestBound(t *testing.T) {
 	}
 	_, err = l.start(ask("db", "0.3"), "wait")
 	refusedFor(t, "beside what a flexible container is guaranteed", err, l.parent, "left: 200m")
+	limitGroup(l, l.parent, (1<<44-1)*time.Microsecond) // the most that Linux takes
+	if limits, err := l.limits(); err != nil || len(limits) > 0 {
+		t.Errorf("the largest quota limits: %+v, %v", limits, err)
+	}
+	if _, _, err := l.Resize(ctx, "web", 501, 0); err != nil {
+		t.Errorf("under the largest quota: %v", err)
+	}
 	limitGroup(l, l.parent, 60*time.Millisecond)
 	if _, _, err := l.Resize(ctx, "web", 400, 0); err != nil {
 		t.Errorf("a resize to less, which is still more than is left: %v", err)
