@@ -127,6 +127,19 @@ func (t *Tree) Remove() error {
 // makeParent makes Candor's parent group and lets it have groups with both
 // controllers. It returns how to undo that; on an error it is undone.
 func (t *Tree) makeParent() (undo steps, err error) {
+	for range parentRetries {
+		if undo, err = t.tryParent(); !gone(err) {
+			break
+		}
+	}
+	return undo, err
+}
+
+// parentRetries bounds how often Candor's parent is made again because a group above it was removed meanwhile: a run with
+// another parent that fails removes what it created.
+const parentRetries = 10
+
+func (t *Tree) tryParent() (undo steps, err error) {
 	for _, h := range t.all {
 		if err := t.checkDomains(h); err != nil {
 			return nil, err

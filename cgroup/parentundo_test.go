@@ -211,3 +211,23 @@ func TestNamespaceRoot(t *testing.T) {
 	refused("threaded", tr, "its type is", "--cgroup-parent")
 	sameContents(t, "threaded", before, contents(t, outer, outer.parent))
 }
+
+// A group above Candor's parent may be removed while that is made: the run with another parent that made the group has failed.
+func TestParentRemovedMeanwhile(t *testing.T) {
+	outer := tree(t)
+	a, _ := two(t, outer)
+	tr := treeBelow(t, outer.parent+"/candor", Cgroupfs)
+	removed := 0
+	remove := kernfile.InjectFault(func(access kernfile.Access, path string) error {
+		if access != kernfile.CreateAccess || path != tr.cpuset.parent || removed == 3 {
+			return nil
+		}
+		removed++
+		return errors.Join(unix.ENOENT, unix.Rmdir(outer.cpuset.parent))
+	})
+	defer remove()
+	must(t, tr.Group("web").Create(Settings{CPUs: a}, 0))
+	if removed != 3 {
+		t.Errorf("the group above was removed %d times, want 3", removed)
+	}
+}
