@@ -89,14 +89,14 @@ func setV1(dir, file string, set cpuset.Set) error {
 	return writeSet(dir, file, set)
 }
 
-// inheritCpusetV1 gives a group all that its parent has, except what an exclusive group beside it has: v1 starts groups
-// with nothing, lets no process into those, and takes a CPU that goes offline away for good.
+// inheritCpusetV1 gives a group the CPUs and memory nodes of its parent, except those of exclusive groups beside it. v1 starts
+// groups with empty sets, lets no process into those, and takes a CPU that goes offline away for good.
 func inheritCpusetV1(dir string) error {
 	_, err := inheritNotedV1(dir)
 	return err
 }
 
-// inheritNotedV1 is inheritCpusetV1 that returns the writes that bring back what was before.
+// inheritNotedV1 is inheritCpusetV1 that returns the steps that restore the sets from before.
 func inheritNotedV1(dir string) (undo []step, err error) {
 	for _, file := range []string{memsFile, cpusFile} {
 		now, err := readSet(dir, file)
@@ -118,7 +118,7 @@ func inheritNotedV1(dir string) (undo []step, err error) {
 	return undo, nil
 }
 
-// inheritableV1 returns what a group can have of a resource of the group above, where now is what it has.
+// inheritableV1 returns the part of a resource of the group above that a group can have. now is the present set of the group.
 func inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, error) {
 	above, err := readEffective(filepath.Dir(dir), file)
 	if err != nil || now == above {

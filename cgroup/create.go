@@ -53,7 +53,7 @@ func (g *Group) create(s Settings, pid int) error {
 	if err != nil {
 		return oneline.Join(err, undo.run())
 	}
-	g.tree.noteParent(undo)
+	g.tree.recordParent(undo)
 	return nil
 }
 

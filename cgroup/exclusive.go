@@ -97,9 +97,9 @@ func exclusivesV1(dir, file string) (found []Reservation, err error) {
 	return found, err
 }
 
-// withoutExclusivesV1 returns what is left for a group of a resource that the group above has: nothing that an
-// exclusive group beside it has. now is what the group has. A group that has everything has no such group beside it,
-// since the kernel keeps the two apart at any moment.
+// withoutExclusivesV1 returns the part of a resource of the group above that a group can have: all of it except the parts of
+// exclusive groups beside it. now is the present set of the group. A group that has everything has no exclusive group
+// beside it, since the kernel keeps the two apart at any moment.
 func withoutExclusivesV1(dir, file string, above, now cpuset.Set) (cpuset.Set, error) {
 	if above.SubsetOf(&now) {
 		return above, nil

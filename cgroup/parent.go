@@ -39,7 +39,7 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, err
 }
 
-// withoutExclusivesV1 returns what is left for Candor's parent of the CPUs and memory nodes of a group above it.
+// withoutExclusivesV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
 func (t *Tree) withoutExclusivesV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
 	dir := above + "/" + part
@@ -125,7 +125,7 @@ func (t *Tree) Remove() error {
 }
 
 // makeParent makes Candor's parent group and lets it have groups with both
-// controllers. It returns how to undo that; on an error it is undone.
+// controllers. It returns the steps to undo that. On an error nothing is changed.
 func (t *Tree) makeParent() (undo steps, err error) {
 	for range parentRetries {
 		if undo, err = t.tryParent(); !gone(err) {
@@ -155,7 +155,7 @@ func (t *Tree) tryParent() (undo steps, err error) {
 	return undo, nil
 }
 
-// makePath walks from the mount point down to the parent group. It returns how to undo what it did, on an error too.
+// makePath walks from the mount point down to the parent group. It returns the steps to undo its changes, on an error too.
 func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	dir := h.mount
 	for part := range strings.SplitSeq(h.parent[len(h.mount)+1:], "/") {
@@ -184,8 +184,8 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	return undo, t.enableV2(h, dir, &undo)
 }
 
-// inheritExistingV1 gives Candor's parent what the group above has, and so a group above that nobody has set up: without
-// CPUs of its own it has no processes, and no group below it can have CPUs.
+// inheritExistingV1 sets up an existing group: Candor's parent, and groups above it with an empty cpuset. These have no
+// processes, and no group below them can have CPUs.
 func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	if dir != t.cpuset.parent {
 		cpus, err := readSet(dir, cpusFile)
@@ -216,7 +216,7 @@ func (t *Tree) initParent(h *hierarchy, dir string) error {
 	return h.writeWeight(dir, h.kernelWeight(1000*cpus.Count()))
 }
 
-// enableV2 lets the groups below dir have the controllers that are on v2. It adds to undo what it changes.
+// enableV2 lets the groups below dir have the controllers that are on v2. It adds the steps to undo its changes.
 func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 	if !h.v2 {
 		return nil

@@ -15,7 +15,7 @@ import (
 // itself runs in. All processes below that group share the quota, so it is capacity as the number of CPUs is:
 // a strict sensitive container is refused where the limits of the sensitive containers and the guarantees of the
 // flexible ones below the group would add up to more. The kernel gives no shares of such a quota: a container
-// that may use more than it is guaranteed can have the others throttled, which a warning says.
+// that may use more than its guarantee can have the others throttled. A warning reports that.
 
 // A GroupLimit is the CPU time that a group above containers has for all of them.
 type GroupLimit struct {
@@ -51,7 +51,8 @@ func (h *Host) isBelow(g *Grant, path string) bool {
 	return path == "/" || strings.HasPrefix(own, path+"/")
 }
 
-// placeWithin is place for a container that has to get what it is granted under the quotas of the groups above it, too.
+// placeWithin places a container and checks that the quotas of the groups above it allow its grant. The caller undoes the
+// placement on an error (attempt).
 func (op *operation) placeWithin(g, held *Grant) error {
 	if err := op.place(g, held); err != nil {
 		return err
@@ -70,8 +71,8 @@ func (op *operation) placeWithin(g, held *Grant) error {
 	return err
 }
 
-// resizeWithin is resizeNode that holds to the quotas of the groups above, too. To become smaller is never refused for what
-// the containers below a group are promised.
+// resizeWithin is resizeNode with the checks of placeWithin. A smaller size is never refused for the sum of the limits below a
+// group: it only lowers the sum.
 func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error {
 	return op.attempt(func() error {
 		if err := op.resizeNode(g, limit, guarantee); err != nil {
@@ -93,7 +94,8 @@ func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error
 	})
 }
 
-// checkPromises refuses a strict sensitive container if a group above it has too little CPU time for what is promised.
+// checkPromises refuses a strict sensitive container if the limits and guarantees of the containers below a group would exceed
+// the quota of that group.
 func (op *operation) checkPromises(g *Grant, bounds []cgroup.Bound) error {
 	if g.Class != hybrid.Sensitive || g.Policy != hybrid.Strict {
 		return nil
@@ -125,7 +127,7 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	return nil
 }
 
-// warnOfBounds says of which group above a container the quota can run out.
+// warnOfBounds logs the nearest group above a container whose quota can run out.
 func (op *operation) warnOfBounds(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
 		if sum := mayUse(g) + op.sumBelow(b, g, mayUse); sum > limitOf(b) {

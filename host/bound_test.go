@@ -87,7 +87,7 @@ func TestBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.start(ask("db", "0.3"), "wait")
-	refusedFor(t, "beside what a flexible container is guaranteed", err, l.parent, "left: 200m")
+	refusedFor(t, "beside the guarantee of a flexible container", err, l.parent, "left: 200m")
 	limitGroup(l, l.parent, (1<<44-1)*time.Microsecond) // the most that Linux takes
 	if limits, err := l.limits(); err != nil || len(limits) > 0 {
 		t.Errorf("the largest quota limits: %+v, %v", limits, err)
@@ -168,7 +168,7 @@ func TestBoundOfPods(t *testing.T) {
 	l.must(ask("outside", "0.1"), "wait")
 	limitGroup(l, p.base, 100*time.Millisecond)
 	if _, err := p.Admit(ctx, p.ask(ask("db", "0.6"), "crio-b2"), 0); err != nil {
-		t.Errorf("what fits: %v", err)
+		t.Errorf("a container that fits: %v", err)
 	}
 	_, err := p.Admit(ctx, p.ask(ask("cache", "0.1"), "crio-c3"), 0)
 	refusedFor(t, "beyond the quota of the pods' group", err, p.base, "left: 0")

@@ -147,7 +147,7 @@ func RunHelper(fd string) error {
 		os.Exit(1)
 	}
 	err = order.execute()
-	_, _ = orders.Write([]byte{1}) // where candor has ended, the next operation finds what is left
+	_, _ = orders.Write([]byte{1}) // it fails if candor has ended; then the next operation cleans up
 	return err
 }
 

@@ -114,7 +114,7 @@ func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) er
 	return oneline.With("; and then: ", changeErr, err)
 }
 
-// restoreParent undoes what was done above the container's group, where its program has not started.
+// restoreParent restores the groups above a container whose program has not started.
 func (op *operation) restoreParent(failure error) error {
 	if !op.notStarted && (failure == nil || op.newcomer == nil) {
 		return failure

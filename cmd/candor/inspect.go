@@ -152,7 +152,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	return t.Flush()
 }
 
-// limitedBy says which groups above the container limit it, and how many containers share that.
+// limitedBy names the groups above the container that limit it, with the number of other containers that share the limit.
 func (r *inspection) limitedBy() (text string) {
 	for _, l := range r.LimitedBy {
 		text += ", " + l.String()

@@ -22,9 +22,9 @@ func TestHostileFailedRuns(t *testing.T) {
 		}
 	}
 	failures := []struct {
-		what string
-		code int
-		args []string
+		attack string
+		code   int
+		args   []string
 	}{
 		{"more CPUs than the machine has", 2, []string{"--cpu", "1000", "--", "true"}},
 		{"a bad limit", 2, []string{"--cpu", "x", "--", "true"}},
@@ -37,11 +37,11 @@ func TestHostileFailedRuns(t *testing.T) {
 	for _, exists := range []string{"no group exists", "the parent exists"} {
 		before := readForest(t, top)
 		for _, f := range failures {
-			what := f.what + ", " + exists
+			attack := f.attack + ", " + exists
 			if got := run(t, l.candor(append([]string{"run"}, f.args...)...)); got.code != f.code {
-				t.Errorf("%s: exit %d, want %d\n%s", what, got.code, f.code, got.errOut)
+				t.Errorf("%s: exit %d, want %d\n%s", attack, got.code, f.code, got.errOut)
 			}
-			before.same(t, what, readForest(t, top))
+			before.same(t, attack, readForest(t, top))
 		}
 		before.same(t, "a signal while the lock is taken, "+exists, l.interrupted(top))
 		l.ok("run", "--cpu", "1", "--", "true")

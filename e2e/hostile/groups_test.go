@@ -117,19 +117,19 @@ func (l *lab) move(parent string) {
 }
 
 // refused checks that a command was refused with exit code 2 and one line that has some parts.
-func refused(t *testing.T, what string, got result, parts ...string) {
+func refused(t *testing.T, attack string, got result, parts ...string) {
 	t.Helper()
 	if got.code != 2 || strings.Count(got.errOut, "\n") != 1 {
-		t.Errorf("%s: exit %d\n%s%s", what, got.code, got.out, got.errOut)
+		t.Errorf("%s: exit %d\n%s%s", attack, got.code, got.out, got.errOut)
 	}
-	contains(t, what, got.errOut, parts...)
+	contains(t, attack, got.errOut, parts...)
 }
 
-func contains(t *testing.T, what, text string, parts ...string) {
+func contains(t *testing.T, attack, text string, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%s: want %q in\n%s", what, part, text)
+			t.Errorf("%s: want %q in\n%s", attack, part, text)
 		}
 	}
 }

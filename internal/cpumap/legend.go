@@ -154,7 +154,7 @@ func (c *canvas) wrap(s style, words []string, columns int) {
 	}
 }
 
-// totals writes what the node has given, and what bounds it.
+// totals writes the sums below the list of containers.
 func (m *Map) totals(c *canvas, columns int) {
 	for i, sum := range m.sums() {
 		if i == 0 {
@@ -166,7 +166,7 @@ func (m *Map) totals(c *canvas, columns int) {
 	}
 }
 
-// sums are the sentences below the list of containers.
+// sums returns the CPU time of the sensitive containers, the limits of groups and the reservations, a sentence each.
 func (m *Map) sums() (sums []string) {
 	if total := m.total(); total != "" {
 		sums = append(sums, total)

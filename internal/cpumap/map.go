@@ -37,7 +37,7 @@ type GroupLimit struct {
 	Containers []string     `json:"containers"` // IDs
 }
 
-// String says what the group limits: "limited to 1 CPU by /m.slice".
+// String returns such as "limited to 1 CPU by /m.slice".
 func (l GroupLimit) String() string {
 	if l.Limit == 1000 {
 		return "limited to 1 CPU by " + Clean(l.Group)

@@ -81,7 +81,7 @@ func TestFailedCreate(t *testing.T) {
 			tr := treeBelow(t, outer.parent+"/upper/candor", Cgroupfs)
 			pid := start(t, "sleep").pid()
 			settings := Settings{CPUs: a, Quota: 50 * time.Millisecond, Burst: 10 * time.Millisecond, Weight: 1200}
-			if existing == "/upper" && !tr.cpuset.v2 { // as somebody may leave it who does not know of cpusets
+			if existing == "/upper" && !tr.cpuset.v2 { // a group that was never set up
 				must(t, write(outer.cpuset.parent+existing, cpusFile, "\n"))
 			}
 			before := contents(t, tr, outer.parent)
@@ -123,7 +123,7 @@ func failAt(n int, do func() error) (failed string, err error) {
 	return failed, err
 }
 
-// RestoreParent leaves what is in use: a group that another run has created, controllers that another group uses.
+// TestRestoreParentInUse: RestoreParent leaves the group of another run, and controllers that another group uses.
 func TestRestoreParentInUse(t *testing.T) {
 	outer := tree(t)
 	a, _ := two(t, outer)

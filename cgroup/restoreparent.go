@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/internal/oneline"
 )
 
-// A run that fails leaves the groups of the machine as they were: what is done on the way to Candor's parent group is
-// noted, and undone if the run fails.
+// A run that fails leaves the groups of the machine as they were. Candor records each change on the way to its parent
+// group, and undoes these changes if the run fails.
 
 // A step undoes one change: it writes a value to a file of a group or, without a file, removes the group.
 type step struct{ dir, file, value string }
@@ -21,7 +21,7 @@ type step struct{ dir, file, value string }
 // steps are in the order of the changes, so that they are run backwards.
 type steps []step
 
-// run undoes all. A group that has been removed, or that is in use by now, stays as it is, as do controllers in use.
+// run undoes all changes. Groups and controllers that are in use by now stay.
 func (s steps) run() error {
 	var errs []error
 	for _, step := range slices.Backward(s) {
@@ -61,12 +61,13 @@ func usesControllersV2(dir string) bool {
 	return err != nil
 }
 
-// noteParent notes how to undo what the last Create did on the way to Candor's parent group.
-func (t *Tree) noteParent(undo steps) { t.parentUndo.Store(&undo) }
+// recordParent stores the steps that undo the changes of the last Create on the way to Candor's parent group.
+func (t *Tree) recordParent(undo steps) { t.parentUndo.Store(&undo) }
 
-// RestoreParent undoes what the last Create of this tree did on the way to Candor's parent group: the groups that it
-// created, the controllers that it enabled and the cpuset that it changed. It is for a container that did not start. A group in use
-// stays. The caller must have removed the container's group, and must hold the lock that keeps others from creating groups.
+// RestoreParent undoes the changes of the last Create of this tree on the way to Candor's parent group: it removes the
+// created groups, disables the enabled controllers and restores a changed cpuset. It is for a container whose program did
+// not start. Groups and controllers in use stay. The caller must have removed the container's group, and must hold the lock of
+// the state, so that no other run creates groups meanwhile.
 func (t *Tree) RestoreParent() error {
 	if t.newSlice.Swap(false) {
 		return t.stopNewSlice(false)
@@ -125,7 +126,7 @@ func (t *Tree) checkDomains(h *hierarchy) error {
 	return nil
 }
 
-// notDomain says why no group with processes can be below a group, and what to do.
+// notDomain returns the error for a group below which no group can have processes, with the remedy.
 func (t *Tree) notDomain(h *hierarchy, dir, kind string, processes int) error {
 	where := h.pathOf(dir)
 	if dir == h.mount {
