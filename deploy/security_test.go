@@ -24,7 +24,9 @@ func TestSecurityPage(t *testing.T) {
 		}
 	}
 	for _, line := range rights(Unit) {
-		need("`"+line, "the unit")
+		if key, _, _ := strings.Cut(line, "="); !strings.Contains(page, "`"+key+"=`") { // some values are too long for the page
+			need("`"+line+"`", "the unit")
+		}
 	}
 	all := documents(t, render(t, renderings["publish"]))
 	for _, mount := range volumes(all) {
@@ -42,18 +44,18 @@ func TestSecurityPage(t *testing.T) {
 	need(fmt.Sprintf("rates the exposure at %v", maxExposure), "the unit")
 }
 
-// rights returns the keys of the unit's directives that give or take rights.
-func rights(unit string) (keys []string) {
+// rights returns the unit's directives that give or take rights.
+func rights(unit string) (lines []string) {
 	other := map[string]bool{"Type": true, "ExecStart": true, "ExecReload": true, "RestartSec": true, "TimeoutStartSec": true, "Slice": true}
 	_, service, _ := strings.Cut(unit, "\n[Service]\n")
 	service, _, _ = strings.Cut(service, "\n[Install]\n")
 	for line := range strings.Lines(service) {
 		key, _, isDirective := strings.Cut(line, "=")
 		if isDirective && !strings.HasPrefix(line, "#") && !other[key] {
-			keys = append(keys, key+"=")
+			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
-	return keys
+	return lines
 }
 
 // volumes returns the node's folders that the DaemonSet mounts.
