@@ -2,9 +2,11 @@ package kubernetes
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // A restriction is a setting that pods may have in the namespace spark only, as testdata/publish.yaml of the chart has it.
@@ -65,6 +67,7 @@ func TestRestrictedSettings(t *testing.T) {
 				call{"harmless", adminToken, "POST", profilesOf("other"), r.profile(name, r.harmless), http.StatusCreated, ""}.do(t, p)
 			}
 			r.changes(t, p, name)
+			r.relabels(t, p, name)
 		})
 	}
 }
@@ -92,7 +95,7 @@ func (r restriction) changes(t *testing.T, p *controlPlane, name string) {
 	}
 	// The API server drops annotations that come by these ways.
 	for _, at := range []string{"/resize", "/ephemeralcontainers"} {
-		p.try("PUT", path+at, adminToken, p.changed(t, path, with("candor.dev/"+r.setting, r.refused)))
+		call{"administrator", adminToken, "PUT", path + at, p.changed(t, path, with("candor.dev/"+r.setting, r.refused)), http.StatusOK, ""}.do(t, p)
 	}
 	if is := p.must(t, "GET", path, nil); strings.Contains(is, fmt.Sprintf(`"candor.dev/%s":%q`, r.setting, r.refused)) {
 		t.Errorf("the pod has the refused value: %s", is)
@@ -101,4 +104,47 @@ func (r restriction) changes(t *testing.T, p *controlPlane, name string) {
 	call{"scheduler", tokenOf(t, p, scheduler, ""), "POST", path + "/binding", bindingOf(name, notes), http.StatusCreated, ""}.do(t, p)
 	call{"from before", adminToken, "PUT", path, p.changed(t, path, with("example.com/other", "again")), http.StatusOK, ""}.do(t, p)
 	call{"from before", adminToken, "DELETE", path + "?gracePeriodSeconds=0", nil, http.StatusOK, ""}.do(t, p)
+}
+
+// relabels checks updates of the namespace of that name, on each way on which labels change.
+func (r restriction) relabels(t *testing.T, p *controlPlane, name string) {
+	t.Helper()
+	path := places["Namespace"] + "/" + name
+	with := func(value string) func(m map[string]any) {
+		return func(m map[string]any) { m["labels"].(map[string]any)["candor.dev/"+r.setting] = value }
+	}
+	for _, at := range []string{"", "/status", "/finalize"} {
+		call{"administrator", adminToken, "PUT", path + at, p.changed(t, path, with(r.refused)), http.StatusForbidden, r.message}.do(t, p)
+		call{"administrator", adminToken, "PUT", path + at, p.changed(t, path, with(r.harmless)), http.StatusOK, ""}.do(t, p)
+	}
+}
+
+// The API server's time for a rule grows with the square of the number of annotations: their number has a bound, and the rules are exact below it.
+func TestManyAnnotations(t *testing.T) {
+	p := install(t)
+	const pods, many = "/api/v1/namespaces/other/pods", "may not have more than 1,000 annotations"
+	notes := map[string]string{}
+	for i := range 999 {
+		notes[fmt.Sprintf("view.candor.dev/c%d", i)] = "affinity"
+	}
+	refused := maps.Clone(notes)
+	refused["view.candor.dev/last"] = "full"
+	call{"author", adminToken, "POST", pods, pod("refused", refused, ""), http.StatusForbidden, "may not ask for a full view"}.do(t, p)
+	call{"author", adminToken, "POST", pods, pod("many", notes, ""), http.StatusCreated, ""}.do(t, p)
+	more := func(m map[string]any) {
+		m["annotations"].(map[string]any)["a"], m["annotations"].(map[string]any)["b"] = "", ""
+	}
+	call{"author", adminToken, "PUT", pods + "/many", p.changed(t, pods+"/many", more), http.StatusForbidden, many}.do(t, p)
+	for i := range 40000 {
+		notes[fmt.Sprintf("%x", i)] = ""
+	}
+	begin := time.Now()
+	call{"author", adminToken, "POST", pods, pod("more", notes, ""), http.StatusForbidden, many}.do(t, p)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("41,000 annotations took the API server %v", took)
+	}
+	binding := bindingOf("many", map[string]string{"candor.dev/view": "full"})
+	call{"scheduler", tokenOf(t, p, scheduler, ""), "POST", pods + "/many/binding", binding, http.StatusCreated, ""}.do(t, p)
+	label := func(m map[string]any) { m["labels"] = map[string]string{"a": "b"} }
+	call{"author", adminToken, "PUT", pods + "/many", p.changed(t, pods+"/many", label), http.StatusOK, ""}.do(t, p)
 }
