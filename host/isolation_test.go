@@ -123,9 +123,13 @@ func (l *isolationLab) checkReported() {
 func TestIsolation(t *testing.T) {
 	l := newIsolationLab(t)
 	all := cpuset.Of(l.usable...)
+	errnos := isolationErrnos
+	if testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "" { // emulated CPUs would take minutes
+		errnos = []unix.Errno{unix.EBUSY, unix.ENOENT}
+	}
 	for _, access := range []kernfile.Access{kernfile.WriteAccess, kernfile.ReadAccess} {
 		for _, file := range l.isolationFiles() {
-			for _, errno := range isolationErrnos {
+			for _, errno := range errnos {
 				for _, cpus := range []cpuset.Set{all, cpuset.Of(l.usable[0])} {
 					name := fmt.Sprintf("%s %s %s on %v", access, file, unix.ErrnoName(errno), cpus)
 					// A view that cannot be read is written again; Linux before 5.14 has no burst to read.
