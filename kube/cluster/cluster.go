@@ -73,7 +73,7 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	if first || n.silent {
 		n.before = 0
 	}
-	n.missed(report, now)
+	n.missed(report, version, now)
 	n.base, n.shown, n.problem, n.version = report, report, nil, version
 	n.heard, n.silent = now, false
 	for _, r := range n.reserved {

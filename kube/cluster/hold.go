@@ -81,8 +81,7 @@ func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 // findBeside is find without what is reserved for some pods.
 func (n *node) findBeside(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
 	then := copyOf(n.base, nil)
-	if n.keepPromises(then, without) {
-		return hybrid.Quote{}, waiting
-	}
-	return placeAll(then, p)
+	blocked := n.keepPromises(then, without)
+	quote, refusal := placeAll(then, p)
+	return quote, orWaiting(refusal, blocked)
 }

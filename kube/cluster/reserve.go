@@ -33,6 +33,7 @@ func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *
 // enter adds a pod to a node. Both are locked.
 func (c *Cluster) enter(n *node, r *reservation) {
 	r.node, r.waiting = n, slices.Clone(r.pod.lasting)
+	r.accept(r.pod)
 	c.pods[r.pod.UID], n.pods[r.pod.UID] = r, r
 	delete(n.leaving, r.pod.UID)
 	r.settle()
@@ -73,9 +74,7 @@ func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r.bound = true
-	if r.pod.same(p) {
-		return
-	}
+	r.accept(p)
 	if r.pod.asksAs(p) {
 		r.pod = p
 		return
@@ -89,9 +88,6 @@ func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	}
 	n.rebuild()
 }
-
-// same reports whether two pods are the same in all that counts here.
-func (p *Pod) same(q *Pod) bool { return p.Started == q.Started && p.asksAs(q) }
 
 // asksAs reports whether two pods ask for the same.
 func (p *Pod) asksAs(q *Pod) bool {
