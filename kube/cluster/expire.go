@@ -38,12 +38,9 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.base == nil { // it has shown nothing yet
-		return nil
-	}
 	gaveUp := false
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
-		if !r.since.Before(before) {
+		if !r.since.Before(before) || n.base == nil && !r.held { // without a report it has shown nothing yet
 			return false
 		}
 		if gaveUp = true; r.grows() { // its node shows it, and has not the room that it asks for now

@@ -21,6 +21,8 @@ type node struct {
 	shown     *hybrid.Node            // by its last report, also where that is gone
 	heard     time.Time               // when that came
 	problem   *Refusal                // why it takes no pod that needs Candor, without a base
+	isListed  bool                    // there is a NodeCPU of that name
+	hasEnded  bool                    // the cluster has forgotten the node
 	version   uint64                  // of the report; 0: there never was one
 	now       *hybrid.Node            // with what is reserved; base itself where that is nothing
 	unclaimed *hybrid.Node            // now without the claims of blocked reservations; nil: there are none

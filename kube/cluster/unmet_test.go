@@ -114,7 +114,7 @@ func TestUnmet(t *testing.T) {
 		}, false},
 		"the node's report is gone": {func(c *Cluster, _ *hybrid.Node, big *Pod) {
 			c.Bound("n", accepted(t, big, 25, true), start)
-			c.NoReport("n", 30, false)
+			c.NoReport("n", 30, Gone)
 		}, false},
 		"the pod that took the CPUs is gone, and its containers are not": {func(c *Cluster, agent *hybrid.Node, big *Pod) {
 			c.Bound("n", pod(t, "foreign", sensitive("app", 49200)), start)

@@ -122,10 +122,10 @@ func (n *Node) hear(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time) {
 	switch {
 	case errors.Is(err, nodecpu.ErrNoReport):
 		n.Problem = "no report yet"
-		c.NoReport(r.Name, 1, false)
+		c.NoReport(r.Name, 1, cluster.NotYet)
 	case err != nil:
 		n.Problem = "report of node cannot be used: " + err.Error()
-		c.NoReport(r.Name, 1, true)
+		c.NoReport(r.Name, 1, cluster.Unusable)
 	default:
 		n.CPUs, n.Problem = node, ""
 		c.Report(r.Name, 1, node, now)
