@@ -3,7 +3,6 @@ package scheduler
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/kube/cluster"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/topology"
@@ -43,7 +41,7 @@ func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstruc
 
 // A refused pod is woken by what helps it, and by nothing else; an event may come before the plugin's own informer has it.
 func TestHints(t *testing.T) {
-	p := &Plugin{shared: &shared{cluster: cluster.New(time.Hour), now: time.Now}}
+	p := &Plugin{shared: newTestShared()}
 	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	pod := func(name, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},

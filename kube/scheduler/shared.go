@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -23,12 +24,17 @@ type shared struct {
 	places  places
 	wide    wide
 	pods    corelisters.PodLister
+	nodes   corelisters.NodeLister
 	events  events.EventRecorderLogger
 	queue   fwk.PodActivator
 	synced  []func() bool // what has to be known before anything is decided
-	now     func() time.Time
-	began   time.Time
-	log     klog.Logger
+
+	reports, profiles           cache.Store // of the plugin's own informers
+	strayReports, strayProfiles stray       // for the goroutine of tick
+
+	now   func() time.Time
+	began time.Time
+	log   klog.Logger
 }
 
 // newShared returns what is known before anything is heard. Pods are woken, and events written, by one profile's handle.
@@ -53,7 +59,7 @@ func (s *shared) start(ctx context.Context, handle fwk.Handle) error {
 	return nil
 }
 
-// tickEvery is how often it is looked for reservations whose time has passed.
+// tickEvery is the time between two searches for reservations that have ended, and for objects that are gone.
 const tickEvery = 5 * time.Second
 
 func (s *shared) tick(ctx context.Context) {
@@ -64,6 +70,7 @@ func (s *shared) tick(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			s.reconcile()
 			s.expire()
 		}
 	}
