@@ -116,13 +116,9 @@ func asReport(obj any) (any, error) {
 		return obj, nil
 	}
 	r := &report{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), ResourceVersion: u.GetResourceVersion()}}
-	for _, owner := range u.GetOwnerReferences() {
-		if owner.Kind == "Node" {
-			r.owner = owner.UID
-		}
-	}
 	var object v1alpha1.NodeCPU
 	if r.err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object); r.err == nil {
+		r.owner = object.NodeUID()
 		r.node, r.err = nodecpu.Node(&object.Status)
 	}
 	return r, nil
