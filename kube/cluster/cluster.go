@@ -114,7 +114,7 @@ func (c *Cluster) Helped(name string, before uint64, p *Pod) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p.one != nil && p.one.Request.IsPlain() && before != 0 && before == n.before && n.figures == n.wereFigures {
+	if p.IsSimple() && !n.holds(p) && before != 0 && before == n.before && n.figures == n.wereFigures {
 		return false
 	}
 	_, refusal := n.ask(p)

@@ -46,9 +46,10 @@ func (n *node) later() *hybrid.Node {
 	return then
 }
 
-// isKnownBlocked reports whether the node knows the pod of a reservation of this scheduler, and has no room for it now.
+// isKnownBlocked reports whether the node knows the pod of a reservation of this scheduler, and has no room for it now. No node knows a pod
+// that is not bound.
 func (r *reservation) isKnownBlocked() bool {
-	return r.ours && r.bound && r.blocked && (r.pod.Failed || r.accepted > 0 && r.node.version > max(r.accepted, r.missed))
+	return r.ours && r.blocked && (r.pod.Failed || r.accepted > 0 && r.node.version > max(r.accepted, r.missed))
 }
 
 // accept records the first version of the pod in which its node has accepted it. Versions go back when the cluster is restored from a backup.

@@ -192,9 +192,33 @@ func TestMissedIsNotUnmet(t *testing.T) {
 	if gone := c.Expire(start); gone != nil {
 		t.Errorf("%+v: too early", gone)
 	}
-	c.Report("n", 5, reportOf(t, agent), start)
+	c.Rewind("n") // the cluster was restored from a backup
+	c.Report("n", 3, reportOf(t, agent), start)
 	if gone := c.Expire(start); len(gone) != 1 || gone[0].Unmet == nil {
 		t.Errorf("%+v: want web", gone)
+	}
+}
+
+// Room that is held for a pod which is not bound does not count against one that is.
+func TestHeldIsNotUnmet(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	low, high := pod(t, "low", sensitive("app", 2000)), pod(t, "high", sensitive("app", 3000))
+	c.Bound("n", low, start)
+	create(t, agent, low)
+	c.Report("n", 1, reportOf(t, agent), start)
+	c.Forget("low")
+	if r := c.Await("n", high, nil, start); r != awaited {
+		t.Fatal(r)
+	}
+	web := pod(t, "web", sensitive("app", 3000)) // placed before this scheduler was started
+	web.Planned, web.Accepted, web.Failed = true, 1, true
+	c.Bound("n", web, start)
+	if got := c.Totals(); got.Blocked != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if gone := c.Expire(start); gone != nil {
+		t.Errorf("%+v: there is room when low has left", gone)
 	}
 }
 
