@@ -104,11 +104,17 @@ func (c *Cluster) Cancel(uid string) {
 	}
 }
 
-// Forget ends the reservation of a pod that is gone or goes elsewhere.
-func (c *Cluster) Forget(uid string) {
+// Forget ends the reservation of a pod that is gone or goes elsewhere. It returns the node on which it has freed room that no report shows,
+// "" if there is none.
+func (c *Cluster) Forget(uid string) (freed string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r := c.pods[uid]
 	c.forget(uid)
+	if r == nil || len(r.waiting) == 0 {
+		return ""
+	}
+	return r.node.name
 }
 
 func (c *Cluster) forget(uid string) {

@@ -213,7 +213,7 @@ func (s *shared) see(obj any) {
 // lose is told that a pod is gone.
 func (s *shared) lose(obj any) {
 	if pod, ok := last(obj).(*v1.Pod); ok {
-		s.cluster.Forget(string(pod.UID))
+		s.freed.add(s.cluster.Forget(string(pod.UID)))
 		s.wide.remove(pod.UID)
 	}
 }

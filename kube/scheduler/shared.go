@@ -2,6 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,6 +29,7 @@ type shared struct {
 	pods    corelisters.PodLister
 	nodes   corelisters.NodeLister
 	events  events.EventRecorderLogger
+	freed   freed
 	queue   fwk.PodActivator
 	synced  []func() bool // what has to be known before anything is decided
 
@@ -82,6 +86,9 @@ func (s *shared) expire() {
 	for _, e := range expired {
 		s.tellExpired(e)
 	}
+	for _, node := range s.freed.take() {
+		expired = append(expired, cluster.Expired{Node: node})
+	}
 	s.wake(expired)
 	countTotals(s.cluster.Totals())
 }
@@ -119,4 +126,31 @@ func (s *shared) fitsOnOne(pod *v1.Pod, expired []cluster.Expired) bool {
 		}
 	}
 	return false
+}
+
+// freed are the nodes on which the end of a pod has freed room since the last tick. kube-scheduler may have asked for the pods that fit there
+// (afterPod, afterReport) before the plugin's own informer brought the end of the pod.
+type freed struct {
+	mu    sync.Mutex
+	nodes map[string]bool
+}
+
+func (f *freed) add(node string) {
+	if node == "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes == nil {
+		f.nodes = map[string]bool{}
+	}
+	f.nodes[node] = true
+}
+
+func (f *freed) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	nodes := slices.Collect(maps.Keys(f.nodes))
+	f.nodes = nil
+	return nodes
 }
