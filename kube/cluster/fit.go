@@ -26,6 +26,8 @@ func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
 		return hybrid.Quote{}, silent
 	case n.holds(p):
 		return n.findBeside(p, map[string]bool{p.UID: true})
+	case n.isHeld():
+		return hybrid.Quote{}, waiting
 	}
 	if p.one != nil {
 		if q, verdict := n.summary.Quote(&p.one.Request); verdict == hybrid.Known && n.summary.IsFlat() {

@@ -54,6 +54,12 @@ func (n *node) holds(p *Pod) bool {
 	return r != nil && r.held
 }
 
+// isHeld reports whether the node has no room yet for a pod for which others make way. Until its next report it takes no other pod: room that
+// is free now may be needed beside the room that is to come.
+func (n *node) isHeld() bool {
+	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.held && r.blocked })
+}
+
 // andHeld adds a pod to others that are left out, if it is there for nothing but the room that it waits for.
 func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holds(p) {

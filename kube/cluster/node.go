@@ -91,7 +91,7 @@ func (n *node) claimBlocked() {
 func (n *node) changed() {
 	n.changes.Add(1)
 	n.draw(n.now)
-	n.isOpen = n.reports && !n.silent
+	n.isOpen = n.reports && !n.silent && !n.isHeld()
 }
 
 // reserve adds a reservation that is new. Claims come after all reservations, so that a node with claims is rebuilt.
