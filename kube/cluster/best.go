@@ -15,6 +15,7 @@ import (
 // of them waits for memory most of all. It is for one goroutine.
 type Seat struct {
 	Amounts
+	cluster *Cluster
 	node    *node
 	changes *atomic.Uint64 // of the node
 	copied  uint64         // how many there were when the copy was made
@@ -26,19 +27,26 @@ var versions atomic.Uint64
 
 // Seat returns the node of a name, whether anything is known of it or not.
 func (c *Cluster) Seat(name string, a Amounts) Seat {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := c.node(name)
-	s := Seat{Amounts: a, node: n, changes: n.changes}
-	s.read()
+	s := Seat{Amounts: a, cluster: c}
+	s.copy(c.lockNode(name))
 	return s
 }
 
-// read copies what is known of the node.
+// read copies what is known of the node, or of its successor.
 func (s *Seat) read() {
-	s.node.mu.Lock()
-	defer s.node.mu.Unlock()
-	s.copied, s.version, s.outline = s.changes.Load(), versions.Add(1), s.node.outline
+	n := s.node
+	if n.mu.Lock(); n.hasEnded {
+		n.mu.Unlock()
+		n = s.cluster.lockNode(n.name)
+	}
+	s.copy(n)
+}
+
+// copy copies what is known of a node that is locked, and unlocks it.
+func (s *Seat) copy(n *node) {
+	defer n.mu.Unlock()
+	s.node, s.changes = n, n.changes
+	s.copied, s.version, s.outline = n.changes.Load(), versions.Add(1), n.outline
 }
 
 // bound returns the least that the node's rank for a pod can be, by the copy, and whether it is that. It is not ok where

@@ -120,7 +120,7 @@ func happen(t *testing.T, rng *rand.Rand, c *Cluster, name string) {
 	case 0:
 		c.Report(name, version, crowded(t, rng, anyNode(t, rng)), start)
 	case 1:
-		c.NoReport(name, version, rng.IntN(2) == 0)
+		c.NoReport(name, version, Absence(rng.IntN(4)))
 	case 2:
 		one.Planned, one.Started = rng.IntN(2) == 0, rng.IntN(2) == 0
 		c.Bound(name, one, start.Add(patience))

@@ -73,9 +73,9 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	if first || n.silent {
 		n.before = 0
 	}
-	n.missed(report, now)
+	n.missed(report, version, now)
 	n.base, n.shown, n.problem, n.version = report, report, nil, version
-	n.heard, n.silent = now, false
+	n.heard, n.silent, n.isListed = now, false, true
 	for _, r := range n.reserved {
 		if first { // the node could not show anything until now
 			r.since = now
@@ -84,20 +84,6 @@ func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now t
 	}
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool { return len(r.waiting) == 0 })
 	n.stillLeaving()
-	n.rebuild()
-}
-
-// NoReport notes that a node has no report any more, or one that cannot be used: then isBad.
-func (c *Cluster) NoReport(name string, version uint64, isBad bool) {
-	n := c.lockNode(name)
-	defer n.mu.Unlock()
-	if version < n.version {
-		return
-	}
-	n.base, n.problem, n.version = nil, nil, version
-	if isBad {
-		n.problem = badReport
-	}
 	n.rebuild()
 }
 
@@ -128,7 +114,7 @@ func (c *Cluster) Helped(name string, before uint64, p *Pod) bool {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if p.one != nil && p.one.Request.IsPlain() && before != 0 && before == n.before && n.figures == n.wereFigures {
+	if p.IsSimple() && !n.holds(p) && before != 0 && before == n.before && n.figures == n.wereFigures {
 		return false
 	}
 	_, refusal := n.ask(p)

@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 	}
 	c.Report("n", 1, agent, start)
 	c.Report("two", 1, newNode(t, "numa:2 core:4", hybrid.Options{}), start)
-	c.NoReport("bad", 1, true)
+	c.NoReport("bad", 1, Unusable)
 	strict := func(limit hybrid.Milli) *Pod { return pod(t, "p", sensitive("app", limit)) }
 	numa := sensitive("app", 5000)
 	numa.Request.Wish = hybrid.SingleNUMA
@@ -158,7 +158,7 @@ func TestReportsInOrder(t *testing.T) {
 	c.Report("n", 6, newNode(t, "core:4", hybrid.Options{}), start)
 	c.Report("n", 7, newNode(t, "core:4", hybrid.Options{}), start)
 	wants(t, c, "n", p, "no capacity (1 CPU missing)")
-	c.NoReport("n", 8, false)
+	c.NoReport("n", 8, Gone)
 	c.Report("n", 8, newNode(t, "core:4", hybrid.Options{}), start)
 	wants(t, c, "n", p, "no Candor on node")
 	c.Report("n", 9, newNode(t, "numa:2 core:4", hybrid.Options{}), start) // another machine under the same name

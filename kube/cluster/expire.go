@@ -5,21 +5,25 @@ import (
 	"time"
 )
 
-// An Expired pod is one that its node has not shown in time, or whose room has not become free in time.
+// An Expired pod is one whose reservation has ended without its start.
 type Expired struct {
-	Pod  *Pod
-	Node string
-	Ours bool // it was placed by this scheduler
-	Held bool // it was not there yet: it waited for room that others leave
+	Pod   *Pod
+	Node  string
+	Ours  bool     // this scheduler placed it
+	Held  bool     // it was not bound: it waited until pods that are gone leave the node
+	Unmet *Refusal // why the node says that it cannot meet the reservation; nil: the patience has ended
 }
 
-// Expire ends the reservations with which the patience has ended, and returns their pods. A node that runs one of them and has
-// not reported in all the time is silent: it takes no pod that needs Candor until it reports.
+// Expire ends the reservations that their nodes say they cannot meet and those with which the patience has ended, and returns their pods.
+// A node that runs one of the latter and has not reported in all the time is silent: it takes no pod that needs Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var expired []Expired
 	for _, n := range c.nodes {
+		for unmet := n.takeUnmet(); unmet != nil; unmet = n.takeUnmet() {
+			expired = append(expired, *unmet)
+		}
 		for _, r := range n.expire(now.Add(-c.patience)) {
 			if r.held {
 				c.forget(r.pod.UID)
@@ -34,12 +38,9 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.base == nil { // it has shown nothing yet
-		return nil
-	}
 	gaveUp := false
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
-		if !r.since.Before(before) {
+		if !r.since.Before(before) || n.base == nil && !r.held { // without a report it has shown nothing yet
 			return false
 		}
 		if gaveUp = true; r.grows() { // its node shows it, and has not the room that it asks for now

@@ -26,19 +26,32 @@ func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
 		return hybrid.Quote{}, silent
 	case n.holds(p):
 		return n.findBeside(p, map[string]bool{p.UID: true})
-	case n.isBlocked():
+	case n.isHeld():
 		return hybrid.Quote{}, waiting
 	}
 	if p.one != nil {
 		if q, verdict := n.summary.Quote(&p.one.Request); verdict == hybrid.Known && n.summary.IsFlat() {
 			return q, nil
 		}
-		return quoteOne(n.now, p, p.one)
 	}
-	if _, refusal := quoteOne(n.now, p, &p.containers[0]); refusal != nil {
+	q, refusal := quoteAll(n.now, p)
+	if refusal != nil && n.unclaimed != nil {
+		if _, itself := quoteAll(n.unclaimed, p); itself == nil {
+			refusal = waiting
+		}
+	}
+	return q, refusal
+}
+
+// quoteAll returns what a pod costs on a node as it is.
+func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
+	if p.one != nil {
+		return quoteOne(n, p, p.one)
+	}
+	if _, refusal := quoteOne(n, p, &p.containers[0]); refusal != nil {
 		return hybrid.Quote{}, refusal
 	}
-	return placeAll(copyOf(n.now, nil), p)
+	return placeAll(copyOf(n, nil), p)
 }
 
 // findWithout is find for a node without a report.

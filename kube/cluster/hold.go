@@ -54,6 +54,12 @@ func (n *node) holds(p *Pod) bool {
 	return r != nil && r.held
 }
 
+// isHeld reports whether the node has no room yet for a pod for which others make way. Until its next report it takes no other pod: room that
+// is free now may be needed beside the room that is to come.
+func (n *node) isHeld() bool {
+	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.held && r.blocked })
+}
+
 // andHeld adds a pod to others that are left out, if it is there for nothing but the room that it waits for.
 func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holds(p) {
@@ -81,8 +87,7 @@ func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 // findBeside is find without what is reserved for some pods.
 func (n *node) findBeside(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
 	then := copyOf(n.base, nil)
-	if n.keepPromises(then, without) {
-		return hybrid.Quote{}, waiting
-	}
-	return placeAll(then, p)
+	blocked := n.keepPromises(then, without)
+	quote, refusal := placeAll(then, p)
+	return quote, orWaiting(refusal, blocked)
 }

@@ -82,3 +82,44 @@ func TestHoldMoves(t *testing.T) {
 		t.Errorf("a bound pod waits: %v", r)
 	}
 }
+
+// A pod that waits for others to leave is woken by their report, also where the node is as full as before with what is held for the pod.
+func TestHelpedWhereHeld(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	low1, low2, high := pod(t, "low1", sensitive("app", 2000)), pod(t, "low2", sensitive("app", 1000)), pod(t, "high", sensitive("app", 3000))
+	for _, low := range []*Pod{low1, low2} {
+		c.Bound("n", low, start)
+		create(t, agent, low)
+	}
+	c.Report("n", 1, reportOf(t, agent), start)
+	c.Forget("low1")
+	if r := c.Await("n", high, map[string]bool{"low2": true}, start); r != awaited {
+		t.Fatal(r)
+	}
+	end(t, agent, low1)
+	c.Report("n", 2, reportOf(t, agent), start)
+	if !c.Helped("n", 1, high) {
+		t.Error("not woken by the report")
+	}
+}
+
+// The room that is free while others make way may be a part of what the pod needs: no other pod takes it.
+func TestHoldKeepsFractions(t *testing.T) {
+	c := New(patience)
+	agent := newNode(t, "core:4", hybrid.Options{})
+	low1, low2, high := pod(t, "low1", sensitive("app", 1600)), pod(t, "low2", sensitive("app", 1600)), pod(t, "high", sensitive("app", 2400))
+	for _, low := range []*Pod{low1, low2} {
+		c.Bound("n", low, start)
+		create(t, agent, low)
+	}
+	c.Report("n", 1, reportOf(t, agent), start)
+	c.Forget("low1")
+	if r := c.Await("n", high, map[string]bool{"low2": true}, start); r != awaited {
+		t.Fatal(r)
+	}
+	wants(t, c, "n", pod(t, "small", sensitive("app", 400)), "reserved pods wait for room")
+	end(t, agent, low1)
+	c.Report("n", 2, reportOf(t, agent), start)
+	wants(t, c, "n", high, "")
+}

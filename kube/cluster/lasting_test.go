@@ -20,7 +20,7 @@ func TestShownAndMissed(t *testing.T) {
 		create(t, agent, web)
 		c.Report("n", 2, reportOf(t, agent), start)
 		if gap != "" {
-			c.NoReport("n", 3, false)
+			c.NoReport("n", 3, Gone)
 		}
 		later := start.Add(time.Hour)
 		c.Report("n", 4, newNode(t, "core:4", hybrid.Options{}), later)

@@ -16,6 +16,11 @@ type Pod struct {
 	Planned bool
 	// Started pods run on their node, as that says itself.
 	Started bool
+	// Accepted is the version of the pod in which its node's kubelet has accepted it; 0: not yet. Versions of pods and of nodes' reports
+	// are compared.
+	Accepted uint64
+	// Failed pods have a container that their node failed to create at its last attempt.
+	Failed bool
 
 	containers []Container
 	lasting    []Container // those that are not passing

@@ -19,6 +19,7 @@ func (r *Refusal) Error() string { return r.Reason }
 var (
 	noCandor  = &Refusal{"no Candor on node", true}
 	badReport = &Refusal{"report of node cannot be used", true}
+	former    = &Refusal{"report is of a former node", true}
 	awaited   = &Refusal{"report of pods that are gone is awaited", true}
 	silent    = &Refusal{"node does not report", true}
 	isBound   = &Refusal{"bound to a node already", true}

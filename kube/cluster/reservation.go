@@ -14,6 +14,9 @@ type reservation struct {
 	held  bool // not promised yet: it waits until the node reports that others are gone
 	bound bool // for good; changed under the cluster's lock and the node's
 
+	accepted uint64 // the pod's version when its node accepted it; 0: not yet
+	missed   uint64 // the version of the report that lacked a container which the report before had; 0: none
+
 	// For the node's lock.
 	pod     *Pod
 	since   time.Time   // the node could have shown it
@@ -44,13 +47,13 @@ func (r *reservation) grows() bool {
 }
 
 // await has the pod wait for one of its lasting containers from now on. It reports whether there is one of that name.
-func (r *reservation) await(id string, now time.Time) bool {
+func (r *reservation) await(id string, version uint64, now time.Time) bool {
 	is := func(c Container) bool { return c.Request.ID == id }
 	i := slices.IndexFunc(r.pod.lasting, is)
 	if i < 0 || slices.ContainsFunc(r.waiting, is) {
 		return false
 	}
-	r.waiting, r.since = append(r.waiting, r.pod.lasting[i]), now
+	r.waiting, r.since, r.missed = append(r.waiting, r.pod.lasting[i]), now, version
 	return true
 }
 

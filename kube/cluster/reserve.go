@@ -33,6 +33,7 @@ func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *
 // enter adds a pod to a node. Both are locked.
 func (c *Cluster) enter(n *node, r *reservation) {
 	r.node, r.waiting = n, slices.Clone(r.pod.lasting)
+	r.accept(r.pod)
 	c.pods[r.pod.UID], n.pods[r.pod.UID] = r, r
 	delete(n.leaving, r.pod.UID)
 	r.settle()
@@ -73,9 +74,7 @@ func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	r.bound = true
-	if r.pod.same(p) {
-		return
-	}
+	r.accept(p)
 	if r.pod.asksAs(p) {
 		r.pod = p
 		return
@@ -89,9 +88,6 @@ func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	}
 	n.rebuild()
 }
-
-// same reports whether two pods are the same in all that counts here.
-func (p *Pod) same(q *Pod) bool { return p.Started == q.Started && p.asksAs(q) }
 
 // asksAs reports whether two pods ask for the same.
 func (p *Pod) asksAs(q *Pod) bool {
@@ -108,11 +104,17 @@ func (c *Cluster) Cancel(uid string) {
 	}
 }
 
-// Forget ends the reservation of a pod that is gone or goes elsewhere.
-func (c *Cluster) Forget(uid string) {
+// Forget ends the reservation of a pod that is gone or goes elsewhere. It returns the node on which it has freed room that no report shows,
+// "" if there is none.
+func (c *Cluster) Forget(uid string) (freed string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	r := c.pods[uid]
 	c.forget(uid)
+	if r == nil || len(r.waiting) == 0 {
+		return ""
+	}
+	return r.node.name
 }
 
 func (c *Cluster) forget(uid string) {

@@ -62,10 +62,15 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 		return awaited
 	}
 	n, blocked := t.node.with(without, t.with)
-	if blocked {
+	_, refusal := placeAll(n, p)
+	return orWaiting(refusal, blocked)
+}
+
+// orWaiting returns the reason for a refusal: on a node with claims it is most often these.
+func orWaiting(refusal *Refusal, blocked bool) *Refusal {
+	if refusal != nil && !refusal.Final && blocked {
 		return waiting
 	}
-	_, refusal := placeAll(n, p)
 	return refusal
 }
 
@@ -103,15 +108,12 @@ func (n *node) awaits(p *Pod, gone map[string]bool) bool {
 	if len(gone) == 0 {
 		return false
 	}
-	then, blocked := n.with(n.andHeld(gone, p), nil)
-	if blocked {
-		return false
-	}
+	then, _ := n.with(n.andHeld(gone, p), nil)
 	_, refusal := placeAll(then, p)
 	return refusal == nil
 }
 
-// with returns the node without some pods and with others, and whether one that was promised room has none.
+// with returns the node without some pods and with others, and whether it has claims of blocked reservations.
 func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked bool) {
 	then = copyOf(n.base, without)
 	blocked = n.keepPromises(then, without)
@@ -122,17 +124,22 @@ func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, 
 	return then, blocked
 }
 
-// keepPromises places on a copy of the node what is reserved on it but for some pods, and reports whether one that was
-// promised room has none.
+// keepPromises places on a copy of the node what is reserved on it but for some pods, and reports whether there are claims of
+// blocked reservations.
 func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked bool) {
+	var claims []*reservation
 	for _, r := range n.reserved {
 		if without[r.pod.UID] {
 			continue
 		}
 		other := *r
 		other.waiting = slices.Clone(r.waiting)
-		other.place(then)
-		blocked = blocked || other.blocked && other.ours
+		if other.place(then); other.blocked && other.ours {
+			claims = append(claims, &other)
+		}
 	}
-	return blocked
+	for _, r := range claims {
+		r.claimRest(then)
+	}
+	return len(claims) > 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,24 +25,34 @@ type client struct {
 var objects = "/apis/" + v1alpha1.GroupVersion.String() + "/" + v1alpha1.NodeCPUs
 
 func (c *client) get(ctx context.Context) (*v1alpha1.NodeCPU, error) {
-	n := &v1alpha1.NodeCPU{}
-	err := c.Get(ctx, objects+"/"+c.node, n)
-	if apierrors.IsNotFound(err) {
-		return c.create(ctx)
-	}
-	return n, err
-}
-
-// create makes the object as one of the node's, so that it goes with the node.
-func (c *client) create(ctx context.Context) (*v1alpha1.NodeCPU, error) {
-	owner, err := c.theNode(ctx)
+	owner, err := c.owner(ctx)
 	if err != nil {
 		return nil, err
 	}
-	n := c.named(&v1alpha1.NodeCPU{})
-	n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: c.node, UID: owner.UID}}
-	made := &v1alpha1.NodeCPU{}
-	return made, c.Do(ctx, http.MethodPost, objects, n, made)
+	n := &v1alpha1.NodeCPU{}
+	err = c.Get(ctx, objects+"/"+c.node, n)
+	switch {
+	case apierrors.IsNotFound(err):
+		return c.put(ctx, http.MethodPost, objects, &v1alpha1.NodeCPU{}, owner)
+	case err != nil || slices.ContainsFunc(n.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }):
+		return n, err
+	default:
+		// The object is of a former Node of this name. The garbage collector will delete it, and candor-scheduler does not use it.
+		return c.put(ctx, http.MethodPut, objects+"/"+c.node, n, owner)
+	}
+}
+
+// put writes the object as one of its Node, so that the garbage collector deletes it with the Node.
+func (c *client) put(ctx context.Context, method, path string, n *v1alpha1.NodeCPU, owner metav1.OwnerReference) (*v1alpha1.NodeCPU, error) {
+	n = c.named(n)
+	n.OwnerReferences = []metav1.OwnerReference{owner}
+	written := &v1alpha1.NodeCPU{}
+	return written, c.Do(ctx, method, path, n, written)
+}
+
+func (c *client) owner(ctx context.Context) (metav1.OwnerReference, error) {
+	n, err := c.theNode(ctx)
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: c.node, UID: n.UID}, err
 }
 
 // A node is what of a Node is of interest here.

@@ -1,15 +1,20 @@
 package publish
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/candor-project/candor/internal/apitest"
 	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
 // newTestClient is a client by a kubeconfig.
@@ -74,5 +79,50 @@ func TestAgentsAreUnattended(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
+	}
+}
+
+// An object of a former Node of the same name, which the garbage collector is about to delete, is taken over at once; others stay.
+func TestObjectOfFormerNode(t *testing.T) {
+	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "node", UID: "second"}
+	former := node
+	former.UID = "first"
+	for name, test := range map[string]struct {
+		owners []metav1.OwnerReference
+		writes int
+	}{
+		"of its Node":     {[]metav1.OwnerReference{node}, 0},
+		"of a former one": {[]metav1.OwnerReference{former}, 1},
+		"of both":         {[]metav1.OwnerReference{former, node}, 0},
+		"of none":         {nil, 1},
+	} {
+		object := v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Name: "node", ResourceVersion: "7", UID: "object", OwnerReferences: test.owners},
+			Status: v1alpha1.NodeCPUStatus{Counter: 60}}
+		writes := 0
+		s := apitest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+			var answer any = &object
+			switch {
+			case r.URL.Path == "/api/v1/nodes/node":
+				answer = map[string]any{"metadata": map[string]any{"name": "node", "uid": node.UID}}
+			case r.Method == http.MethodPut:
+				writes++
+				written := v1alpha1.NodeCPU{}
+				if err := json.NewDecoder(r.Body).Decode(&written); err != nil || written.ResourceVersion != object.ResourceVersion || written.UID != object.UID {
+					t.Errorf("%s: %+v, %v: want the version that was read", name, written, err)
+				}
+				object.OwnerReferences, object.ResourceVersion = written.OwnerReferences, "8"
+			}
+			if err := json.NewEncoder(w).Encode(answer); err != nil {
+				t.Error(err)
+			}
+		})
+		k := newTestClient(t, apitest.Kubeconfig(s.URL, apitest.Trust(s), "token: x"))
+		for range 2 { // the second time it is its Node's
+			got, err := k.get(t.Context())
+			if err != nil || !slices.Contains(got.OwnerReferences, node) || got.Status.Counter != 60 || writes != test.writes {
+				t.Errorf("%s: %+v, %v, %d writes: want %d", name, got, err, writes, test.writes)
+			}
+		}
+		s.Close()
 	}
 }

@@ -24,7 +24,7 @@ const (
 
 // An api is where the reports go.
 type api interface {
-	// get returns the node's object, which it makes if need be.
+	// get returns the node's object. It creates the object if there is none, and takes over an object of a former Node of that name.
 	get(context.Context) (*v1alpha1.NodeCPU, error)
 	// write replaces the status of an object that nobody else has written since it was read.
 	write(context.Context, *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error)

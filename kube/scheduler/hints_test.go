@@ -2,19 +2,19 @@ package scheduler
 
 import (
 	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/kube/cluster"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 	"github.com/candor-project/candor/topology"
@@ -43,7 +43,7 @@ func newReport(t *testing.T, version int, containers ...hybrid.Request) *unstruc
 
 // A refused pod is woken by what helps it, and by nothing else; an event may come before the plugin's own informer has it.
 func TestHints(t *testing.T) {
-	p := &Plugin{shared: &shared{cluster: cluster.New(time.Hour), now: time.Now}}
+	p := &Plugin{shared: newTestShared()}
 	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	pod := func(name, cpu string) *v1.Pod {
 		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
@@ -84,5 +84,49 @@ func TestHints(t *testing.T) {
 	}
 	if asks, err := p.askedBy(waits); err != nil || p.cluster.Fits("n", asks.Pod) == nil {
 		t.Error("an event, which may be old, has taken its room from a pod") // of a binding that has failed, for one
+	}
+}
+
+// Whatever the order of the events that a pod is gone and that its node has reported so, on kube-scheduler's informers (pod, hint) and on the
+// plugin's own (lose, report): a pod that fits then is woken, by the next tick at the latest.
+func TestWokenInAnyOrder(t *testing.T) {
+	registerMetrics()
+	pod := func(name, cpu string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+			Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
+	}
+	for _, order := range []string{"report hint lose pod", "lose pod report hint", "hint report pod lose", "pod lose hint report", "pod hint lose report", "hint lose pod report"} {
+		f, woken, all := newFeed(t), &queue{}, newStore()
+		p := &Plugin{shared: f.shared}
+		web, next := pod("web", "1600m"), pod("next", "2400m")
+		f.must(all.Add(next))
+		f.queue, f.pods = woken, corelisters.NewPodLister(all)
+		web.Spec.NodeName = "n"
+		before, after := newReport(t, 1, own("db", 1600), own("web/app", 1600)), newReport(t, 2, own("db", 1600))
+		f.hear(f.store(before))
+		f.see(web)
+		isWoken := false
+		for step := range strings.FieldsSeq(order) {
+			hint := fwk.QueueSkip
+			switch step {
+			case "report":
+				f.hear(f.store(after))
+			case "hint":
+				hint, _ = p.afterReport(f.log, next, before, after)
+			case "pod":
+				hint, _ = p.afterPod(f.log, next, web, nil)
+			case "lose":
+				f.lose(web)
+			}
+			isWoken = isWoken || hint == fwk.Queue
+		}
+		f.expire()
+		if !isWoken && len(woken.woken) == 0 {
+			t.Errorf("%s: not woken", order)
+		}
+		f.expire()
+		if len(woken.woken) > 1 {
+			t.Errorf("%s: woken %d times", order, len(woken.woken))
+		}
 	}
 }

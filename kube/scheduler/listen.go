@@ -7,14 +7,17 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube/cluster"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
@@ -26,8 +29,12 @@ func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory
 		return err
 	}
 	profiles := objects.ForResource(v1alpha1.GroupVersion.WithResource(v1alpha1.CPUProfiles)).Informer()
+	if err := profiles.SetTransform(withoutManagedFields); err != nil {
+		return err
+	}
 	core := own.Core().V1()
-	s.places.namespaces, s.pods = core.Namespaces().Lister(), core.Pods().Lister()
+	s.places.namespaces, s.pods, s.nodes = core.Namespaces().Lister(), core.Pods().Lister(), core.Nodes().Lister()
+	s.reports, s.profiles = reports.GetStore(), profiles.GetStore()
 	s.synced = append(s.synced, core.Namespaces().Informer().HasSynced)
 	for _, l := range []struct {
 		to        cache.SharedIndexInformer
@@ -37,15 +44,25 @@ func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory
 		{profiles, s.places.take, s.places.drop},
 		{core.Pods().Informer(), s.see, s.lose},
 	} {
-		told, err := l.to.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: l.set, UpdateFunc: func(_, obj any) { l.set(obj) }, DeleteFunc: l.gone,
-		})
-		if err != nil {
+		handler := cache.ResourceEventHandlerFuncs{AddFunc: l.set, UpdateFunc: func(_, obj any) { l.set(obj) }, DeleteFunc: l.gone}
+		if err := s.handle(l.to, handler); err != nil {
 			return err
 		}
-		s.synced = append(s.synced, told.HasSynced)
+	}
+	if err := s.handle(core.Nodes().Informer(), cache.ResourceEventHandlerFuncs{AddFunc: s.meet, UpdateFunc: s.meetAgain}); err != nil {
+		return err
 	}
 	objects.Start(ctx.Done())
+	return nil
+}
+
+// handle adds a handler to an informer. Nothing is decided until it has had all objects.
+func (s *shared) handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return err
+	}
+	s.synced = append(s.synced, registration.HasSynced)
 	return nil
 }
 
@@ -83,10 +100,13 @@ func (s *shared) awaitSync(ctx context.Context) bool {
 
 const syncEvery = 20 * time.Millisecond
 
-// A report is a NodeCPU as it is kept, or why it cannot be read.
+// A report is a NodeCPU as the informer's store has it: the node that it describes, or why it describes none. The text of the report, up
+// to 30 KB for a node, is not stored.
 type report struct {
-	*v1alpha1.NodeCPU
-	err error
+	metav1.ObjectMeta           // name and version only
+	owner             types.UID // of the Node that the NodeCPU belongs to; empty: it names none
+	node              *hybrid.Node
+	err               error
 }
 
 // asReport reads a NodeCPU.
@@ -95,10 +115,21 @@ func asReport(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	r := &report{NodeCPU: &v1alpha1.NodeCPU{}}
-	r.err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, r.NodeCPU)
-	r.Name, r.ResourceVersion, r.ManagedFields = u.GetName(), u.GetResourceVersion(), nil
+	r := &report{ObjectMeta: metav1.ObjectMeta{Name: u.GetName(), ResourceVersion: u.GetResourceVersion()}}
+	var object v1alpha1.NodeCPU
+	if r.err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object); r.err == nil {
+		r.owner = object.NodeUID()
+		r.node, r.err = nodecpu.Node(&object.Status)
+	}
 	return r, nil
+}
+
+// withoutManagedFields removes the part of an object that no plugin reads.
+func withoutManagedFields(obj any) (any, error) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		u.SetManagedFields(nil)
+	}
+	return obj, nil
 }
 
 func (r *report) version() uint64 { return versionOf(r.ResourceVersion) }
@@ -118,26 +149,47 @@ func (s *shared) hear(obj any) {
 	if !ok || r.version() <= s.cluster.Version(r.Name) {
 		return
 	}
-	err := r.err
-	var node *hybrid.Node
-	if err == nil {
-		node, err = nodecpu.Node(&r.Status)
-	}
 	switch {
-	case err == nil:
-		s.cluster.Report(r.Name, r.version(), node, s.now())
-	case errors.Is(err, nodecpu.ErrNoReport):
-		s.cluster.NoReport(r.Name, r.version(), false)
+	case s.isFormer(r):
+		s.cluster.NoReport(r.Name, r.version(), cluster.Former)
+	case r.err == nil:
+		s.cluster.Report(r.Name, r.version(), r.node, s.now())
+	case errors.Is(r.err, nodecpu.ErrNoReport):
+		s.cluster.NoReport(r.Name, r.version(), cluster.NotYet)
 	default:
-		s.cluster.NoReport(r.Name, r.version(), true)
-		s.log.Error(err, "The report of a node cannot be used", "nodecpu", r.Name)
+		s.cluster.NoReport(r.Name, r.version(), cluster.Unusable)
+		s.log.Error(r.err, "The report of a node cannot be used", "nodecpu", r.Name)
 	}
+}
+
+// isFormer reports whether a report is of a former node: the Node of that name is another object by now, and may be another machine.
+func (s *shared) isFormer(r *report) bool {
+	node, err := s.nodes.Get(r.Name)
+	return err == nil && r.owner != "" && r.owner != node.UID
 }
 
 // miss is told that a NodeCPU is gone.
 func (s *shared) miss(obj any) {
 	if r, ok := last(obj).(*report); ok {
-		s.cluster.NoReport(r.Name, r.version(), false)
+		s.cluster.NoReport(r.Name, r.version(), cluster.Gone)
+	}
+}
+
+// meet takes the report of a node that is new: until now it may have counted as that of a former one.
+func (s *shared) meet(obj any) {
+	if node, ok := obj.(*v1.Node); ok {
+		if _, exists, err := s.reports.GetByKey(node.Name); err == nil && exists {
+			s.rehear(node.Name)
+		}
+	}
+}
+
+// meetAgain is meet for a Node that may have been deleted and made again between two events.
+func (s *shared) meetAgain(before, after any) {
+	was, ok := before.(*v1.Node)
+	is, ok2 := after.(*v1.Node)
+	if ok && ok2 && was.UID != is.UID {
+		s.meet(is)
 	}
 }
 
@@ -161,7 +213,7 @@ func (s *shared) see(obj any) {
 // lose is told that a pod is gone.
 func (s *shared) lose(obj any) {
 	if pod, ok := last(obj).(*v1.Pod); ok {
-		s.cluster.Forget(string(pod.UID))
+		s.freed.add(s.cluster.Forget(string(pod.UID)))
 		s.wide.remove(pod.UID)
 	}
 }

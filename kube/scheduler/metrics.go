@@ -25,6 +25,10 @@ var (
 		Name: "candor_scheduler_reservations_expired_total",
 		Help: "Pods that their node has not reported in time.", StabilityLevel: metrics.ALPHA,
 	})
+	unmetPods = metrics.NewCounter(&metrics.CounterOpts{
+		Name: "candor_scheduler_reservations_unmet_total",
+		Help: "Pods for which their node has no room by its report.", StabilityLevel: metrics.ALPHA,
+	})
 
 	narrowTime, filterTime, scoreTime metrics.ObserverMetric
 )
@@ -35,7 +39,7 @@ func gauge(name, help string) *metrics.Gauge {
 
 // registerMetrics registers them once, whatever the number of profiles.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(nodeTime, reportingNodes, reservedPods, blockedPods, expiredPods)
+	legacyregistry.MustRegister(nodeTime, reportingNodes, reservedPods, blockedPods, expiredPods, unmetPods)
 	narrowTime, filterTime, scoreTime = nodeTime.WithLabelValues("narrow"), nodeTime.WithLabelValues("filter"), nodeTime.WithLabelValues("score")
 })
 
@@ -48,3 +52,5 @@ func countTotals(t cluster.Totals) {
 }
 
 func countExpired() { expiredPods.Inc() }
+
+func countUnmet() { unmetPods.Inc() }

@@ -25,6 +25,9 @@ import (
 // narrow returns the best nodes for a pod, nil where it has to be looked at on all.
 func (p *Plugin) narrow(cycle fwk.CycleState, pod *v1.Pod, asks *asked, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
 	most := p.options.nodesToScore
+	if len(nodes) <= most {
+		p.seats.release()
+	}
 	if !p.narrows || len(nodes) <= most || !asks.IsSimple() || p.wide.has(pod.UID) || p.cluster.HeldOn(string(pod.UID)) != "" {
 		return nil
 	}

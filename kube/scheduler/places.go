@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"maps"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,7 +28,9 @@ type places struct {
 // A known profile is one as it was in a version of its object.
 type known struct {
 	profile.Profile
-	isNone  bool // it was gone, or could not be meant
+	isNone  bool // it is gone, or cannot be read
+	isGone  bool
+	isOld   bool // it was gone at the last sweep
 	version uint64
 }
 
@@ -45,20 +49,20 @@ func (p *places) take(obj any) {
 	if err != nil {
 		p.log.Error(err, "A profile is passed over", "namespace", u.GetNamespace(), "cpuprofile", u.GetName())
 	}
-	p.set(u, read, err != nil)
+	p.set(u, known{Profile: read, isNone: err != nil})
 }
 
 // drop is told that a profile is gone.
 func (p *places) drop(obj any) {
 	if u, ok := last(obj).(*unstructured.Unstructured); ok {
-		p.set(u, profile.Profile{}, true)
+		p.set(u, known{isNone: true, isGone: true})
 	}
 }
 
 // set notes what a profile was in a version, unless a newer one is known: events come here on two ways, and may come again. That
 // one is gone is newer than what it was in the same version.
-func (p *places) set(u *unstructured.Unstructured, read profile.Profile, isNone bool) {
-	next := known{read, isNone, versionOf(u.GetResourceVersion())}
+func (p *places) set(u *unstructured.Unstructured, next known) {
+	next.version = versionOf(u.GetResourceVersion())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was := p.profiles[u.GetNamespace()][u.GetName()]
@@ -72,6 +76,47 @@ func (p *places) set(u *unstructured.Unstructured, read profile.Profile, isNone 
 		p.profiles[u.GetNamespace()] = map[string]known{}
 	}
 	p.profiles[u.GetNamespace()][u.GetName()] = next
+}
+
+// versions returns the version of each profile that is not gone, by namespace and name as in a store.
+func (p *places) versions() map[string]uint64 {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	versions := map[string]uint64{}
+	for namespace, all := range p.profiles {
+		for name, one := range all {
+			if !one.isGone {
+				versions[namespace+"/"+name] = one.version
+			}
+		}
+	}
+	return versions
+}
+
+// forget forgets a profile and its version.
+func (p *places) forget(key string) {
+	namespace, name, _ := strings.Cut(key, "/")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.profiles[namespace], name)
+}
+
+// sweep forgets the profiles that were gone at the last sweep already: until then they keep late events away.
+func (p *places) sweep() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for namespace, all := range p.profiles {
+		maps.DeleteFunc(all, func(_ string, one known) bool { return one.isOld })
+		for name, one := range all {
+			if one.isGone {
+				one.isOld = true
+				all[name] = one
+			}
+		}
+		if len(all) == 0 {
+			delete(p.profiles, namespace)
+		}
+	}
 }
 
 // of returns what is said for the pods of a namespace. The labels of a namespace that cannot be meant

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/candor-project/candor/kube/cluster"
@@ -22,7 +24,25 @@ func (s *shared) askedBy(pod *v1.Pod) (*asked, error) {
 }
 
 // boundAs reads a pod that has a node.
-func boundAs(pod *v1.Pod) (*cluster.Pod, error) { return podcpu.ReadBound(podOf(pod)) }
+func boundAs(pod *v1.Pod) (*cluster.Pod, error) {
+	p, err := podcpu.ReadBound(podOf(pod))
+	if err != nil {
+		return nil, err
+	}
+	if pod.Status.StartTime != nil { // the kubelet sets it when it accepts the pod
+		p.Accepted = versionOf(pod.ResourceVersion)
+	}
+	p.Failed = slices.ContainsFunc(pod.Status.InitContainerStatuses, hasFailed) || slices.ContainsFunc(pod.Status.ContainerStatuses, hasFailed)
+	return p, nil
+}
+
+// createFailed is the kubelet's reason for a container that the runtime did not create: also where a plugin of the runtime, such as candor
+// nri, has refused it.
+const createFailed = "CreateContainerError"
+
+func hasFailed(c v1.ContainerStatus) bool {
+	return c.State.Waiting != nil && c.State.Waiting.Reason == createFailed
+}
 
 // read reads a pod.
 func read(pod *v1.Pod, profiles []profile.Profile, labels, defaults profile.Values) (*asked, error) {

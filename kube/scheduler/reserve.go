@@ -40,19 +40,27 @@ func (p *Plugin) Unreserve(_ context.Context, cycle fwk.CycleState, pod *v1.Pod,
 	cycle.Delete(grantsKey)
 }
 
-// tellExpired says that a node has not reported a pod in time, which is given up then.
+// tellExpired reports that a reservation has ended without the start of its pod, by an event of the pod.
 func (s *shared) tellExpired(e cluster.Expired) {
-	if e.Held {
-		return
+	switch {
+	case e.Held:
+	case e.Unmet != nil:
+		countUnmet()
+		s.warn(e, "CandorReservationUnmet", "node %s has no room for the pod: %s; its CPUs are no longer reserved. Delete the pod so that it is placed on another node, "+
+			"or free CPUs of %[1]s: candor map --cluster --node %[1]s shows their containers", e.Node, e.Unmet.Reason)
+	default:
+		countExpired()
+		if e.Ours { // other pods may be some that their node leaves alone
+			s.warn(e, "CandorReservationExpired", "its node has not reported it for %v: what was reserved for it is given to others", s.options.patience)
+		}
 	}
-	countExpired()
-	if !e.Ours { // it may be one that its node leaves alone
-		return
-	}
+}
+
+// warn writes an event of the pod of a reservation.
+func (s *shared) warn(e cluster.Expired, reason, note string, args ...any) {
 	pod := &v1.Pod{}
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Namespace, pod.Name = e.Pod.Namespace, e.Pod.Name
 	pod.UID = types.UID(e.Pod.UID)
-	s.events.Eventf(pod, nil, v1.EventTypeWarning, "CandorReservationExpired", "Reserving",
-		"its node has not reported it for %v: what was reserved for it is given to others", s.options.patience)
+	s.events.Eventf(pod, nil, v1.EventTypeWarning, reason, "Reserving", note, args...)
 }

@@ -70,9 +70,16 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 	return best
 }
 
+// release gives up the memory of the seats, once the cluster is too small for them.
+func (s *seats) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all, s.zones, s.crowds, s.begin = nil, nil, cluster.Crowds{}, 0
+}
+
 // read brings the seats up to date.
 func (s *seats) read(of *cluster.Cluster, nodes []fwk.NodeInfo) {
-	if len(s.all) != len(nodes) {
+	if len(s.all) != len(nodes) || len(s.zones) > len(nodes) { // zones of nodes that are gone
 		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.Race{}
 	}
 	for i, node := range nodes {

@@ -2,6 +2,9 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -23,12 +27,18 @@ type shared struct {
 	places  places
 	wide    wide
 	pods    corelisters.PodLister
+	nodes   corelisters.NodeLister
 	events  events.EventRecorderLogger
+	freed   freed
 	queue   fwk.PodActivator
 	synced  []func() bool // what has to be known before anything is decided
-	now     func() time.Time
-	began   time.Time
-	log     klog.Logger
+
+	reports, profiles           cache.Store // of the plugin's own informers
+	strayReports, strayProfiles stray       // for the goroutine of tick
+
+	now   func() time.Time
+	began time.Time
+	log   klog.Logger
 }
 
 // newShared returns what is known before anything is heard. Pods are woken, and events written, by one profile's handle.
@@ -53,7 +63,7 @@ func (s *shared) start(ctx context.Context, handle fwk.Handle) error {
 	return nil
 }
 
-// tickEvery is how often it is looked for reservations whose time has passed.
+// tickEvery is the time between two searches for reservations that have ended, and for objects that are gone.
 const tickEvery = 5 * time.Second
 
 func (s *shared) tick(ctx context.Context) {
@@ -64,6 +74,7 @@ func (s *shared) tick(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			s.reconcile()
 			s.expire()
 		}
 	}
@@ -74,6 +85,9 @@ func (s *shared) expire() {
 	expired := s.cluster.Expire(s.now())
 	for _, e := range expired {
 		s.tellExpired(e)
+	}
+	for _, node := range s.freed.take() {
+		expired = append(expired, cluster.Expired{Node: node})
 	}
 	s.wake(expired)
 	countTotals(s.cluster.Totals())
@@ -112,4 +126,31 @@ func (s *shared) fitsOnOne(pod *v1.Pod, expired []cluster.Expired) bool {
 		}
 	}
 	return false
+}
+
+// freed are the nodes on which the end of a pod has freed room since the last tick. kube-scheduler may have asked for the pods that fit there
+// (afterPod, afterReport) before the plugin's own informer brought the end of the pod.
+type freed struct {
+	mu    sync.Mutex
+	nodes map[string]bool
+}
+
+func (f *freed) add(node string) {
+	if node == "" {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.nodes == nil {
+		f.nodes = map[string]bool{}
+	}
+	f.nodes[node] = true
+}
+
+func (f *freed) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	nodes := slices.Collect(maps.Keys(f.nodes))
+	f.nodes = nil
+	return nodes
 }

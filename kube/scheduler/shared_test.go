@@ -86,7 +86,7 @@ func TestProfilesOfOneScheduler(t *testing.T) {
 // A binding whose answer was lost has failed for the scheduler, after the cluster was told of it: the pod keeps its room.
 func TestUnreserveOfBoundPod(t *testing.T) {
 	for _, bound := range []bool{false, true} {
-		p := &Plugin{shared: &shared{cluster: cluster.New(time.Hour), now: time.Now}}
+		p := &Plugin{shared: newTestShared()}
 		report, err := asReport(newReport(t, 1))
 		if err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestLateProfiles(t *testing.T) {
 
 // Many pods may wait for a report: it is read for the first of them only.
 func TestReportIsReadOnce(t *testing.T) {
-	p := &Plugin{shared: &shared{cluster: cluster.New(time.Hour), now: time.Now}}
+	p := &Plugin{shared: newTestShared()}
 	p.places.namespaces = corelisters.NewNamespaceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil))
 	waits := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u-1", Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 		Spec: v1.PodSpec{Containers: []v1.Container{container("app", "5")}}}

@@ -59,7 +59,7 @@ func TestLaterReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &shared{cluster: cluster.New(time.Hour), now: time.Now}
+	s := newTestShared()
 	s.hear(read)
 	fits := func(cpu string) *cluster.Refusal {
 		asks, err := boundAs(&v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}})

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
@@ -39,6 +40,7 @@ type Node struct {
 	CPUs    *hybrid.Node // by its report; nil: there is none that can be used
 	Problem string       // why not
 
+	uid       types.UID
 	spec      nodeSpec
 	labels    map[string]string
 	has, free podcpu.List // what pods can have
@@ -96,7 +98,7 @@ func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod
 		n := &nodes[i]
 		free := podcpu.List{}
 		free.Add(n.Status.Allocatable)
-		at[n.Name] = &Node{Name: n.Name, spec: n.Spec, labels: n.Labels, has: n.Status.Allocatable, free: free, Problem: "no Candor on node"}
+		at[n.Name] = &Node{Name: n.Name, uid: n.UID, spec: n.Spec, labels: n.Labels, has: n.Status.Allocatable, free: free, Problem: "no Candor on node"}
 	}
 	now := time.Now()
 	for i := range reports {
@@ -119,13 +121,16 @@ func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod
 // hear takes a node's report.
 func (n *Node) hear(c *cluster.Cluster, r *v1alpha1.NodeCPU, now time.Time) {
 	node, err := nodecpu.Node(&r.Status)
-	switch {
+	switch owner := r.NodeUID(); {
+	case n.uid != "" && owner != "" && owner != n.uid:
+		n.Problem = "report is of a former node"
+		c.NoReport(r.Name, 1, cluster.Former)
 	case errors.Is(err, nodecpu.ErrNoReport):
 		n.Problem = "no report yet"
-		c.NoReport(r.Name, 1, false)
+		c.NoReport(r.Name, 1, cluster.NotYet)
 	case err != nil:
 		n.Problem = "report of node cannot be used: " + err.Error()
-		c.NoReport(r.Name, 1, true)
+		c.NoReport(r.Name, 1, cluster.Unusable)
 	default:
 		n.CPUs, n.Problem = node, ""
 		c.Report(r.Name, 1, node, now)

@@ -1,6 +1,9 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // A NodeCPU is the CPUs of the node of that name, and who holds them. The node's agent, candor nri --publish, writes
 // it; nobody else may.
@@ -9,6 +12,17 @@ type NodeCPU struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Status NodeCPUStatus `json:"status,omitzero"`
+}
+
+// NodeUID returns the UID of the Node that a NodeCPU belongs to; empty: it names none. A Node that has the same name and another UID may be
+// another machine.
+func (n *NodeCPU) NodeUID() types.UID {
+	for _, owner := range n.OwnerReferences {
+		if owner.Kind == "Node" {
+			return owner.UID
+		}
+	}
+	return ""
 }
 
 // NodeCPUStatus is one report of a node.

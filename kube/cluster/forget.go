@@ -1,0 +1,91 @@
+package cluster
+
+// An Absence is why a node has no report that counts.
+type Absence uint8
+
+const (
+	Gone     Absence = iota // there is no NodeCPU of that name
+	NotYet                  // the node's agent has not reported yet
+	Unusable                // the report cannot be used
+	Former                  // the report is of a former node of that name
+)
+
+// absences are the refusals of pods that need Candor.
+var absences = map[Absence]*Refusal{Unusable: badReport, Former: former}
+
+// NoReport records that a node has no report, or none that counts. A version that is older than the last one changes nothing.
+func (c *Cluster) NoReport(name string, version uint64, why Absence) {
+	n := c.lockNode(name)
+	defer n.mu.Unlock()
+	if version < n.version {
+		return
+	}
+	n.base, n.problem, n.version, n.isListed = nil, absences[why], version, why != Gone
+	n.rebuild()
+}
+
+// Versions returns the version of each NodeCPU that was taken and is not gone, by its name.
+func (c *Cluster) Versions() map[string]uint64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	versions := make(map[string]uint64, len(c.nodes))
+	for name, n := range c.nodes {
+		n.mu.Lock()
+		if n.isListed {
+			versions[name] = n.version
+		}
+		n.mu.Unlock()
+	}
+	return versions
+}
+
+// Rewind has the next report of a node count whatever its version: versions go back when the cluster is restored from a backup.
+func (c *Cluster) Rewind(name string) {
+	n := c.find(name)
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.version = 0
+	for _, r := range n.pods {
+		r.missed = 0
+	}
+}
+
+// Sweep forgets the nodes that are gone: they do not exist, have no NodeCPU, and no pod is bound to them. Else a cluster whose nodes come
+// and go would grow without end.
+func (c *Cluster) Sweep(exists func(name string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, n := range c.nodes {
+		if exists(name) {
+			continue
+		}
+		if pods, ended := n.end(); ended {
+			delete(c.nodes, name)
+			for uid := range pods {
+				delete(c.pods, uid)
+			}
+		}
+	}
+}
+
+// end empties a node if nothing but reservations of pods that are not bound depends on it. It returns these, and whether the node has
+// ended. A seat finds out by the node's changes, and looks up the successor.
+func (n *node) end() (pods map[string]*reservation, ended bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.isListed {
+		return nil, false
+	}
+	for _, r := range n.pods {
+		if r.bound {
+			return nil, false
+		}
+	}
+	pods, n.hasEnded = n.pods, true
+	n.base, n.shown, n.reserved, n.pods, n.leaving, n.last = nil, nil, nil, nil, nil, answer{}
+	n.rebuild()
+	return pods, true
+}

@@ -1,0 +1,108 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A pod for which its node has no room any more holds up the pods only that would take its CPUs. Its reservation ends when the node knows
+// it, with an event, and a pod that fits then is woken.
+func TestUnmetReservation(t *testing.T) {
+	registerMetrics()
+	f, recorder, woken := newFeed(t), events.NewFakeRecorder(10), &queue{}
+	pods := newStore()
+	f.events, f.queue, f.pods = recorder, woken, corelisters.NewPodLister(pods)
+	f.options.patience, f.now = 10*time.Minute, func() time.Time { return time.Unix(0, 0) }
+	pod := func(name, class, cpu string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: types.UID(name), ResourceVersion: "2", Annotations: map[string]string{"candor.dev/class": class}},
+			Spec: v1.PodSpec{Containers: []v1.Container{container("app", cpu)}}}
+	}
+	f.hear(f.store(newReport(t, 1)))
+	big, whole, flexible := pod("big", "sensitive", "3"), pod("whole", "sensitive", "1"), pod("flexible", "flexible", "200m")
+	asks, err := f.askedBy(big)
+	f.must(err)
+	if _, refusal := f.cluster.Reserve("n", asks.Pod, f.now()); refusal != nil {
+		t.Fatal(refusal)
+	}
+	big.Spec.NodeName = "n"
+	big.Annotations["candor.dev/hint"] = "{}"
+	f.see(big)
+	f.hear(f.store(newReport(t, 3, own("foreign", 1500))))
+	f.must(pods.Add(whole))
+	fits := func(p *v1.Pod) string {
+		a, err := f.askedBy(p)
+		f.must(err)
+		if r := f.cluster.Fits("n", a.Pod); r != nil {
+			return r.Reason
+		}
+		return ""
+	}
+	if w, fl := fits(whole), fits(flexible); w != "reserved pods wait for room" || fl != "" {
+		t.Errorf("whole: %q, flexible: %q", w, fl)
+	}
+	f.expire()
+	if len(recorder.Events)+len(woken.woken) > 0 {
+		t.Error("ended before the node knows the pod")
+	}
+	tried := big.DeepCopy()
+	tried.ResourceVersion, tried.Status.StartTime = "4", &metav1.Time{Time: time.Unix(0, 0)}
+	f.see(tried)
+	f.expire()
+	if len(recorder.Events)+len(woken.woken) > 0 {
+		t.Error("ended by a report that is older than the pod's acceptance")
+	}
+	tried = tried.DeepCopy()
+	tried.ResourceVersion = "5"
+	tried.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "CreateContainerError"}}}}
+	f.see(tried)
+	f.expire()
+	const want = "Warning CandorReservationUnmet node n has no room for the pod: no capacity (500m missing); its CPUs are no longer reserved. " +
+		"Delete the pod so that it is placed on another node, or free CPUs of n: candor map --cluster --node n shows their containers"
+	if len(recorder.Events) != 1 {
+		t.Fatalf("%d events, want 1", len(recorder.Events))
+	}
+	if e := <-recorder.Events; e != want {
+		t.Errorf("%q, want %q", e, want)
+	}
+	if strings.Join(woken.woken, " ") != "default/whole" || fits(whole) != "" {
+		t.Errorf("woken: %v; whole: %q", woken.woken, fits(whole))
+	}
+	f.expire()
+	if len(recorder.Events) > 0 {
+		t.Error("one more event: ", <-recorder.Events)
+	}
+}
+
+// A pod is accepted by the version in which the kubelet has set its start, and failed while the kubelet says so of a container.
+func TestAcceptedAndFailed(t *testing.T) {
+	waits := func(reason string) []v1.ContainerStatus {
+		return []v1.ContainerStatus{{Name: "app", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}}}
+	}
+	for what, test := range map[string]struct {
+		status   v1.PodStatus
+		accepted uint64
+		failed   bool
+	}{
+		"bound":               {v1.PodStatus{}, 0, false},
+		"accepted":            {v1.PodStatus{StartTime: &metav1.Time{}}, 7, false},
+		"pulls its image":     {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ContainerCreating")}, 7, false},
+		"refused":             {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("CreateContainerError")}, 7, true},
+		"its init container":  {v1.PodStatus{StartTime: &metav1.Time{}, InitContainerStatuses: waits("CreateContainerError")}, 7, true},
+		"its image is broken": {v1.PodStatus{StartTime: &metav1.Time{}, ContainerStatuses: waits("ErrImagePull")}, 7, false},
+	} {
+		p, err := boundAs(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"},
+			Spec: v1.PodSpec{NodeName: "n", Containers: []v1.Container{container("app", "1")}}, Status: test.status})
+		if err != nil || p.Accepted != test.accepted || p.Failed != test.failed || p.Lasting()[0].Class != hybrid.Flexible {
+			t.Errorf("%s: %+v, %v", what, p, err)
+		}
+	}
+}
