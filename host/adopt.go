@@ -1,16 +1,15 @@
 package host
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
 )
 
@@ -53,22 +52,24 @@ func (g *group) runsProgram() (bool, error) {
 	if !g.populated {
 		return false, nil
 	}
-	pids, err := g.Processes()
-	if errors.Is(err, cgroup.ErrNoGroup) {
+	runs, err := g.AnyProcess(func(pid int) bool { return !isHelper(pid) })
+	switch {
+	case errors.Is(err, cgroup.ErrNoGroup):
 		return false, nil
+	case errors.Is(err, cgroup.ErrTooMany): // no helper makes groups
+		return true, nil
 	}
-	return slices.ContainsFunc(pids, func(pid int) bool { return !isHelper(pid) }), err
+	return runs, err
 }
 
 // isHelper reports whether a process is a helper that still waits: from its
 // start to the program that it becomes, its command line says so.
 func isHelper(pid int) bool {
-	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	args, err := procfs.CommandLine(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {
-		return true // it has gone meanwhile
+		return true // it has ended meanwhile
 	}
-	args := bytes.Split(line, []byte{0})
-	return len(args) > 1 && string(args[1]) == HelperCommand
+	return len(args) > 1 && args[1] == HelperCommand
 }
 
 // restore brings the grants of the state and containers that run without one
@@ -149,8 +150,9 @@ func (op *operation) pinned(g *Grant) bool {
 	if k == nil || len(g.Fractions) == 0 || cpusetKeepsAffinity() {
 		return false
 	}
-	pids, err := k.Processes()
-	return err == nil && pinsThreads(pids, k.settings.CPUs)
+	threads := maxPinned
+	pins, err := k.AnyProcess(func(pid int) bool { return pinsThread(pid, k.settings.CPUs, &threads) })
+	return pins || errors.Is(err, cgroup.ErrTooMany)
 }
 
 // takeIn gives a running container that fits nowhere as it is a new place: the
