@@ -62,6 +62,23 @@ func process(t *testing.T, cwd string, words ...string) (dir string) {
 	return dir
 }
 
+// TestOtherUsersWatcher: the files that another user's process names are not read.
+func TestOtherUsersWatcher(t *testing.T) {
+	dir := process(t, "/", "conmon")
+	if !isOwnUsers(dir) || isOwnUsers(filepath.Join(dir, "none")) {
+		t.Error("want true for the own user's process, false for one that has ended")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("changes the owner of a file: needs root")
+	}
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if isOwnUsers(dir) {
+		t.Error("another user's process is taken for the own user's")
+	}
+}
+
 func TestWatcherOf(t *testing.T) {
 	const shim, tasks = "/usr/bin/containerd-shim-runc-v2", "/run/containerd/io.containerd.runtime.v2.task/"
 	for _, test := range []struct {
