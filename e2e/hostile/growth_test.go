@@ -9,16 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/candor-project/candor/e2e/hostile/attacks"
 )
 
 // A container grows every file that candor reads of it: the mount table, the lists of processes, threads and nested
@@ -31,136 +28,19 @@ const (
 )
 
 func init() {
-	if os.Getenv(roleVariable) == "mounts" {
-		runtime.LockOSThread() // the main thread, which /proc/PID/mountinfo is about, gets the mount namespace
+	attacks.Prepare(os.Getenv(roleVariable))
+	for _, name := range attacks.Names() {
+		roles[name] = func(args []string) { attacks.Run(name, args) }
 	}
-	roles["mounts"] = func(args []string) { growMounts(number(args[0])) }
-	roles["threads"] = func(args []string) { growThreads(number(args[0])) }
-	roles["processes"] = func(args []string) { growProcesses(number(args[0])) }
-	roles["groups"] = func(args []string) { growGroups(number(args[0])) }
-	roles["words"] = func(args []string) { growWords(args) }
 }
 
-func number(text string) int {
+func number(t *testing.T, text string) int {
+	t.Helper()
 	n, err := strconv.Atoi(text)
-	check(err)
-	return n
-}
-
-// check ends a role that cannot perform its attack.
-func check(err error) {
 	if err != nil {
-		fmt.Fprintln(os.Stderr, os.Getenv(roleVariable), err)
-		os.Exit(1)
+		t.Fatal(err)
 	}
-}
-
-// ready reports that an attack is in place, and keeps it so.
-func ready() {
-	fmt.Println("ready")
-	time.Sleep(time.Hour)
-}
-
-// growMounts makes mounts with paths of nearly 4 kB, so that each has 7.7 kB in the mount table.
-func growMounts(n int) {
-	check(unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS))
-	check(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
-	check(unix.Mount("deep", "/mnt", "tmpfs", 0, ""))
-	check(unix.Chdir("/mnt")) // not os.Chdir, which changes all threads
-	name := strings.Repeat("x", 250)
-	for range 15 {
-		check(unix.Mkdir(name, 0o755))
-		check(unix.Chdir(name))
-	}
-	for i := range n {
-		dir := fmt.Sprintf("%06d", i)
-		check(unix.Mkdir(dir, 0o755))
-		check(unix.Mount(dir, dir, "", unix.MS_BIND, ""))
-	}
-	ready()
-}
-
-// growThreads starts threads with an affinity of their own, and with escape sequences in their names.
-func growThreads(n int) {
-	debug.SetMaxThreads(n + 1000)
-	var started sync.WaitGroup
-	for range n {
-		started.Add(1)
-		go func() {
-			runtime.LockOSThread()
-			nameThread("\x1b[2J\x1b]0;x\n)")
-			var mask unix.CPUSet
-			check(unix.SchedGetaffinity(0, &mask))
-			for cpu := range 1024 {
-				if mask.IsSet(cpu) {
-					mask.Zero()
-					mask.Set(cpu)
-					break
-				}
-			}
-			check(unix.SchedSetaffinity(0, &mask))
-			started.Done()
-			select {}
-		}()
-	}
-	started.Wait()
-	ready()
-}
-
-func nameThread(name string) {
-	check(os.WriteFile(fmt.Sprintf("/proc/self/task/%d/comm", unix.Gettid()), []byte(name), 0))
-}
-
-// growProcesses starts programs that sleep.
-func growProcesses(n int) {
-	for range n {
-		check(exec.Command("sleep", "3600").Start())
-	}
-	ready()
-}
-
-// growGroups makes nested groups in every hierarchy in which this process has a group of its own.
-func growGroups(n int) {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	check(err)
-	for line := range strings.Lines(string(text)) {
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if !strings.Contains(parts[2], "candor-hostile") {
-			continue
-		}
-		dirs, err := filepath.Glob("/sys/fs/cgroup/*" + strings.ReplaceAll(parts[2], "[", "\\["))
-		check(err)
-		if parts[1] == "" {
-			dirs = append(dirs, "/sys/fs/cgroup"+parts[2])
-		}
-		for _, dir := range dirs {
-			for i := range n {
-				if err := os.Mkdir(fmt.Sprintf("%s/%06d", dir, i), 0o755); err != nil && !os.IsExist(err) && !os.IsNotExist(err) {
-					check(err)
-				}
-			}
-		}
-	}
-	ready()
-}
-
-// growWords has as many supplementary groups as the kernel allows, and the command line that it was started with.
-func growWords(args []string) {
-	if len(args) < 10 {
-		groups := make([]int, 65_536)
-		for i := range groups {
-			groups[i] = 1<<32 - 2 - i
-		}
-		check(syscall.Setgroups(groups))
-		self, err := os.Executable()
-		check(err)
-		words := []string{self}
-		for range 12 {
-			words = append(words, strings.Repeat("w", 120_000))
-		}
-		check(syscall.Exec(self, words, os.Environ()))
-	}
-	ready()
+	return n
 }
 
 // An agent is candor nri without a runtime. It serves the metrics of the lab's containers.
@@ -224,7 +104,7 @@ func (a *agent) status(key string) int {
 	}
 	_, rest, _ := strings.Cut(string(text), key+":")
 	kilobytes, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	return number(kilobytes) << 10
+	return number(a.T, kilobytes) << 10
 }
 
 // cpuTime is the CPU time that the agent has used.
@@ -235,7 +115,7 @@ func (a *agent) cpuTime() time.Duration {
 		a.Fatal(err)
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')'):]))
-	return time.Duration(number(fields[12])+number(fields[13])) * 10 * time.Millisecond
+	return time.Duration(number(a.T, fields[12])+number(a.T, fields[13])) * 10 * time.Millisecond
 }
 
 // staysSmall scrapes an agent several times, and checks its memory and CPU time.
