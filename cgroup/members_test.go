@@ -135,3 +135,36 @@ func TestFollowersBound(t *testing.T) {
 		t.Errorf("%d groups were moved, want %d", moved, maxQuick)
 	}
 }
+
+// Searches in a group and in the groups nested in it, with processes in one nested group alone.
+func TestFindProcess(t *testing.T) {
+	tr := tree(t)
+	a, _ := two(t, tr)
+	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
+	if pid, err := g.FirstProcess(); pid != 0 || err != nil {
+		t.Errorf("an empty group: process %d, %v", pid, err)
+	}
+	inside, outside := start(t, "sleep").pid(), start(t, "sleep").pid()
+	must(t, attach(nest(t, g, "nested", a), inside))
+	if pid, err := g.FirstProcess(); pid != inside || err != nil {
+		t.Errorf("process %d, %v; want %d", pid, err, inside)
+	}
+	for pid, want := range map[int]bool{inside: true, outside: false} {
+		if has, err := g.Contains(pid); has != want || err != nil {
+			t.Errorf("process %d: %v, %v; want %v", pid, has, err, want)
+		}
+	}
+	if pids, err := g.Processes(); err != nil || len(pids) != 1 || pids[0] != inside {
+		t.Errorf("%v, %v; want %d", pids, err, inside)
+	}
+	if is, err := g.Populated(); !is || err != nil {
+		t.Errorf("populated: %v, %v", is, err)
+	}
+	none := tr.Group("none")
+	if pid, err := none.FirstProcess(); pid != 0 || !errors.Is(err, ErrNoGroup) {
+		t.Errorf("no group: process %d, %v", pid, err)
+	}
+	if _, err := none.Contains(inside); !errors.Is(err, ErrNoGroup) {
+		t.Errorf("no group: %v", err)
+	}
+}

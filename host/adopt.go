@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -65,7 +66,12 @@ func (g *group) runsProgram() (bool, error) {
 // isHelper reports whether a process is a helper that still waits: from its
 // start to the program that it becomes, its command line says so.
 func isHelper(pid int) bool {
-	args, err := procfs.CommandLine(fmt.Sprintf("/proc/%d", pid))
+	dir := fmt.Sprintf("/proc/%d", pid)
+	user, err := procfs.EffectiveUser(dir)
+	if err == nil && user != os.Geteuid() {
+		return false // its command line may never be readable
+	}
+	args, err := procfs.CommandLine(dir)
 	if err != nil {
 		return true // it has ended meanwhile
 	}

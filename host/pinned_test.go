@@ -41,6 +41,20 @@ func TestPinnedThreads(t *testing.T) {
 	}
 }
 
+// TestPinnedBound: an operation inspects a bounded number of threads, and assumes the worst of the others.
+func TestPinnedBound(t *testing.T) {
+	pid := os.Getpid()
+	all := affinity(t, pid)
+	threads := 1000
+	if pinsThread(pid, all, &threads) || threads >= 1000 || threads < 900 {
+		t.Errorf("%d of 1000 threads are left to inspect, or one has an affinity of its own", threads)
+	}
+	threads = 2
+	if !pinsThread(pid, all, &threads) {
+		t.Error("threads beyond the bound are taken for threads without an affinity")
+	}
+}
+
 func pinsAny(pid int, cpus cpuset.Set) bool {
 	threads := maxPinned
 	return pinsThread(pid, cpus, &threads)

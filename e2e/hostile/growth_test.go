@@ -195,7 +195,7 @@ func TestHostileGrowth(t *testing.T) {
 func TestHostileGrowthHeavy(t *testing.T) {
 	heavy(t)
 	l := newLab(t)
-	l.evil("full", []string{"mounts", "10000"}, []string{"threads", "8000"}, []string{"processes", "2000"}, []string{"groups", "10000"}, []string{"words"})
+	l.evil("full", []string{"mounts", "10000"}, []string{"threads", "8000"}, []string{"processes", "2000"}, []string{"groups", "3000"}, []string{"words"})
 	a := l.startAgent()
 	a.staysSmall()
 	l.commandsStaySmall()

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/internal/wholefile"
 )
@@ -28,7 +26,8 @@ const (
 )
 
 // describe finds out what people call a container. The process that watches over it, the parent of its first, knows
-// where the runtime's files are. Who may not read them gets the begin of the id.
+// where the runtime's files are. Without access to them, or if that process is of another user, the name is the
+// beginning of the id.
 // parents are the parents of its processes.
 func (p place) describe(parents map[int]int) description {
 	d := description{name: p.id[:min(len(p.id), shortID)], runtime: p.runtime}
@@ -45,24 +44,22 @@ func (p place) describe(parents map[int]int) description {
 	watchers = slices.Compact(watchers)
 	for _, pid := range watchers[:min(len(watchers), maxWatchers)] {
 		dir := fmt.Sprintf("/proc/%d", pid)
-		w := watcherOf(dir, p.id)
-		if w == nil {
+		if !isOwnUsers(dir) {
 			continue
 		}
-		if !isOwnUsers(dir) {
-			w.bundle = ""
+		if w := watcherOf(dir, p.id); w != nil {
+			w.addTo(&d)
+			break
 		}
-		w.addTo(&d)
-		break
 	}
 	return d
 }
 
 // isOwnUsers reports whether a process, given its folder in /proc, is of candor's user. Every user can start a program
-// with the name of a watcher, and have its bundle lie in a file system that does not answer.
+// with the name of a watcher, whose command line or bundle lies in a file system that does not answer.
 func isOwnUsers(dir string) bool {
-	var st unix.Stat_t
-	return unix.Stat(dir, &st) == nil && int(st.Uid) == os.Geteuid()
+	user, err := procfs.EffectiveUser(dir)
+	return err == nil && user == os.Geteuid()
 }
 
 // A watcher is a process that a runtime leaves beside a container.

@@ -177,7 +177,9 @@ func parseStatus(text []byte) (Status, error) {
 const MaxCommandLine = 64 << 10
 
 // CommandLine returns the words of a process's command line, given its folder, such as /proc/1. A kernel thread has
-// none. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that bound.
+// none. The words lie in the memory of the process. If its user has mapped a file of a FUSE file system there that does
+// not answer, the read never returns, and no signal ends it: ask EffectiveUser before, and read those of trusted users
+// only. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that bound.
 func CommandLine(dir string) ([]string, error) {
 	text, isWhole, err := kernfile.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {
@@ -188,6 +190,32 @@ func CommandLine(dir string) ([]string, error) {
 		words = words[:len(words)-1]
 	}
 	return words, nil
+}
+
+// EffectiveUser returns the effective user id of a process, given its folder, such as /proc/1. The owner of that folder
+// is another one for a process that has made itself undumpable (prctl(2), PR_SET_DUMPABLE): root.
+func EffectiveUser(dir string) (id int, err error) {
+	isFound := false
+	bad := kernfile.Lines(dir+"/status", maxStatus, func(line []byte) (more bool) {
+		ids, isUser := bytes.CutPrefix(line, []byte("Uid:\t"))
+		if !isUser {
+			return true
+		}
+		isFound = true
+		if fields := bytes.Fields(ids); len(fields) != 4 { // real, effective, saved, of the file system
+			err = fmt.Errorf("%s/status: want four user ids, got %.60q", dir, ids)
+		} else {
+			id, err = strconv.Atoi(string(fields[1]))
+		}
+		return false
+	})
+	switch {
+	case bad != nil:
+		return 0, bad
+	case !isFound:
+		return 0, fmt.Errorf("%s/status: no user id", dir)
+	}
+	return id, err
 }
 
 // BootID returns the kernel's name for this boot, which no process outlives.

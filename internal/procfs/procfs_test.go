@@ -145,6 +145,24 @@ func TestLongStatus(t *testing.T) {
 	}
 }
 
+func TestEffectiveUser(t *testing.T) {
+	if user, err := EffectiveUser("/proc/self"); err != nil || user != os.Geteuid() {
+		t.Errorf("%d, %v; want %d", user, err, os.Geteuid())
+	}
+	dir := t.TempDir()
+	for text, want := range map[string]int{
+		"Name:\tx\nUid:\t1000\t0\t5\t6\n": 0, "Name:\tUid:\\t0\nUid:\t0\t1000\t0\t0\n": 1000,
+		"": -1, "Name:\tx\n": -1, "Uid:\t0\n": -1, "Uid:\t0\tx\t0\t0\n": -1,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "status"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if user, err := EffectiveUser(dir); (err != nil) != (want < 0) || err == nil && user != want {
+			t.Errorf("%q: %d, %v; want %d", text, user, err, want)
+		}
+	}
+}
+
 // TestLongCommandLine: a program can have a command line of megabytes.
 func TestLongCommandLine(t *testing.T) {
 	dir := t.TempDir()
