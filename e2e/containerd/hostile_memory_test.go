@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/candor-project/candor/hybrid"
 )
 
 // maxMemory bounds the memory of candor nri on a node with hostile tenants, in bytes.
@@ -83,8 +85,12 @@ func (l *lab) addAttack() {
 // evil starts a container that attacks, in a pod of its own, and waits until the attack is in place.
 func (l *lab) evil(name string, annotations map[string]string, command ...string) *container {
 	l.Helper()
-	p := must[*pod](l)(l.newPod(1000, 1000, annotations))
-	c := must[*container](l)(p.run(name, 1000, 1000, annotations["candor.dev/class"] == "sensitive", command...))
+	isSensitive, request := annotations["candor.dev/class"] == "sensitive", hybrid.Milli(100)
+	if isSensitive {
+		request = 1000
+	}
+	p := must[*pod](l)(l.newPod(1000, request, annotations))
+	c := must[*container](l)(p.run(name, 1000, request, isSensitive, command...))
 	l.wait("the attack "+name, l.plugin, func() bool {
 		text, err := os.ReadFile(filepath.Join(l.path("logs"), name+".log"))
 		return err == nil && bytes.Contains(text, []byte("ready"))

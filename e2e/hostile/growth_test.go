@@ -185,7 +185,7 @@ func TestHostileMounts(t *testing.T) {
 // TestHostileGrowth: all attacks at once, in small.
 func TestHostileGrowth(t *testing.T) {
 	l := newLab(t)
-	l.evil("full", []string{"mounts", "500"}, []string{"threads", "500"}, []string{"processes", "50"}, []string{"groups", "200"}, []string{"words"})
+	l.evil("full", []string{"mounts", "500"}, []string{"threads", "500"}, []string{"processes", "30"}, []string{"groups", "100"}, []string{"words"})
 	l.startAgent().staysSmall()
 	l.commandsStaySmall()
 	l.ok("run", "--cpu", "0.1", "--", "true")
