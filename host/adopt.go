@@ -69,7 +69,7 @@ func isHelper(pid int) bool {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	user, err := procfs.EffectiveUser(dir)
 	if err == nil && user != os.Geteuid() {
-		return false // its command line may never be readable
+		return false // a helper is of candor's user
 	}
 	args, err := procfs.CommandLine(dir)
 	if err != nil {

@@ -56,7 +56,7 @@ func (p place) describe(parents map[int]int) description {
 }
 
 // isOwnUsers reports whether a process, given its folder in /proc, is of candor's user. Every user can start a program
-// with the name of a watcher, whose command line or bundle lies in a file system that does not answer.
+// with the name of a watcher, whose bundle lies in a file system that does not answer.
 func isOwnUsers(dir string) bool {
 	user, err := procfs.EffectiveUser(dir)
 	return err == nil && user == os.Geteuid()

@@ -177,9 +177,8 @@ func parseStatus(text []byte) (Status, error) {
 const MaxCommandLine = 64 << 10
 
 // CommandLine returns the words of a process's command line, given its folder, such as /proc/1. A kernel thread has
-// none. The words lie in the memory of the process. If its user has mapped a file of a FUSE file system there that does
-// not answer, the read never returns, and no signal ends it: ask EffectiveUser before, and read those of trusted users
-// only. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that bound.
+// none. The process can change them, also to none. A file that it maps there is not read, since that file may never answer
+// (FOLL_ANON, Linux 4.17). Of a command line longer than MaxCommandLine it returns the words that lie wholly before that bound.
 func CommandLine(dir string) ([]string, error) {
 	text, isWhole, err := kernfile.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {

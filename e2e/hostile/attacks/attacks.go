@@ -25,8 +25,6 @@ var attacks = map[string]func(args []string){
 	"processes": func(args []string) { growProcesses(number(args[0])) },
 	"groups":    func(args []string) { growGroups(number(args[0])) },
 	"words":     growWords,
-	"serveMute": func(args []string) { serveMute(args[0]) },
-	"mute":      func(args []string) { mute(args[0]) },
 }
 
 // Names returns the names of the attacks, sorted.
