@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
@@ -105,7 +106,7 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 		return oneline.Join(err, healing)
 	}
 	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
-		return fmt.Errorf("%w: %w", cause, err)
+		return fmt.Errorf("%w: %w", err, cause)
 	}
 	return moveV1(dir, file, next)
 }
@@ -125,11 +126,16 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 	return nil
 }
 
-// available tells whether the group above has these CPUs or nodes to give.
+// available reports an error unless the parent group has these CPUs or memory nodes.
 func (t *Tree) available(parent, file string, want cpuset.Set) error {
 	have, err := readEffective(parent, file)
 	if err == nil && !want.SubsetOf(&have) {
-		err = fmt.Errorf("%s %s: %w: %s has %s", file, want.Minus(have), ErrUnavailable, parent, have)
+		words := inwords.CPUs
+		if file == memsFile {
+			words = inwords.Mems
+		}
+		err = fmt.Errorf("%s: %s %w: %s has %s; want some of these, or another cpuset for that group",
+			file, words(want.Minus(have)), ErrUnavailable, parent, words(have))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -122,5 +123,31 @@ func TestBringBack(t *testing.T) {
 	must(t, err)
 	if !slices.Contains(places, dir) || affinity(t, pid) != a {
 		t.Errorf("the process is in %v, on %v", strings.Join(places, ", "), affinity(t, pid))
+	}
+}
+
+// A group of another program may name offline CPUs with ids above 1023.
+func TestReadSetOfReservedIDs(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(dir+"/"+cpusFile, []byte("0-1,1024-1151\n"), 0o644))
+	if set, err := readSet(dir, cpusFile); err != nil || set != cpuset.Range(0, 1) {
+		t.Errorf("%v, %v", set, err)
+	}
+}
+
+// A refusal names the group above, the missing CPUs or nodes, and what the group has.
+func TestUnavailableWords(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ file, has, want string }{
+		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; want"},
+		{cpusFile, "0-1", "cpuset.cpus: CPU 2 not available: " + dir + " has CPUs 0-1; want"},
+		{memsFile, "", "cpuset.mems: memory nodes 1-2 not available: " + dir + " has no memory nodes; want"},
+		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; want"},
+	} {
+		must(t, os.WriteFile(dir+"/"+tt.file+".effective", []byte(tt.has+"\n"), 0o644))
+		err := new(Tree).available(dir, tt.file, cpuset.Range(1, 2))
+		if !errors.Is(err, ErrUnavailable) || !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s %q: %v, want %s", tt.file, tt.has, err, tt.want)
+		}
 	}
 }

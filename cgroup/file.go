@@ -91,13 +91,14 @@ func writeInt(dir, file string, n int64) error {
 	return write(dir, file, strconv.FormatInt(n, 10))
 }
 
-// readSet reads a file that holds a list of CPUs or memory nodes.
+// readSet reads a file that holds a list of CPUs or memory nodes. A cpuset may
+// name offline CPUs with ids that a set cannot hold.
 func readSet(dir, file string) (cpuset.Set, error) {
 	content, err := readOne(dir, file)
 	if err != nil {
 		return cpuset.Set{}, err
 	}
-	set, err := cpuset.Parse(string(content))
+	set, err := cpuset.ParsePossible(string(content))
 	if err != nil {
 		return set, fmt.Errorf("read %s/%s: %w", dir, file, err)
 	}

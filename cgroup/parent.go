@@ -31,7 +31,7 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 		dir = filepath.Dir(dir) // made by nobody yet, or without the controller so far
 	}
 	if err == nil && cpus.IsEmpty() {
-		err = fmt.Errorf("cgroup %s: its cpuset is empty: %w", dir, ErrUnavailable)
+		err = fmt.Errorf("CPUs %w: the cpuset of %s has no CPUs; write some into its %s", ErrUnavailable, dir, cpusFile)
 	}
 	return cpus, mems, err
 }

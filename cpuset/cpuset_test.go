@@ -149,12 +149,36 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
+func TestParsePossible(t *testing.T) {
+	for list, want := range map[string]string{
+		"":                             "",
+		"0-3\n":                        "0-3",
+		"0-1151":                       "0-1023",
+		"2,1023-1024,8191":             "2,1023",
+		"1024-8191":                    "",
+		strings.Repeat("9", 5000):      "",
+		"5-" + strings.Repeat("9", 50): "5-1023",
+	} {
+		if s, err := ParsePossible(list); err != nil || s.String() != want {
+			t.Errorf("ParsePossible(%.40q) = %v, %v; want %q", list, s, err, want)
+		}
+	}
+	for _, list := range []string{"0-", "a", "3-1", "1100-1030", "0-15:2/4", "-1", "1,,2"} {
+		if s, err := ParsePossible(list); err == nil {
+			t.Errorf("ParsePossible(%q) = %v, want an error", list, s)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "0-3,8,10-11\n", "0-", "1023", "5-5,4", "0-15:2/4"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
 		s, err := Parse(list)
+		if possible, err2 := ParsePossible(list); err == nil && (err2 != nil || possible != s) {
+			t.Fatalf("Parse(%q) is %v, ParsePossible is %v, %v", list, s, possible, err2)
+		}
 		if err != nil {
 			return
 		}

@@ -34,7 +34,15 @@ func shorten(s string) string {
 // newline at the end, as the kernel writes it, is accepted. Spaces, signs,
 // descending ranges, strides ("0-15:2/4") and ids above Max-1 are errors of
 // type *SyntaxError.
-func Parse(list string) (Set, error) {
+func Parse(list string) (Set, error) { return parse(list, false) }
+
+// ParsePossible is Parse for lists that name offline CPUs too, such as
+// /sys/devices/system/cpu/present and the Cpus_allowed_list of a process. It
+// drops ids above Max-1: firmware reserves ids for CPUs that never come online.
+func ParsePossible(list string) (Set, error) { return parse(list, true) }
+
+// parse reads a list. With clip it drops ids above Max-1, else they are errors.
+func parse(list string, clip bool) (Set, error) {
 	var s Set
 	list = strings.TrimSuffix(list, "\n")
 	if list == "" {
@@ -43,51 +51,57 @@ func Parse(list string) (Set, error) {
 	for rest, more := list, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, ",")
-		if err := s.addPart(list, part); err != nil {
-			return Set{}, err
+		first, last, reason := parseRange(part)
+		if reason == "" && last >= Max && !clip {
+			reason = "CPU ids go from 0 to " + strconv.Itoa(Max-1)
+		}
+		if reason != "" {
+			return Set{}, &SyntaxError{list, part, reason}
+		}
+		for cpu := first; cpu <= min(last, Max-1); cpu++ {
+			s.Add(cpu)
 		}
 	}
 	return s, nil
 }
 
-// addPart adds one CPU id or one range, a part of list.
-func (s *Set) addPart(list, part string) error {
+const wantIDs = "want CPU ids and ranges, such as 0-3,8"
+
+// parseRange reads one CPU id or one range, a part of a list. The reason is
+// empty if the part is valid.
+func parseRange(part string) (first, last int, reason string) {
 	low, high, isRange := strings.Cut(part, "-")
-	first, reason := parseID(low)
-	if reason == "" && isRange {
-		var last int
-		if last, reason = parseID(high); reason == "" {
-			if last < first {
-				return &SyntaxError{list, part, "a range must rise"}
-			}
-			for cpu := first; cpu <= last; cpu++ {
-				s.Add(cpu)
-			}
-			return nil
-		}
+	first, ok := parseID(low)
+	last = first
+	if ok && isRange {
+		last, ok = parseID(high)
 	}
-	if reason != "" {
-		return &SyntaxError{list, part, reason}
+	switch {
+	case !ok:
+		return 0, 0, wantIDs
+	case last < first:
+		return 0, 0, "a range must rise"
 	}
-	s.Add(first)
-	return nil
+	return first, last, ""
 }
 
-// parseID reads one CPU id. The reason is empty when it is one.
-func parseID(digits string) (id int, reason string) {
+// maxID is the largest id that parseID returns. It exceeds the largest CPU id
+// of every kernel (CONFIG_NR_CPUS is at most 8192).
+const maxID = 1 << 20
+
+// parseID reads one CPU id. An id above maxID becomes maxID, so that long
+// digit strings do not overflow.
+func parseID(digits string) (id int, ok bool) {
 	if digits == "" {
-		return 0, "want CPU ids and ranges, such as 0-3,8"
+		return 0, false
 	}
 	for i := 0; i < len(digits); i++ {
 		if digits[i] < '0' || digits[i] > '9' {
-			return 0, "want CPU ids and ranges, such as 0-3,8"
+			return 0, false
 		}
-		// Stops before id can overflow, leading zeros or not.
-		if id = id*10 + int(digits[i]-'0'); id >= Max {
-			return 0, "CPU ids go from 0 to " + strconv.Itoa(Max-1)
-		}
+		id = min(id*10+int(digits[i]-'0'), maxID)
 	}
-	return id, ""
+	return id, true
 }
 
 // MustParse is Parse for lists that the program itself wrote. It panics on a

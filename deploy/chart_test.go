@@ -36,7 +36,7 @@ config:
   namespaces: {spark: {class: sensitive}, kube-system: {preserve: "true"}}
 stateDir: /run/other
 nriSocket: /run/nri/nri.sock
-metrics: {port: 9000, recordHistogram: 100ms, serviceMonitor: {enabled: true, labels: {release: prometheus}}}
+metrics: {port: 9000, recordHistogram: 100ms, webConfig: {secret: candor-metrics, scheme: HTTPS}, serviceMonitor: {enabled: true, labels: {release: prometheus}, endpoint: {tlsConfig: {insecureSkipVerify: true}}}}
 tolerations: []
 nodeSelector: {pool: batch}
 `,
@@ -177,8 +177,8 @@ func TestChartsConfig(t *testing.T) {
 // TestValuesOfBefore: helm upgrade --reuse-values has the values of the release, which may be older than one of the chart's: the plugin
 // must start all the same.
 func TestValuesOfBefore(t *testing.T) {
-	if out := render(t, "metrics: {recordHistogram: null}"); strings.Contains(out, "--record-histogram") {
-		t.Errorf("without metrics.recordHistogram the plugin is started with\n%s", out)
+	if out := render(t, "metrics: {recordHistogram: null, webConfig: null, serviceMonitor: {endpoint: null}}"); strings.Contains(out, "--record-histogram") || strings.Contains(out, "--metrics-web-config") {
+		t.Errorf("with the values of an older release the plugin is started with\n%s", out)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestHelm(t *testing.T) {
 	if out, err := exec.Command(program, "template", "candor", chart, "--set", "metrics.prot=9000").CombinedOutput(); err == nil || !strings.Contains(string(out), "prot") {
 		t.Errorf("a value that there is not: %v\n%s", err, out)
 	}
-	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "metrics.recordHistogram=2s", "observe=true,publish=true", "scheduler.enabled=true"} {
+	for _, without := range []string{"config.metrics=9464", "config.stateDir=/run/other", "config.publish=true", "config.recordHistogram=1s", "config.metricsWebConfig=/x", "metrics.webConfig.scheme=https", "metrics.recordHistogram=2s", "observe=true,publish=true", "scheduler.enabled=true"} {
 		if out, err := exec.Command(program, "template", "candor", chart, "--set", without).CombinedOutput(); err == nil {
 			t.Errorf("%s has no effect, and is taken:\n%s", without, out)
 		}

@@ -74,6 +74,7 @@ func (d *docker) runs(id string) row {
 // What is to be saved up of a quota is never more than it, whatever the engine's update makes of that.
 func TestDockerBurst(t *testing.T) {
 	d := newDocker(t)
+	d.allowImages("burst")
 	id := d.does("run", "-d", "--network=none", "--runtime=candor", "--cpus=0.5", "-e", "CANDOR_BURST=20ms", "box", "sleep", "9999")[:12]
 	for _, step := range []struct {
 		cpus string

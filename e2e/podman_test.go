@@ -79,9 +79,31 @@ func TestPodman(t *testing.T) {
 	p.empty()
 }
 
+// An image's annotations, which Podman 4 passes on, do not ask for more than its environment may.
+func TestPodmanImageAnnotations(t *testing.T) {
+	p := newPodman(t)
+	file := filepath.Join(p.dir, "Dockerfile")
+	if err := os.WriteFile(file, []byte("FROM box\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, annotation := range []string{"candor.dev/preserve=true", "candor.dev/burst=20ms"} {
+		p.does("build", "--format=oci", "--annotation", annotation, "--annotation=io.container.manager=docker", "--annotation=io.podman.annotations.init=", "-t", "evil", "-f", file, p.dir)
+		got := p.podman(boxOf("--rm", "evil", "nproc")...)
+		if got.code == 0 || !strings.Contains(got.err, "not for an image to choose, and this engine passes the annotations or labels of images on") {
+			t.Errorf("%s: %+v; want it refused", annotation, got)
+		}
+	}
+	p.allowImages("burst")
+	if got := p.does(boxOf("--rm", "evil", "nproc")...); got != "1" {
+		t.Errorf("burst allowed: it counts %s", got)
+	}
+	p.empty()
+}
+
 // TestPodmanAnnotations: what an annotation says is what the container is, or it is refused.
 func TestPodmanAnnotations(t *testing.T) {
 	p := newPodman(t)
+	p.allowImages("burst")
 	id := p.does(boxOf("-d", "--annotation", "candor.dev/class=flexible", "--annotation", "candor.dev/burst=20ms", "box", "sleep", "9999")...)
 	defer p.podman("rm", "-f", "-t=0", id)
 	has, err := p.tree.Group(id[:12]).Settings()

@@ -13,10 +13,10 @@ func TestSetupHost(t *testing.T) {
 	l := newLab(t)
 	for _, c := range []struct{ args, want string }{
 		{"--reserved x", "--reserved: "},
-		{"--reserved 1023", "this machine has"},
-		{"--reserved 0-1023", "this machine has"},
+		{"--reserved 1023", "the machine does not have"},
+		{"--reserved 0-1023", "the machine does not have"},
 		{"", "want a list of those that stay with what is not Candor's"},
-		{"--undo --reserved 0", "--undo puts back what was recorded"},
+		{"--undo --reserved 0", "--undo restores the recorded values"},
 		{"all", "takes no arguments"},
 		{"-o yaml", "table, json"},
 	} {

@@ -17,7 +17,11 @@ import (
 // capacity in all: what it holds beyond that, of containers that have ended, is freed first, so that
 // an init container and its successor don't count twice. On an error nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
-	if err := a.checkEngine(); err != nil {
+	err := a.checkEngine()
+	if err == nil {
+		err = h.CheckEngineGroup(a.Engine.Cgroup)
+	}
+	if err != nil {
 		return nil, err
 	}
 	creator, err := ownProcess()

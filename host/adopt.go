@@ -2,8 +2,6 @@ package host
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -63,19 +61,15 @@ func (g *group) runsProgram() (bool, error) {
 	return runs, err
 }
 
-// isHelper reports whether a process is a helper that still waits: from its
-// start to the program that it becomes, its command line says so.
+// isHelper reports whether a process is a helper that still waits: until it executes the program, its command line and
+// its file are candor's.
 func isHelper(pid int) bool {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	user, err := procfs.EffectiveUser(dir)
-	if err == nil && user != os.Geteuid() {
-		return false // a helper is of candor's user
-	}
-	args, err := procfs.CommandLine(dir)
+	line, err := procfs.CommandText(pid)
 	if err != nil {
-		return true // it has ended meanwhile
+		return !errors.Is(err, procfs.ErrSlow) // it has ended meanwhile, or it is a program that makes its readers wait
 	}
-	return len(args) > 1 && args[1] == HelperCommand
+	args := strings.Split(line, "\x00")
+	return len(args) > 1 && args[1] == HelperCommand && isCandor(pid)
 }
 
 // restore brings the grants of the state and containers that run without one
@@ -219,6 +213,11 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	g := Grant{State: Running, Since: sinceBoot()}
 	g.ID = name
 	known := op.store.loadRequest(&g)
+	if known { // an earlier version may have stored arguments
+		if err := op.store.saveBriefly(&g); err != nil {
+			op.log.Warn("its request is not saved", "container", name, "error", err)
+		}
+	}
 	asked := g.Limit
 	if !known {
 		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: Burst{Time: has.Burst}, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}

@@ -48,7 +48,7 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 		s.Quota = k.settings.Quota
 	}
 	if g.Mems {
-		s.Mems = memsOf(op.node.Machine(), &g.CPUs)
+		s.Mems = op.mems(g)
 	}
 	return s
 }

@@ -18,7 +18,7 @@ const stuckName = "stuck containers"
 
 // planAround plans a sensitive container without the CPUs to avoid.
 func (op *operation) planAround(r hybrid.Request) (*hybrid.Plan, error) {
-	trial, err := op.trialNode(r.ID)
+	trial, err := op.trialNode(r.ID, hybrid.Grant{})
 	if err != nil {
 		return nil, err
 	}
@@ -41,13 +41,23 @@ func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan,
 	return plan, nil
 }
 
-// resizeAround resizes a sensitive container without the CPUs to avoid.
+// resizeAround resizes a sensitive container without the CPUs to avoid. The container keeps its exclusive CPUs; its fraction may move.
 func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) error {
-	trial, err := op.trialNode("")
+	now, _ := op.node.Grant(name)
+	r := now.Request
+	r.Limit, r.Guarantee = limit, guarantee
+	kept := hybrid.Grant{Request: r, CPUs: now.Exclusive, Exclusive: now.Exclusive}
+	kept.Limit, kept.Guarantee = hybrid.Milli(1000*now.Exclusive.Count()), 0
+	var plan *hybrid.Plan
+	trial, err := op.trialNode(name, kept)
 	if err != nil {
 		return err
 	}
-	plan, err := trial.PlanResize(name, limit, guarantee)
+	if kept.Limit == 0 {
+		plan, err = trial.Plan(r)
+	} else {
+		plan, err = trial.PlanResize(name, limit, guarantee)
+	}
 	if err != nil {
 		return op.refusedByStuck(err)
 	}
@@ -67,9 +77,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a copy of the node's sensitive containers on which the CPUs to avoid are taken, so far as they are shared. The
-// needs of flexible containers are checked on the real node. Without is a container to leave out, or "".
-func (op *operation) trialNode(without string) (*hybrid.Node, error) {
+// trialNode returns a copy of the node's sensitive containers but one, of which it has the CPUs that are kept. The
+// CPUs to avoid are taken, so far as they are shared then. The needs of flexible containers are checked on the real node.
+func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
 	node, err := options.node(op.basis.machine, op.basis.usable)
@@ -77,6 +87,9 @@ func (op *operation) trialNode(without string) (*hybrid.Node, error) {
 		return nil, err
 	}
 	grants := slices.DeleteFunc(op.node.Grants(), func(g hybrid.Grant) bool { return g.ID == without || g.Class == hybrid.Flexible })
+	if kept.Limit > 0 {
+		grants = append(grants, kept)
+	}
 	if err := node.Restore(grants); err != nil {
 		return nil, err
 	}

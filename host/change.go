@@ -94,7 +94,8 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 			op.newcomer = &newcomer{a.ID, a.PID}
 		}
 		g.Grant, _ = op.node.Grant(a.ID)
-		return nil
+		g.OnResize, err = op.store.hideCommand(a.ID, a.OnResize)
+		return err
 	})
 	if err != nil {
 		return nil, err

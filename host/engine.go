@@ -2,13 +2,12 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/topology"
 )
 
 // An Engine is what Candor knows of a container whose group somebody else makes and
@@ -45,6 +44,15 @@ func (f *fileEngine) engine() (Engine, error) {
 		return Engine{}, nil
 	}
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)
+}
+
+// CheckEngineGroup refuses a container of an engine by the cgroupsPath of its specification: groups below Candor's parent
+// group are Candor's own. ErrBadSpec.
+func (h *Host) CheckEngineGroup(cgroupsPath string) error {
+	if err := h.tree.CheckEngineGroup(cgroupsPath); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadSpec, err)
+	}
+	return nil
 }
 
 // groupOf is the group of a container, whoever makes it.
@@ -139,21 +147,3 @@ func (g *Grant) endedInEngine() bool {
 
 // ViewDir is the directory of a container's view, with the files of package view.
 func (h *Host) ViewDir(name string) string { return h.store.view(name) }
-
-// Mems returns the memory nodes of a grant's CPUs.
-func (h *Host) Mems(g *Grant) (cpuset.Set, error) {
-	machine, err := h.machine.get()
-	if err != nil {
-		return cpuset.Set{}, err
-	}
-	return memsOf(machine, &g.CPUs), nil
-}
-
-func memsOf(m *topology.Machine, cpus *cpuset.Set) (mems cpuset.Set) {
-	for _, node := range m.Nodes {
-		if node.CPUs.Overlaps(cpus) {
-			mems.Add(node.ID)
-		}
-	}
-	return mems
-}

@@ -105,7 +105,7 @@ func (op *operation) tidy() {
 	if (op.about != about{}) && len(op.over) == 0 {
 		return
 	}
-	for _, dir := range []string{"views", "requests"} {
+	for _, dir := range []string{"views", "requests", "commands"} {
 		entries, _ := os.ReadDir(filepath.Join(op.store.dir, dir))
 		for _, entry := range entries {
 			if op.info[entry.Name()] != nil {

@@ -47,7 +47,7 @@ type Spec struct {
 	Mems     bool // memory nodes follow the CPUs
 	View     View
 	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
-	Command  string // what runs, for people
+	Command  string // name of the program, without arguments (ProgramName), or of a pod's container; for people
 }
 
 // VisibleCPUs is the number of CPUs that the container should count: the CPUs

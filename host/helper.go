@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
 )
 
@@ -69,6 +71,26 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 		return nil, fmt.Errorf("start helper: %w", err)
 	}
 	return &helper{process, write}, nil
+}
+
+// isCandor reports whether a process executes this candor, as helpers do. A command line alone proves nothing: every program
+// chooses its own. A process of an inner pid namespace is no helper. Without the right to see the file of another user's
+// process, the pid namespace decides alone.
+func isCandor(pid int) bool {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	id, err := procfs.ReadIdentity(dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) // it has ended meanwhile
+	}
+	if id.Namespaces != 1 {
+		return false
+	}
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return true
+	}
+	file, err := os.Stat(dir + "/exe")
+	return err != nil || os.SameFile(self, file)
 }
 
 // start makes the helper become the program.

@@ -206,6 +206,23 @@ func TestStuckElsewhere(t *testing.T) {
 	l.check(neighbor, "web")
 }
 
+// TestStuckAtResize gives a running container a whole CPU, whose first choice is the CPU that another container cannot leave.
+func TestStuckAtResize(t *testing.T) {
+	l := newIsolationLab(t)
+	web := l.must(ask("web", "0.5"), "wait")
+	l.drift(web.CPUs)
+	remove := l.inject(kernfile.WriteAccess, "cpuset.cpus", unix.EBUSY)
+	defer remove()
+	_, after, err := l.Resize(ctx, "web", 1000, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after.CPUs == web.CPUs || after.CPUs.Count() != 1 {
+		t.Errorf("%s is on %v; web had %v, and has %v", neighbor, l.neighborCPUs(), web.CPUs, after.CPUs)
+	}
+	l.checkSubject("web")
+}
+
 // TestRetryBackOff writes a refused setting again after pauses that grow, and logs it once.
 func TestRetryBackOff(t *testing.T) {
 	l := newIsolationLab(t)

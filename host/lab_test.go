@@ -252,7 +252,7 @@ func (l *lab) forge(change func(*state)) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	s := state{loaded.Boot, slices.Clone(loaded.Grants)}
+	s := state{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
 	change(&s)
 	if err := wholefile.Replace(l.store.stateFile(), textOf(s)); err != nil {
 		l.Fatal(err)

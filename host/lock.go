@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // ErrInterrupted: a signal came while another operation had the lock. Nothing was changed.
@@ -126,8 +126,7 @@ func holder(file *os.File) string {
 			return true
 		}
 		pid, _ := strconv.Atoi(f[4])
-		comm, _ := kernfile.Read(filepath.Join("/proc", f[4], "comm"))
-		name = fmt.Sprintf("process %d (%s)", pid, strings.TrimSpace(string(comm)))
+		name = fmt.Sprintf("process %d (%s)", pid, procfs.NameOf(pid))
 		return false
 	})
 	return name

@@ -168,6 +168,9 @@ func (op *operation) load() error {
 		}
 		op.saved = new(savedState)
 	}
+	if err := op.dropArguments(); err != nil { // no reason to refuse another container
+		op.log.Warn("arguments that an earlier version stored are not all dropped", "error", err)
+	}
 	op.loaded = op.saved.state
 	op.before = byName(op.loaded.Grants)
 	return nil

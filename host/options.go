@@ -2,14 +2,17 @@ package host
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/topology"
 )
@@ -22,6 +25,36 @@ type NodeOptions struct {
 	MinShared   Amount           `json:"minShared"`   // CPU time that sensitive containers never get
 	Algorithm   hybrid.Algorithm `json:"algorithm"`   // "candor" or "paper"
 	UseIsolated bool             `json:"useIsolated"` // give the CPUs of isolcpus= too
+	// ImageSettings are the settings that an image may choose beyond those that take from no other container, such as burst.
+	ImageSettings SettingNames `json:"imageSettings,omitzero"`
+}
+
+// SettingNames are names of settings, with commas between them; JSON writes them as a list.
+type SettingNames string
+
+// Names returns the names.
+func (s SettingNames) Names() []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(string(s), ",")
+}
+
+// MarshalJSON and UnmarshalJSON write and read a list of names.
+func (s SettingNames) MarshalJSON() ([]byte, error) { return json.Marshal(s.Names()) }
+
+func (s *SettingNames) UnmarshalJSON(text []byte) error {
+	var names []string
+	if err := json.Unmarshal(text, &names); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == "" || strings.Contains(name, ",") {
+			return fmt.Errorf("setting %.60q: want a name, such as burst", name)
+		}
+	}
+	*s = SettingNames(strings.Join(names, ","))
+	return nil
 }
 
 // An Amount is a hybrid.Milli that JSON writes as a word: "500m".
@@ -79,7 +112,7 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 // are offline may come back.
 func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
-		return fmt.Errorf("reserved %v: %v not among the machine's CPUs: want some of %v", reserved, unknown, m.Online.Union(m.Offline))
+		return fmt.Errorf("reserved %v: the machine does not have %s; want some of %v", reserved, inwords.CPUs(unknown), m.Online.Union(m.Offline))
 	}
 	return nil
 }
@@ -91,7 +124,7 @@ func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybri
 		return nil, err
 	}
 	if free := usable.Intersect(machine.Online); !free.IsEmpty() && free.SubsetOf(&o.Reserved) {
-		return nil, fmt.Errorf("reserved %v: no CPU is left to give: want fewer than the cgroup's CPUs, %v", o.Reserved, free)
+		return nil, fmt.Errorf("reserved %v: no CPU is left to give, Candor's parent cgroup has %v; reserve fewer", o.Reserved, free)
 	}
 	return hybrid.NewNode(machine, hybrid.Options{
 		Algorithm:   o.Algorithm,

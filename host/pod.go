@@ -192,7 +192,11 @@ func otherGuarantee(g *Grant, a *Allocation) bool {
 // before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
 // without a grant is adopted, as Sync does. ErrElsewhere: the group is not there, or the process is not in it.
 func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
-	if err := a.checkEngine(); err != nil {
+	err := a.checkEngine()
+	if err == nil {
+		err = h.CheckEngineGroup(a.Engine.Cgroup)
+	}
+	if err != nil {
 		return err
 	}
 	var main Process

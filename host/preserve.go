@@ -58,7 +58,7 @@ func (op *operation) preserve(name string, next preserved) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%w: %s: CPUs %v cannot count as reserved: %w", ErrBadSpec, name, next.CPUs, err)
+	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, inwords.CPUs(next.CPUs), err)
 	if had {
 		return oneline.Join(err, op.store.savePreserved(name, before))
 	}
@@ -79,6 +79,11 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.CPUs))
 		}
 	}
+	machine := op.node.Machine()
+	present := machine.Online.Union(machine.Offline)
+	if !cpus.Overlaps(&present) {
+		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, inwords.CPUs(cpus), present)
+	}
 	usable, _, _, err := op.usable()
 	if err != nil {
 		return err
@@ -88,8 +93,8 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 		return err
 	}
 	all := options.Reserved.Union(op.store.preserved()).Union(cpus)
-	if usable.SubsetOf(&all) {
-		return fmt.Errorf("%w: %s: CPUs %v count as reserved, and none would be left for Candor's containers: want fewer", ErrBadSpec, name, cpus)
+	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
+		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, inwords.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil
 }

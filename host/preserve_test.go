@@ -2,7 +2,9 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/candor-project/candor/cpuset"
@@ -53,10 +55,22 @@ func TestPreserveRefused(t *testing.T) {
 	if err := l.Preserve(ctx, "own", cpuset.Of(cpus...), os.Getpid()); !errors.Is(err, ErrBadSpec) {
 		t.Errorf("all CPUs: %v", err)
 	}
+	err := l.Preserve(ctx, "own", cpuset.Range(cpuset.Max-2, cpuset.Max-1), os.Getpid())
+	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "own: the machine does not have CPUs 1022-1023; want some of ") {
+		t.Errorf("CPUs that the machine does not have: %v", err)
+	}
+	web.stop()
+	if err := l.Release(ctx, "web", false); err != nil {
+		t.Fatal(err)
+	}
+	err = l.Preserve(ctx, "own", cpuset.Range(0, cpuset.Max-1), os.Getpid())
+	if want := fmt.Sprintf("own: CPUs %v of %v would count as reserved, and leave no CPU", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
+		t.Errorf("all CPUs: %v, want %s", err, want)
+	}
 	if got := l.usable(); got.Count() != len(cpus) {
 		t.Errorf("refused, and %v are usable", got)
 	}
-	l.check("web")
+	l.check()
 }
 
 // The end of an attempt is told after the next one has begun.

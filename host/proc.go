@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -126,8 +125,7 @@ func listPIDs(pids []int) string {
 	const most = 5
 	var names []string
 	for _, pid := range pids[:min(len(pids), most)] {
-		comm, _ := kernfile.Read(fmt.Sprintf("/proc/%d/comm", pid))
-		names = append(names, fmt.Sprintf("%d (%s)", pid, strings.TrimSpace(string(comm))))
+		names = append(names, fmt.Sprintf("%d (%s)", pid, procfs.NameOf(pid)))
 	}
 	if len(pids) > most {
 		names = append(names, fmt.Sprintf("%d more", len(pids)-most))

@@ -9,6 +9,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
@@ -26,6 +27,8 @@ var errNewer = errors.New("written by a newer Candor")
 type state struct {
 	Boot   string // kernel's id of the boot it belongs to
 	Grants []*Grant
+	// WithArguments are the containers whose arguments the file holds: an earlier version wrote it.
+	WithArguments []string
 }
 
 // byName are grants by the names of their containers.
@@ -128,6 +131,9 @@ func decodeGrants(data []byte) (s state, version int, err error) {
 			return s, file.Version, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
 		}
 		taken[g.ID] = true
+		if g.Command != file.Grants[i].Request.Command {
+			s.WithArguments = append(s.WithArguments, g.ID)
+		}
 		s.Grants = append(s.Grants, &g)
 	}
 	return s, file.Version, nil
@@ -150,7 +156,8 @@ func newFileGrant(g *Grant) fileGrant {
 func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
 		g.Class, g.Policy, g.Limit, g.Guarantee, g.Wish, g.Immovable,
-		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize, g.Command,
+		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize,
+		storedCommand(g.Command, g.Engine),
 	}
 }
 
@@ -199,11 +206,11 @@ func (f *fileGrant) grant() (Grant, error) {
 		State: f.State, Creator: f.Creator, Main: f.Main,
 		Since: time.Duration(f.Since) * time.Millisecond, Deadline: time.Duration(f.Deadline) * time.Millisecond,
 	}
-	if err := f.Request.apply(f.Name, &g); err != nil {
-		return Grant{}, err
-	}
 	var err error
 	if g.Engine, err = f.Engine.engine(); err != nil {
+		return Grant{}, err
+	}
+	if err := f.Request.apply(f.Name, &g); err != nil {
 		return Grant{}, err
 	}
 	if g.Loan, err = f.Loan.loan(); err != nil {
@@ -218,14 +225,14 @@ func (f *fileGrant) grant() (Grant, error) {
 	}
 	switch {
 	case !g.Exclusive.SubsetOf(&g.CPUs):
-		return Grant{}, fmt.Errorf("exclusive CPUs %v are not all among its CPUs %v", g.Exclusive, g.CPUs)
+		return Grant{}, fmt.Errorf("exclusive %s: the container has %s", inwords.CPUs(g.Exclusive), inwords.CPUs(g.CPUs))
 	case g.Quota < 0 || g.Quota > hybrid.MaxLimit || g.Weight < 0:
 		return Grant{}, fmt.Errorf("quota %v, weight %v: out of range", g.Quota, g.Weight)
 	}
 	return g, nil
 }
 
-// apply fills in what was asked for.
+// apply sets the request and the spec of a grant whose Engine is set.
 func (f *fileRequest) apply(name string, g *Grant) error {
 	g.Request = hybrid.Request{
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
@@ -233,7 +240,7 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 	}
 	g.Spec = Spec{
 		time.Duration(f.PeriodUs) * time.Microsecond, Burst{f.BurstBy, time.Duration(f.BurstUs) * time.Microsecond},
-		f.Mems, f.View, f.OnResize, f.Command,
+		f.Mems, f.View, f.OnResize, storedCommand(f.Command, g.Engine),
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
 		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)

@@ -21,6 +21,7 @@ import (
 //	state.json      all grants: one plan is one replacement of this file
 //	state.json.bad  the last state that could not be read
 //	requests/NAME   what a container asked for, for adoption when the state is lost
+//	commands/NAME   what is run when a container has got a new size, for its owner alone to read
 //	views/NAME/     the files that a container is shown
 //	preserved/NAME  CPUs that somebody else gives a container
 //	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
@@ -135,12 +136,28 @@ func (s store) save(next *savedState) error {
 	return nil
 }
 
-// setAside keeps an unusable state file for people.
+// setAside keeps an unusable state file for its owner: an earlier version may have written it, with arguments.
 func (s store) setAside() error {
-	if err := os.Rename(s.stateFile(), s.badFile()); err != nil {
+	err := os.Rename(s.stateFile(), s.badFile())
+	if err == nil {
+		err = s.closeBad()
+	}
+	if err != nil {
 		return fmt.Errorf("state: keep the unusable file: %w", err)
 	}
 	return nil
+}
+
+// closeBad makes the unusable state file readable by its owner alone.
+func (s store) closeBad() error {
+	info, err := os.Lstat(s.badFile())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	if err == nil {
+		err = os.Chmod(s.badFile(), 0o600)
+	}
+	return err
 }
 
 // saveRequest writes what a container asked for beside the state.
@@ -162,8 +179,10 @@ func (s store) shown(name string) (cpuset.Set, error) { return view.Shown(s.view
 
 // forget removes what belongs to a container that has ended.
 func (s store) forget(name string) error {
-	if err := os.Remove(s.request(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, file := range []string{s.request(name), s.commandFile(name)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return view.Remove(s.view(name))
 }

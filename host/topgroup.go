@@ -83,6 +83,13 @@ func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
 	return usable, all.Minus(usable), mems, nil
 }
 
+// UsableCPUs returns the CPUs that the cpusets of Candor's parent group and of
+// the pods' group leave to containers. It reads no option of the machine.
+func (h *Host) UsableCPUs() (cpuset.Set, error) {
+	usable, _, _, err := h.usable()
+	return usable, err
+}
+
 // sayOutside says which CPUs the pods' groups lack, when that has changed.
 func (h *Host) sayOutside() error {
 	has, outside, _, err := h.usable()

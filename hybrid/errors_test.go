@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
 	"pgregory.net/rapid"
@@ -227,5 +228,30 @@ func TestRefusedResizeTellsOfItsDomain(t *testing.T) {
 	refusal := new(hybrid.Refusal)
 	if !errors.As(err, &refusal) || refusal.Cause != hybrid.CauseWish || refusal.Domain != 0 {
 		t.Errorf("%v (%+v), want a domain without free CPUs", err, refusal)
+	}
+}
+
+// A node without CPUs: the reason names the setting that takes the last.
+func TestNoCPUToGive(t *testing.T) {
+	set := cpuset.MustParse
+	for _, tt := range []struct {
+		isolated string
+		options  hybrid.Options
+		want     string
+	}{
+		{"0-3", hybrid.Options{}, "isolcpus isolates CPUs 0-3, and there are no others; boot with fewer isolated CPUs, or set useIsolated"},
+		{"1-3", hybrid.Options{Reserved: set("0")}, "isolcpus isolates CPUs 1-3, and CPU 0 is reserved; boot with"},
+		{"1-3", hybrid.Options{Usable: set("2,7")}, "isolcpus isolates CPU 2, and there are no others; boot with"},
+		{"1-3", hybrid.Options{Usable: set("2-3"), Reserved: set("0")}, "isolcpus isolates CPUs 2-3, and there are no others; boot with"},
+		{"", hybrid.Options{Reserved: set("0-3")}, "CPUs 0-3 are reserved, and there are no others; reserve fewer"},
+		{"0-3", hybrid.Options{Reserved: set("0-3"), UseIsolated: true}, "CPUs 0-3 are reserved, and there are no others; reserve fewer"},
+		{"3", hybrid.Options{Usable: set("4-5")}, "Candor's parent cgroup has CPUs 4-5, and online are CPUs 0-3"},
+	} {
+		m := parse(t, "core:4")
+		m.Isolated = set(tt.isolated)
+		n, err := hybrid.NewNode(m, tt.options)
+		if n != nil || err == nil || !strings.HasPrefix(err.Error(), "no CPU to give: "+tt.want) {
+			t.Errorf("isolated %q, %+v: %v, want %q", tt.isolated, tt.options, err, tt.want)
+		}
 	}
 }

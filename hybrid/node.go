@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/inwords"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -71,7 +72,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	}
 	n := newEmpty(newLayout(machine, &options), new(scratch))
 	if n.usable.IsEmpty() {
-		return nil, fmt.Errorf("no CPU to give: %s are online, %s reserved", quoteSet(machine.Online), quoteSet(options.Reserved))
+		return nil, explainNoCPU(machine, &options)
 	}
 	if m := options.MinShared; m < 0 || m > n.capacity() {
 		return nil, fmt.Errorf("min-shared %dm: want 0 to %s, the CPUs that can be given", m, n.capacity())
@@ -79,12 +80,32 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	return n, nil
 }
 
-// quoteSet writes a set for an error line, where "" would be lost.
-func quoteSet(s cpuset.Set) string {
-	if s.IsEmpty() {
-		return "none"
+// explainNoCPU names the setting that takes the last CPU from a node.
+func explainNoCPU(machine *topology.Machine, o *Options) error {
+	online := machine.Online
+	if !o.Usable.IsEmpty() {
+		online = online.Intersect(o.Usable)
 	}
-	return s.String()
+	rest := online.Minus(o.Reserved)
+	switch {
+	case online.IsEmpty():
+		return fmt.Errorf("no CPU to give: Candor's parent cgroup has %s, and online are %s", inwords.CPUs(o.Usable), inwords.CPUs(machine.Online))
+	case rest.IsEmpty():
+		return fmt.Errorf("no CPU to give: %s reserved, and there are no others; reserve fewer", isOrAre(online))
+	case o.Reserved.Overlaps(&online):
+		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and %s reserved; boot with fewer isolated CPUs, reserve fewer, or set useIsolated",
+			inwords.CPUs(rest), isOrAre(o.Reserved.Intersect(online)))
+	default:
+		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and there are no others; boot with fewer isolated CPUs, or set useIsolated", inwords.CPUs(rest))
+	}
+}
+
+// isOrAre returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
+func isOrAre(s cpuset.Set) string {
+	if s.Count() == 1 {
+		return inwords.CPUs(s) + " is"
+	}
+	return inwords.CPUs(s) + " are"
 }
 
 // capacity is the CPU time of the usable CPUs.

@@ -24,14 +24,25 @@ type Annotations struct {
 	Containers map[string]Settings // by the container's name
 }
 
-// Parse reads a pod's annotations. Those of other domains are left alone; one of
-// Candor's with an unknown name or a value that cannot be meant is an error that names it. The same
-// annotations always give the same error.
+// maxSize bounds Candor's annotations of a pod, in bytes of names and values. Kubernetes allows all annotations of an object
+// 256 KiB; a client of the runtime has no such bound, and each container of the pod parses them again.
+const maxSize = 64 << 10
+
+// Parse parses a pod's annotations. It ignores other domains and the scheduler's hint. An annotation of Candor with an
+// unknown name or an invalid value is an error of bounded length that names it, and so are more than 64 KiB of them.
+// The same annotations always give the same error.
 func Parse(annotations map[string]string) (Annotations, error) {
 	var a Annotations
-	keys := make([]string, 0, len(annotations))
-	for key := range annotations {
-		keys = append(keys, key)
+	var keys []string
+	size := 0
+	for key, value := range annotations {
+		if isOurs(key) {
+			keys = append(keys, key)
+			size += len(key) + len(value)
+		}
+	}
+	if size > maxSize {
+		return a, fmt.Errorf("%d annotations of %s have %d bytes: want %d at most", len(keys), Domain, size, maxSize)
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
@@ -40,6 +51,12 @@ func Parse(annotations map[string]string) (Annotations, error) {
 		}
 	}
 	return a, nil
+}
+
+// isOurs reports whether an annotation is a setting of Candor: candor.dev/NAME or NAME.candor.dev/CONTAINER.
+func isOurs(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	return key != HintKey && (prefix == Domain || strings.HasSuffix(prefix, "."+Domain))
 }
 
 // plain is a key for people: on one line, whatever it holds.
@@ -54,12 +71,8 @@ func (a *Annotations) add(key, value string) error {
 	prefix, name, _ := strings.Cut(key, "/")
 	setting, forOne := strings.CutSuffix(prefix, "."+Domain)
 	switch {
-	case key == HintKey:
-		return nil
-	case prefix == Domain:
-		return a.Pod.Set(name, value)
 	case !forOne:
-		return nil
+		return a.Pod.Set(name, value)
 	case name == "":
 		return fmt.Errorf("no container's name: want %s", plain(ContainerKey(setting, "NAME")))
 	}

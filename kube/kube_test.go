@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -110,25 +111,58 @@ func TestResolveOrder(t *testing.T) {
 	}
 }
 
+// maxError is more than the longest error of a short annotation, in bytes.
+const maxError = 700
+
+// The size of a pod's annotations bounds neither the time nor the memory that they cost: maxSize does.
+func TestParseManyAnnotations(t *testing.T) {
+	many := map[string]string{}
+	for i := range 100_000 {
+		many[fmt.Sprintf("class.candor.dev/c%d", i)] = "sensitive"
+	}
+	if a, err := Parse(many); err == nil || len(err.Error()) > maxError || len(a.Containers) != 0 || !strings.Contains(err.Error(), "want 65536 at most") {
+		t.Errorf("%.200v", err)
+	}
+	others := map[string]string{"x/y": strings.Repeat("x", 1<<22), HintKey: strings.Repeat("x", 1<<22), "candor.dev/class": "sensitive"}
+	if a, err := Parse(others); err != nil || a.Pod.Class == nil {
+		t.Errorf("annotations that are not settings count: %.200v", err)
+	}
+	for _, size := range []int{maxSize, maxSize + 1} { // the bound itself
+		key := "candor.dev/class"
+		_, err := Parse(map[string]string{key: strings.Repeat("x", size-len(key))})
+		if isTooMany := err != nil && strings.Contains(err.Error(), "at most"); isTooMany != (size > maxSize) {
+			t.Errorf("%d bytes: %.200v", size, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add("candor.dev/class", "sensitive")
 	f.Add("period.candor.dev/web", "20ms")
 	f.Add("on-resize.candor.dev/a", "signal:USR1")
 	f.Add("view.candor.dev/", "exec:")
+	long := strings.Repeat("\x1b\n", 10_000)
+	for _, name := range Names() {
+		f.Add(PodKey(name), long)
+	}
+	f.Add(PodKey(long), "x")
+	f.Add(ContainerKey(long, long), "x")
+	f.Add(ContainerKey("class", long), "x")
+	f.Add(HintKey, long)
 	f.Fuzz(func(t *testing.T, key, value string) {
 		a, err := Parse(map[string]string{key: value})
-		ours := strings.HasPrefix(key, Domain+"/") || key == Domain || strings.HasSuffix(strings.SplitN(key, "/", 2)[0], "."+Domain)
+		ours := key != HintKey && strings.HasPrefix(key, Domain+"/") || key == Domain || strings.HasSuffix(strings.SplitN(key, "/", 2)[0], "."+Domain)
 		said := a.Pod != (Settings{}) || len(a.Containers) > 0
-		if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
-			t.Errorf("%q=%q: more than one line: %q", key, value, err)
+		if err != nil && (strings.ContainsAny(err.Error(), "\n\r\x1b") || len(err.Error()) > maxError) {
+			t.Errorf("%.99q=%.99q: not one short line: %q", key, value, err)
 		}
 		switch {
 		case err != nil && said:
-			t.Errorf("%q=%q: both an error and settings", key, value)
+			t.Errorf("%.99q=%.99q: both an error and settings", key, value)
 		case !ours && (err != nil || said):
-			t.Errorf("%q=%q: taken for one of ours (%v)", key, value, err)
+			t.Errorf("%.99q=%.99q: taken for one of ours (%v)", key, value, err)
 		case ours && err == nil && !said:
-			t.Errorf("%q=%q: neither taken nor refused", key, value)
+			t.Errorf("%.99q=%.99q: neither taken nor refused", key, value)
 		}
 	})
 }

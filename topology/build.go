@@ -163,30 +163,56 @@ func (g *groups) sorted() []Domain {
 	return g.domains
 }
 
-// addNodes adds the nodes with their distances. A node that has no row of its
-// own is as far as the others say.
+// addNodes adds the nodes with their distances and the order of the nodes with
+// memory.
 func (f *facts) addNodes(m *Machine, nodes []Domain) {
-	type pair struct{ from, to int }
-	told := map[pair]int{}
+	table := f.distanceTable()
+	for _, from := range nodes {
+		n := NUMANode{ID: from.ID, CPUs: from.CPUs, Distances: make([]int, len(nodes))}
+		for j, to := range nodes {
+			n.Distances[j] = table.between(from.ID, to.ID)
+		}
+		if !f.eachHasMemory(nodes) {
+			n.Memory = f.memory.Slice()
+			slices.SortStableFunc(n.Memory, func(a, b int) int {
+				return cmp.Compare(table.between(from.ID, a), table.between(from.ID, b))
+			})
+		}
+		m.Nodes = append(m.Nodes, n)
+	}
+}
+
+// eachHasMemory reports whether exactly the given nodes have memory, which is
+// assumed if the kernel does not report it.
+func (f *facts) eachHasMemory(nodes []Domain) bool {
+	lacks := func(n Domain) bool { return !f.memory.Contains(n.ID) }
+	return f.memory.IsEmpty() || f.memory.Count() == len(nodes) && !slices.ContainsFunc(nodes, lacks)
+}
+
+// A distanceTable has the distances that the firmware reports, by node number.
+type distanceTable map[[2]int]int
+
+func (f *facts) distanceTable() distanceTable {
+	table := distanceTable{}
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if len(n.distances) == len(f.distanceTo) {
 			for j, to := range f.distanceTo {
-				told[pair{n.id, to}] = n.distances[j]
+				table[[2]int{n.id, to}] = n.distances[j]
 			}
 		}
 	}
-	for i, from := range nodes {
-		n := NUMANode{ID: from.ID, CPUs: from.CPUs, Distances: make([]int, len(nodes))}
-		for j, to := range nodes {
-			assumed := remoteDistance
-			if i == j {
-				assumed = localDistance
-			}
-			n.Distances[j] = cmp.Or(told[pair{from.ID, to.ID}], told[pair{to.ID, from.ID}], assumed)
-		}
-		m.Nodes = append(m.Nodes, n)
+	return table
+}
+
+// between returns the distance between two nodes. A node without a row has the
+// distances that the rows of the other nodes name.
+func (t distanceTable) between(from, to int) int {
+	assumed := remoteDistance
+	if from == to {
+		assumed = localDistance
 	}
+	return cmp.Or(t[[2]int{from, to}], t[[2]int{to, from}], assumed)
 }
 
 // addCPUs adds the CPUs, with the indexes of what they are in.

@@ -28,7 +28,7 @@ type tree struct {
 	buf  []byte // valid until the next read
 }
 
-// read returns a file's content without the spaces around it, and whether the
+// read returns a file's content without the space around it, and whether the
 // file exists. The bytes are good until the next read.
 func (t *tree) read(name string) (text []byte, ok bool, err error) {
 	if t.buf == nil {
@@ -47,13 +47,19 @@ func (t *tree) read(name string) (text []byte, ok bool, err error) {
 		more, err := f.Read(t.buf[n:])
 		n += more
 		if err == io.EOF {
-			return bytes.TrimSpace(t.buf[:n]), true, nil
+			return trim(t.buf[:n]), true, nil
 		}
 		if err != nil {
 			return nil, false, fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil, false, fmt.Errorf("%s: longer than %d bytes, not a kernel's file", name, maxFile)
+}
+
+// trim removes the space around the content of a file. Linux 5.15 wrote a NUL
+// after the newline of CPU lists and masks (bin attributes of cpumap_print_*).
+func trim(text []byte) []byte {
+	return bytes.TrimSpace(bytes.TrimRight(text, "\x00"))
 }
 
 // set reads a set of CPUs from a mask file or, where there is none, from the
@@ -73,13 +79,14 @@ func (t *tree) set(mask, list string) (s cpuset.Set, ok bool, err error) {
 	return t.list(list)
 }
 
-// list reads a set of CPUs from a list file.
+// list reads a set of CPUs or nodes from a list file. It drops ids that a set
+// cannot hold: the caller refuses such a CPU if it is online.
 func (t *tree) list(name string) (s cpuset.Set, ok bool, err error) {
 	text, ok, err := t.read(name)
 	if err != nil || !ok {
 		return s, false, err
 	}
-	if s, err = cpuset.Parse(string(text)); err != nil {
+	if s, err = cpuset.ParsePossible(string(text)); err != nil {
 		return s, false, fmt.Errorf("%s: %w", name, err)
 	}
 	return s, true, nil

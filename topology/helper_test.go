@@ -76,6 +76,18 @@ func sysfsOf(m *Machine, d dialect) fstest.MapFS {
 			put(dir+"cpufreq/cpuinfo_max_freq", c.MaxKHz)
 		}
 	}
+	if memory := "has_memory"; len(m.Nodes) > 0 {
+		if d.old {
+			memory = "has_normal_memory"
+		}
+		var with cpuset.Set
+		for i := range m.Nodes {
+			if n := &m.Nodes[i]; n.HasMemory() {
+				with.Add(n.ID)
+			}
+		}
+		put(nodeDir+"/"+memory, with)
+	}
 	for _, n := range m.Nodes {
 		dir := fmt.Sprintf("%s/node%d/", nodeDir, n.ID)
 		putSet(dir, "cpumap", "cpulist", n.CPUs)

@@ -30,7 +30,8 @@ type (
 	nodeJSON struct {
 		ID        int        `json:"id"`
 		CPUs      cpuset.Set `json:"cpus"`
-		Distances []int      `json:"distances"` // to nodes[i]
+		Distances []int      `json:"distances"`        // to nodes[i]
+		Memory    []int      `json:"memory,omitempty"` // absent: exactly the nodes of the list have memory
 	}
 	cpuJSON struct {
 		ID       int  `json:"id"`

@@ -8,7 +8,12 @@
 // The package reads and describes; it allocates no CPU and writes no file.
 package topology
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/candor-project/candor/cpuset"
+)
 
 // A Machine is the CPU topology of one machine. Every online CPU is in exactly
 // one socket, NUMA node, L3 domain and core; an offline one is in none (Linux
@@ -38,12 +43,41 @@ type Socket struct {
 	CPUs cpuset.Set
 }
 
-// A NUMANode is a memory node with the CPUs that are near to it.
+// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have
+// memory of their own; some have none (empty DIMM slots, dies without a memory
+// controller).
 type NUMANode struct {
 	ID        int // the kernel's node number; not always dense
 	CPUs      cpuset.Set
 	Distances []int // to Machine.Nodes[i], in the firmware's unit (10 = local)
+	// Memory has the numbers of all nodes with memory, the nearest first, and
+	// includes nodes without CPUs. It is nil if exactly the nodes of
+	// Machine.Nodes have memory, or if the kernel does not report which do.
+	Memory []int
 }
+
+// MemoryOrder returns the numbers of the nodes with memory, the nearest to
+// Nodes[node] first. Of equally near nodes the lowest number is first.
+func (m *Machine) MemoryOrder(node int) []int {
+	n := &m.Nodes[node]
+	if n.Memory != nil {
+		return n.Memory
+	}
+	near := make([]int, len(m.Nodes)) // indexes
+	for i := range near {
+		near[i] = i
+	}
+	slices.SortFunc(near, func(a, b int) int {
+		return cmp.Or(cmp.Compare(n.Distances[a], n.Distances[b]), cmp.Compare(m.Nodes[a].ID, m.Nodes[b].ID))
+	})
+	for i, j := range near {
+		near[i] = m.Nodes[j].ID
+	}
+	return near
+}
+
+// HasMemory reports whether the node has memory of its own.
+func (n *NUMANode) HasMemory() bool { return n.Memory == nil || slices.Contains(n.Memory, n.ID) }
 
 // A CPU is one logical CPU. Socket, Node, L3 and Core are indexes into the
 // slices of Machine, -1 if it is offline.

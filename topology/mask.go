@@ -11,7 +11,8 @@ import (
 var errMask = errors.New("want a CPU mask, such as 00000000,0000ff0f")
 
 // parseMask reads the kernel's mask format: 32-bit hexadecimal words, separated
-// by commas, the word of the highest CPUs first.
+// by commas, the word of the highest CPUs first. It drops CPUs that a set cannot
+// hold: the caller refuses them if they are online.
 func parseMask(text []byte) (cpuset.Set, error) {
 	var s cpuset.Set
 	word, digits := 0, 0 // counted from the end
@@ -29,11 +30,9 @@ func parseMask(text []byte) (cpuset.Set, error) {
 		}
 		first := word*32 + digits*4
 		for v := uint(value); v != 0; v &= v - 1 {
-			cpu := first + bits.TrailingZeros(v)
-			if cpu >= cpuset.Max {
-				return cpuset.Set{}, fmt.Errorf("CPU %d: CPU ids go from 0 to %d", cpu, cpuset.Max-1)
+			if cpu := first + bits.TrailingZeros(v); cpu < cpuset.Max {
+				s.Add(cpu)
 			}
-			s.Add(cpu)
 		}
 		digits++
 	}

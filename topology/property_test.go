@@ -47,9 +47,10 @@ func anyMachine(t *rapid.T) *Machine {
 	}
 	for i, d := range nodes {
 		row := rapid.SliceOfN(rapid.IntRange(10, 40), len(nodes), len(nodes)).Draw(t, "distances")
-		m.Nodes = append(m.Nodes, NUMANode{d.ID, d.CPUs, row})
+		m.Nodes = append(m.Nodes, NUMANode{ID: d.ID, CPUs: d.CPUs, Distances: row})
 		mark(m, d.CPUs, func(c *CPU) { c.Node = i })
 	}
+	anyMemory(t, m)
 	if m.HasL3 {
 		m.L3s = anyPartition(t, m, number)
 	} else {
@@ -65,6 +66,28 @@ func anyMachine(t *rapid.T) *Machine {
 		mark(m, d.CPUs, func(c *CPU) { c.Core = i })
 	}
 	return m
+}
+
+// anyMemory takes the memory from some nodes.
+func anyMemory(t *rapid.T, m *Machine) {
+	var with []int // indexes
+	for i := range m.Nodes {
+		if rapid.IntRange(0, 3).Draw(t, "memory") > 0 {
+			with = append(with, i)
+		}
+	}
+	if len(with) == 0 || len(with) == len(m.Nodes) {
+		return
+	}
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		slices.SortFunc(with, func(a, b int) int {
+			return cmp.Or(cmp.Compare(n.Distances[a], n.Distances[b]), cmp.Compare(m.Nodes[a].ID, m.Nodes[b].ID))
+		})
+		for _, j := range with {
+			n.Memory = append(n.Memory, m.Nodes[j].ID)
+		}
+	}
 }
 
 // anyPartition puts the online CPUs into domains at random.

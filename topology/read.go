@@ -31,8 +31,8 @@ func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 //
 // It is an error when files contradict each other (a CPU in two nodes, a core
 // that two CPUs describe differently), cannot be parsed, are longer than any
-// kernel writes them, or name a CPU that a cpuset.Set cannot hold. Errors name
-// the file.
+// kernel writes them, or if a CPU that a cpuset.Set cannot hold is online.
+// Errors name the file.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {
 		m, steady, err := readOnce(fsys)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -33,8 +34,7 @@ func TestReadRefuses(t *testing.T) {
 		want             string // in the error, besides the file
 	}{
 		{"CPU id too high", cpuDir + "/online", "0-31,1024", "CPU ids go from 0 to 1023"},
-		{"present CPU id too high", cpuDir + "/present", "0-4095", "CPU ids go from 0 to 1023"},
-		{"mask too wide", node + "cpumap", "1" + strings.Repeat(",00000000", 32), "CPU 1024: CPU ids go from 0 to 1023"},
+		{"garbage memory", nodeDir + "/has_memory", "all", "want CPU ids"},
 		{"nothing online", cpuDir + "/online", "\n", "no online CPU"},
 		{"garbage online", cpuDir + "/online", "all of them", "want CPU ids"},
 		{"garbage isolated", cpuDir + "/isolated", "3-1", "a range must rise"},
@@ -103,6 +103,13 @@ func TestReadWithout(t *testing.T) {
 			func(m *Machine) bool { return m.Isolated == cpuset.Of(2, 3) }},
 		{"isolated, by the command line", map[string]string{cpuDir + "/isolated": "", "proc/cmdline": "isolcpus=domain,4-5"},
 			func(m *Machine) bool { return m.Isolated == cpuset.Of(4, 5) }},
+		{"offline CPU ids that a set cannot hold", map[string]string{cpuDir + "/present": "0-1151", cpuDir + "/isolated": "1,1024-1151",
+			nodeDir + "/node1/cpumap": "1" + strings.Repeat(",00000000", 31) + ",00f000f0"},
+			func(m *Machine) bool { return m.Offline == cpuset.Range(32, 1023) && m.Isolated == cpuset.Of(1) }},
+		{"no list of the present CPUs, and the directory of one that a set cannot hold", map[string]string{cpuDir + "/present": "", cpuDir + "/cpu1151/x": "1"},
+			func(m *Machine) bool { return len(m.CPUs) == 32 }},
+		{"a NUL after masks and lists", map[string]string{nodeDir + "/node0/cpumap": "000f000f\n\x00", cpuDir + "/isolated": "3\n\x00", nodeDir + "/has_memory": "0-3\n\x00"},
+			func(m *Machine) bool { return m.Nodes[0].CPUs.String() == "0-3,16-19" && m.Isolated == cpuset.Of(3) }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,6 +121,43 @@ func TestReadWithout(t *testing.T) {
 				t.Errorf("%v; %+v", err, m)
 			}
 		})
+	}
+}
+
+func TestReadMemory(t *testing.T) {
+	const has, hasNormal = nodeDir + "/has_memory", nodeDir + "/has_normal_memory"
+	for _, tt := range []struct {
+		name  string
+		files map[string]string
+		want  string // the order of each node
+	}{
+		{"not reported", nil, "[] [] [] []"},
+		{"every node", map[string]string{has: "0-3"}, "[] [] [] []"},
+		{"no node", map[string]string{has: "\n"}, "[] [] [] []"},
+		{"node 1 has none", map[string]string{has: "0,2-3"}, "[0 2 3] [0 2 3] [2 3 0] [3 2 0]"},
+		{"an old kernel", map[string]string{hasNormal: "2"}, "[2] [2] [2] [2]"},
+		{"the new file counts", map[string]string{has: "3", hasNormal: "2"}, "[3] [3] [3] [3]"},
+		{"a node without CPUs is nearer", map[string]string{has: "0,2-4", nodeDir + "/node4/distance": "21 12 13 13 10", nodeDir + "/node4/cpumap": "0",
+			nodeDir + "/node0/distance": "10 14 21 21 21", nodeDir + "/node1/distance": "14 10 21 21 12"},
+			"[0 2 3 4] [4 0 2 3] [2 4 3 0] [3 4 2 0]"},
+		{"as many nodes with memory as with CPUs", map[string]string{has: "0,2-3,5"}, "[0 5 2 3] [0 5 2 3] [2 3 5 0] [3 2 5 0]"},
+		{"a node without a directory", map[string]string{has: "0,5"}, "[0 5] [0 5] [5 0] [5 0]"},
+	} {
+		m, err := Read(edited(tt.files))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var got []string
+		for i := range m.Nodes {
+			got = append(got, fmt.Sprint(m.Nodes[i].Memory))
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		if err := m.Validate(); err != nil || !reflect.DeepEqual(roundTripJSON(t, m), m) {
+			t.Errorf("%s: invalid (%v), or JSON changes it", tt.name, err)
+		}
 	}
 }
 

@@ -171,16 +171,16 @@ func TestDescriptionOfIrregular(t *testing.T) {
 	for name, m := range map[string]*Machine{
 		"overlapping": {Online: cpuset.Range(0, 3), HasL3: true,
 			Sockets: []Socket{{0, cpuset.Of(0, 1)}, {1, cpuset.Of(2, 3)}},
-			Nodes:   []NUMANode{{0, cpuset.Of(0, 3), nil}, {1, cpuset.Of(1, 2), nil}},
+			Nodes:   []NUMANode{{ID: 0, CPUs: cpuset.Of(0, 3)}, {ID: 1, CPUs: cpuset.Of(1, 2)}},
 			L3s:     []Domain{{0, cpuset.Range(0, 3)}},
 			Cores:   []Domain{{0, cpuset.Of(0)}, {1, cpuset.Of(1)}, {2, cpuset.Of(2)}, {3, cpuset.Of(3)}}},
 		"a core across sockets": {Online: cpuset.Range(0, 1),
 			Sockets: []Socket{{0, cpuset.Of(0)}, {1, cpuset.Of(1)}},
-			Nodes:   []NUMANode{{0, cpuset.Of(0, 1), nil}},
+			Nodes:   []NUMANode{{ID: 0, CPUs: cpuset.Of(0, 1)}},
 			Cores:   []Domain{{0, cpuset.Of(0, 1)}}},
 		"uneven": {Online: cpuset.Range(0, 2),
 			Sockets: []Socket{{0, cpuset.Of(0, 1)}, {1, cpuset.Of(2)}},
-			Nodes:   []NUMANode{{0, cpuset.Of(0, 1, 2), nil}},
+			Nodes:   []NUMANode{{ID: 0, CPUs: cpuset.Of(0, 1, 2)}},
 			Cores:   []Domain{{0, cpuset.Of(0)}, {1, cpuset.Of(1)}, {2, cpuset.Of(2)}}},
 	} {
 		if got := m.Description(); got != "" {

@@ -19,7 +19,8 @@ type facts struct {
 	online, offline, isolated cpuset.Set
 	cpus                      []cpuFacts // the online ones, by id
 	nodes                     []nodeFacts
-	distanceTo                []int // node numbers that the columns of distances stand for
+	distanceTo                []int      // node numbers that the columns of distances stand for
+	memory                    cpuset.Set // numbers of the nodes with memory; empty: not reported
 }
 
 // cpuFacts is what the kernel tells of one online CPU. Sets are empty and
@@ -82,7 +83,7 @@ func (t *tree) which(f *facts, list []byte, listed bool) (present cpuset.Set, er
 	}
 	present, ok, err := t.list(cpuDir + "/present")
 	if err == nil && !ok {
-		present, err = t.directories()
+		present, err = t.directories(listed)
 	}
 	if err != nil {
 		return present, err
@@ -106,13 +107,17 @@ func (t *tree) which(f *facts, list []byte, listed bool) (present cpuset.Set, er
 	return present.Union(online), nil
 }
 
-// directories returns the CPUs that have a directory.
-func (t *tree) directories() (s cpuset.Set, err error) {
+// directories returns the CPUs that have a directory. If the list of online
+// CPUs is known, ids that a set cannot hold belong to offline CPUs.
+func (t *tree) directories(listed bool) (s cpuset.Set, err error) {
 	ids, err := t.numbered(cpuDir, "cpu")
 	if err != nil {
 		return s, err
 	}
 	for _, id := range ids {
+		if id >= cpuset.Max && listed {
+			continue
+		}
 		if id >= cpuset.Max {
 			return s, fmt.Errorf("%s/cpu%d: CPU ids go from 0 to %d", cpuDir, id, cpuset.Max-1)
 		}
@@ -239,6 +244,9 @@ func (t *tree) nodes(f *facts) error {
 		columns = max(columns, len(n.distances))
 		f.nodes = append(f.nodes, n)
 	}
+	if f.memory, err = t.nodesWithMemory(); err != nil {
+		return err
+	}
 	f.distanceTo = ids
 	if columns != len(ids) {
 		// A row has a column per online node. A tree whose other nodes' directories
@@ -253,6 +261,16 @@ func (t *tree) nodes(f *facts) error {
 		}
 	}
 	return nil
+}
+
+// nodesWithMemory reads which NUMA nodes have memory. Linux before 4.14 without
+// CONFIG_MOVABLE_NODE has the older file only.
+func (t *tree) nodesWithMemory() (cpuset.Set, error) {
+	nodes, ok, err := t.list(nodeDir + "/has_memory")
+	if err == nil && !ok {
+		nodes, _, err = t.list(nodeDir + "/has_normal_memory")
+	}
+	return nodes, err
 }
 
 // distances reads one row of the firmware's distance table.

@@ -26,6 +26,7 @@ func (m *Machine) WriteTree(w io.Writer) error {
 	}
 	write(&b, root, "")
 	m.writeDistances(&b)
+	m.writeMemory(&b)
 	if !m.Offline.IsEmpty() {
 		fmt.Fprintf(&b, "offline: %v\n", m.Offline)
 	}
@@ -281,6 +282,15 @@ func (m *Machine) writeDistances(b *strings.Builder) {
 			fmt.Fprintf(b, "%5d", d)
 		}
 		b.WriteByte('\n')
+	}
+}
+
+// writeMemory writes the nodes that have no memory of their own.
+func (m *Machine) writeMemory(b *strings.Builder) {
+	for i := range m.Nodes {
+		if n := &m.Nodes[i]; !n.HasMemory() {
+			fmt.Fprintf(b, "NUMA node %d has no memory; node %d is the nearest with memory\n", n.ID, n.Memory[0])
+		}
 	}
 }
 

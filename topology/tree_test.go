@@ -78,7 +78,10 @@ func TestWriteTreeOfOddMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	crossed.Nodes = []NUMANode{{0, cpuset.Of(0, 2), []int{10, 20}}, {1, cpuset.Of(1, 3), []int{20, 10}}}
+	crossed.Nodes = []NUMANode{
+		{ID: 0, CPUs: cpuset.Of(0, 2), Distances: []int{10, 20}, Memory: []int{0}},
+		{ID: 1, CPUs: cpuset.Of(1, 3), Distances: []int{20, 10}, Memory: []int{0}},
+	}
 	for _, tt := range []struct {
 		name string
 		m    *Machine
@@ -114,6 +117,7 @@ distances between NUMA nodes:
         0    1
    0   10   20
    1   20   10
+NUMA node 1 has no memory; node 0 is the nearest with memory
 `},
 	} {
 		checkTree(t, tt.name, tt.m, tt.want)

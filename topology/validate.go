@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -112,8 +113,24 @@ func (m *Machine) validateNodes() error {
 				return fmt.Errorf("NUMA node %d has a distance of %d: want 10 (local) and more", n.ID, d)
 			}
 		}
+		if err := n.validateMemory(); err != nil {
+			return err
+		}
 		if !m.HasL3 && (i >= len(m.L3s) || m.L3s[i].CPUs != n.CPUs) {
 			return fmt.Errorf("without an L3, the L3 domains must be those of the NUMA nodes")
+		}
+	}
+	return nil
+}
+
+// validateMemory checks the order of the nodes with memory.
+func (n *NUMANode) validateMemory() error {
+	if n.Memory != nil && len(n.Memory) == 0 {
+		return fmt.Errorf("NUMA node %d: no node has memory: want one, or no list", n.ID)
+	}
+	for i, id := range n.Memory {
+		if id < 0 || id >= cpuset.Max || slices.Contains(n.Memory[:i], id) {
+			return fmt.Errorf("NUMA node %d: memory of node %d: want different nodes from 0 to %d", n.ID, id, cpuset.Max-1)
 		}
 	}
 	return nil

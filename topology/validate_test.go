@@ -45,6 +45,9 @@ func TestValidateRefuses(t *testing.T) {
 		{"index of another", func(m *Machine) { m.CPUs[0].Core = 1 }, "CPU 0 is in core 0 of the list, but its own entry says 1"},
 		{"too few distances", func(m *Machine) { m.Nodes[1].Distances = []int{10} }, "NUMA node 1 has 1 distances to 2 nodes"},
 		{"distance 0", func(m *Machine) { m.Nodes[1].Distances[0] = 0 }, "NUMA node 1 has a distance of 0"},
+		{"memory nowhere", func(m *Machine) { m.Nodes[1].Memory = []int{} }, "NUMA node 1: no node has memory"},
+		{"memory twice", func(m *Machine) { m.Nodes[1].Memory = []int{0, 1, 0} }, "NUMA node 1: memory of node 0"},
+		{"memory of a node that cannot be", func(m *Machine) { m.Nodes[1].Memory = []int{1, 1024} }, "NUMA node 1: memory of node 1024"},
 		{"no L3, L3s of its own", func(m *Machine) {
 			m.HasL3 = false
 			m.L3s = []Domain{{-1, m.Online}}
@@ -73,13 +76,14 @@ func TestJSONForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Isolated.Add(1)
+	m.Nodes[1].Memory = []int{0, 3}
 	text, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"online":"0-2","offline":"3","isolated":"1","hasL3":true,` +
 		`"sockets":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1"}],` +
-		`"nodes":[{"id":0,"cpus":"0,2","distances":[10,21]},{"id":2,"cpus":"1","distances":[21,10]}],` +
+		`"nodes":[{"id":0,"cpus":"0,2","distances":[10,21]},{"id":2,"cpus":"1","distances":[21,10],"memory":[0,3]}],` +
 		`"l3s":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1"}],` +
 		`"cores":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1"}],` +
 		`"cpus":[{"id":0,"online":true,"socket":0,"node":0,"l3":0,"core":0,"maxKHz":3500000},` +

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/procfs"
@@ -61,16 +60,12 @@ func Observe() Report {
 // affinity asks the kernel where this process may run.
 func affinity() Source {
 	s := Source{Name: SourceAffinity, Role: Told}
-	var mask unix.CPUSet
-	if err := unix.SchedGetaffinity(os.Getpid(), &mask); err != nil {
+	cpus, err := procfs.Affinity(os.Getpid())
+	if err != nil {
 		s.Error = err.Error()
 		return s
 	}
-	for cpu := range cpuset.Max {
-		if mask.IsSet(cpu) {
-			s.CPUs.Add(cpu)
-		}
-	}
+	s.CPUs = cpus
 	s.Count = s.CPUs.Count()
 	return s
 }
@@ -84,8 +79,8 @@ func observe(root fs.FS, affinity Source) Report {
 		read(root, table, Told, hostCPUInfo, parseCPUInfoSet),
 		observeCPUSet(root, table),
 		observeQuota(root, table),
-		read(root, table, Machine, hostPresent, parseOnline),
-		read(root, table, Machine, hostPossible, parseOnline),
+		read(root, table, Machine, hostPresent, parsePossible),
+		read(root, table, Machine, hostPossible, parsePossible),
 		read(root, table, Machine, hostStat, parseStat),
 	}}
 	r.conclude()
@@ -151,10 +146,20 @@ func readText(root fs.FS, path string) []byte {
 // parseOnline reads a CPU list, padded or not.
 func parseOnline(text []byte) (cpuset.Set, error) {
 	set, err := cpuset.Parse(strings.TrimRight(string(text), "\n"))
+	return set, refuseEmpty(set, err)
+}
+
+// parsePossible reads a list that names CPUs which are not online, too.
+func parsePossible(text []byte) (cpuset.Set, error) {
+	set, err := cpuset.ParsePossible(string(text))
+	return set, refuseEmpty(set, err)
+}
+
+func refuseEmpty(set cpuset.Set, err error) error {
 	if err == nil && set.IsEmpty() {
-		err = errors.New("empty")
+		return errors.New("empty")
 	}
-	return set, err
+	return err
 }
 
 // parseCPUInfoSet reads which CPUs /proc/cpuinfo has stanzas for.

@@ -257,3 +257,16 @@ func TestObserveLongMountTable(t *testing.T) {
 		t.Errorf("%d mounts, want at most %d", len(table), maxTable)
 	}
 }
+
+// Firmware reserves CPU ids beyond those that a set can hold. No such CPU is online.
+func TestObserveReservedIDs(t *testing.T) {
+	r := observe(place(map[string]string{
+		"sys/devices/system/cpu/present":  "0-15,1024-1151\n",
+		"sys/devices/system/cpu/possible": "0-1151\n",
+	}), Source{Name: SourceAffinity, Role: Told})
+	for name, want := range map[string]string{"/sys/devices/system/cpu/present": "0-15", "/sys/devices/system/cpu/possible": "0-1023"} {
+		if s := source(t, r, name); s.Error != "" || s.CPUs.String() != want {
+			t.Errorf("%s: %+v, want CPUs %s", name, s, want)
+		}
+	}
+}

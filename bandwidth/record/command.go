@@ -14,6 +14,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Command is a program in a group of its own, so that all it uses is counted there.
@@ -81,15 +82,11 @@ func ownCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	if err != nil {
 		return cpus, err
 	}
-	var mask unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &mask); err != nil {
+	own, err := procfs.Affinity(0)
+	if err != nil {
 		return cpus, os.NewSyscallError("sched_getaffinity", err)
 	}
-	for cpu := range cpus.All() {
-		if !mask.IsSet(cpu) {
-			cpus.Remove(cpu)
-		}
-	}
+	cpus = cpus.Intersect(own)
 	if cpus.IsEmpty() {
 		return cpus, errors.New("none of the CPUs that this process may use is in the groups' cpuset")
 	}

@@ -58,10 +58,16 @@ func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	return row
 }
 
+// read replaces what the state holds of a command by the command itself, where the caller may read it.
+func (r *grantRow) read(h *host.Host, g *host.Grant) {
+	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
+}
+
 // name is what people call the container, safe to print.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }
 
-// command is what runs. Of a container in a pod no more is known than its name, which stands there already.
+// command is the command line for a table. That of a container in a pod is its name, which is in the table already, unless
+// the caller may read more.
 func (r *grantRow) command() string {
 	if r.Command == r.Name.String() {
 		return ""

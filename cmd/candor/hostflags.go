@@ -128,7 +128,7 @@ func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	line.WriteString(r.Message)
 	separator := ": "
 	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, a.Value)
+		fmt.Fprintf(&line, "%s%s %v", separator, a.Key, cmp.Or(a.Value.String(), "none")) // an empty set of CPUs
 		separator = ", "
 		return true
 	})

@@ -58,6 +58,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	}
 	look := h.Look(g)
 	report := newInspection(g, look, snapshot.Now)
+	report.read(h, g)
 	if during > 0 && look.Exists {
 		used, err := h.Strangers(cmd.Context(), g, during)
 		if err != nil {
@@ -125,7 +126,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	if r.Request != r.Limit {
 		row("request", "%s", limit(r.Request))
 	}
-	row("CPUs", "%s%s; exclusive: %s", r.CPUs, parts(r.Fractions), noneIfEmpty(r.Exclusive))
+	row("CPUs", "%s%s; exclusive: %s", noneIfEmpty(r.CPUs), parts(r.Fractions), noneIfEmpty(r.Exclusive))
 	if !r.Lost.IsEmpty() {
 		row("lost", "%s: the machine has none to replace them", inwords.CPUs(r.Lost))
 	}
@@ -150,7 +151,7 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	if g.CPUs != r.CPUs {
 		drift = " (not what was granted: the next operation repairs it)"
 	}
-	row("kernel", "%s%s, %s, %s, weight %d", inwords.CPUs(g.CPUs), drift, inwords.List(g.Mems, "memory node", "memory nodes"), quota, g.Weight)
+	row("kernel", "%s%s, %s, %s, weight %d", inwords.CPUs(g.CPUs), drift, inwords.Mems(g.Mems), quota, g.Weight)
 	row("used", "%.2f s of CPU time", g.UsageSeconds)
 	if g.QuotaUs > 0 {
 		row("throttled", "in %d of %s, %.2f s in all", g.Throttled, count(g.Periods, "period", "periods"), g.ThrottledSeconds)

@@ -54,6 +54,8 @@ type nriFlags struct {
 	stateDir  string // as the flag says it
 	metrics   string // likewise
 	metricsAt string // where they are served
+	webConfig string // file of --metrics-web-config
+	webFile   string // file that the metrics server uses
 	histogram choice // the shortest windows, or none, as the flag says it
 	counts    string // those that are counted
 	publishFlags
@@ -82,6 +84,7 @@ func newNRICommand() *cobra.Command {
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
 	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
+	flags.StringVar(&f.webConfig, "metrics-web-config", "", "`FILE` with TLS and users of the metrics server, in the format of Prometheus exporters")
 	f.histogram = choice{"", nri.HistogramWords}
 	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them; goes before the configuration's (default: none)")
 	f.publishFlags.add(flags)
@@ -105,6 +108,10 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	if err := f.checkHistogram(config); err != nil {
 		return err
 	}
+	web, err := f.loadWebConfig(config)
+	if err != nil {
+		return err
+	}
 	log := f.newLog(cmd.ErrOrStderr())
 	if err := f.checkKubelet(log); err != nil {
 		return nriError(err)
@@ -126,7 +133,7 @@ func (f *nriFlags) run(cmd *cobra.Command) error {
 	defer stop()
 	counted.Watch(h, log)
 	if f.metricsAt = cmp.Or(f.metrics, config.Metrics); f.metricsAt != "" { // first: the address may be taken
-		if err := counted.Serve(ctx, f.metricsAt, log); err != nil {
+		if err := counted.Serve(ctx, f.metricsAt, web, log); err != nil {
 			return &exitError{exitBadInput, err}
 		}
 	}
@@ -175,6 +182,24 @@ func (f *nriFlags) checkHistogram(config *nri.Config) error {
 		return badInput("%s: recordHistogram %s: the metrics show it: want metrics: ADDRESS too", f.config, f.counts)
 	}
 	return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
+}
+
+// loadWebConfig reads the web configuration of the metrics server, if there is one.
+func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error) {
+	f.webFile = cmp.Or(f.webConfig, config.WebConfig)
+	switch {
+	case f.webFile == "":
+		return nil, nil
+	case cmp.Or(f.metrics, config.Metrics) == "" && f.webConfig != "":
+		return nil, badInput("--metrics-web-config %s: nothing is served; want --metrics ADDRESS too", f.webConfig)
+	case cmp.Or(f.metrics, config.Metrics) == "":
+		return nil, badInput("%s: metricsWebConfig %s: nothing is served; want metrics: ADDRESS too", f.config, f.webFile)
+	}
+	web, err := metrics.LoadWebConfig(f.webFile)
+	if err != nil {
+		return nil, &exitError{exitBadInput, err}
+	}
+	return web, nil
 }
 
 // startHistogram counts what containers use in short windows, where it is asked for.

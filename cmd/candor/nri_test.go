@@ -54,7 +54,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 	for text, want := range map[string]string{
 		fmt.Sprintf("node: {reserved: %q}\n", machine.Online.String()):        "no CPU is left",
 		fmt.Sprintf("node: {minShared: \"%d\"}\n", machine.Online.Count()+1):  "min-shared",
-		fmt.Sprintf("node: {reserved: \"%d\"}\n", machine.Online.Last()+1000): "not among the machine's CPUs",
+		fmt.Sprintf("node: {reserved: \"%d\"}\n", machine.Online.Last()+1000): "the machine does not have CPU ",
 		"node: {minShared: lots}\n":                                           "lots",
 	} {
 		if err := reload(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), f.config) {
@@ -63,6 +63,9 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 	}
 	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
 		t.Errorf("metrics elsewhere: %v", err)
+	}
+	if err := reload("metricsWebConfig: /etc/candor/web-config.yml\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
+		t.Errorf("another web configuration: %v", err)
 	}
 	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: want it started anew") {
 		t.Errorf("other windows: %v", err)

@@ -56,6 +56,9 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
 		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
 	}
+	if file := cmp.Or(f.webConfig, config.WebConfig); file != f.webFile {
+		return fmt.Errorf("%s: metricsWebConfig %q: the plugin uses %q; restart it for another", f.config, file, f.webFile)
+	}
 	if windows := f.windows(config); windows != f.counts {
 		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: want it started anew for another", f.config, windows, f.counts)
 	}

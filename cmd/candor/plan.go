@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/internal/planio"
 )
 
-const planLong = `Apply operations to a machine in thought, and print what would happen.
+const planLong = `Dry-run allocation operations on a machine and print the result.
 
 FILE, or standard input for "-" or nothing, holds one operation a line, each a
 JSON object; one result is printed for each as soon as its line is there:
@@ -27,6 +27,10 @@ JSON object; one result is printed for each as soon as its line is there:
 
 A refused operation is a result, not a failure. A line that is no operation ends
 the command with exit code 2. docs/plan.md describes every field.
+
+On this machine plan reads the topology and, as candor run does, the cpuset of
+Candor's parent group (--cgroup-parent). It reads neither the running containers
+nor the machine's options: the plan starts with an empty node.
 
 With --cluster it is a pod that is planned, on all nodes of a Kubernetes cluster, by
 the code of candor-scheduler and what the nodes report. Nothing is changed there.`
@@ -47,13 +51,15 @@ type planFlags struct {
 	reserved  cpuset.Set
 	minShared milliFlag
 	explain   bool
+	parent    cgroup.Options // of this machine
+	driver    *choice
 	output    *choice
 	colour    *choice
 	pod       podFlags
 }
 
 // ofOperations are the names of those that are not for --cluster.
-var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "explain", "color"}
+var ofOperations = []string{"machine", "algorithm", "reserved", "min-shared", "explain", "color", "cgroup-parent", "cgroup-driver"}
 
 func newPlanCommand() *cobra.Command {
 	var f planFlags
@@ -81,6 +87,7 @@ func newPlanCommand() *cobra.Command {
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
 	flags.Var(&f.minShared, "min-shared", "CPU time that sensitive containers never get, such as 500m")
 	flags.BoolVar(&f.explain, "explain", false, `say why: more lines, or a list "explain" in JSON`)
+	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "json", "svg")
 	f.colour = colourFlag(cmd)
 	f.pod.policy = &f.policy
@@ -110,7 +117,9 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 		MinShared: hybrid.Milli(f.minShared),
 	}
 	if f.machine == "this" {
-		options.Usable = usableHere()
+		if options.Usable, err = f.usableHere(); err != nil {
+			return err
+		}
 	}
 	node, err := hybrid.NewNode(machine, options)
 	if err != nil {
@@ -130,17 +139,22 @@ func (f *planFlags) run(cmd *cobra.Command, args []string) error {
 }
 
 // usableHere returns the CPUs that containers of this machine can have by its
-// cgroups; none, which means all, where that cannot be found out.
-func usableHere() cpuset.Set {
-	tree, err := cgroup.Open(cgroup.Options{ReadOnly: true})
-	if err != nil {
-		return cpuset.Set{}
+// cgroups, as for candor run. A machine without the controllers, on which no
+// container could run, is planned with all its CPUs: the empty set.
+func (f *planFlags) usableHere() (cpuset.Set, error) {
+	o, _ := defaultHostOptions()
+	o.Cgroup = f.parent
+	o.Cgroup.Driver, o.Cgroup.ReadOnly = cgroup.Driver(f.driver.value), true
+	h, err := host.Open(o)
+	if isOneOf(err, cgroup.ErrNoCPU, cgroup.ErrNoCpuset) {
+		return cpuset.Set{}, nil
 	}
-	usable, _, err := tree.Effective()
 	if err != nil {
-		return cpuset.Set{}
+		return cpuset.Set{}, badInput("%w", err)
 	}
-	return usable
+	defer h.Close()
+	usable, err := h.UsableCPUs()
+	return usable, hostError(err)
 }
 
 // openInput opens the file of operations. Its name is for errors.

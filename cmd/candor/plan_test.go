@@ -1,8 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
 )
 
 // The operations before a bad line stand: their picture is drawn, and the line is named.
@@ -18,7 +24,7 @@ func TestPictureUpToABadLine(t *testing.T) {
 // A reserved CPU that the machine does not have is a mistake.
 func TestReservedCPUIsThere(t *testing.T) {
 	code, out, errOut := command(t, "", "plan", "--machine", "core:4", "--reserved", "0,900")
-	if want := "candor: --reserved 0,900: 900 not among the machine's CPUs: want some of 0-3\n"; code != 2 || out != "" || errOut != want {
+	if want := "candor: --reserved 0,900: the machine does not have CPU 900; want some of 0-3\n"; code != 2 || out != "" || errOut != want {
 		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}
 }
@@ -28,5 +34,67 @@ func TestExplainRefusal(t *testing.T) {
 	code, out, _ := command(t, `{"op":"allocate","id":"web","cpu":"5"}`, "plan", "--machine", "core:4", "-o", "json", "--explain")
 	if want := `"explain":[{"kind":"no-time","cpus":"","text":"wants 5 CPUs, 4 of 4 CPUs are left`; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("code %d, %s; want %s", code, out, want)
+	}
+}
+
+// A plan for this machine has the CPUs that candor run has below the same parent group.
+func TestPlanWithinParentGroup(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("makes cgroups: needs root")
+	}
+	above := fmt.Sprintf("/candor-plan-test-%d", os.Getpid())
+	tree, err := cgroup.Open(cgroup.Options{Parent: above, Driver: cgroup.Cgroupfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _, err := tree.Effective()
+	if err != nil || all.Count() < 2 {
+		t.Skipf("needs two CPUs, has %v (%v)", all, err)
+	}
+	slice := tree.Group("m.slice")
+	if err := slice.Create(cgroup.Settings{CPUs: cpuset.Of(all.Last())}, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := slice.Remove(); err != nil {
+			t.Error(err)
+		}
+		if err := tree.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	plan := func(args ...string) (int, string, string) {
+		return command(t, `{"op":"allocate","id":"web","cpu":"1"}`, append([]string{"plan", "-o", "json"}, args...)...)
+	}
+	want := fmt.Sprintf(`"grant":{"cpus":"%d",`, all.Last())
+	parent := above + "/m.slice/candor"
+	if code, out, errOut := plan("--cgroup-parent", parent); code != 0 || !strings.Contains(out, want) {
+		t.Errorf("by the flag: code %d, %s%s; want %s", code, out, errOut, want)
+	}
+	t.Setenv("CANDOR_CGROUP_PARENT", parent)
+	if code, out, errOut := plan(); code != 0 || !strings.Contains(out, want) {
+		t.Errorf("by the environment: code %d, %s%s; want %s", code, out, errOut, want)
+	}
+	if code, out, errOut := plan("--machine", "core:4"); code != 0 || !strings.Contains(out, `"grant":{"cpus":"0",`) {
+		t.Errorf("another machine: code %d, %s%s", code, out, errOut)
+	}
+	t.Setenv("CANDOR_CGROUP_PARENT", "nowhere/..")
+	if code, out, errOut := plan(); code != 2 || out != "" || strings.Count(errOut, "\n") != 1 {
+		t.Errorf("a bad parent: code %d, %s%s", code, out, errOut)
+	}
+}
+
+// The true reason is named if all CPUs of a machine are isolated.
+func TestPlanWithAllCPUsIsolated(t *testing.T) {
+	_, machine, _ := command(t, "", "topology", "--machine", "core:2", "-o", "json")
+	file := filepath.Join(t.TempDir(), "machine.json")
+	text := strings.Replace(machine, `"isolated":""`, `"isolated":"0-1"`, 1)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errOut := command(t, "", "plan", "--machine", file, "-o", "json")
+	want := "candor: no CPU to give: isolcpus isolates CPUs 0-1, and there are no others; boot with fewer isolated CPUs, or set useIsolated\n"
+	if code != 2 || out != "" || errOut != want {
+		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}
 }

@@ -8,11 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const psLong = `List the containers of this machine and what each holds. Root and the owner of a
+container's first process see its command line, other users the program's name.`
+
 func newPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps",
 		Short:   "List the containers and their CPUs",
-		Long:    "List the containers of this machine and what each holds.",
+		Long:    psLong,
 		Example: "  candor ps\n  candor ps -o json",
 		Args:    noArgs,
 	}
@@ -28,6 +31,7 @@ func newPsCommand() *cobra.Command {
 		for i := range snapshot.Grants {
 			g := &snapshot.Grants[i]
 			rows[i] = newGrantRow(g, h.Look(g), snapshot.Now)
+			rows[i].read(h, g)
 		}
 		if output.value == "json" {
 			return writeJSON(cmd.OutOrStdout(), rows)
@@ -46,7 +50,7 @@ func writeRows(w io.Writer, rows []grantRow) error {
 		if r.Limit != 0 {
 			limit = r.Limit.String()
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, r.CPUs, parts(r.Fractions),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s%s\t%s\t%d\t%s\t%s\n", r.name(), r.Class, limit, noneIfEmpty(r.CPUs), parts(r.Fractions),
 			r.State, len(r.PIDs), r.age(), r.command())
 	}
 	return t.Flush()

@@ -115,7 +115,7 @@ func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 		return a, err
 	}
 	a.View = viewOf(f.view.value, a.Class)
-	a.Command = shorten(strings.Join(args, " "), 200)
+	a.Command = host.ProgramName(args[0])
 	if !f.Changed("name") {
 		a.ID = nameFor(args[0])
 	}

@@ -45,6 +45,32 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// On a NUMA node without memory a container gets the memory of the nearest node.
+func TestMemorylessNode(t *testing.T) {
+	needGuest(t)
+	all := kernels(t)
+	b := build(t, "cpuset") // and candor
+	g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Machine{Sockets: 1, Nodes: 2, Cores: 2, Threads: 1, Memoryless: 1}, Cgroup: 2, Limit: 5 * time.Minute,
+		Init: filepath.Join(b.dir, "init"), Files: b.files(t), Commands: []report.Command{sh(`
+		cat /sys/devices/system/node/has_memory
+		candor topology | grep memory
+		cd /tmp; mkfifo started end
+		show='grep -E "^(Cpus|Mems)_allowed_list" /proc/self/status'
+		candor run --cpu 2 --topology single-numa --mems --name full -- sh -c "$show; : > started; cat end" &
+		cat started
+		candor run --cpu 2 --topology single-numa --mems --name bare -- sh -c "$show"
+		echo "code $?"; : > end; wait`)}}
+	results, err := g.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "0\nNUMA node 1 has no memory; node 0 is the nearest with memory\n" +
+		"Cpus_allowed_list:\t0-1\nMems_allowed_list:\t0\nCpus_allowed_list:\t2-3\nMems_allowed_list:\t0\ncode 0\n"
+	if got := string(results[0].Output); got != want {
+		t.Errorf("the guest prints\n%swant\n%s", got, want)
+	}
+}
+
 func TestResults(t *testing.T) {
 	needGuest(t)
 	late := sh("sleep 1000")

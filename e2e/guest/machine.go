@@ -10,6 +10,7 @@ import (
 type Machine struct {
 	Sockets, Nodes, Cores, Threads int // Nodes per socket, Cores per node, Threads per core
 	NodeMB                         int // memory of each NUMA node in MiB; 0: 512
+	Memoryless                     int // the last NUMA nodes that have no memory
 }
 
 // Big is two sockets of two NUMA nodes of four cores of two threads: 32 CPUs.
@@ -33,12 +34,16 @@ func (m Machine) args() []string {
 	if mb == 0 {
 		mb = 512
 	}
-	args := []string{"-m", fmt.Sprintf("%dM", nodes*mb),
+	withMemory := nodes - m.Memoryless
+	args := []string{"-m", fmt.Sprintf("%dM", withMemory*mb),
 		"-smp", fmt.Sprintf("%d,sockets=%d,dies=%d,cores=%d,threads=%d", m.CPUs(), m.Sockets, m.Nodes, m.Cores, m.Threads)}
 	for n := range nodes {
-		args = append(args,
-			"-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM", n, mb),
-			"-numa", fmt.Sprintf("node,nodeid=%d,cpus=%d-%d,memdev=m%d", n, n*perNode, (n+1)*perNode-1, n))
+		node := fmt.Sprintf("node,nodeid=%d,cpus=%d-%d", n, n*perNode, (n+1)*perNode-1)
+		if n < withMemory {
+			args = append(args, "-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM", n, mb))
+			node += fmt.Sprintf(",memdev=m%d", n)
+		}
+		args = append(args, "-numa", node)
 	}
 	for a := range nodes {
 		for b := a + 1; b < nodes; b++ {

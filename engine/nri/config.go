@@ -30,6 +30,7 @@ type Config struct {
 	RepairEvery time.Duration            // how often the groups are compared with the state
 	HeadStart   bool                     // the kernel prepares for a container's moves while the runtime prepares the container
 	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
+	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP for everyone
 	Histogram   string                   // the shortest windows whose use metrics count, or none; "": not said
 	Publish     bool                     // the API server is told what the node has
 	Node        kube.Settings            // defaults of the node
@@ -107,11 +108,14 @@ func parseConfig(data []byte) (*Config, error) {
 	}
 	c, version := DefaultConfig(), false
 	fields := map[string]func(*yaml.Node) error{
-		"version":         func(n *yaml.Node) error { version = true; return checkVersion(n) },
-		"stateDir":        func(n *yaml.Node) error { return c.setStateDir(n) },
-		"repairEvery":     func(n *yaml.Node) error { return c.setRepair(n) },
-		"headStart":       func(n *yaml.Node) error { return value(&c.HeadStart, n, yesNo) },
-		"metrics":         func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
+		"version":     func(n *yaml.Node) error { version = true; return checkVersion(n) },
+		"stateDir":    func(n *yaml.Node) error { return c.setStateDir(n) },
+		"repairEvery": func(n *yaml.Node) error { return c.setRepair(n) },
+		"headStart":   func(n *yaml.Node) error { return value(&c.HeadStart, n, yesNo) },
+		"metrics":     func(n *yaml.Node) error { return value(&c.Metrics, n, metrics.Address) },
+		"metricsWebConfig": func(n *yaml.Node) error {
+			return value(&c.WebConfig, n, absolute("metricsWebConfig", "/etc/candor/web-config.yml"))
+		},
 		"publish":         func(n *yaml.Node) error { return value(&c.Publish, n, yesNo) },
 		"recordHistogram": func(n *yaml.Node) error { return value(&c.Histogram, n, histogram) },
 		"node":            func(n *yaml.Node) error { return c.setNode(n) },
@@ -225,12 +229,17 @@ func checkVersion(node *yaml.Node) error {
 }
 
 func (c *Config) setStateDir(node *yaml.Node) error {
-	return value(&c.StateDir, node, func(s string) (string, error) {
+	return value(&c.StateDir, node, absolute("stateDir", host.DefaultStateDir()))
+}
+
+// absolute returns a reader of a field that holds an absolute path.
+func absolute(field, example string) func(string) (string, error) {
+	return func(s string) (string, error) {
 		if !filepath.IsAbs(s) {
-			return "", fmt.Errorf("stateDir %.60q: want an absolute path, such as %s", s, host.DefaultStateDir())
+			return "", fmt.Errorf("%s %.60q: want an absolute path, such as %s", field, s, example)
 		}
 		return s, nil
-	})
+	}
 }
 
 // HistogramWords are what the shortest windows of the histograms may be.

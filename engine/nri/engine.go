@@ -22,19 +22,22 @@ type Engine struct {
 	log    *slog.Logger
 	config atomic.Pointer[Config]
 
-	node     string // its name in the cluster; "": not known
-	metrics  *metrics.Metrics
-	observes bool // changes nothing
-	words    words
-	expect   func() // the host's ExpectMoves
-	unbound  unbound
-	notes    notes
-	later    sync.WaitGroup // for the notes that wait, and are written
+	node       string // its name in the cluster; "": not known
+	metrics    *metrics.Metrics
+	observes   bool // changes nothing
+	words      words
+	expect     func() // the host's ExpectMoves
+	unbound    unbound
+	notes      notes
+	kubelets   kubeletWatch
+	reconnects reconnects     // of the goroutine of Run
+	flapping   atomic.Bool    // reconnects.isFlapping
+	later      sync.WaitGroup // for the notes that wait, and are written
 }
 
 // NewEngine returns an engine that plans on a host.
 func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
-	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting, expect: h.ExpectMoves}
+	e := &Engine{host: h, log: log, metrics: metrics.New(""), words: acting, expect: h.ExpectMoves, reconnects: newReconnects()}
 	e.config.Store(c)
 	return e
 }
@@ -61,6 +64,9 @@ func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 
 func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	a, why, preserved, err := allocation(e.config.Load(), p, ctr)
+	if err == nil && preserved {
+		err = e.host.CheckEngineGroup(ctr.Cgroup)
+	}
 	switch {
 	case err != nil:
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
@@ -233,6 +239,9 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 // found is what a container that runs asks for, by what is known of it: it may have been resized while nobody planned.
 func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
 	a, why, preserved, err := e.asks(r.Pod, r.Container)
+	if err == nil {
+		err = e.host.CheckEngineGroup(r.Container.Cgroup)
+	}
 	if err != nil || preserved {
 		return a, preserved, err
 	}

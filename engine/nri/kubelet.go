@@ -11,88 +11,55 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/internal/wholefile"
 )
 
-// ErrOtherManager is a kubelet that gives out CPUs itself: two managers of the same cpusets would fight.
+// ErrOtherManager is a kubelet that gives out CPUs itself: two managers would overwrite each other's cpusets.
 var ErrOtherManager = errors.New("the kubelet's CPU manager")
 
 const (
-	kubeletRoot  = "/var/lib/kubelet" // its --root-dir, unless told
+	kubeletRoot  = "/var/lib/kubelet" // the default of --root-dir
 	kubeletState = "cpu_manager_state"
-	noPolicy     = "none" // the kubelet leaves CPUs alone
+	noPolicy     = "none" // the kubelet does not write cpusets
 	largestFile  = 4 << 20
 )
 
-// CheckKubelet refuses a machine on which a kubelet gives out CPUs itself (ErrOtherManager). It asks all that can say
-// so: the command lines of the kubelets that run, their configuration, and the state that their CPU manager keeps. root is the top of
-// the file system, "/". What is there and cannot be understood is said in unclear: then the policy is not
-// known, and nothing is refused for it.
+// CheckKubelet refuses a node whose kubelet gives out CPUs itself (ErrOtherManager). A kubelet counts only while it runs, and
+// only if root of the node runs it (findKubelets). Its state file comes first: a kubelet does not start with a policy other
+// than the one in this file. Without the file, its flags and its configuration count. root is the top of the file
+// system, "/". unclear reports, in one line of bounded length, files that cannot be read, processes that only resemble a
+// kubelet, and the state file of a kubelet that does not run: nothing is refused for these.
 func CheckKubelet(root string) (unclear, err error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {
-		kubelets = []kubelet{{dir: filepath.Join(root, kubeletRoot), shown: kubeletRoot}}
+		return oneline.Join(unclear, staleState(root)), nil
 	}
 	for _, k := range kubelets {
 		policy, from, doubt := k.policy()
 		unclear = oneline.Join(unclear, doubt)
 		if policy != noPolicy {
-			return unclear, fmt.Errorf("%w has the policy %q (%s): two managers would fight over the containers' CPUs: "+
-				"want cpuManagerPolicy: none in its configuration, %s/%s removed, and the kubelet started anew", ErrOtherManager, policy, from, k.shown, kubeletState)
+			return unclear, fmt.Errorf("cannot give out CPUs beside %w: its policy is %q (%s); set cpuManagerPolicy: none, remove %s and restart the kubelet",
+				ErrOtherManager, policy, from, filepath.Join(k.dir, kubeletState))
 		}
 	}
 	return unclear, nil
 }
 
-// A kubelet is one that runs, or may have run.
-type kubelet struct {
-	dir   string // its --root-dir, as it is reached from here
-	shown string // the same, as the kubelet knows it
-	pid   string // "": none runs
-	root  string // its file system, as it is reached from here
-	cwd   string // its working directory, in that
-	words []string
-}
-
-// findKubelets returns the kubelets among the processes that root has in /proc.
-func findKubelets(root string) (found []kubelet, err error) {
-	proc := filepath.Join(root, "proc")
-	here, _ := os.Readlink(filepath.Join(proc, "self/ns/pid"))
-	entries, err := os.ReadDir(proc)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+// staleState returns the doubt that a state file causes while no kubelet runs: the kubelet may start later, or never.
+func staleState(root string) error {
+	k := kubelet{root: root, dir: kubeletRoot}
+	policy, err := k.savedPolicy()
+	if err == nil && policy != "" && policy != noPolicy {
+		err = fmt.Errorf("%s names the policy %q, and no kubelet runs; if the kubelet is to run here, set cpuManagerPolicy: none and remove this file",
+			filepath.Join(k.dir, kubeletState), policy)
 	}
-	for _, entry := range entries {
-		dir := filepath.Join(proc, entry.Name())
-		words, err := procfs.CommandLine(dir)
-		if err != nil || len(words) == 0 || !isKubelet(words) {
-			continue
-		}
-		// One in a pid namespace of its own is a node that runs inside this one, such as kind's: other containers.
-		if ns, err := os.Readlink(filepath.Join(dir, "ns/pid")); err == nil && ns != here {
-			continue
-		}
-		k := kubelet{pid: entry.Name(), root: filepath.Join(dir, "root"), words: words, shown: kubeletRoot}
-		k.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // who may not see it may not see its files either
-		if dir := k.flag("root-dir"); dir != "" {
-			k.shown = k.abs(dir)
-		}
-		k.dir = filepath.Join(k.root, k.shown)
-		found = append(found, k)
-	}
-	return found, nil
+	return err
 }
 
-// isKubelet tells by a command line: kubelet, or kubelet as a command of a program that has several.
-func isKubelet(words []string) bool {
-	return filepath.Base(words[0]) == "kubelet" ||
-		filepath.Base(words[0]) == "hyperkube" && len(words) > 1 && words[1] == "kubelet"
-}
-
-// flag returns the value of a flag as pflag takes it, the last one if there are several; "" without one.
+// flag returns the value of a flag as pflag reads it, the last of several; "" if the flag is not given.
 func (k *kubelet) flag(name string) (value string) {
 	for i, word := range k.words {
 		word, isFlag := strings.CutPrefix(word, "--")
@@ -108,7 +75,7 @@ func (k *kubelet) flag(name string) (value string) {
 	return value
 }
 
-// abs is a path as the kubelet means it.
+// abs returns a path of the command line as an absolute path within root.
 func (k *kubelet) abs(path string) string {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(k.cwd, path)
@@ -116,46 +83,77 @@ func (k *kubelet) abs(path string) string {
 	return filepath.Clean(path)
 }
 
-// policy returns the kubelet's policy, and what says so. The flag goes before the configuration's files, the last of
-// these before the others. The state has the policy with which a kubelet has last begun.
+// policy returns the kubelet's policy and its source: the state file, the flag, or the last configuration file that has it.
 func (k *kubelet) policy() (policy, from string, unclear error) {
-	policy, from, unclear = k.configured()
-	if policy != noPolicy {
-		return policy, from, unclear
+	policy, unclear = k.savedPolicy()
+	if policy != "" {
+		return policy, filepath.Join(k.dir, kubeletState), nil
 	}
+	policy, from, doubt := k.configured()
+	return policy, from, oneline.Join(unclear, doubt)
+}
+
+// savedPolicy returns the policy in the kubelet's state file; "" if the file is missing or cannot be trusted. Only root of
+// the node may be able to write the file.
+func (k *kubelet) savedPolicy() (string, error) {
 	file := filepath.Join(k.dir, kubeletState)
-	text, err := wholefile.Read(file, largestFile)
+	f, err := wholefile.OpenInRoot(k.root, file, unix.O_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) {
-		return noPolicy, "", unclear
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var policy string
+	text, err := wholefile.ReadOpen(f, largestFile)
+	if err == nil {
+		err = onlyRootWrites(f)
 	}
 	if err == nil {
 		policy, err = parseState(text)
 	}
 	if err != nil {
-		return noPolicy, "", oneline.Join(unclear, fmt.Errorf("%s: %w", filepath.Join(k.shown, kubeletState), err))
+		return "", fmt.Errorf("%s: %w", file, plain(err))
 	}
-	return policy, filepath.Join(k.shown, kubeletState), unclear
+	return policy, nil
 }
 
-// configured is the policy by command line and configuration; none where these do not say.
+// onlyRootWrites refuses a file that another user may have written.
+func onlyRootWrites(f *os.File) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
+		return err
+	}
+	if int(stat.Uid) != 0 && int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0 {
+		return fmt.Errorf("owner %d, mode %#o: want a file that only root can write", stat.Uid, stat.Mode&0o777)
+	}
+	return nil
+}
+
+// configured returns the policy by command line and configuration; none if they do not have it.
 func (k *kubelet) configured() (policy, from string, unclear error) {
 	if policy := k.flag("cpu-manager-policy"); policy != "" {
-		return policy, fmt.Sprintf("--cpu-manager-policy of process %s", k.pid), nil
+		policy, err := checkPolicy(policy)
+		if err != nil {
+			return noPolicy, "", fmt.Errorf("--cpu-manager-policy of process %s: %w", k.pid, err)
+		}
+		return policy, "--cpu-manager-policy of process " + k.pid, nil
 	}
 	policy = noPolicy
 	files, unclear := k.files()
 	for _, file := range files {
-		said, err := k.saidIn(file)
+		value, err := k.policyIn(file)
 		if err != nil {
-			unclear = oneline.Join(unclear, fmt.Errorf("%s: %w", file, err))
-		} else if said != "" {
-			policy, from = said, file
+			unclear = oneline.Join(unclear, fmt.Errorf("%s: %w", file, plain(err)))
+		} else if value != "" {
+			policy, from = value, file
 		}
 	}
 	return policy, from, unclear
 }
 
-// files are those of its configuration, in the order in which they are read.
+// files returns the paths of its configuration, in the order in which the kubelet merges them.
 func (k *kubelet) files() (files []string, unclear error) {
 	if file := k.flag("config"); file != "" {
 		files = append(files, k.abs(file))
@@ -164,26 +162,43 @@ func (k *kubelet) files() (files []string, unclear error) {
 	if dir == "" {
 		return files, nil
 	}
-	top := filepath.Join(k.root, k.abs(dir))
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+	dir = k.abs(dir)
+	f, err := wholefile.OpenInRoot(k.root, dir, unix.O_DIRECTORY)
+	if err != nil {
+		return files, err
+	}
+	defer f.Close()
+	top := fmt.Sprintf("/proc/self/fd/%d/", f.Fd())
+	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".conf" {
-			files = append(files, strings.TrimPrefix(path, k.root))
+			files = append(files, filepath.Join(dir, strings.TrimPrefix(path, top)))
+		}
+		if err == nil && len(files) > mostFiles {
+			err = fmt.Errorf("more than %d files", mostFiles)
 		}
 		return err
 	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", dir, plain(err))
+	}
 	return files, err
 }
 
-// saidIn reads one file of the configuration; "" where it does not say.
-func (k *kubelet) saidIn(file string) (string, error) {
-	text, err := wholefile.Read(filepath.Join(k.root, file), largestFile)
+// policyIn reads one configuration file; "" if it has no policy.
+func (k *kubelet) policyIn(file string) (string, error) {
+	f, err := wholefile.OpenInRoot(k.root, file, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := wholefile.ReadOpen(f, largestFile)
 	if err != nil {
 		return "", err
 	}
 	return parsePolicy(text)
 }
 
-// parsePolicy reads a KubeletConfiguration, in YAML or JSON: its cpuManagerPolicy, "" without one.
+// parsePolicy returns the cpuManagerPolicy of a KubeletConfiguration in YAML or JSON; "" if it has none.
 func parsePolicy(text []byte) (string, error) {
 	var config struct {
 		Kind   string  `yaml:"kind"`
@@ -201,8 +216,8 @@ func parsePolicy(text []byte) (string, error) {
 	return checkPolicy(*config.Policy)
 }
 
-// parseState reads the checkpoint of the kubelet's CPU manager, of any of its versions: all have the policy's
-// name at the top.
+// parseState returns the policy in a checkpoint of the kubelet's CPU manager. All versions of the format, 1 to 4, have the
+// fields policyName and defaultCpuSet at the top (pkg/kubelet/cm/cpumanager/state/checkpoint.go, Kubernetes 1.37).
 func parseState(text []byte) (string, error) {
 	var state struct {
 		Policy *string `json:"policyName"`
@@ -219,7 +234,7 @@ func parseState(text []byte) (string, error) {
 
 var policyName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
 
-// checkPolicy refuses what cannot be the name of a policy. Not only the known ones are taken: a fork's may give out CPUs, too.
+// checkPolicy refuses a word that cannot be the name of a policy. Unknown names are accepted: the policy of a fork may give out CPUs, too.
 func checkPolicy(name string) (string, error) {
 	if !policyName.MatchString(name) {
 		return "", fmt.Errorf("policy %.60q: want a name such as none or static", name)

@@ -2,7 +2,10 @@ package nri
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"golang.org/x/sys/unix"
@@ -11,16 +14,55 @@ import (
 // A link is a plugin that is connected with a runtime.
 type link struct {
 	*plugin
-	runtime runtimeProcess
+	runtime   runtimeProcess
+	connected bool
 }
 
-// dial connects with the runtime, and learns which process that is.
+// dial connects with the runtime and records its process.
 func (l *link) dial(socket string) (net.Conn, error) {
 	conn, err := net.Dial("unix", socket)
 	if err == nil {
-		l.runtime.pid = peerOf(conn)
+		l.connected = true
+		l.runtime.open(peerOf(conn))
 	}
 	return conn, err
+}
+
+// open records the runtime's process. While its descriptor is open, another process with its number is not mistaken for it.
+func (r *runtimeProcess) open(pid int) {
+	r.close()
+	r.pid = pid
+	if pid <= 0 {
+		return
+	}
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil { // Linux 5.3
+		r.pidfd = fd
+	}
+}
+
+func (r *runtimeProcess) close() {
+	if r.pidfd > 0 {
+		unix.Close(r.pidfd)
+	}
+	r.pidfd = 0
+}
+
+// endTime is how long a process takes to end after the kernel has closed its sockets.
+const endTime = time.Second
+
+// hasEnded reports whether the runtime's process has ended, or is ending. A process that cannot be seen from here counts as
+// ended: to wait too long harms less than to end the runtime again.
+func (r *runtimeProcess) hasEnded() bool {
+	if r.pidfd <= 0 {
+		return true
+	}
+	for end := time.Now().Add(endTime); ; {
+		fds := []unix.PollFd{{Fd: int32(r.pidfd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(max(0, time.Until(end).Milliseconds())))
+		if err != unix.EINTR {
+			return n > 0
+		}
+	}
 }
 
 // peerOf is the process that listens at the other end; 0 where it cannot be seen from here.
@@ -41,28 +83,60 @@ func peerOf(conn net.Conn) (pid int) {
 	return pid
 }
 
-// Configure is told who the runtime is. It subscribes to all events that there is a method for.
+// Configure records the runtime's name. The plugin subscribes to all events for which it has a method.
 func (l *link) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	l.runtime.name, l.runtime.version = runtime, version
 	return 0, nil
 }
 
-// Synchronize also has a look around the plugin. The runtime does not wait for that: its 2 s are for the answer.
+// Synchronize also checks the surroundings of the plugin. The runtime does not wait for this check: its 2 s are for the answer.
 func (l *link) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
 	updates, err := l.plugin.Synchronize(ctx, pods, ctrs)
-	if err == nil {
+	if err == nil && !l.flapping.Load() {
 		go l.lookAround()
 	}
 	return updates, err
 }
 
-// lookAround says what around the plugin is not as it should be: either may have changed since the last time that
-// plugin and runtime met.
+// becomeStable reports a runtime that stays up after it had ended again and again.
+func (l *link) becomeStable() {
+	if l.flapping.Swap(false) {
+		l.log.Info("the runtime stays up with the plugin connected", "for", l.reconnects.stable)
+		l.lookAround()
+	}
+}
+
+// lookAround reports wrong settings of the runtime and the kubelet: both may have changed since the last connection.
 func (l *link) lookAround() {
 	if !l.observes {
 		l.runtime.sayRequired(l.log, "/")
 	}
-	if _, err := CheckKubelet("/"); err != nil {
-		l.log.Error("two managers", "error", err)
+	l.kubelets.check(l.log, "/")
+}
+
+// A kubeletWatch reports a kubelet that gives out CPUs, once until the finding changes.
+type kubeletWatch struct {
+	mu       sync.Mutex
+	reported string
+}
+
+func (w *kubeletWatch) check(log *slog.Logger, root string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := ""
+	if _, err := CheckKubelet(root); err != nil {
+		found = err.Error()
+	}
+	if found != "" && found != w.reported {
+		log.Error("two managers", "error", found)
+	}
+	w.reported = found
+}
+
+// recheck checks again if a state file at the usual place names a policy: at boot the kubelet starts after the plugin. It costs
+// the read of one file otherwise.
+func (w *kubeletWatch) recheck(log *slog.Logger, root string) {
+	if staleState(root) != nil {
+		w.check(log, root)
 	}
 }

@@ -53,7 +53,9 @@ func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 		p.log.Error("not synchronized", "error", err)
 		return nil, err
 	}
-	p.log.Info("synchronized", "pods", len(pods), "running", len(running))
+	if !p.flapping.Load() {
+		p.log.Info("synchronized", "pods", len(pods), "running", len(running))
+	}
 	p.metrics.Synchronized()
 	p.ready()
 	return nil, nil

@@ -30,6 +30,7 @@ const (
 // A runtimeProcess is the runtime at the other end of the connection.
 type runtimeProcess struct {
 	pid           int // 0: it cannot be seen from here
+	pidfd         int // 0: none
 	name, version string
 }
 
@@ -164,15 +165,10 @@ func readValidator(top, file string, began time.Time) (found *validator, err err
 const slack = time.Second
 
 func readContainerd(top, name string, began time.Time) (c containerdConfig, err error) {
-	path := filepath.Join(top, name)
-	info, err := os.Stat(path)
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", name, plain(err))
-	}
-	if info.ModTime().After(began.Add(slack)) {
+	text, modified, err := readIn(top, name)
+	if err == nil && modified.After(began.Add(slack)) {
 		return c, fmt.Errorf("%s has changed since containerd began: want containerd started anew", name)
 	}
-	text, err := wholefile.Read(path, largestFile)
 	if err == nil {
 		c, err = parseContainerd(text)
 	}
@@ -180,6 +176,21 @@ func readContainerd(top, name string, began time.Time) (c containerdConfig, err 
 		return c, fmt.Errorf("%s: %w", name, plain(err))
 	}
 	return c, nil
+}
+
+// readIn reads a file of containerd's file system.
+func readIn(top, name string) (text []byte, modified time.Time, err error) {
+	f, err := wholefile.OpenInRoot(top, name, 0)
+	if err != nil {
+		return nil, modified, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, modified, err
+	}
+	text, err = wholefile.ReadOpen(f, largestFile)
+	return text, info.ModTime(), err
 }
 
 func parseContainerd(text []byte) (c containerdConfig, err error) {

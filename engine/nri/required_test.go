@@ -19,13 +19,13 @@ const (
 // containerd is one that has begun a minute ago, with these words.
 func (m *machine) containerd(words ...string) *runtimeProcess {
 	m.Helper()
-	m.process("9", usual, append([]string{"/usr/bin/containerd"}, words...)...)
+	m.process("9", append([]string{"/usr/bin/containerd"}, words...)...)
 	text, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		m.Fatal(err)
 	}
 	m.write("proc/9/stat", string(text))
-	return &runtimeProcess{9, "containerd", "v2.4.2"}
+	return &runtimeProcess{pid: 9, name: "containerd", version: "v2.4.2"}
 }
 
 // old makes all files of the machine older than any process.
@@ -106,12 +106,12 @@ func TestRequiredChangedSince(t *testing.T) {
 func TestRequiredNotKnown(t *testing.T) {
 	m := newMachine(t)
 	for want, runtime := range map[string]runtimeProcess{
-		"the runtime is cri-o":   {9, "cri-o", "1.35.0"},
-		"containerd v2.1.9 has":  {9, "containerd", "v2.1.9"},
-		"containerd 1.7.27 has":  {9, "containerd", "1.7.27"},
-		"containerd unknown has": {9, "containerd", "unknown"},
-		"host's pid namespace":   {0, "containerd", "v2.4.2"},
-		"no such file":           {10, "containerd", "v10.0"},
+		"the runtime is cri-o":   {pid: 9, name: "cri-o", version: "1.35.0"},
+		"containerd v2.1.9 has":  {pid: 9, name: "containerd", version: "v2.1.9"},
+		"containerd 1.7.27 has":  {pid: 9, name: "containerd", version: "1.7.27"},
+		"containerd unknown has": {pid: 9, name: "containerd", version: "unknown"},
+		"host's pid namespace":   {pid: 0, name: "containerd", version: "v2.4.2"},
+		"no such file":           {pid: 10, name: "containerd", version: "v10.0"},
 	} {
 		if active, _, err := runtime.required(m.root); active || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, %v; want %q", runtime, active, err, want)
@@ -127,7 +127,7 @@ func TestSayRequired(t *testing.T) {
 	m.old()
 	for want, r := range map[string]*runtimeProcess{
 		`required_plugins="not active" file=/etc/containerd/config.toml`: runtime,
-		`required_plugins="not known" reason="the runtime is cri-o`:      {1, "cri-o", "1"},
+		`required_plugins="not known" reason="the runtime is cri-o`:      {pid: 1, name: "cri-o", version: "1"},
 	} {
 		var log strings.Builder
 		r.sayRequired(slog.New(slog.NewTextHandler(&log, nil)), m.root)

@@ -19,8 +19,6 @@ const (
 	pluginName   = "candor"
 	observerName = "candor-observe" // so that nobody who requires the plugin takes it for that
 	pluginIndex  = "50"             // the order among plugins; two digits, as NRI wants it
-	firstWait    = 100 * time.Millisecond
-	longestWait  = 5 * time.Second
 )
 
 // Patience is how long an event may wait for the state's lock: with NRI's default, the runtime
@@ -60,24 +58,34 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	go e.host.TellUnits(ctx)
 	defer e.noteAll()
 	nrilog.Set(quiet{e.log})
-	var tries tries
 	for ctx.Err() == nil {
-		began := time.Now()
-		err := e.connection(ctx, socket, ready)
+		end := e.connection(ctx, socket, ready)
 		e.metrics.Disconnected()
 		if ctx.Err() != nil {
 			break
 		}
-		wait, news := tries.failed(err, time.Since(began))
-		if news {
-			e.log.Warn("waiting for the runtime", "socket", socket, "reason", err, "check", whatToCheck(err))
+		wait, report := e.reconnects.next(end)
+		e.flapping.Store(e.reconnects.isFlapping())
+		if report {
+			e.reportEnding(socket, &end, wait)
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(wait):
+		case <-time.After(jitter(wait)):
 		}
 	}
 	return nil
+}
+
+// reportEnding logs why the plugin is not connected, and what the administrator may check.
+func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
+	if e.flapping.Load() {
+		e.log.Error("the runtime has ended repeatedly right after the plugin connected; the plugin connects ever more seldom and reports when the runtime stays up",
+			"socket", socket, "lasted", end.lasted.Round(time.Millisecond), "reason", end.err, "next", wait, "longest", longestWait,
+			"check", "the runtime's log; containerd 2.4 panics when its pods and containers have more than 4 MB of annotations, labels, arguments and environment")
+		return
+	}
+	e.log.Warn("waiting for the runtime", "socket", socket, "reason", end.err, "check", whatToCheck(end.err))
 }
 
 // mostOpen is how many lists of CPUs are kept open: half of the files that this process may have, and no more than hundreds of
@@ -88,24 +96,6 @@ func mostOpen() int {
 		return 0
 	}
 	return int(min(limit.Cur/2, 2048))
-}
-
-// tries to connect with a runtime that is not there.
-type tries struct {
-	wait time.Duration // before the next
-	said string        // why the last one failed
-}
-
-// failed takes in how a connection ended and how long it lasted. It returns how long to wait before the next try, and whether
-// the reason is another one than that of the try before: it is said once, not at each.
-func (t *tries) failed(err error, lasted time.Duration) (wait time.Duration, news bool) {
-	if lasted > longestWait { // the two had met
-		*t = tries{}
-	}
-	why := fmt.Sprint(err)
-	news = why != t.said
-	t.said, t.wait = why, min(max(2*t.wait, firstWait), longestWait)
-	return t.wait, news
 }
 
 // whatToCheck is what most often stands between the plugin and the runtime.
@@ -120,23 +110,31 @@ func whatToCheck(err error) string {
 	}
 }
 
-// connection is one connection, from its begin to its end.
-func (e *Engine) connection(ctx context.Context, socket string, ready func()) error {
-	if err := CheckSocket(socket); err != nil {
-		return err
+// connection connects with the runtime and returns how the connection ended.
+func (e *Engine) connection(ctx context.Context, socket string, ready func()) (end ending) {
+	if end.err = CheckSocket(socket); end.err != nil {
+		return end
 	}
-	s, err := e.newStub(socket, ready)
+	l := &link{plugin: &plugin{e, ready}}
+	defer l.runtime.close()
+	s, err := e.newStub(socket, l)
 	if err != nil {
-		return err
+		end.err = err
+		return end
 	}
 	stopped := context.AfterFunc(ctx, s.Stop)
 	defer stopped()
-	return s.Run(ctx)
+	start := time.Now()
+	stable := time.AfterFunc(e.reconnects.stable, l.becomeStable)
+	defer stable.Stop()
+	end.err = s.Run(ctx)
+	end.connected, end.lasted = l.connected, time.Since(start)
+	end.died = l.connected && end.lasted < e.reconnects.stable && l.runtime.hasEnded()
+	return end
 }
 
-// newStub is NRI's end of a connection that is about to be made.
-func (e *Engine) newStub(socket string, ready func()) (stub.Stub, error) {
-	l := &link{plugin: &plugin{e, ready}}
+// newStub returns NRI's end of a connection that is about to be made.
+func (e *Engine) newStub(socket string, l *link) (stub.Stub, error) {
 	options := []stub.Option{
 		stub.WithPluginIdx(pluginIndex), stub.WithSocketPath(socket), stub.WithDialer(l.dial),
 		stub.WithOnClose(func() {}), // or the stub would end the process
@@ -160,6 +158,7 @@ func (e *Engine) repairLoop(ctx context.Context) {
 		if err := e.Repair(ctx); err != nil && ctx.Err() == nil {
 			e.log.Error("repair", "error", err)
 		}
+		e.kubelets.recheck(e.log, "/")
 		e.host.CloseUnused()
 	}
 }

@@ -52,34 +52,6 @@ func (l *syncLog) String() string {
 	return l.text.String()
 }
 
-// Each try waits longer than the one before, up to a limit; a reason is said when it is another than the last. After a
-// connection that held it begins anew.
-func TestTries(t *testing.T) {
-	var tries tries
-	refused, reset := errors.New("refused"), errors.New("reset")
-	for i, step := range []struct {
-		err    error
-		lasted time.Duration
-		wait   time.Duration
-		news   bool
-	}{
-		{refused, 0, 100 * time.Millisecond, true},
-		{refused, 0, 200 * time.Millisecond, false},
-		{reset, time.Second, 400 * time.Millisecond, true},
-		{refused, 0, 800 * time.Millisecond, true},
-		{refused, 0, 1600 * time.Millisecond, false},
-		{refused, 0, 3200 * time.Millisecond, false},
-		{refused, 0, 5 * time.Second, false},
-		{refused, 0, 5 * time.Second, false},
-		{refused, time.Minute, 100 * time.Millisecond, true},
-		{nil, 0, 200 * time.Millisecond, true},
-	} {
-		if wait, news := tries.failed(step.err, step.lasted); wait != step.wait || news != step.news {
-			t.Errorf("step %d: wait %v, news %v; want %v, %v", i, wait, news, step.wait, step.news)
-		}
-	}
-}
-
 // A runtime that is not there is waited for, and the reasons are said, with what to check.
 func TestWaitsForTheRuntime(t *testing.T) {
 	l := newLab(t)

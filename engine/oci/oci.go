@@ -114,11 +114,11 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 
 // asked reads what a container asks for. ours is false for one that Candor leaves alone; of that only its CPUs are known.
 func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
-	wish, err := wishesOf(cfg, w.Class)
+	has, err := amountIn(cfg.resources)
 	if err != nil {
 		return a, false, err
 	}
-	has, err := amountIn(cfg.resources)
+	wish, err := wishesOf(cfg, &has, w.Class, w.Host.Config)
 	if err != nil {
 		return a, false, err
 	}
@@ -199,10 +199,21 @@ func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, err
 
 // leave has the real runtime make a container that Candor leaves alone. cpus are those of its user's wish, or "".
 func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
+	h, err := w.open(c)
+	switch {
+	case err == nil:
+		defer h.Close()
+		err = h.CheckEngineGroup(cfg.groupPath)
+	case cpus == "": // there is nothing to reserve, and no group of Candor's
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
 	if cpus == "" {
 		return become(real, c.Args)
 	}
-	own, err := w.preserve(c, cfg, cpus)
+	own, err := w.preserve(c, h, cfg, cpus)
 	if err != nil {
 		return err
 	}
@@ -211,16 +222,11 @@ func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
 
 // preserve is for a container that has CPUs by its user's wish (--cpuset-cpus): it sees to it that
 // nobody else has them for their own.
-func (w *Wrapper) preserve(c *Call, cfg *config, list string) (bundle, error) {
+func (w *Wrapper) preserve(c *Call, h *host.Host, cfg *config, list string) (bundle, error) {
 	cpus, err := cpuset.Parse(list)
 	if err != nil {
 		return "", fmt.Errorf("linux.resources.cpu.cpus: %w", err)
 	}
-	h, err := w.open(c)
-	if err != nil {
-		return "", err
-	}
-	defer h.Close()
 	if err := h.Preserve(context.Background(), c.Name(), cpus, 0); err != nil {
 		return "", err
 	}

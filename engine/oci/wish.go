@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -17,39 +16,26 @@ import (
 // wishes are what a container's configuration asks for.
 type wishes struct{ kube.Settings }
 
-// wishesOf reads the annotations candor.dev/SETTING, and where there is none the
-// environment, CANDOR_SETTING: an image may say what its program is. What cannot be
-// meant is an error that names the place.
-func wishesOf(c *config, byName hybrid.Class) (wishes, error) {
-	said, err := saidIn(c.annotations)
+// wishesOf reads the annotations candor.dev/SETTING, and the environment, CANDOR_SETTING, for settings that no annotation
+// gives. An error names the annotation or the variable. options is the file of the machine's options.
+func wishesOf(c *config, has *amount, byName hybrid.Class, options string) (wishes, error) {
+	annotations, err := saidIn(c.annotations)
 	if err != nil {
 		return wishes{}, err
 	}
-	image, err := saidBy(c.environ)
+	environ, err := saidBy(c.environ)
 	if err != nil {
 		return wishes{}, err
 	}
-	w := wishes{said.Settings.Over(image.Settings)}
-	return w, image.check(&said, byName)
-}
-
-// check refuses what an image may not choose, since who made it is not who runs it: to be left alone, and what costs
-// others more than the container's limit. An annotation, which no image can give, overrules the environment.
-func (image *wishes) check(said *wishes, byName hybrid.Class) error {
-	var name string
-	switch {
-	case said.Preserve == nil && or(image.Preserve, false):
-		name = "preserve"
-	case said.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive:
-		name = "class"
-	case said.Topology == nil && or(image.Topology, hybrid.Prefer) == hybrid.WholeCores:
-		name = "topology"
-	case said.Movable == nil && !or(image.Movable, true):
-		name = "movable"
-	default:
-		return nil
+	all := wishes{annotations.Over(environ.Settings)}
+	if c.hasImageAnnotations() {
+		return all, checkImage(all.refused(&wishes{}, has, byName), options, func(name string) string {
+			return fmt.Sprintf("setting %s: not for an image to choose, and this engine passes the annotations or labels of images on; remove it, or list it as imageSettings", name)
+		})
 	}
-	return fmt.Errorf("environment %s: not for an image to choose: want the annotation %s, or the variable removed", variable(name), kube.PodKey(name))
+	return all, checkImage(environ.refused(&annotations, has, byName), options, func(name string) string {
+		return fmt.Sprintf("environment %s: not for an image to choose; use the annotation %s, remove the variable, or list %s as imageSettings", variable(name), kube.PodKey(name), name)
+	})
 }
 
 // variable is the environment variable of a setting.
@@ -125,7 +111,9 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	a.Immovable = !or(w.Movable, true)
 	a.OnResize = or(w.OnResize, "none")
 	a.View = or(w.View, defaultView(a.Class))
-	a.Command = commandOf(c.args)
+	if len(c.args) > 0 {
+		a.Command = host.ProgramName(c.args[0])
+	}
 	return a, a.Check()
 }
 
@@ -151,20 +139,4 @@ func defaultView(class hybrid.Class) host.View {
 		return host.ViewFull
 	}
 	return host.ViewAffinity
-}
-
-// commandOf is a command line for people: who made the image may have put anything into it.
-func commandOf(args []string) string {
-	const most = 200
-	printable := func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}
-	line := []rune(strings.Map(printable, strings.Join(args, " ")))
-	if len(line) > most {
-		line = append(line[:most-1], '…')
-	}
-	return string(line)
 }

@@ -75,6 +75,10 @@ func watcherOf(dir, id string) *watcher {
 	if len(words) == 0 {
 		return nil
 	}
+	// In a container that starts containers, any program may have the name of a watcher, and name a bundle of this machine.
+	if is, err := procfs.ReadIdentity(dir); err == nil && is.Namespaces != 1 {
+		return nil
+	}
 	program := filepath.Base(words[0])
 	switch {
 	case program == "conmon":

@@ -109,6 +109,13 @@ func TestWatcherOf(t *testing.T) {
 			t.Errorf("%q watches over %+v", words, w)
 		}
 	}
+	inner := process(t, "/", "/usr/bin/conmon", "-b", "/etc", "-n", "evil")
+	if err := os.WriteFile(filepath.Join(inner, "status"), []byte("Name:\tconmon\nUid:\t0\t0\t0\t0\nNSpid:\t7\t1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if w := watcherOf(inner, id); w != nil {
+		t.Errorf("a process of a container watches over %+v", w)
+	}
 	if w := watcherOf("/nowhere", id); w != nil {
 		t.Errorf("nobody watches over %+v", w)
 	}

@@ -17,3 +17,6 @@ func List(s cpuset.Set, one, many string) string {
 
 // CPUs is List of CPUs.
 func CPUs(s cpuset.Set) string { return List(s, "CPU", "CPUs") }
+
+// Mems is List of memory nodes.
+func Mems(s cpuset.Set) string { return List(s, "memory node", "memory nodes") }

@@ -16,6 +16,7 @@ import (
 
 // Metrics count what a plugin and its host do.
 type Metrics struct {
+	version    string
 	registry   *prometheus.Registry
 	refused    *prometheus.CounterVec
 	resizes    *prometheus.CounterVec
@@ -42,6 +43,7 @@ var buckets = []float64{.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, 
 // New returns counters that begin at zero, for a candor of some version.
 func New(version string) *Metrics {
 	m := &Metrics{
+		version:  version,
 		registry: prometheus.NewRegistry(),
 		refused: counters("candor_containers_refused_total", "Containers whose creation was refused.",
 			refusals),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,15 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Address reads where to serve: a port, which is the loopback's, or an IP address with a port. Other machines
-// can read only what is told so.
+// Address parses the address of the metrics server: a port, which is on the loopback, or an IP address with a port.
+// Other machines reach only an address that names another interface.
 func Address(s string) (string, error) {
 	at, err := netip.ParseAddrPort(s)
-	if port, notOne := strconv.ParseUint(strings.TrimPrefix(s, ":"), 10, 16); notOne == nil {
+	if port, portErr := strconv.ParseUint(strings.TrimPrefix(s, ":"), 10, 16); portErr == nil {
 		at, err = netip.AddrPortFrom(loopback, uint16(port)), nil
 	}
 	if err == nil {
@@ -30,42 +29,68 @@ func Address(s string) (string, error) {
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// What a client may take. A scrape takes milliseconds; Prometheus gives up after 10 s unless told.
+// Limits of a client. A scrape takes milliseconds; by default Prometheus gives up after 10 s.
 const (
-	headerPatience = 5 * time.Second
-	scrapePatience = 10 * time.Second
-	idlePatience   = 2 * time.Minute
-	mostHeader     = 16 << 10 // bytes
-	mostScrapes    = 2        // at a time
+	headerTimeout  = 5 * time.Second  // for the TLS handshake, and for the request
+	renderTimeout  = 8 * time.Second  // until the metrics are ready
+	requestTimeout = 12 * time.Second // from the end of the request's header to the end of the answer
+	idleTimeout    = 10 * time.Second // between two requests
+	maxRequest     = 8 << 10          // bytes, with its part of the TLS handshake
+
+	// A connection takes 12 KiB, with TLS 35, with an answer to a client without gzip 50 more.
+	maxWaiting   = 32 // connections without a request
+	maxAnswering = 64 // connections with a request
 )
 
-// Serve answers /metrics, /healthz and /readyz until ctx is done. It returns once it listens.
-func (m *Metrics) Serve(ctx context.Context, address string, log *slog.Logger) error {
-	listener, err := net.Listen("tcp", address)
+// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. A web configuration of nil
+// is plain HTTP for everyone.
+func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log *slog.Logger) error {
+	listener, err := listen(ctx, address, maxWaiting, maxAnswering)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	errorLog := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	server := &http.Server{
-		Handler: m.handler(log), ErrorLog: errorLog, MaxHeaderBytes: mostHeader,
-		ReadHeaderTimeout: headerPatience, ReadTimeout: headerPatience, WriteTimeout: 2 * scrapePatience, IdleTimeout: idlePatience,
-	}
+	server := newServer(m.handler(web, log), listener, log)
 	context.AfterFunc(ctx, func() { server.Close() })
+	scheme := "http"
+	if web.hasTLS() {
+		scheme = "https"
+	}
 	go func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serveOn(server, listener, web); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("metrics are no longer served", "error", err)
 		}
 	}()
-	log.Info("metrics", "address", "http://"+listener.Addr().String()+"/metrics")
+	log.Info("metrics", "address", scheme+"://"+listener.Addr().String()+"/metrics")
 	return nil
 }
 
-func (m *Metrics) handler(log *slog.Logger) http.Handler {
+// serveOn serves until the server is closed.
+func serveOn(server *http.Server, listener net.Listener, web *WebConfig) error {
+	if !web.hasTLS() {
+		return server.Serve(listener)
+	}
+	server.TLSConfig = web.tls
+	return server.ServeTLS(listener, "", "")
+}
+
+// newServer returns a server with the limits above. It has no HTTP/2, whose streams would be more requests than the
+// listener has places.
+func newServer(handler http.Handler, listener *boundedListener, log *slog.Logger) *http.Server {
+	server := &http.Server{
+		Handler: handler, ConnState: listener.watch, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: requestTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: 2 * maxRequest, // the listener's limit comes first
+		Protocols:      new(http.Protocols),
+	}
+	server.Protocols.SetHTTP1(true)
+	return server
+}
+
+// handler returns the pages. The health checks stay open to a kubelet, which has no password and no certificate.
+func (m *Metrics) handler(web *WebConfig, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-		MaxRequestsInFlight: mostScrapes, Timeout: scrapePatience,
-	}))
+	mux.Handle("GET /metrics", web.guard(&renderer{gatherer: m.registry, log: log}))
+	mux.Handle("GET /{$}", web.guard(landingPage(m.version)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !m.ready.Load() {
@@ -74,5 +99,46 @@ func (m *Metrics) handler(log *slog.Logger) http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	return mux
+	return refuseBodies(web.addHeaders(mux))
+}
+
+// refuseBodies refuses requests with a body, which no page reads. net/http would wait for the rest of a short body after the
+// answer, and keep the goroutine of a request with a long one for half a second.
+func refuseBodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		r.Body = http.NoBody
+		http.NewResponseController(w).SetReadDeadline(time.Now())
+		w.Header().Set("Connection", "close")
+		http.Error(w, "want a request without a body", http.StatusBadRequest)
+	})
+}
+
+const landingText = `<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>candor nri</title></head>
+<body>
+<h1>candor nri</h1>
+<p>Version %s</p>
+<ul>
+<li><a href="metrics">Metrics</a></li>
+<li><a href="healthz">Health</a>: the process is alive</li>
+<li><a href="readyz">Readiness</a>: the plugin is connected to the runtime</li>
+</ul>
+</body>
+</html>
+`
+
+// landingPage links to the other pages.
+func landingPage(version string) http.Handler {
+	text := fmt.Sprintf(landingText, html.EscapeString(version))
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		fmt.Fprint(w, text)
+	})
 }

@@ -143,7 +143,7 @@ func (p *statusParser) add(line []byte) (more bool) {
 		}
 	case "Cpus_allowed_list":
 		p.found |= foundCPUs
-		p.s.CPUs, p.err = cpuset.Parse(value)
+		p.s.CPUs, p.err = cpuset.ParsePossible(value)
 	default:
 		return true
 	}
@@ -177,8 +177,9 @@ func parseStatus(text []byte) (Status, error) {
 const MaxCommandLine = 64 << 10
 
 // CommandLine returns the words of a process's command line, given its folder, such as /proc/1. A kernel thread has
-// none. The process can change them, also to none. A file that it maps there is not read, since that file may never answer
-// (FOLL_ANON, Linux 4.17). Of a command line longer than MaxCommandLine it returns the words that lie wholly before that bound.
+// none. The process can change them, and can make the read wait (see CommandText): ask EffectiveUser before, for a process
+// of a trusted user. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that
+// bound.
 func CommandLine(dir string) ([]string, error) {
 	text, isWhole, err := kernfile.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {

@@ -63,6 +63,10 @@ func TestParseStatus(t *testing.T) {
 	if s, err := parseStatus([]byte(status)); err != nil || s != (Status{41, 12, cpuset.Of(0, 1, 2, 3)}) {
 		t.Errorf("%+v, %v", s, err)
 	}
+	possible := strings.Replace(status, "0-3", "2-1151", 1) // of a task that may run on all possible CPUs
+	if s, err := parseStatus([]byte(possible)); err != nil || s.CPUs != cpuset.Range(2, 1023) {
+		t.Errorf("%+v, %v", s, err)
+	}
 	for _, change := range [][2]string{{"Threads:\t12", "Threads:\t0"}, {"Threads:\t12", "Threads:\tmany"}, {"Threads:\t12\n", ""},
 		{"PPid:\t41", "PPid:\t"}, {"0-3", "3-0"}} {
 		if s, err := parseStatus([]byte(strings.Replace(status, change[0], change[1], 1))); err == nil {

@@ -147,9 +147,9 @@ func check(keep, all cpuset.Set) error {
 	case keep.IsEmpty():
 		return fmt.Errorf("%w: none: want a list of those that stay with what is not Candor's, such as %d", ErrBadCPUs, all.First())
 	case !keep.SubsetOf(&all):
-		return fmt.Errorf("%w: %s: this machine has %s", ErrBadCPUs, keep.Minus(all), all)
+		return fmt.Errorf("%w: the machine does not have %s; want some of %s", ErrBadCPUs, inwords.CPUs(keep.Minus(all)), all)
 	case all == keep:
-		return fmt.Errorf("%w: %s: these are all, none would be left for Candor", ErrBadCPUs, keep)
+		return fmt.Errorf("%w: %s: the machine has no others, and Candor needs one; want fewer", ErrBadCPUs, keep)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -48,7 +49,7 @@ func (r *Row) said() string {
 
 // has is what it was given.
 func (r *Row) has() string {
-	text := r.CPUs.String()
+	text := cmp.Or(r.CPUs.String(), "none")
 	if !r.Exclusive.IsEmpty() {
 		text += " · exclusive: " + r.Exclusive.String()
 	}

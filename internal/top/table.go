@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -22,7 +23,7 @@ type column struct {
 var columns = []column{
 	{"CLASS", 0, 9, false, 5, func(r *Row) string { return r.Class.String() }},
 	{"LIMIT", ByLimit, 6, true, 2, func(r *Row) string { return limit(r.Limit) }},
-	{"CPUS", 0, 10, false, 6, func(r *Row) string { return cpumap.Shorten(r.CPUs.String(), 10) }},
+	{"CPUS", 0, 10, false, 6, func(r *Row) string { return cpumap.Shorten(cmp.Or(r.CPUs.String(), "none"), 10) }},
 	{"USE", ByUse, 5, true, 0, func(r *Row) string {
 		if !r.Used {
 			return "-"

@@ -29,17 +29,22 @@ func read(name string, limit int64, flags int) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return ReadOpen(f, limit)
+}
+
+// ReadOpen is Read of a file that was opened with O_NONBLOCK.
+func ReadOpen(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a plain file")}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a plain file")}
 	}
 	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // one read for the end
 	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
 	if err == nil && int64(data.Len()) > limit {
-		err = &TooLongError{name, limit}
+		err = &TooLongError{f.Name(), limit}
 	}
 	return data.Bytes(), err
 }

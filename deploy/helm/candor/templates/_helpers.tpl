@@ -63,3 +63,7 @@ profiles:
       - name: Candor
         args: {{- toYaml .Values.scheduler.args | nindent 10 }}
 {{- end }}
+{{- /* Nothing without webConfig, also with the values of an older release. */ -}}
+{{- define "candor.metricsScheme" -}}
+{{- with .Values.metrics.webConfig }}{{ if and .secret .scheme }}, scheme: {{ .scheme }}{{ end }}{{ end }}
+{{- end }}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+// An empty set of CPUs is a word, in tables and in log lines: a container loses
+// all its CPUs when they go offline.
+func TestEmptySetIsAWord(t *testing.T) {
+	var table strings.Builder
+	if err := writeRows(&table, []grantRow{{}}); err != nil || !strings.Contains(table.String(), "  none  ") {
+		t.Errorf("%v\n%s", err, table.String())
+	}
+	var line strings.Builder
+	r := slog.NewRecord(time.Now(), slog.LevelWarn, "machine options changed", 0)
+	r.Add("reserved", cpuset.Set{}, "usable", cpuset.Of(1))
+	if err := (&lineHandler{out: &line}).Handle(context.Background(), r); err != nil {
+		t.Fatal(err)
+	}
+	if want := "candor: machine options changed: reserved none, usable 1\n"; line.String() != want {
+		t.Errorf("%q, want %q", line.String(), want)
+	}
+}

@@ -1,0 +1,230 @@
+package nri
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// Any process can call itself kubelet: comm, argv and the name of its file are the process's to choose. findKubelets therefore
+// asks for facts that only root of the node can bring about: all user ids are 0 in this user namespace, the process has no pid
+// namespace below this one, and its cgroup is neither a pod's nor a container's. A kubelet in a system container, as on
+// Talos (/podruntime/kubelet), passes.
+
+// A kubelet is a process that runs a kubelet, or the default directory of a kubelet that does not run.
+type kubelet struct {
+	pid     string   // "" if none runs
+	program string   // kubelet, hyperkube, k3s or kubelite
+	words   []string // the command line
+	root    string   // the directory of its file system, as seen from here
+	cwd     string   // its working directory, within root
+	dir     string   // its --root-dir, within root
+}
+
+// rootDirs are the --root-dir of the distributions that do not use the kubelet's default.
+var rootDirs = map[string]string{"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"} // MicroK8s
+
+// findKubelets returns the kubelets of this node among the processes below root/proc. Processes in pods, of other users and of
+// inner pid namespaces are ignored. A process that root of the node runs under the name of a kubelet and that does not look
+// like one is no kubelet either; unclear reports it.
+func findKubelets(root string) (found []kubelet, unclear error) {
+	proc := filepath.Join(root, "proc")
+	entries, err := os.ReadDir(proc)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	here := ownNamespaces(proc)
+	var doubts []error
+	for _, entry := range entries {
+		if _, err := strconv.Atoi(entry.Name()); err != nil {
+			continue
+		}
+		k, err := here.kubeletOf(filepath.Join(proc, entry.Name()))
+		if err != nil {
+			doubts = append(doubts, err)
+		} else if k != nil {
+			found = append(found, *k)
+		}
+	}
+	return found, joinFew(doubts)
+}
+
+// joinFew joins a bounded number of errors: the line must not grow with the processes of the node.
+func joinFew(errs []error) error {
+	const most = 3
+	var all error
+	for i, err := range errs {
+		switch {
+		case all == nil:
+			all = err
+		case i == most:
+			return fmt.Errorf("%w; and %d more", all, len(errs)-most)
+		default:
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
+}
+
+// A namespaceView is the position of this process on the node.
+type namespaceView struct {
+	user    string            // link of the user namespace
+	cgroups map[string]string // path by hierarchy
+}
+
+func ownNamespaces(proc string) (v namespaceView) {
+	v.user, _ = os.Readlink(filepath.Join(proc, "self/ns/user"))
+	text, _ := kernfile.Read(filepath.Join(proc, "self/cgroup"))
+	v.cgroups = cgroupPaths(text)
+	return v
+}
+
+// kubeletOf returns the kubelet that a process runs, given its directory in /proc; nil if it runs none. An error is a doubt.
+func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
+	// The cheap and trustworthy files come first: a tenant can make a command line long.
+	id, err := procfs.ReadIdentity(dir)
+	if err != nil || !id.IsUser(0) || id.Namespaces != 1 {
+		return nil, nil
+	}
+	if user, err := os.Readlink(filepath.Join(dir, "ns/user")); err == nil && user != v.user {
+		return nil, nil
+	}
+	text, err := kernfile.Read(filepath.Join(dir, "cgroup"))
+	if err != nil {
+		return nil, nil // the process has ended
+	}
+	inPod, inContainer := v.placeOf(text)
+	if inPod {
+		return nil, nil
+	}
+	words, err := procfs.CommandLine(dir)
+	if err != nil {
+		return nil, nil
+	}
+	program := kubeletProgram(words)
+	if program == "" {
+		return nil, nil
+	}
+	pid := filepath.Base(dir)
+	if inContainer {
+		return nil, fmt.Errorf("process %s (%s) runs in a container: cannot tell whether it is the kubelet of this node", pid, program)
+	}
+	for _, name := range []string{id.Comm, programFile(dir)} {
+		if name != "" && name != program && !strings.HasPrefix(name, program+"-") { // k3s-server
+			return nil, fmt.Errorf("process %s has the command line of %s and is %.40q: cannot tell whether it is the kubelet of this node", pid, program, name)
+		}
+	}
+	return newKubelet(dir, program, words), nil
+}
+
+func newKubelet(dir, program string, words []string) *kubelet {
+	k := &kubelet{pid: filepath.Base(dir), program: program, words: words, root: filepath.Join(dir, "root"), dir: kubeletRoot}
+	if program == "k3s" {
+		k.words = embeddedFlags(words)
+	}
+	if at := rootDirs[program]; at != "" {
+		k.dir = at
+	}
+	k.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // without ptrace rights its files are not readable either
+	if at := k.flag("root-dir"); at != "" {
+		k.dir = k.abs(at)
+	}
+	return k
+}
+
+// kubeletProgram returns the program by a command line that runs a kubelet; "" for another command line. k3s replaces its
+// arguments by a title of one word, such as "/usr/local/bin/k3s server".
+func kubeletProgram(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	file, title, _ := strings.Cut(words[0], " ")
+	command := words[1:]
+	if title != "" {
+		command = strings.Fields(title)
+	}
+	runs := func(commands ...string) bool { return len(command) > 0 && slices.Contains(commands, command[0]) }
+	switch program := filepath.Base(file); program {
+	case "kubelet", "kubelite":
+		return program
+	case "hyperkube":
+		if runs("kubelet") {
+			return program
+		}
+	case "k3s":
+		if runs("server", "agent") {
+			return program
+		}
+	}
+	return ""
+}
+
+// embeddedFlags returns the flags that k3s passes to its kubelet: --kubelet-arg=NAME=VALUE.
+func embeddedFlags(words []string) (flags []string) {
+	for i, word := range words {
+		flag, value, whole := strings.Cut(word, "=")
+		if flag != "--kubelet-arg" {
+			continue
+		}
+		if !whole && i+1 < len(words) {
+			value = words[i+1]
+		}
+		flags = append(flags, "--"+value)
+	}
+	return flags
+}
+
+// programFile is the base name of the file that a process executes; "" if it is hidden from this process.
+func programFile(dir string) string {
+	file, err := os.Readlink(filepath.Join(dir, "exe"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(strings.TrimSuffix(file, " (deleted)"))
+}
+
+// cgroupPaths parses a file /proc/PID/cgroup: lines HIERARCHY:CONTROLLERS:PATH (cgroups(7)).
+func cgroupPaths(text []byte) map[string]string {
+	paths := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3); len(fields) == 3 {
+			paths[fields[0]] = fields[2]
+		}
+	}
+	return paths
+}
+
+var (
+	// podUID is the kubelet's name of a pod's group: a UUID, for static pods 32 digits; systemd's "-" is escaped as "_".
+	podUID = regexp.MustCompile(`(^|-)pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}(\.slice)?$`)
+	// kubepods is the kubelet's group of all pods: kubepods, kubepods.slice, kubelet-kubepods.slice, kubepods-burstable.slice.
+	kubepods = regexp.MustCompile(`(^|-)kubepods(-|\.slice$|$)`)
+	// containerID ends the name of a group that a container engine made: ID, docker-ID.scope, cri-containerd-ID.scope.
+	containerID = regexp.MustCompile(`(^|-)[0-9a-f]{64}(\.scope)?$`)
+)
+
+// placeOf reports whether a process is in a pod or in a container, by its file /proc/PID/cgroup. The groups that this process
+// is in, too, do not count: a node may itself be a container, as in kind. In a cgroup namespace of this process the paths of
+// others begin with "/..", so that their upper parts may be hidden: the pod's group has the pod's UID in any case.
+func (v *namespaceView) placeOf(text []byte) (inPod, inContainer bool) {
+	for hierarchy, path := range cgroupPaths(text) {
+		parts, own := strings.Split(path, "/"), strings.Split(v.cgroups[hierarchy], "/")
+		for len(parts) > 0 && len(own) > 0 && parts[0] == own[0] {
+			parts, own = parts[1:], own[1:]
+		}
+		for _, part := range parts {
+			inPod = inPod || podUID.MatchString(part) || kubepods.MatchString(part)
+			inContainer = inContainer || containerID.MatchString(part)
+		}
+	}
+	return inPod, inContainer
+}

@@ -1,0 +1,102 @@
+package nri
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	firstWait       = 100 * time.Millisecond
+	longestDialWait = time.Second     // containers that start meanwhile run unplanned
+	longestDropWait = 5 * time.Second // each synchronization holds up the runtime
+	longestWait     = 5 * time.Minute
+	// stableTime is how long a connection lasts before the runtime counts as one that stays up. NRI's synchronization ends
+	// after 2 s.
+	stableTime = 30 * time.Second
+	// manyDeaths in a row are no administrator who restarts the runtime.
+	manyDeaths = 3
+	maxReasons = 10
+)
+
+// An ending is how an attempt to connect, or a connection, ended.
+type ending struct {
+	connected bool
+	lasted    time.Duration
+	died      bool // the runtime's process ended, or cannot be seen from here
+	err       error
+}
+
+// reconnects decides how long the plugin waits before it connects again, and which endings the log reports. There are three
+// kinds of failures in a row, each with a wait that doubles:
+//   - nobody listens: to try again costs nothing, and the runtime is to find the plugin soon after its restart
+//   - a live runtime ends the connection
+//   - the runtime dies shortly after the plugin connected: the connection may be the cause, so that the waits grow to minutes
+//     in which the node works without the plugin. After the first death the plugin is back at once: it may be a restart.
+//
+// A stable connection ends the row.
+type reconnects struct {
+	stable    time.Duration // see stableTime
+	deathWait time.Duration // after manyDeaths, before it doubles
+
+	dials, drops, deaths int
+	reported             map[string]bool
+}
+
+func newReconnects() reconnects {
+	return reconnects{stable: stableTime, deathWait: longestDropWait}
+}
+
+// next counts an ending. It returns the wait before the next attempt and whether the log reports the ending: each reason once
+// until a connection is stable, and a runtime that dies again and again once.
+func (r *reconnects) next(e ending) (wait time.Duration, report bool) {
+	if e.connected && e.lasted >= r.stable {
+		*r = reconnects{stable: r.stable, deathWait: r.deathWait}
+	}
+	before := r.isFlapping()
+	switch {
+	case !e.connected:
+		r.dials++
+		wait = doubled(firstWait, r.dials, longestDialWait)
+	case e.died && e.lasted < r.stable:
+		r.dials = 0
+		if r.deaths++; r.deaths < manyDeaths {
+			wait = firstWait
+		} else {
+			wait = doubled(r.deathWait, r.deaths-manyDeaths+1, longestWait)
+		}
+	default:
+		r.dials = 0
+		r.drops++
+		wait = doubled(firstWait, r.drops, longestDropWait)
+	}
+	if r.isFlapping() {
+		return wait, !before
+	}
+	return wait, r.isNew(fmt.Sprint(e.err))
+}
+
+// isFlapping reports whether the runtime has died repeatedly after the plugin connected.
+func (r *reconnects) isFlapping() bool { return r.deaths >= manyDeaths }
+
+func (r *reconnects) isNew(reason string) bool {
+	if r.reported[reason] || len(r.reported) >= maxReasons {
+		return false
+	}
+	if r.reported == nil {
+		r.reported = map[string]bool{}
+	}
+	r.reported[reason] = true
+	return true
+}
+
+// doubled returns the n-th wait, n from 1: the first one doubled n-1 times, at most the longest.
+func doubled(first time.Duration, n int, longest time.Duration) time.Duration {
+	for ; n > 1 && first < longest; n-- {
+		first *= 2
+	}
+	return min(first, longest)
+}
+
+// jitter lengthens a wait by up to a quarter: the plugins of a cluster whose runtimes restart together spread out.
+func jitter(wait time.Duration) time.Duration { return wait + rand.N(wait/4+1) }

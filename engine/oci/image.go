@@ -1,0 +1,83 @@
+package oci
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
+)
+
+// What an image says of its container counts less than what the engine's user says: the author of the image is another
+// person. All variables of the environment may come from the image, and the annotations too under engines that pass its
+// annotations or labels on.
+
+// hasImageAnnotations reports whether the engine may pass on annotations of the image: Podman 4 those of the image's
+// manifest, nerdctl the labels of the image. Each of them adds annotations of its own, which an image can change and
+// not remove.
+func (c *config) hasImageAnnotations() bool {
+	for key := range c.annotations {
+		if key == "io.container.manager" || strings.HasPrefix(key, "io.podman.annotations.") || strings.HasPrefix(key, "nerdctl/") {
+			return true
+		}
+	}
+	return false
+}
+
+// refused returns the names of the settings of an image that it may not choose: they take from other containers, or
+// overrule the engine's user. user are the settings that no image can give; where one of them is set, the image's does
+// not count.
+func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (names []string) {
+	class := or(user.Class, or(image.Class, byName))
+	if has.Quota <= 0 {
+		class = hybrid.Flexible
+	}
+	for name, is := range map[string]bool{
+		"preserve": user.Preserve == nil && or(image.Preserve, false),
+		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
+		"topology": user.Topology == nil && or(image.Topology, hybrid.Prefer) == hybrid.WholeCores, // CPUs beyond the limit
+		"movable":  user.Movable == nil && !or(image.Movable, true),
+		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten whenever others start
+		"burst":    user.Burst == nil && or(image.Burst, host.Burst{}) != host.Burst{},
+		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
+	} {
+		if is {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// mayHavePeriod reports whether an image may choose its period: a shorter one than the kernel's default, where the
+// engine's user has not set another one. With a longer period a container runs on more CPUs for longer before it is
+// throttled.
+func (a *amount) mayHavePeriod(image *wishes) bool {
+	users := a.period(cgroup.DefaultPeriod)
+	return *image.Period == users || users == cgroup.DefaultPeriod && *image.Period < users
+}
+
+// checkImage refuses an image's settings that it may not choose, but for those that the options of the machine allow.
+func checkImage(refused []string, config string, place func(name string) string) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	options, err := host.LoadOptions(config)
+	if err != nil {
+		return err
+	}
+	for _, name := range options.ImageSettings.Names() {
+		if !slices.Contains(kube.Names(), name) {
+			return fmt.Errorf("%w %s: imageSettings: unknown setting %.60q; use some of %s", host.ErrBadOptions, config, name, strings.Join(kube.Names(), ", "))
+		}
+	}
+	for _, name := range refused {
+		if !slices.Contains(options.ImageSettings.Names(), name) {
+			return fmt.Errorf("%s in %s", place(name), config)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package oci
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/kube"
+)
+
+// imageSettings are values of each setting that an image may choose, and that it may not, for a container with 1.5 CPUs
+// under a runtime of a class. A setting that is not here is one that nobody has thought about.
+var imageSettings = map[string]struct{ may, not []string }{
+	"burst":     {[]string{"none", "0s"}, []string{"1ms", "kernel", "auto"}},
+	"class":     {[]string{"flexible"}, []string{"sensitive"}}, // under candor-flexible
+	"env":       {[]string{"true", "false"}, nil},
+	"movable":   {[]string{"true"}, []string{"false"}},
+	"on-resize": {[]string{"none", "signal:HUP"}, nil},
+	"period":    {[]string{"100ms", "10ms"}, []string{"101ms", "1s"}},
+	"policy":    {[]string{"strict", "best-effort"}, nil},
+	"preserve":  {[]string{"false"}, []string{"true"}},
+	"topology":  {[]string{"prefer", "none", "single-numa", "single-l3"}, []string{"whole-cores"}},
+	"view":      {[]string{"affinity"}, []string{"full"}}, // under candor-flexible
+}
+
+const withCPUs = `"linux":{"resources":{"cpu":{"quota":150000,"period":100000}}}`
+
+// askedOf is what a wrapper reads of a configuration.
+func askedOf(t *testing.T, w *Wrapper, text string) (request, error) {
+	t.Helper()
+	cfg, err := parseConfig([]byte(text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	a, _, err := w.asked(&Call{ID: "abc"}, cfg)
+	return a, err
+}
+
+// An image may choose what concerns its own container alone: by its environment, and where an engine passes them on by
+// its annotations and labels. All else the machine's options must allow.
+func TestImageSettings(t *testing.T) {
+	names := kube.Names()
+	config := filepath.Join(t.TempDir(), "host.json")
+	plain, allowed := &Wrapper{Class: hybrid.Flexible}, &Wrapper{Class: hybrid.Flexible, Host: host.Options{Config: config}}
+	if err := host.SaveOptions(config, host.NodeOptions{ImageSettings: host.SettingNames(strings.Join(names, ","))}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		values, is := imageSettings[name]
+		if !is {
+			t.Errorf("%s: may an image choose it?", name)
+		}
+		for _, value := range slices.Concat(values.may, values.not) {
+			may := slices.Contains(values.may, value)
+			for text, byUser := range map[string]bool{
+				`{"process":{"env":["` + variable(name) + `=` + value + `"]},` + withCPUs + `}`:                                            false,
+				`{"annotations":{"io.container.manager":"x","candor.dev/` + name + `":"` + value + `"},` + withCPUs + `}`:                  false,
+				`{"annotations":{"io.podman.annotations.init":"FALSE","candor.dev/` + name + `":"` + value + `"},` + withCPUs + `}`:        false,
+				`{"annotations":{"nerdctl/namespace":"default","candor.dev/` + name + `":"` + value + `"},` + withCPUs + `}`:               false,
+				`{"annotations":{"candor.dev/` + name + `":"` + value + `"},` + withCPUs + `}`:                                             true,
+				`{"annotations":{"candor.dev/` + name + `":"` + value + `"},"process":{"env":["CANDOR_PRESERVE=false"]},` + withCPUs + `}`: true,
+			} {
+				_, err := askedOf(t, plain, text)
+				if refused := err != nil && strings.Contains(err.Error(), "not for an image to choose") && strings.Contains(err.Error(), "imageSettings"); refused == (may || byUser) {
+					t.Errorf("%s: %v; refused: want %t", text, err, !may && !byUser)
+				}
+				if _, err := askedOf(t, allowed, text); err != nil {
+					t.Errorf("%s, with all imageSettings: %v", text, err)
+				}
+			}
+		}
+	}
+}
+
+// What the engine's user says counts, and not what the image says.
+func TestUserOverImage(t *testing.T) {
+	for _, test := range []struct{ annotations, environ, resources, want string }{
+		{`"candor.dev/burst":"none"`, `"CANDOR_BURST=20ms"`, ``, ""},
+		{`"candor.dev/view":"affinity"`, `"CANDOR_VIEW=full"`, ``, ""},
+		{`"candor.dev/period":"50ms"`, `"CANDOR_PERIOD=1s"`, ``, ""},
+		{``, `"CANDOR_PERIOD=10ms"`, `"period":50000,`, "environment CANDOR_PERIOD: not for an image"},
+		{``, `"CANDOR_PERIOD=50ms"`, `"period":50000,`, ""},
+		{``, `"CANDOR_BURST=20ms"`, `"burst":10000,`, "environment CANDOR_BURST: not for an image"},
+		{`"io.container.manager":"libpod","candor.dev/movable":"true"`, `"CANDOR_MOVABLE=false"`, ``, ""},
+	} {
+		text := `{"annotations":{` + test.annotations + `},"process":{"env":[` + test.environ + `]},"linux":{"resources":{"cpu":{` + test.resources + `"quota":50000}}}}`
+		_, err := askedOf(t, &Wrapper{Class: hybrid.Flexible}, text)
+		if test.want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", text, err, test.want)
+		}
+	}
+	if _, err := askedOf(t, &Wrapper{Class: hybrid.Sensitive}, `{"process":{"env":["CANDOR_VIEW=full","CANDOR_CLASS=sensitive"]},`+withCPUs+`}`); err != nil {
+		t.Errorf("what a sensitive container has in any case: %v", err)
+	}
+	for class, want := range map[hybrid.Class]bool{hybrid.Sensitive: true, hybrid.Flexible: true} { // without a limit each is flexible
+		if _, err := askedOf(t, &Wrapper{Class: class}, `{"process":{"env":["CANDOR_VIEW=full"]}}`); err != nil != want {
+			t.Errorf("class %v, without a limit: %v", class, err)
+		}
+	}
+}
+
+// Options that name no setting are refused when an image needs them.
+func TestUnknownImageSetting(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "host.json")
+	w := &Wrapper{Host: host.Options{Config: config}}
+	const text = `{"process":{"env":["CANDOR_MOVABLE=false"]}}`
+	for options, want := range map[string]string{
+		`{"imageSettings":["movable"]}`:          "",
+		`{"imageSettings":["moveable"]}`:         `imageSettings: unknown setting "moveable"; use some of burst, class`,
+		`{"imageSettings":["burst","preserve"]}`: "environment CANDOR_MOVABLE: not for an image to choose; use the annotation candor.dev/movable, remove the variable, or list movable as imageSettings in " + config,
+		`{"imageSettings":"movable"}`:            "host options " + config,
+		`{"imageSettings":["a,b"]}`:              "host options " + config,
+	} {
+		if err := os.WriteFile(config, []byte(options), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := askedOf(t, w, text)
+		if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", options, err, want)
+		}
+		if strings.Contains(want, "options") != errors.Is(err, host.ErrBadOptions) && !strings.Contains(want, "unknown") {
+			t.Errorf("%s: %v", options, err)
+		}
+	}
+}

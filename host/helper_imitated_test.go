@@ -1,0 +1,56 @@
+package host
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program with the command line of a waiting helper keeps its grant when the state is lost.
+func TestImitatedHelperIsAdopted(t *testing.T) {
+	l := newLab(t)
+	l.needCPUs(2)
+	dir := t.TempDir()
+	if err := unix.Mkfifo(filepath.Join(dir, HelperCommand), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("cat", HelperCommand, "3") // waits for a writer
+	cmd.Args[0], cmd.Dir = "candor", dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	a := ask("web", "1")
+	a.PID = cmd.Process.Pid
+	if _, err := l.Allocate(ctx, a); err != nil {
+		t.Fatal(err)
+	}
+	l.forge(func(s *state) { s.Grants = nil })
+	l.nudge()
+	l.check("web")
+}
+
+// A name that a program chose does not reach the terminal as it is.
+func TestListPIDsQuotesNames(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	evil := filepath.Join(t.TempDir(), "\x1b[2J")
+	if err := exec.Command("cp", sleep, evil).Run(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(evil, "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if got := listPIDs([]int{cmd.Process.Pid}); !strings.HasSuffix(got, ` ("\x1b[2J")`) {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,210 @@
+package metrics
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits of a connection in the kernel. They bound the memory of a client that does not read, also after the close: a
+// socket with unsent data outlives its file.
+const (
+	sendBuffer    = 32 << 10 // bytes; the kernel doubles it
+	receiveBuffer = 16 << 10
+)
+
+// A boundedListener bounds the connections that wait for a request, and those that answer one. It never waits for a client to
+// leave. Where all places are taken, it closes the connection that has waited, or answered, longest,
+// of the network that has the most connections of this state. So a client with one address takes only places from itself,
+// idle connections do not end an answer, and answers that no client reads do not keep requests out.
+type boundedListener struct {
+	net.Listener
+	maxWaiting, maxAnswering int
+
+	mu      sync.Mutex
+	open    []*boundedConn // ordered by the time of the last change between waiting and answering
+	serving int            // open connections, and closed ones whose goroutines have not ended
+	ended   sync.Cond      // serving has fallen, or the listener is closed
+	closed  bool
+}
+
+// A boundedConn is a connection that reads maxRequest bytes for a request at most. net/http has a limit too, but keeps the
+// goroutine of a longer request for half a second: a flood of them would close the listener to others.
+type boundedConn struct {
+	net.Conn
+	network netip.Prefix
+	answers bool         // a request is answered; guarded by the listener's mu
+	read    atomic.Int64 // bytes since the last request
+}
+
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.read.Add(int64(n)) > maxRequest {
+		return 0, errLongRequest
+	}
+	return n, err
+}
+
+var errLongRequest = errors.New("request too long")
+
+// listen opens a bounded listener. The accepted sockets inherit the options of the listening one (tcp(7), socket(7)).
+func listen(ctx context.Context, address string, maxWaiting, maxAnswering int) (*boundedListener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		if controlErr := raw.Control(func(fd uintptr) { err = setSocketLimits(int(fd)) }); controlErr != nil {
+			return controlErr
+		}
+		return err
+	}}
+	inner, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	l := &boundedListener{Listener: inner, maxWaiting: maxWaiting, maxAnswering: maxAnswering}
+	l.ended.L = &l.mu
+	return l, nil
+}
+
+func setSocketLimits(fd int) error {
+	for _, option := range []struct{ level, name, value int }{
+		{unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer},
+		{unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer},
+		{unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, int(headerTimeout / time.Second)}, // silent clients wait in the kernel
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(requestTimeout / time.Millisecond)},
+	} {
+		if err := unix.SetsockoptInt(fd, option.level, option.name, option.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Accept returns the next connection. It waits only while the goroutines of many closed connections have not ended.
+func (l *boundedListener) Accept() (net.Conn, error) {
+	inner, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	runtime.Gosched() // under a flood, the connections before this one read their requests first
+	c := &boundedConn{Conn: inner, network: clientNetwork(inner.RemoteAddr())}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.serving >= 2*(l.maxWaiting+l.maxAnswering) && !l.closed {
+		l.ended.Wait()
+	}
+	l.serving++
+	l.open = append(l.open, c)
+	l.makeRoom(false, l.maxWaiting)
+	return c, nil
+}
+
+// Close ends Accept, also one that waits.
+func (l *boundedListener) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.ended.Broadcast()
+	l.mu.Unlock()
+	return l.Listener.Close()
+}
+
+// makeRoom closes a connection if more than limit are in a state. The last one stays: of networks with equally many
+// connections, the one with the oldest connection loses it.
+func (l *boundedListener) makeRoom(answers bool, limit int) {
+	count, all, most := map[netip.Prefix]int{}, 0, 0
+	for _, c := range l.open {
+		if c.answers == answers {
+			all++
+			count[c.network]++
+			most = max(most, count[c.network])
+		}
+	}
+	if all <= limit {
+		return
+	}
+	i := slices.IndexFunc(l.open, func(c *boundedConn) bool { return c.answers == answers && count[c.network] == most })
+	l.open[i].abort()
+	l.remove(i)
+}
+
+func (l *boundedListener) remove(i int) { l.open = slices.Delete(l.open, i, i+1) }
+
+// watch is the server's ConnState.
+func (l *boundedListener) watch(c net.Conn, state http.ConnState) {
+	if secure, is := c.(*tls.Conn); is {
+		c = secure.NetConn()
+	}
+	bounded, is := c.(*boundedConn)
+	if !is {
+		return
+	}
+	switch state {
+	case http.StateActive: // the header of a request is read
+		l.change(bounded, true, l.maxAnswering)
+	case http.StateIdle:
+		bounded.read.Store(0)
+		l.change(bounded, false, l.maxWaiting)
+	case http.StateClosed: // its goroutine ends
+		l.forget(bounded)
+	}
+}
+
+// change moves a connection between waiting and answering.
+func (l *boundedListener) change(c *boundedConn, answers bool, limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.open, c)
+	if i < 0 { // closed for another one
+		return
+	}
+	l.remove(i)
+	c.answers = answers
+	l.open = append(l.open, c)
+	l.makeRoom(answers, limit)
+}
+
+func (l *boundedListener) forget(c *boundedConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.serving--
+	l.ended.Signal()
+	if i := slices.Index(l.open, c); i >= 0 {
+		l.remove(i)
+	}
+}
+
+// abort closes a connection and drops its unsent data.
+func (c *boundedConn) abort() {
+	if t, is := c.Conn.(*net.TCPConn); is {
+		t.SetLinger(0)
+	}
+	c.Close()
+}
+
+// clientNetwork returns the addresses that one client can be assumed to have: one IPv4 address, an IPv6 /64, all of the
+// loopback.
+func clientNetwork(address net.Addr) netip.Prefix {
+	at, err := netip.ParseAddrPort(address.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLoopback():
+		return netip.PrefixFrom(loopback, loopback.BitLen())
+	case ip.Is6():
+		network, _ := ip.Prefix(64)
+		return network
+	default:
+		return netip.PrefixFrom(ip, ip.BitLen())
+	}
+}

@@ -1,0 +1,202 @@
+package metrics
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+)
+
+// A renderer renders the metrics as text, for all scrapes that wait at the same time once. A scrape gets a rendering that
+// started after its request, so no answer is older than its question.
+//
+// Between two renderings the renderer rests four times as long as the first one took: whatever clients do, rendering takes
+// a fifth of a CPU at most. In a flood of scrapes, those that come during the rest get the last rendering.
+type renderer struct {
+	gatherer prometheus.Gatherer
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	next    *rendering // the one that waits for its start, if any
+	last    *rendering // the last one, during the rest after it and only in a flood
+	running bool
+}
+
+const (
+	maxRest = time.Second // between two renderings
+	flood   = 8           // scrapes of one rendering
+)
+
+// A rendering is the metrics at one time. It is compressed, a twentieth of the text: clients that read slowly keep their
+// renderings in memory.
+type rendering struct {
+	scrapes int // that wait for it; guarded by the renderer's mu
+
+	done chan struct{} // closed when the fields below are set
+	zip  []byte
+	size int64 // of the text
+	err  error
+}
+
+// render returns a rendering that starts after the call; in a flood, one that started at most a rest earlier.
+func (r *renderer) render(ctx context.Context) (*rendering, error) {
+	p := r.join()
+	select {
+	case <-p.done:
+		return p, p.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// join returns the rendering that a scrape gets.
+func (r *renderer) join() *rendering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil {
+		return r.last
+	}
+	if r.next == nil {
+		r.next = &rendering{done: make(chan struct{})}
+	}
+	r.next.scrapes++
+	if !r.running {
+		r.running = true
+		go r.run()
+	}
+	return r.next
+}
+
+// run renders until no scrape waits.
+func (r *renderer) run() {
+	zip := gzip.NewWriter(nil)
+	for {
+		p := r.take()
+		if p == nil {
+			return
+		}
+		start := time.Now()
+		p.fill(r.gatherer, zip, r.log)
+		r.mu.Lock()
+		if p.scrapes >= flood {
+			r.last = p
+		}
+		r.mu.Unlock()
+		close(p.done)
+		time.Sleep(min(4*time.Since(start), maxRest))
+	}
+}
+
+// take ends the rest after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
+func (r *renderer) take() *rendering {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.next
+	r.next, r.last, r.running = nil, nil, p != nil
+	return p
+}
+
+// fill gathers and encodes the metrics. Where some cannot be gathered, the rendering has the others.
+func (p *rendering) fill(from prometheus.Gatherer, zip *gzip.Writer, log *slog.Logger) {
+	families, err := from.Gather()
+	if err != nil {
+		log.Warn("metrics are missing in a scrape", "error", err)
+		if len(families) == 0 {
+			p.err = err
+			return
+		}
+	}
+	var packed bytes.Buffer
+	zip.Reset(&packed)
+	text := &countingWriter{Writer: zip}
+	encoder := expfmt.NewEncoder(text, textFormat)
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			p.err = err
+			return
+		}
+	}
+	p.err = zip.Close()
+	p.zip, p.size = bytes.Clone(packed.Bytes()), text.n
+}
+
+// textFormat is the only format: every Prometheus reads it.
+var textFormat = expfmt.NewFormat(expfmt.TypeTextPlain)
+
+// A countingWriter counts the bytes that it writes.
+type countingWriter struct {
+	io.Writer
+	n int64
+}
+
+func (w *countingWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.n += int64(n)
+	return n, err
+}
+
+// ServeHTTP answers a scrape. It holds nothing that other scrapes wait for while it writes.
+func (r *renderer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	ctx, cancel := context.WithTimeout(request.Context(), renderTimeout)
+	defer cancel()
+	p, err := r.render(ctx)
+	switch {
+	case ctx.Err() != nil:
+		http.Error(w, "the metrics are not ready in time", http.StatusServiceUnavailable)
+		return
+	case err != nil:
+		http.Error(w, "the metrics cannot be read: the log says why", http.StatusInternalServerError)
+		return
+	}
+	head := w.Header()
+	head.Set("Content-Type", string(textFormat))
+	head.Set("Vary", "Accept-Encoding")
+	if acceptsGzip(request.Header) {
+		head.Set("Content-Encoding", "gzip")
+		head.Set("Content-Length", strconv.Itoa(len(p.zip)))
+		w.Write(p.zip)
+		return
+	}
+	head.Set("Content-Length", strconv.FormatInt(p.size, 10))
+	p.writeText(w)
+}
+
+// An unpacker is the memory that a client without gzip takes.
+type unpacker struct {
+	gzip.Reader
+	chunk [4 << 10]byte
+}
+
+var unpackers = sync.Pool{New: func() any { return new(unpacker) }}
+
+// writeText writes the text in chunks, so that a slow client does not keep all of it in memory.
+func (p *rendering) writeText(w io.Writer) {
+	u := unpackers.Get().(*unpacker)
+	defer unpackers.Put(u)
+	if u.Reset(bytes.NewReader(p.zip)) == nil {
+		io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{u}, u.chunk[:]) // no ReaderFrom, which has a larger buffer
+	}
+}
+
+// acceptsGzip reports whether a client can read gzip (RFC 9110, 12.5.3).
+func acceptsGzip(head http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(head.Values("Accept-Encoding"), ","), ",") {
+		name, quality, _ := strings.Cut(coding, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		_, q, given := strings.Cut(quality, "=")
+		value, err := strconv.ParseFloat(strings.TrimSpace(q), 64)
+		return !given || err == nil && value > 0
+	}
+	return false
+}

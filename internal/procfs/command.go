@@ -1,0 +1,60 @@
+package procfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+const (
+	maxCommandText  = 4096                   // bytes
+	commandPatience = 200 * time.Millisecond // of CommandText
+)
+
+// ErrSlow: a process has not let its command line be read in time.
+var ErrSlow = errors.New("its command line cannot be read now")
+
+// CommandText returns the first 4096 bytes of a process's command line, with a NUL after each word. The kernel reads them
+// from the memory of the process and waits for the lock of that, which the process can hold for long: a read of
+// /proc/self/mem that faults on a FUSE file, with an mmap behind it. CommandText gives up after 200 ms with ErrSlow.
+func CommandText(pid int) (string, error) {
+	return textInTime(fmt.Sprintf("/proc/%d/cmdline", pid), commandPatience)
+}
+
+func textInTime(file string, patience time.Duration) (string, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() { // where it waits for the process, it ends with that or with this process
+		f, err := os.Open(file)
+		if err != nil {
+			done <- result{nil, err}
+			return
+		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxCommandText))
+		done <- result{text, err}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return string(r.text), r.err
+	case <-timer.C:
+		return "", fmt.Errorf("%s: %w", file, ErrSlow)
+	}
+}
+
+// Owner returns the user that a process runs as; root for one that the kernel protects from its own user.
+func Owner(pid int) (uid int, err error) {
+	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+	if err != nil {
+		return 0, err
+	}
+	return int(info.Sys().(*syscall.Stat_t).Uid), nil
+}
