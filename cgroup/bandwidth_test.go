@@ -100,7 +100,7 @@ func nestLimit(t testing.TB, g *Group, name string, b bandwidth) string {
 	t.Helper()
 	h := g.tree.cpu
 	if h.v2 {
-		must(t, enableControllersV2(g.dir(h), []string{"cpu"}))
+		enable(t, g.dir(h), []string{"cpu"})
 	}
 	dir := g.dir(h) + "/" + name
 	must(t, os.Mkdir(dir, 0o755))

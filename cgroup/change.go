@@ -71,7 +71,7 @@ func (g *Group) set(next state) error {
 	if err := g.setCpuset(next.cpus, next.mems); err != nil {
 		return err
 	}
-	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), next.cpuState)
+	return g.quotaCause(g.tree.cpu.setCPU(g.dir(g.tree.cpu), next.cpuState), next.bandwidth)
 }
 
 // undo goes back to the state before a change that failed.

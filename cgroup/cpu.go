@@ -23,8 +23,11 @@ func (b bandwidth) exceeds(c bandwidth) bool {
 	case b.quota == none:
 		return true
 	}
-	return b.quota*c.period > c.quota*b.period
+	return product(b.quota, c.period) > product(c.quota, b.period)
 }
+
+// product multiplies a quota and a period. It cannot overflow: Linux takes quotas below 2^44 us and periods of up to 1 s.
+func product(quota, period int64) uint64 { return uint64(quota) * uint64(period) }
 
 // readCPU returns what a group has.
 func (h *hierarchy) readCPU(dir string) (cpuState, error) {

@@ -89,23 +89,40 @@ func setV1(dir, file string, set cpuset.Set) error {
 	return writeSet(dir, file, set)
 }
 
-// inheritCpusetV1 gives a group all that its parent has: v1 starts groups with
-// nothing, and lets no process into those, and takes a CPU that goes offline away for good.
+// inheritCpusetV1 gives a group the CPUs and memory nodes of its parent, except those of exclusive groups beside it. v1 starts
+// groups with empty sets, lets no process into those, and takes a CPU that goes offline away for good.
 func inheritCpusetV1(dir string) error {
+	_, err := inheritNotedV1(dir)
+	return err
+}
+
+// inheritNotedV1 is inheritCpusetV1 that returns the steps that restore the sets from before.
+func inheritNotedV1(dir string) (undo []step, err error) {
 	for _, file := range []string{memsFile, cpusFile} {
-		have, err := readEffective(filepath.Dir(dir), file)
-		if err != nil {
-			return err
-		}
 		now, err := readSet(dir, file)
 		if err != nil {
-			return err
+			return undo, err
 		}
-		if now != have {
-			if err := writeSet(dir, file, have); err != nil {
-				return err
-			}
+		have, err := inheritableV1(dir, file, now)
+		if err != nil {
+			return undo, err
 		}
+		if now == have {
+			continue
+		}
+		if err := writeSet(dir, file, have); err != nil {
+			return undo, err
+		}
+		undo = append(undo, step{dir, file, now.String() + "\n"}) // the newline: an empty write would be none
 	}
-	return nil
+	return undo, nil
+}
+
+// inheritableV1 returns the part of a resource of the group above that a group can have. now is the present set of the group.
+func inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, error) {
+	above, err := readEffective(filepath.Dir(dir), file)
+	if err != nil || now == above {
+		return above, err
+	}
+	return withoutExclusivesV1(dir, file, above, now)
 }

@@ -57,21 +57,18 @@ func (f *followers) move(dir string) error {
 	return nil
 }
 
-// enableControllersV2 gives the groups below dir the controllers that they lack.
-func enableControllersV2(dir string, controllers []string) error {
-	has, err := read(dir, "cgroup.subtree_control")
+const subtreeFile = "cgroup.subtree_control"
+
+// enableControllersV2 gives the groups below dir the controllers that they lack, and returns those.
+func enableControllersV2(dir string, controllers []string) (enabled []string, err error) {
+	has, err := read(dir, subtreeFile)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	enabled := strings.Fields(string(has))
-	missing := ""
-	for _, c := range controllers {
-		if !slices.Contains(enabled, c) {
-			missing += " +" + c
-		}
+	present := strings.Fields(string(has))
+	missing := slices.DeleteFunc(slices.Clone(controllers), func(c string) bool { return slices.Contains(present, c) })
+	if len(missing) == 0 {
+		return nil, nil
 	}
-	if missing == "" {
-		return nil
-	}
-	return write(dir, "cgroup.subtree_control", missing[1:])
+	return missing, write(dir, subtreeFile, "+"+strings.Join(missing, " +"))
 }

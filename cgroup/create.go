@@ -2,8 +2,10 @@ package cgroup
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 
+	"github.com/candor-project/candor/internal/kernfile"
 	"github.com/candor-project/candor/internal/oneline"
 )
 
@@ -37,7 +39,8 @@ func (g *Group) Create(s Settings, pid int) error {
 }
 
 func (g *Group) create(s Settings, pid int) error {
-	made, err := g.tree.makeParent()
+	g.tree.parentUndo.Store(nil)
+	undo, err := g.tree.makeParent()
 	if err != nil {
 		return err
 	}
@@ -48,9 +51,10 @@ func (g *Group) create(s Settings, pid int) error {
 		err = g.fill(s, pid)
 	}
 	if err != nil {
-		removeDirs(made)
+		return oneline.Join(err, undo.run())
 	}
-	return err
+	g.tree.recordParent(undo)
+	return nil
 }
 
 // fill makes the group's folders where the parent is there.
@@ -86,6 +90,9 @@ func (g *Group) fill(s Settings, pid int) (err error) {
 
 // makeDir makes a folder that everybody may look into, whatever the umask is.
 func makeDir(dir string) error {
+	if err := kernfile.FaultOf(kernfile.CreateAccess, dir); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: err}
+	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func nest(t testing.TB, g *Group, path string, cpus cpuset.Set) string {
 	dir := g.dir(h)
 	for part := range strings.SplitSeq(path, "/") {
 		if h.v2 {
-			must(t, enableControllersV2(dir, []string{"cpuset"}))
+			enable(t, dir, []string{"cpuset"})
 		}
 		dir += "/" + part
 		if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
@@ -217,6 +217,13 @@ func nest(t testing.TB, g *Group, path string, cpus cpuset.Set) string {
 		must(t, writeSet(dir, cpusFile, cpus))
 	}
 	return dir
+}
+
+// enable gives the groups below dir controllers of v2.
+func enable(t testing.TB, dir string, controllers []string) {
+	t.Helper()
+	_, err := enableControllersV2(dir, controllers)
+	must(t, err)
 }
 
 // affinity asks the scheduler where all threads of a process may run.

@@ -152,7 +152,7 @@ func TestNestedRace(t *testing.T) {
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	top := g.dir(tr.cpuset)
 	if tr.cpuset.v2 {
-		must(t, enableControllersV2(top, []string{"cpuset"}))
+		enable(t, top, []string{"cpuset"})
 	}
 	stop, done := make(chan bool), make(chan int)
 	go func() {

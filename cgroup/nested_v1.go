@@ -51,7 +51,7 @@ func (b bandwidth) within(top bandwidth) bandwidth {
 		b.quota = none
 		return b
 	}
-	b.quota = top.quota * b.period / top.period
+	b.quota = int64(product(top.quota, b.period) / uint64(top.period))
 	if minQuota, maxPeriod := MinQuota.Microseconds(), MaxPeriod.Microseconds(); b.quota < minQuota { // less than the kernel takes: the period for which it is enough
 		b.quota = minQuota
 		b.period = min((minQuota*top.period+top.quota-1)/top.quota, maxPeriod)

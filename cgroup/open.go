@@ -30,6 +30,9 @@ type Tree struct {
 	bus    *bus         // systemd driver
 	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
 
+	parentUndo atomic.Pointer[steps] // of RestoreParent
+	newSlice   atomic.Bool           // the same with systemd: Candor's slice was not there before
+
 	expected atomic.Int64 // of ExpectMoves, until when, in nanoseconds
 	expects  atomic.Bool  // somebody is in moveNowhere, and has these:
 	own      string       // folder of this process's group; "": not looked for yet

@@ -30,10 +30,30 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 		}
 		dir = filepath.Dir(dir) // made by nobody yet, or without the controller so far
 	}
+	if err == nil && !h.v2 {
+		cpus, mems, err = t.withoutExclusivesV1(dir, cpus, mems)
+	}
 	if err == nil && cpus.IsEmpty() {
 		err = fmt.Errorf("CPUs %w: the cpuset of %s has no CPUs; write some into its %s", ErrUnavailable, dir, cpusFile)
 	}
 	return cpus, mems, err
+}
+
+// withoutExclusivesV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
+func (t *Tree) withoutExclusivesV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
+	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
+	dir := above + "/" + part
+	left := [2]cpuset.Set{cpus, mems}
+	for i, file := range []string{cpusFile, memsFile} {
+		now, err := readSet(dir, file)
+		if err != nil && !gone(err) {
+			return cpus, mems, err
+		}
+		if left[i], err = withoutExclusivesV1(dir, file, left[i], now); err != nil {
+			return cpus, mems, err
+		}
+	}
+	return left[0], left[1], nil
 }
 
 // effective returns what the processes of a group may use.
@@ -105,49 +125,75 @@ func (t *Tree) Remove() error {
 }
 
 // makeParent makes Candor's parent group and lets it have groups with both
-// controllers. It returns what it made, for undo.
-func (t *Tree) makeParent() (made []string, err error) {
+// controllers. It returns the steps to undo that. On an error nothing is changed.
+func (t *Tree) makeParent() (undo steps, err error) {
+	for range parentRetries {
+		if undo, err = t.tryParent(); !gone(err) {
+			break
+		}
+	}
+	return undo, err
+}
+
+// parentRetries bounds how often Candor's parent is made again because a group above it was removed meanwhile: a run with
+// another parent that fails removes what it created.
+const parentRetries = 10
+
+func (t *Tree) tryParent() (undo steps, err error) {
 	for _, h := range t.all {
-		dirs, err := t.makePath(h)
-		made = append(made, dirs...)
-		if err != nil {
-			removeDirs(made)
+		if err := t.checkDomains(h); err != nil {
 			return nil, err
 		}
 	}
-	return made, nil
+	for _, h := range t.all {
+		done, err := t.makePath(h)
+		undo = append(undo, done...)
+		if err != nil {
+			return nil, oneline.Join(err, undo.run())
+		}
+	}
+	return undo, nil
 }
 
-// makePath walks from the mount point down to the parent group.
-func (t *Tree) makePath(h *hierarchy) (made []string, err error) {
+// makePath walks from the mount point down to the parent group. It returns the steps to undo its changes, on an error too.
+func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 	dir := h.mount
 	for part := range strings.SplitSeq(h.parent[len(h.mount)+1:], "/") {
-		if h.v2 {
-			if err := t.enableV2(h, dir); err != nil {
-				return made, err
-			}
+		if err := t.enableV2(h, dir, &undo); err != nil {
+			return undo, err
 		}
 		dir += "/" + part
 		switch err := makeDir(dir); {
 		case err == nil:
-			made = append(made, dir)
+			undo = append(undo, step{dir: dir})
 			if err := t.initParent(h, dir); err != nil {
-				return made, err
+				return undo, err
 			}
 		case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
-			return made, notDelegated(err)
+			return undo, notDelegated(err)
 		case !errors.Is(err, fs.ErrExist):
-			return made, err
-		case h == t.cpuset && !h.v2 && dir == h.parent:
-			if err := inheritCpusetV1(dir); err != nil {
-				return made, err
+			return undo, err
+		case h == t.cpuset && !h.v2:
+			inherited, err := t.inheritExistingV1(dir)
+			undo = append(undo, inherited...)
+			if err != nil {
+				return undo, err
 			}
 		}
 	}
-	if h.v2 {
-		return made, t.enableV2(h, dir)
+	return undo, t.enableV2(h, dir, &undo)
+}
+
+// inheritExistingV1 sets up an existing group: Candor's parent, and groups above it with an empty cpuset. These have no
+// processes, and no group below them can have CPUs.
+func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
+	if dir != t.cpuset.parent {
+		cpus, err := readSet(dir, cpusFile)
+		if err != nil || !cpus.IsEmpty() {
+			return nil, err
+		}
 	}
-	return made, nil
+	return inheritNotedV1(dir)
 }
 
 // initParent gives a group between the mount point and Candor's groups what it
@@ -170,8 +216,11 @@ func (t *Tree) initParent(h *hierarchy, dir string) error {
 	return h.writeWeight(dir, h.kernelWeight(1000*cpus.Count()))
 }
 
-// enableV2 lets the groups below dir have the controllers that are on v2.
-func (t *Tree) enableV2(h *hierarchy, dir string) error {
+// enableV2 lets the groups below dir have the controllers that are on v2. It adds the steps to undo its changes.
+func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
+	if !h.v2 {
+		return nil
+	}
 	var want []string
 	if h == t.cpu {
 		want = append(want, "cpu")
@@ -179,12 +228,15 @@ func (t *Tree) enableV2(h *hierarchy, dir string) error {
 	if h == t.cpuset {
 		want = append(want, "cpuset")
 	}
-	err := enableControllersV2(dir, want)
+	enabled, err := enableControllersV2(dir, want)
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		return inTheWay(err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return notDelegated(err)
+	}
+	if len(enabled) > 0 {
+		*undo = append(*undo, step{dir, subtreeFile, "-" + strings.Join(enabled, " -")})
 	}
 	return err
 }
@@ -192,11 +244,4 @@ func (t *Tree) enableV2(h *hierarchy, dir string) error {
 func notDelegated(err error) error {
 	return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset: "+
 		"run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
-}
-
-// removeDirs removes empty groups, the last made first, as far as it goes.
-func removeDirs(dirs []string) {
-	for i := len(dirs) - 1; i >= 0; i-- {
-		_ = unix.Rmdir(dirs[i])
-	}
 }

@@ -19,5 +19,5 @@ func (g *Group) SetQuota(quota time.Duration) error {
 	if h.v2 {
 		return g.wrap(setBandwidthV2(dir, now, next))
 	}
-	return g.wrap(setBandwidthV1(dir, now, next))
+	return g.wrap(g.quotaCause(setBandwidthV1(dir, now, next), next))
 }

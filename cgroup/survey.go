@@ -12,49 +12,6 @@ import (
 
 // What is in this file looks at everybody's groups. It takes no rights but to read them.
 
-// A Bound is the tightest quota that holds for a group.
-type Bound struct {
-	Path          string // of the group that has the quota: the group itself, or one above it
-	Quota, Period time.Duration
-}
-
-// Bound returns the tightest quota among those of a group and of the groups above it; a zero Bound if
-// there is none. ErrNoGroup: there is no group with that path.
-func (t *Tree) Bound(path string) (Bound, error) {
-	if err := t.checkThere(path); err != nil {
-		return Bound{}, err
-	}
-	tightest, at := bandwidth{quota: none}, ""
-	for ; path != "/"; path = filepath.Dir(path) {
-		b, err := t.cpu.readBandwidth(t.cpu.mount + path)
-		if gone(err) { // v2: a group that the controller is not given to
-			continue
-		}
-		if err != nil {
-			return Bound{}, fmt.Errorf("cgroup %s: %w", path, err)
-		}
-		if tightest.exceeds(b) {
-			tightest, at = b, path
-		}
-	}
-	if at == "" {
-		return Bound{}, nil
-	}
-	return Bound{at, time.Duration(tightest.quota) * time.Microsecond, time.Duration(tightest.period) * time.Microsecond}, nil
-}
-
-// Above returns the tightest quota among those of the groups above a group; a zero Bound if there is none.
-func (g *Group) Above() (Bound, error) {
-	if g.err != nil {
-		return Bound{}, g.err
-	}
-	above := filepath.Dir(g.tree.cpu.pathOf(g.dir(g.tree.cpu)))
-	if above == "/" {
-		return Bound{}, nil
-	}
-	return g.tree.Bound(above)
-}
-
 // Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
 // not the group.
 func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {

@@ -117,6 +117,16 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	if err != nil {
 		return err
 	}
+	before, err := isGroup(t.cpuset.parent)
+	if err != nil {
+		return err
+	}
+	t.newSlice.Store(!before)
+	defer func() {
+		if err != nil {
+			err = oneline.Join(err, t.stopNewSlice(before))
+		}
+	}()
 	next := s.kernel(t.cpu)
 	next.bandwidth = roundForSystemd(next.bandwidth)
 	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {

@@ -13,6 +13,35 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
+// TestSystemdFailedCreate: a Create that fails, or whose program does not start, leaves neither its scope nor a slice that
+// was not there before.
+func TestSystemdFailedCreate(t *testing.T) {
+	if !runsSystemd() {
+		t.Skip("systemd does not run this machine")
+	}
+	tr := treeBelow(t, fmt.Sprintf("candorfailed%d.slice", os.Getpid()), Systemd)
+	a, _ := two(t, tr)
+	s := Settings{CPUs: a, Quota: 50 * time.Millisecond, Burst: 20 * time.Millisecond}
+	absent := func(when string) {
+		t.Helper()
+		eventually(t, "the slice is removed "+when, func() bool { is, err := isGroup(tr.cpuset.parent); return !is && err == nil })
+	}
+	failed, err := failAt(0, func() error { return tr.Group("web").Create(s, start(t, "sleep").pid()) })
+	if failed == "" || err == nil {
+		t.Errorf("no write failed: %v", err)
+	}
+	absent("after a failed Create")
+	g, _ := group(t, tr, "web", s, "sleep")
+	must(t, g.End())
+	must(t, tr.RestoreParent())
+	absent("after RestoreParent")
+	group(t, tr, "web", s, "sleep")
+	if _, err := failAt(0, func() error { return tr.Group("log").Create(s, start(t, "sleep").pid()) }); err == nil {
+		t.Error("no write failed")
+	}
+	same(t, g, s)
+}
+
 func TestSystemd(t *testing.T) {
 	if !runsSystemd() {
 		t.Skip("systemd does not run this machine")

@@ -41,7 +41,17 @@ tolerations: []
 nodeSelector: {pool: batch}
 `,
 	"observe": "observe: true",
-	"publish": "publish: true\nschedulers: [system:kube-scheduler]\nsensitiveOnlyIn: [spark, solver]\nscheduler: {enabled: true, args: {reservationTimeout: 5m}}",
+	"publish": `
+publish: true
+schedulers: [system:kube-scheduler]
+scheduler: {enabled: true, args: {reservationTimeout: 5m}}
+sensitiveOnlyIn: [spark, solver]
+preserveOnlyIn: [kube-system, spark]
+fullViewOnlyIn: [spark]
+topologyOnlyIn: [spark]
+burstOnlyIn: [spark]
+periodOnlyIn: [spark]
+`,
 }
 
 // A document is a YAML document, or a part of one.
@@ -71,7 +81,7 @@ func render(t *testing.T, more string) string {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml", "publish.yaml", "sensitive.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
+	for _, name := range []string{"serviceaccount.yaml", "configmap.yaml", "servicemonitor.yaml", "daemonset.yaml", "publish.yaml", "restrictions.yaml", "scheduler-rights.yaml", "scheduler.yaml"} {
 		var text bytes.Buffer
 		if err := all.ExecuteTemplate(&text, name, data); err != nil {
 			t.Fatal(err)
@@ -106,6 +116,13 @@ func functions(all *template.Template) template.FuncMap {
 				return otherwise
 			}
 			return s
+		},
+		"dict": func(pairs ...any) map[string]any {
+			d := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				d[pairs[i].(string)] = pairs[i+1]
+			}
+			return d
 		},
 		"quote":     func(s string) string { return strconv.Quote(s) },
 		"sha256sum": func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) },

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -41,6 +42,83 @@ func TestUnitsNeeds(t *testing.T) {
 			t.Errorf("no line %s: %s", line, why)
 		}
 	}
+}
+
+// maxExposure is the rating by systemd-analyze security, from 0 to 10, that the unit may have. Lower it when the unit improves.
+const maxExposure = 2.3
+
+// TestUnitExposure checks systemd's rating of the unit, and that the rating rises when the unit loses a protection.
+func TestUnitExposure(t *testing.T) {
+	if got := exposure(t, Unit); got > maxExposure {
+		t.Errorf("systemd rates the exposure at %v, want %v at most: systemd-analyze security --offline=true lists the reasons", got, maxExposure)
+	}
+	if got := exposure(t, strings.Replace(Unit, "\nNoNewPrivileges=yes\n", "\n", 1)); got <= maxExposure {
+		t.Errorf("without NoNewPrivileges systemd rates the exposure at %v", got)
+	}
+}
+
+// exposure returns the rating by systemd-analyze security.
+func exposure(t *testing.T, text string) float64 {
+	t.Helper()
+	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--help").CombinedOutput(); err != nil || !strings.Contains(string(out), "--offline") {
+		t.Skipf("systemd-analyze security has no --offline (systemd 250): %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "candor-nri.service")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", file).CombinedOutput()
+	_, rating, found := strings.Cut(string(out), "Overall exposure level for candor-nri.service: ")
+	if !found {
+		t.Fatalf("systemd-analyze security: %v\n%s", err, out)
+	}
+	got, err := strconv.ParseFloat(strings.Fields(rating)[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestMemoryLimits checks that unit and chart limit the memory of candor nri to twice its bound of 64 MiB, and that the garbage
+// collector works harder before a quarter of the limit is left.
+func TestMemoryLimits(t *testing.T) {
+	limits := map[string][2]string{"unit": {unitValue(t, "Environment=GOMEMLIMIT"), unitValue(t, "MemoryMax") + "iB"}}
+	for name, values := range renderings {
+		pod := documents(t, render(t, values))["DaemonSet"]["spec"].(document)["template"].(document)["spec"].(document)
+		container := pod["containers"].([]any)[0].(document)
+		soft := container["env"].([]any)[0].(document)
+		if soft["name"] != "GOMEMLIMIT" {
+			t.Fatalf("%s: first variable %v", name, soft)
+		}
+		limits[name] = [2]string{soft["value"].(string), container["resources"].(document)["limits"].(document)["memory"].(string) + "B"}
+	}
+	for name, l := range limits {
+		soft, hard := mebibytes(t, l[0]), mebibytes(t, l[1])
+		if hard != 128 || soft < 64 || soft > hard*3/4 {
+			t.Errorf("%s: GOMEMLIMIT %v MiB of %v MiB: want 64 to 96 MiB of 128 MiB", name, soft, hard)
+		}
+	}
+}
+
+// unitValue returns the value of a line of the unit.
+func unitValue(t *testing.T, key string) string {
+	t.Helper()
+	_, after, found := strings.Cut(Unit, "\n"+key+"=")
+	if !found {
+		t.Fatalf("the unit has no %s", key)
+	}
+	value, _, _ := strings.Cut(after, "\n")
+	return value
+}
+
+func mebibytes(t *testing.T, text string) int {
+	t.Helper()
+	number, isMiB := strings.CutSuffix(text, "MiB")
+	n, err := strconv.Atoi(number)
+	if err != nil || !isMiB {
+		t.Fatalf("%q: want a number of MiB", text)
+	}
+	return n
 }
 
 // verify returns what systemd-analyze has against a unit.

@@ -77,11 +77,10 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 	if err := op.freeHeld(g, room); err != nil {
 		return err
 	}
-	if err := op.place(g, old); err != nil {
+	if err := op.placeWithin(g, old); err != nil {
 		return err
 	}
 	op.info[g.ID] = g
-	g.Grant, _ = op.node.Grant(g.ID)
 	return op.store.saveRequest(g)
 }
 

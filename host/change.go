@@ -86,14 +86,13 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	}
 	err = h.operate(ctx, func(op *operation) error {
 		op.subject = a.ID
-		if err := op.place(g, nil); err != nil {
+		if err := op.attempt(func() error { return op.placeWithin(g, nil) }); err != nil {
 			return err
 		}
 		op.info[a.ID] = g
 		if a.PID != 0 {
 			op.newcomer = &newcomer{a.ID, a.PID}
 		}
-		g.Grant, _ = op.node.Grant(a.ID)
 		g.OnResize, err = op.store.hideCommand(a.ID, a.OnResize)
 		return err
 	})
@@ -121,11 +120,17 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 // ReleaseOwn ends a grant that this process has created. That somebody else has
 // released it meanwhile is no error.
 func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
+	return h.releaseOwn(ctx, name, true)
+}
+
+// releaseOwn is ReleaseOwn that, if the program has not started, also restores the groups above the container's.
+func (h *Host) releaseOwn(ctx context.Context, name string, started bool) error {
 	self, err := ownProcess()
 	if err != nil {
 		return err
 	}
 	return h.operate(ctx, func(op *operation) error {
+		op.notStarted = !started
 		if g := op.info[name]; g == nil || g.Creator != self {
 			return nil
 		}
@@ -168,7 +173,7 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 		if err := checkQuota(limit, g.Period); err != nil {
 			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
 		}
-		if err := op.resizeNode(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
+		if err := op.resizeWithin(g, limit, cmp.Or(guarantee, g.Guarantee)); err != nil {
 			return err
 		}
 		op.resized = name

@@ -21,8 +21,9 @@ import (
 
 // HelperCommand is the hidden subcommand of candor that becomes the program.
 // It is started before the lock is taken, in a mount namespace of its own, and
-// waits on a pipe while its group is made around it. If the pipe closes without
-// an order it ends: a killed candor leaves an empty group.
+// waits on a socket while its group is made around it. If the socket closes without
+// an order it ends: a killed candor leaves an empty group. The socket closes again when the program is executed; if
+// that fails, the helper writes a byte first.
 const HelperCommand = "internal-exec"
 
 // A startOrder is what the helper waits for. Byte slices: arguments need not
@@ -44,15 +45,15 @@ type helper struct {
 // startHelper starts this program again as a helper, with some standard streams, in a mount namespace or a
 // process group of its own. What the shell left open is passed on, under the same numbers.
 func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error) {
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("pipe: %w", err)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
 	}
-	read, write := os.NewFile(uintptr(pipe[0]), "orders"), os.NewFile(uintptr(pipe[1]), "orders")
-	defer read.Close()
-	if _, err := unix.FcntlInt(uintptr(pipe[0]), unix.F_SETFD, 0); err != nil {
-		write.Close()
-		return nil, fmt.Errorf("pipe: %w", err)
+	theirs, ours := os.NewFile(uintptr(pair[0]), "orders"), os.NewFile(uintptr(pair[1]), "orders")
+	defer theirs.Close()
+	if _, err := unix.FcntlInt(uintptr(pair[0]), unix.F_SETFD, 0); err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("socket: %w", err)
 	}
 	attributes := &os.ProcAttr{
 		Files: streams[:],
@@ -61,16 +62,16 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 	if ownMounts {
 		attributes.Sys.Cloneflags = syscall.CLONE_NEWNS
 	}
-	argv := []string{"candor", HelperCommand, strconv.Itoa(pipe[0])}
+	argv := []string{"candor", HelperCommand, strconv.Itoa(pair[0])}
 	process, err := os.StartProcess("/proc/self/exe", argv, attributes)
 	if err != nil {
-		write.Close()
+		ours.Close()
 		if ownMounts && errors.Is(err, unix.EPERM) {
 			return nil, fmt.Errorf("%w: no mount namespace for the program (%w): run as root, or with --view affinity", ErrBadSpec, err)
 		}
 		return nil, fmt.Errorf("start helper: %w", err)
 	}
-	return &helper{process, write}, nil
+	return &helper{process, ours}, nil
 }
 
 // isCandor reports whether a process executes this candor, as helpers do. A command line alone proves nothing: every program
@@ -99,7 +100,13 @@ func (h *helper) start(order startOrder) error {
 	if err == nil {
 		_, err = h.orders.Write(data)
 	}
-	return oneline.Join(err, h.orders.Close())
+	return oneline.Join(err, unix.Shutdown(int(h.orders.Fd()), unix.SHUT_WR))
+}
+
+// failed reports, once the helper has ended, whether it did so without having executed the program.
+func (h *helper) failed() bool {
+	n, _, err := unix.Recvfrom(int(h.orders.Fd()), make([]byte, 1), unix.MSG_DONTWAIT)
+	return err == nil && n > 0
 }
 
 // abort ends a helper that was not started.
@@ -119,7 +126,7 @@ type ExecError struct {
 func (e *ExecError) Error() string { return e.Err.Error() }
 func (e *ExecError) Unwrap() error { return e.Err }
 
-// RunHelper is the helper's life. fd is the pipe's number. It returns only on
+// RunHelper is the helper's life. fd is the socket's number. It returns only on
 // an error, and ends silently if candor run has ended before the program was
 // started.
 func RunHelper(fd string) error {
@@ -130,7 +137,8 @@ func RunHelper(fd string) error {
 		return fmt.Errorf("%w: %s is candor's own command", ErrBadSpec, HelperCommand)
 	}
 	unix.CloseOnExec(number)
-	data, err := io.ReadAll(os.NewFile(uintptr(number), "orders"))
+	orders := os.NewFile(uintptr(number), "orders")
+	data, err := io.ReadAll(orders)
 	if err != nil {
 		return err
 	}
@@ -138,8 +146,15 @@ func RunHelper(fd string) error {
 	if err := json.Unmarshal(data, &order); err != nil || order.orphaned() {
 		os.Exit(1)
 	}
-	if order.View != "" {
-		if err := view.Mount(order.View); order.orphaned() { // the mount looks at the parent
+	err = order.execute()
+	_, _ = orders.Write([]byte{1}) // it fails if candor has ended; then the next operation cleans up
+	return err
+}
+
+// execute shows the view and becomes the program. It returns only on an error.
+func (o *startOrder) execute() error {
+	if o.View != "" {
+		if err := view.Mount(o.View); o.orphaned() { // the mount looks at the parent
 			os.Exit(1)
 		} else if err != nil {
 			return err
@@ -153,8 +168,8 @@ func RunHelper(fd string) error {
 	if err := unix.SchedSetaffinity(0, all); err != nil {
 		return fmt.Errorf("affinity: %w", err)
 	}
-	err = syscall.Exec(order.Path, texts(order.Args), texts(order.Env))
-	return &ExecError{126, fmt.Errorf("execute %s: %w", order.Path, err)}
+	err := syscall.Exec(o.Path, texts(o.Args), texts(o.Env))
+	return &ExecError{126, fmt.Errorf("execute %s: %w", o.Path, err)}
 }
 
 // orphaned reports whether the candor run that gave the order has ended: there is

@@ -32,16 +32,17 @@ type operation struct {
 	resized  string       // the container that it is about to resize, or ""
 	hint     *hybrid.Hint // of the container that it plans, or nil
 
-	subject   string          // the container that the operation is for, or ""
-	avoid     cpuset.Set      // CPUs that another container cannot leave: none of them becomes exclusive
-	stuck     []*stuckError   // those containers
-	isUndoing bool            // settings go back to those before the operation
-	behind    map[string]bool // containers that cannot have the CPUs that they are granted
-	rewritten string          // the container to whose group its engine has just written, or ""
-	everyPod  bool            // others may have written to the groups of pods
-	about     about           // zero: all containers
-	looks     bool            // at others' CPUs, too: what it is about is about to run
-	report    *Report
+	subject    string          // the container that the operation is for, or ""
+	avoid      cpuset.Set      // CPUs that another container cannot leave: none of them becomes exclusive
+	stuck      []*stuckError   // those containers
+	isUndoing  bool            // settings go back to those before the operation
+	behind     map[string]bool // containers that cannot have the CPUs that they are granted
+	notStarted bool            // the program of the container that it releases was not executed
+	rewritten  string          // the container to whose group its engine has just written, or ""
+	everyPod   bool            // others may have written to the groups of pods
+	about      about           // zero: all containers
+	looks      bool            // at others' CPUs, too: what it is about is about to run
+	report     *Report
 }
 
 // A newcomer is a container whose group this operation makes.
@@ -105,12 +106,20 @@ func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) er
 	report.Read += watch.lap()
 	changeErr := change(op)
 	report.Plan += watch.lap()
-	err = op.finish()
+	err = op.restoreParent(op.finish())
 	report.Apply += watch.lap()
 	if report.Failed = err != nil; !report.Failed {
 		op.leave(changeErr)
 	}
 	return oneline.With("; and then: ", changeErr, err)
+}
+
+// restoreParent restores the groups above a container whose program has not started.
+func (op *operation) restoreParent(failure error) error {
+	if !op.notStarted && (failure == nil || op.newcomer == nil) {
+		return failure
+	}
+	return oneline.Join(failure, op.tree.RestoreParent())
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.

@@ -82,6 +82,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	defer helper.orders.Close()
 	a.PID = helper.process.Pid
 	var g *Grant
 	early, err := unlessEnded(signals, func(ctx context.Context) (err error) {
@@ -94,7 +95,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	switch {
 	case early != nil:
 		if err == nil { // it was allocated all the same
-			h.giveBack(signals, g.ID, p)
+			h.giveBack(signals, g.ID, p, false)
 		}
 		return exitOfSignal(early), nil
 	case err != nil:
@@ -110,7 +111,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	h.giveBack(signals, g.ID, p)
+	h.giveBack(signals, g.ID, p, !helper.failed())
 	return exit, nil
 }
 
@@ -151,12 +152,13 @@ func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (earl
 }
 
 // giveBack releases a program's CPUs. Signals that came before were for the
-// program; one that comes now leaves the release to the next operation if another one has the lock.
-func (h *Host) giveBack(signals <-chan os.Signal, name string, p Program) {
+// program; one that comes now leaves the release to the next operation if another one has the lock. If the program
+// has not started, the groups are as before the run.
+func (h *Host) giveBack(signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals
 	}
-	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name) })
+	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.releaseOwn(ctx, name, started) })
 	if err != nil {
 		p.Left(err)
 	}

@@ -26,6 +26,7 @@ func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*o
 	if err != nil {
 		return nil, err
 	}
+	defer helper.orders.Close()
 	a.PID = helper.process.Pid
 	g, err := h.Allocate(ctx, a)
 	if err != nil {
@@ -45,6 +46,7 @@ func (h *Host) StartIn(of *Child, p Program, streams [3]*os.File) (*Child, error
 	if err != nil {
 		return nil, err
 	}
+	defer helper.orders.Close()
 	if err := h.tree.Group(of.Grant.ID).Enter(helper.process.Pid); err != nil {
 		helper.abort()
 		return nil, err

@@ -160,7 +160,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 		{`"running"`, `"walking"`, "pending, running or held"},
 		{`"sensitive"`, `"touchy"`, "sensitive"},
 		{`"cpus":"0-1"`, `"cpus":"0-9999"`, "CPU"},
-		{`"cpus":"0-1"`, `"cpus":"1"`, "exclusive CPUs 0 are not"},
+		{`"cpus":"0-1"`, `"cpus":"1"`, "exclusive CPU 0: the container has CPU 1"},
 		{`"cpu":1`, `"cpu":7`, "fraction"},
 		{`"milli":500`, `"milli":1000`, "fraction"},
 		{`"quota":1500`, `"quota":-1`, "quota"},

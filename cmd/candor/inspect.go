@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -59,6 +60,15 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	look := h.Look(g)
 	report := newInspection(g, look, snapshot.Now)
 	report.read(h, g)
+	limits, err := h.GroupLimits(snapshot)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range limits {
+		if slices.Contains(l.Containers, g.ID) {
+			report.LimitedBy = append(report.LimitedBy, cpumap.GroupLimit(l))
+		}
+	}
 	if during > 0 && look.Exists {
 		used, err := h.Strangers(cmd.Context(), g, during)
 		if err != nil {
@@ -72,9 +82,10 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 // An inspection is what inspect writes. Its JSON form is an interface, as that of grantRow.
 type inspection struct {
 	grantRow
-	Group     *groupRow         `json:"group,omitempty"` // what the kernel has; absent if there is no group
-	Shown     cpuset.Set        `json:"shown"`           // CPUs in the files of its view
-	Strangers []cpumap.Stranger `json:"strangers,omitzero"`
+	Group     *groupRow           `json:"group,omitempty"` // what the kernel has; absent if there is no group
+	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
+	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
+	Strangers []cpumap.Stranger   `json:"strangers,omitzero"`
 }
 
 type groupRow struct {
@@ -91,7 +102,7 @@ type groupRow struct {
 }
 
 func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspection {
-	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown}
+	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}}
 	if look.Exists {
 		report.Group = &groupRow{
 			CPUs: look.Settings.CPUs, Mems: look.Settings.Mems,
@@ -122,7 +133,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 		kept = ": its CPUs are not so"
 	}
 	row("topology", "%s%s", r.Topology, kept)
-	row("limit", "%s", limit(r.Limit))
+	row("limit", "%s%s", limit(r.Limit), r.limitedBy())
 	if r.Request != r.Limit {
 		row("request", "%s", limit(r.Request))
 	}
@@ -140,6 +151,17 @@ func writeInspection(w io.Writer, r *inspection) error {
 	row("burst", "%s", r.Burst)
 	writeStrangers(row, r.Strangers)
 	return t.Flush()
+}
+
+// limitedBy names the groups above the container that limit it, with the number of other containers that share the limit.
+func (r *inspection) limitedBy() (text string) {
+	for _, l := range r.LimitedBy {
+		text += ", " + l.String()
+		if others := len(l.Containers) - 1; others > 0 {
+			text += " together with " + count(others, "other container", "other containers")
+		}
+	}
+	return text
 }
 
 func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {

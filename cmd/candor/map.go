@@ -65,6 +65,9 @@ func newMapCommand() *cobra.Command {
 		defer h.Close()
 		m := cpumap.Of(s.Node)
 		m.Names = s.PodNames()
+		if err := addGroups(m, h, s); err != nil {
+			return err
+		}
 		if *during > 0 {
 			m.Strangers = strangers(cmd.Context(), h, s.Grants, *during)
 		}
@@ -78,6 +81,22 @@ func newMapCommand() *cobra.Command {
 		return m.Text(out, textOptions(out, colour.value))
 	}
 	return cmd
+}
+
+// addGroups adds the groups that limit containers or reserve CPUs.
+func addGroups(m *cpumap.Map, h *host.Host, s *host.Snapshot) error {
+	limits, err := h.GroupLimits(s)
+	if err != nil {
+		return err
+	}
+	for _, l := range limits {
+		m.Limits = append(m.Limits, cpumap.GroupLimit(l))
+	}
+	reservations, err := h.Reservations()
+	for _, r := range reservations {
+		m.Reservations = append(m.Reservations, cpumap.Reservation{Group: r.Path, CPUs: r.CPUs})
+	}
+	return err
 }
 
 // strangers measures all containers' exclusive CPUs at the same time. What

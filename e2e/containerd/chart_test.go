@@ -31,6 +31,7 @@ type podSpec struct {
 	HostPID    bool `yaml:"hostPID"`
 	Containers []struct {
 		Args            []string
+		Env             []struct{ Name, Value string }
 		SecurityContext securityContext `yaml:"securityContext"`
 		VolumeMounts    []struct {
 			Name      string
@@ -143,6 +144,11 @@ func (l *lab) startChart() *charted {
 	config, annotations, spec := l.chart()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	// Only here: the tests' groups are not the machine's.
+	environment := []*cri.KeyValue{{Key: "CANDOR_CGROUP_PARENT", Value: []byte(l.parent + "-run")}}
+	for _, e := range spec.Containers[0].Env {
+		environment = append(environment, &cri.KeyValue{Key: e.Name, Value: []byte(e.Value)})
+	}
 	p := l.podIn(ctx, annotations, security(&spec).NamespaceOptions)
 	log := fmt.Sprintf("candor-%d.log", podNumber.Add(1))
 	r, err := l.cri.CreateContainer(ctx, &cri.CreateContainerRequest{
@@ -151,8 +157,7 @@ func (l *lab) startChart() *charted {
 			Metadata: &cri.ContainerMetadata{Name: "candor", Attempt: uint32(podNumber.Add(1))},
 			Image:    &cri.ImageSpec{Image: candorImage},
 			Command:  []string{"/candor"}, Args: spec.Containers[0].Args,
-			// Only here: the tests' groups are not the machine's.
-			Envs:    []*cri.KeyValue{{Key: "CANDOR_CGROUP_PARENT", Value: []byte(l.parent + "-run")}},
+			Envs:    environment,
 			Mounts:  l.mounts(&spec, config),
 			LogPath: log,
 			Linux:   &cri.LinuxContainerConfig{Resources: resources(0, 100), SecurityContext: security(&spec)},

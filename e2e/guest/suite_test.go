@@ -26,13 +26,18 @@ type tests struct{ of, run, skip string }
 
 var (
 	// everything runs where the kernel and cgroups are the newest.
-	everything = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "host"}, {of: "internal/audit"}, {of: "internal/setup"}, {of: "e2e", skip: said}}
+	everything = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "host"}, {of: "internal/audit"}, {of: "internal/setup"}, {of: "e2e", skip: said}, {of: "e2e/hostile", run: foreign}}
 	// asking is what does little else than ask the kernel: for the rest another version of it, or of cgroups, is no other
 	// machine, and emulated CPUs take a quarter of an hour for that.
 	asking = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "internal/setup"}}
+	// askingV1 is where groups of v1 can be exclusive, which would take CPUs from a machine with other work.
+	askingV1 = append(slices.Clip(asking), tests{of: "e2e/hostile", run: "^TestHostileExclusiveGroup$"})
 	// withSystemd is where systemd makes the groups.
 	withSystemd = append(slices.Clip(asking), tests{of: "e2e", run: "^(TestRunWithSystemd|TestUnit|TestUnitsRights)$"})
 )
+
+// foreign are the attacks by groups of other programs, which differ between cgroup v1 and v2.
+const foreign = "^TestHostile(ParentQuota|FailedRuns|NamespaceRoot|ExclusiveGroup)$"
 
 // said are the tests of what commands say about their input or make of what they measured.
 const said = "^(TestBad|TestClassify|TestCompare|TestReport|TestTables)"
@@ -74,7 +79,7 @@ func TestGuest(t *testing.T) {
 		if k.CpusetsV1 {
 			t.Run("v1/"+k.Release, func(t *testing.T) {
 				t.Parallel()
-				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, asking)
+				built.run(t, guest.Guest{Kernel: k, Machine: guest.Big, Cgroup: 1}, askingV1)
 			})
 		}
 	}

@@ -54,16 +54,26 @@ func (p *controlPlane) refuses(t *testing.T) bool {
 		body         []byte
 	}{
 		{"hint", pods, pod("early", map[string]string{"candor.dev/hint": "x"}, "")},
-		{"sensitive", pods, pod("early", map[string]string{"candor.dev/class": "sensitive"}, "")},
-		{"sensitive-profiles", profilesOf("other"), profileOf(t, "early", "sensitive")},
-		{"sensitive-namespaces", places["Namespace"], namespaceOf("early", "sensitive")},
 		{"nodecpu", nodeCPUs, object(t, "NodeCPU", "early", v1alpha1.NodeCPU{})},
 	} {
-		if _, answer := p.try("POST", c.path+"?dryRun=All", adminToken, c.body); !strings.Contains(answer, "'candor-"+c.policy+"'") {
+		if !p.refusesBy(c.policy, c.path, c.body) {
+			return false
+		}
+	}
+	for _, r := range restrictions {
+		if !p.refusesBy(r.policy, pods, pod("early", map[string]string{"candor.dev/" + r.setting: r.refused}, "")) ||
+			!p.refusesBy(r.policy+"-namespaces", places["Namespace"], r.namespace("early", r.refused)) ||
+			r.inProfiles && !p.refusesBy(r.policy+"-profiles", profilesOf("other"), r.profile("early", r.refused)) {
 			return false
 		}
 	}
 	return true
+}
+
+// refusesBy reports whether a policy refuses that an object is made.
+func (p *controlPlane) refusesBy(policy, path string, body []byte) bool {
+	_, answer := p.try("POST", path+"?dryRun=All", adminToken, body)
+	return strings.Contains(answer, "'candor-"+policy+"'")
 }
 
 // agentOf is a token as the agent on a node has it: of a pod on that node, which is made if need be.

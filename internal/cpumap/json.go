@@ -23,6 +23,8 @@ type document struct {
 	Containers []documentContainer `json:"containers"`
 	CPUs       []documentCPU       `json:"cpus"`
 	Strangers  []Stranger          `json:"strangers"`
+	LimitedBy  []GroupLimit        `json:"limitedBy"`
+	ReservedBy []Reservation       `json:"reservedBy"`
 }
 
 type documentMachine struct {
@@ -77,6 +79,8 @@ func (m *Map) JSON(w io.Writer) error {
 		Shared:     m.Shared,
 		Containers: []documentContainer{},
 		Strangers:  append([]Stranger{}, m.Strangers...),
+		LimitedBy:  append([]GroupLimit{}, m.Limits...),
+		ReservedBy: append([]Reservation{}, m.Reservations...),
 	}
 	if machine.HasL3 {
 		d.Machine.L3Domains = len(machine.L3s)

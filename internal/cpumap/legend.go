@@ -79,6 +79,7 @@ func (m *Map) legend(c *canvas, columns int) {
 	if len(rows) == 0 {
 		c.put(style{dim: true}, " No containers.")
 		c.newline()
+		m.totals(c, columns)
 		return
 	}
 	c.put(style{dim: true}, fmt.Sprintf("   %-*s  %-9s  %6s  %4s  %s", width, "NAME", "CLASS", "LIMIT", "SEES", "CPUS"))
@@ -153,14 +154,38 @@ func (c *canvas) wrap(s style, words []string, columns int) {
 	}
 }
 
-// totals writes what the node has given.
+// totals writes the sums below the list of containers.
 func (m *Map) totals(c *canvas, columns int) {
-	if total := m.total(); total != "" {
-		c.newline()
+	for i, sum := range m.sums() {
+		if i == 0 {
+			c.newline()
+		}
 		c.to(1)
-		c.wrap(style{dim: true}, strings.SplitAfter(total, " "), columns)
+		c.wrap(style{dim: true}, strings.SplitAfter(sum, " "), columns)
 		c.newline()
 	}
+}
+
+// sums returns the CPU time of the sensitive containers, the limits of groups and the reservations, a sentence each.
+func (m *Map) sums() (sums []string) {
+	if total := m.total(); total != "" {
+		sums = append(sums, total)
+	}
+	for _, l := range m.Limits {
+		names := make([]string, len(l.Containers))
+		for i, id := range l.Containers {
+			names[i] = m.Name(id)
+		}
+		sum := "L" + l.String()[1:]
+		if len(names) > 0 {
+			sum += ": " + strings.Join(names, ", ")
+		}
+		sums = append(sums, sum+".")
+	}
+	for _, r := range m.Reservations {
+		sums = append(sums, fmt.Sprintf("Reserved by %s: %s.", Clean(r.Group), inwords.CPUs(r.CPUs)))
+	}
+	return sums
 }
 
 // total says what the sensitive containers have, and how much of it is shared.

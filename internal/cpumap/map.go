@@ -5,6 +5,7 @@ package cpumap
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/candor-project/candor/cpuset"
@@ -24,6 +25,30 @@ type Map struct {
 
 	// Strangers is what others use of the exclusive CPUs.
 	Strangers []Stranger
+
+	Limits       []GroupLimit  // quotas of groups above the containers
+	Reservations []Reservation // by foreign groups, of CPUs that are not usable
+}
+
+// A GroupLimit is CPU time that a group above containers has for all of them.
+type GroupLimit struct {
+	Group      string       `json:"group"`
+	Limit      hybrid.Milli `json:"limit"`
+	Containers []string     `json:"containers"` // IDs
+}
+
+// String returns such as "limited to 1 CPU by /m.slice".
+func (l GroupLimit) String() string {
+	if l.Limit == 1000 {
+		return "limited to 1 CPU by " + Clean(l.Group)
+	}
+	return fmt.Sprintf("limited to %s CPUs by %s", decimal(l.Limit), Clean(l.Group))
+}
+
+// A Reservation is CPUs that a foreign group has for itself.
+type Reservation struct {
+	Group string     `json:"group"`
+	CPUs  cpuset.Set `json:"cpus"`
 }
 
 // A Stranger is how much time others, which are not Candor's, use on exclusive
@@ -106,6 +131,7 @@ type cell struct {
 	parts     []part // sensitive containers, in order of arrival
 	flexible  bool   // flexible containers run here
 	strangers bool   // others run here although a container has it for its own
+	by        string // foreign group that reserves it, safe to print
 }
 
 // A part is what one sensitive container has of a CPU.
@@ -129,6 +155,13 @@ func (m *Map) cells() map[int]*cell {
 			c.pool = reserved
 		}
 		cells[cpu] = c
+	}
+	for _, r := range m.Reservations {
+		for cpu := range r.CPUs.All() {
+			if c := cells[cpu]; c != nil && c.pool == reserved {
+				c.by = Clean(r.Group)
+			}
+		}
 	}
 	tags := m.tags()
 	for i := range m.Grants {

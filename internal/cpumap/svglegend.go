@@ -11,12 +11,12 @@ import (
 const (
 	legendTop  = 44 // from the map to the first row of the table
 	legendRow  = 22
-	legendTail = 56 // the two lines below the table
+	legendTail = 56 // the two lines below the table: the keys and the first sum
 )
 
 // legendHeight returns what the legend takes.
 func (d *drawing) legendHeight(m *Map) int {
-	return legendTop + max(1, len(m.Grants))*legendRow + legendTail
+	return legendTop + max(1, len(m.Grants))*legendRow + legendTail + max(0, len(m.sums())-1)*legendRow
 }
 
 // legend draws the table of containers.
@@ -47,7 +47,9 @@ func (d *drawing) legend(m *Map, y, width int) {
 	}
 	y += max(1, len(m.Grants))*legendRow + 34
 	d.keys(m, y)
-	d.text(margin, y+26, "m", m.total())
+	for i, sum := range m.sums() {
+		d.text(margin, y+26+i*legendRow, "m", Shorten(sum, (width-2*margin)/6))
+	}
 }
 
 // keys explains the fillings of CPUs that no container has for its own.
@@ -95,6 +97,9 @@ func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 // describe says in words what a CPU is used for.
 func (c *cell) describe() string {
 	words := []string{fmt.Sprintf("CPU %d: %s", c.cpu, c.pool)}
+	if c.by != "" {
+		words[0] += " by " + c.by
+	}
 	for _, p := range c.parts {
 		text := p.name
 		if c.pool == fractional {

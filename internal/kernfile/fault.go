@@ -8,6 +8,7 @@ type Access string
 const (
 	ReadAccess   Access = "read"
 	WriteAccess  Access = "write"
+	CreateAccess Access = "create"
 	RemoveAccess Access = "remove"
 )
 

@@ -1,0 +1,103 @@
+package deploy
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/kube/v1alpha1"
+)
+
+// A restriction is a value of the chart that allows a setting in some namespaces only.
+type restriction struct {
+	value    string   // of the chart
+	policy   string   // name, without the release's
+	harmless []string // values of the setting that are allowed everywhere
+}
+
+// restrictions has the settings that take from other containers.
+var restrictions = map[string]restriction{
+	"class":    {"sensitiveOnlyIn", "sensitive", []string{"flexible"}},
+	"preserve": {"preserveOnlyIn", "preserve", []string{"false"}},
+	"view":     {"fullViewOnlyIn", "view", []string{"affinity"}},
+	"topology": {"topologyOnlyIn", "topology", []string{"prefer", "none"}},
+	"burst":    {"burstOnlyIn", "burst", []string{"none"}},
+	"period":   {"periodOnlyIn", "period", []string{"100ms"}},
+}
+
+// unrestricted has the other settings, with the reason.
+var unrestricted = map[string]string{
+	"policy":    "changes sensitive containers only: sensitiveOnlyIn restricts it",
+	"movable":   "changes sensitive containers only: sensitiveOnlyIn restricts it",
+	"on-resize": "signals a process of the container itself",
+	"env":       "changes the environment of the container itself",
+}
+
+// TestRestrictions checks that each setting is either restricted by a value of the chart or harmless for others.
+func TestRestrictions(t *testing.T) {
+	for _, setting := range kube.Names() {
+		r, restricted := restrictions[setting]
+		if restricted == (unrestricted[setting] != "") {
+			t.Errorf("setting %s: does it take from other containers? want it in exactly one of restrictions and unrestricted", setting)
+		}
+		if restricted {
+			checkRestriction(t, setting, r)
+		}
+	}
+}
+
+// checkRestriction checks the policies of one restriction, rendered alone.
+func checkRestriction(t *testing.T, setting string, r restriction) {
+	t.Helper()
+	for _, value := range r.harmless {
+		if err := new(kube.Settings).Set(setting, value); err != nil {
+			t.Errorf("harmless value: %v", err)
+		}
+	}
+	policies := map[string]string{ // expressions by the policy's name
+		r.policy:                 "startsWith('" + setting + ".candor.dev/')",
+		r.policy + "-namespaces": "'candor.dev/" + setting + "'",
+	}
+	if profileHas(setting) {
+		policies[r.policy+"-profiles"] = "object.?spec." + setting + "."
+	}
+	all := documents(t, render(t, r.value+": [spark]"))
+	for name, want := range policies {
+		policy, binding := all["ValidatingAdmissionPolicy candor-"+name], all["ValidatingAdmissionPolicyBinding candor-"+name]
+		if policy == nil || binding == nil {
+			t.Errorf("%s: no policy candor-%s, or no binding of it", r.value, name)
+			continue
+		}
+		rules := policy["spec"].(document)["validations"].([]any)
+		rule := rules[len(rules)-1].(document)["expression"].(string)
+		harmless := "'" + strings.Join(r.harmless, "', '") + "']"
+		if !strings.Contains(rule, want) || !strings.Contains(rule, harmless) {
+			t.Errorf("candor-%s: want %s and %s in\n%s", name, want, harmless, rule)
+		}
+		if text := fmt.Sprint(binding["spec"]); !strings.Contains(text, "[Deny]") || !strings.Contains(text, "NotIn values:[spark]") {
+			t.Errorf("candor-%s does not deny outside of spark: %s", name, text)
+		}
+	}
+	count := 0
+	for key := range all {
+		if strings.HasPrefix(key, "ValidatingAdmissionPolicy ") {
+			count++
+		}
+	}
+	if count != len(policies) {
+		t.Errorf("%s: %d policies, want %d", r.value, count, len(policies))
+	}
+}
+
+// profileHas reports whether a CPUProfile can have a setting.
+func profileHas(setting string) bool {
+	spec := reflect.TypeFor[v1alpha1.CPUProfileSpec]()
+	for i := range spec.NumField() {
+		if name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ","); name == setting {
+			return true
+		}
+	}
+	return false
+}

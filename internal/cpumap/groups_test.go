@@ -1,0 +1,47 @@
+package cpumap
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/topology"
+)
+
+// Groups that limit containers or reserve CPUs are shown in every form, and their names cannot control a terminal.
+func TestGroups(t *testing.T) {
+	machine, err := topology.Parse("core:4 pu:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := hybrid.NewNode(machine, hybrid.Options{Reserved: cpuset.Of(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Of(node)
+	m.Limits = []GroupLimit{{"/evil\x1b[2J\n", 1000, []string{"web", "log"}}, {"/m.slice", 2500, []string{}}}
+	m.Reservations = []Reservation{{"/special", cpuset.Of(0)}}
+	var text, svg, data strings.Builder
+	for _, err := range []error{m.Text(&text, TextOptions{Columns: 100}), m.SVG(&svg), m.JSON(&data)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"limited to 1 CPU by /evil", ": web, log.", "Limited to 2.5 CPUs by /m.slice.", "Reserved by /special: CPU 0."} {
+		for name, got := range map[string]string{"text": text.String(), "SVG": svg.String()} {
+			if !strings.Contains(got, want) && !strings.Contains(got, "L"+want[1:]) {
+				t.Errorf("%s: want %q in\n%s", name, want, got)
+			}
+		}
+	}
+	if !strings.Contains(svg.String(), "CPU 0: reserved by /special") {
+		t.Errorf("the SVG does not name the group of CPU 0:\n%s", svg.String())
+	}
+	if strings.Contains(text.String(), "\x1b") || strings.Contains(svg.String(), "\x1b") {
+		t.Error("a group's name controls the terminal")
+	}
+	if want := `"limitedBy":[{"group":"/evil\u001b[2J\n","limit":1000,"containers":["web","log"]},{"group":"/m.slice","limit":2500,"containers":[]}],"reservedBy":[{"group":"/special","cpus":"0"}]`; !strings.Contains(data.String(), want) {
+		t.Errorf("JSON: want %s in\n%s", want, data.String())
+	}
+}
