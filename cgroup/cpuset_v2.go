@@ -21,23 +21,36 @@ func moveV2(dir, file string, next cpuset.Set) error {
 	if old.IsEmpty() {
 		return nil
 	}
-	return followersV2(dir, file, old, next)
+	f := followers{file: file, old: old, next: next, groups: maxQuick}
+	return f.move(dir)
 }
 
-func followersV2(dir, file string, old, next cpuset.Set) error {
+// followers are the nested groups that were given all of their parent's CPUs or memory nodes.
+type followers struct {
+	file      string
+	old, next cpuset.Set
+	groups    int // that it may still inspect: the move of another container waits for it
+}
+
+func (f *followers) move(dir string) error {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return err
 	}
+	file, old, next := f.file, f.old, f.next
 	for _, child := range nested {
+		if f.groups == 0 {
+			return nil // the kernel cuts what they have to what their parent has
+		}
+		f.groups--
 		now, err := readSet(child, file)
 		if err == nil && now == old {
 			err = writeSet(child, file, next)
 		}
 		if err == nil && (now == old || now.IsEmpty()) {
-			err = followersV2(child, file, old, next)
+			err = f.move(child)
 		}
-		if err != nil && !gone(err) { // gone: the group, or it is without the controller
+		if err != nil && !gone(err) && !isTooDeep(err) { // gone: the group, or it is without the controller
 			return err
 		}
 	}

@@ -126,6 +126,6 @@ func (g *Group) Members() (nested []string, processes int, err error) {
 	for _, d := range dirs {
 		nested = append(nested, filepath.Base(d))
 	}
-	pids, err := processesIn(dir, nil)
-	return nested, len(pids), g.wrap(err)
+	err = visitProcesses(dir, func(int) (more bool) { processes++; return true })
+	return nested, processes, g.wrap(err)
 }

@@ -63,8 +63,9 @@ func isIn(dir string) bool {
 	if dir == "" {
 		return false
 	}
-	pids, err := processesIn(dir, nil)
-	return err == nil && slices.Contains(pids, os.Getpid())
+	own := os.Getpid()
+	is, err := anyIn(dir, func(pid int) bool { return pid == own })
+	return err == nil && is
 }
 
 // findOwn returns the folder of the group that this process is in; errUnseen: there is none to be seen. In a cgroup namespace of its own,

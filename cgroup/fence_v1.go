@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -42,11 +41,11 @@ func (t *Tree) fencesV1(keep cpuset.Set) ([]Fence, error) {
 	if f.Before, err = t.ReadFence(f); err != nil {
 		return nil, err
 	}
-	rest, err := processesIn(t.cpuset.mount, nil)
+	isLeft, err := anyIn(t.cpuset.mount, movable)
 	if err != nil {
 		return nil, err
 	}
-	if f.Before != f.After || slices.ContainsFunc(rest, movable) {
+	if f.Before != f.After || isLeft {
 		fences = append(fences, f)
 	}
 	return fences, nil
@@ -101,7 +100,7 @@ func (t *Tree) setOthersV1(dir, cpus string) error {
 func moveAll(from, to string) error {
 	var failed error
 	for range 100 { // each pass ends with fewer: children are born where their parent is
-		pids, err := processesIn(from, nil)
+		pids, err := processesIn(from)
 		if err != nil {
 			return err
 		}

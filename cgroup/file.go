@@ -2,10 +2,12 @@ package cgroup
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -117,7 +119,8 @@ func badContent(dir, file string, content []byte) error {
 
 func senseless(text []byte) error { return fmt.Errorf("cannot make sense of %.60q", text) }
 
-// subgroups returns the paths of the groups directly below dir, sorted.
+// subgroups returns the paths of the groups directly below dir, sorted; of more than maxGroups the first that the
+// kernel lists.
 func subgroups(dir string) ([]string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -126,16 +129,27 @@ func subgroups(dir string) ([]string, error) {
 	if st.Nlink == 2 { // "." and the entry above: no folder below, one call instead of five
 		return nil, nil
 	}
-	entries, err := os.ReadDir(dir)
+	folder, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
+	defer folder.Close()
 	var dirs []string
-	for _, entry := range entries {
-		if entry.IsDir() {
-			dirs = append(dirs, filepath.Join(dir, entry.Name()))
+	for len(dirs) < maxGroups {
+		entries, err := folder.ReadDir(256)
+		for _, entry := range entries {
+			if entry.IsDir() {
+				dirs = append(dirs, dir+"/"+entry.Name())
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
+	slices.Sort(dirs)
 	return dirs, nil
 }
 

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"bytes"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ func FuzzParseMounts(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		found, err := parseMounts(text)
+		found, err := parseMounts(bytes.NewReader(text))
 		for _, h := range found {
 			if err != nil || !filepath.IsAbs(h.mount) || h.v2 && len(h.controllers) > 0 {
 				t.Errorf("%q: %+v, %v", text, h, err)

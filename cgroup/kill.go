@@ -52,9 +52,12 @@ func (g *Group) End() error {
 
 // end kills all processes and waits until they are gone.
 func (g *Group) end() error {
-	if pids, err := g.processes(); err != nil {
+	isHere := false
+	own := os.Getpid()
+	err := g.each(maxGroups, func(pid int) (more bool) { isHere = pid == own; return !isHere })
+	if err != nil && !errors.Is(err, ErrTooMany) {
 		return err
-	} else if slices.Contains(pids, os.Getpid()) {
+	} else if isHere {
 		return errors.New("this process is in the group: it will not kill itself")
 	}
 	if h := g.tree.reaper; h != nil && h.v2 {

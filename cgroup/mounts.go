@@ -2,9 +2,12 @@ package cgroup
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 
 	"github.com/candor-project/candor/internal/procfs"
 )
@@ -18,40 +21,48 @@ type hierarchy struct {
 	parent      string   // Candor's own group, a path below mount
 }
 
-// parseMounts finds the cgroup hierarchies in the text of a mountinfo file.
-// Where one is mounted several times, the mount that shows most of it is taken.
-func parseMounts(text []byte) ([]hierarchy, error) {
-	mounts, err := procfs.Mounts(text)
+// parseMounts finds the cgroup hierarchies in a mountinfo file. If a hierarchy is mounted several times, it returns
+// the mount that shows most of the hierarchy.
+func parseMounts(in io.Reader) (found []hierarchy, err error) {
+	var relative error
+	err = procfs.EachMountIn(in, procfs.MaxHostMounts, []string{" - cgroup"}, func(m *mountinfo.Info) {
+		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
+			return
+		}
+		if !filepath.IsAbs(m.Mountpoint) {
+			relative = fmt.Errorf("mountinfo: mount point %.60q is not absolute", m.Mountpoint)
+			return
+		}
+		found = addHierarchy(found, m)
+	})
+	if err == nil {
+		err = relative
+	}
 	if err != nil {
 		return nil, err
 	}
-	var found []hierarchy
-	for _, m := range mounts {
-		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
-			continue
-		}
-		h := hierarchy{mount: m.Mountpoint, root: m.Root, v2: m.FSType == "cgroup2"}
-		if !filepath.IsAbs(h.mount) {
-			return nil, fmt.Errorf("mountinfo: mount point %.60q is not absolute", h.mount)
-		}
-		if !h.v2 {
-			for option := range strings.SplitSeq(m.VFSOptions, ",") {
-				if option != "rw" && option != "ro" && option != "" {
-					h.controllers = append(h.controllers, option)
-				}
+	return found, nil
+}
+
+func addHierarchy(found []hierarchy, m *mountinfo.Info) []hierarchy {
+	h := hierarchy{mount: m.Mountpoint, root: m.Root, v2: m.FSType == "cgroup2"}
+	if !h.v2 {
+		for option := range strings.SplitSeq(m.VFSOptions, ",") {
+			if option != "rw" && option != "ro" && option != "" {
+				h.controllers = append(h.controllers, option)
 			}
 		}
-		same := slices.IndexFunc(found, func(f hierarchy) bool {
-			return f.v2 == h.v2 && slices.Equal(f.controllers, h.controllers)
-		})
-		switch {
-		case same < 0:
-			found = append(found, h)
-		case len(h.root) < len(found[same].root):
-			found[same] = h
-		}
 	}
-	return found, nil
+	same := slices.IndexFunc(found, func(f hierarchy) bool {
+		return f.v2 == h.v2 && slices.Equal(f.controllers, h.controllers)
+	})
+	switch {
+	case same < 0:
+		found = append(found, h)
+	case len(h.root) < len(found[same].root):
+		found[same] = h
+	}
+	return found
 }
 
 // has reports whether a v1 hierarchy is that controller's.

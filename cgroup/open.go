@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // A Tree is Candor's groups on this machine.
@@ -86,11 +88,12 @@ func findHierarchies(root string) ([]hierarchy, error) {
 		of = "1" // our own mounts have nothing to do with that root
 	}
 	file := filepath.Join(root, "proc", of, "mountinfo")
-	text, err := os.ReadFile(file)
+	in, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	found, err := parseMounts(text)
+	defer in.Close()
+	found, err := parseMounts(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -229,7 +232,7 @@ func (h *hierarchy) standing() string {
 // ownDelegated names the group that this process is in, if it may write there:
 // a user who was delegated one need not search.
 func (t *Tree) ownDelegated() string {
-	text, err := os.ReadFile(t.proc + "/self/cgroup")
+	text, err := kernfile.Read(t.proc + "/self/cgroup")
 	if err != nil || t.Version() != 2 {
 		return ""
 	}

@@ -22,8 +22,8 @@ func (t *Tree) PathOf(pid int) (string, error) {
 func (t *Tree) Paths() ([]string, error) {
 	var paths []string
 	err := t.cpu.walk(t.cpu.mount, func(dir string) error {
-		pids, err := processesIn(dir, nil)
-		if len(pids) > 0 {
+		isUsed, err := anyIn(dir, func(int) bool { return true })
+		if isUsed {
 			paths = append(paths, t.cpu.pathOf(dir))
 		}
 		return err
@@ -31,7 +31,8 @@ func (t *Tree) Paths() ([]string, error) {
 	return paths, err
 }
 
-// walk visits the groups below one. Those that go meanwhile are left out.
+// walk visits the groups below one. It omits groups that are removed meanwhile and groups whose paths are longer than
+// PATH_MAX.
 func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
 	nested, err := subgroups(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +46,7 @@ func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
 		if err == nil {
 			err = h.walk(child, visit)
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !gone(err) && !isTooDeep(err) {
 			return err
 		}
 	}

@@ -115,7 +115,7 @@ func (t *Tree) checkDomains(h *hierarchy) error {
 		case err != nil:
 			return err
 		}
-		pids, err := processesIn(dir, nil)
+		pids, err := processesIn(dir)
 		if err != nil {
 			return err
 		}

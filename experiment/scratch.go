@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/procfs"
@@ -81,19 +82,16 @@ func (s scratch) remove() error {
 
 // fileSystem is the kind that a folder is on, such as ext4.
 func fileSystem(dir string) (kind string, err error) {
-	text, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return "", err
-	}
 	var of unix.Stat_t
 	if err := unix.Stat(dir, &of); err != nil {
 		return "", &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	mounts, err := procfs.Mounts(text)
-	for _, m := range mounts {
+	kind = "unknown"
+	device := fmt.Sprintf(" %d:%d ", unix.Major(uint64(of.Dev)), unix.Minor(uint64(of.Dev)))
+	err = procfs.EachMount("/proc/self/mountinfo", procfs.MaxHostMounts, []string{device}, func(m *mountinfo.Info) {
 		if uint64(of.Dev) == unix.Mkdev(uint32(m.Major), uint32(m.Minor)) {
-			return m.FSType, err
+			kind = m.FSType
 		}
-	}
-	return "unknown", err
+	})
+	return kind, err
 }

@@ -51,11 +51,14 @@ func (g *group) runsProgram() (bool, error) {
 	if !g.populated {
 		return false, nil
 	}
-	pids, err := g.Processes()
-	if errors.Is(err, cgroup.ErrNoGroup) {
+	runs, err := g.AnyProcess(func(pid int) bool { return !isHelper(pid) })
+	switch {
+	case errors.Is(err, cgroup.ErrNoGroup):
 		return false, nil
+	case errors.Is(err, cgroup.ErrTooMany): // no helper makes groups
+		return true, nil
 	}
-	return slices.ContainsFunc(pids, func(pid int) bool { return !isHelper(pid) }), err
+	return runs, err
 }
 
 // isHelper reports whether a process is a helper that still waits: until it executes the program, its command line and
@@ -147,8 +150,9 @@ func (op *operation) pinned(g *Grant) bool {
 	if k == nil || len(g.Fractions) == 0 || cpusetKeepsAffinity() {
 		return false
 	}
-	pids, err := k.Processes()
-	return err == nil && pinsThreads(pids, k.settings.CPUs)
+	threads := maxPinned
+	pins, err := k.AnyProcess(func(pid int) bool { return pinsThread(pid, k.settings.CPUs, &threads) })
+	return pins || errors.Is(err, cgroup.ErrTooMany)
 }
 
 // takeIn gives a running container that fits nowhere as it is a new place: the

@@ -35,8 +35,10 @@ func (h *Host) AsPlanned(a *Allocation, pid int) bool {
 	want := h.settings(s.Grants[i])
 	want.Mems = k.settings.Mems
 	want.Weight = k.settings.Weight // the runtime's way to write it may round it: Note sets it right
-	if pids, err := k.Processes(); err != nil || pid != 0 && !slices.Contains(pids, pid) {
-		return false
+	if pid != 0 {
+		if has, err := k.Contains(pid); err != nil || !has {
+			return false
+		}
 	}
 	return k.settings == want
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/internal/kernfile"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -115,19 +116,21 @@ func holder(file *os.File) string {
 	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
 		return unknown
 	}
-	locks, err := os.ReadFile("/proc/locks")
-	if err != nil {
-		return unknown
-	}
 	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
-	// 1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF
-	for line := range strings.Lines(string(locks)) {
-		f := strings.Fields(line)
+	name := unknown
+	// Every user can add locks to this list.
+	_ = kernfile.Lines("/proc/locks", maxLocks, func(line []byte) (more bool) {
+		// 1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF
+		f := strings.Fields(string(line))
 		if len(f) < 6 || f[1] != "FLOCK" || f[5] != inode {
-			continue
+			return true
 		}
 		pid, _ := strconv.Atoi(f[4])
-		return fmt.Sprintf("process %d (%s)", pid, procfs.NameOf(pid))
-	}
-	return unknown
+		name = fmt.Sprintf("process %d (%s)", pid, procfs.NameOf(pid))
+		return false
+	})
+	return name
 }
+
+// maxLocks bounds the part of /proc/locks that is read for a message: some 100,000 locks.
+const maxLocks = 8 << 20

@@ -37,6 +37,37 @@ func TestLockHeld(t *testing.T) {
 	again.release()
 }
 
+// TestLockHeldAmongMany: every user can add thousands of locks to the list in which the holder is found.
+func TestLockHeldAmongMany(t *testing.T) {
+	dir := t.TempDir()
+	var held []*lock
+	defer func() {
+		for _, l := range held {
+			l.release()
+		}
+	}()
+	for i := range 500 {
+		l, err := takeLock(ctx, dir+"/"+itoa(i), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, l)
+	}
+	for _, i := range []int{0, 499} {
+		if got := holder(held[i].file); !strings.HasPrefix(got, "process "+itoa(os.Getpid())+" (") {
+			t.Errorf("lock %d is held by %s", i, got)
+		}
+	}
+	free, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free.Close()
+	if got := holder(free); got != "another process" {
+		t.Errorf("no lock is held by %s", got)
+	}
+}
+
 // A lock file that is removed while somebody waits for it locks nobody out of
 // anything: he then waits for the one that has its name now.
 func TestLockRemoved(t *testing.T) {

@@ -3,11 +3,11 @@ package host
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/internal/kernfile"
@@ -102,23 +102,22 @@ func viewHere() string {
 	if unix.Stat(onlineFile, &file) == nil && unix.Stat(filepath.Dir(onlineFile), &dir) == nil && file.Dev == dir.Dev {
 		return ""
 	}
-	text, err := os.ReadFile("/proc/thread-self/mountinfo")
-	if err != nil {
-		return ""
-	}
-	return viewIn(text)
+	name, _, _ := viewIn("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
+	return name
 }
 
-func viewIn(text []byte) (name string) {
-	mounts, _ := procfs.Mounts(text)
-	for _, m := range mounts {
-		// What is mounted is /candor/views/web/online of some file system.
-		if m.Mountpoint != onlineFile || filepath.Base(m.Root) != "online" {
-			continue
+// viewIn returns the name of the container whose view is mounted over the list of online CPUs in a mount table, "" if
+// none is, and whether a later mount covers that view. The error is kernfile.ErrTooLong for a table beyond limit bytes.
+func viewIn(file string, limit int64) (name string, isCovered bool, err error) {
+	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {
+		if m.Mountpoint != onlineFile {
+			return
 		}
-		if views, of := filepath.Split(filepath.Dir(m.Root)); filepath.Base(views) == "views" {
-			name = of
+		isCovered = true
+		// The root of the mount of a view is /candor/views/web/online in some file system.
+		if views, of := filepath.Split(filepath.Dir(m.Root)); filepath.Base(m.Root) == "online" && filepath.Base(views) == "views" {
+			name, isCovered = of, false
 		}
-	}
-	return name
+	})
+	return name, isCovered, err
 }

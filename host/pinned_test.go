@@ -22,7 +22,7 @@ func TestPinnedThreads(t *testing.T) {
 	if got := a.line(t); got != "pinned" {
 		t.Fatal(got)
 	}
-	if !pinsThreads([]int{a.cmd.Process.Pid}, a.CPUs) {
+	if !pinsAny(a.cmd.Process.Pid, a.CPUs) {
 		t.Error("the affinity of its thread was not seen")
 	}
 	before := affinity(t, a.cmd.Process.Pid)
@@ -36,9 +36,28 @@ func TestPinnedThreads(t *testing.T) {
 	}
 	a.stop()
 	free := l.must(ask("free", "1.3"), "wait")
-	if pinsThreads([]int{free.cmd.Process.Pid}, free.CPUs) {
+	if pinsAny(free.cmd.Process.Pid, free.CPUs) {
 		t.Error("seen an affinity that nobody has set")
 	}
+}
+
+// TestPinnedBound: an operation inspects a bounded number of threads, and assumes the worst of the others.
+func TestPinnedBound(t *testing.T) {
+	pid := os.Getpid()
+	all := affinity(t, pid)
+	threads := 1000
+	if pinsThread(pid, all, &threads) || threads >= 1000 || threads < 900 {
+		t.Errorf("%d of 1000 threads are left to inspect, or one has an affinity of its own", threads)
+	}
+	threads = 2
+	if !pinsThread(pid, all, &threads) {
+		t.Error("threads beyond the bound are taken for threads without an affinity")
+	}
+}
+
+func pinsAny(pid int, cpus cpuset.Set) bool {
+	threads := maxPinned
+	return pinsThread(pid, cpus, &threads)
 }
 
 func affinity(t *testing.T, pid int) cpuset.Set {

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
 )
 
@@ -19,7 +20,8 @@ type Reading struct {
 	Usage cgroup.Usage
 	CPUs  cpuset.Set // that its processes may use now
 	Shown cpuset.Set // by the files of its view; empty if none is mounted
-	// IsHidden reports that a process in the container holds a lease on the view, so that it cannot be read now.
+	// IsHidden reports that Shown is unknown: a process in the container holds a lease on the view, or the container has
+	// more mounts or groups than Read inspects.
 	IsHidden bool
 }
 
@@ -33,28 +35,39 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != ViewFull {
 		return r, err
 	}
-	processes, err := g.Processes()
-	if err == nil && len(processes) == 0 { // its group goes last
+	first := of.Main.PID
+	if !of.Main.Alive() {
+		if first, err = g.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
+			r.IsHidden = true
+			return r, nil
+		}
+	}
+	if err == nil && first == 0 { // its group is removed after its processes
 		err = fmt.Errorf("%s: its processes: %w", of.ID, fs.ErrNotExist)
 	}
 	if err != nil {
 		return r, err
 	}
-	first := processes[0]
-	if of.Main.Alive() {
-		first = of.Main.PID
-	}
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", first))
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ESRCH) { // it is about to go, and has no mounts any more
-		return r, fmt.Errorf("%s: its first process: %w", of.ID, fs.ErrNotExist)
-	}
-	if viewIn(mounts) == of.ID {
-		r.Shown, err = h.store.shown(of.ID)
+	return r, h.readShown(&r, of.ID, first)
+}
+
+// readShown finds out whether a process has its container's view. A stat of the file in the process's root would be
+// cheaper, but never return where a tenant has mounted a file system of its own there that does not answer.
+func (h *Host) readShown(r *Reading, name string, pid int) error {
+	seen, isCovered, err := viewIn(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
+	switch {
+	case errors.Is(err, kernfile.ErrTooLong):
+		r.IsHidden = true
+		return nil
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // it is about to end, and has no mounts any more
+		return fmt.Errorf("%s: its first process: %w", name, fs.ErrNotExist)
+	case err == nil && seen == name && !isCovered:
+		r.Shown, err = h.store.shown(name)
 		if r.IsHidden = errors.Is(err, view.ErrLeased); r.IsHidden {
 			err = nil
 		}
 	}
-	return r, err
+	return err
 }
 
 // OpenUsage opens what a container uses, to be read many times a second. It takes no lock. The errors are those of Read.

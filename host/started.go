@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/candor-project/candor/cgroup"
 )
@@ -75,8 +74,8 @@ func (op *operation) checkPlace(name, path string, pid int) error {
 	if pid == 0 {
 		return nil
 	}
-	pids, err := k.Processes()
-	if err == nil && !slices.Contains(pids, pid) {
+	has, err := k.Contains(pid)
+	if err == nil && !has {
 		err = fmt.Errorf("%s: %w: process %d is not among those in %s", name, ErrElsewhere, pid, path)
 	}
 	return err
@@ -85,15 +84,18 @@ func (op *operation) checkPlace(name, path string, pid int) error {
 // FirstIn is the first process of an engine's container by its group, for engines that do not name it: the one that began
 // first. 0: there is none, or no such group.
 func (h *Host) FirstIn(name, path string) (pid int) {
-	pids, err := h.tree.Foreign(name, path).Processes()
-	if err != nil {
-		return 0
-	}
+	const most = 1000 // the kernel lists the oldest processes first (v2), or those with the lowest ids (v1)
 	var first Process
-	for _, pid := range pids {
+	inspected := 0
+	_, err := h.tree.Foreign(name, path).AnyProcess(func(pid int) bool {
 		if p, err := processOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
 			first = p
 		}
+		inspected++
+		return inspected == most
+	})
+	if err != nil && !errors.Is(err, cgroup.ErrTooMany) {
+		return 0
 	}
 	return first.PID
 }

@@ -2,10 +2,10 @@ package host
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/internal/kernfile"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -72,7 +72,7 @@ func (g *Grant) StrangersBetween(before, after *Sample) map[int]float64 {
 
 // sample reads how long each CPU was busy since boot, and what a group used.
 func sample(group *cgroup.Group) (Sample, error) {
-	text, err := os.ReadFile("/proc/stat")
+	text, err := kernfile.ReadLong("/proc/stat", procfs.MaxStat)
 	if err != nil {
 		return Sample{}, err
 	}

@@ -18,6 +18,7 @@ import (
 )
 
 const (
+	maxCPUInfo  = 64 << 20 // bytes: 8,192 CPUs with 2 kB each are 16 MiB
 	hostOnline  = "/sys/devices/system/cpu/online"
 	hostCPUInfo = "/proc/cpuinfo"
 )
@@ -181,7 +182,7 @@ func (m *machineInfo) get() (*cpuinfo, error) {
 	if m.info != nil && m.online == string(online) {
 		return m.info, nil
 	}
-	text, err := kernfile.Read(hostCPUInfo)
+	text, err := kernfile.ReadLong(hostCPUInfo, maxCPUInfo)
 	if err != nil {
 		return nil, fmt.Errorf("is /proc mounted? %w", err)
 	}

@@ -72,21 +72,46 @@ func affinity() Source {
 
 // observe reads the sources below a root directory.
 func observe(root fs.FS, affinity Source) Report {
-	const sysCPU = "/sys/devices/system/cpu/"
-	table, _ := procfs.Mounts(readText(root, "/proc/self/mountinfo"))
+	table := readMounts(root)
 	r := Report{Sources: []Source{
 		affinity,
 		read(root, table, Told, hostOnline, parseOnline),
 		read(root, table, Told, hostCPUInfo, parseCPUInfoSet),
 		observeCPUSet(root, table),
 		observeQuota(root, table),
-		read(root, table, Machine, sysCPU+"present", parsePossible),
-		read(root, table, Machine, sysCPU+"possible", parsePossible),
-		read(root, table, Machine, "/proc/stat", parseStat),
+		read(root, table, Machine, hostPresent, parsePossible),
+		read(root, table, Machine, hostPossible, parsePossible),
+		read(root, table, Machine, hostStat, parseStat),
 	}}
 	r.conclude()
 	return r
 }
+
+// readMounts returns the mounts of interest: the cgroup hierarchies, and those over a source.
+func readMounts(root fs.FS) (table []*mountinfo.Info) {
+	file, err := root.Open("proc/self/mountinfo")
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	sources := []string{hostOnline, hostCPUInfo, hostPresent, hostPossible, hostStat}
+	_ = procfs.EachMountIn(file, procfs.MaxTenantMounts, append(sources, " - cgroup"), func(m *mountinfo.Info) {
+		if len(table) < maxTable && (slices.Contains(sources, m.Mountpoint) || strings.HasPrefix(m.FSType, "cgroup")) {
+			table = append(table, m)
+		}
+	})
+	return table
+}
+
+// maxTable bounds the mounts that readMounts returns.
+const maxTable = 1000
+
+// The sources that describe the whole machine.
+const (
+	hostPresent  = "/sys/devices/system/cpu/present"
+	hostPossible = "/sys/devices/system/cpu/possible"
+	hostStat     = "/proc/stat"
+)
 
 // read reads the CPUs that one file tells of.
 func read(root fs.FS, table []*mountinfo.Info, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {

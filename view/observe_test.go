@@ -242,6 +242,22 @@ func TestReportOfMissingFiles(t *testing.T) {
 	}
 }
 
+// TestObserveLongMountTable: the mounts before the bound of a long table count, and irrelevant mounts take no memory.
+func TestObserveLongMountTable(t *testing.T) {
+	const other = "50 23 0:40 / /mnt/x rw - tmpfs tmpfs rw\n"
+	root := place(map[string]string{"proc/self/mountinfo": v2Mounts + viewMounts + strings.Repeat(other, 100_000), "proc/self/cgroup": "0::/\n"})
+	if table := readMounts(root); len(table) != 3 {
+		t.Errorf("%d mounts, want the hierarchy and the two of the view", len(table))
+	}
+	if s := source(t, observe(root, affinity()), hostOnline); !s.Masked {
+		t.Error("the view is not seen")
+	}
+	covered := strings.Repeat(viewMounts, 100_000)
+	if table := readMounts(place(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxTable {
+		t.Errorf("%d mounts, want at most %d", len(table), maxTable)
+	}
+}
+
 // Firmware reserves CPU ids beyond those that a set can hold. No such CPU is online.
 func TestObserveReservedIDs(t *testing.T) {
 	r := observe(place(map[string]string{

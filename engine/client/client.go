@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,9 +254,23 @@ func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) 
 	return text, err
 }
 
+// maxAnswer bounds what is kept of an engine's answer, in bytes. The description of an image grows with its labels.
+const maxAnswer = 4 << 20
+
+// An answer keeps the first maxAnswer bytes that are written to it.
+type answer struct{ bytes.Buffer }
+
+func (a *answer) Write(text []byte) (int, error) {
+	a.Buffer.Write(text[:min(len(text), maxAnswer-a.Len())])
+	return len(text), nil
+}
+
+// ReadFrom hides that of the Buffer, which has no bound.
+func (a *answer) ReadFrom(in io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{a}, in) }
+
 // output runs a command. Its error is the engine's first line.
 func (e *Engine) output(cmd *exec.Cmd) (string, error) {
-	var out, errOut bytes.Buffer
+	var out, errOut answer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()

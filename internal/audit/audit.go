@@ -69,31 +69,35 @@ func gone(err error) bool {
 // namespaces. taken are the processes of containers that are nested in it.
 func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	members, err := processes(tree, p, taken)
-	if err != nil || len(members) == 0 {
+	if err != nil || len(members.parents) == 0 {
 		return nil, err
 	}
-	known := p.describe(members)
+	known := p.describe(members.parents)
 	if known.sandbox {
 		return nil, nil
 	}
-	c := &Container{Name: known.name, ID: p.id, Runtime: known.runtime, Group: p.path, Processes: len(members)}
-	for _, m := range members {
-		c.Threads += m.Threads
-		c.Sees = max(c.Sees, m.CPUs.Count())
-	}
+	c := &Container{Name: known.name, ID: p.id, Runtime: known.runtime, Group: p.path, Processes: len(members.parents),
+		Threads: members.threads, Sees: members.sees}
 	if c.CPUs, err = tree.CPUsAt(p.path); err != nil {
 		return nil, err
 	}
 	return c, c.measure(tree)
 }
 
-// processes are those of a container by their ids.
-func processes(tree *cgroup.Tree, p place, taken map[int]bool) (map[int]procfs.Status, error) {
+// members are the processes of a container, at most cgroup.MaxProcesses.
+type members struct {
+	parents map[int]int // their parents by process id
+	threads int         // in sum
+	sees    int         // CPUs of the widest affinity
+}
+
+// processes reads the members of a container.
+func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error) {
 	pids, err := tree.Foreign("audit", p.path).Processes()
 	if err != nil {
 		return nil, err
 	}
-	members := map[int]procfs.Status{}
+	m := &members{parents: map[int]int{}}
 	for _, pid := range pids {
 		if taken[pid] {
 			continue
@@ -106,9 +110,11 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (map[int]procfs.S
 		if err != nil {
 			return nil, err
 		}
-		members[pid] = status
+		m.parents[pid] = status.Parent
+		m.threads += status.Threads
+		m.sees = max(m.sees, status.CPUs.Count())
 	}
-	return members, nil
+	return m, nil
 }
 
 // measure reads the limit, and what the group that has it lost by it.

@@ -22,29 +22,44 @@ type description struct {
 const (
 	shortID     = 12      // digits that engines show of an id
 	largestFile = 4 << 20 // bytes of a runtime's file
+	maxWatchers = 100     // processes that are inspected for a container
 )
 
 // describe finds out what people call a container. The process that watches over it, the parent of its first, knows
-// where the runtime's files are. Who may not read them gets the begin of the id.
-func (p place) describe(members map[int]procfs.Status) description {
+// where the runtime's files are. Without access to them, or if that process is of another user, the name is the
+// beginning of the id.
+// parents are the parents of its processes.
+func (p place) describe(parents map[int]int) description {
 	d := description{name: p.id[:min(len(p.id), shortID)], runtime: p.runtime}
 	if p.runtime == "candor" {
 		d.name = p.id
 	}
 	var watchers []int
-	for _, status := range members {
-		if _, inside := members[status.Parent]; !inside && status.Parent > 1 {
-			watchers = append(watchers, status.Parent)
+	for _, parent := range parents {
+		if _, isInside := parents[parent]; !isInside && parent > 1 {
+			watchers = append(watchers, parent)
 		}
 	}
 	slices.Sort(watchers)
-	for _, pid := range slices.Compact(watchers) {
-		if w := watcherOf(fmt.Sprintf("/proc/%d", pid), p.id); w != nil {
+	watchers = slices.Compact(watchers)
+	for _, pid := range watchers[:min(len(watchers), maxWatchers)] {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		if !isOwnUsers(dir) {
+			continue
+		}
+		if w := watcherOf(dir, p.id); w != nil {
 			w.addTo(&d)
 			break
 		}
 	}
 	return d
+}
+
+// isOwnUsers reports whether a process, given its folder in /proc, is of candor's user. Every user can start a program
+// with the name of a watcher, whose bundle lies in a file system that does not answer.
+func isOwnUsers(dir string) bool {
+	user, err := procfs.EffectiveUser(dir)
+	return err == nil && user == os.Geteuid()
 }
 
 // A watcher is a process that a runtime leaves beside a container.

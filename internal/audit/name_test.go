@@ -1,9 +1,12 @@
 package audit
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -60,6 +63,26 @@ func process(t *testing.T, cwd string, words ...string) (dir string) {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestOtherUsersWatcher: the command line and the files of another user's process are not read.
+func TestOtherUsersWatcher(t *testing.T) {
+	if !isOwnUsers("/proc/self") || isOwnUsers("/proc/none") {
+		t.Error("want true for the own user's process, false for one that has ended")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("starts a process of another user: needs root")
+	}
+	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if isOwnUsers(fmt.Sprintf("/proc/%d", cmd.Process.Pid)) {
+		t.Error("another user's process is taken for the own user's")
+	}
 }
 
 func TestWatcherOf(t *testing.T) {

@@ -236,6 +236,11 @@ func TestViewMismatch(t *testing.T) {
 		{"as it should be", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = host.ViewFull, r.CPUs }, "0"},
 		{"a CPU is missing", func(_ *host.Grant, r *host.Reading) { r.CPUs = cpuset.Of(r.CPUs.First()) }, "1"},
 		{"no view is mounted", func(g *host.Grant, _ *host.Reading) { g.View = host.ViewFull }, "1"},
+		{"too many mounts", func(g *host.Grant, r *host.Reading) { g.View, r.IsHidden = host.ViewFull, true }, ""},
+		{"too many mounts and a CPU is missing", func(g *host.Grant, r *host.Reading) {
+			g.View, r.IsHidden, r.CPUs = host.ViewFull, true, cpuset.Of(r.CPUs.First())
+		}, "1"},
+		{"too many mounts, without a view", func(_ *host.Grant, r *host.Reading) { r.IsHidden = true }, "0"},
 		{"the view shows others", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = host.ViewFull, cpuset.Of(0, 1) }, "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -243,7 +248,11 @@ func TestViewMismatch(t *testing.T) {
 			r := b.readings["web"]
 			test.change(&b.snapshot.Grants[0], &r)
 			b.readings["web"] = r
-			b.shows(t, `candor_container_view_mismatch{class="sensitive",container="app",namespace="default",pod="web"} `+test.want)
+			series := `candor_container_view_mismatch{class="sensitive",container="app",namespace="default",pod="web"} `
+			if test.want == "" {
+				series = "!" + series // unknown
+			}
+			b.shows(t, series+test.want)
 		})
 	}
 }

@@ -43,7 +43,7 @@ var (
 	degraded  = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the former value.", "namespace", "pod", "container", "class", "setting")
 	limit     = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
 	seen      = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
-	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth.")
+	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth; missing if the view cannot be read, since a lease or too many mounts hide it.")
 	used      = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
 	periods   = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
 	throttled = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
@@ -172,8 +172,8 @@ func (c *container) collect(r *host.Reading, to chan<- prometheus.Metric) {
 		to <- value(limit, cores(g.Limit), labels...)
 	}
 	to <- value(seen, float64(r.CPUs.Count()), labels...)
-	if g.Class == hybrid.Sensitive {
-		to <- value(mismatch, mismatched(g, r), labels...)
+	if differs, isKnown := mismatched(g, r); isKnown && g.Class == hybrid.Sensitive {
+		to <- value(mismatch, differs, labels...)
 	}
 	count := func(d *prometheus.Desc, v float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
@@ -184,11 +184,19 @@ func (c *container) collect(r *host.Reading, to chan<- prometheus.Metric) {
 	count(stood, r.Usage.ThrottledTime.Seconds())
 }
 
-// mismatched is 1 where a container sees other CPUs than its limit is worth, by its cpuset or by the
-// files that it is shown.
-func mismatched(g *host.Grant, r *host.Reading) float64 {
-	if r.CPUs.Count() != g.Limit.CPUs() || g.View == host.ViewFull && !r.IsHidden && r.Shown != r.CPUs {
-		return 1
+// mismatched returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
+// files of its view, else 0. It is unknown if the cpuset is right and the view cannot be seen.
+func mismatched(g *host.Grant, r *host.Reading) (differs float64, isKnown bool) {
+	switch {
+	case r.CPUs.Count() != g.Limit.CPUs():
+		return 1, true
+	case g.View != host.ViewFull:
+		return 0, true
+	case r.IsHidden:
+		return 0, false
+	case r.Shown != r.CPUs:
+		return 1, true
+	default:
+		return 0, true
 	}
-	return 0
 }

@@ -1,17 +1,20 @@
 package procfs
 
 import (
-	"os"
 	"strings"
+
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // CPUModel is the name of the first CPU; "" where the machine does not tell one, as some architectures.
 func CPUModel() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
+	model := ""
+	_ = kernfile.Lines("/proc/cpuinfo", kernfile.MaxSize, func(line []byte) (more bool) {
+		key, value, _ := strings.Cut(string(line), ":")
+		if strings.TrimSpace(key) == "model name" {
+			model = strings.TrimSpace(value)
 		}
-	}
-	return ""
+		return model == ""
+	})
+	return model
 }

@@ -2,12 +2,12 @@ package procfs
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux.
@@ -21,9 +21,12 @@ type CPUTime struct {
 	Idle       time.Duration // also while it waits for input and output
 }
 
+// MaxStat bounds /proc/stat, in bytes: 8,192 CPUs and as many interrupts are 2 MB.
+const MaxStat = 16 << 20
+
 // ReadCPUTimes reads the times of the CPUs that are online, by CPU id.
 func ReadCPUTimes() (map[int]CPUTime, error) {
-	text, err := os.ReadFile("/proc/stat")
+	text, err := kernfile.ReadLong("/proc/stat", MaxStat)
 	if err != nil {
 		return nil, err
 	}

@@ -1,48 +1,63 @@
 package procfs
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
-// Listens reports whether a process waits for connections, by TCP or a socket in the file system. The error
-// is that of a process which has ended.
+// Bounds of what Listens reads of a process.
+const (
+	maxSocketTable = 64 << 20 // bytes: some 400,000 connections
+	maxListening   = 10_000   // sockets of its network namespace
+)
+
+// Listens reports whether a process listens for connections, by TCP or a socket in the file system. The error means
+// that the process has ended, or that its network namespace has too many sockets to tell.
 func Listens(pid int) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	sockets := map[string]bool{}
 	for _, name := range []string{"tcp", "tcp6", "unix"} {
-		text, err := os.ReadFile(dir + "net/" + name)
-		if err != nil && !os.IsNotExist(err) { // a kernel may be without one of them
+		err := kernfile.Lines(dir+"net/"+name, maxSocketTable, func(line []byte) (more bool) {
+			if inode := listening(line, name == "unix"); inode != "" {
+				sockets["socket:["+inode+"]"] = true
+			}
+			return len(sockets) < maxListening
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel may be without one of them
 			return false, err
 		}
-		for _, inode := range listening(text, name == "unix") {
-			sockets["socket:["+inode+"]"] = true
-		}
 	}
-	files, err := os.ReadDir(dir + "fd")
+	folder, err := os.Open(dir + "fd")
 	if err != nil {
 		return false, err
 	}
-	for _, file := range files {
-		if target, err := os.Readlink(dir + "fd/" + file.Name()); err == nil && sockets[target] {
-			return true, nil
+	defer folder.Close()
+	for {
+		files, err := folder.Readdirnames(256)
+		for _, file := range files {
+			if target, err := os.Readlink(dir + "fd/" + file); err == nil && sockets[target] {
+				return true, nil
+			}
+		}
+		if len(files) == 0 {
+			return false, notAtEnd(err)
 		}
 	}
-	return false, nil
 }
 
-// listening returns the inodes of the sockets that wait for connections, of /proc/net/tcp or /proc/net/unix.
-func listening(text []byte, unix bool) (inodes []string) {
-	state, listen, inode := 3, "0A", 9 // fields of a line: TCP_LISTEN
-	if unix {
-		state, listen, inode = 3, "00010000", 6 // __SO_ACCEPTCON
+// listening returns the inode of the socket in a line of /proc/net/tcp or /proc/net/unix if that socket listens, else "".
+func listening(line []byte, isUnix bool) (inode string) {
+	state, listen, at := 3, "0A", 9 // fields of a line: TCP_LISTEN
+	if isUnix {
+		state, listen, at = 3, "00010000", 6 // __SO_ACCEPTCON
 	}
-	for line := range bytes.Lines(text) {
-		if fields := strings.Fields(string(line)); len(fields) > inode && fields[state] == listen {
-			inodes = append(inodes, fields[inode])
-		}
+	if fields := strings.Fields(string(line)); len(fields) > at && fields[state] == listen {
+		return fields[at]
 	}
-	return inodes
+	return ""
 }

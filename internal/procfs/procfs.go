@@ -5,13 +5,13 @@ package procfs
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"unicode"
 
-	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
@@ -92,58 +92,130 @@ type Status struct {
 	CPUs    cpuset.Set // that the thread, of a process the first one, may run on
 }
 
-// ReadStatus reads the status of a process or thread, given its folder, such as /proc/1. The error is
-// fs.ErrNotExist or ESRCH if it has gone.
+// maxStatus bounds a status file: its line of supplementary groups has up to 65,536 ids.
+const maxStatus = 1 << 20
+
+// ReadStatus reads the status of a process or thread, given its folder, such as /proc/1. It skips lines that a program
+// can make long. The error is fs.ErrNotExist or ESRCH if the process has ended.
 func ReadStatus(dir string) (Status, error) {
 	file := dir + "/status"
-	text, err := kernfile.Read(file)
+	var p statusParser
+	err := kernfile.Lines(file, maxStatus, p.add)
 	if err != nil {
 		return Status{}, err
 	}
-	s, err := parseStatus(text)
+	s, err := p.finish()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", file, err)
 	}
 	return s, err
 }
 
-func parseStatus(text []byte) (s Status, err error) {
-	found := map[string]bool{}
-	for line := range bytes.Lines(text) { // the name, on the first one, has its line breaks escaped
-		key, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ":\t")
-		switch key {
-		case "PPid":
-			s.Parent, err = strconv.Atoi(value)
-		case "Threads":
-			if s.Threads, err = strconv.Atoi(value); err == nil && s.Threads == 0 {
-				err = unix.ESRCH // it is reaped while it is read
-			} else if err == nil && s.Threads < 0 {
-				err = strconv.ErrRange
-			}
-		case "Cpus_allowed_list":
-			s.CPUs, err = cpuset.ParsePossible(value)
-		default:
-			continue
-		}
-		if err != nil {
-			return Status{}, fmt.Errorf("%s %.60q: %w", key, value, err)
-		}
-		found[key] = true
-	}
-	if len(found) != 3 {
-		return Status{}, fmt.Errorf("want PPid, Threads and Cpus_allowed_list, got %d of them", len(found))
-	}
-	return s, nil
+// A statusParser collects a Status line by line.
+type statusParser struct {
+	s     Status
+	found uint // a bit for each field
+	err   error
 }
 
-// CommandLine returns the words of a process's command line, given its folder, such as
-// /proc/1. A kernel thread has none.
+// The fields that a Status needs.
+const (
+	foundParent = 1 << iota
+	foundThreads
+	foundCPUs
+	foundAll = foundParent | foundThreads | foundCPUs
+)
+
+// add parses a line and reports whether more lines are needed.
+func (p *statusParser) add(line []byte) (more bool) {
+	key, text, _ := bytes.Cut(line, []byte(":\t")) // the kernel escapes line breaks in the name on the first line
+	value := string(text[:min(len(text), 8192)])   // a cpuset list of 1,024 ids is shorter
+	switch string(key) {
+	case "PPid":
+		p.found |= foundParent
+		p.s.Parent, p.err = strconv.Atoi(value)
+	case "Threads":
+		p.found |= foundThreads
+		if p.s.Threads, p.err = strconv.Atoi(value); p.err == nil && p.s.Threads == 0 {
+			p.err = unix.ESRCH // it is reaped while it is read
+		} else if p.err == nil && p.s.Threads < 0 {
+			p.err = strconv.ErrRange
+		}
+	case "Cpus_allowed_list":
+		p.found |= foundCPUs
+		p.s.CPUs, p.err = cpuset.ParsePossible(value)
+	default:
+		return true
+	}
+	if p.err != nil {
+		p.err = fmt.Errorf("%s %.60q: %w", key, value, p.err)
+		return false
+	}
+	return p.found != foundAll
+}
+
+func (p *statusParser) finish() (Status, error) {
+	if p.err == nil && p.found != foundAll {
+		p.err = fmt.Errorf("want PPid, Threads and Cpus_allowed_list, got %d of them", bits.OnesCount(p.found))
+	}
+	if p.err != nil {
+		return Status{}, p.err
+	}
+	return p.s, nil
+}
+
+func parseStatus(text []byte) (Status, error) {
+	var p statusParser
+	if err := kernfile.LinesOf(bytes.NewReader(text), int64(len(text)), p.add); err != nil {
+		return Status{}, err
+	}
+	return p.finish()
+}
+
+// MaxCommandLine bounds the part of a command line that CommandLine reads, in bytes. A program can rewrite its own
+// command line to any length.
+const MaxCommandLine = 64 << 10
+
+// CommandLine returns the words of a process's command line, given its folder, such as /proc/1. A kernel thread has
+// none. The process can change them, and can make the read wait (see CommandText): ask EffectiveUser before, for a process
+// of a trusted user. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that
+// bound.
 func CommandLine(dir string) ([]string, error) {
-	text, err := kernfile.Read(dir + "/cmdline")
+	text, isWhole, err := kernfile.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
-	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), nil
+	words := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	if !isWhole && text[len(text)-1] != 0 {
+		words = words[:len(words)-1]
+	}
+	return words, nil
+}
+
+// EffectiveUser returns the effective user id of a process, given its folder, such as /proc/1. The owner of that folder
+// is another one for a process that has made itself undumpable (prctl(2), PR_SET_DUMPABLE): root.
+func EffectiveUser(dir string) (id int, err error) {
+	isFound := false
+	bad := kernfile.Lines(dir+"/status", maxStatus, func(line []byte) (more bool) {
+		ids, isUser := bytes.CutPrefix(line, []byte("Uid:\t"))
+		if !isUser {
+			return true
+		}
+		isFound = true
+		if fields := bytes.Fields(ids); len(fields) != 4 { // real, effective, saved, of the file system
+			err = fmt.Errorf("%s/status: want four user ids, got %.60q", dir, ids)
+		} else {
+			id, err = strconv.Atoi(string(fields[1]))
+		}
+		return false
+	})
+	switch {
+	case bad != nil:
+		return 0, bad
+	case !isFound:
+		return 0, fmt.Errorf("%s/status: no user id", dir)
+	}
+	return id, err
 }
 
 // BootID returns the kernel's name for this boot, which no process outlives.
@@ -153,12 +225,3 @@ var bootID = sync.OnceValues(func() (string, error) {
 	id, err := kernfile.Read("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err
 })
-
-// Mounts reads the text of a mountinfo file, oldest mount first.
-func Mounts(text []byte) ([]*mountinfo.Info, error) {
-	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(text), nil)
-	if err != nil {
-		return nil, fmt.Errorf("mountinfo: %w", err)
-	}
-	return mounts, nil
-}

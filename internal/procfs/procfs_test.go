@@ -4,14 +4,17 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
@@ -109,12 +112,80 @@ func TestBootID(t *testing.T) {
 }
 
 func TestMounts(t *testing.T) {
-	mounts, err := Mounts([]byte(`36 35 98:0 /a\040b /mnt\134 rw,noatime master:1 - ext3 /dev/root rw` + "\n"))
+	mounts, err := mountsIn(`36 35 98:0 /a\040b /mnt\134 rw,noatime master:1 - ext3 /dev/root rw`+"\n36 35\n", 1<<20, "ext3")
 	if err != nil || len(mounts) != 1 || mounts[0].Root != "/a b" || mounts[0].Mountpoint != `/mnt\` {
 		t.Errorf("%+v, %v", mounts, err)
 	}
-	if mounts, err := Mounts([]byte("36 35\n")); err == nil {
+	if mounts, err := mountsIn("36 35\n", 1<<20, "36"); err == nil {
 		t.Errorf("half a line: %+v", mounts)
+	}
+	const short = "36 35 98:0 / /a rw - ext3 b rw\n"
+	long := "36 35 98:0 / /" + strings.Repeat("x", kernfile.MaxLine) + " rw - ext3 b rw\n"
+	if mounts, err := mountsIn(short+long+short, 1<<20, "ext3"); err != nil || len(mounts) != 2 {
+		t.Errorf("a line beyond the bound: %d mounts, %v; want 2", len(mounts), err)
+	}
+	mounts, err = mountsIn(strings.Repeat(short, 100_000), 1<<20, "ext3")
+	if !errors.Is(err, kernfile.ErrTooLong) || len(mounts) < 30_000 || len(mounts) > 40_000 {
+		t.Errorf("a table beyond the bound: %d mounts, %v; want those before it and ErrTooLong", len(mounts), err)
+	}
+	found := false
+	err = EachMount("/proc/self/mountinfo", MaxHostMounts, []string{" /proc "}, func(m *mountinfo.Info) { found = m.FSType == "proc" })
+	if err != nil || !found {
+		t.Errorf("/proc is mounted: %v, %v", found, err)
+	}
+}
+
+func mountsIn(text string, limit int64, word string) (mounts []*mountinfo.Info, err error) {
+	err = EachMountIn(strings.NewReader(text), limit, []string{word}, func(m *mountinfo.Info) { mounts = append(mounts, m) })
+	return mounts, err
+}
+
+// TestLongStatus: a tenant with 65,536 supplementary groups has a status file of some hundred kilobytes.
+func TestLongStatus(t *testing.T) {
+	groups := "Groups:\t" + strings.Repeat("4294967294 ", 65_536) + "\n"
+	text := strings.Replace(status, "Threads:", groups+"Threads:", 1)
+	if s, err := parseStatus([]byte(text)); err != nil || s != (Status{41, 12, cpuset.Of(0, 1, 2, 3)}) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestEffectiveUser(t *testing.T) {
+	if user, err := EffectiveUser("/proc/self"); err != nil || user != os.Geteuid() {
+		t.Errorf("%d, %v; want %d", user, err, os.Geteuid())
+	}
+	dir := t.TempDir()
+	for text, want := range map[string]int{
+		"Name:\tx\nUid:\t1000\t0\t5\t6\n": 0, "Name:\tUid:\\t0\nUid:\t0\t1000\t0\t0\n": 1000,
+		"": -1, "Name:\tx\n": -1, "Uid:\t0\n": -1, "Uid:\t0\tx\t0\t0\n": -1,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "status"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if user, err := EffectiveUser(dir); (err != nil) != (want < 0) || err == nil && user != want {
+			t.Errorf("%q: %d, %v; want %d", text, user, err, want)
+		}
+	}
+}
+
+// TestLongCommandLine: a program can have a command line of megabytes.
+func TestLongCommandLine(t *testing.T) {
+	dir := t.TempDir()
+	for _, test := range []struct {
+		text  string
+		words int
+	}{
+		{strings.Repeat("word\x00", 1<<20), MaxCommandLine / 5},
+		{"a\x00" + strings.Repeat("x", 10<<20), 1},
+		{strings.Repeat("x", 10<<20), 0},
+		{strings.Repeat("x\x00", MaxCommandLine/2) + "y", MaxCommandLine / 2},
+		{strings.Repeat("x\x00", MaxCommandLine/2), MaxCommandLine / 2},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "cmdline"), []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if words, err := CommandLine(dir); err != nil || len(words) != test.words {
+			t.Errorf("%.20q of %d bytes: %d words, %v; want %d", test.text, len(test.text), len(words), err, test.words)
+		}
 	}
 }
 

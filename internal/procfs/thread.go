@@ -3,9 +3,12 @@ package procfs
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // A Thread is one thread of a process (/proc/PID/task/TID/stat, proc_pid_stat(5)).
@@ -16,8 +19,16 @@ type Thread struct {
 	CPU  int           // that it runs on, or ran on last
 }
 
-// Threads reads a process's threads, at most a number of them. Those that end meanwhile are
-// left out; the error is that of the process.
+// notAtEnd is an error other than the end of a folder.
+func notAtEnd(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// Threads reads at most a number of a process's threads. It omits threads that end meanwhile; the error is that of the
+// process.
 func Threads(pid, most int) ([]Thread, error) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	folder, err := os.Open(dir)
@@ -32,7 +43,7 @@ func Threads(pid, most int) ([]Thread, error) {
 	threads := make([]Thread, 0, len(ids))
 	for _, id := range ids {
 		file := dir + "/" + id + "/stat"
-		text, err := os.ReadFile(file)
+		text, err := kernfile.Read(file)
 		if err != nil {
 			continue
 		}

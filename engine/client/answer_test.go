@@ -1,0 +1,16 @@
+package client
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// An engine that writes more than an answer does not end early, and does not bloat candor.
+func TestLongAnswer(t *testing.T) {
+	var e Engine
+	text, err := e.output(exec.Command("sh", "-c", "head -c 20000000 /dev/zero | tr '\\0' x; echo refused >&2; exit 1"))
+	if len(text) != maxAnswer || strings.Trim(text, "x") != "" || err == nil || err.Error() != "refused" {
+		t.Errorf("%d bytes, %v; want %d bytes and the engine's error", len(text), err, maxAnswer)
+	}
+}

@@ -1,0 +1,62 @@
+package procfs
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/moby/sys/mountinfo"
+
+	"github.com/candor-project/candor/internal/kernfile"
+)
+
+// MaxTenantMounts bounds the mount table of a tenant's process, in bytes: some thousands of mounts. A process in a user
+// namespace of its own can have 100,000 mounts (fs.mount-max) with paths of 4 kB. The kernel needs 11 ms of CPU time to
+// print this much.
+const MaxTenantMounts = 1 << 20
+
+// MaxHostMounts bounds the mount table of candor's own mount namespace, which root alone can grow, in bytes.
+const MaxHostMounts = 256 << 20
+
+// EachMount calls visit for every mount in a mountinfo file whose line contains one of the words, oldest mount first
+// (proc_pid_mountinfo(5)). It reads the file piece by piece. The error is kernfile.ErrTooLong for a file beyond limit
+// bytes, after the mounts before that bound. It skips a mount whose line is longer than kernfile.MaxLine.
+func EachMount(file string, limit int64, words []string, visit func(*mountinfo.Info)) error {
+	p := mountParser{words: words, visit: visit}
+	if err := kernfile.Lines(file, limit, p.add); err != nil {
+		return err
+	}
+	return p.err
+}
+
+// EachMountIn is EachMount of an open file.
+func EachMountIn(in io.Reader, limit int64, words []string, visit func(*mountinfo.Info)) error {
+	p := mountParser{words: words, visit: visit}
+	if err := kernfile.LinesOf(in, limit, p.add); err != nil {
+		return fmt.Errorf("mountinfo: %w", err)
+	}
+	return p.err
+}
+
+type mountParser struct {
+	words []string
+	visit func(*mountinfo.Info)
+	err   error
+}
+
+func (p *mountParser) add(line []byte) (more bool) {
+	contains := func(word string) bool { return bytes.Contains(line, []byte(word)) }
+	if !slices.ContainsFunc(p.words, contains) {
+		return true
+	}
+	mounts, err := mountinfo.GetMountsFromReader(bytes.NewReader(line), nil)
+	if err != nil {
+		p.err = fmt.Errorf("mountinfo: %w", err)
+		return false
+	}
+	for _, m := range mounts {
+		p.visit(m)
+	}
+	return true
+}
