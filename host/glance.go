@@ -87,8 +87,8 @@ func (op *operation) readNow(name string, k *group) {
 	op.observeEngine(name, k.engine)
 }
 
-// assumeUnreadable gives a group whose files cannot be read the settings of its grant, but all CPUs, since its
-// container may be on any of them. A container without a grant is left alone.
+// assumeUnreadable gives a group whose files cannot be read the settings of its grant, and the CPUs that its processes
+// may use now, or all if these cannot be read either. A container without a grant is left alone.
 func (op *operation) assumeUnreadable() {
 	for name, k := range op.groups {
 		if k.unreadable == nil {
@@ -102,6 +102,9 @@ func (op *operation) assumeUnreadable() {
 		}
 		k.settings = op.settings(g)
 		k.settings.CPUs = op.basis.usable
+		if cpus, _, err := k.Effective(); err == nil && !cpus.IsEmpty() {
+			k.settings.CPUs = cpus
+		}
 		op.degrade(name, SettingGroup, g.CPUs, k.unreadable)
 	}
 }

@@ -15,8 +15,8 @@ type group struct {
 	engine    Engine // whose group it is; zero: Candor's
 	unread    bool   // all of this is what its grant says
 	of        *Grant // that grant
-	// unreadable, if not nil, is why the group's files cannot be read. The settings are those of its grant then, and the
-	// CPUs all that there are, since the container may be on any.
+	// unreadable, if not nil, is why the group's files cannot be read. The settings are those of its grant then
+	// (assumeUnreadable).
 	unreadable error
 }
 

@@ -154,7 +154,7 @@ func TestCheckKubelet(t *testing.T) {
 		"flag":            {set: runs("--cpu-manager-policy=static"), policy: "static", from: "process 7"},
 		"flag apart":      {set: runs("--cpu_manager_policy", "static"), policy: "static", from: "process 7"},
 		"last flag":       {set: runs("--cpu-manager-policy=static", "--cpu-manager-policy=none")},
-		"flag strange":    {set: runs("--cpu-manager-policy=\x1b[2J\n" + strings.Repeat("x", 100_000)), unclear: "--cpu-manager-policy of process 7: policy "},
+		"flag strange":    {set: runs("--cpu-manager-policy=\x1b[2J\n" + strings.Repeat("x", 10_000)), unclear: "--cpu-manager-policy of process 7: policy "},
 		"hyperkube":       {set: func(m *machine) { m.process("7", "hyperkube", "kubelet", "--cpu-manager-policy=static") }, policy: "static", from: "process 7"},
 		"another program": {set: func(m *machine) { m.process("7", "vi", "kubelet", "--cpu-manager-policy=static") }},
 		"flag, hidden": {set: func(m *machine) {
