@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// tenantProgram builds the program that attacks from inside a container.
-func tenantProgram(t *testing.T) string {
+// attackProgram builds the program that attacks from inside a container.
+func attackProgram(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "tenant")
-	cmd := exec.Command("go", "build", "-o", bin, "./hostile/tenant")
+	bin := filepath.Join(t.TempDir(), "attack")
+	cmd := exec.Command("go", "build", "-o", bin, "./hostile/attacks/attack")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./e2e/hostile/tenant: %v\n%s", err, out)
+		t.Fatalf("go build ./e2e/hostile/attacks/attack: %v\n%s", err, out)
 	}
 	return bin
 }
@@ -25,10 +25,10 @@ func tenantProgram(t *testing.T) string {
 // them. Other containers of Docker and of candor run start, change and end at once.
 func TestHostileDockerLease(t *testing.T) {
 	d := newDocker(t)
-	tenant := tenantProgram(t)
+	attack := attackProgram(t)
 	for _, kind := range []string{"read", "write"} {
 		name := "evil-" + kind
-		d.does("run", "-d", "--name", name, "--runtime", "candor", "--network", "none", "--cpus", "0.3", "-v", tenant+":/tenant", "box", "/tenant", "lease", kind)
+		d.does("run", "-d", "--name", name, "--runtime", "candor", "--network", "none", "--cpus", "0.3", "-v", attack+":/attack", "box", "/attack", "lease", kind)
 		for deadline := time.Now().Add(time.Minute); !strings.Contains(d.does("logs", name), "leases 2"); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no leases: %s", d.does("logs", name))

@@ -1,9 +1,7 @@
 package containerd
 
 import (
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,27 +10,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// tenantFile builds the program that attacks from inside a container, and returns its path in images.
-func (l *lab) tenantFile() (path string) {
-	l.Helper()
-	bin := filepath.Join(builtDir(l.T), "tenant")
-	if _, err := os.Stat(bin); err != nil {
-		cmd := exec.Command("go", "build", "-o", bin, "./e2e/hostile/tenant")
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			l.Fatalf("go build ./e2e/hostile/tenant: %v\n%s", err, out)
-		}
-	}
-	files := maps.Clone(l.files)
-	if files == nil {
-		files = map[string]string{}
-	}
-	files["/bin/tenant"] = bin
-	l.importImage(busybox, files)
-	return "/bin/tenant"
-}
-
-// log returns what a container has written.
+// log returns the output of a container.
 func (c *container) log() string {
 	text, err := os.ReadFile(filepath.Join(c.path("logs"), c.name+".log"))
 	if err != nil && !os.IsNotExist(err) {
@@ -71,8 +49,8 @@ func TestHostileLease(t *testing.T) {
 
 func testHostileLease(t *testing.T, kind string) {
 	l := newLab(t)
-	tenant := l.tenantFile()
-	evil := l.mustRun("evil", 500, tenant, "lease", kind)
+	l.addAttack()
+	evil := l.mustRun("evil", 500, "/bin/attack", "lease", kind)
 	evil.waitLog("leases 0")
 	l.startsOthers()
 	if strings.Contains(evil.log(), "leases 1") || strings.Contains(evil.log(), "leases 2") {

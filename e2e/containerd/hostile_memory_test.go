@@ -19,7 +19,7 @@ import (
 const maxMemory = 64 << 20
 
 // connections is how many connections to the metrics port stay open, each with a long header.
-const connections = 300
+const connections = 5000
 
 // TestHostileMemory: tenants with default rights attack a node at once, with mount tables of 77 MB, thousands of
 // threads with escape sequences in their names, processes, long command lines, annotations and connections. The plugin

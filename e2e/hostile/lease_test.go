@@ -1,62 +1,27 @@
 package hostile
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-func init() { roles["lease"] = playLease }
-
-var viewFiles = []string{"/sys/devices/system/cpu/online", "/proc/cpuinfo"}
-
-// playLease takes leases of a kind on the view's files, and takes each again as soon as the kernel breaks it.
-func playLease(args []string) {
-	kind, _ := strconv.Atoi(args[0])
-	signal.Ignore(unix.SIGIO)
-	refused := 0
-	var fds []int
-	for _, name := range viewFiles {
-		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind)
-		}
-		if errors.Is(err, unix.EAGAIN) {
-			refused++
-		}
-		fds = append(fds, fd)
-	}
-	fmt.Fprintln(os.Stderr, "leases refused:", refused)
-	if want := args[1]; want != strconv.Itoa(refused) {
-		fmt.Println("refused", refused, "leases, want", want)
-		return
-	}
-	fmt.Println("ready")
-	for {
-		time.Sleep(5 * time.Millisecond)
-		for _, fd := range fds {
-			if is, _ := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); is != kind {
-				unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
-				unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind)
-			}
-		}
-	}
-}
-
 // TestHostileLease has root in a container of candor run ask for leases on its view. The kernel grants none, since
 // candor run keeps the files open for writing, and other containers start, change and end.
 func TestHostileLease(t *testing.T) {
-	for name, kind := range map[string]int{"read": unix.F_RDLCK, "write": unix.F_WRLCK} {
-		t.Run(name, func(t *testing.T) {
+	for _, kind := range []string{"read", "write"} {
+		t.Run(kind, func(t *testing.T) {
 			l := newLab(t)
-			l.start([]string{"--cpu", "0.5", "--name", "evil"}, "lease", strconv.Itoa(kind), "2")
+			l.start([]string{"--cpu", "0.5", "--name", "evil"}, "lease", kind)
+			for _, name := range []string{"online", "cpuinfo"} {
+				if fd, err := lease(t, filepath.Join(l.state, "views", "evil", name), leaseKinds[kind]); err != unix.EAGAIN {
+					t.Errorf("a %s lease on %s while candor run keeps it open: %d, %v", kind, name, fd, err)
+				}
+			}
 			l.othersGoOn(t)
 			if row := l.ps()["evil"]; row["state"] != "running" {
 				t.Errorf("evil is %v", row["state"])
@@ -68,7 +33,7 @@ func TestHostileLease(t *testing.T) {
 // TestHostileLeaseUnheld is the same for a container whose view no process keeps open, as after candor-runc: the leases are
 // granted, and delay only the container's own view.
 func TestHostileLeaseUnheld(t *testing.T) {
-	for name, kind := range map[string]int{"read": unix.F_RDLCK, "write": unix.F_WRLCK} {
+	for name, kind := range leaseKinds {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
 			dir := filepath.Join(l.state, "views", "evil")
@@ -82,6 +47,20 @@ func TestHostileLeaseUnheld(t *testing.T) {
 
 func init() {
 	roles["wait"] = func([]string) { fmt.Println("ready"); time.Sleep(time.Hour) }
+}
+
+var leaseKinds = map[string]int{"read": unix.F_RDLCK, "write": unix.F_WRLCK}
+
+// lease takes a lease on a file. The descriptor holds it.
+func lease(t *testing.T, path string, kind int) (fd int, err error) {
+	t.Helper()
+	if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind); err != nil {
+		unix.Close(fd)
+	}
+	return fd, err
 }
 
 // leaseUnheld replaces the view's files, which candor run keeps open, by files that no process has open, and takes leases on them.
@@ -100,10 +79,7 @@ func leaseUnheld(t *testing.T, dir string, kind int) (stop func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err == nil {
-			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, kind)
-		}
+		fd, err := lease(t, path, kind)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,7 @@ var attacks = map[string]func(args []string){
 	"processes": func(args []string) { growProcesses(number(args[0])) },
 	"groups":    func(args []string) { growGroups(number(args[0])) },
 	"words":     growWords,
+	"lease":     func(args []string) { holdLeases(args[0]) },
 }
 
 // Names returns the names of the attacks, sorted.

