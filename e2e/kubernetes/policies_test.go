@@ -98,11 +98,16 @@ func TestOnlyTheNodesAgentReports(t *testing.T) {
 		{"collector", collector, "PATCH", onA + "?fieldManager=gc", labelled, http.StatusOK, ""},
 		{"agent", a, "GET", "/api/v1/nodes/node-a", nil, http.StatusOK, ""},
 		{"agent", a, "GET", nodeCPUs, nil, http.StatusForbidden, "cannot list"},
-		{"agent", a, "PUT", onA, reported("node-a"), http.StatusForbidden, "cannot update"},
+		{"agent of another", a, "PUT", onB, reported("node-b"), http.StatusForbidden, elsewhere},
 		{"agent", a, "DELETE", onB, nil, http.StatusForbidden, "cannot delete"},
 		{"agent", a, "GET", "/api/v1/namespaces/candor-system/pods", nil, http.StatusForbidden, "cannot list"},
 		{"agent", a, "DELETE", "/api/v1/nodes/node-b", nil, http.StatusForbidden, "cannot delete"},
 		{"agent", a, "GET", profilesOf("spark"), nil, http.StatusForbidden, "cannot list"},
+	} {
+		c.do(t, p)
+	}
+	for _, c := range []call{
+		{"agent", a, "PUT", onA, reported("node-a"), http.StatusOK, ""}, // it takes over the NodeCPU of a former node
 		{"administrator", adminToken, "DELETE", onA, nil, http.StatusOK, ""},
 		{"administrator", adminToken, "DELETE", onB, nil, http.StatusOK, ""},
 	} {
