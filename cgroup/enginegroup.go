@@ -44,7 +44,8 @@ func (t *Tree) runtimePaths(cgroupsPath string) []string {
 		cgroupsPath = "container"
 	}
 	paths := []string{filepath.Clean("/" + cgroupsPath)}
-	if !strings.HasPrefix(cgroupsPath, "/") {
+	// SLICE:PREFIX:NAME is the name of a systemd unit, which is in no group of the runtime.
+	if !strings.HasPrefix(cgroupsPath, "/") && strings.Count(cgroupsPath, ":") != 2 {
 		if at, err := t.PathOf(os.Getpid()); err == nil {
 			paths = append(paths, filepath.Join(at, paths[0]))
 		}

@@ -75,7 +75,7 @@ func TestCheckEngineGroupOfOthers(t *testing.T) {
 			must(t, os.WriteFile(dir+"/cgroup.procs", []byte("0"), 0))
 		}
 	})
-	for path, refused := range map[string]bool{"docker/abc": true, "../docker/abc": true, "": true, "/docker/abc": false} {
+	for path, refused := range map[string]bool{"docker/abc": true, "../docker/abc": true, "": true, "/docker/abc": false, "system.slice:docker:abc": false, ":libpod:abc": false} {
 		if err := tr.CheckEngineGroup(path); errors.Is(err, ErrOwnGroup) != refused {
 			t.Errorf("%s, of a runtime in Candor's group: %v; refused: want %t", path, err, refused)
 		}

@@ -188,7 +188,7 @@ func TestAsked(t *testing.T) {
 		{`{"linux":{"resources":{"cpu":{"quota":30000,"period":20000}}}}`, hybrid.Sensitive, "sensitive 1500m 20ms full"},
 		{`{"annotations":{"candor.dev/class":"flexible"},"process":{"env":["CANDOR_CLASS=sensitive"]},` + cpu15 + `}`, hybrid.Sensitive, "flexible 1500m 100ms affinity"},
 		{`{"process":{"env":["CANDOR_CLASS=sensitive","CANDOR_PERIOD=10ms","CANDOR_OTHER=1"]},` + cpu15 + `}`, hybrid.Sensitive, "sensitive 1500m 10ms full"},
-		{`{"process":{"env":["CANDOR_CLASS=flexible","CANDOR_MOVABLE=true","CANDOR_PRESERVE=false","CANDOR_TOPOLOGY=single-l3"]},` + cpu15 + `}`, hybrid.Sensitive, "flexible 1500m 100ms affinity"},
+		{`{"process":{"env":["CANDOR_CLASS=flexible","CANDOR_MOVABLE=true","CANDOR_PRESERVE=false","CANDOR_TOPOLOGY=none"]},` + cpu15 + `}`, hybrid.Sensitive, "flexible 1500m 100ms affinity"},
 		{`{"process":{"env":["CANDOR_CLASS=sensitive"]},` + cpu15 + `}`, hybrid.Flexible, "environment CANDOR_CLASS: not for an image to choose; use the annotation candor.dev/class"},
 		{`{"process":{"env":["CANDOR_PRESERVE=true"]}}`, hybrid.Sensitive, "environment CANDOR_PRESERVE: not for an image"},
 		{`{"process":{"env":["CANDOR_TOPOLOGY=whole-cores"]}}`, hybrid.Sensitive, "environment CANDOR_TOPOLOGY: not for an image"},

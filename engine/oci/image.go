@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
@@ -38,7 +39,7 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 	for name, is := range map[string]bool{
 		"preserve": user.Preserve == nil && or(image.Preserve, false),
 		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
-		"topology": user.Topology == nil && or(image.Topology, hybrid.Prefer) == hybrid.WholeCores, // CPUs beyond the limit
+		"topology": user.Topology == nil && takesByTopology(or(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !or(image.Movable, true),
 		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten whenever others start
 		"burst":    user.Burst == nil && or(image.Burst, host.Burst{}) != host.Burst{},
@@ -52,12 +53,21 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 	return names
 }
 
+// takesByTopology reports whether a topology policy takes CPUs beyond the limit: those of whole cores, and of a flexible
+// container a CPU of its domain, which no sensitive container gets then, however small the container is.
+func takesByTopology(policy hybrid.Wish, class hybrid.Class) bool {
+	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.AnyCPUs
+}
+
+// minImagePeriod is the shortest period that an image may choose: the kernel's timer for each period costs time.
+const minImagePeriod = 10 * time.Millisecond
+
 // mayHavePeriod reports whether an image may choose its period: a shorter one than the kernel's default, where the
 // engine's user has not set another one. With a longer period a container runs on more CPUs for longer before it is
 // throttled.
 func (a *amount) mayHavePeriod(image *wishes) bool {
 	users := a.period(cgroup.DefaultPeriod)
-	return *image.Period == users || users == cgroup.DefaultPeriod && *image.Period < users
+	return *image.Period == users || users == cgroup.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod
 }
 
 // checkImage refuses an image's settings that it may not choose, but for those that the options of the machine allow.

@@ -21,10 +21,10 @@ var imageSettings = map[string]struct{ may, not []string }{
 	"env":       {[]string{"true", "false"}, nil},
 	"movable":   {[]string{"true"}, []string{"false"}},
 	"on-resize": {[]string{"none", "signal:HUP"}, nil},
-	"period":    {[]string{"100ms", "10ms"}, []string{"101ms", "1s"}},
+	"period":    {[]string{"100ms", "10ms"}, []string{"101ms", "1s", "9ms", "1ms"}},
 	"policy":    {[]string{"strict", "best-effort"}, nil},
 	"preserve":  {[]string{"false"}, []string{"true"}},
-	"topology":  {[]string{"prefer", "none", "single-numa", "single-l3"}, []string{"whole-cores"}},
+	"topology":  {[]string{"prefer", "none"}, []string{"whole-cores", "single-numa", "single-l3"}}, // under candor-flexible
 	"view":      {[]string{"affinity"}, []string{"full"}}, // under candor-flexible
 }
 
@@ -96,6 +96,12 @@ func TestUserOverImage(t *testing.T) {
 	}
 	if _, err := askedOf(t, &Wrapper{Class: hybrid.Sensitive}, `{"process":{"env":["CANDOR_VIEW=full","CANDOR_CLASS=sensitive"]},`+withCPUs+`}`); err != nil {
 		t.Errorf("what a sensitive container has in any case: %v", err)
+	}
+	for value, refused := range map[string]bool{"single-numa": false, "single-l3": false, "whole-cores": true} {
+		text := `{"process":{"env":["CANDOR_TOPOLOGY=` + value + `"]},` + withCPUs + `}`
+		if _, err := askedOf(t, &Wrapper{Class: hybrid.Sensitive}, text); (err != nil) != refused {
+			t.Errorf("topology %s of a sensitive container: %v", value, err)
+		}
 	}
 	for class, want := range map[hybrid.Class]bool{hybrid.Sensitive: true, hybrid.Flexible: true} { // without a limit each is flexible
 		if _, err := askedOf(t, &Wrapper{Class: class}, `{"process":{"env":["CANDOR_VIEW=full"]}}`); err != nil != want {
