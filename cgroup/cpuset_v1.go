@@ -2,12 +2,20 @@ package cgroup
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
 )
+
+// moveTimeout bounds the time of a move: a container can create nested groups without end, and each takes two system calls or more.
+const moveTimeout = 250 * time.Millisecond
+
+// ErrManyGroups: there are more groups nested in a group than can be moved in time.
+var ErrManyGroups = errors.New("too many nested groups to move in time")
 
 // moveV1 sets one resource of the cpuset controller in a group and the groups
 // nested in it. On v1 a group's set must lie within its parent's at any moment,
@@ -23,47 +31,61 @@ func moveV1(dir, file string, next cpuset.Set) error {
 
 // moveFromV1 is moveV1 for a group whose set is known.
 func moveFromV1(dir, file string, old, next cpuset.Set) error {
+	m := moveOfV1{file, time.Now().Add(moveTimeout)}
+	return m.move(dir, old, next)
+}
+
+// A moveOfV1 is a move of a group with the groups nested in it.
+type moveOfV1 struct {
+	file  string
+	until time.Time
+}
+
+func (m *moveOfV1) move(dir string, old, next cpuset.Set) error {
 	if old == next {
 		return nil
 	}
 	for try := 1; ; try++ {
-		err := stepV1(dir, file, old, next)
+		err := m.step(dir, old, next)
 		// EBUSY: a group was made or grew below this one since it was listed.
-		if !errors.Is(err, unix.EBUSY) || try == retries {
+		if !errors.Is(err, unix.EBUSY) || try == retries || time.Now().After(m.until) {
 			return err
 		}
 	}
 }
 
-func stepV1(dir, file string, old, next cpuset.Set) error {
+func (m *moveOfV1) step(dir string, old, next cpuset.Set) error {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return err
 	}
 	if len(nested) == 0 {
-		return setV1(dir, file, next)
+		return setV1(dir, m.file, next)
 	}
 	both := old.Union(next)
 	if both != old {
-		if err := setV1(dir, file, both); err != nil {
+		if err := setV1(dir, m.file, both); err != nil {
 			return err
 		}
 	}
 	for _, child := range nested {
-		if err := followV1(child, file, old, next); err != nil && !gone(err) {
+		if time.Now().After(m.until) {
+			return fmt.Errorf("%s: %w", dir, ErrManyGroups)
+		}
+		if err := m.follow(child, old, next); err != nil && !gone(err) {
 			return err
 		}
 	}
 	if both == next {
 		return nil
 	}
-	return setV1(dir, file, next)
+	return setV1(dir, m.file, next)
 }
 
-// followV1 changes a nested group after its parent: one that had all of the parent's
+// follow changes a nested group after its parent: one that had all of the parent's
 // goes on to have all; one that had a part keeps what is left of the part, or all if nothing is.
-func followV1(dir, file string, old, next cpuset.Set) error {
-	now, err := readSet(dir, file)
+func (m *moveOfV1) follow(dir string, old, next cpuset.Set) error {
+	now, err := readSet(dir, m.file)
 	if err != nil || now.IsEmpty() {
 		return err // empty: not set up yet, and without processes
 	}
@@ -71,7 +93,7 @@ func followV1(dir, file string, old, next cpuset.Set) error {
 	if now == old || want.IsEmpty() {
 		want = next
 	}
-	return moveV1(dir, file, want)
+	return m.move(dir, now, want)
 }
 
 // setV1 writes one group's set. Memory that has been used already moves with

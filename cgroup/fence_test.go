@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -101,7 +102,7 @@ func settle(t *testing.T, root string, a, b cpuset.Set) (loose, inside int) {
 		must(t, writeSet(root+dir, cpusFile, cpus))
 	}
 	must(t, os.Mkdir(root+"/unused", 0o755)) // has no CPUs yet
-	t.Cleanup(func() { removeTree(root) })
+	t.Cleanup(func() { removeTree(root, time.Now().Add(time.Minute)) })
 	loose, inside = start(t, "sleep").pid(), start(t, "sleep").pid()
 	must(t, attach(root, loose))
 	must(t, attach(root+"/x/z", inside))

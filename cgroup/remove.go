@@ -50,7 +50,7 @@ func (g *Group) remove() error {
 	wait := newWait(g.tree.atMost(removeTimeout))
 	for _, dir := range g.dirs() {
 		for {
-			err := removeTree(dir)
+			err := removeTree(dir, wait.until)
 			if err == nil {
 				break
 			}
@@ -67,8 +67,9 @@ func (g *Group) remove() error {
 	return nil
 }
 
-// removeTree removes one folder, the groups nested in it first. The error is an errno.
-func removeTree(dir string) error {
+// removeTree removes one folder, the groups nested in it first. The error is an errno: EBUSY also if there are more nested
+// groups than can be removed in time.
+func removeTree(dir string, until time.Time) error {
 	if err := kernfile.FaultOf(kernfile.RemoveAccess, dir); err != nil {
 		return err
 	}
@@ -84,7 +85,10 @@ func removeTree(dir string) error {
 		return err
 	}
 	for _, child := range nested {
-		if err := removeTree(child); err != nil {
+		if time.Now().After(until) {
+			return unix.EBUSY
+		}
+		if err := removeTree(child, until); err != nil {
 			return err
 		}
 	}

@@ -62,13 +62,12 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 		return op.refusedByStuck(err)
 	}
 	return op.attempt(func() error {
-		release, err := op.node.PlanRelease(name)
-		if err == nil {
-			err = op.node.Commit(release)
-		}
-		if err != nil {
+		g := op.info[name]
+		others := slices.DeleteFunc(op.wholeGrants(), func(g *Grant) bool { return g.ID == name })
+		if err := op.restoreAll(others); err != nil { // PlanRelease would spread the fractions of others
 			return err
 		}
+		op.info[name] = g
 		placed, err := op.planAt(plan, plan.Grant.Request)
 		if err != nil {
 			return err
@@ -87,6 +86,9 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 		return nil, err
 	}
 	grants := slices.DeleteFunc(op.node.Grants(), func(g hybrid.Grant) bool { return g.ID == without || g.Class == hybrid.Flexible })
+	for i := range grants { // without the flexible containers there seems to be room to spread their fractions
+		grants[i].Immovable = true
+	}
 	if kept.Limit > 0 {
 		grants = append(grants, kept)
 	}
@@ -97,13 +99,17 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 	if taken.IsEmpty() {
 		return node, nil
 	}
-	return node, node.Restore([]hybrid.Grant{placeholder(taken)})
+	return node, node.Restore(placeholders(taken))
 }
 
-func placeholder(cpus cpuset.Set) hybrid.Grant {
-	g := hybrid.Grant{CPUs: cpus, Exclusive: cpus}
-	g.ID, g.Limit, g.Wish = stuckName, hybrid.Milli(1000*cpus.Count()), hybrid.AnyCPUs
-	return g
+// placeholders hold the smallest fraction of each CPU: it cannot become exclusive then, but another fraction fits beside.
+func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
+	for cpu := range cpus.All() {
+		g := hybrid.Grant{CPUs: cpuset.Of(cpu), Fractions: []hybrid.Fraction{{CPU: cpu, Milli: hybrid.MinLimit}}}
+		g.ID, g.Limit, g.Wish, g.Immovable = fmt.Sprint(stuckName, " ", cpu), hybrid.MinLimit, hybrid.AnyCPUs, true
+		all = append(all, g)
+	}
+	return all
 }
 
 // refusedByStuck adds the containers that are stuck to a refusal.

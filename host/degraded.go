@@ -144,6 +144,9 @@ func (h *Host) Degraded() []Degraded {
 
 // degrade records that a container goes on without a setting. It never fails the operation of another container.
 func (op *operation) degrade(name string, s Setting, want any, err error) {
+	if op.isUndoing { // what is refused now is the former setting
+		return
+	}
 	if op.Host.degraded.add(name, s, want, err) {
 		op.log.Warn("degraded: a setting is refused, the container keeps the one it has", "container", name, "setting", string(s), "error", err)
 	}

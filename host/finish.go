@@ -16,6 +16,7 @@ func (op *operation) finish() error {
 	if op.planOnly {
 		return op.note(grants)
 	}
+	op.fresh = op.freshOf(grants)
 	op.lookAtOthers(grants)
 	targets := op.targets(grants)
 	before := op.present()
@@ -39,7 +40,7 @@ func (op *operation) finish() error {
 	op.mendPods(grants)
 	op.tidy()
 	isThere := func(name string) bool { return op.info[name] != nil }
-	op.Host.degraded.retain(isThere)
+	op.Host.degraded.retain(func(name string) bool { return isThere(name) && op.groups[name] != nil })
 	op.views.retain(isThere)
 	op.report.Moves = op.moves(grants)
 	op.sayDrift(before)

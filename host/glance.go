@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
@@ -57,8 +58,7 @@ func (op *operation) unreadCPUs() (all cpuset.Set) {
 // lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
 // a container gets exclusive CPUs. Groups that are written in any case need no read.
 func (op *operation) lookAtOthers(grants []*Grant) {
-	fresh := op.exclusive(grants).Minus(op.exclusive(nil))
-	if g := op.info[op.about.name]; fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
+	if g := op.info[op.about.name]; op.fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
 		return
 	}
 	for _, g := range grants {
@@ -98,13 +98,20 @@ func (op *operation) assumeUnreadable() {
 		if g == nil {
 			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", k.unreadable)
 			delete(op.groups, name)
+			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.mayRunOn(k), k.unreadable})
+			op.avoid = op.avoid.Union(op.mayRunOn(k))
 			continue
 		}
 		k.settings = op.settings(g)
-		k.settings.CPUs = op.basis.usable
-		if cpus, _, err := k.Effective(); err == nil && !cpus.IsEmpty() {
-			k.settings.CPUs = cpus
-		}
+		k.settings.CPUs = op.mayRunOn(k)
 		op.degrade(name, SettingGroup, g.CPUs, k.unreadable)
 	}
+}
+
+// mayRunOn returns the CPUs that the processes of an unreadable group may use now, or all if these cannot be read either.
+func (op *operation) mayRunOn(k *group) cpuset.Set {
+	if cpus, _, err := k.Effective(); err == nil && !cpus.IsEmpty() {
+		return cpus
+	}
+	return op.basis.usable
 }

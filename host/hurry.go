@@ -27,12 +27,12 @@ func (h *Host) hurry(ctx context.Context) (done func()) {
 	return func() { h.tree.Until(before) }
 }
 
-// remove has a group removed that is over. One that the kernel does not let go of yet is left to the
-// next operation. Where somebody waits for this one, that is decided soon.
+// remove removes the group of a container that has ended. A group that the kernel does not let go of within a brief time is left to the
+// next operation: the lock is held meanwhile. Only the operation's own container waits longer, if its context allows that.
 func (op *operation) remove(name string, remove func() error) (removed bool, err error) {
 	end := op.tree.Until(time.Time{})
 	defer op.tree.Until(end)
-	if soon := time.Now().Add(brief); end.After(soon) {
+	if soon := time.Now().Add(brief); end.After(soon) || end.IsZero() && !op.isSubject(name) {
 		op.tree.Until(soon)
 	} else {
 		op.tree.Until(end)

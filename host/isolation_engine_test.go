@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,8 +74,8 @@ func (e *engineIsolationLab) inject(file string, errno unix.Errno) (remove func(
 func TestIsolationOfEngines(t *testing.T) {
 	e := newEngineIsolationLab(t)
 	errnos := isolationErrnos
-	if testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "" {
-		errnos = []unix.Errno{unix.EBUSY, unix.ENOENT}
+	if isSlow() {
+		errnos = []unix.Errno{unix.EBUSY}
 	}
 	for _, file := range e.isolationFiles() {
 		for _, errno := range errnos {

@@ -79,6 +79,9 @@ func (op *operation) keptPlace(name string) (g Grant, ok bool) {
 // place puts a container on the CPUs that were held or kept for it, if it asks for the same again, else on new ones.
 func (op *operation) place(g, held *Grant) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
+		if op.hint != nil {
+			op.report.Hint = HintMissed
+		}
 		plan, err := op.planAround(g.Request)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/candor-project/candor/cgroup"
 )
@@ -32,7 +33,9 @@ func (h *Host) observe() (map[string]*group, error) {
 	for _, name := range names {
 		g, err := h.look(name)
 		if errors.Is(err, fs.ErrNotExist) && !g.populated {
+			before := h.tree.Until(time.Now().Add(brief))
 			err = g.Remove()
+			h.tree.Until(before)
 			g = nil
 		}
 		if errors.Is(err, cgroup.ErrNoGroup) || err == nil && g == nil {

@@ -35,6 +35,7 @@ type operation struct {
 	subject    string          // the container that the operation is for, or ""
 	avoid      cpuset.Set      // CPUs that another container cannot leave: none of them becomes exclusive
 	stuck      []*stuckError   // those containers
+	fresh      cpuset.Set      // exclusive CPUs that the others have to leave in this operation
 	isUndoing  bool            // settings go back to those before the operation
 	behind     map[string]bool // containers that cannot have the CPUs that they are granted
 	notStarted bool            // the program of the container that it releases was not executed
@@ -99,7 +100,7 @@ func isNews(next *stuckError, known []*stuckError) bool {
 func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) error, report *Report) error {
 	watch := stopwatch{time.Now()}
 	op, err := h.begin(on, stuck)
-	if err != nil {
+	if report.Failed = err != nil; report.Failed {
 		return err
 	}
 	op.report = report

@@ -60,14 +60,18 @@ func (op *operation) endPods(over func(*Engine) bool) error {
 // because they were started while nobody planned, they get others, and a warning
 // says so. What is held for sandboxes other than those that are there is freed. Nobody else is moved.
 func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []string) error {
+	var sound []Allocation
 	for i := range running {
 		planned := running[i]
 		planned.PID = 0
-		if err := planned.checkEngine(); err != nil {
-			return err
+		if err := planned.checkEngine(); err != nil { // no reason to leave the others alone
+			h.log.Warn("a running container is left as it is", "container", planned.ID, "error", err)
+			continue
 		}
+		sound = append(sound, running[i])
 		h.tops.learn(running[i].Engine.Cgroup)
 	}
+	running = sound
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
 		if err := op.sayOutside(); err != nil {
@@ -166,6 +170,11 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	if err != nil {
 		op.log.Warn("resized while nobody planned, and there is no room for that", "container", g.ID,
 			"limit", a.Limit, "granted", g.Limit, "reason", err)
+		return nil
+	}
+	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {
+		op.log.Warn("resized while nobody planned, and another container cannot leave the CPUs for that", "container", g.ID,
+			"limit", a.Limit, "granted", g.Limit, "reason", op.stuck[0])
 		return nil
 	}
 	op.log.Info("resized while nobody planned", "container", g.ID, "limit", a.Limit, "was", g.Limit)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
 )
 
 // An operation for one container must not fail because of another. The container needs two things: the others are off
@@ -34,14 +35,13 @@ func (op *operation) isSubject(name string) bool {
 // settle brings the groups to their targets, in an order in which no exclusive
 // CPU runs two of them.
 func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
-	fresh := exclusive.Minus(op.exclusive(nil))
 	moves := make([]move, len(targets), len(targets)+1)
 	for i := range targets {
 		t := &targets[i]
 		moves[i] = move{group: t.name, new: t.settings.CPUs}
 		if g := op.groups[t.name]; g != nil {
 			moves[i].old = g.settings.CPUs
-			if op.waits(t, g, fresh) {
+			if op.waits(t, g, exclusive) {
 				moves[i].new = g.settings.CPUs
 			}
 		}
@@ -51,25 +51,63 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	if !clean {
 		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
 	}
+	kept := op.exclusiveAfter()
 	for _, w := range writes {
 		final := targets[w.of].settings
+		if taken := op.staying(w.group).Intersect(kept); w.cpus.Overlaps(&taken) {
+			op.behind[w.group] = true // it gets these CPUs when the other container has left them
+			if w.cpus = w.cpus.Minus(taken); w.cpus.IsEmpty() {
+				continue
+			}
+		}
 		err := op.unlessOver(w.group, op.give(w, final))
 		if err == nil {
 			if w.cpus == final.CPUs {
 				delete(op.behind, w.group)
+				op.restored(w.group, SettingCPUs)
 			}
 			continue
 		}
-		if err := op.leaveBehind(w, fresh, err); err != nil {
+		if err := op.leaveBehind(w, final.CPUs, err); err != nil {
 			return err
 		}
 	}
 	return op.settleRest(targets)
 }
 
+// exclusiveAfter returns the CPUs that are exclusive in the state that settle leads to.
+func (op *operation) exclusiveAfter() (cpus cpuset.Set) {
+	grants := op.loaded.Grants
+	if !op.isUndoing {
+		grants = op.grants()
+	}
+	for _, g := range grants {
+		if g.Class == hybrid.Sensitive {
+			cpus = cpus.Union(g.Exclusive)
+		}
+	}
+	return cpus
+}
+
+// staying returns the CPUs of the other groups that could not leave some, without those that a group has already.
+func (op *operation) staying(group string) (cpus cpuset.Set) {
+	for name, g := range op.groups {
+		if name != group && op.behind[name] {
+			cpus = cpus.Union(g.settings.CPUs)
+		}
+	}
+	if g := op.groups[group]; g != nil {
+		cpus = cpus.Minus(g.settings.CPUs)
+	}
+	return cpus
+}
+
 // waits reports whether a group stays where it is for now: its CPUs were refused a moment ago, and nobody needs those it has.
-func (op *operation) waits(t *target, g *group, fresh cpuset.Set) bool {
-	if g.settings.CPUs == t.settings.CPUs || g.settings.CPUs.Overlaps(&fresh) || op.isSubject(t.name) || op.Host.degraded.isDue(t.name, SettingCPUs, t.settings.CPUs) {
+func (op *operation) waits(t *target, g *group, exclusive cpuset.Set) bool {
+	if left := g.settings.CPUs.Minus(t.settings.CPUs); left.Overlaps(&exclusive) {
+		return false // it is on another container's CPUs
+	}
+	if g.settings.CPUs == t.settings.CPUs || op.isSubject(t.name) || op.Host.degraded.isDue(t.name, SettingCPUs, t.settings.CPUs) {
 		return false
 	}
 	op.behind[t.name] = true
@@ -95,6 +133,7 @@ func (op *operation) settleRest(targets []target) error {
 
 // settleGroup gives one group its settings but for CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
+	defer op.restoreParts(t, g)
 	// The group above an engine's may allow less since the engine resized it. The CPUs are right then, so that its
 	// container goes on, too.
 	mustHave := op.isSubject(t.name) && (!g.isEngines() || op.resized == t.name)
@@ -103,18 +142,12 @@ func (op *operation) settleGroup(t *target, g *group) error {
 		want = op.withoutRefused(t.name, g.settings, want)
 	}
 	if op.same(g, g.settings, want) {
-		if want == t.settings {
-			op.restoredAll(t.name)
-		}
 		return nil
 	}
 	err := op.unlessOver(t.name, g.Apply(want))
 	switch {
 	case err == nil:
 		g.settings = want
-		if want == t.settings {
-			op.restoredAll(t.name)
-		}
 	case mustHave:
 		return err
 	default:
@@ -166,7 +199,6 @@ func (op *operation) settleParts(name string, g *group, want cgroup.Settings) {
 			continue
 		}
 		g.settings = next
-		op.restored(name, part.name)
 	}
 }
 
@@ -185,17 +217,22 @@ func (op *operation) withoutRefused(name string, has, want cgroup.Settings) cgro
 	return next
 }
 
-// restoredAll records that a group has all of its settings.
-func (op *operation) restoredAll(name string) {
-	if k := op.groups[name]; !op.Host.degraded.has(name) || k != nil && k.unreadable != nil {
+// restoreParts records the settings that a group has as granted.
+func (op *operation) restoreParts(t *target, g *group) {
+	// In undo the target is the former state, not the grant.
+	if op.isUndoing || !op.Host.degraded.has(t.name) || g.unreadable != nil {
 		return
 	}
-	for _, part := range settingParts {
-		op.restored(name, part.name)
+	op.restored(t.name, SettingGroup)
+	if !op.behind[t.name] {
+		op.restored(t.name, SettingCPUs)
 	}
-	if !op.behind[name] {
-		op.restored(name, SettingCPUs)
-		op.restored(name, SettingGroup)
+	for _, part := range settingParts {
+		with := g.settings
+		part.copy(&with, t.settings)
+		if op.same(g, g.settings, with) {
+			op.restored(t.name, part.name)
+		}
 	}
 }
 
@@ -208,7 +245,7 @@ func (op *operation) unlessOver(name string, err error) error {
 	if isNew || !isGone {
 		return err
 	}
-	if runs, populatedErr := op.groups[name].Populated(); populatedErr == nil && runs {
+	if runs, populatedErr := op.groups[name].Populated(); runs || populatedErr != nil && !errors.Is(populatedErr, cgroup.ErrNoGroup) && !errors.Is(populatedErr, fs.ErrNotExist) {
 		return err // a file is missing, not the group
 	}
 	op.log.Info("ended meanwhile", "container", name)
@@ -251,7 +288,7 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 		if err == nil {
 			g.settings = final
 		}
-		if err == nil || op.isSubject(w.group) {
+		if err == nil || op.isSubject(w.group) || errors.Is(err, cgroup.ErrManyGroups) {
 			return err
 		}
 	}

@@ -72,8 +72,13 @@ func (v *openViews) awaitLease(s store, name string) {
 	f, err := view.OpenWaiting(s.view(name))
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.waiting = ""; err == nil {
+	v.waiting = ""
+	switch {
+	case err != nil:
+	case v.files[name] == nil && f.IsCurrent():
 		v.put(name, f)
+	default: // the container has got other files meanwhile
+		f.Close()
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // grant says is true of all groups before do is called, and made true again after it, also where do
 // has written something else. The error is Candor's alone; where do was not called it says why.
 func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
+	isDone := false
 	return h.operate(ctx, func(op *operation) error {
 		if op.info[name] == nil {
 			return unknown(name)
@@ -22,7 +23,8 @@ func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
 			return err
 		}
 		for _, g := range op.grants() {
-			if g.ID == name {
+			if g.ID == name && !isDone { // an operation may be tried again
+				isDone = true
 				now := *g
 				do(&now)
 			}

@@ -1,0 +1,335 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/kernfile"
+)
+
+// refuseFiles makes writes to files of the neighbor fail while isRefused reports so.
+func refuseFiles(isRefused func(file string) bool) (remove func()) {
+	return kernfile.InjectFault(func(is kernfile.Access, path string) error {
+		if is == kernfile.WriteAccess && filepath.Base(filepath.Dir(path)) == neighbor && isRefused(filepath.Base(path)) {
+			return unix.EBUSY
+		}
+		return nil
+	})
+}
+
+func isCpuset(file string) bool { return file == "cpuset.cpus" }
+
+func isWeight(file string) bool { return file == "cpu.shares" || file == "cpu.weight" }
+
+// wantApart fails if the neighbor is on an exclusive CPU of a container that has just been granted it.
+func (l *isolationLab) wantApart(g *Grant, err error) {
+	l.Helper()
+	if n := l.neighborCPUs(); err == nil && n.Overlaps(&g.Exclusive) {
+		l.Errorf("%s is granted %v, and %s is on %v", g.ID, g.Exclusive, neighbor, n)
+	}
+	if err != nil && !strings.Contains(err.Error(), neighbor+" cannot leave") {
+		l.Error(err)
+	}
+}
+
+// A container that takes over the exclusive CPU of another one that ends is not put beside a container that is stuck there.
+func TestStuckOnInheritedCPU(t *testing.T) {
+	l := newIsolationLab(t)
+	web := l.must(ask("web", "1"), "wait")
+	l.drift(cpuset.Of(l.usable...))
+	remove := refuseFiles(isCpuset)
+	defer remove()
+	web.stop()
+	l.orphan()
+	next, err := l.start(ask("next", "1"), "wait")
+	if err != nil {
+		l.wantApart(nil, err)
+		return
+	}
+	l.wantApart(next.Grant, nil)
+}
+
+// A pod's container that restarts is not put back beside a container that is stuck on its held CPU.
+func TestStuckOnHeldCPU(t *testing.T) {
+	l := newIsolationLab(t)
+	e := newEngine(l.lab)
+	g, err := l.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := e.run("web1", settingsOf(g))
+	l.nudge()
+	stop()
+	if err := e.tree.Group("web1").Remove(); err != nil {
+		t.Fatal(err)
+	}
+	l.nudge()
+	if is := e.state("web"); is != Held {
+		t.Fatalf("web is %s", is)
+	}
+	l.drift(cpuset.Of(l.usable...))
+	remove := refuseFiles(isCpuset)
+	defer remove()
+	l.wantApart(l.Admit(ctx, e.ask(ask("web", "1"), "web2"), 0))
+}
+
+// After the loss of the state, containers are adopted beside one that is stuck, and others start.
+func TestStuckAtAdoption(t *testing.T) {
+	l := newIsolationLab(t)
+	l.must(ask("web", "1"), "wait")
+	if err := l.tree.Group(neighbor).SetCPUs(cpuset.Of(l.usable...), cpuset.Set{}); err != nil {
+		t.Fatal(err)
+	}
+	remove := refuseFiles(isCpuset)
+	defer remove()
+	if err := os.Remove(l.store.stateFile()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if _, err := l.start(flexible(fmt.Sprint("x", i), "0.1"), "wait"); err != nil {
+			t.Errorf("a flexible container: %v", err)
+		}
+	}
+	if err := l.Reconcile(ctx); err != nil {
+		t.Errorf("repair: %v", err)
+	}
+}
+
+// A plugin synchronizes with a runtime whose container runs beside one that is stuck.
+func TestStuckAtSync(t *testing.T) {
+	l := newIsolationLab(t)
+	e := newEngine(l.lab)
+	a := e.ask(ask("pod", "1"), "pod1")
+	e.run("pod1", settingsOf(&Grant{Grant: hybrid.Grant{Request: a.Request, CPUs: cpuset.Of(l.usable[0]), Quota: 1000, Weight: 1000}, Spec: a.Spec}))
+	l.drift(cpuset.Of(l.usable...))
+	remove := refuseFiles(isCpuset)
+	defer remove()
+	for range 2 {
+		if err := l.Sync(ctx, []Allocation{a}, []string{"box1"}); err != nil {
+			t.Errorf("synchronize: %v", err)
+		}
+	}
+}
+
+// Only exclusive CPUs are kept off those of a stuck container: a fraction may be there.
+func TestStuckBesideFraction(t *testing.T) {
+	for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
+		l := newIsolationLab(t)
+		l.drift(cpuset.Of(l.usable[0]))
+		remove := refuseFiles(isCpuset)
+		a := ask("web", "1.5")
+		a.Policy = policy
+		web, err := l.start(a, "wait")
+		if err != nil {
+			t.Errorf("%v: %v", policy, err)
+		} else {
+			l.wantApart(web.Grant, nil)
+		}
+		remove()
+	}
+}
+
+// The hint of a container that was planned around a stuck one is missed.
+func TestStuckOnHint(t *testing.T) {
+	l := newIsolationLab(t)
+	e := newEngine(l.lab)
+	var last Report
+	l.Host.listener = func(r Report) { last = r }
+	l.drift(cpuset.Of(l.usable[0]))
+	remove := refuseFiles(isCpuset)
+	defer remove()
+	a := e.ask(ask("web", "1"), "web1")
+	a.Hint = &hybrid.Hint{Exclusive: cpuset.Of(l.usable[0])}
+	g, err := l.Admit(ctx, a, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wantApart(g, nil)
+	if last.Hint != HintMissed {
+		t.Errorf("on %v, the hint is %q", g.CPUs, last.Hint)
+	}
+}
+
+// In undo, a container does not get an exclusive CPU back on which another one stays.
+func TestStuckInUndo(t *testing.T) {
+	l := newIsolationLab(t)
+	web := l.must(ask("web", "1"), "wait")
+	own := web.CPUs
+	other := cpuset.Of(l.usable...).Minus(own)
+	remove := refuseFiles(isCpuset)
+	defer remove()
+	op, err := l.begin(about{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.report = new(Report)
+	op.subject, op.isUndoing = "web", true
+	for _, g := range op.loaded.Grants {
+		if g.ID == "web" {
+			g.Exclusive = own.Union(other) // as before a resize that failed
+		}
+	}
+	w, n := op.groups["web"].settings, op.groups[neighbor].settings
+	w.CPUs, n.CPUs = own.Union(other), own
+	if err := op.settle([]target{{neighbor, n}, {"web", w}}, own.Union(other)); err != nil {
+		t.Error(err)
+	}
+	has, err := l.tree.Group("web").CPUs()
+	if n := l.neighborCPUs(); err != nil || n.Overlaps(&has) {
+		t.Errorf("web is on %v, %s on %v (%v)", has, neighbor, n, err)
+	}
+}
+
+// Operations that fail do not clear the record of a refused setting: it is logged once, and its pause grows.
+func TestDegradedThroughUndo(t *testing.T) {
+	l := newIsolationLab(t)
+	l.drift(cpuset.Of(l.usable...))
+	remove := kernfile.InjectFault(func(is kernfile.Access, path string) error {
+		name, file := filepath.Base(filepath.Dir(path)), filepath.Base(path)
+		if is == kernfile.WriteAccess && (name == neighbor && isWeight(file) || name == "web" && file == "online") {
+			return unix.EIO
+		}
+		return nil
+	})
+	defer remove()
+	for range 5 {
+		if _, err := l.start(ask("web", "0.5"), "wait"); err == nil {
+			t.Fatal("not refused")
+		}
+	}
+	log := l.log.String()
+	if degraded, restored := strings.Count(log, "msg=\"degraded"), strings.Count(log, "no longer degraded"); degraded != 1 || restored != 0 {
+		t.Errorf("%d lines of a refusal and %d of its end:\n%s", degraded, restored, log)
+	}
+}
+
+// A setting that is in force again is not degraded any more while another one still is.
+func TestDegradedByParts(t *testing.T) {
+	l := newIsolationLab(t)
+	l.must(ask("web", "1"), "wait")
+	l.drift(cpuset.Of(l.usable...))
+	refusesCPUs := true
+	remove := refuseFiles(func(file string) bool { return isWeight(file) || isCpuset(file) && refusesCPUs })
+	defer remove()
+	l.nudge()
+	refusesCPUs = false
+	l.nudge() // the neighbor is on an exclusive CPU: no pause
+	for _, d := range l.Degraded() {
+		if d.Setting != SettingWeight {
+			t.Errorf("%s is degraded; %s is on %v", d.Setting, neighbor, l.neighborCPUs())
+		}
+	}
+	if len(l.Degraded()) != 1 {
+		t.Errorf("degraded: %+v", l.Degraded())
+	}
+}
+
+// A group that cannot be removed delays no operation.
+func TestUnremovableGroup(t *testing.T) {
+	l := &isolationLab{lab: newLab(t)}
+	l.usable = l.needCPUs(2)
+	ended := l.must(flexible(neighbor, "0.5"), "wait")
+	ended.stop()
+	l.orphan()
+	remove := kernfile.InjectFault(func(is kernfile.Access, path string) error {
+		if is == kernfile.RemoveAccess && filepath.Base(path) == neighbor {
+			return unix.EBUSY
+		}
+		return nil
+	})
+	defer remove()
+	for i := range 2 {
+		start := time.Now()
+		if _, err := l.start(flexible(fmt.Sprint("x", i), "0.1"), "wait"); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 5*time.Second { // 10 s for the removal alone
+			t.Errorf("took %v", took)
+		}
+	}
+}
+
+// Nested groups without end delay an operation for another container only for a bounded time.
+func TestManyNestedGroups(t *testing.T) {
+	if isSlow() {
+		t.Skip("creates 5,000 groups")
+	}
+	l := newIsolationLab(t)
+	dir := filepath.Dir(l.groupFile("cpuset.cpus"))
+	var settings [2][]byte
+	files := [2]string{"cpuset.mems", "cpuset.cpus"}
+	for i, file := range files {
+		var err error
+		if settings[i], err = os.ReadFile(filepath.Join(dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const groups = 5000
+	for i := range groups {
+		nested := fmt.Sprintf("%s/n%d", dir, i)
+		if err := os.Mkdir(nested, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(nested)
+		if l.tree.Version() == 1 {
+			l.write(nested+"/"+files[0], string(settings[0]))
+			l.write(nested+"/"+files[1], string(settings[1]))
+		}
+	}
+	start := time.Now()
+	web, err := l.start(ask("web", "1"), "wait")
+	took := time.Since(start)
+	if err == nil {
+		l.wantApart(web.Grant, nil)
+	} else {
+		l.wantApart(nil, err)
+	}
+	if took > 3*time.Second { // 4 s for one walk through the groups
+		t.Errorf("took %v", took)
+	}
+}
+
+// A lease that ends late does not replace the files that a container has got meanwhile.
+func TestLateLease(t *testing.T) {
+	l := newIsolationLab(t)
+	l.Host.views.isAll = true
+	l.nudge()
+	l.views.close(neighbor)
+	fd, err := unix.Open(filepath.Join(l.store.view(neighbor), "cpuinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.views.keepOpen(l.store, neighbor)
+	time.Sleep(50 * time.Millisecond) // until the goroutine waits
+	g := &Grant{}
+	g.ID, g.CPUs = neighbor, cpuset.Of(l.usable[0])
+	if err := l.views.renew(l.store, g, true); err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(fd)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		l.views.mu.Lock()
+		isWaiting, isCurrent := l.views.waiting != "", l.views.files[neighbor].IsCurrent()
+		l.views.mu.Unlock()
+		if !isCurrent {
+			t.Fatal("the files are those of the former view")
+		}
+		if !isWaiting {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("still waits for the lease")
+		}
+	}
+}
