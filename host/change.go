@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // An Allocation asks for a container's CPUs.
@@ -105,6 +107,11 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 // Release ends a container's grant. While processes of it run that is
 // ErrPopulated, unless kill is set: then they are killed first.
 func (h *Host) Release(ctx context.Context, name string, kill bool) error {
+	if kill {
+		if err := h.kill(name); err != nil {
+			return err
+		}
+	}
 	return h.operate(ctx, func(op *operation) error {
 		if slices.Contains(op.over, name) { // it had ended, and this operation has noticed
 			return nil
@@ -115,6 +122,26 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 		op.subject = name
 		return op.release(name, kill)
 	})
+}
+
+// kill kills the processes of a container of Candor's own group before the operation that releases it: processes that hang in
+// the kernel, or are frozen, must not hold the lock.
+func (h *Host) kill(name string) error {
+	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
+		return err
+	}
+	s, err := h.store.load()
+	if err != nil {
+		return nil // for the operation to report
+	}
+	isOwn := slices.ContainsFunc(s.Grants, func(g *Grant) bool { return g.ID == name && g.Engine.Cgroup == "" })
+	if boot, err := procfs.BootID(); err != nil || s.Boot != boot || !isOwn {
+		return nil
+	}
+	if err := h.tree.Group(name).Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+		return fmt.Errorf("kill %s: %w", name, err)
+	}
+	return nil
 }
 
 // ReleaseOwn ends a grant that this process has created. That somebody else has
@@ -144,7 +171,10 @@ func (op *operation) release(name string, kill bool) error {
 		if kill && g.isEngines() {
 			return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
 		} else if kill {
-			if err := g.End(); err != nil {
+			end := op.tree.Until(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
+			err := g.End()
+			op.tree.Until(end)
+			if err != nil {
 				return fmt.Errorf("kill %s: %w", name, err)
 			}
 			delete(op.groups, name)

@@ -257,6 +257,39 @@ func TestUnremovableGroup(t *testing.T) {
 	}
 }
 
+// A container whose processes cannot be killed, since a nested group of theirs is frozen, delays no other operation.
+func TestReleaseOfFrozen(t *testing.T) {
+	l := newIsolationLab(t)
+	if l.tree.Version() == 2 {
+		t.Skip("cgroup.kill reaches frozen groups")
+	}
+	dir := filepath.Dir(l.groupFile("freezer.state"))
+	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nested := filepath.Join(dir, "nested")
+	if err := os.Mkdir(nested, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for pid := range strings.FieldsSeq(string(pids)) {
+		l.write(filepath.Join(nested, "cgroup.procs"), pid)
+	}
+	l.write(filepath.Join(nested, "freezer.state"), "FROZEN")
+	released := make(chan error, 1)
+	go func() { released <- l.Release(ctx, neighbor, true) }()
+	time.Sleep(200 * time.Millisecond)
+	start := time.Now()
+	l.nudge()
+	if took := time.Since(start); took > 5*time.Second { // the kill takes up to 31 s
+		t.Errorf("another operation took %v", took)
+	}
+	l.write(filepath.Join(nested, "freezer.state"), "THAWED")
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+}
+
 // Nested groups without end delay an operation for another container only for a bounded time.
 func TestManyNestedGroups(t *testing.T) {
 	if isSlow() {
