@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"github.com/prometheus/common/config"
@@ -16,16 +17,24 @@ import (
 // maxBcryptCost bounds the CPU time of an attempt: about 1 s at 14, and twice as much with each step.
 const maxBcryptCost = 14
 
-// A basicAuth checks the passwords of users against bcrypt hashes. A hash takes tens of milliseconds of CPU time, so one
-// is computed at a time, and a client with the right password waits for it once: what attackers try delays no later scrape.
-type basicAuth struct {
-	hashes map[string][]byte // by user
-	other  []byte            // the hash for unknown users: the answer takes as long as for a known one
-	turn   chan struct{}     // holds a token while a hash is computed
-	salt   [32]byte
+// maxGuesses bounds the networks with a pending guess. Connections of many networks cannot need more.
+const maxGuesses = maxAnswering
 
-	mu     sync.Mutex
-	proven map[string][sha256.Size]byte // digest of the right password by user
+// A basicAuth checks the passwords of users against bcrypt hashes. A guess is a password that is not proven, and needs a
+// hash, which takes tens of milliseconds of CPU time or more. Two rules bound the delay by wrong passwords:
+//   - A password that was right once is proven. Requests with it need no hash.
+//   - One hash is computed at a time, in the order of arrival, and a client network has one pending guess at most. So
+//     the first request of a network waits for one hash of each other network at most.
+type basicAuth struct {
+	hashes  map[string][]byte // by user
+	other   []byte            // the hash for unknown users: the answer takes as long as for a known user
+	turn    chan struct{}     // holds a token while a hash is computed; the runtime serves blocked senders in order
+	compare func(hash, password []byte) error
+	salt    [32]byte
+
+	mu      sync.Mutex
+	proven  map[string][sha256.Size]byte // digest of the right password by user
+	guesses map[netip.Prefix]bool        // the client networks with a pending guess
 }
 
 // newBasicAuth returns nil where there are no users.
@@ -33,7 +42,10 @@ func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	if len(users) == 0 {
 		return nil, nil
 	}
-	a := &basicAuth{hashes: map[string][]byte{}, turn: make(chan struct{}, 1), proven: map[string][sha256.Size]byte{}}
+	a := &basicAuth{
+		hashes: map[string][]byte{}, turn: make(chan struct{}, 1), compare: bcrypt.CompareHashAndPassword,
+		proven: map[string][sha256.Size]byte{}, guesses: map[netip.Prefix]bool{},
+	}
 	rand.Read(a.salt[:])
 	for user, hash := range users {
 		cost, err := bcrypt.Cost([]byte(hash))
@@ -48,36 +60,77 @@ func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	return a, nil
 }
 
-// accepts reports whether a request has the name and the password of a user.
-func (a *basicAuth) accepts(r *http.Request) bool {
+// guard answers a request with next if the request has the name and the password of a user.
+func (a *basicAuth) guard(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	switch a.check(r) {
+	case http.StatusOK:
+		next.ServeHTTP(w, r)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "too many requests: another password of this client's network is being checked", http.StatusTooManyRequests)
+	default:
+		w.Header().Set("WWW-Authenticate", "Basic")
+		http.Error(w, "this page needs a user and a password", http.StatusUnauthorized)
+	}
+}
+
+// check returns the status code for the name and the password of a request: 200 for those of a user, 401 for wrong ones,
+// 429 while another guess of the client's network is pending.
+func (a *basicAuth) check(r *http.Request) int {
 	user, password, given := r.BasicAuth()
 	if !given {
-		return false
+		return http.StatusUnauthorized
 	}
 	digest := a.digest(user, password)
-	a.mu.Lock()
-	proven, known := a.proven[user]
-	a.mu.Unlock()
-	if known && subtle.ConstantTimeCompare(proven[:], digest[:]) == 1 {
-		return true
+	if a.isProven(user, digest) {
+		return http.StatusOK
 	}
+	network := clientNetwork(r.RemoteAddr)
+	if !a.startGuess(network) {
+		return http.StatusTooManyRequests
+	}
+	defer a.endGuess(network)
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
 	case <-r.Context().Done():
-		return false
+		return http.StatusUnauthorized
 	}
 	hash, known := a.hashes[user]
 	if !known {
 		hash = a.other
 	}
-	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !known {
-		return false
+	if a.compare(hash, []byte(password)) != nil || !known {
+		return http.StatusUnauthorized
 	}
 	a.mu.Lock()
 	a.proven[user] = digest
 	a.mu.Unlock()
+	return http.StatusOK
+}
+
+func (a *basicAuth) isProven(user string, digest [sha256.Size]byte) bool {
+	a.mu.Lock()
+	proven, known := a.proven[user]
+	a.mu.Unlock()
+	return known && subtle.ConstantTimeCompare(proven[:], digest[:]) == 1
+}
+
+// startGuess reports whether a network can have a guess now. endGuess must follow if so.
+func (a *basicAuth) startGuess(network netip.Prefix) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.guesses[network] || len(a.guesses) >= maxGuesses {
+		return false
+	}
+	a.guesses[network] = true
 	return true
+}
+
+func (a *basicAuth) endGuess(network netip.Prefix) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.guesses, network)
 }
 
 // digest returns a salted digest of a user and a password.

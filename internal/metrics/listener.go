@@ -96,7 +96,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	runtime.Gosched() // under a flood, the connections before this one read their requests first
-	c := &boundedConn{Conn: inner, network: clientNetwork(inner.RemoteAddr())}
+	c := &boundedConn{Conn: inner, network: clientNetwork(inner.RemoteAddr().String())}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.serving >= 2*(l.maxWaiting+l.maxAnswering) && !l.closed {
@@ -190,10 +190,10 @@ func (c *boundedConn) abort() {
 	c.Close()
 }
 
-// clientNetwork returns the addresses that one client can be assumed to have: one IPv4 address, an IPv6 /64, all of the
-// loopback.
-func clientNetwork(address net.Addr) netip.Prefix {
-	at, err := netip.ParseAddrPort(address.String())
+// clientNetwork returns the addresses that one client, at ADDRESS:PORT, can be assumed to have: one IPv4 address, an IPv6
+// /64, all of the loopback.
+func clientNetwork(address string) netip.Prefix {
+	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Prefix{}
 	}

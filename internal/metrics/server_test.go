@@ -359,7 +359,7 @@ func TestClientNetwork(t *testing.T) {
 		"192.0.2.7:80": "192.0.2.7/32", "[::ffff:192.0.2.7]:80": "192.0.2.7/32", "127.8.9.1:80": "127.0.0.1/32", "[::1]:80": "127.0.0.1/32",
 		"[2001:db8:1:2:3:4:5:6]:80": "2001:db8:1:2::/64", "[fe80::1%eth0]:80": "fe80::/64",
 	} {
-		if got := clientNetwork(fakeAddr(address)).String(); got != want {
+		if got := clientNetwork(address).String(); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 	}

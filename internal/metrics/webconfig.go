@@ -134,9 +134,8 @@ func (c *WebConfig) guard(next http.Handler) http.Handler {
 			http.Error(w, "too many requests: rate_limit of the web configuration", http.StatusTooManyRequests)
 		case c.clientCert && len(r.TLS.PeerCertificates) == 0:
 			http.Error(w, "this page needs a client certificate", http.StatusForbidden)
-		case c.auth != nil && !c.auth.accepts(r):
-			w.Header().Set("WWW-Authenticate", "Basic")
-			http.Error(w, "this page needs a user and a password", http.StatusUnauthorized)
+		case c.auth != nil:
+			c.auth.guard(w, r, next)
 		default:
 			next.ServeHTTP(w, r)
 		}

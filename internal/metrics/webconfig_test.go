@@ -223,24 +223,6 @@ func TestStalledHandshake(t *testing.T) {
 	}
 }
 
-// TestPasswordFlood: a client whose password is proven waits for no guess of another one.
-func TestPasswordFlood(t *testing.T) {
-	p := newPKI(t)
-	web := p.load(t, "basic_auth_users: {prometheus: '"+hash(t, "secret")+"'}")
-	s := newSite(t, web)
-	right := visit{path: "/metrics", user: "prometheus", password: "secret", want: 200}
-	p.check(t, s, "http", right)
-	web.auth.turn <- struct{}{} // as while a guess is hashed
-	for range maxAnswering / 2 {
-		s.dial(t, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Basic cHJvbWV0aGV1czp3cm9uZw==\r\n\r\n")
-	}
-	p.check(t, s, "http", right)
-	<-web.auth.turn
-	if len(web.auth.proven) != 1 {
-		t.Errorf("%d passwords are cached, want 1", len(web.auth.proven))
-	}
-}
-
 // getWith returns the headers of a page.
 func getWith(s *site, web *WebConfig, path string) http.Header {
 	request, _ := http.NewRequest("GET", path, nil)
