@@ -32,6 +32,7 @@ func TestSecurityPage(t *testing.T) {
 	for _, mount := range volumes(all) {
 		need("`"+mount+"`", "the DaemonSet")
 	}
+	need("`"+capabilities(all)+"`", "the DaemonSet")
 	for _, rule := range rules(t, all) {
 		need(rule, "the roles")
 	}
@@ -67,6 +68,15 @@ func volumes(all map[string]document) (paths []string) {
 		}
 	}
 	return paths
+}
+
+// capabilities returns the line of the DaemonSet's container as the page writes it.
+func capabilities(all map[string]document) string {
+	pod := all["DaemonSet"]["spec"].(document)["template"].(document)["spec"].(document)
+	context := pod["containers"].([]any)[0].(document)["securityContext"].(document)
+	list := context["capabilities"].(document)
+	words := func(list any) string { return strings.ReplaceAll(fmt.Sprint(list), " ", ", ") }
+	return fmt.Sprintf("capabilities: {drop: %s, add: %s}", words(list["drop"]), words(list["add"]))
 }
 
 // rules returns the chart's rules as the page writes them: `resources`: verbs.

@@ -34,7 +34,7 @@ func TestUnits(t *testing.T) {
 // TestUnitsNeeds: what cannot be seen here, where systemd does not run the unit.
 func TestUnitsNeeds(t *testing.T) {
 	for line, why := range map[string]string{
-		"CapabilityBoundingSet=CAP_KILL CAP_SYS_PTRACE": "/proc/PID/root of the kubelet and the runtime is read",
+		"CapabilityBoundingSet=CAP_KILL CAP_SYS_PTRACE": "/proc/PID/exe and /proc/PID/root of the kubelet and the runtime are read",
 		"TimeoutStartSec=2min":                          "the kubelet waits for the unit, and NRI may be off",
 		"RuntimeDirectory=candor candor-observe":        "--observe has a state of its own",
 	} {

@@ -225,7 +225,7 @@ func TestChart(t *testing.T) {
 	l.importImage(candorImage, map[string]string{"/candor": l.candor})
 	c := l.startChart()
 	rights := c.exec("grep", "-E", "^(CapEff|NoNewPrivs|Seccomp):", "/proc/self/status")
-	if rights != "CapEff:\t0000000000000020\nNoNewPrivs:\t1\nSeccomp:\t2" { // CAP_KILL
+	if rights != "CapEff:\t0000000000080020\nNoNewPrivs:\t1\nSeccomp:\t2" { // CAP_KILL, CAP_SYS_PTRACE
 		t.Errorf("it has other rights than the chart says:\n%s", rights)
 	}
 	if said := c.exec("sh", "-c", "echo >/file"); !strings.Contains(said, "Read-only file system") {

@@ -8,12 +8,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func init() {
-	roles["kubelet"] = func([]string) { fmt.Println("ready"); time.Sleep(time.Minute) }
+	kubelet := func([]string) { fmt.Println("ready"); time.Sleep(time.Minute) }
+	roles["kubelet"] = kubelet
+	roles["kubelet of a set-user-ID program"] = func(args []string) {
+		if err := syscall.Setresuid(0, 0, 0); err != nil { // as su and others do before they ask for a password
+			fmt.Println(err)
+			return
+		}
+		kubelet(args)
+	}
 }
 
 // In a pid namespace with a /proc of its own, the attack starts before candor nri does.
@@ -25,7 +36,8 @@ exec RIGHTS "$CANDOR_BIN" nri --socket "$DIR/none.sock" --config "$DIR/nri.yaml"
 
 const (
 	allRights = ""
-	podRights = "setpriv --bounding-set=-all,+kill" // those of the chart's pod: no CAP_SYS_PTRACE
+	podRights = "setpriv --bounding-set=-all,+kill,+sys_ptrace" // those of the chart's pod
+	fewRights = "setpriv --bounding-set=-all,+kill"             // without those to read the program of a process
 )
 
 // A process that only calls itself kubelet does not keep candor nri from starting.
@@ -55,12 +67,70 @@ func TestHostileKubeletByName(t *testing.T) {
 	}
 }
 
-// The node's own kubelet does, with and without the right to read its files.
+// A local user chooses comm and argv of a set-user-ID program, and the program sets all its user ids to 0. Its file is not a
+// kubelet's, and a file that cannot be read refuses nothing.
+func TestHostileKubeletSetUserID(t *testing.T) {
+	for rights, logged := range map[string]string{allRights: `is \"helper\"`, podRights: `is \"helper\"`, fewRights: "cannot read the program file"} {
+		for _, end := range []string{"", " -- /bin/ls"} {
+			t.Run(rights+end, func(t *testing.T) {
+				l := newLab(t)
+				l.setUserID("helper")
+				log, _ := l.nriBeside(`cd "$DIR/users"; export `+roleVariable+`="kubelet of a set-user-ID program"
+exec setpriv --reuid 65534 --regid 65534 --clear-groups bash -c 'ln -s ../helper kubelet; exec -a kubelet ./kubelet`+end+` --cpu-manager-policy=static'`, rights)
+				if !strings.Contains(log, "waiting for the runtime") || !strings.Contains(log, logged) {
+					t.Errorf("candor nri did not start, or without a warning with %q:\n%s", logged, log)
+				}
+			})
+		}
+	}
+}
+
+// setUserID copies this binary to a program that runs as root for group 65534, beside a directory of user 65534.
+func (l *lab) setUserID(name string) {
+	l.Helper()
+	var fs unix.Statfs_t
+	err := unix.Statfs(l.dir, &fs)
+	if err == nil && fs.Flags&unix.ST_NOSUID != 0 {
+		l.Skip("the file system has the option nosuid")
+	}
+	l.copySelf(name)
+	program, users := filepath.Join(l.dir, name), filepath.Join(l.dir, "users")
+	for _, err := range []error{
+		err,
+		os.Chown(program, 0, 65534),
+		os.Chmod(program, 0o750|os.ModeSetuid),
+		os.Mkdir(users, 0o755),
+		os.Chown(users, 65534, 65534),
+		os.Chmod(filepath.Dir(l.dir), 0o711),
+	} {
+		if err != nil {
+			l.Fatal(err)
+		}
+	}
+}
+
+// The node's own kubelet does, with the right to read its program.
 func TestHostileKubeletOfTheNode(t *testing.T) {
+	const attack = `exec "$DIR/kubelet" --cpu-manager-policy=static`
 	for _, rights := range []string{allRights, podRights} {
-		logged, code := newLab(t).nriBeside(`exec "$DIR/kubelet" --cpu-manager-policy=static`, rights)
+		logged, code := newLab(t).nriBeside(attack, rights)
 		if code != 2 || !strings.Contains(logged, "--cpu-manager-policy of process") {
 			t.Errorf("%q: exit %d; want 2:\n%s", rights, code, logged)
+		}
+	}
+	logged, _ := newLab(t).nriBeside(attack, fewRights)
+	if !strings.Contains(logged, "waiting for the runtime") || !strings.Contains(logged, "candor nri needs CAP_SYS_PTRACE") {
+		t.Errorf("want a warning and a start:\n%s", logged)
+	}
+}
+
+// At boot the kubelet starts after candor nri: its state file refuses the start if only root can have written it.
+func TestHostileKubeletStateFile(t *testing.T) {
+	for owner, refused := range map[string]bool{"0": true, "65534": false} {
+		logged, code := newLab(t).nriBeside(`mount -t tmpfs candor /var/lib && mkdir /var/lib/kubelet && cd /var/lib/kubelet || exit 1
+echo '{"policyName":"static","defaultCpuSet":"0","checksum":1}' >cpu_manager_state && chown `+owner+` cpu_manager_state && echo ready`, podRights)
+		if (code == 2) != refused || strings.Contains(logged, "waiting for the runtime") == refused || !strings.Contains(logged, "/var/lib/kubelet/cpu_manager_state") {
+			t.Errorf("owner %s: exit %d; want refused: %v\n%s", owner, code, refused, logged)
 		}
 	}
 }

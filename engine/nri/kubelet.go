@@ -24,18 +24,20 @@ const (
 	kubeletRoot  = "/var/lib/kubelet" // the default of --root-dir
 	kubeletState = "cpu_manager_state"
 	noPolicy     = "none" // the kubelet does not write cpusets
+	endOfFlags   = "--"   // on the command lines of the kubelet and k3s
 	largestFile  = 4 << 20
 )
 
-// CheckKubelet refuses a node whose kubelet gives out CPUs itself (ErrOtherManager). A kubelet counts only while it runs, and
-// only if root of the node runs it (findKubelets). Its state file comes first: a kubelet does not start with a policy other
-// than the one in this file. Without the file, its flags and its configuration count. root is the top of the file
-// system, "/". unclear reports, in one line of bounded length, files that cannot be read, processes that only resemble a
-// kubelet, and the state file of a kubelet that does not run: nothing is refused for these.
+// CheckKubelet refuses a node whose kubelet gives out CPUs itself (ErrOtherManager). A process counts as a kubelet only if root
+// of the node runs it (findKubelets). Its state file comes first: a kubelet does not start with a policy other than the one in
+// this file. Without the file, its flags and its configuration count. While no kubelet runs, the state files at the usual
+// places count (checkStates). root is the top of the file system, "/". unclear reports, in one line of bounded length, files
+// that cannot be read and processes that only resemble a kubelet: nothing is refused for these.
 func CheckKubelet(root string) (unclear, err error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {
-		return oneline.Join(unclear, staleState(root)), nil
+		doubt, err := checkStates(root)
+		return oneline.Join(unclear, doubt), err
 	}
 	for _, k := range kubelets {
 		policy, from, doubt := k.policy()
@@ -48,20 +50,27 @@ func CheckKubelet(root string) (unclear, err error) {
 	return unclear, nil
 }
 
-// staleState returns the doubt that a state file causes while no kubelet runs: the kubelet may start later, or never.
-func staleState(root string) error {
-	k := kubelet{root: root, dir: kubeletRoot}
-	policy, err := k.savedPolicy()
-	if err == nil && policy != "" && policy != noPolicy {
-		err = fmt.Errorf("%s names the policy %q, and no kubelet runs; if the kubelet is to run here, set cpuManagerPolicy: none and remove this file",
-			filepath.Join(k.dir, kubeletState), policy)
+// checkStates refuses a node on which a state file names a policy other than none. At boot the kubelet starts after candor nri,
+// and then has this policy.
+func checkStates(root string) (unclear, err error) {
+	for _, dir := range knownRoots {
+		k := kubelet{root: root, dir: dir}
+		policy, doubt := k.savedPolicy()
+		unclear = oneline.Join(unclear, doubt)
+		if file := filepath.Join(dir, kubeletState); policy != "" && policy != noPolicy {
+			return unclear, fmt.Errorf("cannot give out CPUs beside %w: %s names the policy %q, with which a kubelet may start; set cpuManagerPolicy: none and remove %s; if no kubelet is installed, remove this file",
+				ErrOtherManager, file, policy, file)
+		}
 	}
-	return err
+	return unclear, nil
 }
 
 // flag returns the value of a flag as pflag reads it, the last of several; "" if the flag is not given.
 func (k *kubelet) flag(name string) (value string) {
 	for i, word := range k.words {
+		if word == endOfFlags {
+			break
+		}
 		word, isFlag := strings.CutPrefix(word, "--")
 		key, v, whole := strings.Cut(word, "=")
 		switch {

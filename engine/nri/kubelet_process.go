@@ -18,7 +18,8 @@ import (
 // Any process can call itself kubelet: comm, argv and the name of its file are the process's to choose. findKubelets therefore
 // asks for facts that only root of the node can bring about: all user ids are 0 in this user namespace, the process has no pid
 // namespace below this one, and its cgroup is neither a pod's nor a container's. A kubelet in a system container, as on
-// Talos (/podruntime/kubelet), passes.
+// Talos (/podruntime/kubelet), passes. A local user can run a set-user-ID program that sets all its user ids to 0, through a
+// link whose name becomes comm. Only /proc/PID/exe shows the program, so a process that hides it is no kubelet.
 
 // A kubelet is a process that runs a kubelet, or the default directory of a kubelet that does not run.
 type kubelet struct {
@@ -30,8 +31,10 @@ type kubelet struct {
 	dir     string   // its --root-dir, within root
 }
 
-// rootDirs are the --root-dir of the distributions that do not use the kubelet's default.
-var rootDirs = map[string]string{"kubelite": "/var/snap/microk8s/common/var/lib/kubelet"} // MicroK8s
+const microK8sRoot = "/var/snap/microk8s/common/var/lib/kubelet"
+
+// knownRoots are the --root-dir of the kubelets of distributions, k0s's the last. k3s and RKE2 have the kubelet's default.
+var knownRoots = []string{kubeletRoot, microK8sRoot, "/var/lib/k0s/kubelet"}
 
 // findKubelets returns the kubelets of this node among the processes below root/proc. Processes in pods, of other users and of
 // inner pid namespaces are ignored. A process that root of the node runs under the name of a kubelet and that does not look
@@ -118,8 +121,12 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	if inContainer {
 		return nil, fmt.Errorf("process %s (%s) runs in a container: cannot tell whether it is the kubelet of this node", pid, program)
 	}
-	for _, name := range []string{id.Comm, programFile(dir)} {
-		if name != "" && name != program && !strings.HasPrefix(name, program+"-") { // k3s-server
+	file, err := programFile(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the program file of process %s (%s): %w: cannot tell whether it is the kubelet of this node; candor nri needs CAP_SYS_PTRACE", pid, program, plain(err))
+	}
+	for _, name := range []string{id.Comm, file} {
+		if name != program && !strings.HasPrefix(name, program+"-") { // k3s-server
 			return nil, fmt.Errorf("process %s has the command line of %s and is %.40q: cannot tell whether it is the kubelet of this node", pid, program, name)
 		}
 	}
@@ -131,8 +138,8 @@ func newKubelet(dir, program string, words []string) *kubelet {
 	if program == "k3s" {
 		k.words = embeddedFlags(words)
 	}
-	if at := rootDirs[program]; at != "" {
-		k.dir = at
+	if program == "kubelite" {
+		k.dir = microK8sRoot
 	}
 	k.cwd, _ = os.Readlink(filepath.Join(dir, "cwd")) // without ptrace rights its files are not readable either
 	if at := k.flag("root-dir"); at != "" {
@@ -172,6 +179,9 @@ func kubeletProgram(words []string) string {
 func embeddedFlags(words []string) (flags []string) {
 	for i, word := range words {
 		flag, value, whole := strings.Cut(word, "=")
+		if word == endOfFlags {
+			break
+		}
 		if flag != "--kubelet-arg" {
 			continue
 		}
@@ -183,13 +193,10 @@ func embeddedFlags(words []string) (flags []string) {
 	return flags
 }
 
-// programFile is the base name of the file that a process executes; "" if it is hidden from this process.
-func programFile(dir string) string {
+// programFile returns the base name of the file that a process executes. It is hidden without ptrace rights.
+func programFile(dir string) (string, error) {
 	file, err := os.Readlink(filepath.Join(dir, "exe"))
-	if err != nil {
-		return ""
-	}
-	return filepath.Base(strings.TrimSuffix(file, " (deleted)"))
+	return filepath.Base(strings.TrimSuffix(file, " (deleted)")), err
 }
 
 // cgroupPaths parses a file /proc/PID/cgroup: lines HIERARCHY:CONTROLLERS:PATH (cgroups(7)).

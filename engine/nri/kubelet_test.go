@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,8 +65,9 @@ func (m *machine) add(pid string, p fakeProcess, words ...string) {
 	m.write(dir+"/cmdline", strings.Join(words, "\x00")+"\x00")
 	m.write(dir+"/status", "Name:\t"+cmp.Or(p.comm, filepath.Base(file))+"\nUid:\t"+cmp.Or(p.uids, "0\t0\t0\t0")+"\nNSpid:\t"+cmp.Or(p.pids, pid)+"\n")
 	m.write(dir+"/cgroup", cmp.Or(p.cgroup, "0::/system.slice/kubelet.service\n"))
-	if p.hidden {
-		m.link("root", dir+"/root") // an error, as without the rights
+	if p.hidden { // errors, as without the rights
+		m.link("root", dir+"/root")
+		m.write(dir+"/exe", "")
 		return
 	}
 	m.link("../..", dir+"/root")
@@ -77,6 +79,7 @@ const (
 	state        = `{"policyName":"POLICY","defaultCpuSet":"0-3","entries":{"u":{"c":"4"}},"checksum":1353318690}`
 	kubeletYAML  = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncpuManagerPolicy: POLICY\nport: 10250\n"
 	usualState   = "var/lib/kubelet/cpu_manager_state"
+	hides        = "cannot read the program file of process 7"
 	withoutField = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 	podID        = "0a1b2c3d-0a1b-4c2d-9e3f-0a1b2c3d4e5f"
 )
@@ -122,7 +125,7 @@ func TestCheckKubelet(t *testing.T) {
 	for name, test := range map[string]kubeletCase{
 		"nothing":               {set: func(*machine) {}},
 		"no kubelet, none":      {set: func(m *machine) { m.write(usualState, with(state, "none")) }},
-		"no kubelet, static":    {set: func(m *machine) { m.write(usualState, with(state, "static")) }, unclear: `names the policy "static", and no kubelet runs`},
+		"no kubelet, static":    {set: func(m *machine) { m.write(usualState, with(state, "static")) }, policy: "static", from: "/" + usualState},
 		"no kubelet, broken":    {set: func(m *machine) { m.write(usualState, "{") }, unclear: "/" + usualState + ": "},
 		"state none":            {set: both(with(state, "none"))},
 		"state static":          {set: both(with(state, "static")), policy: "static", from: "/" + usualState},
@@ -151,19 +154,20 @@ func TestCheckKubelet(t *testing.T) {
 			m.link("/var/snap/k", "var/lib/kubelet")
 			runs()(m)
 		}, policy: "static", from: "/" + usualState},
-		"flag":            {set: runs("--cpu-manager-policy=static"), policy: "static", from: "process 7"},
-		"flag apart":      {set: runs("--cpu_manager_policy", "static"), policy: "static", from: "process 7"},
-		"last flag":       {set: runs("--cpu-manager-policy=static", "--cpu-manager-policy=none")},
-		"flag strange":    {set: runs("--cpu-manager-policy=\x1b[2J\n" + strings.Repeat("x", 10_000)), unclear: "--cpu-manager-policy of process 7: policy "},
-		"hyperkube":       {set: func(m *machine) { m.process("7", "hyperkube", "kubelet", "--cpu-manager-policy=static") }, policy: "static", from: "process 7"},
-		"another program": {set: func(m *machine) { m.process("7", "vi", "kubelet", "--cpu-manager-policy=static") }},
+		"flag":                        {set: runs("--cpu-manager-policy=static"), policy: "static", from: "process 7"},
+		"flag apart":                  {set: runs("--cpu_manager_policy", "static"), policy: "static", from: "process 7"},
+		"last flag":                   {set: runs("--cpu-manager-policy=static", "--cpu-manager-policy=none")},
+		"flag strange":                {set: runs("--cpu-manager-policy=\x1b[2J\n" + strings.Repeat("x", 10_000)), unclear: "--cpu-manager-policy of process 7: policy "},
+		"hyperkube":                   {set: func(m *machine) { m.process("7", "hyperkube", "kubelet", "--cpu-manager-policy=static") }, policy: "static", from: "process 7"},
+		"another program":             {set: func(m *machine) { m.process("7", "vi", "kubelet", "--cpu-manager-policy=static") }},
+		"flag after the end of flags": {set: runs("--", "/bin/ls", "--cpu-manager-policy=static")},
 		"flag, hidden": {set: func(m *machine) {
 			m.add("7", fakeProcess{hidden: true}, "kubelet", "--cpu-manager-policy=static")
-		}, policy: "static", from: "process 7", unclear: "/" + usualState + ": "},
-		"file, hidden": {set: func(m *machine) {
-			m.write("etc/k.yaml", with(kubeletYAML, "static"))
-			m.add("7", fakeProcess{hidden: true}, "kubelet", "--config=/etc/k.yaml")
-		}, unclear: "/etc/k.yaml: "},
+		}, unclear: hides},
+		"state, hidden": {set: func(m *machine) {
+			m.write(usualState, with(state, "static"))
+			m.add("7", fakeProcess{hidden: true}, "kubelet")
+		}, policy: "static", from: "/" + usualState, unclear: hides},
 		"file": {set: func(m *machine) {
 			m.write("etc/k.yaml", with(kubeletYAML, "static"))
 			runs("--config=/etc/k.yaml")(m)
@@ -247,7 +251,8 @@ func TestKubeletIsTheNodes(t *testing.T) {
 		"k3s agent":                      {set: k3s("/usr/local/bin/k3s", "agent"), policy: "static", from: "/" + usualState},
 		"k3s, flag of its kubelet":       {set: in(fakeProcess{comm: "k3s-server"}, "k3s", "server", "--kubelet-arg=cpu-manager-policy=static"), policy: "static", from: "process 7"},
 		"k3s, flag of its kubelet apart": {set: in(fakeProcess{}, "k3s", "agent", "--kubelet-arg", "cpu-manager-policy=static"), policy: "static", from: "process 7"},
-		"k3s, hidden":                    {set: in(fakeProcess{hidden: true}, "k3s server"), unclear: "/" + usualState + ": "},
+		"k3s, hidden":                    {set: in(fakeProcess{hidden: true}, "k3s server"), unclear: hides},
+		"k3s, after the end of flags":    {set: in(fakeProcess{comm: "k3s-server"}, "k3s", "server", "--", "--kubelet-arg=cpu-manager-policy=static")},
 		"k3s kubectl":                    {set: k3s("/usr/local/bin/k3s", "kubectl")},
 		"MicroK8s": {set: func(m *machine) {
 			m.write("var/snap/microk8s/common/"+usualState, with(state, "static"))
@@ -280,6 +285,60 @@ func TestKubeletIsTheNodes(t *testing.T) {
 		}, policy: "static", from: "process 7"},
 	} {
 		t.Run(name, test.check)
+	}
+}
+
+// A kubelet that does not run may start after the plugin: its state file counts in each known directory.
+func TestKubeletState(t *testing.T) {
+	for _, dir := range []string{"var/lib/kubelet", "var/snap/microk8s/common/var/lib/kubelet", "var/lib/k0s/kubelet"} {
+		file := dir + "/cpu_manager_state"
+		set := func(policy string) func(*machine) {
+			return func(m *machine) { m.Helper(); m.write(file, with(state, policy)) }
+		}
+		doubtful := func(m *machine) {
+			set("static")(m)
+			if err := os.Chmod(filepath.Join(m.root, file), 0o666); err != nil {
+				m.Fatal(err)
+			}
+		}
+		for name, test := range map[string]kubeletCase{
+			"none":                   {set: set("none")},
+			"static":                 {set: set("static"), policy: "static", from: "set cpuManagerPolicy: none and remove /" + file},
+			"files that users write": {set: doubtful, unclear: "/" + file + ": owner 0, mode 0666"},
+			"broken":                 {set: func(m *machine) { m.write(file, "{") }, unclear: "/" + file + ": "},
+			"linked": {set: func(m *machine) {
+				m.write("tmp/state", with(state, "static"))
+				m.link("/tmp/state", file)
+			}, unclear: "/" + file + ": too many levels"},
+			"another kubelet runs": {set: func(m *machine) {
+				set("static")(m)
+				m.process("7", "kubelet", "--root-dir=/srv")
+			}},
+			"a tenant's kubelet runs": {set: func(m *machine) {
+				set("static")(m)
+				m.add("7", fakeProcess{uids: "1\t1\t1\t1"}, "kubelet", "--root-dir=/srv")
+			}, policy: "static", from: "/" + file},
+		} {
+			t.Run(dir+" "+name, test.check)
+		}
+	}
+}
+
+// A running plugin finds a kubelet whose policy changes, and reports it once.
+func TestKubeletWatchRechecks(t *testing.T) {
+	var text strings.Builder
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	m, watch := newMachine(t), &kubeletWatch{}
+	file := "var/snap/microk8s/common/" + usualState
+	for _, step := range []struct {
+		policy  string
+		reports int
+	}{{"none", 0}, {"static", 1}, {"static", 1}, {"none", 1}} {
+		m.write(file, with(state, step.policy))
+		watch.recheck(log, m.root)
+		if n := strings.Count(text.String(), "two managers"); n != step.reports {
+			t.Errorf("%s: %d reports; want %d:\n%s", step.policy, n, step.reports, &text)
+		}
 	}
 }
 

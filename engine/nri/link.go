@@ -133,10 +133,10 @@ func (w *kubeletWatch) check(log *slog.Logger, root string) {
 	w.reported = found
 }
 
-// recheck checks again if a state file at the usual place names a policy: at boot the kubelet starts after the plugin. It costs
-// the read of one file otherwise.
+// recheck checks again if a state file at a usual place names a policy: a kubelet may start, or change its policy, after the
+// plugin has started. Otherwise it costs the reads of a few files.
 func (w *kubeletWatch) recheck(log *slog.Logger, root string) {
-	if staleState(root) != nil {
+	if _, err := checkStates(root); err != nil {
 		w.check(log, root)
 	}
 }
