@@ -171,7 +171,7 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	if look.Unreadable != nil {
 		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
 	}
-	if g.State != Running || !look.Exists || len(look.Processes) == 0 || !g.Lost.IsEmpty() {
+	if h.isPlan || g.State != Running || !look.Exists || len(look.Processes) == 0 || !g.Lost.IsEmpty() {
 		return nil
 	}
 	var all []Difference

@@ -188,7 +188,7 @@ func TestScrapeTakesNoLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.wants(of("candor_container_cpus", web, "sensitive"), 1)
-	for page, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 404} {
+	for page, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/": 200, "/other": 404} {
 		if code, body := p.get(page); code != want {
 			t.Errorf("%s: %d %s, want %d", page, code, body, want)
 		}

@@ -104,15 +104,16 @@ func (l *lab) planned() map[string]planned {
 	}
 	byName := map[string]planned{}
 	for _, r := range rows {
-		byName[r.Command] = r
+		byName[r.Namespace+"/"+r.Pod+"/"+r.Container] = r
 	}
 	return byName
 }
 
 type planned struct {
-	Command, State string
-	Limit          int
-	CPUs           cpuset.Set
+	Namespace, Pod, Container string
+	State                     string
+	Limit                     int
+	CPUs                      cpuset.Set
 }
 
 // refusesThePlan: what was a plan only is not made true by a plugin that takes it for its state.

@@ -14,6 +14,7 @@ import (
 // A link is a plugin that is connected with a runtime.
 type link struct {
 	*plugin
+	mu        sync.Mutex // of the runtime's name and version
 	runtime   runtimeProcess
 	connected bool
 }
@@ -85,6 +86,8 @@ func peerOf(conn net.Conn) (pid int) {
 
 // Configure records the runtime's name. The plugin subscribes to all events for which it has a method.
 func (l *link) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.runtime.name, l.runtime.version = runtime, version
 	return 0, nil
 }
@@ -109,7 +112,10 @@ func (l *link) becomeStable() {
 // lookAround reports wrong settings of the runtime and the kubelet: both may have changed since the last connection.
 func (l *link) lookAround() {
 	if !l.observes {
-		l.runtime.sayRequired(l.log, "/")
+		l.mu.Lock()
+		runtime := l.runtime
+		l.mu.Unlock()
+		runtime.sayRequired(l.log, "/")
 	}
 	l.kubelets.check(l.log, "/")
 }

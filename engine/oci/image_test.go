@@ -25,7 +25,7 @@ var imageSettings = map[string]struct{ may, not []string }{
 	"policy":    {[]string{"strict", "best-effort"}, nil},
 	"preserve":  {[]string{"false"}, []string{"true"}},
 	"topology":  {[]string{"prefer", "none"}, []string{"whole-cores", "single-numa", "single-l3"}}, // under candor-flexible
-	"view":      {[]string{"affinity"}, []string{"full"}}, // under candor-flexible
+	"view":      {[]string{"affinity"}, []string{"full"}},                                          // under candor-flexible
 }
 
 const withCPUs = `"linux":{"resources":{"cpu":{"quota":150000,"period":100000}}}`
