@@ -113,7 +113,7 @@ func (l *link) becomeStable() {
 func (l *link) lookAround() {
 	if !l.observes {
 		l.mu.Lock()
-		runtime := l.runtime
+		runtime := runtimeProcess{pid: l.runtime.pid, name: l.runtime.name, version: l.runtime.version}
 		l.mu.Unlock()
 		runtime.sayRequired(l.log, "/")
 	}
