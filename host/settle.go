@@ -51,10 +51,9 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	if !clean {
 		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
 	}
-	kept := op.exclusiveAfter()
 	for _, w := range writes {
 		final := targets[w.of].settings
-		if taken := op.staying(w.group).Intersect(kept); w.cpus.Overlaps(&taken) {
+		if taken := op.taken(w.group); w.cpus.Overlaps(&taken) {
 			op.behind[w.group] = true // it gets these CPUs when the other container has left them
 			if w.cpus = w.cpus.Minus(taken); w.cpus.IsEmpty() {
 				continue
@@ -89,8 +88,11 @@ func (op *operation) exclusiveAfter() (cpus cpuset.Set) {
 	return cpus
 }
 
-// staying returns the CPUs of the other groups that could not leave some, without those that a group has already.
-func (op *operation) staying(group string) (cpus cpuset.Set) {
+// taken returns the exclusive CPUs on which other groups stay that could not leave them, without those that a group has already.
+func (op *operation) taken(group string) (cpus cpuset.Set) {
+	if len(op.behind) == 0 {
+		return cpus
+	}
 	for name, g := range op.groups {
 		if name != group && op.behind[name] {
 			cpus = cpus.Union(g.settings.CPUs)
@@ -99,7 +101,7 @@ func (op *operation) staying(group string) (cpus cpuset.Set) {
 	if g := op.groups[group]; g != nil {
 		cpus = cpus.Minus(g.settings.CPUs)
 	}
-	return cpus
+	return cpus.Intersect(op.exclusiveAfter())
 }
 
 // waits reports whether a group stays where it is for now: its CPUs were refused a moment ago, and nobody needs those it has.
