@@ -11,7 +11,6 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/procfs"
 )
 
 // An Allocation asks for a container's CPUs.
@@ -107,8 +106,10 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 // Release ends a container's grant. While processes of it run that is
 // ErrPopulated, unless kill is set: then they are killed first.
 func (h *Host) Release(ctx context.Context, name string, kill bool) error {
+	isKilled := false
 	if kill {
-		if err := h.kill(name); err != nil {
+		var err error
+		if isKilled, err = h.kill(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -117,6 +118,9 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 			return nil
 		}
 		if op.info[name] == nil {
+			if isKilled { // its candor run has released it
+				return nil
+			}
 			return unknown(name)
 		}
 		op.subject = name
@@ -124,24 +128,35 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 	})
 }
 
-// kill kills the processes of a container of Candor's own group before the operation that releases it: processes that hang in
-// the kernel, or are frozen, must not hold the lock.
-func (h *Host) kill(name string) error {
-	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
-		return err
-	}
-	s, err := h.store.load()
-	if err != nil {
-		return nil // for the operation to report
-	}
-	isOwn := slices.ContainsFunc(s.Grants, func(g *Grant) bool { return g.ID == name && g.Engine.Cgroup == "" })
-	if boot, err := procfs.BootID(); err != nil || s.Boot != boot || !isOwn {
+// kill kills the processes of a container, if it has any, before the operation that releases it: processes that hang in
+// the kernel, or are frozen, must not hold the lock. An operation before it refuses what a release refuses.
+func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
+	var running *cgroup.Group
+	err = h.operate(ctx, func(op *operation) error {
+		k := op.groups[name]
+		switch {
+		case slices.Contains(op.over, name):
+			isKilled = true
+		case op.info[name] == nil:
+			return unknown(name)
+		case k != nil && k.populated && k.isEngines():
+			return isOfEngine(name)
+		case k != nil && k.populated:
+			running = k.Group
+		}
 		return nil
+	})
+	if err != nil || running == nil {
+		return isKilled, err
 	}
-	if err := h.tree.Group(name).Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-		return fmt.Errorf("kill %s: %w", name, err)
+	if err := running.Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
+		return false, fmt.Errorf("kill %s: %w", name, err)
 	}
-	return nil
+	return true, nil
+}
+
+func isOfEngine(name string) error {
+	return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
 }
 
 // ReleaseOwn ends a grant that this process has created. That somebody else has
@@ -169,7 +184,7 @@ func (h *Host) releaseOwn(ctx context.Context, name string, started bool) error 
 func (op *operation) release(name string, kill bool) error {
 	if g := op.groups[name]; g != nil {
 		if kill && g.isEngines() {
-			return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
+			return isOfEngine(name)
 		} else if kill {
 			end := op.tree.Until(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
 			err := g.End()
