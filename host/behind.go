@@ -41,6 +41,9 @@ func (op *operation) leaveBehind(w write, granted cpuset.Set, refused error) err
 		return fmt.Errorf("group of %s: %w", w.group, refused)
 	}
 	op.takePart(w, g, refused)
+	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // settings of a group that was not read are those of its grant
+		g.settings.CPUs = cpus
+	}
 	if g.settings.CPUs.Overlaps(&op.fresh) && !op.isUndoing {
 		return &stuckError{w.group, g.settings.CPUs, refused}
 	}

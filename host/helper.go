@@ -51,10 +51,17 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 	}
 	theirs, ours := os.NewFile(uintptr(pair[0]), "orders"), os.NewFile(uintptr(pair[1]), "orders")
 	defer theirs.Close()
-	if _, err := unix.FcntlInt(uintptr(pair[0]), unix.F_SETFD, 0); err != nil {
+	// os.StartProcess uses the numbers right above those of the streams for itself in the child.
+	above := 100
+	for _, stream := range streams {
+		above = max(above, int(stream.Fd())+16)
+	}
+	passed, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD, above) // without FD_CLOEXEC
+	if err != nil {
 		ours.Close()
 		return nil, fmt.Errorf("socket: %w", err)
 	}
+	defer unix.Close(passed)
 	attributes := &os.ProcAttr{
 		Files: streams[:],
 		Sys:   &syscall.SysProcAttr{Setpgid: ownGroup},
@@ -62,7 +69,7 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 	if ownMounts {
 		attributes.Sys.Cloneflags = syscall.CLONE_NEWNS
 	}
-	argv := []string{"candor", HelperCommand, strconv.Itoa(pair[0])}
+	argv := []string{"candor", HelperCommand, strconv.Itoa(passed)}
 	process, err := os.StartProcess("/proc/self/exe", argv, attributes)
 	if err != nil {
 		ours.Close()

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,9 @@ import (
 
 // A program with the command line of a waiting helper keeps its grant when the state is lost.
 func TestImitatedHelperIsAdopted(t *testing.T) {
+	if os.Getenv("CANDOR_IN_GUEST") != "" {
+		t.Skip("cat is busybox there, which takes argv[0] for the program")
+	}
 	l := newLab(t)
 	l.needCPUs(2)
 	dir := t.TempDir()
