@@ -79,8 +79,8 @@ func (op *operation) present() []target {
 	return targets
 }
 
-// undo brings kernel and views back to the state before. The state file still has
-// it: what cannot be brought back the next operation finds and repairs.
+// undo restores the kernel's settings and the views from before the operation. The state file still has
+// them: the next operation repairs the settings that undo cannot restore.
 func (op *operation) undo(before []target, grants []*Grant) error {
 	op.isUndoing = true
 	var errs []error

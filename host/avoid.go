@@ -12,8 +12,7 @@ import (
 // container as long as other CPUs fit. The operation is planned again, and none of those CPUs (operation.avoid) becomes
 // exclusive. Such a plan moves no fraction of other containers.
 
-// stuckName is the id of the placeholder that holds the CPUs to avoid while a container is planned. No container has it:
-// names have no blanks.
+// stuckName begins the ids of placeholders. No container has such a name: names have no spaces.
 const stuckName = "stuck containers"
 
 // planAround plans a sensitive container without the CPUs to avoid.
@@ -63,8 +62,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	}
 	return op.attempt(func() error {
 		g := op.info[name]
-		others := slices.DeleteFunc(op.wholeGrants(), func(g *Grant) bool { return g.ID == name })
-		if err := op.restoreAll(others); err != nil { // PlanRelease would spread the fractions of others
+		// PlanRelease would move fractions of other containers.
+		without := slices.DeleteFunc(op.wholeGrants(), func(g *Grant) bool { return g.ID == name })
+		if err := op.restoreAll(without); err != nil {
 			return err
 		}
 		op.info[name] = g
@@ -76,8 +76,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a copy of the node's sensitive containers but one, of which it has the CPUs that are kept. The
-// CPUs to avoid are taken, so far as they are shared then. The needs of flexible containers are checked on the real node.
+// trialNode returns a node with all sensitive containers but one. Of that one it has kept, a grant of its exclusive CPUs, if
+// the limit of kept is not 0. Placeholders are on the shared CPUs among those to avoid. The real node checks the
+// needs of the flexible containers.
 func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
@@ -86,7 +87,7 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 		return nil, err
 	}
 	grants := slices.DeleteFunc(op.node.Grants(), func(g hybrid.Grant) bool { return g.ID == without || g.Class == hybrid.Flexible })
-	for i := range grants { // without the flexible containers there seems to be room to spread their fractions
+	for i := range grants { // else the plan spreads their fractions over the room of the flexible containers
 		grants[i].Immovable = true
 	}
 	if kept.Limit > 0 {
@@ -102,7 +103,7 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 	return node, node.Restore(placeholders(taken))
 }
 
-// placeholders hold the smallest fraction of each CPU: it cannot become exclusive then, but another fraction fits beside.
+// placeholders returns grants of the smallest fraction of each CPU. The CPU cannot become exclusive then, and a fraction still fits.
 func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	for cpu := range cpus.All() {
 		g := hybrid.Grant{CPUs: cpuset.Of(cpu), Fractions: []hybrid.Fraction{{CPU: cpu, Milli: hybrid.MinLimit}}}

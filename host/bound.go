@@ -14,8 +14,8 @@ import (
 // A group above the containers can have a quota: systemd's CPUQuota= of a slice, or the limit of the container that Candor
 // itself runs in. All processes below that group share the quota, so it is capacity as the number of CPUs is:
 // a strict sensitive container is refused where the limits of the sensitive containers and the guarantees of the
-// flexible ones below the group would add up to more. The kernel gives no shares of such a quota: a container
-// that may use more than its guarantee can have the others throttled. A warning reports that.
+// flexible ones below the group would add up to more. The kernel does not divide such a quota: a container that uses more
+// than its guarantee can cause throttling of its neighbors. A warning reports that.
 
 // A GroupLimit is the CPU time that a group above containers has for all of them.
 type GroupLimit struct {
@@ -112,7 +112,7 @@ func (op *operation) checkPromises(g *Grant, bounds []cgroup.Bound) error {
 	return nil
 }
 
-// checkQuotaV1 refuses a quota that cgroup v1 refuses with a bare EINVAL: one above that of a group above.
+// checkQuotaV1 refuses a quota above the quota of a parent. The kernel refuses it, too, by a bare EINVAL.
 func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	if op.tree.Version() == 2 {
 		return nil

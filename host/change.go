@@ -129,7 +129,7 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 }
 
 // kill kills the processes of a container, if it has any, before the operation that releases it: processes that hang in
-// the kernel, or are frozen, must not hold the lock. An operation before it refuses what a release refuses.
+// the kernel, or are frozen, must not hold the lock. An operation comes first: it refuses an unknown name and bad options.
 func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
 	var running *cgroup.Group
 	err = h.operate(ctx, func(op *operation) error {

@@ -27,7 +27,7 @@ const (
 	SettingGroup  Setting = "group" // the group cannot be read or removed
 )
 
-// A Degraded is a setting that could not be written, so that the container goes on with the one that it has.
+// A Degraded is a setting that the kernel refused. The container keeps its former setting.
 type Degraded struct {
 	Container string
 	Setting   Setting
@@ -41,7 +41,7 @@ const (
 	maxRetry   = 5 * time.Minute
 )
 
-// degradedSettings are those of a host. They are in memory only: a process that starts finds the same by trying.
+// degradedSettings are the degraded settings of a host. They are in memory only: a new process finds them by trying.
 type degradedSettings struct {
 	mu  sync.Mutex
 	all map[string][]*refusedSetting // by container
@@ -115,7 +115,7 @@ func (d *degradedSettings) remove(name string, s Setting) bool {
 	return true
 }
 
-// retain forgets the containers that are not there any more.
+// retain forgets the containers that have ended.
 func (d *degradedSettings) retain(isThere func(name string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,7 +144,7 @@ func (h *Host) Degraded() []Degraded {
 
 // degrade records that a container goes on without a setting. It never fails the operation of another container.
 func (op *operation) degrade(name string, s Setting, want any, err error) {
-	if op.isUndoing { // what is refused now is the former setting
+	if op.isUndoing { // the refused value is the former one, not the granted one
 		return
 	}
 	if op.Host.degraded.add(name, s, want, err) {
@@ -166,7 +166,7 @@ type Difference struct {
 	Granted string  `json:"granted"`
 }
 
-// differences compares the settings that a running container has with those of its grant.
+// differences compares the settings of a running container with its grant.
 func (h *Host) differences(g *Grant, look *Look) []Difference {
 	if look.Unreadable != nil {
 		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
@@ -182,7 +182,8 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	}
 	has, want := look.Settings, h.settings(g)
 	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
-	if g.Loan.holds() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g) || has.Quota == roundedUp(want.Quota, want.Period) {
+	isRaised := g.Loan.holds() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
+	if isRounded := has.Quota == roundedUp(want.Quota, want.Period); isRaised || isRounded {
 		has.Quota = want.Quota
 	}
 	add(SettingQuota, quotaText(has), quotaText(want))

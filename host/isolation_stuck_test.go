@@ -81,7 +81,7 @@ func TestStuckOnHeldCPU(t *testing.T) {
 	l.wantApart(l.Admit(ctx, e.ask(ask("web", "1"), "web2"), 0))
 }
 
-// After the loss of the state, containers are adopted beside one that is stuck, and others start.
+// After the loss of the state, containers are adopted beside a stuck container, and new containers start.
 func TestStuckAtAdoption(t *testing.T) {
 	l := newIsolationLab(t)
 	l.must(ask("web", "1"), "wait")
@@ -119,7 +119,7 @@ func TestStuckAtSync(t *testing.T) {
 	}
 }
 
-// Only exclusive CPUs are kept off those of a stuck container: a fraction may be there.
+// A fraction may be on a CPU of a stuck container; an exclusive CPU may not.
 func TestStuckBesideFraction(t *testing.T) {
 	for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
 		l := newIsolationLab(t)
@@ -278,7 +278,8 @@ func TestReleaseOfFrozen(t *testing.T) {
 	l.write(filepath.Join(nested, "freezer.state"), "FROZEN")
 	released := make(chan error, 1)
 	go func() { released <- l.Release(ctx, neighbor, true) }()
-	time.Sleep(200 * time.Millisecond)
+	first, _, _ := strings.Cut(string(pids), "\n")
+	waitFor(t, "a pending SIGKILL", func() bool { return anyFile("/proc/"+first+"/status", "ShdPnd:\t0000000000000100") })
 	start := time.Now()
 	l.nudge()
 	if took := time.Since(start); took > 5*time.Second { // the kill takes up to 31 s
@@ -344,25 +345,40 @@ func TestLateLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.views.keepOpen(l.store, neighbor)
-	time.Sleep(50 * time.Millisecond) // until the goroutine waits
+	waitFor(t, "a goroutine that waits for the lease", func() bool { return anyFile("/proc/self/task/*/syscall", fmt.Sprint(unix.SYS_OPENAT, " ")) })
 	g := &Grant{}
 	g.ID, g.CPUs = neighbor, cpuset.Of(l.usable[0])
 	if err := l.views.renew(l.store, g, true); err != nil {
 		t.Fatal(err)
 	}
 	unix.Close(fd)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	waitFor(t, "the end of the lease", func() bool {
 		l.views.mu.Lock()
-		isWaiting, isCurrent := l.views.waiting != "", l.views.files[neighbor].IsCurrent()
-		l.views.mu.Unlock()
-		if !isCurrent {
-			t.Fatal("the files are those of the former view")
+		defer l.views.mu.Unlock()
+		if !l.views.files[neighbor].IsCurrent() {
+			t.Fatal("the open files belong to the former view")
 		}
-		if !isWaiting {
-			return
-		}
+		return l.views.waiting == ""
+	})
+}
+
+// waitFor waits until a condition holds.
+func waitFor(t *testing.T, condition string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("still waits for the lease")
+			t.Fatalf("waited in vain for %s", condition)
 		}
 	}
+}
+
+// anyFile reports whether a file of a pattern contains a text.
+func anyFile(pattern, text string) bool {
+	files, _ := filepath.Glob(pattern)
+	for _, file := range files {
+		if content, err := os.ReadFile(file); err == nil && strings.Contains(string(content), text) {
+			return true
+		}
+	}
+	return false
 }

@@ -74,7 +74,7 @@ func (l *isolationLab) inject(access kernfile.Access, file string, errno unix.Er
 	})
 }
 
-// checkSubject fails unless a sensitive container has what it was granted, alone.
+// checkSubject fails unless a sensitive container has its grant, and its exclusive CPUs for itself.
 func (l *isolationLab) checkSubject(name string) {
 	l.Helper()
 	s, err := l.Snapshot()
@@ -177,7 +177,7 @@ func (l *isolationLab) testIsolation(name string, cpus cpuset.Set, isRefused boo
 	})
 }
 
-// testResize gives a container a whole CPU, which can be refused only if the neighbor cannot leave its CPUs and no others fit.
+// testResize gives a container a whole CPU. The resize may be refused only if the neighbor cannot leave its CPUs and no other CPU fits.
 func (l *isolationLab) testResize(name string, limit hybrid.Milli) {
 	l.Helper()
 	if _, _, err := l.Resize(ctx, name, limit, 0); err != nil {

@@ -16,7 +16,7 @@ type group struct {
 	engine    Engine // whose group it is; zero: Candor's
 	unread    bool   // all of this is what its grant says
 	of        *Grant // that grant
-	// unreadable, if not nil, is why the group's files cannot be read. The settings are those of its grant then
+	// unreadable, if not nil, is the error of a read of the group's files. The settings are assumptions then
 	// (assumeUnreadable).
 	unreadable error
 }

@@ -35,14 +35,14 @@ type operation struct {
 	subject    string          // the container that the operation is for, or ""
 	avoid      cpuset.Set      // CPUs that another container cannot leave: none of them becomes exclusive
 	stuck      []*stuckError   // those containers
-	fresh      cpuset.Set      // exclusive CPUs that the others have to leave in this operation
+	fresh      cpuset.Set      // CPUs that become exclusive: every other container has to leave them
 	isUndoing  bool            // settings go back to those before the operation
 	behind     map[string]bool // containers that cannot have the CPUs that they are granted
 	notStarted bool            // the program of the container that it releases was not executed
 	rewritten  string          // the container to whose group its engine has just written, or ""
-	everyPod   bool            // others may have written to the groups of pods
+	everyPod   bool            // inspect the groups of all pods
 	about      about           // zero: all containers
-	looks      bool            // at others' CPUs, too: what it is about is about to run
+	looks      bool            // read the CPUs of all groups: the container of about is about to start
 	report     *Report
 }
 

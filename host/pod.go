@@ -64,8 +64,8 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 	for i := range running {
 		planned := running[i]
 		planned.PID = 0
-		if err := planned.checkEngine(); err != nil { // no reason to leave the others alone
-			h.log.Warn("a running container is left as it is", "container", planned.ID, "error", err)
+		if err := planned.checkEngine(); err != nil { // the other containers are synchronized
+			h.log.Warn("cannot adopt a running container", "container", planned.ID, "error", err)
 			continue
 		}
 		sound = append(sound, running[i])
@@ -173,7 +173,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 		return nil
 	}
 	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {
-		op.log.Warn("resized while nobody planned, and another container cannot leave the CPUs for that", "container", g.ID,
+		op.log.Warn("cannot follow a resize: another container cannot leave its CPUs", "container", g.ID,
 			"limit", a.Limit, "granted", g.Limit, "reason", op.stuck[0])
 		return nil
 	}

@@ -7,25 +7,10 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/hybrid"
 )
 
-// An operation for one container must not fail because of another. The container needs two things: the others are off
-// its exclusive CPUs, and its own settings are written. Only these two can fail settle. A setting of another container
-// that cannot be written is degraded (degraded.go), and that container goes on with the one that it has.
-
-// A stuckError is a container that cannot leave CPUs that are to become exclusive.
-type stuckError struct {
-	name string
-	cpus cpuset.Set // the CPUs that it stays on
-	err  error      // the kernel's refusal
-}
-
-func (e *stuckError) Error() string {
-	return fmt.Sprintf("%s cannot leave CPUs %v: %v", e.name, e.cpus, e.err)
-}
-
-func (e *stuckError) Unwrap() error { return e.err }
+// Only two failures refuse a container: another container cannot leave its exclusive CPUs (stuck.go), or its own settings are
+// refused. A refused setting of another container is degraded (degraded.go): that container keeps its present setting.
 
 // isSubject reports whether an operation is for that container.
 func (op *operation) isSubject(name string) bool {
@@ -41,7 +26,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 		moves[i] = move{group: t.name, new: t.settings.CPUs}
 		if g := op.groups[t.name]; g != nil {
 			moves[i].old = g.settings.CPUs
-			if op.waits(t, g, exclusive) {
+			if op.isPaused(t, g, exclusive) {
 				moves[i].new = g.settings.CPUs
 			}
 		}
@@ -74,49 +59,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	return op.settleRest(targets)
 }
 
-// exclusiveAfter returns the CPUs that are exclusive in the state that settle leads to.
-func (op *operation) exclusiveAfter() (cpus cpuset.Set) {
-	grants := op.loaded.Grants
-	if !op.isUndoing {
-		grants = op.grants()
-	}
-	for _, g := range grants {
-		if g.Class == hybrid.Sensitive {
-			cpus = cpus.Union(g.Exclusive)
-		}
-	}
-	return cpus
-}
-
-// taken returns the exclusive CPUs on which other groups stay that could not leave them, without those that a group has already.
-func (op *operation) taken(group string) (cpus cpuset.Set) {
-	if len(op.behind) == 0 {
-		return cpus
-	}
-	for name, g := range op.groups {
-		if name != group && op.behind[name] {
-			cpus = cpus.Union(g.settings.CPUs)
-		}
-	}
-	if g := op.groups[group]; g != nil {
-		cpus = cpus.Minus(g.settings.CPUs)
-	}
-	return cpus.Intersect(op.exclusiveAfter())
-}
-
-// waits reports whether a group stays where it is for now: its CPUs were refused a moment ago, and nobody needs those it has.
-func (op *operation) waits(t *target, g *group, exclusive cpuset.Set) bool {
-	if left := g.settings.CPUs.Minus(t.settings.CPUs); left.Overlaps(&exclusive) {
-		return false // it is on another container's CPUs
-	}
-	if g.settings.CPUs == t.settings.CPUs || op.isSubject(t.name) || op.Host.degraded.isDue(t.name, SettingCPUs, t.settings.CPUs) {
-		return false
-	}
-	op.behind[t.name] = true
-	return true
-}
-
-// settleRest gives the groups what differs in more than CPUs.
+// settleRest writes the settings besides CPUs.
 func (op *operation) settleRest(targets []target) error {
 	for _, t := range targets {
 		g := op.groups[t.name]
@@ -136,8 +79,8 @@ func (op *operation) settleRest(targets []target) error {
 // settleGroup gives one group its settings but for CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
 	defer op.restoreParts(t, g)
-	// The group above an engine's may allow less since the engine resized it. The CPUs are right then, so that its
-	// container goes on, too.
+	// The engine may have lowered the limit of the group above, so that the kernel refuses the settings. The CPUs are right
+	// then, and the container runs on.
 	mustHave := op.isSubject(t.name) && (!g.isEngines() || op.resized == t.name)
 	want := t.settings
 	if !mustHave {
@@ -243,16 +186,20 @@ func (op *operation) restoreParts(t *target, g *group) {
 // group at once) is left to the next operation.
 func (op *operation) unlessOver(name string, err error) error {
 	isNew := op.newcomer != nil && op.newcomer.name == name
-	isGone := errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) // v1: from one hierarchy after the other
-	if isNew || !isGone {
+	if isNew || !isGoneError(err) {
 		return err
 	}
-	if runs, populatedErr := op.groups[name].Populated(); runs || populatedErr != nil && !errors.Is(populatedErr, cgroup.ErrNoGroup) && !errors.Is(populatedErr, fs.ErrNotExist) {
+	if runs, err2 := op.groups[name].Populated(); runs || err2 != nil && !isGoneError(err2) {
 		return err // a file is missing, not the group
 	}
 	op.log.Info("ended meanwhile", "container", name)
 	delete(op.groups, name)
 	return nil
+}
+
+// isGoneError reports whether an error means that a group has been removed. On v1 it goes from one hierarchy after the other.
+func isGoneError(err error) bool {
+	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist)
 }
 
 // same reports whether a group has its settings, as far as the kernel can

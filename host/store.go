@@ -21,7 +21,7 @@ import (
 //	state.json      all grants: one plan is one replacement of this file
 //	state.json.bad  the last state that could not be read
 //	requests/NAME   what a container asked for, for adoption when the state is lost
-//	commands/NAME   what is run when a container has got a new size, for its owner alone to read
+//	commands/NAME   the command of --on-resize, mode 0600
 //	views/NAME/     the files that a container is shown
 //	preserved/NAME  CPUs that somebody else gives a container
 //	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle

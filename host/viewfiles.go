@@ -14,7 +14,7 @@ import (
 
 // openViews are the views that this process keeps open.
 type openViews struct {
-	isAll bool // the views of all containers; else only those of programs that this process started
+	isAll bool // all containers, not only the programs of this process
 
 	mu      sync.Mutex
 	files   map[string]*view.Files // by container
@@ -51,8 +51,8 @@ func (v *openViews) put(name string, f *view.Files) {
 	v.files[name] = f
 }
 
-// keepOpen opens the view of a container that this process did not write, such as one from before its start. If a process holds a lease,
-// a goroutine waits until the kernel breaks it: for one container at a time.
+// keepOpen opens the view of a container that was started before this process. If a process in the container holds a
+// lease, a goroutine waits until the kernel breaks it. One goroutine at a time waits.
 func (v *openViews) keepOpen(s store, name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -77,12 +77,13 @@ func (v *openViews) awaitLease(s store, name string) {
 	case err != nil:
 	case v.files[name] == nil && f.IsCurrent():
 		v.put(name, f)
-	default: // the container has got other files meanwhile
+	default: // the container has new files by now
 		f.Close()
 	}
 }
 
-// renew gives a container that does not run yet files of its own: those of a predecessor may be under a lease.
+// renew creates new files for a container that has not started yet. The files of a former container of that name may be
+// under a lease.
 func (v *openViews) renew(s store, g *Grant, keep bool) error {
 	v.close(g.ID)
 	if err := view.Remove(s.view(g.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +101,7 @@ func (v *openViews) close(name string) {
 	}
 }
 
-// retain closes the views of containers that are not there any more.
+// retain closes the views of containers that have ended.
 func (v *openViews) retain(isThere func(name string) bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A pod's group that does not have all CPUs keeps its container on those that it has. No other container is refused for
-// that: one that would get these CPUs gets others.
+// A pod's group that lacks CPUs keeps its container on the CPUs that it has. No other container is refused for
+// that: a container whose first choice are these CPUs gets other ones.
 func TestLeftBehind(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		l := newLab(t)
