@@ -15,7 +15,7 @@ type Bound struct {
 	Quota, Period time.Duration
 }
 
-// Bound returns the tightest quota among those of a group and of the groups above it; a zero Bound if
+// Bound returns the lowest quota of a group and of the groups above it; a zero Bound if
 // there is none. ErrNoGroup: there is no group with that path.
 func (t *Tree) Bound(path string) (Bound, error) {
 	if err := t.checkThere(path); err != nil {
@@ -25,7 +25,7 @@ func (t *Tree) Bound(path string) (Bound, error) {
 	return Tightest(bounds), err
 }
 
-// Above returns the tightest quota among those of the groups above a group; a zero Bound if there is none.
+// Above returns the lowest quota of the groups above a group; a zero Bound if there is none.
 func (g *Group) Above() (Bound, error) {
 	bounds, err := g.BoundsAbove()
 	return Tightest(bounds), err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tightest quota on the way up counts, in whatever periods it is said.
+// The lowest quota on the way up counts, whatever its period is.
 func TestBound(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
@@ -88,7 +88,7 @@ func TestBoundLargest(t *testing.T) {
 	}
 }
 
-// Where cgroup v1 refuses a quota for that of a group above, the error names that group.
+// If cgroup v1 refuses a quota because of a group above, the error names that group.
 func TestQuotaCause(t *testing.T) {
 	tr := tree(t)
 	if tr.cpu.v2 {

@@ -1,17 +1,20 @@
-// Package cgroup makes and changes the control groups that Candor's containers
-// run in, on cgroup v1, v2 and hosts that have both. It is the only package
+// Package cgroup creates and changes the cgroups of Candor's containers, on cgroup v1, v2 and hosts with both. It is the only package
 // that writes to a cgroup. It knows CPUs, quotas and weights; it knows nothing
 // of limits, classes or plans, and keeps no state: the kernel has it.
 //
 // Candor's groups are the children of one parent group, "/candor" unless
-// Options names another. Candor owns the parent: on v1, where a CPU that goes
-// offline is lost to a cpuset for good, it gives the parent again what the
-// parent's own parent has. Who wants to confine Candor confines the group above.
+// Options names another. Candor owns the parent. On v1 a cpuset loses a CPU for good when the CPU goes
+// offline, so the package restores the parent's cpuset from the group above. To confine
+// Candor, confine the group above. Quotas and exclusive groups above and beside the parent are
+// read (bound.go, exclusive.go), and the groups that a failed creation made or changed are
+// restored (restoreparent.go).
 //
-// What the kernel refuses is an error that names the file, the value and the
-// kernel's reason (*WriteError). Nothing is written that the kernel has
-// already: each write of a quota, period or burst hands the group a fresh
+// A refusal by the kernel is a *WriteError with the file, the value and the kernel's reason. Equal
+// values are not written again: each write of a quota, period or burst gives the group a new
 // quota at once.
+//
+// A container can create processes and nested groups without end. Every walk through them has a bound
+// (members.go, moveTimeout).
 //
 // opencontainers/cgroups served as the model, not as a library. Its managers
 // rewrite the quota with every change, do not walk nested groups, log some

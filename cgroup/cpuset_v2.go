@@ -40,7 +40,7 @@ func (f *followers) move(dir string) error {
 	file, old, next := f.file, f.old, f.next
 	for _, child := range nested {
 		if f.groups == 0 {
-			return nil // the kernel cuts what they have to what their parent has
+			return nil // the kernel limits nested groups to the CPUs of their parent
 		}
 		f.groups--
 		now, err := readSet(child, file)

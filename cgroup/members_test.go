@@ -64,7 +64,7 @@ func TestProcessesIn(t *testing.T) {
 	}
 }
 
-// Groups nested deeper than PATH_MAX, which a relative path can create, hide their processes and no others.
+// Groups nested deeper than PATH_MAX, which a relative path can create, hide only their own processes.
 func TestTooDeep(t *testing.T) {
 	top := t.TempDir()
 	makeGroup(t, top, procsFile, "1\n")
@@ -92,7 +92,7 @@ func TestTooDeep(t *testing.T) {
 	}
 }
 
-// memoryDir returns a folder for thousands of others, which a disk would take seconds for.
+// memoryDir returns a folder on tmpfs: thousands of folders take seconds on a disk.
 func memoryDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "candor-test-")
@@ -115,7 +115,7 @@ func TestSubgroupsBound(t *testing.T) {
 	}
 }
 
-// The move of a container waits for a bounded number of nested groups. The kernel confines the others.
+// The move of a container waits for a bounded number of nested groups. The kernel confines the rest.
 func TestFollowersBound(t *testing.T) {
 	dir := memoryDir(t)
 	for i := range 2 * maxQuick {

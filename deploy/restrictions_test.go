@@ -35,7 +35,7 @@ var unrestricted = map[string]string{
 	"env":       "changes the environment of the container itself",
 }
 
-// TestRestrictions checks that each setting is either restricted by a value of the chart or harmless for others.
+// TestRestrictions checks that each setting is either restricted by a value of the chart or harmless for other containers.
 func TestRestrictions(t *testing.T) {
 	for _, setting := range kube.Names() {
 		r, restricted := restrictions[setting]

@@ -18,9 +18,9 @@ func TestSecurityPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	need := func(what, of string) {
-		if !strings.Contains(page, what) {
-			t.Errorf("%s does not have %s of %s", securityPage, what, of)
+	need := func(text, of string) {
+		if !strings.Contains(page, text) {
+			t.Errorf("%s does not have %s of %s", securityPage, text, of)
 		}
 	}
 	for _, line := range rights(Unit) {

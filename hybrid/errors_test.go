@@ -239,12 +239,12 @@ func TestNoCPUToGive(t *testing.T) {
 		options  hybrid.Options
 		want     string
 	}{
-		{"0-3", hybrid.Options{}, "isolcpus isolates CPUs 0-3, and there are no others; boot with fewer isolated CPUs, or set useIsolated"},
+		{"0-3", hybrid.Options{}, "isolcpus isolates CPUs 0-3, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated"},
 		{"1-3", hybrid.Options{Reserved: set("0")}, "isolcpus isolates CPUs 1-3, and CPU 0 is reserved; boot with"},
-		{"1-3", hybrid.Options{Usable: set("2,7")}, "isolcpus isolates CPU 2, and there are no others; boot with"},
-		{"1-3", hybrid.Options{Usable: set("2-3"), Reserved: set("0")}, "isolcpus isolates CPUs 2-3, and there are no others; boot with"},
-		{"", hybrid.Options{Reserved: set("0-3")}, "CPUs 0-3 are reserved, and there are no others; reserve fewer"},
-		{"0-3", hybrid.Options{Reserved: set("0-3"), UseIsolated: true}, "CPUs 0-3 are reserved, and there are no others; reserve fewer"},
+		{"1-3", hybrid.Options{Usable: set("2,7")}, "isolcpus isolates CPU 2, and the machine has no other CPUs; boot with"},
+		{"1-3", hybrid.Options{Usable: set("2-3"), Reserved: set("0")}, "isolcpus isolates CPUs 2-3, and the machine has no other CPUs; boot with"},
+		{"", hybrid.Options{Reserved: set("0-3")}, "CPUs 0-3 are reserved, and the machine has no other CPUs; reserve fewer"},
+		{"0-3", hybrid.Options{Reserved: set("0-3"), UseIsolated: true}, "CPUs 0-3 are reserved, and the machine has no other CPUs; reserve fewer"},
 		{"3", hybrid.Options{Usable: set("4-5")}, "Candor's parent cgroup has CPUs 4-5, and online are CPUs 0-3"},
 	} {
 		m := parse(t, "core:4")

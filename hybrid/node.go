@@ -91,12 +91,12 @@ func explainNoCPU(machine *topology.Machine, o *Options) error {
 	case online.IsEmpty():
 		return fmt.Errorf("no CPU to give: Candor's parent cgroup has %s, and online are %s", inwords.CPUs(o.Usable), inwords.CPUs(machine.Online))
 	case rest.IsEmpty():
-		return fmt.Errorf("no CPU to give: %s reserved, and there are no others; reserve fewer", isOrAre(online))
+		return fmt.Errorf("no CPU to give: %s reserved, and the machine has no other CPUs; reserve fewer", isOrAre(online))
 	case o.Reserved.Overlaps(&online):
 		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and %s reserved; boot with fewer isolated CPUs, reserve fewer, or set useIsolated",
 			inwords.CPUs(rest), isOrAre(o.Reserved.Intersect(online)))
 	default:
-		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and there are no others; boot with fewer isolated CPUs, or set useIsolated", inwords.CPUs(rest))
+		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated", inwords.CPUs(rest))
 	}
 }
 

@@ -30,6 +30,12 @@
 // that even a reader that gets some pages of the old content and some of the new
 // counts right as long as the number of CPUs stays the same.
 //
+// # Leases
+//
+// Root in the container owns the files and can take a lease on them (fcntl F_SETLEASE). The
+// kernel lets an open for writing wait until the lease is broken, 45 s by default. Open does not wait: ErrLeased. While a
+// process has the files open for writing (Files), the kernel grants no lease.
+//
 // The package knows nothing of limits, groups or containers. It writes no cgroup
 // file.
 package view

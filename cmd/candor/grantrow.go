@@ -58,7 +58,7 @@ func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	return row
 }
 
-// read replaces what the state holds of a command by the command itself, where the caller may read it.
+// read replaces the stored name of the program by its command line, if the caller may read it.
 func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }
@@ -66,7 +66,7 @@ func (r *grantRow) read(h *host.Host, g *host.Grant) {
 // name is what people call the container, safe to print.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }
 
-// command is the command line for a table. That of a container in a pod is its name, which is in the table already, unless
+// command is the command line for a table. The stored command of a container in a pod is its name, which is in the table already, unless
 // the caller may read more.
 func (r *grantRow) command() string {
 	if r.Command == r.Name.String() {

@@ -93,7 +93,7 @@ func TestPlanWithAllCPUsIsolated(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut := command(t, "", "plan", "--machine", file, "-o", "json")
-	want := "candor: no CPU to give: isolcpus isolates CPUs 0-1, and there are no others; boot with fewer isolated CPUs, or set useIsolated\n"
+	want := "candor: no CPU to give: isolcpus isolates CPUs 0-1, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated\n"
 	if code != 2 || out != "" || errOut != want {
 		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}

@@ -19,7 +19,7 @@ func init() {
 	kubelet := func([]string) { fmt.Println("ready"); time.Sleep(time.Minute) }
 	roles["kubelet"] = kubelet
 	roles["kubelet of a set-user-ID program"] = func(args []string) {
-		if err := syscall.Setresuid(0, 0, 0); err != nil { // as su and others do before they ask for a password
+		if err := syscall.Setresuid(0, 0, 0); err != nil { // as su does before it asks for a password
 			fmt.Println(err)
 			return
 		}
@@ -36,7 +36,7 @@ exec RIGHTS "$CANDOR_BIN" nri --socket "$DIR/none.sock" --config "$DIR/nri.yaml"
 
 const (
 	allRights = ""
-	podRights = "setpriv --bounding-set=-all,+kill,+sys_ptrace" // those of the chart's pod
+	podRights = "setpriv --bounding-set=-all,+kill,+sys_ptrace" // the capabilities of the chart's pod
 	fewRights = "setpriv --bounding-set=-all,+kill"             // without those to read the program of a process
 )
 

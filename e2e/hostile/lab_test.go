@@ -4,15 +4,18 @@
 package hostile
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,7 +115,7 @@ func (l *lab) remove() {
 	}
 }
 
-// candor returns a candor command in the lab.
+// candor returns a command line of candor in the lab.
 func (l *lab) candor(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Getenv("CANDOR_BIN"), args...)
 	cmd.Env = append(os.Environ(), "CANDOR_STATE_DIR="+l.state, "CANDOR_CGROUP_PARENT="+l.parent,
@@ -178,11 +181,48 @@ func (l *lab) launch(cmd *exec.Cmd) *exec.Cmd {
 	write.Close()
 	l.Cleanup(func() { cmd.Process.Kill(); cmd.Wait(); read.Close() })
 	read.SetReadDeadline(time.Now().Add(time.Minute))
-	line := make([]byte, len("ready\n"))
-	if n, err := read.Read(line); string(line[:n]) != "ready\n" {
-		l.Fatalf("%v: read %q, %v; want ready", cmd, line[:n], err)
+	if line, err := bufio.NewReader(read).ReadString('\n'); line != "ready\n" {
+		l.Fatalf("%v: read %q, %v; want ready", cmd, line, err)
 	}
 	return cmd
+}
+
+// unprivileged is the user id of the attacker.
+const unprivileged = 65534
+
+// asUnprivileged makes a command run as another user, without any right of root.
+func asUnprivileged(cmd *exec.Cmd) *exec.Cmd {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
+	cmd.Dir = "/"
+	cmd.Env = append(cmd.Env, "CANDOR_CONFIG=/nonexistent") // the lab's may be root's alone
+	return cmd
+}
+
+// open makes the lab's folder one that every user may enter, as /run is.
+func (l *lab) open() {
+	for dir := l.dir; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			l.Fatal(err)
+		}
+	}
+}
+
+// walkState calls a function with each file and folder of the state directory, and its mode.
+func (l *lab) walkState(inspect func(path string, entry fs.DirEntry, mode fs.FileMode)) {
+	l.Helper()
+	err := filepath.WalkDir(l.state, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			inspect(path, entry, info.Mode().Perm())
+		}
+		return err
+	})
+	if err != nil {
+		l.Error(err)
+	}
 }
 
 // ps returns the containers of candor ps by name, each as decoded JSON.

@@ -10,16 +10,6 @@ import (
 	"testing"
 )
 
-// nobody is the user that attacks.
-const nobody = 65534
-
-// asNobody makes a command run as another user, without any right of root.
-func asNobody(cmd *exec.Cmd) *exec.Cmd {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	cmd.Dir = "/"
-	return cmd
-}
-
 // tampering tries to change each file and folder of a state directory, and prints those that changed.
 const tampering = `
 umask 0
@@ -41,27 +31,22 @@ func TestHostileLocalUser(t *testing.T) {
 	for name, umask := range map[string]int{"umask 000": 0, "umask 077": 0o077} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t)
-			if err := os.Chmod(filepath.Dir(l.dir), 0o755); err != nil { // Go's temporary folders are root's alone
-				t.Fatal(err)
-			}
-			if err := os.Chmod(l.dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			l.open()
 			defer syscall.Umask(syscall.Umask(umask))
-			l.launch(l.candor("run", "--cpu", "100m", "--name", "web", "--", "sh", "-c", "echo ready; exec sleep 60"))
+			l.launch(l.candor("run", "--cpu", "100m", "--name", "web", "--on-resize", "exec:true", "--", "sh", "-c", "echo ready; exec sleep 60"))
 			before := l.ps()["web"]
 			l.checkModes()
-			if got := run(t, asNobody(l.candor("ps"))); got.code != 0 || !strings.Contains(got.out, "web") {
+			if got := run(t, asUnprivileged(l.candor("ps"))); got.code != 0 || !strings.Contains(got.out, "web") {
 				t.Errorf("a user cannot list the containers: %+v", got)
 			}
 			for _, args := range [][]string{
 				{"run", "--cpu", "100m", "--", "true"}, {"resize", "web", "--cpu", "200m"}, {"release", "web", "--kill"},
 			} {
-				if got := run(t, asNobody(l.candor(args...))); got.code == 0 || strings.Count(got.errOut, "\n") != 1 {
+				if got := run(t, asUnprivileged(l.candor(args...))); got.code == 0 || strings.Count(got.errOut, "\n") != 1 {
 					t.Errorf("candor %s by a user: %+v; want a refusal in one line", strings.Join(args, " "), got)
 				}
 			}
-			if got := run(t, asNobody(exec.Command("sh", "-c", tampering, "sh", l.state))); got.out != "" || got.code != 0 {
+			if got := run(t, asUnprivileged(exec.Command("sh", "-c", tampering, "sh", l.state))); got.out != "" || got.code != 0 {
 				t.Errorf("a user changed the state: %+v", got)
 			}
 			if after := l.ps()["web"]; after == nil || after["limit"] != before["limit"] || after["state"] != "running" {
@@ -74,29 +59,20 @@ func TestHostileLocalUser(t *testing.T) {
 // checkModes compares the modes below the state directory with the table in docs/security.md.
 func (l *lab) checkModes() {
 	l.Helper()
-	err := filepath.WalkDir(l.state, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
+	l.walkState(func(path string, entry fs.DirEntry, mode fs.FileMode) {
 		want := fs.FileMode(0o644)
-		switch {
-		case d.IsDir():
+		switch isCommand := strings.Contains(path, "/commands"); {
+		case entry.IsDir() && isCommand:
+			want = 0o700
+		case entry.IsDir():
 			want = 0o755
-		case d.Name() == "lock":
+		case entry.Name() == "lock", isCommand:
 			want = 0o600
 		}
-		if got := info.Mode().Perm(); got != want {
-			l.Errorf("%s has the mode %v, want %v", file, got, want)
+		if mode != want {
+			l.Errorf("%s has the mode %v, want %v", path, mode, want)
 		}
-		return nil
 	})
-	if err != nil {
-		l.Error(err)
-	}
 }
 
 // A state directory that a user prepared, or that a link of a user names, is refused.
@@ -106,7 +82,7 @@ func TestHostileStateDirectory(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(mine, "views"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(mine, nobody, nobody); err != nil {
+	if err := os.Chown(mine, unprivileged, unprivileged); err != nil {
 		t.Fatal(err)
 	}
 	link, open := filepath.Join(l.dir, "link"), filepath.Join(l.dir, "open")

@@ -12,12 +12,11 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// What an image says of its container counts less than what the engine's user says: the author of the image is another
-// person. All variables of the environment may come from the image, and the annotations too under engines that pass its
+// The engine's user may choose all settings of a container, and the author of its image only a part. All variables of the environment may come from the image, and the annotations too under engines that pass its
 // annotations or labels on.
 
-// hasImageAnnotations reports whether the engine may pass on annotations of the image: Podman 4 those of the image's
-// manifest, nerdctl the labels of the image. Each of them adds annotations of its own, which an image can change and
+// hasImageAnnotations reports whether the engine may pass on annotations of the image: Podman 4 passes the annotations of
+// the image's manifest, nerdctl the labels of the image. Each of them adds annotations of its own, which an image can change and
 // not remove.
 func (c *config) hasImageAnnotations() bool {
 	for key := range c.annotations {
@@ -41,7 +40,7 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesByTopology(or(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !or(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten whenever others start
+		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten at each start of a sensitive container
 		"burst":    user.Burst == nil && or(image.Burst, host.Burst{}) != host.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {
@@ -53,8 +52,8 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 	return names
 }
 
-// takesByTopology reports whether a topology policy takes CPUs beyond the limit: those of whole cores, and of a flexible
-// container a CPU of its domain, which no sensitive container gets then, however small the container is.
+// takesByTopology reports whether a topology policy takes CPUs beyond the limit. Whole cores do. A flexible container, however
+// small, keeps a CPU of its domain from all sensitive containers.
 func takesByTopology(policy hybrid.Wish, class hybrid.Class) bool {
 	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.AnyCPUs
 }

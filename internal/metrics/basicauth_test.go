@@ -182,7 +182,7 @@ func TestUnknownUser(t *testing.T) {
 	compare := g.auth.compare
 	g.auth.compare = func(hash, password []byte) error {
 		if !bytes.Equal(hash, known) {
-			t.Errorf("hash %q, want that of a known user", hash)
+			t.Errorf("hash %q, want the hash of a known user", hash)
 		}
 		return compare(hash, password)
 	}

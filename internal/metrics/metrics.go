@@ -1,6 +1,9 @@
-// Package metrics says in Prometheus' words what candor nri does and what the containers of
-// this machine get. What it counts, it is told; all else it reads when it is asked, from the
-// state and the kernel's files. It takes no lock of the state's, so nobody waits for a scrape.
+// Package metrics collects the metrics of candor nri and of the containers of this machine, and serves them to
+// Prometheus. The plugin reports its events; the rest is read at a scrape, from the state and the kernel's
+// files. A scrape takes no lock, so that no operation waits for it.
+//
+// The server expects hostile clients: connections, requests, answers and password checks have bounds, and scrapes share one
+// rendering (listener.go, rendering.go, basicauth.go).
 package metrics
 
 import (

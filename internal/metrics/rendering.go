@@ -105,7 +105,7 @@ func (r *renderer) take() *rendering {
 	return p
 }
 
-// fill gathers and encodes the metrics. Where some cannot be gathered, the rendering has the others.
+// fill gathers and encodes the metrics. If some cannot be gathered, the rendering has the rest.
 func (p *rendering) fill(from prometheus.Gatherer, zip *gzip.Writer, log *slog.Logger) {
 	families, err := from.Gather()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// However long a command line is, what is read of it is bounded.
+// The read of a command line of any length is bounded.
 func TestCommandText(t *testing.T) {
 	for _, arguments := range []string{"a", strings.Repeat("a", 100_000)} {
 		cmd := exec.Command("cat", "-", arguments)

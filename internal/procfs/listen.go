@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/internal/kernfile"
 )
 
-// Bounds of what Listens reads of a process.
+// Bounds of the reads by Listens, for each process.
 const (
 	maxSocketTable = 64 << 20 // bytes: some 400,000 connections
 	maxListening   = 10_000   // sockets of its network namespace

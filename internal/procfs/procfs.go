@@ -1,5 +1,5 @@
-// Package procfs reads what several rooms ask of /proc: processes, mounts, the boot.
-// It reads, and knows nothing of containers.
+// Package procfs reads processes, mounts and the boot from /proc. Every read of a file that a process can grow has a
+// bound, and none waits for a process. The package knows nothing of containers.
 package procfs
 
 import (

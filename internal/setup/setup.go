@@ -1,10 +1,9 @@
-// Package setup confines what is not Candor's on this machine: services, users'
-// sessions and engines without Candor keep off the CPUs that Candor gives to
-// containers. They stay on the reserved CPUs, which Candor gives to nobody; the shared CPUs would be more,
-// but those change with each container, and whoever is confined would have to move with them.
+// Package setup confines foreign processes on this machine: services, users' sessions and engines without Candor. They stay on the
+// reserved CPUs, which no container gets. They do not get the shared CPUs, which change with each
+// container. The package also forbids leases on files on request.
 //
-// Before anything is changed, all former values are written to a record. Undo
-// puts back what is in it, also after a setup that was killed half way.
+// Setup writes all former values to a record before the first change. Undo restores them,
+// also after a setup that was killed.
 package setup
 
 import (
@@ -149,7 +148,7 @@ func check(keep, all cpuset.Set) error {
 	case !keep.SubsetOf(&all):
 		return fmt.Errorf("%w: the machine does not have %s; want some of %s", ErrBadCPUs, inwords.CPUs(keep.Minus(all)), all)
 	case all == keep:
-		return fmt.Errorf("%w: %s: the machine has no others, and Candor needs one; want fewer", ErrBadCPUs, keep)
+		return fmt.Errorf("%w: %s: these are all CPUs of the machine, and Candor needs one; want fewer", ErrBadCPUs, keep)
 	}
 	return nil
 }

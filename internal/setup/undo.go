@@ -37,7 +37,7 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 	if options.Reserved == r.Reserved {
 		result.Reserved = r.Before
 	} else if options.Reserved != r.Before {
-		result.Notes = append(result.Notes, fmt.Sprintf("left alone, somebody has changed it: reserved %s", inwords.CPUs(options.Reserved)))
+		result.Notes = append(result.Notes, fmt.Sprintf("not restored, since it was changed after the setup: reserved %s", inwords.CPUs(options.Reserved)))
 	}
 	if result.Reserved != options.Reserved {
 		result.Changes = append(result.Changes, cgroup.Fence{Kind: Reserved, At: s.Config, Before: options.Reserved.String(), After: r.Before.String()})

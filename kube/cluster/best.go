@@ -32,7 +32,7 @@ func (c *Cluster) Seat(name string, a Amounts) Seat {
 	return s
 }
 
-// read copies what is known of the node, or of its successor.
+// read copies the figures of the node, or of its successor.
 func (s *Seat) read() {
 	n := s.node
 	if n.mu.Lock(); n.hasEnded {
@@ -42,7 +42,7 @@ func (s *Seat) read() {
 	s.copy(n)
 }
 
-// copy copies what is known of a node that is locked, and unlocks it.
+// copy copies the figures of a locked node, and unlocks it.
 func (s *Seat) copy(n *node) {
 	defer n.mu.Unlock()
 	s.node, s.changes = n, n.changes

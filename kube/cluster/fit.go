@@ -43,7 +43,7 @@ func (n *node) find(p *Pod) (hybrid.Quote, *Refusal) {
 	return q, refusal
 }
 
-// quoteAll returns what a pod costs on a node as it is.
+// quoteAll returns the costs of a pod on the node in its present state.
 func quoteAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	if p.one != nil {
 		return quoteOne(n, p, p.one)

@@ -83,11 +83,14 @@ func TestHoldMoves(t *testing.T) {
 	}
 }
 
-// A pod that waits for others to leave is woken by their report, also where the node is as full as before with what is held for the pod.
-func TestHelpedWhereHeld(t *testing.T) {
-	c := New(patience)
-	agent := newNode(t, "core:4", hybrid.Options{})
-	low1, low2, high := pod(t, "low1", sensitive("app", 2000)), pod(t, "low2", sensitive("app", 1000)), pod(t, "high", sensitive("app", 3000))
+// preempting returns a cluster of one node with two pods. The first one has been deleted, and a third pod waits for the second one to
+// leave; agent is the node as its agent knows it.
+func preempting(t *testing.T, first, second, third hybrid.Milli) (c *Cluster, agent *hybrid.Node, low1, high *Pod) {
+	t.Helper()
+	c = New(patience)
+	agent = newNode(t, "core:4", hybrid.Options{})
+	low1, low2 := pod(t, "low1", sensitive("app", first)), pod(t, "low2", sensitive("app", second))
+	high = pod(t, "high", sensitive("app", third))
 	for _, low := range []*Pod{low1, low2} {
 		c.Bound("n", low, start)
 		create(t, agent, low)
@@ -97,6 +100,12 @@ func TestHelpedWhereHeld(t *testing.T) {
 	if r := c.Await("n", high, map[string]bool{"low2": true}, start); r != awaited {
 		t.Fatal(r)
 	}
+	return c, agent, low1, high
+}
+
+// A pod that waits for other pods to leave is woken by a report, also if the room that is held for it fills the node as before.
+func TestHelpedWhereHeld(t *testing.T) {
+	c, agent, low1, high := preempting(t, 2000, 1000, 3000)
 	end(t, agent, low1)
 	c.Report("n", 2, reportOf(t, agent), start)
 	if !c.Helped("n", 1, high) {
@@ -104,20 +113,9 @@ func TestHelpedWhereHeld(t *testing.T) {
 	}
 }
 
-// The room that is free while others make way may be a part of what the pod needs: no other pod takes it.
+// Room that becomes free while pods make way is held for the waiting pod, also if it is only a part of the need.
 func TestHoldKeepsFractions(t *testing.T) {
-	c := New(patience)
-	agent := newNode(t, "core:4", hybrid.Options{})
-	low1, low2, high := pod(t, "low1", sensitive("app", 1600)), pod(t, "low2", sensitive("app", 1600)), pod(t, "high", sensitive("app", 2400))
-	for _, low := range []*Pod{low1, low2} {
-		c.Bound("n", low, start)
-		create(t, agent, low)
-	}
-	c.Report("n", 1, reportOf(t, agent), start)
-	c.Forget("low1")
-	if r := c.Await("n", high, map[string]bool{"low2": true}, start); r != awaited {
-		t.Fatal(r)
-	}
+	c, agent, low1, high := preempting(t, 1600, 1600, 2400)
 	wants(t, c, "n", pod(t, "small", sensitive("app", 400)), "reserved pods wait for room")
 	end(t, agent, low1)
 	c.Report("n", 2, reportOf(t, agent), start)
