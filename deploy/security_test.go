@@ -18,9 +18,9 @@ func TestSecurityPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	need := func(what, of string) {
-		if !strings.Contains(page, what) {
-			t.Errorf("%s does not have %s of %s", securityPage, what, of)
+	need := func(right, part string) {
+		if !strings.Contains(page, right) {
+			t.Errorf("%s does not have %s of %s", securityPage, right, part)
 		}
 	}
 	for _, line := range rights(Unit) {

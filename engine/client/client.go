@@ -254,7 +254,7 @@ func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) 
 	return text, err
 }
 
-// maxAnswer bounds what is kept of an engine's answer, in bytes. The description of an image grows with its labels.
+// maxAnswer is the largest part of an engine's answer that is kept, in bytes. The description of an image grows with its labels.
 const maxAnswer = 4 << 20
 
 // An answer keeps the first maxAnswer bytes that are written to it.
@@ -265,7 +265,7 @@ func (a *answer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// ReadFrom hides that of the Buffer, which has no bound.
+// ReadFrom hides the method of bytes.Buffer, which has no bound.
 func (a *answer) ReadFrom(in io.Reader) (int64, error) { return io.Copy(struct{ io.Writer }{a}, in) }
 
 // output runs a command. Its error is the engine's first line.

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// What an image says of its container counts less than what the engine's user says: the author of the image is another
+// The settings of an image have less power than the settings of the engine's user: the author of the image is another
 // person. All variables of the environment may come from the image, and the annotations too under engines that pass its
 // annotations or labels on.
 
@@ -41,7 +41,7 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesByTopology(or(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !or(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten whenever others start
+		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten at each start of another container
 		"burst":    user.Burst == nil && or(image.Burst, host.Burst{}) != host.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {
