@@ -18,9 +18,9 @@ func TestSecurityPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := string(text)
-	need := func(text, of string) {
-		if !strings.Contains(page, text) {
-			t.Errorf("%s does not have %s of %s", securityPage, text, of)
+	need := func(right, part string) {
+		if !strings.Contains(page, right) {
+			t.Errorf("%s does not have %s of %s", securityPage, right, part)
 		}
 	}
 	for _, line := range rights(Unit) {

@@ -58,7 +58,7 @@ func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	return row
 }
 
-// read replaces the stored name of the program by its command line, if the caller may read it.
+// read replaces the program's name by its command line and a command's file by the command, if the caller may read them.
 func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }

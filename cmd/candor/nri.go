@@ -84,7 +84,7 @@ func newNRICommand() *cobra.Command {
 	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
 	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
 	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
-	flags.StringVar(&f.webConfig, "metrics-web-config", "", "`FILE` with TLS and users of the metrics server, in the format of Prometheus exporters")
+	flags.StringVar(&f.webConfig, "metrics-web-config", "", "web configuration `FILE` of the metrics server: TLS and users")
 	f.histogram = choice{"", nri.HistogramWords}
 	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them; goes before the configuration's (default: none)")
 	f.publishFlags.add(flags)
@@ -187,12 +187,13 @@ func (f *nriFlags) checkHistogram(config *nri.Config) error {
 // loadWebConfig reads the web configuration of the metrics server, if there is one.
 func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error) {
 	f.webFile = cmp.Or(f.webConfig, config.WebConfig)
+	isServed := cmp.Or(f.metrics, config.Metrics) != ""
 	switch {
 	case f.webFile == "":
 		return nil, nil
-	case cmp.Or(f.metrics, config.Metrics) == "" && f.webConfig != "":
+	case !isServed && f.webConfig != "":
 		return nil, badInput("--metrics-web-config %s: nothing is served; want --metrics ADDRESS too", f.webConfig)
-	case cmp.Or(f.metrics, config.Metrics) == "":
+	case !isServed:
 		return nil, badInput("%s: metricsWebConfig %s: nothing is served; want metrics: ADDRESS too", f.config, f.webFile)
 	}
 	web, err := metrics.LoadWebConfig(f.webFile)

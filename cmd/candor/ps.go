@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const psLong = `List the containers of this machine with their CPUs. Root and the owner of a
+const psLong = `List the containers of this machine and their grants. Root and the owner of a
 container's first process see its command line, other users the program's name.`
 
 func newPsCommand() *cobra.Command {

@@ -254,7 +254,7 @@ func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) 
 	return text, err
 }
 
-// maxAnswer bounds an engine's answer in memory, in bytes. The description of an image grows with its labels.
+// maxAnswer is the largest part of an engine's answer that is kept, in bytes. The description of an image grows with its labels.
 const maxAnswer = 4 << 20
 
 // An answer keeps the first maxAnswer bytes that are written to it.

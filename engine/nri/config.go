@@ -30,7 +30,7 @@ type Config struct {
 	RepairEvery time.Duration            // how often the groups are compared with the state
 	HeadStart   bool                     // the kernel prepares for a container's moves while the runtime prepares the container
 	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
-	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP for everyone
+	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP without a password
 	Histogram   string                   // the shortest windows whose use metrics count, or none; "": not said
 	Publish     bool                     // the API server is told what the node has
 	Node        kube.Settings            // defaults of the node

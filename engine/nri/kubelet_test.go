@@ -143,7 +143,7 @@ func TestCheckKubelet(t *testing.T) {
 			m.link("/tmp/state", usualState)
 			runs()(m)
 		}, unclear: "/" + usualState + ": too many levels"},
-		"state that others write": {set: func(m *machine) {
+		"state that a group writes": {set: func(m *machine) {
 			both(with(state, "static"))(m)
 			if err := os.Chmod(filepath.Join(m.root, usualState), 0o664); err != nil {
 				m.Fatal(err)

@@ -11,10 +11,10 @@ const (
 	longestDialWait = time.Second     // containers that start meanwhile run unplanned
 	longestDropWait = 5 * time.Second // each synchronization holds up the runtime
 	longestWait     = 5 * time.Minute
-	// stableTime is how long a connection lasts before the runtime counts as one that stays up. NRI's synchronization ends
+	// stableTime is how long a connection lasts before the runtime counts as stable. NRI's synchronization ends
 	// after 2 s.
 	stableTime = 30 * time.Second
-	// manyDeaths in a row are more than an administrator's restarts of the runtime.
+	// manyDeaths is the number of deaths in a row that a planned restart of the runtime does not explain.
 	manyDeaths = 3
 	maxReasons = 10
 )
@@ -29,7 +29,7 @@ type ending struct {
 
 // reconnects decides how long the plugin waits before it connects again, and which endings the log reports. There are three
 // kinds of failures in a row, each with a wait that doubles:
-//   - no process listens: a try costs nothing, and the plugin must be connected soon after the runtime's restart
+//   - no process listens: a new try costs nothing, and a restarted runtime needs the plugin soon
 //   - a live runtime ends the connection
 //   - the runtime dies shortly after the plugin connected: the connection may be the cause, so that the waits grow to minutes
 //     in which the node works without the plugin. After the first death the plugin is back at once: it may be a restart.

@@ -108,8 +108,8 @@ func TestPlayRuntime(t *testing.T) {
 	time.Sleep(time.Minute)
 }
 
-// A runtime that dies right after each synchronization is left alone for ever longer times; the log has one line about it, and
-// one when the runtime stays up.
+// The plugin waits ever longer for a runtime that dies right after each synchronization. The log has one line about the deaths
+// and one line about a runtime that stays up.
 func TestRuntimeThatDies(t *testing.T) {
 	l := newLab(t)
 	log := &syncLog{}
@@ -166,7 +166,7 @@ func TestRuntimeThatDies(t *testing.T) {
 	}
 }
 
-// A live runtime that ends the connection is not taken for one that died.
+// A live runtime that ends the connection does not count as dead.
 func TestHasEnded(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
 	if err := cmd.Start(); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// The engine's user may choose all settings of a container, and the author of its image only a part. All variables of the environment may come from the image, and the annotations too under engines that pass its
+// The settings of an image have less power than the settings of the engine's user: the author of the image is another
+// person. All variables of the environment may come from the image, and the annotations too under engines that pass its
 // annotations or labels on.
 
 // hasImageAnnotations reports whether the engine may pass on annotations of the image: Podman 4 passes the annotations of
@@ -40,7 +41,7 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesByTopology(or(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !or(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten at each start of a sensitive container
+		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten at each start of another container
 		"burst":    user.Burst == nil && or(image.Burst, host.Burst{}) != host.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {

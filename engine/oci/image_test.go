@@ -14,7 +14,7 @@ import (
 )
 
 // imageSettings are values of each setting that an image may choose, and that it may not, for a container with 1.5 CPUs
-// under a runtime of a class. The test fails for a setting that is missing here.
+// under a runtime of a class. Each setting needs an entry: a new setting fails the test.
 var imageSettings = map[string]struct{ may, not []string }{
 	"burst":     {[]string{"none", "0s"}, []string{"1ms", "kernel", "auto"}},
 	"class":     {[]string{"flexible"}, []string{"sensitive"}}, // under candor-flexible
@@ -41,8 +41,8 @@ func askedOf(t *testing.T, w *Wrapper, text string) (request, error) {
 	return a, err
 }
 
-// An image may choose the settings that concern its own container alone: by its environment, and where an engine passes them on by
-// its annotations and labels. All else the machine's options must allow.
+// An image may choose settings that concern its own container alone: by its environment, and where an engine passes them on by
+// its annotations and labels. The machine's options must allow all other settings.
 func TestImageSettings(t *testing.T) {
 	names := kube.Names()
 	config := filepath.Join(t.TempDir(), "host.json")
@@ -77,7 +77,7 @@ func TestImageSettings(t *testing.T) {
 	}
 }
 
-// The settings of the engine's user overrule the settings of the image.
+// A setting of the engine's user overrules the setting of the image.
 func TestUserOverImage(t *testing.T) {
 	for _, test := range []struct{ annotations, environ, resources, want string }{
 		{`"candor.dev/burst":"none"`, `"CANDOR_BURST=20ms"`, ``, ""},

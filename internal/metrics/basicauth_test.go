@@ -95,6 +95,7 @@ func TestPasswordFlood(t *testing.T) {
 func TestFirstPasswordInFlood(t *testing.T) {
 	g := newGuessing(t)
 	var flood sync.WaitGroup
+	var refused atomic.Int64 // guesses of the flood with the answer 429
 	done := make(chan struct{})
 	defer flood.Wait()
 	defer close(done)
@@ -108,12 +109,17 @@ func TestFirstPasswordInFlood(t *testing.T) {
 				default:
 				}
 				if code := g.get(fmt.Sprintf("192.0.2.7:%d", 1024+i), "prometheus", "wrong").Code; code == http.StatusTooManyRequests {
+					refused.Add(1)
 					time.Sleep(time.Millisecond)
 				}
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond) // a server without the limit of guesses would have many that wait
+	for end := time.Now().Add(patience); refused.Load() < maxAnswering; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the flood has more than one pending guess")
+		}
+	}
 	g.awaitGuesses(t, 1)
 	scrape := make(chan int)
 	go func() { scrape <- g.get("192.0.2.8:1024", "prometheus", "secret").Code }()

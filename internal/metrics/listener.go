@@ -40,7 +40,7 @@ type boundedListener struct {
 }
 
 // A boundedConn is a connection that reads maxRequest bytes for a request at most. net/http has a limit too, but keeps the
-// goroutine of a longer request for half a second: a flood of such requests would close the listener to other clients.
+// goroutine of a longer request for half a second: a flood of them would close the listener to other clients.
 type boundedConn struct {
 	net.Conn
 	network netip.Prefix

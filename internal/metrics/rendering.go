@@ -19,8 +19,8 @@ import (
 // A renderer renders the metrics as text, for all scrapes that wait at the same time once. A scrape gets a rendering that
 // started after its request, so no answer is older than its question.
 //
-// Between two renderings the renderer rests four times as long as the first one took: whatever clients do, rendering takes
-// a fifth of a CPU at most. In a flood of scrapes, those that come during the rest get the last rendering.
+// Between two renderings the renderer rests four times as long as the first one took: rendering takes a fifth of a CPU
+// at most, independent of the clients. In a flood of scrapes, those that come during the rest get the last rendering.
 type renderer struct {
 	gatherer prometheus.Gatherer
 	log      *slog.Logger
@@ -105,7 +105,7 @@ func (r *renderer) take() *rendering {
 	return p
 }
 
-// fill gathers and encodes the metrics. If some cannot be gathered, the rendering has the rest.
+// fill gathers and encodes the metrics. If some metrics cannot be gathered, the rendering has the rest.
 func (p *rendering) fill(from prometheus.Gatherer, zip *gzip.Writer, log *slog.Logger) {
 	families, err := from.Gather()
 	if err != nil {
@@ -154,7 +154,7 @@ func (r *renderer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "the metrics are not ready in time", http.StatusServiceUnavailable)
 		return
 	case err != nil:
-		http.Error(w, "the metrics cannot be read: the log says why", http.StatusInternalServerError)
+		http.Error(w, "cannot read the metrics; the log has the reason", http.StatusInternalServerError)
 		return
 	}
 	head := w.Header()

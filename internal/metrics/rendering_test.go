@@ -65,6 +65,22 @@ func ask(r *renderer, encodings ...string) *httptest.ResponseRecorder {
 	return w
 }
 
+// awaitRest waits until the rest after the last rendering has ended.
+func (r *renderer) awaitRest(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		running := r.running
+		r.mu.Unlock()
+		if !running {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the renderer does not end")
+		}
+	}
+}
+
 // TestSharedRendering: scrapes that wait at the same time share a rendering.
 func TestSharedRendering(t *testing.T) {
 	g := &fakeGatherer{takes: 50 * time.Millisecond}
@@ -148,7 +164,7 @@ func TestFloodGetsLastRendering(t *testing.T) {
 	if ask(r); g.calls.Load() != calls {
 		t.Error("a scrape in a flood waits for another rendering")
 	}
-	time.Sleep(600 * time.Millisecond)
+	r.awaitRest(t)
 	if ask(r); g.calls.Load() != calls+1 {
 		t.Error("the last rendering of a flood stays")
 	}

@@ -43,7 +43,7 @@ const (
 )
 
 // Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. A web configuration of nil
-// is plain HTTP for everyone.
+// is plain HTTP without a password.
 func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log *slog.Logger) error {
 	listener, err := listen(ctx, address, maxWaiting, maxAnswering)
 	if err != nil {
