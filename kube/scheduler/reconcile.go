@@ -9,8 +9,8 @@ import (
 
 // Reports and profiles come in two ways: by the plugin's own informers, and by those of kube-scheduler, which may be ahead (hints.go). So an
 // object is taken only if its version is newer than the known one. Two faults remain: an object that was deleted comes once more, late, and
-// versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is right in the end. What
-// differs from it for a whole tick is set right.
+// versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is
+// correct in the end, so that an object that differs from it for a whole tick is taken from the store.
 
 // reconcile brings what is known in line with the informers' stores, and forgets what is gone.
 func (s *shared) reconcile() {
