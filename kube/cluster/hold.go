@@ -54,6 +54,17 @@ func (n *node) holds(p *Pod) bool {
 	return r != nil && r.held
 }
 
+// askHeld asks for a pod that waits for room on the node, while that room is held for it: once it is not, other waiting pods
+// would close the node to it.
+func (n *node) askHeld(p *Pod) (refusal *Refusal, isHeld bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if isHeld = n.holds(p); isHeld {
+		_, refusal = n.ask(p)
+	}
+	return refusal, isHeld
+}
+
 // isHeld reports whether the node has no room yet for a pod for which others make way. Until its next report it takes no other pod: room that
 // is free now may be needed beside the room that is to come.
 func (n *node) isHeld() bool {
@@ -89,5 +100,5 @@ func (n *node) findBeside(p *Pod, without map[string]bool) (hybrid.Quote, *Refus
 	then := copyOf(n.base, nil)
 	blocked := n.keepPromises(then, without)
 	quote, refusal := placeAll(then, p)
-	return quote, orWaiting(refusal, blocked)
+	return quote, orWaiting(refusal, blocked.claims)
 }

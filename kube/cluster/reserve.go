@@ -16,11 +16,15 @@ func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *
 	if r := c.pods[p.UID]; r != nil && r.bound {
 		return nil, isBound
 	}
-	c.forget(p.UID)
 	n := c.node(name)
+	refusal, wasHeld := n.askHeld(p)
+	c.forget(p.UID)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if _, refusal := n.ask(p); refusal != nil {
+	if !wasHeld {
+		_, refusal = n.ask(p)
+	}
+	if refusal != nil {
 		return nil, refusal
 	}
 	c.enter(n, &reservation{pod: p, since: now, ours: true})

@@ -62,8 +62,11 @@ func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 		return awaited
 	}
 	n, blocked := t.node.with(without, t.with)
+	if blocked.held && !t.node.holds(p) {
+		return waiting
+	}
 	_, refusal := placeAll(n, p)
-	return orWaiting(refusal, blocked)
+	return orWaiting(refusal, blocked.claims)
 }
 
 // orWaiting returns the reason for a refusal: on a node with claims it is most often these.
@@ -113,8 +116,8 @@ func (n *node) awaits(p *Pod, gone map[string]bool) bool {
 	return refusal == nil
 }
 
-// with returns the node without some pods and with others, and whether it has claims of blocked reservations.
-func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked bool) {
+// with returns the node without some pods and with others, and the reservations that it has no room for.
+func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked pending) {
 	then = copyOf(n.base, without)
 	blocked = n.keepPromises(then, without)
 	for _, p := range others {
@@ -124,9 +127,15 @@ func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, 
 	return then, blocked
 }
 
-// keepPromises places on a copy of the node what is reserved on it but for some pods, and reports whether there are claims of
-// blocked reservations.
-func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked bool) {
+// pending describes the reservations that a node has no room for.
+type pending struct {
+	claims bool // some of them claim the room that is free
+	held   bool // some of them wait for the room of other pods: the node takes no other pod (isHeld)
+}
+
+// keepPromises places the reservations of the node on a copy of it, except those of some pods, and returns those that the copy
+// has no room for.
+func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked pending) {
 	var claims []*reservation
 	for _, r := range n.reserved {
 		if without[r.pod.UID] {
@@ -137,9 +146,11 @@ func (n *node) keepPromises(then *hybrid.Node, without map[string]bool) (blocked
 		if other.place(then); other.blocked && other.ours {
 			claims = append(claims, &other)
 		}
+		blocked.held = blocked.held || other.held && other.blocked
 	}
 	for _, r := range claims {
 		r.claimRest(then)
 	}
-	return len(claims) > 0
+	blocked.claims = len(claims) > 0
+	return blocked
 }
