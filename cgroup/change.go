@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Apply gives the group new settings. It writes only what differs, nested
@@ -33,7 +33,7 @@ func (g *Group) Apply(s Settings) error {
 		}
 	}
 	if err := g.set(next); err != nil {
-		return g.wrap(oneline.Join(err, g.undo(before, next)))
+		return g.wrap(errline.Join(err, g.undo(before, next)))
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/inwords"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // The two resources of the cpuset controller. Memory nodes have the format and
@@ -53,11 +53,11 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 		return err
 	}
 	if err := t.moveTo(dir, cpusFile, cpusBefore, cpus); err != nil {
-		return oneline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
+		return errline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
 	}
 	if g.path == "" || !mems.IsEmpty() {
 		if memsBefore, err := t.setMems(dir, mems); err != nil {
-			return oneline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+			return errline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
 		}
 	}
 	if t.cpuset.v2 || !cpusBefore.IsEmpty() {
@@ -103,7 +103,7 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	}
 	// The parent may have lost a CPU that is back by now.
 	if healing := t.Refresh(); healing != nil {
-		return oneline.Join(err, healing)
+		return errline.Join(err, healing)
 	}
 	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
@@ -130,9 +130,9 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 func (t *Tree) available(parent, file string, want cpuset.Set) error {
 	have, err := readEffective(parent, file)
 	if err == nil && !want.SubsetOf(&have) {
-		words := inwords.CPUs
+		words := cputext.CPUs
 		if file == memsFile {
-			words = inwords.Mems
+			words = cputext.Mems
 		}
 		err = fmt.Errorf("%s: %s %w: %s has %s; want some of these, or another cpuset for that group",
 			file, words(want.Minus(have)), ErrUnavailable, parent, words(have))

@@ -10,7 +10,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // The kubelet and the runtimes, too, can have systemd make the groups of pods and containers: slices and scopes. As with
@@ -65,7 +65,7 @@ func (t *Tree) Tell(all []Untold) error {
 			rewritten[u.Group] = now.cpuState
 		}
 	}
-	return oneline.Join(append(errs, t.bus.rewrite(rewritten))...)
+	return errline.Join(append(errs, t.bus.rewrite(rewritten))...)
 }
 
 // isUnit reports whether systemd may have made somebody else's group.
@@ -119,7 +119,7 @@ func (b *bus) rewrite(all map[*Group]cpuState) error {
 			errs = append(errs, err)
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 // settle waits until systemd has written what it was told: it does so before it looks at the next question.

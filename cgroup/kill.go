@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // plainTimeout is for how long processes are killed one by one before their
@@ -78,7 +78,7 @@ func (g *Group) end() error {
 		return err
 	}
 	_, err = g.signal(syscall.SIGKILL)
-	if err := oneline.Join(err, thaw()); err != nil && !gone(err) {
+	if err := errline.Join(err, thaw()); err != nil && !gone(err) {
 		return err
 	}
 	return g.endLoop()

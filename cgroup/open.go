@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // A Tree is Candor's groups on this machine.
@@ -232,7 +232,7 @@ func (h *hierarchy) standing() string {
 // ownDelegated names the group that this process is in, if it may write there:
 // a user who was delegated one need not search.
 func (t *Tree) ownDelegated() string {
-	text, err := kernfile.Read(t.proc + "/self/cgroup")
+	text, err := kernelfs.Read(t.proc + "/self/cgroup")
 	if err != nil || t.Version() != 2 {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Candor's parent group carries the name of the state that its groups belong to, as
@@ -50,7 +50,7 @@ func (t *Tree) takeOver(from string) error {
 		return err
 	}
 	if err := t.vacant(from); err != nil {
-		return oneline.Join(err, t.mark(from, 0))
+		return errline.Join(err, t.mark(from, 0))
 	}
 	return nil
 }

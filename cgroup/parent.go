@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Effective returns the CPUs and memory nodes that Candor's groups can have.
@@ -121,7 +121,7 @@ func (t *Tree) Remove() error {
 			_ = unix.Rmdir(h.parent) // not Candor's own: what is in use stays
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 // makeParent makes Candor's parent group and lets it have groups with both
@@ -149,7 +149,7 @@ func (t *Tree) tryParent() (undo steps, err error) {
 		done, err := t.makePath(h)
 		undo = append(undo, done...)
 		if err != nil {
-			return nil, oneline.Join(err, undo.run())
+			return nil, errline.Join(err, undo.run())
 		}
 	}
 	return undo, nil

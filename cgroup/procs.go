@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // attach moves a process, all its threads, into a group.
@@ -42,7 +42,7 @@ func inTheWay(err error) error {
 // hierarchy of the tree.
 func (t *Tree) places(pid int) ([]string, error) {
 	file := t.proc + "/" + strconv.Itoa(pid) + "/cgroup"
-	text, err := kernfile.Read(file)
+	text, err := kernelfs.Read(file)
 	if ended(err) {
 		return nil, fmt.Errorf("there is no process %d", pid)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A run that fails leaves the groups of the machine as they were. Candor records each change on the way to its parent
@@ -39,7 +39,7 @@ func (s steps) run() error {
 			errs = append(errs, notUndone(err))
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 // usesControllersV2 reports whether a group below dir has settings of the cpu or the cpuset controller. To take

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // errLeft is what swapV1 does not do.
@@ -16,7 +16,7 @@ var errLeft = errors.New("left to moveV1")
 // container with CPUs of its own takes them from hundreds of groups, one after the other. Where it is false
 // nothing was changed: moveV1 does it, or says why not.
 func swapV1(dir, file string, next cpuset.Set) (done bool) {
-	if kernfile.IsInjected() {
+	if kernelfs.IsInjected() {
 		return false
 	}
 	swap := func(fd int) error { return swapOpenV1(fd, dir, next) }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // With the systemd driver a group is a transient scope. Its unit properties
@@ -124,7 +124,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	t.newSlice.Store(!before)
 	defer func() {
 		if err != nil {
-			err = oneline.Join(err, t.stopNewSlice(before))
+			err = errline.Join(err, t.stopNewSlice(before))
 		}
 	}()
 	next := s.kernel(t.cpu)
@@ -139,7 +139,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 		err = g.set(next)
 	}
 	if err != nil {
-		return oneline.Join(err, t.enter(origin, pid, origin), g.remove())
+		return errline.Join(err, t.enter(origin, pid, origin), g.remove())
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -48,7 +48,7 @@ func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload,
 	c := report.Cases[r.Case]
 	var running []*instance
 	var beside *stress
-	defer func() { err = oneline.Join(err, l.clean(running), ctx.Err()) }()
+	defer func() { err = errline.Join(err, l.clean(running), ctx.Err()) }()
 	if r.Stressor != alone {
 		if beside, err = l.startStressor(ctx, &report.Stressors[r.Stressor], c.stressor(report.Split, stressorName)); err != nil {
 			return err
@@ -90,13 +90,13 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 // measure waits for an application's end, and counts what it and the stressor used until then.
 func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, r *IsolationRun) (err error) {
 	stop := l.raise(app.child.Grant)
-	defer func() { err = oneline.Join(err, stop()) }()
+	defer func() { err = errline.Join(err, stop()) }()
 	before, err := momentNow()
 	load, loadErr := beside.count()
 	run := app.wait(ctx, w)
 	loadAfter, loadAfterErr := beside.count()
 	after, afterErr := momentNow()
-	if err := oneline.Join(err, afterErr); err != nil {
+	if err := errline.Join(err, afterErr); err != nil {
 		return err
 	}
 	r.Time, r.Failure = run.Values[WallTime.Name], run.Failure

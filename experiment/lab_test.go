@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/probe"
 )
 
 // A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a

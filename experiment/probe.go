@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/probe"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A Prediction is what a program's start says of its class: a second opinion, without a measurement.
@@ -107,7 +107,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	}
 	var listener *os.File // open until the program has been ended: when nobody listens its calls fail
 	defer func() {
-		err = oneline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
+		err = errline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
 		listener.Close()
 	}()
 	span += time.Second // candor itself starts first
@@ -136,7 +136,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		}
 	default:
 	}
-	return seen, oneline.Join(err, ctx.Err())
+	return seen, errline.Join(err, ctx.Err())
 }
 
 // socketPair returns two ends of a socket.

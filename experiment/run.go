@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A Run is one run of one instance of a workload.
@@ -68,7 +68,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	for _, one := range instances {
 		errs = append(errs, one.clean())
 	}
-	return runs, oneline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
+	return runs, errline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
 }
 
 // A running is one of a workload's instances: a program, or a container.
@@ -108,7 +108,7 @@ func (l *Lab) clean(instances []*instance) error {
 			errs = append(errs, one.clean())
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 func (i *instance) clean() error {

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Admit gives a container of an engine its CPUs before the engine makes its group: when it
@@ -151,7 +151,7 @@ func (op *operation) attempt(change func() error) error {
 	}
 	op.over, op.groups = over, groups
 	if back := op.restoreAll(saved); back != nil {
-		return oneline.Join(err, back)
+		return errline.Join(err, back)
 	}
 	return err
 }

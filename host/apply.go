@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/view"
 )
 
@@ -96,7 +96,7 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 		errs = append(errs, fmt.Errorf("back to the state before: %w", err))
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
-	if err := oneline.Join(errs...); err != nil {
+	if err := errline.Join(errs...); err != nil {
 		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation, of pods the next repair, brings the groups to it", err, op.store.stateFile())
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A state file that cannot be used is kept aside, and what runs keeps its CPUs,
@@ -44,7 +44,7 @@ func TestBrokenState(t *testing.T) {
 				t.Fatal(err)
 			}
 			bad := test.spoil(bytes.Clone(good))
-			if err := wholefile.Replace(l.store.stateFile(), bad); err != nil { // so that it shows in the same tick of the clock
+			if err := fileio.Replace(l.store.stateFile(), bad); err != nil { // so that it shows in the same tick of the clock
 				t.Fatal(err)
 			}
 			l.nudge()

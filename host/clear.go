@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Clear kills the programs in this host's own groups, and removes the groups, their parent and the
@@ -27,7 +27,7 @@ func (h *Host) Clear(ctx context.Context) error {
 	for _, name := range names {
 		errs = append(errs, h.tree.Group(name).End())
 	}
-	if err := oneline.Join(append(errs, h.tree.Remove())...); err != nil {
+	if err := errline.Join(append(errs, h.tree.Remove())...); err != nil {
 		return err
 	}
 	return os.RemoveAll(h.store.dir)

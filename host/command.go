@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // Every user may read the state, and arguments may hold secrets. The state therefore stores the name of a program, never
@@ -112,7 +112,7 @@ func (s store) shownOnResize(g *Grant) (string, error) {
 	if g.OnResize != s.commandReference(g.ID) {
 		return g.OnResize, nil
 	}
-	command, err := wholefile.ReadNoLink(s.commandFile(g.ID), maxCommand)
+	command, err := fileio.ReadNoLink(s.commandFile(g.ID), maxCommand)
 	if err != nil {
 		return "", fmt.Errorf("command of %s: %w", g.ID, err)
 	}

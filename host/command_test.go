@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 const secret = "hunter2"
@@ -114,11 +114,11 @@ func (l *lab) withArguments() {
 		if strings.Count(old, secret) != 2 {
 			l.Fatalf("%s: %s", file, old)
 		}
-		if err := wholefile.Replace(file, []byte(old)); err != nil {
+		if err := fileio.Replace(file, []byte(old)); err != nil {
 			l.Fatal(err)
 		}
 	}
-	if err := wholefile.Replace(l.store.badFile(), []byte(secret)); err != nil {
+	if err := fileio.Replace(l.store.badFile(), []byte(secret)); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -159,7 +159,7 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 func TestUnusableStateIsClosed(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	if err := wholefile.Replace(l.store.stateFile(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
+	if err := fileio.Replace(l.store.stateFile(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
 		t.Fatal(err)
 	}
 	l.nudge()

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // finish makes the node's grants true: groups, views, file. On an error all
@@ -34,7 +34,7 @@ func (op *operation) finish() error {
 		err = op.saveGrants(grants)
 	}
 	if err != nil {
-		return oneline.Join(err, op.undo(before, grants))
+		return errline.Join(err, op.undo(before, grants))
 	}
 	op.tellUnits(before)
 	op.mendPods(grants)

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
 )
@@ -107,7 +107,7 @@ func (h *helper) start(order startOrder) error {
 	if err == nil {
 		_, err = h.orders.Write(data)
 	}
-	return oneline.Join(err, unix.Shutdown(int(h.orders.Fd()), unix.SHUT_WR))
+	return errline.Join(err, unix.Shutdown(int(h.orders.Fd()), unix.SHUT_WR))
 }
 
 // failed reports, once the helper has ended, whether it did so without having executed the program.

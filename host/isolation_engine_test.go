@@ -12,7 +12,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/view"
 )
 
@@ -60,9 +60,9 @@ func (e *engineIsolationLab) drift(t *testing.T, cpus cpuset.Set) {
 
 // inject makes the writes to one of the neighbor's files fail.
 func (e *engineIsolationLab) inject(file string, errno unix.Errno) (remove func()) {
-	return kernfile.InjectFault(func(access kernfile.Access, path string) error {
+	return kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
 		dir := filepath.Base(filepath.Dir(path))
-		if access == kernfile.WriteAccess && filepath.Base(path) == file && (dir == neighbor || dir == neighborGroup) {
+		if access == kernelfs.WriteAccess && filepath.Base(path) == file && (dir == neighbor || dir == neighborGroup) {
 			return errno
 		}
 		return nil

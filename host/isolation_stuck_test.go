@@ -12,13 +12,13 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // refuseFiles makes writes to files of the neighbor fail while isRefused reports so.
 func refuseFiles(isRefused func(file string) bool) (remove func()) {
-	return kernfile.InjectFault(func(is kernfile.Access, path string) error {
-		if is == kernfile.WriteAccess && filepath.Base(filepath.Dir(path)) == neighbor && isRefused(filepath.Base(path)) {
+	return kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
+		if is == kernelfs.WriteAccess && filepath.Base(filepath.Dir(path)) == neighbor && isRefused(filepath.Base(path)) {
 			return unix.EBUSY
 		}
 		return nil
@@ -192,9 +192,9 @@ func TestStuckInUndo(t *testing.T) {
 func TestDegradedThroughUndo(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable...))
-	remove := kernfile.InjectFault(func(is kernfile.Access, path string) error {
+	remove := kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
 		name, file := filepath.Base(filepath.Dir(path)), filepath.Base(path)
-		if is == kernfile.WriteAccess && (name == neighbor && isWeight(file) || name == "web" && file == "online") {
+		if is == kernelfs.WriteAccess && (name == neighbor && isWeight(file) || name == "web" && file == "online") {
 			return unix.EIO
 		}
 		return nil
@@ -239,8 +239,8 @@ func TestUnremovableGroup(t *testing.T) {
 	ended := l.must(flexible(neighbor, "0.5"), "wait")
 	ended.stop()
 	l.orphan()
-	remove := kernfile.InjectFault(func(is kernfile.Access, path string) error {
-		if is == kernfile.RemoveAccess && filepath.Base(path) == neighbor {
+	remove := kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
+		if is == kernelfs.RemoveAccess && filepath.Base(path) == neighbor {
 			return unix.EBUSY
 		}
 		return nil

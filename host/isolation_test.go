@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/view"
 )
 
@@ -63,9 +63,9 @@ func (l *isolationLab) drift(cpus cpuset.Set) {
 }
 
 // inject makes the accesses to one of the neighbor's files fail.
-func (l *isolationLab) inject(access kernfile.Access, file string, errno unix.Errno) (remove func()) {
+func (l *isolationLab) inject(access kernelfs.Access, file string, errno unix.Errno) (remove func()) {
 	l.hits = 0
-	return kernfile.InjectFault(func(is kernfile.Access, path string) error {
+	return kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
 		if is != access || filepath.Base(path) != file || filepath.Base(filepath.Dir(path)) != neighbor {
 			return nil
 		}
@@ -127,13 +127,13 @@ func TestIsolation(t *testing.T) {
 	if isSlow() {
 		errnos = []unix.Errno{unix.EBUSY}
 	}
-	for _, access := range []kernfile.Access{kernfile.WriteAccess, kernfile.ReadAccess} {
+	for _, access := range []kernelfs.Access{kernelfs.WriteAccess, kernelfs.ReadAccess} {
 		for _, file := range l.isolationFiles() {
 			for _, errno := range errnos {
 				for _, cpus := range []cpuset.Set{all, cpuset.Of(l.usable[0])} {
 					name := fmt.Sprintf("%s %s %s on %v", access, file, unix.ErrnoName(errno), cpus)
 					// A view that cannot be read is written again; Linux before 5.14 has no burst to read.
-					isRepaired := access == kernfile.ReadAccess && (file == "online" || file == "cpu.cfs_burst_us" || file == "cpu.max.burst")
+					isRepaired := access == kernelfs.ReadAccess && (file == "online" || file == "cpu.cfs_burst_us" || file == "cpu.max.burst")
 					l.testIsolation(name, cpus, !isRepaired, func() func() { return l.inject(access, file, errno) })
 				}
 			}
@@ -200,7 +200,7 @@ func isSlow() bool { return testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "
 func TestStuckElsewhere(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable[0]))
-	remove := l.inject(kernfile.WriteAccess, "cpuset.cpus", unix.EBUSY)
+	remove := l.inject(kernelfs.WriteAccess, "cpuset.cpus", unix.EBUSY)
 	defer remove()
 	web := l.must(ask("web", "1"), "wait")
 	if web.CPUs.Contains(l.usable[0]) {
@@ -218,7 +218,7 @@ func TestStuckAtResize(t *testing.T) {
 	l := newIsolationLab(t)
 	web := l.must(ask("web", "0.5"), "wait")
 	l.drift(web.CPUs)
-	remove := l.inject(kernfile.WriteAccess, "cpuset.cpus", unix.EBUSY)
+	remove := l.inject(kernelfs.WriteAccess, "cpuset.cpus", unix.EBUSY)
 	defer remove()
 	_, after, err := l.Resize(ctx, "web", 1000, 0)
 	if err != nil {
@@ -238,7 +238,7 @@ func TestRetryBackOff(t *testing.T) {
 	if l.tree.Version() == 2 {
 		weight = "cpu.weight"
 	}
-	remove := l.inject(kernfile.WriteAccess, weight, unix.EINVAL)
+	remove := l.inject(kernelfs.WriteAccess, weight, unix.EINVAL)
 	defer remove()
 	l.nudge()
 	tries := l.hits

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // keepFor is how long the place of a container is kept that an OCI runtime has deleted: a restart
@@ -39,10 +39,10 @@ func (op *operation) keepPlace(name string) {
 	}
 	text, err := jsonText(keptPlace{op.boot, (sinceBoot() + keepFor).Milliseconds(), newFileGrant(&g)})
 	if err == nil {
-		err = wholefile.MakeDir(filepath.Dir(op.store.keptFile(name)))
+		err = fileio.MakeDir(filepath.Dir(op.store.keptFile(name)))
 	}
 	if err == nil {
-		err = wholefile.Replace(op.store.keptFile(name), text)
+		err = fileio.Replace(op.store.keptFile(name), text)
 	}
 	if err != nil {
 		op.log.Info("its place is not kept", "container", name, "error", err)
@@ -65,9 +65,9 @@ func (op *operation) keptPlaces() []Grant {
 
 func (op *operation) keptPlace(name string) (g Grant, ok bool) {
 	var k keptPlace
-	text, err := wholefile.ReadNoLink(op.store.keptFile(name), 1<<20)
+	text, err := fileio.ReadNoLink(op.store.keptFile(name), 1<<20)
 	if err == nil {
-		err = wholefile.DecodeStrict(text, &k)
+		err = fileio.DecodeStrict(text, &k)
 	}
 	if err != nil || k.Boot != op.boot || k.UntilMs < sinceBoot().Milliseconds() {
 		return g, false

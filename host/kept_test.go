@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // An ociLab makes and deletes containers as an OCI runtime's creator does.
@@ -115,7 +115,7 @@ func (l ociLab) editKept(name string, change func(*keptPlace)) {
 		l.Fatal(err)
 	}
 	var k keptPlace
-	if err := wholefile.DecodeStrict(text, &k); err != nil {
+	if err := fileio.DecodeStrict(text, &k); err != nil {
 		l.Fatal(err)
 	}
 	change(&k)

@@ -22,7 +22,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A test binary is also what the tests start: candor's helper, and programs.
@@ -265,7 +265,7 @@ func (l *lab) forge(change func(*state)) {
 	}
 	s := state{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
 	change(&s)
-	if err := wholefile.Replace(l.store.stateFile(), textOf(s)); err != nil {
+	if err := fileio.Replace(l.store.stateFile(), textOf(s)); err != nil {
 		l.Fatal(err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // Two processes change one state by turns. What an operation of one of them leaves, if the next may begin with it, is what a
@@ -139,7 +139,7 @@ func TestLastAt(t *testing.T) {
 	text := func(boot string) []byte {
 		return textOf(state{Boot: boot, Grants: s.memory.last.Load().Grants})
 	}
-	if err := wholefile.Replace(s.stateFile(), text("c")); err != nil {
+	if err := fileio.Replace(s.stateFile(), text("c")); err != nil {
 		t.Fatal(err)
 	}
 	is("replaced by another", "c")

@@ -10,7 +10,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
 )
@@ -28,7 +28,7 @@ type machineCache struct {
 func (c *machineCache) get() (*topology.Machine, error) {
 	c.Lock()
 	defer c.Unlock()
-	online, err := kernfile.Read(onlineFile)
+	online, err := kernelfs.Read(onlineFile)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func viewHere() string {
 }
 
 // viewIn returns the name of the container whose view is mounted over the list of online CPUs in a mount table, "" if
-// none is, and whether a later mount covers that view. The error is kernfile.ErrTooLong for a table beyond limit bytes.
+// none is, and whether a later mount covers that view. The error is kernelfs.ErrTooLong for a table beyond limit bytes.
 func viewIn(file string, limit int64) (name string, isCovered bool, err error) {
 	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {
 		if m.Mountpoint != onlineFile {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -112,7 +112,7 @@ func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) er
 	if report.Failed = err != nil; !report.Failed {
 		op.leave(changeErr)
 	}
-	return oneline.With("; and then: ", changeErr, err)
+	return errline.With("; and then: ", changeErr, err)
 }
 
 // restoreParent restores the groups above a container whose program has not started.
@@ -120,7 +120,7 @@ func (op *operation) restoreParent(failure error) error {
 	if !op.notStarted && (failure == nil || op.newcomer == nil) {
 		return failure
 	}
-	return oneline.Join(failure, op.tree.RestoreParent())
+	return errline.Join(failure, op.tree.RestoreParent())
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
@@ -148,7 +148,7 @@ func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
 		return nil, err
 	}
 	op.assumeUnreadable()
-	return op, oneline.Join(op.reap(), op.repair())
+	return op, errline.Join(op.reap(), op.repair())
 }
 
 // load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/inwords"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -91,7 +91,7 @@ type readOptions struct {
 }
 
 func (c *optionsCache) load(file string) (o NodeOptions, err error) {
-	text, err := wholefile.Read(file, 1<<16)
+	text, err := fileio.Read(file, 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
 		return o, nil
 	}
@@ -99,7 +99,7 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 		return last.options, nil
 	}
 	if err == nil {
-		err = wholefile.DecodeStrict(text, &o)
+		err = fileio.DecodeStrict(text, &o)
 	}
 	if err != nil {
 		return NodeOptions{}, fmt.Errorf("%w %s: %w (want a file such as %s)", ErrBadOptions, file, err, exampleOptions)
@@ -112,7 +112,7 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 // are offline may come back.
 func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
-		return fmt.Errorf("reserved %v: the machine does not have %s; want some of %v", reserved, inwords.CPUs(unknown), m.Online.Union(m.Offline))
+		return fmt.Errorf("reserved %v: the machine does not have %s; want some of %v", reserved, cputext.CPUs(unknown), m.Online.Union(m.Offline))
 	}
 	return nil
 }
@@ -150,12 +150,12 @@ func (h *Host) SetOptions(o NodeOptions) error {
 
 // SaveOptions writes a machine's options; the next operation follows them.
 func SaveOptions(file string, o NodeOptions) error {
-	if err := wholefile.MakeDirs(filepath.Dir(file)); err != nil {
+	if err := fileio.MakeDirs(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("host options: %w", err)
 	}
 	data, err := jsonText(o)
 	if err == nil {
-		err = wholefile.Replace(file, data)
+		err = fileio.Replace(file, data)
 	}
 	if err != nil {
 		return fmt.Errorf("host options %s: %w", file, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/inwords"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // preserved is what is kept of a container that Candor leaves alone, since its user has
@@ -58,11 +58,11 @@ func (op *operation) preserve(name string, next preserved) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, inwords.CPUs(next.CPUs), err)
+	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, cputext.CPUs(next.CPUs), err)
 	if had {
-		return oneline.Join(err, op.store.savePreserved(name, before))
+		return errline.Join(err, op.store.savePreserved(name, before))
 	}
-	return oneline.Join(err, os.Remove(op.store.preservedFile(name)))
+	return errline.Join(err, os.Remove(op.store.preservedFile(name)))
 }
 
 // renew brings the grants to a node that goes by what is preserved now.
@@ -76,13 +76,13 @@ func (op *operation) renew() error {
 func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
 		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.CPUs))
+			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
 		}
 	}
 	machine := op.node.Machine()
 	present := machine.Online.Union(machine.Offline)
 	if !cpus.Overlaps(&present) {
-		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, inwords.CPUs(cpus), present)
+		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
 	}
 	usable, _, _, err := op.usable()
 	if err != nil {
@@ -94,7 +94,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	}
 	all := options.Reserved.Union(op.store.preserved()).Union(cpus)
 	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
-		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, inwords.CPUs(cpus.Intersect(usable)), usable)
+		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil
 }
@@ -133,17 +133,17 @@ func (s store) preserved() (all cpuset.Set) {
 func (s store) savePreserved(name string, p preserved) error {
 	text, err := json.Marshal(p)
 	if err == nil {
-		err = wholefile.MakeDir(filepath.Dir(s.preservedFile(name)))
+		err = fileio.MakeDir(filepath.Dir(s.preservedFile(name)))
 	}
 	if err == nil {
-		err = wholefile.Replace(s.preservedFile(name), append(text, '\n'))
+		err = fileio.Replace(s.preservedFile(name), append(text, '\n'))
 	}
 	return err
 }
 
 func (s store) loadPreserved(name string) (p preserved, ok bool) {
-	text, err := wholefile.ReadNoLink(s.preservedFile(name), 1<<16)
-	return p, err == nil && wholefile.DecodeStrict(text, &p) == nil
+	text, err := fileio.ReadNoLink(s.preservedFile(name), 1<<16)
+	return p, err == nil && fileio.DecodeStrict(text, &p) == nil
 }
 
 // withPreserved are the options with the CPUs of containers that are left alone; without

@@ -10,7 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
 )
@@ -56,7 +56,7 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 func (h *Host) readShown(r *Reading, name string, pid int) error {
 	seen, isCovered, err := viewIn(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
 	switch {
-	case errors.Is(err, kernfile.ErrTooLong):
+	case errors.Is(err, kernelfs.ErrTooLong):
 		r.IsHidden = true
 		return nil
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // it is about to end, and has no mounts any more

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A savedState is the state as this process has last read or written it. A node has hundreds of containers, and most
@@ -132,7 +132,7 @@ func written(g *Grant) (line string, read *Grant, err error) {
 	text := compactJSON(f)
 	if bytes.Contains(text, []byte(`\ufffd`)) { // in the place of what was no text
 		f = fileGrant{}
-		if err := wholefile.DecodeStrict(text, &f); err != nil {
+		if err := fileio.DecodeStrict(text, &f); err != nil {
 			return "", nil, err
 		}
 	}

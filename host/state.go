@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/inwords"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 const (
@@ -117,7 +117,7 @@ func decodeState(data []byte) (state, error) {
 
 func decodeGrants(data []byte) (s state, version int, err error) {
 	var file fileState
-	if err := wholefile.DecodeStrict(data, &file); err != nil {
+	if err := fileio.DecodeStrict(data, &file); err != nil {
 		return s, 0, err
 	}
 	s.Boot = file.Boot
@@ -176,7 +176,7 @@ func encodeLabel(g *Grant) []byte {
 // decodeLabel fills in what a container asked for.
 func decodeLabel(data []byte, g *Grant) error {
 	var label fileLabel
-	if err := wholefile.DecodeStrict(data, &label); err != nil {
+	if err := fileio.DecodeStrict(data, &label); err != nil {
 		return err
 	}
 	if label.Version < 1 || label.Version > stateVersion {
@@ -225,7 +225,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	}
 	switch {
 	case !g.Exclusive.SubsetOf(&g.CPUs):
-		return Grant{}, fmt.Errorf("exclusive %s: the container has %s", inwords.CPUs(g.Exclusive), inwords.CPUs(g.CPUs))
+		return Grant{}, fmt.Errorf("exclusive %s: the container has %s", cputext.CPUs(g.Exclusive), cputext.CPUs(g.CPUs))
 	case g.Quota < 0 || g.Quota > hybrid.MaxLimit || g.Weight < 0:
 		return Grant{}, fmt.Errorf("quota %v, weight %v: out of range", g.Quota, g.Weight)
 	}

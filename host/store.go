@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/view"
 )
 
@@ -56,7 +56,7 @@ func (s store) prepare() error {
 		var stat unix.Stat_t
 		err := unix.Lstat(dir, &stat) // as a rule it is there, and to look takes less than to try and make it
 		if errors.Is(err, fs.ErrNotExist) {
-			if err = wholefile.MakeDir(dir); err == nil {
+			if err = fileio.MakeDir(dir); err == nil {
 				err = unix.Lstat(dir, &stat)
 			}
 		}
@@ -92,11 +92,11 @@ func (s store) load() (*savedState, error) {
 	if last := s.memory.lastAt(s.stateFile()); last != nil {
 		return last, nil
 	}
-	data, err := wholefile.ReadNoLink(s.stateFile(), maxStateSize)
+	data, err := fileio.ReadNoLink(s.stateFile(), maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return new(savedState), nil
 	}
-	if errors.As(err, new(*wholefile.TooLongError)) {
+	if errors.As(err, new(*fileio.TooLongError)) {
 		return nil, &brokenState{s.stateFile(), err}
 	}
 	if errors.Is(err, unix.ENOTDIR) {
@@ -127,7 +127,7 @@ func (s store) save(next *savedState) error {
 	if len(text) > maxStateSize {
 		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.stateFile(), len(text), maxStateSize)
 	}
-	file, err := wholefile.ReplaceOpen(s.stateFile(), text)
+	file, err := fileio.ReplaceOpen(s.stateFile(), text)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
@@ -162,7 +162,7 @@ func (s store) closeBad() error {
 
 // saveRequest writes what a container asked for beside the state.
 func (s store) saveRequest(g *Grant) error {
-	if err := wholefile.Replace(s.request(g.ID), encodeLabel(g)); err != nil {
+	if err := fileio.Replace(s.request(g.ID), encodeLabel(g)); err != nil {
 		return fmt.Errorf("request of %s: %w", g.ID, err)
 	}
 	return nil
@@ -170,7 +170,7 @@ func (s store) saveRequest(g *Grant) error {
 
 // loadRequest reads what a container asked for into g, if that is known.
 func (s store) loadRequest(g *Grant) (known bool) {
-	data, err := wholefile.ReadNoLink(s.request(g.ID), 1<<16)
+	data, err := fileio.ReadNoLink(s.request(g.ID), 1<<16)
 	return err == nil && decodeLabel(data, g) == nil
 }
 

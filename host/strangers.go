@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -72,7 +72,7 @@ func (g *Grant) StrangersBetween(before, after *Sample) map[int]float64 {
 
 // sample reads how long each CPU was busy since boot, and what a group used.
 func sample(group *cgroup.Group) (Sample, error) {
-	text, err := kernfile.ReadLong("/proc/stat", procfs.MaxStat)
+	text, err := kernelfs.ReadLong("/proc/stat", procfs.MaxStat)
 	if err != nil {
 		return Sample{}, err
 	}

@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -89,23 +89,23 @@ func explainNoCPU(machine *topology.Machine, o *Options) error {
 	rest := online.Minus(o.Reserved)
 	switch {
 	case online.IsEmpty():
-		return fmt.Errorf("no CPU to give: Candor's parent cgroup has %s, and online are %s", inwords.CPUs(o.Usable), inwords.CPUs(machine.Online))
+		return fmt.Errorf("no CPU to give: Candor's parent cgroup has %s, and online are %s", cputext.CPUs(o.Usable), cputext.CPUs(machine.Online))
 	case rest.IsEmpty():
 		return fmt.Errorf("no CPU to give: %s reserved, and the machine has no other CPUs; reserve fewer", isOrAre(online))
 	case o.Reserved.Overlaps(&online):
 		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and %s reserved; boot with fewer isolated CPUs, reserve fewer, or set useIsolated",
-			inwords.CPUs(rest), isOrAre(o.Reserved.Intersect(online)))
+			cputext.CPUs(rest), isOrAre(o.Reserved.Intersect(online)))
 	default:
-		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated", inwords.CPUs(rest))
+		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated", cputext.CPUs(rest))
 	}
 }
 
 // isOrAre returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
 func isOrAre(s cpuset.Set) string {
 	if s.Count() == 1 {
-		return inwords.CPUs(s) + " is"
+		return cputext.CPUs(s) + " is"
 	}
-	return inwords.CPUs(s) + " are"
+	return cputext.CPUs(s) + " are"
 }
 
 // capacity is the CPU time of the usable CPUs.

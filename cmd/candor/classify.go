@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 const classifyLong = `Find out by measuring whether a program is sensitive to the CPUs that it sees.
@@ -185,7 +185,7 @@ func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *exp
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = oneline.Join(err, l.Close()) }()
+	defer func() { err = errline.Join(err, l.Close()) }()
 	var opinion *experiment.Prediction
 	if f.probe {
 		if opinion, err = l.Probe(ctx, &c.Workloads[0].Workload, f.probeTime); err != nil {

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
-	"github.com/candor-project/candor/internal/planio"
 	"github.com/candor-project/candor/internal/podname"
 )
 

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/top"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/top"
 	"github.com/candor-project/candor/topology"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A Booking is for a container that an engine has created and not started yet: it says of which host it is to be, such as that of
@@ -75,12 +75,12 @@ func (b *Booking) Remove() error {
 const maxBooking = 1 << 20 // bytes
 
 func readBooking(file string) (*Booking, error) {
-	text, err := wholefile.ReadNoLink(file, maxBooking)
+	text, err := fileio.ReadNoLink(file, maxBooking)
 	if err != nil {
 		return nil, fmt.Errorf("booking: %w", err)
 	}
 	b := new(Booking)
-	if err := wholefile.DecodeStrict(text, b); err != nil {
+	if err := fileio.DecodeStrict(text, b); err != nil {
 		return nil, fmt.Errorf("booking %s: %w", file, err)
 	}
 	if b.file() != file {

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // update resizes a container that has a grant. The real runtime gets the values that
@@ -44,7 +44,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	if err != nil || code != 0 {
 		if after != before {
 			_, _, undo := h.Resize(ctx, before.ID, before.Limit, 0)
-			err = oneline.Join(err, undo)
+			err = errline.Join(err, undo)
 		}
 		return code, err
 	}
@@ -109,7 +109,7 @@ func (c *Call) readUpdate() (u update, err error) {
 	file := c.value("resources", "r")
 	if file == "" {
 		u.CPUs, u.Mems, u.Weight = c.value("cpuset-cpus"), c.value("cpuset-mems"), weightOf(c.value("cpu-share", "cpu-shares"))
-		return u, oneline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
+		return u, errline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
 			microseconds(c, "cpu-period", &u.Period, strconv.ParseUint), u.readBurst(c))
 	}
 	text, err := readResources(file)
@@ -154,11 +154,11 @@ func (u *update) readBurst(c *Call) error {
 // readResources reads the file of -r, "-" for standard input.
 func readResources(file string) ([]byte, error) {
 	if file != "-" {
-		return wholefile.Read(file, maxConfig)
+		return fileio.Read(file, maxConfig)
 	}
 	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxConfig+1))
 	if err == nil && len(text) > maxConfig {
-		err = &wholefile.TooLongError{Name: "standard input", Limit: maxConfig}
+		err = &fileio.TooLongError{Name: "standard input", Limit: maxConfig}
 	}
 	return text, err
 }
