@@ -129,3 +129,22 @@ func (g *Group) Members() (nested []string, processes int, err error) {
 	err = visitProcesses(dir, func(int) (more bool) { processes++; return true })
 	return nested, processes, g.wrap(err)
 }
+
+// What is in this file looks at everybody's groups. It takes no rights but to read them.
+
+// Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
+// not the group.
+func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
+	if g.err != nil {
+		return 0, 0, 0, g.err
+	}
+	b, err := g.tree.cpu.readBandwidth(g.dir(g.tree.cpu))
+	switch {
+	case gone(err) || err == nil && b.quota == none:
+		return 0, 0, 0, nil
+	case err != nil:
+		return 0, 0, 0, g.wrap(err)
+	}
+	micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return micros(b.quota), micros(b.period), micros(b.burst), nil
+}

@@ -29,6 +29,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -39,6 +40,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Options say where things are. The zero value is right for a normal machine.
@@ -163,3 +165,36 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	}
 	return b.node(h.config)
 }
+
+// Clear kills the programs in this host's own groups, and removes the groups, their parent and the
+// state directory: for a host that was there for a time, as that of an experiment. Containers of engines are
+// left alone.
+func (h *Host) Clear(ctx context.Context) error {
+	if _, err := os.Stat(h.store.dir); os.IsNotExist(err) {
+		return h.tree.Remove()
+	}
+	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	names, err := h.tree.Groups()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, h.tree.Group(name).End())
+	}
+	if err := errline.Join(append(errs, h.tree.Remove())...); err != nil {
+		return err
+	}
+	return os.RemoveAll(h.store.dir)
+}
+
+// KeepOpen has this process keep lists of CPUs of containers' groups open, so many at most: for one that runs on, and calls CloseUnused
+// now and then.
+func (*Host) KeepOpen(most int) { cgroup.KeepOpen(most) }
+
+// CloseUnused closes those that are not read any more.
+func (*Host) CloseUnused() { cgroup.CloseUnused() }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"os"
 	"syscall"
-
-	"github.com/candor-project/candor/cpuset"
 )
 
 // A Child is a program that Start has started.
@@ -65,15 +63,3 @@ func (c *Child) Kill() error { return c.host.tree.Group(c.Grant.ID).Kill(syscall
 
 // Processes returns the ids of the program's processes.
 func (c *Child) Processes() ([]int, error) { return c.host.tree.Group(c.Grant.ID).Processes() }
-
-// NodeOptions returns the machine's options.
-func (h *Host) NodeOptions() (NodeOptions, error) { return h.options.load(h.config) }
-
-// Usable returns the CPUs that this machine has for containers.
-func (h *Host) Usable() (cpuset.Set, error) {
-	node, err := h.newNode()
-	if err != nil {
-		return cpuset.Set{}, err
-	}
-	return node.Usable(), nil
-}
