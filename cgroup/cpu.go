@@ -6,12 +6,12 @@ import (
 
 // cpuState is what the cpu controller holds for a group, in the kernel's units.
 type cpuState struct {
-	bandwidth
+	cfsBandwidth
 	weight int64 // cpu.shares or cpu.weight
 }
 
 // bandwidth is a CFS bandwidth, in microseconds.
-type bandwidth struct {
+type cfsBandwidth struct {
 	quota  int64 // none: -1
 	period int64
 	burst  int64
@@ -20,7 +20,7 @@ type bandwidth struct {
 const none = -1
 
 // exceeds reports whether b allows more CPU time per time than c.
-func (b bandwidth) exceeds(c bandwidth) bool {
+func (b cfsBandwidth) exceeds(c cfsBandwidth) bool {
 	switch {
 	case c.quota == none:
 		return false
@@ -42,7 +42,7 @@ func (h *hierarchy) readCPU(dir string) (cpuState, error) {
 }
 
 // readBandwidth is readCPU without the weight.
-func (h *hierarchy) readBandwidth(dir string) (bandwidth, error) {
+func (h *hierarchy) readBandwidth(dir string) (cfsBandwidth, error) {
 	if h.v2 {
 		return readBandwidthV2(dir)
 	}
@@ -59,7 +59,7 @@ func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	if h.v2 {
 		set = setBandwidthV2
 	}
-	if err := set(dir, now.bandwidth, next.bandwidth); err != nil {
+	if err := set(dir, now.cfsBandwidth, next.cfsBandwidth); err != nil {
 		return err
 	}
 	if next.weight != now.weight {

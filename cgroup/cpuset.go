@@ -174,7 +174,7 @@ func (g *Group) Apply(s Settings) error {
 // raised (SetQuota), which is not for the unit.
 func (s state) rounded(before state) state {
 	if s.quota != before.quota || s.period != before.period {
-		s.bandwidth = roundForSystemd(s.bandwidth)
+		s.cfsBandwidth = roundForSystemd(s.cfsBandwidth)
 	}
 	return s
 }
@@ -203,7 +203,7 @@ func (g *Group) set(next state) error {
 	if err := g.setCpuset(next.cpus, next.mems); err != nil {
 		return err
 	}
-	return g.quotaCause(g.tree.cpu.setCPU(g.dir(g.tree.cpu), next.cpuState), next.bandwidth)
+	return g.quotaCause(g.tree.cpu.setCPU(g.dir(g.tree.cpu), next.cpuState), next.cfsBandwidth)
 }
 
 // undo goes back to the state before a change that failed.

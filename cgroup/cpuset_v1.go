@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/kernelfs"
 	"golang.org/x/sys/unix"
@@ -202,7 +203,7 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 
 // lowerNestedV1 lowers the groups below dir that are allowed more than top,
 // since v1 refuses to give their parent less than they have.
-func lowerNestedV1(dir string, top bandwidth) (lowered bool, err error) {
+func lowerNestedV1(dir string, top cfsBandwidth) (lowered bool, err error) {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return false, err
@@ -226,7 +227,7 @@ func lowerNestedV1(dir string, top bandwidth) (lowered bool, err error) {
 
 // raiseNestedV1 lets those groups below dir grow with it that had all of it,
 // by their own wish or since lowerNestedV1 left them so. Others keep what they have.
-func raiseNestedV1(dir string, before, after bandwidth) error {
+func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return err
@@ -246,13 +247,13 @@ func raiseNestedV1(dir string, before, after bandwidth) error {
 }
 
 // within returns b with as much as top allows, for the period of b.
-func (b bandwidth) within(top bandwidth) bandwidth {
+func (b cfsBandwidth) within(top cfsBandwidth) cfsBandwidth {
 	if top.quota == none {
 		b.quota = none
 		return b
 	}
 	b.quota = int64(product(top.quota, b.period) / uint64(top.period))
-	if minQuota, maxPeriod := MinQuota.Microseconds(), MaxPeriod.Microseconds(); b.quota < minQuota { // less than the kernel takes: the period for which it is enough
+	if minQuota, maxPeriod := bandwidth.MinQuota.Microseconds(), bandwidth.MaxPeriod.Microseconds(); b.quota < minQuota { // less than the kernel takes: the period for which it is enough
 		b.quota = minQuota
 		b.period = min((minQuota*top.period+top.quota-1)/top.quota, maxPeriod)
 	}

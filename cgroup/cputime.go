@@ -64,7 +64,7 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
 		rounded := now // what systemd is taken to have
-		rounded.bandwidth = roundForSystemd(now.bandwidth)
+		rounded.cfsBandwidth = roundForSystemd(now.cfsBandwidth)
 		if err := g.tellUnit(state{cpuState: rounded}, state{cpuState: want}); err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ type Untold struct {
 // Untold returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
 func (g *Group) Untold(before, after Settings) Untold {
 	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
-	was.bandwidth, is.bandwidth = roundForSystemd(was.bandwidth), roundForSystemd(is.bandwidth)
+	was.cfsBandwidth, is.cfsBandwidth = roundForSystemd(was.cfsBandwidth), roundForSystemd(is.cfsBandwidth)
 	was.burst, is.burst = 0, 0 // it has no property
 	if is.mems.IsEmpty() {     // they stay
 		is.mems = was.mems
@@ -99,7 +99,7 @@ func (u *Untold) change(now state) (before, after state) {
 
 // tellUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
 func (g *Group) tellUnit(before, after state) error {
-	after.bandwidth = roundForSystemd(after.bandwidth)
+	after.cfsBandwidth = roundForSystemd(after.cfsBandwidth)
 	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 	"golang.org/x/sys/unix"
 )
@@ -178,15 +179,15 @@ func (g *Group) state() (s state, err error) {
 func (s Settings) check() error {
 	period := s.Period
 	if period == 0 {
-		period = DefaultPeriod
+		period = bandwidth.DefaultPeriod
 	}
 	switch {
 	case s.CPUs.IsEmpty():
 		return errors.New("no CPUs: a group needs at least one")
-	case period < MinPeriod || period > MaxPeriod:
-		return fmt.Errorf("period %v: want %v to %v", s.Period, MinPeriod, MaxPeriod)
-	case s.Quota != 0 && s.Quota < MinQuota:
-		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, MinQuota)
+	case period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod:
+		return fmt.Errorf("period %v: want %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+	case s.Quota != 0 && s.Quota < bandwidth.MinQuota:
+		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, bandwidth.MinQuota)
 	case s.Burst < 0 || s.Burst > s.Quota:
 		return fmt.Errorf("burst %v: want 0 to the quota, %v", s.Burst, s.Quota)
 	case s.Weight < 0:
@@ -203,7 +204,7 @@ func (s Settings) kernel(h *hierarchy) state {
 		out.quota = s.Quota.Microseconds()
 	}
 	if s.Period == 0 {
-		out.period = DefaultPeriod.Microseconds()
+		out.period = bandwidth.DefaultPeriod.Microseconds()
 	}
 	out.weight = h.kernelWeight(s.Weight)
 	return out

@@ -128,7 +128,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 		}
 	}()
 	next := s.kernel(t.cpu)
-	next.bandwidth = roundForSystemd(next.bandwidth)
+	next.cfsBandwidth = roundForSystemd(next.cfsBandwidth)
 	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {
 		return fmt.Errorf("start %s: %w", g.base, err)
 	}
@@ -344,7 +344,7 @@ const (
 
 // roundForSystemd rounds a quota up to what systemd can keep: 10 ms a second. The
 // rounded value goes to the kernel's file too, so that systemd never changes it.
-func roundForSystemd(b bandwidth) bandwidth {
+func roundForSystemd(b cfsBandwidth) cfsBandwidth {
 	if b.quota == none {
 		return b
 	}

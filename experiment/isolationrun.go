@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 )
 
 // An IsolationRun is one run of an application, alone or beside a stressor.
@@ -120,7 +121,7 @@ func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Wor
 
 // raise raises an application's quota while it bursts, until stop is called.
 func (l *Lab) raise(g *host.Grant) (stop func() error) {
-	if g.Burst == (host.Burst{}) {
+	if g.Burst == (spec.Burst{}) {
 		return func() error { return nil }
 	}
 	ctx, cancel := context.WithCancel(context.Background())

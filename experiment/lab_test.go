@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a
@@ -183,7 +185,7 @@ func TestLabBesideContainers(t *testing.T) {
 	}
 	a := host.Allocation{
 		Request: hybrid.Request{ID: "web", Limit: 1000},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 	child, err := h.Start(context.Background(), a, host.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
 	if err != nil {

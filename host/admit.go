@@ -53,7 +53,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 func (a *Allocation) checkEngine() error {
 	err := a.Check()
 	if err == nil {
-		err = a.Burst.checkKernel()
+		err = checkKernelBurst(a.Burst)
 	}
 	if err == nil && (a.Engine.Cgroup == "" || a.PID != 0) {
 		err = fmt.Errorf("%w: %s: want the group that its engine makes", ErrBadSpec, a.ID)

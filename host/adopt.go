@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -220,17 +222,17 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	}
 	asked := g.Limit
 	if !known {
-		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: Burst{Time: has.Burst}, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: has.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if _, err := op.store.shown(name); err == nil || errors.Is(err, view.ErrLeased) {
-			g.View = ViewFull
+			g.View = spec.ViewFull
 		}
 	}
-	if has.Period >= cgroup.MinPeriod {
+	if has.Period >= bandwidth.MinPeriod {
 		g.Period = has.Period
 	}
 	g.CPUs = has.CPUs
 	g.Quota = hybrid.Milli((has.Quota*1000 + g.Period/2) / g.Period)
-	if g.Burst.raises() { // it may have been raised
+	if g.Burst.Raises() { // it may have been raised
 		g.Quota = min(g.Quota, asked)
 	}
 	g.Weight = hybrid.Milli(has.Weight)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -61,7 +62,7 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 		CPUs:   g.CPUs,
 		Period: g.Period,
 		Quota:  quota(g),
-		Burst:  g.kernelBurst(),
+		Burst:  kernelBurst(g),
 		Weight: int(g.Weight),
 	}
 }
@@ -117,7 +118,7 @@ func (op *operation) prepareNewcomer(grants []*Grant) error {
 // container can fail it.
 func (op *operation) showViews(grants []*Grant) error {
 	for _, g := range grants {
-		if g.View != ViewFull || g.CPUs.IsEmpty() {
+		if g.View != spec.ViewFull || g.CPUs.IsEmpty() {
 			continue
 		}
 		if shown, err := op.store.shown(g.ID); err == nil && shown == g.CPUs {

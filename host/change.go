@@ -12,14 +12,16 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // An Allocation asks for a container's CPUs.
 type Allocation struct {
 	hybrid.Request // its ID is the container's name and that of its group
-	Spec
+	spec.Spec
 	Engine Engine // for Admit and Sync: whose container it is
 	// Hint, if not nil, is for Admit: the CPUs that a scheduler has counted with.
 	Hint *hybrid.Hint
@@ -42,13 +44,13 @@ var ErrBadSpec = errors.New("bad request")
 func (a *Allocation) Check() error {
 	err := cgroup.CheckName(a.ID)
 	if err == nil {
-		err = a.Spec.check()
+		err = a.Spec.Check()
 	}
 	if err == nil {
 		err = checkQuota(a.Limit, a.Period)
 	}
 	if err == nil {
-		err = checkBurst(a.Burst, a.Limit, a.Period)
+		err = spec.CheckBurst(a.Burst, a.Limit, a.Period)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -58,7 +60,7 @@ func (a *Allocation) Check() error {
 
 // checkQuota refuses limits that are less than the kernel's shortest quota in a period.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
-	if least := hybrid.Milli((1000*cgroup.MinQuota + period - 1) / period); limit != 0 && limit < least {
+	if least := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < least {
 		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
 	}
 	return nil
@@ -70,7 +72,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
-	if err := a.Burst.checkKernel(); err != nil {
+	if err := checkKernelBurst(a.Burst); err != nil {
 		return nil, err
 	}
 	creator, err := ownProcess()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/spec"
 )
 
 // check fails unless file, kernel and views say the same, and nothing is left
@@ -57,7 +58,7 @@ func (l *lab) checkGroup(g *Grant) {
 	if has.CPUs != g.CPUs || has.Quota != quota(g) {
 		l.Errorf("%s: granted %v quota %v, kernel has %v quota %v", g.ID, g.CPUs, quota(g), has.CPUs, has.Quota)
 	}
-	if shown, err := l.store.shown(g.ID); g.View == ViewFull && (err != nil || shown != g.CPUs) {
+	if shown, err := l.store.shown(g.ID); g.View == spec.ViewFull && (err != nil || shown != g.CPUs) {
 		l.Errorf("%s: has %v, is shown %v", g.ID, g.CPUs, shown)
 	}
 }

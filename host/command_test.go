@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
 const secret = "hunter2"
@@ -84,7 +85,7 @@ func TestNoArgumentsStored(t *testing.T) {
 	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `told by "echo '`+secret+`' $CANDOR_NAME"` {
 		t.Errorf("notified: %q %v, %q", done, err, out.String())
 	}
-	_, earlier, err := parseOnResize(g.OnResize) // as a version does that does not know the file
+	_, earlier, err := spec.ParseOnResize(g.OnResize) // as a version does that does not know the file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestCommandLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &Grant{Main: main, Spec: Spec{Command: "name"}}
+		g := &Grant{Main: main, Spec: spec.Spec{Command: "name"}}
 		if got := l.CommandLine(g); got != test.want {
 			t.Errorf("%q: %q, want %q", test.args, got, test.want)
 		}
@@ -200,7 +201,7 @@ func TestCommandLine(t *testing.T) {
 		}
 		in.Close()
 		cmd.Wait()
-		if got := l.CommandLine(&Grant{Main: main, Spec: Spec{Command: "name"}}); got != "name" {
+		if got := l.CommandLine(&Grant{Main: main, Spec: spec.Spec{Command: "name"}}); got != "name" {
 			t.Errorf("after the end: %q", got)
 		}
 	}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Grant is what a container of this machine holds, and what Candor has to
 // know to keep it. Its ID names the container and its cgroup below Candor's.
 type Grant struct {
 	hybrid.Grant
-	Spec
+	spec.Spec
 	Engine Engine // who makes and ends its group, if not Candor
 
 	State    State
@@ -31,24 +32,6 @@ const (
 	Running State = "running"
 	Held    State = "held" // stopped, kept for a restart
 )
-
-// View is what a program is shown besides its affinity.
-type View string
-
-const (
-	ViewFull     View = "full"     // files over /sys/devices/system/cpu/online and /proc/cpuinfo
-	ViewAffinity View = "affinity" // nothing more
-)
-
-// A Spec is what a container is given besides CPUs.
-type Spec struct {
-	Period   time.Duration // of the quota
-	Burst    Burst
-	Mems     bool // memory nodes follow the CPUs
-	View     View
-	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
-	Command  string // name of the program, without arguments (ProgramName), or of a pod's container; for people
-}
 
 // VisibleCPUs is the number of CPUs that the container should count: the CPUs
 // of its cpuset, or those that its limit is worth where that is less.

@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -32,7 +33,7 @@ func newEngineIsolationLab(t *testing.T) *engineIsolationLab {
 	l := newLab(t)
 	e := &engineIsolationLab{newEngine(l), l.needCPUs(2)}
 	a := flexible(neighbor, "0.5")
-	a.View, a.Burst = ViewFull, Burst{Time: 10 * time.Millisecond}
+	a.View, a.Burst = spec.ViewFull, spec.Burst{Time: 10 * time.Millisecond}
 	a = e.ask(a, neighborGroup)
 	g, err := l.Admit(ctx, a, 0)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -44,7 +45,7 @@ func newIsolationLab(t *testing.T) *isolationLab {
 	l := &isolationLab{lab: newLab(t)}
 	l.usable = l.needCPUs(2)
 	a := flexible(neighbor, "0.5")
-	a.View, a.Burst = ViewFull, Burst{Time: 10 * time.Millisecond}
+	a.View, a.Burst = spec.ViewFull, spec.Burst{Time: 10 * time.Millisecond}
 	l.must(a, "wait")
 	return l
 }

@@ -19,10 +19,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
 // A test binary is also what the tests start: candor's helper, and programs.
@@ -209,14 +211,14 @@ func ask(name, cpu string) Allocation {
 	}
 	return Allocation{
 		Request: hybrid.Request{ID: name, Limit: limit},
-		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none", Command: "test"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none", Command: "test"},
 	}
 }
 
 // flexible is an allocation of a flexible container.
 func flexible(name, cpu string) Allocation {
 	a := ask(name, cpu)
-	a.Class, a.View = hybrid.Flexible, ViewAffinity
+	a.Class, a.View = hybrid.Flexible, spec.ViewAffinity
 	return a
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // notifyPatience is how long a command of OnResize may run.
@@ -25,7 +26,7 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	if err != nil {
 		return "", fmt.Errorf("%s has its new size, but could not be notified: %w", g.ID, err)
 	}
-	sig, command, err := parseOnResize(onResize)
+	sig, command, err := spec.ParseOnResize(onResize)
 	switch {
 	case err != nil:
 		return "", err

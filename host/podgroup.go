@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
@@ -192,7 +193,7 @@ func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant, weighed 
 	bounded := kubelets.Quota != 0
 	for _, g := range running {
 		limit := (time.Duration(g.Limit) * kubelets.Period / 1000).Truncate(time.Microsecond)
-		if limit > cgroup.MinQuota { // else the kubelet may have rounded it up to that
+		if limit > bandwidth.MinQuota { // else the kubelet may have rounded it up to that
 			limits += limit
 		}
 		bounded = bounded && g.Limit != 0

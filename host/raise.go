@@ -9,10 +9,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 )
 
 // Between operations, a process may give containers more than the quota that they are granted, for a short time: the
@@ -77,12 +79,12 @@ func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
 
 // isRaised reports whether the loop looks after a container.
 func (g *Grant) isRaised() bool {
-	return g.Burst.raises() && g.State == Running && g.Quota > 0 && g.Period >= burst.MinPeriod && mostQuota(g) > quota(g)
+	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && mostQuota(g) > quota(g)
 }
 
 // raiseOwn raises the quota of a program of this process while stop is not called.
 func (h *Host) raiseOwn(g *Grant) (stop func()) {
-	if !g.Burst.raises() {
+	if !g.Burst.Raises() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -238,4 +240,25 @@ func (g *raisedGroup) SetQuota(quota time.Duration) error {
 	g.units.files.Lock()
 	defer g.units.files.Unlock()
 	return g.Group.SetQuota(quota)
+}
+
+// checkKernelBurst refuses a burst that this kernel does not have.
+func checkKernelBurst(b spec.Burst) error {
+	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelSavesUp() {
+		return fmt.Errorf("%w: burst %v: this kernel saves nothing up (Linux 5.14 and later do): want quota, auto or none", ErrBadSpec, b)
+	}
+	return nil
+}
+
+// kernelBurst returns the burst that the kernel gets for a container.
+func kernelBurst(g *Grant) time.Duration {
+	most := quota(g).Truncate(time.Microsecond)
+	switch by := g.Burst.By; {
+	case by == spec.BurstTime:
+		return min(g.Burst.Time, most)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelSavesUp():
+		return most
+	default:
+		return 0
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/spec"
 )
 
 // An idleHost is one whose CPUs have nothing else to do, whatever runs on the machine. It keeps what the loop does.
@@ -97,7 +98,7 @@ func newRaised(t *testing.T) *raised {
 	}
 	l := newLab(t)
 	l.needCPUs(2)
-	r := &raised{lab: l, watch: &watch{}, tenant: l.must(bursting("web", "0.5", BurstAuto), "spin")}
+	r := &raised{lab: l, watch: &watch{}, tenant: l.must(bursting("web", "0.5", spec.BurstAuto), "spin")}
 	r.base = l.quotaOf("web")
 	l.outweighOthers()
 	var err error

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/spec"
 )
 
 // bursting is an allocation whose quota is raised.
-func bursting(name, cpu string, by BurstBy) Allocation {
+func bursting(name, cpu string, by spec.BurstBy) Allocation {
 	a := flexible(name, cpu)
 	a.Burst.By = by
 	return a
@@ -100,7 +101,7 @@ func (l *lab) await(what string, is func() bool) {
 func TestLoan(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
-	l.must(bursting("web", "0.5", BurstQuota), "wait")
+	l.must(bursting("web", "0.5", spec.BurstQuota), "wait")
 	self, err := processOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -153,11 +154,11 @@ func TestMostQuota(t *testing.T) {
 		a    Allocation
 		most time.Duration // 0: it is not looked after
 	}{
-		{bursting("web", "0.5", BurstAuto), 150 * time.Millisecond},
-		{bursting("web", "1.5", BurstQuota), time.Duration(len(l.needCPUs(2))) * 100 * time.Millisecond},
-		{bursting("web", "0.5", BurstKernel), 0},
-		{sensitive(bursting("web", "1.5", BurstAuto)), 200 * time.Millisecond},
-		{sensitive(bursting("web", "1", BurstAuto)), 0}, // no quota
+		{bursting("web", "0.5", spec.BurstAuto), 150 * time.Millisecond},
+		{bursting("web", "1.5", spec.BurstQuota), time.Duration(len(l.needCPUs(2))) * 100 * time.Millisecond},
+		{bursting("web", "0.5", spec.BurstKernel), 0},
+		{sensitive(bursting("web", "1.5", spec.BurstAuto)), 200 * time.Millisecond},
+		{sensitive(bursting("web", "1", spec.BurstAuto)), 0}, // no quota
 	} {
 		n := l.must(c.a, "wait")
 		groups, err := r.Groups()
@@ -193,7 +194,7 @@ func BenchmarkRaise(b *testing.B) {
 	l := newLab(b)
 	const containers = 50
 	for i := range containers {
-		l.must(bursting("w"+itoa(i), "0.02", BurstAuto), "wait")
+		l.must(bursting("w"+itoa(i), "0.02", spec.BurstAuto), "wait")
 	}
 	spent := func() time.Duration {
 		var u unix.Rusage

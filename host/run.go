@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -78,7 +79,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	defer signal.Stop(signals)
 
 	// With a terminal the program has to be in the process group that the terminal knows.
-	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == ViewFull, !hasTerminal())
+	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == spec.ViewFull, !hasTerminal())
 	if err != nil {
 		return 0, err
 	}
@@ -125,7 +126,7 @@ func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
 		env = view.Env(env, g.VisibleCPUs())
 	}
 	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(env)}
-	if g.View == ViewFull {
+	if g.View == spec.ViewFull {
 		order.View = h.store.view(g.ID)
 	}
 	return helper.start(order)

@@ -16,6 +16,7 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 	"golang.org/x/sys/unix"
 )
@@ -213,7 +214,7 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 	if r.CPUs, _, err = g.Effective(); err != nil {
 		return r, err
 	}
-	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != ViewFull {
+	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != spec.ViewFull {
 		return r, err
 	}
 	first := of.Main.PID

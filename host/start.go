@@ -4,6 +4,8 @@ import (
 	"context"
 	"os"
 	"syscall"
+
+	"github.com/candor-project/candor/spec"
 )
 
 // A Child is a program that Start has started.
@@ -20,7 +22,7 @@ func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*o
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
-	helper, err := startHelper(streams, a.View == ViewFull, true)
+	helper, err := startHelper(streams, a.View == spec.ViewFull, true)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func (h *Host) Start(ctx context.Context, a Allocation, p Program, streams [3]*o
 // StartIn starts a program in the group of another one that Start has started: what that has is for both. The group goes when
 // the grant is released. On an error the program was not started.
 func (h *Host) StartIn(of *Child, p Program, streams [3]*os.File) (*Child, error) {
-	helper, err := startHelper(streams, of.Grant.View == ViewFull, true)
+	helper, err := startHelper(streams, of.Grant.View == spec.ViewFull, true)
 	if err != nil {
 		return nil, err
 	}

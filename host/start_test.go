@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // A program that Start starts has the streams, the environment and the CPUs that were asked for; what is left
@@ -29,7 +31,7 @@ func TestStartAndClear(t *testing.T) {
 	defer null.Close()
 	a := Allocation{
 		Request: hybrid.Request{ID: "one", Limit: 500},
-		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none"},
 	}
 	script := "echo $WORD $(nproc); sleep 1000 >/dev/null 2>&1 & exit 3"
 	p := Program{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"WORD=hello", "PATH=/usr/bin:/bin"}}
@@ -68,7 +70,7 @@ func TestStartRefused(t *testing.T) {
 	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
 	a := Allocation{
 		Request: hybrid.Request{ID: "big", Limit: hybrid.MaxLimit},
-		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 	if _, err := l.Start(context.Background(), a, Program{Path: "/bin/true", Args: []string{"true"}}, streams); !errors.Is(err, hybrid.ErrNoCapacity) {
 		t.Errorf("%v, want ErrNoCapacity", err)
@@ -95,7 +97,7 @@ func TestStartIn(t *testing.T) {
 	defer null.Close()
 	a := Allocation{
 		Request: hybrid.Request{ID: "one", Limit: 500},
-		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none"},
 	}
 	first, err := l.Start(ctx, a, Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{null, null, null})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
 const (
@@ -87,9 +88,9 @@ type fileRequest struct {
 	Immovable bool          `json:"immovable,omitempty"`
 	PeriodUs  int64         `json:"periodUs"`
 	BurstUs   int64         `json:"burstUs,omitempty"`
-	BurstBy   BurstBy       `json:"burstBy,omitempty"`
+	BurstBy   spec.BurstBy  `json:"burstBy,omitempty"`
 	Mems      bool          `json:"mems,omitempty"`
-	View      View          `json:"view"`
+	View      spec.View     `json:"view"`
 	OnResize  string        `json:"onResize"`
 	Command   string        `json:"command"`
 }
@@ -238,12 +239,16 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
 		Guarantee: f.Guarantee, Wish: f.Wish, Immovable: f.Immovable,
 	}
-	g.Spec = Spec{
-		time.Duration(f.PeriodUs) * time.Microsecond, Burst{f.BurstBy, time.Duration(f.BurstUs) * time.Microsecond},
-		f.Mems, f.View, f.OnResize, storedCommand(f.Command, g.Engine),
+	g.Spec = spec.Spec{
+		Period:   time.Duration(f.PeriodUs) * time.Microsecond,
+		Burst:    spec.Burst{By: f.BurstBy, Time: time.Duration(f.BurstUs) * time.Microsecond},
+		Mems:     f.Mems,
+		View:     f.View,
+		OnResize: f.OnResize,
+		Command:  storedCommand(f.Command, g.Engine),
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
 		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
 	}
-	return g.Spec.check()
+	return g.Spec.Check()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // drawGrant draws a grant such as a node makes.
@@ -31,11 +32,11 @@ func drawGrant(t *rapid.T, name string) Grant {
 		Creator: process("creator"), Main: process("main"),
 		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
 		Loan: Loan{process("borrower"), milliseconds("loan")},
-		Spec: Spec{
+		Spec: spec.Spec{
 			Period:   time.Duration(rapid.Int64Range(1000, 1000000).Draw(t, "period")) * time.Microsecond,
 			Burst:    drawBurst(t),
 			Mems:     rapid.Bool().Draw(t, "mems"),
-			View:     rapid.SampledFrom([]View{ViewFull, ViewAffinity}).Draw(t, "view"),
+			View:     rapid.SampledFrom([]spec.View{spec.ViewFull, spec.ViewAffinity}).Draw(t, "view"),
 			OnResize: rapid.SampledFrom([]string{"none", "signal:HUP", "exec:echo \"<&>\""}).Draw(t, "on-resize"),
 			Command:  ProgramName(strings.ToValidUTF8(rapid.String().Draw(t, "command"), "�")), // JSON is text
 		},
@@ -56,12 +57,12 @@ func drawGrant(t *rapid.T, name string) Grant {
 	return g
 }
 
-func drawBurst(t *rapid.T) Burst {
-	by := rapid.SampledFrom([]BurstBy{BurstTime, BurstKernel, BurstQuota, BurstAuto}).Draw(t, "burst by")
-	if by != BurstTime {
-		return Burst{By: by}
+func drawBurst(t *rapid.T) spec.Burst {
+	by := rapid.SampledFrom([]spec.BurstBy{spec.BurstTime, spec.BurstKernel, spec.BurstQuota, spec.BurstAuto}).Draw(t, "burst by")
+	if by != spec.BurstTime {
+		return spec.Burst{By: by}
 	}
-	return Burst{Time: time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond}
+	return spec.Burst{Time: time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond}
 }
 
 // textOf is the file of a state.

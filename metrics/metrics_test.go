@@ -16,6 +16,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -64,7 +65,7 @@ func (d *desk) add(t *testing.T, id, name string, r hybrid.Request) {
 		t.Fatal(err)
 	}
 	g := host.Grant{State: host.Running, Engine: host.Engine{Name: name}}
-	g.View = host.ViewAffinity
+	g.View = spec.ViewAffinity
 	g.Grant, _ = d.snapshot.Node.Grant(id)
 	d.snapshot.Grants = append(d.snapshot.Grants, g)
 	d.readings[id] = host.Reading{CPUs: g.CPUs, Usage: cgroup.Usage{
@@ -233,15 +234,15 @@ func TestViewMismatch(t *testing.T) {
 		change func(*host.Grant, *host.Reading)
 		want   string
 	}{
-		{"as it should be", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = host.ViewFull, r.CPUs }, "0"},
+		{"as it should be", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = spec.ViewFull, r.CPUs }, "0"},
 		{"a CPU is missing", func(_ *host.Grant, r *host.Reading) { r.CPUs = cpuset.Of(r.CPUs.First()) }, "1"},
-		{"no view is mounted", func(g *host.Grant, _ *host.Reading) { g.View = host.ViewFull }, "1"},
-		{"too many mounts", func(g *host.Grant, r *host.Reading) { g.View, r.IsHidden = host.ViewFull, true }, ""},
+		{"no view is mounted", func(g *host.Grant, _ *host.Reading) { g.View = spec.ViewFull }, "1"},
+		{"too many mounts", func(g *host.Grant, r *host.Reading) { g.View, r.IsHidden = spec.ViewFull, true }, ""},
 		{"too many mounts and a CPU is missing", func(g *host.Grant, r *host.Reading) {
-			g.View, r.IsHidden, r.CPUs = host.ViewFull, true, cpuset.Of(r.CPUs.First())
+			g.View, r.IsHidden, r.CPUs = spec.ViewFull, true, cpuset.Of(r.CPUs.First())
 		}, "1"},
 		{"too many mounts, without a view", func(_ *host.Grant, r *host.Reading) { r.IsHidden = true }, "0"},
-		{"the view shows others", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = host.ViewFull, cpuset.Of(0, 1) }, "1"},
+		{"the view shows others", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = spec.ViewFull, cpuset.Of(0, 1) }, "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t)

@@ -13,6 +13,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Source is what is asked at each scrape: a *host.Host.
@@ -190,7 +191,7 @@ func mismatched(g *host.Grant, r *host.Reading) (differs float64, isKnown bool) 
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true
-	case g.View != host.ViewFull:
+	case g.View != spec.ViewFull:
 		return 0, true
 	case r.IsHidden:
 		return 0, false

@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/spec"
 )
 
 // A grantRow is a container as ps and inspect write it. Its JSON form is an
@@ -36,7 +37,7 @@ type grantRow struct {
 	Quota        hybrid.Milli      `json:"quota,omitempty"`    // absent where none is set
 	Weight       hybrid.Milli      `json:"weight"`
 	Lost         cpuset.Set        `json:"lost"` // CPUs that it had, and the machine no longer has
-	View         host.View         `json:"view"`
+	View         spec.View         `json:"view"`
 	OnResize     string            `json:"onResize"`
 	Burst        string            `json:"burst"`         // none, kernel, quota, auto or a time
 	PID          int               `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it

@@ -15,6 +15,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Booking is for a container that an engine has created and not started yet: it says of which host it is to be, such as that of
@@ -25,7 +26,7 @@ type Booking struct {
 	Config   string         `json:"config"`
 	Parent   string         `json:"parent"` // group, made without systemd
 	Request  hybrid.Request `json:"request"`
-	Spec     host.Spec      `json:"spec"`
+	Spec     spec.Spec      `json:"spec"`
 
 	Taken bool         `json:"taken"` // the container was made so
 	Usage cgroup.Usage `json:"usage"` // what it had used when it was deleted

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
@@ -165,7 +165,7 @@ func readResources(file string) ([]byte, error) {
 
 // check refuses what is Candor's to decide.
 func (u *update) check(g *host.Grant) error {
-	if u.Quota > 0 && u.Period == 0 && g.Period != cgroup.DefaultPeriod {
+	if u.Quota > 0 && u.Period == 0 && g.Period != bandwidth.DefaultPeriod {
 		return fmt.Errorf("a quota of %d microseconds without a period, and its own is %v: want both, or --cpus", u.Quota, g.Period)
 	}
 	if u.isPeriodAlone(g) {
@@ -184,7 +184,7 @@ func (u *update) check(g *host.Grant) error {
 // one is what an engine repeats of its own record.
 func (u *update) isPeriodAlone(g *host.Grant) bool {
 	period := u.period(g.Period)
-	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != cgroup.DefaultPeriod)
+	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != bandwidth.DefaultPeriod)
 }
 
 // limit is the limit that the update asks for: the old one where it says nothing.

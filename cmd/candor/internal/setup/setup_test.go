@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 func apply(t *testing.T, s *Setup, keep string) Result {
@@ -92,7 +94,7 @@ func container(t *testing.T, s *Setup) (end func()) {
 func allocation(name string, pid int) host.Allocation {
 	return host.Allocation{
 		Request: hybrid.Request{ID: name, Limit: 2000, Class: hybrid.Sensitive},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 		PID:     pid,
 	}
 }

@@ -1,8 +1,7 @@
-package host
+package spec
 
 import "testing"
 
-// What of on-resize can be meant.
 func TestParseOnResize(t *testing.T) {
 	for _, good := range []string{"none", "signal:HUP", "signal:SIGUSR1", "signal:usr2", "exec:echo hi"} {
 		if err := CheckOnResize(good); err != nil {

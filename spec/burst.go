@@ -1,11 +1,10 @@
-package host
+package spec
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/candor-project/candor/burst"
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -29,7 +28,7 @@ const (
 var BurstWords = []string{"none", string(BurstKernel), string(BurstQuota), string(BurstAuto)}
 
 // maxBurst is more than any quota: all CPUs for the longest period.
-const maxBurst = time.Duration(hybrid.MaxLimit) * cgroup.MaxPeriod / 1000
+const maxBurst = time.Duration(hybrid.MaxLimit) * bandwidth.MaxPeriod / 1000
 
 // UnmarshalText reads one of BurstWords or a time.
 func (b *Burst) UnmarshalText(text []byte) error {
@@ -44,15 +43,15 @@ func (b *Burst) UnmarshalText(text []byte) error {
 	}
 	span, err := time.ParseDuration(said)
 	next := Burst{Time: span}
-	if err != nil || next.check() != nil {
+	if err != nil || next.Check() != nil {
 		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", said)
 	}
 	*b = next
 	return nil
 }
 
-// raises reports whether Candor raises the quota.
-func (b Burst) raises() bool { return b.By == BurstQuota || b.By == BurstAuto }
+// Raises reports whether Candor raises the quota.
+func (b Burst) Raises() bool { return b.By == BurstQuota || b.By == BurstAuto }
 
 // MarshalText writes what UnmarshalText reads.
 func (b Burst) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
@@ -69,7 +68,7 @@ func (b Burst) String() string {
 	}
 }
 
-func (b Burst) check() error {
+func (b Burst) Check() error {
 	switch {
 	case b.By == BurstTime && (b.Time < 0 || b.Time > maxBurst || b.Time%time.Microsecond != 0):
 		return fmt.Errorf("burst %v: want 0 to %v in whole microseconds", b.Time, maxBurst)
@@ -82,8 +81,8 @@ func (b Burst) check() error {
 	}
 }
 
-// checkBurst refuses a burst that the kernel or the loop would refuse, or that means nothing.
-func checkBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
+// CheckBurst refuses a burst that the kernel or the loop would refuse, or that means nothing.
+func CheckBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
 	quota := time.Duration(limit) * period / 1000
 	switch {
 	case b == Burst{}:
@@ -92,30 +91,9 @@ func checkBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
 		return fmt.Errorf("burst %v: without a limit there is no quota to save up", b)
 	case b.By == BurstTime && b.Time > quota:
 		return fmt.Errorf("burst %v: the most with a limit of %v and a period of %v is its quota, %v", b, limit, period, quota)
-	case b.By == BurstQuota && period < burst.MinPeriod:
-		return fmt.Errorf("burst %v: with a period of %v the quota would be too short-lived to raise: want a period of %v or more, or burst kernel", b, period, burst.MinPeriod)
+	case b.By == BurstQuota && period < bandwidth.MinRaisePeriod:
+		return fmt.Errorf("burst %v: with a period of %v the quota would be too short-lived to raise: want a period of %v or more, or burst kernel", b, period, bandwidth.MinRaisePeriod)
 	default:
 		return nil
-	}
-}
-
-// checkKernel refuses what this kernel cannot do.
-func (b Burst) checkKernel() error {
-	if needs := b.By == BurstKernel || b.Time > 0; needs && !kernelSavesUp() {
-		return fmt.Errorf("%w: burst %v: this kernel saves nothing up (Linux 5.14 and later do): want quota, auto or none", ErrBadSpec, b)
-	}
-	return nil
-}
-
-// kernelBurst is what the kernel is to save up for a container.
-func (g *Grant) kernelBurst() time.Duration {
-	most := quota(g).Truncate(time.Microsecond)
-	switch by := g.Burst.By; {
-	case by == BurstTime:
-		return min(g.Burst.Time, most)
-	case by == BurstKernel, by == BurstAuto && kernelSavesUp():
-		return most
-	default:
-		return 0
 	}
 }
