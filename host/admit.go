@@ -27,7 +27,7 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	if err != nil {
 		return nil, err
 	}
-	creator, err := ownProcess()
+	creator, err := OwnProcess()
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 		return err
 	}
 	op.info[g.ID] = g
-	return op.store.saveRequest(g)
+	return op.store.SaveRequest(g)
 }
 
 // vacate takes a container off the node that goes on under the same name.
@@ -209,12 +209,12 @@ func (op *operation) tellHint(g *Grant, err error) {
 // grant from now on finds the group, and gives it what it is to have. It does not wait: while an operation goes on, which may
 // have looked before the group was there, nothing is known to be as planned.
 func (h *Host) AsPlanned(a *Allocation, pid int) bool {
-	lock, free := tryLock(h.store.lockFile())
+	lock, free := tryLock(h.store.LockFile())
 	if !free {
 		return false
 	}
 	defer lock.release()
-	s, err := h.store.load()
+	s, err := h.store.Load()
 	if err != nil {
 		return false
 	}
@@ -246,7 +246,7 @@ func (h *Host) Note(ctx context.Context, a *Allocation, pid int) error {
 	var main Process
 	if pid != 0 {
 		var err error
-		if main, err = processOf(pid); err != nil {
+		if main, err = ProcessOf(pid); err != nil {
 			return nil // it has ended
 		}
 	}
@@ -298,7 +298,7 @@ func (h *Host) ExpectMoves() {
 // what the grant says now: others may have moved it since it was planned. ErrElsewhere: the
 // process is in no group of that name.
 func (h *Host) Started(ctx context.Context, name string, pid int) error {
-	first, err := processOf(pid)
+	first, err := ProcessOf(pid)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (h *Host) Started(ctx context.Context, name string, pid int) error {
 			return err
 		}
 		g.State, g.Deadline, g.Main = Running, 0, first
-		return op.store.saveRequest(g)
+		return op.store.SaveRequest(g)
 	})
 }
 
@@ -339,7 +339,7 @@ func (h *Host) FirstIn(name, path string) (pid int) {
 	var first Process
 	inspected := 0
 	_, err := h.tree.Foreign(name, path).AnyProcess(func(pid int) bool {
-		if p, err := processOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
+		if p, err := ProcessOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
 			first = p
 		}
 		inspected++

@@ -89,7 +89,7 @@ func (op *operation) restore() error {
 		return err
 	}
 	if err := op.restoreAll(grants); err != nil {
-		if err := op.abandon(&brokenState{op.store.stateFile(), err}); err != nil {
+		if err := op.abandon(&BrokenError{op.store.File(), err}); err != nil {
 			return err
 		}
 		op.readAll()
@@ -214,16 +214,16 @@ func (op *operation) othersCPUs(name string) (others cpuset.Set) {
 func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set) Grant {
 	g := Grant{State: Running, Since: sinceBoot()}
 	g.ID = name
-	known := op.store.loadRequest(&g)
+	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments
-		if err := op.store.saveBriefly(&g); err != nil {
+		if err := op.store.SaveHidingCommand(&g); err != nil {
 			op.log.Warn("its request is not saved", "container", name, "error", err)
 		}
 	}
 	asked := g.Limit
 	if !known {
 		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: has.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
-		if _, err := op.store.shown(name); err == nil || errors.Is(err, view.ErrLeased) {
+		if _, err := op.store.ShownCPUs(name); err == nil || errors.Is(err, view.ErrLeased) {
 			g.View = spec.ViewFull
 		}
 	}

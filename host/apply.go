@@ -93,14 +93,14 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 			errs = append(errs, g.End())
 		}
 		op.views.close(n.name)
-		errs = append(errs, op.store.forget(n.name))
+		errs = append(errs, op.store.RemoveFiles(n.name))
 	}
 	if err := op.settle(before, op.exclusive(grants)); err != nil {
 		errs = append(errs, fmt.Errorf("back to the state before: %w", err))
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
 	if err := errline.Join(errs...); err != nil {
-		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation, of pods the next repair, brings the groups to it", err, op.store.stateFile())
+		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation, of pods the next repair, brings the groups to it", err, op.store.File())
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (op *operation) prepareNewcomer(grants []*Grant) error {
 		return nil
 	}
 	i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.newcomer.name })
-	return op.store.saveRequest(grants[i])
+	return op.store.SaveRequest(grants[i])
 }
 
 // showViews rewrites the views that do not show their container's CPUs. Only the view of the operation's own
@@ -121,7 +121,7 @@ func (op *operation) showViews(grants []*Grant) error {
 		if g.View != spec.ViewFull || g.CPUs.IsEmpty() {
 			continue
 		}
-		if shown, err := op.store.shown(g.ID); err == nil && shown == g.CPUs {
+		if shown, err := op.store.ShownCPUs(g.ID); err == nil && shown == g.CPUs {
 			op.restored(g.ID, SettingView)
 			op.views.keepOpen(op.store, g.ID)
 			continue
@@ -204,11 +204,11 @@ func (op *operation) saveGrants(grants []*Grant) error {
 			grants[i] = &saved
 		}
 	}
-	next, isOther, err := op.saved.next(op.boot, grants)
+	next, isOther, err := op.saved.Next(op.boot, grants)
 	if err != nil || !isOther || len(grants) == 0 && len(op.saved.Grants) == 0 {
 		return err
 	}
-	if err := op.store.save(next); err != nil {
+	if err := op.store.Save(next); err != nil {
 		return err
 	}
 	op.saved = next
@@ -254,13 +254,13 @@ func (op *operation) tidy() {
 		return
 	}
 	for _, dir := range []string{"views", "requests", "commands"} {
-		entries, _ := os.ReadDir(filepath.Join(op.store.dir, dir))
+		entries, _ := os.ReadDir(filepath.Join(op.store.Dir, dir))
 		for _, entry := range entries {
 			if op.info[entry.Name()] != nil {
 				continue
 			}
-			if err := op.store.forget(entry.Name()); err != nil {
-				op.log.Warn("left over", "file", filepath.Join(op.store.dir, dir, entry.Name()), "error", err)
+			if err := op.store.RemoveFiles(entry.Name()); err != nil {
+				op.log.Warn("left over", "file", filepath.Join(op.store.Dir, dir, entry.Name()), "error", err)
 			}
 		}
 	}

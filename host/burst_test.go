@@ -51,8 +51,8 @@ func TestBurst(t *testing.T) {
 			}
 			return err
 		}},
-		{"the state is lost", func() error { return os.Remove(l.store.stateFile()) }},
-		{"all is lost", func() error { return os.RemoveAll(l.store.dir) }},
+		{"the state is lost", func() error { return os.Remove(l.store.File()) }},
+		{"all is lost", func() error { return os.RemoveAll(l.store.Dir) }},
 	} {
 		if err := mishap.do(); err != nil {
 			t.Fatal(err)

@@ -75,7 +75,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := checkKernelBurst(a.Burst); err != nil {
 		return nil, err
 	}
-	creator, err := ownProcess()
+	creator, err := OwnProcess()
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	}
 	if a.PID != 0 {
 		g.State, g.Deadline = Running, 0
-		if g.Main, err = processOf(a.PID); err != nil {
+		if g.Main, err = ProcessOf(a.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +99,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 		if a.PID != 0 {
 			op.newcomer = &newcomer{a.ID, a.PID}
 		}
-		g.OnResize, err = op.store.hideCommand(a.ID, a.OnResize)
+		g.OnResize, err = op.store.HideCommand(a.ID, a.OnResize)
 		return err
 	})
 	if err != nil {
@@ -172,7 +172,7 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
 
 // releaseOwn is ReleaseOwn that, if the program has not started, also restores the groups above the container's.
 func (h *Host) releaseOwn(ctx context.Context, name string, started bool) error {
-	self, err := ownProcess()
+	self, err := OwnProcess()
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
 
 // BundleDir is the directory from which a runtime makes a container: its creator writes it once the
 // container has its grant, or its CPUs are preserved.
-func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.dir, "bundles", name) }
+func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.Dir, "bundles", name) }
 
 // SweepBundles removes the bundles of containers that are no more, or were never made, whoever has left them.
 func (h *Host) SweepBundles(ctx context.Context) error {
@@ -321,7 +321,7 @@ func (h *Host) SweepBundles(ctx context.Context) error {
 			if op.info[entry.Name()] != nil {
 				continue
 			}
-			if p, ok := op.store.loadPreserved(entry.Name()); ok && p.By.Alive() {
+			if p, ok := op.store.LoadPreserved(entry.Name()); ok && p.By.Alive() {
 				continue
 			}
 			if err := os.RemoveAll(op.BundleDir(entry.Name())); err != nil {

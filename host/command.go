@@ -78,17 +78,17 @@ func printable(r rune) rune {
 	return r
 }
 
-func (s store) commandFile(name string) string { return filepath.Join(s.dir, "commands", name) }
+func (s Store) commandFile(name string) string { return filepath.Join(s.Dir, "commands", name) }
 
 // commandReference is the value of OnResize that runs the file of a container's command. Versions of Candor that do not
 // know these files run the file by it.
-func (s store) commandReference(name string) string {
+func (s Store) commandReference(name string) string {
 	return "exec:sh '" + strings.ReplaceAll(s.commandFile(name), "'", `'\''`) + "'"
 }
 
-// hideCommand stores a command of OnResize in its own file and returns the reference to it. Other values of OnResize
+// HideCommand stores a command of OnResize in its own file and returns the reference to it. Other values of OnResize
 // come back unchanged.
-func (s store) hideCommand(name, onResize string) (reference string, err error) {
+func (s Store) HideCommand(name, onResize string) (reference string, err error) {
 	reference = s.commandReference(name)
 	command, isCommand := strings.CutPrefix(onResize, "exec:")
 	if !isCommand || onResize == reference {
@@ -107,8 +107,8 @@ func (s store) hideCommand(name, onResize string) (reference string, err error) 
 	return reference, nil
 }
 
-// shownOnResize returns OnResize with the command itself in the place of the reference to its file.
-func (s store) shownOnResize(g *Grant) (string, error) {
+// ShownOnResize returns OnResize with the command itself in the place of the reference to its file.
+func (s Store) ShownOnResize(g *Grant) (string, error) {
 	if g.OnResize != s.commandReference(g.ID) {
 		return g.OnResize, nil
 	}
@@ -122,7 +122,7 @@ func (s store) shownOnResize(g *Grant) (string, error) {
 // OnResize returns how a container is notified of a new size. Callers that may not read its command get a reference to
 // the file that holds it.
 func (h *Host) OnResize(g *Grant) string {
-	if shown, err := h.store.shownOnResize(g); err == nil {
+	if shown, err := h.store.ShownOnResize(g); err == nil {
 		return shown
 	}
 	return g.OnResize
@@ -131,17 +131,17 @@ func (h *Host) OnResize(g *Grant) string {
 // dropArguments replaces the arguments that an earlier version has stored: in the loaded state, which this operation
 // saves, and in the requests beside it.
 func (op *operation) dropArguments() error {
-	var next *savedState
+	var next *Saved
 	for i, g := range op.saved.Grants {
-		if !slices.Contains(op.saved.WithArguments, g.ID) && !op.store.showsCommand(g) {
+		if !slices.Contains(op.saved.WithArguments, g.ID) && !op.store.ShowsCommand(g) {
 			continue
 		}
 		if next == nil {
-			next = &savedState{state: op.saved.state, text: op.saved.text}
+			next = &Saved{State: op.saved.State, text: op.saved.text}
 			next.Grants, next.WithArguments = slices.Clone(next.Grants), nil
 		}
 		brief := *g
-		if err := op.store.saveBriefly(&brief); err != nil {
+		if err := op.store.SaveHidingCommand(&brief); err != nil {
 			return err
 		}
 		next.Grants[i] = &brief
@@ -150,18 +150,18 @@ func (op *operation) dropArguments() error {
 		return nil
 	}
 	op.saved = next
-	return op.store.closeBad()
+	return op.store.ProtectBadFile()
 }
 
-// showsCommand reports whether the state holds a command of OnResize itself.
-func (s store) showsCommand(g *Grant) bool {
+// ShowsCommand reports whether the state holds a command of OnResize itself.
+func (s Store) ShowsCommand(g *Grant) bool {
 	return strings.HasPrefix(g.OnResize, "exec:") && g.OnResize != s.commandReference(g.ID)
 }
 
-// saveBriefly hides the command of a container and saves its request.
-func (s store) saveBriefly(g *Grant) (err error) {
-	if g.OnResize, err = s.hideCommand(g.ID, g.OnResize); err != nil {
+// SaveHidingCommand hides the command of a container and saves its request.
+func (s Store) SaveHidingCommand(g *Grant) (err error) {
+	if g.OnResize, err = s.HideCommand(g.ID, g.OnResize); err != nil {
 		return err
 	}
-	return s.saveRequest(g)
+	return s.SaveRequest(g)
 }

@@ -41,14 +41,14 @@ func TestProgramName(t *testing.T) {
 func (l *lab) holding() map[string]fs.FileMode {
 	l.Helper()
 	found := map[string]fs.FileMode{}
-	err := filepath.WalkDir(l.store.dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(l.store.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		if err == nil && bytes.Contains(text, []byte(secret)) {
 			info, _ := entry.Info()
-			name, _ := filepath.Rel(l.store.dir, path)
+			name, _ := filepath.Rel(l.store.Dir, path)
 			found[name] = info.Mode()
 		}
 		return err
@@ -70,7 +70,7 @@ func TestNoArgumentsStored(t *testing.T) {
 	if got := l.holding(); len(got) != 1 || got["commands/web"] != 0o600 {
 		t.Errorf("the secret is in %v; want it in commands/web alone, mode 0600", got)
 	}
-	if info, err := os.Stat(filepath.Join(l.store.dir, "commands")); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(filepath.Join(l.store.Dir, "commands")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("commands: %v %v; want mode 0700", info.Mode(), err)
 	}
 	s, err := l.Snapshot()
@@ -106,7 +106,7 @@ func TestNoArgumentsStored(t *testing.T) {
 // withArguments writes a state, with the requests beside it, as an earlier version did.
 func (l *lab) withArguments() {
 	l.Helper()
-	for _, file := range []string{l.store.stateFile(), l.store.request("web")} {
+	for _, file := range []string{l.store.File(), l.store.RequestFile("web")} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			l.Fatal(err)
@@ -119,7 +119,7 @@ func (l *lab) withArguments() {
 			l.Fatal(err)
 		}
 	}
-	if err := fileio.Replace(l.store.badFile(), []byte(secret)); err != nil {
+	if err := fileio.Replace(l.store.BadFile(), []byte(secret)); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -131,10 +131,10 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 		l.must(ask("web", "0.5"), "wait")
 		l.withArguments()
 		if lost {
-			if err := os.Remove(l.store.stateFile()); err != nil {
+			if err := os.Remove(l.store.File()); err != nil {
 				t.Fatal(err)
 			}
-			os.Remove(l.store.badFile())
+			os.Remove(l.store.BadFile())
 		}
 		l.nudge()
 		got := l.holding()
@@ -160,7 +160,7 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 func TestUnusableStateIsClosed(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	if err := fileio.Replace(l.store.stateFile(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
+	if err := fileio.Replace(l.store.File(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
 		t.Fatal(err)
 	}
 	l.nudge()
@@ -187,7 +187,7 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Read(make([]byte, 1)) // it has become the program
-		main, err := processOf(cmd.Process.Pid)
+		main, err := ProcessOf(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -183,7 +183,7 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	}
 	has, want := look.Settings, h.settings(g)
 	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
-	isRaised := g.Loan.holds() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
+	isRaised := g.Loan.IsHeld() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
 	if isRounded := has.Quota == roundedUp(want.Quota, want.Period); isRaised || isRounded {
 		has.Quota = want.Quota
 	}

@@ -71,7 +71,7 @@ func (g *group) isEngines() bool { return g.engine.Cgroup != "" }
 func (op *operation) observeEngines() {
 	grants := op.loaded.Grants
 	if len(grants) == 0 {
-		grants = op.store.requests()
+		grants = op.store.Requests()
 	}
 	for _, g := range grants {
 		if g.Engine.Cgroup == "" {
@@ -98,14 +98,14 @@ func (op *operation) observeEngine(name string, e Engine) {
 	op.groups[name] = k
 }
 
-// requests returns what is known of the containers whose requests stand beside the state.
-func (s store) requests() []*Grant {
-	entries, _ := os.ReadDir(filepath.Join(s.dir, "requests"))
+// Requests returns what is known of the containers whose Requests stand beside the state.
+func (s Store) Requests() []*Grant {
+	entries, _ := os.ReadDir(filepath.Join(s.Dir, "requests"))
 	var grants []*Grant
 	for _, entry := range entries {
 		var g Grant
 		g.ID = entry.Name()
-		if cgroup.CheckName(g.ID) == nil && s.loadRequest(&g) {
+		if cgroup.CheckName(g.ID) == nil && s.LoadRequest(&g) {
 			grants = append(grants, &g)
 		}
 	}
@@ -146,4 +146,4 @@ func (g *Grant) endedInEngine() bool {
 }
 
 // ViewDir is the directory of a container's view, with the files of package view.
-func (h *Host) ViewDir(name string) string { return h.store.view(name) }
+func (h *Host) ViewDir(name string) string { return h.store.ViewDir(name) }

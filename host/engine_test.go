@@ -101,7 +101,7 @@ func (e *engine) has(group string) *cpuset.Set {
 	return &s.CPUs
 }
 
-func (e *engine) state(name string) State {
+func (e *engine) state(name string) Phase {
 	e.Helper()
 	s, err := e.Snapshot()
 	if err != nil {
@@ -224,7 +224,7 @@ func TestEngineAdoption(t *testing.T) {
 			}
 			e.run("web", settingsOf(web))
 			l.nudge()
-			if err := os.RemoveAll(filepath.Join(l.store.dir, lost)); err != nil {
+			if err := os.RemoveAll(filepath.Join(l.store.Dir, lost)); err != nil {
 				t.Fatal(err)
 			}
 			late := e.ask(flexible("late", "0"), "late")

@@ -16,7 +16,7 @@ type Grant struct {
 	spec.Spec
 	Engine Engine // who makes and ends its group, if not Candor
 
-	State    State
+	State    Phase
 	Creator  Process       // who asked for it; while it lives the grant is not reaped
 	Main     Process       // the program's first process; zero if Candor did not start it
 	Since    time.Duration // time since boot at which it was granted
@@ -24,13 +24,13 @@ type Grant struct {
 	Loan     Loan          // who may give it more than its quota
 }
 
-// State is where in its life a grant is.
-type State string
+// Phase is where in its life a grant is.
+type Phase string
 
 const (
-	Pending State = "pending" // planned; its creator makes the cgroup
-	Running State = "running"
-	Held    State = "held" // stopped, kept for a restart
+	Pending Phase = "pending" // planned; its creator makes the cgroup
+	Running Phase = "running"
+	Held    Phase = "held" // stopped, kept for a restart
 )
 
 // VisibleCPUs is the number of CPUs that the container should count: the CPUs

@@ -19,12 +19,12 @@ func TestGrantEqual(t *testing.T) {
 		g := drawGrant(t, "web")
 		same := g
 		same.Fractions = slices.Clone(g.Fractions)
-		if !g.equal(&same) {
+		if !g.Equal(&same) {
 			t.Fatalf("not equal to itself: %+v", g)
 		}
 		for _, other := range otherGrants(reflect.ValueOf(&g).Elem()) {
 			same := bytes.Equal(compactJSON(newFileGrant(&other)), compactJSON(newFileGrant(&g)))
-			if !same && g.equal(&other) {
+			if !same && g.Equal(&other) {
 				t.Fatalf("equal, and not the same in the file:\n%+v\n%+v", g, other)
 			}
 		}

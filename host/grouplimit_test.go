@@ -203,12 +203,12 @@ func TestBoundOfEngine(t *testing.T) {
 func TestFailedAllocation(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
-	if err := os.MkdirAll(filepath.Join(l.store.dir, "views"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(l.store.Dir, "views"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	fail := func(name string) {
 		t.Helper()
-		file := filepath.Join(l.store.dir, "views", name) // where the directory of the view is to be
+		file := filepath.Join(l.store.Dir, "views", name) // where the directory of the view is to be
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

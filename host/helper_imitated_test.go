@@ -33,7 +33,7 @@ func TestImitatedHelperIsAdopted(t *testing.T) {
 	if _, err := l.Allocate(ctx, a); err != nil {
 		t.Fatal(err)
 	}
-	l.forge(func(s *state) { s.Grants = nil })
+	l.forge(func(s *State) { s.Grants = nil })
 	l.nudge()
 	l.check("web")
 }

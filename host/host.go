@@ -63,7 +63,7 @@ type Options struct {
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
 type Host struct {
-	store      store
+	store      Store
 	config     string
 	tree       *cgroup.Tree
 	log        *slog.Logger
@@ -107,7 +107,7 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:      store{dir, newMemory()},
+		store:      Store{dir, newCache()},
 		config:     cmp.Or(o.Config, DefaultConfig),
 		tree:       tree,
 		log:        o.Log,
@@ -170,10 +170,10 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 // state directory: for a host that was there for a time, as that of an experiment. Containers of engines are
 // left alone.
 func (h *Host) Clear(ctx context.Context) error {
-	if _, err := os.Stat(h.store.dir); os.IsNotExist(err) {
+	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
 		return h.tree.Remove()
 	}
-	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (h *Host) Clear(ctx context.Context) error {
 	if err := errline.Join(append(errs, h.tree.Remove())...); err != nil {
 		return err
 	}
-	return os.RemoveAll(h.store.dir)
+	return os.RemoveAll(h.store.Dir)
 }
 
 // KeepOpen has this process keep lists of CPUs of containers' groups open, so many at most: for one that runs on, and calls CloseUnused

@@ -19,7 +19,7 @@ func TestHurry(t *testing.T) {
 		dir := findCpusetDir(t, web.cmd.Process.Pid)
 		web.stop()
 		if left == "orphaned" {
-			l.forge(func(s *state) { s.Grants = nil })
+			l.forge(func(s *State) { s.Grants = nil })
 		} else {
 			l.orphan()
 		}

@@ -51,7 +51,7 @@ func (e *engineIsolationLab) drift(t *testing.T, cpus cpuset.Set) {
 	t.Helper()
 	err := e.engine.tree.Group(neighborGroup).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
 	if err == nil {
-		err = view.Write(e.store.view(neighbor), cpus)
+		err = view.Write(e.store.ViewDir(neighbor), cpus)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,7 @@ func TestStuckAtAdoption(t *testing.T) {
 	}
 	remove := refuseFiles(isCpuset)
 	defer remove()
-	if err := os.Remove(l.store.stateFile()); err != nil {
+	if err := os.Remove(l.store.File()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -337,7 +337,7 @@ func TestLateLease(t *testing.T) {
 	l.Host.views.isAll = true
 	l.nudge()
 	l.views.close(neighbor)
-	fd, err := unix.Open(filepath.Join(l.store.view(neighbor), "cpuinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(filepath.Join(l.store.ViewDir(neighbor), "cpuinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	}

@@ -55,7 +55,7 @@ func (l *isolationLab) drift(cpus cpuset.Set) {
 	l.Helper()
 	err := l.tree.Group(neighbor).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
 	if err == nil {
-		err = view.Write(l.store.view(neighbor), cpus)
+		err = view.Write(l.store.ViewDir(neighbor), cpus)
 	}
 	if err != nil {
 		l.Fatal(err)
@@ -97,7 +97,7 @@ func (l *isolationLab) checkSubject(name string) {
 	if other.Overlaps(&g.Exclusive) {
 		l.Errorf("%s is on %v, exclusive CPUs %v of %s", neighbor, other, g.Exclusive, name)
 	}
-	if shown, err := l.store.shown(name); err != nil || shown != g.CPUs {
+	if shown, err := l.store.ShownCPUs(name); err != nil || shown != g.CPUs {
 		l.Errorf("%s: has %v, is shown %v (%v)", name, g.CPUs, shown, err)
 	}
 }
@@ -318,7 +318,7 @@ func refuseByLease(kind int, file string) func(*isolationLab) func() {
 	return func(l *isolationLab) func() {
 		l.nudge()
 		l.views.close(neighbor) // as if another process had started it, one that did not stay
-		fd, err := unix.Open(filepath.Join(l.store.view(neighbor), file), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(filepath.Join(l.store.ViewDir(neighbor), file), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -376,7 +376,7 @@ func refuseByFreezer(l *isolationLab) func() {
 // refuseByFullDisk makes the view's rewrite fail where it would have to grow.
 func refuseByFullDisk(l *isolationLab) func() {
 	small := smallDisk(l.TB.(*testing.T), "size=4k")
-	target := l.store.view(neighbor)
+	target := l.store.ViewDir(neighbor)
 	l.views.close(neighbor)
 	if err := view.Remove(target); err != nil {
 		l.Fatal(err)
@@ -409,13 +409,13 @@ func refuseByNestedLimit(l *isolationLab) func() {
 
 func refuseByImmutableFile(l *isolationLab) func() {
 	l.views.close(neighbor)
-	f, err := os.Open(filepath.Join(l.store.view(neighbor), "online"))
+	f, err := os.Open(filepath.Join(l.store.ViewDir(neighbor), "online"))
 	if err != nil {
 		l.Fatal(err)
 	}
 	defer f.Close()
 	set := func(flags int) error {
-		f, err := os.Open(filepath.Join(l.store.view(neighbor), "online"))
+		f, err := os.Open(filepath.Join(l.store.ViewDir(neighbor), "online"))
 		if err != nil {
 			return err
 		}

@@ -250,7 +250,7 @@ func dead(t testing.TB) Process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := processOf(cmd.Process.Pid)
+	p, err := ProcessOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,15 +259,15 @@ func dead(t testing.TB) Process {
 }
 
 // forge changes the state file as if another process had written it.
-func (l *lab) forge(change func(*state)) {
+func (l *lab) forge(change func(*State)) {
 	l.Helper()
-	loaded, err := l.store.load()
+	loaded, err := l.store.Load()
 	if err != nil {
 		l.Fatal(err)
 	}
-	s := state{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
+	s := State{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
 	change(&s)
-	if err := fileio.Replace(l.store.stateFile(), textOf(s)); err != nil {
+	if err := fileio.Replace(l.store.File(), textOf(s)); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -276,7 +276,7 @@ func (l *lab) forge(change func(*state)) {
 func (l *lab) orphan() {
 	l.Helper()
 	nobody := dead(l)
-	l.forge(func(s *state) {
+	l.forge(func(s *State) {
 		for i := range s.Grants {
 			s.Grants[i].Creator = nobody
 		}

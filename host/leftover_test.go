@@ -80,7 +80,7 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 
 // begins reports whether the next operation will begin with what the last has left.
 func begins(t *rapid.T, h *Host, left *leftover) bool {
-	saved, err := h.store.load()
+	saved, err := h.store.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,52 +109,52 @@ func freshly(t *rapid.T, h *Host) *operation {
 
 // A state that this process has written is read again when anybody else has, also what is as long.
 func TestLastAt(t *testing.T) {
-	s := store{t.TempDir(), newMemory()}
+	s := Store{t.TempDir(), newCache()}
 	for _, name := range []string{"web", "log"} {
 		g := Grant{State: Running, Spec: ask(name, "1").Spec}
 		g.Request, g.CPUs, g.Exclusive = ask(name, "1").Request, cpuset.Of(1), cpuset.Of(1)
-		next, isOther, err := s.memory.last.Load().next("b", []*Grant{&g})
+		next, isOther, err := s.cache.last.Load().Next("b", []*Grant{&g})
 		if err == nil && !isOther {
 			t.Fatalf("with %s it is not another state", name)
 		}
 		if err == nil {
-			err = s.save(next)
+			err = s.Save(next)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last := s.memory.lastAt(s.stateFile()); last != next {
+		if last := s.cache.lastAt(s.File()); last != next {
 			t.Fatalf("saved with %s, it is not known to be there", name)
 		}
 	}
 	is := func(when, want string) {
 		t.Helper()
-		if s.memory.lastAt(s.stateFile()) != nil {
+		if s.cache.lastAt(s.File()) != nil {
 			t.Errorf("%s: taken for what was written", when)
 		}
-		if loaded, err := s.load(); err != nil || loaded.Boot != want {
+		if loaded, err := s.Load(); err != nil || loaded.Boot != want {
 			t.Errorf("%s: loaded %+v, %v; want boot %q", when, loaded, err, want)
 		}
 	}
 	text := func(boot string) []byte {
-		return textOf(state{Boot: boot, Grants: s.memory.last.Load().Grants})
+		return textOf(State{Boot: boot, Grants: s.cache.last.Load().Grants})
 	}
-	if err := fileio.Replace(s.stateFile(), text("c")); err != nil {
+	if err := fileio.Replace(s.File(), text("c")); err != nil {
 		t.Fatal(err)
 	}
 	is("replaced by another", "c")
-	again, _, err := s.memory.last.Load().next("d", s.memory.last.Load().Grants)
+	again, _, err := s.cache.last.Load().Next("d", s.cache.last.Load().Grants)
 	if err == nil {
-		err = s.save(again)
+		err = s.Save(again)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.stateFile(), append(text("e"), '\n'), 0o644); err != nil {
+	if err := os.WriteFile(s.File(), append(text("e"), '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	is("edited where it is", "e")
-	if err := os.Remove(s.stateFile()); err != nil {
+	if err := os.Remove(s.File()); err != nil {
 		t.Fatal(err)
 	}
 	is("removed", "")

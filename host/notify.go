@@ -22,7 +22,7 @@ const notifyPatience = 30 * time.Second
 // was done in words. It is called after the operation, without the lock: what
 // it starts may call candor itself.
 func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (done string, err error) {
-	onResize, err := h.store.shownOnResize(g)
+	onResize, err := h.store.ShownOnResize(g)
 	if err != nil {
 		return "", fmt.Errorf("%s has its new size, but could not be notified: %w", g.ID, err)
 	}

@@ -33,7 +33,7 @@ func newStamp(s *unix.Stat_t) stamp {
 }
 
 // keepOpen takes over a file that a state was written to.
-func (s *savedState) keepOpen(file *os.File) {
+func (s *Saved) keepOpen(file *os.File) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
 		file.Close() // it is read again

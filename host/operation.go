@@ -18,9 +18,9 @@ import (
 type operation struct {
 	*Host
 	boot   string
-	loaded state             // as the file has it
+	loaded State             // as the file has it
 	before map[string]*Grant // those of loaded, by name
-	saved  *savedState       // what the file has now
+	saved  *Saved       // what the file has now
 	groups map[string]*group // as the kernel has them
 	left   leftover          // of the operation before
 	node   *hybrid.Node
@@ -68,11 +68,11 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	if _, err := h.machine.get(); err != nil {
 		return err
 	}
-	if err := h.store.prepare(); err != nil {
+	if err := h.store.Prepare(); err != nil {
 		return err
 	}
 	watch := stopwatch{time.Now()}
-	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,13 @@ func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
 
 // load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.
 func (op *operation) load() error {
-	saved, err := op.store.load()
-	var broken *brokenState
+	saved, err := op.store.Load()
+	var broken *BrokenError
 	if err != nil && !errors.As(err, &broken) {
 		return err
 	}
 	if op.saved = saved; broken != nil {
-		op.saved = new(savedState)
+		op.saved = new(Saved)
 	}
 	if op.saved != op.left.saved {
 		op.tops.learnFrom(op.saved.Grants)
@@ -175,15 +175,15 @@ func (op *operation) load() error {
 		}
 	case op.saved.Boot != op.boot:
 		if n > 0 {
-			op.log.Warn("state of an earlier boot dropped", "file", op.store.stateFile(), "containers", n)
+			op.log.Warn("state of an earlier boot dropped", "file", op.store.File(), "containers", n)
 		}
-		op.saved = new(savedState)
+		op.saved = new(Saved)
 	}
 	if err := op.dropArguments(); err != nil { // no reason to refuse another container
 		op.log.Warn("arguments that an earlier version stored are not all dropped", "error", err)
 	}
-	op.loaded = op.saved.state
-	op.before = byName(op.loaded.Grants)
+	op.loaded = op.saved.State
+	op.before = ByName(op.loaded.Grants)
 	return nil
 }
 
@@ -197,12 +197,12 @@ func (op *operation) prepareNode() (err error) {
 }
 
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
-func (op *operation) abandon(broken *brokenState) error {
-	op.loaded, op.before, op.saved = state{}, nil, new(savedState)
-	if err := op.store.setAside(); err != nil {
+func (op *operation) abandon(broken *BrokenError) error {
+	op.loaded, op.before, op.saved = State{}, nil, new(Saved)
+	if err := op.store.SetAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}
-	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.badFile(), "reason", broken.err)
+	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.BadFile(), "reason", broken.Err)
 	return nil
 }
 
@@ -286,7 +286,7 @@ func (op *operation) grants() []*Grant {
 	grants := make([]*Grant, 0, len(op.info))
 	for held := range op.node.All() {
 		g := op.info[held.ID]
-		isOver := g.Loan != Loan{} && !g.Loan.holds()
+		isOver := g.Loan != Loan{} && !g.Loan.IsHeld()
 		if !sameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
 			now := *g
 			now.Grant = *held
@@ -348,7 +348,7 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 type leftover struct {
 	groups map[string]*group
 
-	saved *savedState // that the rest goes with; nil: groups are all
+	saved *Saved // that the rest goes with; nil: groups are all
 	basis basis
 	node  *hybrid.Node
 	info  map[string]*Grant
@@ -379,7 +379,7 @@ func (op *operation) isPlain() bool {
 // asSaved is what is known of the grants, as it is read from the state.
 func (op *operation) asSaved() map[string]*Grant {
 	for _, g := range op.saved.Grants {
-		if isNew := g != op.before[g.ID]; isNew || !g.equal(op.info[g.ID]) { // what is new, callers know by address
+		if isNew := g != op.before[g.ID]; isNew || !g.Equal(op.info[g.ID]) { // what is new, callers know by address
 			now := *g
 			op.info[g.ID] = &now
 		}

@@ -24,7 +24,7 @@ type keptPlace struct {
 	Grant   fileGrant `json:"grant"`
 }
 
-func (s store) keptFile(name string) string { return filepath.Join(s.dir, "kept", name) }
+func (s Store) keptFile(name string) string { return filepath.Join(s.Dir, "kept", name) }
 
 // keepPlace keeps the place of a container that ends, if an OCI runtime has made it.
 func (op *operation) keepPlace(name string) {

@@ -17,15 +17,15 @@ import (
 // ErrPlanOnly: the state is one that says what would be.
 var ErrPlanOnly = errors.New("is a plan only")
 
-// planOptions is the file with the options by which a host plans that plans only, in place of the machine's.
+// PlanOptionsFile is the file with the options by which a host plans that plans only, in place of the machine's.
 // That it is there tells a state that is a plan from one that is true.
-func (s store) planOptions() string { return filepath.Join(s.dir, "plan-options.json") }
+func (s Store) PlanOptionsFile() string { return filepath.Join(s.Dir, "plan-options.json") }
 
-func (s store) isPlan() bool { return isThere(s.planOptions()) }
+func (s Store) IsPlan() bool { return isThere(s.PlanOptionsFile()) }
 
-// isTaken reports whether a candor that is no observer keeps its state there; it may have none as yet.
-func (s store) isTaken() bool {
-	return !s.isPlan() && (isThere(s.lockFile()) || isThere(s.stateFile()))
+// IsInUse reports whether a candor that is no observer keeps its state there; it may have none as yet.
+func (s Store) IsInUse() bool {
+	return !s.IsPlan() && (isThere(s.LockFile()) || isThere(s.File()))
 }
 
 func isThere(file string) bool {
@@ -35,18 +35,18 @@ func isThere(file string) bool {
 
 // setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state.
 func (h *Host) setPlanOnly(wanted bool) error {
-	h.isPlan, h.planOnly = wanted || h.store.isPlan(), wanted
+	h.isPlan, h.planOnly = wanted || h.store.IsPlan(), wanted
 	if !h.isPlan {
 		return nil
 	}
-	if h.store.isTaken() {
-		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
+	if h.store.IsInUse() {
+		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", ErrBadStateDir, h.store.Dir)
 	}
-	h.config = h.store.planOptions()
+	h.config = h.store.PlanOptionsFile()
 	if !wanted {
 		return nil
 	}
-	return h.store.prepare()
+	return h.store.Prepare()
 }
 
 // Claim makes the state directory, and makes it one that nobody can make a plan of, as the first operation would:
@@ -55,10 +55,10 @@ func (h *Host) Claim() error {
 	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
 		return err
 	}
-	if err := h.store.prepare(); err != nil {
+	if err := h.store.Prepare(); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(h.store.lockFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(h.store.LockFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("state lock: %w", err)
 	}
@@ -68,7 +68,7 @@ func (h *Host) Claim() error {
 // CheckPlanOnly refuses to make a plan true (ErrPlanOnly), as every operation does.
 func (h *Host) CheckPlanOnly() error {
 	if h.isPlan && !h.planOnly {
-		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", ErrBadStateDir, h.store.dir, ErrPlanOnly)
+		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", ErrBadStateDir, h.store.Dir, ErrPlanOnly)
 	}
 	return nil
 }

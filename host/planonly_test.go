@@ -150,11 +150,11 @@ func TestPlanOnlyIsApart(t *testing.T) {
 // keepsItsState: nobody can make a plan of the lab's state, nor leaves anything there.
 func (l *lab) keepsItsState(when string) {
 	l.Helper()
-	_, err := Open(Options{StateDir: l.store.dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
+	_, err := Open(Options{StateDir: l.store.Dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
 	if !errors.Is(err, ErrBadStateDir) || !strings.Contains(err.Error(), "want another one") {
 		l.Errorf("%s: %v", when, err)
 	}
-	if isThere(l.store.planOptions()) {
+	if isThere(l.store.PlanOptionsFile()) {
 		l.Errorf("%s: it is a plan since", when)
 	}
 	if err := l.Reconcile(ctx); err != nil {

@@ -134,7 +134,7 @@ func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
 	g.Request = a.Request
-	if err := op.store.saveRequest(g); err != nil {
+	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err
 	}
 	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
@@ -186,7 +186,7 @@ func (g *Grant) noteFirst(pid int) {
 	if pid == 0 || g.Main.Alive() {
 		return
 	}
-	if first, err := processOf(pid); err == nil {
+	if first, err := ProcessOf(pid); err == nil {
 		g.Main = first
 	}
 }
@@ -211,7 +211,7 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 	var main Process
 	if pid != 0 {
 		var err error
-		if main, err = processOf(pid); err != nil {
+		if main, err = ProcessOf(pid); err != nil {
 			return err
 		}
 	}

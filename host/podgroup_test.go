@@ -169,7 +169,7 @@ func TestPodWeight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.RemoveAll(l.store.dir); err != nil {
+	if err := os.RemoveAll(l.store.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Sync(ctx, []Allocation{web, log}, []string{"box1"}); err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// preserved is what is kept of a container that Candor leaves alone, since its user has
-// chosen its CPUs: preserved/NAME beside the state.
-type preserved struct {
+// Preserved is what is kept of a container that Candor leaves alone, since its user has
+// chosen its CPUs: Preserved/NAME beside the state.
+type Preserved struct {
 	CPUs cpuset.Set `json:"cpus"`
 	By   Process    `json:"by"` // while it lives they count as reserved
 }
 
-func (s store) preservedFile(name string) string { return filepath.Join(s.dir, "preserved", name) }
+func (s Store) PreservedFile(name string) string { return filepath.Join(s.Dir, "preserved", name) }
 
 // Preserve makes CPUs count as reserved while a process lives: that of a container which
 // has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
@@ -36,7 +36,7 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	by, err := processOf(pid)
+	by, err := ProcessOf(pid)
 	if err != nil {
 		return err
 	}
@@ -44,14 +44,14 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 		if err := op.checkPreserve(name, cpus); err != nil {
 			return err
 		}
-		return op.attempt(func() error { return op.preserve(name, preserved{cpus, by}) })
+		return op.attempt(func() error { return op.preserve(name, Preserved{cpus, by}) })
 	})
 }
 
 // preserve writes what is kept of a container and goes by it, or leaves what was there before.
-func (op *operation) preserve(name string, next preserved) error {
-	before, had := op.store.loadPreserved(name)
-	if err := op.store.savePreserved(name, next); err != nil {
+func (op *operation) preserve(name string, next Preserved) error {
+	before, had := op.store.LoadPreserved(name)
+	if err := op.store.SavePreserved(name, next); err != nil {
 		return err
 	}
 	err := op.renew()
@@ -60,9 +60,9 @@ func (op *operation) preserve(name string, next preserved) error {
 	}
 	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, cputext.CPUs(next.CPUs), err)
 	if had {
-		return errline.Join(err, op.store.savePreserved(name, before))
+		return errline.Join(err, op.store.SavePreserved(name, before))
 	}
-	return errline.Join(err, os.Remove(op.store.preservedFile(name)))
+	return errline.Join(err, os.Remove(op.store.PreservedFile(name)))
 }
 
 // renew brings the grants to a node that goes by what is preserved now.
@@ -92,7 +92,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	if err != nil {
 		return err
 	}
-	all := options.Reserved.Union(op.store.preserved()).Union(cpus)
+	all := options.Reserved.Union(op.store.PreservedCPUs()).Union(cpus)
 	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
 		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
 	}
@@ -102,16 +102,16 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 // EndPreserve is told that a container has ended, and removes what it and others have left. What
 // counts is whether the process lives: by now a successor of that name may have begun.
 func (h *Host) EndPreserve(ctx context.Context, name string) error {
-	if _, err := os.Lstat(h.store.preservedFile(name)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(h.store.PreservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return h.operate(ctx, func(op *operation) error {
-		entries, _ := os.ReadDir(filepath.Dir(op.store.preservedFile(name)))
+		entries, _ := os.ReadDir(filepath.Dir(op.store.PreservedFile(name)))
 		for _, entry := range entries {
-			if p, ok := op.store.loadPreserved(entry.Name()); ok && p.By.Alive() {
+			if p, ok := op.store.LoadPreserved(entry.Name()); ok && p.By.Alive() {
 				continue
 			}
-			if err := os.Remove(op.store.preservedFile(entry.Name())); err != nil {
+			if err := os.Remove(op.store.PreservedFile(entry.Name())); err != nil {
 				return err
 			}
 		}
@@ -119,37 +119,37 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	})
 }
 
-// preserved returns the CPUs of all containers that are left alone.
-func (s store) preserved() (all cpuset.Set) {
-	entries, _ := os.ReadDir(filepath.Join(s.dir, "preserved"))
+// PreservedCPUs returns the CPUs of all containers that are left alone.
+func (s Store) PreservedCPUs() (all cpuset.Set) {
+	entries, _ := os.ReadDir(filepath.Join(s.Dir, "preserved"))
 	for _, entry := range entries {
-		if p, ok := s.loadPreserved(entry.Name()); ok && p.By.Alive() {
+		if p, ok := s.LoadPreserved(entry.Name()); ok && p.By.Alive() {
 			all = all.Union(p.CPUs)
 		}
 	}
 	return all
 }
 
-func (s store) savePreserved(name string, p preserved) error {
+func (s Store) SavePreserved(name string, p Preserved) error {
 	text, err := json.Marshal(p)
 	if err == nil {
-		err = fileio.MakeDir(filepath.Dir(s.preservedFile(name)))
+		err = fileio.MakeDir(filepath.Dir(s.PreservedFile(name)))
 	}
 	if err == nil {
-		err = fileio.Replace(s.preservedFile(name), append(text, '\n'))
+		err = fileio.Replace(s.PreservedFile(name), append(text, '\n'))
 	}
 	return err
 }
 
-func (s store) loadPreserved(name string) (p preserved, ok bool) {
-	text, err := fileio.ReadNoLink(s.preservedFile(name), 1<<16)
+func (s Store) LoadPreserved(name string) (p Preserved, ok bool) {
+	text, err := fileio.ReadNoLink(s.PreservedFile(name), 1<<16)
 	return p, err == nil && fileio.DecodeStrict(text, &p) == nil
 }
 
 // withPreserved are the options with the CPUs of containers that are left alone; without
 // them where they would leave none.
 func (h *Host) withPreserved(o NodeOptions, usable cpuset.Set) NodeOptions {
-	all := o.Reserved.Union(h.store.preserved().Intersect(usable))
+	all := o.Reserved.Union(h.store.PreservedCPUs().Intersect(usable))
 	if !usable.SubsetOf(&all) {
 		o.Reserved = all
 	}

@@ -22,18 +22,18 @@ type Process struct {
 	Start uint64 `json:"start"` // clock ticks since boot, /proc/PID/stat field 22
 }
 
-// processOf returns the process that has a pid now.
-func processOf(pid int) (Process, error) {
+// ProcessOf returns the process that has a pid now.
+func ProcessOf(pid int) (Process, error) {
 	stat, err := procfs.ReadStat(pid)
 	return Process{pid, stat.Start}, err
 }
 
-// ownProcess returns this process.
-func ownProcess() (Process, error) {
+// OwnProcess returns this process.
+func OwnProcess() (Process, error) {
 	if own := ownFound.Load(); own != nil {
 		return *own, nil
 	}
-	own, err := processOf(os.Getpid())
+	own, err := ProcessOf(os.Getpid())
 	if err == nil {
 		ownFound.Store(&own)
 	}

@@ -9,7 +9,7 @@ import (
 
 // A pid that is used again is another process, and a zombie is none.
 func TestAlive(t *testing.T) {
-	self, err := processOf(os.Getpid())
+	self, err := ProcessOf(os.Getpid())
 	if err != nil || !self.Alive() {
 		t.Errorf("%+v, %v", self, err)
 	}
@@ -27,7 +27,7 @@ func TestAlive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	zombie, err := processOf(child.Process.Pid)
+	zombie, err := ProcessOf(child.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,8 +57,8 @@ const loanFor = time.Minute
 // mostShare is how many times its limit a flexible container may have at the most.
 const mostShare = 3
 
-// holds reports whether a loan allows anything.
-func (l Loan) holds() bool { return l.Until > sinceBoot() && l.To.Alive() }
+// IsHeld reports whether a loan allows anything.
+func (l Loan) IsHeld() bool { return l.Until > sinceBoot() && l.To.Alive() }
 
 // mostQuota is the highest quota that a container is given: a sensitive one's CPUs, all of them; a
 // flexible one a multiple of its limit, and no more than its CPUs.
@@ -74,7 +74,7 @@ func mostQuota(g *Grant) time.Duration {
 // begins anew.
 func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
 	isLent := g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
-	return isLent && g.Loan.holds()
+	return isLent && g.Loan.IsHeld()
 }
 
 // isRaised reports whether the loop looks after a container.
@@ -102,7 +102,7 @@ func (h *Host) raiseOwn(g *Grant) (stop func()) {
 // RaiseQuotas raises the quotas of those of the containers that wish it, while they are throttled and there
 // is room, until ctx is done. mine says which are this process's to look after.
 func (h *Host) RaiseQuotas(ctx context.Context, mine func(*Grant) bool) error {
-	self, err := ownProcess()
+	self, err := OwnProcess()
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *raising) Changed() bool {
 }
 
 func (r *raising) stat() (s unix.Stat_t) {
-	if unix.Stat(r.store.stateFile(), &s) != nil {
+	if unix.Stat(r.store.File(), &s) != nil {
 		return unix.Stat_t{}
 	}
 	return s
@@ -133,7 +133,7 @@ func (r *raising) stat() (s unix.Stat_t) {
 // Groups returns the groups of the containers to look after.
 func (r *raising) Groups() ([]burst.Group, error) {
 	r.seen = r.stat() // first: what is written after it is seen later
-	loaded, err := r.store.load()
+	loaded, err := r.store.Load()
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func newRaised(t *testing.T) *raised {
 	r.base = l.quotaOf("web")
 	l.outweighOthers()
 	var err error
-	if r.self, err = processOf(os.Getpid()); err != nil {
+	if r.self, err = ProcessOf(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -45,7 +45,7 @@ func TestRaise(t *testing.T) {
 	if most := span/2 + 450*time.Millisecond + 2*r.gap; cpu > most {
 		t.Errorf("used %v in %v, up to %v between two looks: more than %v", cpu, span, r.gap, most)
 	}
-	s, err := r.store.load()
+	s, err := r.store.Load()
 	if err != nil || s.Grants[0].Loan.To != r.self {
 		t.Errorf("loan %+v, %v", s.Grants, err)
 	}
@@ -102,7 +102,7 @@ func TestLoan(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	l.must(bursting("web", "0.5", spec.BurstQuota), "wait")
-	self, err := processOf(os.Getpid())
+	self, err := ProcessOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +123,9 @@ func TestLoan(t *testing.T) {
 		{"to a process that has died", Loan{dead(t), later}, 2 * base, nil, base},
 		{"resized", Loan{self, later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
 		{"resized back", Loan{self, later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
-		{"and the state is lost", Loan{self, later}, 2 * base, func() error { return os.Remove(l.store.stateFile()) }, base},
+		{"and the state is lost", Loan{self, later}, 2 * base, func() error { return os.Remove(l.store.File()) }, base},
 	} {
-		l.forge(func(s *state) { s.Grants[0].Loan = c.loan })
+		l.forge(func(s *State) { s.Grants[0].Loan = c.loan })
 		if err := l.tree.Group("web").SetQuota(c.has); err != nil {
 			t.Fatal(err)
 		}
@@ -138,8 +138,8 @@ func TestLoan(t *testing.T) {
 		if got := l.quotaOf("web"); got != c.want {
 			t.Errorf("%s: %v becomes %v, want %v", c.name, c.has, got, c.want)
 		}
-		s, err := l.store.load()
-		if err != nil || s.Grants[0].Limit > 500 || !c.loan.holds() && s.Grants[0].Loan != (Loan{}) {
+		s, err := l.store.Load()
+		if err != nil || s.Grants[0].Limit > 500 || !c.loan.IsHeld() && s.Grants[0].Loan != (Loan{}) {
 			t.Errorf("%s: %+v, %v", c.name, s.Grants[0], err)
 		}
 	}

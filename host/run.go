@@ -127,7 +127,7 @@ func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
 	}
 	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(env)}
 	if g.View == spec.ViewFull {
-		order.View = h.store.view(g.ID)
+		order.View = h.store.ViewDir(g.ID)
 	}
 	return helper.start(order)
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A savedState is the state as this process has last read or written it. A node has hundreds of containers, and most
+// A Saved is the state as this process has last read or written it. A node has hundreds of containers, and most
 // operations change one: only what has changed is decoded and encoded, and what this process has written itself it does not read.
-type savedState struct {
-	state          // as decodeState reads it; nobody changes it
+type Saved struct {
+	State          // as decodeState reads it; nobody changes it
 	text  []byte   // of the file that it was read from; nil if it is known by its lines
 	lines []string // one for each grant; nil if they are not known
 	file  openFile // that it was written to
 }
 
-// A memory holds a savedState, at first that of no file.
-type memory struct{ last atomic.Pointer[savedState] }
+// A cache holds a savedState, at first that of no file.
+type cache struct{ last atomic.Pointer[Saved] }
 
-func newMemory() *memory {
-	m := new(memory)
-	m.last.Store(&savedState{})
+func newCache() *cache {
+	m := new(cache)
+	m.last.Store(&Saved{})
 	return m
 }
 
 // lastAt is what this process has last written, if the file of that name is still that; else nil.
-func (m *memory) lastAt(name string) *savedState {
+func (m *cache) lastAt(name string) *Saved {
 	now, err := stampOf(name) // first: what is written meanwhile is newer
 	if last := m.last.Load(); err == nil && last.file.is(now) {
 		return last
@@ -39,7 +39,7 @@ func (m *memory) lastAt(name string) *savedState {
 }
 
 // replace forgets one savedState for another, unless somebody else has by now.
-func (m *memory) replace(last, next *savedState) {
+func (m *cache) replace(last, next *Saved) {
 	if m.last.CompareAndSwap(last, next) {
 		last.file.close()
 	} else {
@@ -47,10 +47,10 @@ func (m *memory) replace(last, next *savedState) {
 	}
 }
 
-// next is what a state will be when it has been saved and is loaded again, and whether it is another one than this.
+// Next is what a state will be when it has been saved and is loaded again, and whether it is another one than this.
 // Grants that are as they were keep their address.
-func (s *savedState) next(boot string, grants []*Grant) (next *savedState, isOther bool, err error) {
-	next = &savedState{state: state{Boot: boot, Grants: make([]*Grant, len(grants))}, lines: make([]string, len(grants))}
+func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isOther bool, err error) {
+	next = &Saved{State: State{Boot: boot, Grants: make([]*Grant, len(grants))}, lines: make([]string, len(grants))}
 	isOther = boot != s.Boot || len(grants) != len(s.Grants)
 	from := 0 // most are where they were, or a few places further on
 	for i, g := range grants {
@@ -60,7 +60,7 @@ func (s *savedState) next(boot string, grants []*Grant) (next *savedState, isOth
 		if from == len(s.Grants) {
 			from = max(slices.IndexFunc(s.Grants, func(was *Grant) bool { return was.ID == g.ID }), 0)
 		}
-		if from < len(s.Grants) && s.Grants[from].equal(g) {
+		if from < len(s.Grants) && s.Grants[from].Equal(g) {
 			next.Grants[i], next.lines[i] = s.Grants[from], s.line(from)
 			isOther = isOther || from != i
 			continue
@@ -77,15 +77,15 @@ func (s *savedState) next(boot string, grants []*Grant) (next *savedState, isOth
 }
 
 // line is the text of a grant.
-func (s *savedState) line(i int) string {
+func (s *Saved) line(i int) string {
 	if s.lines == nil {
 		return string(compactJSON(newFileGrant(s.Grants[i])))
 	}
 	return s.lines[i]
 }
 
-// equal reports whether two grants are the same in the state file.
-func (g *Grant) equal(h *Grant) bool {
+// Equal reports whether two grants are the same in the state file.
+func (g *Grant) Equal(h *Grant) bool {
 	return sameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&
 		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Loan == h.Loan
@@ -100,7 +100,7 @@ func sameGrant(g, h *hybrid.Grant) bool {
 }
 
 // encode writes the state as decodeState reads it.
-func (s *savedState) encode() []byte {
+func (s *Saved) encode() []byte {
 	lines := make([]string, len(s.Grants))
 	for i := range s.Grants {
 		lines[i] = s.line(i)

@@ -36,8 +36,8 @@ type Snapshot struct {
 // Snapshot reads the state. It takes no lock and changes nothing, so that
 // everybody may look at any time.
 func (h *Host) Snapshot() (*Snapshot, error) {
-	loaded, err := h.store.load()
-	var broken *brokenState
+	loaded, err := h.store.Load()
+	var broken *BrokenError
 	if errors.As(err, &broken) {
 		return nil, fmt.Errorf("%w: the next operation will rebuild it from what runs", err)
 	}
@@ -56,7 +56,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.restore(h.store.stateFile()); err != nil {
+	if err := s.restore(h.store.File()); err != nil {
 		return nil, err
 	}
 	return s, h.findStrays(s)
@@ -71,7 +71,7 @@ func (h *Host) findStrays(s *Snapshot) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	if owner, err := h.tree.Owner(); err != nil || owner != "" && owner != h.store.dir {
+	if owner, err := h.tree.Owner(); err != nil || owner != "" && owner != h.store.Dir {
 		s.Owner = owner
 		return err
 	}
@@ -136,7 +136,7 @@ type Look struct {
 // containers are still of interest.
 func (h *Host) Look(of *Grant) *Look {
 	look := new(Look)
-	look.Shown, look.ShownErr = h.store.shown(of.ID)
+	look.Shown, look.ShownErr = h.store.ShownCPUs(of.ID)
 	g := h.groupOf(of)
 	var err error
 	if look.Settings, err = g.Settings(); err == nil {
@@ -244,7 +244,7 @@ func (h *Host) readShown(r *Reading, name string, pid int) error {
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // it is about to end, and has no mounts any more
 		return fmt.Errorf("%s: its first process: %w", name, fs.ErrNotExist)
 	case err == nil && seen == name && !isCovered:
-		r.Shown, err = h.store.shown(name)
+		r.Shown, err = h.store.ShownCPUs(name)
 		if r.IsHidden = errors.Is(err, view.ErrLeased); r.IsHidden {
 			err = nil
 		}

@@ -56,7 +56,7 @@ func TestStartAndClear(t *testing.T) {
 	if names, err := l.tree.Groups(); err != nil || len(names) > 0 {
 		t.Errorf("groups %v, %v; want none", names, err)
 	}
-	if _, err := os.Stat(l.store.dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(l.store.Dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("state directory: %v, want none", err)
 	}
 	if err := l.Clear(ctx); err != nil {

@@ -24,16 +24,16 @@ const (
 // with a state file makes it a broken one.
 var errNewer = errors.New("written by a newer Candor")
 
-// state is what the state file holds.
-type state struct {
+// State is what the State file holds.
+type State struct {
 	Boot   string // kernel's id of the boot it belongs to
 	Grants []*Grant
 	// WithArguments are the containers whose arguments the file holds: an earlier version wrote it.
 	WithArguments []string
 }
 
-// byName are grants by the names of their containers.
-func byName(grants []*Grant) map[string]*Grant {
+// ByName are grants by the names of their containers.
+func ByName(grants []*Grant) map[string]*Grant {
 	by := make(map[string]*Grant, len(grants))
 	for _, g := range grants {
 		by[g.ID] = g
@@ -56,7 +56,7 @@ type fileState struct {
 
 type fileGrant struct {
 	Name     string       `json:"name"`
-	State    State        `json:"state"`
+	State    Phase        `json:"state"`
 	Creator  Process      `json:"creator"`
 	Main     Process      `json:"main"`
 	Since    int64        `json:"sinceMs"`
@@ -97,26 +97,26 @@ type fileRequest struct {
 
 // decodeState reads a state file. It refuses unknown fields, what follows the
 // state, and values that no Candor writes.
-func decodeState(data []byte) (state, error) {
+func decodeState(data []byte) (State, error) {
 	s, version, err := decodeGrants(data)
 	if err == nil && (version == 1 || version == stateVersion) {
 		return s, nil
 	}
 	var head struct{ Version int }
 	if err := json.Unmarshal(data, &head); err != nil {
-		return state{}, fmt.Errorf("not a state: %w", err)
+		return State{}, fmt.Errorf("not a state: %w", err)
 	}
 	switch {
 	case head.Version == 1 || head.Version == stateVersion:
-		return state{}, err
+		return State{}, err
 	case head.Version > stateVersion:
-		return state{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, errNewer, stateVersion)
+		return State{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, errNewer, stateVersion)
 	default:
-		return state{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
+		return State{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
 	}
 }
 
-func decodeGrants(data []byte) (s state, version int, err error) {
+func decodeGrants(data []byte) (s State, version int, err error) {
 	var file fileState
 	if err := fileio.DecodeStrict(data, &file); err != nil {
 		return s, 0, err

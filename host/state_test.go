@@ -28,7 +28,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 		cpus.Add(cpu)
 	}
 	g := Grant{
-		State:   rapid.SampledFrom([]State{Pending, Running, Held}).Draw(t, "state"),
+		State:   rapid.SampledFrom([]Phase{Pending, Running, Held}).Draw(t, "state"),
 		Creator: process("creator"), Main: process("main"),
 		Since: milliseconds("since"), Deadline: milliseconds("deadline"),
 		Loan: Loan{process("borrower"), milliseconds("loan")},
@@ -66,12 +66,12 @@ func drawBurst(t *rapid.T) spec.Burst {
 }
 
 // textOf is the file of a state.
-func textOf(s state) []byte { return (&savedState{state: s}).encode() }
+func textOf(s State) []byte { return (&Saved{State: s}).encode() }
 
 // What is saved is what is loaded.
 func TestStateRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := state{Boot: "b"}
+		s := State{Boot: "b"}
 		for _, name := range []string{"web", "db-1", "log_2.x"}[:rapid.IntRange(0, 3).Draw(t, "count")] {
 			g := drawGrant(t, name)
 			s.Grants = append(s.Grants, &g)
@@ -89,7 +89,7 @@ func TestStateRoundTrip(t *testing.T) {
 // Whatever comes, goes and changes: what is to be saved is the whole state, and is loaded as it was foreseen.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		last := new(savedState)
+		last := new(Saved)
 		var grants []*Grant
 		for range rapid.IntRange(1, 8).Draw(t, "operations") {
 			for _, name := range []string{"web", "db-1", "log_2.x", "a"} {
@@ -109,11 +109,11 @@ func TestMemory(t *testing.T) {
 			for _, g := range grants {
 				g.Command += rapid.SampledFrom([]string{"", "", "\xff\xfe", "�", `\ufffd`}).Draw(t, "no text")
 			}
-			next, isOther, err := last.next("b", grants)
+			next, isOther, err := last.Next("b", grants)
 			if err != nil {
 				t.Skip(err) // no such grant is saved
 			}
-			text, want := next.encode(), textOf(state{Boot: "b", Grants: grants})
+			text, want := next.encode(), textOf(State{Boot: "b", Grants: grants})
 			if string(text) != string(want) {
 				t.Fatalf("saved %s\nwant  %s", text, want)
 			}
@@ -131,7 +131,7 @@ func TestMemory(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				last = &savedState{state: read, text: text}
+				last = &Saved{State: read, text: text}
 			}
 		}
 	})

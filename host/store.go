@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A store is the directory that holds the state of this machine:
+// A Store is the directory that holds the state of this machine:
 //
 //	lock            taken by every operation
 //	state.json      all grants: one plan is one replacement of this file
@@ -26,33 +26,33 @@ import (
 //	preserved/NAME  CPUs that somebody else gives a container
 //	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
 //	kept/NAME       where a container was that an OCI runtime has just deleted
-type store struct {
-	dir    string
-	memory *memory
+type Store struct {
+	Dir    string
+	cache *cache
 }
 
-func (s store) lockFile() string           { return filepath.Join(s.dir, "lock") }
-func (s store) stateFile() string          { return filepath.Join(s.dir, "state.json") }
-func (s store) badFile() string            { return s.stateFile() + ".bad" }
-func (s store) view(name string) string    { return filepath.Join(s.dir, "views", name) }
-func (s store) request(name string) string { return filepath.Join(s.dir, "requests", name) }
+func (s Store) LockFile() string           { return filepath.Join(s.Dir, "lock") }
+func (s Store) File() string          { return filepath.Join(s.Dir, "state.json") }
+func (s Store) BadFile() string            { return s.File() + ".bad" }
+func (s Store) ViewDir(name string) string    { return filepath.Join(s.Dir, "views", name) }
+func (s Store) RequestFile(name string) string { return filepath.Join(s.Dir, "requests", name) }
 
-// A brokenState is a state file that cannot be used.
-type brokenState struct {
-	file string
-	err  error
+// A BrokenError is a state file that cannot be used.
+type BrokenError struct {
+	File string
+	Err  error
 }
 
-func (e *brokenState) Error() string { return fmt.Sprintf("state %s: %v", e.file, e.err) }
-func (e *brokenState) Unwrap() error { return e.err }
+func (e *BrokenError) Error() string { return fmt.Sprintf("state %s: %v", e.File, e.Err) }
+func (e *BrokenError) Unwrap() error { return e.Err }
 
 // ErrBadStateDir is a state directory that cannot be one.
 var ErrBadStateDir = errors.New("state directory")
 
-// prepare makes the directories. What is there already must be the caller's own:
+// Prepare makes the directories. What is there already must be the caller's own:
 // the files in it say what root's programs are told and run.
-func (s store) prepare() error {
-	for _, dir := range []string{s.dir, filepath.Join(s.dir, "views"), filepath.Join(s.dir, "requests")} {
+func (s Store) Prepare() error {
+	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, "views"), filepath.Join(s.Dir, "requests")} {
 		var stat unix.Stat_t
 		err := unix.Lstat(dir, &stat) // as a rule it is there, and to look takes less than to try and make it
 		if errors.Is(err, fs.ErrNotExist) {
@@ -86,61 +86,61 @@ func badDir(dir string, err error) error {
 	return fmt.Errorf("state directory %s: %w", dir, err)
 }
 
-// load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
+// Load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
 // *brokenState, one from a later Candor errNewer.
-func (s store) load() (*savedState, error) {
-	if last := s.memory.lastAt(s.stateFile()); last != nil {
+func (s Store) Load() (*Saved, error) {
+	if last := s.cache.lastAt(s.File()); last != nil {
 		return last, nil
 	}
-	data, err := fileio.ReadNoLink(s.stateFile(), maxStateSize)
+	data, err := fileio.ReadNoLink(s.File(), maxStateSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return new(savedState), nil
+		return new(Saved), nil
 	}
 	if errors.As(err, new(*fileio.TooLongError)) {
-		return nil, &brokenState{s.stateFile(), err}
+		return nil, &BrokenError{s.File(), err}
 	}
 	if errors.Is(err, unix.ENOTDIR) {
-		return nil, badDir(s.dir, err)
+		return nil, badDir(s.Dir, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	last := s.memory.last.Load()
+	last := s.cache.last.Load()
 	if len(data) > 0 && bytes.Equal(last.text, data) {
 		return last, nil
 	}
 	loaded, err := decodeState(data)
 	if errors.Is(err, errNewer) {
-		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.stateFile(), err)
+		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.File(), err)
 	}
 	if err != nil {
-		return nil, &brokenState{s.stateFile(), err}
+		return nil, &BrokenError{s.File(), err}
 	}
-	next := &savedState{state: loaded, text: data}
-	s.memory.replace(last, next)
+	next := &Saved{State: loaded, text: data}
+	s.cache.replace(last, next)
 	return next, nil
 }
 
-// save replaces the state file. On an error the old one stands.
-func (s store) save(next *savedState) error {
+// Save replaces the state file. On an error the old one stands.
+func (s Store) Save(next *Saved) error {
 	text := next.encode()
 	if len(text) > maxStateSize {
-		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.stateFile(), len(text), maxStateSize)
+		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.File(), len(text), maxStateSize)
 	}
-	file, err := fileio.ReplaceOpen(s.stateFile(), text)
+	file, err := fileio.ReplaceOpen(s.File(), text)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	next.keepOpen(file)
-	s.memory.replace(s.memory.last.Load(), next)
+	s.cache.replace(s.cache.last.Load(), next)
 	return nil
 }
 
-// setAside keeps an unusable state file for its owner: an earlier version may have written it, with arguments.
-func (s store) setAside() error {
-	err := os.Rename(s.stateFile(), s.badFile())
+// SetAside keeps an unusable state file for its owner: an earlier version may have written it, with arguments.
+func (s Store) SetAside() error {
+	err := os.Rename(s.File(), s.BadFile())
 	if err == nil {
-		err = s.closeBad()
+		err = s.ProtectBadFile()
 	}
 	if err != nil {
 		return fmt.Errorf("state: keep the unusable file: %w", err)
@@ -148,41 +148,41 @@ func (s store) setAside() error {
 	return nil
 }
 
-// closeBad makes the unusable state file readable by its owner alone.
-func (s store) closeBad() error {
-	info, err := os.Lstat(s.badFile())
+// ProtectBadFile makes the unusable state file readable by its owner alone.
+func (s Store) ProtectBadFile() error {
+	info, err := os.Lstat(s.BadFile())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return nil
 	}
 	if err == nil {
-		err = os.Chmod(s.badFile(), 0o600)
+		err = os.Chmod(s.BadFile(), 0o600)
 	}
 	return err
 }
 
-// saveRequest writes what a container asked for beside the state.
-func (s store) saveRequest(g *Grant) error {
-	if err := fileio.Replace(s.request(g.ID), encodeLabel(g)); err != nil {
+// SaveRequest writes what a container asked for beside the state.
+func (s Store) SaveRequest(g *Grant) error {
+	if err := fileio.Replace(s.RequestFile(g.ID), encodeLabel(g)); err != nil {
 		return fmt.Errorf("request of %s: %w", g.ID, err)
 	}
 	return nil
 }
 
-// loadRequest reads what a container asked for into g, if that is known.
-func (s store) loadRequest(g *Grant) (known bool) {
-	data, err := fileio.ReadNoLink(s.request(g.ID), 1<<16)
+// LoadRequest reads what a container asked for into g, if that is known.
+func (s Store) LoadRequest(g *Grant) (known bool) {
+	data, err := fileio.ReadNoLink(s.RequestFile(g.ID), 1<<16)
 	return err == nil && decodeLabel(data, g) == nil
 }
 
-// shown returns the CPUs that a container's view shows: fs.ErrNotExist if it has no view.
-func (s store) shown(name string) (cpuset.Set, error) { return view.Shown(s.view(name)) }
+// ShownCPUs returns the CPUs that a container's view shows: fs.ErrNotExist if it has no view.
+func (s Store) ShownCPUs(name string) (cpuset.Set, error) { return view.Shown(s.ViewDir(name)) }
 
-// forget removes what belongs to a container that has ended.
-func (s store) forget(name string) error {
-	for _, file := range []string{s.request(name), s.commandFile(name)} {
+// RemoveFiles removes what belongs to a container that has ended.
+func (s Store) RemoveFiles(name string) error {
+	for _, file := range []string{s.RequestFile(name), s.commandFile(name)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return view.Remove(s.view(name))
+	return view.Remove(s.ViewDir(name))
 }

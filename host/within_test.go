@@ -55,12 +55,12 @@ func TestSweepBundles(t *testing.T) {
 		t.Errorf("without any: %v", err)
 	}
 	l.must(ask("web", "1"), "wait")
-	self, err := processOf(os.Getpid())
+	self, err := ProcessOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, by := range map[string]Process{"kept": self, "unmade": {PID: self.PID, Start: self.Start + 1}} {
-		if err := l.store.savePreserved(name, preserved{By: by}); err != nil {
+		if err := l.store.SavePreserved(name, Preserved{By: by}); err != nil {
 			t.Fatal(err)
 		}
 	}

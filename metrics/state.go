@@ -114,12 +114,12 @@ func collectNode(n *hybrid.Node, to chan<- prometheus.Metric) {
 func cores(m hybrid.Milli) float64 { return float64(m) / 1000 }
 
 func collectStates(grants []host.Grant, to chan<- prometheus.Metric) {
-	count := map[hybrid.Class]map[host.State]int{hybrid.Sensitive: {}, hybrid.Flexible: {}}
+	count := map[hybrid.Class]map[host.Phase]int{hybrid.Sensitive: {}, hybrid.Flexible: {}}
 	for i := range grants {
 		count[grants[i].Class][grants[i].State]++
 	}
 	for class, states := range count {
-		for _, state := range []host.State{host.Pending, host.Running, host.Held} {
+		for _, state := range []host.Phase{host.Pending, host.Running, host.Held} {
 			to <- value(containers, float64(states[state]), class.String(), string(state))
 		}
 	}

@@ -25,7 +25,7 @@ func snapshot(t *testing.T) *host.Snapshot {
 	}
 	for _, g := range []struct {
 		request hybrid.Request
-		state   host.State
+		state   host.Phase
 		engine  host.Engine
 	}{
 		{hybrid.Request{ID: "web.app-1a2b3c4d", Limit: 1500}, host.Running, host.Engine{Pod: "uid-1", Name: "default/web/app"}},
