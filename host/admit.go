@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
@@ -27,11 +28,11 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	if err != nil {
 		return nil, err
 	}
-	creator, err := OwnProcess()
+	creator, err := state.OwnProcess()
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Pending, Creator: creator, Since: sinceBoot()}
+	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Pending, Creator: creator, Since: state.SinceBoot()}
 	g.Request = a.Request
 	if a.Deadline > 0 {
 		g.Deadline = g.Since + a.Deadline
@@ -165,7 +166,7 @@ func (op *operation) wholeGrants() []*Grant {
 	for i, g := range grants {
 		if !g.Lost.IsEmpty() {
 			saved := *g
-			saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
+			saved.Grant = state.WithLost(g.Grant, op.info[g.ID].Grant)
 			grants[i] = &saved
 		}
 	}
@@ -246,7 +247,7 @@ func (h *Host) Note(ctx context.Context, a *Allocation, pid int) error {
 	var main Process
 	if pid != 0 {
 		var err error
-		if main, err = ProcessOf(pid); err != nil {
+		if main, err = state.ProcessOf(pid); err != nil {
 			return nil // it has ended
 		}
 	}
@@ -298,7 +299,7 @@ func (h *Host) ExpectMoves() {
 // what the grant says now: others may have moved it since it was planned. ErrElsewhere: the
 // process is in no group of that name.
 func (h *Host) Started(ctx context.Context, name string, pid int) error {
-	first, err := ProcessOf(pid)
+	first, err := state.ProcessOf(pid)
 	if err != nil {
 		return err
 	}
@@ -339,7 +340,7 @@ func (h *Host) FirstIn(name, path string) (pid int) {
 	var first Process
 	inspected := 0
 	_, err := h.tree.Foreign(name, path).AnyProcess(func(pid int) bool {
-		if p, err := ProcessOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
+		if p, err := state.ProcessOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
 			first = p
 		}
 		inspected++

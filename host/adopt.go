@@ -8,6 +8,7 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
@@ -89,7 +90,7 @@ func (op *operation) restore() error {
 		return err
 	}
 	if err := op.restoreAll(grants); err != nil {
-		if err := op.abandon(&BrokenError{op.store.File(), err}); err != nil {
+		if err := op.abandon(&state.BrokenError{File: op.store.File(), Err: err}); err != nil {
 			return err
 		}
 		op.readAll()
@@ -212,7 +213,7 @@ func (op *operation) othersCPUs(name string) (others cpuset.Set) {
 // adopted makes a grant out of what the kernel has and the container's request,
 // if that is still known. others are the CPUs of all other containers.
 func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set) Grant {
-	g := Grant{State: Running, Since: sinceBoot()}
+	g := Grant{State: Running, Since: state.SinceBoot()}
 	g.ID = name
 	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments

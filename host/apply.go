@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
@@ -200,7 +201,7 @@ func (op *operation) saveGrants(grants []*Grant) error {
 	for i, g := range grants {
 		if !g.Lost.IsEmpty() {
 			saved := *g
-			saved.Grant = whole(g.Grant, op.info[g.ID].Grant)
+			saved.Grant = state.WithLost(g.Grant, op.info[g.ID].Grant)
 			grants[i] = &saved
 		}
 	}

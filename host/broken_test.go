@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -24,7 +25,7 @@ func TestBrokenState(t *testing.T) {
 			return bytes.Replace(good, []byte(`"version":2`), []byte(`"version": 0`), 1)
 		}},
 		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
-		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), maxStateSize)...) }},
+		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), state.MaxSize)...) }},
 		{"contradiction", func(good []byte) []byte { return bytes.Replace(good, []byte(`"web"`), []byte(`"db"`), 1) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestNewerState(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.start(ask("db", "0.5"), "wait")
-	if !errors.Is(err, errNewer) {
+	if !errors.Is(err, state.ErrNewer) {
 		t.Errorf("got %v", err)
 	}
 	if now, _ := os.ReadFile(l.store.File()); !bytes.Equal(now, newer) {
@@ -95,7 +96,7 @@ func TestEarlierBoot(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
 	web.stop()
-	l.forge(func(s *State) { s.Boot = "another" })
+	l.forge(func(s *state.State) { s.Boot = "another" })
 	l.nudge()
 	l.check()
 	if !strings.Contains(l.log.String(), "earlier boot") {

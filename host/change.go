@@ -14,6 +14,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
 )
@@ -75,18 +76,18 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := checkKernelBurst(a.Burst); err != nil {
 		return nil, err
 	}
-	creator, err := OwnProcess()
+	creator, err := state.OwnProcess()
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: sinceBoot()}
+	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: state.SinceBoot()}
 	g.Request = a.Request
 	if a.Deadline > 0 {
 		g.Deadline = g.Since + a.Deadline
 	}
 	if a.PID != 0 {
 		g.State, g.Deadline = Running, 0
-		if g.Main, err = ProcessOf(a.PID); err != nil {
+		if g.Main, err = state.ProcessOf(a.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +173,7 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
 
 // releaseOwn is ReleaseOwn that, if the program has not started, also restores the groups above the container's.
 func (h *Host) releaseOwn(ctx context.Context, name string, started bool) error {
-	self, err := OwnProcess()
+	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}

@@ -10,31 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/spec"
 )
 
 const secret = "hunter2"
-
-func TestProgramName(t *testing.T) {
-	for command, want := range map[string]string{
-		"":                                "",
-		" ":                               "",
-		"sleep":                           "sleep",
-		"sleep 9999":                      "sleep",
-		"/usr/bin/java -jar /x/" + secret: "java",
-		"./" + strings.Repeat("é", 200):   strings.Repeat("é", 100),
-		"/":                               "/",
-		"-bash":                           "-bash",
-		"(unknown)":                       "(unknown)",
-		" \xff/\xfe x":                    "�",
-	} {
-		got := ProgramName(command)
-		if got != want || ProgramName(got) != got {
-			t.Errorf("%q: %q, again %q; want %q", command, got, ProgramName(got), want)
-		}
-	}
-}
 
 // holding returns the files below the state directory that hold the secret, with their modes. Those in a folder that
 // only its owner can open count as closed.
@@ -187,7 +168,7 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Read(make([]byte, 1)) // it has become the program
-		main, err := ProcessOf(cmd.Process.Pid)
+		main, err := state.ProcessOf(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}

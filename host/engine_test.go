@@ -10,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -101,7 +102,7 @@ func (e *engine) has(group string) *cpuset.Set {
 	return &s.CPUs
 }
 
-func (e *engine) state(name string) Phase {
+func (e *engine) state(name string) state.Phase {
 	e.Helper()
 	s, err := e.Snapshot()
 	if err != nil {

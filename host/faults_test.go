@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -199,7 +200,7 @@ func TestWaitingHelperIsNotAdopted(t *testing.T) {
 	if _, err := l.Allocate(ctx, a); err != nil {
 		t.Fatal(err)
 	}
-	l.forge(func(s *State) { s.Grants = nil })
+	l.forge(func(s *state.State) { s.Grants = nil })
 	l.nudge()
 	l.check()
 }

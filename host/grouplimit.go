@@ -34,7 +34,7 @@ func limitOf(b cgroup.Bound) hybrid.Milli {
 func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
 	path := g.Engine.Cgroup
 	if g.Engine.Pod != "" {
-		path = cmp.Or(g.Engine.podGroup(), filepath.Dir(path))
+		path = cmp.Or(g.Engine.PodGroup(), filepath.Dir(path))
 	}
 	switch path {
 	case "":

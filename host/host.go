@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 )
@@ -63,7 +64,7 @@ type Options struct {
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
 type Host struct {
-	store      Store
+	store      state.Store
 	config     string
 	tree       *cgroup.Tree
 	log        *slog.Logger
@@ -107,7 +108,7 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:      Store{dir, newCache()},
+		store:      state.NewStore(dir),
 		config:     cmp.Or(o.Config, DefaultConfig),
 		tree:       tree,
 		log:        o.Log,

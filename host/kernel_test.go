@@ -10,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -111,7 +112,7 @@ func TestReap(t *testing.T) {
 	l.nudge()
 	l.check("web", "later") // has no group yet, and a creator that lives
 
-	l.forge(func(s *State) { s.Grants[0].State = Held })
+	l.forge(func(s *state.State) { s.Grants[0].State = Held })
 	l.orphan()
 	l.nudge()
 	l.check("web") // held
@@ -137,7 +138,7 @@ func TestCreatorKilled(t *testing.T) {
 func TestPendingTurnsRunning(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
-	l.forge(func(s *State) { s.Grants[0].State, s.Grants[0].Deadline = Pending, 1 })
+	l.forge(func(s *state.State) { s.Grants[0].State, s.Grants[0].Deadline = Pending, 1 })
 	l.orphan()
 	l.nudge()
 	l.check("web")
@@ -191,7 +192,7 @@ func TestOrphanGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.must(ask("web", "1"), "wait")
-	l.forge(func(s *State) { s.Grants = nil })
+	l.forge(func(s *state.State) { s.Grants = nil })
 	l.nudge()
 	l.check("web")
 	if s, _ := l.Snapshot(); s.Grants[0].Exclusive.Count() != 1 || s.Grants[0].Class != hybrid.Sensitive {

@@ -22,6 +22,7 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/spec"
@@ -250,7 +251,7 @@ func dead(t testing.TB) Process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := ProcessOf(cmd.Process.Pid)
+	p, err := state.ProcessOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,15 +260,15 @@ func dead(t testing.TB) Process {
 }
 
 // forge changes the state file as if another process had written it.
-func (l *lab) forge(change func(*State)) {
+func (l *lab) forge(change func(*state.State)) {
 	l.Helper()
 	loaded, err := l.store.Load()
 	if err != nil {
 		l.Fatal(err)
 	}
-	s := State{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
+	s := state.State{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
 	change(&s)
-	if err := fileio.Replace(l.store.File(), textOf(s)); err != nil {
+	if err := fileio.Replace(l.store.File(), (&state.Saved{State: s}).Encode()); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -276,7 +277,7 @@ func (l *lab) forge(change func(*State)) {
 func (l *lab) orphan() {
 	l.Helper()
 	nobody := dead(l)
-	l.forge(func(s *State) {
+	l.forge(func(s *state.State) {
 		for i := range s.Grants {
 			s.Grants[i].Creator = nobody
 		}

@@ -317,7 +317,7 @@ func SaveOptions(file string, o NodeOptions) error {
 	if err := fileio.MakeDirs(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("host options: %w", err)
 	}
-	data, err := jsonText(o)
+	data, err := fileio.JSONText(o)
 	if err == nil {
 		err = fileio.Replace(file, data)
 	}

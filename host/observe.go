@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -68,13 +69,13 @@ func read(of *cgroup.Group) (*group, error) {
 // ended reports whether a container is over, by what the kernel shows of it.
 // Nothing ends while processes run; a creator that lives may still be about to
 // start them.
-func (g *Grant) ended(populated bool) bool {
+func ended(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:
 		return false
 	case g.Engine.Cgroup != "":
-		return g.endedInEngine()
-	case g.State == Pending && g.Deadline != 0 && sinceBoot() > g.Deadline:
+		return endedInEngine(g)
+	case g.State == Pending && g.Deadline != 0 && state.SinceBoot() > g.Deadline:
 		return true
 	default:
 		return !g.Creator.Alive()
@@ -99,7 +100,7 @@ func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) 
 // read it is nil: containers without a pod, whose end nobody tells, and those whose quota is raised.
 func (op *operation) glance(g *Grant) *group {
 	isClose := op.about == about{} || g.ID == op.about.name || g.Engine.Pod == op.about.pod
-	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (Loan{}) {
+	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (state.Loan{}) {
 		return nil
 	}
 	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.basis.mems {

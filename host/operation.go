@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
@@ -18,9 +19,9 @@ import (
 type operation struct {
 	*Host
 	boot   string
-	loaded State             // as the file has it
+	loaded state.State       // as the file has it
 	before map[string]*Grant // those of loaded, by name
-	saved  *Saved       // what the file has now
+	saved  *state.Saved      // what the file has now
 	groups map[string]*group // as the kernel has them
 	left   leftover          // of the operation before
 	node   *hybrid.Node
@@ -155,12 +156,12 @@ func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
 // load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.
 func (op *operation) load() error {
 	saved, err := op.store.Load()
-	var broken *BrokenError
+	var broken *state.BrokenError
 	if err != nil && !errors.As(err, &broken) {
 		return err
 	}
 	if op.saved = saved; broken != nil {
-		op.saved = new(Saved)
+		op.saved = new(state.Saved)
 	}
 	if op.saved != op.left.saved {
 		op.tops.learnFrom(op.saved.Grants)
@@ -177,13 +178,13 @@ func (op *operation) load() error {
 		if n > 0 {
 			op.log.Warn("state of an earlier boot dropped", "file", op.store.File(), "containers", n)
 		}
-		op.saved = new(Saved)
+		op.saved = new(state.Saved)
 	}
 	if err := op.dropArguments(); err != nil { // no reason to refuse another container
 		op.log.Warn("arguments that an earlier version stored are not all dropped", "error", err)
 	}
 	op.loaded = op.saved.State
-	op.before = ByName(op.loaded.Grants)
+	op.before = state.ByName(op.loaded.Grants)
 	return nil
 }
 
@@ -197,8 +198,8 @@ func (op *operation) prepareNode() (err error) {
 }
 
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
-func (op *operation) abandon(broken *BrokenError) error {
-	op.loaded, op.before, op.saved = State{}, nil, new(Saved)
+func (op *operation) abandon(broken *state.BrokenError) error {
+	op.loaded, op.before, op.saved = state.State{}, nil, new(state.Saved)
 	if err := op.store.SetAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}
@@ -216,7 +217,7 @@ func (op *operation) reap() error {
 		case op.holds(g, populated):
 			op.info[g.ID].State = Held
 			op.log.Info("held for its pod", "container", g.ID)
-		case g.ended(populated) || op.podGone(g, populated):
+		case ended(g, populated) || op.podGone(g, populated):
 			if err := op.end(g.ID); err != nil {
 				return err
 			}
@@ -286,14 +287,14 @@ func (op *operation) grants() []*Grant {
 	grants := make([]*Grant, 0, len(op.info))
 	for held := range op.node.All() {
 		g := op.info[held.ID]
-		isOver := g.Loan != Loan{} && !g.Loan.IsHeld()
-		if !sameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
+		isOver := g.Loan != state.Loan{} && !g.Loan.IsHeld()
+		if !state.SameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
 			now := *g
 			now.Grant = *held
 			now.Fractions = slices.Clone(held.Fractions)
 			now.Immovable = g.Immovable // not that of this operation alone
 			if isOver {
-				now.Loan = Loan{}
+				now.Loan = state.Loan{}
 			}
 			g = &now
 		}
@@ -348,7 +349,7 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 type leftover struct {
 	groups map[string]*group
 
-	saved *Saved // that the rest goes with; nil: groups are all
+	saved *state.Saved // that the rest goes with; nil: groups are all
 	basis basis
 	node  *hybrid.Node
 	info  map[string]*Grant

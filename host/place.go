@@ -2,11 +2,10 @@ package host
 
 import (
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/fileio"
 )
 
 // keepFor is how long the place of a container is kept that an OCI runtime has deleted: a restart
@@ -16,15 +15,6 @@ import (
 // again to give them back; other sensitive ones are planned elsewhere, and get them
 // only where that cannot be done.
 const keepFor = 10 * time.Second
-
-// A keptPlace is what is kept: kept/NAME beside the state. Where it is lost, a container is planned anew.
-type keptPlace struct {
-	Boot    string    `json:"boot"`
-	UntilMs int64     `json:"untilMs"` // since boot
-	Grant   fileGrant `json:"grant"`
-}
-
-func (s Store) keptFile(name string) string { return filepath.Join(s.Dir, "kept", name) }
 
 // keepPlace keeps the place of a container that ends, if an OCI runtime has made it.
 func (op *operation) keepPlace(name string) {
@@ -37,43 +27,10 @@ func (op *operation) keepPlace(name string) {
 	if g.Class != hybrid.Sensitive || !g.Lost.IsEmpty() {
 		return
 	}
-	text, err := jsonText(keptPlace{op.boot, (sinceBoot() + keepFor).Milliseconds(), newFileGrant(&g)})
-	if err == nil {
-		err = fileio.MakeDir(filepath.Dir(op.store.keptFile(name)))
-	}
-	if err == nil {
-		err = fileio.Replace(op.store.keptFile(name), text)
-	}
+	err := op.store.Retain(op.boot, state.SinceBoot()+keepFor, &g)
 	if err != nil {
 		op.log.Info("its place is not kept", "container", name, "error", err)
 	}
-}
-
-// keptPlaces returns the places that are kept, by name, and removes what is late.
-func (op *operation) keptPlaces() []Grant {
-	var kept []Grant
-	entries, _ := os.ReadDir(op.store.keptFile("")) // the directory
-	for _, entry := range entries {
-		if g, ok := op.keptPlace(entry.Name()); ok {
-			kept = append(kept, g)
-		} else {
-			os.Remove(op.store.keptFile(entry.Name()))
-		}
-	}
-	return kept
-}
-
-func (op *operation) keptPlace(name string) (g Grant, ok bool) {
-	var k keptPlace
-	text, err := fileio.ReadNoLink(op.store.keptFile(name), 1<<20)
-	if err == nil {
-		err = fileio.DecodeStrict(text, &k)
-	}
-	if err != nil || k.Boot != op.boot || k.UntilMs < sinceBoot().Milliseconds() {
-		return g, false
-	}
-	g, err = k.Grant.grant()
-	return g, err == nil && g.ID == name
 }
 
 // place puts a container on the CPUs that were held or kept for it, if it asks for the same again, else on new ones.
@@ -92,7 +49,7 @@ func (op *operation) place(g, held *Grant) error {
 		return nil
 	}
 	var others []hybrid.Grant
-	for _, kept := range op.keptPlaces() {
+	for _, kept := range op.store.Retained(op.boot, state.SinceBoot()) {
 		if kept.ID != g.ID {
 			others = append(others, kept.Grant)
 		} else if kept.Request == g.Request && op.attempt(func() error { return op.returnTo(&kept) }) == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 )
 
 // looker is a host beside the lab's that plans only, with no options as yet.
@@ -137,7 +138,7 @@ func TestPlanOnlyIsApart(t *testing.T) {
 	}
 	_, err = plain.Allocate(ctx, ask("own", "0.5"))
 	for _, err := range []error{err, plain.Release(ctx, "web", false), plain.SetOptions(NodeOptions{MinShared: 100}), plain.CheckPlanOnly()} {
-		if !errors.Is(err, ErrPlanOnly) || !errors.Is(err, ErrBadStateDir) {
+		if !errors.Is(err, ErrPlanOnly) || !errors.Is(err, state.ErrBadDir) {
 			t.Errorf("to change it: %v", err)
 		}
 	}
@@ -151,10 +152,10 @@ func TestPlanOnlyIsApart(t *testing.T) {
 func (l *lab) keepsItsState(when string) {
 	l.Helper()
 	_, err := Open(Options{StateDir: l.store.Dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
-	if !errors.Is(err, ErrBadStateDir) || !strings.Contains(err.Error(), "want another one") {
+	if !errors.Is(err, state.ErrBadDir) || !strings.Contains(err.Error(), "want another one") {
 		l.Errorf("%s: %v", when, err)
 	}
-	if isThere(l.store.PlanOptionsFile()) {
+	if l.store.IsPlan() {
 		l.Errorf("%s: it is a plan since", when)
 	}
 	if err := l.Reconcile(ctx); err != nil {

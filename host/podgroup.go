@@ -17,29 +17,6 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The kubelet gives the group of a pod a quota, the sum of the limits, and a weight, the sum of the
-// requests. Candor's containers are bounded each by itself, so the quota above them would only throttle:
-// those without one of their own, with another period or with a burst. The weight counts
-// against other pods, where that of a container ends at its pod: there it is to be the sum of Candor's.
-//
-// What the pods' groups are to have follows from the grants. So they are written after the state, and
-// what fails is written by the next operation that looks at the pod: Reconcile at the latest.
-
-// podGroup is the path of the group of a container's pod; "" where the group above the container's does not
-// bear the pod's id: that one may hold others.
-func (e *Engine) podGroup() string {
-	above := filepath.Dir(e.Cgroup)
-	base, isSlice := strings.CutSuffix(filepath.Base(above), ".slice")
-	id := e.Pod
-	if isSlice { // "-" would be another level
-		id = strings.ReplaceAll(id, "-", "_")
-	}
-	if e.Pod == "" || base != "pod"+id && !(isSlice && strings.HasSuffix(base, "-pod"+id)) {
-		return ""
-	}
-	return above
-}
-
 // lifted is the quota that bounds nobody: none, or on cgroup v1 that of 1024 CPUs. There the kubelet, which
 // at a resize compares the pod's with the new one, has to find a higher one, so that it writes it
 // after the containers': v1 refuses a pod less than what a container in it has.
@@ -88,7 +65,7 @@ type pod struct {
 func (op *operation) podAt(path string, grants []*Grant) *pod {
 	p := &pod{path: path, group: op.tree.Foreign("pod", path)}
 	for _, g := range grants {
-		if strings.HasPrefix(g.Engine.Cgroup, path) && g.Engine.podGroup() == path {
+		if strings.HasPrefix(g.Engine.Cgroup, path) && g.Engine.PodGroup() == path {
 			p.containers = append(p.containers, g)
 			if g.State == Running {
 				p.running = append(p.running, g)
@@ -103,7 +80,7 @@ func (op *operation) podAt(path string, grants []*Grant) *pod {
 func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.empty }
 
 // samePart reports whether the group of a pod depends on a container as it did before.
-func (g *Grant) samePart(before *Grant) bool {
+func samePart(g, before *Grant) bool {
 	return before != nil && g.State == before.State && g.Limit == before.Limit && g.Weight == before.Weight &&
 		g.Engine == before.Engine
 }
@@ -113,11 +90,11 @@ func (g *Grant) samePart(before *Grant) bool {
 func (op *operation) changedPods(grants []*Grant) map[string]bool {
 	changed := map[string]bool{}
 	for _, g := range grants {
-		isSame := g.samePart(op.before[g.ID]) && g.ID != op.rewritten
+		isSame := samePart(g, op.before[g.ID]) && g.ID != op.rewritten
 		if isSame && !op.everyPod {
 			continue
 		}
-		if path := g.Engine.podGroup(); path != "" {
+		if path := g.Engine.PodGroup(); path != "" {
 			changed[path] = changed[path] || !isSame
 		}
 	}
@@ -125,7 +102,7 @@ func (op *operation) changedPods(grants []*Grant) map[string]bool {
 		if op.info[g.ID] != nil && op.info[g.ID].Engine == g.Engine {
 			continue
 		}
-		if path := g.Engine.podGroup(); path != "" {
+		if path := g.Engine.PodGroup(); path != "" {
 			changed[path] = true
 		}
 	}
@@ -174,7 +151,7 @@ func (op *operation) grown(path string, grants []*Grant, period time.Duration) t
 		return 0
 	}
 	of := func(grants []*Grant) hybrid.Milli {
-		i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.resized && g.Engine.podGroup() == path })
+		i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.resized && g.Engine.PodGroup() == path })
 		if i < 0 {
 			return 0
 		}

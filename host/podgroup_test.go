@@ -280,11 +280,11 @@ func TestPodGroupOfOthers(t *testing.T) {
 		"/pods/1-2/ctr":                                  "",
 		"/a.slice/a-pod1-2.slice/cri-containerd-3.scope": "",
 	} {
-		if got := (&Engine{Cgroup: path, Pod: "1-2"}).podGroup(); got != want {
+		if got := (&Engine{Cgroup: path, Pod: "1-2"}).PodGroup(); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	if got := (&Engine{Cgroup: "/pod/ctr"}).podGroup(); got != "" {
+	if got := (&Engine{Cgroup: "/pod/ctr"}).PodGroup(); got != "" {
 		t.Errorf("no pod: %q", got)
 	}
 }

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,20 +10,11 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/errline"
-	"github.com/candor-project/candor/internal/fileio"
 )
-
-// Preserved is what is kept of a container that Candor leaves alone, since its user has
-// chosen its CPUs: Preserved/NAME beside the state.
-type Preserved struct {
-	CPUs cpuset.Set `json:"cpus"`
-	By   Process    `json:"by"` // while it lives they count as reserved
-}
-
-func (s Store) PreservedFile(name string) string { return filepath.Join(s.Dir, "preserved", name) }
 
 // Preserve makes CPUs count as reserved while a process lives: that of a container which
 // has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
@@ -36,7 +26,7 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	by, err := ProcessOf(pid)
+	by, err := state.ProcessOf(pid)
 	if err != nil {
 		return err
 	}
@@ -44,12 +34,12 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 		if err := op.checkPreserve(name, cpus); err != nil {
 			return err
 		}
-		return op.attempt(func() error { return op.preserve(name, Preserved{cpus, by}) })
+		return op.attempt(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
 	})
 }
 
 // preserve writes what is kept of a container and goes by it, or leaves what was there before.
-func (op *operation) preserve(name string, next Preserved) error {
+func (op *operation) preserve(name string, next state.Preserved) error {
 	before, had := op.store.LoadPreserved(name)
 	if err := op.store.SavePreserved(name, next); err != nil {
 		return err
@@ -117,33 +107,6 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 		}
 		return op.renew() // flexible containers get the CPUs
 	})
-}
-
-// PreservedCPUs returns the CPUs of all containers that are left alone.
-func (s Store) PreservedCPUs() (all cpuset.Set) {
-	entries, _ := os.ReadDir(filepath.Join(s.Dir, "preserved"))
-	for _, entry := range entries {
-		if p, ok := s.LoadPreserved(entry.Name()); ok && p.By.Alive() {
-			all = all.Union(p.CPUs)
-		}
-	}
-	return all
-}
-
-func (s Store) SavePreserved(name string, p Preserved) error {
-	text, err := json.Marshal(p)
-	if err == nil {
-		err = fileio.MakeDir(filepath.Dir(s.PreservedFile(name)))
-	}
-	if err == nil {
-		err = fileio.Replace(s.PreservedFile(name), append(text, '\n'))
-	}
-	return err
-}
-
-func (s Store) LoadPreserved(name string) (p Preserved, ok bool) {
-	text, err := fileio.ReadNoLink(s.PreservedFile(name), 1<<16)
-	return p, err == nil && fileio.DecodeStrict(text, &p) == nil
 }
 
 // withPreserved are the options with the CPUs of containers that are left alone; without

@@ -12,6 +12,7 @@ import (
 
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/spec"
 )
 
@@ -24,7 +25,7 @@ type idleHost struct {
 func (idleHost) Idle() (map[int]time.Duration, error) {
 	idle := map[int]time.Duration{}
 	for cpu := range 64 {
-		idle[cpu] = sinceBoot()
+		idle[cpu] = state.SinceBoot()
 	}
 	return idle, nil
 }
@@ -102,7 +103,7 @@ func newRaised(t *testing.T) *raised {
 	r.base = l.quotaOf("web")
 	l.outweighOthers()
 	var err error
-	if r.self, err = ProcessOf(os.Getpid()); err != nil {
+	if r.self, err = state.ProcessOf(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

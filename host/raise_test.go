@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/spec"
 )
 
@@ -102,30 +103,30 @@ func TestLoan(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	l.must(bursting("web", "0.5", spec.BurstQuota), "wait")
-	self, err := ProcessOf(os.Getpid())
+	self, err := state.ProcessOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := sinceBoot().Truncate(time.Millisecond) + time.Hour
+	later := state.SinceBoot().Truncate(time.Millisecond) + time.Hour
 	const base = 50 * time.Millisecond
 	for _, c := range []struct {
 		name string
-		loan Loan
+		loan state.Loan
 		has  time.Duration
 		then func() error
 		want time.Duration
 	}{
-		{"none", Loan{}, 2 * base, nil, base},
-		{"good", Loan{self, later}, 2 * base, nil, 2 * base},
-		{"more than it may", Loan{self, later}, 4 * base, nil, base},
-		{"less than its limit", Loan{self, later}, base / 2, nil, base},
-		{"late", Loan{self, time.Second}, 2 * base, nil, base},
-		{"to a process that has died", Loan{dead(t), later}, 2 * base, nil, base},
-		{"resized", Loan{self, later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
-		{"resized back", Loan{self, later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
-		{"and the state is lost", Loan{self, later}, 2 * base, func() error { return os.Remove(l.store.File()) }, base},
+		{"none", state.Loan{}, 2 * base, nil, base},
+		{"good", state.Loan{To: self, Until: later}, 2 * base, nil, 2 * base},
+		{"more than it may", state.Loan{To: self, Until: later}, 4 * base, nil, base},
+		{"less than its limit", state.Loan{To: self, Until: later}, base / 2, nil, base},
+		{"late", state.Loan{To: self, Until: time.Second}, 2 * base, nil, base},
+		{"to a process that has died", state.Loan{To: dead(t), Until: later}, 2 * base, nil, base},
+		{"resized", state.Loan{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
+		{"resized back", state.Loan{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
+		{"and the state is lost", state.Loan{To: self, Until: later}, 2 * base, func() error { return os.Remove(l.store.File()) }, base},
 	} {
-		l.forge(func(s *State) { s.Grants[0].Loan = c.loan })
+		l.forge(func(s *state.State) { s.Grants[0].Loan = c.loan })
 		if err := l.tree.Group("web").SetQuota(c.has); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +140,7 @@ func TestLoan(t *testing.T) {
 			t.Errorf("%s: %v becomes %v, want %v", c.name, c.has, got, c.want)
 		}
 		s, err := l.store.Load()
-		if err != nil || s.Grants[0].Limit > 500 || !c.loan.IsHeld() && s.Grants[0].Loan != (Loan{}) {
+		if err != nil || s.Grants[0].Limit > 500 || !c.loan.IsHeld() && s.Grants[0].Loan != (state.Loan{}) {
 			t.Errorf("%s: %+v, %v", c.name, s.Grants[0], err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
@@ -42,7 +43,7 @@ func FindProgram(command string) (path string, err error) {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
 		return "", &ExecError{127, fmt.Errorf("command %.200q: not found; want a file or a command of $PATH", command)}
 	default:
-		return "", &ExecError{126, fmt.Errorf("command %.200q: not executable (%w)", command, reason(err))}
+		return "", &ExecError{126, fmt.Errorf("command %.200q: not executable (%w)", command, errline.Cause(err))}
 	}
 }
 
@@ -57,14 +58,6 @@ func executable(file string) error {
 	default:
 		return unix.Access(file, unix.X_OK)
 	}
-}
-
-// reason takes the file's name off an error that names it.
-func reason(err error) error {
-	if errno := syscall.Errno(0); errors.As(err, &errno) {
-		return errno
-	}
-	return err
 }
 
 // Run allocates CPUs for a program, starts it on this process's streams, passes signals on

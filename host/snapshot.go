@@ -12,6 +12,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/podname"
@@ -37,7 +38,7 @@ type Snapshot struct {
 // everybody may look at any time.
 func (h *Host) Snapshot() (*Snapshot, error) {
 	loaded, err := h.store.Load()
-	var broken *BrokenError
+	var broken *state.BrokenError
 	if errors.As(err, &broken) {
 		return nil, fmt.Errorf("%w: the next operation will rebuild it from what runs", err)
 	}
@@ -48,7 +49,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 		loaded.Grants = nil
 	}
 	h.tops.learnFrom(loaded.Grants)
-	s := &Snapshot{Grants: make([]Grant, len(loaded.Grants)), Now: sinceBoot()}
+	s := &Snapshot{Grants: make([]Grant, len(loaded.Grants)), Now: state.SinceBoot()}
 	for i, g := range loaded.Grants {
 		s.Grants[i] = *g
 	}
@@ -157,7 +158,7 @@ func (h *Host) Look(of *Grant) *Look {
 
 // Condition returns the state of a container for display: its State, or "ended" if the next operation
 // takes its CPUs back, or "degraded" if it has lost CPUs or its topology, or if a setting is not as granted.
-func (g *Grant) Condition(look *Look) string {
+func (look *Look) Condition(g *Grant) string {
 	switch {
 	case g.State == Running && len(look.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
@@ -167,9 +168,6 @@ func (g *Grant) Condition(look *Look) string {
 		return string(g.State)
 	}
 }
-
-// PodName is the container's name in its pod; zero, if it is in none.
-func (e *Engine) PodName() podname.Name { return podname.Parse(e.Name) }
 
 // PodNames are the names of the containers that are in pods, by ID.
 func (s *Snapshot) PodNames() map[string]podname.Name {
@@ -271,7 +269,7 @@ type Sample struct {
 }
 
 // Strangers measures for the given time how busy a container's exclusive CPUs
-// are with what is not the container, as StrangersBetween says it.
+// are with what is not the container, as ForeignUse says it.
 func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
 	if g.Exclusive.IsEmpty() {
 		return nil, nil
@@ -290,15 +288,15 @@ func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (m
 	if err != nil {
 		return nil, err
 	}
-	return g.StrangersBetween(&before, &after), nil
+	return ForeignUse(g, &before, &after), nil
 }
 
-// StrangersBetween is how busy a container's exclusive CPUs were, between two samples, with what is not the
+// ForeignUse returns how busy a container's exclusive CPUs were, between two samples, with what is not the
 // container: CPUs' worth of time by CPU id, 0 to 1 for each. The kernel counts
 // in ticks of some milliseconds, so that short times say little. Where it does not tell a
 // group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
 // answer is nil; where it has not, the sum stands at CPU -1.
-func (g *Grant) StrangersBetween(before, after *Sample) map[int]float64 {
+func ForeignUse(g *Grant, before, after *Sample) map[int]float64 {
 	took := after.At.Sub(before.At)
 	if g.Exclusive.IsEmpty() || took <= 0 {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/spec"
@@ -24,10 +25,10 @@ type Source interface {
 }
 
 // Watch has every scrape read the state of a host and the groups of its containers.
-func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&state{s, log}) }
+func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&stateCollector{s, log}) }
 
 // state collects what is true at a scrape.
-type state struct {
+type stateCollector struct {
 	Source
 	log *slog.Logger
 }
@@ -64,13 +65,13 @@ func containerDesc(name, help string) *prometheus.Desc {
 	return desc(name, help, "namespace", "pod", "container", "class")
 }
 
-func (s *state) Describe(to chan<- *prometheus.Desc) {
+func (s *stateCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range descs {
 		to <- d
 	}
 }
 
-func (s *state) Collect(to chan<- prometheus.Metric) {
+func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 	now, err := s.Snapshot()
 	if err != nil {
 		s.log.Warn("metrics: the state cannot be read", "error", err)
@@ -114,13 +115,13 @@ func collectNode(n *hybrid.Node, to chan<- prometheus.Metric) {
 func cores(m hybrid.Milli) float64 { return float64(m) / 1000 }
 
 func collectStates(grants []host.Grant, to chan<- prometheus.Metric) {
-	count := map[hybrid.Class]map[host.Phase]int{hybrid.Sensitive: {}, hybrid.Flexible: {}}
+	count := map[hybrid.Class]map[state.Phase]int{hybrid.Sensitive: {}, hybrid.Flexible: {}}
 	for i := range grants {
 		count[grants[i].Class][grants[i].State]++
 	}
 	for class, states := range count {
-		for _, state := range []host.Phase{host.Pending, host.Running, host.Held} {
-			to <- value(containers, float64(states[state]), class.String(), string(state))
+		for _, phase := range []state.Phase{host.Pending, host.Running, host.Held} {
+			to <- value(containers, float64(states[phase]), class.String(), string(phase))
 		}
 	}
 }

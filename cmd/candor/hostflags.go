@@ -15,6 +15,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -102,7 +103,7 @@ func hostError(err error) error {
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
 	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions,
-		host.ErrBadStateDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
+		state.ErrBadDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
 		return &exitError{exitBadInput, err}
 	default:
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
 )
@@ -117,7 +118,7 @@ func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 		return a, err
 	}
 	a.View = viewOf(f.view.value, a.Class)
-	a.Command = host.ProgramName(args[0])
+	a.Command = state.ProgramName(args[0])
 	if !f.Changed("name") {
 		a.ID = nameFor(args[0])
 	}

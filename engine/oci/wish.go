@@ -9,6 +9,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/spec"
@@ -113,7 +114,7 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	a.OnResize = or(w.OnResize, "none")
 	a.View = or(w.View, defaultView(a.Class))
 	if len(c.args) > 0 {
-		a.Command = host.ProgramName(c.args[0])
+		a.Command = state.ProgramName(c.args[0])
 	}
 	return a, a.Check()
 }

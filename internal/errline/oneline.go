@@ -2,7 +2,11 @@
 // went wrong in a line.
 package errline
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
 
 // Join is errors.Join with "; " between the errors. Nil ones are left out.
 func Join(errs ...error) error { return With("; ", errs...) }
@@ -19,4 +23,12 @@ func With(between string, errs ...error) error {
 		}
 	}
 	return all
+}
+
+// Cause returns the system's error number without the names of the operation and the file, if err has one.
+func Cause(err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return errno
+	}
+	return err
 }

@@ -97,7 +97,7 @@ func used(was, is *Container) time.Duration {
 }
 
 func (f *Figures) row(was, is *Container) Row {
-	r := Row{Container: is, Name: f.Map.Name(is.ID), Condition: is.Grant.Condition(&is.Look)}
+	r := Row{Container: is, Name: f.Map.Name(is.ID), Condition: is.Look.Condition(&is.Grant)}
 	if is.Class == hybrid.Sensitive {
 		r.Letter, r.Colour = f.Map.Tag(is.ID)
 	}
@@ -142,7 +142,7 @@ func strangers(before, after *Reading, was, is *Container) (list []cpumap.Strang
 	sample := func(r *Reading, c *Container) *host.Sample {
 		return &host.Sample{At: r.At, Busy: host.BusyWith(r.CPUs), Own: c.Stat}
 	}
-	for cpu, share := range is.StrangersBetween(sample(before, was), sample(after, is)) {
+	for cpu, share := range host.ForeignUse(&is.Grant, sample(before, was), sample(after, is)) {
 		cpus := is.Exclusive
 		if cpu >= 0 { // -1: all of them together
 			cpus = cpuset.Of(cpu)

@@ -1,14 +1,15 @@
 package host
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/fileio"
 )
 
 // An ociLab makes and deletes containers as an OCI runtime's creator does.
@@ -41,8 +42,8 @@ func (l ociLab) delete(name string) {
 		l.Fatal(err)
 	}
 	// On a slow machine a test may take longer than a place is kept.
-	if _, err := os.Lstat(l.store.keptFile(name)); err == nil {
-		l.editKept(name, func(k *keptPlace) { k.UntilMs = math.MaxInt64 })
+	if _, err := os.Lstat(l.store.RetainedFile(name)); err == nil {
+		l.editRetained(name, func(file map[string]any) { file["untilMs"] = int64(math.MaxInt64) })
 	}
 }
 
@@ -78,12 +79,14 @@ func TestKeptPlaceEnds(t *testing.T) {
 	for name, change := range map[string]func(l ociLab, again *Allocation){
 		"another limit": func(_ ociLab, again *Allocation) { again.Limit = 500 },
 		"late": func(l ociLab, _ *Allocation) {
-			l.editKept("web", func(k *keptPlace) { k.UntilMs = sinceBoot().Milliseconds() - 1 })
+			l.editRetained("web", func(file map[string]any) { file["untilMs"] = state.SinceBoot().Milliseconds() - 1 })
 		},
-		"another boot": func(l ociLab, _ *Allocation) { l.editKept("web", func(k *keptPlace) { k.Boot = "b" }) },
-		"another name": func(l ociLab, _ *Allocation) { l.editKept("web", func(k *keptPlace) { k.Grant.Name = "x" }) },
+		"another boot": func(l ociLab, _ *Allocation) { l.editRetained("web", func(file map[string]any) { file["boot"] = "b" }) },
+		"another name": func(l ociLab, _ *Allocation) {
+			l.editRetained("web", func(file map[string]any) { file["grant"].(map[string]any)["name"] = "x" })
+		},
 		"not JSON": func(l ociLab, _ *Allocation) {
-			if err := os.WriteFile(l.store.keptFile("web"), []byte("{"), 0o644); err != nil {
+			if err := os.WriteFile(l.store.RetainedFile("web"), []byte("{"), 0o644); err != nil {
 				l.Fatal(err)
 			}
 		},
@@ -108,19 +111,20 @@ func TestKeptPlaceEnds(t *testing.T) {
 	}
 }
 
-func (l ociLab) editKept(name string, change func(*keptPlace)) {
+// editRetained changes the file that retains the grant of a container.
+func (l ociLab) editRetained(name string, change func(file map[string]any)) {
 	l.Helper()
-	text, err := os.ReadFile(l.store.keptFile(name))
+	text, err := os.ReadFile(l.store.RetainedFile(name))
 	if err != nil {
 		l.Fatal(err)
 	}
-	var k keptPlace
-	if err := fileio.DecodeStrict(text, &k); err != nil {
+	var file map[string]any
+	if err := json.Unmarshal(text, &file); err != nil {
 		l.Fatal(err)
 	}
-	change(&k)
-	if text, err = jsonText(k); err == nil {
-		err = os.WriteFile(l.store.keptFile(name), text, 0o644)
+	change(file)
+	if text, err = json.Marshal(file); err == nil {
+		err = os.WriteFile(l.store.RetainedFile(name), text, 0o644)
 	}
 	if err != nil {
 		l.Fatal(err)
@@ -152,7 +156,7 @@ func TestNoPlaceKept(t *testing.T) {
 	if err := l.Release(ctx, "web", false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(l.store.keptFile("web")); err == nil {
+	if _, err := os.Lstat(l.store.RetainedFile("web")); err == nil {
 		t.Error("its place is kept")
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package state
 
 import (
 	"encoding/json"
@@ -17,12 +17,12 @@ import (
 const (
 	stateVersion = 2
 	maxUptime    = 1 << 42  // milliseconds: 139 years
-	maxStateSize = 16 << 20 // bytes; a grant takes about 400
+	MaxSize      = 16 << 20 // bytes; a grant takes about 400
 )
 
-// errNewer refuses the state of a later Candor. Everything else that is wrong
+// ErrNewer refuses the state of a later Candor. Everything else that is wrong
 // with a state file makes it a broken one.
-var errNewer = errors.New("written by a newer Candor")
+var ErrNewer = errors.New("written by a newer Candor")
 
 // State is what the State file holds.
 type State struct {
@@ -39,12 +39,6 @@ func ByName(grants []*Grant) map[string]*Grant {
 		by[g.ID] = g
 	}
 	return by
-}
-
-// jsonText writes a value for people and machines.
-func jsonText(v any) ([]byte, error) {
-	data, err := json.MarshalIndent(v, "", " ")
-	return append(data, '\n'), err
 }
 
 // fileState and fileGrant are the file's version 2. Version 1 is the same without engines.
@@ -110,7 +104,7 @@ func decodeState(data []byte) (State, error) {
 	case head.Version == 1 || head.Version == stateVersion:
 		return State{}, err
 	case head.Version > stateVersion:
-		return State{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, errNewer, stateVersion)
+		return State{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, ErrNewer, stateVersion)
 	default:
 		return State{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
 	}

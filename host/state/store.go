@@ -1,4 +1,4 @@
-package host
+package state
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/view"
 )
@@ -27,14 +28,17 @@ import (
 //	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
 //	kept/NAME       where a container was that an OCI runtime has just deleted
 type Store struct {
-	Dir    string
+	Dir   string
 	cache *cache
 }
 
-func (s Store) LockFile() string           { return filepath.Join(s.Dir, "lock") }
-func (s Store) File() string          { return filepath.Join(s.Dir, "state.json") }
-func (s Store) BadFile() string            { return s.File() + ".bad" }
-func (s Store) ViewDir(name string) string    { return filepath.Join(s.Dir, "views", name) }
+// NewStore returns the store in a directory. It reads and creates nothing.
+func NewStore(dir string) Store { return Store{dir, newCache()} }
+
+func (s Store) LockFile() string               { return filepath.Join(s.Dir, "lock") }
+func (s Store) File() string                   { return filepath.Join(s.Dir, "state.json") }
+func (s Store) BadFile() string                { return s.File() + ".bad" }
+func (s Store) ViewDir(name string) string     { return filepath.Join(s.Dir, "views", name) }
 func (s Store) RequestFile(name string) string { return filepath.Join(s.Dir, "requests", name) }
 
 // A BrokenError is a state file that cannot be used.
@@ -46,8 +50,8 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return fmt.Sprintf("state %s: %v", e.File, e.Err) }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// ErrBadStateDir is a state directory that cannot be one.
-var ErrBadStateDir = errors.New("state directory")
+// ErrBadDir is a state directory that cannot be one.
+var ErrBadDir = errors.New("state directory")
 
 // Prepare makes the directories. What is there already must be the caller's own:
 // the files in it say what root's programs are told and run.
@@ -68,7 +72,7 @@ func (s Store) Prepare() error {
 			return badDir(dir, unix.ENOTDIR)
 		case int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0:
 			return fmt.Errorf("%w %s: belongs to user %d with mode %o; want your own that only you can write",
-				ErrBadStateDir, dir, stat.Uid, stat.Mode&0o7777)
+				ErrBadDir, dir, stat.Uid, stat.Mode&0o7777)
 		}
 	}
 	return nil
@@ -77,22 +81,22 @@ func (s Store) Prepare() error {
 // badDir tells a directory that was named wrongly, the caller's slip, from one
 // that this machine fails to give.
 func badDir(dir string, err error) error {
-	err = reason(err)
+	err = errline.Cause(err)
 	for _, slip := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EACCES} {
 		if errors.Is(err, slip) {
-			return fmt.Errorf("%w %s: %w; want a directory of your own, or a name for one in a directory that is there", ErrBadStateDir, dir, err)
+			return fmt.Errorf("%w %s: %w; want a directory of your own, or a name for one in a directory that is there", ErrBadDir, dir, err)
 		}
 	}
 	return fmt.Errorf("state directory %s: %w", dir, err)
 }
 
 // Load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
-// *brokenState, one from a later Candor errNewer.
+// *brokenState, one from a later Candor ErrNewer.
 func (s Store) Load() (*Saved, error) {
 	if last := s.cache.lastAt(s.File()); last != nil {
 		return last, nil
 	}
-	data, err := fileio.ReadNoLink(s.File(), maxStateSize)
+	data, err := fileio.ReadNoLink(s.File(), MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return new(Saved), nil
 	}
@@ -110,7 +114,7 @@ func (s Store) Load() (*Saved, error) {
 		return last, nil
 	}
 	loaded, err := decodeState(data)
-	if errors.Is(err, errNewer) {
+	if errors.Is(err, ErrNewer) {
 		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.File(), err)
 	}
 	if err != nil {
@@ -123,9 +127,9 @@ func (s Store) Load() (*Saved, error) {
 
 // Save replaces the state file. On an error the old one stands.
 func (s Store) Save(next *Saved) error {
-	text := next.encode()
-	if len(text) > maxStateSize {
-		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.File(), len(text), maxStateSize)
+	text := next.Encode()
+	if len(text) > MaxSize {
+		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.File(), len(text), MaxSize)
 	}
 	file, err := fileio.ReplaceOpen(s.File(), text)
 	if err != nil {

@@ -1,4 +1,4 @@
-package host
+package state
 
 import (
 	"slices"
@@ -43,9 +43,9 @@ func (g *Grant) VisibleCPUs() int {
 	return n
 }
 
-// whole returns a grant together with the CPUs that it has lost, as it was
+// WithLost returns a grant together with the CPUs that it has lost, as it was
 // saved before: that is what is saved again, so that it has them when they return.
-func whole(now, saved hybrid.Grant) hybrid.Grant {
+func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	if now.Lost.IsEmpty() {
 		return now
 	}

@@ -1,4 +1,4 @@
-package host
+package state
 
 import (
 	"bytes"
@@ -18,6 +18,11 @@ type Saved struct {
 	text  []byte   // of the file that it was read from; nil if it is known by its lines
 	lines []string // one for each grant; nil if they are not known
 	file  openFile // that it was written to
+}
+
+// CloneWithoutArguments returns a copy with grants of its own, for a caller that replaces the grants in WithArguments.
+func (s *Saved) CloneWithoutArguments() *Saved {
+	return &Saved{State: State{Boot: s.Boot, Grants: slices.Clone(s.Grants)}, text: s.text}
 }
 
 // A cache holds a savedState, at first that of no file.
@@ -71,7 +76,7 @@ func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isOther bool, e
 		isOther = isOther || from != i || next.lines[i] != s.line(from)
 	}
 	if !isOther && s.text != nil { // it may have been written in another way
-		isOther = !bytes.Equal(next.encode(), s.text)
+		isOther = !bytes.Equal(next.Encode(), s.text)
 	}
 	return next, isOther, nil
 }
@@ -86,21 +91,21 @@ func (s *Saved) line(i int) string {
 
 // Equal reports whether two grants are the same in the state file.
 func (g *Grant) Equal(h *Grant) bool {
-	return sameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
+	return SameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&
 		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Loan == h.Loan
 }
 
-// sameGrant reports whether a node gives the same, lost CPUs apart. Whether it may move is another question.
-func sameGrant(g, h *hybrid.Grant) bool {
+// SameGrant reports whether a node gives the same, lost CPUs apart. Whether it may move is another question.
+func SameGrant(g, h *hybrid.Grant) bool {
 	ask := h.Request
 	ask.Immovable = g.Immovable
 	return g.Request == ask && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
 		g.Quota == h.Quota && g.Weight == h.Weight && g.WishKept == h.WishKept
 }
 
-// encode writes the state as decodeState reads it.
-func (s *Saved) encode() []byte {
+// Encode writes the state as decodeState reads it.
+func (s *Saved) Encode() []byte {
 	lines := make([]string, len(s.Grants))
 	for i := range s.Grants {
 		lines[i] = s.line(i)

@@ -151,3 +151,9 @@ func DecodeStrict(data []byte, into any) error {
 	}
 	return nil
 }
+
+// JSONText returns a value as indented JSON with a newline at its end.
+func JSONText(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", " ")
+	return append(data, '\n'), err
+}

@@ -1,4 +1,4 @@
-package host
+package state
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ func drawBurst(t *rapid.T) spec.Burst {
 }
 
 // textOf is the file of a state.
-func textOf(s State) []byte { return (&Saved{State: s}).encode() }
+func textOf(s State) []byte { return (&Saved{State: s}).Encode() }
 
 // What is saved is what is loaded.
 func TestStateRoundTrip(t *testing.T) {
@@ -113,12 +113,12 @@ func TestMemory(t *testing.T) {
 			if err != nil {
 				t.Skip(err) // no such grant is saved
 			}
-			text, want := next.encode(), textOf(State{Boot: "b", Grants: grants})
+			text, want := next.Encode(), textOf(State{Boot: "b", Grants: grants})
 			if string(text) != string(want) {
 				t.Fatalf("saved %s\nwant  %s", text, want)
 			}
-			if is := string(text) != string(last.encode()); is != isOther {
-				t.Fatalf("another: %t, said to be: %t\nwas %s\nis  %s", is, isOther, last.encode(), text)
+			if is := string(text) != string(last.Encode()); is != isOther {
+				t.Fatalf("another: %t, said to be: %t\nwas %s\nis  %s", is, isOther, last.Encode(), text)
 			}
 			if read, err := decodeState(text); err != nil || !reflect.DeepEqual(read.Grants, next.Grants) && len(grants) > 0 {
 				t.Fatalf("%v\nloaded   %+v\nforeseen %+v", err, read.Grants, next.Grants)
@@ -178,7 +178,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s -> %s: got %v, want %q", test.old, test.new, err, test.want)
 		}
-		if newer := strings.Contains(test.want, "newer"); errors.Is(err, errNewer) != newer {
+		if newer := strings.Contains(test.want, "newer"); errors.Is(err, ErrNewer) != newer {
 			t.Errorf("%s: newer is %t", test.new, !newer)
 		}
 	}

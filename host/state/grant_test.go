@@ -1,4 +1,4 @@
-package host
+package state
 
 import (
 	"bytes"
@@ -92,7 +92,7 @@ func TestWhole(t *testing.T) {
 		if lost.Contains(3) {
 			now.Fractions = nil
 		}
-		if got := whole(now, saved); !reflect.DeepEqual(got, saved) {
+		if got := WithLost(now, saved); !reflect.DeepEqual(got, saved) {
 			t.Errorf("lost %v: %+v", lost, got)
 		}
 	}
