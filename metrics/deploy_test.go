@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	page      = "../../docs/metrics.md"
-	rules     = "../../deploy/prometheus/candor.rules.yaml"
-	rulesTest = "../../deploy/prometheus/candor.rules.test.yaml"
-	dashboard = "../../deploy/grafana/candor.json"
+	page      = "../docs/metrics.md"
+	rules     = "../deploy/prometheus/candor.rules.yaml"
+	rulesTest = "../deploy/prometheus/candor.rules.test.yaml"
+	dashboard = "../deploy/grafana/candor.json"
 )
 
 // families are the metrics that are served, by name, as rows of a table.
