@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
@@ -76,11 +77,11 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 		return nil, err
 	}
 	guest := c == CaseTogether && beside != nil
-	app, err := l.launch(w.Command, append(os.Environ(), "TMPDIR="+dir), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
+	app, err := l.launch(w.Command, append(os.Environ(), "TMPDIR="+dir), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
 		if guest {
-			return l.host.StartIn(beside.child, p, streams)
+			return launch.StartIn(l.host, beside.child, p, streams)
 		}
-		return l.host.Start(ctx, c.application(split, applicationName), p, streams)
+		return launch.Start(ctx, l.host, c.application(split, applicationName), p, streams)
 	})
 	if err == nil {
 		app.guest = guest
@@ -141,8 +142,8 @@ func (l *Lab) startStressor(ctx context.Context, s *Stressor, a host.Allocation)
 	if err != nil {
 		return nil, err
 	}
-	one, err := l.launch(s.args(dir), os.Environ(), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
-		return l.host.Start(ctx, a, p, streams)
+	one, err := l.launch(s.args(dir), os.Environ(), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
+		return launch.Start(ctx, l.host, a, p, streams)
 	})
 	if err != nil {
 		return nil, err

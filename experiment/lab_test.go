@@ -18,6 +18,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
 )
@@ -27,7 +28,7 @@ import (
 func init() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
-		fmt.Fprintln(os.Stderr, host.RunHelper(os.Args[2]))
+		fmt.Fprintln(os.Stderr, launch.RunHelper(os.Args[2]))
 		os.Exit(1)
 	case len(os.Args) > 3 && os.Args[1] == probe.Command:
 		fmt.Fprintln(os.Stderr, probe.Become(os.Args[2], os.Args[3:]))
@@ -187,7 +188,7 @@ func TestLabBesideContainers(t *testing.T) {
 		Request: hybrid.Request{ID: "web", Limit: 1000},
 		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
-	child, err := h.Start(context.Background(), a, host.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
+	child, err := launch.Start(context.Background(), h, a, launch.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

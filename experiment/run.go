@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/internal/errline"
 )
 
@@ -118,7 +119,7 @@ func (i *instance) clean() error {
 // An instance is a program that runs.
 type instance struct {
 	host   *host.Host
-	child  *host.Child
+	child  *launch.Child
 	began  time.Time
 	output *tail
 	ended  chan ending
@@ -134,14 +135,14 @@ type ending struct {
 
 // start starts an instance.
 func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*instance, error) {
-	return l.launch(w.args(s.threads(l.usable.Count())), w.environment(s), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
-		return l.host.Start(ctx, s.allocation(name), p, streams)
+	return l.launch(w.args(s.threads(l.usable.Count())), w.environment(s), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
+		return launch.Start(ctx, l.host, s.allocation(name), p, streams)
 	})
 }
 
 // launch starts a program whose output is kept; start says in which group.
-func (l *Lab) launch(args, env []string, start func(host.Program, [3]*os.File) (*host.Child, error)) (*instance, error) {
-	path, err := host.FindProgram(args[0])
+func (l *Lab) launch(args, env []string, start func(launch.Program, [3]*os.File) (*launch.Child, error)) (*instance, error) {
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (l *Lab) launch(args, env []string, start func(host.Program, [3]*os.File) (
 		return nil, err
 	}
 	defer write.Close()
-	child, err := start(host.Program{Path: path, Args: args, Env: env}, [3]*os.File{null, write, write})
+	child, err := start(launch.Program{Path: path, Args: args, Env: env}, [3]*os.File{null, write, write})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,9 @@ package host
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
 )
 
 // clearOrphans removes groups that are in no state and have nothing in them but,
@@ -277,4 +281,31 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 		return both.First()
 	}
 	return cpus.Last()
+}
+
+// HelperCommand is the hidden subcommand of candor that becomes the program.
+// It is started before the lock is taken, in a mount namespace of its own, and
+// waits on a socket while its group is made around it. If the socket closes without
+// an order it ends: a killed candor leaves an empty group. The socket closes again when the program is executed; if
+// that fails, the helper writes a byte first.
+const HelperCommand = "internal-exec"
+
+// isCandor reports whether a process executes this candor, as helpers do. A command line alone proves nothing: every program
+// chooses its own. A process of an inner pid namespace is no helper. Without the right to see the file of another user's
+// process, the pid namespace decides alone.
+func isCandor(pid int) bool {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	id, err := procfs.ReadIdentity(dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) // it has ended meanwhile
+	}
+	if id.Namespaces != 1 {
+		return false
+	}
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return true
+	}
+	file, err := os.Stat(dir + "/exe")
+	return err != nil || os.SameFile(self, file)
 }

@@ -165,14 +165,9 @@ func isOfEngine(name string) error {
 	return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
 }
 
-// ReleaseOwn ends a grant that this process has created. That somebody else has
-// released it meanwhile is no error.
-func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
-	return h.releaseOwn(ctx, name, true)
-}
-
-// releaseOwn is ReleaseOwn that, if the program has not started, also restores the groups above the container's.
-func (h *Host) releaseOwn(ctx context.Context, name string, started bool) error {
+// ReleaseOwn ends a grant that this process has created. A grant that another process has released is no error. If the
+// program was not started, it also restores the groups above the container's.
+func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error {
 	self, err := state.OwnProcess()
 	if err != nil {
 		return err

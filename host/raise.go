@@ -45,8 +45,8 @@ func isRaised(g *Grant) bool {
 	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && mostQuota(g) > quota(g)
 }
 
-// raiseOwn raises the quota of a program of this process while stop is not called.
-func (h *Host) raiseOwn(g *Grant) (stop func()) {
+// RaiseOwn raises the quota of a program of this process while stop is not called.
+func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 	if !g.Burst.Raises() {
 		return func() {}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/experiment"
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
 )
@@ -129,7 +129,7 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 		c.Metric, f.metrics = m.Name, []string{f.metric}
 	}
 	if len(args) > 0 && f.image == "" {
-		if _, err := host.FindProgram(args[0]); err != nil {
+		if _, err := launch.FindProgram(args[0]); err != nil {
 			return c, hostError(err)
 		}
 	}

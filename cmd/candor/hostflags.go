@@ -15,6 +15,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -96,7 +97,7 @@ func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, er
 // hostError gives the errors that are the caller's fault their exit code.
 func hostError(err error) error {
 	var refusal *hybrid.Refusal
-	var program *host.ExecError
+	var program *launch.ExecError
 	switch {
 	case err == nil:
 		return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/internal/errline"
 )
 
@@ -196,7 +196,7 @@ func (f *recordFlags) record(ctx context.Context, groups *record.Groups, file *o
 
 // runCommand records a command that it runs. The exit code is the command's.
 func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return hostError(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
@@ -60,7 +61,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return hostError(err)
 	}
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return hostError(err)
 	}
@@ -72,7 +73,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	left := func(err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
 	}
-	code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
+	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
 	if err != nil {
 		return hostError(err)
 	}
@@ -193,6 +194,6 @@ func newInternalExecCommand() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		Args:               cobra.ExactArgs(1),
-		RunE:               func(_ *cobra.Command, args []string) error { return hostError(host.RunHelper(args[0])) },
+		RunE:               func(_ *cobra.Command, args []string) error { return hostError(launch.RunHelper(args[0])) },
 	}
 }

@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
@@ -25,7 +26,7 @@ type Program struct {
 	Env    []string // environment; nil: this process's
 	SetEnv bool     // tell the number of CPUs by environment variables too (view.Env)
 	// Left is told when the program has ended and its CPUs are not given back: processes
-	// of it go on (ErrPopulated), or the release failed, which leaves it to the next operation.
+	// of it go on (host.ErrPopulated), or the release failed, which leaves it to the next operation.
 	Left func(error)
 }
 
@@ -63,7 +64,7 @@ func executable(file string) error {
 // Run allocates CPUs for a program, starts it on this process's streams, passes signals on
 // to it, waits for its end and releases the CPUs. It returns the program's
 // exit code, 128 + n if signal n ended it. On an error the program was not started.
-func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
+func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
@@ -78,7 +79,7 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	}
 	defer helper.orders.Close()
 	a.PID = helper.process.Pid
-	var g *Grant
+	var g *host.Grant
 	early, err := unlessEnded(signals, func(ctx context.Context) (err error) {
 		g, err = h.Allocate(ctx, a)
 		return err
@@ -89,28 +90,28 @@ func (h *Host) Run(a Allocation, p Program) (exit int, err error) {
 	switch {
 	case early != nil:
 		if err == nil { // it was allocated all the same
-			h.giveBack(signals, g.ID, p, false)
+			giveBack(h, signals, g.ID, p, false)
 		}
 		return exitOfSignal(early), nil
 	case err != nil:
 		return 0, err
 	}
-	if err := h.orderFor(g, p, helper); err != nil {
+	if err := orderFor(h, g, p, helper); err != nil {
 		// The helper has ended: its exit code tells, as that of any program.
-		h.log.Debug("helper", "error", err)
+		h.Logger().Debug("helper", "error", err)
 	}
-	stop := h.raiseOwn(g)
+	stop := h.RaiseOwn(g)
 	exit, err = helper.wait(signals)
 	stop()
 	if err != nil {
 		return 0, err
 	}
-	h.giveBack(signals, g.ID, p, !helper.failed())
+	giveBack(h, signals, g.ID, p, !helper.failed())
 	return exit, nil
 }
 
 // orderFor has the helper become the program of a grant.
-func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
+func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	env := p.Env
 	if env == nil {
 		env = os.Environ()
@@ -120,7 +121,7 @@ func (h *Host) orderFor(g *Grant, p Program, helper *helper) error {
 	}
 	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(env)}
 	if g.View == spec.ViewFull {
-		order.View = h.store.ViewDir(g.ID)
+		order.View = h.ViewDir(g.ID)
 	}
 	return helper.start(order)
 }
@@ -148,11 +149,11 @@ func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (earl
 // giveBack releases a program's CPUs. Signals that came before were for the
 // program; one that comes now leaves the release to the next operation if another one has the lock. If the program
 // has not started, the groups are as before the run.
-func (h *Host) giveBack(signals <-chan os.Signal, name string, p Program, started bool) {
+func giveBack(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals
 	}
-	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.releaseOwn(ctx, name, started) })
+	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name, started) })
 	if err != nil {
 		p.Left(err)
 	}

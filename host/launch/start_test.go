@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
 )
@@ -29,13 +30,13 @@ func TestStartAndClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	a := Allocation{
+	a := host.Allocation{
 		Request: hybrid.Request{ID: "one", Limit: 500},
 		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none"},
 	}
 	script := "echo $WORD $(nproc); sleep 1000 >/dev/null 2>&1 & exit 3"
 	p := Program{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: []string{"WORD=hello", "PATH=/usr/bin:/bin"}}
-	child, err := l.Start(ctx, a, p, [3]*os.File{null, write, write})
+	child, err := Start(ctx, l.Host, a, p, [3]*os.File{null, write, write})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,16 +48,16 @@ func TestStartAndClear(t *testing.T) {
 	if end, err := child.Wait(); err != nil || end.ExitCode() != 3 {
 		t.Errorf("it ended with %v, %v; want exit status 3", end, err)
 	}
-	if err := l.ReleaseOwn(ctx, "one"); !errors.Is(err, ErrPopulated) {
-		t.Errorf("release: %v, want ErrPopulated: sleep still runs", err)
+	if err := l.ReleaseOwn(ctx, "one", true); !errors.Is(err, host.ErrPopulated) {
+		t.Errorf("release: %v, want host.ErrPopulated: sleep still runs", err)
 	}
 	if err := l.Clear(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := l.tree.Groups(); err != nil || len(names) > 0 {
-		t.Errorf("groups %v, %v; want none", names, err)
+	if exists, err := l.OwnGroup("one").Exists(); err != nil || exists {
+		t.Errorf("the group exists: %v, %v; want none", exists, err)
 	}
-	if _, err := os.Stat(l.store.Dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(l.stateDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("state directory: %v, want none", err)
 	}
 	if err := l.Clear(ctx); err != nil {
@@ -68,16 +69,16 @@ func TestStartAndClear(t *testing.T) {
 func TestStartRefused(t *testing.T) {
 	l := newLab(t)
 	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
-	a := Allocation{
+	a := host.Allocation{
 		Request: hybrid.Request{ID: "big", Limit: hybrid.MaxLimit},
 		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
-	if _, err := l.Start(context.Background(), a, Program{Path: "/bin/true", Args: []string{"true"}}, streams); !errors.Is(err, hybrid.ErrNoCapacity) {
+	if _, err := Start(context.Background(), l.Host, a, Program{Path: "/bin/true", Args: []string{"true"}}, streams); !errors.Is(err, hybrid.ErrNoCapacity) {
 		t.Errorf("%v, want ErrNoCapacity", err)
 	}
 	a.Period = 0
-	if _, err := l.Start(context.Background(), a, Program{}, streams); !errors.Is(err, ErrBadSpec) {
-		t.Errorf("%v, want ErrBadSpec", err)
+	if _, err := Start(context.Background(), l.Host, a, Program{}, streams); !errors.Is(err, host.ErrBadSpec) {
+		t.Errorf("%v, want host.ErrBadSpec", err)
 	}
 }
 
@@ -95,16 +96,16 @@ func TestStartIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	a := Allocation{
+	a := host.Allocation{
 		Request: hybrid.Request{ID: "one", Limit: 500},
 		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none"},
 	}
-	first, err := l.Start(ctx, a, Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{null, null, null})
+	first, err := Start(ctx, l.Host, a, Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{null, null, null})
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := Program{Path: "/bin/sh", Args: []string{"sh", "-c", "grep -c ^processor /proc/cpuinfo; grep -c . /sys/fs/cgroup/cpuset$0/one/cgroup.procs /sys/fs/cgroup$0/one/cgroup.procs 2>/dev/null; exec sleep 1000 >&-", l.parent}}
-	other, err := l.StartIn(first, second, [3]*os.File{null, write, null})
+	other, err := StartIn(l.Host, first, second, [3]*os.File{null, write, null})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestStartIn(t *testing.T) {
 	if err := l.Release(ctx, "one", true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.StartIn(first, second, [3]*os.File{null, null, null}); !errors.Is(err, cgroup.ErrNoGroup) {
+	if _, err := StartIn(l.Host, first, second, [3]*os.File{null, null, null}); !errors.Is(err, cgroup.ErrNoGroup) {
 		t.Errorf("without the group: %v, want ErrNoGroup", err)
 	}
 }

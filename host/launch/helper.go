@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"bytes"
@@ -6,25 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"runtime"
 	"strconv"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
-	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
 )
-
-// HelperCommand is the hidden subcommand of candor that becomes the program.
-// It is started before the lock is taken, in a mount namespace of its own, and
-// waits on a socket while its group is made around it. If the socket closes without
-// an order it ends: a killed candor leaves an empty group. The socket closes again when the program is executed; if
-// that fails, the helper writes a byte first.
-const HelperCommand = "internal-exec"
 
 // A startOrder is what the helper waits for. Byte slices: arguments need not
 // be text.
@@ -69,36 +60,16 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 	if ownMounts {
 		attributes.Sys.Cloneflags = syscall.CLONE_NEWNS
 	}
-	argv := []string{"candor", HelperCommand, strconv.Itoa(passed)}
+	argv := []string{"candor", host.HelperCommand, strconv.Itoa(passed)}
 	process, err := os.StartProcess("/proc/self/exe", argv, attributes)
 	if err != nil {
 		ours.Close()
 		if ownMounts && errors.Is(err, unix.EPERM) {
-			return nil, fmt.Errorf("%w: no mount namespace for the program (%w): run as root, or with --view affinity", ErrBadSpec, err)
+			return nil, fmt.Errorf("%w: no mount namespace for the program (%w): run as root, or with --view affinity", host.ErrBadSpec, err)
 		}
 		return nil, fmt.Errorf("start helper: %w", err)
 	}
 	return &helper{process, ours}, nil
-}
-
-// isCandor reports whether a process executes this candor, as helpers do. A command line alone proves nothing: every program
-// chooses its own. A process of an inner pid namespace is no helper. Without the right to see the file of another user's
-// process, the pid namespace decides alone.
-func isCandor(pid int) bool {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	id, err := procfs.ReadIdentity(dir)
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) // it has ended meanwhile
-	}
-	if id.Namespaces != 1 {
-		return false
-	}
-	self, err := os.Stat("/proc/self/exe")
-	if err != nil {
-		return true
-	}
-	file, err := os.Stat(dir + "/exe")
-	return err != nil || os.SameFile(self, file)
 }
 
 // start makes the helper become the program.
@@ -141,7 +112,7 @@ func RunHelper(fd string) error {
 	runtime.LockOSThread()
 	number, err := strconv.Atoi(fd)
 	if err != nil || number < 3 {
-		return fmt.Errorf("%w: %s is candor's own command", ErrBadSpec, HelperCommand)
+		return fmt.Errorf("%w: %s is candor's own command", host.ErrBadSpec, host.HelperCommand)
 	}
 	unix.CloseOnExec(number)
 	orders := os.NewFile(uintptr(number), "orders")

@@ -1,4 +1,4 @@
-package host
+package launch
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/candor-project/candor/host"
 )
 
 // A helper whose candor run has ended after it gave the order ends without a word, and
@@ -50,9 +52,9 @@ func helperOf(t *testing.T, orphan bool) (parent int, orders, output *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := `echo $$; exec "$0" ` + HelperCommand + ` 3`
+	script := `echo $$; exec "$0" ` + host.HelperCommand + ` 3`
 	if orphan {
-		script = `echo $$; "$0" ` + HelperCommand + ` 3 &`
+		script = `echo $$; "$0" ` + host.HelperCommand + ` 3 &`
 	}
 	cmd := exec.Command("/bin/sh", "-c", script, self)
 	cmd.ExtraFiles = []*os.File{read}
