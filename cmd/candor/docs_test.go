@@ -86,9 +86,25 @@ func output(t *testing.T, line string) string {
 	return out
 }
 
-var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+var (
+	link        = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
+	linkTarget  = regexp.MustCompile(`\]\([^)]*\)`)
+	codeBlock   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	heading     = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
 
-// TestDocsLinks checks that every relative link leads to a file, and that docs/index.md lists every page.
+// anchors returns the anchors that GitHub gives the headings of a page. Headings of the same text are not supported.
+func anchors(page string) map[string]bool {
+	all := map[string]bool{}
+	for _, match := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		text := notInAnchor.ReplaceAllString(strings.ToLower(linkTarget.ReplaceAllString(match[1], "")), "")
+		all[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return all
+}
+
+// TestDocsLinks checks that every relative link leads to a file and a heading, and that docs/index.md lists every page.
 func TestDocsLinks(t *testing.T) {
 	const index = "docs/index.md"
 	listed := map[string]bool{index: true}
@@ -99,16 +115,30 @@ func TestDocsLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
-			target := match[1]
+			target, anchor := match[1], match[2]
 			if strings.Contains(target, "://") {
 				continue
 			}
-			file := filepath.Join(filepath.Dir(page), target)
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
 			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s links to %s: %v", page, target, err)
+				continue
 			}
 			if page == index {
 				listed[file] = true
+			}
+			if anchor == "" {
+				continue
+			}
+			linked, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !anchors(string(linked))[anchor] {
+				t.Errorf("%s links to %s#%s, which is not a heading", page, target, anchor)
 			}
 		}
 	}
