@@ -125,7 +125,7 @@ bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT ro
 
 ISOLATE ?= -n 10
 
-isolate: build ## the figures of docs/isolation.md, into isolation: 50 minutes on two CPUs that do nothing else, ISOLATE="-n 8" for 40 (root, stress-ng, iperf3)
+isolate: build ## measure docs/benchmarks/isolate.md into isolation/: 50 minutes on two idle CPUs, ISOLATE="-n 8" for 40 (root, stress-ng, iperf3)
 	bin/candor isolate $(ISOLATE) --out isolation -o markdown
 
 .PHONY: topology-gain
@@ -144,12 +144,12 @@ bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sw
 
 .PHONY: timescales
 
-timescales: ## the tables of docs/timescales.md, measured beside predicted (root, two idle CPUs): ROUNDS=9, 35 minutes; ROUNDS=1 for a try
+timescales: ## measure the tables of docs/benchmarks/advise.md, with predictions (root, two idle CPUs): ROUNDS=9, 35 minutes; ROUNDS=1 for a trial
 	@ROUNDS=$(or $(ROUNDS),9) scripts/timescales.sh
 
 # --- measurements ---
 
 .PHONY: wysiwyg
 
-wysiwyg: build ## the figures of docs/wysiwyg.md: programs under quota, cpuset and candor (root, a quiet machine; RUNS=3 WORK=5 for a look, WYSIWYG="stream joined" for some)
+wysiwyg: build ## measure docs/benchmarks/wysiwyg.md: programs under quota, cpuset and candor (root, idle machine; RUNS=3 WORK=5 for a trial, WYSIWYG="stream joined" for some)
 	@scripts/wysiwyg.sh $(WYSIWYG)
