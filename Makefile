@@ -50,7 +50,7 @@ clean: ## removes what was built
 
 FUZZTIME   ?= 2s
 BENCHCOUNT ?= 10
-RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./cmd/...
+RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./metrics ./cmd/... ./experiment/probe
 
 test: test-deps check test-go test-race fuzz test-guest ## everything, on this machine and in guests: what CI runs (root)
 
@@ -79,7 +79,7 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 	CANDOR_GUEST=1 scripts/go-test.sh -count=1 -timeout=60m ./e2e/guest/...
 
 test-guest-all: test-deps ## every package in every guest: an hour and more, before a release
-	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host internal/audit internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
+	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
 test-kubelet: test-deps scheduler ## candor nri under a real kubelet, alone, with an API server, and with candor-scheduler, which this builds (9 minutes, once)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \

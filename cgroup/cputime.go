@@ -64,7 +64,7 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
 		rounded := now // what systemd is taken to have
-		rounded.bandwidth = roundForSystemd(now.bandwidth)
+		rounded.cfsBandwidth = roundForSystemd(now.cfsBandwidth)
 		if err := g.tellUnit(state{cpuState: rounded}, state{cpuState: want}); err != nil {
 			return err
 		}
@@ -128,4 +128,23 @@ func (g *Group) Members() (nested []string, processes int, err error) {
 	}
 	err = visitProcesses(dir, func(int) (more bool) { processes++; return true })
 	return nested, processes, g.wrap(err)
+}
+
+// What is in this file looks at everybody's groups. It takes no rights but to read them.
+
+// Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
+// not the group.
+func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
+	if g.err != nil {
+		return 0, 0, 0, g.err
+	}
+	b, err := g.tree.cpu.readBandwidth(g.dir(g.tree.cpu))
+	switch {
+	case gone(err) || err == nil && b.quota == none:
+		return 0, 0, 0, nil
+	case err != nil:
+		return 0, 0, 0, g.wrap(err)
+	}
+	micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return micros(b.quota), micros(b.period), micros(b.burst), nil
 }

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/cputext"
 )
 
 // A Fence is one value, the kernel's or systemd's, that keeps processes which
@@ -45,12 +45,12 @@ const (
 // the tree its units are told, since it writes the kernel's files itself.
 func (t *Tree) Fences(keep, all cpuset.Set) ([]Fence, error) {
 	if ours := all.Minus(keep); ours.IsEmpty() {
-		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", inwords.CPUs(keep), inwords.CPUs(all))
+		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", cputext.CPUs(keep), cputext.CPUs(all))
 	}
 	if have, err := t.rootEffective(); err != nil {
 		return nil, err
 	} else if !keep.Overlaps(&have) {
-		return nil, fmt.Errorf("cannot reserve %s: online are %s; reserve one of these", inwords.CPUs(keep), inwords.CPUs(have))
+		return nil, fmt.Errorf("cannot reserve %s: online are %s; reserve one of these", cputext.CPUs(keep), cputext.CPUs(have))
 	}
 	switch {
 	case t.driver == Systemd:

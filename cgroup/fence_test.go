@@ -13,7 +13,7 @@ import (
 )
 
 // ownRoot is a tree whose root is a group of the test's own, so that what is
-// not Candor's is the test's own too. A real root is confined in the guests, by internal/setup's tests.
+// not Candor's is the test's own too. A real root is confined in the guests, by cmd/candor/internal/setup's tests.
 func ownRoot(t *testing.T) *Tree {
 	t.Helper()
 	tr := tree(t)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -121,7 +121,7 @@ func moveAll(from, to string) error {
 			return failed
 		}
 	}
-	return oneline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
+	return errline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
 }
 
 // movable reports whether a process is a program's, not a kernel thread nor one

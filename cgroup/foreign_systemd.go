@@ -10,7 +10,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // The kubelet and the runtimes, too, can have systemd make the groups of pods and containers: slices and scopes. As with
@@ -30,7 +30,7 @@ type Untold struct {
 // Untold returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
 func (g *Group) Untold(before, after Settings) Untold {
 	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
-	was.bandwidth, is.bandwidth = roundForSystemd(was.bandwidth), roundForSystemd(is.bandwidth)
+	was.cfsBandwidth, is.cfsBandwidth = roundForSystemd(was.cfsBandwidth), roundForSystemd(is.cfsBandwidth)
 	was.burst, is.burst = 0, 0 // it has no property
 	if is.mems.IsEmpty() {     // they stay
 		is.mems = was.mems
@@ -65,7 +65,7 @@ func (t *Tree) Tell(all []Untold) error {
 			rewritten[u.Group] = now.cpuState
 		}
 	}
-	return oneline.Join(append(errs, t.bus.rewrite(rewritten))...)
+	return errline.Join(append(errs, t.bus.rewrite(rewritten))...)
 }
 
 // isUnit reports whether systemd may have made somebody else's group.
@@ -99,7 +99,7 @@ func (u *Untold) change(now state) (before, after state) {
 
 // tellUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
 func (g *Group) tellUnit(before, after state) error {
-	after.bandwidth = roundForSystemd(after.bandwidth)
+	after.cfsBandwidth = roundForSystemd(after.cfsBandwidth)
 	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 
@@ -119,7 +119,7 @@ func (b *bus) rewrite(all map[*Group]cpuState) error {
 			errs = append(errs, err)
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 // settle waits until systemd has written what it was told: it does so before it looks at the next question.

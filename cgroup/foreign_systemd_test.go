@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -84,7 +85,7 @@ func TestTellSlice(t *testing.T) {
 	own, _ := group(t, tr, "web", Settings{CPUs: a}, "stubborn") // systemd makes the slice with it
 	pod := tr.Foreign("pod", "/"+slice)
 	for _, want := range []CPUTime{{Quota: 12500 * time.Microsecond, Weight: 7}, {Weight: 39}} {
-		want.Period = DefaultPeriod
+		want.Period = bandwidth.DefaultPeriod
 		must(t, pod.SetCPUTime(want))
 		if has, err := pod.CPUTime(); err != nil || has != want {
 			t.Errorf("it has %+v, %v; want %+v", has, err, want)

@@ -172,7 +172,7 @@ func TestScopeNames(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
-	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{bandwidth{none, 100000, 0}, 100}}
+	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{cfsBandwidth{none, 100000, 0}, 100}}
 	change := func(edit func(*state)) state {
 		next := base
 		edit(&next)
@@ -208,7 +208,7 @@ func TestRoundForSystemd(t *testing.T) {
 		{none, 100000, none}, {150000, 100000, 150000}, {150001, 100000, 151000}, {3300, 100000, 4000},
 		{1000, 100000, 1000}, {1000, 1000000, 10000}, {1001, 20000, 1200}, {64000000, 1000000, 64000000},
 	} {
-		got := roundForSystemd(bandwidth{tt.quota, tt.period, 0})
+		got := roundForSystemd(cfsBandwidth{tt.quota, tt.period, 0})
 		if got.quota != tt.want || got.period != tt.period {
 			t.Errorf("%d in %d: %+v, want %d", tt.quota, tt.period, got, tt.want)
 		}

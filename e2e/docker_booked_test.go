@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/oci"
-	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // books is a booking for another host, whose name and groups go with the test. Its id is the test's to say.
@@ -20,7 +21,7 @@ func (w *wrapped) books() (b oci.Booking, tree *cgroup.Tree) {
 	b = oci.Booking{
 		StateDir: dir, Config: filepath.Join(dir, "host.json"), Parent: w.parent + "-booked",
 		Request: hybrid.Request{Class: hybrid.Sensitive, Limit: 500},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 	tree, err := cgroup.Open(cgroup.Options{Parent: b.Parent, Driver: cgroup.Cgroupfs})
 	if err != nil {
@@ -45,7 +46,7 @@ func TestDockerBooked(t *testing.T) {
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	w.writeConfig(100000, func(s spec) {
+	w.writeConfig(100000, func(s ociSpec) {
 		s.of("linux")["cgroupsPath"] = "system.slice:docker:a"
 		s.of("process")["env"] = []string{"PATH=/bin", "CANDOR_CLASS=flexible", "CANDOR_PERIOD=10ms"}
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/engine/oci"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // An Image is a workload's program in an image, and the engine that runs it.
@@ -55,7 +55,7 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	a := s.allocation(oci.BookedName(id))
 	c.booking = oci.Booking{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
 	if err := c.booking.Save(); err != nil {
-		return nil, oneline.Join(err, c.clean())
+		return nil, errline.Join(err, c.clean())
 	}
 	return c, nil
 }
@@ -160,7 +160,7 @@ func (c *container) clean() error {
 	if errors.As(release, new(*hybrid.Refusal)) { // its end has been told
 		release = nil
 	}
-	return oneline.Join(err, release, c.booking.Remove())
+	return errline.Join(err, release, c.booking.Remove())
 }
 
 // label is what the containers of a lab have.
@@ -177,24 +177,24 @@ func (p place) noteEngine(e *client.Engine) error {
 	if err != nil {
 		return err
 	}
-	return wholefile.Replace(p.engineFile(), text)
+	return fileio.Replace(p.engineFile(), text)
 }
 
 // clearContainers removes the containers of a place, and what says which there are. An engine that does not answer is asked once; one
 // that does may take its time, for there may be many.
 func (p place) clearContainers() error {
-	text, err := wholefile.Read(p.engineFile(), 1<<16)
+	text, err := fileio.Read(p.engineFile(), 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	var e client.Engine
 	if err == nil {
-		err = wholefile.DecodeStrict(text, &e)
+		err = fileio.DecodeStrict(text, &e)
 	}
 	if err == nil {
 		err = e.RemoveLabelled(context.Background(), p.label())
 	}
-	return oneline.Join(err, os.Remove(p.engineFile()))
+	return errline.Join(err, os.Remove(p.engineFile()))
 }
 
 // forgetBookings is for a place in which nothing runs any more.

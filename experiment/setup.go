@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Kind is how a set-up enforces the limit.
@@ -144,13 +145,13 @@ func (s *Setup) instances() int {
 func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 	switch s.Kind {
 	case Cpuset, SharedFraction:
 		a.Class = hybrid.Sensitive
 	case Candor:
-		a.Class, a.View, a.Wish = hybrid.Sensitive, host.ViewFull, s.Wish
+		a.Class, a.View, a.Wish = hybrid.Sensitive, spec.ViewFull, s.Wish
 	}
 	return a
 }

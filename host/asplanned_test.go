@@ -63,7 +63,7 @@ func TestAsPlanned(t *testing.T) {
 	weighs.Weight++
 	set(weighs)
 	is("with a weight that the runtime has rounded", pid, true)
-	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	held, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

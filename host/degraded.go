@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -182,7 +183,7 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	}
 	has, want := look.Settings, h.settings(g)
 	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
-	isRaised := g.Loan.holds() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
+	isRaised := g.Loan.IsHeld() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
 	if isRounded := has.Quota == roundedUp(want.Quota, want.Period); isRaised || isRounded {
 		has.Quota = want.Quota
 	}
@@ -191,7 +192,7 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	if !h.tree.SameWeight(has.Weight, want.Weight) {
 		add(SettingWeight, strconv.Itoa(has.Weight), strconv.Itoa(want.Weight))
 	}
-	if g.View == ViewFull {
+	if g.View == spec.ViewFull {
 		add(SettingView, look.shownText(), noneIfEmpty(g.CPUs))
 	}
 	return all

@@ -29,6 +29,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -38,7 +39,9 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Options say where things are. The zero value is right for a normal machine.
@@ -61,7 +64,7 @@ type Options struct {
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
 type Host struct {
-	store      store
+	store      state.Store
 	config     string
 	tree       *cgroup.Tree
 	log        *slog.Logger
@@ -105,7 +108,7 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:      store{dir, newMemory()},
+		store:      state.NewStore(dir),
 		config:     cmp.Or(o.Config, DefaultConfig),
 		tree:       tree,
 		log:        o.Log,
@@ -146,6 +149,12 @@ func realPath(dir string) (string, error) {
 // Close ends what the host holds open.
 func (h *Host) Close() error { return h.tree.Close() }
 
+// Logger returns the logger of the host.
+func (h *Host) Logger() *slog.Logger { return h.log }
+
+// OwnGroup returns the group of a container in Candor's own cgroup, which need not exist.
+func (h *Host) OwnGroup(name string) *cgroup.Group { return h.tree.Group(name) }
+
 // newNode returns the machine's node without containers.
 func (h *Host) newNode() (*hybrid.Node, error) {
 	b, err := h.basis()
@@ -163,3 +172,36 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	}
 	return b.node(h.config)
 }
+
+// Clear kills the programs in this host's own groups, and removes the groups, their parent and the
+// state directory: for a host that was there for a time, as that of an experiment. Containers of engines are
+// left alone.
+func (h *Host) Clear(ctx context.Context) error {
+	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
+		return h.tree.Remove()
+	}
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	names, err := h.tree.Groups()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, h.tree.Group(name).End())
+	}
+	if err := errline.Join(append(errs, h.tree.Remove())...); err != nil {
+		return err
+	}
+	return os.RemoveAll(h.store.Dir)
+}
+
+// KeepOpen has this process keep lists of CPUs of containers' groups open, so many at most: for one that runs on, and calls CloseUnused
+// now and then.
+func (*Host) KeepOpen(most int) { cgroup.KeepOpen(most) }
+
+// CloseUnused closes those that are not read any more.
+func (*Host) CloseUnused() { cgroup.CloseUnused() }

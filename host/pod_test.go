@@ -169,7 +169,7 @@ func TestLostAfterResize(t *testing.T) {
 	if _, _, err := l.Resize(ctx, "web", 900, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(l.store.dir, "state.json")); err != nil {
+	if err := os.Remove(filepath.Join(l.store.Dir, "state.json")); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Sync(ctx, []Allocation{asked}, []string{"box1"}); err != nil {

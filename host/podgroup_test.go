@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -38,7 +39,7 @@ func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 
 // kubelets is what the kubelet makes of a limit and a request.
 func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPUTime {
-	period := cgroup.DefaultPeriod
+	period := bandwidth.DefaultPeriod
 	return cgroup.CPUTime{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
 }
 
@@ -89,7 +90,7 @@ func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPUTime {
 // lifted is the quota that bounds nobody.
 func (p *kubepod) lifted() time.Duration {
 	op := operation{Host: p.Host}
-	return op.lifted(cgroup.DefaultPeriod)
+	return op.lifted(bandwidth.DefaultPeriod)
 }
 
 // The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
@@ -168,7 +169,7 @@ func TestPodWeight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.RemoveAll(l.store.dir); err != nil {
+	if err := os.RemoveAll(l.store.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Sync(ctx, []Allocation{web, log}, []string{"box1"}); err != nil {
@@ -279,11 +280,11 @@ func TestPodGroupOfOthers(t *testing.T) {
 		"/pods/1-2/ctr":                                  "",
 		"/a.slice/a-pod1-2.slice/cri-containerd-3.scope": "",
 	} {
-		if got := (&Engine{Cgroup: path, Pod: "1-2"}).podGroup(); got != want {
+		if got := (&Engine{Cgroup: path, Pod: "1-2"}).PodGroup(); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	if got := (&Engine{Cgroup: "/pod/ctr"}).podGroup(); got != "" {
+	if got := (&Engine{Cgroup: "/pod/ctr"}).PodGroup(); got != "" {
 		t.Errorf("no pod: %q", got)
 	}
 }

@@ -118,7 +118,7 @@ func (h *Host) TellUnits(ctx context.Context) {
 // An error is one after which it is to be tried again.
 func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
 	const shortly, atMost = 100 * time.Millisecond, time.Second
-	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
 	if err != nil {
 		h.units.wake()
 		return false, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -55,12 +56,12 @@ func TestSweepBundles(t *testing.T) {
 		t.Errorf("without any: %v", err)
 	}
 	l.must(ask("web", "1"), "wait")
-	self, err := processOf(os.Getpid())
+	self, err := state.ProcessOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, by := range map[string]Process{"kept": self, "unmade": {PID: self.PID, Start: self.Start + 1}} {
-		if err := l.store.savePreserved(name, preserved{By: by}); err != nil {
+		if err := l.store.SavePreserved(name, state.Preserved{By: by}); err != nil {
 			t.Fatal(err)
 		}
 	}

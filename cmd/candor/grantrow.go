@@ -9,12 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
-	"github.com/candor-project/candor/internal/planio"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/spec"
 )
 
 // A grantRow is a container as ps and inspect write it. Its JSON form is an
@@ -36,7 +37,7 @@ type grantRow struct {
 	Quota        hybrid.Milli      `json:"quota,omitempty"`    // absent where none is set
 	Weight       hybrid.Milli      `json:"weight"`
 	Lost         cpuset.Set        `json:"lost"` // CPUs that it had, and the machine no longer has
-	View         host.View         `json:"view"`
+	View         spec.View         `json:"view"`
 	OnResize     string            `json:"onResize"`
 	Burst        string            `json:"burst"`         // none, kernel, quota, auto or a time
 	PID          int               `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
@@ -47,7 +48,7 @@ type grantRow struct {
 
 func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
 	row := grantRow{
-		ID: g.ID, Name: g.Engine.PodName(), State: g.Condition(look), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
+		ID: g.ID, Name: g.Engine.PodName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,

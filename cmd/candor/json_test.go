@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/top"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/top"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -52,7 +53,7 @@ func example(t *testing.T) *exampleMachine {
 		}
 		g := host.Grant{
 			State: host.Running, Main: host.Process{PID: 4711 + i}, Since: time.Minute,
-			Spec: host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull, OnResize: "none", Command: "sleep 600"},
+			Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Command: "sleep 600"},
 		}
 		g.Grant, _ = node.Grant(request.ID)
 		g.Weight = 1000 // how weights are found is not what the page is about

@@ -17,8 +17,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/publish"
+	"github.com/candor-project/candor/metrics"
 )
 
 const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.

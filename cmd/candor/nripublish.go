@@ -10,8 +10,8 @@ import (
 
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/publish"
+	"github.com/candor-project/candor/metrics"
 )
 
 // publishFlags are those flags of candor nri that are about the API server.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/podcpu"
@@ -121,7 +121,7 @@ const maxManifest = 4 << 20
 
 func readManifest(cmd *cobra.Command, name string) ([]byte, error) {
 	if name != "-" {
-		return wholefile.Read(name, maxManifest)
+		return fileio.Read(name, maxManifest)
 	}
 	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxManifest+1))
 	if len(text) > maxManifest {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/traceinfo"
+	"github.com/candor-project/candor/cmd/candor/internal/tracereport"
 	"github.com/candor-project/candor/trace"
 )
 
@@ -104,8 +104,8 @@ func newTraceInfoCommand() *cobra.Command {
 		if !(*cores > 0 && *cores <= 1e5) {
 			return badInput("--cores-of-largest %v: want a number above 0, at most 100000", *cores)
 		}
-		if output.value == "svg" && len(args) > traceinfo.MaxTraces {
-			return badInput("-o svg shows %d traces at most, got %d", traceinfo.MaxTraces, len(args))
+		if output.value == "svg" && len(args) > tracereport.MaxTraces {
+			return badInput("-o svg shows %d traces at most, got %d", tracereport.MaxTraces, len(args))
 		}
 		summaries, err := summarize(cmd.ErrOrStderr(), args, o, *cores)
 		if err != nil {
@@ -143,7 +143,7 @@ func summarize(terminal io.Writer, specs []string, o trace.Options, cores float6
 func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) error {
 	switch form {
 	case "svg":
-		return traceinfo.SVG(out, summaries)
+		return tracereport.SVG(out, summaries)
 	case "json":
 		e := json.NewEncoder(out)
 		for _, s := range summaries {
@@ -153,7 +153,7 @@ func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) erro
 		}
 		return nil
 	}
-	return traceinfo.Text(out, summaries, !localeIsUTF8())
+	return tracereport.Text(out, summaries, !localeIsUTF8())
 }
 
 func newTraceImportCommand() *cobra.Command {

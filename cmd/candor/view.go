@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/view"
 )
@@ -66,13 +66,13 @@ func viewHere(cmd *cobra.Command, form string, args []string) error {
 	if len(args) == 0 {
 		return writeReport(cmd.OutOrStdout(), view.Observe(), form)
 	}
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err == nil {
 		if err = writeReport(cmd.ErrOrStderr(), view.Observe(), form); err != nil {
 			return err
 		}
 		err = syscall.Exec(path, args, os.Environ())
-		err = &host.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)}
+		err = &launch.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)}
 	}
 	return hostError(err)
 }

@@ -7,6 +7,7 @@ import (
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -42,7 +43,7 @@ func (p *pod) kubeletWrites(limit hybrid.Milli) {
 	p.Helper()
 	p.limit = limit
 	err := p.group().SetCPUTime(cgroup.CPUTime{
-		Quota: time.Duration(limit) * 100 * time.Microsecond, Period: cgroup.DefaultPeriod, Weight: p.allPods().PodWeight(int(limit))})
+		Quota: time.Duration(limit) * 100 * time.Microsecond, Period: bandwidth.DefaultPeriod, Weight: p.allPods().PodWeight(int(limit))})
 	if err != nil {
 		p.Fatal(err)
 	}

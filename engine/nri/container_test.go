@@ -10,6 +10,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 func ask(annotations map[string]string, cpu CPU) (*Pod, *Container) {
@@ -67,7 +68,7 @@ func TestAllocationByPlace(t *testing.T) {
 func TestBurstOfPod(t *testing.T) {
 	for quota, want := range map[int64]time.Duration{50000: 20 * time.Millisecond, 10000: 10 * time.Millisecond, 0: 0} {
 		p, ctr := ask(map[string]string{"candor.dev/burst": "20ms"}, CPU{quota, 100000, 102})
-		if a, _, _, err := allocation(DefaultConfig(), p, ctr); err != nil || a.Burst != (host.Burst{Time: want}) {
+		if a, _, _, err := allocation(DefaultConfig(), p, ctr); err != nil || a.Burst != (spec.Burst{Time: want}) {
 			t.Errorf("quota %dus: burst %v, %v, want %v", quota, a.Burst, err, want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/metrics"
 )
 
 // An Engine decides for the containers of one runtime. Its methods are the events of a container's life,

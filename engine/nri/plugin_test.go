@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/spec"
 )
 
 var ctx = context.Background()
@@ -152,7 +153,7 @@ func TestAskedIsNotTakenAtCreate(t *testing.T) {
 	c := l.container("app", "app1", 50000)
 	c.Annotations = map[string]string{askedKey: "10000/100000/102"}
 	l.create(pod, c)
-	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != host.ViewFull {
+	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != spec.ViewFull {
 		t.Errorf("it has %+v", g)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Booking is for a container that an engine has created and not started yet: it says of which host it is to be, such as that of
@@ -25,7 +26,7 @@ type Booking struct {
 	Config   string         `json:"config"`
 	Parent   string         `json:"parent"` // group, made without systemd
 	Request  hybrid.Request `json:"request"`
-	Spec     host.Spec      `json:"spec"`
+	Spec     spec.Spec      `json:"spec"`
 
 	Taken bool         `json:"taken"` // the container was made so
 	Usage cgroup.Usage `json:"usage"` // what it had used when it was deleted
@@ -75,12 +76,12 @@ func (b *Booking) Remove() error {
 const maxBooking = 1 << 20 // bytes
 
 func readBooking(file string) (*Booking, error) {
-	text, err := wholefile.ReadNoLink(file, maxBooking)
+	text, err := fileio.ReadNoLink(file, maxBooking)
 	if err != nil {
 		return nil, fmt.Errorf("booking: %w", err)
 	}
 	b := new(Booking)
-	if err := wholefile.DecodeStrict(text, b); err != nil {
+	if err := fileio.DecodeStrict(text, b); err != nil {
 		return nil, fmt.Errorf("booking %s: %w", file, err)
 	}
 	if b.file() != file {

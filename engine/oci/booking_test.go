@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 func bookingIn(dir string) *Booking {
 	return &Booking{
 		StateDir: filepath.Join(dir, "state"), Config: filepath.Join(dir, "host.json"), Parent: "/lab",
 		Request: hybrid.Request{ID: "0123456789ab", Class: hybrid.Sensitive, Limit: 1500, Wish: hybrid.WholeCores},
-		Spec:    host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull, OnResize: "none", Burst: host.Burst{Time: 20 * time.Millisecond}},
+		Spec:    spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Burst: spec.Burst{Time: 20 * time.Millisecond}},
 	}
 }
 

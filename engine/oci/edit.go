@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -59,7 +60,7 @@ func (c *config) apply(e edit) error {
 	c.linux.set("resources", c.resources)
 	c.linux.set("cgroupsPath", e.groupPath)
 	c.all.set("linux", c.linux)
-	if e.grant.View == host.ViewFull {
+	if e.grant.View == spec.ViewFull {
 		if err := c.mountView(e.viewDir); err != nil {
 			return err
 		}

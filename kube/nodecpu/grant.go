@@ -7,7 +7,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
@@ -84,7 +84,7 @@ func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	g.ID = Holder{Pod: t.Pod, Container: t.Container}.ID()
 	g.Immovable = t.Immovable
 	g.Class = hybrid.Flexible
-	err := oneline.Join(word(&g.Class, t.Class), word(&g.Policy, t.Policy), word(&g.Wish, t.Topology))
+	err := errline.Join(word(&g.Class, t.Class), word(&g.Policy, t.Policy), word(&g.Wish, t.Topology))
 	if err != nil {
 		return g, err
 	}
