@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	page      = "../docs/metrics.md"
+	page      = "../docs/reference/metrics.md" // lists the metrics
+	task      = "../docs/metrics.md"           // lists the alerts
 	rules     = "../deploy/prometheus/candor.rules.yaml"
 	rulesTest = "../deploy/prometheus/candor.rules.test.yaml"
 	dashboard = "../deploy/grafana/candor.json"
@@ -46,7 +47,7 @@ func families(t *testing.T) (names []string, rows map[string]string) {
 	return names, rows
 }
 
-const tableHead = "| metric | type | labels | what |\n| --- | --- | --- | --- |\n"
+const tableHead = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 
 // TestDocs: the page lists all metrics, and no other.
 func TestDocs(t *testing.T) {
@@ -116,7 +117,7 @@ func alerts(t *testing.T) (expressions []string) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatalf("%s: %v", rules, err)
 	}
-	docs, err := os.ReadFile(page)
+	docs, err := os.ReadFile(task)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func alerts(t *testing.T) (expressions []string) {
 		for _, rule := range group.Rules {
 			expressions = append(expressions, rule.Expr)
 			if !strings.Contains(string(docs), "| `"+rule.Alert+"` |") {
-				t.Errorf("%s does not list the alert %s", page, rule.Alert)
+				t.Errorf("%s does not list the alert %s", task, rule.Alert)
 			}
 		}
 	}
