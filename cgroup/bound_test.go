@@ -37,7 +37,7 @@ func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		of   *Group
 		want Bound
-	}{{inner.Group("web"), pod}, {inner.Group("log"), pod}, {tr.Foreign("log", path+"/log"), pod}, {g, Bound{}}} {
+	}{{inner.Group("web"), pod}, {inner.Group("log"), pod}, {tr.EngineGroup("log", path+"/log"), pod}, {g, Bound{}}} {
 		if has, err := c.of.Above(); err != nil || has != c.want {
 			t.Errorf("above %s: %+v, %v; want %+v", c.of.Name(), has, err, c.want)
 		}
@@ -54,14 +54,14 @@ func TestBoundsAbove(t *testing.T) {
 	must(t, err)
 	want := Bound{tr.parent, 50 * time.Millisecond, 100 * time.Millisecond}
 	for name, bounds := range map[string]func() ([]Bound, error){
-		"group": inner.Group("web").BoundsAbove, "parent": inner.BoundsOfParent, "foreign group": tr.Foreign("web", tr.parent+"/web").BoundsAbove,
+		"group": inner.Group("web").BoundsAbove, "parent": inner.BoundsOfParent, "foreign group": tr.EngineGroup("web", tr.parent+"/web").BoundsAbove,
 		"own parent": tr.BoundsOfParent,
 	} {
 		if has, err := bounds(); err != nil || len(has) != 1 || has[0] != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, has, err, want)
 		}
 	}
-	if has, err := tr.Foreign("parent", tr.parent).BoundsAbove(); err != nil || len(has) != 0 {
+	if has, err := tr.EngineGroup("parent", tr.parent).BoundsAbove(); err != nil || len(has) != 0 {
 		t.Errorf("above the parent: %+v, %v; want none", has, err)
 	}
 }

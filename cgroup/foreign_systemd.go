@@ -18,8 +18,8 @@ import (
 // systemd takes as long as to write some 50 files, and many containers may change for one that is about to start. So
 // the files are written first, which is what counts, and systemd is told afterwards what they have.
 
-// An Untold is somebody else's group of which systemd does not know yet what it was given.
-type Untold struct {
+// An PendingUnitUpdate is somebody else's group of which systemd does not know yet what it was given.
+type PendingUnitUpdate struct {
 	Group *Group
 	CPUs  bool // its CPUs or memory nodes
 	Time  bool // its quota, period or weight
@@ -27,22 +27,22 @@ type Untold struct {
 	Quota time.Duration
 }
 
-// Untold returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
-func (g *Group) Untold(before, after Settings) Untold {
+// PendingUnitUpdate returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
+func (g *Group) PendingUnitUpdate(before, after Settings) PendingUnitUpdate {
 	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
 	was.cfsBandwidth, is.cfsBandwidth = roundForSystemd(was.cfsBandwidth), roundForSystemd(is.cfsBandwidth)
 	was.burst, is.burst = 0, 0 // it has no property
 	if is.mems.IsEmpty() {     // they stay
 		is.mems = was.mems
 	}
-	return Untold{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
+	return PendingUnitUpdate{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
 }
 
-// Tell lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
+// ApplyUnitUpdate lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
 // no units, or are no more, are left out. It keeps quotas in steps of 10 ms a second: where one lies between two
 // steps the unit has the next one up, and the file what it had. Meanwhile nobody may give the groups anything
 // else. It returns what systemd and the kernel have refused.
-func (t *Tree) Tell(all []Untold) error {
+func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 	if t.bus == nil {
 		return nil
 	}
@@ -74,7 +74,7 @@ func (g *Group) isUnit() bool {
 }
 
 // tell gives a unit what its group has.
-func (u *Untold) tell() (now state, err error) {
+func (u *PendingUnitUpdate) tell() (now state, err error) {
 	g := u.Group
 	if now, err = g.state(); err != nil {
 		return now, g.wrap(err)
@@ -83,7 +83,7 @@ func (u *Untold) tell() (now state, err error) {
 }
 
 // change is what the unit is taken to have, and what it is to have, where its group has a state.
-func (u *Untold) change(now state) (before, after state) {
+func (u *PendingUnitUpdate) change(now state) (before, after state) {
 	if after = now; u.Quota != 0 && now.quota != none {
 		after.quota = u.Quota.Microseconds()
 	}

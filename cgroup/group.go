@@ -226,10 +226,10 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// Foreign names a group that somebody else makes and removes, such as a container
+// EngineGroup names a group that somebody else makes and removes, such as a container
 // engine: path is from the mount points on. Candor reads it and gives it
 // settings, by the kernel's files alone; to create, end or remove it is refused.
-func (t *Tree) Foreign(name, path string) *Group {
+func (t *Tree) EngineGroup(name, path string) *Group {
 	g := t.Group(name)
 	g.path = path
 	if g.err == nil {

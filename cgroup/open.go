@@ -251,9 +251,9 @@ func (t *Tree) ownDelegated() string {
 	return fmt.Sprintf(" (this process's own, %s, can be written to: a group below it would do)", strings.TrimPrefix(dir, t.cpu.mount))
 }
 
-// Until bounds how long the tree's methods wait for the kernel and for systemd: not beyond that time,
+// SetDeadline bounds how long the tree's methods wait for the kernel and for systemd: not beyond that time,
 // whatever limits they have themselves. The zero time is no bound. It returns the bound from before. What is tried is tried once at least.
-func (t *Tree) Until(end time.Time) (before time.Time) {
+func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
 	var nanos int64
 	if !end.IsZero() {
 		nanos = end.UnixNano()

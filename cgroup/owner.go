@@ -120,17 +120,17 @@ func (m mark) write(dir, value string, flags int) error {
 
 var noteMark = markNamed("note")
 
-// Note returns what SetNote has left at a group; "" if nothing.
-func (g *Group) Note() (string, error) {
+// Annotation returns what SetNote has left at a group; "" if nothing.
+func (g *Group) Annotation() (string, error) {
 	if g.err != nil {
 		return "", g.err
 	}
 	return noteMark.read(g.dir(g.tree.cpu))
 }
 
-// SetNote leaves a text at a group of somebody else's, for as long as the group is there: what Candor
+// SetAnnotation leaves a text at a group of somebody else's, for as long as the group is there: what Candor
 // has to know to undo what it writes.
-func (g *Group) SetNote(text string) error {
+func (g *Group) SetAnnotation(text string) error {
 	if g.err != nil {
 		return g.err
 	}

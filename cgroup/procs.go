@@ -109,7 +109,7 @@ const (
 // errUnseen: this process's group is not seen from here.
 var errUnseen = errors.New("this process is in no group that is seen from here")
 
-// ExpectMoves tells the kernel that processes are about to be moved between groups, as the start of a container does, and does not
+// WarmMoves tells the kernel that processes are about to be moved between groups, as the start of a container does, and does not
 // wait. begun is false where that goes on already, and goes on for longer now.
 //
 // The first move in a while waits for a grace period of RCU, 5 to 15 ms: after it all who fork or end look whether somebody moves
@@ -117,7 +117,7 @@ var errUnseen = errors.New("this process is in no group that is seen from here")
 // fast, and forks slower). So this process is moved to the group that it is in, again and again for a while. What the kernel does
 // for any move it does for the first of these: while it waits, groups can't be made or removed, and clone3(CLONE_INTO_CGROUP), which
 // needs no such wait, waits too.
-func (t *Tree) ExpectMoves() (begun bool) {
+func (t *Tree) WarmMoves() (begun bool) {
 	t.expected.Store(time.Now().Add(expectFor).UnixNano())
 	if !t.expects.CompareAndSwap(false, true) {
 		return false
@@ -125,7 +125,7 @@ func (t *Tree) ExpectMoves() (begun bool) {
 	go func() {
 		defer t.expects.Store(false)
 		for time.Now().UnixNano() < t.expected.Load() {
-			if t.moveNowhere() != nil {
+			if t.selfMove() != nil {
 				return // then somebody waits as long as without
 			}
 		}
@@ -133,9 +133,9 @@ func (t *Tree) ExpectMoves() (begun bool) {
 	return true
 }
 
-// moveNowhere moves this process to the group that it is in, for a while. One goroutine at a time. (Should somebody move it elsewhere
+// selfMove moves this process to the group that it is in, for a while. One goroutine at a time. (Should somebody move it elsewhere
 // meanwhile, that is undone: the kernel has no move that asks where from.)
-func (t *Tree) moveNowhere() (err error) {
+func (t *Tree) selfMove() (err error) {
 	if t.alien {
 		return errUnseen
 	}

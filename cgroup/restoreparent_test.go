@@ -17,7 +17,7 @@ import (
 )
 
 // settingFiles are the kernel's files that Candor writes, and those that the kernel changes with them.
-var settingFiles = []string{subtreeFile, "cgroup.type", procsFile, cpusFile, memsFile, "cpuset.memory_migrate", string(FencePartition),
+var settingFiles = []string{subtreeFile, "cgroup.type", procsFile, cpusFile, memsFile, "cpuset.memory_migrate", string(ConfineToPartition),
 	"cpu.max", "cpu.max.burst", "cpu.weight", quotaV1, periodV1, burstV1, "cpu.shares", "freezer.state"}
 
 // contents returns all settings of the groups below a path, and of the groups above it: file to content.

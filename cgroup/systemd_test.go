@@ -235,11 +235,11 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 		quota time.Duration
 		want  int64
 	}{{50 * time.Millisecond, 50000}, {0, 112345}} {
-		u := Untold{Time: true, Quota: told.quota}
+		u := PendingUnitUpdate{Time: true, Quota: told.quota}
 		if before, after := u.change(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
 			t.Errorf("own quota %v: told %+v for %+v", told.quota, after, before)
 		}
-		u = Untold{CPUs: true, Quota: told.quota}
+		u = PendingUnitUpdate{CPUs: true, Quota: told.quota}
 		if before, after := u.change(raised); before.cpuState != after.cpuState {
 			t.Errorf("the CPUs alone: told %+v for %+v", after, before)
 		}

@@ -35,7 +35,7 @@ type container struct {
 	lab     *Lab
 	image   *Image
 	id      string
-	booking oci.Booking
+	booking oci.Override
 	removed bool
 }
 
@@ -52,8 +52,8 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 		return nil, err
 	}
 	c := &container{lab: l, image: w.Image, id: id}
-	a := s.allocation(oci.BookedName(id))
-	c.booking = oci.Booking{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
+	a := s.allocation(oci.OverriddenName(id))
+	c.booking = oci.Override{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
 	if err := c.booking.Save(); err != nil {
 		return nil, errline.Join(err, c.clean())
 	}
@@ -94,7 +94,7 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 		r.Failure = fmt.Sprintf("not ended after %v", w.Timeout)
 	case state.StartedAt.IsZero():
 		return r, fmt.Errorf("%w: %s start: %s", client.ErrRefused, c.image.Engine.Name, client.FirstLine(output))
-	case !c.booking.Taken:
+	case !c.booking.Applied:
 		return r, fmt.Errorf("%w: %s's runtime %s is not this candor: want candor-runc of the same version, on this machine",
 			client.ErrBadEngine, c.image.Engine.Name, c.image.Engine.Runtime)
 	default:
@@ -198,4 +198,4 @@ func (p place) clearContainers() error {
 }
 
 // forgetBookings is for a place in which nothing runs any more.
-func (p place) forgetBookings() error { return os.RemoveAll(oci.Bookings(p.dir)) }
+func (p place) forgetBookings() error { return os.RemoveAll(oci.Overrides(p.dir)) }

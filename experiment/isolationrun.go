@@ -199,8 +199,8 @@ func (s *stress) count() (counted, error) {
 	if s == nil {
 		return counted{}, nil
 	}
-	look := s.host.Look(s.child.Grant)
-	reading, err := s.host.Read(s.child.Grant)
+	look := s.host.InspectContainer(s.child.Grant)
+	reading, err := s.host.ReadUsage(s.child.Grant)
 	if err != nil {
 		return counted{}, err
 	}

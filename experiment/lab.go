@@ -140,7 +140,7 @@ func (p place) open() (*host.Host, error) {
 		Config:   p.config(),
 		Cgroup:   cgroup.Options{Parent: p.parent, Driver: cgroup.Cgroupfs},
 		Log:      slog.New(slog.DiscardHandler),
-		Ended:    oci.NoteUsage(p.dir),
+		OnEnd:    oci.NoteUsage(p.dir),
 	})
 }
 

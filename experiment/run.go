@@ -205,7 +205,7 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 
 // read reads what the program's group has used.
 func (i *instance) read() (r Run) {
-	reading, err := i.host.Read(i.child.Grant)
+	reading, err := i.host.ReadUsage(i.child.Grant)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: what it used is known all the same
 		return Run{}
 	}

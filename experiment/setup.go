@@ -31,11 +31,11 @@ var Kinds = []Kind{None, Quota, QuotaThreads, Cpuset, SharedFraction, Candor}
 
 // A Setup is how a workload is run: under a limit, enforced in some way.
 type Setup struct {
-	Kind    Kind         `json:"kind"`
-	Limit   hybrid.Milli `json:"limit"`              // milli-CPU; 0 under None
-	Threads int          `json:"threads,omitempty"`  // that the program is told to start; 0: it is told nothing
-	Copies  int          `json:"copies,omitempty"`   // that run at the same time, each under the limit; 0: the kind says
-	Wish    hybrid.Wish  `json:"topology,omitempty"` // under Candor
+	Kind     Kind                  `json:"kind"`
+	Limit    hybrid.Milli          `json:"limit"`              // milli-CPU; 0 under None
+	Threads  int                   `json:"threads,omitempty"`  // that the program is told to start; 0: it is told nothing
+	Copies   int                   `json:"copies,omitempty"`   // that run at the same time, each under the limit; 0: the kind says
+	Topology hybrid.TopologyPolicy `json:"topology,omitempty"` // under Candor
 }
 
 // MaxCopies bounds how many of a program run at the same time.
@@ -64,7 +64,7 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	kind, option, _ := strings.Cut(rest, "=")
 	if wish, has := strings.CutPrefix(rest, string(Candor)+topologyOption); has {
 		kind, option = string(Candor), ""
-		if err = s.Wish.UnmarshalText([]byte(wish)); err != nil {
+		if err = s.Topology.UnmarshalText([]byte(wish)); err != nil {
 			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
 		}
 	} else if rest != kind && Kind(kind) != QuotaThreads {
@@ -123,8 +123,8 @@ func (s Setup) String() string {
 	if s.Kind == QuotaThreads && s.Threads != s.Limit.CPUs() {
 		text += fmt.Sprintf("=%d", s.Threads)
 	}
-	if s.Wish != hybrid.Prefer {
-		text += topologyOption + s.Wish.String()
+	if s.Topology != hybrid.Prefer {
+		text += topologyOption + s.Topology.String()
 	}
 	if s.Copies > 0 {
 		text = fmt.Sprintf("%dx%s", s.Copies, text)
@@ -151,7 +151,7 @@ func (s *Setup) allocation(name string) host.Allocation {
 	case Cpuset, SharedFraction:
 		a.Class = hybrid.Sensitive
 	case Candor:
-		a.Class, a.View, a.Wish = hybrid.Sensitive, spec.ViewFull, s.Wish
+		a.Class, a.View, a.Topology = hybrid.Sensitive, spec.ViewFull, s.Topology
 	}
 	return a
 }

@@ -205,11 +205,11 @@ func (op *operation) tellHint(g *Grant, err error) {
 	}
 }
 
-// AsPlanned reports whether a container that was admitted, and whose group its engine has made since, has all that its
+// MatchesGrant reports whether a container that was admitted, and whose group its engine has made since, has all that its
 // grant says, and the process is its own (0: not known). It may start then, and Note may follow later: whoever changes the
 // grant from now on finds the group, and gives it what it is to have. It does not wait: while an operation goes on, which may
 // have looked before the group was there, nothing is known to be as planned.
-func (h *Host) AsPlanned(a *Allocation, pid int) bool {
+func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	lock, free := tryLock(h.store.LockFile())
 	if !free {
 		return false
@@ -241,9 +241,9 @@ func (h *Host) AsPlanned(a *Allocation, pid int) bool {
 	return k.settings == want
 }
 
-// Note notes that a container has begun that was found to be as planned: nothing else of it. One that has
+// RecordRunning notes that a container has begun that was found to be as planned: nothing else of it. One that has
 // ended since, or has been replaced by another of its name, is left as it is.
-func (h *Host) Note(ctx context.Context, a *Allocation, pid int) error {
+func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error {
 	var main Process
 	if pid != 0 {
 		var err error
@@ -290,15 +290,15 @@ func (h *Host) OCIPath(name string) (path string, systemd bool) {
 // waits less for that. It does not wait itself, and does nothing for a host that plans only.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
-		_ = h.tree.ExpectMoves()
+		_ = h.tree.WarmMoves()
 	}
 }
 
-// Started tells that a runtime has made the group of a pending grant, with a first
-// process that has not begun its program. When Started returns, the group has
+// ConfirmOCIStart tells that a runtime has made the group of a pending grant, with a first
+// process that has not begun its program. When ConfirmOCIStart returns, the group has
 // what the grant says now: others may have moved it since it was planned. ErrElsewhere: the
 // process is in no group of that name.
-func (h *Host) Started(ctx context.Context, name string, pid int) error {
+func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error {
 	first, err := state.ProcessOf(pid)
 	if err != nil {
 		return err
@@ -339,7 +339,7 @@ func (h *Host) FirstIn(name, path string) (pid int) {
 	const most = 1000 // the kernel lists the oldest processes first (v2), or those with the lowest ids (v1)
 	var first Process
 	inspected := 0
-	_, err := h.tree.Foreign(name, path).AnyProcess(func(pid int) bool {
+	_, err := h.tree.EngineGroup(name, path).AnyProcess(func(pid int) bool {
 		if p, err := state.ProcessOf(pid); err == nil && (first.PID == 0 || p.Start < first.Start) {
 			first = p
 		}

@@ -187,9 +187,9 @@ func (op *operation) release(name string, kill bool) error {
 		if kill && g.isEngines() {
 			return isOfEngine(name)
 		} else if kill {
-			end := op.tree.Until(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
+			end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
 			err := g.End()
-			op.tree.Until(end)
+			op.tree.SetDeadline(end)
 			if err != nil {
 				return fmt.Errorf("kill %s: %w", name, err)
 			}
@@ -262,20 +262,20 @@ func (h *Host) Reconcile(ctx context.Context) error {
 	})
 }
 
-// Rewritten is Reconcile for a container to whose group its engine has just written, as it does at
+// ReapplyAfterEngineWrite is Reconcile for a container to whose group its engine has just written, as it does at
 // an update: what the grant says is set again, and is no news.
-func (h *Host) Rewritten(ctx context.Context, name string) error {
+func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
 	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
 		op.rewritten = name
 		return nil
 	})
 }
 
-// Within calls do with a container's grant while no other operation can begin: for who
+// WithGrantLocked calls do with a container's grant while no other operation can begin: for who
 // writes the container's group beside Candor, as an OCI runtime does at an update. What the
 // grant says is true of all groups before do is called, and made true again after it, also where do
 // has written something else. The error is Candor's alone; where do was not called it says why.
-func (h *Host) Within(ctx context.Context, name string, do func(*Grant)) error {
+func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)) error {
 	isDone := false
 	return h.operate(ctx, func(op *operation) error {
 		if op.info[name] == nil {

@@ -168,7 +168,7 @@ type Difference struct {
 }
 
 // differences compares the settings of a running container with its grant.
-func (h *Host) differences(g *Grant, look *Look) []Difference {
+func (h *Host) differences(g *Grant, look *ContainerState) []Difference {
 	if look.Unreadable != nil {
 		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
 	}
@@ -199,7 +199,7 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 }
 
 // shownText returns the CPUs of the view as text.
-func (l *Look) shownText() string {
+func (l *ContainerState) shownText() string {
 	switch {
 	case errors.Is(l.ShownErr, view.ErrLeased):
 		return "unreadable: " + view.ErrLeased.Error()

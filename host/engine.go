@@ -22,7 +22,7 @@ func (h *Host) CheckEngineGroup(cgroupsPath string) error {
 // groupOf is the group of a container, whoever makes it.
 func (h *Host) groupOf(g *Grant) *cgroup.Group {
 	if g.Engine.Cgroup != "" {
-		return h.tree.Foreign(g.ID, g.Engine.Cgroup)
+		return h.tree.EngineGroup(g.ID, g.Engine.Cgroup)
 	}
 	return h.tree.Group(g.ID)
 }
@@ -51,12 +51,12 @@ func (op *operation) observeEngines() {
 
 // observeEngine reads one group, if it is there: engines make it late and remove it early.
 func (op *operation) observeEngine(name string, e Engine) {
-	k, err := read(op.tree.Foreign(name, e.Cgroup))
+	k, err := read(op.tree.EngineGroup(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		k = &group{Group: op.tree.Foreign(name, e.Cgroup), populated: true, unreadable: err}
+		k = &group{Group: op.tree.EngineGroup(name, e.Cgroup), populated: true, unreadable: err}
 	}
 	k.engine = e
 	op.groups[name] = k
@@ -77,7 +77,7 @@ func (op *operation) podGone(g *Grant, populated bool) bool {
 	if cgroup.CheckPath(above) != nil {
 		return false
 	}
-	is, err := op.tree.Foreign(g.ID, above).Exists()
+	is, err := op.tree.EngineGroup(g.ID, above).Exists()
 	return err == nil && !is
 }
 

@@ -42,7 +42,7 @@ func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
 	case "/":
 		return nil, nil
 	}
-	return h.tree.Foreign(g.ID, path).BoundsAbove()
+	return h.tree.EngineGroup(g.ID, path).BoundsAbove()
 }
 
 // isBelow reports whether a container's group is below another group.

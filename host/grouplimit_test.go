@@ -17,11 +17,11 @@ import (
 // limitGroup gives a group a quota, for each 100 ms.
 func limitGroup(l *lab, path string, quota time.Duration) {
 	l.Helper()
-	g := l.tree.Foreign("limited", path)
-	now, err := g.CPUTime()
+	g := l.tree.EngineGroup("limited", path)
+	now, err := g.CPULimits()
 	if err == nil {
 		now.Quota = quota
-		err = g.SetCPUTime(now)
+		err = g.SetCPULimits(now)
 	}
 	if err != nil {
 		l.Fatal(err)
@@ -218,7 +218,7 @@ func TestFailedAllocation(t *testing.T) {
 		}
 	}
 	fail("web")
-	if is, err := l.tree.Foreign("parent", l.parent).Exists(); is || err != nil {
+	if is, err := l.tree.EngineGroup("parent", l.parent).Exists(); is || err != nil {
 		t.Errorf("Candor's parent is left: %v, %v", is, err)
 	}
 	l.must(ask("web", "1"), "wait")

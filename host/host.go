@@ -46,20 +46,20 @@ import (
 
 // Options say where things are. The zero value is right for a normal machine.
 type Options struct {
-	StateDir string // default: DefaultStateDir()
-	Config   string // default: DefaultConfig
-	Cgroup   cgroup.Options
-	Log      *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
-	Patience time.Duration // how long to wait for the lock; default 1 min
+	StateDir    string // default: DefaultStateDir()
+	Config      string // default: DefaultConfig
+	Cgroup      cgroup.Options
+	Log         *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
+	LockTimeout time.Duration // how long to wait for the lock; default 1 min
 	// PlanOnly keeps a state of what would be: nothing else is written, no group and no view.
 	PlanOnly bool
 	// TellsLater leaves it to TellUnits, which is running, to tell systemd what containers have been given.
-	TellsLater bool
+	DeferUnitUpdates bool
 	// HoldViews keeps the files of all views open, so that no process in a container can take a lease on them: for a process that stays.
 	HoldViews bool
 	// Ended, if not nil, is called with the final CPU usage of a container of Candor's own group, before an operation removes it.
-	Ended  func(name string, used cgroup.Usage)
-	Report func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
+	OnEnd       func(name string, used cgroup.Usage)
+	OnOperation func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
@@ -75,7 +75,7 @@ type Host struct {
 	options    optionsCache
 	tops       topGroups
 	left       atomic.Pointer[leftover] // of the last operation
-	units      untold
+	units      pendingUnits
 	tellsLater bool     // somebody calls TellUnits
 	podsSeen   sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
 	degraded   degradedSettings
@@ -112,11 +112,11 @@ func Open(o Options) (*Host, error) {
 		config:     cmp.Or(o.Config, DefaultConfig),
 		tree:       tree,
 		log:        o.Log,
-		patience:   cmp.Or(o.Patience, time.Minute),
-		listener:   o.Report,
-		ended:      o.Ended,
-		units:      untold{some: make(chan struct{}, 1)},
-		tellsLater: o.TellsLater,
+		patience:   cmp.Or(o.LockTimeout, time.Minute),
+		listener:   o.OnOperation,
+		ended:      o.OnEnd,
+		units:      pendingUnits{some: make(chan struct{}, 1)},
+		tellsLater: o.DeferUnitUpdates,
 		views:      openViews{isAll: o.HoldViews && !o.PlanOnly},
 	}
 	if h.log == nil {

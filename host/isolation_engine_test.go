@@ -40,7 +40,7 @@ func newEngineIsolationLab(t *testing.T) *engineIsolationLab {
 		t.Fatal(err)
 	}
 	e.run(neighborGroup, settingsOf(g))
-	if err := l.Begin(ctx, a, 0); err != nil {
+	if err := l.ConfirmStart(ctx, a, 0); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -123,7 +123,7 @@ func (e *engineIsolationLab) life(t *testing.T) {
 			t.Errorf("end of the pod: %v", err)
 		}
 	}()
-	if err := h.Begin(ctx, a, 0); err != nil {
+	if err := h.ConfirmStart(ctx, a, 0); err != nil {
 		t.Errorf("begin: %v", err)
 	}
 	if _, _, err := h.ResizeOf(ctx, subjectName, a.Engine.Cgroup, 500, 0); err != nil {

@@ -226,7 +226,7 @@ func TestMems(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	a := ask("web", "1")
-	a.Mems, a.Wish = true, hybrid.SingleNUMA
+	a.Mems, a.Topology = true, hybrid.SingleNUMA
 	web := l.must(a, "wait")
 	l.must(ask("db", "0.5"), "wait")
 	node, err := l.newNode()

@@ -108,11 +108,11 @@ func labIn(t testing.TB, dir string) *lab {
 	l := &lab{TB: t, log: new(strings.Builder)}
 	parent := fmt.Sprintf("/candor-host-test-%d-%d", os.Getpid(), labs.Add(1))
 	h, err := Open(Options{
-		StateDir: dir,
-		Config:   filepath.Join(t.TempDir(), "host.json"),
-		Cgroup:   cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs},
-		Log:      slog.New(slog.NewTextHandler(l.log, nil)),
-		Patience: time.Minute,
+		StateDir:    dir,
+		Config:      filepath.Join(t.TempDir(), "host.json"),
+		Cgroup:      cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs},
+		Log:         slog.New(slog.NewTextHandler(l.log, nil)),
+		LockTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -38,9 +38,9 @@ func (h *Host) observe() (map[string]*group, error) {
 	for _, name := range names {
 		g, err := h.look(name)
 		if errors.Is(err, fs.ErrNotExist) && !g.populated {
-			before := h.tree.Until(time.Now().Add(brief))
+			before := h.tree.SetDeadline(time.Now().Add(brief))
 			err = g.Remove()
-			h.tree.Until(before)
+			h.tree.SetDeadline(before)
 			g = nil
 		}
 		if errors.Is(err, cgroup.ErrNoGroup) || err == nil && g == nil {
@@ -106,7 +106,7 @@ func (op *operation) glance(g *Grant) *group {
 	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.basis.mems {
 		return k
 	}
-	k := &group{Group: op.tree.Foreign(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}
+	k := &group{Group: op.tree.EngineGroup(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}
 	k.settings = op.settings(g)
 	k.settings.Mems = op.basis.mems
 	return k

@@ -318,19 +318,19 @@ func (h *Host) hurry(ctx context.Context) (done func()) {
 	if !ok {
 		return func() {}
 	}
-	before := h.tree.Until(deadline.Add(-answerTime))
-	return func() { h.tree.Until(before) }
+	before := h.tree.SetDeadline(deadline.Add(-answerTime))
+	return func() { h.tree.SetDeadline(before) }
 }
 
 // remove removes the group of a container that has ended. A group that the kernel does not let go of within a brief time is left to the
 // next operation: the lock is held meanwhile. Only the operation's own container waits longer, if its context allows that.
 func (op *operation) remove(name string, remove func() error) (removed bool, err error) {
-	end := op.tree.Until(time.Time{})
-	defer op.tree.Until(end)
+	end := op.tree.SetDeadline(time.Time{})
+	defer op.tree.SetDeadline(end)
 	if soon := time.Now().Add(brief); end.After(soon) || end.IsZero() && !op.isSubject(name) {
-		op.tree.Until(soon)
+		op.tree.SetDeadline(soon)
 	} else {
-		op.tree.Until(end)
+		op.tree.SetDeadline(end)
 	}
 	err = remove()
 	if errors.Is(err, cgroup.ErrBusy) {

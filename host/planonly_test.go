@@ -29,7 +29,7 @@ func (l *lab) onlooker(dir string) *Host {
 	if _, err := l.machine.get(); err != nil {
 		l.Fatal(err)
 	}
-	h, err := Open(Options{StateDir: dir, PlanOnly: true, Log: l.Host.log, Patience: time.Minute,
+	h, err := Open(Options{StateDir: dir, PlanOnly: true, Log: l.Host.log, LockTimeout: time.Minute,
 		Cgroup: cgroup.Options{Parent: l.parent + "-none", Driver: cgroup.Cgroupfs}})
 	if err != nil {
 		l.Fatal(err)
@@ -94,7 +94,7 @@ func TestPlanOnly(t *testing.T) {
 	if g := planned("log"); g != nil && g.Engine.Pod != "" {
 		t.Errorf("after its pod: %+v", g)
 	}
-	if is, err := l.tree.Foreign("none", l.parent+"-none").Exists(); is || err != nil {
+	if is, err := l.tree.EngineGroup("none", l.parent+"-none").Exists(); is || err != nil {
 		t.Errorf("a group was made, %v", err)
 	}
 	if views, _ := os.ReadDir(filepath.Join(dir, "views")); len(views) > 0 {

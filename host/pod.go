@@ -198,10 +198,10 @@ func otherGuarantee(g *Grant, a *Allocation) bool {
 	return g.Class == hybrid.Flexible && a.Class == hybrid.Flexible && (differ < -1 || differ > 1)
 }
 
-// Begin notes the first process of an engine's container, once its group is there and
+// ConfirmStart notes the first process of an engine's container, once its group is there and
 // before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
 // without a grant is adopted, as Sync does. ErrElsewhere: the group is not there, or the process is not in it.
-func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
+func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 	err := a.checkEngine()
 	if err == nil {
 		err = h.CheckEngineGroup(a.Engine.Cgroup)

@@ -31,7 +31,7 @@ func (op *operation) lifted(period time.Duration) time.Duration {
 func (op *operation) mendPods(grants []*Grant) {
 	changed := op.changedPods(grants)
 	for _, path := range slices.Sorted(maps.Keys(changed)) {
-		before, err := op.tree.Foreign("pod", path).Glance()
+		before, err := op.tree.EngineGroup("pod", path).Fingerprint()
 		if seen, _ := op.podsSeen.Load(path); err == nil && !changed[path] && seen == before {
 			continue
 		}
@@ -63,7 +63,7 @@ type pod struct {
 }
 
 func (op *operation) podAt(path string, grants []*Grant) *pod {
-	p := &pod{path: path, group: op.tree.Foreign("pod", path)}
+	p := &pod{path: path, group: op.tree.EngineGroup("pod", path)}
 	for _, g := range grants {
 		if strings.HasPrefix(g.Engine.Cgroup, path) && g.Engine.PodGroup() == path {
 			p.containers = append(p.containers, g)
@@ -118,7 +118,7 @@ func (op *operation) mendPod(p *pod, grants []*Grant) (wrote bool, err error) {
 	if len(p.containers) > 0 && len(p.running) == 0 && !p.strangers {
 		return false, nil // not begun, or between two containers
 	}
-	has, err := p.group.CPUTime()
+	has, err := p.group.CPULimits()
 	if err != nil {
 		return false, err
 	}
@@ -141,7 +141,7 @@ func (op *operation) mendPod(p *pod, grants []*Grant) (wrote bool, err error) {
 		return false, nil
 	}
 	op.log.Info("pod's group set", "group", p.path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
-	return true, p.group.SetCPUTime(want)
+	return true, p.group.SetCPULimits(want)
 }
 
 // grown is by how much the kubelet will raise a pod's quota for the container that is resized. On cgroup v2
@@ -163,7 +163,7 @@ func (op *operation) grown(path string, grants []*Grant, period time.Duration) t
 // podTime is what a pod's group is to have when these containers are all that runs in it. The quota is
 // lifted where all have a limit, and these are within the pod's: a pod may have been given less than its containers.
 // weighed: what the kubelet wants it to weigh may be something else by now, since it does not write what it finds there.
-func (op *operation) podTime(kubelets cgroup.CPUTime, running []*Grant, weighed bool) cgroup.CPUTime {
+func (op *operation) podTime(kubelets cgroup.CPULimits, running []*Grant, weighed bool) cgroup.CPULimits {
 	want := kubelets
 	var limits time.Duration
 	var weight, asked hybrid.Milli
@@ -206,7 +206,7 @@ func (op *operation) lookAround(p *pod) error {
 		if known[engineID(name)] {
 			continue
 		}
-		switch populated, err := op.tree.Foreign("pod", filepath.Join(p.path, name)).Populated(); {
+		switch populated, err := op.tree.EngineGroup("pod", filepath.Join(p.path, name)).Populated(); {
 		case errors.Is(err, cgroup.ErrNoGroup):
 		case err != nil:
 			return err
@@ -239,7 +239,7 @@ func (n podNote) String() string {
 
 // readPodNote returns the zero note where there is none, or one that no Candor has written.
 func readPodNote(group *cgroup.Group) (podNote, error) {
-	text, err := group.Note()
+	text, err := group.Annotation()
 	return parsePodNote(text), err
 }
 
@@ -255,7 +255,7 @@ func parsePodNote(text string) (n podNote) {
 
 // kubelets is what the kubelet wants a group to have: what it has, so far as that is not Candor's. A quota
 // that was lifted is to grow by so much.
-func (n podNote) kubelets(has cgroup.CPUTime, lifted, grown time.Duration) cgroup.CPUTime {
+func (n podNote) kubelets(has cgroup.CPULimits, lifted, grown time.Duration) cgroup.CPULimits {
 	if n.quota != 0 && has.Quota == lifted {
 		has.Quota = n.quota + grown
 	}
@@ -266,18 +266,18 @@ func (n podNote) kubelets(has cgroup.CPUTime, lifted, grown time.Duration) cgrou
 }
 
 // weighs reports whether a group's weight is Candor's.
-func (n podNote) weighs(has cgroup.CPUTime) bool { return n.ours != n.weight && has.Weight == n.ours }
+func (n podNote) weighs(has cgroup.CPULimits) bool { return n.ours != n.weight && has.Weight == n.ours }
 
 // replace writes another note at a group that has what it has. Candor's weight goes first: beside the other note
 // it would be taken for the kubelet's, if that were the last thing that is done.
-func (n podNote) replace(next podNote, group *cgroup.Group, has cgroup.CPUTime) error {
+func (n podNote) replace(next podNote, group *cgroup.Group, has cgroup.CPULimits) error {
 	if n.weighs(has) && next.ours != has.Weight {
 		has.Weight = n.weight
-		if err := group.SetCPUTime(has); err != nil {
+		if err := group.SetCPULimits(has); err != nil {
 			return err
 		}
 	}
-	return group.SetNote(next.String())
+	return group.SetAnnotation(next.String())
 }
 
 // The kubelet has all pods in one group. What the cpuset of that one lacks no pod can be given, so that
@@ -338,7 +338,7 @@ func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
 	}
 	usable = all
 	for _, path := range h.tops.known() {
-		cpus, _, err := h.tree.Foreign("pods", path).Effective()
+		cpus, _, err := h.tree.EngineGroup("pods", path).Effective()
 		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // or without a cpuset of its own
 			continue
 		}

@@ -38,14 +38,14 @@ func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 }
 
 // kubelets is what the kubelet makes of a limit and a request.
-func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPUTime {
+func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPULimits {
 	period := bandwidth.DefaultPeriod
-	return cgroup.CPUTime{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
+	return cgroup.CPULimits{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
 }
 
 func (p *kubepod) write(limit, request hybrid.Milli) {
 	p.Helper()
-	if err := p.group.SetCPUTime(p.kubelets(limit, request)); err != nil {
+	if err := p.group.SetCPULimits(p.kubelets(limit, request)); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -66,22 +66,22 @@ func (p *kubepod) begin(a Allocation, role string) (stop func()) {
 		p.Fatal(err)
 	}
 	stop = p.play(group, settingsOf(g), role)
-	if err := p.Begin(ctx, a, 0); err != nil {
+	if err := p.ConfirmStart(ctx, a, 0); err != nil {
 		p.Fatal(err)
 	}
 	return stop
 }
 
 // has checks what the pod's group has.
-func (p *kubepod) has(when string, want cgroup.CPUTime) {
+func (p *kubepod) has(when string, want cgroup.CPULimits) {
 	p.Helper()
-	if got, err := p.group.CPUTime(); err != nil || got != want {
+	if got, err := p.group.CPULimits(); err != nil || got != want {
 		p.Errorf("%s: the pod has %+v, %v; want %+v", when, got, err, want)
 	}
 }
 
 // liftedFor is the kubelet's with the quota lifted and Candor's weight.
-func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPUTime {
+func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPULimits {
 	want := p.kubelets(1, weight)
 	want.Quota = p.lifted()
 	return want
@@ -228,9 +228,9 @@ func TestPodResize(t *testing.T) {
 	}
 }
 
-func (p *kubepod) now() cgroup.CPUTime {
+func (p *kubepod) now() cgroup.CPULimits {
 	p.Helper()
-	has, err := p.group.CPUTime()
+	has, err := p.group.CPULimits()
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -238,13 +238,13 @@ func (p *kubepod) now() cgroup.CPUTime {
 }
 
 // rewrite is the kubelet's part in a resize: it writes what is other than it has found at its begin.
-func (p *kubepod) rewrite(found cgroup.CPUTime, limit hybrid.Milli) {
+func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	p.Helper()
 	next := p.kubelets(limit, limit)
 	if next.Weight == found.Weight {
 		next.Weight = p.now().Weight
 	}
-	if err := p.group.SetCPUTime(next); err != nil {
+	if err := p.group.SetCPULimits(next); err != nil {
 		p.Fatal(err)
 	}
 }

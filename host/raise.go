@@ -177,7 +177,7 @@ type raisedGroup struct {
 	*cgroup.Group
 	own   burst.Setting
 	usage *cgroup.UsageReader
-	units *untold
+	units *pendingUnits
 }
 
 func (g *raisedGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
@@ -185,7 +185,7 @@ func (g *raisedGroup) Close()                      { g.usage.Close() }
 
 // Quota is the quota that the group has.
 func (g *raisedGroup) Quota() (time.Duration, error) {
-	has, err := g.CPUTime()
+	has, err := g.CPULimits()
 	if err == nil && has.Quota == roundedUp(g.own.Quota, g.own.Period) {
 		return g.own.Quota, nil
 	}

@@ -124,11 +124,11 @@ func newRaised(t *testing.T) *raised {
 // outweighOthers gives the lab more weight than whatever else runs: on a busy machine nobody is throttled.
 func (l *lab) outweighOthers() {
 	l.Helper()
-	all := l.tree.Foreign("all", l.parent)
-	has, err := all.CPUTime()
+	all := l.tree.EngineGroup("all", l.parent)
+	has, err := all.CPULimits()
 	if err == nil {
 		has.Weight = 10000
-		err = all.SetCPUTime(has)
+		err = all.SetCPULimits(has)
 	}
 	if err != nil {
 		l.Fatal(err)

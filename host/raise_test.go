@@ -24,7 +24,7 @@ func bursting(name, cpu string, by spec.BurstBy) Allocation {
 // quotaOf is what a group has.
 func (l *lab) quotaOf(name string) time.Duration {
 	l.Helper()
-	has, err := l.tree.Group(name).CPUTime()
+	has, err := l.tree.Group(name).CPULimits()
 	if err != nil {
 		l.Fatal(err)
 	}

@@ -70,18 +70,18 @@ func TestRead(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	web := l.must(ask("web", "1"), "spin")
-	r, err := l.Read(web.Grant)
+	r, err := l.ReadUsage(web.Grant)
 	if err != nil || r.CPUs != web.CPUs || !r.Shown.IsEmpty() {
 		t.Errorf("%+v, %v; want the CPUs %v, and no view: none is mounted here", r, err, web.CPUs)
 	}
 	web.stop()
-	if _, err := l.Read(web.Grant); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := l.ReadUsage(web.Grant); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without processes: %v", err)
 	}
 	if err := l.Release(ctx, "web", true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Read(web.Grant); !errors.Is(err, cgroup.ErrNoGroup) {
+	if _, err := l.ReadUsage(web.Grant); !errors.Is(err, cgroup.ErrNoGroup) {
 		t.Errorf("after its end: %v", err)
 	}
 }

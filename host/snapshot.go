@@ -121,8 +121,8 @@ func (s *Snapshot) Grant(name string) (*Grant, error) {
 	return nil, unknown(name)
 }
 
-// A Look is a container as the kernel has it.
-type Look struct {
+// A ContainerState is a container as the kernel has it.
+type ContainerState struct {
 	Exists      bool
 	Settings    cgroup.Settings
 	Stat        cgroup.Stat
@@ -133,10 +133,10 @@ type Look struct {
 	Differences []Difference // from the grant
 }
 
-// Look reads a container's group. A group that does not exist is no error, and neither is one that cannot be read: other
+// InspectContainer reads a container's group. A group that does not exist is no error, and neither is one that cannot be read: other
 // containers are still of interest.
-func (h *Host) Look(of *Grant) *Look {
-	look := new(Look)
+func (h *Host) InspectContainer(of *Grant) *ContainerState {
+	look := new(ContainerState)
 	look.Shown, look.ShownErr = h.store.ShownCPUs(of.ID)
 	g := h.groupOf(of)
 	var err error
@@ -158,11 +158,11 @@ func (h *Host) Look(of *Grant) *Look {
 
 // Condition returns the state of a container for display: its State, or "ended" if the next operation
 // takes its CPUs back, or "degraded" if it has lost CPUs or its topology, or if a setting is not as granted.
-func (look *Look) Condition(g *Grant) string {
+func (look *ContainerState) Condition(g *Grant) string {
 	switch {
 	case g.State == Running && len(look.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
-	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.WishKept, len(look.Differences) > 0:
+	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(look.Differences) > 0:
 		return "degraded"
 	default:
 		return string(g.State)
@@ -195,8 +195,8 @@ func (s *Snapshot) Beside() string {
 	}
 }
 
-// A Reading is what the kernel says of a running container: what it has used, and what it sees.
-type Reading struct {
+// A LiveUsage is what the kernel says of a running container: what it has used, and what it sees.
+type LiveUsage struct {
 	Usage cgroup.Usage
 	CPUs  cpuset.Set // that its processes may use now
 	Shown cpuset.Set // by the files of its view; empty if none is mounted
@@ -205,9 +205,9 @@ type Reading struct {
 	IsHidden bool
 }
 
-// Read reads a container's group and its first process. It takes no lock. The error is
+// ReadUsage reads a container's group and its first process. It takes no lock. The error is
 // cgroup.ErrNoGroup, or fs.ErrNotExist, where the container has ended.
-func (h *Host) Read(of *Grant) (r Reading, err error) {
+func (h *Host) ReadUsage(of *Grant) (r LiveUsage, err error) {
 	g := h.groupOf(of)
 	if r.CPUs, _, err = g.Effective(); err != nil {
 		return r, err
@@ -233,7 +233,7 @@ func (h *Host) Read(of *Grant) (r Reading, err error) {
 
 // readShown finds out whether a process has its container's view. A stat of the file in the process's root would be
 // cheaper, but never return where a tenant has mounted a file system of its own there that does not answer.
-func (h *Host) readShown(r *Reading, name string, pid int) error {
+func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
 	seen, isCovered, err := viewIn(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
 	switch {
 	case errors.Is(err, kernelfs.ErrTooLong):
@@ -261,16 +261,16 @@ func (h *Host) Frozen(g *Grant) (bool, error) { return h.groupOf(g).Frozen() }
 // Thaw lets them go on.
 func (h *Host) Thaw(g *Grant) error { return h.groupOf(g).Thaw() }
 
-// A Sample is what was counted, at one time, of all CPUs and of one container.
-type Sample struct {
+// A BusySample is what was counted, at one time, of all CPUs and of one container.
+type BusySample struct {
 	At   time.Time
 	Busy map[int]time.Duration // with programs, by CPU id
 	Own  cgroup.Stat
 }
 
-// Strangers measures for the given time how busy a container's exclusive CPUs
+// SampleForeign measures for the given time how busy a container's exclusive CPUs
 // are with what is not the container, as ForeignUse says it.
-func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
+func (h *Host) SampleForeign(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
 	if g.Exclusive.IsEmpty() {
 		return nil, nil
 	}
@@ -296,7 +296,7 @@ func (h *Host) Strangers(ctx context.Context, g *Grant, during time.Duration) (m
 // in ticks of some milliseconds, so that short times say little. Where it does not tell a
 // group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
 // answer is nil; where it has not, the sum stands at CPU -1.
-func ForeignUse(g *Grant, before, after *Sample) map[int]float64 {
+func ForeignUse(g *Grant, before, after *BusySample) map[int]float64 {
 	took := after.At.Sub(before.At)
 	if g.Exclusive.IsEmpty() || took <= 0 {
 		return nil
@@ -323,12 +323,12 @@ func ForeignUse(g *Grant, before, after *Sample) map[int]float64 {
 }
 
 // sample reads how long each CPU was busy since boot, and what a group used.
-func sample(group *cgroup.Group) (Sample, error) {
+func sample(group *cgroup.Group) (BusySample, error) {
 	text, err := kernelfs.ReadLong("/proc/stat", procfs.MaxStat)
 	if err != nil {
-		return Sample{}, err
+		return BusySample{}, err
 	}
-	s := Sample{At: time.Now()}
+	s := BusySample{At: time.Now()}
 	if s.Busy, err = parseBusy(string(text)); err != nil {
 		return s, err
 	}

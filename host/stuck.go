@@ -82,7 +82,7 @@ func (op *operation) takePart(w write, g *group, refused error) {
 	if !op.staysWithParent(w, g, refused) {
 		return
 	}
-	above, _, err := op.tree.Foreign(w.group, filepath.Dir(g.engine.Cgroup)).Effective()
+	above, _, err := op.tree.EngineGroup(w.group, filepath.Dir(g.engine.Cgroup)).Effective()
 	part := w.cpus.Intersect(above)
 	if err == nil && !part.IsEmpty() && g.SetCPUs(part, cpuset.Set{}) == nil {
 		g.settings.CPUs = part
@@ -231,7 +231,7 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	for cpu := range cpus.All() {
 		g := hybrid.Grant{CPUs: cpuset.Of(cpu), Fractions: []hybrid.Fraction{{CPU: cpu, Milli: hybrid.MinLimit}}}
-		g.ID, g.Limit, g.Wish, g.Immovable = fmt.Sprint(stuckName, " ", cpu), hybrid.MinLimit, hybrid.AnyCPUs, true
+		g.ID, g.Limit, g.Topology, g.Immovable = fmt.Sprint(stuckName, " ", cpu), hybrid.MinLimit, hybrid.NoTopology, true
 		all = append(all, g)
 	}
 	return all

@@ -21,7 +21,7 @@ func TestWithin(t *testing.T) {
 	cpus := l.needCPUs(2)
 	web := l.must(ask("web", "1"), "wait")
 	called := false
-	err := l.Within(ctx, "web", func(g *Grant) {
+	err := l.WithGrantLocked(ctx, "web", func(g *Grant) {
 		called = true
 		if g.CPUs != web.CPUs || g.Limit != 1000 {
 			t.Errorf("%+v, want %+v", g, web.Grant)
@@ -42,7 +42,7 @@ func TestWithin(t *testing.T) {
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != web.CPUs || has.Quota > 100*time.Millisecond {
 		t.Errorf("the kernel has %+v (%v), want CPUs %v", has, err, web.CPUs)
 	}
-	err = l.Within(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
+	err = l.WithGrantLocked(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
 	if !errors.Is(err, hybrid.ErrUnknownID) {
 		t.Errorf("nobody: %v", err)
 	}

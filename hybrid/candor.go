@@ -15,7 +15,7 @@ func (n *Node) candorAllocate(s int32) error {
 	if n.slots[s].Policy != BestEffort {
 		return err
 	}
-	if wish := n.slots[s].Wish; wish != Prefer && wish != AnyCPUs {
+	if wish := n.slots[s].Topology; wish != Prefer && wish != NoTopology {
 		if err := n.place(s, nil); err == nil {
 			return nil
 		}
@@ -25,7 +25,7 @@ func (n *Node) candorAllocate(s int32) error {
 
 // placeByWish gives a sensitive container its CPUs where its wish allows.
 func (n *Node) placeByWish(s int32) error {
-	switch n.slots[s].Wish {
+	switch n.slots[s].Topology {
 	case SingleNUMA:
 		return n.placeInOne(s, n.numas)
 	case SingleL3:
@@ -173,7 +173,7 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 		}
 	}
 	holds := slot.cpus()
-	picked, last := n.pick(free, &holds, count, slot.Wish)
+	picked, last := n.pick(free, &holds, count, slot.Topology)
 	n.giveWhole(s, &picked)
 	return last
 }
@@ -262,7 +262,7 @@ func (n *Node) spread(s int32) error {
 	rest := Milli(whole)*1000 + fraction
 	take := min(whole, free.Count())
 	for ; take >= 0; take-- {
-		picked, _ := n.pick(&free, &holds, take, slot.Wish)
+		picked, _ := n.pick(&free, &holds, take, slot.Topology)
 		n.giveWhole(s, &picked)
 		left := free.Minus(picked)
 		if n.fill(s, rest-Milli(take)*1000, &left) && n.settle() < impossible {

@@ -21,9 +21,9 @@ type Cost struct {
 	Moves     int   // fractions of other containers that change CPU
 }
 
-// Twin returns a node like this one, but without containers. Twins share the memory that they plan
+// NewLike returns a node like this one, but without containers. Twins share the memory that they plan
 // in: they are for one goroutine, and a plan of one can be used until any of them plans anew.
-func (n *Node) Twin() *Node {
+func (n *Node) NewLike() *Node {
 	return newEmpty(n.layout, n.scratch)
 }
 
@@ -144,8 +144,8 @@ func (n *Node) moved(own int32) int {
 // Len returns how many containers the node has.
 func (n *Node) Len() int { return len(n.order) }
 
-// Eldest returns the handle of the container that came first, 0 if there is none.
-func (n *Node) Eldest() Handle {
+// Oldest returns the handle of the container that came first, 0 if there is none.
+func (n *Node) Oldest() Handle {
 	if len(n.order) == 0 {
 		return 0
 	}
@@ -158,18 +158,18 @@ func (n *Node) Eldest() Handle {
 // nodeLines are those of a node, and of a small one without its slots.
 const nodeLines = int(unsafe.Offsetof(smallNode{}.slots)+prefetch.LineSize-1) / prefetch.LineSize
 
-// Fetch asks for the memory of the node.
-func (n *Node) Fetch() { prefetch.Lines(unsafe.Pointer(n), nodeLines) }
+// Prefetch asks for the memory of the node.
+func (n *Node) Prefetch() { prefetch.Lines(unsafe.Pointer(n), nodeLines) }
 
-// FetchContainer asks for that of a container on it, or of the next one. It has to look at the node.
-func (n *Node) FetchContainer(h Handle) {
+// PrefetchContainer asks for that of a container on it, or of the next one. It has to look at the node.
+func (n *Node) PrefetchContainer(h Handle) {
 	if s := int(h) - 1; s >= 0 && s < cap(n.slots) {
 		prefetch.Line(unsafe.Pointer(&n.slots[:s+1][s]))
 	}
 }
 
-// Next returns the handle that the next container gets.
-func (n *Node) Next() Handle {
+// NextHandle returns the handle that the next container gets.
+func (n *Node) NextHandle() Handle {
 	if n.firstEmpty >= 0 {
 		return Handle(n.firstEmpty + 1)
 	}

@@ -25,8 +25,8 @@ func (d *demand) remove(need Milli) { d.count--; d.need -= need }
 // for: an L3 domain, a NUMA node, or all cores that no sensitive container uses.
 // Inner domains stand before outer ones in layout.domains; the last one is the whole cores.
 type flexibleDomain struct {
-	kind  Wish // SingleL3, SingleNUMA or WholeCores
-	index int  // of the L3 domain or NUMA node in the layout
+	kind  TopologyPolicy // SingleL3, SingleNUMA or WholeCores
+	index int            // of the L3 domain or NUMA node in the layout
 }
 
 func newFlexibleDomains(l *layout) []flexibleDomain {
@@ -358,7 +358,7 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 // most room.
 func (n *Node) admitFlexible(s int32) error {
 	slot := &n.slots[s]
-	wish := slot.Wish
+	wish := slot.Topology
 	best, bestShared, bestRoom := wholeNode, impossible, Milli(0)
 	for d := range n.domains {
 		if n.domains[d].kind != wish {
@@ -391,7 +391,7 @@ func (n *Node) admitByMoving(s int32) bool {
 		return false
 	}
 	for d := range n.domains {
-		if n.domains[d].kind != n.slots[s].Wish {
+		if n.domains[d].kind != n.slots[s].Topology {
 			continue
 		}
 		mark := n.mark()

@@ -9,11 +9,11 @@ import (
 // largest free domains whole, and then it takes the lowest ids. CPUs near to those of
 // near come first, if there are any. last is the CPU that was chosen last, the one
 // that should carry a fraction. free must hold at least count CPUs.
-func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish Wish) (picked cpuset.Set, last int) {
+func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
 	}
-	if wish == AnyCPUs {
+	if wish == NoTopology {
 		picked = free.Lowest(count)
 		return picked, picked.Last()
 	}

@@ -23,9 +23,9 @@ type Grant struct {
 	// Weight decides who gets the time of a CPU that several containers want,
 	// in milli-CPU: 1000 is the kernel's default (cpu.shares 1024, cpu.weight 100).
 	Weight Milli
-	// WishKept tells whether a best-effort container got its topology wish; a
+	// TopologyMet tells whether a best-effort container got its topology wish; a
 	// strict one always has.
-	WishKept bool
+	TopologyMet bool
 	// Lost are CPUs that the grant held when Restore found them gone from the
 	// node. PlanRepair replaces them.
 	Lost cpuset.Set

@@ -24,7 +24,7 @@ type wants struct {
 	Limit, Guarantee Milli
 	Class            Class
 	Policy           Policy
-	Wish             Wish
+	Topology         TopologyPolicy
 	Immovable        bool
 }
 
@@ -43,7 +43,7 @@ type part struct {
 func (p part) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
 
 func wantsOf(r *Request) wants {
-	return wants{r.Limit, r.Guarantee, r.Class, r.Policy, r.Wish, r.Immovable}
+	return wants{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
 }
 
 // guaranteed is that of the request.
@@ -55,7 +55,7 @@ func (w *wants) guaranteed() Milli {
 // request returns what the container asked for.
 func (s *slot) request() Request {
 	w := &s.wants
-	return Request{s.id(), w.Class, w.Policy, w.Limit, w.Guarantee, w.Wish, w.Immovable}
+	return Request{s.id(), w.Class, w.Policy, w.Limit, w.Guarantee, w.Topology, w.Immovable}
 }
 
 func (s *slot) id() string {

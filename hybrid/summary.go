@@ -125,27 +125,27 @@ func (s *Summary) Free(class Class) Milli {
 	return Milli(s.free - max(0, s.minShared-s.guaranteed))
 }
 
-// Most returns a limit above which no strict sensitive container without a wish that confines it has room, by Candor.
-func (s *Summary) Most() Milli { return min(Milli(s.most), s.Free(Sensitive)) }
+// MaxSensitive returns a limit above which no strict sensitive container without a wish that confines it has room, by Candor.
+func (s *Summary) MaxSensitive() Milli { return min(Milli(s.most), s.Free(Sensitive)) }
 
 // IsFlat reports whether the machine has one NUMA node and one L3 domain, and a CPU on each
 // core: then all CPUs are alike.
 func (s *Summary) IsFlat() bool { return s.flags&flat != 0 }
 
-// Told reports whether the summary tells of all fractional CPUs that are not closed.
-func (s *Summary) Told() bool { return s.open <= summaryLoads }
+// HasAllFractional reports whether the summary tells of all fractional CPUs that are not closed.
+func (s *Summary) HasAllFractional() bool { return s.open <= summaryLoads }
 
-// Spare returns how many shared CPUs can be taken while flexible containers lend no
+// SpareCPUs returns how many shared CPUs can be taken while flexible containers lend no
 // more sensitive time than they do (by Paper all of them).
-func (s *Summary) Spare() int {
+func (s *Summary) SpareCPUs() int {
 	if s.flags&anyFlexible == 0 {
 		return int(s.shared)
 	}
-	return s.SpareWith(0)
+	return s.SpareCPUsWith(0)
 }
 
-// SpareWith returns what Spare would with one more flexible container, of so great a guarantee.
-func (s *Summary) SpareWith(guarantee Milli) int {
+// SpareCPUsWith returns what Spare would with one more flexible container, of so great a guarantee.
+func (s *Summary) SpareCPUsWith(guarantee Milli) int {
 	switch {
 	case s.flags&byPaper != 0:
 		return int(s.shared)
@@ -233,7 +233,7 @@ const NoLoad = 1<<16 - 1
 
 // Figures returns the figures of one node.
 func (s *Summary) Figures() Figures {
-	spare := s.Spare()
+	spare := s.SpareCPUs()
 	f := Figures{
 		Free:   [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
 		Shared: s.shared, Spare: uint16(spare), JoinLeast: NoLoad, NextLent: NoLoad, ThenLent: NoLoad, TakeOne: s.takeOne(spare),
@@ -255,7 +255,7 @@ func (s *Summary) Figures() Figures {
 		}
 		return f
 	}
-	f.Most = int32(s.Most())
+	f.Most = int32(s.MaxSensitive())
 	f.SharedRoom, f.Room = s.mostRoom, s.mostRoom
 	s.lending(&f)
 	f.JoinLeast = f.NextLent

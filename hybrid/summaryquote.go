@@ -228,8 +228,8 @@ func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 // Check says what is wrong with a request, but for its id: a *Refusal of kind
 // ErrBadRequest, or nil.
 func (r *Request) Check() error {
-	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Wish) >= len(wishNames) {
-		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Wish)
+	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Topology) >= len(wishNames) {
+		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Topology)
 	}
 	return (*Node)(nil).checkAmounts(r)
 }
@@ -239,7 +239,7 @@ func (r *Request) Check() error {
 func (r *Request) Guaranteed() Milli { return r.guaranteed() }
 
 // IsPlain reports whether no wish confines the container.
-func (r *Request) IsPlain() bool { return r.Wish == Prefer || r.Wish == AnyCPUs }
+func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
 
 // Algorithm returns how the node picks CPUs.
 func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }

@@ -16,7 +16,7 @@ type Settings struct {
 	Class    *hybrid.Class
 	Policy   *hybrid.Policy
 	View     *spec.View
-	Topology *hybrid.Wish
+	Topology *hybrid.TopologyPolicy
 	Period   *time.Duration
 	Movable  *bool
 	OnResize *string

@@ -23,7 +23,7 @@ import (
 // A desk is a state on paper: what the kernel's is like is tested where the kernel is.
 type desk struct {
 	snapshot *host.Snapshot
-	readings map[string]host.Reading
+	readings map[string]host.LiveUsage
 	fault    map[string]error // what reading a container fails with
 	broken   error            // what reading the state fails with
 	degraded []host.Degraded
@@ -33,7 +33,7 @@ func (d *desk) Snapshot() (*host.Snapshot, error) { return d.snapshot, d.broken 
 
 func (d *desk) Degraded() []host.Degraded { return d.degraded }
 
-func (d *desk) Read(g *host.Grant) (host.Reading, error) { return d.readings[g.ID], d.fault[g.ID] }
+func (d *desk) ReadUsage(g *host.Grant) (host.LiveUsage, error) { return d.readings[g.ID], d.fault[g.ID] }
 
 // newDesk is a machine of 8 CPUs, two of them reserved, with one container of each kind.
 func newDesk(t *testing.T) *desk {
@@ -46,7 +46,7 @@ func newDesk(t *testing.T) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{snapshot: &host.Snapshot{Node: node}, readings: map[string]host.Reading{}, fault: map[string]error{}}
+	d := &desk{snapshot: &host.Snapshot{Node: node}, readings: map[string]host.LiveUsage{}, fault: map[string]error{}}
 	d.add(t, "web", "default/web/app", hybrid.Request{Limit: 1500, Class: hybrid.Sensitive})
 	d.add(t, "log", "default/log/app", hybrid.Request{Guarantee: 250, Class: hybrid.Flexible})
 	d.add(t, "job", "", hybrid.Request{Limit: 2000, Class: hybrid.Sensitive})
@@ -68,7 +68,7 @@ func (d *desk) add(t *testing.T, id, name string, r hybrid.Request) {
 	g.View = spec.ViewAffinity
 	g.Grant, _ = d.snapshot.Node.Grant(id)
 	d.snapshot.Grants = append(d.snapshot.Grants, g)
-	d.readings[id] = host.Reading{CPUs: g.CPUs, Usage: cgroup.Usage{
+	d.readings[id] = host.LiveUsage{CPUs: g.CPUs, Usage: cgroup.Usage{
 		CPU: 1500 * time.Millisecond, Periods: 20, Throttled: 5, ThrottledTime: 250 * time.Millisecond}}
 }
 
@@ -231,18 +231,18 @@ func TestNames(t *testing.T) {
 func TestViewMismatch(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		change func(*host.Grant, *host.Reading)
+		change func(*host.Grant, *host.LiveUsage)
 		want   string
 	}{
-		{"as it should be", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = spec.ViewFull, r.CPUs }, "0"},
-		{"a CPU is missing", func(_ *host.Grant, r *host.Reading) { r.CPUs = cpuset.Of(r.CPUs.First()) }, "1"},
-		{"no view is mounted", func(g *host.Grant, _ *host.Reading) { g.View = spec.ViewFull }, "1"},
-		{"too many mounts", func(g *host.Grant, r *host.Reading) { g.View, r.IsHidden = spec.ViewFull, true }, ""},
-		{"too many mounts and a CPU is missing", func(g *host.Grant, r *host.Reading) {
+		{"as it should be", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, r.CPUs }, "0"},
+		{"a CPU is missing", func(_ *host.Grant, r *host.LiveUsage) { r.CPUs = cpuset.Of(r.CPUs.First()) }, "1"},
+		{"no view is mounted", func(g *host.Grant, _ *host.LiveUsage) { g.View = spec.ViewFull }, "1"},
+		{"too many mounts", func(g *host.Grant, r *host.LiveUsage) { g.View, r.IsHidden = spec.ViewFull, true }, ""},
+		{"too many mounts and a CPU is missing", func(g *host.Grant, r *host.LiveUsage) {
 			g.View, r.IsHidden, r.CPUs = spec.ViewFull, true, cpuset.Of(r.CPUs.First())
 		}, "1"},
-		{"too many mounts, without a view", func(_ *host.Grant, r *host.Reading) { r.IsHidden = true }, "0"},
-		{"the view shows others", func(g *host.Grant, r *host.Reading) { g.View, r.Shown = spec.ViewFull, cpuset.Of(0, 1) }, "1"},
+		{"too many mounts, without a view", func(_ *host.Grant, r *host.LiveUsage) { r.IsHidden = true }, "0"},
+		{"the view shows others", func(g *host.Grant, r *host.LiveUsage) { g.View, r.Shown = spec.ViewFull, cpuset.Of(0, 1) }, "1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t)

@@ -20,7 +20,7 @@ import (
 // A Source is what is asked at each scrape: a *host.Host.
 type Source interface {
 	Snapshot() (*host.Snapshot, error)
-	Read(*host.Grant) (host.Reading, error)
+	ReadUsage(*host.Grant) (host.LiveUsage, error)
 	Degraded() []host.Degraded // settings that the kernel refuses
 }
 
@@ -83,7 +83,7 @@ func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
 	collectStates(now.Grants, to)
 	collectDegraded(s.Degraded(), now.Grants, to)
 	for _, c := range running(now.Grants) {
-		reading, err := s.Read(c.Grant)
+		reading, err := s.ReadUsage(c.Grant)
 		switch {
 		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
 		case err != nil:
@@ -167,7 +167,7 @@ func running(grants []host.Grant) []container {
 	return all
 }
 
-func (c *container) collect(r *host.Reading, to chan<- prometheus.Metric) {
+func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	g := c.Grant
 	labels := []string{c.name.Namespace, c.name.Pod, c.name.Container, g.Class.String()}
 	if g.Limit > 0 {
@@ -188,7 +188,7 @@ func (c *container) collect(r *host.Reading, to chan<- prometheus.Metric) {
 
 // mismatched returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
 // files of its view, else 0. It is unknown if the cpuset is right and the view cannot be seen.
-func mismatched(g *host.Grant, r *host.Reading) (differs float64, isKnown bool) {
+func mismatched(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true

@@ -57,7 +57,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	look := h.Look(g)
+	look := h.InspectContainer(g)
 	report := newInspection(g, look, snapshot.Now)
 	report.read(h, g)
 	limits, err := h.GroupLimits(snapshot)
@@ -70,7 +70,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 		}
 	}
 	if during > 0 && look.Exists {
-		used, err := h.Strangers(cmd.Context(), g, during)
+		used, err := h.SampleForeign(cmd.Context(), g, during)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ type groupRow struct {
 	ThrottledSeconds float64    `json:"throttledSeconds"`
 }
 
-func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspection {
+func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) *inspection {
 	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}}
 	if look.Exists {
 		report.Group = &groupRow{

@@ -23,7 +23,7 @@ import (
 // An exampleMachine is that of docs/json.md: four CPUs, a sensitive program, a flexible container of a pod.
 type exampleMachine struct {
 	*host.Snapshot
-	looks  []*host.Look
+	looks  []*host.ContainerState
 	rows   []grantRow
 	report *inspection
 }
@@ -39,7 +39,7 @@ func example(t *testing.T) *exampleMachine {
 		t.Fatal(err)
 	}
 	requests := []hybrid.Request{
-		{ID: "web", Limit: 1500, Wish: hybrid.SingleNUMA},
+		{ID: "web", Limit: 1500, Topology: hybrid.SingleNUMA},
 		{ID: "shop-0.log-bdc150ce", Class: hybrid.Flexible, Limit: 2000, Guarantee: 250},
 	}
 	e := &exampleMachine{Snapshot: &host.Snapshot{Node: node, Now: 3 * time.Minute}}
@@ -61,7 +61,7 @@ func example(t *testing.T) *exampleMachine {
 			g.Engine.Name, g.Main = "default/shop-0/log", host.Process{}
 			g.Command = g.Engine.Name
 		}
-		look := &host.Look{
+		look := &host.ContainerState{
 			Exists: true, Processes: []int{4711 + i}, Shown: g.CPUs,
 			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
 			Stat:     cgroup.Stat{Usage: cgroup.Usage{CPU: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond}},
@@ -87,7 +87,7 @@ func (e *exampleMachine) figures() *top.Figures {
 		after.CPUs[cpu] = procfs.CPUTime{Programs: busy, Idle: time.Second - busy}
 	}
 	for i := range e.Grants {
-		c := top.Container{Grant: e.Grants[i], Look: *e.looks[i], At: began}
+		c := top.Container{Grant: e.Grants[i], ContainerState: *e.looks[i], At: began}
 		before.Containers = append(before.Containers, c)
 		c.At = began.Add(time.Second)
 		c.Stat.CPU += 600 * time.Millisecond
@@ -150,7 +150,7 @@ func TestJSONEmpty(t *testing.T) {
 	g := host.Grant{State: host.Running}
 	g.ID, g.Class = "log", hybrid.Flexible
 	var b bytes.Buffer
-	if err := writeJSON(&b, newInspection(&g, &host.Look{}, 0)); err != nil {
+	if err := writeJSON(&b, newInspection(&g, &host.ContainerState{}, 0)); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{`"pids": []`: true, "null": false, `"group"`: false, `"fractions"`: false, `"quota"`: false, `"strangers"`: false} {
@@ -163,11 +163,11 @@ func TestJSONEmpty(t *testing.T) {
 // What a container is said to be, by what it has.
 func TestState(t *testing.T) {
 	alive := host.Grant{State: host.Running}
-	alive.WishKept = true
+	alive.TopologyMet = true
 	lost, moved, lax, over, held := alive, alive, alive, alive, alive
 	lost.Lost = cpuset.Of(3)
-	moved.Class, moved.Wish, moved.WishKept = hybrid.Flexible, hybrid.SingleNUMA, false // its node has gone
-	lax.Policy, lax.WishKept = hybrid.BestEffort, false
+	moved.Class, moved.Topology, moved.TopologyMet = hybrid.Flexible, hybrid.SingleNUMA, false // its node has gone
+	lax.Policy, lax.TopologyMet = hybrid.BestEffort, false
 	held.State = host.Held
 	for _, c := range []struct {
 		g    *host.Grant
@@ -175,19 +175,19 @@ func TestState(t *testing.T) {
 		want string
 	}{{&alive, []int{1}, "running"}, {&lost, []int{1}, "degraded"}, {&moved, []int{1}, "degraded"}, {&lax, []int{1}, "running"},
 		{&over, nil, "ended"}, {&held, nil, "held"}} {
-		if row := newGrantRow(c.g, &host.Look{Processes: c.pids}, 0); row.State != c.want {
+		if row := newGrantRow(c.g, &host.ContainerState{Processes: c.pids}, 0); row.State != c.want {
 			t.Errorf("%+v: %s, want %s", c.g, row.State, c.want)
 		}
 	}
 	var b strings.Builder
-	if err := writeInspection(&b, newInspection(&moved, &host.Look{}, 0)); err != nil {
+	if err := writeInspection(&b, newInspection(&moved, &host.ContainerState{}, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "single-numa: its CPUs are not so") {
 		t.Errorf("inspect does not say that the wish is not kept:\n%s", &b)
 	}
 	b.Reset()
-	if err := writeInspection(&b, newInspection(&lost, &host.Look{}, 0)); err != nil || !strings.Contains(b.String(), "CPU 3: the machine has none") {
+	if err := writeInspection(&b, newInspection(&lost, &host.ContainerState{}, 0)); err != nil || !strings.Contains(b.String(), "CPU 3: the machine has none") {
 		t.Errorf("inspect does not say what is lost: %v\n%s", err, &b)
 	}
 }
@@ -206,7 +206,7 @@ func TestRowRequest(t *testing.T) {
 		{hybrid.Request{Class: hybrid.Flexible}, 0},
 	} {
 		g := host.Grant{Grant: hybrid.Grant{Request: c.request}}
-		if row := newGrantRow(&g, &host.Look{}, 0); row.Request != c.want {
+		if row := newGrantRow(&g, &host.ContainerState{}, 0); row.Request != c.want {
 			t.Errorf("%+v: request %v, want %v", c.request, row.Request, c.want)
 		}
 	}

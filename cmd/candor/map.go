@@ -107,7 +107,7 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 	var wait sync.WaitGroup
 	for i := range grants {
 		wait.Go(func() {
-			used, err := h.Strangers(ctx, &grants[i], during)
+			used, err := h.SampleForeign(ctx, &grants[i], during)
 			if err != nil {
 				return
 			}

@@ -100,7 +100,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
-	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
+	wordFlag(cmd, &a.Topology, wishWords, "topology", "", "CPUs that should be together")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
 	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "how it may use later what it leaves of its quota; a time such as 20ms: saved up by the kernel")
 	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")

@@ -109,7 +109,7 @@ func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
 // replay runs the points, or searches the machines that they need.
 func (f *simulateFlags) replay(ctx context.Context, s simulate.Setting, points []simulate.Point) ([]simulate.Result, error) {
 	if f.target != nil {
-		return simulate.Fewest(ctx, s, points, *f.target)
+		return simulate.FewestMachines(ctx, s, points, *f.target)
 	}
 	return simulate.Sweep(ctx, s, points)
 }

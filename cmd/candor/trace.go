@@ -208,7 +208,7 @@ func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) err
 		h.Events, h.Containers, h.Machines, float64(int(h.Span.Seconds()/36+0.5))/100, info.Size(), float64(info.Size())/float64(max(h.Events, 1)))
 	for _, c := range append(r.Skipped, r.NotModelled...) {
 		if err == nil {
-			_, err = fmt.Fprintf(out, "left out: %d %s, the first at %s\n", c.N, c.What, c.First)
+			_, err = fmt.Fprintf(out, "left out: %d %s, the first at %s\n", c.N, c.Reason, c.First)
 		}
 	}
 	return err

@@ -71,9 +71,9 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Command = a.Engine.Name
 	a.Class, why = class(get(s.Class, hybrid.Flexible), &ctr.CPU)
 	a.Policy = get(s.Policy, hybrid.Strict)
-	a.Wish = get(s.Topology, hybrid.Prefer)
+	a.Topology = get(s.Topology, hybrid.Prefer)
 	a.Immovable = !get(s.Movable, true)
-	a.Mems = a.Wish == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
+	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Period = get(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = get(s.OnResize, "none")
 	a.View = get(s.View, viewFor(a.Class))

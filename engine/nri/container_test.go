@@ -35,7 +35,7 @@ func TestAllocation(t *testing.T) {
 		{"best effort", nil, CPU{0, 0, 2}, hybrid.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}, ""},
 		{"one container", map[string]string{"class.candor.dev/app": "sensitive", "candor.dev/class": "flexible", "candor.dev/movable": "false",
 			"candor.dev/policy": "best-effort", "candor.dev/topology": "single-l3"}, CPU{200000, 100000, 2048},
-			hybrid.Request{Limit: 2000, Immovable: true, Policy: hybrid.BestEffort, Wish: hybrid.SingleL3}, ""},
+			hybrid.Request{Limit: 2000, Immovable: true, Policy: hybrid.BestEffort, Topology: hybrid.SingleL3}, ""},
 	} {
 		p, ctr := ask(test.annotations, test.cpu)
 		a, why, preserved, err := allocation(DefaultConfig(), p, ctr)

@@ -135,7 +135,7 @@ func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 	if g == nil || err != nil {
 		return err
 	}
-	return e.host.Rewritten(ctx, name)
+	return e.host.ReapplyAfterEngineWrite(ctx, name)
 }
 
 // tell lets a container know its new size, as it asked for.

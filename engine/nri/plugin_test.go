@@ -46,7 +46,7 @@ func TestStartsAsPlanned(t *testing.T) {
 	if err := l.pods.Group(c.Id).Apply(cgroup.Settings{CPUs: g.CPUs, Quota: 50 * time.Millisecond, Period: g.Period, Weight: weight}); err != nil {
 		t.Fatal(err)
 	}
-	if !l.host.AsPlanned(&host.Allocation{Request: hybrid.Request{ID: g.ID}, Engine: g.Engine}, int(c.Pid)) {
+	if !l.host.MatchesGrant(&host.Allocation{Request: hybrid.Request{ID: g.ID}, Engine: g.Engine}, int(c.Pid)) {
 		t.Error("it has not what it is to have")
 	}
 	if err := l.StartContainer(ctx, pod, c); err != nil {

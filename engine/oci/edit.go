@@ -105,7 +105,7 @@ func sharesOf(g *host.Grant) int64 {
 func (c *config) mountView(dir string) error {
 	var mounts []any
 	for _, bind := range view.Binds(dir) {
-		if c.mounted(bind.Within) {
+		if c.mounted(bind.Filesystem) {
 			mounts = append(mounts, mount{bind.Target, "bind", bind.Source, []string{"bind", "ro", "nosuid", "nodev", "noexec", "private"}})
 		}
 	}

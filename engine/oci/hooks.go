@@ -39,7 +39,7 @@ func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
 	case event == started:
-		return h.Started(ctx, name, pid)
+		return h.ConfirmOCIStart(ctx, name, pid)
 	case event == preserved:
 		return h.Preserve(ctx, name, cpus, pid)
 	default:

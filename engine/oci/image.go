@@ -56,8 +56,8 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 
 // takesByTopology reports whether a topology policy takes CPUs beyond the limit. Whole cores do. A flexible container, however
 // small, keeps a CPU of its domain from all sensitive containers.
-func takesByTopology(policy hybrid.Wish, class hybrid.Class) bool {
-	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.AnyCPUs
+func takesByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool {
+	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.NoTopology
 }
 
 // minImagePeriod is the shortest period that an image may choose: the kernel's timer for each period costs time.

@@ -104,8 +104,8 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 		a.Class = hybrid.Flexible
 	}
 	a.Policy = or(w.Policy, hybrid.Strict)
-	a.Wish = or(w.Topology, hybrid.Prefer)
-	a.Mems = a.Wish == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
+	a.Topology = or(w.Topology, hybrid.Prefer)
+	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
 	a.Burst = or(w.Burst, spec.Burst{Time: has.burst()})
 	if a.Burst.By == spec.BurstAuto {
 		a.Burst.By = spec.BurstKernel

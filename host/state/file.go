@@ -74,19 +74,19 @@ type filePart struct {
 // fileRequest is what was asked for. It also stands beside the state file, one
 // file for each container, for adoption after the state was lost.
 type fileRequest struct {
-	Class     hybrid.Class  `json:"class"`
-	Policy    hybrid.Policy `json:"policy"`
-	Limit     hybrid.Milli  `json:"limit"`
-	Guarantee hybrid.Milli  `json:"guarantee,omitempty"`
-	Wish      hybrid.Wish   `json:"topology"`
-	Immovable bool          `json:"immovable,omitempty"`
-	PeriodUs  int64         `json:"periodUs"`
-	BurstUs   int64         `json:"burstUs,omitempty"`
-	BurstBy   spec.BurstBy  `json:"burstBy,omitempty"`
-	Mems      bool          `json:"mems,omitempty"`
-	View      spec.View     `json:"view"`
-	OnResize  string        `json:"onResize"`
-	Command   string        `json:"command"`
+	Class     hybrid.Class          `json:"class"`
+	Policy    hybrid.Policy         `json:"policy"`
+	Limit     hybrid.Milli          `json:"limit"`
+	Guarantee hybrid.Milli          `json:"guarantee,omitempty"`
+	Wish      hybrid.TopologyPolicy `json:"topology"`
+	Immovable bool                  `json:"immovable,omitempty"`
+	PeriodUs  int64                 `json:"periodUs"`
+	BurstUs   int64                 `json:"burstUs,omitempty"`
+	BurstBy   spec.BurstBy          `json:"burstBy,omitempty"`
+	Mems      bool                  `json:"mems,omitempty"`
+	View      spec.View             `json:"view"`
+	OnResize  string                `json:"onResize"`
+	Command   string                `json:"command"`
 }
 
 // decodeState reads a state file. It refuses unknown fields, what follows the
@@ -139,7 +139,7 @@ func newFileGrant(g *Grant) fileGrant {
 		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
-		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.WishKept,
+		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.TopologyMet,
 		Engine: newFileEngine(g.Engine), Loan: newFileLoan(g.Loan),
 	}
 	for _, part := range g.Fractions {
@@ -150,7 +150,7 @@ func newFileGrant(g *Grant) fileGrant {
 
 func newFileRequest(g *Grant) fileRequest {
 	return fileRequest{
-		g.Class, g.Policy, g.Limit, g.Guarantee, g.Wish, g.Immovable,
+		g.Class, g.Policy, g.Limit, g.Guarantee, g.Topology, g.Immovable,
 		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize,
 		storedCommand(g.Command, g.Engine),
 	}
@@ -211,7 +211,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	if g.Loan, err = f.Loan.loan(); err != nil {
 		return Grant{}, err
 	}
-	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.WishKept = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
+	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
 	for _, part := range f.Parts {
 		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
 			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
@@ -231,7 +231,7 @@ func (f *fileGrant) grant() (Grant, error) {
 func (f *fileRequest) apply(name string, g *Grant) error {
 	g.Request = hybrid.Request{
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
-		Guarantee: f.Guarantee, Wish: f.Wish, Immovable: f.Immovable,
+		Guarantee: f.Guarantee, Topology: f.Wish, Immovable: f.Immovable,
 	}
 	g.Spec = spec.Spec{
 		Period:   time.Duration(f.PeriodUs) * time.Microsecond,

@@ -47,7 +47,7 @@ func drawGrant(t *rapid.T, name string) Grant {
 		Policy:    hybrid.Policy(rapid.IntRange(0, 1).Draw(t, "policy")),
 		Limit:     hybrid.Milli(rapid.Int64Range(0, int64(hybrid.MaxLimit)).Draw(t, "limit")),
 		Guarantee: hybrid.Milli(rapid.Int64Range(-1, int64(hybrid.MaxLimit)).Draw(t, "guarantee")),
-		Wish:      hybrid.Wish(rapid.IntRange(0, 4).Draw(t, "wish")),
+		Topology:  hybrid.TopologyPolicy(rapid.IntRange(0, 4).Draw(t, "wish")),
 		Immovable: rapid.Bool().Draw(t, "immovable"),
 	}
 	g.CPUs, g.Exclusive = cpus, cpus.Lowest(cpus.Count()-1)

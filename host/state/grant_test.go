@@ -54,7 +54,7 @@ func otherGrants(g reflect.Value) (others []Grant) {
 			v.Set(reflect.Append(v.Slice3(0, v.Len(), v.Len()), reflect.Zero(v.Type().Elem())))
 		default:
 			switch n := v.Interface().(type) {
-			case hybrid.Class, hybrid.Policy, hybrid.Wish:
+			case hybrid.Class, hybrid.Policy, hybrid.TopologyPolicy:
 				v.Set(reflect.ValueOf(1 - min(v.Convert(reflect.TypeFor[int]()).Int(), 1)).Convert(v.Type()))
 			case time.Duration:
 				v.SetInt(int64(n + time.Millisecond))

@@ -101,7 +101,7 @@ func SameGrant(g, h *hybrid.Grant) bool {
 	ask := h.Request
 	ask.Immovable = g.Immovable
 	return g.Request == ask && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
-		g.Quota == h.Quota && g.Weight == h.Weight && g.WishKept == h.WishKept
+		g.Quota == h.Quota && g.Weight == h.Weight && g.TopologyMet == h.TopologyMet
 }
 
 // Encode writes the state as decodeState reads it.

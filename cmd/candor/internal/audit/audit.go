@@ -93,7 +93,7 @@ type members struct {
 
 // processes reads the members of a container.
 func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error) {
-	pids, err := tree.Foreign("audit", p.path).Processes()
+	pids, err := tree.EngineGroup("audit", p.path).Processes()
 	if err != nil {
 		return nil, err
 	}

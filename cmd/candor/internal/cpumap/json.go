@@ -48,7 +48,7 @@ type documentContainer struct {
 	podname.Name
 	Class     hybrid.Class            `json:"class"`
 	Policy    hybrid.Policy           `json:"policy"`
-	Topology  hybrid.Wish             `json:"topology"`
+	Topology  hybrid.TopologyPolicy   `json:"topology"`
 	Limit     hybrid.Milli            `json:"limit"` // 0: none
 	CPUs      cpuset.Set              `json:"cpus"`
 	Exclusive cpuset.Set              `json:"exclusive"`
@@ -98,7 +98,7 @@ func (m *Map) JSON(w io.Writer) error {
 }
 
 func (m *Map) container(g *hybrid.Grant) documentContainer {
-	c := documentContainer{ID: g.ID, Name: m.Names[g.ID], Class: g.Class, Policy: g.Policy, Topology: g.Wish, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
+	c := documentContainer{ID: g.ID, Name: m.Names[g.ID], Class: g.Class, Policy: g.Policy, Topology: g.Topology, Limit: g.Limit, CPUs: g.CPUs, Quota: g.Quota, Lost: g.Lost}
 	if g.Class == hybrid.Flexible {
 		return c
 	}

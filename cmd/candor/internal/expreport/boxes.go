@@ -25,7 +25,7 @@ func (r Report) draw(m experiment.ReportMetric) (*plot.Plot, error) {
 		if len(values) == 0 {
 			continue
 		}
-		look := boxLook{drawing.Colours[i%len(drawing.Colours)], vg.Points(34), 0.24, 1.6}
+		look := boxLook{drawing.Colors[i%len(drawing.Colors)], vg.Points(34), 0.24, 1.6}
 		if err := addBox(p, float64(i), look, values, rounds); err != nil {
 			return nil, err
 		}

@@ -58,7 +58,7 @@ func (r Isolation) look(c, groups int) boxLook {
 	const plotWidth = 15 * vg.Centimeter
 	room := ofGroup / float64(len(r.Cases))
 	width := min(vg.Length(0.75*room/float64(groups))*plotWidth, vg.Points(34))
-	return boxLook{drawing.Colours[c%len(drawing.Colours)], width, 0.5 * room, 1}
+	return boxLook{drawing.Colors[c%len(drawing.Colors)], width, 0.5 * room, 1}
 }
 
 // addThumbnail adds a case to the legend.
@@ -67,7 +67,7 @@ func addThumbnail(p *plot.Plot, c int, name string) error {
 	if err != nil {
 		return err
 	}
-	dot.GlyphStyle = draw.GlyphStyle{Color: drawing.Colours[c%len(drawing.Colours)], Radius: 3, Shape: draw.BoxGlyph{}}
+	dot.GlyphStyle = draw.GlyphStyle{Color: drawing.Colors[c%len(drawing.Colors)], Radius: 3, Shape: draw.BoxGlyph{}}
 	p.Legend.Add(name, dot)
 	return nil
 }
@@ -76,15 +76,15 @@ func addThumbnail(p *plot.Plot, c int, name string) error {
 func scaleTimes(p *plot.Plot, times experiment.Spread, legend int) {
 	if times.N == 0 {
 		p.Y.Min, p.Y.Max = 0, 1
-	} else if times.Most < 4*times.Least {
-		p.Y.Min, p.Y.Max = 0, times.Most
+	} else if times.Max < 4*times.Min {
+		p.Y.Min, p.Y.Max = 0, times.Max
 	} else {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, logTicks{}
-		low, high := times.Least/1.2, times.Most
+		low, high := times.Min/1.2, times.Max
 		p.Y.Min, p.Y.Max = low, low*math.Pow(high/low, 1/max(1-0.045*float64(legend+1), 0.3))
 		return
 	}
-	drawing.MakeRoom(p, legend)
+	drawing.AddMargin(p, legend)
 }
 
 // logTicks are at 1, 2 and 5 times each power of ten.

@@ -127,7 +127,7 @@ func (p Programs) draw() (*plot.Plot, error) {
 	if len(names) > 5 {
 		plot.X.Tick.Label.Rotation, plot.X.Tick.Label.XAlign, plot.X.Tick.Label.YAlign = 0.5, draw.XRight, draw.YCenter
 	}
-	drawing.MakeRoom(plot, len(p.Setups))
+	drawing.AddMargin(plot, len(p.Setups))
 	return plot, nil
 }
 
@@ -148,7 +148,7 @@ func (p Programs) addGains(to *plot.Plot, setup int, name string) error {
 	if len(dots.XYs) == 0 {
 		return nil
 	}
-	colour := drawing.Colours[setup%len(drawing.Colours)]
+	colour := drawing.Colors[setup%len(drawing.Colors)]
 	bars, err := plotter.NewYErrorBars(dots)
 	if err != nil {
 		return err

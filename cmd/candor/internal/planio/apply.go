@@ -111,7 +111,7 @@ func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
 		}
 	}
 	if wish, ok := op.values["topology"]; ok {
-		if err := r.Wish.UnmarshalText([]byte(wish)); err != nil {
+		if err := r.Topology.UnmarshalText([]byte(wish)); err != nil {
 			return r, err
 		}
 	}

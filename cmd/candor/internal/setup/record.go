@@ -24,16 +24,16 @@ const (
 
 // A record is what held before the first setup, and what setup has made of it.
 type record struct {
-	Version  int            `json:"version"`
-	Boot     string         `json:"boot"` // the kernel's id of the boot that the fences belong to: they go with it
-	Before   cpuset.Set     `json:"reservedBefore"`
-	NoConfig bool           `json:"noConfigBefore"` // the file of the host's options is setup's own
-	Reserved cpuset.Set     `json:"reserved"`
-	Fences   []cgroup.Fence `json:"fences"` // in the order in which they were set
+	Version  int                  `json:"version"`
+	Boot     string               `json:"boot"` // the kernel's id of the boot that the fences belong to: they go with it
+	Before   cpuset.Set           `json:"reservedBefore"`
+	NoConfig bool                 `json:"noConfigBefore"` // the file of the host's options is setup's own
+	Reserved cpuset.Set           `json:"reserved"`
+	Fences   []cgroup.Confinement `json:"fences"` // in the order in which they were set
 }
 
 // with is the record after one more setup: of what is in it already the oldest value stands.
-func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Fence) (*record, error) {
+func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) (*record, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Fence) (*reco
 		next.Fences = slices.Clone(r.Fences)
 	}
 	for _, f := range fences {
-		i := slices.IndexFunc(next.Fences, func(o cgroup.Fence) bool { return o.Kind == f.Kind && o.At == f.At })
+		i := slices.IndexFunc(next.Fences, func(o cgroup.Confinement) bool { return o.Kind == f.Kind && o.At == f.At })
 		if i < 0 {
 			next.Fences = append(next.Fences, f)
 		} else {

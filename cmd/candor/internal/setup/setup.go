@@ -37,14 +37,14 @@ func (s *Setup) recordFile() string { return filepath.Join(filepath.Dir(s.Config
 
 // A Result is what was changed, or would be.
 type Result struct {
-	Reserved cpuset.Set     `json:"reserved"` // where what is not Candor's runs; empty: anywhere
-	Changes  []cgroup.Fence `json:"changes"`
-	Notes    []string       `json:"notes,omitempty"`
-	DryRun   bool           `json:"dryRun"`
+	Reserved cpuset.Set           `json:"reserved"` // where what is not Candor's runs; empty: anywhere
+	Changes  []cgroup.Confinement `json:"changes"`
+	Notes    []string             `json:"notes,omitempty"`
+	DryRun   bool                 `json:"dryRun"`
 }
 
 // Reserved is the kind of change that is not a fence: the host's own option.
-const Reserved cgroup.FenceKind = "reserved"
+const Reserved cgroup.ConfinementKind = "reserved"
 
 // Errors that a caller can tell apart. All others are the system's.
 var (
@@ -87,9 +87,9 @@ type plan struct {
 	*Setup
 	options host.NodeOptions // as they are
 	keep    cpuset.Set
-	fences  []cgroup.Fence // Before: what holds now
-	old     *record        // nil: there was none
-	new     *record        // Before: what held before the first setup
+	fences  []cgroup.Confinement // Before: what holds now
+	old     *record              // nil: there was none
+	new     *record              // Before: what held before the first setup
 }
 
 func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
@@ -135,7 +135,7 @@ func (p *plan) planReserved(all cpuset.Set) error {
 	if err := p.checkFree(p.keep); err != nil {
 		return err
 	}
-	fences, err := p.Tree.Fences(p.keep, all)
+	fences, err := p.Tree.Confinements(p.keep, all)
 	p.fences = append(p.fences, fences...)
 	return err
 }
@@ -236,13 +236,13 @@ func (s *Setup) restoreOptions(o host.NodeOptions, made bool) error {
 }
 
 func (p *plan) result(dry bool) Result {
-	r := Result{Reserved: p.keep, DryRun: dry, Changes: []cgroup.Fence{}}
+	r := Result{Reserved: p.keep, DryRun: dry, Changes: []cgroup.Confinement{}}
 	if p.options.Reserved != p.keep {
-		r.Changes = append(r.Changes, cgroup.Fence{Kind: Reserved, At: p.Config, Before: p.options.Reserved.String(), After: p.keep.String()})
+		r.Changes = append(r.Changes, cgroup.Confinement{Kind: Reserved, At: p.Config, Before: p.options.Reserved.String(), After: p.keep.String()})
 	}
 	r.Changes = append(r.Changes, p.fences...)
 	if !p.keep.IsEmpty() {
-		r.Notes = p.Tree.FenceNotes()
+		r.Notes = p.Tree.ConfinementAnnotations()
 	}
 	return r
 }

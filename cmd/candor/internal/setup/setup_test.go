@@ -116,7 +116,7 @@ func TestKilledHalfWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range p.fences[:min(done, len(p.fences))] {
-			if err := s.Tree.SetFence(f, f.After); err != nil {
+			if err := s.Tree.SetConfinement(f, f.After); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestFailureIsUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.fences = append(p.fences, cgroup.Fence{Kind: cgroup.FenceCPUs, At: "/no/such/group", After: "0"})
+	p.fences = append(p.fences, cgroup.Confinement{Kind: cgroup.ConfineCPUs, At: "/no/such/group", After: "0"})
 	unlock, err := s.lock()
 	if err != nil {
 		t.Fatal(err)
@@ -155,22 +155,22 @@ func TestUndoLeavesWhatOthersChanged(t *testing.T) {
 	s := open(t)
 	r := apply(t, s, "0-1")
 	last := r.Changes[len(r.Changes)-1]
-	if last.Kind == cgroup.FencePartition {
+	if last.Kind == cgroup.ConfineToPartition {
 		last = r.Changes[len(r.Changes)-2]
 	}
 	other := last
 	other.After = "0"
-	if err := s.Tree.SetFence(other, "0"); err != nil {
+	if err := s.Tree.SetConfinement(other, "0"); err != nil {
 		t.Fatal(err)
 	}
 	undone, err := s.Undo(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now, err := s.Tree.ReadFence(other); now != "0" || err != nil || !strings.Contains(strings.Join(undone.Notes, "\n"), last.At) {
+	if now, err := s.Tree.ReadConfinement(other); now != "0" || err != nil || !strings.Contains(strings.Join(undone.Notes, "\n"), last.At) {
 		t.Errorf("%s is %q (%v), notes %q", last.At, now, err, undone.Notes)
 	}
-	if err := s.Tree.SetFence(last, last.Before); err != nil {
+	if err := s.Tree.SetConfinement(last, last.Before); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 		}
 		defer unlock()
 	}
-	result := Result{DryRun: dry, Changes: []cgroup.Fence{}}
+	result := Result{DryRun: dry, Changes: []cgroup.Confinement{}}
 	options, err := host.LoadOptions(s.Config)
 	if err != nil {
 		return result, err
@@ -40,7 +40,7 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 		result.Notes = append(result.Notes, fmt.Sprintf("not restored, since it was changed after the setup: reserved %s", cputext.CPUs(options.Reserved)))
 	}
 	if result.Reserved != options.Reserved {
-		result.Changes = append(result.Changes, cgroup.Fence{Kind: Reserved, At: s.Config, Before: options.Reserved.String(), After: r.Before.String()})
+		result.Changes = append(result.Changes, cgroup.Confinement{Kind: Reserved, At: s.Config, Before: options.Reserved.String(), After: r.Before.String()})
 	}
 	if dry {
 		return result, err
@@ -57,18 +57,18 @@ func (s *Setup) Undo(dry bool) (Result, error) {
 }
 
 // undoFences returns those that could not be undone, in the record's order.
-func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup.Fence, err error) {
+func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup.Confinement, err error) {
 	for _, f := range slices.Backward(r.Fences) {
 		now, readErr := s.readFence(f)
 		switch {
 		case readErr != nil:
-		case now == f.Before && f.Kind != cgroup.FenceProcesses:
+		case now == f.Before && f.Kind != cgroup.ConfineProcesses:
 			continue
 		case now != f.After && now != f.Before:
 			result.Notes = append(result.Notes, fmt.Sprintf("left alone, somebody has changed it: %s of %s is %q", f.Kind, f.At, now))
 			continue
 		}
-		back := cgroup.Fence{Kind: f.Kind, At: f.At, Before: now, After: f.Before}
+		back := cgroup.Confinement{Kind: f.Kind, At: f.At, Before: now, After: f.Before}
 		if readErr == nil && !dry {
 			readErr = s.setFence(f, f.Before)
 		}

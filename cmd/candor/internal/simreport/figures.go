@@ -119,7 +119,7 @@ func (r *Report) draw(w io.Writer, f diagram, write form) error {
 	if f.bound != nil {
 		entries *= 2
 	}
-	figure.MakeRoom(p, entries)
+	figure.AddMargin(p, entries)
 	return write(w, p)
 }
 

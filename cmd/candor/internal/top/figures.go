@@ -97,7 +97,7 @@ func used(was, is *Container) time.Duration {
 }
 
 func (f *Figures) row(was, is *Container) Row {
-	r := Row{Container: is, Name: f.Map.Name(is.ID), Condition: is.Look.Condition(&is.Grant)}
+	r := Row{Container: is, Name: f.Map.Name(is.ID), Condition: is.ContainerState.Condition(&is.Grant)}
 	if is.Class == hybrid.Sensitive {
 		r.Letter, r.Colour = f.Map.Tag(is.ID)
 	}
@@ -139,8 +139,8 @@ func busy(before, after *Reading, cpu int) Share {
 
 // strangers is what others used of a container's exclusive CPUs.
 func strangers(before, after *Reading, was, is *Container) (list []cpumap.Stranger) {
-	sample := func(r *Reading, c *Container) *host.Sample {
-		return &host.Sample{At: r.At, Busy: host.BusyWith(r.CPUs), Own: c.Stat}
+	sample := func(r *Reading, c *Container) *host.BusySample {
+		return &host.BusySample{At: r.At, Busy: host.BusyWith(r.CPUs), Own: c.Stat}
 	}
 	for cpu, share := range host.ForeignUse(&is.Grant, sample(before, was), sample(after, is)) {
 		cpus := is.Exclusive

@@ -26,7 +26,7 @@ type Reading struct {
 // A Container is what was read of one.
 type Container struct {
 	host.Grant
-	host.Look
+	host.ContainerState
 	At time.Time // a little later than the whole reading
 
 	Threads   []Thread // only of the one that is looked into
@@ -73,7 +73,7 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	r.At = time.Now()
 	for i := range snapshot.Grants {
 		g := &snapshot.Grants[i]
-		r.Containers = append(r.Containers, Container{Grant: *g, Look: *s.Host.Look(g), At: time.Now()})
+		r.Containers = append(r.Containers, Container{Grant: *g, ContainerState: *s.Host.InspectContainer(g), At: time.Now()})
 	}
 	r.readThreads(inside)
 	return r, nil

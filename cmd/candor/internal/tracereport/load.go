@@ -71,7 +71,7 @@ func writeReport(w io.Writer, title string, r *trace.Report) error {
 			return err
 		}
 		for _, c := range part.counts {
-			if _, err := fmt.Fprintf(w, "%9s  %s, the first at %s\n", count(c.N), c.What, cpumap.Clean(c.First)); err != nil {
+			if _, err := fmt.Fprintf(w, "%9s  %s, the first at %s\n", count(c.N), c.Reason, cpumap.Clean(c.First)); err != nil {
 				return err
 			}
 		}
