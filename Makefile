@@ -137,7 +137,7 @@ topology-gain: build ## what a topology wish gains nginx under wrk, on a machine
 
 .PHONY: bench-sim
 
-bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" for some)
+bench-sim: build ## the figures of docs/benchmarks/simulate.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" for some)
 	@scripts/bench-sim.sh $(BENCHSIM)
 
 # --- timescales ---

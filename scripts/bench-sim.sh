@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what docs/simulation.md shows: scripts/bench-sim.sh [decisions|sweep|nodes|month …], default all. The trace is
+# Measures what docs/benchmarks/simulate.md shows: scripts/bench-sim.sh [decisions|sweep|nodes|month …], default all. The trace is
 # that of $TRACE, or Google's where it lies beside the project, or a generated one. Results go to the folder $OUT, default bench-sim.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -19,7 +19,7 @@ import (
 )
 
 // A grantRow is a container as ps and inspect write it. Its JSON form is an
-// interface: docs/json.md describes it, field by field.
+// interface: docs/reference/json.md describes it, field by field.
 type grantRow struct {
 	ID           string                `json:"id"`
 	podname.Name                       // absent for a container in no pod

@@ -20,7 +20,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// An exampleMachine is that of docs/json.md: four CPUs, a sensitive program, a flexible container of a pod.
+// An exampleMachine is that of docs/reference/json.md: four CPUs, a sensitive program, a flexible container of a pod.
 type exampleMachine struct {
 	*host.Snapshot
 	looks  []*host.ContainerState
@@ -98,7 +98,7 @@ func (e *exampleMachine) figures() *top.Figures {
 	return top.Between(before, after, "")
 }
 
-// TestJSONShapes: docs/json.md shows what the commands write. go test -update writes it anew.
+// TestJSONShapes: docs/reference/json.md shows what the commands write. go test -update writes it anew.
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.Of(e.Node)
@@ -122,7 +122,7 @@ func TestJSONShapes(t *testing.T) {
 	write("candor map -o json | jq .", func(b *bytes.Buffer) error { return m.JSON(b) })
 	write("candor top -o json | jq .", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, e.figures()) })
 
-	const page = "../../docs/json.md"
+	const page = "../../docs/reference/json.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -131,12 +131,12 @@ func TestJSONShapes(t *testing.T) {
 	for command, want := range shown {
 		block := regexp.MustCompile("(?s)```\n# " + regexp.QuoteMeta(command) + "\n.*?```")
 		if !block.MatchString(now) {
-			t.Errorf("docs/json.md has no block that begins with # %s", command)
+			t.Errorf("docs/reference/json.md has no block that begins with # %s", command)
 		}
 		now = block.ReplaceAllLiteralString(now, "```\n# "+command+"\n"+want+"```")
 	}
 	if now != string(text) && !*update {
-		t.Errorf("docs/json.md is not what candor writes (go test -update writes it anew):\n%s", now)
+		t.Errorf("docs/reference/json.md is not what candor writes (go test -update writes it anew):\n%s", now)
 	}
 	if now != string(text) && *update {
 		if err := os.WriteFile(page, []byte(now), 0o644); err != nil {

@@ -26,7 +26,7 @@ JSON object; one result is printed for each as soon as its line is there:
   {"op":"release","id":"web"}
 
 A refused operation is a result, not a failure. A line that is no operation ends
-the command with exit code 2. docs/plan.md describes every field.
+the command with exit code 2. docs/reference/plan.md describes every field.
 
 On this machine plan reads the topology and, as candor run does, the cpuset of
 Candor's parent group (--cgroup-parent). It reads neither the running containers

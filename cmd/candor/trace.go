@@ -21,7 +21,7 @@ const traceSpecs = `A trace is one of
 
   google2011:DIR        Google ClusterData 2011: machine_events and task_events
   openb:DIR             Alibaba's GPU cluster of 2023; ,pods=cpu300 for a variant
-  csv:FILE              the plain form that docs/trace.md defines
+  csv:FILE              your own CSV, see docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json of kubectl get -o json
   synthetic             a cell like Google's: synthetic:machines=12500,days=29,seed=1
   semi-real:DIR         a month out of the parts of google2011 and its job table

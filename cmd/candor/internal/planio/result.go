@@ -10,7 +10,7 @@ import (
 )
 
 // A Result is what became of one operation. Its JSON form is an interface:
-// docs/plan.md describes it, field by field.
+// docs/reference/plan.md describes it, field by field.
 type Result struct {
 	Op string `json:"op"`
 	ID string `json:"id"`

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// A document is figures as JSON: docs/json.md describes it. What is not known is absent.
+// A document is figures as JSON: docs/reference/json.md describes it. What is not known is absent.
 type document struct {
 	During     float64             `json:"duringSeconds"`
 	CPUs       []documentCPU       `json:"cpus"`
