@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tables of docs/timescales.md, measured on this machine beside what the model predicts: as root, with two CPUs that nothing else
-# uses. ROUNDS (default 9) is how often each is measured, about 4 minutes each; 1 for a try.
+# Measures the tables of docs/benchmarks/advise.md on this machine, and prints the model's predictions beside them. Needs root and two
+# idle CPUs. ROUNDS is the number of rounds, about 4 minutes each: default 9, 1 for a trial run.
 set -eu
 cd "$(dirname "$0")/.."
 : "${ROUNDS:=9}"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Measures what docs/wysiwyg.md shows: scripts/wysiwyg.sh [stream|programs|joined|oversubscribed …], default all. As root, on a quiet machine.
-#   CPU=1 RUNS=30 STREAM_RUNS=100   the limit, the runs of each set-up, those of the distribution
-#   JOINED=500m OVERSUBSCRIBED=16   the limit of two copies on one CPU; threads of a larger machine
-#   WORK=100                        percent of the work of a run: 5 for a look on a machine that is slow or not quiet
-#   OUT=wysiwyg CANDOR=bin/candor   folder of the reports, and what measures
-#   WRITE_DOCS=1                    puts the tables and pictures into docs/
+# Measures the figures of docs/benchmarks/wysiwyg.md: scripts/wysiwyg.sh [stream|programs|joined|oversubscribed …], default all.
+# Needs root and an idle machine.
+#   CPU=1 RUNS=30 STREAM_RUNS=100   limit; runs of each setup; runs of the distribution
+#   JOINED=500m OVERSUBSCRIBED=16   limit of two copies on one CPU; threads of a larger machine
+#   WORK=100                        percent of the work of a run: 5 for a trial run on a slow or busy machine
+#   OUT=wysiwyg CANDOR=bin/candor   directory of the reports; candor binary
+#   WRITE_DOCS=1                    write the tables and pictures into docs/
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cpu=${CPU:-1} runs=${RUNS:-30} joined=${JOINED:-500m} oversubscribed=${OVERSUBSCRIBED:-16}
@@ -13,13 +14,13 @@ stream_runs=${STREAM_RUNS:-$((runs < 30 ? runs : 100))}
 candor=${CANDOR:-bin/candor}
 out=$(realpath -m "${OUT:-wysiwyg}")
 all=quota,quota+threads,cpuset,candor
-untold=quota,cpuset,candor # of programs that nobody can tell a number of threads without telling it everywhere
+untold=quota,cpuset,candor # of programs without a separate setting for the number of threads
 sources=$PWD/scripts/wysiwyg
 built=$out/programs
 
 fail() { echo "wysiwyg: $*" >&2; exit 2; }
 
-# What a program comes from, in Debian.
+# package prints the Debian package of a program.
 package() {
 	case $1 in
 	javac) echo default-jdk-headless ;;
@@ -63,7 +64,7 @@ compare() {
 	"$candor" compare --name "$name" --cpu "${limit:-$cpu}" --setups "$setups" -n "$n" --out "$out/$name" "$@"
 }
 
-# Figure 1: the distribution of a program that is bound by memory.
+# Figure 1: the distribution of a memory-bound program.
 stream() { compare stream "$all" "$stream_runs" -- "$built/stream" "$(amount 100)"; }
 
 # Figures 2 and 3: many programs.
@@ -82,13 +83,13 @@ programs() {
 		--server "nginx -p '$built' -c nginx.conf -g 'daemon off; worker_processes {threads};'" --client 'wrk -t 1 -c 32 -d 1 http://127.0.0.1:18080/'
 }
 
-# Two copies whose cpusets join in one CPU, beside two under quotas and two apart.
+# Two copies with cpusets that share one CPU, two copies under quotas, and two separate copies.
 joined() { limit=$joined compare joined 2xquota,shared-fraction,2xcpuset,2xcandor "$runs" -- "$built/fine" "$(amount 2000)"; }
 
-# What a larger machine makes of a program: threads for all its CPUs, under a small limit.
+# A larger machine: threads for all its CPUs under a small limit.
 oversubscribed() { compare oversubscribed "cpuset,quota,quota+threads=$oversubscribed,candor" "$runs" -- "$built/fine" "$(amount 2000)"; }
 
-# tables writes what was measured, as Markdown.
+# tables prints the results as Markdown.
 tables() {
 	local reports=()
 	for name in stream openmp jvm python go xz zstd sysbench stress-ng openssl nginx; do
@@ -105,7 +106,7 @@ tables() {
 	done
 }
 
-# write_docs puts the tables between the marks of the page, and the pictures beside it.
+# write_docs replaces the tables between the marks of the page, and copies the pictures.
 write_docs() {
 	cp "$out/together/programs.svg" docs/images/wysiwyg-programs.svg
 	for name in stream joined oversubscribed; do
