@@ -1,16 +1,17 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/internal/golden"
 )
 
-var update = flag.Bool("update", false, "write the output in the docs anew")
+var update = golden.Update
 
 // pages are the README and the pages of docs, from the top of the project.
 func pages(t *testing.T) []string {

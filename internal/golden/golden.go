@@ -8,12 +8,13 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the files anew that tests compare with")
+// Update is the flag -update.
+var Update = flag.Bool("update", false, "write the files anew that tests compare with")
 
 // Check fails a test whose text is not that of a file.
 func Check(t testing.TB, file, got string) {
 	t.Helper()
-	if *update {
+	if *Update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -36,9 +36,9 @@ func TestCheck(t *testing.T) {
 	if said := check(file, "a\n"); !strings.Contains(said, "no such file") {
 		t.Errorf("no file: %q", said)
 	}
-	*update = true
+	*Update = true
 	said := check(file, "a\n")
-	*update = false
+	*Update = false
 	if text, err := os.ReadFile(file); said != "" || err != nil || string(text) != "a\n" {
 		t.Errorf("updated: %q, %q, %v", said, text, err)
 	}
@@ -47,5 +47,26 @@ func TestCheck(t *testing.T) {
 	}
 	if said := check(file, "b\n"); !strings.Contains(said, "out.txt differs") || !strings.HasSuffix(said, "got:\nb\n") {
 		t.Errorf("another: %q", said)
+	}
+}
+
+func TestShape(t *testing.T) {
+	for _, c := range []struct {
+		documents string
+		maps      []string
+		want      string
+	}{
+		{"", nil, ""},
+		{`[]`, nil, "array\n"},
+		{`{"b":1,"a":{"c":[{"d":"x"},{"d":null,"e":true}]}}`, nil,
+			"object\na object\na.c array\na.c[] object\na.c[].d null|string\na.c[].e boolean\nb number\n"},
+		{`{"m":{"x":1,"y":2}}` + "\n" + `{"n":1}`, []string{"m"}, "object\nm object\nm.* number\nn number\n"},
+	} {
+		if got, err := Shape(c.documents, c.maps...); err != nil || got != c.want {
+			t.Errorf("%s: %v\n%s; want\n%s", c.documents, err, got, c.want)
+		}
+	}
+	if _, err := Shape(`{"a":1}}`); err == nil {
+		t.Error("accepts text that is not JSON")
 	}
 }
