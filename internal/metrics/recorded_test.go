@@ -15,7 +15,7 @@ import (
 func TestRecordedMetrics(t *testing.T) {
 	c := newCounting(t, HistogramWindows[0])
 	c.degraded = nil
-	for _, setting := range []host.Setting{host.SettingCPUs, host.SettingQuota, host.SettingBurst, host.SettingWeight, host.SettingView, host.SettingGroup} {
+	for _, setting := range []host.Setting{host.SettingCPUs, host.SettingMems, host.SettingQuota, host.SettingBurst, host.SettingWeight, host.SettingView, host.SettingGroup} {
 		c.degraded = append(c.degraded, host.Degraded{Container: "log", Setting: setting})
 	}
 	c.look(0)
