@@ -36,7 +36,9 @@ const recorded = "testdata/recorded"
 
 // TestRecordedFlags compares commands and flags, with their types and defaults, with the record. The record leaves out help texts.
 func TestRecordedFlags(t *testing.T) {
-	t.Setenv("XDG_RUNTIME_DIR", "") // the default of --state-dir contains it
+	for _, variable := range []string{"XDG_RUNTIME_DIR", "CANDOR_STATE_DIR", "CANDOR_CONFIG", "CANDOR_CGROUP_PARENT", "CANDOR_CGROUP_DRIVER"} {
+		t.Setenv(variable, "") // defaults contain them
+	}
 	root, _ := newRoot()
 	var lines []string
 	var walk func(*cobra.Command)
@@ -247,5 +249,31 @@ func fill(v reflect.Value) {
 		v.SetInt(1)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(1)
+	}
+}
+
+// TestRecordedEnvironment sets the variables of the environment that stand for flags.
+func TestRecordedEnvironment(t *testing.T) {
+	for variable, value := range map[string]string{
+		"CANDOR_STATE_DIR": "/run/lab", "CANDOR_CONFIG": "/run/lab/host.json", "CANDOR_CGROUP_PARENT": "/lab", "CANDOR_CGROUP_DRIVER": "systemd",
+	} {
+		t.Setenv(variable, value)
+	}
+	root, _ := newRoot()
+	for line, flags := range map[string]map[string]string{
+		"ps":    {"state-dir": "/run/lab", "config": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
+		"run":   {"state-dir": "/run/lab", "config": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
+		"nri":   {"state-dir": "/run/lab", "host-options": "/run/lab/host.json", "cgroup-parent": "/lab", "cgroup-driver": "systemd"},
+		"audit": {"cgroup-parent": "/lab", "cgroup-driver": "systemd"},
+	} {
+		cmd, _, err := root.Find([]string{line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for flag, want := range flags {
+			if got := cmd.Flag(flag).Value.String(); got != want {
+				t.Errorf("candor %s --%s: %q, want %q", line, flag, got, want)
+			}
+		}
 	}
 }
