@@ -204,6 +204,15 @@ func TestRecordedReports(t *testing.T) {
 	}
 }
 
+// TestRecordedUsage shows a recording that candor record has written.
+func TestRecordedUsage(t *testing.T) {
+	code, out, errOut := command(t, "", "usage", filepath.Join(recorded, "web.usage"), "-o", "json")
+	if code != 0 {
+		t.Fatalf("code %d, %s", code, errOut)
+	}
+	golden.Check(t, filepath.Join(recorded, "web.usage.json"), out)
+}
+
 // full returns a value without an empty field: numbers are 1, lists and maps have one element.
 func full[T any]() (v T) {
 	fill(reflect.ValueOf(&v).Elem())
