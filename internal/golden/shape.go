@@ -19,7 +19,7 @@ func CheckShape(t testing.TB, file, documents string, mapPaths ...string) {
 	if err != nil {
 		t.Fatalf("%s: %v in\n%s", file, err, documents)
 	}
-	Check(t, file, shape)
+	CheckLines(t, file, shape)
 }
 
 // Shape returns the fields of JSON documents, one per line, sorted: the path and the types that occur. Elements of
