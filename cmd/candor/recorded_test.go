@@ -17,6 +17,7 @@ import (
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/audit"
 	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/golden"
@@ -156,7 +157,7 @@ func recordedRuns(t *testing.T) []recordedRun {
 		}
 		return file
 	}
-	operations := `{"op":"allocate","id":"web","cpu":"1500m","class":"sensitive"}
+	operations := `{"op":"allocate","id":"web","cpu":"1500m","class":"sensitive","topology":"single-numa","policy":"best-effort"}
 {"op":"allocate","id":"log","cpu":"2","request":"1500m","class":"flexible"}
 {"op":"resize","id":"web","cpu":"2500m"}
 {"op":"allocate","id":"huge","cpu":"64"}
@@ -260,6 +261,18 @@ func fill(v reflect.Value) {
 		v.SetInt(1)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		v.SetUint(1)
+	}
+}
+
+// TestRecordedRuntimeNames checks the names of the OCI runtime in configurations of engines.
+func TestRecordedRuntimeNames(t *testing.T) {
+	for name, want := range map[string]hybrid.Class{"candor-runc": hybrid.Sensitive, "/usr/bin/candor-flexible-runc": hybrid.Flexible} {
+		if class, ok := runtimeClass(name); !ok || class != want {
+			t.Errorf("%s: %t, class %v, want %v", name, ok, class, want)
+		}
+	}
+	if _, ok := runtimeClass("/usr/bin/candor"); ok {
+		t.Error("candor itself is no runtime")
 	}
 }
 
