@@ -1,4 +1,4 @@
-# Candor. The two commands for a fresh machine: make demo, make test.
+# Makefile of Candor. Start with make demo and make test.
 
 GO      ?= go
 export GO
@@ -11,26 +11,26 @@ LDFLAGS := -X main.version=$(VERSION)
 .DEFAULT_GOAL := build
 .PHONY: build demo docs-images install clean FORCE
 
-build: bin/candor ## builds bin/candor
+build: bin/candor ## build bin/candor
 
-# go build knows best whether there is anything to do.
+# go build decides whether the binary is up to date.
 bin/candor: FORCE
-	@$(GO) version 2>/dev/null | grep -Eq ' go(1\.(2[1-9]|[3-9][0-9])|[2-9])' || { echo "candor: want Go 1.21 or newer, which fetches the version that go.mod asks for: https://go.dev/dl, or golang-go of Debian 13, bookworm-backports or Ubuntu 24.04"; exit 1; }
+	@$(GO) version 2>/dev/null | grep -Eq ' go(1\.(2[1-9]|[3-9][0-9])|[2-9])' || { echo "candor: Go 1.21 or newer is required, which downloads the version in go.mod; use https://go.dev/dl, or golang-go of Debian 13, bookworm-backports or Ubuntu 24.04"; exit 1; }
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o $@ ./cmd/candor
 
 KUBERNETES := v1.37.1
 
 .PHONY: scheduler
-scheduler: ## builds bin/candor-scheduler (1 minute the first time)
+scheduler: ## build bin/candor-scheduler (1 minute the first time)
 	cd kube/scheduler && CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X k8s.io/component-base/version.gitVersion=$(KUBERNETES)+candor' -o ../../bin/candor-scheduler ./cmd/candor-scheduler
 
-demo: build ## shows the main job on this machine (needs root)
+demo: build ## show programs that see their own CPUs, on this machine (root)
 	scripts/demo.sh bin/candor
 
-docs-images: build ## draws the pictures of the docs anew
+docs-images: build ## redraw the pictures of the docs
 	bin/candor plan --machine 'pack:2 numa:1 l3:1 core:4 pu:2' -o svg docs/examples/map.jsonl >docs/images/map.svg
 
-install: build ## installs candor, its names as an OCI runtime, its unit and its shell completions
+install: build ## install candor, its OCI runtime links, the systemd unit and shell completions
 	install -D -m 755 bin/candor $(DESTDIR)$(PREFIX)/bin/candor
 	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-runc
 	ln -sf candor $(DESTDIR)$(PREFIX)/bin/candor-flexible-runc
@@ -41,7 +41,7 @@ install: build ## installs candor, its names as an OCI runtime, its unit and its
 	bin/candor completion zsh >$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_candor
 	bin/candor completion fish >$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/candor.fish
 
-clean: ## removes what was built
+clean: ## remove the built files
 	rm -rf bin
 
 # --- checks: format, vet, linters, language ---
@@ -78,7 +78,7 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 FUZZTIME   ?= 4s
 BENCHCOUNT ?= 10
-RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./cmd/...
+RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./metrics ./cmd/... ./experiment/probe
 
 # scripts/go-test.sh writes the tests that passed only the second time to this file.
 export CANDOR_REPEATED ?= $(CURDIR)/bin/repeated
@@ -105,8 +105,8 @@ test-go: ## go test on this machine
 	CANDOR_KEEP_OPEN=1 scripts/go-test.sh -count=1 -p 1 -timeout=30m ./cgroup ./host
 	cd e2e/containerd && ../../scripts/go-test.sh -count=1 -timeout=30m ./...
 
-# At its end each process that tests start would wait a second for races that others of its threads might still report.
-test-race: ## the packages with goroutines, under the race detector
+# By default, a process under the race detector waits a second at its exit for reports of other threads.
+test-race: ## test the packages with goroutines under the race detector
 	GORACE="$$GORACE atexit_sleep_ms=10" scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
 
 fuzz: ## every fuzz target, for FUZZTIME each
@@ -115,27 +115,27 @@ fuzz: ## every fuzz target, for FUZZTIME each
 test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 and v1, systemd
 	CANDOR_GUEST=1 scripts/go-test.sh --subtests -count=1 -timeout=60m ./e2e/guest/...
 
-test-guest-all: test-deps ## every package in every guest: an hour and more, before a release
+test-guest-all: test-deps ## test every package in every guest, before a release (over an hour)
 	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host internal/audit internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
-test-kubelet: test-deps scheduler ## candor nri under a real kubelet, alone, with an API server, and with candor-scheduler, which this builds (9 minutes, once)
+test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 	cd e2e/containerd && CANDOR_KUBELET=$$kubelet CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_SCHEDULER=$(CURDIR)/bin/candor-scheduler $(GO) test -count=1 -run TestKubelet -v .
 
-test-engines: test-deps ## CRI-O, a new Docker with compose, nerdctl 2, which this builds (long, once)
+test-engines: test-deps ## test with CRI-O, a new Docker with compose, and nerdctl 2 (long first build)
 	engines=$$(scripts/engines.sh) && export PATH="$$engines:$$PATH" DOCKER_CONFIG="$$engines/config" && \
 	$(GO) test -count=1 -timeout 30m -run TestDocker -v ./e2e && \
 	cd e2e/containerd && $(GO) test -count=1 -timeout 60m -run 'TestCrio|TestNerdctl' -v .
 
 .PHONY: test-hostile
 
-test-hostile: test-deps ## the heavy attacks of e2e/hostile and e2e/containerd (root, less than 10 minutes)
+test-hostile: test-deps ## run the heavy attacks of e2e/hostile and e2e/containerd (root, under 10 minutes)
 	CANDOR_HOSTILE=1 $(GO) test -count=1 -timeout 10m ./e2e/hostile
 	cd e2e/containerd && CANDOR_HOSTILE=1 $(GO) test -count=1 -timeout 10m -run TestHostile .
 
 .PHONY: e2e-kubernetes
 
-e2e-kubernetes: ## the objects, policies, candor nri --publish and candor-scheduler with a real API server and etcd (builds kube-apiserver once: 6 minutes and 3 GB of Go's build cache)
+e2e-kubernetes: ## test CRDs, policies, reports and candor-scheduler with kube-apiserver and etcd (first build: 6 minutes, 3 GB of build cache)
 	cd kube/scheduler && $(GO) vet ./...
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \
 		export CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd && $(GO) test -count=1 -timeout 20m -v ./e2e/kubernetes && \
@@ -147,12 +147,12 @@ NODES  ?= 1000,5000
 PODS   ?= 2000
 ROUNDS ?= 7
 
-cost-kubernetes: ## what the plugin costs candor-scheduler: the same program with and without it, in turns, NODES=1000,5000 PODS=2000 ROUNDS=7 (on an idle machine)
+cost-kubernetes: ## measure candor-scheduler with and without the plugin: NODES=1000,5000 PODS=2000 ROUNDS=7 (idle machine)
 	apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && cd kube/scheduler && \
 		CANDOR_APISERVER=$$apiserver CANDOR_ETCD=$$etcd CANDOR_COST_NODES=$(NODES) CANDOR_COST_PODS=$(PODS) CANDOR_COST_ROUNDS=$(ROUNDS) \
 		$(GO) test -count=1 -timeout 4h -run TestCost -v .
 
-bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT rounds
+bench: ## run the benchmarks of the allocator, then compare with the kubelet in BENCHCOUNT rounds
 	$(GO) test -run '^$$' -bench . -benchmem ./hybrid
 	cd bench && $(GO) test -bench . -benchtime 200ms -count $(BENCHCOUNT)
 
@@ -162,31 +162,31 @@ bench: ## the allocator's benchmarks; then kubelet's beside it, in BENCHCOUNT ro
 
 ISOLATE ?= -n 10
 
-isolate: build ## the figures of docs/isolation.md, into isolation: 50 minutes on two CPUs that do nothing else, ISOLATE="-n 8" for 40 (root, stress-ng, iperf3)
+isolate: build ## measure docs/benchmarks/isolate.md: 50 minutes on two idle CPUs, 40 with ISOLATE="-n 8" (root, stress-ng, iperf3)
 	bin/candor isolate $(ISOLATE) --out isolation -o markdown
 
 .PHONY: topology-gain
 
-topology-gain: build ## what a topology wish gains nginx under wrk, on a machine with several NUMA nodes: 10 minutes (root, nginx, wrk)
+topology-gain: build ## measure the gain of a topology policy for nginx on several NUMA nodes: 10 minutes (root, nginx, wrk)
 	scripts/topology-gain.sh
 
 # --- simulation ---
 
 .PHONY: bench-sim
 
-bench-sim: build ## the figures of docs/simulation.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" for some)
+bench-sim: build ## measure docs/benchmarks/simulate.md: decisions, the paper's sweep, a month (BENCHSIM="sweep month" selects some)
 	@scripts/bench-sim.sh $(BENCHSIM)
 
 # --- timescales ---
 
 .PHONY: timescales
 
-timescales: ## the tables of docs/timescales.md, measured beside predicted (root, two idle CPUs): ROUNDS=9, 35 minutes; ROUNDS=1 for a try
+timescales: ## measure docs/benchmarks/advise.md: 35 minutes with ROUNDS=9; ROUNDS=1 for a trial run (root, two idle CPUs)
 	@ROUNDS=$(or $(ROUNDS),9) scripts/timescales.sh
 
 # --- measurements ---
 
 .PHONY: wysiwyg
 
-wysiwyg: build ## the figures of docs/wysiwyg.md: programs under quota, cpuset and candor (root, a quiet machine; RUNS=3 WORK=5 for a look, WYSIWYG="stream joined" for some)
+wysiwyg: build ## measure docs/benchmarks/wysiwyg.md (root, idle machine; RUNS=3 WORK=5 for a trial run, WYSIWYG="stream joined" selects some)
 	@scripts/wysiwyg.sh $(WYSIWYG)

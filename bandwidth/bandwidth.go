@@ -20,6 +20,17 @@ type Bandwidth struct {
 	Burst  time.Duration // what may be saved up of the quota; at most the quota
 }
 
+// Bounds of the kernel for a quota and its period, and the kernel's default period (kernel/sched/core.c).
+const (
+	MinQuota      = time.Millisecond
+	MinPeriod     = time.Millisecond
+	MaxPeriod     = time.Second
+	DefaultPeriod = 100 * time.Millisecond
+)
+
+// MinRaisePeriod is the shortest period of a group whose quota package burst raises: its loop reads the group once per period.
+const MinRaisePeriod = 10 * time.Millisecond
+
 // Limit is the bandwidth in CPUs; 0: no limit.
 func (b Bandwidth) Limit() float64 {
 	if b.Quota == 0 {
@@ -30,14 +41,13 @@ func (b Bandwidth) Limit() float64 {
 
 // Check refuses what the kernel refuses.
 func (b Bandwidth) Check() error {
-	const least, longest = time.Millisecond, time.Second
 	switch {
 	case b.Quota == 0 && b.Burst == 0:
 		return nil
-	case b.Quota < least:
-		return fmt.Errorf("quota %v: want %v or more, or 0 for none", b.Quota, least)
-	case b.Period < least || b.Period > longest:
-		return fmt.Errorf("period %v: want %v to %v", b.Period, least, longest)
+	case b.Quota < MinQuota:
+		return fmt.Errorf("quota %v: want %v or more, or 0 for none", b.Quota, MinQuota)
+	case b.Period < MinPeriod || b.Period > MaxPeriod:
+		return fmt.Errorf("period %v: want %v to %v", b.Period, MinPeriod, MaxPeriod)
 	case b.Burst < 0 || b.Burst > b.Quota:
 		return fmt.Errorf("burst %v: want 0 to the quota, %v", b.Burst, b.Quota)
 	}

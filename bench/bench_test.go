@@ -143,7 +143,7 @@ func TestSameWork(t *testing.T) {
 			if i == 0 {
 				first = given
 			} else if given != first {
-				t.Errorf("%s: %s gives %v, %s gives %v: docs/benchmarks.md says that they choose the same", s.name, by.name, given, allocators[0].name, first)
+				t.Errorf("%s: %s gives %v, %s gives %v: docs/benchmarks/allocator.md requires equal choices", s.name, by.name, given, allocators[0].name, first)
 			}
 		}
 	}

@@ -3,5 +3,5 @@
 //
 //	cd bench && go test -bench . -count 10
 //
-// docs/benchmarks.md has results and says what can be compared.
+// docs/benchmarks/allocator.md has the results and explains the comparison.
 package bench

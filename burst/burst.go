@@ -21,10 +21,6 @@ type Setting struct {
 	Most   time.Duration // the highest quota that it is ever given
 }
 
-// MinPeriod is the shortest period of a group whose quota can be raised: the loop looks at it once a
-// period or more often.
-const MinPeriod = 10 * time.Millisecond
-
 const (
 	depth     = 800 * time.Millisecond // how much is saved up: the limit for so long; 1.3 % of a minute
 	aim       = 300 * time.Microsecond // how long after an edge a quota is written

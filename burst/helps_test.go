@@ -68,7 +68,7 @@ func help(use float64, burst time.Duration) (h helped) {
 }
 
 // TestWhereBurstsHelp: the more of its limit a container uses, the less there is to save up, and the more its bursts meet
-// those of others. The table is that of docs/burst.md.
+// those of others. docs/benchmarks/burst.md has the table.
 func TestWhereBurstsHelp(t *testing.T) {
 	table := &strings.Builder{}
 	gain, cost := map[float64]float64{}, map[float64]float64{} // by use: how much sooner work is done, how much later the neighbour's

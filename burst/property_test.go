@@ -15,7 +15,7 @@ func span(low, high time.Duration) *rapid.Generator[time.Duration] {
 
 // labs are groups with any limit, and a loop that wakes up to so late.
 func labs(t *rapid.T, latest time.Duration) *lab {
-	period := rapid.OneOf(rapid.Just(100*ms), span(MinPeriod, time.Second)).Draw(t, "period")
+	period := rapid.OneOf(rapid.Just(100*ms), span(bandwidth.MinRaisePeriod, time.Second)).Draw(t, "period")
 	quota := rapid.OneOf(rapid.Just(period/2), span(ms, 2*period)).Draw(t, "quota")
 	s := bandwidth.Setting{Phase: span(0, time.Second).Draw(t, "phase")}
 	s.Bandwidth = bandwidth.Bandwidth{Quota: quota, Period: period, Burst: rapid.OneOf(rapid.Just(quota), rapid.Just(0*ms)).Draw(t, "burst")}

@@ -96,7 +96,7 @@ func TestBandwidthHistories(t *testing.T) {
 func abs(n int) int { return max(n, -n) }
 
 // nestLimit makes a group below g in the cpu hierarchy with a limit of its own.
-func nestLimit(t testing.TB, g *Group, name string, b bandwidth) string {
+func nestLimit(t testing.TB, g *Group, name string, b cfsBandwidth) string {
 	t.Helper()
 	h := g.tree.cpu
 	if h.v2 {
@@ -118,22 +118,22 @@ func TestNestedLimits(t *testing.T) {
 	both := a.Union(b)
 	ms := time.Millisecond
 	g, _ := group(t, tr, "web", Settings{CPUs: both, Quota: 100 * ms}, "")
-	whole := nestLimit(t, g, "whole", bandwidth{50000, 50000, 7000}) // as much as the group, by another period
-	half := nestLimit(t, g, "half", bandwidth{50000, 100000, 0})
-	tiny := nestLimit(t, g, "tiny", bandwidth{1000, 2000, 0})
-	open := nestLimit(t, g, "open", bandwidth{none, 100000, 0})
+	whole := nestLimit(t, g, "whole", cfsBandwidth{50000, 50000, 7000}) // as much as the group, by another period
+	half := nestLimit(t, g, "half", cfsBandwidth{50000, 100000, 0})
+	tiny := nestLimit(t, g, "tiny", cfsBandwidth{1000, 2000, 0})
+	open := nestLimit(t, g, "open", cfsBandwidth{none, 100000, 0})
 	if !tr.cpu.v2 {
 		err := writeInt(g.dir(tr.cpu), quotaV1, 10000)
 		if !errors.Is(err, unix.EINVAL) {
 			t.Errorf("the parent first: %v, want EINVAL", err)
 		}
 	}
-	has := func(dir string) bandwidth {
+	has := func(dir string) cfsBandwidth {
 		s, err := tr.cpu.readCPU(dir)
 		must(t, err)
-		return s.bandwidth
+		return s.cfsBandwidth
 	}
-	check := func(step string, v1, v2 map[string]bandwidth) {
+	check := func(step string, v1, v2 map[string]cfsBandwidth) {
 		t.Helper()
 		want := v1
 		if tr.cpu.v2 {
@@ -145,17 +145,17 @@ func TestNestedLimits(t *testing.T) {
 			}
 		}
 	}
-	asBefore := map[string]bandwidth{whole: {50000, 50000, 7000}, half: {50000, 100000, 0}, tiny: {1000, 2000, 0}, open: {none, 100000, 0}}
+	asBefore := map[string]cfsBandwidth{whole: {50000, 50000, 7000}, half: {50000, 100000, 0}, tiny: {1000, 2000, 0}, open: {none, 100000, 0}}
 
 	must(t, g.Apply(Settings{CPUs: both, Quota: 10 * ms}))
-	check("10 %", map[string]bandwidth{whole: {5000, 50000, 5000}, half: {10000, 100000, 0}, tiny: {1000, 10000, 0}, open: {none, 100000, 0}}, asBefore)
+	check("10 %", map[string]cfsBandwidth{whole: {5000, 50000, 5000}, half: {10000, 100000, 0}, tiny: {1000, 10000, 0}, open: {none, 100000, 0}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both, Quota: 80 * ms}))
-	check("80 %", map[string]bandwidth{whole: {40000, 50000, 5000}, half: {80000, 100000, 0}, open: {none, 100000, 0}}, asBefore)
+	check("80 %", map[string]cfsBandwidth{whole: {40000, 50000, 5000}, half: {80000, 100000, 0}, open: {none, 100000, 0}}, asBefore)
 	// Quota and period both change, the ratio does not: in between there is no room up or down.
 	must(t, g.Apply(Settings{CPUs: both, Quota: 160 * ms, Period: 200 * ms}))
-	check("longer period", map[string]bandwidth{whole: {40000, 50000, 5000}}, asBefore)
+	check("longer period", map[string]cfsBandwidth{whole: {40000, 50000, 5000}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both, Quota: 16 * ms, Period: 20 * ms}))
-	check("shorter period", map[string]bandwidth{whole: {40000, 50000, 5000}}, asBefore)
+	check("shorter period", map[string]cfsBandwidth{whole: {40000, 50000, 5000}}, asBefore)
 	must(t, g.Apply(Settings{CPUs: both}))
 	if got := has(open); got.quota != none {
 		t.Errorf("no limit: %+v", got)
@@ -172,7 +172,7 @@ func TestLimitedParent(t *testing.T) {
 	g, _ := group(t, tr, "web", old, "")
 	now, err := tr.cpu.readCPU(tr.cpu.parent)
 	must(t, err)
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{bandwidth{50000, 100000, 0}, now.weight}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, now.weight}))
 	must(t, g.Apply(Settings{CPUs: a, Quota: 100 * ms, Period: 200 * ms, Burst: 10 * ms})) // the same ratio
 	must(t, g.Apply(old))
 	more := Settings{CPUs: b, Quota: 60 * ms, Burst: 60 * ms}

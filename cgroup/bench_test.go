@@ -41,7 +41,7 @@ func BenchmarkSetCPUsAmong(b *testing.B) {
 				must(b, tr.Group(fmt.Sprint("other", i)).Create(Settings{CPUs: one.Union(two)}, pid))
 			}
 			must(b, g.Enter(pid))
-			g = tr.Foreign("web", g.dir(tr.cpuset)[len(tr.cpuset.mount):])
+			g = tr.EngineGroup("web", g.dir(tr.cpuset)[len(tr.cpuset.mount):])
 			keepOpen(b, 10)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

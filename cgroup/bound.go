@@ -49,15 +49,15 @@ func (g *Group) Path() string { return g.tree.cpu.pathOf(g.dir(g.tree.cpu)) }
 // Tightest returns the first bound with the least CPU time per time; a zero Bound if there are none.
 func Tightest(bounds []Bound) (tightest Bound) {
 	for _, b := range bounds {
-		if tightest.Quota == 0 || tightest.bandwidth().exceeds(b.bandwidth()) {
+		if tightest.Quota == 0 || tightest.cfsBandwidth().exceeds(b.cfsBandwidth()) {
 			tightest = b
 		}
 	}
 	return tightest
 }
 
-func (b Bound) bandwidth() bandwidth {
-	return bandwidth{quota: b.Quota.Microseconds(), period: b.Period.Microseconds()}
+func (b Bound) cfsBandwidth() cfsBandwidth {
+	return cfsBandwidth{quota: b.Quota.Microseconds(), period: b.Period.Microseconds()}
 }
 
 // bounds returns the quotas of a group and of the groups above it, the nearest first.
@@ -78,12 +78,12 @@ func (t *Tree) bounds(path string) (bounds []Bound, err error) {
 }
 
 // quotaCause adds to cgroup v1's refusal of a quota, a bare EINVAL, the group whose quota is the cause.
-func (g *Group) quotaCause(refusal error, wanted bandwidth) error {
+func (g *Group) quotaCause(refusal error, wanted cfsBandwidth) error {
 	if g.tree.cpu.v2 || !errors.Is(refusal, unix.EINVAL) {
 		return refusal
 	}
 	above, err := g.Above()
-	if err != nil || above.Quota == 0 || wanted.quota == none || !wanted.exceeds(above.bandwidth()) {
+	if err != nil || above.Quota == 0 || wanted.quota == none || !wanted.exceeds(above.cfsBandwidth()) {
 		return refusal
 	}
 	return fmt.Errorf("a quota of %d us per %d us is more than group %s has, %v per %v; raise the quota of that group, or ask for less: %w",

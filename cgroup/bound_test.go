@@ -37,7 +37,7 @@ func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		of   *Group
 		want Bound
-	}{{inner.Group("web"), pod}, {inner.Group("log"), pod}, {tr.Foreign("log", path+"/log"), pod}, {g, Bound{}}} {
+	}{{inner.Group("web"), pod}, {inner.Group("log"), pod}, {tr.EngineGroup("log", path+"/log"), pod}, {g, Bound{}}} {
 		if has, err := c.of.Above(); err != nil || has != c.want {
 			t.Errorf("above %s: %+v, %v; want %+v", c.of.Name(), has, err, c.want)
 		}
@@ -49,19 +49,19 @@ func TestBoundsAbove(t *testing.T) {
 	tr := tree(t)
 	_, err := tr.makeParent()
 	must(t, err)
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{bandwidth{50000, 100000, 0}, sharesDefault}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, sharesDefault}))
 	inner, err := Open(Options{Parent: tr.parent + "/not/there", Driver: Cgroupfs})
 	must(t, err)
 	want := Bound{tr.parent, 50 * time.Millisecond, 100 * time.Millisecond}
 	for name, bounds := range map[string]func() ([]Bound, error){
-		"group": inner.Group("web").BoundsAbove, "parent": inner.BoundsOfParent, "foreign group": tr.Foreign("web", tr.parent+"/web").BoundsAbove,
+		"group": inner.Group("web").BoundsAbove, "parent": inner.BoundsOfParent, "foreign group": tr.EngineGroup("web", tr.parent+"/web").BoundsAbove,
 		"own parent": tr.BoundsOfParent,
 	} {
 		if has, err := bounds(); err != nil || len(has) != 1 || has[0] != want {
 			t.Errorf("%s: %+v, %v; want %+v", name, has, err, want)
 		}
 	}
-	if has, err := tr.Foreign("parent", tr.parent).BoundsAbove(); err != nil || len(has) != 0 {
+	if has, err := tr.EngineGroup("parent", tr.parent).BoundsAbove(); err != nil || len(has) != 0 {
 		t.Errorf("above the parent: %+v, %v; want none", has, err)
 	}
 }
@@ -73,7 +73,7 @@ func TestBoundLargest(t *testing.T) {
 	_, err := tr.makeParent()
 	must(t, err)
 	const largest = 1<<44 - 1 // us: MAX_BW of kernel/sched/sched.h
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{bandwidth{largest, 1000000, 0}, sharesDefault}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{largest, 1000000, 0}, sharesDefault}))
 	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 20 * time.Millisecond, Period: time.Second}, "")
 	above, err := g.Above()
 	if err != nil || above.Quota.Microseconds() != largest {
@@ -83,7 +83,7 @@ func TestBoundLargest(t *testing.T) {
 	if got := Tightest([]Bound{above, small}); got != small {
 		t.Errorf("the tightest is %+v, want %+v", got, small)
 	}
-	if wide := (bandwidth{quota: none, period: 1000000}).within(above.bandwidth()); wide.quota != largest {
+	if wide := (cfsBandwidth{quota: none, period: 1000000}).within(above.cfsBandwidth()); wide.quota != largest {
 		t.Errorf("all of it is %+v", wide)
 	}
 }
@@ -96,7 +96,7 @@ func TestQuotaCause(t *testing.T) {
 	}
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a, Quota: 20 * time.Millisecond}, "")
-	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{bandwidth{50000, 100000, 0}, sharesDefault}))
+	must(t, tr.cpu.setCPU(tr.cpu.parent, cpuState{cfsBandwidth{50000, 100000, 0}, sharesDefault}))
 	more := Settings{CPUs: a, Quota: 60 * time.Millisecond}
 	for name, err := range map[string]error{
 		"Create": tr.Group("log").Create(more, 0), "Apply": g.Apply(more), "SetQuota": g.SetQuota(60 * time.Millisecond),

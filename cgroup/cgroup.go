@@ -70,11 +70,3 @@ type Settings struct {
 	// what is outside their range (2 to 262144, 1 to 10000) becomes its end.
 	Weight int
 }
-
-// What the kernel takes for a quota and its period, and the period that it has unless told.
-const (
-	MinQuota      = time.Millisecond
-	MinPeriod     = time.Millisecond
-	MaxPeriod     = time.Second
-	DefaultPeriod = 100 * time.Millisecond
-)

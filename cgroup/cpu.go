@@ -1,13 +1,17 @@
 package cgroup
 
+import (
+	"time"
+)
+
 // cpuState is what the cpu controller holds for a group, in the kernel's units.
 type cpuState struct {
-	bandwidth
+	cfsBandwidth
 	weight int64 // cpu.shares or cpu.weight
 }
 
 // bandwidth is a CFS bandwidth, in microseconds.
-type bandwidth struct {
+type cfsBandwidth struct {
 	quota  int64 // none: -1
 	period int64
 	burst  int64
@@ -16,7 +20,7 @@ type bandwidth struct {
 const none = -1
 
 // exceeds reports whether b allows more CPU time per time than c.
-func (b bandwidth) exceeds(c bandwidth) bool {
+func (b cfsBandwidth) exceeds(c cfsBandwidth) bool {
 	switch {
 	case c.quota == none:
 		return false
@@ -38,7 +42,7 @@ func (h *hierarchy) readCPU(dir string) (cpuState, error) {
 }
 
 // readBandwidth is readCPU without the weight.
-func (h *hierarchy) readBandwidth(dir string) (bandwidth, error) {
+func (h *hierarchy) readBandwidth(dir string) (cfsBandwidth, error) {
 	if h.v2 {
 		return readBandwidthV2(dir)
 	}
@@ -55,7 +59,7 @@ func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	if h.v2 {
 		set = setBandwidthV2
 	}
-	if err := set(dir, now.bandwidth, next.bandwidth); err != nil {
+	if err := set(dir, now.cfsBandwidth, next.cfsBandwidth); err != nil {
 		return err
 	}
 	if next.weight != now.weight {
@@ -106,4 +110,24 @@ func (h *hierarchy) writeWeight(dir string, weight int64) error {
 		return writeInt(dir, "cpu.weight", weight)
 	}
 	return writeInt(dir, "cpu.shares", weight)
+}
+
+// SetQuota gives a group another quota for a short time; period and burst stay. Nested groups that had all
+// of the quota follow. systemd is not told: what a unit says is what the group goes back to. Linux refuses
+// (EINVAL) a quota below the burst, and v1 one beyond that of a group above.
+func (g *Group) SetQuota(quota time.Duration) error {
+	if g.err != nil {
+		return g.err
+	}
+	h, dir := g.tree.cpu, g.dir(g.tree.cpu)
+	now, err := h.readBandwidth(dir)
+	if err != nil {
+		return g.wrap(err)
+	}
+	next := now
+	next.quota = quota.Microseconds()
+	if h.v2 {
+		return g.wrap(setBandwidthV2(dir, now, next))
+	}
+	return g.wrap(g.quotaCause(setBandwidthV1(dir, now, next), next))
 }

@@ -14,14 +14,14 @@ const (
 )
 
 func readCPUV1(dir string) (s cpuState, err error) {
-	if s.bandwidth, err = readBandwidthV1(dir); err != nil {
+	if s.cfsBandwidth, err = readBandwidthV1(dir); err != nil {
 		return s, err
 	}
 	s.weight, err = readInt(dir, "cpu.shares")
 	return s, err
 }
 
-func readBandwidthV1(dir string) (b bandwidth, err error) {
+func readBandwidthV1(dir string) (b cfsBandwidth, err error) {
 	if b.quota, err = readInt(dir, quotaV1); err != nil {
 		return b, err
 	}
@@ -40,7 +40,7 @@ func readBandwidthV1(dir string) (b bandwidth, err error) {
 // burst above the quota and a nested group that is allowed more than its
 // parent: the burst is lowered first and raised last, and nested groups that
 // would exceed are lowered before their parent.
-func setBandwidthV1(dir string, now, next bandwidth) error {
+func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 	if next.burst < now.burst {
 		if err := writeInt(dir, burstV1, next.burst); err != nil {
 			return err
@@ -76,7 +76,7 @@ func setBandwidthV1(dir string, now, next bandwidth) error {
 // setLimitV1 changes quota and period, two files, so that what is allowed in
 // between is never more than before and after: parents, and nested groups by
 // their own limits, bound it from above and below.
-func setLimitV1(dir string, now, next bandwidth) error {
+func setLimitV1(dir string, now, next cfsBandwidth) error {
 	quota := func() error { return changeV1(dir, quotaV1, now.quota, next.quota) }
 	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }
 

@@ -8,14 +8,14 @@ import (
 )
 
 func readCPUV2(dir string) (s cpuState, err error) {
-	if s.bandwidth, err = readBandwidthV2(dir); err != nil {
+	if s.cfsBandwidth, err = readBandwidthV2(dir); err != nil {
 		return s, err
 	}
 	s.weight, err = readInt(dir, "cpu.weight")
 	return s, err
 }
 
-func readBandwidthV2(dir string) (b bandwidth, err error) {
+func readBandwidthV2(dir string) (b cfsBandwidth, err error) {
 	content, err := read(dir, "cpu.max")
 	if err != nil {
 		return b, err
@@ -51,7 +51,7 @@ func parseMax(content string) (quota, period int64, err error) {
 // setBandwidthV2 writes what differs. The kernel refuses a burst above the
 // quota at any moment, so the burst is lowered before the quota and raised after it.
 // Nested groups may exceed their parent on v2.
-func setBandwidthV2(dir string, now, next bandwidth) error {
+func setBandwidthV2(dir string, now, next cfsBandwidth) error {
 	if next.burst < now.burst {
 		if err := writeInt(dir, "cpu.max.burst", next.burst); err != nil {
 			return err

@@ -6,11 +6,10 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/inwords"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/errline"
+	"golang.org/x/sys/unix"
 )
 
 // The two resources of the cpuset controller. Memory nodes have the format and
@@ -53,11 +52,11 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 		return err
 	}
 	if err := t.moveTo(dir, cpusFile, cpusBefore, cpus); err != nil {
-		return oneline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
+		return errline.Join(err, t.moveBack(dir, cpusFile, cpusBefore))
 	}
 	if g.path == "" || !mems.IsEmpty() {
 		if memsBefore, err := t.setMems(dir, mems); err != nil {
-			return oneline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
+			return errline.Join(err, t.moveBack(dir, memsFile, memsBefore), t.moveBack(dir, cpusFile, cpusBefore))
 		}
 	}
 	if t.cpuset.v2 || !cpusBefore.IsEmpty() {
@@ -103,7 +102,7 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	}
 	// The parent may have lost a CPU that is back by now.
 	if healing := t.Refresh(); healing != nil {
-		return oneline.Join(err, healing)
+		return errline.Join(err, healing)
 	}
 	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
@@ -130,12 +129,95 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 func (t *Tree) available(parent, file string, want cpuset.Set) error {
 	have, err := readEffective(parent, file)
 	if err == nil && !want.SubsetOf(&have) {
-		words := inwords.CPUs
+		words := cputext.CPUs
 		if file == memsFile {
-			words = inwords.Mems
+			words = cputext.Mems
 		}
 		err = fmt.Errorf("%s: %s %w: %s has %s; want some of these, or another cpuset for that group",
 			file, words(want.Minus(have)), ErrUnavailable, parent, words(have))
 	}
 	return err
+}
+
+// Apply gives the group new settings. It writes only what differs, nested
+// groups included where the kernel wants them to follow. On an error the
+// settings from before are in force again, as far as the kernel permits; the error says so
+// where it does not.
+func (g *Group) Apply(s Settings) error {
+	if g.err != nil {
+		return g.err
+	}
+	if err := s.check(); err != nil {
+		return fmt.Errorf("cgroup %s: %w", g.name, err)
+	}
+	before, err := g.state()
+	if err != nil {
+		return g.wrap(err)
+	}
+	next := s.kernel(g.tree.cpu)
+	if s.Weight == g.tree.cpu.weightOf(before.weight) { // as it was read: it is not rounded a second time
+		next.weight = before.weight
+	}
+	if g.viaSystemd() {
+		next = next.rounded(before)
+		if err := g.tellSystemd(before, next); err != nil {
+			return g.wrap(err)
+		}
+	}
+	if err := g.set(next); err != nil {
+		return g.wrap(errline.Join(err, g.undo(before, next)))
+	}
+	return nil
+}
+
+// rounded is a state as systemd can keep it. A quota that the group has already stays as it is: it may be
+// raised (SetQuota), which is not for the unit.
+func (s state) rounded(before state) state {
+	if s.quota != before.quota || s.period != before.period {
+		s.cfsBandwidth = roundForSystemd(s.cfsBandwidth)
+	}
+	return s
+}
+
+// SetCPUs gives the group, and the groups nested in it, other CPUs and memory
+// nodes (none: those of the parent). It is the part of Apply that moving a
+// container takes: two writes at most where nothing is nested. ErrUnavailable: the
+// parent has not all of them.
+func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
+	if g.err != nil {
+		return g.err
+	}
+	if cpus.IsEmpty() {
+		return fmt.Errorf("cgroup %s: no CPUs: a group needs at least one", g.name)
+	}
+	if g.viaSystemd() {
+		if err := g.tellSystemdCPUs(cpus, mems); err != nil {
+			return g.wrap(err)
+		}
+	}
+	return g.wrap(g.setCpuset(cpus, mems))
+}
+
+// set writes a whole state.
+func (g *Group) set(next state) error {
+	if err := g.setCpuset(next.cpus, next.mems); err != nil {
+		return err
+	}
+	return g.quotaCause(g.tree.cpu.setCPU(g.dir(g.tree.cpu), next.cpuState), next.cfsBandwidth)
+}
+
+// undo goes back to the state before a change that failed.
+func (g *Group) undo(before, failed state) error {
+	if g.viaSystemd() {
+		if err := g.tellSystemd(failed, before); err != nil {
+			return notUndone(err)
+		}
+	}
+	if before.cpus.IsEmpty() {
+		before.cpus = failed.cpus // was never set: keep
+	}
+	if err := g.set(before); err != nil {
+		return notUndone(err)
+	}
+	return nil
 }

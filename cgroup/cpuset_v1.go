@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/kernelfs"
+	"golang.org/x/sys/unix"
 )
 
 // moveTimeout bounds the time of a move: a container can create nested groups without end, and each takes two system calls or more.
@@ -147,4 +148,115 @@ func inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, error) {
 		return above, err
 	}
 	return withoutExclusivesV1(dir, file, above, now)
+}
+
+// errLeft is what swapV1 does not do.
+var errLeft = errors.New("left to moveV1")
+
+// swapV1 sets one resource of the cpuset controller in a group that has some already, by one open file and as few calls as can be: a
+// container with CPUs of its own takes them from hundreds of groups, one after the other. Where it is false
+// nothing was changed: moveV1 does it, or says why not.
+func swapV1(dir, file string, next cpuset.Set) (done bool) {
+	if kernelfs.IsInjected() {
+		return false
+	}
+	swap := func(fd int) error { return swapOpenV1(fd, dir, next) }
+	if done, err := withKept(dir, file, true, swap); done {
+		return err == nil
+	}
+	fd, err := open(dir+"/"+file, unix.O_RDWR)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return swap(fd) == nil
+}
+
+// swapOpenV1 is swapV1 for an open file.
+func swapOpenV1(fd int, dir string, next cpuset.Set) error {
+	var content [512]byte // a list that is longer is for moveV1
+	n, err := unix.Pread(fd, content[:], 0)
+	if err != nil {
+		return err
+	}
+	if n < 1 || n == len(content) {
+		return errLeft
+	}
+	old, err := cpuset.Parse(string(content[:n-1]))
+	if err != nil || old.IsEmpty() || next.IsEmpty() {
+		return errLeft
+	}
+	if old == next {
+		return nil
+	}
+	// Nested groups that have less than all already go on to have that, and with one that has more the kernel refuses to give less
+	// to the group. To a group that gets more they may have to be brought along; one that is made from now on
+	// is within old, and in the way only if it is not within next.
+	if !next.SubsetOf(&old) {
+		if nested, err := subgroups(dir); err != nil || len(nested) > 0 {
+			return errLeft
+		}
+	}
+	_, err = unix.Pwrite(fd, []byte(next.String()), 0)
+	return err
+}
+
+// lowerNestedV1 lowers the groups below dir that are allowed more than top,
+// since v1 refuses to give their parent less than they have.
+func lowerNestedV1(dir string, top cfsBandwidth) (lowered bool, err error) {
+	nested, err := subgroups(dir)
+	if err != nil {
+		return false, err
+	}
+	for _, child := range nested {
+		now, err := readBandwidthV1(child)
+		if err == nil && now.quota == none {
+			var below bool
+			below, err = lowerNestedV1(child, top)
+			lowered = lowered || below
+		} else if err == nil && now.exceeds(top) {
+			lowered = true
+			err = setBandwidthV1(child, now, now.within(top))
+		}
+		if err != nil && !gone(err) {
+			return lowered, err
+		}
+	}
+	return lowered, nil
+}
+
+// raiseNestedV1 lets those groups below dir grow with it that had all of it,
+// by their own wish or since lowerNestedV1 left them so. Others keep what they have.
+func raiseNestedV1(dir string, before, after cfsBandwidth) error {
+	nested, err := subgroups(dir)
+	if err != nil {
+		return err
+	}
+	for _, child := range nested {
+		now, err := readBandwidthV1(child)
+		if err == nil && now.quota == none {
+			err = raiseNestedV1(child, before, after)
+		} else if err == nil && before.quota != none && now == now.within(before) {
+			err = setBandwidthV1(child, now, now.within(after)) // and so on below it
+		}
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// within returns b with as much as top allows, for the period of b.
+func (b cfsBandwidth) within(top cfsBandwidth) cfsBandwidth {
+	if top.quota == none {
+		b.quota = none
+		return b
+	}
+	b.quota = int64(product(top.quota, b.period) / uint64(top.period))
+	if minQuota, maxPeriod := bandwidth.MinQuota.Microseconds(), bandwidth.MaxPeriod.Microseconds(); b.quota < minQuota { // less than the kernel takes: the period for which it is enough
+		b.quota = minQuota
+		b.period = min((minQuota*top.period+top.quota-1)/top.quota, maxPeriod)
+	}
+	b.burst = min(b.burst, b.quota)
+	return b
 }

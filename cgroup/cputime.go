@@ -9,34 +9,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime is what the cpu controller has for a group whose cpuset is not Candor's to set, such as the
+// CPULimits is what the cpu controller has for a group whose cpuset is not Candor's to set, such as the
 // one that the kubelet makes for a pod.
-type CPUTime struct {
+type CPULimits struct {
 	Quota  time.Duration // per Period; 0: none
 	Period time.Duration
 	Weight int64 // cpu.shares or cpu.weight, as the kernel has it
 }
 
-// CPUTime reads a group's.
-func (g *Group) CPUTime() (CPUTime, error) {
+// CPULimits reads a group's.
+func (g *Group) CPULimits() (CPULimits, error) {
 	if g.err != nil {
-		return CPUTime{}, g.err
+		return CPULimits{}, g.err
 	}
 	now, err := g.tree.cpu.readCPU(g.dir(g.tree.cpu))
 	if err != nil {
-		return CPUTime{}, g.wrap(err)
+		return CPULimits{}, g.wrap(err)
 	}
-	t := CPUTime{Period: time.Duration(now.period) * time.Microsecond, Weight: now.weight}
+	t := CPULimits{Period: time.Duration(now.period) * time.Microsecond, Weight: now.weight}
 	if now.quota != none {
 		t.Quota = time.Duration(now.quota) * time.Microsecond
 	}
 	return t, nil
 }
 
-// SetCPUTime gives a group another quota and weight; its period stays. Nested groups keep what they
+// SetCPULimits gives a group another quota and weight; its period stays. Nested groups keep what they
 // have, so v1 refuses (EINVAL) a quota below one of theirs. Where systemd makes Candor's groups, the
 // unit of a slice is told first: its properties own the files. It rounds a quota up, the file has it as it is.
-func (g *Group) SetCPUTime(next CPUTime) error {
+func (g *Group) SetCPULimits(next CPULimits) error {
 	if g.err != nil {
 		return g.err
 	}
@@ -64,7 +64,7 @@ func (g *Group) SetCPUTime(next CPUTime) error {
 func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
 		rounded := now // what systemd is taken to have
-		rounded.bandwidth = roundForSystemd(now.bandwidth)
+		rounded.cfsBandwidth = roundForSystemd(now.cfsBandwidth)
 		if err := g.tellUnit(state{cpuState: rounded}, state{cpuState: want}); err != nil {
 			return err
 		}
@@ -75,9 +75,9 @@ func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), want)
 }
 
-// Glance returns a text that is another one after somebody has written to the group's quota or weight, or has
+// Fingerprint returns a text that is another one after somebody has written to the group's quota or weight, or has
 // made or removed a group in it: for who looks often, since to read all that costs several times as much.
-func (g *Group) Glance() (string, error) {
+func (g *Group) Fingerprint() (string, error) {
 	if g.err != nil {
 		return "", g.err
 	}
@@ -128,4 +128,23 @@ func (g *Group) Members() (nested []string, processes int, err error) {
 	}
 	err = visitProcesses(dir, func(int) (more bool) { processes++; return true })
 	return nested, processes, g.wrap(err)
+}
+
+// What is in this file looks at everybody's groups. It takes no rights but to read them.
+
+// Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
+// not the group.
+func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
+	if g.err != nil {
+		return 0, 0, 0, g.err
+	}
+	b, err := g.tree.cpu.readBandwidth(g.dir(g.tree.cpu))
+	switch {
+	case gone(err) || err == nil && b.quota == none:
+		return 0, 0, 0, nil
+	case err != nil:
+		return 0, 0, 0, g.wrap(err)
+	}
+	micros := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+	return micros(b.quota), micros(b.period), micros(b.burst), nil
 }

@@ -22,15 +22,15 @@ func TestCPUTime(t *testing.T) {
 	below := treeBelow(t, fmt.Sprintf("/candor-test-%d/pod", os.Getpid()), Cgroupfs)
 	inside := Settings{CPUs: cpus, Quota: period}
 	web, _ := group(t, below, "web", inside, "sleep")
-	pod := tr.Foreign("pod", "/candor-test-"+fmt.Sprint(os.Getpid())+"/pod")
-	for _, want := range []CPUTime{
+	pod := tr.EngineGroup("pod", "/candor-test-"+fmt.Sprint(os.Getpid())+"/pod")
+	for _, want := range []CPULimits{
 		{Quota: 1024 * period, Period: period, Weight: 150},
 		{Quota: period, Period: period, Weight: 2},
 		{Period: period, Weight: 10000},
 		{Quota: 2 * period, Period: period, Weight: tr.PodWeight(1000)},
 	} {
-		must(t, pod.SetCPUTime(want))
-		if got, err := pod.CPUTime(); err != nil || got != want {
+		must(t, pod.SetCPULimits(want))
+		if got, err := pod.CPULimits(); err != nil || got != want {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 		same(t, web, inside)
@@ -41,11 +41,11 @@ func TestCPUTime(t *testing.T) {
 	if _, processes, err := web.Members(); err != nil || processes != 1 {
 		t.Errorf("Members of web: %d processes, %v", processes, err)
 	}
-	err = pod.SetCPUTime(CPUTime{Quota: period / 2, Period: period, Weight: 2})
+	err = pod.SetCPULimits(CPULimits{Quota: period / 2, Period: period, Weight: 2})
 	if refused := errors.Is(err, unix.EINVAL); refused != (tr.Version() == 1) {
 		t.Errorf("less than what is nested in it: %v", err)
 	}
-	if _, err := tr.Foreign("pod", "/candor-test-none/pod").CPUTime(); !errors.Is(err, ErrNoGroup) {
+	if _, err := tr.EngineGroup("pod", "/candor-test-none/pod").CPULimits(); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("no group: %v", err)
 	}
 }
@@ -65,7 +65,7 @@ func TestGlance(t *testing.T) {
 	} {
 		must(t, change())
 		for range 2 {
-			now, err := g.Glance()
+			now, err := g.Fingerprint()
 			must(t, err)
 			seen[now] = true
 		}
@@ -73,7 +73,7 @@ func TestGlance(t *testing.T) {
 	if len(seen) != 4 {
 		t.Errorf("%d different ones of 4: %v", len(seen), seen)
 	}
-	if _, err := tr.Group("none").Glance(); !errors.Is(err, ErrNoGroup) {
+	if _, err := tr.Group("none").Fingerprint(); !errors.Is(err, ErrNoGroup) {
 		t.Errorf("no group: %v", err)
 	}
 }
@@ -101,17 +101,17 @@ func TestNote(t *testing.T) {
 	a, _ := group(t, tr, "a", Settings{CPUs: cpus}, "")
 	b, _ := group(t, tr, "b", Settings{CPUs: cpus}, "")
 	for _, text := range []string{"quota 5", "", "x"} {
-		must(t, a.SetNote(text))
-		if got, err := a.Note(); err != nil || got != text {
+		must(t, a.SetAnnotation(text))
+		if got, err := a.Annotation(); err != nil || got != text {
 			t.Errorf("Note = %q, %v; want %q", got, err, text)
 		}
 	}
-	if got, err := b.Note(); err != nil || got != "" {
+	if got, err := b.Annotation(); err != nil || got != "" {
 		t.Errorf("nobody has left one: %q, %v", got, err)
 	}
 	must(t, a.Remove())
 	must(t, a.Create(Settings{CPUs: cpus}, 0))
-	if got, err := a.Note(); err != nil || got != "" {
+	if got, err := a.Annotation(); err != nil || got != "" {
 		t.Errorf("made anew: %q, %v", got, err)
 	}
 }
@@ -134,15 +134,15 @@ func TestCPUTimeOfASlice(t *testing.T) {
 	path, err := expandSlice(slice)
 	must(t, err)
 	const period = 100 * time.Millisecond
-	pod := tr.Foreign("pod", path)
-	for _, want := range []CPUTime{
+	pod := tr.EngineGroup("pod", path)
+	for _, want := range []CPULimits{
 		{Quota: period, Period: period, Weight: 39},
 		{Quota: 1024 * period, Period: period, Weight: 16},
 		{Quota: 150 * time.Millisecond, Period: period, Weight: 59},
 	} {
-		must(t, pod.SetCPUTime(want))
+		must(t, pod.SetCPULimits(want))
 		reload(t, tr)
-		if got, err := pod.CPUTime(); err != nil || got != want {
+		if got, err := pod.CPULimits(); err != nil || got != want {
 			t.Errorf("got %+v, %v; want %+v", got, err, want)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/candor-project/candor/internal/kernfile"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // Create makes the group with these settings, then moves a process into it (0:
@@ -51,7 +51,7 @@ func (g *Group) create(s Settings, pid int) error {
 		err = g.fill(s, pid)
 	}
 	if err != nil {
-		return oneline.Join(err, undo.run())
+		return errline.Join(err, undo.run())
 	}
 	g.tree.recordParent(undo)
 	return nil
@@ -68,7 +68,7 @@ func (g *Group) fill(s Settings, pid int) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = oneline.Join(err, g.remove())
+			err = errline.Join(err, g.remove())
 		}
 	}()
 	for _, dir := range g.dirs() {
@@ -90,7 +90,7 @@ func (g *Group) fill(s Settings, pid int) (err error) {
 
 // makeDir makes a folder that everybody may look into, whatever the umask is.
 func makeDir(dir string) error {
-	if err := kernfile.FaultOf(kernfile.CreateAccess, dir); err != nil {
+	if err := kernelfs.FaultOf(kernelfs.CreateAccess, dir); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: err}
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -133,7 +133,7 @@ func (t *Tree) enter(dirs []string, pid int, origin []string) error {
 		}
 		for j := range i {
 			if back := attach(origin[j], pid); back != nil && !ended(back) {
-				err = oneline.Join(err, notUndone(back))
+				err = errline.Join(err, notUndone(back))
 			}
 		}
 		return err

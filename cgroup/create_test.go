@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -66,7 +67,7 @@ func same(t testing.TB, g *Group, want Settings) {
 		got.Mems = want.Mems
 	}
 	if want.Period == 0 {
-		want.Period = DefaultPeriod
+		want.Period = bandwidth.DefaultPeriod
 	}
 	if want.Weight == 0 {
 		want.Weight = 1000

@@ -53,7 +53,7 @@ func siblings(dir string) ([]string, error) {
 func partitionsV2(dir string) (found []Reservation, err error) {
 	others, err := siblings(dir)
 	for _, other := range others {
-		kind, err := read(other, string(FencePartition))
+		kind, err := read(other, string(ConfineToPartition))
 		if gone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // also "root invalid (…)"
 			continue
 		}

@@ -53,7 +53,7 @@ func contained(namespace string) {
 	}
 	for range 2 {
 		if err == nil {
-			err = tr.moveNowhere()
+			err = tr.selfMove()
 		}
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func TestMoveNowhereElse(t *testing.T) {
 		must(t, err)
 		return tr
 	}
-	if tr := open(); tr.moveNowhere() != nil || tr.own != own {
+	if tr := open(); tr.selfMove() != nil || tr.own != own {
 		t.Errorf("found itself in %q", tr.own)
 	}
 	if text, err := os.ReadFile(filepath.Join(own, procsFile)); err != nil || !strings.HasPrefix(string(text), "0") {
@@ -93,7 +93,7 @@ func TestMoveNowhereElse(t *testing.T) {
 	put(t, filepath.Join(own, procsFile), "3\n")
 	tr := open()
 	for range 2 {
-		if err := tr.moveNowhere(); err != errUnseen || tr.own != "" || !tr.alien {
+		if err := tr.selfMove(); err != errUnseen || tr.own != "" || !tr.alien {
 			t.Errorf("found itself in %q, %v", tr.own, err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestMoveNowhereElse(t *testing.T) {
 func TestExpectMoves(t *testing.T) {
 	tr := tree(t)
 	tr.expects.Store(true)
-	if tr.ExpectMoves() {
+	if tr.WarmMoves() {
 		t.Error("two at a time")
 	}
 	if until := time.Unix(0, tr.expected.Load()); until.Before(time.Now()) {
@@ -116,7 +116,7 @@ func TestExpectMoves(t *testing.T) {
 	}
 	tr.expects.Store(false)
 	for range 2 {
-		if !tr.ExpectMoves() {
+		if !tr.WarmMoves() {
 			t.Error("not again")
 		}
 		eventually(t, "the move ends", func() bool { return !tr.expects.Load() })
@@ -138,7 +138,7 @@ func BenchmarkEnter(b *testing.B) {
 		before func()
 	}{
 		{"alone", func() { time.Sleep(100 * time.Millisecond) }},
-		{"expected", func() { time.Sleep(100 * time.Millisecond); tr.ExpectMoves(); time.Sleep(15 * time.Millisecond) }},
+		{"expected", func() { time.Sleep(100 * time.Millisecond); tr.WarmMoves(); time.Sleep(15 * time.Millisecond) }},
 		{"again", func() {}},
 	} {
 		b.Run(when.name, func(b *testing.B) {

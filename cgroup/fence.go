@@ -12,30 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/cputext"
 )
 
-// A Fence is one value, the kernel's or systemd's, that keeps processes which
+// A Confinement is one value, the kernel's or systemd's, that keeps processes which
 // are not in Candor's groups off Candor's CPUs. Several make a confinement;
 // Tree.Fences says which. At is the path of a group below the mount point, or a unit.
-type Fence struct {
-	Kind   FenceKind `json:"kind"`
-	At     string    `json:"at"`
-	Before string    `json:"before"` // what it was; "" where there was nothing
-	After  string    `json:"after"`
+type Confinement struct {
+	Kind   ConfinementKind `json:"kind"`
+	At     string          `json:"at"`
+	Before string          `json:"before"` // what it was; "" where there was nothing
+	After  string          `json:"after"`
 }
 
-// A FenceKind is what the value of a Fence is.
-type FenceKind string
+// A ConfinementKind is what the value of a Fence is.
+type ConfinementKind string
 
 const (
-	FenceCPUs      FenceKind = "cpuset.cpus"           // a group's CPUs
-	FencePartition FenceKind = "cpuset.cpus.partition" // v2: "root" takes the group's CPUs away from all other groups
-	FenceProcesses FenceKind = "processes"             // v1: CPUs of a new group for the processes that are in none
-	FenceUnit      FenceKind = "AllowedCPUs"           // a unit of systemd's
+	ConfineCPUs        ConfinementKind = "cpuset.cpus"           // a group's CPUs
+	ConfineToPartition ConfinementKind = "cpuset.cpus.partition" // v2: "root" takes the group's CPUs away from all other groups
+	ConfineProcesses   ConfinementKind = "processes"             // v1: CPUs of a new group for the processes that are in none
+	ConfineUnit        ConfinementKind = "AllowedCPUs"           // a unit of systemd's
 )
 
-// Fences returns the values that keep what is not Candor's on the CPUs of
+// Confinements returns the values that keep what is not Candor's on the CPUs of
 // keep, in the order in which they are to be set; undo goes the other way.
 // all are the CPUs of the machine, offline ones too. Values that are right
 // already are left out. Nothing is changed.
@@ -43,14 +43,14 @@ const (
 // On v2 Candor's parent group becomes a partition, on v1 every other group
 // shrinks and the processes of the root get a group of their own. Where systemd manages
 // the tree its units are told, since it writes the kernel's files itself.
-func (t *Tree) Fences(keep, all cpuset.Set) ([]Fence, error) {
+func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	if ours := all.Minus(keep); ours.IsEmpty() {
-		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", inwords.CPUs(keep), inwords.CPUs(all))
+		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", cputext.CPUs(keep), cputext.CPUs(all))
 	}
 	if have, err := t.rootEffective(); err != nil {
 		return nil, err
 	} else if !keep.Overlaps(&have) {
-		return nil, fmt.Errorf("cannot reserve %s: online are %s; reserve one of these", inwords.CPUs(keep), inwords.CPUs(have))
+		return nil, fmt.Errorf("cannot reserve %s: online are %s; reserve one of these", cputext.CPUs(keep), cputext.CPUs(have))
 	}
 	switch {
 	case t.driver == Systemd:
@@ -80,9 +80,9 @@ func (t *Tree) rootEffective() (cpuset.Set, error) {
 }
 
 // fence adds a value that has to change.
-func (t *Tree) fence(fences []Fence, kind FenceKind, at, after string) ([]Fence, error) {
-	f := Fence{Kind: kind, At: at, After: after}
-	before, err := t.ReadFence(f)
+func (t *Tree) fence(fences []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
+	f := Confinement{Kind: kind, At: at, After: after}
+	before, err := t.ReadConfinement(f)
 	if err != nil || before == after {
 		return fences, err
 	}
@@ -90,9 +90,9 @@ func (t *Tree) fence(fences []Fence, kind FenceKind, at, after string) ([]Fence,
 	return append(fences, f), nil
 }
 
-// ReadFence returns the value that holds now; "" for a group that is not there.
-func (t *Tree) ReadFence(f Fence) (string, error) {
-	if f.Kind == FenceUnit {
+// ReadConfinement returns the value that holds now; "" for a group that is not there.
+func (t *Tree) ReadConfinement(f Confinement) (string, error) {
+	if f.Kind == ConfineUnit {
 		return t.unitCPUs(f.At)
 	}
 	dir, err := t.fenceDir(f)
@@ -100,34 +100,34 @@ func (t *Tree) ReadFence(f Fence) (string, error) {
 		return "", err
 	}
 	file := cpusFile
-	if f.Kind == FencePartition {
-		file = string(FencePartition)
+	if f.Kind == ConfineToPartition {
+		file = string(ConfineToPartition)
 	}
 	content, err := read(dir, file)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && f.Kind == FencePartition:
+	case errors.Is(err, fs.ErrNotExist) && f.Kind == ConfineToPartition:
 		return "member", nil
 	case gone(err):
 		return "", nil
-	case f.Kind == FencePartition && bytes.Contains(content, []byte("invalid")):
+	case f.Kind == ConfineToPartition && bytes.Contains(content, []byte("invalid")):
 		return "member", err // without CPUs of its own it is nothing else
 	}
 	return string(content), err
 }
 
-// SetFence sets a fence's Before or After. To set what holds already, or a
+// SetConfinement sets a fence's Before or After. To set what holds already, or a
 // group that has gone meanwhile, is no error.
-func (t *Tree) SetFence(f Fence, value string) error {
-	now, err := t.ReadFence(f)
+func (t *Tree) SetConfinement(f Confinement, value string) error {
+	now, err := t.ReadConfinement(f)
 	if err != nil {
 		return err
 	}
 	// The processes of a root are never done with: others may have come.
-	again := f.Kind == FenceProcesses && value == f.After
+	again := f.Kind == ConfineProcesses && value == f.After
 	if now == value && !again {
 		return nil
 	}
-	if f.Kind == FenceUnit {
+	if f.Kind == ConfineUnit {
 		return t.setUnitCPUs(f.At, value)
 	}
 	dir, err := t.fenceDir(f)
@@ -140,9 +140,9 @@ func (t *Tree) SetFence(f Fence, value string) error {
 		}
 	}
 	switch f.Kind {
-	case FencePartition:
+	case ConfineToPartition:
 		err = setPartition(dir, value)
-	case FenceProcesses:
+	case ConfineProcesses:
 		err = t.setOthersV1(dir, value)
 	default:
 		err = t.writeFence(dir, value)
@@ -169,10 +169,10 @@ func (t *Tree) writeFence(dir, value string) error {
 
 // fenceDir is the folder of a fence that stands in the kernel's files. Fences are also
 // read from a file: one that no plan makes is refused.
-func (t *Tree) fenceDir(f Fence) (string, error) {
-	kinds := []FenceKind{FenceCPUs, FencePartition, FenceProcesses}
+func (t *Tree) fenceDir(f Confinement) (string, error) {
+	kinds := []ConfinementKind{ConfineCPUs, ConfineToPartition, ConfineProcesses}
 	if !slices.Contains(kinds, f.Kind) {
-		return "", fmt.Errorf("fence %.40q: want %s, %s, %s or %s", f.Kind, FenceCPUs, FencePartition, FenceProcesses, FenceUnit)
+		return "", fmt.Errorf("fence %.40q: want %s, %s, %s or %s", f.Kind, ConfineCPUs, ConfineToPartition, ConfineProcesses, ConfineUnit)
 	}
 	if !strings.HasPrefix(f.At, "/") || f.At == "/" || f.At != filepath.Clean(f.At) || strings.ContainsRune(f.At, 0) {
 		return "", fmt.Errorf("fence %s: %.80q is not the path of a group", f.Kind, f.At)
@@ -202,8 +202,8 @@ func (t *Tree) otherGroups() ([]string, error) {
 	return paths, nil
 }
 
-// FenceNotes says what the fences of this machine cannot do.
-func (t *Tree) FenceNotes() []string {
+// ConfinementAnnotations says what the fences of this machine cannot do.
+func (t *Tree) ConfinementAnnotations() []string {
 	const boot = "this lasts until the next boot: candor setup host does it again"
 	switch {
 	case t.driver == Systemd:

@@ -14,17 +14,17 @@ import (
 
 // fencesSystemd gives every other unit directly below the root (system.slice, user.slice,
 // init.scope, …) AllowedCPUs=, until the next boot. Groups there that are no units' are written to.
-func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Fence, error) {
+func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
-	var fences []Fence
+	var fences []Confinement
 	for _, group := range groups {
-		kind, at := FenceCPUs, group
+		kind, at := ConfineCPUs, group
 		switch unit := group[1:]; {
 		case unitType(unit) != "":
-			kind, at = FenceUnit, unit
+			kind, at = ConfineUnit, unit
 		case filepath.Ext(unit) == ".mount", filepath.Ext(unit) == ".swap":
 			continue // has no processes
 		}
@@ -52,14 +52,14 @@ func unitType(unit string) string {
 func (t *Tree) unitCPUs(unit string) (string, error) {
 	var mask []byte
 	err := t.callUnit(unit, func(ctx context.Context, conn *systemd.Conn) error {
-		p, err := conn.GetUnitTypePropertyContext(ctx, unit, unitType(unit), string(FenceUnit))
+		p, err := conn.GetUnitTypePropertyContext(ctx, unit, unitType(unit), string(ConfineUnit))
 		if err != nil {
 			return err
 		}
 		return p.Value.Store(&mask)
 	})
 	if err != nil {
-		return "", fmt.Errorf("ask systemd for %s of %s: %w", FenceUnit, unit, err)
+		return "", fmt.Errorf("ask systemd for %s of %s: %w", ConfineUnit, unit, err)
 	}
 	var set cpuset.Set
 	for i, b := range mask {
@@ -83,10 +83,10 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 		mask = bitmap(set)
 	}
 	err = t.callUnit(unit, func(ctx context.Context, conn *systemd.Conn) error {
-		return conn.SetUnitPropertiesContext(ctx, unit, true, property(string(FenceUnit), mask))
+		return conn.SetUnitPropertiesContext(ctx, unit, true, property(string(ConfineUnit), mask))
 	})
 	if err != nil {
-		return fmt.Errorf("set %s of %s: %w", FenceUnit, unit, err)
+		return fmt.Errorf("set %s of %s: %w", ConfineUnit, unit, err)
 	}
 	return t.finishUnitCPUs(unit, set)
 }
@@ -108,7 +108,7 @@ func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 			return err // not running, or without the controller
 		}
 		if !wait.more() {
-			return fmt.Errorf("%s: systemd has taken %s=%s, but its group has no cpuset", unit, FenceUnit, set)
+			return fmt.Errorf("%s: systemd has taken %s=%s, but its group has no cpuset", unit, ConfineUnit, set)
 		}
 	}
 }

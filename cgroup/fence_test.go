@@ -13,7 +13,7 @@ import (
 )
 
 // ownRoot is a tree whose root is a group of the test's own, so that what is
-// not Candor's is the test's own too. A real root is confined in the guests, by internal/setup's tests.
+// not Candor's is the test's own too. A real root is confined in the guests, by cmd/candor/internal/setup's tests.
 func ownRoot(t *testing.T) *Tree {
 	t.Helper()
 	tr := tree(t)
@@ -35,7 +35,7 @@ func TestFencesV1(t *testing.T) {
 	root := tr.cpuset.mount
 	loose, inside := settle(t, root, a, b)
 
-	fences, err := tr.Fences(a, both)
+	fences, err := tr.Confinements(a, both)
 	must(t, err)
 	var got []string
 	for _, f := range fences {
@@ -51,30 +51,30 @@ func TestFencesV1(t *testing.T) {
 		t.Fatalf("fences\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for _, f := range fences {
-		must(t, tr.SetFence(f, f.After))
+		must(t, tr.SetConfinement(f, f.After))
 	}
 	for what, pid := range map[string]int{"in no group": loose, "in a nested group": inside} {
 		if is := affinity(t, pid); is != a {
 			t.Errorf("a process %s may run on %v, want %v", what, is, a)
 		}
 	}
-	if again, err := tr.Fences(a, both); err != nil || len(again) > 0 {
+	if again, err := tr.Confinements(a, both); err != nil || len(again) > 0 {
 		t.Errorf("then still to do: %v, %v", again, err)
 	}
 	late := start(t, "sleep").pid() // came to the root after that
 	must(t, attach(root, late))
-	again, err := tr.Fences(a, both)
-	if err != nil || len(again) != 1 || again[0].Kind != FenceProcesses {
+	again, err := tr.Confinements(a, both)
+	if err != nil || len(again) != 1 || again[0].Kind != ConfineProcesses {
 		t.Fatalf("for a late one to do: %v, %v", again, err)
 	}
-	must(t, tr.SetFence(again[0], again[0].After))
+	must(t, tr.SetConfinement(again[0], again[0].After))
 	if is := affinity(t, late); is != a {
 		t.Errorf("a late one may run on %v, want %v", is, a)
 	}
 
 	for _, f := range slices.Backward(fences) {
-		must(t, tr.SetFence(f, f.Before))
-		if now, err := tr.ReadFence(f); err != nil || now != f.Before {
+		must(t, tr.SetConfinement(f, f.Before))
+		if now, err := tr.ReadConfinement(f); err != nil || now != f.Before {
 			t.Errorf("%s of %s is %q (%v), want %q", f.Kind, f.At, now, err, f.Before)
 		}
 	}
@@ -113,33 +113,33 @@ func settle(t *testing.T, root string, a, b cpuset.Set) (loose, inside int) {
 func TestFencesRefused(t *testing.T) {
 	tr, err := Open(Options{ReadOnly: true})
 	must(t, err)
-	for _, f := range []Fence{
-		{Kind: FenceCPUs, At: "", After: "0"},
-		{Kind: FenceCPUs, At: "/", After: "0"},
-		{Kind: FenceCPUs, At: "x", After: "0"},
-		{Kind: FenceCPUs, At: "/../../../tmp", After: "0"},
-		{Kind: FenceCPUs, At: "/a\x00b", After: "0"},
-		{Kind: FenceUnit, At: "../x.slice", After: "0"},
-		{Kind: FenceUnit, At: "x.mount", After: "0"},
+	for _, f := range []Confinement{
+		{Kind: ConfineCPUs, At: "", After: "0"},
+		{Kind: ConfineCPUs, At: "/", After: "0"},
+		{Kind: ConfineCPUs, At: "x", After: "0"},
+		{Kind: ConfineCPUs, At: "/../../../tmp", After: "0"},
+		{Kind: ConfineCPUs, At: "/a\x00b", After: "0"},
+		{Kind: ConfineUnit, At: "../x.slice", After: "0"},
+		{Kind: ConfineUnit, At: "x.mount", After: "0"},
 		{Kind: "tasks", At: "/x", After: "0"},
 	} {
-		if err := tr.SetFence(f, f.After); err == nil {
+		if err := tr.SetConfinement(f, f.After); err == nil {
 			t.Errorf("%+v was set", f)
 		}
 	}
-	f := Fence{Kind: FenceCPUs, At: fmt.Sprintf("/candor-test-none-%d", os.Getpid()), Before: "0", After: "1"}
-	if err := tr.SetFence(f, f.After); !gone(err) {
+	f := Confinement{Kind: ConfineCPUs, At: fmt.Sprintf("/candor-test-none-%d", os.Getpid()), Before: "0", After: "1"}
+	if err := tr.SetConfinement(f, f.After); !gone(err) {
 		t.Errorf("a group that is not there: %v", err)
 	}
-	if err := tr.SetFence(f, f.Before); err != nil {
+	if err := tr.SetConfinement(f, f.Before); err != nil {
 		t.Errorf("undo of a group that has gone: %v", err)
 	}
 	all, _, err := tr.Effective()
 	must(t, err)
-	if _, err := tr.Fences(all, all); err == nil {
+	if _, err := tr.Confinements(all, all); err == nil {
 		t.Error("all CPUs were kept from Candor")
 	}
-	if _, err := tr.Fences(cpuset.Of(cpuset.Max-1), cpuset.Range(0, cpuset.Max-1)); err == nil || errors.Is(err, os.ErrNotExist) {
+	if _, err := tr.Confinements(cpuset.Of(cpuset.Max-1), cpuset.Range(0, cpuset.Max-1)); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a CPU that is not there: %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -18,13 +18,13 @@ const othersV1 = "-others"
 
 // fencesV1 shrinks the other groups from the bottom up, as v1 wants it, and
 // then takes the processes out of the root, which can't be confined itself.
-func (t *Tree) fencesV1(keep cpuset.Set) ([]Fence, error) {
+func (t *Tree) fencesV1(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
 	others := t.topGroup() + othersV1
-	var fences []Fence
+	var fences []Confinement
 	for _, group := range groups {
 		if group == others {
 			continue
@@ -37,8 +37,8 @@ func (t *Tree) fencesV1(keep cpuset.Set) ([]Fence, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := Fence{Kind: FenceProcesses, At: others, After: keep.Intersect(have).String()}
-	if f.Before, err = t.ReadFence(f); err != nil {
+	f := Confinement{Kind: ConfineProcesses, At: others, After: keep.Intersect(have).String()}
+	if f.Before, err = t.ReadConfinement(f); err != nil {
 		return nil, err
 	}
 	isLeft, err := anyIn(t.cpuset.mount, movable)
@@ -52,7 +52,7 @@ func (t *Tree) fencesV1(keep cpuset.Set) ([]Fence, error) {
 }
 
 // shrinkV1 adds a group after those nested in it. One that would keep nothing gets all of keep.
-func (t *Tree) shrinkV1(fences []Fence, group string, keep cpuset.Set) ([]Fence, error) {
+func (t *Tree) shrinkV1(fences []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)
 	if err != nil {
 		return fences, err
@@ -70,7 +70,7 @@ func (t *Tree) shrinkV1(fences []Fence, group string, keep cpuset.Set) ([]Fence,
 			return fences, err
 		}
 	}
-	return t.fence(fences, FenceCPUs, group, left.String())
+	return t.fence(fences, ConfineCPUs, group, left.String())
 }
 
 // setOthersV1 makes the group and moves the root's processes into it, or, for "", back.
@@ -121,7 +121,7 @@ func moveAll(from, to string) error {
 			return failed
 		}
 	}
-	return oneline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
+	return errline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
 }
 
 // movable reports whether a process is a program's, not a kernel thread nor one

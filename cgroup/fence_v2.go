@@ -12,7 +12,7 @@ import (
 // fencesV2 makes Candor's parent a partition: its CPUs are then taken from the root, and with it from
 // every other group, from processes in no group and from kernel threads that are not bound.
 // The kernel refuses that while another group names some of them.
-func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Fence, error) {
+func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Confinement, error) {
 	ours := t.topGroup()
 	if t.cpuset.mount+ours != t.cpuset.parent {
 		return nil, fmt.Errorf("cgroup %s: only a group directly below the root can have CPUs for itself", t.cpuset.parent)
@@ -21,7 +21,7 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Fence, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fences []Fence
+	var fences []Confinement
 	for _, group := range groups {
 		named, err := readSet(t.cpuset.mount+group, cpusFile)
 		if errors.Is(err, fs.ErrNotExist) { // without the controller
@@ -37,20 +37,20 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Fence, error) {
 		if left.IsEmpty() {
 			left = keep
 		}
-		if fences, err = t.fence(fences, FenceCPUs, group, left.String()); err != nil {
+		if fences, err = t.fence(fences, ConfineCPUs, group, left.String()); err != nil {
 			return nil, err
 		}
 	}
-	if fences, err = t.fence(fences, FenceCPUs, ours, all.Minus(keep).String()); err != nil {
+	if fences, err = t.fence(fences, ConfineCPUs, ours, all.Minus(keep).String()); err != nil {
 		return nil, err
 	}
-	return t.fence(fences, FencePartition, ours, "root")
+	return t.fence(fences, ConfineToPartition, ours, "root")
 }
 
 // setPartition changes a group's kind of partition. The kernel takes the word in
 // any case and says afterwards whether, and why not.
 func setPartition(dir, value string) error {
-	const file = string(FencePartition)
+	const file = string(ConfineToPartition)
 	if err := write(dir, file, value); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // File names and directories are joined as dir + "/" + file. The files are
@@ -30,14 +30,14 @@ func open(path string, flags int) (int, error) {
 }
 
 // read returns what a kernel file holds, without the newline at its end.
-func read(dir, file string) ([]byte, error) { return readWith(kernfile.Read, dir, file) }
+func read(dir, file string) ([]byte, error) { return readWith(kernelfs.Read, dir, file) }
 
 // readOne is read for a file that the kernel writes in one piece.
-func readOne(dir, file string) ([]byte, error) { return readWith(kernfile.ReadPiece, dir, file) }
+func readOne(dir, file string) ([]byte, error) { return readWith(kernelfs.ReadPiece, dir, file) }
 
 func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, error) {
 	content, ok := readKept(dir, file)
-	if !ok || kernfile.IsInjected() {
+	if !ok || kernelfs.IsInjected() {
 		var err error
 		if content, err = read(dir + "/" + file); err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, erro
 // write gives a kernel file a value in one write(2). The error is a *WriteError.
 func write(dir, file, value string) error {
 	path := dir + "/" + file
-	if err := kernfile.FaultOf(kernfile.WriteAccess, path); err != nil {
+	if err := kernelfs.FaultOf(kernelfs.WriteAccess, path); err != nil {
 		return &WriteError{path, value, err}
 	}
 	switch done, err := writeKept(dir, file, value); {

@@ -10,7 +10,7 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // The kubelet and the runtimes, too, can have systemd make the groups of pods and containers: slices and scopes. As with
@@ -18,8 +18,8 @@ import (
 // systemd takes as long as to write some 50 files, and many containers may change for one that is about to start. So
 // the files are written first, which is what counts, and systemd is told afterwards what they have.
 
-// An Untold is somebody else's group of which systemd does not know yet what it was given.
-type Untold struct {
+// An PendingUnitUpdate is somebody else's group of which systemd does not know yet what it was given.
+type PendingUnitUpdate struct {
 	Group *Group
 	CPUs  bool // its CPUs or memory nodes
 	Time  bool // its quota, period or weight
@@ -27,22 +27,22 @@ type Untold struct {
 	Quota time.Duration
 }
 
-// Untold returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
-func (g *Group) Untold(before, after Settings) Untold {
+// PendingUnitUpdate returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
+func (g *Group) PendingUnitUpdate(before, after Settings) PendingUnitUpdate {
 	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
-	was.bandwidth, is.bandwidth = roundForSystemd(was.bandwidth), roundForSystemd(is.bandwidth)
+	was.cfsBandwidth, is.cfsBandwidth = roundForSystemd(was.cfsBandwidth), roundForSystemd(is.cfsBandwidth)
 	was.burst, is.burst = 0, 0 // it has no property
 	if is.mems.IsEmpty() {     // they stay
 		is.mems = was.mems
 	}
-	return Untold{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
+	return PendingUnitUpdate{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
 }
 
-// Tell lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
+// ApplyUnitUpdate lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
 // no units, or are no more, are left out. It keeps quotas in steps of 10 ms a second: where one lies between two
 // steps the unit has the next one up, and the file what it had. Meanwhile nobody may give the groups anything
 // else. It returns what systemd and the kernel have refused.
-func (t *Tree) Tell(all []Untold) error {
+func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 	if t.bus == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (t *Tree) Tell(all []Untold) error {
 			rewritten[u.Group] = now.cpuState
 		}
 	}
-	return oneline.Join(append(errs, t.bus.rewrite(rewritten))...)
+	return errline.Join(append(errs, t.bus.rewrite(rewritten))...)
 }
 
 // isUnit reports whether systemd may have made somebody else's group.
@@ -74,7 +74,7 @@ func (g *Group) isUnit() bool {
 }
 
 // tell gives a unit what its group has.
-func (u *Untold) tell() (now state, err error) {
+func (u *PendingUnitUpdate) tell() (now state, err error) {
 	g := u.Group
 	if now, err = g.state(); err != nil {
 		return now, g.wrap(err)
@@ -83,7 +83,7 @@ func (u *Untold) tell() (now state, err error) {
 }
 
 // change is what the unit is taken to have, and what it is to have, where its group has a state.
-func (u *Untold) change(now state) (before, after state) {
+func (u *PendingUnitUpdate) change(now state) (before, after state) {
 	if after = now; u.Quota != 0 && now.quota != none {
 		after.quota = u.Quota.Microseconds()
 	}
@@ -99,7 +99,7 @@ func (u *Untold) change(now state) (before, after state) {
 
 // tellUnit gives the unit of a group the properties that differ between two states, rounded as systemd keeps them.
 func (g *Group) tellUnit(before, after state) error {
-	after.bandwidth = roundForSystemd(after.bandwidth)
+	after.cfsBandwidth = roundForSystemd(after.cfsBandwidth)
 	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 
@@ -119,7 +119,7 @@ func (b *bus) rewrite(all map[*Group]cpuState) error {
 			errs = append(errs, err)
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 // settle waits until systemd has written what it was told: it does so before it looks at the next question.

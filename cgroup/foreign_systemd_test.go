@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 )
 
@@ -21,7 +22,7 @@ func TestTell(t *testing.T) {
 	ms := time.Millisecond
 	born := Settings{CPUs: a, Quota: 50 * ms, Weight: 1000}
 	own, _ := group(t, tr, "web", born, "stubborn")
-	engines := tr.Foreign("web", "/"+slice+"/"+scopeName("web"))
+	engines := tr.EngineGroup("web", "/"+slice+"/"+scopeName("web"))
 	has := func() Settings {
 		t.Helper()
 		s, err := engines.Settings()
@@ -37,7 +38,7 @@ func TestTell(t *testing.T) {
 	}
 	for _, next := range []Settings{next, {CPUs: a, Quota: 10 * ms, Period: 20 * ms, Weight: 300}} {
 		must(t, engines.Apply(next))
-		must(t, tr.Tell([]Untold{{Group: engines, CPUs: true, Time: true}}))
+		must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: true}}))
 		same(t, engines, next)
 		reload(t, tr)
 		same(t, engines, next)
@@ -45,11 +46,11 @@ func TestTell(t *testing.T) {
 	// 12.5 % is between two steps: the file has it, until systemd writes its own. With the CPUs alone, too, it does.
 	between := Settings{CPUs: a, Quota: 12500 * time.Microsecond, Weight: 300}
 	must(t, engines.Apply(between))
-	must(t, tr.Tell([]Untold{{Group: engines, CPUs: false, Time: true}}))
+	must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: false, Time: true}}))
 	same(t, engines, between)
 	between.CPUs = a.Union(b)
 	must(t, engines.SetCPUs(between.CPUs, cpuset.Set{}))
-	must(t, tr.Tell([]Untold{{Group: engines, CPUs: true, Time: false}}))
+	must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: false}}))
 	must(t, tr.bus.settle())
 	same(t, engines, between)
 	reload(t, tr)
@@ -58,17 +59,17 @@ func TestTell(t *testing.T) {
 
 	exact := between
 	exact.Quota, exact.Weight = 12500*time.Microsecond, 304
-	if u := engines.Untold(between, exact); u.CPUs || u.Time {
+	if u := engines.PendingUnitUpdate(between, exact); u.CPUs || u.Time {
 		t.Errorf("nothing that systemd keeps has changed, and it is to be told %+v", u)
 	}
 	exact.Quota = 20 * ms
-	if u := engines.Untold(between, exact); u.CPUs || !u.Time {
+	if u := engines.PendingUnitUpdate(between, exact); u.CPUs || !u.Time {
 		t.Errorf("another quota: it is to be told %+v", u)
 	}
 
 	must(t, own.Kill(syscall.SIGKILL))
 	must(t, own.Remove())
-	if err := tr.Tell([]Untold{{Group: engines, CPUs: true, Time: true}}); err != nil {
+	if err := tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: true}}); err != nil {
 		t.Errorf("of a scope that is no more: %v", err)
 	}
 }
@@ -82,18 +83,18 @@ func TestTellSlice(t *testing.T) {
 	tr := treeBelow(t, slice, Systemd)
 	a, _ := two(t, tr)
 	own, _ := group(t, tr, "web", Settings{CPUs: a}, "stubborn") // systemd makes the slice with it
-	pod := tr.Foreign("pod", "/"+slice)
-	for _, want := range []CPUTime{{Quota: 12500 * time.Microsecond, Weight: 7}, {Weight: 39}} {
-		want.Period = DefaultPeriod
-		must(t, pod.SetCPUTime(want))
-		if has, err := pod.CPUTime(); err != nil || has != want {
+	pod := tr.EngineGroup("pod", "/"+slice)
+	for _, want := range []CPULimits{{Quota: 12500 * time.Microsecond, Weight: 7}, {Weight: 39}} {
+		want.Period = bandwidth.DefaultPeriod
+		must(t, pod.SetCPULimits(want))
+		if has, err := pod.CPULimits(); err != nil || has != want {
 			t.Errorf("it has %+v, %v; want %+v", has, err, want)
 		}
 		reload(t, tr)
 		if want.Quota == 12500*time.Microsecond {
 			want.Quota = 13 * time.Millisecond
 		}
-		if has, err := pod.CPUTime(); err != nil || has != want {
+		if has, err := pod.CPULimits(); err != nil || has != want {
 			t.Errorf("after a reload it has %+v, %v; want %+v", has, err, want)
 		}
 	}

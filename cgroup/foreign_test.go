@@ -47,7 +47,7 @@ func TestForeignMems(t *testing.T) {
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	dir := g.dir(tr.cpuset)
 	must(t, os.WriteFile(filepath.Join(dir, memsFile), []byte("\n"), 0o644))
-	foreign := tr.Foreign("pod", tr.parent+"/web")
+	foreign := tr.EngineGroup("pod", tr.parent+"/web")
 	must(t, foreign.SetCPUs(b, cpuset.Set{}))
 	if mems, err := readSet(dir, memsFile); err != nil || !mems.IsEmpty() {
 		t.Errorf("it has got %v, %v", mems, err)

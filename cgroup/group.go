@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
+	"golang.org/x/sys/unix"
 )
 
 // A Group is one container's control group: on v1 one folder in each of
@@ -176,15 +179,15 @@ func (g *Group) state() (s state, err error) {
 func (s Settings) check() error {
 	period := s.Period
 	if period == 0 {
-		period = DefaultPeriod
+		period = bandwidth.DefaultPeriod
 	}
 	switch {
 	case s.CPUs.IsEmpty():
 		return errors.New("no CPUs: a group needs at least one")
-	case period < MinPeriod || period > MaxPeriod:
-		return fmt.Errorf("period %v: want %v to %v", s.Period, MinPeriod, MaxPeriod)
-	case s.Quota != 0 && s.Quota < MinQuota:
-		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, MinQuota)
+	case period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod:
+		return fmt.Errorf("period %v: want %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+	case s.Quota != 0 && s.Quota < bandwidth.MinQuota:
+		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, bandwidth.MinQuota)
 	case s.Burst < 0 || s.Burst > s.Quota:
 		return fmt.Errorf("burst %v: want 0 to the quota, %v", s.Burst, s.Quota)
 	case s.Weight < 0:
@@ -201,7 +204,7 @@ func (s Settings) kernel(h *hierarchy) state {
 		out.quota = s.Quota.Microseconds()
 	}
 	if s.Period == 0 {
-		out.period = DefaultPeriod.Microseconds()
+		out.period = bandwidth.DefaultPeriod.Microseconds()
 	}
 	out.weight = h.kernelWeight(s.Weight)
 	return out
@@ -210,4 +213,113 @@ func (s Settings) kernel(h *hierarchy) state {
 // ended reports an error that tells that a process is no more.
 func ended(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH)
+}
+
+// CheckPath says what is wrong with the path of a group that somebody else makes: it
+// starts at the mount points, is clean and names no group at the top itself.
+func CheckPath(path string) error {
+	bad := !strings.HasPrefix(path, "/") || path == "/" || path != filepath.Clean(path) ||
+		slices.Contains(strings.Split(path, "/"), "..") || strings.ContainsAny(path, "\n\x00") || len(path) > unix.PathMax/4
+	if bad {
+		return fmt.Errorf("cgroup path %.60q: want a clean path from the mount point, such as /kubepods/pod1/web", path)
+	}
+	return nil
+}
+
+// EngineGroup names a group that somebody else makes and removes, such as a container
+// engine: path is from the mount points on. Candor reads it and gives it
+// settings, by the kernel's files alone; to create, end or remove it is refused.
+func (t *Tree) EngineGroup(name, path string) *Group {
+	g := t.Group(name)
+	g.path = path
+	if g.err == nil {
+		g.err = CheckPath(path)
+	}
+	return g
+}
+
+// notOurs refuses to make, end or remove a group that is somebody else's.
+func (g *Group) notOurs() error {
+	if g.path == "" {
+		return nil
+	}
+	return fmt.Errorf("cgroup %s: %s is a container engine's: want it started and ended there", g.name, g.path)
+}
+
+// viaSystemd reports whether systemd has to be told of the group's settings.
+func (g *Group) viaSystemd() bool { return g.tree.driver == Systemd && g.path == "" }
+
+// parentDir is the folder of the group above, in the hierarchy of the cpusets.
+func (g *Group) parentDir() string { return filepath.Dir(g.dir(g.tree.cpuset)) }
+
+// EnginePath returns the path of the group that a runtime makes for the cgroupsPath of
+// a container's specification: a path, or as systemd wants it "slice:prefix:name".
+func EnginePath(cgroupsPath string) (string, error) {
+	path := cgroupsPath
+	if parts := strings.Split(cgroupsPath, ":"); len(parts) == 3 && !strings.HasPrefix(cgroupsPath, "/") {
+		slice, err := expandSlice(parts[0])
+		if err != nil {
+			return "", err
+		}
+		unit := parts[2] + ".scope"
+		if parts[1] != "" {
+			unit = parts[1] + "-" + unit
+		}
+		if strings.HasSuffix(parts[2], ".slice") { // a slice itself, as runc takes it
+			unit = parts[2]
+		}
+		path = slice + "/" + unit
+	}
+	return path, CheckPath(path)
+}
+
+// ErrOwnGroup refuses a container whose engine would make its group among Candor's own. Candor takes each group below its
+// parent group for a container: one that an engine made would be managed twice, and moved by every operation.
+var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
+
+// CheckEngineGroup is ErrOwnGroup if a runtime may make a group, for the cgroupsPath of a container's specification, that
+// is Candor's parent group, lies below it or holds it, or that lies directly below the parent group of another state.
+func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
+	own := t.cpuset.pathOf(t.cpuset.parent)
+	for _, path := range t.runtimePaths(cgroupsPath) {
+		switch {
+		case isWithin(path, own):
+			return fmt.Errorf("cgroup %.100q: in %s: %w", cgroupsPath, own, ErrOwnGroup)
+		case isWithin(own, path):
+			return fmt.Errorf("cgroup %.100q: it holds %s: %w", cgroupsPath, own, ErrOwnGroup)
+		}
+		above := filepath.Dir(path)
+		if owner, err := ownerMark.read(t.cpuset.mount + above); err != nil || owner != "" {
+			return fmt.Errorf("cgroup %.100q: in %s of the state %s: %w", cgroupsPath, above, owner, ErrOwnGroup)
+		}
+	}
+	return nil
+}
+
+// isWithin reports whether a clean path is another one, or below it.
+func isWithin(path, above string) bool {
+	return path == above || above == "/" || strings.HasPrefix(path, above+"/")
+}
+
+// runtimePaths returns the clean paths of all groups that a runtime may make for a cgroupsPath, whatever its driver is. A
+// path that does not begin with "/" is relative to the group of the runtime for runc, and to the mount point for crun; an
+// empty one stands for a group with the name of the container.
+func (t *Tree) runtimePaths(cgroupsPath string) []string {
+	if cgroupsPath == "" {
+		cgroupsPath = "container"
+	}
+	paths := []string{filepath.Clean("/" + cgroupsPath)}
+	// SLICE:PREFIX:NAME is the name of a systemd unit, which is in no group of the runtime.
+	if !strings.HasPrefix(cgroupsPath, "/") && strings.Count(cgroupsPath, ":") != 2 {
+		if at, err := t.PathOf(os.Getpid()); err == nil {
+			paths = append(paths, filepath.Join(at, paths[0]))
+		}
+	}
+	if strings.HasPrefix(cgroupsPath, ":") { // runc's default
+		cgroupsPath = "system.slice" + cgroupsPath
+	}
+	if path, err := EnginePath(cgroupsPath); err == nil {
+		paths = append(paths, path)
+	}
+	return paths
 }

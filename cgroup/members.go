@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 const procsFile = "cgroup.procs"
@@ -142,7 +142,7 @@ func isTooDeep(err error) bool { return errors.Is(err, unix.ENAMETOOLONG) }
 // visitProcesses visits the processes of one group, until visit returns false.
 func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	var bad error
-	err := kernfile.Lines(dir+"/"+procsFile, maxList, func(line []byte) (more bool) {
+	err := kernelfs.Lines(dir+"/"+procsFile, maxList, func(line []byte) (more bool) {
 		pid, err := strconv.Atoi(string(line))
 		if err != nil || pid < 0 {
 			bad = badContent(dir, procsFile, line)

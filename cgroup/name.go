@@ -1,10 +1,15 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
@@ -36,4 +41,96 @@ func quoted(name string) string {
 		name = name[:64] + "…"
 	}
 	return fmt.Sprintf("%q", name)
+}
+
+// OCIPath is how a group of that name is written in the configuration of an OCI
+// container, linux.cgroupsPath: a path below the mount points, with systemd
+// "slice:prefix:name".
+func (t *Tree) OCIPath(name string) string {
+	if t.driver == Systemd {
+		return t.parent + ":candor:" + name
+	}
+	return t.parent + "/" + name
+}
+
+// PathOf returns the path of the group that a process is in, as OpenUsage and Foreign take
+// it: from the mount point of the cpu controller on. "/" is the group at the top.
+func (t *Tree) PathOf(pid int) (string, error) {
+	dirs, err := t.places(pid)
+	if err != nil {
+		return "", err
+	}
+	return t.cpu.pathOf(dirs[slices.Index(t.all, t.cpu)]), nil
+}
+
+// Paths returns the paths of all groups below the top that have processes of their own,
+// other than threads, a group before those nested in it.
+func (t *Tree) Paths() ([]string, error) {
+	var paths []string
+	err := t.cpu.walk(t.cpu.mount, func(dir string) error {
+		isUsed, err := anyIn(dir, func(int) bool { return true })
+		if isUsed {
+			paths = append(paths, t.cpu.pathOf(dir))
+		}
+		return err
+	})
+	return paths, err
+}
+
+// walk visits the groups below one. It omits groups that are removed meanwhile and groups whose paths are longer than
+// PATH_MAX.
+func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
+	nested, err := subgroups(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, child := range nested {
+		err := visit(child)
+		if err == nil {
+			err = h.walk(child, visit)
+		}
+		if err != nil && !gone(err) && !isTooDeep(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// pathOf is a folder as a path from the mount point on.
+func (h *hierarchy) pathOf(dir string) string {
+	if dir == h.mount {
+		return "/"
+	}
+	return strings.TrimPrefix(dir, h.mount)
+}
+
+// CPUsAt returns the CPUs that the processes of a group may use. Where the cpuset controller has not the
+// group, they are those of the nearest group above that it has.
+func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
+	if err := t.checkThere(path); err != nil {
+		return cpuset.Set{}, err
+	}
+	for {
+		cpus, err := readEffective(t.cpuset.mount+path, cpusFile)
+		if !errors.Is(err, fs.ErrNotExist) || path == "/" {
+			return cpus, err
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// checkThere refuses what is no path, and no group.
+func (t *Tree) checkThere(path string) error {
+	err := CheckPath(path)
+	if err != nil {
+		return err
+	}
+	is, err := isGroup(t.cpu.mount + path)
+	if err == nil && !is {
+		err = fmt.Errorf("cgroup %s: %w", path, ErrNoGroup)
+	}
+	return err
 }

@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/procfs"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
-
-	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // A Tree is Candor's groups on this machine.
@@ -232,7 +235,7 @@ func (h *hierarchy) standing() string {
 // ownDelegated names the group that this process is in, if it may write there:
 // a user who was delegated one need not search.
 func (t *Tree) ownDelegated() string {
-	text, err := kernfile.Read(t.proc + "/self/cgroup")
+	text, err := kernelfs.Read(t.proc + "/self/cgroup")
 	if err != nil || t.Version() != 2 {
 		return ""
 	}
@@ -246,4 +249,136 @@ func (t *Tree) ownDelegated() string {
 		return ""
 	}
 	return fmt.Sprintf(" (this process's own, %s, can be written to: a group below it would do)", strings.TrimPrefix(dir, t.cpu.mount))
+}
+
+// SetDeadline bounds how long the tree's methods wait for the kernel and for systemd: not beyond that time,
+// whatever limits they have themselves. The zero time is no bound. It returns the bound from before. What is tried is tried once at least.
+func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
+	var nanos int64
+	if !end.IsZero() {
+		nanos = end.UnixNano()
+	}
+	if nanos = t.until.Swap(nanos); nanos != 0 {
+		before = time.Unix(0, nanos)
+	}
+	return before
+}
+
+// atMost returns what is left of a limit by now; 0 or less: nothing.
+func (t *Tree) atMost(limit time.Duration) time.Duration {
+	if nanos := t.until.Load(); nanos != 0 {
+		limit = min(limit, time.Until(time.Unix(0, nanos)))
+	}
+	return limit
+}
+
+// A hierarchy is one tree of groups: a v1 controller's, or the one of v2.
+type hierarchy struct {
+	mount       string // mount point
+	root        string // which group of the hierarchy is mounted there: "/", in a container often its own
+	v2          bool
+	controllers []string // v1: whose it is ("cpu", "cpuacct", "name=systemd")
+	parent      string   // Candor's own group, a path below mount
+}
+
+// parseMounts finds the cgroup hierarchies in a mountinfo file. If a hierarchy is mounted several times, it returns
+// the mount that shows most of the hierarchy.
+func parseMounts(in io.Reader) (found []hierarchy, err error) {
+	var relative error
+	err = procfs.EachMountIn(in, procfs.MaxHostMounts, []string{" - cgroup"}, func(m *mountinfo.Info) {
+		if m.FSType != "cgroup" && m.FSType != "cgroup2" {
+			return
+		}
+		if !filepath.IsAbs(m.Mountpoint) {
+			relative = fmt.Errorf("mountinfo: mount point %.60q is not absolute", m.Mountpoint)
+			return
+		}
+		found = addHierarchy(found, m)
+	})
+	if err == nil {
+		err = relative
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+func addHierarchy(found []hierarchy, m *mountinfo.Info) []hierarchy {
+	h := hierarchy{mount: m.Mountpoint, root: m.Root, v2: m.FSType == "cgroup2"}
+	if !h.v2 {
+		for option := range strings.SplitSeq(m.VFSOptions, ",") {
+			if option != "rw" && option != "ro" && option != "" {
+				h.controllers = append(h.controllers, option)
+			}
+		}
+	}
+	same := slices.IndexFunc(found, func(f hierarchy) bool {
+		return f.v2 == h.v2 && slices.Equal(f.controllers, h.controllers)
+	})
+	switch {
+	case same < 0:
+		found = append(found, h)
+	case len(h.root) < len(found[same].root):
+		found[same] = h
+	}
+	return found
+}
+
+// has reports whether a v1 hierarchy is that controller's.
+func (h *hierarchy) has(controller string) bool {
+	return slices.Contains(h.controllers, controller)
+}
+
+// parseMembership reads /proc/PID/cgroup: the process's group in each
+// hierarchy, by each of its controllers, "" for v2.
+func parseMembership(text []byte) (map[string]string, error) {
+	groups := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		id, rest, ok := strings.Cut(line, ":")
+		controllers, path, ok2 := strings.Cut(rest, ":")
+		if !ok || !ok2 || !strings.HasPrefix(path, "/") {
+			return nil, fmt.Errorf("cannot make sense of %.60q", line)
+		}
+		if id == "0" {
+			groups[""] = path
+			continue
+		}
+		for controller := range strings.SplitSeq(controllers, ",") {
+			groups[controller] = path
+		}
+	}
+	return groups, nil
+}
+
+// dirOf returns the folder of a group that /proc/PID/cgroup names. A group
+// that is not below the mount point, since a namespace or the mount hides it,
+// is answered with the mount point itself.
+func (h *hierarchy) dirOf(path string) string {
+	if slices.Contains(strings.Split(path, "/"), "..") {
+		return h.mount
+	}
+	if h.root != "/" {
+		rest, ok := strings.CutPrefix(path, h.root)
+		if !ok || rest != "" && rest[0] != '/' {
+			return h.mount
+		}
+		path = rest
+	}
+	return filepath.Join(h.mount, path)
+}
+
+// membership picks the process's group in this hierarchy.
+func (h *hierarchy) membership(groups map[string]string) (path string, ok bool) {
+	if h.v2 {
+		path, ok = groups[""]
+		return path, ok
+	}
+	for _, controller := range h.controllers {
+		if path, ok = groups[controller]; ok {
+			break
+		}
+	}
+	return path, ok
 }

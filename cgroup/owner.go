@@ -4,9 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/candor-project/candor/internal/errline"
 	"golang.org/x/sys/unix"
-
-	"github.com/candor-project/candor/internal/oneline"
 )
 
 // Candor's parent group carries the name of the state that its groups belong to, as
@@ -50,7 +49,7 @@ func (t *Tree) takeOver(from string) error {
 		return err
 	}
 	if err := t.vacant(from); err != nil {
-		return oneline.Join(err, t.mark(from, 0))
+		return errline.Join(err, t.mark(from, 0))
 	}
 	return nil
 }
@@ -76,4 +75,64 @@ func (t *Tree) mark(owner string, flags int) error {
 		return nil
 	}
 	return err
+}
+
+// A mark is text that a group carries, as an extended attribute: it goes with the group. It has two
+// names: users may set the first, on Linux 5.7 and later; older kernels know the second, which is root's.
+type mark [2]string
+
+func markNamed(name string) mark { return mark{"user.candor." + name, "trusted.candor." + name} }
+
+// errNoMarks: groups of this kernel cannot carry marks, or this user may not set them.
+var errNoMarks = errors.New("it cannot carry a mark")
+
+// read returns "" where there is no mark, or no group.
+func (m mark) read(dir string) (string, error) {
+	for _, name := range m {
+		value := make([]byte, unix.PathMax)
+		n, err := unix.Getxattr(dir, name, value)
+		switch err {
+		case nil:
+			return string(value[:n]), nil
+		case unix.ENODATA, unix.EOPNOTSUPP: // the other one, perhaps
+		case unix.ENOENT, unix.ENODEV:
+			return "", nil
+		default:
+			return "", fmt.Errorf("cgroup %s: read %s: %w", dir, name, err)
+		}
+	}
+	return "", nil
+}
+
+// write does nothing where there is no group.
+func (m mark) write(dir, value string, flags int) error {
+	for _, name := range m {
+		switch err := unix.Setxattr(dir, name, []byte(value), flags); err {
+		case nil, unix.ENOENT, unix.ENODEV:
+			return nil
+		case unix.EOPNOTSUPP, unix.EPERM, unix.EACCES: // the other one, perhaps
+		default:
+			return fmt.Errorf("cgroup %s: write %s: %w", dir, name, err)
+		}
+	}
+	return fmt.Errorf("cgroup %s: %w", dir, errNoMarks)
+}
+
+var noteMark = markNamed("note")
+
+// Annotation returns what SetNote has left at a group; "" if nothing.
+func (g *Group) Annotation() (string, error) {
+	if g.err != nil {
+		return "", g.err
+	}
+	return noteMark.read(g.dir(g.tree.cpu))
+}
+
+// SetAnnotation leaves a text at a group of somebody else's, for as long as the group is there: what Candor
+// has to know to undo what it writes.
+func (g *Group) SetAnnotation(text string) error {
+	if g.err != nil {
+		return g.err
+	}
+	return noteMark.write(g.dir(g.tree.cpu), text, 0)
 }

@@ -1,14 +1,16 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/candor-project/candor/internal/kernelfs"
 	"golang.org/x/sys/unix"
-
-	"github.com/candor-project/candor/internal/kernfile"
 )
 
 // attach moves a process, all its threads, into a group.
@@ -42,7 +44,7 @@ func inTheWay(err error) error {
 // hierarchy of the tree.
 func (t *Tree) places(pid int) ([]string, error) {
 	file := t.proc + "/" + strconv.Itoa(pid) + "/cgroup"
-	text, err := kernfile.Read(file)
+	text, err := kernelfs.Read(file)
 	if ended(err) {
 		return nil, fmt.Errorf("there is no process %d", pid)
 	}
@@ -97,4 +99,86 @@ func (g *Group) bringBackV1() error {
 		return failed // the other hierarchies have the same processes
 	}
 	return nil
+}
+
+const (
+	expectFor   = 100 * time.Millisecond // for what a runtime may do between asking and moving
+	expectEvery = 5 * time.Millisecond   // less than a grace period
+)
+
+// errUnseen: this process's group is not seen from here.
+var errUnseen = errors.New("this process is in no group that is seen from here")
+
+// WarmMoves tells the kernel that processes are about to be moved between groups, as the start of a container does, and does not
+// wait. begun is false where that goes on already, and goes on for longer now.
+//
+// The first move in a while waits for a grace period of RCU, 5 to 15 ms: after it all who fork or end look whether somebody moves
+// processes, and for about as long again moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods has all moves
+// fast, and forks slower). So this process is moved to the group that it is in, again and again for a while. What the kernel does
+// for any move it does for the first of these: while it waits, groups can't be made or removed, and clone3(CLONE_INTO_CGROUP), which
+// needs no such wait, waits too.
+func (t *Tree) WarmMoves() (begun bool) {
+	t.expected.Store(time.Now().Add(expectFor).UnixNano())
+	if !t.expects.CompareAndSwap(false, true) {
+		return false
+	}
+	go func() {
+		defer t.expects.Store(false)
+		for time.Now().UnixNano() < t.expected.Load() {
+			if t.selfMove() != nil {
+				return // then somebody waits as long as without
+			}
+		}
+	}()
+	return true
+}
+
+// selfMove moves this process to the group that it is in, for a while. One goroutine at a time. (Should somebody move it elsewhere
+// meanwhile, that is undone: the kernel has no move that asks where from.)
+func (t *Tree) selfMove() (err error) {
+	if t.alien {
+		return errUnseen
+	}
+	if !isIn(t.own) {
+		if t.own, err = t.findOwn(); err != nil {
+			t.alien = err == errUnseen
+			return err
+		}
+	}
+	for end := time.Now().Add(expectFor); err == nil && time.Now().Before(end); time.Sleep(expectEvery) {
+		err = writeInt(t.own, procsFile, 0)
+	}
+	return err
+}
+
+// isIn reports whether this process is in the group of a folder.
+func isIn(dir string) bool {
+	if dir == "" {
+		return false
+	}
+	own := os.Getpid()
+	is, err := anyIn(dir, func(pid int) bool { return pid == own })
+	return err == nil && is
+}
+
+// findOwn returns the folder of the group that this process is in; errUnseen: there is none to be seen. In a cgroup namespace of its own,
+// as a container has it, that is not where /proc says.
+func (t *Tree) findOwn() (own string, err error) {
+	if dirs, err := t.places(os.Getpid()); err == nil {
+		if dir := dirs[slices.Index(t.all, t.cpu)]; isIn(dir) {
+			return dir, nil
+		}
+	}
+	found := errors.New("found")
+	err = cmp.Or(t.cpu.walk(t.cpu.mount, func(dir string) error {
+		if isIn(dir) {
+			own = dir
+			return found
+		}
+		return nil
+	}), errUnseen)
+	if err == found {
+		err = nil
+	}
+	return own, err
 }

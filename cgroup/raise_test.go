@@ -29,9 +29,9 @@ func TestSetQuota(t *testing.T) {
 	if err := g.SetQuota(40 * ms); !errors.Is(err, unix.EINVAL) {
 		t.Errorf("below the burst: %v", err)
 	}
-	above := tr.Foreign("above", tr.parent)
+	above := tr.EngineGroup("above", tr.parent)
 	must(t, above.SetQuota(80*ms))
-	defer above.SetCPUTime(CPUTime{Weight: 1024})
+	defer above.SetCPULimits(CPULimits{Weight: 1024})
 	err := g.SetQuota(100 * ms)
 	if v1 := !tr.cpu.v2; v1 != errors.Is(err, unix.EINVAL) || !v1 && err != nil {
 		t.Errorf("more than above: %v", err)

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // How long the kernel may take to let go of a group that is empty, and to end
@@ -70,7 +70,7 @@ func (g *Group) remove() error {
 // removeTree removes one folder, the groups nested in it first. The error is an errno: EBUSY also if there are more nested
 // groups than can be removed in time.
 func removeTree(dir string, until time.Time) error {
-	if err := kernfile.FaultOf(kernfile.RemoveAccess, dir); err != nil {
+	if err := kernelfs.FaultOf(kernelfs.RemoveAccess, dir); err != nil {
 		return err
 	}
 	err := unix.Rmdir(dir)

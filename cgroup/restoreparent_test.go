@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // settingFiles are the kernel's files that Candor writes, and those that the kernel changes with them.
-var settingFiles = []string{subtreeFile, "cgroup.type", procsFile, cpusFile, memsFile, "cpuset.memory_migrate", string(FencePartition),
+var settingFiles = []string{subtreeFile, "cgroup.type", procsFile, cpusFile, memsFile, "cpuset.memory_migrate", string(ConfineToPartition),
 	"cpu.max", "cpu.max.burst", "cpu.weight", quotaV1, periodV1, burstV1, "cpu.shares", "freezer.state"}
 
 // contents returns all settings of the groups below a path, and of the groups above it: file to content.
@@ -108,8 +108,8 @@ func TestFailedCreate(t *testing.T) {
 
 // failAt lets the n-th change of the kernel's groups fail, and returns which it was.
 func failAt(n int, do func() error) (failed string, err error) {
-	remove := kernfile.InjectFault(func(access kernfile.Access, path string) error {
-		if access != kernfile.WriteAccess && access != kernfile.CreateAccess {
+	remove := kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
+		if access != kernelfs.WriteAccess && access != kernelfs.CreateAccess {
 			return nil
 		}
 		if n--; n != -1 {
@@ -218,8 +218,8 @@ func TestParentRemovedMeanwhile(t *testing.T) {
 	a, _ := two(t, outer)
 	tr := treeBelow(t, outer.parent+"/candor", Cgroupfs)
 	removed := 0
-	remove := kernfile.InjectFault(func(access kernfile.Access, path string) error {
-		if access != kernfile.CreateAccess || path != tr.cpuset.parent || removed == 3 {
+	remove := kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
+		if access != kernelfs.CreateAccess || path != tr.cpuset.parent || removed == 3 {
 			return nil
 		}
 		removed++

@@ -85,7 +85,7 @@ func TestSetForeignCPUs(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
 	g, pid := group(t, tr, "web", Settings{CPUs: a}, "sleep")
-	foreign := tr.Foreign("web", g.dir(tr.cpuset)[len(tr.cpuset.mount):])
+	foreign := tr.EngineGroup("web", g.dir(tr.cpuset)[len(tr.cpuset.mount):])
 	for i, cpus := range []cpuset.Set{b, a.Union(b), a, a} {
 		if i == 1 {
 			nest(t, g, "nested", b)

@@ -172,7 +172,7 @@ func TestScopeNames(t *testing.T) {
 }
 
 func TestProperties(t *testing.T) {
-	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{bandwidth{none, 100000, 0}, 100}}
+	base := state{cpus: cpuset.Of(0, 9), cpuState: cpuState{cfsBandwidth{none, 100000, 0}, 100}}
 	change := func(edit func(*state)) state {
 		next := base
 		edit(&next)
@@ -208,7 +208,7 @@ func TestRoundForSystemd(t *testing.T) {
 		{none, 100000, none}, {150000, 100000, 150000}, {150001, 100000, 151000}, {3300, 100000, 4000},
 		{1000, 100000, 1000}, {1000, 1000000, 10000}, {1001, 20000, 1200}, {64000000, 1000000, 64000000},
 	} {
-		got := roundForSystemd(bandwidth{tt.quota, tt.period, 0})
+		got := roundForSystemd(cfsBandwidth{tt.quota, tt.period, 0})
 		if got.quota != tt.want || got.period != tt.period {
 			t.Errorf("%d in %d: %+v, want %d", tt.quota, tt.period, got, tt.want)
 		}
@@ -235,11 +235,11 @@ func TestRaisedIsNotForUnits(t *testing.T) {
 		quota time.Duration
 		want  int64
 	}{{50 * time.Millisecond, 50000}, {0, 112345}} {
-		u := Untold{Time: true, Quota: told.quota}
+		u := PendingUnitUpdate{Time: true, Quota: told.quota}
 		if before, after := u.change(raised); after.quota != told.want || before.period == after.period || before.weight == after.weight {
 			t.Errorf("own quota %v: told %+v for %+v", told.quota, after, before)
 		}
-		u = Untold{CPUs: true, Quota: told.quota}
+		u = PendingUnitUpdate{CPUs: true, Quota: told.quota}
 		if before, after := u.change(raised); before.cpuState != after.cpuState {
 			t.Errorf("the CPUs alone: told %+v for %+v", after, before)
 		}

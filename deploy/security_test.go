@@ -7,45 +7,65 @@ import (
 	"testing"
 )
 
-// securityPage names the rights of each part.
-const securityPage = "../docs/security.md"
+const (
+	settingsPage = "../docs/security.md"         // lists the settings that affect other containers
+	rightsPage   = "../docs/reference/rights.md" // lists the rights of each part
+)
 
-// TestSecurityPage checks that the page has each directive of the unit, each right of the chart's pods, each rule in the API server and
-// each restriction.
-func TestSecurityPage(t *testing.T) {
-	text, err := os.ReadFile(securityPage)
+// A page is a page of the docs that must list certain entries.
+type page struct {
+	t          *testing.T
+	file, text string
+}
+
+func readPage(t *testing.T, file string) page {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := string(text)
-	need := func(right, part string) {
-		if !strings.Contains(page, right) {
-			t.Errorf("%s does not have %s of %s", securityPage, right, part)
-		}
+	return page{t, file, string(text)}
+}
+
+// need fails the test unless the page lists an entry of a part.
+func (p page) need(entry, part string) {
+	p.t.Helper()
+	if !strings.Contains(p.text, entry) {
+		p.t.Errorf("%s does not list %s of %s", p.file, entry, part)
 	}
+}
+
+// TestRightsPage checks that the page lists each directive of the unit, each right of the chart's pods and each rule in the API server.
+func TestRightsPage(t *testing.T) {
+	p := readPage(t, rightsPage)
 	for _, line := range rights(Unit) {
-		if key, _, _ := strings.Cut(line, "="); !strings.Contains(page, "`"+key+"=`") { // some values are too long for the page
-			need("`"+line+"`", "the unit")
+		if key, _, _ := strings.Cut(line, "="); !strings.Contains(p.text, "`"+key+"=`") { // the page omits long values
+			p.need("`"+line+"`", "the unit")
 		}
 	}
 	all := documents(t, render(t, renderings["publish"]))
 	for _, mount := range volumes(all) {
-		need("`"+mount+"`", "the DaemonSet")
+		p.need("`"+mount+"`", "the DaemonSet")
 	}
-	need("`"+capabilities(all)+"`", "the DaemonSet")
+	p.need("`"+capabilities(all)+"`", "the DaemonSet")
 	for _, rule := range rules(t, all) {
-		need(rule, "the roles")
+		p.need(rule, "the roles")
 	}
-	for setting, r := range restrictions {
-		need("`"+r.value+"`", "setting "+setting)
-	}
-	for setting := range unrestricted {
-		need("`"+setting+"`", "the settings that are not restricted")
-	}
-	need(fmt.Sprintf("rates the exposure at %v", maxExposure), "the unit")
+	p.need(fmt.Sprintf("rates the exposure at %v", maxExposure), "the unit")
 }
 
-// rights returns the unit's directives that give or take rights.
+// TestSettingsPage checks that the page lists each setting, with the chart's value that restricts it.
+func TestSettingsPage(t *testing.T) {
+	p := readPage(t, settingsPage)
+	for setting, r := range restrictions {
+		p.need("`"+r.value+"`", "setting "+setting)
+	}
+	for setting := range unrestricted {
+		p.need("`"+setting+"`", "the settings that are not restricted")
+	}
+}
+
+// rights returns the directives of the unit that grant or remove rights.
 func rights(unit string) (lines []string) {
 	other := map[string]bool{"Type": true, "ExecStart": true, "ExecReload": true, "RestartSec": true, "TimeoutStartSec": true, "Slice": true}
 	_, service, _ := strings.Cut(unit, "\n[Service]\n")
@@ -59,7 +79,7 @@ func rights(unit string) (lines []string) {
 	return lines
 }
 
-// volumes returns the node's folders that the DaemonSet mounts.
+// volumes returns the directories of the node that the DaemonSet mounts.
 func volumes(all map[string]document) (paths []string) {
 	pod := all["DaemonSet"]["spec"].(document)["template"].(document)["spec"].(document)
 	for _, v := range pod["volumes"].([]any) {
@@ -70,7 +90,7 @@ func volumes(all map[string]document) (paths []string) {
 	return paths
 }
 
-// capabilities returns the line of the DaemonSet's container as the page writes it.
+// capabilities returns the capabilities of the DaemonSet's container in the notation of the page.
 func capabilities(all map[string]document) string {
 	pod := all["DaemonSet"]["spec"].(document)["template"].(document)["spec"].(document)
 	context := pod["containers"].([]any)[0].(document)["securityContext"].(document)
@@ -79,7 +99,7 @@ func capabilities(all map[string]document) string {
 	return fmt.Sprintf("capabilities: {drop: %s, add: %s}", words(list["drop"]), words(list["add"]))
 }
 
-// rules returns the chart's rules as the page writes them: `resources`: verbs.
+// rules returns the RBAC rules and roles of the chart in the notation of the page: `resources`: verbs.
 func rules(t *testing.T, all map[string]document) (texts []string) {
 	t.Helper()
 	bound := func(list any, around string) string {

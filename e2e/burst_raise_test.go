@@ -18,7 +18,7 @@ func TestBurstRaised(t *testing.T) {
 	run := l.launch(l.candor("run", "--class", "flexible", "--cpu", "0.5", "--burst", "quota", "--name", "web", "--",
 		os.Getenv("CANDOR_BIN"), "load", "--work", "500ms", "--threads", "2", "--rest", "2s", "--duration", "10m"))
 	quota := func() time.Duration {
-		has, err := l.tree.Group("web").CPUTime()
+		has, err := l.tree.Group("web").CPULimits()
 		if err != nil {
 			return base // not yet
 		}

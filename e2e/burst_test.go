@@ -48,7 +48,7 @@ type response struct {
 
 // TestBursts has nginx compress a page for clients that are on for 150 ms and off for 3 s.
 //
-//	CANDOR_BURST_ROUNDS=5 go test ./e2e -run TestBursts -v     all ways, 30 s each, and the table of docs/burst.md
+//	CANDOR_BURST_ROUNDS=5 go test ./e2e -run TestBursts -v     all ways, 30 s each, and the table of docs/benchmarks/burst.md
 func TestBursts(t *testing.T) {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Skip("needs nginx: scripts/test-deps.sh")
@@ -189,7 +189,7 @@ http {
 	return url, func() { n.cmd.Process.Signal(syscall.SIGTERM); n.end() }
 }
 
-// burstTable writes what was measured as docs/burst.md has it.
+// burstTable writes the results as the table of docs/benchmarks/burst.md.
 func burstTable(results map[string][]response) string {
 	var table strings.Builder
 	for _, b := range burstings {

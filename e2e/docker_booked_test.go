@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/oci"
-	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // books is a booking for another host, whose name and groups go with the test. Its id is the test's to say.
-func (w *wrapped) books() (b oci.Booking, tree *cgroup.Tree) {
+func (w *wrapped) books() (b oci.Override, tree *cgroup.Tree) {
 	w.Helper()
 	dir := fmt.Sprintf("/run/candor-e2e-%d", os.Getpid())
-	b = oci.Booking{
+	b = oci.Override{
 		StateDir: dir, Config: filepath.Join(dir, "host.json"), Parent: w.parent + "-booked",
 		Request: hybrid.Request{Class: hybrid.Sensitive, Limit: 500},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 	tree, err := cgroup.Open(cgroup.Options{Parent: b.Parent, Driver: cgroup.Cgroupfs})
 	if err != nil {
@@ -31,7 +32,7 @@ func (w *wrapped) books() (b oci.Booking, tree *cgroup.Tree) {
 			w.Error(err)
 		}
 		os.RemoveAll(dir)
-		os.RemoveAll(oci.Bookings(dir))
+		os.RemoveAll(oci.Overrides(dir))
 	})
 	return b, tree
 }
@@ -45,7 +46,7 @@ func TestDockerBooked(t *testing.T) {
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}
-	w.writeConfig(100000, func(s spec) {
+	w.writeConfig(100000, func(s ociSpec) {
 		s.of("linux")["cgroupsPath"] = "system.slice:docker:a"
 		s.of("process")["env"] = []string{"PATH=/bin", "CANDOR_CLASS=flexible", "CANDOR_PERIOD=10ms"}
 	})
@@ -58,7 +59,7 @@ func TestDockerBooked(t *testing.T) {
 		t.Errorf("it is this host's, too: %v", rows)
 	}
 	w.does("delete", "--force", "a")
-	if err := b.Reload(); err != nil || !b.Taken || b.Usage.CPU == 0 {
+	if err := b.Reload(); err != nil || !b.Applied || b.Usage.CPU == 0 {
 		t.Errorf("%+v, %v; want that it was taken, and what it used", b, err)
 	}
 	if is, err := tree.Group("a").Exists(); is || err != nil {
@@ -85,7 +86,7 @@ func TestDockerBookedBeside(t *testing.T) {
 	a, tree := w.books()
 	b := a
 	a.Request.ID, b.Request.ID = "a", "b"
-	for _, booking := range []oci.Booking{a, b} {
+	for _, booking := range []oci.Override{a, b} {
 		if err := booking.Save(); err != nil {
 			t.Fatal(err)
 		}
@@ -101,8 +102,8 @@ func TestDockerBookedBeside(t *testing.T) {
 		t.Errorf("the group of the one that has ended is there still (%v)", err)
 	}
 	w.does("delete", "--force", "a")
-	for _, booking := range []oci.Booking{a, b} {
-		if err := booking.Reload(); err != nil || !booking.Taken || booking.Usage.CPU == 0 {
+	for _, booking := range []oci.Override{a, b} {
+		if err := booking.Reload(); err != nil || !booking.Applied || booking.Usage.CPU == 0 {
 			t.Errorf("%+v, %v; want what it has used", booking, err)
 		}
 	}

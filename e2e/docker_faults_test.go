@@ -65,7 +65,7 @@ func TestDockerCrun(t *testing.T) {
 	}
 	w := newWrappedOver(t, `exec unshare --mount sh -c 'umount /sys/fs/cgroup/unified 2>/dev/null; exec crun "$@"' sh "$@"`)
 	w.need(2)
-	w.writeConfig(100000, func(s spec) { s["ociVersion"] = "1.0.2" }) // runc may propose one that it does not know
+	w.writeConfig(100000, func(s ociSpec) { s["ociVersion"] = "1.0.2" }) // runc may propose one that it does not know
 	w.does("create", "--bundle", w.dir, "a")
 	w.does("start", "a")
 	if a := w.ps()["a"]; a.State != "running" || a.Limit != 1000 {

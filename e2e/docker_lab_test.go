@@ -61,7 +61,7 @@ func installIn(t *testing.T, dir string) {
 	}
 }
 
-// tell does what docs/oci.md says: candor setup docker, and a reload.
+// tell does what docs/docker.md says: candor setup docker, and a reload.
 func (d *docker) tell() {
 	d.Helper()
 	setup := d.candor("setup", "docker", "--file", d.in("daemon.json"))

@@ -15,8 +15,8 @@ import (
 )
 
 // sh makes a shell's script the container's program.
-func sh(script string) func(spec) {
-	return func(s spec) { s.of("process")["args"] = []string{"sh", "-c", script} }
+func sh(script string) func(ociSpec) {
+	return func(s ociSpec) { s.of("process")["args"] = []string{"sh", "-c", script} }
 }
 
 // says waits until what candor-runc and its containers write has a line.
@@ -156,7 +156,7 @@ func TestDockerFiles(t *testing.T) {
 // A weight by the user's wish is not followed, and that is said.
 func TestDockerWeight(t *testing.T) {
 	w := newWrapped(t)
-	w.writeConfig(50000, func(s spec) { s.of("linux").of("resources").of("cpu")["shares"] = 512 })
+	w.writeConfig(50000, func(s ociSpec) { s.of("linux").of("resources").of("cpu")["shares"] = 512 })
 	w.does("create", "--bundle", w.dir, "a")
 	w.does("update", "--cpu-share", "300", "a")
 	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
@@ -175,7 +175,7 @@ func TestDockerWeight(t *testing.T) {
 // A terminal and the file with the process id are made by the real runtime, as the engine has asked.
 func TestDockerConsole(t *testing.T) {
 	w := newWrapped(t)
-	w.writeConfig(100000, sh("test -t 0 && echo at a terminal; exec sleep 9999"), func(s spec) { s.of("process")["terminal"] = true })
+	w.writeConfig(100000, sh("test -t 0 && echo at a terminal; exec sleep 9999"), func(s ociSpec) { s.of("process")["terminal"] = true })
 	socket, pidFile := filepath.Join(w.dir, "console"), filepath.Join(w.dir, "pid")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {

@@ -59,20 +59,20 @@ func newWrappedOver(t *testing.T, real string) *wrapped {
 	return w
 }
 
-// A spec is a container's configuration, as far as tests change it.
-type spec map[string]any
+// An ociSpec is a container's configuration, as far as tests change it.
+type ociSpec map[string]any
 
-func (s spec) of(key string) spec { return s[key].(map[string]any) }
+func (s ociSpec) of(key string) ociSpec { return s[key].(map[string]any) }
 
 // writeConfig writes what runc proposes, with a quota of so many microseconds in 100 ms, and changes.
-func (w *wrapped) writeConfig(quota int, changes ...func(spec)) {
+func (w *wrapped) writeConfig(quota int, changes ...func(ociSpec)) {
 	w.Helper()
 	os.Remove(w.config)
 	if got := do(w.T, exec.Command("runc", "spec", "--bundle", w.dir)); got.code != 0 {
 		w.Fatalf("runc spec: %+v", got)
 	}
 	text, err := os.ReadFile(w.config)
-	var all spec
+	var all ociSpec
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
@@ -203,7 +203,7 @@ func TestDockerRuntimeKilled(t *testing.T) {
 func testRuntimeKilled(t *testing.T, group string) {
 	w := newWrapped(t)
 	if group != "" {
-		w.writeConfig(100000, func(s spec) { s.of("linux")["cgroupsPath"] = w.parent + group })
+		w.writeConfig(100000, func(s ociSpec) { s.of("linux")["cgroupsPath"] = w.parent + group })
 	}
 	cmd := w.command("candor-runc", "create", "--bundle", w.dir, "a")
 	w.stopAt("create", cmd)

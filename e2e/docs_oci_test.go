@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// composeFile is the compose file of docs/oci.md.
+// composeFile is the compose file of docs/docker.md.
 func composeFile(t *testing.T) []byte {
 	t.Helper()
-	page, err := os.ReadFile("../docs/oci.md")
+	page, err := os.ReadFile("../docs/docker.md")
 	if os.IsNotExist(err) && os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("no documents in the guest")
 	}
@@ -24,7 +24,7 @@ func composeFile(t *testing.T) []byte {
 	}
 	block := regexp.MustCompile("(?s)```yaml\n(services:\n.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatal("docs/oci.md has no compose file")
+		t.Fatal("docs/docker.md has no compose file")
 	}
 	return block[1]
 }
@@ -32,7 +32,7 @@ func composeFile(t *testing.T) []byte {
 // composeClasses are its services.
 var composeClasses = map[string]string{"web": "sensitive", "log": "flexible"}
 
-// The compose file of docs/oci.md is what compose reads, and its services are what the page says, started as compose starts them.
+// The compose file of docs/docker.md is what compose reads, and its services are what the page says, started as compose starts them.
 func TestDockerCompose(t *testing.T) {
 	var file struct {
 		Services map[string]struct {

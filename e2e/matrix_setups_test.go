@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
@@ -26,7 +27,7 @@ type setup struct {
 
 // setups returns the matrix's columns for a limit.
 func (l *lab) setups(limit hybrid.Milli) []setup {
-	quota := cgroup.Settings{CPUs: l.usable, Quota: cgroup.DefaultPeriod * time.Duration(limit) / 1000}
+	quota := cgroup.Settings{CPUs: l.usable, Quota: bandwidth.DefaultPeriod * time.Duration(limit) / 1000}
 	set := cgroup.Settings{CPUs: highest(l.usable, limit.CPUs())}
 	return []setup{
 		{"no limit", func(dir string, args []string) (string, error) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSetupEngine is the command line of candor setup docker and the like; what it does is tested by internal/setupengine.
+// TestSetupEngine is the command line of candor setup docker and the like; what it does is tested by cmd/candor/internal/setup/engine.
 func TestSetupEngine(t *testing.T) {
 	dir := t.TempDir()
 	bin, file := filepath.Join(dir, "candor"), filepath.Join(dir, "daemon.json")

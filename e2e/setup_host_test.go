@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSetupHost is the command line of candor setup host; what it does is tested in the guests, by internal/setup.
+// TestSetupHost is the command line of candor setup host; what it does is tested in the guests, by cmd/candor/internal/setup.
 func TestSetupHost(t *testing.T) {
 	l := newLab(t)
 	for _, c := range []struct{ args, want string }{

@@ -41,8 +41,8 @@ func checkReport(t *testing.T, setup string, r view.Report, s sizes) {
 		"cpuset only": {1000 * s.view(), 0, s.view(), s.host, false},
 		"candor":      {int(s.limit), int(s.limit), s.view(), s.view(), true},
 	}[setup]
-	if r.LimitMilli != want.limit || r.Honest != want.honest || r.Honest != (len(r.Reasons) == 0) {
-		t.Errorf("limit %d, honest %v, reasons %q; want %+v", r.LimitMilli, r.Honest, r.Reasons, want)
+	if r.LimitMilli != want.limit || r.IsTrue != want.honest || r.IsTrue != (len(r.Reasons) == 0) {
+		t.Errorf("limit %d, honest %v, reasons %q; want %+v", r.LimitMilli, r.IsTrue, r.Reasons, want)
 	}
 	numbers := map[string]int{
 		view.SourceAffinity: want.affinity, view.SourceCPUSet: want.affinity, view.SourceQuota: (want.quota + 999) / 1000,

@@ -21,7 +21,7 @@ const (
 	measuredFor = 3 * time.Second // each of the windows
 
 	// least is what a container has to get of its limit or guarantee. The goal is 0.95, and the median of many
-	// windows reaches it (docs/weights.md); that of three is off by a few hundredths.
+	// windows reaches it (docs/benchmarks/weights.md); that of three is off by a few hundredths.
 	least = 0.9
 	// On a quiet machine other programs take this much of the two CPUs at most. On a busier one the kernel moves
 	// threads more often, and what containers have to get is less by noise; on a loud one nothing can be said.
@@ -61,7 +61,7 @@ var neighbourhoods = []neighbourhood{
 	{"1250m, 750m", false, []busyTenant{sensitive(1250), sensitive(750)}, 0},
 	{"1000m, 500m, 500m", false, []busyTenant{sensitive(1000), sensitive(500), sensitive(500)}, 0},
 	{"1500m, five of 100m with 2 threads", false, []busyTenant{sensitive(1500), five("--cpu 100m", 2, 100)}, 0},
-	// Where no weight is right for all of them: docs/weights.md says why.
+	// Where no weight is right for all of them: docs/benchmarks/weights.md says why.
 	{"1500m, five of 100m or more", false, []busyTenant{sensitive(1500), five("--request 100m", 1, 100)}, 0.75},
 	{"1250m, five of 150m or more", false, []busyTenant{sensitive(1250), five("--request 150m", 1, 150)}, 0.7},
 }

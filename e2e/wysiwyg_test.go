@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// wysiwyg is a command line of the script that measures for docs/wysiwyg.md, which does little work for each run.
+// wysiwyg returns a command that runs the script behind docs/benchmarks/wysiwyg.md with little work per run.
 func (l *lab) wysiwyg(out string, parts ...string) *exec.Cmd {
 	cmd := exec.Command("scripts/wysiwyg.sh", parts...)
 	cmd.Dir = ".."
@@ -16,7 +16,7 @@ func (l *lab) wysiwyg(out string, parts ...string) *exec.Cmd {
 	return cmd
 }
 
-// The script measures, and makes tables of what it measured.
+// TestWYSIWYG checks that the script measures and writes tables.
 func TestWYSIWYG(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
@@ -24,7 +24,7 @@ func TestWYSIWYG(t *testing.T) {
 	}
 	for _, program := range []string{"gcc", "javac", "python3", "xz", "zstd", "sysbench", "stress-ng", "openssl", "nginx", "wrk"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs what docs/wysiwyg.md names: %v", err)
+			t.Skipf("needs the packages of docs/benchmarks/wysiwyg.md: %v", err)
 		}
 	}
 	out := t.TempDir()
@@ -40,7 +40,7 @@ func TestWYSIWYG(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if got := do(t, l.wysiwyg(out, "streams")); got.code != 2 || !strings.Contains(got.err, "want stream, programs, joined, oversubscribed") {
+	if got := do(t, l.wysiwyg(out, "streams")); got.code != 2 || !strings.Contains(got.err, "use stream, programs, joined or oversubscribed") {
 		t.Errorf("no such part: %+v, want exit code 2", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/engine/oci"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // An Image is a workload's program in an image, and the engine that runs it.
@@ -35,7 +35,7 @@ type container struct {
 	lab     *Lab
 	image   *Image
 	id      string
-	booking oci.Booking
+	booking oci.Override
 	removed bool
 }
 
@@ -52,10 +52,10 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 		return nil, err
 	}
 	c := &container{lab: l, image: w.Image, id: id}
-	a := s.allocation(oci.BookedName(id))
-	c.booking = oci.Booking{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
+	a := s.allocation(oci.OverriddenName(id))
+	c.booking = oci.Override{StateDir: l.dir, Config: l.config(), Parent: l.parent, Request: a.Request, Spec: a.Spec}
 	if err := c.booking.Save(); err != nil {
-		return nil, oneline.Join(err, c.clean())
+		return nil, errline.Join(err, c.clean())
 	}
 	return c, nil
 }
@@ -94,7 +94,7 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 		r.Failure = fmt.Sprintf("not ended after %v", w.Timeout)
 	case state.StartedAt.IsZero():
 		return r, fmt.Errorf("%w: %s start: %s", client.ErrRefused, c.image.Engine.Name, client.FirstLine(output))
-	case !c.booking.Taken:
+	case !c.booking.Applied:
 		return r, fmt.Errorf("%w: %s's runtime %s is not this candor: want candor-runc of the same version, on this machine",
 			client.ErrBadEngine, c.image.Engine.Name, c.image.Engine.Runtime)
 	default:
@@ -160,7 +160,7 @@ func (c *container) clean() error {
 	if errors.As(release, new(*hybrid.Refusal)) { // its end has been told
 		release = nil
 	}
-	return oneline.Join(err, release, c.booking.Remove())
+	return errline.Join(err, release, c.booking.Remove())
 }
 
 // label is what the containers of a lab have.
@@ -177,25 +177,25 @@ func (p place) noteEngine(e *client.Engine) error {
 	if err != nil {
 		return err
 	}
-	return wholefile.Replace(p.engineFile(), text)
+	return fileio.Replace(p.engineFile(), text)
 }
 
 // clearContainers removes the containers of a place, and what says which there are. An engine that does not answer is asked once; one
 // that does may take its time, for there may be many.
 func (p place) clearContainers() error {
-	text, err := wholefile.Read(p.engineFile(), 1<<16)
+	text, err := fileio.Read(p.engineFile(), 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	var e client.Engine
 	if err == nil {
-		err = wholefile.DecodeStrict(text, &e)
+		err = fileio.DecodeStrict(text, &e)
 	}
 	if err == nil {
 		err = e.RemoveLabelled(context.Background(), p.label())
 	}
-	return oneline.Join(err, os.Remove(p.engineFile()))
+	return errline.Join(err, os.Remove(p.engineFile()))
 }
 
 // forgetBookings is for a place in which nothing runs any more.
-func (p place) forgetBookings() error { return os.RemoveAll(oci.Bookings(p.dir)) }
+func (p place) forgetBookings() error { return os.RemoveAll(oci.Overrides(p.dir)) }

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 )
 
 // An Experiment is a workload under set-ups, so many times each.
@@ -63,14 +63,14 @@ func (e *Experiment) checkPrograms() error {
 				return fmt.Errorf("%w: %v of a server: want one copy, which has its port for itself", ErrBadSetup, s)
 			}
 		}
-		if _, err := host.FindProgram(w.server().args(1)[0]); err != nil {
+		if _, err := launch.FindProgram(w.server().args(1)[0]); err != nil {
 			return err
 		}
 	}
 	if w.Image != nil { // the program is in there
 		return nil
 	}
-	_, err := host.FindProgram(w.args(1)[0])
+	_, err := launch.FindProgram(w.args(1)[0])
 	return err
 }
 

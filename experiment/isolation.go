@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -74,7 +75,7 @@ func (i *Isolation) Check() error {
 		if err := a.Check(); err != nil {
 			return err
 		}
-		if _, err := host.FindProgram(a.Command[0]); err != nil {
+		if _, err := launch.FindProgram(a.Command[0]); err != nil {
 			return fmt.Errorf("application %s: %w", a.Name, err)
 		}
 		names = append(names, a.Name)

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Case is how an application and a stressor beside it are kept apart.
@@ -81,9 +82,9 @@ func (c Case) application(s Split, name string) host.Allocation {
 	case CasePinned:
 		a.Class, a.Limit = hybrid.Sensitive, 1000*hybrid.Milli(s.Application.CPUs()) // whole CPUs, so no quota
 	case CaseCandor:
-		a.Class, a.Limit, a.View = hybrid.Sensitive, s.Application, host.ViewFull
+		a.Class, a.Limit, a.View = hybrid.Sensitive, s.Application, spec.ViewFull
 	case CaseBurst:
-		a.Limit, a.Burst = s.Application, host.Burst{By: host.BurstAuto}
+		a.Limit, a.Burst = s.Application, spec.Burst{By: spec.BurstAuto}
 	}
 	return a
 }
@@ -101,7 +102,7 @@ func (c Case) stressor(s Split, name string) host.Allocation {
 func flexible(name string, limit hybrid.Milli) host.Allocation {
 	return host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: limit},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 }
 

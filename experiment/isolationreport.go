@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // An IsolationReport is an isolation that was measured, with every run, so that it can be analysed again.
@@ -66,7 +66,7 @@ func IsIsolation(data []byte) bool {
 
 // ReadIsolation reads a report's file, if it is one of an isolation.
 func ReadIsolation(file string) (r *IsolationReport, is bool, err error) {
-	data, err := wholefile.Read(file, maxReport)
+	data, err := fileio.Read(file, maxReport)
 	if err != nil || !IsIsolation(data) {
 		return nil, false, err
 	}
@@ -88,7 +88,7 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 		return nil, fmt.Errorf("%w: version %d: want %d", ErrBadReport, version.Version, isolationVersion)
 	}
 	var r IsolationReport
-	if err := wholefile.DecodeStrict(data, &r); err != nil {
+	if err := fileio.DecodeStrict(data, &r); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadReport, err)
 	}
 	if err := r.check(); err != nil {

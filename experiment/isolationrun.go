@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 )
 
 // An IsolationRun is one run of an application, alone or beside a stressor.
@@ -48,7 +50,7 @@ func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload,
 	c := report.Cases[r.Case]
 	var running []*instance
 	var beside *stress
-	defer func() { err = oneline.Join(err, l.clean(running), ctx.Err()) }()
+	defer func() { err = errline.Join(err, l.clean(running), ctx.Err()) }()
 	if r.Stressor != alone {
 		if beside, err = l.startStressor(ctx, &report.Stressors[r.Stressor], c.stressor(report.Split, stressorName)); err != nil {
 			return err
@@ -75,11 +77,11 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 		return nil, err
 	}
 	guest := c == CaseTogether && beside != nil
-	app, err := l.launch(w.Command, append(os.Environ(), "TMPDIR="+dir), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
+	app, err := l.launch(w.Command, append(os.Environ(), "TMPDIR="+dir), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
 		if guest {
-			return l.host.StartIn(beside.child, p, streams)
+			return launch.StartIn(l.host, beside.child, p, streams)
 		}
-		return l.host.Start(ctx, c.application(split, applicationName), p, streams)
+		return launch.Start(ctx, l.host, c.application(split, applicationName), p, streams)
 	})
 	if err == nil {
 		app.guest = guest
@@ -90,13 +92,13 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 // measure waits for an application's end, and counts what it and the stressor used until then.
 func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, r *IsolationRun) (err error) {
 	stop := l.raise(app.child.Grant)
-	defer func() { err = oneline.Join(err, stop()) }()
+	defer func() { err = errline.Join(err, stop()) }()
 	before, err := momentNow()
 	load, loadErr := beside.count()
 	run := app.wait(ctx, w)
 	loadAfter, loadAfterErr := beside.count()
 	after, afterErr := momentNow()
-	if err := oneline.Join(err, afterErr); err != nil {
+	if err := errline.Join(err, afterErr); err != nil {
 		return err
 	}
 	r.Time, r.Failure = run.Values[WallTime.Name], run.Failure
@@ -120,7 +122,7 @@ func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Wor
 
 // raise raises an application's quota while it bursts, until stop is called.
 func (l *Lab) raise(g *host.Grant) (stop func() error) {
-	if g.Burst == (host.Burst{}) {
+	if g.Burst == (spec.Burst{}) {
 		return func() error { return nil }
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -140,8 +142,8 @@ func (l *Lab) startStressor(ctx context.Context, s *Stressor, a host.Allocation)
 	if err != nil {
 		return nil, err
 	}
-	one, err := l.launch(s.args(dir), os.Environ(), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
-		return l.host.Start(ctx, a, p, streams)
+	one, err := l.launch(s.args(dir), os.Environ(), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
+		return launch.Start(ctx, l.host, a, p, streams)
 	})
 	if err != nil {
 		return nil, err
@@ -197,8 +199,8 @@ func (s *stress) count() (counted, error) {
 	if s == nil {
 		return counted{}, nil
 	}
-	look := s.host.Look(s.child.Grant)
-	reading, err := s.host.Read(s.child.Grant)
+	look := s.host.InspectContainer(s.child.Grant)
+	reading, err := s.host.ReadUsage(s.child.Grant)
 	if err != nil {
 		return counted{}, err
 	}

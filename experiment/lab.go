@@ -22,7 +22,7 @@ import (
 	"github.com/candor-project/candor/engine/oci"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A Lab is where workloads run: a host with a state and groups of its own, beside that of the machine's
@@ -77,7 +77,7 @@ func OpenLab(machine host.Options) (*Lab, error) {
 		err = fmt.Errorf("%w: all are reserved, or containers have them for themselves: candor map shows who", ErrTooSmall)
 	}
 	if err != nil {
-		return nil, oneline.Join(err, l.Close())
+		return nil, errline.Join(err, l.Close())
 	}
 	return l, nil
 }
@@ -118,7 +118,7 @@ func sweep() error {
 			errs = append(errs, placeOf(pid).clear())
 		}
 	}
-	return oneline.Join(append(errs, err)...)
+	return errline.Join(append(errs, err)...)
 }
 
 // placeName is what the names of places begin with.
@@ -140,7 +140,7 @@ func (p place) open() (*host.Host, error) {
 		Config:   p.config(),
 		Cgroup:   cgroup.Options{Parent: p.parent, Driver: cgroup.Cgroupfs},
 		Log:      slog.New(slog.DiscardHandler),
-		Ended:    oci.NoteUsage(p.dir),
+		OnEnd:    oci.NoteUsage(p.dir),
 	})
 }
 
@@ -193,18 +193,18 @@ func (p place) clearOn(h *host.Host) error {
 	containers := p.clearContainers()
 	err := h.Clear(context.Background())
 	if err == nil {
-		err = oneline.Join(p.scratch().remove(), p.forgetBookings())
+		err = errline.Join(p.scratch().remove(), p.forgetBookings())
 	}
-	return oneline.Join(containers, err)
+	return errline.Join(containers, err)
 }
 
 // Close ends all that runs in the lab and leaves nothing of it.
 func (l *Lab) Close() error {
 	err := l.place.clearOn(l.host)
 	if l.guard != nil {
-		err = oneline.Join(err, l.leash.Close(), l.guard.Wait())
+		err = errline.Join(err, l.leash.Close(), l.guard.Wait())
 	}
-	return oneline.Join(err, l.host.Close())
+	return errline.Join(err, l.host.Close())
 }
 
 // ErrTooSmall is a set-up for which the machine has too few CPUs.

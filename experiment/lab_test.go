@@ -14,10 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/probe"
+	"github.com/candor-project/candor/spec"
 )
 
 // A test binary is also candor's helper, a lab's guard, and a process with a lab that is killed. Arguments come first: a
@@ -25,7 +28,7 @@ import (
 func init() {
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == host.HelperCommand:
-		fmt.Fprintln(os.Stderr, host.RunHelper(os.Args[2]))
+		fmt.Fprintln(os.Stderr, launch.RunHelper(os.Args[2]))
 		os.Exit(1)
 	case len(os.Args) > 3 && os.Args[1] == probe.Command:
 		fmt.Fprintln(os.Stderr, probe.Become(os.Args[2], os.Args[3:]))
@@ -183,9 +186,9 @@ func TestLabBesideContainers(t *testing.T) {
 	}
 	a := host.Allocation{
 		Request: hybrid.Request{ID: "web", Limit: 1000},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
-	child, err := h.Start(context.Background(), a, host.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
+	child, err := launch.Start(context.Background(), h, a, launch.Program{Path: "/bin/sleep", Args: []string{"sleep", "1000"}}, [3]*os.File{os.Stdin, os.Stdout, os.Stderr})
 	if err != nil {
 		t.Fatal(err)
 	}

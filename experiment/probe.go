@@ -12,9 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/probe"
+	"github.com/candor-project/candor/experiment/probe"
+	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A Prediction is what a program's start says of its class: a second opinion, without a measurement.
@@ -81,7 +81,7 @@ func (p *Prediction) predict() {
 
 // watch starts a program under a set-up and watches it until it ends, or the time is over.
 func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Duration) (seen probe.Seen, err error) {
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return seen, err
 	}
@@ -98,8 +98,8 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		theirs.Close()
 		return seen, err
 	}
-	program := host.Program{Path: "/proc/self/exe", Args: append([]string{"candor", probe.Command, path}, args...), Env: os.Environ()}
-	child, err := l.host.Start(ctx, s.allocation("probe"), program, [3]*os.File{theirs, write, write})
+	program := launch.Program{Path: "/proc/self/exe", Args: append([]string{"candor", probe.Command, path}, args...), Env: os.Environ()}
+	child, err := launch.Start(ctx, l.host, s.allocation("probe"), program, [3]*os.File{theirs, write, write})
 	theirs.Close()
 	write.Close()
 	if err != nil {
@@ -107,7 +107,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	}
 	var listener *os.File // open until the program has been ended: when nobody listens its calls fail
 	defer func() {
-		err = oneline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
+		err = errline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
 		listener.Close()
 	}()
 	span += time.Second // candor itself starts first
@@ -136,7 +136,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		}
 	default:
 	}
-	return seen, oneline.Join(err, ctx.Err())
+	return seen, errline.Join(err, ctx.Err())
 }
 
 // socketPair returns two ends of a socket.
@@ -177,7 +177,7 @@ func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
 }
 
 // tasksOf counts a program's threads.
-func tasksOf(child *host.Child) (threads int) {
+func tasksOf(child *launch.Child) (threads int) {
 	processes, _ := child.Processes()
 	for _, pid := range processes {
 		if tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); err == nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/candor-project/candor/internal/probe"
+	"github.com/candor-project/candor/experiment/probe"
 )
 
 // A program that starts a thread for each CPU that it sees is sensitive; one that starts as many in any case is not, whether

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/wholefile"
 	"github.com/candor-project/candor/topology"
 )
 
@@ -94,7 +94,7 @@ const maxReport = 256 << 20
 
 // ReadReport reads a report's file.
 func ReadReport(file string) (*Report, error) {
-	data, err := wholefile.Read(file, maxReport)
+	data, err := fileio.Read(file, maxReport)
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrBadReport, file, err)
 	}
@@ -117,7 +117,7 @@ func ParseReport(data []byte) (*Report, error) {
 		return nil, fmt.Errorf("version %d: want %d", version.Version, reportVersion)
 	}
 	var r Report
-	if err := wholefile.DecodeStrict(data, &r); err != nil {
+	if err := fileio.DecodeStrict(data, &r); err != nil {
 		return nil, err
 	}
 	return &r, r.check()

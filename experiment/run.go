@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A Run is one run of one instance of a workload.
@@ -68,7 +69,7 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	for _, one := range instances {
 		errs = append(errs, one.clean())
 	}
-	return runs, oneline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
+	return runs, errline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
 }
 
 // A running is one of a workload's instances: a program, or a container.
@@ -108,7 +109,7 @@ func (l *Lab) clean(instances []*instance) error {
 			errs = append(errs, one.clean())
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 func (i *instance) clean() error {
@@ -118,7 +119,7 @@ func (i *instance) clean() error {
 // An instance is a program that runs.
 type instance struct {
 	host   *host.Host
-	child  *host.Child
+	child  *launch.Child
 	began  time.Time
 	output *tail
 	ended  chan ending
@@ -134,14 +135,14 @@ type ending struct {
 
 // start starts an instance.
 func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*instance, error) {
-	return l.launch(w.args(s.threads(l.usable.Count())), w.environment(s), func(p host.Program, streams [3]*os.File) (*host.Child, error) {
-		return l.host.Start(ctx, s.allocation(name), p, streams)
+	return l.launch(w.args(s.threads(l.usable.Count())), w.environment(s), func(p launch.Program, streams [3]*os.File) (*launch.Child, error) {
+		return launch.Start(ctx, l.host, s.allocation(name), p, streams)
 	})
 }
 
 // launch starts a program whose output is kept; start says in which group.
-func (l *Lab) launch(args, env []string, start func(host.Program, [3]*os.File) (*host.Child, error)) (*instance, error) {
-	path, err := host.FindProgram(args[0])
+func (l *Lab) launch(args, env []string, start func(launch.Program, [3]*os.File) (*launch.Child, error)) (*instance, error) {
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (l *Lab) launch(args, env []string, start func(host.Program, [3]*os.File) (
 		return nil, err
 	}
 	defer write.Close()
-	child, err := start(host.Program{Path: path, Args: args, Env: env}, [3]*os.File{null, write, write})
+	child, err := start(launch.Program{Path: path, Args: args, Env: env}, [3]*os.File{null, write, write})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 
 // read reads what the program's group has used.
 func (i *instance) read() (r Run) {
-	reading, err := i.host.Read(i.child.Grant)
+	reading, err := i.host.ReadUsage(i.child.Grant)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: what it used is known all the same
 		return Run{}
 	}

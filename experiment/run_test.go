@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -151,7 +151,7 @@ func TestBadExperiments(t *testing.T) {
 		e.Setups = slices.Clone(good.Setups)
 		test.bad(&e)
 		_, err := e.Run(context.Background(), l)
-		if exec := new(host.ExecError); test.want == fs.ErrInvalid && errors.As(err, &exec) {
+		if exec := new(launch.ExecError); test.want == fs.ErrInvalid && errors.As(err, &exec) {
 			continue
 		}
 		if !errors.Is(err, test.want) {

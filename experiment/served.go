@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -32,12 +32,12 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 		return nil, err
 	}
 	if failure := server.listens(ctx, w.Timeout); failure != "" {
-		return []Run{{Failure: failure}}, oneline.Join(l.clean([]*instance{server}), ctx.Err())
+		return []Run{{Failure: failure}}, errline.Join(l.clean([]*instance{server}), ctx.Err())
 	}
 	idle := server.read()
 	client, err := l.start(ctx, w, &Setup{Kind: None}, "client")
 	if err != nil {
-		return nil, oneline.Join(err, l.clean([]*instance{server}))
+		return nil, errline.Join(err, l.clean([]*instance{server}))
 	}
 	before, beforeErr := momentNow()
 	run := client.wait(ctx, w)
@@ -49,7 +49,7 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 	if failure := server.gone(); failure != "" {
 		run.Values, run.Failure = nil, failure
 	}
-	return []Run{run}, oneline.Join(beforeErr, afterErr, l.clean([]*instance{client, server}), ctx.Err())
+	return []Run{run}, errline.Join(beforeErr, afterErr, l.clean([]*instance{client, server}), ctx.Err())
 }
 
 // listens waits until a process of a server listens, and says why none does.

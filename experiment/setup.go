@@ -7,10 +7,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Kind is how a set-up enforces the limit.
@@ -30,11 +31,11 @@ var Kinds = []Kind{None, Quota, QuotaThreads, Cpuset, SharedFraction, Candor}
 
 // A Setup is how a workload is run: under a limit, enforced in some way.
 type Setup struct {
-	Kind    Kind         `json:"kind"`
-	Limit   hybrid.Milli `json:"limit"`              // milli-CPU; 0 under None
-	Threads int          `json:"threads,omitempty"`  // that the program is told to start; 0: it is told nothing
-	Copies  int          `json:"copies,omitempty"`   // that run at the same time, each under the limit; 0: the kind says
-	Wish    hybrid.Wish  `json:"topology,omitempty"` // under Candor
+	Kind     Kind                  `json:"kind"`
+	Limit    hybrid.Milli          `json:"limit"`              // milli-CPU; 0 under None
+	Threads  int                   `json:"threads,omitempty"`  // that the program is told to start; 0: it is told nothing
+	Copies   int                   `json:"copies,omitempty"`   // that run at the same time, each under the limit; 0: the kind says
+	Topology hybrid.TopologyPolicy `json:"topology,omitempty"` // under Candor
 }
 
 // MaxCopies bounds how many of a program run at the same time.
@@ -63,7 +64,7 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	kind, option, _ := strings.Cut(rest, "=")
 	if wish, has := strings.CutPrefix(rest, string(Candor)+topologyOption); has {
 		kind, option = string(Candor), ""
-		if err = s.Wish.UnmarshalText([]byte(wish)); err != nil {
+		if err = s.Topology.UnmarshalText([]byte(wish)); err != nil {
 			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
 		}
 	} else if rest != kind && Kind(kind) != QuotaThreads {
@@ -122,8 +123,8 @@ func (s Setup) String() string {
 	if s.Kind == QuotaThreads && s.Threads != s.Limit.CPUs() {
 		text += fmt.Sprintf("=%d", s.Threads)
 	}
-	if s.Wish != hybrid.Prefer {
-		text += topologyOption + s.Wish.String()
+	if s.Topology != hybrid.Prefer {
+		text += topologyOption + s.Topology.String()
 	}
 	if s.Copies > 0 {
 		text = fmt.Sprintf("%dx%s", s.Copies, text)
@@ -144,13 +145,13 @@ func (s *Setup) instances() int {
 func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},
-		Spec:    host.Spec{Period: cgroup.DefaultPeriod, View: host.ViewAffinity, OnResize: "none"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewAffinity, OnResize: "none"},
 	}
 	switch s.Kind {
 	case Cpuset, SharedFraction:
 		a.Class = hybrid.Sensitive
 	case Candor:
-		a.Class, a.View, a.Wish = hybrid.Sensitive, host.ViewFull, s.Wish
+		a.Class, a.View, a.Topology = hybrid.Sensitive, spec.ViewFull, s.Topology
 	}
 	return a
 }

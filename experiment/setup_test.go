@@ -75,8 +75,8 @@ func TestParseSetup(t *testing.T) {
 		{"shared-fraction", 1500, Setup{Kind: SharedFraction, Limit: 1500}, "shared-fraction"},
 		{"2xquota", 1500, Setup{Kind: Quota, Limit: 1500, Copies: 2}, "2xquota"},
 		{"3xquota+threads=8", 1500, Setup{Kind: QuotaThreads, Limit: 1500, Threads: 8, Copies: 3}, "3xquota+threads=8"},
-		{"candor+topology=single-l3", 1500, Setup{Kind: Candor, Limit: 1500, Wish: hybrid.SingleL3}, "candor+topology=single-l3"},
-		{"2xcandor+topology=whole-cores", 1500, Setup{Kind: Candor, Limit: 1500, Wish: hybrid.WholeCores, Copies: 2}, "2xcandor+topology=whole-cores"},
+		{"candor+topology=single-l3", 1500, Setup{Kind: Candor, Limit: 1500, Topology: hybrid.SingleL3}, "candor+topology=single-l3"},
+		{"2xcandor+topology=whole-cores", 1500, Setup{Kind: Candor, Limit: 1500, Topology: hybrid.WholeCores, Copies: 2}, "2xcandor+topology=whole-cores"},
 	} {
 		s, err := ParseSetup(test.text, test.limit)
 		if err != nil || s != test.want || s.String() != test.string {

@@ -8,11 +8,11 @@ import (
 // A Spread is where values lie.
 type Spread struct {
 	N        int     `json:"n"`
-	Least    float64 `json:"least"`
+	Min      float64 `json:"least"`
 	Quarter  float64 `json:"quarter"` // 25 % are below
 	Median   float64 `json:"median"`
 	Quarter3 float64 `json:"quarter3"` // 75 % are below
-	Most     float64 `json:"most"`
+	Max      float64 `json:"most"`
 }
 
 // SpreadOf returns where values lie; the zero value of none.

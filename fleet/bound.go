@@ -25,7 +25,7 @@ func (f *Fleet) ask(r *Request) {
 		f.asked.copy(r)
 		f.asks++
 	}
-	f.request = hybrid.Request{Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee}
+	f.request = hybrid.Request{Class: r.Class, Policy: r.Policy, Topology: r.Topology, Limit: r.Limit, Guarantee: r.Guarantee}
 	f.question = question{
 		Request: r, need: int32(f.request.Guaranteed()), whole: int(r.Limit / 1000),
 		cpus: r.Limit.CPUs(), plain: f.request.IsPlain(), strict: r.Policy == hybrid.Strict,

@@ -16,7 +16,7 @@ func (f *Fleet) choose() (NodeID, error) {
 		f.keep(a)
 	}
 	if len(a.rest.heap) == 0 {
-		return Nowhere, f.refusal(a)
+		return NoNode, f.refusal(a)
 	}
 	return a.rest.heap[0].lowest, nil
 }
@@ -83,7 +83,7 @@ func (f *Fleet) followFirst(a *answer) bool {
 func (f *Fleet) openFirst(a *answer) {
 	first, best := &a.rest.heap[0], behind
 	b := first.block
-	first.bound, first.lowest = 0, Nowhere // so that it stays where it is
+	first.bound, first.lowest = 0, NoNode // so that it stays where it is
 	shelf := f.shelfFor(f.question.Class)
 	for parts := shelf.admitted(&f.question, b); parts != 0; parts &= parts - 1 {
 		i := bits.TrailingZeros32(parts)
@@ -119,7 +119,7 @@ func (f *Fleet) lookAtFirst(a *answer) {
 		a.rest.pop()
 		return
 	}
-	f.nodes[c.lowest].Fetch() // as a rule it is chosen
+	f.nodes[c.lowest].Prefetch() // as a rule it is chosen
 	if c.bound = s; exact {
 		c.block = exactly
 	}
@@ -161,7 +161,7 @@ func (f *Fleet) wantsTopology(id NodeID) bool {
 // refused since it changed last it is not asked again.
 func (f *Fleet) askNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.question
-	known := q.Wish == hybrid.Prefer && q.strict && q.Class == hybrid.Sensitive
+	known := q.Topology == hybrid.Prefer && q.strict && q.Class == hybrid.Sensitive
 	if known && slices.Contains(f.refused[id][:min(n.refusals, mostRefusals)], q.need) {
 		return never
 	}

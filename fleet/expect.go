@@ -6,18 +6,18 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// Ahead is how many calls of Expect before its end a container is best expected.
-const Ahead = 4 * expectStep
+// ExpectAhead is how many calls of Expect before its end a container is best expected.
+const ExpectAhead = 4 * expectStep
 
-// Nobody is no container.
-const Nobody ContainerID = -1
+// NoContainer is no container.
+const NoContainer ContainerID = -1
 
 // expectStep is by how many calls of Expect later what the memory that was asked for points to is asked for. Then that has come.
 const expectStep = 3
 
 // expected are the containers that were expected last, in a ring.
 type expected struct {
-	containers [Ahead]ContainerID
+	containers [ExpectAhead]ContainerID
 	count      int
 }
 
@@ -27,7 +27,7 @@ type expected struct {
 // Ahead of those later, or with Nobody.
 func (f *Fleet) Expect(c ContainerID) {
 	e := &f.expected
-	e.containers[e.count%Ahead] = c
+	e.containers[e.count%ExpectAhead] = c
 	e.count++
 	if c >= 0 && int(c) < len(f.containers) {
 		prefetch.Line(unsafe.Pointer(&f.containers[c]))
@@ -35,16 +35,16 @@ func (f *Fleet) Expect(c ContainerID) {
 			prefetch.Line(unsafe.Pointer(&f.amounts[int(c)*count]))
 		}
 	}
-	if id, _ := f.expectedAt(expectStep); id != Nowhere {
+	if id, _ := f.expectedAt(expectStep); id != NoNode {
 		f.fetchNode(id)
 	}
-	if id, c := f.expectedAt(2 * expectStep); id != Nowhere {
+	if id, c := f.expectedAt(2 * expectStep); id != NoNode {
 		n := &f.nodes[id]
-		n.Fetch()
+		n.Prefetch()
 		prefetch.Line(unsafe.Pointer(&n.held[f.containers[c].handle]))
 	}
-	if id, c := f.expectedAt(3 * expectStep); id != Nowhere {
-		f.nodes[id].FetchContainer(f.containers[c].handle)
+	if id, c := f.expectedAt(3 * expectStep); id != NoNode {
+		f.nodes[id].PrefetchContainer(f.containers[c].handle)
 	}
 }
 
@@ -52,10 +52,10 @@ func (f *Fleet) Expect(c ContainerID) {
 func (f *Fleet) expectedAt(before int) (NodeID, ContainerID) {
 	e := &f.expected
 	if e.count <= before {
-		return Nowhere, 0
+		return NoNode, 0
 	}
-	c := e.containers[(e.count-1-before)%Ahead]
-	return f.Where(c), c
+	c := e.containers[(e.count-1-before)%ExpectAhead]
+	return f.NodeOf(c), c
 }
 
 // fetchNode asks for what the fleet itself keeps of a node.
@@ -78,8 +78,8 @@ func (f *Fleet) fetchQuote(id NodeID) {
 // fetchPlace asks for what a container changes on a node that it is about to be placed on.
 func (f *Fleet) fetchPlace(id NodeID) {
 	n := &f.nodes[id]
-	next := n.Next()
-	n.FetchContainer(next)
+	next := n.NextHandle()
+	n.PrefetchContainer(next)
 	if int(next) < len(n.held) {
 		prefetch.Line(unsafe.Pointer(&n.held[next]))
 	}

@@ -36,16 +36,16 @@ func TestExpect(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Expect(7)
-	for before := range Ahead {
+	for before := range ExpectAhead {
 		if id, c := f.expectedAt(before); id != 3 || c != 7 {
 			t.Errorf("after %d more calls: container %d on node %d, want 7 on 3", before, c, id)
 		}
-		if id, _ := f.expectedAt(before + 1); id != Nowhere {
+		if id, _ := f.expectedAt(before + 1); id != NoNode {
 			t.Errorf("before the first call one was expected on node %d", id)
 		}
-		f.Expect(Nobody)
+		f.Expect(NoContainer)
 	}
-	if id, _ := f.expectedAt(0); id != Nowhere {
+	if id, _ := f.expectedAt(0); id != NoNode {
 		t.Errorf("nobody is on node %d", id)
 	}
 }

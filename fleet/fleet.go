@@ -15,8 +15,8 @@ type NodeID int32
 // ContainerID is the number of a container, chosen by the caller.
 type ContainerID int32
 
-// Nowhere is the node of a container that is on none.
-const Nowhere NodeID = -1
+// NoNode is the node of a container that is on none.
+const NoNode NodeID = -1
 
 // Most that a fleet has; numbers of nodes and containers are below.
 const (
@@ -35,9 +35,9 @@ type Options struct {
 
 // A Request is what a container asks for.
 type Request struct {
-	Class  hybrid.Class
-	Policy hybrid.Policy
-	Wish   hybrid.Wish
+	Class    hybrid.Class
+	Policy   hybrid.Policy
+	Topology hybrid.TopologyPolicy
 
 	Limit     hybrid.Milli // as in hybrid.Request
 	Guarantee hybrid.Milli // as in hybrid.Request
@@ -156,10 +156,10 @@ func (f *Fleet) Node(id NodeID) *hybrid.Node {
 	return f.nodes[id].Node
 }
 
-// Where returns the node of a container, or Nowhere.
-func (f *Fleet) Where(c ContainerID) NodeID {
+// NodeOf returns the node of a container, or Nowhere.
+func (f *Fleet) NodeOf(c ContainerID) NodeID {
 	if c < 0 || int(c) >= len(f.containers) {
-		return Nowhere
+		return NoNode
 	}
 	return f.containers[c].node
 }

@@ -49,17 +49,17 @@ func TestLife(t *testing.T) {
 		}
 	}
 	place(0, fleet.Request{Limit: 3500, Resources: []int64{60}}, 0, nil)
-	place(0, fleet.Request{Limit: 500}, fleet.Nowhere, hybrid.ErrIDTaken)
+	place(0, fleet.Request{Limit: 500}, fleet.NoNode, hybrid.ErrIDTaken)
 	place(1, fleet.Request{Limit: 1000, Resources: []int64{50}}, 3, nil)
-	place(2, fleet.Request{Limit: 100, Resources: []int64{51}}, fleet.Nowhere, hybrid.ErrNoCapacity)
-	place(2, fleet.Request{Limit: 0}, fleet.Nowhere, hybrid.ErrBadRequest)
+	place(2, fleet.Request{Limit: 100, Resources: []int64{51}}, fleet.NoNode, hybrid.ErrNoCapacity)
+	place(2, fleet.Request{Limit: 0}, fleet.NoNode, hybrid.ErrBadRequest)
 	place(2, fleet.Request{Class: hybrid.Flexible, Limit: 2500}, 3, nil)
-	place(3, fleet.Request{Limit: 1000, Resources: []int64{0}}, fleet.Nowhere, hybrid.ErrNoCapacity)
+	place(3, fleet.Request{Limit: 1000, Resources: []int64{0}}, fleet.NoNode, hybrid.ErrNoCapacity)
 	if got := f.Totals(); got != (fleet.Totals{Nodes: 2, Used: 2, Containers: 3, Capacity: 8000, Sensitive: 4500, Guaranteed: 2500}) {
 		t.Errorf("totals %+v", got)
 	}
 	gone, err := f.RemoveNode(3)
-	if err != nil || len(gone) != 2 || gone[0] != 1 || gone[1] != 2 || f.Where(1) != fleet.Nowhere {
+	if err != nil || len(gone) != 2 || gone[0] != 1 || gone[1] != 2 || f.NodeOf(1) != fleet.NoNode {
 		t.Errorf("removed: %v, %v", gone, err)
 	}
 	if cost, ok := f.Release(0); !ok || cost.Shared != 0 {

@@ -81,7 +81,7 @@ func (h *history) request(sensitive int) *fleet.Request {
 		r.Policy = hybrid.BestEffort
 	}
 	if rapid.IntRange(0, 19).Draw(h.T, "wishes") == 0 {
-		r.Wish = hybrid.Wish(rapid.IntRange(0, 4).Draw(h.T, "wish"))
+		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, 4).Draw(h.T, "wish"))
 	}
 	if rapid.IntRange(0, 9).Draw(h.T, "spreads") == 0 {
 		r.Spread = rapid.Uint64Range(1, 2).Draw(h.T, "spread")
@@ -157,7 +157,7 @@ func (h *history) changeNode(id fleet.NodeID, what int, seen map[string]int) {
 				break
 			}
 		}
-		if h.fleet.Where(c) != fleet.Nowhere {
+		if h.fleet.NodeOf(c) != fleet.NoNode {
 			h.Fatalf("container %d is still on a node", c)
 		}
 	}

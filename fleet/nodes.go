@@ -32,7 +32,7 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	for i := range f.shelves {
 		f.shelves[i].rows = f.rows
 	}
-	f.nodes[id] = node{Node: f.kinds[k].empty.Twin(), kind: k}
+	f.nodes[id] = node{Node: f.kinds[k].empty.NewLike(), kind: k}
 	copy(f.freeOf(id), capacity)
 	f.totals.Nodes++
 	f.totals.Capacity += f.nodes[id].Capacity()
@@ -98,7 +98,7 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	}
 	var gone []ContainerID
 	for n := &f.nodes[id]; n.Len() > 0; {
-		c := n.held[n.Eldest()].container
+		c := n.held[n.Oldest()].container
 		f.Release(c)
 		gone = append(gone, c)
 	}

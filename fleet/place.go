@@ -14,7 +14,7 @@ import (
 func (f *Fleet) Choose(r *Request) (NodeID, error) {
 	f.ask(r)
 	if err := f.check(r); err != nil {
-		return Nowhere, err
+		return NoNode, err
 	}
 	return f.choose()
 }
@@ -24,17 +24,17 @@ func (f *Fleet) Choose(r *Request) (NodeID, error) {
 func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	switch {
 	case c < 0 || c >= MaxContainers:
-		return Placement{Node: Nowhere}, fmt.Errorf("%w: container %d: want a number from 0 to %d", hybrid.ErrBadRequest, c, MaxContainers-1)
-	case f.Where(c) != Nowhere:
-		return Placement{Node: Nowhere}, hybrid.ErrIDTaken
+		return Placement{Node: NoNode}, fmt.Errorf("%w: container %d: want a number from 0 to %d", hybrid.ErrBadRequest, c, MaxContainers-1)
+	case f.NodeOf(c) != NoNode:
+		return Placement{Node: NoNode}, hybrid.ErrIDTaken
 	}
 	id, err := f.Choose(r)
 	if err != nil {
-		return Placement{Node: Nowhere}, err
+		return Placement{Node: NoNode}, err
 	}
 	cost, err := f.put(c, id, r)
 	if err != nil {
-		id = Nowhere
+		id = NoNode
 	}
 	return Placement{id, cost}, err
 }
@@ -42,8 +42,8 @@ func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 // Release ends a container. It reports whether there was one, and what its end
 // changed on its node.
 func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
-	id := f.Where(c)
-	if id == Nowhere {
+	id := f.NodeOf(c)
+	if id == NoNode {
 		return hybrid.Cost{}, false
 	}
 	n, gone := &f.nodes[id], &f.containers[c]
@@ -53,7 +53,7 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 		free[i] += amount
 	}
 	f.letGo(id, gone.handle)
-	gone.node = Nowhere
+	gone.node = NoNode
 	f.count(&gone.request, &cost, -1)
 	f.refresh(id)
 	if n.Len() == 0 {
@@ -90,7 +90,7 @@ func (f *Fleet) put(c ContainerID, id NodeID, r *Request) (hybrid.Cost, error) {
 		f.totals.Used++
 	}
 	for int(c) >= len(f.containers) {
-		f.containers = append(f.containers, container{node: Nowhere})
+		f.containers = append(f.containers, container{node: NoNode})
 		for range f.options.Resources {
 			f.amounts = append(f.amounts, 0)
 		}

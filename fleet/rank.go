@@ -9,16 +9,16 @@ import "github.com/candor-project/candor/hybrid"
 // different sizes compare.
 type Rank uint64
 
-// Asked is what a container asks of a node, or several that go there together.
-type Asked struct {
+// Query is what a container asks of a node, or several that go there together.
+type Query struct {
 	q question
 }
 
-// Ask returns what a container asks for. The resources of the request are in the order of
+// NewQuery returns what a container asks for. The resources of the request are in the order of
 // those of the nodes.
-func Ask(r *Request) Asked {
-	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee, Wish: r.Wish}
-	a := Asked{question{Request: r, need: int32(h.Guaranteed())}}
+func NewQuery(r *Request) Query {
+	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee, Topology: r.Topology}
+	a := Query{question{Request: r, need: int32(h.Guaranteed())}}
 	if r.Class == hybrid.Sensitive {
 		a.q.fraction = int32(r.Limit % 1000)
 		a.q.byMost = h.IsPlain() && r.Policy == hybrid.Strict
@@ -28,8 +28,8 @@ func Ask(r *Request) Asked {
 
 // Add asks for the CPU time of one more container of the same pod. Its resources
 // are those that were asked for already.
-func (a *Asked) Add(r *Request) {
-	b := Ask(r)
+func (a *Query) Add(r *Request) {
+	b := NewQuery(r)
 	all := *a.q.Request
 	all.Class = hybrid.Flexible // no limit of one container tells whether there is room for all
 	a.q.Request, a.q.byMost = &all, false
@@ -51,7 +51,7 @@ func NewScale(cpu hybrid.Milli, capacity []int64) Scale {
 
 // Rank returns a node's rank by the order Candor. The quote is the node's for what is asked; of several
 // containers it is the sum of theirs. Time and free are what the node has free before it.
-func (s *Scale) Rank(a *Asked, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
+func (s *Scale) Rank(a *Query, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
 	if !quote.Direct {
 		most := g.Free[a.q.Class]
 		if a.q.byMost {
@@ -75,15 +75,15 @@ func (f *Fleet) PlaceOn(c ContainerID, id NodeID, r *Request) (Placement, error)
 	f.ask(r)
 	switch err := f.check(r); {
 	case err != nil:
-		return Placement{Node: Nowhere}, err
-	case c < 0 || c >= MaxContainers || f.Where(c) != Nowhere:
-		return Placement{Node: Nowhere}, hybrid.ErrIDTaken
+		return Placement{Node: NoNode}, err
+	case c < 0 || c >= MaxContainers || f.NodeOf(c) != NoNode:
+		return Placement{Node: NoNode}, hybrid.ErrIDTaken
 	case !f.has(id) || !f.hasRoom(id, r):
-		return Placement{Node: Nowhere}, hybrid.ErrNoCapacity
+		return Placement{Node: NoNode}, hybrid.ErrNoCapacity
 	}
 	cost, err := f.put(c, id, r)
 	if err != nil {
-		id = Nowhere
+		id = NoNode
 	}
 	return Placement{id, cost}, err
 }

@@ -30,7 +30,7 @@ func TestRank(t *testing.T) {
 			chosen, err := f.Choose(&r)
 			best := bestRanked(f, scales[:], &r)
 			if err != nil {
-				chosen = fleet.Nowhere
+				chosen = fleet.NoNode
 			}
 			if chosen != best {
 				rt.Fatalf("container %d %+v: chosen %d, the least rank has %d", c, r, chosen, best)
@@ -53,8 +53,8 @@ func drawRanked(rt *rapid.T) fleet.Request {
 
 // bestRanked asks every node.
 func bestRanked(f *fleet.Fleet, scales []fleet.Scale, r *fleet.Request) fleet.NodeID {
-	best, least := fleet.Nowhere, fleet.Rank(0)
-	asked := fleet.Ask(r)
+	best, least := fleet.NoNode, fleet.Rank(0)
+	asked := fleet.NewQuery(r)
 	for id := range scales {
 		n := f.Node(fleet.NodeID(id))
 		free := f.Free(fleet.NodeID(id))
@@ -66,7 +66,7 @@ func bestRanked(f *fleet.Fleet, scales []fleet.Scale, r *fleet.Request) fleet.No
 		var s hybrid.Summary
 		n.Summarize(&s)
 		figures := s.Figures()
-		if rank := scales[id].Rank(&asked, &quote, &figures, free); best == fleet.Nowhere || rank < least {
+		if rank := scales[id].Rank(&asked, &quote, &figures, free); best == fleet.NoNode || rank < least {
 			best, least = fleet.NodeID(id), rank
 		}
 	}

@@ -97,7 +97,7 @@ func (r *Request) hash() uint64 {
 // same reports whether two requests ask the same.
 func (r *Request) same(q *Request) bool {
 	return r.Limit == q.Limit && r.Guarantee == q.Guarantee && r.Class == q.Class && r.Policy == q.Policy &&
-		r.Wish == q.Wish && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
+		r.Topology == q.Topology && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
 }
 
 // answer returns how far the search for the question that is asked has come, with what has changed since.

@@ -102,7 +102,7 @@ func TestSame(t *testing.T) {
 	for name, change := range map[string]func(*fleet.Request){
 		"class":     func(r *fleet.Request) { r.Class = hybrid.Sensitive },
 		"policy":    func(r *fleet.Request) { r.Policy = hybrid.BestEffort },
-		"wish":      func(r *fleet.Request) { r.Wish = hybrid.SingleNUMA },
+		"wish":      func(r *fleet.Request) { r.Topology = hybrid.SingleNUMA },
 		"limit":     func(r *fleet.Request) { r.Limit++ },
 		"guarantee": func(r *fleet.Request) { r.Guarantee++ },
 		"resources": func(r *fleet.Request) { r.Resources = []int64{5, 7} },

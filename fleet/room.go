@@ -45,10 +45,10 @@ func (f *Fleet) anyRoom(a *answer) bool {
 	} else {
 		a.roomy = f.roomyOnShelf()
 	}
-	if a.roomy == Nowhere {
+	if a.roomy == NoNode {
 		a.roomless = f.recent.changes
 	}
-	return a.roomy != Nowhere
+	return a.roomy != NoNode
 }
 
 // roomySince returns a node with room for the container that has changed since so many changes, or Nowhere. No more than
@@ -59,7 +59,7 @@ func (f *Fleet) roomySince(changes int64) NodeID {
 			return id
 		}
 	}
-	return Nowhere
+	return NoNode
 }
 
 // roomyOnShelf returns a node with room for the container, or Nowhere.
@@ -68,11 +68,11 @@ func (f *Fleet) roomyOnShelf() NodeID {
 		if tree == nil {
 			continue
 		}
-		if id := f.roomyIn(tree); id != Nowhere {
+		if id := f.roomyIn(tree); id != NoNode {
 			return id
 		}
 	}
-	return Nowhere
+	return NoNode
 }
 
 // roomyIn returns a node of a block with room for the container, or Nowhere.
@@ -81,12 +81,12 @@ func (f *Fleet) roomyIn(b *block) NodeID {
 		i := bits.TrailingZeros32(parts)
 		switch {
 		case b.inner != nil:
-			if id := f.roomyIn(b.blocks[i]); id != Nowhere {
+			if id := f.roomyIn(b.blocks[i]); id != NoNode {
 				return id
 			}
 		case f.hasRoom(b.lowest[i], f.question.Request):
 			return b.lowest[i]
 		}
 	}
-	return Nowhere
+	return NoNode
 }

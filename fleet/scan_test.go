@@ -11,9 +11,9 @@ import (
 func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	f.ask(r)
 	if err := f.check(r); err != nil {
-		return Nowhere, err
+		return NoNode, err
 	}
-	best, room := candidate{bound: never, lowest: Nowhere}, false
+	best, room := candidate{bound: never, lowest: NoNode}, false
 	for id := range f.nodes {
 		if f.nodes[id].Node == nil || !f.roomOf(NodeID(id), r) {
 			continue
@@ -29,9 +29,9 @@ func (f *Fleet) Scan(r *Request) (NodeID, error) {
 	case best.bound != never:
 		return best.lowest, nil
 	case room && r.Class == hybrid.Sensitive && r.Policy == hybrid.Strict:
-		return Nowhere, hybrid.ErrViewImpossible
+		return NoNode, hybrid.ErrViewImpossible
 	default:
-		return Nowhere, hybrid.ErrNoCapacity
+		return NoNode, hybrid.ErrNoCapacity
 	}
 }
 

@@ -72,7 +72,7 @@ const indirectly score = 1 << 63
 func (f *Fleet) indirect(id NodeID) score {
 	s, q := &f.summaries[id], &f.question
 	if q.byMost {
-		return indirectScore(s.Most())
+		return indirectScore(s.MaxSensitive())
 	}
 	return indirectScore(s.Free(q.Class))
 }

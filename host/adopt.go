@@ -2,14 +2,21 @@ package host
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
 )
 
 // clearOrphans removes groups that are in no state and have nothing in them but,
@@ -87,7 +94,7 @@ func (op *operation) restore() error {
 		return err
 	}
 	if err := op.restoreAll(grants); err != nil {
-		if err := op.abandon(&brokenState{op.store.stateFile(), err}); err != nil {
+		if err := op.abandon(&state.BrokenError{File: op.store.File(), Err: err}); err != nil {
 			return err
 		}
 		op.readAll()
@@ -210,27 +217,27 @@ func (op *operation) othersCPUs(name string) (others cpuset.Set) {
 // adopted makes a grant out of what the kernel has and the container's request,
 // if that is still known. others are the CPUs of all other containers.
 func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set) Grant {
-	g := Grant{State: Running, Since: sinceBoot()}
+	g := Grant{State: Running, Since: state.SinceBoot()}
 	g.ID = name
-	known := op.store.loadRequest(&g)
+	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments
-		if err := op.store.saveBriefly(&g); err != nil {
+		if err := op.store.SaveHidingCommand(&g); err != nil {
 			op.log.Warn("its request is not saved", "container", name, "error", err)
 		}
 	}
 	asked := g.Limit
 	if !known {
-		g.Spec = Spec{Period: cgroup.DefaultPeriod, Burst: Burst{Time: has.Burst}, View: ViewAffinity, OnResize: "none", Command: "(unknown)"}
-		if _, err := op.store.shown(name); err == nil || errors.Is(err, view.ErrLeased) {
-			g.View = ViewFull
+		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: has.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		if _, err := op.store.ShownCPUs(name); err == nil || errors.Is(err, view.ErrLeased) {
+			g.View = spec.ViewFull
 		}
 	}
-	if has.Period >= cgroup.MinPeriod {
+	if has.Period >= bandwidth.MinPeriod {
 		g.Period = has.Period
 	}
 	g.CPUs = has.CPUs
 	g.Quota = hybrid.Milli((has.Quota*1000 + g.Period/2) / g.Period)
-	if g.Burst.raises() { // it may have been raised
+	if g.Burst.Raises() { // it may have been raised
 		g.Quota = min(g.Quota, asked)
 	}
 	g.Weight = hybrid.Milli(has.Weight)
@@ -274,4 +281,31 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 		return both.First()
 	}
 	return cpus.Last()
+}
+
+// HelperCommand is the hidden subcommand of candor that becomes the program.
+// It is started before the lock is taken, in a mount namespace of its own, and
+// waits on a socket while its group is made around it. If the socket closes without
+// an order it ends: a killed candor leaves an empty group. The socket closes again when the program is executed; if
+// that fails, the helper writes a byte first.
+const HelperCommand = "internal-exec"
+
+// isCandor reports whether a process executes this candor, as helpers do. A command line alone proves nothing: every program
+// chooses its own. A process of an inner pid namespace is no helper. Without the right to see the file of another user's
+// process, the pid namespace decides alone.
+func isCandor(pid int) bool {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	id, err := procfs.ReadIdentity(dir)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) // it has ended meanwhile
+	}
+	if id.Namespaces != 1 {
+		return false
+	}
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return true
+	}
+	file, err := os.Stat(dir + "/exe")
+	return err != nil || os.SameFile(self, file)
 }

@@ -15,7 +15,7 @@ func TestAsPlanned(t *testing.T) {
 	a := e.ask(flexible("log", "0.5"), "log1")
 	is := func(when string, pid int, want bool) {
 		t.Helper()
-		if got := l.AsPlanned(&a, pid); got != want {
+		if got := l.MatchesGrant(&a, pid); got != want {
 			t.Errorf("%s: as planned %t, want %t", when, got, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestAsPlanned(t *testing.T) {
 	is("of another process", 1, false)
 	other := a
 	other.Engine.Sandbox = "box2"
-	if l.AsPlanned(&other, pid) {
+	if l.MatchesGrant(&other, pid) {
 		t.Error("that of another sandbox is as planned")
 	}
 	if _, err := l.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0); err != nil {
@@ -63,7 +63,7 @@ func TestAsPlanned(t *testing.T) {
 	weighs.Weight++
 	set(weighs)
 	is("with a weight that the runtime has rounded", pid, true)
-	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	held, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestAsPlanned(t *testing.T) {
 	held.release()
 	noted := func(of *Allocation, want int) {
 		t.Helper()
-		if err := l.Note(ctx, of, pid); err != nil {
+		if err := l.RecordRunning(ctx, of, pid); err != nil {
 			t.Fatal(err)
 		}
 		s, err := l.Snapshot()
@@ -88,7 +88,7 @@ func TestAsPlanned(t *testing.T) {
 		t.Errorf("noted, it has the CPUs %v", e.has("log1"))
 	}
 	stop()
-	if err := l.Note(ctx, &a, pid); err != nil {
+	if err := l.RecordRunning(ctx, &a, pid); err != nil {
 		t.Errorf("noted when it has ended: %v", err)
 	}
 	if err := l.Stopped(ctx, a.ID, a.Engine.Cgroup); err != nil {

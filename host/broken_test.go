@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A state file that cannot be used is kept aside, and what runs keeps its CPUs,
@@ -24,7 +25,7 @@ func TestBrokenState(t *testing.T) {
 			return bytes.Replace(good, []byte(`"version":2`), []byte(`"version": 0`), 1)
 		}},
 		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
-		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), maxStateSize)...) }},
+		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), state.MaxSize)...) }},
 		{"contradiction", func(good []byte) []byte { return bytes.Replace(good, []byte(`"web"`), []byte(`"db"`), 1) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,19 +40,19 @@ func TestBrokenState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			good, err := os.ReadFile(l.store.stateFile())
+			good, err := os.ReadFile(l.store.File())
 			if err != nil {
 				t.Fatal(err)
 			}
 			bad := test.spoil(bytes.Clone(good))
-			if err := wholefile.Replace(l.store.stateFile(), bad); err != nil { // so that it shows in the same tick of the clock
+			if err := fileio.Replace(l.store.File(), bad); err != nil { // so that it shows in the same tick of the clock
 				t.Fatal(err)
 			}
 			l.nudge()
 			if !strings.Contains(l.log.String(), "state unusable") {
 				t.Errorf("not said: %s", l.log)
 			}
-			if kept, err := os.ReadFile(l.store.badFile()); err != nil || !bytes.Equal(kept, bad) {
+			if kept, err := os.ReadFile(l.store.BadFile()); err != nil || !bytes.Equal(kept, bad) {
 				t.Errorf("the broken file was not kept: %v", err)
 			}
 			l.check("db", "log", "web") // adopted by name
@@ -75,14 +76,14 @@ func TestNewerState(t *testing.T) {
 	l := newLab(t)
 	l.must(ask("web", "0.5"), "wait")
 	newer := []byte(`{"version": 3, "cpus": "in a way that nobody knows yet"}`)
-	if err := os.WriteFile(l.store.stateFile(), newer, 0o644); err != nil {
+	if err := os.WriteFile(l.store.File(), newer, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.start(ask("db", "0.5"), "wait")
-	if !errors.Is(err, errNewer) {
+	if !errors.Is(err, state.ErrNewer) {
 		t.Errorf("got %v", err)
 	}
-	if now, _ := os.ReadFile(l.store.stateFile()); !bytes.Equal(now, newer) {
+	if now, _ := os.ReadFile(l.store.File()); !bytes.Equal(now, newer) {
 		t.Errorf("the file is now %s", now)
 	}
 	if names, _ := l.tree.Groups(); len(names) != 1 {
@@ -95,7 +96,7 @@ func TestEarlierBoot(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
 	web.stop()
-	l.forge(func(s *state) { s.Boot = "another" })
+	l.forge(func(s *state.State) { s.Boot = "another" })
 	l.nudge()
 	l.check()
 	if !strings.Contains(l.log.String(), "earlier boot") {

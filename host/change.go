@@ -5,18 +5,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // An Allocation asks for a container's CPUs.
 type Allocation struct {
 	hybrid.Request // its ID is the container's name and that of its group
-	Spec
+	spec.Spec
 	Engine Engine // for Admit and Sync: whose container it is
 	// Hint, if not nil, is for Admit: the CPUs that a scheduler has counted with.
 	Hint *hybrid.Hint
@@ -39,13 +45,13 @@ var ErrBadSpec = errors.New("bad request")
 func (a *Allocation) Check() error {
 	err := cgroup.CheckName(a.ID)
 	if err == nil {
-		err = a.Spec.check()
+		err = a.Spec.Check()
 	}
 	if err == nil {
 		err = checkQuota(a.Limit, a.Period)
 	}
 	if err == nil {
-		err = checkBurst(a.Burst, a.Limit, a.Period)
+		err = spec.CheckBurst(a.Burst, a.Limit, a.Period)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -55,7 +61,7 @@ func (a *Allocation) Check() error {
 
 // checkQuota refuses limits that are less than the kernel's shortest quota in a period.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
-	if least := hybrid.Milli((1000*cgroup.MinQuota + period - 1) / period); limit != 0 && limit < least {
+	if least := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < least {
 		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
 	}
 	return nil
@@ -67,21 +73,21 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
 	}
-	if err := a.Burst.checkKernel(); err != nil {
+	if err := checkKernelBurst(a.Burst); err != nil {
 		return nil, err
 	}
-	creator, err := ownProcess()
+	creator, err := state.OwnProcess()
 	if err != nil {
 		return nil, err
 	}
-	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: sinceBoot()}
+	g := &Grant{Spec: a.Spec, State: Pending, Creator: creator, Since: state.SinceBoot()}
 	g.Request = a.Request
 	if a.Deadline > 0 {
 		g.Deadline = g.Since + a.Deadline
 	}
 	if a.PID != 0 {
 		g.State, g.Deadline = Running, 0
-		if g.Main, err = processOf(a.PID); err != nil {
+		if g.Main, err = state.ProcessOf(a.PID); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +100,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 		if a.PID != 0 {
 			op.newcomer = &newcomer{a.ID, a.PID}
 		}
-		g.OnResize, err = op.store.hideCommand(a.ID, a.OnResize)
+		g.OnResize, err = op.store.HideCommand(a.ID, a.OnResize)
 		return err
 	})
 	if err != nil {
@@ -159,15 +165,10 @@ func isOfEngine(name string) error {
 	return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
 }
 
-// ReleaseOwn ends a grant that this process has created. That somebody else has
-// released it meanwhile is no error.
-func (h *Host) ReleaseOwn(ctx context.Context, name string) error {
-	return h.releaseOwn(ctx, name, true)
-}
-
-// releaseOwn is ReleaseOwn that, if the program has not started, also restores the groups above the container's.
-func (h *Host) releaseOwn(ctx context.Context, name string, started bool) error {
-	self, err := ownProcess()
+// ReleaseOwn ends a grant that this process has created. A grant that another process has released is no error. If the
+// program was not started, it also restores the groups above the container's.
+func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error {
+	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}
@@ -186,9 +187,9 @@ func (op *operation) release(name string, kill bool) error {
 		if kill && g.isEngines() {
 			return isOfEngine(name)
 		} else if kill {
-			end := op.tree.Until(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
+			end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
 			err := g.End()
-			op.tree.Until(end)
+			op.tree.SetDeadline(end)
 			if err != nil {
 				return fmt.Errorf("kill %s: %w", name, err)
 			}
@@ -250,4 +251,79 @@ func unknown(name string) error {
 // unknownSince refuses a name for a reason.
 func unknownSince(name, why string) error {
 	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: why}
+}
+
+// Reconcile is an operation that changes nothing by itself: it reaps what has
+// ended and plans anew what no longer fits, after the options have changed.
+func (h *Host) Reconcile(ctx context.Context) error {
+	return h.operate(ctx, func(op *operation) error {
+		op.everyPod = true
+		return op.sayOutside()
+	})
+}
+
+// ReapplyAfterEngineWrite is Reconcile for a container to whose group its engine has just written, as it does at
+// an update: what the grant says is set again, and is no news.
+func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
+	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
+		op.rewritten = name
+		return nil
+	})
+}
+
+// WithGrantLocked calls do with a container's grant while no other operation can begin: for who
+// writes the container's group beside Candor, as an OCI runtime does at an update. What the
+// grant says is true of all groups before do is called, and made true again after it, also where do
+// has written something else. The error is Candor's alone; where do was not called it says why.
+func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)) error {
+	isDone := false
+	return h.operate(ctx, func(op *operation) error {
+		if op.info[name] == nil {
+			return unknown(name)
+		}
+		op.subject = name
+		if err := op.finish(); err != nil {
+			return err
+		}
+		for _, g := range op.grants() {
+			if g.ID == name && !isDone { // an operation may be tried again
+				isDone = true
+				now := *g
+				do(&now)
+			}
+		}
+		var err error
+		if op.groups, err = op.observe(); err != nil {
+			return err
+		}
+		op.observeEngines()
+		op.assumeUnreadable()
+		return nil
+	})
+}
+
+// BundleDir is the directory from which a runtime makes a container: its creator writes it once the
+// container has its grant, or its CPUs are preserved.
+func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.Dir, "bundles", name) }
+
+// SweepBundles removes the bundles of containers that are no more, or were never made, whoever has left them.
+func (h *Host) SweepBundles(ctx context.Context) error {
+	return h.operate(ctx, func(op *operation) error {
+		entries, err := os.ReadDir(op.BundleDir(""))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, entry := range entries {
+			if op.info[entry.Name()] != nil {
+				continue
+			}
+			if p, ok := op.store.LoadPreserved(entry.Name()); ok && p.By.Alive() {
+				continue
+			}
+			if err := os.RemoveAll(op.BundleDir(entry.Name())); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/spec"
 )
 
 // check fails unless file, kernel and views say the same, and nothing is left
@@ -27,7 +28,7 @@ func (l *lab) check(want ...string) {
 		l.Errorf("the state has %q, want %q\n%s", got, strings.Join(want, " "), l.log)
 	}
 	for _, dir := range []string{"requests", "views"} {
-		entries, _ := os.ReadDir(filepath.Join(l.store.dir, dir))
+		entries, _ := os.ReadDir(filepath.Join(l.store.Dir, dir))
 		for _, e := range entries {
 			if _, err := s.Grant(e.Name()); err != nil {
 				l.Errorf("left over: %s/%s", dir, e.Name())
@@ -57,7 +58,7 @@ func (l *lab) checkGroup(g *Grant) {
 	if has.CPUs != g.CPUs || has.Quota != quota(g) {
 		l.Errorf("%s: granted %v quota %v, kernel has %v quota %v", g.ID, g.CPUs, quota(g), has.CPUs, has.Quota)
 	}
-	if shown, err := l.store.shown(g.ID); g.View == ViewFull && (err != nil || shown != g.CPUs) {
+	if shown, err := l.store.ShownCPUs(g.ID); g.View == spec.ViewFull && (err != nil || shown != g.CPUs) {
 		l.Errorf("%s: has %v, is shown %v", g.ID, g.CPUs, shown)
 	}
 }

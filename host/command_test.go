@@ -10,44 +10,26 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
 const secret = "hunter2"
-
-func TestProgramName(t *testing.T) {
-	for command, want := range map[string]string{
-		"":                                "",
-		" ":                               "",
-		"sleep":                           "sleep",
-		"sleep 9999":                      "sleep",
-		"/usr/bin/java -jar /x/" + secret: "java",
-		"./" + strings.Repeat("é", 200):   strings.Repeat("é", 100),
-		"/":                               "/",
-		"-bash":                           "-bash",
-		"(unknown)":                       "(unknown)",
-		" \xff/\xfe x":                    "�",
-	} {
-		got := ProgramName(command)
-		if got != want || ProgramName(got) != got {
-			t.Errorf("%q: %q, again %q; want %q", command, got, ProgramName(got), want)
-		}
-	}
-}
 
 // holding returns the files below the state directory that hold the secret, with their modes. Those in a folder that
 // only its owner can open count as closed.
 func (l *lab) holding() map[string]fs.FileMode {
 	l.Helper()
 	found := map[string]fs.FileMode{}
-	err := filepath.WalkDir(l.store.dir, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(l.store.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		if err == nil && bytes.Contains(text, []byte(secret)) {
 			info, _ := entry.Info()
-			name, _ := filepath.Rel(l.store.dir, path)
+			name, _ := filepath.Rel(l.store.Dir, path)
 			found[name] = info.Mode()
 		}
 		return err
@@ -69,7 +51,7 @@ func TestNoArgumentsStored(t *testing.T) {
 	if got := l.holding(); len(got) != 1 || got["commands/web"] != 0o600 {
 		t.Errorf("the secret is in %v; want it in commands/web alone, mode 0600", got)
 	}
-	if info, err := os.Stat(filepath.Join(l.store.dir, "commands")); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(filepath.Join(l.store.Dir, "commands")); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("commands: %v %v; want mode 0700", info.Mode(), err)
 	}
 	s, err := l.Snapshot()
@@ -84,7 +66,7 @@ func TestNoArgumentsStored(t *testing.T) {
 	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `told by "echo '`+secret+`' $CANDOR_NAME"` {
 		t.Errorf("notified: %q %v, %q", done, err, out.String())
 	}
-	_, earlier, err := parseOnResize(g.OnResize) // as a version does that does not know the file
+	_, earlier, err := spec.ParseOnResize(g.OnResize) // as a version does that does not know the file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +87,7 @@ func TestNoArgumentsStored(t *testing.T) {
 // withArguments writes a state, with the requests beside it, as an earlier version did.
 func (l *lab) withArguments() {
 	l.Helper()
-	for _, file := range []string{l.store.stateFile(), l.store.request("web")} {
+	for _, file := range []string{l.store.File(), l.store.RequestFile("web")} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			l.Fatal(err)
@@ -114,11 +96,11 @@ func (l *lab) withArguments() {
 		if strings.Count(old, secret) != 2 {
 			l.Fatalf("%s: %s", file, old)
 		}
-		if err := wholefile.Replace(file, []byte(old)); err != nil {
+		if err := fileio.Replace(file, []byte(old)); err != nil {
 			l.Fatal(err)
 		}
 	}
-	if err := wholefile.Replace(l.store.badFile(), []byte(secret)); err != nil {
+	if err := fileio.Replace(l.store.BadFile(), []byte(secret)); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -130,10 +112,10 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 		l.must(ask("web", "0.5"), "wait")
 		l.withArguments()
 		if lost {
-			if err := os.Remove(l.store.stateFile()); err != nil {
+			if err := os.Remove(l.store.File()); err != nil {
 				t.Fatal(err)
 			}
-			os.Remove(l.store.badFile())
+			os.Remove(l.store.BadFile())
 		}
 		l.nudge()
 		got := l.holding()
@@ -159,7 +141,7 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 func TestUnusableStateIsClosed(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	if err := wholefile.Replace(l.store.stateFile(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
+	if err := fileio.Replace(l.store.File(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
 		t.Fatal(err)
 	}
 	l.nudge()
@@ -186,11 +168,11 @@ func TestCommandLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		out.Read(make([]byte, 1)) // it has become the program
-		main, err := processOf(cmd.Process.Pid)
+		main, err := state.ProcessOf(cmd.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &Grant{Main: main, Spec: Spec{Command: "name"}}
+		g := &Grant{Main: main, Spec: spec.Spec{Command: "name"}}
 		if got := l.CommandLine(g); got != test.want {
 			t.Errorf("%q: %q, want %q", test.args, got, test.want)
 		}
@@ -200,7 +182,7 @@ func TestCommandLine(t *testing.T) {
 		}
 		in.Close()
 		cmd.Wait()
-		if got := l.CommandLine(&Grant{Main: main, Spec: Spec{Command: "name"}}); got != "name" {
+		if got := l.CommandLine(&Grant{Main: main, Spec: spec.Spec{Command: "name"}}); got != "name" {
 			t.Errorf("after the end: %q", got)
 		}
 	}

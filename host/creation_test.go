@@ -70,7 +70,7 @@ func (e *engine) created(a Allocation, pid int, start, stop func()) (used time.D
 		err = e.tree.Group(filepath.Base(a.Engine.Cgroup)).Create(settingsOf(g), pid)
 	}
 	if err == nil {
-		timed(func() { err = e.Begin(ctx, a, pid) })
+		timed(func() { err = e.ConfirmStart(ctx, a, pid) })
 	}
 	if err != nil {
 		e.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -167,7 +168,7 @@ type Difference struct {
 }
 
 // differences compares the settings of a running container with its grant.
-func (h *Host) differences(g *Grant, look *Look) []Difference {
+func (h *Host) differences(g *Grant, look *ContainerState) []Difference {
 	if look.Unreadable != nil {
 		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
 	}
@@ -182,7 +183,7 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	}
 	has, want := look.Settings, h.settings(g)
 	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
-	isRaised := g.Loan.holds() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
+	isRaised := g.Loan.IsHeld() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
 	if isRounded := has.Quota == roundedUp(want.Quota, want.Period); isRaised || isRounded {
 		has.Quota = want.Quota
 	}
@@ -191,14 +192,14 @@ func (h *Host) differences(g *Grant, look *Look) []Difference {
 	if !h.tree.SameWeight(has.Weight, want.Weight) {
 		add(SettingWeight, strconv.Itoa(has.Weight), strconv.Itoa(want.Weight))
 	}
-	if g.View == ViewFull {
+	if g.View == spec.ViewFull {
 		add(SettingView, look.shownText(), noneIfEmpty(g.CPUs))
 	}
 	return all
 }
 
 // shownText returns the CPUs of the view as text.
-func (l *Look) shownText() string {
+func (l *ContainerState) shownText() string {
 	switch {
 	case errors.Is(l.ShownErr, view.ErrLeased):
 		return "unreadable: " + view.ErrLeased.Error()

@@ -42,7 +42,7 @@ func TestEngineDrift(t *testing.T) {
 	if err := e.tree.Group("web").Apply(narrow); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Rewritten(ctx, "web"); err != nil || strings.Count(l.log.String(), "set back") != 1 {
+	if err := l.ReapplyAfterEngineWrite(ctx, "web"); err != nil || strings.Count(l.log.String(), "set back") != 1 {
 		t.Errorf("%v; log: %s", err, l.log)
 	}
 	if err := l.Release(ctx, "web", true); !errors.Is(err, ErrBadSpec) {

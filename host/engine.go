@@ -4,47 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 )
-
-// An Engine is what Candor knows of a container whose group somebody else makes and
-// removes: a container engine. Candor gives that group its settings.
-type Engine struct {
-	Cgroup string // path of the group, from the mount points on; "" is a group of Candor's own
-	// Pod, if not "", is the id of the pod that keeps what the container leaves: its
-	// CPUs are held for its restart until the pod ends.
-	Pod string
-	// Sandbox is what of the pod the container lives in. A pod gets another one when
-	// the first has failed; what the end of a sandbox frees is that sandbox's alone.
-	Sandbox string
-	Name    string // what people call it there, such as default/web/app
-}
-
-// fileEngine is an Engine in the state file.
-type fileEngine struct {
-	Cgroup  string `json:"cgroup"`
-	Pod     string `json:"pod,omitempty"`
-	Sandbox string `json:"sandbox,omitempty"`
-	Name    string `json:"name,omitempty"`
-}
-
-func newFileEngine(e Engine) *fileEngine {
-	if e == (Engine{}) {
-		return nil
-	}
-	f := fileEngine(e)
-	return &f
-}
-
-func (f *fileEngine) engine() (Engine, error) {
-	if f == nil {
-		return Engine{}, nil
-	}
-	return Engine(*f), cgroup.CheckPath(f.Cgroup)
-}
 
 // CheckEngineGroup refuses a container of an engine by the cgroupsPath of its specification: groups below Candor's parent
 // group are Candor's own. ErrBadSpec.
@@ -58,7 +22,7 @@ func (h *Host) CheckEngineGroup(cgroupsPath string) error {
 // groupOf is the group of a container, whoever makes it.
 func (h *Host) groupOf(g *Grant) *cgroup.Group {
 	if g.Engine.Cgroup != "" {
-		return h.tree.Foreign(g.ID, g.Engine.Cgroup)
+		return h.tree.EngineGroup(g.ID, g.Engine.Cgroup)
 	}
 	return h.tree.Group(g.ID)
 }
@@ -71,7 +35,7 @@ func (g *group) isEngines() bool { return g.engine.Cgroup != "" }
 func (op *operation) observeEngines() {
 	grants := op.loaded.Grants
 	if len(grants) == 0 {
-		grants = op.store.requests()
+		grants = op.store.Requests()
 	}
 	for _, g := range grants {
 		if g.Engine.Cgroup == "" {
@@ -87,29 +51,15 @@ func (op *operation) observeEngines() {
 
 // observeEngine reads one group, if it is there: engines make it late and remove it early.
 func (op *operation) observeEngine(name string, e Engine) {
-	k, err := read(op.tree.Foreign(name, e.Cgroup))
+	k, err := read(op.tree.EngineGroup(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		k = &group{Group: op.tree.Foreign(name, e.Cgroup), populated: true, unreadable: err}
+		k = &group{Group: op.tree.EngineGroup(name, e.Cgroup), populated: true, unreadable: err}
 	}
 	k.engine = e
 	op.groups[name] = k
-}
-
-// requests returns what is known of the containers whose requests stand beside the state.
-func (s store) requests() []*Grant {
-	entries, _ := os.ReadDir(filepath.Join(s.dir, "requests"))
-	var grants []*Grant
-	for _, entry := range entries {
-		var g Grant
-		g.ID = entry.Name()
-		if cgroup.CheckName(g.ID) == nil && s.loadRequest(&g) {
-			grants = append(grants, &g)
-		}
-	}
-	return grants
 }
 
 // holds reports whether a container has stopped whose pod keeps its CPUs.
@@ -127,23 +77,23 @@ func (op *operation) podGone(g *Grant, populated bool) bool {
 	if cgroup.CheckPath(above) != nil {
 		return false
 	}
-	is, err := op.tree.Foreign(g.ID, above).Exists()
+	is, err := op.tree.EngineGroup(g.ID, above).Exists()
 	return err == nil && !is
 }
 
 // endedInEngine is for a container without processes. One of a pod is made by the runtime: that the
 // candor which planned it has ended says nothing. One without was planned by an OCI runtime, which
 // lives until it is made.
-func (g *Grant) endedInEngine() bool {
+func endedInEngine(g *Grant) bool {
 	switch {
 	case g.State != Pending:
 		return g.Engine.Pod == ""
 	case g.Engine.Pod == "" && !g.Creator.Alive():
 		return true
 	default:
-		return g.Deadline != 0 && sinceBoot() > g.Deadline
+		return g.Deadline != 0 && state.SinceBoot() > g.Deadline
 	}
 }
 
 // ViewDir is the directory of a container's view, with the files of package view.
-func (h *Host) ViewDir(name string) string { return h.store.view(name) }
+func (h *Host) ViewDir(name string) string { return h.store.ViewDir(name) }

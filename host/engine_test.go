@@ -10,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -101,7 +102,7 @@ func (e *engine) has(group string) *cpuset.Set {
 	return &s.CPUs
 }
 
-func (e *engine) state(name string) State {
+func (e *engine) state(name string) state.Phase {
 	e.Helper()
 	s, err := e.Snapshot()
 	if err != nil {
@@ -224,7 +225,7 @@ func TestEngineAdoption(t *testing.T) {
 			}
 			e.run("web", settingsOf(web))
 			l.nudge()
-			if err := os.RemoveAll(filepath.Join(l.store.dir, lost)); err != nil {
+			if err := os.RemoveAll(filepath.Join(l.store.Dir, lost)); err != nil {
 				t.Fatal(err)
 			}
 			late := e.ask(flexible("late", "0"), "late")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -66,7 +67,7 @@ func TestSaveFails(t *testing.T) {
 	l.must(flexible("log", "0"), "wait")
 	l.must(ask("web", "0.5"), "wait")
 	l.check("log", "web")
-	blocked := filepath.Join(l.store.dir, ".state.json")
+	blocked := filepath.Join(l.store.Dir, ".state.json")
 	if err := os.Mkdir(blocked, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -86,12 +87,12 @@ func TestUndoFails(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	l.must(ask("web", "0.5"), "wait")
-	inTheWay := filepath.Join(l.store.request("db"), "x")
+	inTheWay := filepath.Join(l.store.RequestFile("db"), "x")
 	if err := os.MkdirAll(inTheWay, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.start(ask("db", "0.5"), "wait")
-	for _, want := range []string{"request of db", "to undo it failed too: ", l.store.stateFile() + " stands as it was", "next operation"} {
+	for _, want := range []string{"request of db", "to undo it failed too: ", l.store.File() + " stands as it was", "next operation"} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want %q in one line, got %v", want, err)
 		}
@@ -109,7 +110,7 @@ func (l *lab) refuses(names ...string) {
 	before := l.kernel()
 	if n, err := l.start(ask("db", "1"), "wait"); err == nil {
 		l.Errorf("started on %v", n.CPUs)
-	} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), l.store.dir) {
+	} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), l.store.Dir) {
 		l.Errorf("want one line that names the file, got %q", err)
 	}
 	if is, err := l.tree.Group("db").Exists(); is || err != nil {
@@ -199,7 +200,7 @@ func TestWaitingHelperIsNotAdopted(t *testing.T) {
 	if _, err := l.Allocate(ctx, a); err != nil {
 		t.Fatal(err)
 	}
-	l.forge(func(s *state) { s.Grants = nil })
+	l.forge(func(s *state.State) { s.Grants = nil })
 	l.nudge()
 	l.check()
 }

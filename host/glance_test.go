@@ -19,7 +19,7 @@ func TestGlance(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run("log1", settingsOf(log))
-	if err := l.Begin(ctx, other, 0); err != nil {
+	if err := l.ConfirmStart(ctx, other, 0); err != nil {
 		t.Fatal(err)
 	}
 	ask := e.ask(ask("web", "1"), "web1")
@@ -41,7 +41,7 @@ func TestGlance(t *testing.T) {
 		}
 	}
 	overwrite(func(s *cgroup.Settings) { s.CPUs = s.CPUs.Union(web.CPUs) })
-	if err := l.Begin(ctx, ask, 0); err != nil {
+	if err := l.ConfirmStart(ctx, ask, 0); err != nil {
 		t.Fatal(err)
 	}
 	if has := e.has("log1"); has.Overlaps(&web.CPUs) || has.Count() != len(cpus)-1 {
@@ -55,7 +55,7 @@ func TestGlance(t *testing.T) {
 		}
 		return s.Quota
 	}
-	if err := l.Begin(ctx, ask, 0); err != nil {
+	if err := l.ConfirmStart(ctx, ask, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := quota(); got != 50*time.Millisecond {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,7 +34,7 @@ func TestImitatedHelperIsAdopted(t *testing.T) {
 	if _, err := l.Allocate(ctx, a); err != nil {
 		t.Fatal(err)
 	}
-	l.forge(func(s *state) { s.Grants = nil })
+	l.forge(func(s *state.State) { s.Grants = nil })
 	l.nudge()
 	l.check("web")
 }

@@ -29,6 +29,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -38,30 +39,32 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Options say where things are. The zero value is right for a normal machine.
 type Options struct {
-	StateDir string // default: DefaultStateDir()
-	Config   string // default: DefaultConfig
-	Cgroup   cgroup.Options
-	Log      *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
-	Patience time.Duration // how long to wait for the lock; default 1 min
+	StateDir    string // default: DefaultStateDir()
+	Config      string // default: DefaultConfig
+	Cgroup      cgroup.Options
+	Log         *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
+	LockTimeout time.Duration // how long to wait for the lock; default 1 min
 	// PlanOnly keeps a state of what would be: nothing else is written, no group and no view.
 	PlanOnly bool
 	// TellsLater leaves it to TellUnits, which is running, to tell systemd what containers have been given.
-	TellsLater bool
+	DeferUnitUpdates bool
 	// HoldViews keeps the files of all views open, so that no process in a container can take a lease on them: for a process that stays.
 	HoldViews bool
 	// Ended, if not nil, is called with the final CPU usage of a container of Candor's own group, before an operation removes it.
-	Ended  func(name string, used cgroup.Usage)
-	Report func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
+	OnEnd       func(name string, used cgroup.Usage)
+	OnOperation func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
 }
 
 // A Host is this machine. It holds nothing open but, with systemd, a connection.
 type Host struct {
-	store      store
+	store      state.Store
 	config     string
 	tree       *cgroup.Tree
 	log        *slog.Logger
@@ -72,7 +75,7 @@ type Host struct {
 	options    optionsCache
 	tops       topGroups
 	left       atomic.Pointer[leftover] // of the last operation
-	units      untold
+	units      pendingUnits
 	tellsLater bool     // somebody calls TellUnits
 	podsSeen   sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
 	degraded   degradedSettings
@@ -105,15 +108,15 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:      store{dir, newMemory()},
+		store:      state.NewStore(dir),
 		config:     cmp.Or(o.Config, DefaultConfig),
 		tree:       tree,
 		log:        o.Log,
-		patience:   cmp.Or(o.Patience, time.Minute),
-		listener:   o.Report,
-		ended:      o.Ended,
-		units:      untold{some: make(chan struct{}, 1)},
-		tellsLater: o.TellsLater,
+		patience:   cmp.Or(o.LockTimeout, time.Minute),
+		listener:   o.OnOperation,
+		ended:      o.OnEnd,
+		units:      pendingUnits{some: make(chan struct{}, 1)},
+		tellsLater: o.DeferUnitUpdates,
 		views:      openViews{isAll: o.HoldViews && !o.PlanOnly},
 	}
 	if h.log == nil {
@@ -146,6 +149,12 @@ func realPath(dir string) (string, error) {
 // Close ends what the host holds open.
 func (h *Host) Close() error { return h.tree.Close() }
 
+// Logger returns the logger of the host.
+func (h *Host) Logger() *slog.Logger { return h.log }
+
+// OwnGroup returns the group of a container in Candor's own cgroup, which need not exist.
+func (h *Host) OwnGroup(name string) *cgroup.Group { return h.tree.Group(name) }
+
 // newNode returns the machine's node without containers.
 func (h *Host) newNode() (*hybrid.Node, error) {
 	b, err := h.basis()
@@ -163,3 +172,36 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	}
 	return b.node(h.config)
 }
+
+// Clear kills the programs in this host's own groups, and removes the groups, their parent and the
+// state directory: for a host that was there for a time, as that of an experiment. Containers of engines are
+// left alone.
+func (h *Host) Clear(ctx context.Context) error {
+	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
+		return h.tree.Remove()
+	}
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	if err != nil {
+		return err
+	}
+	defer lock.release()
+	names, err := h.tree.Groups()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, h.tree.Group(name).End())
+	}
+	if err := errline.Join(append(errs, h.tree.Remove())...); err != nil {
+		return err
+	}
+	return os.RemoveAll(h.store.Dir)
+}
+
+// KeepOpen has this process keep lists of CPUs of containers' groups open, so many at most: for one that runs on, and calls CloseUnused
+// now and then.
+func (*Host) KeepOpen(most int) { cgroup.KeepOpen(most) }
+
+// CloseUnused closes those that are not read any more.
+func (*Host) CloseUnused() { cgroup.CloseUnused() }

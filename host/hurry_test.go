@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,7 +20,7 @@ func TestHurry(t *testing.T) {
 		dir := findCpusetDir(t, web.cmd.Process.Pid)
 		web.stop()
 		if left == "orphaned" {
-			l.forge(func(s *state) { s.Grants = nil })
+			l.forge(func(s *state.State) { s.Grants = nil })
 		} else {
 			l.orphan()
 		}

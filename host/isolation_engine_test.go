@@ -12,7 +12,8 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -32,14 +33,14 @@ func newEngineIsolationLab(t *testing.T) *engineIsolationLab {
 	l := newLab(t)
 	e := &engineIsolationLab{newEngine(l), l.needCPUs(2)}
 	a := flexible(neighbor, "0.5")
-	a.View, a.Burst = ViewFull, Burst{Time: 10 * time.Millisecond}
+	a.View, a.Burst = spec.ViewFull, spec.Burst{Time: 10 * time.Millisecond}
 	a = e.ask(a, neighborGroup)
 	g, err := l.Admit(ctx, a, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.run(neighborGroup, settingsOf(g))
-	if err := l.Begin(ctx, a, 0); err != nil {
+	if err := l.ConfirmStart(ctx, a, 0); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -50,7 +51,7 @@ func (e *engineIsolationLab) drift(t *testing.T, cpus cpuset.Set) {
 	t.Helper()
 	err := e.engine.tree.Group(neighborGroup).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
 	if err == nil {
-		err = view.Write(e.store.view(neighbor), cpus)
+		err = view.Write(e.store.ViewDir(neighbor), cpus)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -60,9 +61,9 @@ func (e *engineIsolationLab) drift(t *testing.T, cpus cpuset.Set) {
 
 // inject makes the writes to one of the neighbor's files fail.
 func (e *engineIsolationLab) inject(file string, errno unix.Errno) (remove func()) {
-	return kernfile.InjectFault(func(access kernfile.Access, path string) error {
+	return kernelfs.InjectFault(func(access kernelfs.Access, path string) error {
 		dir := filepath.Base(filepath.Dir(path))
-		if access == kernfile.WriteAccess && filepath.Base(path) == file && (dir == neighbor || dir == neighborGroup) {
+		if access == kernelfs.WriteAccess && filepath.Base(path) == file && (dir == neighbor || dir == neighborGroup) {
 			return errno
 		}
 		return nil
@@ -122,7 +123,7 @@ func (e *engineIsolationLab) life(t *testing.T) {
 			t.Errorf("end of the pod: %v", err)
 		}
 	}()
-	if err := h.Begin(ctx, a, 0); err != nil {
+	if err := h.ConfirmStart(ctx, a, 0); err != nil {
 		t.Errorf("begin: %v", err)
 	}
 	if _, _, err := h.ResizeOf(ctx, subjectName, a.Engine.Cgroup, 500, 0); err != nil {

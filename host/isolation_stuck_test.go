@@ -12,13 +12,13 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // refuseFiles makes writes to files of the neighbor fail while isRefused reports so.
 func refuseFiles(isRefused func(file string) bool) (remove func()) {
-	return kernfile.InjectFault(func(is kernfile.Access, path string) error {
-		if is == kernfile.WriteAccess && filepath.Base(filepath.Dir(path)) == neighbor && isRefused(filepath.Base(path)) {
+	return kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
+		if is == kernelfs.WriteAccess && filepath.Base(filepath.Dir(path)) == neighbor && isRefused(filepath.Base(path)) {
 			return unix.EBUSY
 		}
 		return nil
@@ -90,7 +90,7 @@ func TestStuckAtAdoption(t *testing.T) {
 	}
 	remove := refuseFiles(isCpuset)
 	defer remove()
-	if err := os.Remove(l.store.stateFile()); err != nil {
+	if err := os.Remove(l.store.File()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -192,9 +192,9 @@ func TestStuckInUndo(t *testing.T) {
 func TestDegradedThroughUndo(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable...))
-	remove := kernfile.InjectFault(func(is kernfile.Access, path string) error {
+	remove := kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
 		name, file := filepath.Base(filepath.Dir(path)), filepath.Base(path)
-		if is == kernfile.WriteAccess && (name == neighbor && isWeight(file) || name == "web" && file == "online") {
+		if is == kernelfs.WriteAccess && (name == neighbor && isWeight(file) || name == "web" && file == "online") {
 			return unix.EIO
 		}
 		return nil
@@ -239,8 +239,8 @@ func TestUnremovableGroup(t *testing.T) {
 	ended := l.must(flexible(neighbor, "0.5"), "wait")
 	ended.stop()
 	l.orphan()
-	remove := kernfile.InjectFault(func(is kernfile.Access, path string) error {
-		if is == kernfile.RemoveAccess && filepath.Base(path) == neighbor {
+	remove := kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
+		if is == kernelfs.RemoveAccess && filepath.Base(path) == neighbor {
 			return unix.EBUSY
 		}
 		return nil
@@ -337,7 +337,7 @@ func TestLateLease(t *testing.T) {
 	l.Host.views.isAll = true
 	l.nudge()
 	l.views.close(neighbor)
-	fd, err := unix.Open(filepath.Join(l.store.view(neighbor), "cpuinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(filepath.Join(l.store.ViewDir(neighbor), "cpuinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_RDLCK)
 	}

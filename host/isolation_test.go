@@ -15,7 +15,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -44,7 +45,7 @@ func newIsolationLab(t *testing.T) *isolationLab {
 	l := &isolationLab{lab: newLab(t)}
 	l.usable = l.needCPUs(2)
 	a := flexible(neighbor, "0.5")
-	a.View, a.Burst = ViewFull, Burst{Time: 10 * time.Millisecond}
+	a.View, a.Burst = spec.ViewFull, spec.Burst{Time: 10 * time.Millisecond}
 	l.must(a, "wait")
 	return l
 }
@@ -54,7 +55,7 @@ func (l *isolationLab) drift(cpus cpuset.Set) {
 	l.Helper()
 	err := l.tree.Group(neighbor).Apply(cgroup.Settings{CPUs: cpus, Quota: 70 * time.Millisecond, Period: 50 * time.Millisecond, Burst: 5 * time.Millisecond, Weight: 3000})
 	if err == nil {
-		err = view.Write(l.store.view(neighbor), cpus)
+		err = view.Write(l.store.ViewDir(neighbor), cpus)
 	}
 	if err != nil {
 		l.Fatal(err)
@@ -63,9 +64,9 @@ func (l *isolationLab) drift(cpus cpuset.Set) {
 }
 
 // inject makes the accesses to one of the neighbor's files fail.
-func (l *isolationLab) inject(access kernfile.Access, file string, errno unix.Errno) (remove func()) {
+func (l *isolationLab) inject(access kernelfs.Access, file string, errno unix.Errno) (remove func()) {
 	l.hits = 0
-	return kernfile.InjectFault(func(is kernfile.Access, path string) error {
+	return kernelfs.InjectFault(func(is kernelfs.Access, path string) error {
 		if is != access || filepath.Base(path) != file || filepath.Base(filepath.Dir(path)) != neighbor {
 			return nil
 		}
@@ -96,7 +97,7 @@ func (l *isolationLab) checkSubject(name string) {
 	if other.Overlaps(&g.Exclusive) {
 		l.Errorf("%s is on %v, exclusive CPUs %v of %s", neighbor, other, g.Exclusive, name)
 	}
-	if shown, err := l.store.shown(name); err != nil || shown != g.CPUs {
+	if shown, err := l.store.ShownCPUs(name); err != nil || shown != g.CPUs {
 		l.Errorf("%s: has %v, is shown %v (%v)", name, g.CPUs, shown, err)
 	}
 }
@@ -127,13 +128,13 @@ func TestIsolation(t *testing.T) {
 	if isSlow() {
 		errnos = []unix.Errno{unix.EBUSY}
 	}
-	for _, access := range []kernfile.Access{kernfile.WriteAccess, kernfile.ReadAccess} {
+	for _, access := range []kernelfs.Access{kernelfs.WriteAccess, kernelfs.ReadAccess} {
 		for _, file := range l.isolationFiles() {
 			for _, errno := range errnos {
 				for _, cpus := range []cpuset.Set{all, cpuset.Of(l.usable[0])} {
 					name := fmt.Sprintf("%s %s %s on %v", access, file, unix.ErrnoName(errno), cpus)
 					// A view that cannot be read is written again; Linux before 5.14 has no burst to read.
-					isRepaired := access == kernfile.ReadAccess && (file == "online" || file == "cpu.cfs_burst_us" || file == "cpu.max.burst")
+					isRepaired := access == kernelfs.ReadAccess && (file == "online" || file == "cpu.cfs_burst_us" || file == "cpu.max.burst")
 					l.testIsolation(name, cpus, !isRepaired, func() func() { return l.inject(access, file, errno) })
 				}
 			}
@@ -200,7 +201,7 @@ func isSlow() bool { return testing.Short() || os.Getenv("CANDOR_IN_GUEST") != "
 func TestStuckElsewhere(t *testing.T) {
 	l := newIsolationLab(t)
 	l.drift(cpuset.Of(l.usable[0]))
-	remove := l.inject(kernfile.WriteAccess, "cpuset.cpus", unix.EBUSY)
+	remove := l.inject(kernelfs.WriteAccess, "cpuset.cpus", unix.EBUSY)
 	defer remove()
 	web := l.must(ask("web", "1"), "wait")
 	if web.CPUs.Contains(l.usable[0]) {
@@ -218,7 +219,7 @@ func TestStuckAtResize(t *testing.T) {
 	l := newIsolationLab(t)
 	web := l.must(ask("web", "0.5"), "wait")
 	l.drift(web.CPUs)
-	remove := l.inject(kernfile.WriteAccess, "cpuset.cpus", unix.EBUSY)
+	remove := l.inject(kernelfs.WriteAccess, "cpuset.cpus", unix.EBUSY)
 	defer remove()
 	_, after, err := l.Resize(ctx, "web", 1000, 0)
 	if err != nil {
@@ -238,7 +239,7 @@ func TestRetryBackOff(t *testing.T) {
 	if l.tree.Version() == 2 {
 		weight = "cpu.weight"
 	}
-	remove := l.inject(kernfile.WriteAccess, weight, unix.EINVAL)
+	remove := l.inject(kernelfs.WriteAccess, weight, unix.EINVAL)
 	defer remove()
 	l.nudge()
 	tries := l.hits
@@ -317,7 +318,7 @@ func refuseByLease(kind int, file string) func(*isolationLab) func() {
 	return func(l *isolationLab) func() {
 		l.nudge()
 		l.views.close(neighbor) // as if another process had started it, one that did not stay
-		fd, err := unix.Open(filepath.Join(l.store.view(neighbor), file), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(filepath.Join(l.store.ViewDir(neighbor), file), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -375,7 +376,7 @@ func refuseByFreezer(l *isolationLab) func() {
 // refuseByFullDisk makes the view's rewrite fail where it would have to grow.
 func refuseByFullDisk(l *isolationLab) func() {
 	small := smallDisk(l.TB.(*testing.T), "size=4k")
-	target := l.store.view(neighbor)
+	target := l.store.ViewDir(neighbor)
 	l.views.close(neighbor)
 	if err := view.Remove(target); err != nil {
 		l.Fatal(err)
@@ -408,13 +409,13 @@ func refuseByNestedLimit(l *isolationLab) func() {
 
 func refuseByImmutableFile(l *isolationLab) func() {
 	l.views.close(neighbor)
-	f, err := os.Open(filepath.Join(l.store.view(neighbor), "online"))
+	f, err := os.Open(filepath.Join(l.store.ViewDir(neighbor), "online"))
 	if err != nil {
 		l.Fatal(err)
 	}
 	defer f.Close()
 	set := func(flags int) error {
-		f, err := os.Open(filepath.Join(l.store.view(neighbor), "online"))
+		f, err := os.Open(filepath.Join(l.store.ViewDir(neighbor), "online"))
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -56,7 +57,7 @@ func TestResize(t *testing.T) {
 	if has.Quota != 150*time.Millisecond || !web.CPUs.SubsetOf(&has.CPUs) {
 		t.Errorf("the kernel has %+v", has)
 	}
-	before, _ := os.ReadFile(l.store.stateFile())
+	before, _ := os.ReadFile(l.store.File())
 	var refusal *hybrid.Refusal
 	if _, _, err := l.Resize(ctx, "web", hybrid.Milli(1000*(len(cpus)+1)), 0); !errors.As(err, &refusal) {
 		t.Errorf("more than the machine has: %v", err)
@@ -64,7 +65,7 @@ func TestResize(t *testing.T) {
 	if _, _, err := l.Resize(ctx, "web", 5, 0); !errors.Is(err, ErrBadSpec) {
 		t.Errorf("less than the kernel takes: %v", err)
 	}
-	if after, _ := os.ReadFile(l.store.stateFile()); string(after) != string(before) {
+	if after, _ := os.ReadFile(l.store.File()); string(after) != string(before) {
 		t.Errorf("a refused resize changed the state:\n%s", after)
 	}
 	l.check("web")
@@ -111,7 +112,7 @@ func TestReap(t *testing.T) {
 	l.nudge()
 	l.check("web", "later") // has no group yet, and a creator that lives
 
-	l.forge(func(s *state) { s.Grants[0].State = Held })
+	l.forge(func(s *state.State) { s.Grants[0].State = Held })
 	l.orphan()
 	l.nudge()
 	l.check("web") // held
@@ -137,7 +138,7 @@ func TestCreatorKilled(t *testing.T) {
 func TestPendingTurnsRunning(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
-	l.forge(func(s *state) { s.Grants[0].State, s.Grants[0].Deadline = Pending, 1 })
+	l.forge(func(s *state.State) { s.Grants[0].State, s.Grants[0].Deadline = Pending, 1 })
 	l.orphan()
 	l.nudge()
 	l.check("web")
@@ -191,7 +192,7 @@ func TestOrphanGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.must(ask("web", "1"), "wait")
-	l.forge(func(s *state) { s.Grants = nil })
+	l.forge(func(s *state.State) { s.Grants = nil })
 	l.nudge()
 	l.check("web")
 	if s, _ := l.Snapshot(); s.Grants[0].Exclusive.Count() != 1 || s.Grants[0].Class != hybrid.Sensitive {
@@ -225,7 +226,7 @@ func TestMems(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	a := ask("web", "1")
-	a.Mems, a.Wish = true, hybrid.SingleNUMA
+	a.Mems, a.Topology = true, hybrid.SingleNUMA
 	web := l.must(a, "wait")
 	l.must(ask("db", "0.5"), "wait")
 	node, err := l.newNode()
@@ -257,7 +258,7 @@ func TestNothingToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := os.Stat(l.store.stateFile())
+	before, err := os.Stat(l.store.File())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +273,7 @@ func TestNothingToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after, err := os.Stat(l.store.stateFile()); err != nil || !os.SameFile(before, after) {
+	if after, err := os.Stat(l.store.File()); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the state was written anew: %v", err)
 	}
 }

@@ -19,16 +19,19 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
-// A test binary is also what the tests start: candor's helper, and programs.
+// A test binary is also the helper and the programs that the tests start.
 func init() {
-	if len(os.Args) == 3 && os.Args[1] == HelperCommand {
-		fmt.Fprintln(os.Stderr, RunHelper(os.Args[2]))
+	if len(os.Args) == 3 && os.Args[1] == HelperCommand { // a helper that waits for its order
+		os.NewFile(3, "orders").Read(make([]byte, 1))
 		os.Exit(1)
 	}
 	if role := os.Getenv("HOST_TEST_ROLE"); role != "" {
@@ -105,11 +108,11 @@ func labIn(t testing.TB, dir string) *lab {
 	l := &lab{TB: t, log: new(strings.Builder)}
 	parent := fmt.Sprintf("/candor-host-test-%d-%d", os.Getpid(), labs.Add(1))
 	h, err := Open(Options{
-		StateDir: dir,
-		Config:   filepath.Join(t.TempDir(), "host.json"),
-		Cgroup:   cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs},
-		Log:      slog.New(slog.NewTextHandler(l.log, nil)),
-		Patience: time.Minute,
+		StateDir:    dir,
+		Config:      filepath.Join(t.TempDir(), "host.json"),
+		Cgroup:      cgroup.Options{Parent: parent, Driver: cgroup.Cgroupfs},
+		Log:         slog.New(slog.NewTextHandler(l.log, nil)),
+		LockTimeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -209,14 +212,14 @@ func ask(name, cpu string) Allocation {
 	}
 	return Allocation{
 		Request: hybrid.Request{ID: name, Limit: limit},
-		Spec:    Spec{Period: cgroup.DefaultPeriod, View: ViewFull, OnResize: "none", Command: "test"},
+		Spec:    spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none", Command: "test"},
 	}
 }
 
 // flexible is an allocation of a flexible container.
 func flexible(name, cpu string) Allocation {
 	a := ask(name, cpu)
-	a.Class, a.View = hybrid.Flexible, ViewAffinity
+	a.Class, a.View = hybrid.Flexible, spec.ViewAffinity
 	return a
 }
 
@@ -248,7 +251,7 @@ func dead(t testing.TB) Process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := processOf(cmd.Process.Pid)
+	p, err := state.ProcessOf(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,15 +260,15 @@ func dead(t testing.TB) Process {
 }
 
 // forge changes the state file as if another process had written it.
-func (l *lab) forge(change func(*state)) {
+func (l *lab) forge(change func(*state.State)) {
 	l.Helper()
-	loaded, err := l.store.load()
+	loaded, err := l.store.Load()
 	if err != nil {
 		l.Fatal(err)
 	}
-	s := state{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
+	s := state.State{Boot: loaded.Boot, Grants: slices.Clone(loaded.Grants)}
 	change(&s)
-	if err := wholefile.Replace(l.store.stateFile(), textOf(s)); err != nil {
+	if err := fileio.Replace(l.store.File(), (&state.Saved{State: s}).Encode()); err != nil {
 		l.Fatal(err)
 	}
 }
@@ -274,7 +277,7 @@ func (l *lab) forge(change func(*state)) {
 func (l *lab) orphan() {
 	l.Helper()
 	nobody := dead(l)
-	l.forge(func(s *state) {
+	l.forge(func(s *state.State) {
 		for i := range s.Grants {
 			s.Grants[i].Creator = nobody
 		}

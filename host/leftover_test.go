@@ -8,12 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
-	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/wholefile"
+	"pgregory.net/rapid"
 )
 
 // Two processes change one state by turns. What an operation of one of them leaves, if the next may begin with it, is what a
@@ -80,7 +77,7 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 
 // begins reports whether the next operation will begin with what the last has left.
 func begins(t *rapid.T, h *Host, left *leftover) bool {
-	saved, err := h.store.load()
+	saved, err := h.store.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,57 +102,4 @@ func freshly(t *rapid.T, h *Host) *operation {
 		t.Fatal(err)
 	}
 	return op
-}
-
-// A state that this process has written is read again when anybody else has, also what is as long.
-func TestLastAt(t *testing.T) {
-	s := store{t.TempDir(), newMemory()}
-	for _, name := range []string{"web", "log"} {
-		g := Grant{State: Running, Spec: ask(name, "1").Spec}
-		g.Request, g.CPUs, g.Exclusive = ask(name, "1").Request, cpuset.Of(1), cpuset.Of(1)
-		next, isOther, err := s.memory.last.Load().next("b", []*Grant{&g})
-		if err == nil && !isOther {
-			t.Fatalf("with %s it is not another state", name)
-		}
-		if err == nil {
-			err = s.save(next)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if last := s.memory.lastAt(s.stateFile()); last != next {
-			t.Fatalf("saved with %s, it is not known to be there", name)
-		}
-	}
-	is := func(when, want string) {
-		t.Helper()
-		if s.memory.lastAt(s.stateFile()) != nil {
-			t.Errorf("%s: taken for what was written", when)
-		}
-		if loaded, err := s.load(); err != nil || loaded.Boot != want {
-			t.Errorf("%s: loaded %+v, %v; want boot %q", when, loaded, err, want)
-		}
-	}
-	text := func(boot string) []byte {
-		return textOf(state{Boot: boot, Grants: s.memory.last.Load().Grants})
-	}
-	if err := wholefile.Replace(s.stateFile(), text("c")); err != nil {
-		t.Fatal(err)
-	}
-	is("replaced by another", "c")
-	again, _, err := s.memory.last.Load().next("d", s.memory.last.Load().Grants)
-	if err == nil {
-		err = s.save(again)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.stateFile(), append(text("e"), '\n'), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	is("edited where it is", "e")
-	if err := os.Remove(s.stateFile()); err != nil {
-		t.Fatal(err)
-	}
-	is("removed", "")
 }

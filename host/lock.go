@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -119,7 +119,7 @@ func holder(file *os.File) string {
 	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
 	name := unknown
 	// Every user can add locks to this list.
-	_ = kernfile.Lines("/proc/locks", maxLocks, func(line []byte) (more bool) {
+	_ = kernelfs.Lines("/proc/locks", maxLocks, func(line []byte) (more bool) {
 		// 1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF
 		f := strings.Fields(string(line))
 		if len(f) < 6 || f[1] != "FLOCK" || f[5] != inode {

@@ -16,21 +16,21 @@ import (
 func TestLockHeld(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	held, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = takeLock(ctx, l.store.lockFile(), 10*time.Millisecond)
+	_, err = takeLock(ctx, l.store.LockFile(), 10*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "process "+itoa(os.Getpid())) {
 		t.Errorf("got %v", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := takeLock(cancelled, l.store.lockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
+	if _, err := takeLock(cancelled, l.store.LockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
 	held.release()
-	again, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	again, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestLockHeldAmongMany(t *testing.T) {
 func TestLockRemoved(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	name := l.store.lockFile()
+	name := l.store.LockFile()
 	first, err := takeLock(ctx, name, time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func (h *Host) allowedMems(g *Grant) (cpuset.Set, error) {
 		if path = filepath.Dir(path); cgroup.CheckPath(path) != nil {
 			break // the root
 		}
-		_, mems, err := h.tree.Foreign(g.ID, path).Effective()
+		_, mems, err := h.tree.EngineGroup(g.ID, path).Effective()
 		if err == nil && !mems.IsEmpty() {
 			return mems, nil
 		}

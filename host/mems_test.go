@@ -73,7 +73,7 @@ func TestMemsWithinPod(t *testing.T) {
 	size := hybrid.Milli(1000 * m.Nodes[0].CPUs.Count()).String()
 	onNode := func(name string) (*Grant, cpuset.Set) {
 		a := e.ask(ask(name, size), name)
-		a.Wish, a.Mems = hybrid.SingleNUMA, true
+		a.Topology, a.Mems = hybrid.SingleNUMA, true
 		g, err := l.Admit(ctx, a, 0)
 		if err != nil {
 			t.Fatal(err)

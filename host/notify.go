@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // notifyPatience is how long a command of OnResize may run.
@@ -21,11 +22,11 @@ const notifyPatience = 30 * time.Second
 // was done in words. It is called after the operation, without the lock: what
 // it starts may call candor itself.
 func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (done string, err error) {
-	onResize, err := h.store.shownOnResize(g)
+	onResize, err := h.store.ShownOnResize(g)
 	if err != nil {
 		return "", fmt.Errorf("%s has its new size, but could not be notified: %w", g.ID, err)
 	}
-	sig, command, err := parseOnResize(onResize)
+	sig, command, err := spec.ParseOnResize(onResize)
 	switch {
 	case err != nil:
 		return "", err

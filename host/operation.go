@@ -7,9 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -17,9 +19,9 @@ import (
 type operation struct {
 	*Host
 	boot   string
-	loaded state             // as the file has it
+	loaded state.State       // as the file has it
 	before map[string]*Grant // those of loaded, by name
-	saved  *savedState       // what the file has now
+	saved  *state.Saved      // what the file has now
 	groups map[string]*group // as the kernel has them
 	left   leftover          // of the operation before
 	node   *hybrid.Node
@@ -67,11 +69,11 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	if _, err := h.machine.get(); err != nil {
 		return err
 	}
-	if err := h.store.prepare(); err != nil {
+	if err := h.store.Prepare(); err != nil {
 		return err
 	}
 	watch := stopwatch{time.Now()}
-	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) er
 	if report.Failed = err != nil; !report.Failed {
 		op.leave(changeErr)
 	}
-	return oneline.With("; and then: ", changeErr, err)
+	return errline.With("; and then: ", changeErr, err)
 }
 
 // restoreParent restores the groups above a container whose program has not started.
@@ -120,7 +122,7 @@ func (op *operation) restoreParent(failure error) error {
 	if !op.notStarted && (failure == nil || op.newcomer == nil) {
 		return failure
 	}
-	return oneline.Join(failure, op.tree.RestoreParent())
+	return errline.Join(failure, op.tree.RestoreParent())
 }
 
 // begin loads the state, compares it with the kernel and brings the node to what holds now.
@@ -148,18 +150,18 @@ func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
 		return nil, err
 	}
 	op.assumeUnreadable()
-	return op, oneline.Join(op.reap(), op.repair())
+	return op, errline.Join(op.reap(), op.repair())
 }
 
 // load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.
 func (op *operation) load() error {
-	saved, err := op.store.load()
-	var broken *brokenState
+	saved, err := op.store.Load()
+	var broken *state.BrokenError
 	if err != nil && !errors.As(err, &broken) {
 		return err
 	}
 	if op.saved = saved; broken != nil {
-		op.saved = new(savedState)
+		op.saved = new(state.Saved)
 	}
 	if op.saved != op.left.saved {
 		op.tops.learnFrom(op.saved.Grants)
@@ -174,15 +176,15 @@ func (op *operation) load() error {
 		}
 	case op.saved.Boot != op.boot:
 		if n > 0 {
-			op.log.Warn("state of an earlier boot dropped", "file", op.store.stateFile(), "containers", n)
+			op.log.Warn("state of an earlier boot dropped", "file", op.store.File(), "containers", n)
 		}
-		op.saved = new(savedState)
+		op.saved = new(state.Saved)
 	}
 	if err := op.dropArguments(); err != nil { // no reason to refuse another container
 		op.log.Warn("arguments that an earlier version stored are not all dropped", "error", err)
 	}
-	op.loaded = op.saved.state
-	op.before = byName(op.loaded.Grants)
+	op.loaded = op.saved.State
+	op.before = state.ByName(op.loaded.Grants)
 	return nil
 }
 
@@ -196,12 +198,12 @@ func (op *operation) prepareNode() (err error) {
 }
 
 // abandon gives an unusable state up: it is kept aside, and what runs is adopted.
-func (op *operation) abandon(broken *brokenState) error {
-	op.loaded, op.before, op.saved = state{}, nil, new(savedState)
-	if err := op.store.setAside(); err != nil {
+func (op *operation) abandon(broken *state.BrokenError) error {
+	op.loaded, op.before, op.saved = state.State{}, nil, new(state.Saved)
+	if err := op.store.SetAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}
-	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.badFile(), "reason", broken.err)
+	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.BadFile(), "reason", broken.Err)
 	return nil
 }
 
@@ -215,7 +217,7 @@ func (op *operation) reap() error {
 		case op.holds(g, populated):
 			op.info[g.ID].State = Held
 			op.log.Info("held for its pod", "container", g.ID)
-		case g.ended(populated) || op.podGone(g, populated):
+		case ended(g, populated) || op.podGone(g, populated):
 			if err := op.end(g.ID); err != nil {
 				return err
 			}
@@ -285,18 +287,161 @@ func (op *operation) grants() []*Grant {
 	grants := make([]*Grant, 0, len(op.info))
 	for held := range op.node.All() {
 		g := op.info[held.ID]
-		isOver := g.Loan != Loan{} && !g.Loan.holds()
-		if !sameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
+		isOver := g.Loan != state.Loan{} && !g.Loan.IsHeld()
+		if !state.SameGrant(&g.Grant, held) || g.Lost != held.Lost || isOver {
 			now := *g
 			now.Grant = *held
 			now.Fractions = slices.Clone(held.Fractions)
 			now.Immovable = g.Immovable // not that of this operation alone
 			if isOver {
-				now.Loan = Loan{}
+				now.Loan = state.Loan{}
 			}
 			g = &now
 		}
 		grants = append(grants, g)
 	}
 	return grants
+}
+
+// Somebody may wait for an operation's answer, and go on without it when it is late: NRI gives a plugin 2 s. What an
+// operation does takes milliseconds. What it may have to wait for is bounded by the deadline of its context: the
+// kernel that lets go of a group, processes that end, systemd.
+
+const (
+	answerTime = 200 * time.Millisecond // is left for the answer
+	brief      = 100 * time.Millisecond // for what others have left: the next operation looks at it again
+)
+
+// hurry has an operation wait no longer than its context allows.
+func (h *Host) hurry(ctx context.Context) (done func()) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return func() {}
+	}
+	before := h.tree.SetDeadline(deadline.Add(-answerTime))
+	return func() { h.tree.SetDeadline(before) }
+}
+
+// remove removes the group of a container that has ended. A group that the kernel does not let go of within a brief time is left to the
+// next operation: the lock is held meanwhile. Only the operation's own container waits longer, if its context allows that.
+func (op *operation) remove(name string, remove func() error) (removed bool, err error) {
+	end := op.tree.SetDeadline(time.Time{})
+	defer op.tree.SetDeadline(end)
+	if soon := time.Now().Add(brief); end.After(soon) || end.IsZero() && !op.isSubject(name) {
+		op.tree.SetDeadline(soon)
+	} else {
+		op.tree.SetDeadline(end)
+	}
+	err = remove()
+	if errors.Is(err, cgroup.ErrBusy) {
+		op.log.Error("a group that is over cannot be removed yet", "container", name, "error", err)
+		return false, nil
+	}
+	if errors.Is(err, cgroup.ErrNoGroup) {
+		err = nil
+	}
+	return err == nil, err
+}
+
+// A leftover is what an operation leaves to the next one of this process: where nobody has written the state since, and the
+// machine is the same, that need not bring hundreds of grants to a new node. It is never more than what the state and the
+// kernel say anyway: without it, the next operation finds the same.
+type leftover struct {
+	groups map[string]*group
+
+	saved *state.Saved // that the rest goes with; nil: groups are all
+	basis basis
+	node  *hybrid.Node
+	info  map[string]*Grant
+}
+
+// leave keeps what an operation that has succeeded leaves; with change, which has not failed either, its node too.
+func (op *operation) leave(change error) {
+	left := &leftover{groups: op.groups}
+	if change == nil && op.isPlain() {
+		left.saved, left.basis, left.node, left.info = op.saved, op.basis, op.node, op.asSaved()
+	}
+	op.Host.left.Store(left)
+}
+
+// isPlain reports whether a new node, to which the state's grants are restored, would be the one that there is.
+func (op *operation) isPlain() bool {
+	if len(op.info) != len(op.saved.Grants) || !cpusetKeepsAffinity() { // before Linux 6.2, who moves is looked up each time
+		return false
+	}
+	for _, g := range op.saved.Grants {
+		if op.info[g.ID] == nil {
+			return false
+		}
+	}
+	return !op.hasLost()
+}
+
+// asSaved is what is known of the grants, as it is read from the state.
+func (op *operation) asSaved() map[string]*Grant {
+	for _, g := range op.saved.Grants {
+		if isNew := g != op.before[g.ID]; isNew || !g.Equal(op.info[g.ID]) { // what is new, callers know by address
+			now := *g
+			op.info[g.ID] = &now
+		}
+	}
+	return op.info
+}
+
+// isNow reports whether the node that was left is what the state says now.
+func (l *leftover) isNow(op *operation, now basis) bool {
+	return l.saved != nil && l.saved == op.saved && l.basis == now
+}
+
+// A Report is what one operation took, from the wait for the lock on, and what it did to containers
+// that nobody asked it about.
+type Report struct {
+	Wait, Read, Plan, Apply time.Duration // for the lock; state and kernel; what changes; groups, views and file
+
+	Moves  int        // fractions of running containers that are on another CPU since
+	Drift  int        // containers that had other settings than the state says
+	Hint   HintResult // what became of the hint of the container that it has planned
+	Failed bool       // it could not be applied; all is as it was
+	Late   bool       // the lock did not come in time: Wait is all that there is
+}
+
+// tellLate reports an operation that has waited for the lock in vain.
+func (h *Host) tellLate(err error) error {
+	var late *lateError
+	if errors.As(err, &late) {
+		h.listener(Report{Wait: late.waited, Late: true})
+	}
+	return err
+}
+
+// A stopwatch tells how long each part of an operation takes.
+type stopwatch struct{ since time.Time }
+
+func (s *stopwatch) lap() time.Duration {
+	now := time.Now()
+	took := now.Sub(s.since)
+	s.since = now
+	return took
+}
+
+// moves counts the fractions that were moved. A container's own resize is no move.
+func (op *operation) moves(grants []*Grant) (n int) {
+	for _, g := range grants {
+		if len(g.Fractions) == 0 {
+			continue
+		}
+		was := op.before[g.ID]
+		if was != nil && was.State == Running && was.Limit == g.Limit {
+			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&was.Grant))
+			n += moved.Count()
+		}
+	}
+	return n
+}
+
+func fractionalCPUs(g *hybrid.Grant) (cpus cpuset.Set) {
+	for _, f := range g.Fractions {
+		cpus.Add(f.CPU)
+	}
+	return cpus
 }

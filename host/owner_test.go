@@ -17,7 +17,7 @@ func TestStateRemoved(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	web := l.must(ask("web", "1"), "wait")
-	if err := os.Remove(l.store.stateFile()); err != nil {
+	if err := os.Remove(l.store.File()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := l.Snapshot()
@@ -36,7 +36,7 @@ func TestStateRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := other.Snapshot(); err != nil || s.Owner != l.store.dir || len(s.Strays) != 0 {
+	if s, err := other.Snapshot(); err != nil || s.Owner != l.store.Dir || len(s.Strays) != 0 {
 		t.Errorf("looked at from another state: %+v, %v", s, err)
 	}
 }
@@ -59,7 +59,7 @@ func TestTwoStates(t *testing.T) {
 		"release":  other.Release(ctx, "web", true),
 		"nothing":  other.Reconcile(ctx),
 	} {
-		if !errors.Is(err, cgroup.ErrOwned) || !strings.Contains(err.Error(), l.store.dir) {
+		if !errors.Is(err, cgroup.ErrOwned) || !strings.Contains(err.Error(), l.store.Dir) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -104,8 +104,8 @@ func TestUmask(t *testing.T) {
 	defer unix.Umask(old)
 	l.must(ask("web", "0.5"), "wait")
 	for file, want := range map[string]os.FileMode{
-		l.store.dir: 0o755, l.store.stateFile(): 0o644, l.store.request("web"): 0o644, l.store.lockFile(): 0o600,
-		l.store.view("web"): 0o755, filepath.Join(l.store.view("web"), "online"): 0o644,
+		l.store.Dir: 0o755, l.store.File(): 0o644, l.store.RequestFile("web"): 0o644, l.store.LockFile(): 0o600,
+		l.store.ViewDir("web"): 0o755, filepath.Join(l.store.ViewDir("web"), "online"): 0o644,
 	} {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v; want %v", file, info.Mode(), err, want)

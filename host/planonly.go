@@ -4,11 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"golang.org/x/sys/unix"
 )
 
 // A host that plans only says what would be. It plans as any other does, on a state of its own, for the containers that engines run,
@@ -17,36 +16,20 @@ import (
 // ErrPlanOnly: the state is one that says what would be.
 var ErrPlanOnly = errors.New("is a plan only")
 
-// planOptions is the file with the options by which a host plans that plans only, in place of the machine's.
-// That it is there tells a state that is a plan from one that is true.
-func (s store) planOptions() string { return filepath.Join(s.dir, "plan-options.json") }
-
-func (s store) isPlan() bool { return isThere(s.planOptions()) }
-
-// isTaken reports whether a candor that is no observer keeps its state there; it may have none as yet.
-func (s store) isTaken() bool {
-	return !s.isPlan() && (isThere(s.lockFile()) || isThere(s.stateFile()))
-}
-
-func isThere(file string) bool {
-	_, err := os.Lstat(file)
-	return err == nil
-}
-
 // setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state.
 func (h *Host) setPlanOnly(wanted bool) error {
-	h.isPlan, h.planOnly = wanted || h.store.isPlan(), wanted
+	h.isPlan, h.planOnly = wanted || h.store.IsPlan(), wanted
 	if !h.isPlan {
 		return nil
 	}
-	if h.store.isTaken() {
-		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", ErrBadStateDir, h.store.dir)
+	if h.store.IsInUse() {
+		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", state.ErrBadDir, h.store.Dir)
 	}
-	h.config = h.store.planOptions()
+	h.config = h.store.PlanOptionsFile()
 	if !wanted {
 		return nil
 	}
-	return h.store.prepare()
+	return h.store.Prepare()
 }
 
 // Claim makes the state directory, and makes it one that nobody can make a plan of, as the first operation would:
@@ -55,10 +38,10 @@ func (h *Host) Claim() error {
 	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
 		return err
 	}
-	if err := h.store.prepare(); err != nil {
+	if err := h.store.Prepare(); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(h.store.lockFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(h.store.LockFile(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return fmt.Errorf("state lock: %w", err)
 	}
@@ -68,7 +51,7 @@ func (h *Host) Claim() error {
 // CheckPlanOnly refuses to make a plan true (ErrPlanOnly), as every operation does.
 func (h *Host) CheckPlanOnly() error {
 	if h.isPlan && !h.planOnly {
-		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", ErrBadStateDir, h.store.dir, ErrPlanOnly)
+		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", state.ErrBadDir, h.store.Dir, ErrPlanOnly)
 	}
 	return nil
 }
@@ -87,7 +70,7 @@ func (h *Host) ownGroups() (map[string]*group, error) {
 
 // foresee plans a container that runs as if it were to be made now.
 func (op *operation) foresee(a *Allocation) error {
-	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
+	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
 	err := op.place(g, nil)
 	if errors.As(err, new(*hybrid.Refusal)) {

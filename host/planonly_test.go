@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 )
 
 // looker is a host beside the lab's that plans only, with no options as yet.
@@ -28,7 +29,7 @@ func (l *lab) onlooker(dir string) *Host {
 	if _, err := l.machine.get(); err != nil {
 		l.Fatal(err)
 	}
-	h, err := Open(Options{StateDir: dir, PlanOnly: true, Log: l.Host.log, Patience: time.Minute,
+	h, err := Open(Options{StateDir: dir, PlanOnly: true, Log: l.Host.log, LockTimeout: time.Minute,
 		Cgroup: cgroup.Options{Parent: l.parent + "-none", Driver: cgroup.Cgroupfs}})
 	if err != nil {
 		l.Fatal(err)
@@ -93,7 +94,7 @@ func TestPlanOnly(t *testing.T) {
 	if g := planned("log"); g != nil && g.Engine.Pod != "" {
 		t.Errorf("after its pod: %+v", g)
 	}
-	if is, err := l.tree.Foreign("none", l.parent+"-none").Exists(); is || err != nil {
+	if is, err := l.tree.EngineGroup("none", l.parent+"-none").Exists(); is || err != nil {
 		t.Errorf("a group was made, %v", err)
 	}
 	if views, _ := os.ReadDir(filepath.Join(dir, "views")); len(views) > 0 {
@@ -137,7 +138,7 @@ func TestPlanOnlyIsApart(t *testing.T) {
 	}
 	_, err = plain.Allocate(ctx, ask("own", "0.5"))
 	for _, err := range []error{err, plain.Release(ctx, "web", false), plain.SetOptions(NodeOptions{MinShared: 100}), plain.CheckPlanOnly()} {
-		if !errors.Is(err, ErrPlanOnly) || !errors.Is(err, ErrBadStateDir) {
+		if !errors.Is(err, ErrPlanOnly) || !errors.Is(err, state.ErrBadDir) {
 			t.Errorf("to change it: %v", err)
 		}
 	}
@@ -150,11 +151,11 @@ func TestPlanOnlyIsApart(t *testing.T) {
 // keepsItsState: nobody can make a plan of the lab's state, nor leaves anything there.
 func (l *lab) keepsItsState(when string) {
 	l.Helper()
-	_, err := Open(Options{StateDir: l.store.dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
-	if !errors.Is(err, ErrBadStateDir) || !strings.Contains(err.Error(), "want another one") {
+	_, err := Open(Options{StateDir: l.store.Dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
+	if !errors.Is(err, state.ErrBadDir) || !strings.Contains(err.Error(), "want another one") {
 		l.Errorf("%s: %v", when, err)
 	}
-	if isThere(l.store.planOptions()) {
+	if l.store.IsPlan() {
 		l.Errorf("%s: it is a plan since", when)
 	}
 	if err := l.Reconcile(ctx); err != nil {

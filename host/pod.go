@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -132,13 +133,13 @@ func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 	if op.planOnly {
 		return nil, op.foresee(a)
 	}
-	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: sinceBoot()}
+	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
-	if err := op.store.saveRequest(g); err != nil {
+	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err
 	}
 	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
-	adopted.noteFirst(a.PID)
+	recordMain(&adopted, a.PID)
 	adopted.Request = a.Request // what it asked for, not what it was given without us
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
 		return []*Grant{&adopted}, nil
@@ -157,7 +158,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 		op.assumeUnreadable()
 	}
 	g.Engine = a.Engine
-	g.noteFirst(a.PID)
+	recordMain(g, a.PID)
 	if k := op.groups[g.ID]; k != nil && k.populated {
 		g.State, g.Deadline = Running, 0
 	}
@@ -181,12 +182,12 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	return op.node.Commit(plan)
 }
 
-// noteFirst notes the first process of a container of which nobody has noted one that lives: who was to may have been killed.
-func (g *Grant) noteFirst(pid int) {
+// recordMain records the first process of a container of which nobody has noted one that lives: who was to may have been killed.
+func recordMain(g *Grant, pid int) {
 	if pid == 0 || g.Main.Alive() {
 		return
 	}
-	if first, err := processOf(pid); err == nil {
+	if first, err := state.ProcessOf(pid); err == nil {
 		g.Main = first
 	}
 }
@@ -197,10 +198,10 @@ func otherGuarantee(g *Grant, a *Allocation) bool {
 	return g.Class == hybrid.Flexible && a.Class == hybrid.Flexible && (differ < -1 || differ > 1)
 }
 
-// Begin notes the first process of an engine's container, once its group is there and
+// ConfirmStart notes the first process of an engine's container, once its group is there and
 // before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
 // without a grant is adopted, as Sync does. ErrElsewhere: the group is not there, or the process is not in it.
-func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
+func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 	err := a.checkEngine()
 	if err == nil {
 		err = h.CheckEngineGroup(a.Engine.Cgroup)
@@ -211,7 +212,7 @@ func (h *Host) Begin(ctx context.Context, a Allocation, pid int) error {
 	var main Process
 	if pid != 0 {
 		var err error
-		if main, err = processOf(pid); err != nil {
+		if main, err = state.ProcessOf(pid); err != nil {
 			return err
 		}
 	}

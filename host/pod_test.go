@@ -114,14 +114,14 @@ func TestBeginElsewhere(t *testing.T) {
 	if _, err := l.Admit(ctx, a, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Begin(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), a.Engine.Cgroup) {
+	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), a.Engine.Cgroup) {
 		t.Errorf("begin: %v", err)
 	}
 	if err := l.Sync(ctx, []Allocation{a}, []string{"box1"}); err != nil || !strings.Contains(l.log.String(), ErrElsewhere.Error()) {
 		t.Errorf("sync: %v; log: %s", err, l.log)
 	}
 	e.run("web1", cgroup.Settings{CPUs: *l.all()})
-	if err := l.Begin(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "not among those") {
+	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "not among those") {
 		t.Errorf("begin with a process that is elsewhere: %v", err)
 	}
 	if _, _, err := l.ResizeOf(ctx, "web", e.base+"/pod1/web0", 500, 0); !errors.Is(err, hybrid.ErrUnknownID) {
@@ -169,7 +169,7 @@ func TestLostAfterResize(t *testing.T) {
 	if _, _, err := l.Resize(ctx, "web", 900, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(l.store.dir, "state.json")); err != nil {
+	if err := os.Remove(filepath.Join(l.store.Dir, "state.json")); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Sync(ctx, []Allocation{asked}, []string{"box1"}); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -37,14 +38,14 @@ func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 }
 
 // kubelets is what the kubelet makes of a limit and a request.
-func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPUTime {
-	period := cgroup.DefaultPeriod
-	return cgroup.CPUTime{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
+func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPULimits {
+	period := bandwidth.DefaultPeriod
+	return cgroup.CPULimits{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
 }
 
 func (p *kubepod) write(limit, request hybrid.Milli) {
 	p.Helper()
-	if err := p.group.SetCPUTime(p.kubelets(limit, request)); err != nil {
+	if err := p.group.SetCPULimits(p.kubelets(limit, request)); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -65,22 +66,22 @@ func (p *kubepod) begin(a Allocation, role string) (stop func()) {
 		p.Fatal(err)
 	}
 	stop = p.play(group, settingsOf(g), role)
-	if err := p.Begin(ctx, a, 0); err != nil {
+	if err := p.ConfirmStart(ctx, a, 0); err != nil {
 		p.Fatal(err)
 	}
 	return stop
 }
 
 // has checks what the pod's group has.
-func (p *kubepod) has(when string, want cgroup.CPUTime) {
+func (p *kubepod) has(when string, want cgroup.CPULimits) {
 	p.Helper()
-	if got, err := p.group.CPUTime(); err != nil || got != want {
+	if got, err := p.group.CPULimits(); err != nil || got != want {
 		p.Errorf("%s: the pod has %+v, %v; want %+v", when, got, err, want)
 	}
 }
 
 // liftedFor is the kubelet's with the quota lifted and Candor's weight.
-func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPUTime {
+func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPULimits {
 	want := p.kubelets(1, weight)
 	want.Quota = p.lifted()
 	return want
@@ -89,7 +90,7 @@ func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPUTime {
 // lifted is the quota that bounds nobody.
 func (p *kubepod) lifted() time.Duration {
 	op := operation{Host: p.Host}
-	return op.lifted(cgroup.DefaultPeriod)
+	return op.lifted(bandwidth.DefaultPeriod)
 }
 
 // The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
@@ -168,7 +169,7 @@ func TestPodWeight(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.RemoveAll(l.store.dir); err != nil {
+	if err := os.RemoveAll(l.store.Dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Sync(ctx, []Allocation{web, log}, []string{"box1"}); err != nil {
@@ -227,9 +228,9 @@ func TestPodResize(t *testing.T) {
 	}
 }
 
-func (p *kubepod) now() cgroup.CPUTime {
+func (p *kubepod) now() cgroup.CPULimits {
 	p.Helper()
-	has, err := p.group.CPUTime()
+	has, err := p.group.CPULimits()
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -237,13 +238,13 @@ func (p *kubepod) now() cgroup.CPUTime {
 }
 
 // rewrite is the kubelet's part in a resize: it writes what is other than it has found at its begin.
-func (p *kubepod) rewrite(found cgroup.CPUTime, limit hybrid.Milli) {
+func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	p.Helper()
 	next := p.kubelets(limit, limit)
 	if next.Weight == found.Weight {
 		next.Weight = p.now().Weight
 	}
-	if err := p.group.SetCPUTime(next); err != nil {
+	if err := p.group.SetCPULimits(next); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -279,11 +280,11 @@ func TestPodGroupOfOthers(t *testing.T) {
 		"/pods/1-2/ctr":                                  "",
 		"/a.slice/a-pod1-2.slice/cri-containerd-3.scope": "",
 	} {
-		if got := (&Engine{Cgroup: path, Pod: "1-2"}).podGroup(); got != want {
+		if got := (&Engine{Cgroup: path, Pod: "1-2"}).PodGroup(); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
-	if got := (&Engine{Cgroup: "/pod/ctr"}).podGroup(); got != "" {
+	if got := (&Engine{Cgroup: "/pod/ctr"}).PodGroup(); got != "" {
 		t.Errorf("no pod: %q", got)
 	}
 }

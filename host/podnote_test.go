@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 )
 
@@ -43,7 +44,7 @@ func TestPodWeightAfterRefusal(t *testing.T) {
 	}
 	p.begin(p.ask(ask("web", "1.2"), "web-1"), "wait")
 	p.has("alone", p.liftedFor(400))
-	p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1"), Quota: 200 * time.Millisecond, Period: cgroup.DefaultPeriod}, "wait")
+	p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1"), Quota: 200 * time.Millisecond, Period: bandwidth.DefaultPeriod}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 )
 
 // A container with a period of 1 s uses its 200 ms in one go, and the pod's quota would stop it after 20 ms
@@ -13,7 +13,7 @@ import (
 func TestPodThrottles(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 200, 200)
 	slow := p.ask(ask("web", "0.2"), "web-1")
-	slow.Period = cgroup.MaxPeriod
+	slow.Period = bandwidth.MaxPeriod
 	p.begin(slow, "spin") // here it spins from before its begin on
 	before, own := p.throttled(func(pod, web uint64) bool { return true })
 	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+2 })

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,20 +10,11 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/inwords"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/errline"
 )
-
-// preserved is what is kept of a container that Candor leaves alone, since its user has
-// chosen its CPUs: preserved/NAME beside the state.
-type preserved struct {
-	CPUs cpuset.Set `json:"cpus"`
-	By   Process    `json:"by"` // while it lives they count as reserved
-}
-
-func (s store) preservedFile(name string) string { return filepath.Join(s.dir, "preserved", name) }
 
 // Preserve makes CPUs count as reserved while a process lives: that of a container which
 // has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
@@ -36,7 +26,7 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	by, err := processOf(pid)
+	by, err := state.ProcessOf(pid)
 	if err != nil {
 		return err
 	}
@@ -44,25 +34,25 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 		if err := op.checkPreserve(name, cpus); err != nil {
 			return err
 		}
-		return op.attempt(func() error { return op.preserve(name, preserved{cpus, by}) })
+		return op.attempt(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
 	})
 }
 
 // preserve writes what is kept of a container and goes by it, or leaves what was there before.
-func (op *operation) preserve(name string, next preserved) error {
-	before, had := op.store.loadPreserved(name)
-	if err := op.store.savePreserved(name, next); err != nil {
+func (op *operation) preserve(name string, next state.Preserved) error {
+	before, had := op.store.LoadPreserved(name)
+	if err := op.store.SavePreserved(name, next); err != nil {
 		return err
 	}
 	err := op.renew()
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, inwords.CPUs(next.CPUs), err)
+	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, cputext.CPUs(next.CPUs), err)
 	if had {
-		return oneline.Join(err, op.store.savePreserved(name, before))
+		return errline.Join(err, op.store.SavePreserved(name, before))
 	}
-	return oneline.Join(err, os.Remove(op.store.preservedFile(name)))
+	return errline.Join(err, os.Remove(op.store.PreservedFile(name)))
 }
 
 // renew brings the grants to a node that goes by what is preserved now.
@@ -76,13 +66,13 @@ func (op *operation) renew() error {
 func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
 		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, inwords.CPUs(g.CPUs))
+			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
 		}
 	}
 	machine := op.node.Machine()
 	present := machine.Online.Union(machine.Offline)
 	if !cpus.Overlaps(&present) {
-		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, inwords.CPUs(cpus), present)
+		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
 	}
 	usable, _, _, err := op.usable()
 	if err != nil {
@@ -92,9 +82,9 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	if err != nil {
 		return err
 	}
-	all := options.Reserved.Union(op.store.preserved()).Union(cpus)
+	all := options.Reserved.Union(op.store.PreservedCPUs()).Union(cpus)
 	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
-		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, inwords.CPUs(cpus.Intersect(usable)), usable)
+		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil
 }
@@ -102,16 +92,16 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 // EndPreserve is told that a container has ended, and removes what it and others have left. What
 // counts is whether the process lives: by now a successor of that name may have begun.
 func (h *Host) EndPreserve(ctx context.Context, name string) error {
-	if _, err := os.Lstat(h.store.preservedFile(name)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(h.store.PreservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return h.operate(ctx, func(op *operation) error {
-		entries, _ := os.ReadDir(filepath.Dir(op.store.preservedFile(name)))
+		entries, _ := os.ReadDir(filepath.Dir(op.store.PreservedFile(name)))
 		for _, entry := range entries {
-			if p, ok := op.store.loadPreserved(entry.Name()); ok && p.By.Alive() {
+			if p, ok := op.store.LoadPreserved(entry.Name()); ok && p.By.Alive() {
 				continue
 			}
-			if err := os.Remove(op.store.preservedFile(entry.Name())); err != nil {
+			if err := os.Remove(op.store.PreservedFile(entry.Name())); err != nil {
 				return err
 			}
 		}
@@ -119,37 +109,10 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	})
 }
 
-// preserved returns the CPUs of all containers that are left alone.
-func (s store) preserved() (all cpuset.Set) {
-	entries, _ := os.ReadDir(filepath.Join(s.dir, "preserved"))
-	for _, entry := range entries {
-		if p, ok := s.loadPreserved(entry.Name()); ok && p.By.Alive() {
-			all = all.Union(p.CPUs)
-		}
-	}
-	return all
-}
-
-func (s store) savePreserved(name string, p preserved) error {
-	text, err := json.Marshal(p)
-	if err == nil {
-		err = wholefile.MakeDir(filepath.Dir(s.preservedFile(name)))
-	}
-	if err == nil {
-		err = wholefile.Replace(s.preservedFile(name), append(text, '\n'))
-	}
-	return err
-}
-
-func (s store) loadPreserved(name string) (p preserved, ok bool) {
-	text, err := wholefile.ReadNoLink(s.preservedFile(name), 1<<16)
-	return p, err == nil && wholefile.DecodeStrict(text, &p) == nil
-}
-
 // withPreserved are the options with the CPUs of containers that are left alone; without
 // them where they would leave none.
 func (h *Host) withPreserved(o NodeOptions, usable cpuset.Set) NodeOptions {
-	all := o.Reserved.Union(h.store.preserved().Intersect(usable))
+	all := o.Reserved.Union(h.store.PreservedCPUs().Intersect(usable))
 	if !usable.SubsetOf(&all) {
 		o.Reserved = all
 	}

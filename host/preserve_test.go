@@ -91,7 +91,7 @@ func TestEndPreserveIsThePredecessors(t *testing.T) {
 	if err := l.EndPreserve(ctx, "kept"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Lstat(l.store.preservedFile("kept")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(l.store.PreservedFile("kept")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after its end its file: %v", err)
 	}
 }

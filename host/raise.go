@@ -7,56 +7,21 @@ import (
 	"io/fs"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
+	"golang.org/x/sys/unix"
 )
-
-// Between operations, a process may give containers more than the quota that they are granted, for a short time: the
-// loop of package burst, in candor run and candor nri. Their grants carry a loan then: an operation
-// leaves a quota alone that is within it. Where the process has died, or not asked again in time, the next
-// operation sets the quota back as it does with a stranger's write.
-
-// A Loan allows a process to give a container more than its quota.
-type Loan struct {
-	To    Process
-	Until time.Duration // time since boot
-}
-
-// fileLoan is a Loan in the state file.
-type fileLoan struct {
-	To    Process `json:"to"`
-	Until int64   `json:"untilMs"`
-}
-
-func newFileLoan(l Loan) *fileLoan {
-	if l == (Loan{}) {
-		return nil
-	}
-	return &fileLoan{l.To, l.Until.Milliseconds()}
-}
-
-func (f *fileLoan) loan() (Loan, error) {
-	if f == nil {
-		return Loan{}, nil
-	}
-	if f.Until < 0 || f.Until > maxUptime {
-		return Loan{}, fmt.Errorf("loan until %d ms: want the time since boot", f.Until)
-	}
-	return Loan{f.To, time.Duration(f.Until) * time.Millisecond}, nil
-}
 
 // loanFor is how long one is. The loop asks again while it needs it.
 const loanFor = time.Minute
 
 // mostShare is how many times its limit a flexible container may have at the most.
 const mostShare = 3
-
-// holds reports whether a loan allows anything.
-func (l Loan) holds() bool { return l.Until > sinceBoot() && l.To.Alive() }
 
 // mostQuota is the highest quota that a container is given: a sensitive one's CPUs, all of them; a
 // flexible one a multiple of its limit, and no more than its CPUs.
@@ -72,17 +37,17 @@ func mostQuota(g *Grant) time.Duration {
 // begins anew.
 func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
 	isLent := g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
-	return isLent && g.Loan.holds()
+	return isLent && g.Loan.IsHeld()
 }
 
 // isRaised reports whether the loop looks after a container.
-func (g *Grant) isRaised() bool {
-	return g.Burst.raises() && g.State == Running && g.Quota > 0 && g.Period >= burst.MinPeriod && mostQuota(g) > quota(g)
+func isRaised(g *Grant) bool {
+	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && mostQuota(g) > quota(g)
 }
 
-// raiseOwn raises the quota of a program of this process while stop is not called.
-func (h *Host) raiseOwn(g *Grant) (stop func()) {
-	if !g.Burst.raises() {
+// RaiseOwn raises the quota of a program of this process while stop is not called.
+func (h *Host) RaiseOwn(g *Grant) (stop func()) {
+	if !g.Burst.Raises() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -100,7 +65,7 @@ func (h *Host) raiseOwn(g *Grant) (stop func()) {
 // RaiseQuotas raises the quotas of those of the containers that wish it, while they are throttled and there
 // is room, until ctx is done. mine says which are this process's to look after.
 func (h *Host) RaiseQuotas(ctx context.Context, mine func(*Grant) bool) error {
-	self, err := ownProcess()
+	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}
@@ -122,7 +87,7 @@ func (r *raising) Changed() bool {
 }
 
 func (r *raising) stat() (s unix.Stat_t) {
-	if unix.Stat(r.store.stateFile(), &s) != nil {
+	if unix.Stat(r.store.File(), &s) != nil {
 		return unix.Stat_t{}
 	}
 	return s
@@ -131,7 +96,7 @@ func (r *raising) stat() (s unix.Stat_t) {
 // Groups returns the groups of the containers to look after.
 func (r *raising) Groups() ([]burst.Group, error) {
 	r.seen = r.stat() // first: what is written after it is seen later
-	loaded, err := r.store.load()
+	loaded, err := r.store.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +106,7 @@ func (r *raising) Groups() ([]burst.Group, error) {
 	}
 	var groups []burst.Group
 	for _, g := range loaded.Grants {
-		if !g.isRaised() || !r.mine(g) {
+		if !isRaised(g) || !r.mine(g) {
 			continue
 		}
 		one, err := r.group(g)
@@ -185,7 +150,7 @@ func (r *raising) Lend(ctx context.Context, names []string) (time.Duration, erro
 	if len(names) == 1 {
 		on.name = names[0]
 	}
-	loan := Loan{r.self, (sinceBoot() + loanFor).Truncate(time.Millisecond)}
+	loan := state.Loan{To: r.self, Until: (state.SinceBoot() + loanFor).Truncate(time.Millisecond)}
 	err := r.operateOn(ctx, on, func(op *operation) error {
 		for _, name := range names {
 			if g := op.info[name]; g != nil {
@@ -212,7 +177,7 @@ type raisedGroup struct {
 	*cgroup.Group
 	own   burst.Setting
 	usage *cgroup.UsageReader
-	units *untold
+	units *pendingUnits
 }
 
 func (g *raisedGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
@@ -220,7 +185,7 @@ func (g *raisedGroup) Close()                      { g.usage.Close() }
 
 // Quota is the quota that the group has.
 func (g *raisedGroup) Quota() (time.Duration, error) {
-	has, err := g.CPUTime()
+	has, err := g.CPULimits()
 	if err == nil && has.Quota == roundedUp(g.own.Quota, g.own.Period) {
 		return g.own.Quota, nil
 	}
@@ -238,4 +203,25 @@ func (g *raisedGroup) SetQuota(quota time.Duration) error {
 	g.units.files.Lock()
 	defer g.units.files.Unlock()
 	return g.Group.SetQuota(quota)
+}
+
+// checkKernelBurst refuses a burst that this kernel does not have.
+func checkKernelBurst(b spec.Burst) error {
+	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelSavesUp() {
+		return fmt.Errorf("%w: burst %v: this kernel saves nothing up (Linux 5.14 and later do): want quota, auto or none", ErrBadSpec, b)
+	}
+	return nil
+}
+
+// kernelBurst returns the burst that the kernel gets for a container.
+func kernelBurst(g *Grant) time.Duration {
+	most := quota(g).Truncate(time.Microsecond)
+	switch by := g.Burst.By; {
+	case by == spec.BurstTime:
+		return min(g.Burst.Time, most)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelSavesUp():
+		return most
+	default:
+		return 0
+	}
 }

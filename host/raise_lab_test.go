@@ -12,6 +12,8 @@ import (
 
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/spec"
 )
 
 // An idleHost is one whose CPUs have nothing else to do, whatever runs on the machine. It keeps what the loop does.
@@ -23,7 +25,7 @@ type idleHost struct {
 func (idleHost) Idle() (map[int]time.Duration, error) {
 	idle := map[int]time.Duration{}
 	for cpu := range 64 {
-		idle[cpu] = sinceBoot()
+		idle[cpu] = state.SinceBoot()
 	}
 	return idle, nil
 }
@@ -97,11 +99,11 @@ func newRaised(t *testing.T) *raised {
 	}
 	l := newLab(t)
 	l.needCPUs(2)
-	r := &raised{lab: l, watch: &watch{}, tenant: l.must(bursting("web", "0.5", BurstAuto), "spin")}
+	r := &raised{lab: l, watch: &watch{}, tenant: l.must(bursting("web", "0.5", spec.BurstAuto), "spin")}
 	r.base = l.quotaOf("web")
 	l.outweighOthers()
 	var err error
-	if r.self, err = processOf(os.Getpid()); err != nil {
+	if r.self, err = state.ProcessOf(os.Getpid()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,11 +124,11 @@ func newRaised(t *testing.T) *raised {
 // outweighOthers gives the lab more weight than whatever else runs: on a busy machine nobody is throttled.
 func (l *lab) outweighOthers() {
 	l.Helper()
-	all := l.tree.Foreign("all", l.parent)
-	has, err := all.CPUTime()
+	all := l.tree.EngineGroup("all", l.parent)
+	has, err := all.CPULimits()
 	if err == nil {
 		has.Weight = 10000
-		err = all.SetCPUTime(has)
+		err = all.SetCPULimits(has)
 	}
 	if err != nil {
 		l.Fatal(err)

@@ -10,10 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/burst"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/spec"
 )
 
 // bursting is an allocation whose quota is raised.
-func bursting(name, cpu string, by BurstBy) Allocation {
+func bursting(name, cpu string, by spec.BurstBy) Allocation {
 	a := flexible(name, cpu)
 	a.Burst.By = by
 	return a
@@ -22,7 +24,7 @@ func bursting(name, cpu string, by BurstBy) Allocation {
 // quotaOf is what a group has.
 func (l *lab) quotaOf(name string) time.Duration {
 	l.Helper()
-	has, err := l.tree.Group(name).CPUTime()
+	has, err := l.tree.Group(name).CPULimits()
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -44,7 +46,7 @@ func TestRaise(t *testing.T) {
 	if most := span/2 + 450*time.Millisecond + 2*r.gap; cpu > most {
 		t.Errorf("used %v in %v, up to %v between two looks: more than %v", cpu, span, r.gap, most)
 	}
-	s, err := r.store.load()
+	s, err := r.store.Load()
 	if err != nil || s.Grants[0].Loan.To != r.self {
 		t.Errorf("loan %+v, %v", s.Grants, err)
 	}
@@ -100,31 +102,31 @@ func (l *lab) await(what string, is func() bool) {
 func TestLoan(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
-	l.must(bursting("web", "0.5", BurstQuota), "wait")
-	self, err := processOf(os.Getpid())
+	l.must(bursting("web", "0.5", spec.BurstQuota), "wait")
+	self, err := state.ProcessOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	later := sinceBoot().Truncate(time.Millisecond) + time.Hour
+	later := state.SinceBoot().Truncate(time.Millisecond) + time.Hour
 	const base = 50 * time.Millisecond
 	for _, c := range []struct {
 		name string
-		loan Loan
+		loan state.Loan
 		has  time.Duration
 		then func() error
 		want time.Duration
 	}{
-		{"none", Loan{}, 2 * base, nil, base},
-		{"good", Loan{self, later}, 2 * base, nil, 2 * base},
-		{"more than it may", Loan{self, later}, 4 * base, nil, base},
-		{"less than its limit", Loan{self, later}, base / 2, nil, base},
-		{"late", Loan{self, time.Second}, 2 * base, nil, base},
-		{"to a process that has died", Loan{dead(t), later}, 2 * base, nil, base},
-		{"resized", Loan{self, later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
-		{"resized back", Loan{self, later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
-		{"and the state is lost", Loan{self, later}, 2 * base, func() error { return os.Remove(l.store.stateFile()) }, base},
+		{"none", state.Loan{}, 2 * base, nil, base},
+		{"good", state.Loan{To: self, Until: later}, 2 * base, nil, 2 * base},
+		{"more than it may", state.Loan{To: self, Until: later}, 4 * base, nil, base},
+		{"less than its limit", state.Loan{To: self, Until: later}, base / 2, nil, base},
+		{"late", state.Loan{To: self, Until: time.Second}, 2 * base, nil, base},
+		{"to a process that has died", state.Loan{To: dead(t), Until: later}, 2 * base, nil, base},
+		{"resized", state.Loan{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 400, 0); return err }, 40 * time.Millisecond},
+		{"resized back", state.Loan{To: self, Until: later}, 2 * base, func() error { _, _, err := l.Resize(ctx, "web", 500, 0); return err }, base},
+		{"and the state is lost", state.Loan{To: self, Until: later}, 2 * base, func() error { return os.Remove(l.store.File()) }, base},
 	} {
-		l.forge(func(s *state) { s.Grants[0].Loan = c.loan })
+		l.forge(func(s *state.State) { s.Grants[0].Loan = c.loan })
 		if err := l.tree.Group("web").SetQuota(c.has); err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +139,8 @@ func TestLoan(t *testing.T) {
 		if got := l.quotaOf("web"); got != c.want {
 			t.Errorf("%s: %v becomes %v, want %v", c.name, c.has, got, c.want)
 		}
-		s, err := l.store.load()
-		if err != nil || s.Grants[0].Limit > 500 || !c.loan.holds() && s.Grants[0].Loan != (Loan{}) {
+		s, err := l.store.Load()
+		if err != nil || s.Grants[0].Limit > 500 || !c.loan.IsHeld() && s.Grants[0].Loan != (state.Loan{}) {
 			t.Errorf("%s: %+v, %v", c.name, s.Grants[0], err)
 		}
 	}
@@ -153,11 +155,11 @@ func TestMostQuota(t *testing.T) {
 		a    Allocation
 		most time.Duration // 0: it is not looked after
 	}{
-		{bursting("web", "0.5", BurstAuto), 150 * time.Millisecond},
-		{bursting("web", "1.5", BurstQuota), time.Duration(len(l.needCPUs(2))) * 100 * time.Millisecond},
-		{bursting("web", "0.5", BurstKernel), 0},
-		{sensitive(bursting("web", "1.5", BurstAuto)), 200 * time.Millisecond},
-		{sensitive(bursting("web", "1", BurstAuto)), 0}, // no quota
+		{bursting("web", "0.5", spec.BurstAuto), 150 * time.Millisecond},
+		{bursting("web", "1.5", spec.BurstQuota), time.Duration(len(l.needCPUs(2))) * 100 * time.Millisecond},
+		{bursting("web", "0.5", spec.BurstKernel), 0},
+		{sensitive(bursting("web", "1.5", spec.BurstAuto)), 200 * time.Millisecond},
+		{sensitive(bursting("web", "1", spec.BurstAuto)), 0}, // no quota
 	} {
 		n := l.must(c.a, "wait")
 		groups, err := r.Groups()
@@ -193,7 +195,7 @@ func BenchmarkRaise(b *testing.B) {
 	l := newLab(b)
 	const containers = 50
 	for i := range containers {
-		l.must(bursting("w"+itoa(i), "0.02", BurstAuto), "wait")
+		l.must(bursting("w"+itoa(i), "0.02", spec.BurstAuto), "wait")
 	}
 	spent := func() time.Duration {
 		var u unix.Rusage

@@ -8,6 +8,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -48,7 +49,7 @@ func TestReport(t *testing.T) {
 func TestReportLate(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
-	held, err := takeLock(ctx, l.store.lockFile(), time.Minute)
+	held, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,25 +70,25 @@ func TestRead(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	web := l.must(ask("web", "1"), "spin")
-	r, err := l.Read(web.Grant)
+	r, err := l.ReadUsage(web.Grant)
 	if err != nil || r.CPUs != web.CPUs || !r.Shown.IsEmpty() {
 		t.Errorf("%+v, %v; want the CPUs %v, and no view: none is mounted here", r, err, web.CPUs)
 	}
 	web.stop()
-	if _, err := l.Read(web.Grant); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := l.ReadUsage(web.Grant); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without processes: %v", err)
 	}
 	if err := l.Release(ctx, "web", true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Read(web.Grant); !errors.Is(err, cgroup.ErrNoGroup) {
+	if _, err := l.ReadUsage(web.Grant); !errors.Is(err, cgroup.ErrNoGroup) {
 		t.Errorf("after its end: %v", err)
 	}
 }
 
 // A move is a fraction of a running container that is on another CPU, and not by its own resize.
 func TestMoves(t *testing.T) {
-	grant := func(state State, limit hybrid.Milli, cpu int) *Grant {
+	grant := func(state state.Phase, limit hybrid.Milli, cpu int) *Grant {
 		g := Grant{State: state}
 		g.ID, g.Limit, g.Class, g.Fractions = "web", limit, hybrid.Sensitive, []hybrid.Fraction{{CPU: cpu, Milli: 500}}
 		return &g
@@ -104,7 +105,7 @@ func TestMoves(t *testing.T) {
 		{"starts anew", []*Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
 		{"begins", nil, grant(Pending, 1500, 2), 0},
 	} {
-		op := &operation{before: byName(test.before)}
+		op := &operation{before: state.ByName(test.before)}
 		if got := op.moves([]*Grant{test.after}); got != test.want {
 			t.Errorf("%s: %d moves, want %d", test.name, got, test.want)
 		}

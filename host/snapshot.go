@@ -1,16 +1,25 @@
 package host
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/internal/procfs"
+	"github.com/candor-project/candor/spec"
+	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
 )
 
 // A Snapshot is the state as the last operation left it.
@@ -28,8 +37,8 @@ type Snapshot struct {
 // Snapshot reads the state. It takes no lock and changes nothing, so that
 // everybody may look at any time.
 func (h *Host) Snapshot() (*Snapshot, error) {
-	loaded, err := h.store.load()
-	var broken *brokenState
+	loaded, err := h.store.Load()
+	var broken *state.BrokenError
 	if errors.As(err, &broken) {
 		return nil, fmt.Errorf("%w: the next operation will rebuild it from what runs", err)
 	}
@@ -40,7 +49,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 		loaded.Grants = nil
 	}
 	h.tops.learnFrom(loaded.Grants)
-	s := &Snapshot{Grants: make([]Grant, len(loaded.Grants)), Now: sinceBoot()}
+	s := &Snapshot{Grants: make([]Grant, len(loaded.Grants)), Now: state.SinceBoot()}
 	for i, g := range loaded.Grants {
 		s.Grants[i] = *g
 	}
@@ -48,7 +57,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.restore(h.store.stateFile()); err != nil {
+	if err := s.restore(h.store.File()); err != nil {
 		return nil, err
 	}
 	return s, h.findStrays(s)
@@ -63,7 +72,7 @@ func (h *Host) findStrays(s *Snapshot) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	if owner, err := h.tree.Owner(); err != nil || owner != "" && owner != h.store.dir {
+	if owner, err := h.tree.Owner(); err != nil || owner != "" && owner != h.store.Dir {
 		s.Owner = owner
 		return err
 	}
@@ -112,8 +121,8 @@ func (s *Snapshot) Grant(name string) (*Grant, error) {
 	return nil, unknown(name)
 }
 
-// A Look is a container as the kernel has it.
-type Look struct {
+// A ContainerState is a container as the kernel has it.
+type ContainerState struct {
 	Exists      bool
 	Settings    cgroup.Settings
 	Stat        cgroup.Stat
@@ -124,11 +133,11 @@ type Look struct {
 	Differences []Difference // from the grant
 }
 
-// Look reads a container's group. A group that does not exist is no error, and neither is one that cannot be read: other
+// InspectContainer reads a container's group. A group that does not exist is no error, and neither is one that cannot be read: other
 // containers are still of interest.
-func (h *Host) Look(of *Grant) *Look {
-	look := new(Look)
-	look.Shown, look.ShownErr = h.store.shown(of.ID)
+func (h *Host) InspectContainer(of *Grant) *ContainerState {
+	look := new(ContainerState)
+	look.Shown, look.ShownErr = h.store.ShownCPUs(of.ID)
 	g := h.groupOf(of)
 	var err error
 	if look.Settings, err = g.Settings(); err == nil {
@@ -143,4 +152,205 @@ func (h *Host) Look(of *Grant) *Look {
 	look.Exists, look.Unreadable = true, err
 	look.Differences = h.differences(of, look)
 	return look
+}
+
+// What people are told of containers.
+
+// Condition returns the state of a container for display: its State, or "ended" if the next operation
+// takes its CPUs back, or "degraded" if it has lost CPUs or its topology, or if a setting is not as granted.
+func (look *ContainerState) Condition(g *Grant) string {
+	switch {
+	case g.State == Running && len(look.Processes) == 0 && !g.Creator.Alive():
+		return "ended"
+	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(look.Differences) > 0:
+		return "degraded"
+	default:
+		return string(g.State)
+	}
+}
+
+// PodNames are the names of the containers that are in pods, by ID.
+func (s *Snapshot) PodNames() map[string]podname.Name {
+	names := map[string]podname.Name{}
+	for i := range s.Grants {
+		if name := s.Grants[i].Engine.PodName(); name != (podname.Name{}) {
+			names[s.Grants[i].ID] = name
+		}
+	}
+	return names
+}
+
+// Beside says what is beside the grants, in a line: groups of another state, or groups without one. "" is nothing.
+func (s *Snapshot) Beside() string {
+	switch {
+	case s.Owner != "":
+		return fmt.Sprintf("the groups here belong to the state in %s: --state-dir %[1]s shows them", s.Owner)
+	case len(s.Strays) == 1:
+		return fmt.Sprintf("1 group runs without a state: %s; the next run, resize or release adopts what runs", s.Strays[0])
+	case len(s.Strays) > 1:
+		return fmt.Sprintf("%d groups run without a state: %s; the next run, resize or release adopts what runs",
+			len(s.Strays), strings.Join(s.Strays, ", "))
+	default:
+		return ""
+	}
+}
+
+// A LiveUsage is what the kernel says of a running container: what it has used, and what it sees.
+type LiveUsage struct {
+	Usage cgroup.Usage
+	CPUs  cpuset.Set // that its processes may use now
+	Shown cpuset.Set // by the files of its view; empty if none is mounted
+	// IsHidden reports that Shown is unknown: a process in the container holds a lease on the view, or the container has
+	// more mounts or groups than Read inspects.
+	IsHidden bool
+}
+
+// ReadUsage reads a container's group and its first process. It takes no lock. The error is
+// cgroup.ErrNoGroup, or fs.ErrNotExist, where the container has ended.
+func (h *Host) ReadUsage(of *Grant) (r LiveUsage, err error) {
+	g := h.groupOf(of)
+	if r.CPUs, _, err = g.Effective(); err != nil {
+		return r, err
+	}
+	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != spec.ViewFull {
+		return r, err
+	}
+	first := of.Main.PID
+	if !of.Main.Alive() {
+		if first, err = g.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
+			r.IsHidden = true
+			return r, nil
+		}
+	}
+	if err == nil && first == 0 { // its group is removed after its processes
+		err = fmt.Errorf("%s: its processes: %w", of.ID, fs.ErrNotExist)
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, h.readShown(&r, of.ID, first)
+}
+
+// readShown finds out whether a process has its container's view. A stat of the file in the process's root would be
+// cheaper, but never return where a tenant has mounted a file system of its own there that does not answer.
+func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
+	seen, isCovered, err := viewIn(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
+	switch {
+	case errors.Is(err, kernelfs.ErrTooLong):
+		r.IsHidden = true
+		return nil
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // it is about to end, and has no mounts any more
+		return fmt.Errorf("%s: its first process: %w", name, fs.ErrNotExist)
+	case err == nil && seen == name && !isCovered:
+		r.Shown, err = h.store.ShownCPUs(name)
+		if r.IsHidden = errors.Is(err, view.ErrLeased); r.IsHidden {
+			err = nil
+		}
+	}
+	return err
+}
+
+// OpenUsage opens what a container uses, to be read many times a second. It takes no lock. The errors are those of Read.
+func (h *Host) OpenUsage(of *Grant) (*cgroup.UsageReader, error) {
+	return h.tree.OpenUsage(cmp.Or(of.Engine.Cgroup, of.ID))
+}
+
+// Frozen reports whether somebody has stopped a container's processes by the kernel's freezer, as docker pause does.
+func (h *Host) Frozen(g *Grant) (bool, error) { return h.groupOf(g).Frozen() }
+
+// Thaw lets them go on.
+func (h *Host) Thaw(g *Grant) error { return h.groupOf(g).Thaw() }
+
+// A BusySample is what was counted, at one time, of all CPUs and of one container.
+type BusySample struct {
+	At   time.Time
+	Busy map[int]time.Duration // with programs, by CPU id
+	Own  cgroup.Stat
+}
+
+// SampleForeign measures for the given time how busy a container's exclusive CPUs
+// are with what is not the container, as ForeignUse says it.
+func (h *Host) SampleForeign(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
+	if g.Exclusive.IsEmpty() {
+		return nil, nil
+	}
+	group := h.groupOf(g)
+	before, err := sample(group)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(during):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	after, err := sample(group)
+	if err != nil {
+		return nil, err
+	}
+	return ForeignUse(g, &before, &after), nil
+}
+
+// ForeignUse returns how busy a container's exclusive CPUs were, between two samples, with what is not the
+// container: CPUs' worth of time by CPU id, 0 to 1 for each. The kernel counts
+// in ticks of some milliseconds, so that short times say little. Where it does not tell a
+// group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
+// answer is nil; where it has not, the sum stands at CPU -1.
+func ForeignUse(g *Grant, before, after *BusySample) map[int]float64 {
+	took := after.At.Sub(before.At)
+	if g.Exclusive.IsEmpty() || took <= 0 {
+		return nil
+	}
+	share := func(d time.Duration, cpus int) float64 { return min(max(float64(d)/float64(took), 0), float64(cpus)) }
+	own, ownAfter := before.Own.PerCPU, after.Own.PerCPU
+	strangers := map[int]float64{}
+	var all time.Duration
+	for cpu := range g.Exclusive.All() {
+		others := after.Busy[cpu] - before.Busy[cpu]
+		all += others
+		if cpu < len(own) && cpu < len(ownAfter) {
+			strangers[cpu] = share(others-(ownAfter[cpu]-own[cpu]), 1)
+		}
+	}
+	switch {
+	case own != nil:
+		return strangers
+	case g.CPUs == g.Exclusive:
+		return map[int]float64{-1: share(all-(after.Own.CPU-before.Own.CPU), g.Exclusive.Count())}
+	default:
+		return nil
+	}
+}
+
+// sample reads how long each CPU was busy since boot, and what a group used.
+func sample(group *cgroup.Group) (BusySample, error) {
+	text, err := kernelfs.ReadLong("/proc/stat", procfs.MaxStat)
+	if err != nil {
+		return BusySample{}, err
+	}
+	s := BusySample{At: time.Now()}
+	if s.Busy, err = parseBusy(string(text)); err != nil {
+		return s, err
+	}
+	s.Own, err = group.Stat()
+	return s, err
+}
+
+// parseBusy reads /proc/stat: user, nice and system time by CPU.
+// Interrupts are nobody's: they are left out.
+func parseBusy(stat string) (map[int]time.Duration, error) {
+	times, err := procfs.ParseCPUTimes(stat)
+	if err != nil {
+		return nil, err
+	}
+	return BusyWith(times), nil
+}
+
+// BusyWith is how long each CPU was busy with programs.
+func BusyWith(times map[int]procfs.CPUTime) map[int]time.Duration {
+	busy := make(map[int]time.Duration, len(times))
+	for cpu, spent := range times {
+		busy[cpu] = spent.Programs
+	}
+	return busy
 }

@@ -45,7 +45,7 @@ func TestStarted(t *testing.T) {
 	if g.State != Pending {
 		t.Errorf("%+v", g)
 	}
-	if err := l.Started(ctx, "web", os.Getpid()); !errors.Is(err, ErrElsewhere) {
+	if err := l.ConfirmOCIStart(ctx, "web", os.Getpid()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("without a group: %v", err)
 	}
 	if err := l.Prepare(ctx, "web"); err != nil {
@@ -54,7 +54,7 @@ func TestStarted(t *testing.T) {
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != g.CPUs {
 		t.Errorf("prepared: %v %v", has, err)
 	}
-	if err := l.Started(ctx, "web", os.Getpid()); !errors.Is(err, ErrElsewhere) {
+	if err := l.ConfirmOCIStart(ctx, "web", os.Getpid()); !errors.Is(err, ErrElsewhere) {
 		t.Errorf("with nothing in its group: %v", err)
 	}
 	main := l.play("web")
@@ -62,7 +62,7 @@ func TestStarted(t *testing.T) {
 	if err := l.tree.Group("web").SetCPUs(cpuset.Of(cpus...), cpuset.Set{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Started(ctx, "web", main.Process.Pid); err != nil {
+	if err := l.ConfirmOCIStart(ctx, "web", main.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	s, err := l.Snapshot()

@@ -30,7 +30,7 @@ func TestLeftBehind(t *testing.T) {
 		if _, err := l.Admit(ctx, log, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Begin(ctx, log, 0); err != nil {
+		if err := l.ConfirmStart(ctx, log, 0); err != nil {
 			t.Errorf("begin: %v", err)
 		}
 		if d := l.Degraded(); len(d) != 1 || d[0].Container != "log" || d[0].Setting != SettingCPUs {

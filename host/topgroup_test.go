@@ -45,7 +45,7 @@ func TestTopGroup(t *testing.T) {
 	if n := strings.Count(l.log.String(), said); n != 1 {
 		t.Errorf("said %d times: %s", n, l.log)
 	}
-	other := labIn(t, l.store.dir) // a candor that knows nothing but the state
+	other := labIn(t, l.store.Dir) // a candor that knows nothing but the state
 	if s, err := other.Snapshot(); err != nil || s.Node.Usable() != has {
 		t.Errorf("usable: %v, %v", s.Node.Usable(), err)
 	}

@@ -13,21 +13,21 @@ import (
 // what they had. That takes a millisecond a group. A process that lives long does it when the operation is
 // over, some groups at a time; until then, and where systemd did not answer, the repair that follows a reload mends it.
 
-// untold are the groups of which systemd is to be told, by container.
-type untold struct {
+// pendingUnits are the groups of which systemd is to be told, by container.
+type pendingUnits struct {
 	mu   sync.Mutex
-	all  map[string]cgroup.Untold
+	all  map[string]cgroup.PendingUnitUpdate
 	some chan struct{} // one, if there are any
 	// files is held while systemd is told, which is when it writes files that are then given back what they had: no
 	// quota is raised meanwhile.
 	files sync.Mutex
 }
 
-func (u *untold) add(name string, more cgroup.Untold) {
+func (u *pendingUnits) add(name string, more cgroup.PendingUnitUpdate) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.all == nil {
-		u.all = map[string]cgroup.Untold{}
+		u.all = map[string]cgroup.PendingUnitUpdate{}
 	}
 	had := u.all[name]
 	more.CPUs, more.Time = more.CPUs || had.CPUs, more.Time || had.Time
@@ -36,7 +36,7 @@ func (u *untold) add(name string, more cgroup.Untold) {
 }
 
 // wake has TellUnits look at them.
-func (u *untold) wake() {
+func (u *pendingUnits) wake() {
 	select {
 	case u.some <- struct{}{}:
 	default:
@@ -44,7 +44,7 @@ func (u *untold) wake() {
 }
 
 // take takes the first of them; ok is false where there is none.
-func (u *untold) take() (name string, first cgroup.Untold, ok bool) {
+func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for other := range u.all {
@@ -59,13 +59,13 @@ func (u *untold) take() (name string, first cgroup.Untold, ok bool) {
 
 // tellUnits has systemd told what this operation has given to groups that are its units.
 func (op *operation) tellUnits(before []target) {
-	var all []cgroup.Untold
+	var all []cgroup.PendingUnitUpdate
 	for _, had := range before {
 		k := op.groups[had.name]
 		if k == nil || !k.isEngines() || k.settings == had.settings {
 			continue
 		}
-		u := k.Untold(had.settings, k.settings)
+		u := k.PendingUnitUpdate(had.settings, k.settings)
 		if g := op.info[had.name]; g != nil {
 			u.Quota = quota(g)
 		}
@@ -81,19 +81,19 @@ func (op *operation) tellUnits(before []target) {
 }
 
 // tell is called by who has the lock.
-func (h *Host) tell(all []cgroup.Untold) error {
+func (h *Host) tell(all []cgroup.PendingUnitUpdate) error {
 	h.units.files.Lock()
 	defer h.units.files.Unlock()
-	err := h.tree.Tell(all)
+	err := h.tree.ApplyUnitUpdate(all)
 	if err != nil {
 		h.log.Warn("systemd was not told what containers have: a reload of its undoes that until the repair after it", "error", err)
 	}
 	return err
 }
 
-// TellUnits tells systemd what operations have left to it (Options.TellsLater), until ctx is done. Where it does not answer, it is
+// UpdateUnits tells systemd what operations have left to it (Options.TellsLater), until ctx is done. Where it does not answer, it is
 // asked again after a pause.
-func (h *Host) TellUnits(ctx context.Context) {
+func (h *Host) UpdateUnits(ctx context.Context) {
 	const pause = time.Second
 	for {
 		select {
@@ -118,20 +118,20 @@ func (h *Host) TellUnits(ctx context.Context) {
 // An error is one after which it is to be tried again.
 func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
 	const shortly, atMost = 100 * time.Millisecond, time.Second
-	lock, err := takeLock(ctx, h.store.lockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
 	if err != nil {
 		h.units.wake()
 		return false, err
 	}
 	defer lock.release()
-	defer h.tree.Until(h.tree.Until(time.Time{}))
+	defer h.tree.SetDeadline(h.tree.SetDeadline(time.Time{}))
 	for end := time.Now().Add(shortly); time.Now().Before(end); {
 		name, u, ok := h.units.take()
 		if !ok {
 			return false, nil
 		}
-		h.tree.Until(time.Now().Add(atMost))
-		if err := h.tell([]cgroup.Untold{u}); errors.Is(err, context.DeadlineExceeded) {
+		h.tree.SetDeadline(time.Now().Add(atMost))
+		if err := h.tell([]cgroup.PendingUnitUpdate{u}); errors.Is(err, context.DeadlineExceeded) {
 			h.units.add(name, u)
 			return false, err
 		}

@@ -8,19 +8,19 @@ import (
 
 // What was given several times is told once, and all of it.
 func TestUntold(t *testing.T) {
-	u := untold{some: make(chan struct{}, 1)}
-	u.add("web", cgroup.Untold{CPUs: true})
-	u.add("log", cgroup.Untold{CPUs: true})
-	u.add("web", cgroup.Untold{Time: true})
-	u.add("app", cgroup.Untold{Time: true})
+	u := pendingUnits{some: make(chan struct{}, 1)}
+	u.add("web", cgroup.PendingUnitUpdate{CPUs: true})
+	u.add("log", cgroup.PendingUnitUpdate{CPUs: true})
+	u.add("web", cgroup.PendingUnitUpdate{Time: true})
+	u.add("app", cgroup.PendingUnitUpdate{Time: true})
 	if len(u.some) != 1 {
 		t.Error("nobody is told that there are some")
 	}
 	for _, want := range []struct {
 		name string
-		cgroup.Untold
-	}{{"app", cgroup.Untold{Time: true}}, {"log", cgroup.Untold{CPUs: true}}, {"web", cgroup.Untold{CPUs: true, Time: true}}} {
-		if name, got, ok := u.take(); !ok || name != want.name || got != want.Untold {
+		cgroup.PendingUnitUpdate
+	}{{"app", cgroup.PendingUnitUpdate{Time: true}}, {"log", cgroup.PendingUnitUpdate{CPUs: true}}, {"web", cgroup.PendingUnitUpdate{CPUs: true, Time: true}}} {
+		if name, got, ok := u.take(); !ok || name != want.name || got != want.PendingUnitUpdate {
 			t.Errorf("%s %+v, %v; want %+v", name, got, ok, want)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/view"
 )
 
@@ -22,13 +23,13 @@ type openViews struct {
 }
 
 // write writes a container's view without waiting. The files stay open if keep is set.
-func (v *openViews) write(s store, g *Grant, keep bool) error {
+func (v *openViews) write(s state.Store, g *Grant, keep bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if f := v.files[g.ID]; f != nil && f.IsCurrent() {
 		return f.Write(g.CPUs)
 	}
-	f, err := view.Open(s.view(g.ID))
+	f, err := view.Open(s.ViewDir(g.ID))
 	if err != nil {
 		return err
 	}
@@ -53,13 +54,13 @@ func (v *openViews) put(name string, f *view.Files) {
 
 // keepOpen opens the view of a container that was started before this process. If a process in the container holds a
 // lease, a goroutine waits until the kernel breaks it. One goroutine at a time waits.
-func (v *openViews) keepOpen(s store, name string) {
+func (v *openViews) keepOpen(s state.Store, name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.isAll || v.files[name] != nil {
 		return
 	}
-	f, err := view.OpenExisting(s.view(name))
+	f, err := view.OpenExisting(s.ViewDir(name))
 	if err == nil {
 		v.put(name, f)
 	} else if errors.Is(err, view.ErrLeased) && v.waiting == "" {
@@ -68,8 +69,8 @@ func (v *openViews) keepOpen(s store, name string) {
 	}
 }
 
-func (v *openViews) awaitLease(s store, name string) {
-	f, err := view.OpenWaiting(s.view(name))
+func (v *openViews) awaitLease(s state.Store, name string) {
+	f, err := view.OpenWaiting(s.ViewDir(name))
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.waiting = ""
@@ -84,9 +85,9 @@ func (v *openViews) awaitLease(s store, name string) {
 
 // renew creates new files for a container that has not started yet. The files of a former container of that name may be
 // under a lease.
-func (v *openViews) renew(s store, g *Grant, keep bool) error {
+func (v *openViews) renew(s state.Store, g *Grant, keep bool) error {
 	v.close(g.ID)
-	if err := view.Remove(s.view(g.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := view.Remove(s.ViewDir(g.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return v.write(s, g, keep)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -20,7 +21,7 @@ func TestWithin(t *testing.T) {
 	cpus := l.needCPUs(2)
 	web := l.must(ask("web", "1"), "wait")
 	called := false
-	err := l.Within(ctx, "web", func(g *Grant) {
+	err := l.WithGrantLocked(ctx, "web", func(g *Grant) {
 		called = true
 		if g.CPUs != web.CPUs || g.Limit != 1000 {
 			t.Errorf("%+v, want %+v", g, web.Grant)
@@ -41,7 +42,7 @@ func TestWithin(t *testing.T) {
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != web.CPUs || has.Quota > 100*time.Millisecond {
 		t.Errorf("the kernel has %+v (%v), want CPUs %v", has, err, web.CPUs)
 	}
-	err = l.Within(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
+	err = l.WithGrantLocked(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
 	if !errors.Is(err, hybrid.ErrUnknownID) {
 		t.Errorf("nobody: %v", err)
 	}
@@ -55,12 +56,12 @@ func TestSweepBundles(t *testing.T) {
 		t.Errorf("without any: %v", err)
 	}
 	l.must(ask("web", "1"), "wait")
-	self, err := processOf(os.Getpid())
+	self, err := state.ProcessOf(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, by := range map[string]Process{"kept": self, "unmade": {PID: self.PID, Start: self.Start + 1}} {
-		if err := l.store.savePreserved(name, preserved{By: by}); err != nil {
+		if err := l.store.SavePreserved(name, state.Preserved{By: by}); err != nil {
 			t.Fatal(err)
 		}
 	}

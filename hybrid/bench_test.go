@@ -165,7 +165,7 @@ func BenchmarkManyNodes(b *testing.B) {
 	runtime.ReadMemStats(&before)
 	containers := 0
 	for i := range nodes {
-		nodes[i] = empty.Twin()
+		nodes[i] = empty.NewLike()
 		for place(i) {
 			containers++
 		}

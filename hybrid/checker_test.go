@@ -26,7 +26,7 @@ func goodState() state {
 		{Request: request("batch", hybrid.Flexible, 2500), CPUs: shared, Quota: 2500, Weight: 2500},
 		{Request: request("free", hybrid.Flexible, 0), CPUs: shared, Weight: 10},
 	}
-	s.grants[0].Wish = hybrid.WholeCores
+	s.grants[0].Topology = hybrid.WholeCores
 	return s
 }
 
@@ -64,11 +64,11 @@ func TestInvariantsNotice(t *testing.T) {
 		"min-shared of the CPUs":     func(s *state) { s.options.MinShared = 2801 },
 		"shared time":                func(s *state) { s.shared = 0 },
 		"sum of limits":              func(s *state) { s.sensitive-- },
-		"single NUMA node":           func(s *state) { s.grants[mixed].Wish = hybrid.SingleNUMA; swapCPU(s, mixed, 1, 2) },
-		"single L3, flexible":        func(s *state) { s.grants[free].Wish = hybrid.SingleL3; s.grants[free].CPUs = cpuset.Of(1, 2, 3, 7) },
-		"whole cores":                func(s *state) { s.grants[part].Wish = hybrid.WholeCores },
+		"single NUMA node":           func(s *state) { s.grants[mixed].Topology = hybrid.SingleNUMA; swapCPU(s, mixed, 1, 2) },
+		"single L3, flexible":        func(s *state) { s.grants[free].Topology = hybrid.SingleL3; s.grants[free].CPUs = cpuset.Of(1, 2, 3, 7) },
+		"whole cores":                func(s *state) { s.grants[part].Topology = hybrid.WholeCores },
 		"thrift": func(s *state) {
-			s.grants[whole].Wish = hybrid.Prefer
+			s.grants[whole].Topology = hybrid.Prefer
 			g := &s.grants[batch]
 			g.Limit, g.Quota, g.Weight = 2000, 2000, 2000
 		},

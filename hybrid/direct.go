@@ -1,6 +1,11 @@
 package hybrid
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/candor-project/candor/internal/prefetch"
+)
 
 // Whoever keeps thousands of nodes wants to compare them and to change one, and
 // needs no list of the containers whose CPUs change. This file is for those.
@@ -16,9 +21,9 @@ type Cost struct {
 	Moves     int   // fractions of other containers that change CPU
 }
 
-// Twin returns a node like this one, but without containers. Twins share the memory that they plan
+// NewLike returns a node like this one, but without containers. Twins share the memory that they plan
 // in: they are for one goroutine, and a plan of one can be used until any of them plans anew.
-func (n *Node) Twin() *Node {
+func (n *Node) NewLike() *Node {
 	return newEmpty(n.layout, n.scratch)
 }
 
@@ -139,10 +144,34 @@ func (n *Node) moved(own int32) int {
 // Len returns how many containers the node has.
 func (n *Node) Len() int { return len(n.order) }
 
-// Eldest returns the handle of the container that came first, 0 if there is none.
-func (n *Node) Eldest() Handle {
+// Oldest returns the handle of the container that came first, 0 if there is none.
+func (n *Node) Oldest() Handle {
 	if len(n.order) == 0 {
 		return 0
 	}
 	return Handle(n.order[0] + 1)
+}
+
+// Of thousands of nodes most are in no cache, so whoever knows which comes next does well to ask for its memory early. This
+// file changes nothing.
+
+// nodeLines are those of a node, and of a small one without its slots.
+const nodeLines = int(unsafe.Offsetof(smallNode{}.slots)+prefetch.LineSize-1) / prefetch.LineSize
+
+// Prefetch asks for the memory of the node.
+func (n *Node) Prefetch() { prefetch.Lines(unsafe.Pointer(n), nodeLines) }
+
+// PrefetchContainer asks for that of a container on it, or of the next one. It has to look at the node.
+func (n *Node) PrefetchContainer(h Handle) {
+	if s := int(h) - 1; s >= 0 && s < cap(n.slots) {
+		prefetch.Line(unsafe.Pointer(&n.slots[:s+1][s]))
+	}
+}
+
+// NextHandle returns the handle that the next container gets.
+func (n *Node) NextHandle() Handle {
+	if n.firstEmpty >= 0 {
+		return Handle(n.firstEmpty + 1)
+	}
+	return Handle(len(n.slots) + 1)
 }

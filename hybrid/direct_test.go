@@ -15,9 +15,9 @@ func TestDirect(t *testing.T) {
 		m := drawMachine(rt)
 		o := drawOptions(rt, m, hybrid.Algorithm(rapid.IntRange(0, 1).Draw(rt, "algorithm")))
 		h := newHistory(rt, m, o)
-		direct := h.node.Twin()
+		direct := h.node.NewLike()
 		handles := map[string]hybrid.Handle{}
-		busy := h.node.Twin() // plans in between, in the same memory
+		busy := h.node.NewLike() // plans in between, in the same memory
 		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
 			op := drawOperation(rt, h.state())
 			if op.kind != hybrid.OpAllocate && op.kind != hybrid.OpRelease {
@@ -95,7 +95,7 @@ func TestResizeOfImmovable(t *testing.T) {
 	var handles []hybrid.Handle
 	for _, r := range []hybrid.Request{
 		{ID: "x", Limit: 1000}, {ID: "y", Limit: 500},
-		{ID: "z", Limit: 100, Policy: hybrid.BestEffort, Wish: hybrid.WholeCores, Immovable: true},
+		{ID: "z", Limit: 100, Policy: hybrid.BestEffort, Topology: hybrid.WholeCores, Immovable: true},
 	} {
 		handle, _, err := n.Place(&r)
 		if err != nil {
@@ -122,7 +122,7 @@ func TestResizeOfImmovable(t *testing.T) {
 // Twins plan in one memory: a plan of one is stale once another has planned, unless it was cloned.
 func TestTwinsPlan(t *testing.T) {
 	node := newNode(t, 4, hybrid.Options{})
-	twin := node.Twin()
+	twin := node.NewLike()
 	for _, clone := range []bool{false, true} {
 		plan, err := node.Plan(hybrid.Request{ID: "web", Limit: 1500})
 		if err != nil {

@@ -32,7 +32,7 @@ var badRequests = []struct {
 	{"overflowing guarantee", hybrid.Request{Class: hybrid.Flexible, Guarantee: 1<<63 - 1}, ""},
 	{"unknown class", hybrid.Request{Class: 7, Limit: 1000}, ""},
 	{"unknown policy", hybrid.Request{Policy: 7, Limit: 1000}, ""},
-	{"unknown wish", hybrid.Request{Wish: 99, Limit: 1000}, ""},
+	{"unknown wish", hybrid.Request{Topology: 99, Limit: 1000}, ""},
 }
 
 // drawWrong draws an operation that has to be refused, and the kind of error.
@@ -138,7 +138,7 @@ func TestRefusals(t *testing.T) {
 		return hybrid.Request{ID: id, Limit: limit, Class: hybrid.Flexible}
 	}
 	numa := sensitive("new", 3000)
-	numa.Wish = hybrid.SingleNUMA
+	numa.Topology = hybrid.SingleNUMA
 	tests := []struct {
 		name    string
 		present []hybrid.Request
@@ -219,14 +219,14 @@ func TestRefusedResizeTellsOfItsDomain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range []hybrid.Request{{ID: "web", Limit: 1000, Wish: hybrid.SingleL3}, {ID: "near", Limit: 1000, Wish: hybrid.SingleL3}} {
+	for _, r := range []hybrid.Request{{ID: "web", Limit: 1000, Topology: hybrid.SingleL3}, {ID: "near", Limit: 1000, Topology: hybrid.SingleL3}} {
 		if _, _, err := n.Place(&r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	_, err = n.PlanResize("web", 2000, 0)
 	refusal := new(hybrid.Refusal)
-	if !errors.As(err, &refusal) || refusal.Cause != hybrid.CauseWish || refusal.Domain != 0 {
+	if !errors.As(err, &refusal) || refusal.Cause != hybrid.CauseTopology || refusal.Domain != 0 {
 		t.Errorf("%v (%+v), want a domain without free CPUs", err, refusal)
 	}
 }

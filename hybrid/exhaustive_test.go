@@ -135,7 +135,7 @@ func chooseOperation(random *rand.Rand, s state, number, load int, limit func(*r
 	if r.Class = hybrid.Class(random.IntN(2)); r.Class == hybrid.Flexible && random.IntN(4) == 0 {
 		r.Guarantee = max(1, r.Limit/2)
 	}
-	r.Wish = []hybrid.Wish{hybrid.Prefer, hybrid.AnyCPUs}[random.IntN(2)]
+	r.Topology = []hybrid.TopologyPolicy{hybrid.Prefer, hybrid.NoTopology}[random.IntN(2)]
 	return operation{hybrid.OpAllocate, r}
 }
 

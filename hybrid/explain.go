@@ -148,8 +148,8 @@ func (p *Plan) describePlace() string {
 	if n.threads > 1 {
 		fmt.Fprintf(&b, ", %s split", plural(n.splitCores(cpus), "core"))
 	}
-	if p.Grant.Wish != Prefer {
-		fmt.Fprintf(&b, " (wish: %s)", p.Grant.Wish)
+	if p.Grant.Topology != Prefer {
+		fmt.Fprintf(&b, " (wish: %s)", p.Grant.Topology)
 	}
 	return b.String()
 }

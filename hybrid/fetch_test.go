@@ -9,7 +9,7 @@ import (
 // The next handle is the one that the next container gets, in a place that is new or that another has left, and beyond those that
 // a small node has beside it. To ask for memory changes nothing, whatever the handle.
 func TestNext(t *testing.T) {
-	n := newNode(t, 16, hybrid.Options{}).Twin()
+	n := newNode(t, 16, hybrid.Options{}).NewLike()
 	var running []hybrid.Handle
 	for i := range 300 {
 		if i%3 == 2 {
@@ -20,11 +20,11 @@ func TestNext(t *testing.T) {
 			running = append(running[:at], running[at+1:]...)
 			continue
 		}
-		want := n.Next()
+		want := n.NextHandle()
 		for _, h := range []hybrid.Handle{want, 0, -1, 1 << 30} {
-			n.FetchContainer(h)
+			n.PrefetchContainer(h)
 		}
-		n.Fetch()
+		n.Prefetch()
 		got, _, err := n.Place(&hybrid.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee})
 		if err != nil || got != want {
 			t.Fatalf("handle %d, %v; want %d", got, err, want)
@@ -35,9 +35,9 @@ func TestNext(t *testing.T) {
 		t.Errorf("%d containers, want %d", n.Len(), len(running))
 	}
 	for range running {
-		n.Remove(n.Eldest())
+		n.Remove(n.Oldest())
 	}
-	if n.Len() != 0 || n.Eldest() != 0 {
-		t.Errorf("%d containers are left, the eldest %d", n.Len(), n.Eldest())
+	if n.Len() != 0 || n.Oldest() != 0 {
+		t.Errorf("%d containers are left, the eldest %d", n.Len(), n.Oldest())
 	}
 }

@@ -25,8 +25,8 @@ func (d *demand) remove(need Milli) { d.count--; d.need -= need }
 // for: an L3 domain, a NUMA node, or all cores that no sensitive container uses.
 // Inner domains stand before outer ones in layout.domains; the last one is the whole cores.
 type flexibleDomain struct {
-	kind  Wish // SingleL3, SingleNUMA or WholeCores
-	index int  // of the L3 domain or NUMA node in the layout
+	kind  TopologyPolicy // SingleL3, SingleNUMA or WholeCores
+	index int            // of the L3 domain or NUMA node in the layout
 }
 
 func newFlexibleDomains(l *layout) []flexibleDomain {
@@ -296,4 +296,169 @@ func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
 		inside.Remove(cpu)
 		free.Remove(cpu)
 	}
+}
+
+// Flexible containers that wish for whole cores run on the cores that no sensitive
+// container has a part of.
+
+// keepWholeCores takes the highest free cores out of free that flexible
+// containers need, which wished for cores without sensitive containers.
+func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
+	whole := n.wholeCores.Set()
+	for first := true; first || need > 0; first = false {
+		cpu := whole.Last()
+		if cpu < 0 {
+			return
+		}
+		core := &n.cores[n.layout.cpus[cpu].core]
+		*free = free.Minus(*core)
+		whole = whole.Minus(*core)
+		need -= Milli(core.Count()) * 1000
+	}
+}
+
+// wholeCoresFit reports whether the containers that wished for whole cores find
+// their time beside those of L3 domains and NUMA nodes, whose CPUs they use too. Where they do not
+// on set, it adds all open fractional CPUs to it, so that the others can do without the whole cores.
+func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
+	if n.wholeCoresRoom(set) >= need {
+		return true
+	}
+	open := n.openWithin(&n.usable)
+	set.AddAll(&open)
+	return n.wholeCoresRoom(set) >= need
+}
+
+// wholeCoresRoom returns the time that the whole cores of set can give beside
+// the guarantees of each domain: what flows up the tree of domains, no more through each
+// than its whole cores have and than its own containers leave.
+func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
+	whole := n.wholeCores.Set().Intersect(*set)
+	left := func(d int32, within *cpuset.Set) Milli {
+		room, _ := n.roomOn(set, within)
+		return room - n.domainNeed(d)
+	}
+	var sum Milli
+	for numa := range n.numas {
+		var inNode Milli
+		for l3 := range n.l3s {
+			if n.l3Node[l3] == numa {
+				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, left(int32(l3), &n.l3s[l3]))
+			}
+		}
+		sum += min(inNode, left(int32(len(n.l3s)+numa), &n.numas[numa]))
+	}
+	room, _ := n.roomOn(set, &n.usable)
+	others := n.flexible.need - n.wholeCoresDemand().need
+	return min(sum, room-others)
+}
+
+// admitFlexible finds the domain of a flexible container, by its wish: of those
+// with room the one where the node shares the least, and among equals the one with the
+// most room.
+func (n *Node) admitFlexible(s int32) error {
+	slot := &n.slots[s]
+	wish := slot.Topology
+	best, bestShared, bestRoom := wholeNode, impossible, Milli(0)
+	for d := range n.domains {
+		if n.domains[d].kind != wish {
+			continue
+		}
+		n.setDomain(s, int32(d))
+		shared := n.settle()
+		within := n.domainCPUs(int32(d))
+		open := n.openWithin(within)
+		room, _ := n.roomOn(&open, within)
+		room -= n.domainNeed(int32(d))
+		if shared < bestShared || shared == bestShared && shared < impossible && room > bestRoom {
+			best, bestShared, bestRoom = int32(d), shared, room
+		}
+	}
+	n.setDomain(s, best)
+	if best == wholeNode && wish.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
+		return ErrNoCapacity
+	}
+	if n.settle() == impossible {
+		return ErrNoCapacity
+	}
+	return nil
+}
+
+// admitByMoving finds a domain of a flexible container's wish from which fractions
+// can move away to make room for it. It reports whether there is one.
+func (n *Node) admitByMoving(s int32) bool {
+	if n.options.RescueMoves < 0 {
+		return false
+	}
+	for d := range n.domains {
+		if n.domains[d].kind != n.slots[s].Topology {
+			continue
+		}
+		mark := n.mark()
+		if n.clearDomain(s, int32(d)) {
+			return true
+		}
+		n.undo(mark)
+		n.setDomain(s, wholeNode)
+	}
+	return false
+}
+
+// clearDomain moves fractions out of a domain, the largest first, until a flexible
+// container that comes into it has room. If it fails, the caller undoes.
+func (n *Node) clearDomain(s, d int32) bool {
+	if n.domains[d].kind == WholeCores {
+		cpus := n.slots[s].guaranteed().CPUs()
+		if !n.clearCores(s, (cpus+n.threads-1)/n.threads*n.threads) {
+			return false
+		}
+	}
+	n.setDomain(s, d)
+	n.collect(s)
+	for n.settle() == impossible {
+		if n.domains[d].kind == WholeCores || !n.moveOut(n.domainCPUs(d)) || n.price(n.scratch.log) > n.options.RescueMoves {
+			return false
+		}
+	}
+	return true
+}
+
+// moveOut moves the largest fraction that can go out of a domain, and reports
+// whether there was one.
+func (n *Node) moveOut(domain *cpuset.Set) bool {
+	places := n.available().Union(n.fractional.Set()).Minus(*domain)
+	best, bestTo := int32(-1), -1
+	for i := range n.scratch.items {
+		it := &n.scratch.items[i]
+		if it.pinned || !domain.Contains(int(it.cpu)) || best >= 0 && it.milli <= n.scratch.items[best].milli {
+			continue
+		}
+		if to := n.bestFit(it, &places); to >= 0 {
+			best, bestTo = int32(i), to
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	n.move(best, bestTo)
+	return true
+}
+
+// setDomain moves a flexible container, and what it needs, to a domain.
+func (n *Node) setDomain(s, domain int32) {
+	n.unpromise(s)
+	n.slots[s].domain = domain
+	n.promise(s)
+}
+
+// flexibleStillFits finds room for a flexible container that was resized: where
+// it is, else in another domain.
+func (n *Node) flexibleStillFits(s int32) error {
+	if n.options.Algorithm == Paper {
+		return n.paperAllocate(s)
+	}
+	if n.settle() < impossible {
+		return nil
+	}
+	return n.admitFlexible(s)
 }

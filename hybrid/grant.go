@@ -15,7 +15,7 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request()
 	g.Lost = slot.lost()
-	g.WishKept = n.keepsWish(slot)
+	g.TopologyMet = n.keepsWish(slot)
 	g.Quota = slot.Limit
 	g.Fractions = nil
 	if slot.Class == Flexible {
@@ -41,8 +41,8 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 
 // keepsWish reports whether a slot has what its wish says.
 func (n *Node) keepsWish(slot *slot) bool {
-	switch wish := slot.Wish; {
-	case wish == Prefer || wish == AnyCPUs || n.options.Algorithm == Paper:
+	switch wish := slot.Topology; {
+	case wish == Prefer || wish == NoTopology || n.options.Algorithm == Paper:
 		return true
 	case slot.Class == Flexible:
 		return slot.domain != wholeNode

@@ -70,7 +70,7 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 		return ErrViewImpossible
 	}
 	cpus, shared := h.CPUs(), n.shared.Set()
-	slot.wholeCores = slot.Wish == WholeCores && cpus.SubsetOf(&shared) && n.onWholeCores(&cpus)
+	slot.wholeCores = slot.Topology == WholeCores && cpus.SubsetOf(&shared) && n.onWholeCores(&cpus)
 	n.giveWhole(s, &h.Exclusive)
 	for _, f := range h.Fractions {
 		n.give(s, f.CPU, f.Milli)
@@ -111,7 +111,7 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	n.redo(p.edits)
 	cpus := &p.Grant.CPUs
 	o.costs = [...]int{int(p.Shared), p.Moves, countOverlaps(n.numas, cpus), countOverlaps(n.l3s, cpus), n.splitCores(cpus), 1}
-	if p.Grant.WishKept {
+	if p.Grant.TopologyMet {
 		o.costs[5] = 0
 	}
 	room, shared := Milli(0), n.shared.Set()

@@ -21,7 +21,7 @@ func TestHint(t *testing.T) {
 	half := func(cpu int) hybrid.Fraction { return hybrid.Fraction{CPU: cpu, Milli: 500} }
 	for name, test := range map[string]struct {
 		limit hybrid.Milli
-		wish  hybrid.Wish
+		wish  hybrid.TopologyPolicy
 		hint  hybrid.Hint
 		own   hybrid.Hint // what the node's own plan has
 		taken bool
@@ -66,7 +66,7 @@ func TestHint(t *testing.T) {
 			}
 			first := hybrid.Grant{Request: hybrid.Request{ID: "first", Limit: 3500}, Exclusive: cpuset.Of(0, 1, 8), Fractions: []hybrid.Fraction{half(9)}}
 			must(n.Restore([]hybrid.Grant{first}))
-			r := hybrid.Request{ID: "web", Limit: test.limit, Wish: test.wish}
+			r := hybrid.Request{ID: "web", Limit: test.limit, Topology: test.wish}
 			own, err := n.Plan(r)
 			must(err)
 			if !test.own.Names(&own.Grant) {
@@ -111,7 +111,7 @@ func TestHintRandom(t *testing.T) {
 		if taken != hint.Names(&plan.Grant) || !taken && grantString(plan.Grant) != grantString(own.Grant) {
 			t.Fatalf("taken %v of %v: %s, by itself %s", taken, hint, grantString(plan.Grant), grantString(own.Grant))
 		}
-		if plan.Shared > own.Shared || plan.Moves > own.Moves || own.Grant.WishKept && !plan.Grant.WishKept {
+		if plan.Shared > own.Shared || plan.Moves > own.Moves || own.Grant.TopologyMet && !plan.Grant.TopologyMet {
 			t.Fatalf("%+v, by itself %+v", plan, own)
 		}
 		plan = plan.Clone()

@@ -225,13 +225,13 @@ func checkKind(op operation, before state, err error) string {
 		return ""
 	}
 	total := map[hybrid.Class]hybrid.Milli{op.request.Class: guaranteed(op.request)}
-	flexible, wishes := op.request.Class == hybrid.Flexible, op.request.Wish != hybrid.Prefer && op.request.Wish != hybrid.AnyCPUs
+	flexible, wishes := op.request.Class == hybrid.Flexible, op.request.Topology != hybrid.Prefer && op.request.Topology != hybrid.NoTopology
 	for _, g := range before.grants {
 		if g.ID != op.request.ID {
 			total[g.Class] += guaranteed(g.Request)
 		}
 		flexible = flexible || g.Class == hybrid.Flexible
-		wishes = wishes || g.Wish != hybrid.Prefer && g.Wish != hybrid.AnyCPUs
+		wishes = wishes || g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology
 	}
 	sensitive, capacity := total[hybrid.Sensitive], hybrid.Milli(1000*before.usable.Count())
 	over := sensitive+total[hybrid.Flexible] > capacity || sensitive > 0 && sensitive+before.options.MinShared > capacity

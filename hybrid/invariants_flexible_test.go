@@ -27,10 +27,10 @@ func (s state) checkFlexible() error {
 		if all := s.pools.Fractional.Union(s.pools.Shared); s.options.Algorithm == hybrid.Paper && g.CPUs != all {
 			return fmt.Errorf("flexible %s has CPUs %v, want %v", g.ID, g.CPUs, all)
 		}
-		if g.Wish == hybrid.WholeCores && (g.Policy == hybrid.BestEffort || s.shrunk) {
+		if g.Topology == hybrid.WholeCores && (g.Policy == hybrid.BestEffort || s.shrunk) {
 			continue // with those that have the wish, or with those that have none
 		}
-		in := domain{s.domain(g), s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.WholeCores}
+		in := domain{s.domain(g), s.options.Algorithm == hybrid.Candor && g.Topology == hybrid.WholeCores}
 		if other, ok := byDomain[in]; ok && other.CPUs != g.CPUs {
 			return fmt.Errorf("flexible %s and %s of one domain have CPUs %v and %v", g.ID, other.ID, g.CPUs, other.CPUs)
 		}
@@ -134,7 +134,7 @@ func (s state) checkThrift() error {
 		return nil
 	}
 	for _, g := range s.grants {
-		if g.Wish != hybrid.Prefer && g.Wish != hybrid.AnyCPUs {
+		if g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology {
 			return nil
 		}
 		if g.Class == hybrid.Flexible {
@@ -174,7 +174,7 @@ func (s state) String() string {
 // grantString shows all of a grant; equal strings are equal grants.
 func grantString(g hybrid.Grant) string {
 	line := fmt.Sprintf("%s: %v %v limit %v guarantee %v wish %v immovable %v: CPUs %v exclusive %v fractions %v quota %v weight %v",
-		g.ID, g.Policy, g.Class, g.Limit, g.Guarantee, g.Wish, g.Immovable, g.CPUs, g.Exclusive, g.Fractions, g.Quota, g.Weight)
+		g.ID, g.Policy, g.Class, g.Limit, g.Guarantee, g.Topology, g.Immovable, g.CPUs, g.Exclusive, g.Fractions, g.Quota, g.Weight)
 	if !g.Lost.IsEmpty() {
 		line += " lost " + g.Lost.String()
 	}
@@ -190,7 +190,7 @@ func cloneGrant(g hybrid.Grant) hybrid.Grant {
 // anyOnWholeNode reports whether a flexible container is not confined to a domain.
 func (s *state) anyOnWholeNode() bool {
 	for _, g := range s.grants {
-		if g.Class == hybrid.Flexible && (g.Wish == hybrid.Prefer || g.Wish == hybrid.AnyCPUs || !g.WishKept) {
+		if g.Class == hybrid.Flexible && (g.Topology == hybrid.Prefer || g.Topology == hybrid.NoTopology || !g.TopologyMet) {
 			return true
 		}
 	}

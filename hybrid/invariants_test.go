@@ -135,10 +135,10 @@ func (s state) checkWish(g hybrid.Grant) error {
 		s.shrunk && g.Class == hybrid.Flexible {
 		return nil
 	}
-	switch g.Wish {
+	switch g.Topology {
 	case hybrid.SingleNUMA, hybrid.SingleL3:
 		if domain := s.domain(g); !g.CPUs.SubsetOf(&domain) {
-			return fmt.Errorf("wishes %v and has CPUs %v", g.Wish, g.CPUs)
+			return fmt.Errorf("wishes %v and has CPUs %v", g.Topology, g.CPUs)
 		}
 	case hybrid.WholeCores:
 		var cores cpuset.Set
@@ -163,9 +163,9 @@ func (s state) domain(g hybrid.Grant) cpuset.Set {
 	first := s.machine.CPU(g.CPUs.First())
 	domain := s.machine.Online
 	switch {
-	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleNUMA:
+	case s.options.Algorithm == hybrid.Candor && g.Topology == hybrid.SingleNUMA:
 		domain = s.machine.Nodes[first.Node].CPUs
-	case s.options.Algorithm == hybrid.Candor && g.Wish == hybrid.SingleL3:
+	case s.options.Algorithm == hybrid.Candor && g.Topology == hybrid.SingleL3:
 		domain = s.machine.L3s[first.L3].CPUs
 	}
 	if (g.Policy == hybrid.BestEffort || s.shrunk) && !g.CPUs.SubsetOf(&domain) {

@@ -89,7 +89,7 @@ func (n *Node) mayUse(it *item, cpu int) bool {
 		return false
 	}
 	at := n.layout.cpus[cpu]
-	switch slot.Wish {
+	switch slot.Topology {
 	case SingleNUMA:
 		return n.keepsDomain(it, &n.numas[at.numa])
 	case SingleL3:

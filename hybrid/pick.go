@@ -1,17 +1,19 @@
 package hybrid
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"github.com/candor-project/candor/cpuset"
+)
 
 // pick chooses count CPUs out of free by topology: in the fewest NUMA nodes,
 // then in the fewest L3 domains, then with the fewest split cores; then it leaves the
 // largest free domains whole, and then it takes the lowest ids. CPUs near to those of
 // near come first, if there are any. last is the CPU that was chosen last, the one
 // that should carry a fraction. free must hold at least count CPUs.
-func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish Wish) (picked cpuset.Set, last int) {
+func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
 	}
-	if wish == AnyCPUs {
+	if wish == NoTopology {
 		picked = free.Lowest(count)
 		return picked, picked.Last()
 	}
@@ -243,4 +245,115 @@ func (p *picker) addLowest(set cpuset.Set, count int) int {
 	low := set.Lowest(count)
 	p.add(low)
 	return low.Count()
+}
+
+// pickCores chooses whole free cores with count CPUs in all, none of which is
+// left over; ok is false if that cannot be.
+func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
+	usable := n.wholeCores.Set().Intersect(*free)
+	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
+		if core := &n.cores[n.layout.cpus[cpu].core]; !core.SubsetOf(&usable) {
+			usable = usable.Minus(*core)
+		}
+	}
+	if usable.Count() < count {
+		return picked, -1, false
+	}
+	picked, last = n.pick(&usable, near, count, Prefer)
+	if n.onWholeCores(&picked) {
+		return picked, last, true
+	}
+	return n.pickExactly(&usable, count)
+}
+
+// pickExactly chooses whole cores with count CPUs in all where cores are of
+// several sizes and the best domain has none that fit: the largest ones first, the lowest of equals.
+func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
+	for size := n.threads; size >= n.least; size-- {
+		left := usable.Minus(picked)
+		for cpu := left.First(); cpu >= 0 && count >= size; cpu = left.Next(cpu + 1) {
+			core := n.layout.cpus[cpu].core
+			if len(n.siblings[core]) != size || picked.Contains(cpu) {
+				continue
+			}
+			picked.AddAll(&n.cores[core])
+			last = n.cores[core].Last()
+			count -= size
+		}
+	}
+	return picked, last, count == 0
+}
+
+// Where no NUMA node holds all of a container, it takes several.
+
+// firstNUMA returns the NUMA node to begin with where none holds count CPUs: the
+// one that with those which nextNUMA adds makes the fewest, then the nearest to each other.
+func (p *picker) firstNUMA(count int) int {
+	best, bestNodes, bestDistance := -1, 0, 0
+	for i := range p.numas {
+		if p.freeInNUMA(i) == 0 {
+			continue
+		}
+		if nodes, distance := p.tour(i, count); best < 0 || nodes < bestNodes || nodes == bestNodes && distance < bestDistance {
+			best, bestNodes, bestDistance = i, nodes, distance
+		}
+	}
+	return best
+}
+
+// tour returns how many NUMA nodes are needed for count CPUs beginning with one,
+// and the sum of their distances.
+func (p *picker) tour(numa, count int) (nodes, distance int) {
+	var used cpuset.Set
+	for numa >= 0 && count > 0 {
+		nodes++
+		distance += p.distance(numa, &used)
+		used.AddAll(&p.numas[numa])
+		count -= p.freeInNUMA(numa)
+		numa = p.nextNUMA(count, &used)
+	}
+	return nodes, distance
+}
+
+// nextNUMA returns the NUMA node to go on with after those that are used: the
+// nearest with room for all of count CPUs if there is one, else the one with the most; -1: none.
+func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
+	best := -1
+	var bestKey [3]int
+	for i := range p.numas {
+		free := p.freeInNUMA(i)
+		if free == 0 || used.Overlaps(&p.numas[i]) {
+			continue
+		}
+		key := [3]int{1, -free, p.distance(i, used)}
+		if free >= count {
+			key = [3]int{0, p.distance(i, used), free}
+		}
+		if best < 0 || lessKey(&key, &bestKey) {
+			best, bestKey = i, key
+		}
+	}
+	return best
+}
+
+func lessKey(a, b *[3]int) bool {
+	for i := range a {
+		if a[i] != b[i] {
+			return a[i] < b[i]
+		}
+	}
+	return false
+}
+
+// distance returns the sum of the distances of a NUMA node to those that are
+// used, and to those where the container has CPUs.
+func (p *picker) distance(numa int, used *cpuset.Set) int {
+	sum := 0
+	distances := p.machine.Nodes[numa].Distances
+	for i := range p.numas {
+		if i < len(distances) && (used.Overlaps(&p.numas[i]) || p.near.Overlaps(&p.numas[i])) {
+			sum += distances[i]
+		}
+	}
+	return sum
 }

@@ -38,7 +38,7 @@ func restored(t testing.TB, machine string, o hybrid.Options, grants ...hybrid.G
 func TestFlexibleWishMovesFractions(t *testing.T) {
 	for _, test := range []struct {
 		machine string
-		wish    hybrid.Wish
+		wish    hybrid.TopologyPolicy
 		request hybrid.Milli
 		grants  []hybrid.Grant
 	}{
@@ -47,7 +47,7 @@ func TestFlexibleWishMovesFractions(t *testing.T) {
 		{"core:2 pu:2", hybrid.WholeCores, 2000, []hybrid.Grant{withFraction("a", "", 0, 300), withFraction("b", "", 1, 300)}},
 	} {
 		t.Run(test.wish.String(), func(t *testing.T) {
-			request := hybrid.Request{ID: "new", Class: hybrid.Flexible, Limit: test.request, Wish: test.wish}
+			request := hybrid.Request{ID: "new", Class: hybrid.Flexible, Limit: test.request, Topology: test.wish}
 			still := restored(t, test.machine, hybrid.Options{RescueMoves: hybrid.NoMoves}, test.grants...)
 			_, err := still.Plan(request)
 			wantRefusal(t, err, "new", hybrid.ErrNoCapacity, test.wish.String())
@@ -57,8 +57,8 @@ func TestFlexibleWishMovesFractions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if plan.Moves != 1 || plan.Grant.CPUs.Count() != 2 || !plan.Grant.WishKept {
-				t.Errorf("%d moves, CPUs %v, wish kept %v; want one move and a domain of 2 CPUs", plan.Moves, plan.Grant.CPUs, plan.Grant.WishKept)
+			if plan.Moves != 1 || plan.Grant.CPUs.Count() != 2 || !plan.Grant.TopologyMet {
+				t.Errorf("%d moves, CPUs %v, wish kept %v; want one move and a domain of 2 CPUs", plan.Moves, plan.Grant.CPUs, plan.Grant.TopologyMet)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestRepackInDomain(t *testing.T) {
 		withFraction("a", "", 0, 600), withFraction("b", "", 0, 300), withFraction("c", "", 1, 600), withFraction("d", "", 1, 300),
 		withFraction("e", "", 2, 700), withFraction("f", "", 3, 400),
 		withFraction("far", "4-6", 7, 999))
-	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 1000, Wish: hybrid.SingleNUMA})
+	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 1000, Topology: hybrid.SingleNUMA})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,9 +86,9 @@ func TestShrinkOnOverpromisedNode(t *testing.T) {
 		{Request: hybrid.Request{ID: "a", Limit: 3000}, CPUs: cpuset.Range(0, 2), Exclusive: cpuset.Range(0, 2)},
 		{Request: hybrid.Request{ID: "flexible", Class: hybrid.Flexible, Limit: 4000}, CPUs: cpuset.Range(3, 7)},
 	}
-	for _, wish := range []hybrid.Wish{hybrid.Prefer, hybrid.SingleNUMA} {
+	for _, wish := range []hybrid.TopologyPolicy{hybrid.Prefer, hybrid.SingleNUMA} {
 		t.Run(wish.String(), func(t *testing.T) {
-			grants[1].Wish = wish
+			grants[1].Topology = wish
 			node := restored(t, "core:8", hybrid.Options{Usable: cpuset.Range(0, 4)}, grants...)
 			if _, err := node.PlanResize("a", 4000, 0); err == nil {
 				t.Error("grows on a node that has promised too much")
@@ -118,8 +118,8 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mustAllocate(t, node, hybrid.Request{ID: "a", Limit: 2000, Wish: hybrid.WholeCores, Policy: policy})
-			mustAllocate(t, node, hybrid.Request{ID: "b", Limit: 2000, Wish: hybrid.WholeCores})
+			mustAllocate(t, node, hybrid.Request{ID: "a", Limit: 2000, Topology: hybrid.WholeCores, Policy: policy})
+			mustAllocate(t, node, hybrid.Request{ID: "b", Limit: 2000, Topology: hybrid.WholeCores})
 			mustAllocate(t, node, hybrid.Request{ID: "c", Limit: 1000})
 			plan, err := node.PlanResize("a", 3000, 0)
 			if policy == hybrid.Strict {
@@ -129,8 +129,8 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !plan.Before.CPUs.SubsetOf(&plan.Grant.CPUs) || plan.Grant.CPUs.Count() != 3 || plan.Grant.WishKept {
-				t.Errorf("from %v to %v, wish kept %v: want one CPU more, without the wish", plan.Before.CPUs, plan.Grant.CPUs, plan.Grant.WishKept)
+			if !plan.Before.CPUs.SubsetOf(&plan.Grant.CPUs) || plan.Grant.CPUs.Count() != 3 || plan.Grant.TopologyMet {
+				t.Errorf("from %v to %v, wish kept %v: want one CPU more, without the wish", plan.Before.CPUs, plan.Grant.CPUs, plan.Grant.TopologyMet)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 // A fraction that must stay keeps its container in its domain when that grows.
 func TestImmovableFractionKeepsTheDomain(t *testing.T) {
 	small := withFraction("a", "", 3, 100)
-	small.Immovable, small.Wish = true, hybrid.SingleNUMA
+	small.Immovable, small.Topology = true, hybrid.SingleNUMA
 	node := restored(t, "numa:2 core:3", hybrid.Options{}, small, hybrid.Grant{
 		Request: hybrid.Request{ID: "b", Limit: 1000}, CPUs: cpuset.Of(4), Exclusive: cpuset.Of(4)})
 	plan, err := node.PlanResize("a", 1100, 0)
@@ -177,13 +177,13 @@ func TestCauses(t *testing.T) {
 		request hybrid.Request
 		want    hybrid.Refusal // the fields that decide
 	}{
-		{"core:4", nil, hybrid.Request{Limit: 5000}, hybrid.Refusal{Cause: hybrid.CauseTime, Wanted: 5000, Left: 4000}},
+		{"core:4", nil, hybrid.Request{Limit: 5000}, hybrid.Refusal{Cause: hybrid.CauseTime, Wanted: 5000, Remaining: 4000}},
 		{"core:4", half, hybrid.Request{Limit: 1000}, hybrid.Refusal{Cause: hybrid.CauseWhole, Wanted: 1000, Whole: 1, Room: 400}},
 		{"core:4", half, hybrid.Request{Limit: 500}, hybrid.Refusal{Cause: hybrid.CauseFraction, Wanted: 500, Fraction: 500, Room: 400}},
-		{"numa:2 core:2", nil, hybrid.Request{Limit: 3000, Wish: hybrid.SingleNUMA}, hybrid.Refusal{Cause: hybrid.CauseWish, Wanted: 3000, Whole: 3, Domain: 2}},
-		{"numa:2 core:2", nil, hybrid.Request{Limit: 3000, Wish: hybrid.SingleL3}, hybrid.Refusal{Cause: hybrid.CauseWish, Wanted: 3000, Whole: 3, Domain: 2}},
-		{"core:2 pu:2", half[:1], hybrid.Request{Limit: 3000, Wish: hybrid.WholeCores}, hybrid.Refusal{Cause: hybrid.CauseWish, Wanted: 3000, Whole: 3, Domain: 2, Room: 400}},
-		{"numa:2 core:2", nil, hybrid.Request{Limit: 3000, Wish: hybrid.SingleNUMA, Class: hybrid.Flexible}, hybrid.Refusal{Cause: hybrid.CauseWish, Wanted: 3000, Domain: 2}},
+		{"numa:2 core:2", nil, hybrid.Request{Limit: 3000, Topology: hybrid.SingleNUMA}, hybrid.Refusal{Cause: hybrid.CauseTopology, Wanted: 3000, Whole: 3, Domain: 2}},
+		{"numa:2 core:2", nil, hybrid.Request{Limit: 3000, Topology: hybrid.SingleL3}, hybrid.Refusal{Cause: hybrid.CauseTopology, Wanted: 3000, Whole: 3, Domain: 2}},
+		{"core:2 pu:2", half[:1], hybrid.Request{Limit: 3000, Topology: hybrid.WholeCores}, hybrid.Refusal{Cause: hybrid.CauseTopology, Wanted: 3000, Whole: 3, Domain: 2, Room: 400}},
+		{"numa:2 core:2", nil, hybrid.Request{Limit: 3000, Topology: hybrid.SingleNUMA, Class: hybrid.Flexible}, hybrid.Refusal{Cause: hybrid.CauseTopology, Wanted: 3000, Domain: 2}},
 		{"core:1", []hybrid.Grant{{Request: hybrid.Request{ID: "flexible", Class: hybrid.Flexible}, CPUs: cpuset.Of(0)}}, hybrid.Request{Limit: 1000},
 			hybrid.Refusal{Cause: hybrid.CauseFlexible, Wanted: 1000, Whole: 1}},
 	} {
@@ -194,7 +194,7 @@ func TestCauses(t *testing.T) {
 			if !errors.As(err, &got) {
 				t.Fatalf("error %v, want a refusal", err)
 			}
-			decisive := hybrid.Refusal{Cause: got.Cause, Wanted: got.Wanted, Left: got.Left, Whole: got.Whole,
+			decisive := hybrid.Refusal{Cause: got.Cause, Wanted: got.Wanted, Remaining: got.Remaining, Whole: got.Whole,
 				Fraction: got.Fraction, Room: got.Room, Domain: got.Domain}
 			if decisive != test.want {
 				t.Errorf("%v: %+v, want %+v", err, decisive, test.want)

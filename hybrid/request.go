@@ -39,25 +39,25 @@ const (
 	Paper
 )
 
-// Wish says which CPUs a container would like to have together. A strict
+// TopologyPolicy says which CPUs a container would like to have together. A strict
 // container whose wish cannot be kept is refused, a best-effort one is placed without it.
 //
 // A flexible container with a wish runs in a domain of its own kind: the shared CPUs of
 // one NUMA node (SingleNUMA), of one L3 domain (SingleL3), or the cores on which no
 // sensitive container has a part (WholeCores).
-type Wish uint8
+type TopologyPolicy uint8
 
 const (
 	// Prefer takes few NUMA nodes, L3 domains and split cores where that is possible.
-	Prefer Wish = iota
+	Prefer TopologyPolicy = iota
 	// SingleNUMA takes CPUs of one NUMA node only.
 	SingleNUMA
 	// SingleL3 takes CPUs of one L3 domain only.
 	SingleL3
 	// WholeCores takes cores on which no other container runs.
 	WholeCores
-	// AnyCPUs ("none") does not look at topology.
-	AnyCPUs
+	// NoTopology ("none") does not look at topology.
+	NoTopology
 )
 
 // Names of the values, as the command line, JSON and annotations write them.
@@ -68,10 +68,10 @@ var (
 	wishNames      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
-func (c Class) String() string     { return nameOf(c, classNames) }
-func (p Policy) String() string    { return nameOf(p, policyNames) }
-func (a Algorithm) String() string { return nameOf(a, algorithmNames) }
-func (w Wish) String() string      { return nameOf(w, wishNames) }
+func (c Class) String() string          { return nameOf(c, classNames) }
+func (p Policy) String() string         { return nameOf(p, policyNames) }
+func (a Algorithm) String() string      { return nameOf(a, algorithmNames) }
+func (w TopologyPolicy) String() string { return nameOf(w, wishNames) }
 
 // nameOf writes values that nobody has named as numbers: they end up in errors.
 func nameOf[T ~uint8](value T, names []string) string {
@@ -84,17 +84,19 @@ func nameOf[T ~uint8](value T, names []string) string {
 // MarshalText and UnmarshalText make the values words in JSON. Unknown words are errors
 // that list the known ones.
 
-func (c Class) MarshalText() ([]byte, error)     { return []byte(c.String()), nil }
-func (p Policy) MarshalText() ([]byte, error)    { return []byte(p.String()), nil }
-func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
-func (w Wish) MarshalText() ([]byte, error)      { return []byte(w.String()), nil }
+func (c Class) MarshalText() ([]byte, error)          { return []byte(c.String()), nil }
+func (p Policy) MarshalText() ([]byte, error)         { return []byte(p.String()), nil }
+func (a Algorithm) MarshalText() ([]byte, error)      { return []byte(a.String()), nil }
+func (w TopologyPolicy) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
 func (c *Class) UnmarshalText(text []byte) error  { return parseName(c, "class", classNames, text) }
 func (p *Policy) UnmarshalText(text []byte) error { return parseName(p, "policy", policyNames, text) }
 func (a *Algorithm) UnmarshalText(text []byte) error {
 	return parseName(a, "algorithm", algorithmNames, text)
 }
-func (w *Wish) UnmarshalText(text []byte) error { return parseName(w, "topology", wishNames, text) }
+func (w *TopologyPolicy) UnmarshalText(text []byte) error {
+	return parseName(w, "topology", wishNames, text)
+}
 
 func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
 	for i, name := range names {
@@ -123,7 +125,7 @@ type Request struct {
 	// stays 0 for sensitive containers, which are guaranteed their limit.
 	Guarantee Milli
 
-	Wish Wish
+	Topology TopologyPolicy
 	// Immovable keeps the container's fraction where it is once given.
 	Immovable bool
 }
@@ -173,3 +175,61 @@ const (
 	// NoMoves lets no fraction move.
 	NoMoves = -1
 )
+
+// Milli is an amount of CPU time per time, in thousandths of a CPU:
+// 1500 is one and a half CPUs.
+type Milli int64
+
+// MinLimit is the smallest limit: 1 ms in a period of 100 ms, the least quota
+// that the kernel accepts.
+const MinLimit Milli = 10
+
+// MaxLimit is the largest limit: every CPU that a cpuset can hold.
+const MaxLimit Milli = 1024 * 1000
+
+// String writes the amount as Kubernetes does: "2" or "1500m".
+func (m Milli) String() string {
+	if m%1000 == 0 {
+		return strconv.FormatInt(int64(m/1000), 10)
+	}
+	return strconv.FormatInt(int64(m), 10) + "m"
+}
+
+// CPUs returns the number of CPUs that a view of this amount has: the amount
+// rounded up.
+func (m Milli) CPUs() int { return int((m + 999) / 1000) }
+
+// ParseMilli reads an amount of CPU as Kubernetes writes it: "3500m", "3.5" or
+// "4". More than three decimals, signs, exponents and amounts above MaxLimit are
+// errors; zero is not.
+func ParseMilli(s string) (Milli, error) {
+	wrong := func(reason string) (Milli, error) {
+		if len(s) > 40 {
+			s = s[:40] + "…"
+		}
+		return 0, fmt.Errorf("CPU amount %q: %s", s, reason)
+	}
+	const accepted = "want a number of CPUs such as 2, 1.5 or 1500m"
+	digits, isMilli := strings.CutSuffix(s, "m")
+	whole, decimals, hasPoint := strings.Cut(digits, ".")
+	if whole == "" || hasPoint && (isMilli || decimals == "") {
+		return wrong(accepted)
+	}
+	if strings.Trim(whole+decimals, "0123456789") != "" {
+		return wrong(accepted)
+	}
+	if decimals = strings.TrimRight(decimals, "0"); len(decimals) > 3 {
+		return wrong("the smallest step is 1m, a thousandth of a CPU")
+	}
+	if whole = strings.TrimLeft(whole, "0"); len(whole) > 9 {
+		return wrong("more than the largest amount, " + MaxLimit.String())
+	}
+	if !isMilli {
+		whole += decimals + "000"[len(decimals):]
+	}
+	n, err := strconv.ParseInt("0"+whole, 10, 64)
+	if err != nil || Milli(n) > MaxLimit {
+		return wrong("more than the largest amount, " + MaxLimit.String())
+	}
+	return Milli(n), nil
+}

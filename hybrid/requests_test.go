@@ -46,7 +46,7 @@ func drawRequest(t *rapid.T, id string, cpus int) hybrid.Request {
 		r.Policy = hybrid.BestEffort
 	}
 	if rapid.Bool().Draw(t, "wishing") {
-		r.Wish = hybrid.Wish(rapid.IntRange(0, int(hybrid.AnyCPUs)).Draw(t, "wish"))
+		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, int(hybrid.NoTopology)).Draw(t, "wish"))
 	}
 	r.Immovable = rapid.IntRange(0, 9).Draw(t, "immovable") == 9
 	if rapid.Bool().Draw(t, "flexible") {

@@ -57,7 +57,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	n.promise(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
 	slot.detail().lost = lost
-	slot.wholeCores = g.Wish == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
+	slot.wholeCores = g.Topology == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
 	}
@@ -108,7 +108,7 @@ func (g *Grant) parts() Milli {
 
 // isKept reports whether a saved grant has its wish.
 func (n *Node) isKept(g *Grant) bool {
-	return n.options.Algorithm == Candor && (g.Policy == Strict || g.WishKept)
+	return n.options.Algorithm == Candor && (g.Policy == Strict || g.TopologyMet)
 }
 
 // onWholeCores reports whether a set is made of whole cores.
@@ -125,14 +125,14 @@ func (n *Node) onWholeCores(set *cpuset.Set) bool {
 // domainOf returns the domain that a flexible grant's wish and CPUs speak of.
 func (n *Node) domainOf(g *Grant) int32 {
 	cpus := g.CPUs.Intersect(n.usable)
-	if g.Wish == Prefer || g.Wish == AnyCPUs || cpus.IsEmpty() || !n.isKept(g) {
+	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isKept(g) {
 		return wholeNode
 	}
 	for d := range n.domains {
-		if n.domains[d].kind != g.Wish {
+		if n.domains[d].kind != g.Topology {
 			continue
 		}
-		if g.Wish == WholeCores && n.onWholeCores(&cpus) || g.Wish != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
+		if g.Topology == WholeCores && n.onWholeCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
 			return int32(d)
 		}
 	}

@@ -1,6 +1,8 @@
 package hybrid
 
-import "github.com/candor-project/candor/cpuset"
+import (
+	"github.com/candor-project/candor/cpuset"
+)
 
 // A search looks for the few moves, done together, that lower the shared time most.
 type search struct {
@@ -122,4 +124,225 @@ func (s *search) uncount(c *cpuLoad) {
 	} else {
 		s.tally.remove(c)
 	}
+}
+
+// singleMoves tries to move each fraction to each other fractional CPU and to a
+// CPU of its own.
+func (s *search) singleMoves() {
+	for i := range s.scratch.items {
+		it := &s.scratch.items[i]
+		if it.pinned || s.isDone() && !it.own {
+			continue
+		}
+		from := s.load[it.cpu]
+		if from.sharers > 1 {
+			if cpu := s.freeCPUFor(it); cpu >= 0 {
+				s.single(int32(i), cpu)
+			}
+		}
+		for _, cpu := range s.distinct(it, &from) {
+			s.single(int32(i), int(cpu))
+		}
+	}
+}
+
+// single looks at one move, which is allowed.
+func (s *search) single(i int32, cpu int) {
+	if s.tries == 0 {
+		return
+	}
+	s.tries--
+	it := &s.scratch.items[i]
+	moves := 1
+	if it.own {
+		moves = 0
+	}
+	if shared := s.sharedIf(it, cpu); s.isBetter(shared, moves) {
+		s.best, s.moves = shared, moves
+		s.scratch.best = append(s.scratch.best[:0], step{i, int16(cpu)})
+	}
+}
+
+// swaps tries to exchange the largest fraction that shares a CPU with each
+// smaller one that has a CPU to itself.
+func (s *search) swaps() {
+	large := s.largestSharing()
+	if large < 0 {
+		return
+	}
+	mark := s.mark()
+	for j := range s.scratch.items {
+		small := &s.scratch.items[j]
+		big := &s.scratch.items[large]
+		if small.pinned || s.load[small.cpu].sharers > 1 || small.milli >= big.milli {
+			continue
+		}
+		hole, home := int(big.cpu), int(small.cpu)
+		s.scratch.log = s.scratch.log[:0]
+		if s.mayUse(big, home) && s.mayUse(small, hole) {
+			s.exchange(large, int32(j), hole, home)
+			s.consider()
+		}
+		s.reset(mark)
+	}
+	s.scratch.log = s.scratch.log[:0]
+}
+
+// exchange moves two items to each other's CPU.
+func (s *search) exchange(a, b int32, aCPU, bCPU int) {
+	items := s.scratch.items
+	s.scratch.log = append(s.scratch.log, step{a, int16(aCPU)}, step{b, int16(bCPU)})
+	s.take(items[a].slot, aCPU)
+	s.take(items[b].slot, bCPU)
+	s.give(items[a].slot, bCPU, Milli(items[a].milli))
+	s.give(items[b].slot, aCPU, Milli(items[b].milli))
+	items[a].cpu, items[b].cpu = int16(bCPU), int16(aCPU)
+}
+
+// largestSharing returns the largest fraction that may move and that shares its
+// CPU with another, or -1.
+func (s *search) largestSharing() int32 {
+	best := int32(-1)
+	for i := range s.scratch.items {
+		it := &s.scratch.items[i]
+		if !it.pinned && s.load[it.cpu].sharers > 1 && (best < 0 || it.milli > s.scratch.items[best].milli) {
+			best = int32(i)
+		}
+	}
+	return best
+}
+
+// evacuations tries to empty each fractional CPU, and to give it to the largest
+// fraction that shares its CPU.
+func (s *search) evacuations() {
+	places := s.fractional
+	mark := s.mark()
+	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
+		if s.load[cpu].closed || int(s.load[cpu].sharers) > s.budget {
+			continue
+		}
+		s.scratch.log = s.scratch.log[:0]
+		if s.evacuate(cpu, nil) {
+			s.consider()
+			if large := s.largestSharing(); large >= 0 && s.try(large, cpu) {
+				s.consider()
+			}
+		}
+		s.reset(mark)
+	}
+}
+
+// distinct returns the fractional CPUs to which moving an item may help, but of
+// those that are loaded alike only the nearest: the shared time would be the same.
+func (s *search) distinct(it *item, from *cpuLoad) []int16 {
+	holds := s.otherCPUs(it)
+	cpus := s.scratch.targets[:0]
+	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
+		to := &s.load[cpu]
+		if !s.mayHelp(it, from, to) || !s.mayUse(it, cpu) {
+			continue
+		}
+		if alike := s.alike(to, len(cpus)); alike < 0 {
+			cpus = append(cpus, int16(cpu))
+		} else if s.remoteness(&holds, cpu) < s.remoteness(&holds, int(cpus[alike])) {
+			cpus[alike] = int16(cpu)
+		}
+	}
+	for _, cpu := range cpus {
+		*s.likes(&s.load[cpu]) = 0
+	}
+	s.scratch.targets = cpus
+	return cpus
+}
+
+// alike returns the index in targets of a CPU that is loaded as another is, or -1,
+// and then the other will be at the index next. Where flexible containers have domains of their own no two are alike.
+func (s *search) alike(to *cpuLoad, next int) int {
+	if s.inDomains {
+		return -1
+	}
+	seen := s.likes(to)
+	if *seen > 0 {
+		return int(*seen) - 1
+	}
+	*seen = int16(next + 1)
+	return -1
+}
+
+// likes is where it is noted which of the targets is loaded as a CPU is.
+func (s *search) likes(c *cpuLoad) *int16 {
+	multi := 0
+	if c.sharers > 1 {
+		multi = 1
+	}
+	return &s.scratch.alike[multi][c.used()]
+}
+
+// mayHelp reports whether moving an item between two fractional CPUs can lower
+// the shared time at all, from their loads alone. It is a filter for speed: what it refuses cannot
+// help, unless flexible containers get a CPU back by it.
+func (s *search) mayHelp(it *item, from, to *cpuLoad) bool {
+	if Milli(it.milli) > to.room() {
+		return false
+	}
+	gain := Milli(0) // shared time that ends
+	if from.sharers == 2 {
+		gain = from.used() - Milli(it.milli)
+	}
+	if to.sharers == 1 {
+		gain -= to.used()
+	}
+	// Lending lets a CPU's fraction be shared with flexible containers: only
+	// then can a move that shares more between sensitive ones be worth it.
+	return gain > 0 || s.start > s.tally.multiUsed
+}
+
+// freeCPUFor returns the shared CPU that suits an item best, or -1.
+func (s *search) freeCPUFor(it *item) int {
+	holds := s.otherCPUs(it)
+	best, bestFar := -1, 0
+	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
+		if !s.mayUse(it, cpu) {
+			continue
+		}
+		// A CPU of a split core leaves whole cores whole.
+		far := 2 * s.remoteness(&holds, cpu)
+		if s.wholeCores.Contains(cpu) && s.threads > 1 {
+			far++
+		}
+		if best < 0 || far < bestFar {
+			best, bestFar = cpu, far
+		}
+		if far == 0 {
+			break
+		}
+	}
+	return best
+}
+
+// leastShared returns a lower bound on the shared time, wherever fractions move. Time is kept apart where
+// a fraction has a CPU that no other container uses. What such a CPU has left is lost, so the largest
+// fractions keep the most time apart for the least loss. There can be so many of them that the
+// other CPUs hold the other fractions and what flexible containers need.
+func (n *Node) leastShared() Milli {
+	parts := n.tally.parts
+	rest := Milli(n.tally.open)*1000 - n.tally.room // time that is not kept apart
+	if n.anyDomain() || rest != n.tally.partsUsed { // nothing is known with domains and closed CPUs
+		return 0
+	}
+	others := n.sharedCount + n.tally.open // CPUs that keep nothing apart
+	room := n.roomLeft()                   // on those
+	if n.flexible.count > 0 {
+		others-- // they need one even where they are guaranteed nothing
+		room -= n.nodeNeed() - n.owed
+	}
+	for i := len(parts) - 1; i >= 0 && others > 0; i-- {
+		part := Milli(parts[i])
+		if room -= 1000 - part; room < 0 {
+			break
+		}
+		rest -= part
+		others--
+	}
+	return rest
 }

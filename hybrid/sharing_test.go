@@ -193,7 +193,7 @@ var moveBounds = []struct {
 }{{"0", hybrid.NoMoves}, {"1", 1}, {"2", 2}, {"4", 4}, {"any", hybrid.AnyMoves}}
 
 // TestMovesTable reports shared time against the moves that an operation may make to lower
-// it, as docs/hybrid-moves.md shows it: mean and standard deviation over seeds.
+// it, as docs/benchmarks/fractions.md shows it: mean and standard deviation over seeds.
 func TestMovesTable(t *testing.T) {
 	t.Log("| requests | filled to | mean load | paper | 0 moves | 1 | 2 | 4 | any | best | moves made |")
 	t.Log("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")

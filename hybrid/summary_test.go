@@ -15,7 +15,7 @@ func TestSummary(t *testing.T) {
 		m := drawMachine(rt)
 		o := drawOptions(rt, m, hybrid.Algorithm(rapid.IntRange(0, 1).Draw(rt, "algorithm")))
 		h := newHistory(rt, m, o)
-		node := h.node.Twin()
+		node := h.node.NewLike()
 		handles := map[string]hybrid.Handle{}
 		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
 			op := drawOperation(rt, h.state())
@@ -104,13 +104,13 @@ func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Qu
 	switch {
 	case r.Class == hybrid.Flexible:
 		easy := q.Shared <= 0
-		if inCalm := int32(r.Guaranteed()) <= f.Calm; inCalm != easy && (easy || s.Told()) {
+		if inCalm := int32(r.Guaranteed()) <= f.Calm; inCalm != easy && (easy || s.HasAllFractional()) {
 			t.Fatalf("%+v on %+v: calm %d, but quote %+v", *r, *s, f.Calm, *q)
 		}
 		return
-	case s.Spare() < r.Limit.CPUs() && fraction == 0:
+	case s.SpareCPUs() < r.Limit.CPUs() && fraction == 0:
 		least = next
-	case s.Spare() < r.Limit.CPUs():
+	case s.SpareCPUs() < r.Limit.CPUs():
 		least = min(fraction, next)
 	}
 	if q.Shared < least || least == 0 && q.Shared > 0 {

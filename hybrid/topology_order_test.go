@@ -16,7 +16,7 @@ func TestTopologyOrder(t *testing.T) {
 		machine string
 		held    []string // exclusive CPUs of containers that are there
 		limit   hybrid.Milli
-		wish    hybrid.Wish
+		wish    hybrid.TopologyPolicy
 		want    string
 	}{
 		{"one NUMA node, though the first has free CPUs", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.Prefer, "4-6"},
@@ -27,14 +27,14 @@ func TestTopologyOrder(t *testing.T) {
 		{"the CPUs of cores that are split already", "core:4 pu:2", []string{"1"}, 1000, hybrid.Prefer, "5"},
 		{"the lowest of equals", "numa:2 core:4", nil, 2000, hybrid.Prefer, "0-1"},
 		{"two NUMA nodes, and the third is left whole", "numa:3 core:4", []string{"0-1"}, 6000, hybrid.Prefer, "2-7"},
-		{"no wish: the lowest ids", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.AnyCPUs, "2-4"},
+		{"no wish: the lowest ids", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.NoTopology, "2-4"},
 		{"the fraction near to the whole CPUs", "l3:2 core:4", []string{"0-1"}, 2500, hybrid.Prefer, "4-6"},
 		{"whole cores only", "core:4 pu:2", []string{"0"}, 2000, hybrid.WholeCores, "1,5"},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
 			node := held(t, parse(t, test.machine), test.held...)
-			plan, err := node.Plan(hybrid.Request{ID: "new", Limit: test.limit, Wish: test.wish})
+			plan, err := node.Plan(hybrid.Request{ID: "new", Limit: test.limit, Topology: test.wish})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestKindsOfCPUs(t *testing.T) {
 					t.Errorf("%v: CPUs %s, want %s", want.limit, got, want.cpus)
 				}
 			}
-			_, err := node.Plan(hybrid.Request{ID: "new", Limit: 5000, Wish: hybrid.SingleL3})
+			_, err := node.Plan(hybrid.Request{ID: "new", Limit: 5000, Topology: hybrid.SingleL3})
 			wantRefusal(t, err, "new", hybrid.ErrViewImpossible, "4 whole CPUs at most")
 		})
 	}
@@ -107,7 +107,7 @@ func TestUnequalCores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 3000, Wish: hybrid.WholeCores})
+	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 3000, Topology: hybrid.WholeCores})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func TestResolveOrder(t *testing.T) {
 	}
 	all := map[string]string{ContainerKey("topology", "web"): "single-numa", PodKey("topology"): "single-l3"}
 	namespace, node := set("whole-cores"), set("none")
-	for _, want := range []hybrid.Wish{hybrid.SingleNUMA, hybrid.SingleL3, hybrid.WholeCores, hybrid.AnyCPUs} {
+	for _, want := range []hybrid.TopologyPolicy{hybrid.SingleNUMA, hybrid.SingleL3, hybrid.WholeCores, hybrid.NoTopology} {
 		a, err := Parse(all)
 		if err != nil {
 			t.Fatal(err)

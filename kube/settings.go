@@ -6,23 +6,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // Settings are what one place says of a container. What it does not say is nil.
 type Settings struct {
 	Class    *hybrid.Class
 	Policy   *hybrid.Policy
-	View     *host.View
-	Topology *hybrid.Wish
+	View     *spec.View
+	Topology *hybrid.TopologyPolicy
 	Period   *time.Duration
 	Movable  *bool
 	OnResize *string
 	Env      *bool // tell the number of CPUs by environment variables too
 	Preserve *bool
-	Burst    *host.Burst
+	Burst    *spec.Burst
 }
 
 // setters read the value of one setting each.
@@ -105,8 +105,8 @@ func yesNo(to **bool, value string) error {
 }
 
 func setView(s *Settings, value string) error {
-	v := host.View(value)
-	if v != host.ViewFull && v != host.ViewAffinity {
+	v := spec.View(value)
+	if v != spec.ViewFull && v != spec.ViewAffinity {
 		return fmt.Errorf("view %q: want full or affinity", shorten(value))
 	}
 	s.View = &v
@@ -115,8 +115,8 @@ func setView(s *Settings, value string) error {
 
 func setPeriod(s *Settings, value string) error {
 	d, err := time.ParseDuration(value)
-	if err != nil || d < cgroup.MinPeriod || d > cgroup.MaxPeriod || d%time.Microsecond != 0 {
-		return fmt.Errorf("period %q: want %v to %v in whole microseconds, such as 20ms", shorten(value), cgroup.MinPeriod, cgroup.MaxPeriod)
+	if err != nil || d < bandwidth.MinPeriod || d > bandwidth.MaxPeriod || d%time.Microsecond != 0 {
+		return fmt.Errorf("period %q: want %v to %v in whole microseconds, such as 20ms", shorten(value), bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	}
 	s.Period = &d
 	return nil
@@ -128,7 +128,7 @@ func setOnResize(s *Settings, value string) error {
 	if strings.HasPrefix(value, "exec:") {
 		return fmt.Errorf("on-resize %q: a pod cannot run commands on its node: want none or signal:NAME, such as signal:HUP", shorten(value))
 	}
-	if err := host.CheckOnResize(value); err != nil {
+	if err := spec.CheckOnResize(value); err != nil {
 		return fmt.Errorf("on-resize %q: want none or signal:NAME, such as signal:HUP", shorten(value))
 	}
 	s.OnResize = &value

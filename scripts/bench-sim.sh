@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Measures what docs/simulation.md shows: scripts/bench-sim.sh [decisions|sweep|nodes|month …], default all. The trace is
-# that of $TRACE, or Google's where it lies beside the project, or a generated one. Results go to the folder $OUT, default bench-sim.
+# Measures the figures of docs/benchmarks/simulate.md: scripts/bench-sim.sh [decisions|sweep|nodes|month …], default all.
+# TRACE names the trace; default: the Google trace beside the project, otherwise a generated trace. OUT is the directory for
+# the results, default bench-sim.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-bench-sim}
@@ -8,7 +9,7 @@ traces=../shared/traces/google2011
 if [ -d "$traces" ]; then trace=${TRACE:-google2011:$traces}; else trace=${TRACE:-synthetic:days=0.12}; fi
 mkdir -p "$out"
 
-# Says how long a command took, and the most memory that it had.
+# measured COMMAND runs a command and prints its duration and peak memory.
 measured() {
 	local peak=0 began=$SECONDS now
 	"$@" &
@@ -23,7 +24,7 @@ measured() {
 
 simulate() { measured bin/candor simulate "$@"; }
 
-# Decision times are those of one replay at a time: side by side they disturb each other.
+# Replays run one after the other, because parallel replays distort the decision times.
 decisions() {
 	for algorithm in candor paper; do
 		GOMAXPROCS=1 simulate --trace "$trace" --algorithm "$algorithm" --scheduler least,most,paper,candor --sensitive 0,0.5,1 --out "$out/decisions-$algorithm"

@@ -1,15 +1,15 @@
 #!/bin/sh
-# Shows what Candor is for, on this machine: programs that see the CPUs that
-# they have. Takes about 15 seconds, leaves nothing behind. Usage: demo.sh [CANDOR]
+# Demonstrates Candor on this machine: programs that see exactly their own
+# CPUs. Takes about 15 seconds and cleans up. Usage: demo.sh [CANDOR]
 set -u
 
 candor=$(realpath "${1:-bin/candor}") || exit 2
 if [ "$(id -u)" != 0 ]; then
 	if command -v sudo >/dev/null; then
-		echo "The demo puts programs into control groups, which takes root: asking sudo."
+		echo "The demo creates cgroups and needs root: running sudo."
 		exec sudo -- "$0" "$candor"
 	fi
-	echo "demo: control groups take root: run it as root" >&2
+	echo "demo: cgroups need root; run the demo as root" >&2
 	exit 2
 fi
 
@@ -31,7 +31,7 @@ fail() {
 	exit 1
 }
 
-# Ends the programs that were started here, and gives their CPUs back.
+# Ends the programs of the demo and releases their CPUs.
 clean_up() {
 	trap - EXIT
 	for pid in $jobs; do kill "$pid" 2>/dev/null; done
@@ -42,8 +42,8 @@ trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A program that counts its CPUs as programs do, starts as many workers,
-# and counts again when it is told (SIGHUP) that its size has changed.
+# A program that counts its CPUs, starts a worker for each, and counts again
+# after a resize (SIGHUP).
 cat >"$work/program" <<'PROGRAM'
 #!/bin/sh
 count() {
@@ -65,7 +65,7 @@ while :; do wait; done
 PROGRAM
 chmod +x "$work/program"
 
-# start NAME FLAGS...: a program under candor run, in the background.
+# start NAME FLAGS... runs the program under candor run in the background.
 start() {
 	name=$1
 	shift
@@ -75,7 +75,7 @@ start() {
 	await "$work/$name.up" $!
 }
 
-# await FILE PID: until a program has made it. That candor run PID has ended (it said why) ends the demo too.
+# await FILE PID waits until a program has created FILE. If candor run PID ends, the demo ends too: its error is on stderr.
 await() {
 	for _ in $(seq 300); do
 		[ -e "$1" ] && return
@@ -85,7 +85,7 @@ await() {
 	fail "waited 30 seconds for $1"
 }
 
-# What fits; where it can be, the program that grows sees one CPU more then.
+# Sizes that fit this machine. If possible, the growing program sees another CPU after its resize.
 cpus=$(nproc)
 some="$cpus CPUs" db=''
 case $cpus in
@@ -108,7 +108,7 @@ say "3. Who is where:"
 show map --sample 0
 
 say "4. All of them are busy. What each one got in 4 seconds (less where the machine does other work):"
-# used NAME: the time of day and the CPU time that a container has used, in seconds.
+# used NAME prints the time of day and the CPU time of a container, in seconds.
 used() {
 	echo "$(cut -d' ' -f1 /proc/uptime) $("$candor" inspect "$1" -o json | sed -n 's/.*"usageSeconds": *\([0-9.]*\).*/\1/p')"
 }

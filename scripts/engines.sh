@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds, once, engines that distributions have in older versions or not at all, from their Go modules, into a cache,
-# and writes the folder that they are in: CRI-O, Docker (engine, command line, compose), runc and nerdctl, with the containerd of the
-# other tests. It takes long, which is why CI does without.
+# Builds container engines from their Go modules into a cache, once, and prints the cache directory. Distributions lack these
+# versions: CRI-O, Docker (engine, command line, compose), runc and nerdctl. containerd is the build of the other tests. The
+# first build takes long, so CI does not run it.
 set -euo pipefail
 
 crio=v1.34.0
@@ -15,7 +15,8 @@ cache=${CANDOR_ENGINES:-${XDG_CACHE_HOME:-$HOME/.cache}/candor/engines}
 containerd=${CANDOR_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/candor-guest}/containerd
 export CGO_ENABLED=0 GOWORK=off GOFLAGS="${GOFLAGS:-} -mod=mod"
 
-# build PROGRAM VERSION FUNCTION: what the function leaves in its folder, unless that version is there already.
+# build PROGRAM VERSION FUNCTION runs the function in a temporary directory and moves the program to the cache, unless
+# the cache has this version.
 build() {
 	[ "$(cat "$cache/$1.version" 2>/dev/null)" != "$2" ] || return 0
 	echo "building $1 $2 into $cache" >&2
@@ -25,20 +26,20 @@ build() {
 	echo "$2" >"$cache/$1.version"
 }
 
-# source_of MODULE@VERSION writes the folder that has its files.
+# source_of MODULE@VERSION prints the directory with the files of a module.
 source_of() {
 	local told
 	told=$(go mod download -json "$1") || { echo "$told" >&2; return 1; }
 	echo "$told" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
 }
 
-# copy MODULE@VERSION copies them to a folder "source", to be changed.
+# copy MODULE@VERSION copies the files of a module to a writable directory "source".
 copy() {
 	cp -r "$(source_of "$1")" source
 	chmod -R u+w source
 }
 
-# needs MODULE VERSION makes a module that needs another one, with its check sums.
+# needs MODULE VERSION creates a module that requires another module, with its checksums.
 needs() {
 	local source
 	source=$(source_of "$1@$2")
@@ -47,17 +48,17 @@ needs() {
 	install -m 644 "$source/go.sum" go.sum
 }
 
-# CRI-O without the storage drivers and the signatures that take libraries in C.
+# CRI-O without the storage drivers and signatures that need C libraries.
 build_crio() {
 	needs github.com/cri-o/cri-o "$1"
 	go build -tags "containers_image_openpgp containers_image_ostree_stub exclude_graphdriver_btrfs exclude_graphdriver_devicemapper" \
 		-o crio github.com/cri-o/cri-o/cmd/crio
 }
 
-# pinns is CRI-O's program that makes namespaces.
+# pinns is CRI-O's program that creates namespaces.
 build_pinns() { gcc -std=c99 -Os -static -o pinns "$(source_of "github.com/cri-o/cri-o@$1")"/pinns/src/*.c; }
 
-# Docker's engine wants a runc that knows time namespaces.
+# Docker's engine requires a runc with time namespaces.
 build_runc() {
 	pkg-config --exists libseccomp || apt-get -qq -y install --no-install-recommends libseccomp-dev pkg-config
 	needs github.com/opencontainers/runc "$1"
@@ -70,7 +71,8 @@ build_dockerd() {
 		-o dockerd github.com/moby/moby/v2/cmd/dockerd
 }
 
-# The command line's go.mod has another name. It has the engine's swarmkit: its own is not to be had everywhere.
+# The go.mod of Docker's command line has another name. The build uses the engine's swarmkit, because not every proxy has the
+# command line's version.
 build_docker() {
 	local swarmkit=github.com/moby/swarmkit/v2
 	copy "github.com/docker/cli@$1"
@@ -84,7 +86,7 @@ build_compose() {
 	go build -ldflags "-X github.com/docker/compose/v5/internal.Version=$1" -o docker-compose github.com/docker/compose/v5/cmd
 }
 
-# nerdctl without what its own tests need: that module is not to be had.
+# nerdctl without its test dependencies: that module is not available.
 build_nerdctl() {
 	copy "github.com/containerd/nerdctl/v2@$1"
 	mkdir -p source/mod/tigron

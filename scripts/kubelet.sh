@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Builds a kubelet for the test that runs with a real one, once, and writes where it is.
+# Builds a kubelet for the kubelet tests, once, and prints its path.
 exec "$(dirname "$0")/kubernetes.sh" kubelet

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds a program of Kubernetes for the tests that run with a real one, once, into the tests' cache, and writes where it is:
-# scripts/kubernetes.sh kube-apiserver (6 minutes on two idle cores) or kubelet (2), and 3 GB of Go's build cache, which is why CI does
-# without. scripts/kubernetes.sh etcd unpacks the distribution's, and installs nothing.
+# Builds a program of Kubernetes for the tests into the tests' cache, once, and prints its path: scripts/kubernetes.sh kube-apiserver
+# (6 minutes on two idle cores) or kubelet (2 minutes). The build needs 3 GB of Go's build cache, so CI does not run it.
+# scripts/kubernetes.sh etcd unpacks the distribution's etcd and installs nothing.
 set -euo pipefail
 
 version=v1.37.1
@@ -10,15 +10,15 @@ name=${1:-kube-apiserver}
 case $name in
 kube-apiserver | kubelet) program=$cache/$name-$version ;;
 etcd) program=$cache/etcd ;;
-*) echo "kubernetes.sh: $name: want kube-apiserver, kubelet or etcd" >&2; exit 2 ;;
+*) echo "kubernetes.sh: $name: use kube-apiserver, kubelet or etcd" >&2; exit 2 ;;
 esac
 
-# build compiles the program as a module of its own.
+# build compiles the program in a separate module.
 build() {
 	export GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0
 	go mod init candor.test/kubernetes 2>/dev/null
 	go mod edit -require "k8s.io/kubernetes@$version"
-	# What Kubernetes replaces by its own folders is published as modules of the same release.
+	# Kubernetes replaces these modules with its own directories; each release also publishes them as modules.
 	go mod download "k8s.io/kubernetes@$version"
 	local gomod module at=k8s.io/component-base/version
 	gomod=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')

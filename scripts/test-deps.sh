@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs, once, what the tests need from the distribution (Debian 12 and later, Ubuntu 22.04 and later):
+# Installs the dependencies of the tests, once (Debian 12 and later, Ubuntu 22.04 and later):
 #   - the packages of e2e/packages.txt and an emulator, with apt-get (root, or sudo);
 #   - containerd and helm, built from their Go modules (5 minutes);
 #   - kernels, busybox and a systemd root for the test guests, unpacked into a cache directory, not installed.
-# The next run sees that all is there and ends at once.
+# If all dependencies are present, the script exits at once.
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ wanted() {
 	fi
 }
 
-# program names what a package is wanted for: from wherever it comes, it will do.
+# program prints the program that the tests need from a package. A program from any source is sufficient.
 program() {
 	case $1 in
 	default-jdk-headless) echo javac ;;
@@ -38,7 +38,7 @@ program() {
 	esac
 }
 
-# missing lists the packages whose programs are not there.
+# missing lists the packages with missing programs.
 missing() {
 	for p in $(wanted); do
 		command -v "$(program "$p")" >/dev/null && continue
@@ -76,8 +76,8 @@ install_packages() {
 	services_again
 }
 
-# no_services keeps packages from starting what they bring (nginx), until services_again:
-# invoke-rc.d(8) asks policy-rc.d. A policy that is there already stays in force.
+# no_services prevents packages from starting their services (nginx), until services_again: invoke-rc.d(8) calls policy-rc.d. An
+# existing policy stays in force.
 policy=/usr/sbin/policy-rc.d
 no_services() {
 	[ ! -e "$policy" ] || return 0
@@ -92,12 +92,12 @@ services_again() {
 	our_policy=
 }
 
-# download PACKAGE... fetches packages as they are into the current directory.
+# download PACKAGE... downloads packages into the current directory.
 download() {
 	apt-get -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root download "$@" || fail "can't download $*"
 }
 
-# unpack DEB DIR unpacks without running anything, and without what no guest reads.
+# unpack DEB DIR unpacks a package without its scripts, and without files that no guest reads.
 unpack() {
 	mkdir -p "$2"
 	dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink --no-same-owner \
@@ -133,7 +133,7 @@ fetch_busybox() {
 	install -m 755 "$work"/bb/root/bin/busybox "$work/busybox" 2>/dev/null || install -m 755 "$work"/bb/root/usr/bin/busybox "$work/busybox"
 }
 
-# fetch_systemd unpacks systemd and all that it depends on, as if nothing were installed here.
+# fetch_systemd unpacks systemd and all its dependencies, regardless of the installed packages.
 fetch_systemd() {
 	say "systemd for a guest: $systemd_packages, with what they depend on"
 	mkdir -p "$work/debs/partial" "$work/systemd"
@@ -142,7 +142,7 @@ fetch_systemd() {
 	apt-get -qq -y -o Debug::NoLocking=1 -o APT::Sandbox::User=root -o Acquire::Retries=3 -o Dir::State::status="$work/status" -o Dir::Cache::archives="$work/debs" \
 		--no-install-recommends --download-only install base-files $systemd_packages >"$work/apt.log" 2>&1 ||
 		{ tail -20 "$work/apt.log" >&2; fail "can't download systemd"; }
-	# Debian 12's root has these as links; packages unpack through them.
+	# In Debian 12, these are links in the root directory, and packages unpack through them.
 	for d in bin sbin lib lib64; do
 		mkdir -p "$work/systemd/usr/$d" && ln -s "usr/$d" "$work/systemd/$d"
 	done
@@ -151,7 +151,7 @@ fetch_systemd() {
 	done
 }
 
-# build_containerd builds what e2e/containerd starts: the release as it is, which few distributions have.
+# build_containerd builds the unmodified containerd release for e2e/containerd, which few distributions have.
 build_containerd() {
 	say "containerd $containerd_version"
 	mkdir -p "$work/containerd"
@@ -159,7 +159,7 @@ build_containerd() {
 		github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr}@"$containerd_version" || fail "can't build containerd"
 }
 
-# build_helm builds what deploy's test holds the chart against.
+# build_helm builds helm for the tests of deploy.
 build_helm() {
 	say "helm $helm_version"
 	mkdir -p "$work/helm"

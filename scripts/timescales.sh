@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tables of docs/timescales.md, measured on this machine beside what the model predicts: as root, with two CPUs that nothing else
-# uses. ROUNDS (default 9) is how often each is measured, about 4 minutes each; 1 for a try.
+# Measures the tables of docs/benchmarks/advise.md on this machine and prints them with the predictions of the model. Needs root and two
+# idle CPUs. ROUNDS (default 9) is the number of measurements, about 4 minutes each; 1 for a trial.
 set -eu
 cd "$(dirname "$0")/.."
 : "${ROUNDS:=9}"
@@ -15,7 +15,7 @@ table() {
 	status=0
 	"${GO:-go}" test -count=1 -timeout 0 ./e2e -run "^$2\$" -v >"$out" 2>&1 || status=$?
 	sed -n 's/^ *[a-z_]*\.go:[0-9]*: \(.*not judged.*\)/\1/p' "$out"
-	printf '| %s | others |\n' "$3"
+	printf '| %s | other load |\n' "$3"
 	printf '| %s | --- |\n' "$(printf '%s' "$3" | sed 's/[^|]*/ --- /g; s/^ //; s/ $//')"
 	sed -n 's/^ *\(|.*|\)$/\1/p' "$out" | sed 's/| others \([^|]*\) |$/| \1 |/'
 	if [ "$status" -ne 0 ]; then
@@ -24,11 +24,11 @@ table() {
 	fi
 }
 
-table 'The programs' TestThrottling 'program; quota of period | throttled periods of a burst | CPU time of a burst, ms | until its last thread ends, ms'
+table 'Programs' TestThrottling 'program; quota of period | throttled periods of a burst | CPU time of a burst, ms | until its last thread ends, ms'
 table 'A server with on/off clients' TestThrottledServer 'server; quota of period | throttled periods | calls | a call, ms'
-table 'nginx, as advised' TestAdvised 'limit | throttled, % of the periods | a call later by, ms'
-table 'Several on the same CPUs' TestMultiplexing 'instances; quota of period | a burst, ms | throttled periods of a burst'
-table 'A chain' TestChain 'servers; quota of period | delay of a call, ms | longest delay, ms'
-printf '\nA day of the model\n\n'
+table 'nginx at the recommended limit' TestAdvised 'limit | throttled, % of the periods | a call later by, ms'
+table 'Several programs on the same CPUs' TestMultiplexing 'instances; quota of period | a burst, ms | throttled periods of a burst'
+table 'A chain of servers' TestChain 'servers; quota of period | delay of a call, ms | longest delay, ms'
+printf '\nA day in the model\n\n'
 "${GO:-go}" test ./bandwidth -run '^$' -bench Day | sed -n '/^Benchmark/p'
 exit "$failed"

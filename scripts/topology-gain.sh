@@ -1,8 +1,11 @@
 #!/bin/sh
-# What a topology wish gains nginx on this machine, in queries a second and in mean response time under wrk: as root, on a machine with
-# several NUMA nodes that does nothing else. On one with a single node there is nothing to gain, and nothing is run.
-# CPU: nginx's limit (default: half of a node's CPUs). ROUNDS: default 10. SECONDS_EACH: default 10. OUT: a folder for the report.
-# ANYWAY=1: run on one node, too, to see that it runs.
+# Measures the gain of a topology policy for nginx under wrk: queries per second and mean response time. Needs root and an idle machine
+# with several NUMA nodes. On a machine with a single NUMA node there is no gain, and the script measures nothing.
+#   CPU           limit of nginx (default: half of a node's CPUs)
+#   ROUNDS        default 10
+#   SECONDS_EACH  default 10
+#   OUT           directory for the report
+#   ANYWAY=1      run on a single NUMA node too, to test the script
 set -eu
 cd "$(dirname "$0")/.."
 candor=${CANDOR_BIN:-bin/candor}
@@ -11,7 +14,7 @@ nodes=$(echo "$said" | sed 's/.* \([0-9]*\) NUMA node.*/\1/')
 cpus=$(echo "$said" | sed 's/.* \([0-9]*\) CPUs*$/\1/')
 echo "$said"
 if [ "$nodes" -lt 2 ] && [ -z "${ANYWAY:-}" ]; then
-	echo "One NUMA node: memory is equally near to all CPUs, a topology wish has nothing to gain."
+	echo "One NUMA node: all CPUs have the same distance to memory, so a topology policy gains nothing."
 	exit 0
 fi
 for program in nginx wrk; do

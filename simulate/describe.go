@@ -67,7 +67,7 @@ func (d *Description) Lines() []string {
 	}
 	if d.Report != nil {
 		for _, c := range slices.Concat(d.Report.Skipped, d.Report.NotModelled) {
-			lines = append(lines, fmt.Sprintf("left out: %d %s, the first at %s", c.N, c.What, c.First))
+			lines = append(lines, fmt.Sprintf("left out: %d %s, the first at %s", c.N, c.Reason, c.First))
 		}
 	}
 	return lines

@@ -29,7 +29,7 @@ func TestResize(t *testing.T) {
 		3: "0 of 1000, 1 of 2000, submit, 2 of 3000, 1 gone, end",
 		5: "0 of 1000, 1 of 2000, 2 of 2000, submit, 3 of 3000, 4 of 3000, 1 gone, 2 gone, end",
 	} {
-		r, err := simulate.Resize(opens(list), machines)
+		r, err := simulate.ResizeMachines(opens(list), machines)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func TestResize(t *testing.T) {
 			t.Errorf("%d machines: %s, want %s", machines, got, want)
 		}
 	}
-	if _, err := simulate.Resize(opens(nil), 3); err == nil {
+	if _, err := simulate.ResizeMachines(opens(nil), 3); err == nil {
 		t.Error("a trace without machines can be resized")
 	}
 }
@@ -112,14 +112,14 @@ func TestFewest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := simulate.Fewest(t.Context(), setting(list), []simulate.Point{byClass(hybrid.Candor)}, target)
+		all, err := simulate.FewestMachines(t.Context(), setting(list), []simulate.Point{byClass(hybrid.Candor)}, target)
 		if err != nil || len(all) != 1 || all[0].Machines != test.want {
 			t.Errorf("%s: %+v, error %v: want %d machines", test.target, all, err, test.want)
 		}
 	}
 	list = append(list, submit(2, 10, 5000))
 	target, _ := simulate.ParseTarget("r=0")
-	if _, err := simulate.Fewest(t.Context(), setting(list), []simulate.Point{byClass(hybrid.Candor)}, target); !errors.Is(err, simulate.ErrTooFew) {
+	if _, err := simulate.FewestMachines(t.Context(), setting(list), []simulate.Point{byClass(hybrid.Candor)}, target); !errors.Is(err, simulate.ErrTooFew) {
 		t.Errorf("a container of 5 CPUs on machines of 4: error %v", err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// Resize opens a trace as if its cell had another number of machines: of those
+// ResizeMachines opens a trace as if its cell had another number of machines: of those
 // that the trace ever names, every so many is left out, or there is more than once, so that
 // their mix stays. Containers stay as they are.
-func Resize(open func() (trace.Reader, error), machines int) (trace.Reader, error) {
+func ResizeMachines(open func() (trace.Reader, error), machines int) (trace.Reader, error) {
 	had, err := countMachines(open)
 	if err != nil {
 		return nil, err

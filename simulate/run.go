@@ -77,7 +77,7 @@ func (s *Setting) open() (trace.Reader, error) {
 	if s.Machines == 0 {
 		return s.Open()
 	}
-	return Resize(s.Open, s.Machines)
+	return ResizeMachines(s.Open, s.Machines)
 }
 
 func newRun(s *Setting, p Point, h trace.Header) (*run, error) {
@@ -126,8 +126,8 @@ func (r *run) replay(ctx context.Context, events *ahead) error {
 
 // expect tells the fleet which container will end soon, if any.
 func (r *run) expect(events *ahead) {
-	c := fleet.Nobody
-	if e := events.peek(fleet.Ahead); e != nil && e.Kind == trace.End {
+	c := fleet.NoContainer
+	if e := events.peek(fleet.ExpectAhead); e != nil && e.Kind == trace.End {
 		c = fleet.ContainerID(e.Container)
 	}
 	r.fleet.Expect(c)

@@ -17,11 +17,11 @@ const mostTimes = 64
 // errMissed ends a replay that can't meet the target any more.
 var errMissed = errors.New("target missed")
 
-// Fewest finds for each point the fewest machines of the trace's mix that meet the
+// FewestMachines finds for each point the fewest machines of the trace's mix that meet the
 // target, and returns the results with these; see Resize. It halves the range in
 // which the number must lie, which finds the fewest if more machines never do worse; in any
 // case, one machine less has been tried and does not meet it.
-func Fewest(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
+func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}

@@ -147,7 +147,7 @@ func TestBadInput(t *testing.T) {
 		skipped := r.Report().Skipped
 		where, what, _ := strings.Cut(test.want, ": ")
 		what, _, _ = strings.Cut(what, ": ")
-		if len(skipped) == 0 || skipped[0].What != what || filepath.Base(skipped[0].First) != where {
+		if len(skipped) == 0 || skipped[0].Reason != what || filepath.Base(skipped[0].First) != where {
 			t.Errorf("%s, %q for %q, lenient: skipped %v, want %s at %s", test.file, test.new, test.old, skipped, what, where)
 		}
 	}

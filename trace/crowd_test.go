@@ -124,8 +124,8 @@ func TestSyntheticSize(t *testing.T) {
 	}
 }
 
-// TestSyntheticIsLikeReal: the generator agrees with the real parts in what
-// docs/trace.md says.
+// TestSyntheticIsLikeReal compares the generator with the real parts, as
+// docs/benchmarks/trace.md does.
 func TestSyntheticIsLikeReal(t *testing.T) {
 	real := summaryOf(t, "google2011:"+realTraces(t)+"/google2011")
 	made := summaryOf(t, "synthetic:days=0.123,machines=12477")

@@ -27,8 +27,8 @@ var plainColumns = strings.Split("time,event,machine,job,task,cpu,memory,class,p
 // plainClasses are the words of the column class.
 var plainClasses = []Class{{"flexible", false}, {"sensitive", true}}
 
-// A plain reads the plain form: a CSV file with a line of column names, as
-// docs/trace.md defines it.
+// A plain reads the CSV format, a file with a line of column names;
+// docs/reference/trace-formats.md defines it.
 type plain struct {
 	source
 	*table

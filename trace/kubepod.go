@@ -100,7 +100,7 @@ func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 func (k *kubectl) fitsPod(c capacity) error {
 	var fault *SyntaxError
 	if errors.As(k.fits(c, &table{}), &fault) {
-		return errors.New(fault.What + ": " + fault.Detail)
+		return errors.New(fault.Problem + ": " + fault.Detail)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ var forms = map[string]form{
 //
 //	google2011:DIR[,start=submitted]           Google ClusterData 2011
 //	openb:DIR[,pods=cpu300][,start=submitted]  Alibaba's GPU cluster of 2023
-//	csv:FILE                                   the plain form of docs/trace.md
+//	csv:FILE                                   the CSV format of docs/reference/trace-formats.md
 //	kubectl:DIR                                nodes.json and pods.json
 //	synthetic[:machines=N,days=D,seed=S]       the generator
 //	semi-real:DIR[,seed=S]                     a month out of google2011's parts

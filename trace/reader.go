@@ -33,25 +33,25 @@ type Report struct {
 
 // A Count is a number of things of a kind, and where the first one was found.
 type Count struct {
-	What  string `json:"what"`
-	N     int64  `json:"count"`
-	First string `json:"first"` // file:line, or an object's name
+	Reason string `json:"what"`
+	N      int64  `json:"count"`
+	First  string `json:"first"` // file:line, or an object's name
 }
 
 // A SyntaxError is a place in a source that is not what it should be.
 type SyntaxError struct {
-	File   string
-	Line   int64  // from 1; 0 where the file has no lines
-	What   string // the kind of fault: what a Report counts
-	Detail string // what was found and what is accepted
+	File    string
+	Line    int64  // from 1; 0 where the file has no lines
+	Problem string // the kind of fault: what a Report counts
+	Detail  string // what was found and what is accepted
 }
 
 func (e *SyntaxError) Error() string {
 	place := e.place()
 	if e.Detail == "" {
-		return place + ": " + e.What
+		return place + ": " + e.Problem
 	}
-	return place + ": " + e.What + ": " + e.Detail
+	return place + ": " + e.Problem + ": " + e.Detail
 }
 
 func (e *SyntaxError) place() string {

@@ -40,10 +40,10 @@ func text(r Reader) string {
 		fmt.Fprintln(&b, "error:", err)
 	}
 	for _, c := range r.Report().Skipped {
-		fmt.Fprintln(&b, "skipped:", c.N, c.What, "first at", c.First)
+		fmt.Fprintln(&b, "skipped:", c.N, c.Reason, "first at", c.First)
 	}
 	for _, c := range r.Report().NotModelled {
-		fmt.Fprintln(&b, "not modelled:", c.N, c.What, "first at", c.First)
+		fmt.Fprintln(&b, "not modelled:", c.N, c.Reason, "first at", c.First)
 	}
 	return b.String()
 }

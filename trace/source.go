@@ -31,7 +31,7 @@ func (s *source) forgive(err error) error {
 	if !s.lenient || !errors.As(err, &fault) {
 		return err
 	}
-	s.skipped.add(fault.What, fault.place())
+	s.skipped.add(fault.Problem, fault.place())
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (t *tally) add(what, place string) {
 		}
 		i = len(t.counts)
 		t.index[what] = i
-		t.counts = append(t.counts, Count{What: what, First: place})
+		t.counts = append(t.counts, Count{Reason: what, First: place})
 	}
 	t.counts[i].N++
 }

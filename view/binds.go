@@ -5,9 +5,9 @@ import "path/filepath"
 // A Bind is a bind mount that shows a file of a view, for who mounts it otherwise than by Mount: the
 // runtime of a container.
 type Bind struct {
-	Source string // a file of the view
-	Target string // the kernel's own file
-	Within string // the mount point of the file system that the target is in
+	Source     string // a file of the view
+	Target     string // the kernel's own file
+	Filesystem string // the mount point of the file system that the target is in
 }
 
 // Binds are the mounts that put the view in dir in force.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 const (
@@ -139,10 +139,10 @@ func noCPUs(dir string) error { return fmt.Errorf("view %s: a view needs at leas
 // wait: ErrLeased.
 func Shown(dir string) (cpuset.Set, error) {
 	path := filepath.Join(dir, onlineName)
-	if err := kernfile.FaultOf(kernfile.ReadAccess, path); err != nil {
+	if err := kernelfs.FaultOf(kernelfs.ReadAccess, path); err != nil {
 		return cpuset.Set{}, leased(&fs.PathError{Op: "open", Path: path, Err: err})
 	}
-	text, err := wholefile.ReadNoLink(path, 1<<16)
+	text, err := fileio.ReadNoLink(path, 1<<16)
 	if err != nil {
 		return cpuset.Set{}, leased(err)
 	}
@@ -175,14 +175,14 @@ type machineInfo struct {
 func (m *machineInfo) get() (*cpuinfo, error) {
 	m.Lock()
 	defer m.Unlock()
-	online, err := kernfile.Read(hostOnline)
+	online, err := kernelfs.Read(hostOnline)
 	if err != nil {
 		return nil, fmt.Errorf("is /sys mounted? %w", err)
 	}
 	if m.info != nil && m.online == string(online) {
 		return m.info, nil
 	}
-	text, err := kernfile.ReadLong(hostCPUInfo, maxCPUInfo)
+	text, err := kernelfs.ReadLong(hostCPUInfo, maxCPUInfo)
 	if err != nil {
 		return nil, fmt.Errorf("is /proc mounted? %w", err)
 	}
@@ -227,7 +227,7 @@ type rewriting struct {
 // reserve makes a file of the view long enough for the content
 // by newlines at its end, which change nothing for a reader.
 func reserve(f *os.File, content []byte) (rewriting, error) {
-	if err := kernfile.FaultOf(kernfile.WriteAccess, f.Name()); err != nil {
+	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.Name()); err != nil {
 		return rewriting{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
 	}
 	stat, err := f.Stat()
@@ -292,7 +292,7 @@ func openDir(dir string) (*os.File, error) {
 func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 	flags |= unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	path := filepath.Join(dir.Name(), name)
-	err := kernfile.FaultOf(kernfile.WriteAccess, path)
+	err := kernelfs.FaultOf(kernelfs.WriteAccess, path)
 	fd := -1
 	for retry := err == nil; retry; retry = err == unix.EINTR {
 		fd, err = unix.Openat(int(dir.Fd()), name, flags, 0o644)

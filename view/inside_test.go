@@ -89,7 +89,7 @@ var insiders = map[string]func(dir string) (any, error){
 		if err := unix.SchedSetaffinity(os.Getpid(), &mask); err != nil {
 			return nil, err
 		}
-		return Observe(), nil
+		return ReadSources(), nil
 	},
 }
 

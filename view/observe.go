@@ -19,7 +19,7 @@ type Report struct {
 	Sources    []Source `json:"sources"`
 	LimitMilli int      `json:"limitMilli"` // what it has, in milli-CPU: the least of its CPUs and its quotas
 	CPUs       int      `json:"cpus"`       // the view that equals the limit: rounded up to whole CPUs
-	Honest     bool     `json:"honest"`     // what it sees is what it has
+	IsTrue     bool     `json:"honest"`     // what it sees is what it has
 	Reasons    []string `json:"reasons"`    // why it is not, a line each; else empty
 }
 
@@ -27,9 +27,9 @@ type Report struct {
 type Role string
 
 const (
-	Told    Role = "told"    // programs size themselves by it: must equal what the place has
-	Grant   Role = "grant"   // what the kernel enforces
-	Machine Role = "machine" // speaks of the whole machine, in every container (see the package comment)
+	Reported Role = "told"    // programs size themselves by it: must equal what the place has
+	Grant    Role = "grant"   // what the kernel enforces
+	Machine  Role = "machine" // speaks of the whole machine, in every container (see the package comment)
 )
 
 // A Source is one of the places where a program may look.
@@ -51,15 +51,15 @@ const (
 	SourceQuota    = "cgroup quota"
 )
 
-// Observe reads every source in the calling process's own place. A source that cannot be
+// ReadSources reads every source in the calling process's own place. A source that cannot be
 // read carries its error; Observe itself does not fail.
-func Observe() Report {
+func ReadSources() Report {
 	return observe(os.DirFS("/"), affinity())
 }
 
 // affinity asks the kernel where this process may run.
 func affinity() Source {
-	s := Source{Name: SourceAffinity, Role: Told}
+	s := Source{Name: SourceAffinity, Role: Reported}
 	cpus, err := procfs.Affinity(os.Getpid())
 	if err != nil {
 		s.Error = err.Error()
@@ -75,8 +75,8 @@ func observe(root fs.FS, affinity Source) Report {
 	table := readMounts(root)
 	r := Report{Sources: []Source{
 		affinity,
-		read(root, table, Told, hostOnline, parseOnline),
-		read(root, table, Told, hostCPUInfo, parseCPUInfoSet),
+		read(root, table, Reported, hostOnline, parseOnline),
+		read(root, table, Reported, hostCPUInfo, parseCPUInfoSet),
 		observeCPUSet(root, table),
 		observeQuota(root, table),
 		read(root, table, Machine, hostPresent, parsePossible),
@@ -206,11 +206,11 @@ func (r *Report) conclude() {
 	r.CPUs = (r.LimitMilli + 999) / 1000
 	for _, s := range r.Sources {
 		switch {
-		case s.Error != "" && s.Role == Told, s.Error != "" && s.Name == SourceQuota:
+		case s.Error != "" && s.Role == Reported, s.Error != "" && s.Name == SourceQuota:
 			r.Reasons = append(r.Reasons, fmt.Sprintf("%s can't be read: %s", s.Name, s.Error))
-		case s.Role == Told && s.Count != r.CPUs:
+		case s.Role == Reported && s.Count != r.CPUs:
 			r.Reasons = append(r.Reasons, fmt.Sprintf("%s says %d", s.Name, s.Count))
 		}
 	}
-	r.Honest = len(r.Reasons) == 0
+	r.IsTrue = len(r.Reasons) == 0
 }

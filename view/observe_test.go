@@ -136,15 +136,15 @@ func TestObserveUnreadable(t *testing.T) {
 
 // check observes the place.
 func (test situation) check(t *testing.T) {
-	affinity := Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.MustParse(test.affinity)}
+	affinity := Source{Name: SourceAffinity, Role: Reported, CPUs: cpuset.MustParse(test.affinity)}
 	affinity.Count = affinity.CPUs.Count()
 	r := observe(place(test.files), affinity)
 	quota := source(t, r, SourceQuota)
 	if r.LimitMilli != test.limit || quota.QuotaMilli != test.quota || quota.Path != test.path {
 		t.Errorf("limit %d, quota %d in %q; want %d, %d in %q", r.LimitMilli, quota.QuotaMilli, quota.Path, test.limit, test.quota, test.path)
 	}
-	if r.Honest != (len(test.reasons) == 0) || len(r.Reasons) != len(test.reasons) {
-		t.Fatalf("honest is %v, reasons %q, want %q", r.Honest, r.Reasons, test.reasons)
+	if r.IsTrue != (len(test.reasons) == 0) || len(r.Reasons) != len(test.reasons) {
+		t.Fatalf("honest is %v, reasons %q, want %q", r.IsTrue, r.Reasons, test.reasons)
 	}
 	for i, reason := range r.Reasons {
 		if !strings.HasPrefix(reason, test.reasons[i]) {
@@ -177,16 +177,16 @@ func TestObserveInside(t *testing.T) {
 	if err := inside(t, "observe", dir, &got); err != nil {
 		t.Fatal(err)
 	}
-	if !got.Honest || got.CPUs != 1 {
+	if !got.IsTrue || got.CPUs != 1 {
 		t.Errorf("%+v", got)
 	}
 	for _, s := range got.Sources {
-		if told := s.Role == Told; s.Error != "" || told && s.CPUs != cpuset.Of(0) || told && s.Masked != (s.Name != SourceAffinity) {
+		if told := s.Role == Reported; s.Error != "" || told && s.CPUs != cpuset.Of(0) || told && s.Masked != (s.Name != SourceAffinity) {
 			t.Errorf("%+v", s)
 		}
 	}
 	// And outside, where nothing is limited.
-	for _, s := range Observe().Sources {
+	for _, s := range ReadSources().Sources {
 		if s.Error != "" || s.Masked || s.Name != SourceQuota && s.Count == 0 {
 			t.Errorf("on the host: %+v", s)
 		}
@@ -225,8 +225,8 @@ func FuzzObserve(f *testing.F) {
 		r := observe(place(map[string]string{
 			"proc/self/mountinfo": mounts, "proc/self/cgroup": groups, "proc/stat": stat,
 			"sys/devices/system/cpu/online": list, v2Dir + "cpu.max": quota,
-		}), Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.Of(0), Count: 1})
-		if _, err := parseOnline([]byte(list)); r.Honest && err != nil {
+		}), Source{Name: SourceAffinity, Role: Reported, CPUs: cpuset.Of(0), Count: 1})
+		if _, err := parseOnline([]byte(list)); r.IsTrue && err != nil {
 			t.Errorf("honest, with online %q", list)
 		}
 		if len(r.Sources) != 8 || r.LimitMilli < 1 || r.LimitMilli > 1000 {
@@ -236,8 +236,8 @@ func FuzzObserve(f *testing.F) {
 }
 
 func TestReportOfMissingFiles(t *testing.T) {
-	r := observe(os.DirFS(t.TempDir()), Source{Name: SourceAffinity, Role: Told, CPUs: cpuset.Of(0), Count: 1})
-	if r.Honest || source(t, r, hostOnline).Error != "no such file or directory" {
+	r := observe(os.DirFS(t.TempDir()), Source{Name: SourceAffinity, Role: Reported, CPUs: cpuset.Of(0), Count: 1})
+	if r.IsTrue || source(t, r, hostOnline).Error != "no such file or directory" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -263,7 +263,7 @@ func TestObserveReservedIDs(t *testing.T) {
 	r := observe(place(map[string]string{
 		"sys/devices/system/cpu/present":  "0-15,1024-1151\n",
 		"sys/devices/system/cpu/possible": "0-1151\n",
-	}), Source{Name: SourceAffinity, Role: Told})
+	}), Source{Name: SourceAffinity, Role: Reported})
 	for name, want := range map[string]string{"/sys/devices/system/cpu/present": "0-15", "/sys/devices/system/cpu/possible": "0-1023"} {
 		if s := source(t, r, name); s.Error != "" || s.CPUs.String() != want {
 			t.Errorf("%s: %+v, want CPUs %s", name, s, want)

@@ -31,17 +31,17 @@ func (n *Node) plot(fillings []Filling) (*plot.Plot, error) {
 	points := n.shortness(fillings)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, points[len(points)-1].X, 0, points[len(points)-1].Y
 	p.Y.Max = max(p.Y.Max, 1)
-	if err := figure.Line(p, "want more than there is", points, draw.LineStyle{Color: figure.Colours[0], Width: 1.5}); err != nil {
+	if err := figure.Line(p, "want more than there is", points, draw.LineStyle{Color: figure.Colors[0], Width: 1.5}); err != nil {
 		return nil, err
 	}
 	for i, f := range fillings {
 		at := float64(f.Containers)
-		style := draw.LineStyle{Color: figure.Colours[i+1], Width: 1.2, Dashes: []vg.Length{5, 3}}
+		style := draw.LineStyle{Color: figure.Colors[i+1], Width: 1.2, Dashes: []vg.Length{5, 3}}
 		if err := figure.Line(p, fmt.Sprintf("%s: %d", f.Name, f.Containers), plotter.XYs{{X: at, Y: 0}, {X: at, Y: p.Y.Max}}, style); err != nil {
 			return nil, err
 		}
 	}
-	figure.MakeRoom(p, len(fillings)+1)
+	figure.AddMargin(p, len(fillings)+1)
 	return p, nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/bandwidth"
-	"github.com/candor-project/candor/internal/bins"
+	"github.com/candor-project/candor/internal/quantile"
 )
 
 // An Option is a way to give a container its CPUs.
@@ -49,7 +49,7 @@ func (d *Demand) Try(o Option) Outcome {
 		cpus, threads = o.Sensitive, o.Sensitive
 	}
 	c := newChain(max(d.Hops, 1), cpus, o.Bandwidth)
-	delays := bins.Bins{Least: 1e-5}
+	delays := quantile.Bins{Least: 1e-5}
 	sum, all, n := 0.0, 0.0, 0
 	unmet := d.replay(c, threads, func(at, work time.Duration) {
 		late := max(at-d.done[n], 0).Seconds()

@@ -13,7 +13,7 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -53,7 +53,7 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 		process.Kill()
 		process.Wait()
 		runtime.UnlockOSThread()
-		return nil, oneline.Join(err, c.Remove())
+		return nil, errline.Join(err, c.Remove())
 	}
 	return c, nil
 }
@@ -69,7 +69,7 @@ func sweep(tree *cgroup.Tree) error {
 			continue
 		}
 		if one := tree.Group(name).Remove(); !errors.Is(one, cgroup.ErrBusy) {
-			err = oneline.Join(err, one)
+			err = errline.Join(err, one)
 		}
 	}
 	return err
@@ -114,7 +114,7 @@ func (c *Command) Run() (code int, err error) {
 		c.process.Kill()
 	}
 	state, waited := c.process.Wait()
-	if err = oneline.Join(err, waited); err != nil {
+	if err = errline.Join(err, waited); err != nil {
 		return 0, err
 	}
 	status := state.Sys().(syscall.WaitStatus)

@@ -163,7 +163,7 @@ func openGroup(tree *cgroup.Tree, target Target) (opened, error) {
 	}
 	g := tree.Group(target.Group)
 	if strings.HasPrefix(target.Group, "/") {
-		g = tree.Foreign("group", target.Group)
+		g = tree.EngineGroup("group", target.Group)
 	}
 	one := Group{Name: target.Name}
 	one.Quota, one.Period, one.Burst, err = g.Bandwidth()

@@ -27,7 +27,7 @@ func (g *Group) Plot() (*plot.Plot, error) {
 		if points.each > 1 {
 			name += fmt.Sprintf(", highest in %s", Length(points.Step()))
 		}
-		style := draw.LineStyle{Color: figure.Colours[i], Width: vg.Points(0.6 + 0.5*float64(i))}
+		style := draw.LineStyle{Color: figure.Colors[i], Width: vg.Points(0.6 + 0.5*float64(i))}
 		if err := figure.Line(p, name, g.steps(points), style); err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func (g *Group) Plot() (*plot.Plot, error) {
 			return nil, err
 		}
 	}
-	figure.MakeRoom(p, lines)
+	figure.AddMargin(p, lines)
 	return p, nil
 }
 

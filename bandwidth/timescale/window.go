@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/candor-project/candor/internal/bins"
+	"github.com/candor-project/candor/internal/quantile"
 )
 
 // Scales are the lengths of windows that a summary has, where the recording is fine enough.
@@ -20,12 +20,12 @@ type window struct {
 	n       int64         // windows that have ended
 	sum     float64       // of their CPUs
 	squares float64
-	bins    bins.Bins                   // the windows by their CPUs
+	bins    quantile.Bins               // the windows by their CPUs
 	visit   func(cpus float64, n int64) // nil: nobody
 }
 
 func newWindow(length, start time.Duration) *window {
-	return &window{length: length, end: start + length, bins: bins.Bins{Least: least}}
+	return &window{length: length, end: start + length, bins: quantile.Bins{Least: least}}
 }
 
 // add spreads CPU time evenly over the time from one reading to the next.

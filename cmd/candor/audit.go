@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/audit"
 )
 
 const auditLong = `List the containers of this machine that see another number of CPUs than their

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/candor-project/candor/cmd/candor/internal/audit"
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/audit"
 )
 
 var audited = []audit.Container{

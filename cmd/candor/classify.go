@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/experiment"
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 const classifyLong = `Find out by measuring whether a program is sensitive to the CPUs that it sees.
@@ -129,7 +129,7 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 		c.Metric, f.metrics = m.Name, []string{f.metric}
 	}
 	if len(args) > 0 && f.image == "" {
-		if _, err := host.FindProgram(args[0]); err != nil {
+		if _, err := launch.FindProgram(args[0]); err != nil {
 			return c, hostError(err)
 		}
 	}
@@ -185,7 +185,7 @@ func (f *classifyFlags) classify(ctx context.Context, cmd *cobra.Command, c *exp
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = oneline.Join(err, l.Close()) }()
+	defer func() { err = errline.Join(err, l.Close()) }()
 	var opinion *experiment.Prediction
 	if f.probe {
 		if opinion, err = l.Probe(ctx, &c.Workloads[0].Workload, f.probeTime); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/experiment"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/probe"
+	"github.com/candor-project/candor/experiment/probe"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // onlyProbe watches how the program starts, and measures nothing.
@@ -45,7 +45,7 @@ func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *ex
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = oneline.Join(err, l.Close()) }()
+	defer func() { err = errline.Join(err, l.Close()) }()
 	end := showProgress(cmd.ErrOrStderr(), func() stage { return stage{text: "the program starts"} })
 	defer end()
 	return l.Probe(ctx, w, f.probeTime)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/pflag"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube/profile"
 )
 
@@ -38,7 +38,7 @@ func (f *profileFlags) manifest(class string) ([]byte, error) {
 	if len(f.labels)+len(f.images) == 0 {
 		return nil, badInput("--profile %s: which pods? want --labels, such as app=solver, or --profile-image", f.file)
 	}
-	there, err := wholefile.Read(f.file, 1<<20)
+	there, err := fileio.Read(f.file, 1<<20)
 	switch {
 	case err == nil && !profile.IsManifest(there):
 		return nil, badInput("--profile %s: there is something else than a CPUProfile: want another name", f.file)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
 )
 
@@ -60,7 +60,7 @@ func rewrite(name string, text []byte) error {
 
 // annotated returns the manifest with a class.
 func (f *classifyFlags) annotated(class string) ([]byte, error) {
-	text, err := wholefile.Read(f.annotate, 16<<20)
+	text, err := fileio.Read(f.annotate, 16<<20)
 	if err != nil {
 		return nil, badInput("--annotate: %w", err)
 	}

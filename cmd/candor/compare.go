@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/expreport"
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/expreport"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/probe"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 const compareLong = `Run a program under several set-ups of the same CPU limit, and show what differs.
@@ -134,7 +134,7 @@ func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *exper
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = oneline.Join(err, l.Close()) }()
+	defer func() { err = errline.Join(err, l.Close()) }()
 	var now latest[stage]
 	e.Progress = func(s experiment.Stage) {
 		now.set(runStage(s))

@@ -10,29 +10,33 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the output in the docs anew")
+var update = flag.Bool("update", false, "rewrite the command output in the docs")
 
-// pages are the README and the pages of docs, from the top of the project.
-func pages(t *testing.T) []string {
+// docPages returns the pages of docs, with one level of folders, from the top of the project.
+func docPages(t *testing.T) []string {
 	t.Helper()
 	t.Chdir("../..")
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no docs", err)
+	var all []string
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no pages match %s: %v", pattern, err)
+		}
+		all = append(all, files...)
 	}
-	return append(files, "README.md")
+	return all
 }
 
-// console finds what pages show of commands that answer the same everywhere:
+// console matches examples of commands whose output is the same on every machine:
 //
 //	$ candor plan … [| tail -n N]
 //	output
 var console = regexp.MustCompile("(?s)```(?:console)?\n\\$ candor ((?:(?:plan|topology) [^\n]*--machine \"|place )[^\n]*)\n(.*?)```")
 
-// TestDocsShowTheTruth runs the commands that the pages show.
-func TestDocsShowTheTruth(t *testing.T) {
+// TestDocsConsoleExamples runs the commands in the pages and compares their output.
+func TestDocsConsoleExamples(t *testing.T) {
 	shown := 0
-	for _, page := range pages(t) {
+	for _, page := range append(docPages(t), "README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +46,7 @@ func TestDocsShowTheTruth(t *testing.T) {
 			parts := console.FindStringSubmatch(block)
 			out := output(t, parts[1])
 			if out != parts[2] && !*update {
-				t.Errorf("%s: candor %s prints (go test -update writes it anew)\n%s", page, parts[1], out)
+				t.Errorf("%s: candor %s prints (go test -update rewrites the page)\n%s", page, parts[1], out)
 			}
 			return strings.TrimSuffix(block, parts[2]+"```") + out + "```"
 		})
@@ -57,7 +61,7 @@ func TestDocsShowTheTruth(t *testing.T) {
 	}
 }
 
-// output runs a command line as a shell would, with the one pipe that pages use.
+// output runs a command line like a shell. It supports the only pipe of the pages, "| tail -n N".
 func output(t *testing.T, line string) string {
 	t.Helper()
 	line, tail, piped := strings.Cut(line, " | tail -n ")
@@ -82,69 +86,103 @@ func output(t *testing.T, line string) string {
 	return out
 }
 
-var link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+var (
+	link        = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
+	linkTarget  = regexp.MustCompile(`\]\([^)]*\)`)
+	codeBlock   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	heading     = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
 
-// TestLinks: every link within the project leads to a file, and every page is
-// in the index.
-func TestLinks(t *testing.T) {
-	index := map[string]bool{"docs/index.md": true}
-	for _, page := range pages(t) {
+// anchors returns the anchors that GitHub gives the headings of a page. Headings of the same text are not supported.
+func anchors(page string) map[string]bool {
+	all := map[string]bool{}
+	for _, match := range heading.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
+		text := notInAnchor.ReplaceAllString(strings.ToLower(linkTarget.ReplaceAllString(match[1], "")), "")
+		all[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return all
+}
+
+// TestDocsLinks checks that every relative link leads to a file and a heading, and that docs/index.md lists every page.
+func TestDocsLinks(t *testing.T) {
+	const index = "docs/index.md"
+	listed := map[string]bool{index: true}
+	docs := docPages(t)
+	for _, page := range append(docs, "README.md", "SECURITY.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, to := range link.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(to[1], "://") {
+		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
+			target, anchor := match[1], match[2]
+			if strings.Contains(target, "://") {
 				continue
 			}
-			file := filepath.Join(filepath.Dir(page), to[1])
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
 			if _, err := os.Stat(file); err != nil {
-				t.Errorf("%s links to %s: %v", page, to[1], err)
+				t.Errorf("%s links to %s: %v", page, target, err)
+				continue
 			}
-			if page == "docs/index.md" {
-				index[file] = true
+			if page == index {
+				listed[file] = true
+			}
+			if anchor == "" {
+				continue
+			}
+			linked, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !anchors(string(linked))[anchor] {
+				t.Errorf("%s links to %s#%s, which is not a heading", page, target, anchor)
 			}
 		}
 	}
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range files {
-		if !index[page] {
-			t.Errorf("docs/index.md does not list %s", page)
+	for _, page := range docs {
+		if !listed[page] {
+			t.Errorf("%s does not list %s", index, page)
 		}
 	}
 }
 
-// TestDocsNameEveryRoom: docs/code.md names each package, and no other.
-func TestDocsNameEveryRoom(t *testing.T) {
+var (
+	packageRow  = regexp.MustCompile("(?m)^\\| (`[^|]*)")
+	packageName = regexp.MustCompile("`([^`]*)`")
+)
+
+// TestArchitectureListsPackages checks that the tables of docs/architecture.md list every package folder, and no other folder.
+func TestArchitectureListsPackages(t *testing.T) {
 	t.Chdir("../..")
-	text, err := os.ReadFile("docs/code.md")
+	const page = "docs/architecture.md"
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[^|]*)").FindAllStringSubmatch(string(text), -1) {
-		for _, room := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
-			named[room[1]] = true
+	listed := map[string]bool{}
+	for _, row := range packageRow.FindAllStringSubmatch(string(text), -1) {
+		for _, name := range packageName.FindAllStringSubmatch(row[1], -1) {
+			listed[name[1]] = true
 		}
 	}
-	for _, room := range rooms(t) {
-		if !named[room] {
-			t.Errorf("docs/code.md does not say what is in %s", room)
+	for _, folder := range packageFolders(t) {
+		if !listed[folder] {
+			t.Errorf("%s does not list %s", page, folder)
 		}
-		delete(named, room)
+		delete(listed, folder)
 	}
-	for room := range named {
-		if info, err := os.Stat(room); err != nil || !info.IsDir() {
-			t.Errorf("docs/code.md names %s, which is no folder", room)
+	for folder := range listed {
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			t.Errorf("%s lists %s, which is not a folder", page, folder)
 		}
 	}
 }
 
-// rooms are the folders that hold a package; what tests and scripts have beside it is none.
-func rooms(t *testing.T) (rooms []string) {
+// packageFolders returns the folders with Go files, without test data, scripts and the main package of candor-scheduler.
+func packageFolders(t *testing.T) (folders []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
@@ -154,12 +192,12 @@ func rooms(t *testing.T) (rooms []string) {
 			return filepath.SkipDir
 		}
 		if files, _ := filepath.Glob(filepath.Join(path, "*.go")); len(files) > 0 {
-			rooms = append(rooms, path)
+			folders = append(folders, path)
 		}
 		return nil
 	})
-	if err != nil || len(rooms) < 40 {
-		t.Fatalf("%d rooms, %v", len(rooms), err)
+	if err != nil || len(folders) < 40 {
+		t.Fatalf("%d package folders, %v", len(folders), err)
 	}
-	return rooms
+	return folders
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/experiment"
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 )
 
 // experimentFlags are those of every command that runs experiments.
@@ -115,7 +115,7 @@ func checkShellWord(text string) error {
 	if exec.Command("/bin/sh", "-c", `command -v -- "$0"`, fields[0]).Run() == nil {
 		return nil
 	}
-	_, err := host.FindProgram(fields[0])
+	_, err := launch.FindProgram(fields[0])
 	return hostError(err)
 }
 

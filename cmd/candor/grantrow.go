@@ -9,45 +9,46 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
-	"github.com/candor-project/candor/internal/planio"
 	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/spec"
 )
 
 // A grantRow is a container as ps and inspect write it. Its JSON form is an
-// interface: docs/json.md describes it, field by field.
+// interface: docs/reference/json.md describes it, field by field.
 type grantRow struct {
-	ID           string            `json:"id"`
-	podname.Name                   // absent for a container in no pod
-	State        string            `json:"state"`             // pending, running, held, ended, degraded
-	Degraded     []host.Difference `json:"degraded,omitzero"` // settings that are not as granted
-	Class        hybrid.Class      `json:"class"`
-	Policy       hybrid.Policy     `json:"policy"`
-	Topology     hybrid.Wish       `json:"topology"`
-	TopologyKept bool              `json:"topologyKept"`
-	Limit        hybrid.Milli      `json:"limit"`   // 0: none
-	Request      hybrid.Milli      `json:"request"` // what it is guaranteed
-	CPUs         cpuset.Set        `json:"cpus"`
-	Exclusive    cpuset.Set        `json:"exclusive"`
-	Fractions    planio.Fractions  `json:"fractions,omitzero"` // absent for a flexible container
-	Quota        hybrid.Milli      `json:"quota,omitempty"`    // absent where none is set
-	Weight       hybrid.Milli      `json:"weight"`
-	Lost         cpuset.Set        `json:"lost"` // CPUs that it had, and the machine no longer has
-	View         host.View         `json:"view"`
-	OnResize     string            `json:"onResize"`
-	Burst        string            `json:"burst"`         // none, kernel, quota, auto or a time
-	PID          int               `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
-	PIDs         []int             `json:"pids"`
-	Age          float64           `json:"ageSeconds"`
-	Command      string            `json:"command"`
+	ID           string                `json:"id"`
+	podname.Name                       // absent for a container in no pod
+	State        string                `json:"state"`             // pending, running, held, ended, degraded
+	Degraded     []host.Difference     `json:"degraded,omitzero"` // settings that are not as granted
+	Class        hybrid.Class          `json:"class"`
+	Policy       hybrid.Policy         `json:"policy"`
+	Topology     hybrid.TopologyPolicy `json:"topology"`
+	TopologyKept bool                  `json:"topologyKept"`
+	Limit        hybrid.Milli          `json:"limit"`   // 0: none
+	Request      hybrid.Milli          `json:"request"` // what it is guaranteed
+	CPUs         cpuset.Set            `json:"cpus"`
+	Exclusive    cpuset.Set            `json:"exclusive"`
+	Fractions    planio.Fractions      `json:"fractions,omitzero"` // absent for a flexible container
+	Quota        hybrid.Milli          `json:"quota,omitempty"`    // absent where none is set
+	Weight       hybrid.Milli          `json:"weight"`
+	Lost         cpuset.Set            `json:"lost"` // CPUs that it had, and the machine no longer has
+	View         spec.View             `json:"view"`
+	OnResize     string                `json:"onResize"`
+	Burst        string                `json:"burst"`         // none, kernel, quota, auto or a time
+	PID          int                   `json:"pid,omitempty"` // of the program's first process; absent where Candor did not start it
+	PIDs         []int                 `json:"pids"`
+	Age          float64               `json:"ageSeconds"`
+	Command      string                `json:"command"`
 }
 
-func newGrantRow(g *host.Grant, look *host.Look, now time.Duration) grantRow {
+func newGrantRow(g *host.Grant, look *host.ContainerState, now time.Duration) grantRow {
 	row := grantRow{
-		ID: g.ID, Name: g.Engine.PodName(), State: g.Condition(look), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Wish, TopologyKept: g.WishKept,
+		ID: g.ID, Name: g.Engine.PodName(), State: look.Condition(g), Degraded: look.Differences, Class: g.Class, Policy: g.Policy, Topology: g.Topology, TopologyKept: g.TopologyMet,
 		Limit: g.Limit, Request: g.Guaranteed(), CPUs: g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight,
 		Lost: g.Lost, View: g.View, OnResize: g.OnResize, Burst: g.Burst.String(), PID: g.Main.PID,
 		PIDs: append([]int{}, look.Processes...), Age: (now - g.Since).Seconds(), Command: g.Command,

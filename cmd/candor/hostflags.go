@@ -15,6 +15,8 @@ import (
 
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 )
 
@@ -95,14 +97,14 @@ func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, er
 // hostError gives the errors that are the caller's fault their exit code.
 func hostError(err error) error {
 	var refusal *hybrid.Refusal
-	var program *host.ExecError
+	var program *launch.ExecError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &program):
 		return &exitError{program.Code, err}
 	case errors.As(err, &refusal), isOneOf(err, host.ErrBadSpec, host.ErrPopulated, host.ErrInside, host.ErrBadOptions,
-		host.ErrBadStateDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
+		state.ErrBadDir, cgroup.ErrNotDelegated, cgroup.ErrOwned):
 		return &exitError{exitBadInput, err}
 	default:
 		return err

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/cpumap"
-	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/podname"
 )
 
@@ -57,7 +57,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	if err != nil {
 		return nil, err
 	}
-	look := h.Look(g)
+	look := h.InspectContainer(g)
 	report := newInspection(g, look, snapshot.Now)
 	report.read(h, g)
 	limits, err := h.GroupLimits(snapshot)
@@ -70,7 +70,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 		}
 	}
 	if during > 0 && look.Exists {
-		used, err := h.Strangers(cmd.Context(), g, during)
+		used, err := h.SampleForeign(cmd.Context(), g, during)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ type groupRow struct {
 	ThrottledSeconds float64    `json:"throttledSeconds"`
 }
 
-func newInspection(g *host.Grant, look *host.Look, now time.Duration) *inspection {
+func newInspection(g *host.Grant, look *host.ContainerState, now time.Duration) *inspection {
 	report := &inspection{grantRow: newGrantRow(g, look, now), Shown: look.Shown, LimitedBy: []cpumap.GroupLimit{}}
 	if look.Exists {
 		report.Group = &groupRow{
@@ -139,7 +139,7 @@ func writeInspection(w io.Writer, r *inspection) error {
 	}
 	row("CPUs", "%s%s; exclusive: %s", noneIfEmpty(r.CPUs), parts(r.Fractions), noneIfEmpty(r.Exclusive))
 	if !r.Lost.IsEmpty() {
-		row("lost", "%s: the machine has none to replace them", inwords.CPUs(r.Lost))
+		row("lost", "%s: the machine has none to replace them", cputext.CPUs(r.Lost))
 	}
 	if g := r.Group; g != nil {
 		writeGroup(row, r, g)
@@ -173,7 +173,7 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	if g.CPUs != r.CPUs {
 		drift = " (not what was granted: the next operation repairs it)"
 	}
-	row("kernel", "%s%s, %s, %s, weight %d", inwords.CPUs(g.CPUs), drift, inwords.Mems(g.Mems), quota, g.Weight)
+	row("kernel", "%s%s, %s, %s, weight %d", cputext.CPUs(g.CPUs), drift, cputext.Mems(g.Mems), quota, g.Weight)
 	row("used", "%.2f s of CPU time", g.UsageSeconds)
 	if g.QuotaUs > 0 {
 		row("throttled", "in %d of %s, %.2f s in all", g.Throttled, count(g.Periods, "period", "periods"), g.ThrottledSeconds)
@@ -185,7 +185,7 @@ func writeStrangers(row func(string, string, ...any), strangers []cpumap.Strange
 	for _, s := range strangers {
 		if s.Milli >= 10 {
 			seen = true
-			row("strangers", "use %.0f %% of %s", float64(s.Milli)/10, inwords.CPUs(s.CPUs))
+			row("strangers", "use %.0f %% of %s", float64(s.Milli)/10, cputext.CPUs(s.CPUs))
 		}
 	}
 	if !seen && strangers != nil {

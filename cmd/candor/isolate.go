@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/expreport"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/experiment/apps"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/expreport"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 const isolateLong = `Find out how well an application is isolated from what runs beside it.
@@ -166,7 +166,7 @@ func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *exper
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = oneline.Join(err, l.Close()) }()
+	defer func() { err = errline.Join(err, l.Close()) }()
 	now := latest[stage]{value: stage{text: "each program once, to try it"}}
 	i.Progress = func(s experiment.IsolationStage) {
 		now.set(stage{text: fmt.Sprintf("run %d of %d, %s", s.Run, s.Runs, s.Doing), share: float64(s.Run-1) / float64(s.Runs)})

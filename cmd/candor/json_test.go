@@ -10,19 +10,20 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/top"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/top"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/topology"
 )
 
-// An exampleMachine is that of docs/json.md: four CPUs, a sensitive program, a flexible container of a pod.
+// An exampleMachine is that of docs/reference/json.md: four CPUs, a sensitive program, a flexible container of a pod.
 type exampleMachine struct {
 	*host.Snapshot
-	looks  []*host.Look
+	looks  []*host.ContainerState
 	rows   []grantRow
 	report *inspection
 }
@@ -38,7 +39,7 @@ func example(t *testing.T) *exampleMachine {
 		t.Fatal(err)
 	}
 	requests := []hybrid.Request{
-		{ID: "web", Limit: 1500, Wish: hybrid.SingleNUMA},
+		{ID: "web", Limit: 1500, Topology: hybrid.SingleNUMA},
 		{ID: "shop-0.log-bdc150ce", Class: hybrid.Flexible, Limit: 2000, Guarantee: 250},
 	}
 	e := &exampleMachine{Snapshot: &host.Snapshot{Node: node, Now: 3 * time.Minute}}
@@ -52,7 +53,7 @@ func example(t *testing.T) *exampleMachine {
 		}
 		g := host.Grant{
 			State: host.Running, Main: host.Process{PID: 4711 + i}, Since: time.Minute,
-			Spec: host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull, OnResize: "none", Command: "sleep 600"},
+			Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Command: "sleep 600"},
 		}
 		g.Grant, _ = node.Grant(request.ID)
 		g.Weight = 1000 // how weights are found is not what the page is about
@@ -60,7 +61,7 @@ func example(t *testing.T) *exampleMachine {
 			g.Engine.Name, g.Main = "default/shop-0/log", host.Process{}
 			g.Command = g.Engine.Name
 		}
-		look := &host.Look{
+		look := &host.ContainerState{
 			Exists: true, Processes: []int{4711 + i}, Shown: g.CPUs,
 			Settings: cgroup.Settings{CPUs: g.CPUs, Mems: cpuset.Of(0), Quota: 150 * time.Millisecond, Period: 100 * time.Millisecond, Weight: 1000},
 			Stat:     cgroup.Stat{Usage: cgroup.Usage{CPU: 12345 * time.Millisecond, Periods: 600, Throttled: 7, ThrottledTime: 210 * time.Millisecond}},
@@ -86,7 +87,7 @@ func (e *exampleMachine) figures() *top.Figures {
 		after.CPUs[cpu] = procfs.CPUTime{Programs: busy, Idle: time.Second - busy}
 	}
 	for i := range e.Grants {
-		c := top.Container{Grant: e.Grants[i], Look: *e.looks[i], At: began}
+		c := top.Container{Grant: e.Grants[i], ContainerState: *e.looks[i], At: began}
 		before.Containers = append(before.Containers, c)
 		c.At = began.Add(time.Second)
 		c.Stat.CPU += 600 * time.Millisecond
@@ -97,7 +98,7 @@ func (e *exampleMachine) figures() *top.Figures {
 	return top.Between(before, after, "")
 }
 
-// TestJSONShapes: docs/json.md shows what the commands write. go test -update writes it anew.
+// TestJSONShapes: docs/reference/json.md shows what the commands write. go test -update writes it anew.
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.Of(e.Node)
@@ -121,7 +122,7 @@ func TestJSONShapes(t *testing.T) {
 	write("candor map -o json | jq .", func(b *bytes.Buffer) error { return m.JSON(b) })
 	write("candor top -o json | jq .", func(b *bytes.Buffer) error { return new(top.UI{Sort: top.ByUse}).JSON(b, e.figures()) })
 
-	const page = "../../docs/json.md"
+	const page = "../../docs/reference/json.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -130,12 +131,12 @@ func TestJSONShapes(t *testing.T) {
 	for command, want := range shown {
 		block := regexp.MustCompile("(?s)```\n# " + regexp.QuoteMeta(command) + "\n.*?```")
 		if !block.MatchString(now) {
-			t.Errorf("docs/json.md has no block that begins with # %s", command)
+			t.Errorf("docs/reference/json.md has no block that begins with # %s", command)
 		}
 		now = block.ReplaceAllLiteralString(now, "```\n# "+command+"\n"+want+"```")
 	}
 	if now != string(text) && !*update {
-		t.Errorf("docs/json.md is not what candor writes (go test -update writes it anew):\n%s", now)
+		t.Errorf("docs/reference/json.md is not what candor writes (go test -update writes it anew):\n%s", now)
 	}
 	if now != string(text) && *update {
 		if err := os.WriteFile(page, []byte(now), 0o644); err != nil {
@@ -149,7 +150,7 @@ func TestJSONEmpty(t *testing.T) {
 	g := host.Grant{State: host.Running}
 	g.ID, g.Class = "log", hybrid.Flexible
 	var b bytes.Buffer
-	if err := writeJSON(&b, newInspection(&g, &host.Look{}, 0)); err != nil {
+	if err := writeJSON(&b, newInspection(&g, &host.ContainerState{}, 0)); err != nil {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{`"pids": []`: true, "null": false, `"group"`: false, `"fractions"`: false, `"quota"`: false, `"strangers"`: false} {
@@ -162,11 +163,11 @@ func TestJSONEmpty(t *testing.T) {
 // What a container is said to be, by what it has.
 func TestState(t *testing.T) {
 	alive := host.Grant{State: host.Running}
-	alive.WishKept = true
+	alive.TopologyMet = true
 	lost, moved, lax, over, held := alive, alive, alive, alive, alive
 	lost.Lost = cpuset.Of(3)
-	moved.Class, moved.Wish, moved.WishKept = hybrid.Flexible, hybrid.SingleNUMA, false // its node has gone
-	lax.Policy, lax.WishKept = hybrid.BestEffort, false
+	moved.Class, moved.Topology, moved.TopologyMet = hybrid.Flexible, hybrid.SingleNUMA, false // its node has gone
+	lax.Policy, lax.TopologyMet = hybrid.BestEffort, false
 	held.State = host.Held
 	for _, c := range []struct {
 		g    *host.Grant
@@ -174,19 +175,19 @@ func TestState(t *testing.T) {
 		want string
 	}{{&alive, []int{1}, "running"}, {&lost, []int{1}, "degraded"}, {&moved, []int{1}, "degraded"}, {&lax, []int{1}, "running"},
 		{&over, nil, "ended"}, {&held, nil, "held"}} {
-		if row := newGrantRow(c.g, &host.Look{Processes: c.pids}, 0); row.State != c.want {
+		if row := newGrantRow(c.g, &host.ContainerState{Processes: c.pids}, 0); row.State != c.want {
 			t.Errorf("%+v: %s, want %s", c.g, row.State, c.want)
 		}
 	}
 	var b strings.Builder
-	if err := writeInspection(&b, newInspection(&moved, &host.Look{}, 0)); err != nil {
+	if err := writeInspection(&b, newInspection(&moved, &host.ContainerState{}, 0)); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "single-numa: its CPUs are not so") {
 		t.Errorf("inspect does not say that the wish is not kept:\n%s", &b)
 	}
 	b.Reset()
-	if err := writeInspection(&b, newInspection(&lost, &host.Look{}, 0)); err != nil || !strings.Contains(b.String(), "CPU 3: the machine has none") {
+	if err := writeInspection(&b, newInspection(&lost, &host.ContainerState{}, 0)); err != nil || !strings.Contains(b.String(), "CPU 3: the machine has none") {
 		t.Errorf("inspect does not say what is lost: %v\n%s", err, &b)
 	}
 }
@@ -205,7 +206,7 @@ func TestRowRequest(t *testing.T) {
 		{hybrid.Request{Class: hybrid.Flexible}, 0},
 	} {
 		g := host.Grant{Grant: hybrid.Grant{Request: c.request}}
-		if row := newGrantRow(&g, &host.Look{}, 0); row.Request != c.want {
+		if row := newGrantRow(&g, &host.ContainerState{}, 0); row.Request != c.want {
 			t.Errorf("%+v: request %v, want %v", c.request, row.Request, c.want)
 		}
 	}

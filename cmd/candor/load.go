@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/candor-project/candor/internal/load"
+	"github.com/candor-project/candor/cmd/candor/internal/load"
 )
 
 const loadLong = `Put a load on this machine, or on a server, with which limits can be tried out.

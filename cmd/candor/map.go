@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
 )
 
 const mapLong = `Show the CPUs of this machine and who is on them: sockets, NUMA nodes, L3
@@ -107,7 +107,7 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 	var wait sync.WaitGroup
 	for i := range grants {
 		wait.Go(func() {
-			used, err := h.Strangers(ctx, &grants[i], during)
+			used, err := h.SampleForeign(ctx, &grants[i], during)
 			if err != nil {
 				return
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/kube/survey"
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/cpumap"
 )
 
 // completeNames completes the names of this machine's containers. Where they

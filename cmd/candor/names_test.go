@@ -71,14 +71,14 @@ func TestPodRow(t *testing.T) {
 	g := host.Grant{State: host.Running, Engine: host.Engine{Name: "default/web-0/app"}}
 	g.ID, g.Class, g.Command = "web-0.app-1", hybrid.Flexible, g.Engine.Name
 	var table, report strings.Builder
-	row := newGrantRow(&g, &host.Look{Processes: []int{1}}, 0)
+	row := newGrantRow(&g, &host.ContainerState{Processes: []int{1}}, 0)
 	if err := writeRows(&table, []grantRow{row}); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Fields(table.String()); strings.Count(table.String(), "default/web-0/app") != 1 || slices.Contains(got, "web-0.app-1") {
 		t.Errorf("ps:\n%s", &table)
 	}
-	if err := writeInspection(&report, newInspection(&g, &host.Look{}, 0)); err != nil {
+	if err := writeInspection(&report, newInspection(&g, &host.ContainerState{}, 0)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"name       default/web-0/app\n", "id         web-0.app-1\n"} {

@@ -17,8 +17,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/publish"
+	"github.com/candor-project/candor/metrics"
 )
 
 const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
@@ -250,9 +250,9 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 
 // setHostOptions says where the state is. What would be has a state of its own, which nobody takes for what is.
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
-	f.options.Log, f.options.Patience, f.options.Report = log, nri.Patience, collecting(f.reports(counted.Operation))
+	f.options.Log, f.options.LockTimeout, f.options.OnOperation = log, nri.Patience, collecting(f.reports(counted.Operation))
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)
-	f.options.TellsLater, f.options.HoldViews = true, true
+	f.options.DeferUnitUpdates, f.options.HoldViews = true, true
 	f.options.Cgroup.ReadOnly = true // it makes no group, and need not be allowed to
 	f.stateDir = f.options.StateDir
 	if f.options.PlanOnly = f.observe; f.observe && !cmd.Flags().Changed("state-dir") {

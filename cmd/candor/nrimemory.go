@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/candor-project/candor/cmd/candor/internal/memtrim"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/resident"
 )
 
 // collectAt is by how much of what is in use the heap may grow before it is collected, in percent. What is in use are a few
@@ -34,7 +34,7 @@ func staySmall() {
 
 // collecting is who is told of each operation, and collects garbage when there are none.
 func collecting(told func(host.Report)) func(host.Report) {
-	c := resident.NewCollector(collectAfter, collectLeast)
+	c := memtrim.NewCollector(collectAfter, collectLeast)
 	return func(r host.Report) {
 		told(r)
 		c.Worked()
@@ -56,10 +56,10 @@ func trimAtTimes(ctx context.Context, log *slog.Logger) {
 			return
 		case <-time.After(wait):
 		}
-		if size, err := resident.Files(); err == nil && size <= mostProgram {
+		if size, err := memtrim.Files(); err == nil && size <= mostProgram {
 			continue
 		}
-		if err := resident.Trim(); err != nil {
+		if err := memtrim.Trim(); err != nil {
 			log.Debug("memory not given back", "error", err)
 		}
 	}

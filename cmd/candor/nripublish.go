@@ -10,8 +10,8 @@ import (
 
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/publish"
+	"github.com/candor-project/candor/metrics"
 )
 
 // publishFlags are those flags of candor nri that are about the API server.
@@ -41,7 +41,7 @@ func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metric
 		return fmt.Errorf("%w: not with --observe: a plan would be taken for what is", publish.ErrBadOptions)
 	}
 	f.publisher, err = publish.New(publish.Options{
-		Node: f.node, Kubeconfig: f.kubeconfig, Version: versionString(), Log: log, Listener: counted,
+		Node: f.node, Kubeconfig: f.kubeconfig, Version: versionString(), Log: log, OnReport: counted,
 	})
 	return err
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
-	"github.com/candor-project/candor/internal/planio"
 )
 
 const planLong = `Dry-run allocation operations on a machine and print the result.
@@ -26,7 +26,7 @@ JSON object; one result is printed for each as soon as its line is there:
   {"op":"release","id":"web"}
 
 A refused operation is a result, not a failure. A line that is no operation ends
-the command with exit code 2. docs/plan.md describes every field.
+the command with exit code 2. docs/reference/plan.md describes every field.
 
 On this machine plan reads the topology and, as candor run does, the cpuset of
 Candor's parent group (--cgroup-parent). It reads neither the running containers

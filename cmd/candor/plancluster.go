@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/podcpu"
@@ -27,7 +27,7 @@ type podFlags struct {
 	memory   string
 	class    hybrid.Class
 	policy   *hybrid.Policy // that of candor plan
-	topology hybrid.Wish
+	topology hybrid.TopologyPolicy
 }
 
 // ofPods are the names of those that are for --cluster alone.
@@ -64,7 +64,7 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	if pod, err = f.placed(cmd, c, pod); err != nil {
 		return err
 	}
-	asked, err := survey.Ask(cmd.Context(), c, pod)
+	asked, err := survey.ReadDemand(cmd.Context(), c, pod)
 	if err != nil {
 		return err
 	}
@@ -72,13 +72,13 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	if err != nil {
 		return err
 	}
-	answer := s.Place(pod, asked.Asked)
+	answer := s.Place(pod, asked.Demand)
 	answer.Notes = asked.Notes
-	answer.Unseen = append(asked.Unseen, s.Unseen()...)
+	answer.Unread = append(asked.Unread, s.Unseen()...)
 	if form == "json" {
 		return writeAnswerJSON(cmd.OutOrStdout(), pod, answer)
 	}
-	return writeAnswer(cmd.OutOrStdout(), pod, asked.Asked, answer)
+	return writeAnswer(cmd.OutOrStdout(), pod, asked.Demand, answer)
 }
 
 // describe returns the pod of a manifest or of flags, nil for one that is in the cluster.
@@ -121,7 +121,7 @@ const maxManifest = 4 << 20
 
 func readManifest(cmd *cobra.Command, name string) ([]byte, error) {
 	if name != "-" {
-		return wholefile.Read(name, maxManifest)
+		return fileio.Read(name, maxManifest)
 	}
 	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxManifest+1))
 	if len(text) > maxManifest {

@@ -7,20 +7,20 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/cpumap"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/survey"
 )
 
 // writeAnswer writes where a pod would go, as a table.
-func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Asked, a *survey.Answer) error {
+func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Demand, a *survey.Result) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), askedWords(asked))
 	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tPLACE\tADDS SHARED TIME\tMOVES\tWHAT IT WOULD HAVE")
-	for i := range a.Places {
-		at := &a.Places[i]
+	for i := range a.Candidates {
+		at := &a.Candidates[i]
 		if at.Reason != "" {
 			fmt.Fprintf(w, "%s\t-\t-\t-\t%s\n", cpumap.Clean(at.Node), cpumap.Clean(at.Reason))
 			continue
@@ -33,7 +33,7 @@ func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Asked, a *survey.An
 	fmt.Fprintln(&text)
 	text.WriteString(outcome(a) + "\n")
 	writeLines(&text, "Notes", a.Notes)
-	writeLines(&text, "Not looked at, and it may decide otherwise", a.Unseen)
+	writeLines(&text, "Not looked at, and it may decide otherwise", a.Unread)
 	_, err := io.WriteString(out, text.String())
 	return err
 }
@@ -50,14 +50,14 @@ func writeLines(out io.Writer, heading string, lines []string) {
 }
 
 // outcome says where the pod goes.
-func outcome(a *survey.Answer) string {
+func outcome(a *survey.Result) string {
 	best := a.Best()
 	if best == nil {
 		return "It waits: " + cpumap.Clean(a.Refusal())
 	}
 	alike := 0
-	for i := range a.Places {
-		if a.Places[i].Place == 1 {
+	for i := range a.Candidates {
+		if a.Candidates[i].Place == 1 {
 			alike++
 		}
 	}
@@ -68,7 +68,7 @@ func outcome(a *survey.Answer) string {
 }
 
 // askedWords says what the pod asks for.
-func askedWords(asked *podcpu.Asked) string {
+func askedWords(asked *podcpu.Demand) string {
 	var words []string
 	for _, r := range asked.Lasting() {
 		_, name, _ := strings.Cut(r.ID, "/")
@@ -85,7 +85,7 @@ func askedWords(asked *podcpu.Asked) string {
 }
 
 // givenWords says what the containers would have on a node.
-func givenWords(at *survey.Place) string {
+func givenWords(at *survey.Candidate) string {
 	if len(at.Containers) == 0 {
 		return "no Candor there: what the kubelet gives"
 	}
@@ -104,7 +104,7 @@ func givenWords(at *survey.Place) string {
 }
 
 // writeAnswerJSON writes where a pod would go, as one line.
-func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Answer) error {
+func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Result) error {
 	var node *string
 	refusal := ""
 	if best := a.Best(); best != nil {
@@ -115,12 +115,12 @@ func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Answer) error {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {
-		Namespace string         `json:"namespace"`
-		Pod       string         `json:"pod"`
-		Node      *string        `json:"node"` // null: it waits
-		Refusal   string         `json:"refusal,omitempty"`
-		Nodes     []survey.Place `json:"nodes"`
-		Notes     []string       `json:"notes"`
-		Unseen    []string       `json:"notLookedAt"`
-	}{p.Metadata.Namespace, p.Metadata.Name, node, refusal, append([]survey.Place{}, a.Places...), append([]string{}, a.Notes...), append([]string{}, a.Unseen...)})
+		Namespace string             `json:"namespace"`
+		Pod       string             `json:"pod"`
+		Node      *string            `json:"node"` // null: it waits
+		Refusal   string             `json:"refusal,omitempty"`
+		Nodes     []survey.Candidate `json:"nodes"`
+		Notes     []string           `json:"notes"`
+		Unseen    []string           `json:"notLookedAt"`
+	}{p.Metadata.Namespace, p.Metadata.Name, node, refusal, append([]survey.Candidate{}, a.Candidates...), append([]string{}, a.Notes...), append([]string{}, a.Unread...)})
 }

@@ -30,7 +30,7 @@ func newPsCommand() *cobra.Command {
 		rows := make([]grantRow, len(snapshot.Grants))
 		for i := range snapshot.Grants {
 			g := &snapshot.Grants[i]
-			rows[i] = newGrantRow(g, h.Look(g), snapshot.Now)
+			rows[i] = newGrantRow(g, h.InspectContainer(g), snapshot.Now)
 			rows[i].read(h, g)
 		}
 		if output.value == "json" {

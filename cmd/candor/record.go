@@ -14,8 +14,8 @@ import (
 
 	"github.com/candor-project/candor/bandwidth/record"
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 const recordLong = `Record the CPU use of control groups finely: CPU time, throttled periods and time,
@@ -191,12 +191,12 @@ func (f *recordFlags) record(ctx context.Context, groups *record.Groups, file *o
 	if errors.Is(err, record.ErrAllEnded) {
 		err = nil
 	}
-	return oneline.Join(err, file.Close())
+	return errline.Join(err, file.Close())
 }
 
 // runCommand records a command that it runs. The exit code is the command's.
 func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return hostError(err)
 	}
@@ -220,17 +220,17 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	if err == nil {
 		go func() { recorded <- f.record(ctx, groups, file) }()
 	} else {
-		recorded <- oneline.Join(err, file.Close())
+		recorded <- errline.Join(err, file.Close())
 	}
 	code, err := program.Run()
 	stop()
-	err = oneline.Join(err, <-recorded)
+	err = errline.Join(err, <-recorded)
 	removed := program.Remove()
 	if errors.Is(removed, cgroup.ErrBusy) { // what it left runs on, in its group
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))
 		removed = nil
 	}
-	if err = oneline.Join(err, removed); err != nil {
+	if err = errline.Join(err, removed); err != nil {
 		return err
 	}
 	if code != 0 {

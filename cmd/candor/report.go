@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/expreport"
 	"github.com/candor-project/candor/experiment"
-	"github.com/candor-project/candor/internal/expreport"
 )
 
 const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its

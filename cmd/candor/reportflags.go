@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // reportFlags say how results are shown.
@@ -44,7 +44,7 @@ func (f *reportFlags) prepare() error {
 // keep writes what is done so far, should this process not come to its end. Whether that can be done shows at the end.
 func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
 	if f.out != "" {
-		_ = wholefile.WriteFolder(f.out, []wholefile.File{{Name: "report.json", Write: r.Write}})
+		_ = fileio.WriteFolder(f.out, []fileio.File{{Name: "report.json", Write: r.Write}})
 	}
 }
 
@@ -53,7 +53,7 @@ type shown interface {
 	Write(out io.Writer) error // as JSON
 	Markdown(out io.Writer) error
 	Text(out io.Writer) error
-	Files() []wholefile.File // for the folder
+	Files() []fileio.File // for the folder
 }
 
 // finish shows the runs that were done, also where the user ended the experiment before its last. err is how it ended.
@@ -83,5 +83,5 @@ func (f *reportFlags) write(out io.Writer, r shown) (err error) {
 	if f.out == "" {
 		return err
 	}
-	return oneline.Join(err, wholefile.WriteFolder(f.out, r.Files()))
+	return errline.Join(err, fileio.WriteFolder(f.out, r.Files()))
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/inwords"
+	"github.com/candor-project/candor/internal/cputext"
 )
 
 const resizeLong = `Give a running container a new limit.
@@ -61,7 +61,7 @@ func newResizeCommand() *cobra.Command {
 
 // holdings says in words what a container has: "limit 1500m, CPUs 0,3 (500m of 3)".
 func holdings(g *host.Grant) string {
-	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), inwords.CPUs(g.CPUs), parts(g.Fractions))
+	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), cputext.CPUs(g.CPUs), parts(g.Fractions))
 }
 
 // parts says which CPUs a container has a part of: " (500m of 3)".

@@ -11,9 +11,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 const runLong = `Run a program with the CPUs that it sees.
@@ -57,7 +61,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return hostError(err)
 	}
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err != nil {
 		return hostError(err)
 	}
@@ -69,7 +73,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	left := func(err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
 	}
-	code, err := h.Run(a, host.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
+	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
 	if err != nil {
 		return hostError(err)
 	}
@@ -96,12 +100,12 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
 	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
 	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
-	wordFlag(cmd, &a.Wish, wishWords, "topology", "", "CPUs that should be together")
-	f.DurationVar(&a.Period, "period", cgroup.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, host.BurstWords, "burst", "", "how it may use later what it leaves of its quota; a time such as 20ms: saved up by the kernel")
+	wordFlag(cmd, &a.Topology, wishWords, "topology", "", "CPUs that should be together")
+	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "how it may use later what it leaves of its quota; a time such as 20ms: saved up by the kernel")
 	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
 	f.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
-	f.view = &choice{"", []string{string(host.ViewFull), string(host.ViewAffinity)}}
+	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
 	wordFlag(cmd, f.view, f.view.of, "view", "", "full: the files that programs ask show its CPUs too (default for sensitive ones)")
 	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and the like")
 	f.StringVar(&a.OnResize, "on-resize", "none", "how to tell the program of a new size: signal:HUP, exec:COMMAND, none")
@@ -115,7 +119,7 @@ func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 		return a, err
 	}
 	a.View = viewOf(f.view.value, a.Class)
-	a.Command = host.ProgramName(args[0])
+	a.Command = state.ProgramName(args[0])
 	if !f.Changed("name") {
 		a.ID = nameFor(args[0])
 	}
@@ -148,14 +152,14 @@ func checkLimit(a *host.Allocation, hasRequest bool) error {
 }
 
 // viewOf is the view that was asked for, or the one that a class needs.
-func viewOf(asked string, class hybrid.Class) host.View {
+func viewOf(asked string, class hybrid.Class) spec.View {
 	switch {
 	case asked != "":
-		return host.View(asked)
+		return spec.View(asked)
 	case class == hybrid.Sensitive:
-		return host.ViewFull
+		return spec.ViewFull
 	default:
-		return host.ViewAffinity
+		return spec.ViewAffinity
 	}
 }
 
@@ -190,6 +194,6 @@ func newInternalExecCommand() *cobra.Command {
 		Hidden:             true,
 		DisableFlagParsing: true,
 		Args:               cobra.ExactArgs(1),
-		RunE:               func(_ *cobra.Command, args []string) error { return hostError(host.RunHelper(args[0])) },
+		RunE:               func(_ *cobra.Command, args []string) error { return hostError(launch.RunHelper(args[0])) },
 	}
 }

@@ -75,7 +75,7 @@ func runOCIHook(cmd *cobra.Command, machine *hostFlags, args []string) error {
 	if err != nil {
 		return badInput("%v", err)
 	}
-	machine.options.Ended = oci.NoteUsage(machine.options.StateDir) // it may be what finds that another one has ended
+	machine.options.OnEnd = oci.NoteUsage(machine.options.StateDir) // it may be what finds that another one has ended
 	h, err := machine.open(cmd)
 	if err != nil {
 		return err

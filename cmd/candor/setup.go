@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cmd/candor/internal/setup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/setup"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 const setupHostLong = `Keep what is not Candor's (services, sessions, engines without Candor) on the
@@ -92,7 +92,7 @@ func (f *hostFlags) openSetup(cmd *cobra.Command, dry bool) (s *setup.Setup, don
 	}
 	tree, err := cgroup.Open(f.options.Cgroup)
 	if err != nil {
-		return nil, nil, oneline.Join(hostError(err), h.Close())
+		return nil, nil, errline.Join(hostError(err), h.Close())
 	}
 	return &setup.Setup{Host: h, Tree: tree, Config: f.options.Config}, func() { closeBoth(h, tree) }, nil
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/candor-project/candor/cmd/candor/internal/setup/engine"
 	"github.com/candor-project/candor/host"
-	"github.com/candor-project/candor/internal/setupengine"
 )
 
 const setupEngineLong = `Tell %[1]s of Candor's OCI runtimes: candor, whose containers are sensitive where they
@@ -23,23 +23,23 @@ The difference is shown. --undo takes the runtimes out again.`
 // newSetupEngineCommands are the setups of the container engines.
 func newSetupEngineCommands() []*cobra.Command {
 	return []*cobra.Command{
-		newSetupEngineCommand(setupengine.Docker),
-		newSetupEngineCommand(setupengine.Podman),
-		newSetupEngineCommand(setupengine.Containerd),
+		newSetupEngineCommand(engine.Docker),
+		newSetupEngineCommand(engine.Podman),
+		newSetupEngineCommand(engine.Containerd),
 	}
 }
 
-func newSetupEngineCommand(engine setupengine.Engine) *cobra.Command {
+func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     engine.Name,
-		Short:   "Tell " + engine.Name + " of Candor's OCI runtimes",
-		Long:    fmt.Sprintf(setupEngineLong, engine.Name, engine.File),
-		Example: fmt.Sprintf("  candor setup %s --dry-run\n  candor setup %[1]s\n  candor setup %[1]s --undo", engine.Name),
+		Use:     e.Name,
+		Short:   "Tell " + e.Name + " of Candor's OCI runtimes",
+		Long:    fmt.Sprintf(setupEngineLong, e.Name, e.File),
+		Example: fmt.Sprintf("  candor setup %s --dry-run\n  candor setup %[1]s\n  candor setup %[1]s --undo", e.Name),
 		Args:    noArgs,
 	}
-	s := &setupengine.Setup{Engine: engine}
+	s := &engine.Setup{Engine: e}
 	flags := cmd.Flags()
-	flags.StringVar(&s.File, "file", engine.File, "the engine's configuration")
+	flags.StringVar(&s.File, "file", e.File, "the engine's configuration")
 	flags.BoolVar(&s.Default, "default", false, "make candor the engine's default runtime")
 	undo := flags.Bool("undo", false, "take the runtimes out again")
 	dry := flags.Bool("dry-run", false, "only show what would change")
@@ -54,30 +54,30 @@ func newSetupEngineCommand(engine setupengine.Engine) *cobra.Command {
 		if s.File, err = filepath.Abs(s.File); err != nil { // it is recorded, and the next command may run elsewhere
 			return err
 		}
-		s.Record = filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+engine.Name+".json")
+		s.Record = filepath.Join(filepath.Dir(cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)), "setup-"+e.Name+".json")
 		do := s.Apply
 		if *undo {
 			do = s.Undo
 		}
 		change, err := do(*dry)
-		if errors.Is(err, setupengine.ErrBadFile) {
+		if errors.Is(err, engine.ErrBadFile) {
 			return &exitError{exitBadInput, err}
 		}
 		if err != nil {
 			return err
 		}
-		return writeEngineChange(cmd.OutOrStdout(), change, engine, *dry)
+		return writeEngineChange(cmd.OutOrStdout(), change, e, *dry)
 	}
 	return cmd
 }
 
 // findRuntimes finds candor under the names by which it is a runtime. For an undo they need not be there.
-func findRuntimes(s *setupengine.Setup, undo bool) error {
+func findRuntimes(s *engine.Setup, undo bool) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	for _, r := range []setupengine.Runtime{{Name: "candor", Path: "candor-runc"}, {Name: "candor-flexible", Path: "candor-flexible-runc"}} {
+	for _, r := range []engine.Runtime{{Name: "candor", Path: "candor-runc"}, {Name: "candor-flexible", Path: "candor-flexible-runc"}} {
 		r.Path = filepath.Join(filepath.Dir(self), r.Path)
 		if _, err := os.Stat(r.Path); err != nil && !undo {
 			return badInput("%s is not there: want a link to candor of that name (ln -s %s %[1]s)", r.Path, filepath.Base(self))
@@ -88,7 +88,7 @@ func findRuntimes(s *setupengine.Setup, undo bool) error {
 }
 
 // writeEngineChange shows what was changed, and what is to be done then.
-func writeEngineChange(w io.Writer, c setupengine.Change, engine setupengine.Engine, dry bool) error {
+func writeEngineChange(w io.Writer, c engine.Change, e engine.Engine, dry bool) error {
 	if c.Nothing() {
 		_, err := fmt.Fprintf(w, "%s: nothing to change.\n", c.File)
 		return err
@@ -98,7 +98,7 @@ func writeEngineChange(w io.Writer, c setupengine.Change, engine setupengine.Eng
 		text += "The file is removed.\n"
 	}
 	if !dry {
-		text += "Now: " + engine.Then + ".\n"
+		text += "Now: " + e.Then + ".\n"
 	}
 	_, err := io.WriteString(w, text)
 	return err

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/simreport"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/cmd/candor/internal/simreport"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/simulate"
 )
 
@@ -109,7 +109,7 @@ func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
 // replay runs the points, or searches the machines that they need.
 func (f *simulateFlags) replay(ctx context.Context, s simulate.Setting, points []simulate.Point) ([]simulate.Result, error) {
 	if f.target != nil {
-		return simulate.Fewest(ctx, s, points, *f.target)
+		return simulate.FewestMachines(ctx, s, points, *f.target)
 	}
 	return simulate.Sweep(ctx, s, points)
 }
@@ -125,7 +125,7 @@ func simulateError(err error) error {
 // write writes the results to the terminal and the folder.
 func (f *simulateFlags) write(out io.Writer, r *simreport.Report) error {
 	if f.out != "" {
-		if err := wholefile.WriteFolder(f.out, r.Files()); err != nil {
+		if err := fileio.WriteFolder(f.out, r.Files()); err != nil {
 			return err
 		}
 	}

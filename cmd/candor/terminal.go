@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/candor-project/candor/internal/cpumap"
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 )
 
 // colourFlag adds --color.

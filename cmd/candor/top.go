@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/candor-project/candor/internal/top"
+	"github.com/candor-project/candor/cmd/candor/internal/top"
 )
 
 const topLong = `Show how busy the CPUs are and what the containers use of their limits, live:

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/traceinfo"
+	"github.com/candor-project/candor/cmd/candor/internal/tracereport"
 	"github.com/candor-project/candor/trace"
 )
 
@@ -21,7 +21,7 @@ const traceSpecs = `A trace is one of
 
   google2011:DIR        Google ClusterData 2011: machine_events and task_events
   openb:DIR             Alibaba's GPU cluster of 2023; ,pods=cpu300 for a variant
-  csv:FILE              the plain form that docs/trace.md defines
+  csv:FILE              your own CSV, see docs/reference/trace-formats.md
   kubectl:DIR           nodes.json and pods.json of kubectl get -o json
   synthetic             a cell like Google's: synthetic:machines=12500,days=29,seed=1
   semi-real:DIR         a month out of the parts of google2011 and its job table
@@ -104,8 +104,8 @@ func newTraceInfoCommand() *cobra.Command {
 		if !(*cores > 0 && *cores <= 1e5) {
 			return badInput("--cores-of-largest %v: want a number above 0, at most 100000", *cores)
 		}
-		if output.value == "svg" && len(args) > traceinfo.MaxTraces {
-			return badInput("-o svg shows %d traces at most, got %d", traceinfo.MaxTraces, len(args))
+		if output.value == "svg" && len(args) > tracereport.MaxTraces {
+			return badInput("-o svg shows %d traces at most, got %d", tracereport.MaxTraces, len(args))
 		}
 		summaries, err := summarize(cmd.ErrOrStderr(), args, o, *cores)
 		if err != nil {
@@ -143,7 +143,7 @@ func summarize(terminal io.Writer, specs []string, o trace.Options, cores float6
 func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) error {
 	switch form {
 	case "svg":
-		return traceinfo.SVG(out, summaries)
+		return tracereport.SVG(out, summaries)
 	case "json":
 		e := json.NewEncoder(out)
 		for _, s := range summaries {
@@ -153,7 +153,7 @@ func writeSummaries(out io.Writer, summaries []*trace.Summary, form string) erro
 		}
 		return nil
 	}
-	return traceinfo.Text(out, summaries, !localeIsUTF8())
+	return tracereport.Text(out, summaries, !localeIsUTF8())
 }
 
 func newTraceImportCommand() *cobra.Command {
@@ -208,7 +208,7 @@ func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) err
 		h.Events, h.Containers, h.Machines, float64(int(h.Span.Seconds()/36+0.5))/100, info.Size(), float64(info.Size())/float64(max(h.Events, 1)))
 	for _, c := range append(r.Skipped, r.NotModelled...) {
 		if err == nil {
-			_, err = fmt.Fprintf(out, "left out: %d %s, the first at %s\n", c.N, c.What, c.First)
+			_, err = fmt.Fprintf(out, "left out: %d %s, the first at %s\n", c.N, c.Reason, c.First)
 		}
 	}
 	return err

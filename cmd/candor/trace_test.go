@@ -90,17 +90,29 @@ func TestTraceCompletion(t *testing.T) {
 
 var traceConsole = regexp.MustCompile("(?s)```console\n\\$ candor (trace [^\n]*)\n(.*?)```")
 
-// TestTraceDocs runs the commands that docs/trace.md shows. Those of real
-// traces are run where these are beside the project.
+// TestTraceDocs runs the commands in the pages about traces. It skips commands
+// that read real traces if ../shared/traces does not exist.
 func TestTraceDocs(t *testing.T) {
 	t.Chdir("../..")
-	page, err := os.ReadFile("docs/trace.md")
+	count := 0
+	for _, page := range []string{"docs/trace.md", "docs/reference/trace-formats.md", "docs/benchmarks/trace.md"} {
+		count += testTracePage(t, page)
+	}
+	if count < 3 {
+		t.Errorf("found %d commands: is the expression wrong?", count)
+	}
+}
+
+// testTracePage compares the commands of a page with their output and returns
+// the number of commands.
+func testTracePage(t *testing.T, page string) (count int) {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := 0
-	now := traceConsole.ReplaceAllStringFunc(string(page), func(block string) string {
-		shown++
+	now := traceConsole.ReplaceAllStringFunc(string(text), func(block string) string {
+		count++
 		parts := traceConsole.FindStringSubmatch(block)
 		if _, err := os.Stat("../shared/traces"); err != nil && strings.Contains(parts[1], "../shared") {
 			t.Logf("no ../shared/traces: candor %s is not run", parts[1])
@@ -108,16 +120,14 @@ func TestTraceDocs(t *testing.T) {
 		}
 		out := output(t, parts[1])
 		if out != parts[2] && !*update {
-			t.Errorf("docs/trace.md: candor %s prints (go test -update writes it anew)\n%s", parts[1], out)
+			t.Errorf("%s: candor %s prints (go test -update rewrites it)\n%s", page, parts[1], out)
 		}
 		return strings.TrimSuffix(block, parts[2]+"```") + out + "```"
 	})
-	if *update && now != string(page) {
-		if err := os.WriteFile("docs/trace.md", []byte(now), 0o644); err != nil {
+	if *update && now != string(text) {
+		if err := os.WriteFile(page, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if shown < 3 {
-		t.Errorf("found %d commands: is the expression wrong?", shown)
-	}
+	return count
 }

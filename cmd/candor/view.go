@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/view"
 )
@@ -64,15 +64,15 @@ func viewInside(f *runFlags, cmd *cobra.Command, form string, args []string) err
 // viewHere reports on the place that candor itself is in.
 func viewHere(cmd *cobra.Command, form string, args []string) error {
 	if len(args) == 0 {
-		return writeReport(cmd.OutOrStdout(), view.Observe(), form)
+		return writeReport(cmd.OutOrStdout(), view.ReadSources(), form)
 	}
-	path, err := host.FindProgram(args[0])
+	path, err := launch.FindProgram(args[0])
 	if err == nil {
-		if err = writeReport(cmd.ErrOrStderr(), view.Observe(), form); err != nil {
+		if err = writeReport(cmd.ErrOrStderr(), view.ReadSources(), form); err != nil {
 			return err
 		}
 		err = syscall.Exec(path, args, os.Environ())
-		err = &host.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)}
+		err = &launch.ExecError{Code: 126, Err: fmt.Errorf("execute %s: %w", path, err)}
 	}
 	return hostError(err)
 }
@@ -127,7 +127,7 @@ func remark(s view.Source) string {
 // verdict says in words if a place sees what it has.
 func verdict(r view.Report) string {
 	limit, cpus := hybrid.Milli(r.LimitMilli), count(r.CPUs, "CPU", "CPUs")
-	if r.Honest {
+	if r.IsTrue {
 		return fmt.Sprintf("\nWhat it sees is what it has: yes. The limit is %s, and it sees %s.\n", limit, cpus)
 	}
 	return fmt.Sprintf("\nWhat it sees is what it has: no. The limit is %s, a view of %s, but\n  %s\n",

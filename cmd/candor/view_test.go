@@ -12,13 +12,13 @@ import (
 func TestViewTable(t *testing.T) {
 	r := view.Report{
 		Sources: []view.Source{
-			{Name: view.SourceAffinity, Role: view.Told, CPUs: cpuset.MustParse("17-18"), Count: 2},
-			{Name: "/proc/cpuinfo", Role: view.Told, CPUs: cpuset.MustParse("17-18"), Count: 2, Masked: true},
+			{Name: view.SourceAffinity, Role: view.Reported, CPUs: cpuset.MustParse("17-18"), Count: 2},
+			{Name: "/proc/cpuinfo", Role: view.Reported, CPUs: cpuset.MustParse("17-18"), Count: 2, Masked: true},
 			{Name: view.SourceCPUSet, Role: view.Grant, Path: "/sys/x", Error: "permission denied"},
 			{Name: view.SourceQuota, Role: view.Grant, Count: 2, QuotaMilli: 1500, Path: "/sys/cpu.max"},
 			{Name: "/proc/stat", Role: view.Machine, CPUs: cpuset.MustParse("0-31"), Count: 32},
 		},
-		LimitMilli: 1500, CPUs: 2, Honest: true,
+		LimitMilli: 1500, CPUs: 2, IsTrue: true,
 	}
 	check := func(want string) {
 		t.Helper()
@@ -36,7 +36,7 @@ cgroup quota       1500m         /sys/cpu.max
 
 What it sees is what it has: yes. The limit is 1500m, and it sees 2 CPUs.
 `)
-	r.Sources, r.LimitMilli, r.CPUs, r.Honest = r.Sources[:1], 1000, 1, false
+	r.Sources, r.LimitMilli, r.CPUs, r.IsTrue = r.Sources[:1], 1000, 1, false
 	r.Sources = append(r.Sources, view.Source{Name: view.SourceQuota, Role: view.Grant})
 	r.Reasons = []string{"sched_getaffinity says 2", "that too"}
 	check(`SOURCE             TELLS  CPUS

@@ -208,7 +208,7 @@ func (c *charted) said() string {
 	return string(text)
 }
 
-// failClosed has containerd refuse containers while the plugin is missing, as docs/nri.md shows it.
+// failClosed has containerd refuse containers while the plugin is missing, as docs/deploy.md shows it.
 const failClosed = `
 [plugins.'io.containerd.nri.v1.nri'.default_validator]
   enable = true

@@ -38,7 +38,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // inMemory is where the state of engine and plugin is: on nodes it is in /run, which no disk is waited for.
 const inMemory = "/dev/shm"
 
-// TestCost measures what candor nri costs, on an otherwise idle machine; docs/nri.md has the figures. Three engines make
+// TestCost measures what candor nri costs, on an otherwise idle machine; docs/benchmarks/nri.md has the figures. Three engines make
 // containers by turns: one has nothing else, one has a plugin that is asked the same and does nothing, and one has the
 // plugin, and the flexible containers that are on the node. How long a creation waits for a plugin is containerd's own
 // measure.

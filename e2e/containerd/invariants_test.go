@@ -25,7 +25,7 @@ type node struct {
 	minShared hybrid.Milli
 }
 
-// broken says which of the invariants of docs/nri.md do not hold for what runs. It goes by
+// broken says which of the invariants of docs/reference/nri.md do not hold for what runs. It goes by
 // the kernel alone: what a container's fraction is, and where, is to be seen by who else is there.
 func (n node) broken(facts []fact) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }

@@ -81,12 +81,12 @@ func (p *servedPod) granted() *host.Grant {
 }
 
 // has is what the kernel has for the pod's group, and for app.
-func (p *servedPod) has() (pod cgroup.CPUTime, app cgroup.Settings) {
+func (p *servedPod) has() (pod cgroup.CPULimits, app cgroup.Settings) {
 	p.Helper()
 	g := p.granted()
-	pod, err := p.allPods().Foreign("pod", path.Dir(g.Engine.Cgroup)).CPUTime()
+	pod, err := p.allPods().EngineGroup("pod", path.Dir(g.Engine.Cgroup)).CPULimits()
 	if err == nil {
-		app, err = p.allPods().Foreign("app", g.Engine.Cgroup).Settings()
+		app, err = p.allPods().EngineGroup("app", g.Engine.Cgroup).Settings()
 	}
 	if err != nil {
 		p.Fatal(err)

@@ -167,7 +167,7 @@ func (k *kubelet) running(name string, limit hybrid.Milli, before string) (id st
 			if g.Engine.Name != "default/"+name+"/app" || filepath.Base(g.Engine.Cgroup) != id || g.Limit != limit {
 				continue
 			}
-			has, err := k.allPods().Foreign(g.ID, g.Engine.Cgroup).Settings()
+			has, err := k.allPods().EngineGroup(g.ID, g.Engine.Cgroup).Settings()
 			f = fact{name, limit, g.Guarantee, g.Class == hybrid.Sensitive, has}
 			f.request = max(f.request, 0) // hybrid.NoGuarantee
 			return err == nil && has.CPUs == g.CPUs

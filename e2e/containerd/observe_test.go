@@ -83,7 +83,7 @@ func (c *container) unadjusted(all cpuset.Set) cgroup.Settings {
 // wroteNothing: no group of Candor's own was made, and no option of the machine's written.
 func (l *lab) wroteNothing() {
 	l.Helper()
-	if is, err := l.allPods().Foreign("run", l.parent+"-run").Exists(); is || err != nil {
+	if is, err := l.allPods().EngineGroup("run", l.parent+"-run").Exists(); is || err != nil {
 		l.Errorf("a group of Candor's own was made (%v)", err)
 	}
 	if _, err := os.Stat(l.path("host.json")); err == nil {

@@ -7,6 +7,7 @@ import (
 
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/hybrid"
 )
@@ -14,7 +15,7 @@ import (
 // group is the pod's own group, which the client has made.
 func (p *pod) group() *cgroup.Group {
 	if p.slice != "" {
-		return p.allPods().Foreign(p.name, p.slice)
+		return p.allPods().EngineGroup(p.name, p.slice)
 	}
 	return p.allPods().Group(p.name)
 }
@@ -24,10 +25,10 @@ func (p *pod) group() *cgroup.Group {
 func (p *pod) isLifted(when string, lifted bool, weight hybrid.Milli) {
 	p.Helper()
 	want := p.allPods().PodWeight(int(weight))
-	var has cgroup.CPUTime
+	var has cgroup.CPULimits
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var err error
-		if has, err = p.group().CPUTime(); err != nil {
+		if has, err = p.group().CPULimits(); err != nil {
 			p.Fatal(err)
 		}
 		if kubelets := has.Quota == time.Duration(p.limit)*100*time.Microsecond; kubelets != lifted && has.Weight == want {
@@ -41,8 +42,8 @@ func (p *pod) isLifted(when string, lifted bool, weight hybrid.Milli) {
 func (p *pod) kubeletWrites(limit hybrid.Milli) {
 	p.Helper()
 	p.limit = limit
-	err := p.group().SetCPUTime(cgroup.CPUTime{
-		Quota: time.Duration(limit) * 100 * time.Microsecond, Period: cgroup.DefaultPeriod, Weight: p.allPods().PodWeight(int(limit))})
+	err := p.group().SetCPULimits(cgroup.CPULimits{
+		Quota: time.Duration(limit) * 100 * time.Microsecond, Period: bandwidth.DefaultPeriod, Weight: p.allPods().PodWeight(int(limit))})
 	if err != nil {
 		p.Fatal(err)
 	}

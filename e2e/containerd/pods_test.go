@@ -208,10 +208,10 @@ func (c *container) try(command ...string) (string, error) {
 // group is the container's, as the runtime makes it.
 func (c *container) group() *cgroup.Group {
 	if c.slice != "" {
-		return c.allPods().Foreign(c.name, filepath.Join(c.slice, c.unit()))
+		return c.allPods().EngineGroup(c.name, filepath.Join(c.slice, c.unit()))
 	}
 	c.Helper()
-	return c.allPods().Foreign(c.name, filepath.Join(c.parent, c.pod.name, c.prefix+c.id))
+	return c.allPods().EngineGroup(c.name, filepath.Join(c.parent, c.pod.name, c.prefix+c.id))
 }
 
 // has is what the kernel has for the container.

@@ -26,10 +26,10 @@ type tests struct{ of, run, skip string }
 
 var (
 	// everything runs where the kernel and cgroups are the newest.
-	everything = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "host"}, {of: "internal/audit"}, {of: "internal/setup"}, {of: "e2e", skip: said}, {of: "e2e/hostile", run: foreign}}
+	everything = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "host"}, {of: "cmd/candor/internal/audit"}, {of: "cmd/candor/internal/setup"}, {of: "e2e", skip: said}, {of: "e2e/hostile", run: foreign}}
 	// asking is what does little else than ask the kernel: for the rest another version of it, or of cgroups, is no other
 	// machine, and emulated CPUs take a quarter of an hour for that.
-	asking = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "internal/setup"}}
+	asking = suite{{of: "topology"}, {of: "view"}, {of: "cgroup"}, {of: "cmd/candor/internal/setup"}}
 	// askingV1 is where groups of v1 can be exclusive, which would take CPUs from a machine with other work.
 	askingV1 = append(slices.Clip(asking), tests{of: "e2e/hostile", run: "^TestHostileExclusiveGroup$"})
 	// withSystemd is where systemd makes the groups.

@@ -56,7 +56,7 @@ func TestHostileLocalUser(t *testing.T) {
 	}
 }
 
-// checkModes compares the modes below the state directory with the table in docs/security.md.
+// checkModes compares the modes below the state directory with the table in docs/reference/rights.md.
 func (l *lab) checkModes() {
 	l.Helper()
 	l.walkState(func(path string, entry fs.DirEntry, mode fs.FileMode) {

@@ -24,7 +24,7 @@ var buildScheduler = sync.OnceValue(func() error {
 	return nil
 })
 
-// fromDocs are the rights that docs/kubernetes.md has a scheduler of another identity given.
+// fromDocs are the rights that docs/reference/scheduler.md requires for a scheduler with another user.
 const fromDocs = `
 kind: ClusterRoleBinding
 metadata: {name: kube-scheduler-of-candor}

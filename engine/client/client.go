@@ -18,7 +18,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Names are the engines, in the order in which they are looked for.
@@ -212,7 +212,7 @@ func (e *Engine) Remove(ctx context.Context, ids ...string) error {
 			errs = append(errs, fmt.Errorf("%s rm %s: %w", e.Name, id, err))
 		}
 	}
-	return oneline.Join(errs...)
+	return errline.Join(errs...)
 }
 
 // RemoveLabelled removes all containers with a label.

@@ -17,9 +17,9 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/metrics"
 )
 
 // A Config is what the administrator of a node says.
@@ -69,7 +69,7 @@ func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 // LoadConfig reads a configuration file. The error is one line with the file and,
 // where it is about the content, the number of the line; it is ErrBadConfig.
 func LoadConfig(file string) (*Config, error) {
-	data, err := wholefile.Read(file, maxConfigSize)
+	data, err := fileio.Read(file, maxConfigSize)
 	var missing *fs.PathError
 	if errors.As(err, &missing) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrBadConfig, file, missing.Err)

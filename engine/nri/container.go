@@ -9,11 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/spec"
 )
 
 // A Pod is what the engine has to know of one.
@@ -69,15 +71,15 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.Command = a.Engine.Name
 	a.Class, why = class(get(s.Class, hybrid.Flexible), &ctr.CPU)
 	a.Policy = get(s.Policy, hybrid.Strict)
-	a.Wish = get(s.Topology, hybrid.Prefer)
+	a.Topology = get(s.Topology, hybrid.Prefer)
 	a.Immovable = !get(s.Movable, true)
-	a.Mems = a.Wish == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
-	a.Period = get(s.Period, time.Duration(cmp.Or(ctr.Period, cgroup.DefaultPeriod.Microseconds()))*time.Microsecond)
+	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
+	a.Period = get(s.Period, time.Duration(cmp.Or(ctr.Period, bandwidth.DefaultPeriod.Microseconds()))*time.Microsecond)
 	a.OnResize = get(s.OnResize, "none")
 	a.View = get(s.View, viewFor(a.Class))
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
 	if a.Limit != 0 { // else there is nothing to save up
-		a.Burst = get(s.Burst, host.Burst{})
+		a.Burst = get(s.Burst, spec.Burst{})
 		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // it may be said for a whole pod or node: each has what it can
 	}
 	return a, why, false, a.Check()
@@ -95,11 +97,11 @@ func get[T any](said *T, otherwise T) T {
 	return *said
 }
 
-func viewFor(class hybrid.Class) host.View {
+func viewFor(class hybrid.Class) spec.View {
 	if class == hybrid.Sensitive {
-		return host.ViewFull
+		return spec.ViewFull
 	}
-	return host.ViewAffinity
+	return spec.ViewAffinity
 }
 
 // class is the class that a container can have: a sensitive one has its limit guaranteed.
@@ -134,7 +136,7 @@ func (c *CPU) limit() hybrid.Milli {
 	if c.Quota <= 0 {
 		return 0
 	}
-	period := cmp.Or(c.Period, cgroup.DefaultPeriod.Microseconds())
+	period := cmp.Or(c.Period, bandwidth.DefaultPeriod.Microseconds())
 	return hybrid.Milli((c.Quota*1000 + period/2) / period)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 func ask(annotations map[string]string, cpu CPU) (*Pod, *Container) {
@@ -34,7 +35,7 @@ func TestAllocation(t *testing.T) {
 		{"best effort", nil, CPU{0, 0, 2}, hybrid.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee}, ""},
 		{"one container", map[string]string{"class.candor.dev/app": "sensitive", "candor.dev/class": "flexible", "candor.dev/movable": "false",
 			"candor.dev/policy": "best-effort", "candor.dev/topology": "single-l3"}, CPU{200000, 100000, 2048},
-			hybrid.Request{Limit: 2000, Immovable: true, Policy: hybrid.BestEffort, Wish: hybrid.SingleL3}, ""},
+			hybrid.Request{Limit: 2000, Immovable: true, Policy: hybrid.BestEffort, Topology: hybrid.SingleL3}, ""},
 	} {
 		p, ctr := ask(test.annotations, test.cpu)
 		a, why, preserved, err := allocation(DefaultConfig(), p, ctr)
@@ -67,7 +68,7 @@ func TestAllocationByPlace(t *testing.T) {
 func TestBurstOfPod(t *testing.T) {
 	for quota, want := range map[int64]time.Duration{50000: 20 * time.Millisecond, 10000: 10 * time.Millisecond, 0: 0} {
 		p, ctr := ask(map[string]string{"candor.dev/burst": "20ms"}, CPU{quota, 100000, 102})
-		if a, _, _, err := allocation(DefaultConfig(), p, ctr); err != nil || a.Burst != (host.Burst{Time: want}) {
+		if a, _, _, err := allocation(DefaultConfig(), p, ctr); err != nil || a.Burst != (spec.Burst{Time: want}) {
 			t.Errorf("quota %dus: burst %v, %v, want %v", quota, a.Burst, err, want)
 		}
 	}

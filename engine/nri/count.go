@@ -5,8 +5,8 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/metrics"
 )
 
 // CountBy has the engine count in metrics that are served. It is for the time before Run.

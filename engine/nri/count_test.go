@@ -7,7 +7,7 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/metrics"
 )
 
 func TestRefusalReason(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/metrics"
 )
 
 // An Engine decides for the containers of one runtime. Its methods are the events of a container's life,
@@ -135,7 +135,7 @@ func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 	if g == nil || err != nil {
 		return err
 	}
-	return e.host.Rewritten(ctx, name)
+	return e.host.ReapplyAfterEngineWrite(ctx, name)
 }
 
 // tell lets a container know its new size, as it asked for.

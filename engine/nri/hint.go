@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/nodecpu"
+	"github.com/candor-project/candor/metrics"
 )
 
 // hint is what the scheduler has counted with for a container; nil: nothing that can be followed. One that cannot be read is no

@@ -13,8 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // ErrOtherManager is a kubelet that gives out CPUs itself: two managers would overwrite each other's cpusets.
@@ -37,11 +37,11 @@ func CheckKubelet(root string) (unclear, err error) {
 	kubelets, unclear := findKubelets(root)
 	if len(kubelets) == 0 {
 		doubt, err := checkStates(root)
-		return oneline.Join(unclear, doubt), err
+		return errline.Join(unclear, doubt), err
 	}
 	for _, k := range kubelets {
 		policy, from, doubt := k.policy()
-		unclear = oneline.Join(unclear, doubt)
+		unclear = errline.Join(unclear, doubt)
 		if policy != noPolicy {
 			return unclear, fmt.Errorf("cannot give out CPUs beside %w: its policy is %q (%s); set cpuManagerPolicy: none, remove %s and restart the kubelet",
 				ErrOtherManager, policy, from, filepath.Join(k.dir, kubeletState))
@@ -56,7 +56,7 @@ func checkStates(root string) (unclear, err error) {
 	for _, dir := range knownRoots {
 		k := kubelet{root: root, dir: dir}
 		policy, doubt := k.savedPolicy()
-		unclear = oneline.Join(unclear, doubt)
+		unclear = errline.Join(unclear, doubt)
 		if file := filepath.Join(dir, kubeletState); policy != "" && policy != noPolicy {
 			return unclear, fmt.Errorf("cannot give out CPUs beside %w: %s names the policy %q, with which a kubelet may start; set cpuManagerPolicy: none and remove %s; if no kubelet is installed, remove this file",
 				ErrOtherManager, file, policy, file)
@@ -99,14 +99,14 @@ func (k *kubelet) policy() (policy, from string, unclear error) {
 		return policy, filepath.Join(k.dir, kubeletState), nil
 	}
 	policy, from, doubt := k.configured()
-	return policy, from, oneline.Join(unclear, doubt)
+	return policy, from, errline.Join(unclear, doubt)
 }
 
 // savedPolicy returns the policy in the kubelet's state file; "" if the file is missing or cannot be trusted. Only root of
 // the node may be able to write the file.
 func (k *kubelet) savedPolicy() (string, error) {
 	file := filepath.Join(k.dir, kubeletState)
-	f, err := wholefile.OpenInRoot(k.root, file, unix.O_NOFOLLOW)
+	f, err := fileio.OpenInRoot(k.root, file, unix.O_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -115,7 +115,7 @@ func (k *kubelet) savedPolicy() (string, error) {
 	}
 	defer f.Close()
 	var policy string
-	text, err := wholefile.ReadOpen(f, largestFile)
+	text, err := fileio.ReadOpen(f, largestFile)
 	if err == nil {
 		err = onlyRootWrites(f)
 	}
@@ -154,7 +154,7 @@ func (k *kubelet) configured() (policy, from string, unclear error) {
 	for _, file := range files {
 		value, err := k.policyIn(file)
 		if err != nil {
-			unclear = oneline.Join(unclear, fmt.Errorf("%s: %w", file, plain(err)))
+			unclear = errline.Join(unclear, fmt.Errorf("%s: %w", file, plain(err)))
 		} else if value != "" {
 			policy, from = value, file
 		}
@@ -172,7 +172,7 @@ func (k *kubelet) files() (files []string, unclear error) {
 		return files, nil
 	}
 	dir = k.abs(dir)
-	f, err := wholefile.OpenInRoot(k.root, dir, unix.O_DIRECTORY)
+	f, err := fileio.OpenInRoot(k.root, dir, unix.O_DIRECTORY)
 	if err != nil {
 		return files, err
 	}
@@ -195,12 +195,12 @@ func (k *kubelet) files() (files []string, unclear error) {
 
 // policyIn reads one configuration file; "" if it has no policy.
 func (k *kubelet) policyIn(file string) (string, error) {
-	f, err := wholefile.OpenInRoot(k.root, file, 0)
+	f, err := fileio.OpenInRoot(k.root, file, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	text, err := wholefile.ReadOpen(f, largestFile)
+	text, err := fileio.ReadOpen(f, largestFile)
 	if err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
 )
 
@@ -86,7 +86,7 @@ type namespaceView struct {
 
 func ownNamespaces(proc string) (v namespaceView) {
 	v.user, _ = os.Readlink(filepath.Join(proc, "self/ns/user"))
-	text, _ := kernfile.Read(filepath.Join(proc, "self/cgroup"))
+	text, _ := kernelfs.Read(filepath.Join(proc, "self/cgroup"))
 	v.cgroups = cgroupPaths(text)
 	return v
 }
@@ -101,7 +101,7 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	if user, err := os.Readlink(filepath.Join(dir, "ns/user")); err == nil && user != v.user {
 		return nil, nil
 	}
-	text, err := kernfile.Read(filepath.Join(dir, "cgroup"))
+	text, err := kernelfs.Read(filepath.Join(dir, "cgroup"))
 	if err != nil {
 		return nil, nil // the process has ended
 	}

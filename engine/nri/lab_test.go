@@ -52,8 +52,8 @@ func newLab(t *testing.T) *lab {
 	log := slog.New(slog.NewTextHandler(l.log, nil))
 	h, err := host.Open(host.Options{
 		StateDir: filepath.Join(l.dir, "state"), Config: filepath.Join(l.dir, "host.json"), Log: log,
-		Cgroup: cgroup.Options{Parent: l.base + "-run", Driver: cgroup.Cgroupfs},
-		Report: l.noteHint,
+		Cgroup:      cgroup.Options{Parent: l.base + "-run", Driver: cgroup.Cgroupfs},
+		OnOperation: l.noteHint,
 	})
 	if err != nil {
 		t.Fatal(err)

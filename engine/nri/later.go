@@ -97,7 +97,7 @@ func (e *Engine) note(a host.Allocation, pid int) {
 	var err error
 	for range 3 { // who has the lock may have it for long
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
-		err = e.host.Note(ctx, &a, pid)
+		err = e.host.RecordRunning(ctx, &a, pid)
 		cancel()
 		if err == nil {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/spec"
 )
 
 var ctx = context.Background()
@@ -45,7 +46,7 @@ func TestStartsAsPlanned(t *testing.T) {
 	if err := l.pods.Group(c.Id).Apply(cgroup.Settings{CPUs: g.CPUs, Quota: 50 * time.Millisecond, Period: g.Period, Weight: weight}); err != nil {
 		t.Fatal(err)
 	}
-	if !l.host.AsPlanned(&host.Allocation{Request: hybrid.Request{ID: g.ID}, Engine: g.Engine}, int(c.Pid)) {
+	if !l.host.MatchesGrant(&host.Allocation{Request: hybrid.Request{ID: g.ID}, Engine: g.Engine}, int(c.Pid)) {
 		t.Error("it has not what it is to have")
 	}
 	if err := l.StartContainer(ctx, pod, c); err != nil {
@@ -152,7 +153,7 @@ func TestAskedIsNotTakenAtCreate(t *testing.T) {
 	c := l.container("app", "app1", 50000)
 	c.Annotations = map[string]string{askedKey: "10000/100000/102"}
 	l.create(pod, c)
-	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != host.ViewFull {
+	if g := l.grant(pod, c); g == nil || g.Limit != 500 || g.View != spec.ViewFull {
 		t.Errorf("it has %+v", g)
 	}
 }

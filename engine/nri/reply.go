@@ -5,6 +5,7 @@ import (
 
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -36,7 +37,7 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 		}
 		r.Mems = mems.String()
 	}
-	if g.View == host.ViewFull {
+	if g.View == spec.ViewFull {
 		r.Binds = view.Binds(e.host.ViewDir(g.ID))
 	}
 	return r, nil

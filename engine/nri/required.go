@@ -13,8 +13,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/internal/procfs"
-	"github.com/candor-project/candor/internal/wholefile"
 )
 
 // containerd may be told to refuse containers while a plugin is away: NRI's default validator does it,
@@ -180,7 +180,7 @@ func readContainerd(top, name string, began time.Time) (c containerdConfig, err 
 
 // readIn reads a file of containerd's file system.
 func readIn(top, name string) (text []byte, modified time.Time, err error) {
-	f, err := wholefile.OpenInRoot(top, name, 0)
+	f, err := fileio.OpenInRoot(top, name, 0)
 	if err != nil {
 		return nil, modified, err
 	}
@@ -189,7 +189,7 @@ func readIn(top, name string) (text []byte, modified time.Time, err error) {
 	if err != nil {
 		return nil, modified, err
 	}
-	text, err = wholefile.ReadOpen(f, largestFile)
+	text, err = fileio.ReadOpen(f, largestFile)
 	return text, info.ModTime(), err
 }
 

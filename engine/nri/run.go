@@ -55,7 +55,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	e.host.KeepOpen(mostOpen())
 	defer e.host.KeepOpen(0)
 	go e.repairLoop(ctx)
-	go e.host.TellUnits(ctx)
+	go e.host.UpdateUnits(ctx)
 	defer e.noteAll()
 	nrilog.Set(quiet{e.log})
 	for ctx.Err() == nil {

@@ -16,11 +16,11 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 		return err
 	case preserved:
 		return e.preserve(ctx, p, ctr)
-	case e.host.AsPlanned(&a, ctr.PID):
+	case e.host.MatchesGrant(&a, ctr.PID):
 		e.noteLater(a, ctr.PID)
 		return nil
 	default:
-		return e.host.Begin(ctx, a, ctr.PID)
+		return e.host.ConfirmStart(ctx, a, ctr.PID)
 	}
 }
 

@@ -14,37 +14,38 @@ import (
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
 )
 
-// A Booking is for a container that an engine has created and not started yet: it says of which host it is to be, such as that of
+// A Override is for a container that an engine has created and not started yet: it says of which host it is to be, such as that of
 // an experiment, and what it gets there. Then that counts, and not what its configuration and its image ask for. It is a file in a
 // place where root alone can write, for a container that its id names: an image cannot book.
-type Booking struct {
+type Override struct {
 	StateDir string         `json:"stateDir"` // of the host
 	Config   string         `json:"config"`
 	Parent   string         `json:"parent"` // group, made without systemd
 	Request  hybrid.Request `json:"request"`
-	Spec     host.Spec      `json:"spec"`
+	Spec     spec.Spec      `json:"spec"`
 
-	Taken bool         `json:"taken"` // the container was made so
-	Usage cgroup.Usage `json:"usage"` // what it had used when it was deleted
+	Applied bool         `json:"taken"` // the container was made so
+	Usage   cgroup.Usage `json:"usage"` // what it had used when it was deleted
 }
 
 // bookingsSuffix is what the folder of a host's bookings is called, beside its state.
 const bookingsSuffix = ".booked"
 
-// Bookings is the folder of a host's bookings. Who removes it takes them all back. The wrapper looks beside the usual state
+// Overrides is the folder of a host's bookings. Who removes it takes them all back. The wrapper looks beside the usual state
 // directory, whatever the engine has told it: some engines pass no environment on.
-func Bookings(stateDir string) string { return stateDir + bookingsSuffix }
+func Overrides(stateDir string) string { return stateDir + bookingsSuffix }
 
-// BookedName is what Candor calls an engine's container.
-func BookedName(id string) string { return (&Call{ID: id}).Name() }
+// OverriddenName is what Candor calls an engine's container.
+func OverriddenName(id string) string { return (&Call{ID: id}).Name() }
 
-func (b *Booking) file() string { return filepath.Join(Bookings(b.StateDir), b.Request.ID) }
+func (b *Override) file() string { return filepath.Join(Overrides(b.StateDir), b.Request.ID) }
 
 // Save writes a booking.
-func (b *Booking) Save() error {
+func (b *Override) Save() error {
 	text, err := json.Marshal(b)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(b.file()), 0o700)
@@ -56,7 +57,7 @@ func (b *Booking) Save() error {
 }
 
 // Reload reads what has become of it.
-func (b *Booking) Reload() error {
+func (b *Override) Reload() error {
 	now, err := readBooking(b.file())
 	if err == nil {
 		*b = *now
@@ -65,7 +66,7 @@ func (b *Booking) Reload() error {
 }
 
 // Remove takes it back.
-func (b *Booking) Remove() error {
+func (b *Override) Remove() error {
 	if err := os.Remove(b.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -74,13 +75,13 @@ func (b *Booking) Remove() error {
 
 const maxBooking = 1 << 20 // bytes
 
-func readBooking(file string) (*Booking, error) {
-	text, err := wholefile.ReadNoLink(file, maxBooking)
+func readBooking(file string) (*Override, error) {
+	text, err := fileio.ReadNoLink(file, maxBooking)
 	if err != nil {
 		return nil, fmt.Errorf("booking: %w", err)
 	}
-	b := new(Booking)
-	if err := wholefile.DecodeStrict(text, b); err != nil {
+	b := new(Override)
+	if err := fileio.DecodeStrict(text, b); err != nil {
 		return nil, fmt.Errorf("booking %s: %w", file, err)
 	}
 	if b.file() != file {
@@ -90,7 +91,7 @@ func readBooking(file string) (*Booking, error) {
 }
 
 // booked returns the booking of a container; nil if it has none.
-func booked(name string) (*Booking, error) {
+func booked(name string) (*Override, error) {
 	if cgroup.CheckName(name) != nil {
 		return nil, nil
 	}
@@ -108,10 +109,10 @@ func booked(name string) (*Booking, error) {
 }
 
 // on is the wrapper on the host of a booking.
-func (b *Booking) on(w *Wrapper) *Wrapper {
+func (b *Override) on(w *Wrapper) *Wrapper {
 	there := *w
 	there.Host = host.Options{StateDir: b.StateDir, Config: b.Config, Cgroup: cgroup.Options{Parent: b.Parent, Driver: cgroup.Cgroupfs},
-		Ended: NoteUsage(b.StateDir)}
+		OnEnd: NoteUsage(b.StateDir)}
 	return &there
 }
 
@@ -119,7 +120,7 @@ func (b *Booking) on(w *Wrapper) *Wrapper {
 // finds that a container has ended removes its group.
 func NoteUsage(stateDir string) func(name string, used cgroup.Usage) {
 	return func(name string, used cgroup.Usage) {
-		b, err := readBooking(filepath.Join(Bookings(stateDir), name))
+		b, err := readBooking(filepath.Join(Overrides(stateDir), name))
 		if err == nil {
 			_ = b.note(used) // what is not known is 0
 		}
@@ -127,7 +128,7 @@ func NoteUsage(stateDir string) func(name string, used cgroup.Usage) {
 }
 
 // note writes down what the container has used, unless somebody has who came later: its group may be gone by now, and tell nothing.
-func (b *Booking) note(used cgroup.Usage) error {
+func (b *Override) note(used cgroup.Usage) error {
 	if err := b.Reload(); err != nil || used.CPU <= b.Usage.CPU {
 		return err
 	}
@@ -136,8 +137,8 @@ func (b *Booking) note(used cgroup.Usage) error {
 }
 
 // create makes the container of a booking.
-func (b *Booking) create(w *Wrapper, c *Call, real string, cfg *config) (code int, err error) {
-	b.Taken = true
+func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code int, err error) {
+	b.Applied = true
 	if err := b.Save(); err != nil {
 		return 0, named(c.Name(), err)
 	}
@@ -179,7 +180,7 @@ func (w *Wrapper) noteUsage(c *Call) error {
 	if err != nil {
 		return err
 	}
-	reading, err := h.Read(g)
+	reading, err := h.ReadUsage(g)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // its processes have ended
 		return err
 	}

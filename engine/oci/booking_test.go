@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cgroup"
-	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
-func bookingIn(dir string) *Booking {
-	return &Booking{
+func bookingIn(dir string) *Override {
+	return &Override{
 		StateDir: filepath.Join(dir, "state"), Config: filepath.Join(dir, "host.json"), Parent: "/lab",
-		Request: hybrid.Request{ID: "0123456789ab", Class: hybrid.Sensitive, Limit: 1500, Wish: hybrid.WholeCores},
-		Spec:    host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull, OnResize: "none", Burst: host.Burst{Time: 20 * time.Millisecond}},
+		Request: hybrid.Request{ID: "0123456789ab", Class: hybrid.Sensitive, Limit: 1500, Topology: hybrid.WholeCores},
+		Spec:    spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull, OnResize: "none", Burst: spec.Burst{Time: 20 * time.Millisecond}},
 	}
 }
 
@@ -34,7 +34,7 @@ func TestBooking(t *testing.T) {
 		t.Fatal(err)
 	}
 	read := bookingIn(filepath.Dir(b.StateDir))
-	read.Request.Limit, read.Taken = 0, true
+	read.Request.Limit, read.Applied = 0, true
 	if err := read.Reload(); err != nil || !reflect.DeepEqual(read, b) {
 		t.Errorf("%v, %+v; want %+v", err, read, b)
 	}
@@ -96,7 +96,7 @@ func TestOthersBooking(t *testing.T) {
 	}
 	b := bookingIn("")
 	b.StateDir = fmt.Sprintf("/run/candor-oci-test-%d", os.Getpid())
-	t.Cleanup(func() { os.RemoveAll(Bookings(b.StateDir)) })
+	t.Cleanup(func() { os.RemoveAll(Overrides(b.StateDir)) })
 	if err := b.Save(); err != nil {
 		t.Fatal(err)
 	}

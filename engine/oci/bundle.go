@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 const configName = "config.json"
@@ -28,7 +28,7 @@ func (b bundle) save(c *config) error {
 	if err != nil {
 		return err
 	}
-	err = wholefile.MakeDirs(filepath.Dir(string(b)))
+	err = fileio.MakeDirs(filepath.Dir(string(b)))
 	if err == nil {
 		err = os.MkdirAll(string(b), 0o700)
 	}

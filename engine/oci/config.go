@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 const maxConfig = 16 << 20 // bytes
@@ -38,7 +38,7 @@ func loadConfig(bundle, name string) (*config, error) {
 	if !filepath.IsAbs(name) {
 		file = filepath.Join(bundle, name)
 	}
-	raw, err := wholefile.Read(file, maxConfig)
+	raw, err := fileio.Read(file, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: want a bundle with a configuration", err)
 	}

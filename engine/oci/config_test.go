@@ -11,6 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/spec"
 )
 
 // given is a configuration with fields that nobody knows, at every level that is edited.
@@ -22,7 +23,7 @@ const given = `{"ociVersion":"1.2.0","future":{"a":[1,2.50,1e3],"b":"<&>\u2028"}
 "linux":{"cgroupsPath":"/docker/abc","future":null,"resources":{"memory":{"limit":7},"unified":{"cpu.weight":"1","memory.high":"9"},"cpu":{"quota":150000,"period":100000,"burst":5,"future":9}}}}`
 
 func grantOf(limit hybrid.Milli, cpus string) *host.Grant {
-	g := &host.Grant{Spec: host.Spec{Period: 100 * time.Millisecond, View: host.ViewFull}}
+	g := &host.Grant{Spec: spec.Spec{Period: 100 * time.Millisecond, View: spec.ViewFull}}
 	g.ID, g.Limit, g.Quota, g.Weight = "abc", limit, limit, 2*limit
 	g.CPUs, _ = cpuset.Parse(cpus)
 	return g

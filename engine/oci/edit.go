@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
 )
 
@@ -59,7 +60,7 @@ func (c *config) apply(e edit) error {
 	c.linux.set("resources", c.resources)
 	c.linux.set("cgroupsPath", e.groupPath)
 	c.all.set("linux", c.linux)
-	if e.grant.View == host.ViewFull {
+	if e.grant.View == spec.ViewFull {
 		if err := c.mountView(e.viewDir); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func sharesOf(g *host.Grant) int64 {
 func (c *config) mountView(dir string) error {
 	var mounts []any
 	for _, bind := range view.Binds(dir) {
-		if c.mounted(bind.Within) {
+		if c.mounted(bind.Filesystem) {
 			mounts = append(mounts, mount{bind.Target, "bind", bind.Source, []string{"bind", "ro", "nosuid", "nodev", "noexec", "private"}})
 		}
 	}

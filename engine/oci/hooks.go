@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Events that the real runtime calls hooks for.
@@ -32,14 +32,14 @@ func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set
 		if errors.As(err, new(*hybrid.Refusal)) { // it was reaped, or has none
 			err = nil
 		}
-		return oneline.Join(err, h.EndPreserve(ctx, name), h.SweepBundles(ctx))
+		return errline.Join(err, h.EndPreserve(ctx, name), h.SweepBundles(ctx))
 	}
 	pid, err := pidIn(state)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", name, err)
 	case event == started:
-		return h.Started(ctx, name, pid)
+		return h.ConfirmOCIStart(ctx, name, pid)
 	case event == preserved:
 		return h.Preserve(ctx, name, cpus, pid)
 	default:

@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/spec"
 )
 
 // The settings of an image have less power than the settings of the engine's user: the author of the image is another
@@ -41,8 +42,8 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 		"class":    user.Class == nil && byName == hybrid.Flexible && or(image.Class, byName) == hybrid.Sensitive,
 		"topology": user.Topology == nil && takesByTopology(or(image.Topology, hybrid.Prefer), class),
 		"movable":  user.Movable == nil && !or(image.Movable, true),
-		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, host.ViewAffinity) == host.ViewFull, // rewritten at each start of another container
-		"burst":    user.Burst == nil && or(image.Burst, host.Burst{}) != host.Burst{},
+		"view":     user.View == nil && class == hybrid.Flexible && or(image.View, spec.ViewAffinity) == spec.ViewFull, // rewritten at each start of another container
+		"burst":    user.Burst == nil && or(image.Burst, spec.Burst{}) != spec.Burst{},
 		"period":   user.Period == nil && image.Period != nil && !has.mayHavePeriod(image),
 	} {
 		if is {
@@ -55,8 +56,8 @@ func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (na
 
 // takesByTopology reports whether a topology policy takes CPUs beyond the limit. Whole cores do. A flexible container, however
 // small, keeps a CPU of its domain from all sensitive containers.
-func takesByTopology(policy hybrid.Wish, class hybrid.Class) bool {
-	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.AnyCPUs
+func takesByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool {
+	return policy == hybrid.WholeCores || class == hybrid.Flexible && policy != hybrid.Prefer && policy != hybrid.NoTopology
 }
 
 // minImagePeriod is the shortest period that an image may choose: the kernel's timer for each period costs time.
@@ -66,8 +67,8 @@ const minImagePeriod = 10 * time.Millisecond
 // engine's user has not set another one. With a longer period a container runs on more CPUs for longer before it is
 // throttled.
 func (a *amount) mayHavePeriod(image *wishes) bool {
-	users := a.period(cgroup.DefaultPeriod)
-	return *image.Period == users || users == cgroup.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod
+	users := a.period(bandwidth.DefaultPeriod)
+	return *image.Period == users || users == bandwidth.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod
 }
 
 // checkImage refuses an image's settings that it may not choose, but for those that the options of the machine allow.

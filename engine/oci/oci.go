@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // A Wrapper is candor in the place of an OCI runtime.
@@ -107,7 +107,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 		return 0, named(c.Name(), err)
 	}
 	if code, err = own.make(c, real); err != nil || code != 0 {
-		c.warn(oneline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID)))
+		c.warn(errline.Join(own.remove(), h.ReleaseOwn(ctx, a.ID, true)))
 	}
 	return code, err
 }
@@ -165,7 +165,7 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 		err = own.save(cfg)
 	}
 	if err != nil {
-		err = oneline.Join(err, own.remove(), h.ReleaseOwn(ctx, a.ID))
+		err = errline.Join(err, own.remove(), h.ReleaseOwn(ctx, a.ID, true))
 	}
 	return err
 }
@@ -180,7 +180,7 @@ func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path s
 		return "", nil, err
 	}
 	if err = h.Prepare(ctx, a.ID); err != nil {
-		err = oneline.Join(err, h.ReleaseOwn(ctx, a.ID))
+		err = errline.Join(err, h.ReleaseOwn(ctx, a.ID, true))
 	}
 	return path, g, err
 }

@@ -16,7 +16,7 @@ const runtimePatience = 20 * time.Second
 // it writes holds at that moment.
 func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name string) (code int, err error) {
 	called := false
-	within := h.Within(ctx, name, func(g *host.Grant) {
+	within := h.WithGrantLocked(ctx, name, func(g *host.Grant) {
 		called = true
 		var mems string
 		var args []string

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // update resizes a container that has a grant. The real runtime gets the values that
@@ -44,7 +44,7 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	if err != nil || code != 0 {
 		if after != before {
 			_, _, undo := h.Resize(ctx, before.ID, before.Limit, 0)
-			err = oneline.Join(err, undo)
+			err = errline.Join(err, undo)
 		}
 		return code, err
 	}
@@ -109,7 +109,7 @@ func (c *Call) readUpdate() (u update, err error) {
 	file := c.value("resources", "r")
 	if file == "" {
 		u.CPUs, u.Mems, u.Weight = c.value("cpuset-cpus"), c.value("cpuset-mems"), weightOf(c.value("cpu-share", "cpu-shares"))
-		return u, oneline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
+		return u, errline.Join(microseconds(c, "cpu-quota", &u.Quota, strconv.ParseInt),
 			microseconds(c, "cpu-period", &u.Period, strconv.ParseUint), u.readBurst(c))
 	}
 	text, err := readResources(file)
@@ -154,18 +154,18 @@ func (u *update) readBurst(c *Call) error {
 // readResources reads the file of -r, "-" for standard input.
 func readResources(file string) ([]byte, error) {
 	if file != "-" {
-		return wholefile.Read(file, maxConfig)
+		return fileio.Read(file, maxConfig)
 	}
 	text, err := io.ReadAll(io.LimitReader(os.Stdin, maxConfig+1))
 	if err == nil && len(text) > maxConfig {
-		err = &wholefile.TooLongError{Name: "standard input", Limit: maxConfig}
+		err = &fileio.TooLongError{Name: "standard input", Limit: maxConfig}
 	}
 	return text, err
 }
 
 // check refuses what is Candor's to decide.
 func (u *update) check(g *host.Grant) error {
-	if u.Quota > 0 && u.Period == 0 && g.Period != cgroup.DefaultPeriod {
+	if u.Quota > 0 && u.Period == 0 && g.Period != bandwidth.DefaultPeriod {
 		return fmt.Errorf("a quota of %d microseconds without a period, and its own is %v: want both, or --cpus", u.Quota, g.Period)
 	}
 	if u.isPeriodAlone(g) {
@@ -184,7 +184,7 @@ func (u *update) check(g *host.Grant) error {
 // one is what an engine repeats of its own record.
 func (u *update) isPeriodAlone(g *host.Grant) bool {
 	period := u.period(g.Period)
-	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != cgroup.DefaultPeriod)
+	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != bandwidth.DefaultPeriod)
 }
 
 // limit is the limit that the update asks for: the old one where it says nothing.

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/spec"
 )
 
 // wishes are what a container's configuration asks for.
@@ -76,7 +78,7 @@ func (w *wishes) set(name, value string) error {
 	if err := w.Set(name, value); err != nil {
 		return err
 	}
-	if b := w.Burst; b != nil && b.By == host.BurstQuota {
+	if b := w.Burst; b != nil && b.By == spec.BurstQuota {
 		return fmt.Errorf("burst %v: under an engine's runtime nobody is there to raise the quota: want kernel, none, or a time such as 20ms", b)
 	}
 	return nil
@@ -91,8 +93,8 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 		return a, err
 	}
 	a.ID = name
-	a.Period = or(w.Period, has.period(cgroup.DefaultPeriod))
-	a.Limit = milliOf(has.Quota, has.period(cgroup.DefaultPeriod).Microseconds())
+	a.Period = or(w.Period, has.period(bandwidth.DefaultPeriod))
+	a.Limit = milliOf(has.Quota, has.period(bandwidth.DefaultPeriod).Microseconds())
 	a.Class = or(w.Class, byName)
 	switch {
 	case a.Class == hybrid.Flexible || a.Limit != 0:
@@ -102,17 +104,17 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 		a.Class = hybrid.Flexible
 	}
 	a.Policy = or(w.Policy, hybrid.Strict)
-	a.Wish = or(w.Topology, hybrid.Prefer)
-	a.Mems = a.Wish == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
-	a.Burst = or(w.Burst, host.Burst{Time: has.burst()})
-	if a.Burst.By == host.BurstAuto {
-		a.Burst.By = host.BurstKernel
+	a.Topology = or(w.Topology, hybrid.Prefer)
+	a.Mems = a.Topology == hybrid.SingleNUMA && a.Class == hybrid.Sensitive && a.Policy == hybrid.Strict
+	a.Burst = or(w.Burst, spec.Burst{Time: has.burst()})
+	if a.Burst.By == spec.BurstAuto {
+		a.Burst.By = spec.BurstKernel
 	}
 	a.Immovable = !or(w.Movable, true)
 	a.OnResize = or(w.OnResize, "none")
 	a.View = or(w.View, defaultView(a.Class))
 	if len(c.args) > 0 {
-		a.Command = host.ProgramName(c.args[0])
+		a.Command = state.ProgramName(c.args[0])
 	}
 	return a, a.Check()
 }
@@ -134,9 +136,9 @@ func milliOf(quota, period int64) hybrid.Milli {
 }
 
 // defaultView is the view that a class needs.
-func defaultView(class hybrid.Class) host.View {
+func defaultView(class hybrid.Class) spec.View {
 	if class == hybrid.Sensitive {
-		return host.ViewFull
+		return spec.ViewFull
 	}
-	return host.ViewAffinity
+	return spec.ViewAffinity
 }

@@ -10,8 +10,8 @@ import (
 // CPU is the name of the first resource. Its unit is milli-CPU; others have any.
 const CPU = "cpu"
 
-// A Thing is an application with what it needs, or a node with what it has.
-type Thing struct {
+// A Item is an application with what it needs, or a node with what it has.
+type Item struct {
 	Name    string
 	Amounts []int64 // in the order of the list's resources; CPU first
 }
@@ -19,7 +19,7 @@ type Thing struct {
 // A List is applications or nodes.
 type List struct {
 	Resources []string // CPU first
-	Things    []Thing
+	Items     []Item
 }
 
 // Goal is what a solution has little of.
@@ -71,8 +71,8 @@ func (e *Infeasible) Error() string { return "no allocation: " + e.Reason }
 // problem is the two lists with the nodes' resources in the order of the applications'.
 type problem struct {
 	resources []string
-	apps      []Thing
-	nodes     []Thing
+	apps      []Item
+	nodes     []Item
 }
 
 // ErrOtherResources says that applications and nodes do not tell of the same resources.
@@ -80,7 +80,7 @@ var ErrOtherResources = errors.New("want the same")
 
 // newProblem brings the lists together.
 func newProblem(apps, nodes List) (*problem, error) {
-	p := &problem{apps.Resources, apps.Things, slices.Clone(nodes.Things)}
+	p := &problem{apps.Resources, apps.Items, slices.Clone(nodes.Items)}
 	other := fmt.Errorf("applications have the resources %s, nodes %s: %w", list(apps.Resources), list(nodes.Resources), ErrOtherResources)
 	if len(apps.Resources) != len(nodes.Resources) {
 		return nil, other
@@ -92,7 +92,7 @@ func newProblem(apps, nodes List) (*problem, error) {
 			if at < 0 {
 				return nil, other
 			}
-			p.nodes[n].Amounts[r] = nodes.Things[n].Amounts[at]
+			p.nodes[n].Amounts[r] = nodes.Items[n].Amounts[at]
 		}
 	}
 	return p, nil
@@ -101,7 +101,7 @@ func newProblem(apps, nodes List) (*problem, error) {
 func list(names []string) string { return strings.Join(names, ", ") }
 
 // total is the sum of a resource over things.
-func total(things []Thing, resource int) int64 {
+func total(things []Item, resource int) int64 {
 	var sum int64
 	for i := range things {
 		sum += things[i].Amounts[resource]

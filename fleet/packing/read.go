@@ -15,7 +15,7 @@ import (
 
 // Most that a file has.
 const (
-	MaxThings    = 10_000
+	MaxItems     = 10_000
 	MaxResources = 16
 	MaxAmount    = 100_000_000_000_000 // of a resource besides CPU
 )
@@ -113,7 +113,7 @@ func newBuilder(heading []string) (*builder, error) {
 
 // add adds a row, with fields as in the heading.
 func (b *builder) add(fields []string) error {
-	t := Thing{Amounts: make([]int64, len(b.list.Resources))}
+	t := Item{Amounts: make([]int64, len(b.list.Resources))}
 	for i, name := range b.heading {
 		var err error
 		switch field := fields[i]; name {
@@ -126,11 +126,11 @@ func (b *builder) add(fields []string) error {
 			return err
 		}
 	}
-	if len(b.list.Things) == MaxThings {
-		return fmt.Errorf("more than %d rows", MaxThings)
+	if len(b.list.Items) == MaxItems {
+		return fmt.Errorf("more than %d rows", MaxItems)
 	}
 	b.taken[t.Name] = true
-	b.list.Things = append(b.list.Things, t)
+	b.list.Items = append(b.list.Items, t)
 	return nil
 }
 
@@ -161,7 +161,7 @@ func parseAmount(resource, text string) (int64, error) {
 
 // finish returns the list, if there is anything in it.
 func (b *builder) finish(file string, line int) (List, error) {
-	if len(b.list.Things) == 0 {
+	if len(b.list.Items) == 0 {
 		return List{}, &SyntaxError{file, line, errors.New("no rows after the heading")}
 	}
 	return b.list, nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-var readable = List{[]string{CPU, "memory"}, []Thing{{"web", []int64{1500, 512}}, {"db", []int64{2000, 4096}}}}
+var readable = List{[]string{CPU, "memory"}, []Item{{"web", []int64{1500, 512}}, {"db", []int64{2000, 4096}}}}
 
 // Both forms say the same.
 func TestRead(t *testing.T) {
@@ -58,7 +58,7 @@ func TestReadBad(t *testing.T) {
 
 // Nodes must have what applications ask for.
 func TestOtherResources(t *testing.T) {
-	nodes := List{[]string{CPU, "disk"}, []Thing{{"n", []int64{1000, 1}}}}
+	nodes := List{[]string{CPU, "disk"}, []Item{{"n", []int64{1000, 1}}}}
 	if _, err := Solve(readable, nodes, Nodes); err == nil || err.Error() != "applications have the resources cpu, memory, nodes cpu, disk: want the same" {
 		t.Error(err)
 	}
@@ -77,10 +77,10 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		if len(list.Things) == 0 || list.Resources[0] != CPU {
+		if len(list.Items) == 0 || list.Resources[0] != CPU {
 			t.Fatalf("%+v", list)
 		}
-		for _, thing := range list.Things {
+		for _, thing := range list.Items {
 			if thing.Name == "" || len(thing.Amounts) != len(list.Resources) {
 				t.Fatalf("%+v", thing)
 			}

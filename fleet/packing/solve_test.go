@@ -20,7 +20,7 @@ func drawCase(t *rapid.T) (apps, nodes List) {
 			for range resources[1:] {
 				amounts = append(amounts, other.Draw(t, "amount"))
 			}
-			l.Things = append(l.Things, Thing{fmt.Sprint(what, i), amounts})
+			l.Items = append(l.Items, Item{fmt.Sprint(what, i), amounts})
 		}
 		return l
 	}
@@ -32,11 +32,11 @@ func drawCase(t *rapid.T) (apps, nodes List) {
 
 // bruteForce looks at all allocations. shared is the least sharing of those that cost least.
 func bruteForce(apps, nodes List, goal Goal) (best, shared int64, found bool) {
-	of := make([]int, len(apps.Things))
+	of := make([]int, len(apps.Items))
 	var place func(a int)
 	place = func(a int) {
 		if a < len(of) {
-			for of[a] = range nodes.Things {
+			for of[a] = range nodes.Items {
 				place(a + 1)
 			}
 			return
@@ -55,25 +55,25 @@ func bruteForce(apps, nodes List, goal Goal) (best, shared int64, found bool) {
 
 // costOf counts what an allocation costs, and whether it keeps the capacities.
 func costOf(apps, nodes List, of []int, goal Goal) (cost int64, ok bool) {
-	for n := range nodes.Things {
+	for n := range nodes.Items {
 		var cpus []int64
 		for r := range nodes.Resources {
 			sum := int64(0)
 			for a := range of {
 				if of[a] == n {
-					sum += apps.Things[a].Amounts[r]
+					sum += apps.Items[a].Amounts[r]
 					if r == 0 {
-						cpus = append(cpus, apps.Things[a].Amounts[0])
+						cpus = append(cpus, apps.Items[a].Amounts[0])
 					}
 				}
 			}
-			if sum > nodes.Things[n].Amounts[r] {
+			if sum > nodes.Items[n].Amounts[r] {
 				return 0, false
 			}
 		}
 		switch {
 		case goal == Sharing:
-			cost += bruteSharing((nodes.Things[n].Amounts[0]+999)/1000, cpus)
+			cost += bruteSharing((nodes.Items[n].Amounts[0]+999)/1000, cpus)
 		case len(cpus) > 0:
 			cost++
 		}
@@ -148,10 +148,10 @@ func TestSolveIsExact(t *testing.T) {
 func TestFewestNodesShareLeast(t *testing.T) {
 	apps, nodes := List{Resources: []string{CPU}}, List{Resources: []string{CPU}}
 	for i, milli := range []int64{1500, 1500, 1500, 1000} {
-		apps.Things = append(apps.Things, Thing{fmt.Sprint("a", i), []int64{milli}})
+		apps.Items = append(apps.Items, Item{fmt.Sprint("a", i), []int64{milli}})
 	}
 	for i := range 3 {
-		nodes.Things = append(nodes.Things, Thing{fmt.Sprint("n", i), []int64{4000}})
+		nodes.Items = append(nodes.Items, Item{fmt.Sprint("n", i), []int64{4000}})
 	}
 	p, err := newProblem(apps, nodes)
 	if err != nil {
@@ -194,17 +194,17 @@ func checkReason(t *rapid.T, apps, nodes List, no *Infeasible) {
 
 // What cannot be says which resource lacks.
 func TestInfeasible(t *testing.T) {
-	node := List{[]string{CPU, "memory"}, []Thing{{"n1", []int64{4000, 10}}, {"n2", []int64{4000, 10}}}}
+	node := List{[]string{CPU, "memory"}, []Item{{"n1", []int64{4000, 10}}, {"n2", []int64{4000, 10}}}}
 	for _, test := range []struct {
 		name     string
-		apps     []Thing
+		apps     []Item
 		resource string
 		reason   string
 	}{
-		{"too large", []Thing{{"a", []int64{5000, 1}}}, CPU, "a needs 5 of cpu, the largest node has 4"},
-		{"too much", []Thing{{"a", []int64{100, 8}}, {"b", []int64{100, 8}}, {"c", []int64{100, 8}}}, "memory", "memory: the applications need 24 in all, the nodes have 20"},
-		{"not by pieces", []Thing{{"a", []int64{100, 6}}, {"b", []int64{100, 6}}, {"c", []int64{100, 6}}}, "memory", "memory is what lacks: there is enough in all"},
-		{"both", []Thing{{"a", []int64{3000, 6}}, {"b", []int64{2000, 3}}, {"c", []int64{1000, 6}}, {"d", []int64{2000, 3}}}, "", "cpu and memory do not fit on the nodes together"},
+		{"too large", []Item{{"a", []int64{5000, 1}}}, CPU, "a needs 5 of cpu, the largest node has 4"},
+		{"too much", []Item{{"a", []int64{100, 8}}, {"b", []int64{100, 8}}, {"c", []int64{100, 8}}}, "memory", "memory: the applications need 24 in all, the nodes have 20"},
+		{"not by pieces", []Item{{"a", []int64{100, 6}}, {"b", []int64{100, 6}}, {"c", []int64{100, 6}}}, "memory", "memory is what lacks: there is enough in all"},
+		{"both", []Item{{"a", []int64{3000, 6}}, {"b", []int64{2000, 3}}, {"c", []int64{1000, 6}}, {"d", []int64{2000, 3}}}, "", "cpu and memory do not fit on the nodes together"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Solve(List{node.Resources, test.apps}, node, Nodes)
@@ -220,10 +220,10 @@ func TestInfeasible(t *testing.T) {
 func TestLargeCase(t *testing.T) {
 	apps, nodes := List{Resources: []string{CPU, "memory"}}, List{Resources: []string{CPU, "memory"}}
 	for i := range 60 {
-		apps.Things = append(apps.Things, Thing{fmt.Sprint("a", i), []int64{int64(300 + i*137%1900), int64(10 + i*71%90)}})
+		apps.Items = append(apps.Items, Item{fmt.Sprint("a", i), []int64{int64(300 + i*137%1900), int64(10 + i*71%90)}})
 	}
 	for i := range 20 {
-		nodes.Things = append(nodes.Things, Thing{fmt.Sprint("n", i), []int64{8000, int64(250 + i%3*100)}})
+		nodes.Items = append(nodes.Items, Item{fmt.Sprint("n", i), []int64{8000, int64(250 + i%3*100)}})
 	}
 	for _, goal := range []Goal{Nodes, Sharing} {
 		s, err := Solve(apps, nodes, goal)

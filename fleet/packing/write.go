@@ -11,12 +11,12 @@ import (
 // the nodes' use, and how good the allocation is.
 func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for n := range nodes.Things {
-		fmt.Fprintf(w, "\t%s", nodes.Things[n].Name)
+	for n := range nodes.Items {
+		fmt.Fprintf(w, "\t%s", nodes.Items[n].Name)
 	}
-	for a := range apps.Things {
-		fmt.Fprintf(w, "\n%s", apps.Things[a].Name)
-		for n := range nodes.Things {
+	for a := range apps.Items {
+		fmt.Fprintf(w, "\n%s", apps.Items[a].Name)
+		for n := range nodes.Items {
 			mark := "0"
 			if s.Of[a] == n {
 				mark = "1"
@@ -28,7 +28,7 @@ func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n%d of %d nodes used, %dm of CPU time shared: %s\n", s.Used, len(nodes.Things), s.Shared, s.quality(goal))
+	_, err := fmt.Fprintf(out, "\n%d of %d nodes used, %dm of CPU time shared: %s\n", s.Used, len(nodes.Items), s.Shared, s.quality(goal))
 	return err
 }
 
@@ -67,10 +67,10 @@ func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
 		Least    bool    `json:"sharesLeast"`
 	}{Minimize: goal.String(), Used: s.Used, Shared: s.Shared, Optimal: s.Optimal, Bound: s.Bound, Least: s.SharesLeast}
 	for a, n := range s.Of {
-		cells := make([]int, len(nodes.Things))
+		cells := make([]int, len(nodes.Items))
 		cells[n] = 1
 		result.Matrix = append(result.Matrix, cells)
-		result.Rows = append(result.Rows, row{apps.Things[a].Name, nodes.Things[n].Name})
+		result.Rows = append(result.Rows, row{apps.Items[a].Name, nodes.Items[n].Name})
 	}
 	return json.NewEncoder(out).Encode(result)
 }

@@ -29,8 +29,8 @@ func New() *plot.Plot {
 	return p
 }
 
-// Colours are eight that are told apart, also by those who see fewer.
-var Colours = []color.Color{RGB(0x0969da), RGB(0xd9730d), RGB(0x1a9c56), RGB(0xcf3f7e), RGB(0x1b9aaa), RGB(0x8250df), RGB(0x24478f), RGB(0x8a5a2b)}
+// Colors are eight that are told apart, also by those who see fewer.
+var Colors = []color.Color{RGB(0x0969da), RGB(0xd9730d), RGB(0x1a9c56), RGB(0xcf3f7e), RGB(0x1b9aaa), RGB(0x8250df), RGB(0x24478f), RGB(0x8a5a2b)}
 
 // RGB is a colour written as in HTML.
 func RGB(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
@@ -58,8 +58,8 @@ const (
 // legendLine is the part of a figure's height that a line of its legend takes.
 const legendLine = 0.045
 
-// MakeRoom makes the plot higher, so that a legend of some lines covers nothing.
-func MakeRoom(p *plot.Plot, lines int) { p.Y.Max /= max(1-legendLine*float64(lines+1), 0.3) }
+// AddMargin makes the plot higher, so that a legend of some lines covers nothing.
+func AddMargin(p *plot.Plot, lines int) { p.Y.Max /= max(1-legendLine*float64(lines+1), 0.3) }
 
 // SVG writes a plot.
 func SVG(w io.Writer, p *plot.Plot) error {

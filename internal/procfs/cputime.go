@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux.
@@ -26,7 +26,7 @@ const MaxStat = 16 << 20
 
 // ReadCPUTimes reads the times of the CPUs that are online, by CPU id.
 func ReadCPUTimes() (map[int]CPUTime, error) {
-	text, err := kernfile.ReadLong("/proc/stat", MaxStat)
+	text, err := kernelfs.ReadLong("/proc/stat", MaxStat)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // Bounds of the reads by Listens, for each process.
@@ -22,7 +22,7 @@ func Listens(pid int) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	sockets := map[string]bool{}
 	for _, name := range []string{"tcp", "tcp6", "unix"} {
-		err := kernfile.Lines(dir+"net/"+name, maxSocketTable, func(line []byte) (more bool) {
+		err := kernelfs.Lines(dir+"net/"+name, maxSocketTable, func(line []byte) (more bool) {
 			if inode := listening(line, name == "unix"); inode != "" {
 				sockets["socket:["+inode+"]"] = true
 			}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // MaxTenantMounts bounds the mount table of a tenant's process, in bytes: some thousands of mounts. A process in a user
@@ -20,11 +20,11 @@ const MaxTenantMounts = 1 << 20
 const MaxHostMounts = 256 << 20
 
 // EachMount calls visit for every mount in a mountinfo file whose line contains one of the words, oldest mount first
-// (proc_pid_mountinfo(5)). It reads the file piece by piece. The error is kernfile.ErrTooLong for a file beyond limit
-// bytes, after the mounts before that bound. It skips a mount whose line is longer than kernfile.MaxLine.
+// (proc_pid_mountinfo(5)). It reads the file piece by piece. The error is kernelfs.ErrTooLong for a file beyond limit
+// bytes, after the mounts before that bound. It skips a mount whose line is longer than kernelfs.MaxLine.
 func EachMount(file string, limit int64, words []string, visit func(*mountinfo.Info)) error {
 	p := mountParser{words: words, visit: visit}
-	if err := kernfile.Lines(file, limit, p.add); err != nil {
+	if err := kernelfs.Lines(file, limit, p.add); err != nil {
 		return err
 	}
 	return p.err
@@ -33,7 +33,7 @@ func EachMount(file string, limit int64, words []string, visit func(*mountinfo.I
 // EachMountIn is EachMount of an open file.
 func EachMountIn(in io.Reader, limit int64, words []string, visit func(*mountinfo.Info)) error {
 	p := mountParser{words: words, visit: visit}
-	if err := kernfile.LinesOf(in, limit, p.add); err != nil {
+	if err := kernelfs.LinesOf(in, limit, p.add); err != nil {
 		return fmt.Errorf("mountinfo: %w", err)
 	}
 	return p.err

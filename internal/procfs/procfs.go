@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // A Stat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
@@ -35,7 +35,7 @@ func (s Stat) IsKernelThread() bool { return s.Flags&kernelThread != 0 }
 // ReadStat reads a process's stat. The error is fs.ErrNotExist or ESRCH if it has gone.
 func ReadStat(pid int) (Stat, error) {
 	file := fmt.Sprintf("/proc/%d/stat", pid)
-	text, err := kernfile.Read(file)
+	text, err := kernelfs.Read(file)
 	if err != nil {
 		return Stat{}, err
 	}
@@ -49,7 +49,7 @@ func ReadStat(pid int) (Stat, error) {
 // Began returns when a process began, given its folder in /proc, as the clock on the wall counts now. It is
 // exact to some hundredths of a second.
 func Began(dir string) (time.Time, error) {
-	text, err := kernfile.Read(dir + "/stat")
+	text, err := kernelfs.Read(dir + "/stat")
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -100,7 +100,7 @@ const maxStatus = 1 << 20
 func ReadStatus(dir string) (Status, error) {
 	file := dir + "/status"
 	var p statusParser
-	err := kernfile.Lines(file, maxStatus, p.add)
+	err := kernelfs.Lines(file, maxStatus, p.add)
 	if err != nil {
 		return Status{}, err
 	}
@@ -166,7 +166,7 @@ func (p *statusParser) finish() (Status, error) {
 
 func parseStatus(text []byte) (Status, error) {
 	var p statusParser
-	if err := kernfile.LinesOf(bytes.NewReader(text), int64(len(text)), p.add); err != nil {
+	if err := kernelfs.LinesOf(bytes.NewReader(text), int64(len(text)), p.add); err != nil {
 		return Status{}, err
 	}
 	return p.finish()
@@ -181,7 +181,7 @@ const MaxCommandLine = 64 << 10
 // of a trusted user. Of a command line longer than MaxCommandLine it returns the words that lie wholly before that
 // bound.
 func CommandLine(dir string) ([]string, error) {
-	text, isWhole, err := kernfile.ReadStart(dir+"/cmdline", MaxCommandLine)
+	text, isWhole, err := kernelfs.ReadStart(dir+"/cmdline", MaxCommandLine)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func CommandLine(dir string) ([]string, error) {
 // is another one for a process that has made itself undumpable (prctl(2), PR_SET_DUMPABLE): root.
 func EffectiveUser(dir string) (id int, err error) {
 	isFound := false
-	bad := kernfile.Lines(dir+"/status", maxStatus, func(line []byte) (more bool) {
+	bad := kernelfs.Lines(dir+"/status", maxStatus, func(line []byte) (more bool) {
 		ids, isUser := bytes.CutPrefix(line, []byte("Uid:\t"))
 		if !isUser {
 			return true
@@ -222,6 +222,6 @@ func EffectiveUser(dir string) (id int, err error) {
 func BootID() (string, error) { return bootID() }
 
 var bootID = sync.OnceValues(func() (string, error) {
-	id, err := kernfile.Read("/proc/sys/kernel/random/boot_id")
+	id, err := kernelfs.Read("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id)), err
 })

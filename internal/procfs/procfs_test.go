@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 const tail = " S 1 10 10 0 -1 4194560 42 0 0 0 0 0 0 0 20 0 1 0 777 0 0"
@@ -120,12 +120,12 @@ func TestMounts(t *testing.T) {
 		t.Errorf("half a line: %+v", mounts)
 	}
 	const short = "36 35 98:0 / /a rw - ext3 b rw\n"
-	long := "36 35 98:0 / /" + strings.Repeat("x", kernfile.MaxLine) + " rw - ext3 b rw\n"
+	long := "36 35 98:0 / /" + strings.Repeat("x", kernelfs.MaxLine) + " rw - ext3 b rw\n"
 	if mounts, err := mountsIn(short+long+short, 1<<20, "ext3"); err != nil || len(mounts) != 2 {
 		t.Errorf("a line beyond the bound: %d mounts, %v; want 2", len(mounts), err)
 	}
 	mounts, err = mountsIn(strings.Repeat(short, 100_000), 1<<20, "ext3")
-	if !errors.Is(err, kernfile.ErrTooLong) || len(mounts) < 30_000 || len(mounts) > 40_000 {
+	if !errors.Is(err, kernelfs.ErrTooLong) || len(mounts) < 30_000 || len(mounts) > 40_000 {
 		t.Errorf("a table beyond the bound: %d mounts, %v; want those before it and ErrTooLong", len(mounts), err)
 	}
 	found := false

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // A Thread is one thread of a process (/proc/PID/task/TID/stat, proc_pid_stat(5)).
@@ -43,7 +43,7 @@ func Threads(pid, most int) ([]Thread, error) {
 	threads := make([]Thread, 0, len(ids))
 	for _, id := range ids {
 		file := dir + "/" + id + "/stat"
-		text, err := kernfile.Read(file)
+		text, err := kernelfs.Read(file)
 		if err != nil {
 			continue
 		}

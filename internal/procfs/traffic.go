@@ -6,14 +6,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/internal/kernfile"
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // Written returns how many bytes a process has written by system calls, to files or anything else (/proc/PID/io,
 // proc_pid_io(5)). The error is fs.ErrNotExist or ESRCH if it has gone.
 func Written(pid int) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/io", pid)
-	text, err := kernfile.Read(file)
+	text, err := kernelfs.Read(file)
 	if err != nil {
 		return 0, err
 	}
@@ -37,7 +37,7 @@ func parseWritten(text string) (uint64, error) {
 // fs.ErrNotExist or ESRCH if the process has gone, or has no such device.
 func Sent(pid int, device string) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/net/dev", pid)
-	text, err := kernfile.Read(file) // some 8,000 devices
+	text, err := kernelfs.Read(file) // some 8,000 devices
 	if err != nil {
 		return 0, err
 	}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // An access is how the API server is reached, and by whom.
@@ -50,12 +50,12 @@ func podAccess() (*access, error) {
 	if host == "" || port == "" {
 		return nil, errors.New("this is no pod of a cluster: want --kubeconfig FILE")
 	}
-	authority, err := wholefile.Read(filepath.Join(account, "ca.crt"), maxFile)
+	authority, err := fileio.Read(filepath.Join(account, "ca.crt"), maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("the pod's service account: %w: want automountServiceAccountToken", err)
 	}
 	a := &access{url: "https://" + net.JoinHostPort(host, port), tls: &tls.Config{}, tokenFile: filepath.Join(account, "token"), namespace: "default"}
-	if name, err := wholefile.Read(filepath.Join(account, "namespace"), maxFile); err == nil {
+	if name, err := fileio.Read(filepath.Join(account, "namespace"), maxFile); err == nil {
 		a.namespace = strings.TrimSpace(string(name))
 	}
 	return a, a.trust(authority)
@@ -123,7 +123,7 @@ func (a *access) bearer(r *http.Request) (string, error) {
 	case a.tokenFile == "":
 		return a.token, nil
 	}
-	text, err := wholefile.Read(a.tokenFile, maxFile)
+	text, err := fileio.Read(a.tokenFile, maxFile)
 	if err != nil {
 		return "", fmt.Errorf("token: %w", err)
 	}

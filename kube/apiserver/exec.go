@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A kubeExec is a program that logs in for the user.
@@ -181,7 +181,7 @@ func parseCredential(text []byte, version string) (*credential, error) {
 			Key         string     `json:"clientKeyData"`
 		} `json:"status"`
 	}
-	if err := wholefile.DecodeStrict(text, &told); err != nil || told.Kind != execKind {
+	if err := fileio.DecodeStrict(text, &told); err != nil || told.Kind != execKind {
 		return nil, errors.New("it has not told an ExecCredential in JSON")
 	}
 	if told.Version != version {

@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/candor-project/candor/internal/wholefile"
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // A kubeconfig is what one or several files say, the first one before the others.
@@ -50,7 +50,7 @@ func readKubeconfig(o Options) (*access, error) {
 	names := filepath.SplitList(o.Kubeconfig)
 	read := 0
 	for _, name := range names {
-		text, err := wholefile.Read(name, maxFile)
+		text, err := fileio.Read(name, maxFile)
 		if name == "" || errors.Is(err, fs.ErrNotExist) && len(names) > 1 {
 			continue
 		}
@@ -203,7 +203,7 @@ func content(dir, file, data string) ([]byte, error) {
 	case data != "":
 		return decode(data)
 	case file != "":
-		return wholefile.Read(from(dir, file), maxFile)
+		return fileio.Read(from(dir, file), maxFile)
 	default:
 		return nil, nil
 	}

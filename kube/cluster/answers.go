@@ -12,9 +12,9 @@ import (
 // Pods come in crowds that ask for the same, and one more on a node changes nothing on thousands of others: most of what a race finds
 // out was found out before.
 
-// Crowds are the answers for the last pods, by what these asked for. The zero value is none. It is for one goroutine.
-type Crowds struct {
-	crowds map[crowd]*Answers
+// ResultCaches are the answers for the last pods, by what these asked for. The zero value is none. It is for one goroutine.
+type ResultCaches struct {
+	crowds map[crowd]*ResultCache
 	count  uint64 // of calls
 }
 
@@ -26,7 +26,7 @@ func (p *Pod) crowd() crowd {
 	for i := range p.containers {
 		c := p.containers[i]
 		c.Request.ID = ""
-		text = fmt.Appendf(text, " %v %v", c.Passing, c.Request)
+		text = fmt.Appendf(text, " %v %v", c.RunsToCompletion, c.Request)
 	}
 	return sha256.Sum256(text)
 }
@@ -35,7 +35,7 @@ func (p *Pod) crowd() crowd {
 const mostCrowds = 64
 
 // For returns the answers for pods that ask for what a pod asks for, of so many nodes.
-func (c *Crowds) For(p *Pod, nodes int) *Answers {
+func (c *ResultCaches) For(p *Pod, nodes int) *ResultCache {
 	c.count++
 	crowd := p.crowd()
 	a := c.crowds[crowd]
@@ -50,12 +50,12 @@ func (c *Crowds) For(p *Pod, nodes int) *Answers {
 }
 
 // unused returns no answers, in place of those that were not asked for the longest.
-func (c *Crowds) unused() *Answers {
+func (c *ResultCaches) unused() *ResultCache {
 	if c.crowds == nil {
-		c.crowds = map[crowd]*Answers{}
+		c.crowds = map[crowd]*ResultCache{}
 	}
 	if len(c.crowds) < mostCrowds {
-		return new(Answers)
+		return new(ResultCache)
 	}
 	var oldest crowd
 	last := uint64(math.MaxUint64)
@@ -70,8 +70,8 @@ func (c *Crowds) unused() *Answers {
 	return a
 }
 
-// Answers are what was found out for pods that ask for the same, by the numbers of the seats.
-type Answers struct {
+// ResultCache are what was found out for pods that ask for the same, by the numbers of the seats.
+type ResultCache struct {
 	all  []remembered
 	last uint64 // call
 }
@@ -83,7 +83,7 @@ type remembered struct {
 }
 
 // bound is that of a seat, whose copy it brings up to date.
-func (a *Answers) bound(number int, s *Seat, p *Pod) (fleet.Rank, bool) {
+func (a *ResultCache) bound(number int, s *NodeRef, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()
 	}
@@ -99,7 +99,7 @@ func (a *Answers) bound(number int, s *Seat, p *Pod) (fleet.Rank, bool) {
 }
 
 // rank is that of the node as it was when its seat was copied, or is by now.
-func (a *Answers) rank(number int, s *Seat, p *Pod) fleet.Rank {
+func (a *ResultCache) rank(number int, s *NodeRef, p *Pod) fleet.Rank {
 	rank := s.node.rank(p, s.Amounts)
 	if rank != WorstRank || !s.node.shows(p) {
 		a.remember(number, s, rank, true)
@@ -117,7 +117,7 @@ func (n *node) shows(p *Pod) bool {
 	})
 }
 
-func (a *Answers) remember(number int, s *Seat, rank fleet.Rank, isKnown bool) {
+func (a *ResultCache) remember(number int, s *NodeRef, rank fleet.Rank, isKnown bool) {
 	r := remembered{rank, s.version << 1}
 	if isKnown {
 		r.version++

@@ -11,9 +11,9 @@ import (
 // This file is for whoever looks for the best of thousands of nodes: most of them need not be asked,
 // as the least that their rank can be follows from what is known of them without.
 
-// A Seat is a node, found by its name once and for all, with a copy of what most ranks follow from: whoever goes through thousands
+// A NodeRef is a node, found by its name once and for all, with a copy of what most ranks follow from: whoever goes through thousands
 // of them waits for memory most of all. It is for one goroutine.
-type Seat struct {
+type NodeRef struct {
 	Amounts
 	cluster *Cluster
 	node    *node
@@ -25,15 +25,15 @@ type Seat struct {
 
 var versions atomic.Uint64
 
-// Seat returns the node of a name, whether anything is known of it or not.
-func (c *Cluster) Seat(name string, a Amounts) Seat {
-	s := Seat{Amounts: a, cluster: c}
+// NodeRef returns the node of a name, whether anything is known of it or not.
+func (c *Cluster) NodeRef(name string, a Amounts) NodeRef {
+	s := NodeRef{Amounts: a, cluster: c}
 	s.copy(c.lockNode(name))
 	return s
 }
 
 // read copies the figures of the node, or of its successor.
-func (s *Seat) read() {
+func (s *NodeRef) read() {
 	n := s.node
 	if n.mu.Lock(); n.hasEnded {
 		n.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *Seat) read() {
 }
 
 // copy copies the figures of a locked node, and unlocks it.
-func (s *Seat) copy(n *node) {
+func (s *NodeRef) copy(n *node) {
 	defer n.mu.Unlock()
 	s.node, s.changes = n, n.changes
 	s.copied, s.version, s.outline = n.changes.Load(), versions.Add(1), n.outline
@@ -51,7 +51,7 @@ func (s *Seat) copy(n *node) {
 
 // bound returns the least that the node's rank for a pod can be, by the copy, and whether it is that. It is not ok where
 // the node has to be asked.
-func (s *Seat) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
+func (s *NodeRef) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
 	if !s.isOpen || !p.IsSimple() {
 		return 0, false, false
 	}
@@ -77,38 +77,38 @@ func (s *Seat) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
 // ranks are known without asking the nodes.
 func (p *Pod) IsSimple() bool { return p.one != nil && p.one.Request.IsPlain() }
 
-// A Race finds the best of the nodes that run in it. The zero value is one without nodes. It is for
+// A TopK finds the best of the nodes that run in it. The zero value is one without nodes. It is for
 // one goroutine.
-type Race struct {
+type TopK struct {
 	pod     *Pod
-	answers *Answers
-	runners []runner
+	answers *ResultCache
+	runners []entry
 	order   order
 }
 
-// A runner is a node in a race.
-type runner struct {
-	*Seat
+// A entry is a node in a race.
+type entry struct {
+	*NodeRef
 	number int
 }
 
-// Begin begins a race for a pod that waits for no room (HeldOn). The answers are those for pods that ask for the same, of
+// Start begins a race for a pod that waits for no room (HeldOn). The answers are those for pods that ask for the same, of
 // as many nodes as can enter.
-func (r *Race) Begin(p *Pod, a *Answers) { r.pod, r.answers = p, a }
+func (r *TopK) Start(p *Pod, a *ResultCache) { r.pod, r.answers = p, a }
 
-// Enter lets a node run if the pod may fit on it. The number, from 0 on, is what Best calls it, and always that seat. The seat is the
+// Add lets a node run if the pod may fit on it. The number, from 0 on, is what Best calls it, and always that seat. The seat is the
 // race's until that ends.
-func (r *Race) Enter(number int, s *Seat) {
+func (r *TopK) Add(number int, s *NodeRef) {
 	rank, isKnown := r.answers.bound(number, s, r.pod)
 	if rank == WorstRank {
 		return
 	}
 	r.order = append(r.order, place{rank, int32(len(r.runners)), isKnown})
-	r.runners = append(r.runners, runner{s, number})
+	r.runners = append(r.runners, entry{s, number})
 }
 
 // Len is how many nodes run.
-func (r *Race) Len() int { return len(r.runners) }
+func (r *TopK) Len() int { return len(r.runners) }
 
 // mostRefusals are the nodes that are asked in vain before a race is given up: somebody who asks several at once is faster then.
 const mostRefusals = 256
@@ -116,7 +116,7 @@ const mostRefusals = 256
 // Best appends the numbers of the best nodes to a list, by their rank, and those of the same rank by
 // when they entered: so many, or all on which it fits. Then the race is without nodes again. It is not ok if too many
 // nodes had to be asked in vain.
-func (r *Race) Best(most int, to []int) (best []int, ok bool) {
+func (r *TopK) Best(most int, to []int) (best []int, ok bool) {
 	defer r.Stop()
 	heap.Init(&r.order)
 	for found, refused := 0, 0; found < most && len(r.order) > 0; {
@@ -128,7 +128,7 @@ func (r *Race) Best(most int, to []int) (best []int, ok bool) {
 			found++
 			heap.Pop(&r.order)
 		default:
-			if first.rank, first.isKnown = r.answers.rank(one.number, one.Seat, r.pod), true; first.rank == WorstRank {
+			if first.rank, first.isKnown = r.answers.rank(one.number, one.NodeRef, r.pod), true; first.rank == WorstRank {
 				if refused++; refused > mostRefusals {
 					return to, false
 				}
@@ -142,9 +142,9 @@ func (r *Race) Best(most int, to []int) (best []int, ok bool) {
 }
 
 // Stop ends a race without a result.
-func (r *Race) Stop() {
+func (r *TopK) Stop() {
 	clear(r.runners)
-	*r = Race{runners: r.runners[:0], order: r.order[:0]}
+	*r = TopK{runners: r.runners[:0], order: r.order[:0]}
 }
 
 // An order is a heap of places: the least comes first.

@@ -20,15 +20,15 @@ func TestBest(t *testing.T) {
 		c := New(patience)
 		var names []string
 		var amounts []Amounts
-		var seats []Seat
+		var seats []NodeRef
 		for i := range rapid.IntRange(1, 20).Draw(rt, "nodes") {
 			name, a := fmt.Sprint("node-", i), Amounts{CPU: 8000, FreeCPU: hybrid.Milli(1000 * rng.IntN(9)), Memory: 8 << 30, FreeMemory: int64(rng.IntN(9)) << 30}
 			if rng.IntN(6) > 0 {
 				c.Report(name, 1, crowded(t, rng, anyNode(t, rng)), start)
 			}
-			names, amounts, seats = append(names, name), append(amounts, a), append(seats, c.Seat(name, a))
+			names, amounts, seats = append(names, name), append(amounts, a), append(seats, c.NodeRef(name, a))
 		}
-		var crowds Crowds
+		var crowds ResultCaches
 		var last *Pod
 		for i := range 8 {
 			for range rng.IntN(2 * len(names)) {
@@ -39,10 +39,10 @@ func TestBest(t *testing.T) {
 				p = pod(t, fmt.Sprint("pod-", i), slices.Clone(last.containers)...)
 			}
 			last = p
-			var race Race
-			race.Begin(p, crowds.For(p, len(seats)))
+			var race TopK
+			race.Start(p, crowds.For(p, len(seats)))
 			for at := range seats {
-				race.Enter(at, &seats[at])
+				race.Add(at, &seats[at])
 			}
 			most := rng.IntN(len(names)+1) + 1
 			if got, ok := race.Best(most, nil); !ok || !slices.Equal(got, naiveBest(c, p, names, amounts, most)) {
@@ -58,23 +58,23 @@ func TestManyCrowds(t *testing.T) {
 	c := New(patience)
 	var names []string
 	var amounts []Amounts
-	var seats []Seat
+	var seats []NodeRef
 	for i := range 5 {
 		name, a := fmt.Sprint("node-", i), Amounts{CPU: 8000, FreeCPU: 8000, Memory: 8 << 30, FreeMemory: int64(i+1) << 30}
 		c.Report(name, 1, crowded(t, rng, anyNode(t, rng)), start)
-		names, amounts, seats = append(names, name), append(amounts, a), append(seats, c.Seat(name, a))
+		names, amounts, seats = append(names, name), append(amounts, a), append(seats, c.NodeRef(name, a))
 	}
-	var race Race
-	var crowds Crowds
+	var race TopK
+	var crowds ResultCaches
 	for i := range 6 * mostCrowds { // of three times as many crowds, each of them twice
 		containers := []Container{sensitive("app", hybrid.Milli(100*(1+i/3%mostCrowds)))}
 		p, err := NewPod(fmt.Sprint("pod-", i), "default", "p", int64(i%3)<<30, containers)
 		if err != nil {
 			t.Fatal(err)
 		}
-		race.Begin(p, crowds.For(p, len(seats)))
+		race.Start(p, crowds.For(p, len(seats)))
 		for at := range seats {
-			race.Enter(at, &seats[at])
+			race.Add(at, &seats[at])
 		}
 		if got, _ := race.Best(len(seats), nil); !slices.Equal(got, naiveBest(c, p, names, amounts, len(seats))) {
 			t.Fatalf("pod %d: %v, want %v", i, got, naiveBest(c, p, names, amounts, len(seats)))
@@ -91,15 +91,15 @@ func TestOwnRefusal(t *testing.T) {
 	n, there := newNode(t, "numa:2 core:2 pu:2", hybrid.Options{}), pod(t, "there", sensitive("app", 1000))
 	create(t, n, there)
 	c.Report("node-1", 1, n, start)
-	seat := c.Seat("node-1", Amounts{CPU: 8000, FreeCPU: 8000, Memory: 8 << 30, FreeMemory: 8 << 30})
-	var race Race
-	var crowds Crowds
+	seat := c.NodeRef("node-1", Amounts{CPU: 8000, FreeCPU: 8000, Memory: 8 << 30, FreeMemory: 8 << 30})
+	var race TopK
+	var crowds ResultCaches
 	for _, test := range []struct {
 		pod  *Pod
 		want int
 	}{{there, 0}, {pod(t, "other", sensitive("app", 1000)), 1}} {
-		race.Begin(test.pod, crowds.For(test.pod, 1))
-		race.Enter(0, &seat)
+		race.Start(test.pod, crowds.For(test.pod, 1))
+		race.Add(0, &seat)
 		if best, ok := race.Best(1, nil); len(best) != test.want || !ok {
 			t.Errorf("%s: %v, %v; want %d nodes", test.pod.UID, best, ok, test.want)
 		}
@@ -127,7 +127,7 @@ func happen(t *testing.T, rng *rand.Rand, c *Cluster, name string) {
 	case 3:
 		c.Reserve(name, one, start)
 	case 4:
-		c.Await(name, one, map[string]bool{}, start)
+		c.HoldFor(name, one, map[string]bool{}, start)
 	case 5:
 		c.Forget(uid)
 	case 6:
@@ -165,7 +165,7 @@ func anyPod(t *testing.T, rng *rand.Rand, uid string) *Pod {
 		one := draw(rng, fmt.Sprint("c", i))
 		one.Request.Policy = hybrid.Policy(rng.IntN(2))
 		if rng.IntN(6) == 0 {
-			one.Request.Wish = hybrid.Wish(rng.IntN(5))
+			one.Request.Topology = hybrid.TopologyPolicy(rng.IntN(5))
 		}
 		all = append(all, one)
 	}
@@ -178,7 +178,7 @@ func crowded(t *testing.T, rng *rand.Rand, n *hybrid.Node) *hybrid.Node {
 		one := draw(rng, "app")
 		one.Request.ID = fmt.Sprintf("on-%d/app", i)
 		if rng.IntN(10) == 0 {
-			one.Request.Wish = hybrid.Wish(rng.IntN(5))
+			one.Request.Topology = hybrid.TopologyPolicy(rng.IntN(5))
 		}
 		_, _, _ = n.Place(&one.Request) // it is full when it is full
 	}
@@ -200,11 +200,11 @@ func benchmarkBest(b *testing.B, machine string, nodes, pods int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := New(patience)
 	free := Amounts{CPU: 16000, FreeCPU: 4000, Memory: 64 << 30, FreeMemory: 16 << 30}
-	var seats []Seat
+	var seats []NodeRef
 	for i := range nodes {
 		name := fmt.Sprint("node-", i)
 		c.Report(name, 1, fill(b, rng, newNode(b, machine, hybrid.Options{MinShared: 500})), start)
-		seats = append(seats, c.Seat(name, free))
+		seats = append(seats, c.NodeRef(name, free))
 	}
 	var asked []*Pod
 	for i := range pods {
@@ -212,15 +212,15 @@ func benchmarkBest(b *testing.B, machine string, nodes, pods int) {
 		one.Request.Limit += hybrid.Milli(i) // no two ask for the same
 		asked = append(asked, pod(b, fmt.Sprint("pod-", i), one))
 	}
-	var race Race
-	var crowds Crowds
+	var race TopK
+	var crowds ResultCaches
 	var best []int
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		p := asked[i%len(asked)]
-		race.Begin(p, crowds.For(p, nodes))
+		race.Start(p, crowds.For(p, nodes))
 		for at := range seats {
-			race.Enter(at, &seats[at])
+			race.Add(at, &seats[at])
 		}
 		best, _ = race.Best(64, best[:0])
 	}

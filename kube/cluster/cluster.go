@@ -105,9 +105,9 @@ func (c *Cluster) Fits(name string, p *Pod) *Refusal {
 	return refusal
 }
 
-// Helped reports whether a pod that was refused fits on a node now, by what its last report has changed. The version
+// FitsAfterReport reports whether a pod that was refused fits on a node now, by what its last report has changed. The version
 // is that of the report before it.
-func (c *Cluster) Helped(name string, before uint64, p *Pod) bool {
+func (c *Cluster) FitsAfterReport(name string, before uint64, p *Pod) bool {
 	n := c.find(name)
 	if n == nil {
 		return false

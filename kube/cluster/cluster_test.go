@@ -80,9 +80,9 @@ func TestRefusals(t *testing.T) {
 	c.NoReport("bad", 1, Unusable)
 	strict := func(limit hybrid.Milli) *Pod { return pod(t, "p", sensitive("app", limit)) }
 	numa := sensitive("app", 5000)
-	numa.Request.Wish = hybrid.SingleNUMA
+	numa.Request.Topology = hybrid.SingleNUMA
 	wish := flexible("app", 100)
-	wish.Request.Wish = hybrid.SingleNUMA
+	wish.Request.Topology = hybrid.SingleNUMA
 	best := sensitive("app", 2000)
 	best.Request.Policy = hybrid.BestEffort
 	for _, test := range []struct {
@@ -177,7 +177,7 @@ func TestHelped(t *testing.T) {
 	step := func(version uint64, wantBig, wantSmall bool) {
 		t.Helper()
 		c.Report("n", version, reportOf(t, agent), start)
-		if b, s := c.Helped("n", version-1, big), c.Helped("n", version-1, small); b != wantBig || s != wantSmall {
+		if b, s := c.FitsAfterReport("n", version-1, big), c.FitsAfterReport("n", version-1, small); b != wantBig || s != wantSmall {
 			t.Errorf("report %d: helps big %v, small %v; want %v, %v", version, b, s, wantBig, wantSmall)
 		}
 	}
@@ -185,7 +185,7 @@ func TestHelped(t *testing.T) {
 	step(2, false, false) // nothing new: small fitted before, and was refused by somebody else
 	end(t, agent, web)
 	step(3, true, true)
-	if c.Helped("nowhere", 1, big) {
+	if c.FitsAfterReport("nowhere", 1, big) {
 		t.Error("a node of which nothing is known helps")
 	}
 }
@@ -218,13 +218,13 @@ func TestTrial(t *testing.T) {
 	wants(t, c, "n", high, "no capacity (1200m missing)")
 	gone := c.Trial("n")
 	gone.Remove("low1")
-	if r := gone.Fits(high, one); r != awaited || c.Await("n", high, one, start) != awaited {
+	if r := gone.Fits(high, one); r != awaited || c.HoldFor("n", high, one, start) != awaited {
 		t.Errorf("%v: low2 is gone, so that low1 need not go", r)
 	}
 	end(t, agent, low2)
 	create(t, agent, pod(t, "static", sensitive("app", 1600)))
 	c.Report("n", 2, reportOf(t, agent), start)
-	if r := c.Trial("n").Fits(high, one); r == nil || r == awaited || c.Await("n", high, one, start) != nil {
+	if r := c.Trial("n").Fits(high, one); r == nil || r == awaited || c.HoldFor("n", high, one, start) != nil {
 		t.Errorf("%v: what low2 has left is taken", r)
 	}
 }

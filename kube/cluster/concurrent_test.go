@@ -32,7 +32,7 @@ func TestManyAtOnce(t *testing.T) {
 				trial.Remove(fmt.Sprintf("p%d-%d", worker, i-1))
 				trial.Fits(p, nil)
 				c.Rank(name, p, Amounts{})
-				c.Helped(name, uint64(i), p)
+				c.FitsAfterReport(name, uint64(i), p)
 				c.Expire(start)
 				c.Totals()
 				c.Forget(p.UID)

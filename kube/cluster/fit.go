@@ -85,7 +85,7 @@ func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	if _, planned := n.Plan(c.Request); planned != nil {
 		err = planned // it says more
 	}
-	_, never := n.Twin().Quote(&c.Request)
+	_, never := n.NewLike().Quote(&c.Request)
 	return q, refused(p, c, err, never != nil)
 }
 
@@ -100,7 +100,7 @@ func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 			return hybrid.Quote{}, refusal
 		}
 		sum.Direct = sum.Direct && q.Direct
-		if c.Passing {
+		if c.RunsToCompletion {
 			continue
 		}
 		if _, _, err := n.Place(&c.Request); err != nil {

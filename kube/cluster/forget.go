@@ -39,8 +39,8 @@ func (c *Cluster) Versions() map[string]uint64 {
 	return versions
 }
 
-// Rewind has the next report of a node count whatever its version: versions go back when the cluster is restored from a backup.
-func (c *Cluster) Rewind(name string) {
+// AcceptAnyVersion has the next report of a node count whatever its version: versions go back when the cluster is restored from a backup.
+func (c *Cluster) AcceptAnyVersion(name string) {
 	n := c.find(name)
 	if n == nil {
 		return

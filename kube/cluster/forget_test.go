@@ -25,15 +25,15 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s: left %q, want %q", step, got, want)
 		}
 	}
-	c.Seat("asked", Amounts{})
-	c.Seat("gone", Amounts{})
+	c.NodeRef("asked", Amounts{})
+	c.NodeRef("gone", Amounts{})
 	c.Report("reports", 7, reportOf(t, agent), start)
 	c.NoReport("spoilt", 7, Unusable)
 	c.NoReport("new", 7, NotYet)
 	c.Bound("bound", pod(t, "web", sensitive("app", 1000)), start)
 	c.Report("held", 7, reportOf(t, agent), start)
 	c.Bound("held", low, start)
-	if r := c.Await("held", high, nil, start); r != awaited {
+	if r := c.HoldFor("held", high, nil, start); r != awaited {
 		t.Fatal(r)
 	}
 	sweep()
@@ -67,8 +67,8 @@ func TestSweep(t *testing.T) {
 func TestSeatOfForgottenNode(t *testing.T) {
 	c := New(patience)
 	web := pod(t, "web", sensitive("app", 2000))
-	seat := c.Seat("n", Amounts{CPU: 4000, FreeCPU: 4000})
-	var crowds Crowds
+	seat := c.NodeRef("n", Amounts{CPU: 4000, FreeCPU: 4000})
+	var crowds ResultCaches
 	rank := func() bool {
 		_, isKnown := crowds.For(web, 1).bound(0, &seat, web)
 		return isKnown && crowds.For(web, 1).all[0].rank != WorstRank
@@ -98,11 +98,11 @@ func TestRewind(t *testing.T) {
 	if got := c.Versions(); len(got) != 1 || got["n"] != 900 {
 		t.Errorf("%v", got)
 	}
-	c.Rewind("n")
-	c.Rewind("nowhere")
+	c.AcceptAnyVersion("n")
+	c.AcceptAnyVersion("nowhere")
 	c.Report("n", 500, free, start)
 	wants(t, c, "n", p, "")
-	if !c.Helped("n", 0, p) {
+	if !c.FitsAfterReport("n", 0, p) {
 		t.Error("nobody is told of the report")
 	}
 	c.Report("n", 501, reportOf(t, full), start)
@@ -123,7 +123,7 @@ func TestHeldWithoutReport(t *testing.T) {
 	c.Bound("n", low, start)
 	create(t, agent, low)
 	c.Report("n", 1, reportOf(t, agent), start)
-	if r := c.Await("n", high, nil, start); r != awaited {
+	if r := c.HoldFor("n", high, nil, start); r != awaited {
 		t.Fatal(r)
 	}
 	c.NoReport("n", 2, Gone)
@@ -144,7 +144,7 @@ func TestHeapAfterManyNodes(t *testing.T) {
 		for i := range names {
 			names[i] = fmt.Sprintf("ip-10-0-%d-%d.eu-central-1.compute.internal-%08x", rng.IntN(256), rng.IntN(256), rng.Uint32())
 			version++
-			c.Seat(names[i], Amounts{CPU: 4000, FreeCPU: 4000})
+			c.NodeRef(names[i], Amounts{CPU: 4000, FreeCPU: 4000})
 			c.Report(names[i], version, copyOf(agent, nil), start)
 			p := pod(t, fmt.Sprint("web-", version), sensitive("app", 1500))
 			reserve(t, c, names[i], p)

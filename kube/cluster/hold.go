@@ -8,10 +8,10 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Await returns a refusal if a pod has to wait for nothing but a node's report that others are gone, who may have made way for it.
+// HoldFor returns a refusal if a pod has to wait for nothing but a node's report that others are gone, who may have made way for it.
 // Until it is reserved or forgotten, or the patience has ended, nobody else gets that room. present are the UIDs of those that
 // are not gone.
-func (c *Cluster) Await(name string, p *Pod, present map[string]bool, now time.Time) *Refusal {
+func (c *Cluster) HoldFor(name string, p *Pod, present map[string]bool, now time.Time) *Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.nodes[name]

@@ -16,11 +16,11 @@ func TestHold(t *testing.T) {
 		c.Bound("n", low, start)
 		create(t, agent, low)
 		c.Report("n", 1, reportOf(t, agent), start)
-		if r := c.Await("n", high, map[string]bool{"low": true}, start); r != nil || c.HeldOn("high") != "" {
+		if r := c.HoldFor("n", high, map[string]bool{"low": true}, start); r != nil || c.HeldOn("high") != "" {
 			t.Errorf("held while nobody has gone: %v", r)
 		}
 		for range 2 { // tried again
-			if r := c.Await("n", high, nil, start); r != awaited || c.HeldOn("high") != "n" {
+			if r := c.HoldFor("n", high, nil, start); r != awaited || c.HeldOn("high") != "n" {
 				t.Errorf("%v, held on %q", r, c.HeldOn("high"))
 			}
 		}
@@ -28,10 +28,10 @@ func TestHold(t *testing.T) {
 		wants(t, c, "n", small, "reserved pods wait for room")
 		wants(t, c, "n", high, "no capacity (1 CPU missing)")
 		c.Report("n", 2, newNode(t, "core:4", hybrid.Options{}), start)
-		if !c.Helped("n", 1, high) {
+		if !c.FitsAfterReport("n", 1, high) {
 			t.Error("not woken by the report")
 		}
-		if r := c.Await("n", high, nil, start); r != nil || c.HeldOn("high") != "n" {
+		if r := c.HoldFor("n", high, nil, start); r != nil || c.HeldOn("high") != "n" {
 			t.Errorf("%v, held on %q", r, c.HeldOn("high"))
 		}
 		wants(t, c, "n", high, "")
@@ -69,7 +69,7 @@ func TestHoldMoves(t *testing.T) {
 	for _, name := range []string{"n", "m"} {
 		c.Bound(name, pod(t, "low", sensitive("app", 3000)), start)
 		c.Report(name, 1, reportOf(t, agent), start)
-		if r := c.Await(name, high, nil, start); r != awaited || c.HeldOn("high") != name {
+		if r := c.HoldFor(name, high, nil, start); r != awaited || c.HeldOn("high") != name {
 			t.Errorf("%v, held on %q; want %s", r, c.HeldOn("high"), name)
 		}
 	}
@@ -78,7 +78,7 @@ func TestHoldMoves(t *testing.T) {
 	if c.HeldOn("high") != "" || c.Totals().Reserved != 1 {
 		t.Errorf("held on %q, %+v", c.HeldOn("high"), c.Totals())
 	}
-	if r := c.Await("m", high, nil, start); r != nil {
+	if r := c.HoldFor("m", high, nil, start); r != nil {
 		t.Errorf("a bound pod waits: %v", r)
 	}
 }
@@ -97,7 +97,7 @@ func preempting(t *testing.T, first, second, third hybrid.Milli) (c *Cluster, ag
 	}
 	c.Report("n", 1, reportOf(t, agent), start)
 	c.Forget("low1")
-	if r := c.Await("n", high, map[string]bool{"low2": true}, start); r != awaited {
+	if r := c.HoldFor("n", high, map[string]bool{"low2": true}, start); r != awaited {
 		t.Fatal(r)
 	}
 	return c, agent, low1, high
@@ -108,7 +108,7 @@ func TestHelpedWhereHeld(t *testing.T) {
 	c, agent, low1, high := preempting(t, 2000, 1000, 3000)
 	end(t, agent, low1)
 	c.Report("n", 2, reportOf(t, agent), start)
-	if !c.Helped("n", 1, high) {
+	if !c.FitsAfterReport("n", 1, high) {
 		t.Error("not woken by the report")
 	}
 }

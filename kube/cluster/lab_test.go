@@ -62,7 +62,7 @@ func flexible(name string, guarantee hybrid.Milli) Container {
 }
 
 func passing(c Container) Container {
-	c.Passing = true
+	c.RunsToCompletion = true
 	return c
 }
 

@@ -140,7 +140,7 @@ func TestSilentNode(t *testing.T) {
 	before := c.Version("n")
 	c.Report("n", before+1, reportOf(t, agent), start)
 	wants(t, c, "n", next, "")
-	if !c.Helped("n", before, next) {
+	if !c.FitsAfterReport("n", before, next) {
 		t.Error("nobody is told that the node reports again")
 	}
 }

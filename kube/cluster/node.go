@@ -55,7 +55,7 @@ func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	if len(without) > 0 {
 		grants = slices.DeleteFunc(grants, func(g hybrid.Grant) bool { return without[nodecpu.HolderOf(g.ID).Pod] })
 	}
-	twin := n.Twin()
+	twin := n.NewLike()
 	if err := twin.Restore(grants); err != nil {
 		panic("cluster: a node refuses its own grants: " + err.Error()) // Restore takes what Grants returns
 	}

@@ -26,7 +26,7 @@ type Pod struct {
 	lasting    []Container // those that are not passing
 	one        *Container  // what stands for all of them where one request can; nil: none can
 	memory     int64
-	asked      fleet.Asked
+	asked      fleet.Query
 }
 
 // A Container is one of a pod's.
@@ -34,7 +34,7 @@ type Container struct {
 	Name    string
 	Request hybrid.Request // its ID is the container's name in reports (nodecpu.Holder)
 	// Passing containers end before the next one begins: init containers that are not sidecars.
-	Passing bool
+	RunsToCompletion bool
 }
 
 // NewPod returns a pod. The containers are in the order in which they start, without those that are
@@ -57,11 +57,11 @@ func NewPod(uid, namespace, name string, memory int64, containers []Container) (
 
 // lasting are those that are not passing: the same list where that is all of them.
 func lasting(containers []Container) (list []Container) {
-	if !slices.ContainsFunc(containers, func(c Container) bool { return c.Passing }) {
+	if !slices.ContainsFunc(containers, func(c Container) bool { return c.RunsToCompletion }) {
 		return slices.Clip(containers)
 	}
 	for _, c := range containers {
-		if !c.Passing {
+		if !c.RunsToCompletion {
 			list = append(list, c)
 		}
 	}
@@ -70,12 +70,12 @@ func lasting(containers []Container) (list []Container) {
 
 // ask notes what the pod asks for in all.
 func (p *Pod) ask() {
-	p.asked = fleet.Ask(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
+	p.asked = fleet.NewQuery(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
 	for i := range p.lasting {
 		r := &p.lasting[i].Request
-		one := &fleet.Request{Class: r.Class, Policy: r.Policy, Wish: r.Wish, Limit: r.Limit, Guarantee: r.Guarantee, Resources: []int64{p.memory}}
+		one := &fleet.Request{Class: r.Class, Policy: r.Policy, Topology: r.Topology, Limit: r.Limit, Guarantee: r.Guarantee, Resources: []int64{p.memory}}
 		if i == 0 {
-			p.asked = fleet.Ask(one)
+			p.asked = fleet.NewQuery(one)
 		} else {
 			p.asked.Add(one)
 		}
@@ -100,7 +100,7 @@ func (p *Pod) NeedsCandor() bool {
 // standIn returns one container that asks for what all of them ask: flexible ones without a wish share the same CPUs, so that
 // only the sum of their guarantees counts. It returns nil where there is no such container.
 func (p *Pod) standIn() *Container {
-	if len(p.containers) == 1 && !p.containers[0].Passing {
+	if len(p.containers) == 1 && !p.containers[0].RunsToCompletion {
 		return &p.containers[0]
 	}
 	sum, most := hybrid.Milli(0), hybrid.Milli(0) // of the lasting ones, of a passing one
@@ -109,7 +109,7 @@ func (p *Pod) standIn() *Container {
 		switch {
 		case c.Request.Class != hybrid.Flexible || !c.Request.IsPlain():
 			return nil
-		case c.Passing:
+		case c.RunsToCompletion:
 			most = max(most, c.Request.Guaranteed())
 		default:
 			sum += c.Request.Guaranteed()

@@ -65,9 +65,9 @@ func (w *world) draw(rt *rapid.T) *Pod {
 		if rapid.Bool().Draw(rt, "sensitive") {
 			c = sensitive(c.Name, limit)
 			c.Request.Policy = hybrid.Policy(rapid.IntRange(0, 1).Draw(rt, "policy"))
-			c.Request.Wish = hybrid.Wish(rapid.IntRange(0, 4).Draw(rt, "wish"))
+			c.Request.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, 4).Draw(rt, "wish"))
 		}
-		c.Passing = i == 0 && rapid.IntRange(0, 3).Draw(rt, "passing") == 0
+		c.RunsToCompletion = i == 0 && rapid.IntRange(0, 3).Draw(rt, "passing") == 0
 		containers = append(containers, c)
 	}
 	return pod(w.t, fmt.Sprint("p", w.next), containers...)
@@ -99,11 +99,11 @@ func (w *world) await(rt *rapid.T) {
 	for uid := range w.live {
 		present[uid] = leaves == nil || uid != leaves.UID
 	}
-	if w.c.Await("n", p, present, start) == nil {
+	if w.c.HoldFor("n", p, present, start) == nil {
 		return
 	}
 	w.held[p.UID] = p
-	if w.c.HeldOn(p.UID) != "n" || w.c.Await("n", p, present, start) != awaited {
+	if w.c.HeldOn(p.UID) != "n" || w.c.HoldFor("n", p, present, start) != awaited {
 		rt.Fatal("nothing is held for a pod that waits")
 	}
 	fits := w.c.Fits("n", p)
@@ -112,7 +112,7 @@ func (w *world) await(rt *rapid.T) {
 	} else if refusal == nil {
 		w.live[p.UID] = p
 	} else if rapid.Bool().Draw(rt, "once more") {
-		w.c.Await("n", p, present, start)
+		w.c.HoldFor("n", p, present, start)
 	}
 }
 
@@ -215,5 +215,5 @@ func (w *world) check(rt *rapid.T) {
 // isPassing reports whether a container gives its room to others of its pod.
 func (w *world) isPassing(h nodecpu.Holder) bool {
 	p := w.live[h.Pod]
-	return p != nil && slices.ContainsFunc(p.containers, func(c Container) bool { return c.Name == h.Container && c.Passing })
+	return p != nil && slices.ContainsFunc(p.containers, func(c Container) bool { return c.Name == h.Container && c.RunsToCompletion })
 }

@@ -43,13 +43,13 @@ func reason(err error) string {
 	}
 	switch r.Cause {
 	case hybrid.CauseTime:
-		return fmt.Sprintf("no capacity (%s missing)", cpuTime(r.Wanted-r.Left))
+		return fmt.Sprintf("no capacity (%s missing)", cpuTime(r.Wanted-r.Remaining))
 	case hybrid.CauseWhole:
 		return fmt.Sprintf("view impossible (%s missing)", count(r.Whole-r.Free.Count(), "whole CPU"))
 	case hybrid.CauseFraction:
 		return fmt.Sprintf("fraction does not fit (%dm)", r.Fraction)
-	case hybrid.CauseWish:
-		return fmt.Sprintf("view impossible (wish %s)", r.Wish)
+	case hybrid.CauseTopology:
+		return fmt.Sprintf("view impossible (wish %s)", r.Topology)
 	case hybrid.CauseFlexible:
 		return "view impossible (flexible containers need the CPUs)"
 	default:

@@ -106,7 +106,7 @@ func grow(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
 func endPassing(n *hybrid.Node, p *Pod) bool {
 	ended := false
 	for i := range p.containers {
-		if c := &p.containers[i]; c.Passing {
+		if c := &p.containers[i]; c.RunsToCompletion {
 			if plan, err := n.PlanRelease(c.Request.ID); err == nil {
 				ended = n.Commit(plan) == nil || ended
 			}

@@ -166,7 +166,7 @@ func TestUnmetOfOthers(t *testing.T) {
 	c.Bound("n", low, start)
 	create(t, agent, low)
 	c.Report("n", 2, reportOf(t, agent), start)
-	c.Await("n", high, nil, start)
+	c.HoldFor("n", high, nil, start)
 	other := pod(t, "other", sensitive("app", 4000))
 	other.Accepted, other.Failed = 1, true
 	c.Bound("n", other, start)
@@ -192,7 +192,7 @@ func TestMissedIsNotUnmet(t *testing.T) {
 	if gone := c.Expire(start); gone != nil {
 		t.Errorf("%+v: too early", gone)
 	}
-	c.Rewind("n") // the cluster was restored from a backup
+	c.AcceptAnyVersion("n") // the cluster was restored from a backup
 	c.Report("n", 3, reportOf(t, agent), start)
 	if gone := c.Expire(start); len(gone) != 1 || gone[0].Unmet == nil {
 		t.Errorf("%+v: want web", gone)
@@ -208,7 +208,7 @@ func TestHeldIsNotUnmet(t *testing.T) {
 	create(t, agent, low)
 	c.Report("n", 1, reportOf(t, agent), start)
 	c.Forget("low")
-	if r := c.Await("n", high, nil, start); r != awaited {
+	if r := c.HoldFor("n", high, nil, start); r != awaited {
 		t.Fatal(r)
 	}
 	web := pod(t, "web", sensitive("app", 3000)) // placed before this scheduler was started

@@ -7,7 +7,7 @@ import (
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/oneline"
+	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
@@ -44,8 +44,8 @@ func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	if g.Policy != hybrid.Strict {
 		t.Policy = g.Policy.String()
 	}
-	if g.Wish != hybrid.Prefer {
-		t.Topology, t.TopologyMissed = g.Wish.String(), !g.WishKept
+	if g.Topology != hybrid.Prefer {
+		t.Topology, t.TopologyMissed = g.Topology.String(), !g.TopologyMet
 	}
 	if g.Class == hybrid.Sensitive {
 		t.Class, t.CPUs = g.Class.String(), FormatCPUs(g.Exclusive, g.Fractions)
@@ -65,7 +65,7 @@ func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 
 // isConfined reports whether a flexible grant is in a domain of its own, by its wish.
 func isConfined(g *hybrid.Grant) bool {
-	return g.Wish != hybrid.Prefer && g.Wish != hybrid.AnyCPUs && g.WishKept
+	return g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology && g.TopologyMet
 }
 
 func unlessNone(m hybrid.Milli) string {
@@ -77,14 +77,14 @@ func unlessNone(m hybrid.Milli) string {
 
 // grantOf is the grant that a report tells of, on a node that has the machine's CPUs.
 func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
-	g := hybrid.Grant{WishKept: !t.TopologyMissed}
+	g := hybrid.Grant{TopologyMet: !t.TopologyMissed}
 	if err := checkNames(t); err != nil {
 		return g, err
 	}
 	g.ID = Holder{Pod: t.Pod, Container: t.Container}.ID()
 	g.Immovable = t.Immovable
 	g.Class = hybrid.Flexible
-	err := oneline.Join(word(&g.Class, t.Class), word(&g.Policy, t.Policy), word(&g.Wish, t.Topology))
+	err := errline.Join(word(&g.Class, t.Class), word(&g.Policy, t.Policy), word(&g.Topology, t.Topology))
 	if err != nil {
 		return g, err
 	}

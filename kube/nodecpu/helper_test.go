@@ -121,7 +121,7 @@ func drawRequest(t *rapid.T, id string) hybrid.Request {
 		Immovable: rapid.IntRange(0, 9).Draw(t, "immovable") == 0,
 	}
 	if rapid.IntRange(0, 2).Draw(t, "wishing") == 0 {
-		r.Wish = hybrid.Wish(rapid.IntRange(0, int(hybrid.AnyCPUs)).Draw(t, "wish"))
+		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, int(hybrid.NoTopology)).Draw(t, "wish"))
 	}
 	if r.Class == hybrid.Flexible {
 		switch rapid.IntRange(0, 3).Draw(t, "guarantee") {

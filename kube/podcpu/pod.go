@@ -37,26 +37,26 @@ type Spec struct {
 	// Those of which only that they are said is of interest.
 
 	Affinity struct {
-		Node    Said `json:"nodeAffinity"`
-		Pod     Said `json:"podAffinity"`
-		AntiPod Said `json:"podAntiAffinity"`
+		Node    IsSet `json:"nodeAffinity"`
+		Pod     IsSet `json:"podAffinity"`
+		AntiPod IsSet `json:"podAntiAffinity"`
 	} `json:"affinity"`
-	Spread       Said `json:"topologySpreadConstraints"`
-	Claims       Said `json:"resourceClaims"`
-	Gates        Said `json:"schedulingGates"`
-	RuntimeClass Said `json:"runtimeClassName"`
-	Priority     Said `json:"priorityClassName"`
+	Spread       IsSet `json:"topologySpreadConstraints"`
+	Claims       IsSet `json:"resourceClaims"`
+	Gates        IsSet `json:"schedulingGates"`
+	RuntimeClass IsSet `json:"runtimeClassName"`
+	Priority     IsSet `json:"priorityClassName"`
 	Volumes      []struct {
-		Claim     Said `json:"persistentVolumeClaim"`
-		Ephemeral Said `json:"ephemeral"`
+		Claim     IsSet `json:"persistentVolumeClaim"`
+		Ephemeral IsSet `json:"ephemeral"`
 	} `json:"volumes"`
 }
 
-// Said reports whether something is said, whatever that is.
-type Said bool
+// IsSet reports whether something is said, whatever that is.
+type IsSet bool
 
 // UnmarshalJSON takes any value.
-func (s *Said) UnmarshalJSON(text []byte) error {
+func (s *IsSet) UnmarshalJSON(text []byte) error {
 	switch string(text) {
 	case "null", "{}", "[]", `""`:
 		*s = false
@@ -83,7 +83,7 @@ type Container struct {
 	Image         string    `json:"image"`
 	Resources     Resources `json:"resources"`
 	RestartPolicy string    `json:"restartPolicy"`
-	RestartRules  Said      `json:"restartPolicyRules"`
+	RestartRules  IsSet     `json:"restartPolicyRules"`
 	Ports         []struct {
 		Host int32 `json:"hostPort"`
 	} `json:"ports"`

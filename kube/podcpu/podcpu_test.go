@@ -48,7 +48,7 @@ func TestResized(t *testing.T) {
 		{three, `"allocatedResources":{"cpu":"3"},"resources":{"requests":{"cpu":"3003m"},"limits":{"cpu":"3"}}`, "", sensitive(3000)}, // the weights of the agent
 		{burstable, `"allocatedResources":{"cpu":"3500m"}`, "", hybrid.Request{ID: "u/app", Class: hybrid.Flexible, Limit: 4000, Guarantee: 3500}},
 	} {
-		a, err := Read(pod(t, c.container, c.status, c.conditions), Beside{})
+		a, err := Read(pod(t, c.container, c.status, c.conditions), Context{})
 		if err != nil || a.Lasting()[0] != c.want {
 			t.Errorf("%s, %s, %s: %+v, %v; want %+v", c.container, c.status, c.conditions, a, err, c.want)
 		}
@@ -58,12 +58,12 @@ func TestResized(t *testing.T) {
 // What is said beside the pod counts where the pod says nothing, and all of it is told.
 func TestBeside(t *testing.T) {
 	p := pod(t, `"resources":{"limits":{"cpu":"1"}}`, `"state":{}`, "")
-	a, err := Read(p, Beside{Namespace: profile.Values{"class": "flexible", "topology": "single-numa"}, Defaults: profile.Values{"policy": "best-effort"}})
+	a, err := Read(p, Context{Namespace: profile.Values{"class": "flexible", "topology": "single-numa"}, Defaults: profile.Values{"policy": "best-effort"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := a.Lasting()[0]
-	if r.Class != hybrid.Sensitive || r.Wish != hybrid.SingleNUMA || r.Policy != hybrid.BestEffort {
+	if r.Class != hybrid.Sensitive || r.Topology != hybrid.SingleNUMA || r.Policy != hybrid.BestEffort {
 		t.Errorf("%+v", r)
 	}
 	if v := a.Containers[0].Values; a.Containers[0].Container != "app" || v["class"] != "sensitive" || v["topology"] != "single-numa" || v["policy"] != "best-effort" {
@@ -112,7 +112,7 @@ func FuzzFromManifest(f *testing.F) {
 			return
 		}
 		p.Requests()
-		if a, err := Read(p, Beside{}); err == nil && len(a.Containers) != len(p.Spec.Containers)+len(p.Spec.InitContainers) {
+		if a, err := Read(p, Context{}); err == nil && len(a.Containers) != len(p.Spec.Containers)+len(p.Spec.InitContainers) {
 			t.Errorf("%d containers of %q", len(a.Containers), text)
 		}
 	})

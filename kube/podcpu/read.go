@@ -11,31 +11,31 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// Beside is what is said of a pod elsewhere.
-type Beside struct {
+// Context is what is said of a pod elsewhere.
+type Context struct {
 	Profiles  []profile.Profile // of its namespace
 	Namespace profile.Values    // by the namespace's labels
 	Defaults  profile.Values
 }
 
-// An Asked pod is what a pod asks of a node.
-type Asked struct {
+// An Demand pod is what a pod asks of a node.
+type Demand struct {
 	*cluster.Pod
-	Containers []What   // all of them, also those that are not planned
-	Conflicts  []string // where profiles differ, a line each
+	Containers []ContainerValues // all of them, also those that are not planned
+	Conflicts  []string          // where profiles differ, a line each
 }
 
-// What is what is said of a container, wherever that is.
-type What struct {
+// ContainerValues is what is said of a container, wherever that is.
+type ContainerValues struct {
 	Container string
 	Values    profile.Values
 }
 
 // Read reads a pod: its containers in the order in which they start, but for those that have ended for good. The error
 // says what cannot be meant.
-func Read(p *Pod, beside Beside) (*Asked, error) {
+func Read(p *Pod, beside Context) (*Demand, error) {
 	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
-	a := &Asked{}
+	a := &Demand{}
 	var planned []cluster.Container
 	sensitive := false
 	err := p.each(func(c *Container, passing bool) error {
@@ -43,7 +43,7 @@ func Read(p *Pod, beside Beside) (*Asked, error) {
 		if err != nil {
 			return err
 		}
-		a.Containers = append(a.Containers, What{c.Name, r.Values})
+		a.Containers = append(a.Containers, ContainerValues{c.Name, r.Values})
 		for _, line := range r.Conflicts {
 			if !slices.Contains(a.Conflicts, line) { // as said of a container before
 				a.Conflicts = append(a.Conflicts, line)
@@ -55,7 +55,7 @@ func Read(p *Pod, beside Beside) (*Asked, error) {
 		limit, guaranteed := p.cpuOf(c)
 		request := requestOf(limit, guaranteed, &r.Settings)
 		sensitive = sensitive || request.Class == hybrid.Sensitive
-		planned = append(planned, cluster.Container{Name: c.Name, Request: request, Passing: passing})
+		planned = append(planned, cluster.Container{Name: c.Name, Request: request, RunsToCompletion: passing})
 		return nil
 	})
 	if err != nil {
@@ -72,11 +72,11 @@ func Read(p *Pod, beside Beside) (*Asked, error) {
 // ReadBound reads a pod that has a node: that goes by the pod's annotations alone. Where they cannot be meant, which the node
 // says too, the pod counts by what it requests.
 func ReadBound(p *Pod) (*cluster.Pod, error) {
-	a, err := Read(p, Beside{})
+	a, err := Read(p, Context{})
 	if err != nil {
 		plain := *p
 		plain.Metadata.Annotations = nil
-		if a, err = Read(&plain, Beside{}); err != nil {
+		if a, err = Read(&plain, Context{}); err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +107,7 @@ const noRequest hybrid.Milli = 2
 
 // requestOf is what a container asks of its node, by the rules by which candor nri reads it there.
 func requestOf(limit, request hybrid.Milli, s *kube.Settings) hybrid.Request {
-	h := hybrid.Request{Class: get(s.Class, hybrid.Flexible), Policy: get(s.Policy, hybrid.Strict), Wish: get(s.Topology, hybrid.Prefer)}
+	h := hybrid.Request{Class: get(s.Class, hybrid.Flexible), Policy: get(s.Policy, hybrid.Strict), Topology: get(s.Topology, hybrid.Prefer)}
 	h.Immovable = !get(s.Movable, true)
 	h.Limit = limit
 	if h.Class == hybrid.Sensitive && limit > 0 && request == limit {

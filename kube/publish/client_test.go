@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/candor-project/candor/internal/apitest"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/metrics"
 )
 
 // newTestClient is a client by a kubeconfig.

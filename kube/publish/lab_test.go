@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/metrics"
 	"github.com/candor-project/candor/topology"
 )
 

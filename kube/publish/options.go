@@ -23,7 +23,7 @@ type Options struct {
 	Kubeconfig string // "": the API server is that of the pod that this is
 	Version    string // of candor, for the API server's logs
 	Log        *slog.Logger
-	Listener   Listener
+	OnReport   Listener
 }
 
 // New returns a publisher that has not begun. It asks nobody yet; the error is ErrBadOptions.
@@ -38,5 +38,5 @@ func New(o Options) (*Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
-	return &Publisher{api: &client{api, o.Node}, log: o.Log, listener: o.Listener, changed: make(chan struct{}, 1)}, nil
+	return &Publisher{api: &client{api, o.Node}, log: o.Log, listener: o.OnReport, changed: make(chan struct{}, 1)}, nil
 }

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
 	"github.com/candor-project/candor/kube/v1alpha1"
+	"github.com/candor-project/candor/metrics"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/internal/metrics"
+	"github.com/candor-project/candor/metrics"
 )
 
 // Changes come through at most once a second, the last one too; without a change nothing is written.

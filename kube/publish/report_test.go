@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/nodecpu"
 	"github.com/candor-project/candor/kube/v1alpha1"
@@ -25,7 +26,7 @@ func snapshot(t *testing.T) *host.Snapshot {
 	}
 	for _, g := range []struct {
 		request hybrid.Request
-		state   host.State
+		state   state.Phase
 		engine  host.Engine
 	}{
 		{hybrid.Request{ID: "web.app-1a2b3c4d", Limit: 1500}, host.Running, host.Engine{Pod: "uid-1", Name: "default/web/app"}},

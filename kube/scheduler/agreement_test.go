@@ -139,7 +139,7 @@ func rankOf(f *fleet.Fleet, id fleet.NodeID, r *fleet.Request) fleet.Rank {
 	}
 	var s hybrid.Summary
 	n.Summarize(&s)
-	figures, asked, scale := s.Figures(), fleet.Ask(r), fleet.NewScale(n.Capacity(), []int64{memory})
+	figures, asked, scale := s.Figures(), fleet.NewQuery(r), fleet.NewScale(n.Capacity(), []int64{memory})
 	return scale.Rank(&asked, &quote, &figures, f.Free(id))
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// TestCost measures what the plugin costs candor-scheduler, on an otherwise idle machine; docs/kubernetes.md has the figures. The same
+// TestCost measures what the plugin costs candor-scheduler, on an otherwise idle machine; docs/benchmarks/scheduler.md has the figures. The same
 // program, with the plugin and without, takes turns at placing the same pods on the same nodes.
 //
 //	make cost-kubernetes NODES=1000,5000 PODS=2000 ROUNDS=7

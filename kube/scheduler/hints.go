@@ -64,7 +64,7 @@ func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk
 	if err != nil {
 		return fwk.QueueSkip, nil
 	}
-	return queueIf(p.cluster.Helped(u.GetName(), versionBefore(before), asks.Pod)), nil
+	return queueIf(p.cluster.FitsAfterReport(u.GetName(), versionBefore(before), asks.Pod)), nil
 }
 
 // versionBefore is the version of a report that was there before an event; 0: there was none.

@@ -46,7 +46,7 @@ func hasFailed(c v1.ContainerStatus) bool {
 
 // read reads a pod.
 func read(pod *v1.Pod, profiles []profile.Profile, labels, defaults profile.Values) (*asked, error) {
-	a, err := podcpu.Read(podOf(pod), podcpu.Beside{Profiles: profiles, Namespace: labels, Defaults: defaults})
+	a, err := podcpu.Read(podOf(pod), podcpu.Context{Profiles: profiles, Namespace: labels, Defaults: defaults})
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
 	if err != nil {
 		return nil // the node is gone
 	}
-	return p.cluster.Await(name, asks.Pod, present(node), p.now())
+	return p.cluster.HoldFor(name, asks.Pod, present(node), p.now())
 }
 
 // PreFilterExtensions lets preemption try nodes without some of their pods.

@@ -36,7 +36,7 @@ func (s *shared) rehear(name string) {
 	if err != nil {
 		return
 	}
-	s.cluster.Rewind(name)
+	s.cluster.AcceptAnyVersion(name)
 	if exists {
 		s.hear(obj)
 	} else {

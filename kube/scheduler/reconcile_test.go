@@ -224,7 +224,7 @@ func TestHeapAfterAll(t *testing.T) {
 				Spec: v1.PodSpec{NodeName: name, Containers: []v1.Container{container("app", "1")}}}
 			f.see(pod)
 			f.wide.add(pod.UID)
-			f.cluster.Seat(name, cluster.Amounts{})
+			f.cluster.NodeRef(name, cluster.Amounts{})
 			p := toUnstructured(t, &v1alpha1.CPUProfile{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: name, ResourceVersion: version},
 				Spec: v1alpha1.CPUProfileSpec{Selector: &metav1.LabelSelector{}, Class: "sensitive"}})
 			f.places.take(p)

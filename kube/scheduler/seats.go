@@ -18,18 +18,18 @@ import (
 type seats struct {
 	mu     sync.Mutex
 	all    []seat
-	zones  map[string]*cluster.Race
-	crowds cluster.Crowds
+	zones  map[string]*cluster.TopK
+	crowds cluster.ResultCaches
 	begin  int // where the next pod begins: nodes that are as good take turns
 }
 
 // A seat is a node, and what decides without Candor that a pod cannot be there.
 type seat struct {
-	cluster.Seat
+	cluster.NodeRef
 	generation int64         // of what kube-scheduler knew of the node
 	pods       int64         // how many more it takes
 	taints     []v1.Taint    // that keep pods away
-	zone       *cluster.Race // the best of its zone are sought by themselves
+	zone       *cluster.TopK // the best of its zone are sought by themselves
 }
 
 // best returns the numbers of the nodes that are best for a pod: so many at most, from each zone as many. There are none where
@@ -40,12 +40,12 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 	s.read(of, nodes)
 	answers := s.crowds.For(pod, len(nodes))
 	for _, zone := range s.zones {
-		zone.Begin(pod, answers)
+		zone.Start(pod, answers)
 	}
 	for i := range nodes {
 		at := (s.begin + i) % len(nodes)
 		if one := &s.all[at]; one.takes(w) {
-			one.zone.Enter(at, &one.Seat)
+			one.zone.Add(at, &one.NodeRef)
 		}
 	}
 	s.begin = (s.begin + most) % len(nodes)
@@ -74,13 +74,13 @@ func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod
 func (s *seats) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all, s.zones, s.crowds, s.begin = nil, nil, cluster.Crowds{}, 0
+	s.all, s.zones, s.crowds, s.begin = nil, nil, cluster.ResultCaches{}, 0
 }
 
 // read brings the seats up to date.
 func (s *seats) read(of *cluster.Cluster, nodes []fwk.NodeInfo) {
 	if len(s.all) != len(nodes) || len(s.zones) > len(nodes) { // zones of nodes that are gone
-		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.Race{}
+		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.TopK{}
 	}
 	for i, node := range nodes {
 		if s.all[i].generation != node.GetGeneration() { // no two states have the same, but in cycles of pod groups, which are not narrowed
@@ -93,10 +93,10 @@ func (s *seats) seat(of *cluster.Cluster, info fwk.NodeInfo) seat {
 	node := info.Node()
 	zone := node.Labels[v1.LabelTopologyZone]
 	if s.zones[zone] == nil {
-		s.zones[zone] = new(cluster.Race)
+		s.zones[zone] = new(cluster.TopK)
 	}
 	return seat{
-		Seat: of.Seat(node.Name, amountsOf(info)), generation: info.GetGeneration(),
+		NodeRef: of.NodeRef(node.Name, amountsOf(info)), generation: info.GetGeneration(),
 		pods:   int64(info.GetAllocatable().GetAllowedPodNumber() - len(info.GetPods())),
 		taints: taintsOf(node), zone: s.zones[zone],
 	}

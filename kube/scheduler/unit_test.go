@@ -89,7 +89,7 @@ func TestRequests(t *testing.T) {
 		{"5m", "5m", nil, hybrid.Request{Class: hybrid.Flexible, Limit: 10, Guarantee: 5}},
 		{"", "1500m", nil, hybrid.Request{Class: hybrid.Flexible, Limit: 1500, Guarantee: 1500}},
 		{"2", "2", profile.Values{"class": "sensitive", "policy": "best-effort", "topology": "single-l3", "movable": "false"},
-			hybrid.Request{Class: hybrid.Sensitive, Policy: hybrid.BestEffort, Wish: hybrid.SingleL3, Immovable: true, Limit: 2000}},
+			hybrid.Request{Class: hybrid.Sensitive, Policy: hybrid.BestEffort, Topology: hybrid.SingleL3, Immovable: true, Limit: 2000}},
 	} {
 		c := v1.Container{Name: "app", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{}, Limits: v1.ResourceList{}}}
 		if test.request != "" {

@@ -12,17 +12,17 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// An Asked pod is one with all that is said of it, wherever that is.
-type Asked struct {
-	*podcpu.Asked
+// An Demand pod is one with all that is said of it, wherever that is.
+type Demand struct {
+	*podcpu.Demand
 	Notes  []string // what is to be known of what was said, a line each
-	Unseen []string // what was not looked at, a line each
+	Unread []string // what was not looked at, a line each
 }
 
-// Ask reads what is said of a pod by its namespace.
-func Ask(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Asked, error) {
+// ReadDemand reads what is said of a pod by its namespace.
+func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Demand, error) {
 	var notes, unseen []string
-	beside := podcpu.Beside{}
+	beside := podcpu.Context{}
 	name := p.Metadata.Namespace
 	var namespace struct{ Metadata podcpu.Metadata }
 	err := c.Get(ctx, "/api/v1/namespaces/"+name, &namespace)
@@ -61,11 +61,11 @@ func Ask(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Asked, error
 		unseen = append(unseen, inNamespace(ctx, c, name, kind.path, kind.name, kind.does)...)
 	}
 	notes = append(append(notes, asked.Conflicts...), byDefault(asked)...)
-	return &Asked{asked, notes, append(unseen, unseenOf(p)...)}, nil
+	return &Demand{asked, notes, append(unseen, unseenOf(p)...)}, nil
 }
 
 // byDefault names the containers of which nobody says what they are.
-func byDefault(asked *podcpu.Asked) (lines []string) {
+func byDefault(asked *podcpu.Demand) (lines []string) {
 	for _, c := range asked.Containers {
 		if c.Values["class"] == "" {
 			lines = append(lines, fmt.Sprintf("the class of container %s is said nowhere: flexible, if the scheduler has no other default", c.Container))

@@ -14,46 +14,46 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// An Answer is where a pod would go.
-type Answer struct {
-	Places []Place  // the best first, then those on which it does not fit, by name
-	Notes  []string // of what is said of the pod, a line each
-	Unseen []string // what was not looked at, a line each
+// An Result is where a pod would go.
+type Result struct {
+	Candidates []Candidate // the best first, then those on which it does not fit, by name
+	Notes      []string    // of what is said of the pod, a line each
+	Unread     []string    // what was not looked at, a line each
 }
 
-// A Place is what a node would be for the pod.
-type Place struct {
+// A Candidate is what a node would be for the pod.
+type Candidate struct {
 	Node       string       `json:"node"`
 	Place      int          `json:"place,omitempty"` // from 1; several may be alike; 0: it does not fit
 	Reason     string       `json:"reason,omitempty"`
-	Containers []Given      `json:"containers,omitempty"` // of those that stay; none without Candor there
+	Containers []Allocation `json:"containers,omitempty"` // of those that stay; none without Candor there
 	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that it adds
 	Moves      int          `json:"moves"`                // fractions of others that move
 
 	rank fleet.Rank
 }
 
-// Given is what a container would have.
-type Given struct {
+// Allocation is what a container would have.
+type Allocation struct {
 	Name  string       `json:"name"`
 	Class hybrid.Class `json:"class"`
 	CPUs  string       `json:"cpus"` // "0-2,7:500m"; of a flexible container the shared ones
 }
 
 // Place tells where a pod would go now. Nothing changes.
-func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Asked) *Answer {
-	a := &Answer{}
+func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Demand) *Result {
+	a := &Result{}
 	requests := p.Requests()
 	for i := range s.Nodes {
-		a.Places = append(a.Places, s.at(&s.Nodes[i], p, asked.Pod, requests))
+		a.Candidates = append(a.Candidates, s.at(&s.Nodes[i], p, asked.Pod, requests))
 	}
-	slices.SortStableFunc(a.Places, func(a, b Place) int { return cmp.Compare(a.rank, b.rank) })
-	for i := range a.Places {
-		at := &a.Places[i]
+	slices.SortStableFunc(a.Candidates, func(a, b Candidate) int { return cmp.Compare(a.rank, b.rank) })
+	for i := range a.Candidates {
+		at := &a.Candidates[i]
 		switch {
 		case at.Reason != "":
-		case i > 0 && at.rank == a.Places[i-1].rank:
-			at.Place = a.Places[i-1].Place
+		case i > 0 && at.rank == a.Candidates[i-1].rank:
+			at.Place = a.Candidates[i-1].Place
 		default:
 			at.Place = i + 1
 		}
@@ -62,8 +62,8 @@ func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Asked) *Answer {
 }
 
 // at is what one node would be for the pod.
-func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.List) Place {
-	at := Place{Node: n.Name, rank: cluster.WorstRank, Reason: n.refusal(p, requests)}
+func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.List) Candidate {
+	at := Candidate{Node: n.Name, rank: cluster.WorstRank, Reason: n.refusal(p, requests)}
 	if at.Reason != "" {
 		return at
 	}
@@ -74,7 +74,7 @@ func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.
 	}
 	at.Shared, at.Moves = preview.Shared, preview.Moves
 	for _, g := range preview.Grants {
-		given := Given{Name: nodecpu.HolderOf(g.ID).Container, Class: g.Class, CPUs: g.CPUs.String()}
+		given := Allocation{Name: nodecpu.HolderOf(g.ID).Container, Class: g.Class, CPUs: g.CPUs.String()}
 		if g.Class == hybrid.Sensitive {
 			given.CPUs = nodecpu.FormatCPUs(g.Exclusive, g.Fractions)
 		}
@@ -87,17 +87,17 @@ func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.
 }
 
 // Best is the node on which the pod would be, or one of those; nil if there is none.
-func (a *Answer) Best() *Place {
-	if len(a.Places) == 0 || a.Places[0].Reason != "" {
+func (a *Result) Best() *Candidate {
+	if len(a.Candidates) == 0 || a.Candidates[0].Reason != "" {
 		return nil
 	}
-	return &a.Places[0]
+	return &a.Candidates[0]
 }
 
 // Refusal says why no node takes the pod, as its event has it.
-func (a *Answer) Refusal() string {
+func (a *Result) Refusal() string {
 	counts := map[string]int{}
-	for _, p := range a.Places {
+	for _, p := range a.Candidates {
 		if p.Reason != "" {
 			counts[p.Reason]++
 		}
@@ -110,7 +110,7 @@ func (a *Answer) Refusal() string {
 	if len(reasons) == 0 {
 		return "0/0 nodes are available."
 	}
-	return fmt.Sprintf("0/%d nodes are available: %s.", len(a.Places), strings.Join(reasons, ", "))
+	return fmt.Sprintf("0/%d nodes are available: %s.", len(a.Candidates), strings.Join(reasons, ", "))
 }
 
 func sortedNames(l podcpu.List) []string { return slices.Sorted(maps.Keys(l)) }

@@ -13,7 +13,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ include "candor.selector" . }}
 {{ include "candor.origin" . }}
 {{- end }}
-{{- /* Of another name, so that nothing that selects the agents finds the scheduler. */ -}}
+{{- /* A separate name, so that selectors of the agents do not match the scheduler. */ -}}
 {{- define "candor.schedulerSelector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}-scheduler
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -23,15 +23,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "candor.schedulerSelector" . }}
 {{ include "candor.origin" . }}
 {{- end }}
-{{- /* What would be has a state of its own, which nobody takes for what is. */ -}}
+{{- /* The preview has a separate state directory: its plans are not allocations. */ -}}
 {{- define "candor.stateDir" -}}
 {{- if .Values.observe }}/run/candor-observe{{ else }}{{ .Values.stateDir }}{{ end }}
 {{- end }}
-{{- /* The users who are schedulers, as a list in CEL. */ -}}
+{{- /* The users of the schedulers, as a CEL list. */ -}}
 {{- define "candor.schedulers" -}}
 ['system:serviceaccount:{{ .Release.Namespace }}:{{ .Release.Name }}-scheduler'{{ range .Values.schedulers }}, '{{ . }}'{{ end }}]
 {{- end }}
-{{- /* The bindings' part that leaves out the namespaces in which a setting is allowed. */ -}}
+{{- /* The part of a policy binding that excludes the namespaces in which a setting is permitted. */ -}}
 {{- define "candor.elsewhere" -}}
 namespaceSelector:
   matchExpressions:
@@ -39,8 +39,8 @@ namespaceSelector:
       operator: NotIn
       values: {{- toYaml . | nindent 8 }}
 {{- end }}
-{{- /* A setting reaches pods by annotations (also by those of a binding), by CPUProfiles and by labels of namespaces: each has a
-policy. It refuses only values that a change adds: objects from before the restriction can be changed otherwise, and deleted. */ -}}
+{{- /* A setting reaches pods through annotations (of a pod or a binding), CPUProfiles and labels of namespaces. Each path has a policy.
+A policy refuses only values that a change adds: objects from before the restriction can be changed otherwise and deleted. */ -}}
 {{- define "candor.restriction" -}}
 ---
 # {{ .why }}
@@ -86,7 +86,7 @@ spec:
         resources: [{{ .resources }}]
   {{- if .scheduler }}
   matchConditions:
-    # The scheduler writes the settings of profiles and the administrator's defaults.
+    # Schedulers write the settings of profiles and the administrator's defaults.
     - name: not-by-a-scheduler
       expression: >-
         !(request.userInfo.username in {{ include "candor.schedulers" .root }})
@@ -96,7 +96,7 @@ spec:
   {{- end }}
   validations:
     {{- if .scheduler }}
-    # The API server's time for the rule below grows with the square of the number: 5,000 annotations take 0.2 s, 40,000 more than 10 s.
+    # The API server's time for the rule below grows with the square of the number of annotations: 5,000 take 0.2 s, 40,000 over 10 s.
     - expression: >-
         variables.annotations.size() <= 1000 || (oldObject != null && object.?metadata.annotations == oldObject.?metadata.annotations)
       reason: Forbidden
@@ -133,15 +133,15 @@ profiles:
   - schedulerName: {{ .Values.scheduler.name }}
     plugins:
       multiPoint: {enabled: [{name: Candor}]}
-      # Before preemption: where others refuse a pod on the best nodes it is tried on all first.
+      # Before preemption: if other plugins refuse a pod on the best nodes, try all nodes first.
       postFilter: {enabled: [{name: Candor}]}
-      # Before the default binder: with its node a pod gets what it is planned as.
+      # Before the default binder: the binding writes the planned settings into the pod.
       bind: {enabled: [{name: Candor}]}
     pluginConfig:
       - name: Candor
         args: {{- toYaml .Values.scheduler.args | nindent 10 }}
 {{- end }}
-{{- /* Nothing without webConfig, also with the values of an older release. */ -}}
+{{- /* Empty without webConfig. The values of an older release can lack webConfig. */ -}}
 {{- define "candor.metricsScheme" -}}
 {{- with .Values.metrics.webConfig }}{{ if and .secret .scheme }}, scheme: {{ .scheme }}{{ end }}{{ end }}
 {{- end }}

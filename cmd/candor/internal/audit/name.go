@@ -1,0 +1,188 @@
+package audit
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+// A description is what a runtime has written down of a container.
+type description struct {
+	name    string
+	runtime string
+	sandbox bool // it only holds the namespaces of a pod
+}
+
+const (
+	shortID     = 12      // digits that engines show of an id
+	largestFile = 4 << 20 // bytes of a runtime's file
+	maxWatchers = 100     // processes that are inspected for a container
+)
+
+// describe finds out what people call a container. The process that watches over it, the parent of its first, knows
+// where the runtime's files are. Without access to them, or if that process is of another user, the name is the
+// beginning of the id.
+// parents are the parents of its processes.
+func (p place) describe(parents map[int]int) description {
+	d := description{name: p.id[:min(len(p.id), shortID)], runtime: p.runtime}
+	if p.runtime == "candor" {
+		d.name = p.id
+	}
+	var watchers []int
+	for _, parent := range parents {
+		if _, isInside := parents[parent]; !isInside && parent > 1 {
+			watchers = append(watchers, parent)
+		}
+	}
+	slices.Sort(watchers)
+	watchers = slices.Compact(watchers)
+	for _, pid := range watchers[:min(len(watchers), maxWatchers)] {
+		dir := fmt.Sprintf("/proc/%d", pid)
+		if !isOwnUsers(dir) {
+			continue
+		}
+		if w := watcherOf(dir, p.id); w != nil {
+			w.addTo(&d)
+			break
+		}
+	}
+	return d
+}
+
+// isOwnUsers reports whether a process, given its folder in /proc, is of candor's user. Every user can start a program
+// with the name of a watcher, whose bundle lies in a file system that does not answer.
+func isOwnUsers(dir string) bool {
+	user, err := procfs.EffectiveUser(dir)
+	return err == nil && user == os.Geteuid()
+}
+
+// A watcher is a process that a runtime leaves beside a container.
+type watcher struct {
+	runtime string
+	name    string // by its command line; "": it does not say
+	bundle  string // folder with the container's configuration
+}
+
+// watcherOf reads a process, given its folder in /proc; nil if it watches over no container.
+func watcherOf(dir, id string) *watcher {
+	words, _ := procfs.CommandLine(dir)
+	if len(words) == 0 {
+		return nil
+	}
+	// In a container that starts containers, any program may have the name of a watcher, and name a bundle of this machine.
+	if is, err := procfs.ReadIdentity(dir); err == nil && is.Namespaces != 1 {
+		return nil
+	}
+	program := filepath.Base(words[0])
+	switch {
+	case program == "conmon":
+		return &watcher{runtime: "podman", name: after(words, "-n"), bundle: after(words, "-b")} // CRI-O's groups say that they are
+	case strings.HasPrefix(program, "containerd-shim"):
+		w := &watcher{runtime: "containerd"}
+		if after(words, "-namespace") == "moby" {
+			w.runtime = "docker"
+		}
+		// It stands in the folder of the first container that it has begun with, a pod's sandbox.
+		here, err := os.Readlink(dir + "/cwd")
+		if err != nil {
+			return w
+		}
+		if strings.HasPrefix(filepath.Base(here), id) { // Candor's groups have the id's begin for a name
+			id = filepath.Base(here)
+		}
+		w.bundle = filepath.Join(filepath.Dir(here), id)
+		return w
+	}
+	return nil
+}
+
+// after returns the word after a flag.
+func after(words []string, flag string) string {
+	at := slices.Index(words, flag)
+	if at < 0 || at+1 == len(words) {
+		return ""
+	}
+	return words[at+1]
+}
+
+// addTo adds what a watcher knows.
+func (w *watcher) addTo(d *description) {
+	if d.runtime == "" {
+		d.runtime = w.runtime
+	}
+	if w.name != "" {
+		d.name = w.name
+	}
+	if w.bundle == "" {
+		return
+	}
+	text, err := fileio.Read(filepath.Join(w.bundle, "config.json"), largestFile)
+	if err != nil {
+		return
+	}
+	config, err := parseConfig(text)
+	if err != nil {
+		return
+	}
+	d.sandbox = config.isSandbox()
+	if name := config.name(); name != "" {
+		d.name = name
+	}
+}
+
+// A config is what is of interest in a container's config.json (OCI runtime-spec).
+type config struct {
+	Annotations map[string]string `json:"annotations"`
+	Mounts      []struct {
+		Destination string `json:"destination"`
+		Source      string `json:"source"`
+	} `json:"mounts"`
+}
+
+func parseConfig(text []byte) (c config, err error) { return c, json.Unmarshal(text, &c) }
+
+// isSandbox reports whether the container holds the namespaces of a Kubernetes pod.
+func (c *config) isSandbox() bool {
+	return c.Annotations["io.kubernetes.cri.container-type"] == "sandbox" || // containerd
+		c.Annotations["io.kubernetes.cri-o.ContainerType"] == "sandbox"
+}
+
+// name is what people call the container; "" where that is written nowhere.
+func (c *config) name() string {
+	for _, keys := range [][3]string{
+		{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"}, // containerd
+		{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.container.name"},                     // CRI-O
+	} {
+		if name := c.Annotations[keys[2]]; name != "" {
+			return c.Annotations[keys[0]] + "/" + c.Annotations[keys[1]] + "/" + name
+		}
+	}
+	if name := c.Annotations["nerdctl/name"]; name != "" {
+		return name
+	}
+	for _, m := range c.Mounts {
+		if m.Destination == "/etc/hostname" { // Docker's is beside its own description of the container
+			return dockerName(filepath.Join(filepath.Dir(m.Source), "config.v2.json"))
+		}
+	}
+	return ""
+}
+
+// dockerName is the name in Docker's description of a container.
+func dockerName(file string) string {
+	text, err := fileio.Read(file, largestFile)
+	if err != nil {
+		return ""
+	}
+	var is struct{ Name string }
+	if json.Unmarshal(text, &is) != nil {
+		return ""
+	}
+	return strings.TrimPrefix(is.Name, "/")
+}

@@ -1,0 +1,235 @@
+package cpumap
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cputext"
+)
+
+// keys explains the signs that the map uses, and only those.
+func (m *Map) keys(c *canvas, columns int) {
+	var pools [poolCount]cpuset.Set
+	var unused, strangers bool
+	for _, cell := range m.cells() {
+		pools[cell.pool].Add(cell.cpu)
+		unused = unused || cell.pool == fractional && !cell.flexible
+		strangers = strangers || cell.strangers
+	}
+	c.newline()
+	key := func(sign, text string) {
+		if c.column > 0 && c.column+Width(sign+text)+2 > columns {
+			c.newline()
+		}
+		c.put(style{}, " ")
+		c.put(style{bold: true}, sign)
+		c.put(style{dim: true}, " "+text)
+		c.put(style{}, "  ")
+	}
+	of := func(p pool, what string) string { return fmt.Sprintf("%s (%d)", what, pools[p].Count()) }
+	if !pools[exclusive].IsEmpty() {
+		key("A", of(exclusive, "exclusive"))
+	}
+	if !pools[fractional].IsEmpty() {
+		key("a", of(fractional, "fractional"))
+	}
+	key("·", of(shared, "shared"))
+	if unused {
+		key("-", "kept free")
+	}
+	if !pools[reserved].IsEmpty() {
+		key("#", of(reserved, "reserved"))
+	}
+	if !pools[isolated].IsEmpty() {
+		key("x", of(isolated, "isolated"))
+	}
+	if !m.Machine.Offline.IsEmpty() {
+		key("offline", m.Machine.Offline.String())
+	}
+	if strangers {
+		key("!", "others run here")
+	}
+	c.newline()
+}
+
+// A row is a container in the legend.
+type row struct {
+	grant *hybrid.Grant
+	tag   int
+	name  string
+}
+
+// nameColumns bounds the width of the names' column: a third of a narrow map, nearly half of a wide one.
+func nameColumns(columns int) int { return max(24, columns/2-16) }
+
+// legend lists the containers with their limits and CPUs, then what the node
+// has given.
+func (m *Map) legend(c *canvas, columns int) {
+	tags := m.tags()
+	rows := make([]row, len(m.Grants))
+	width := len("NAME")
+	for i := range m.Grants {
+		g := &m.Grants[i]
+		rows[i] = row{g, tags.number[g.ID], Shorten(m.Name(g.ID), nameColumns(columns))}
+		width = max(width, Width(rows[i].name))
+	}
+	c.newline()
+	if len(rows) == 0 {
+		c.put(style{dim: true}, " No containers.")
+		c.newline()
+		m.totals(c, columns)
+		return
+	}
+	c.put(style{dim: true}, fmt.Sprintf("   %-*s  %-9s  %6s  %4s  %s", width, "NAME", "CLASS", "LIMIT", "SEES", "CPUS"))
+	c.newline()
+	for _, r := range rows {
+		r.draw(c, width, columns)
+	}
+	m.totals(c, columns)
+	m.strangers(c, columns)
+}
+
+// draw writes one container.
+func (r row) draw(c *canvas, nameWidth, columns int) {
+	g := r.grant
+	c.put(style{}, " ")
+	limit := g.Limit.String()
+	if g.Class == hybrid.Sensitive {
+		p := part{tag: r.tag}
+		c.put(p.style(), p.letter(exclusive))
+	} else {
+		c.put(style{dim: true}, "·")
+		if g.Limit == 0 {
+			limit = "none"
+		}
+	}
+	c.put(style{}, " "+r.name)
+	c.to(3 + nameWidth)
+	c.put(style{}, fmt.Sprintf("  %-9s  %6s  %4d  ", g.Class, limit, g.CPUs.Count()))
+	c.wrap(style{}, describe(g), columns)
+	c.newline()
+}
+
+// describe says which CPUs a container has, in words that a line may be broken
+// between.
+func describe(g *hybrid.Grant) []string {
+	if g.Class == hybrid.Flexible {
+		return list(g.CPUs)
+	}
+	words := list(g.Exclusive)
+	for _, f := range g.Fractions {
+		if len(words) > 0 {
+			words[len(words)-1] += ", "
+		}
+		words = append(words, fmt.Sprintf("%s of %d", milli(f.Milli), f.CPU))
+	}
+	if !g.Lost.IsEmpty() {
+		words = append(words, fmt.Sprintf(" (lost: %v)", g.Lost))
+	}
+	return words
+}
+
+// milli writes a part of a CPU: always in thousandths.
+func milli(m hybrid.Milli) string { return fmt.Sprintf("%dm", int64(m)) }
+
+// list returns a set's ranges, each with its comma.
+func list(s cpuset.Set) []string {
+	if s.IsEmpty() {
+		return nil
+	}
+	return strings.SplitAfter(s.String(), ",")
+}
+
+// wrap writes words and goes on below the first one where a line is full.
+func (c *canvas) wrap(s style, words []string, columns int) {
+	start := c.column
+	for _, word := range words {
+		if c.column > start && c.column+Width(strings.TrimRight(word, " ")) > columns {
+			c.newline()
+			c.to(start)
+		}
+		c.put(s, word)
+	}
+}
+
+// totals writes the sums below the list of containers.
+func (m *Map) totals(c *canvas, columns int) {
+	for i, sum := range m.sums() {
+		if i == 0 {
+			c.newline()
+		}
+		c.to(1)
+		c.wrap(style{dim: true}, strings.SplitAfter(sum, " "), columns)
+		c.newline()
+	}
+}
+
+// sums returns the CPU time of the sensitive containers, the limits of groups and the reservations, a sentence each.
+func (m *Map) sums() (sums []string) {
+	if total := m.total(); total != "" {
+		sums = append(sums, total)
+	}
+	for _, l := range m.Limits {
+		names := make([]string, len(l.Containers))
+		for i, id := range l.Containers {
+			names[i] = m.Name(id)
+		}
+		sum := "L" + l.String()[1:]
+		if len(names) > 0 {
+			sum += ": " + strings.Join(names, ", ")
+		}
+		sums = append(sums, sum+".")
+	}
+	for _, r := range m.Reservations {
+		sums = append(sums, fmt.Sprintf("Reserved by %s: %s.", Clean(r.Group), cputext.CPUs(r.CPUs)))
+	}
+	return sums
+}
+
+// total says what the sensitive containers have, and how much of it is shared.
+func (m *Map) total() string {
+	var sensitive hybrid.Milli
+	for i := range m.Grants {
+		if m.Grants[i].Class == hybrid.Sensitive {
+			sensitive += m.Grants[i].Limit
+		}
+	}
+	if sensitive == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Sensitive containers: %s CPUs", decimal(sensitive))
+	if sensitive == 1000 {
+		text = "Sensitive containers: 1 CPU"
+	}
+	if m.Shared == 0 {
+		return text + ", none of it shared time."
+	}
+	return text + fmt.Sprintf(", of which %s (%.1f %%) is shared time.", decimal(m.Shared), 100*float64(m.Shared)/float64(sensitive))
+}
+
+// decimal writes an amount as a number of CPUs.
+func decimal(m hybrid.Milli) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", float64(m)/1000), "0"), ".")
+}
+
+// strangers lists what others use of the exclusive CPUs.
+func (m *Map) strangers(c *canvas, columns int) {
+	var words []string
+	for _, s := range m.Strangers {
+		if s.Milli <= 0 {
+			continue
+		}
+		if len(words) > 0 {
+			words[len(words)-1] += ", "
+		}
+		words = append(words, fmt.Sprintf("%s %.1f %%", cputext.CPUs(s.CPUs), float64(s.Milli)/10))
+	}
+	if len(words) == 0 {
+		return
+	}
+	c.put(style{fg: 203, bold: true}, " ! ")
+	c.wrap(style{}, append(strings.SplitAfter("Others use exclusive CPUs: ", " "), words...), columns)
+	c.newline()
+}

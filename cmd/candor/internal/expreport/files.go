@@ -1,0 +1,62 @@
+package expreport
+
+import (
+	"bytes"
+	"html/template"
+	"io"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/fileio"
+)
+
+// pages are a report in the forms that say all.
+func pages(json, markdown, html func(io.Writer) error) []fileio.File {
+	return []fileio.File{{Name: "report.json", Write: json}, {Name: "report.md", Write: markdown}, {Name: "report.html", Write: html}}
+}
+
+// forms of a picture.
+var forms = []struct {
+	suffix string
+	write  func(io.Writer, *plot.Plot) error
+}{{".svg", drawing.SVG}, {".png", drawing.PNG}}
+
+// pictures are a picture in each of its forms.
+func pictures(name string, draw func() (*plot.Plot, error)) (files []fileio.File) {
+	for _, form := range forms {
+		files = append(files, fileio.File{Name: name + form.suffix, Write: func(w io.Writer) error {
+			p, err := draw()
+			if err != nil {
+				return err
+			}
+			return form.write(w, p)
+		}})
+	}
+	return files
+}
+
+// inPage is a picture as a part of a page.
+func inPage(p *plot.Plot, err error) (template.HTML, error) {
+	if err != nil {
+		return "", err
+	}
+	var svg bytes.Buffer
+	if err := drawing.SVG(&svg, p); err != nil {
+		return "", err
+	}
+	_, drawn, _ := strings.Cut(svg.String(), "<svg") // without the XML declaration
+	return template.HTML("<svg" + drawn), nil
+}
+
+// inFileName makes a part of a file's name of a text.
+func inFileName(text string) string {
+	name := strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return '-'
+	}, text)
+	return strings.Trim(name[:min(len(name), 40)], "-")
+}

@@ -1,0 +1,188 @@
+package expreport
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/fileio"
+)
+
+// An Isolation is the report of an isolation to be shown.
+type Isolation struct{ *experiment.IsolationReport }
+
+// Files returns what goes into the folder of a report.
+func (r Isolation) Files() []fileio.File {
+	files := pages(r.Write, r.Markdown, r.HTML)
+	for app := range r.Applications {
+		files = append(files, pictures(r.figureName(app), func() (*plot.Plot, error) { return r.draw(app) })...)
+	}
+	return files
+}
+
+// figureName makes a file's name for an application's picture.
+func (r Isolation) figureName(app int) string {
+	return fmt.Sprintf("figure-%d-%s", app+1, inFileName(r.Applications[app].Name))
+}
+
+func (r Isolation) tables() []table {
+	return []table{r.caseTable(), r.stressorTable(), r.verdictTable(), r.slowdownTable()}
+}
+
+// caseTable says how the CPUs are split.
+func (r Isolation) caseTable() table {
+	t := table{
+		Heading: fmt.Sprintf("Cases: %v of the CPUs for the application, %v for the stressor", r.Split.Application, r.Split.Stressor),
+		Titles:  []string{"CASE", "APPLICATION", "STRESSOR"},
+		Legend:  "Study: together, alone and beside a stressor, are its cases 1 and 2; quota is 3, pinned is 4.",
+	}
+	for _, c := range r.Cases {
+		application, stressor := c.Text(r.Split)
+		t.Rows = append(t.Rows, []string{string(c), application, stressor})
+	}
+	return t
+}
+
+// stressorTable says what the stressors are, and what they achieved in each case.
+func (r Isolation) stressorTable() table {
+	t := table{
+		Heading: "What the stressors achieved",
+		Titles:  []string{"STRESSOR"},
+		Legend: "CPUs that it used, and what it wrote, sent, or took of memory, while the applications ran: the medians. A throttled stressor is a weaker one.\n" +
+			"Stressors: " + r.stressorTexts() + "\nFiles are in " + r.Tmp + " (" + r.FileSystem + ").",
+	}
+	for _, c := range r.Cases {
+		t.Titles = append(t.Titles, strings.ToUpper(string(c)))
+	}
+	for s := range r.Stressors {
+		row := []string{r.Stressors[s].Name}
+		for c := range r.Cases {
+			row = append(row, r.load(r.LoadOf(c, s), s))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (r Isolation) stressorTexts() string {
+	var texts []string
+	for i := range r.Stressors {
+		texts = append(texts, r.Stressors[i].Name+": "+r.Stressors[i].Text())
+	}
+	return strings.Join(texts, "; ") + "."
+}
+
+// load writes what a stressor achieved.
+func (r Isolation) load(l experiment.Load, stressor int) string {
+	text := fmt.Sprintf("%.2f CPUs", l.CPUs)
+	if counts := r.Stressors[stressor].Counts; counts != experiment.CountsNothing {
+		text += fmt.Sprintf(", %.0f MB/s %s", l.Rate/1e6, counts)
+	}
+	return text
+}
+
+// verdictTable says how well each case isolates.
+func (r Isolation) verdictTable() table {
+	t := table{
+		Heading: "Is the application isolated from the stressor?",
+		Titles:  []string{"CASE", "STRESSOR", "VERDICT", "SLOWED", "MEAN", "WORST", "STUDY'S"},
+		Legend: fmt.Sprintf("Slowdowns are against the same case alone. SLOWED: applications that lose more than %.0f %% for sure (signed ranks of the pairs, level %.2f, one-sided, divided by the\n"+
+			"applications). leaks: one or more; isolated: all lose less than that for sure; uncertain: the runs do not tell (fewer than five never do). MEAN: over the applications,\n"+
+			"geometric. WORST: the application that loses most, with its 95 %% interval. STUDY'S: the mean against %s alone, as the study compares.",
+			100*experiment.IsolationMargin, experiment.IsolationLevel, r.Cases[0]),
+	}
+	for _, v := range r.Verdicts() {
+		row := []string{string(r.Cases[v.Case]), r.Stressors[v.Stressor].Name, string(v.Verdict), fmt.Sprintf("%d of %d", v.Slowed, v.Apps), "-", "-", "-"}
+		if v.Worst != nil {
+			row[4], row[6] = fixed(v.Mean), fixed(v.Total)
+			row[5] = r.Applications[v.Worst.App].Name + " " + ratio(v.Worst.ByStressor)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// slowdownTable has every application, case and stressor.
+func (r Isolation) slowdownTable() table {
+	t := table{
+		Heading: "Times",
+		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "P", "BY ALLOCATION", "THROTTLED"},
+		Legend: "BY STRESSOR: times as long as the same case alone, the median of the rounds with its 95 % interval (bootstrap). P: of such a difference by chance (signed ranks of\n" +
+			"the pairs, two-sided). BY ALLOCATION: alone in this case, times as long as alone in the first one. THROTTLED: periods in which the application's quota ran out.",
+	}
+	for _, s := range r.Slowdowns() {
+		beside, p := "alone", "-"
+		if s.Stressor >= 0 {
+			beside = r.Stressors[s.Stressor].Name
+		}
+		if s.ByStressor != nil {
+			p = probability(s.ByStressor.P)
+		}
+		median, quartiles := "-", "-"
+		if s.Spread.N > 0 {
+			median, quartiles = figure(s.Spread.Median), figure(s.Spread.Quarter)+" to "+figure(s.Spread.Quarter3)
+		}
+		t.Rows = append(t.Rows, []string{
+			r.Applications[s.App].Name, string(r.Cases[s.Case]), beside, strconv.Itoa(s.Spread.N), median, quartiles,
+			ratio(s.ByStressor), p, ratio(s.ByAllocation), fmt.Sprintf("%.0f %%", 100*s.Throttled),
+		})
+	}
+	return t
+}
+
+// ratio writes one with its interval.
+func ratio(a *experiment.Against) string {
+	if a == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s to %s)", fixed(a.Ratio), fixed(a.Interval.Low), fixed(a.Interval.High))
+}
+
+// Text writes the tables for a terminal.
+func (r Isolation) Text(w io.Writer) error {
+	var text strings.Builder
+	for _, t := range r.tables() {
+		t.text(&text)
+	}
+	for _, line := range r.notes() {
+		fmt.Fprintln(&text, line)
+	}
+	fmt.Fprintln(&text, r.where())
+	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	return err
+}
+
+// Markdown writes the tables, and what was measured where.
+func (r Isolation) Markdown(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escape(r.where()))
+	for _, line := range r.notes() {
+		fmt.Fprintf(&text, "\n%s\n", escape(line))
+	}
+	for app := range r.Applications {
+		fmt.Fprintf(&text, "\n![%s](%s.svg)\n", escape(r.Applications[app].Name), r.figureName(app))
+	}
+	for _, t := range r.tables() {
+		t.markdown(&text)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// notes are lines on failed runs, a lab that was not quiet, and an isolation that was stopped.
+func (r Isolation) notes() (notes []string) {
+	if failed, why := r.Failures(); failed > 0 {
+		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
+	}
+	if r.Stopped {
+		notes = append(notes, stopped(r.Rounds))
+	}
+	return append(notes, fmt.Sprintf("Others used %.2f CPUs meanwhile, the median.", r.Others()))
+}
+
+// where says what was measured where.
+func (r Isolation) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }

@@ -1,0 +1,165 @@
+package expreport
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/candor-project/candor/experiment"
+	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/fileio"
+)
+
+// Programs are several programs' reports to be shown together.
+type Programs struct{ *experiment.Programs }
+
+// Files returns what goes into the folder of the reports.
+func (p Programs) Files() []fileio.File {
+	files := []fileio.File{{Name: "programs.json", Write: p.Write}, {Name: "programs.md", Write: p.Markdown}}
+	return append(files, pictures("programs", p.draw)...)
+}
+
+// Write writes them as JSON.
+func (p Programs) Write(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(p.Programs)
+}
+
+// table has a row for each program.
+func (p Programs) table() (t table) {
+	t.Titles = []string{"PROGRAM", "METRIC", "RUNS", strings.ToUpper(p.Base.String())}
+	for _, s := range p.Setups {
+		title := strings.ToUpper(s.String())
+		if s.Limit != p.Base.Limit && s.Limit != 0 {
+			title += " AT " + s.Limit.String()
+		}
+		t.Titles = append(t.Titles, title)
+	}
+	for i := range p.Programs.Programs {
+		program := &p.Programs.Programs[i]
+		median := "-"
+		if program.Base.N > 0 {
+			median = figure(program.Base.Median)
+		}
+		row := []string{program.Name, title(program.Metric), fmt.Sprint(program.Base.N), median}
+		for _, g := range program.Gains {
+			row = append(row, gain(g))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// gain writes how many times better a set-up is, and marks what chance may have made.
+func gain(g *experiment.Gain) string {
+	if g == nil {
+		return "-"
+	}
+	text := fmt.Sprintf("%.3f (%.3f to %.3f)", g.Ratio, g.Interval.Low, g.Interval.High)
+	if g.P >= 0.05 {
+		text += " ~"
+	}
+	if g.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", g.Failed)
+	}
+	return text
+}
+
+// legend says what the columns are.
+func (p Programs) legend() string {
+	return fmt.Sprintf("%s: the median. Each other set-up: how many times better it is (above 1: better), the median of the rounds, with its 95 %% interval.\n"+
+		"~: chance makes such a difference in 5 %% of the cases or more (signed ranks of the pairs, two-sided).", p.Base)
+}
+
+// where says what was measured where.
+func (p Programs) where() string {
+	return fmt.Sprintf("%s; limit %v.", onMachine(&p.Machine), p.Base.Limit)
+}
+
+// Text writes the table for a terminal.
+func (p Programs) Text(w io.Writer) error {
+	var text strings.Builder
+	t := p.table()
+	t.textRows(&text)
+	fmt.Fprintf(&text, "\n%s\n%s\n", p.where(), p.legend())
+	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	return err
+}
+
+// Markdown writes the table, and what was measured where.
+func (p Programs) Markdown(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s\n\n", escape(p.where()))
+	t := p.table()
+	t.markdownRows(&text)
+	fmt.Fprintf(&text, "\n%s\n", p.legend())
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// draw draws the gains: a dot for each program and set-up, with its interval, beside each other by program.
+func (p Programs) draw() (*plot.Plot, error) {
+	plot := drawing.New()
+	plot.Y.Label.Text = fmt.Sprintf("times better than %v", p.Base)
+	plot.Y.Min, plot.Y.Max = 0.9, 1.1
+	var names []string
+	for i := range p.Programs.Programs {
+		names = append(names, p.Programs.Programs[i].Name)
+	}
+	plot.NominalX(names...)
+	even := plotter.NewFunction(func(float64) float64 { return 1 })
+	even.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	plot.Add(even)
+	for i, s := range p.Setups {
+		if err := p.addGains(plot, i, s.String()); err != nil {
+			return nil, err
+		}
+	}
+	plot.X.Min, plot.X.Max = -0.6, float64(len(names))-0.4
+	if len(names) > 5 {
+		plot.X.Tick.Label.Rotation, plot.X.Tick.Label.XAlign, plot.X.Tick.Label.YAlign = 0.5, draw.XRight, draw.YCenter
+	}
+	drawing.AddMargin(plot, len(p.Setups))
+	return plot, nil
+}
+
+// addGains adds one set-up's dots.
+func (p Programs) addGains(to *plot.Plot, setup int, name string) error {
+	var dots struct {
+		plotter.XYs
+		plotter.YErrors
+	}
+	place := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
+	for i := range p.Programs.Programs {
+		if g := p.Programs.Programs[i].Gains[setup]; g != nil {
+			dots.XYs = append(dots.XYs, plotter.XY{X: float64(i) + place, Y: g.Ratio})
+			dots.YErrors = append(dots.YErrors, struct{ Low, High float64 }{g.Ratio - g.Interval.Low, g.Interval.High - g.Ratio})
+			to.Y.Min, to.Y.Max = min(to.Y.Min, g.Interval.Low), max(to.Y.Max, g.Interval.High)
+		}
+	}
+	if len(dots.XYs) == 0 {
+		return nil
+	}
+	colour := drawing.Colors[setup%len(drawing.Colors)]
+	bars, err := plotter.NewYErrorBars(dots)
+	if err != nil {
+		return err
+	}
+	bars.Color = colour
+	scatter, err := plotter.NewScatter(slices.Clone(dots.XYs))
+	if err != nil {
+		return err
+	}
+	scatter.GlyphStyle = draw.GlyphStyle{Color: colour, Radius: 3, Shape: draw.CircleGlyph{}}
+	to.Add(bars, scatter)
+	to.Legend.Add(name, scatter)
+	return nil
+}

@@ -1,0 +1,167 @@
+// Package expreport shows what experiments gave: as a table, as Markdown, as pictures, and as a page
+// that has it all. It measures nothing.
+package expreport
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/internal/fileio"
+)
+
+// A Report is an experiment to be shown.
+type Report struct{ *experiment.Report }
+
+// Files returns what goes into the folder of a report.
+func (r Report) Files() []fileio.File {
+	files := pages(r.Write, r.Markdown, r.HTML)
+	for i, m := range r.Metrics {
+		files = append(files, pictures(r.figureName(i), func() (*plot.Plot, error) { return r.draw(m) })...)
+	}
+	return files
+}
+
+// figureName makes a file's name for a metric's picture.
+func (r Report) figureName(metric int) string {
+	if metric == 0 {
+		return "figure-time"
+	}
+	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, inFileName(r.Metrics[metric].Name)), "-")
+}
+
+// A column of the tables: its title, and what stands in it.
+type column struct {
+	title string
+	value func(*experiment.Comparison) string
+}
+
+var columns = []column{
+	{"SET-UP", func(c *experiment.Comparison) string { return c.Setup.String() }},
+	{"LIMIT", func(c *experiment.Comparison) string { return limit(c) }},
+	{"RUNS", func(c *experiment.Comparison) string { return strconv.Itoa(c.Spread.N) }},
+	{"FAILED", func(c *experiment.Comparison) string { return strconv.Itoa(c.Failed) }},
+	{"MEDIAN", func(c *experiment.Comparison) string { return ifRuns(c, figure(c.Spread.Median)) }},
+	{"QUARTILES", func(c *experiment.Comparison) string {
+		return ifRuns(c, figure(c.Spread.Quarter)+" to "+figure(c.Spread.Quarter3))
+	}},
+	{"PAIRS", against(func(a *experiment.Against) string { return strconv.Itoa(a.Pairs) })},
+	{"RATIO", against(func(a *experiment.Against) string { return fixed(a.Ratio) })},
+	{"95 %", against(func(a *experiment.Against) string { return fixed(a.Interval.Low) + " to " + fixed(a.Interval.High) })},
+	{"P", against(func(a *experiment.Against) string { return probability(a.P) })},
+	{"DELTA", against(func(a *experiment.Against) string { return fixed(a.Delta) })},
+	{"THROTTLED", func(c *experiment.Comparison) string { return fmt.Sprintf("%.0f %%", 100*c.Throttled) }},
+	{"OTHERS", func(c *experiment.Comparison) string { return fmt.Sprintf("%.2f", c.Others) }},
+}
+
+// legend says what the columns are.
+const legend = `RATIO: of the runs of each round, to the first set-up's: the median, with its 95 % interval (bootstrap).
+P: of such a difference by chance (signed ranks of those pairs, two-sided). DELTA: Cliff's, -1 to 1.
+THROTTLED: periods in which the quota ran out. OTHERS: CPUs that others used meanwhile, the median.`
+
+func limit(c *experiment.Comparison) string {
+	if c.Setup.Limit == 0 {
+		return "-"
+	}
+	return c.Setup.Limit.String()
+}
+
+func ifRuns(c *experiment.Comparison, text string) string {
+	if c.Spread.N == 0 {
+		return "-"
+	}
+	return text
+}
+
+func against(value func(*experiment.Against) string) func(*experiment.Comparison) string {
+	return func(c *experiment.Comparison) string {
+		if c.Against == nil {
+			return "-"
+		}
+		return value(c.Against)
+	}
+}
+
+// table has a metric's comparisons.
+func (r Report) table(m experiment.ReportMetric) table {
+	t := table{Heading: title(m)}
+	for _, c := range columns {
+		t.Titles = append(t.Titles, c.title)
+	}
+	for _, comparison := range r.Compare(m.Name) {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.value(&comparison))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// Text writes the tables for a terminal.
+func (r Report) Text(w io.Writer) error {
+	var text strings.Builder
+	for _, m := range r.Metrics {
+		t := r.table(m)
+		t.text(&text)
+	}
+	for _, line := range r.notes() {
+		fmt.Fprintln(&text, line)
+	}
+	fmt.Fprintf(&text, "%s\n", legend)
+	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	return err
+}
+
+// notes are lines on failed runs, and on an experiment that was stopped.
+func (r Report) notes() (notes []string) {
+	for i, s := range r.Setups {
+		if failed, why := r.Failures(i); failed > 0 {
+			notes = append(notes, fmt.Sprintf("%d rounds of %v failed; the first: %s", failed, s, why))
+		}
+	}
+	if r.Stopped {
+		notes = append(notes, stopped(r.Rounds))
+	}
+	return notes
+}
+
+// Markdown writes the tables, and what was measured where.
+func (r Report) Markdown(w io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "# %s\n\n%s\n", code(r.what()), escape(r.where()))
+	for i, m := range r.Metrics {
+		t := r.table(m)
+		fmt.Fprintf(&text, "\n## %s\n\n![box plots](%s.svg)\n\n", escape(t.Heading), r.figureName(i))
+		t.markdownRows(&text)
+	}
+	text.WriteString("\n")
+	for _, line := range r.notes() {
+		fmt.Fprintf(&text, "- %s\n", escape(line))
+	}
+	fmt.Fprintf(&text, "\n%s\n", legend)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
+
+// what says what was run.
+func (r Report) what() string {
+	what := strings.Join(r.Command, " ")
+	switch {
+	case r.Image != nil:
+		what = strings.TrimSpace(r.Image.String() + " " + what)
+	case len(r.Server) > 0:
+		what = strings.Join(r.Server, " ") + ", with " + what
+	}
+	if r.Name != "" {
+		what = r.Name + ": " + what
+	}
+	return what
+}
+
+// where says what was measured where.
+func (r Report) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }

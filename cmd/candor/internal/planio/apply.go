@@ -1,0 +1,202 @@
+package planio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/candor-project/candor/hybrid"
+)
+
+// maxID is the longest id in bytes; Kubernetes' longest names have 253.
+const maxID = 253
+
+// A Session applies operations to a node, one after the other.
+type Session struct {
+	Node    *hybrid.Node
+	Policy  hybrid.Policy // of requests that name none
+	Explain bool          // results say why
+}
+
+// Run applies the operations of a stream and hands out the result of each
+// before it reads the next. A line that is no operation ends it with a
+// *LineError.
+func (s *Session) Run(in io.Reader, each func(Result) error) error {
+	for r := NewReader(in); ; {
+		op, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		result, err := s.Apply(op)
+		if err != nil {
+			return err
+		}
+		if err := each(result); err != nil {
+			return err
+		}
+	}
+}
+
+// Apply applies one operation. A refused one is a result too, and changes
+// nothing. An error is a fault of this program.
+func (s *Session) Apply(op Op) (Result, error) {
+	plan, err := s.plan(op)
+	if err != nil {
+		return refused(op, err, s.Explain)
+	}
+	result := Result{Op: op.Name, ID: op.ID, OK: true, Changes: changes(plan.Others)}
+	if op.Name != "release" {
+		result.Grant = newGrant(&plan.Grant)
+	}
+	if s.Explain {
+		result.Explain = explain(plan.Explain())
+	}
+	if err := s.Node.Commit(plan); err != nil {
+		return Result{}, fmt.Errorf("%s %s: %w", op.Name, op.ID, err)
+	}
+	result.State = s.state()
+	return result, nil
+}
+
+// plan plans an operation. An error that is no *hybrid.Refusal is a bad value.
+func (s *Session) plan(op Op) (*hybrid.Plan, error) {
+	if err := op.check(); err != nil {
+		return nil, err
+	}
+	switch op.Name {
+	case "allocate":
+		r, err := op.request(s.Policy)
+		if err != nil {
+			return nil, err
+		}
+		return s.Node.Plan(r)
+	case "resize":
+		limit, guarantee, err := s.resize(op)
+		if err != nil {
+			return nil, err
+		}
+		return s.Node.PlanResize(op.ID, limit, guarantee)
+	default:
+		return s.Node.PlanRelease(op.ID)
+	}
+}
+
+// check refuses operations that name no container.
+func (op *Op) check() error {
+	switch {
+	case op.bad != nil:
+		return op.bad
+	case op.ID == "":
+		return errors.New("no id: want the name of a container")
+	case len(op.ID) > maxID:
+		return fmt.Errorf("id of %d bytes: want %d at most", len(op.ID), maxID)
+	}
+	return nil
+}
+
+// request returns what an allocation asks for.
+func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
+	r := hybrid.Request{ID: op.ID, Policy: policy}
+	if class, ok := op.values["class"]; ok {
+		if err := r.Class.UnmarshalText([]byte(class)); err != nil {
+			return r, err
+		}
+	}
+	if policy, ok := op.values["policy"]; ok {
+		if err := r.Policy.UnmarshalText([]byte(policy)); err != nil {
+			return r, err
+		}
+	}
+	if wish, ok := op.values["topology"]; ok {
+		if err := r.Topology.UnmarshalText([]byte(wish)); err != nil {
+			return r, err
+		}
+	}
+	if _, ok := op.values["cpu"]; !ok && r.Class == hybrid.Sensitive {
+		return r, errNoCPU
+	}
+	if _, ok := op.values["request"]; ok && r.Class == hybrid.Sensitive {
+		return r, errors.New("request is for flexible containers: a sensitive one is guaranteed its cpu")
+	}
+	var err error
+	if r.Limit, err = op.milli("cpu"); err != nil {
+		return r, err
+	}
+	r.Guarantee, err = op.guarantee()
+	return r, err
+}
+
+// resize returns the limit and guarantee that a resize asks for. A guarantee
+// that was given apart from the limit stays unless the operation names another.
+func (s *Session) resize(op Op) (limit, guarantee hybrid.Milli, err error) {
+	if _, ok := op.values["cpu"]; !ok {
+		return 0, 0, errNoCPU
+	}
+	if limit, err = op.milli("cpu"); err != nil {
+		return 0, 0, err
+	}
+	before, known := s.Node.Grant(op.ID)
+	_, asked := op.values["request"]
+	switch {
+	case known && asked && before.Class == hybrid.Sensitive:
+		return 0, 0, fmt.Errorf("request is for flexible containers, %s is sensitive", op.ID)
+	case known && !asked:
+		return limit, before.Guarantee, nil
+	}
+	guarantee, err = op.guarantee()
+	return limit, guarantee, err
+}
+
+var errNoCPU = errors.New(`no cpu: want a number of CPUs such as "2", "1.5" or "1500m"`)
+
+// milli returns an amount of CPU; 0 if the field is not there.
+func (op *Op) milli(field string) (hybrid.Milli, error) {
+	s, ok := op.values[field]
+	if !ok {
+		return 0, nil
+	}
+	m, err := hybrid.ParseMilli(s)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", field, err)
+	}
+	return m, nil
+}
+
+// guarantee returns the request of a flexible container in hybrid's terms. A
+// request of 0 stays one where there is no limit yet: a resize may set one.
+func (op *Op) guarantee() (hybrid.Milli, error) {
+	g, err := op.milli("request")
+	if _, asked := op.values["request"]; asked && err == nil && g == 0 {
+		return hybrid.NoGuarantee, nil
+	}
+	return g, err
+}
+
+// refused returns the result of an operation that was not done.
+func refused(op Op, err error, explained bool) (Result, error) {
+	result := Result{Op: op.Name, ID: op.ID, Error: "bad-request", Reason: err.Error()}
+	var refusal *hybrid.Refusal
+	if !errors.As(err, &refusal) {
+		return result, nil
+	}
+	result.Reason = refusal.Reason()
+	if explained {
+		result.Explain = explain(refusal.Explain())
+	}
+	switch {
+	case errors.Is(err, hybrid.ErrNoCapacity):
+		result.Error = "no-capacity"
+	case errors.Is(err, hybrid.ErrViewImpossible):
+		result.Error = "view-impossible"
+	case errors.Is(err, hybrid.ErrIDTaken):
+		result.Error = "id-taken"
+	case errors.Is(err, hybrid.ErrUnknownID):
+		result.Error = "id-unknown"
+	case !errors.Is(err, hybrid.ErrBadRequest):
+		return Result{}, fmt.Errorf("%s %s: %w", op.Name, op.ID, err)
+	}
+	return result, nil
+}

@@ -1,0 +1,161 @@
+package planio
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Result is what became of one operation. Its JSON form is an interface:
+// docs/reference/plan.md describes it, field by field.
+type Result struct {
+	Op string `json:"op"`
+	ID string `json:"id"`
+	OK bool   `json:"ok"`
+
+	// Of an operation that was refused.
+	Error  string `json:"error,omitempty"` // no-capacity, view-impossible, id-taken, id-unknown, bad-request
+	Reason string `json:"reason,omitempty"`
+
+	// Of one that was done.
+	Grant   *Grant   `json:"grant,omitempty"` // nil for a release
+	Changes []Change `json:"changes,omitzero"`
+	*State           // of the node afterwards
+	Explain []Step   `json:"explain,omitzero"`
+}
+
+// A Grant is what the container holds after the operation.
+type Grant struct {
+	CPUs      cpuset.Set `json:"cpus"`
+	Exclusive cpuset.Set `json:"exclusive"`
+	Fractions Fractions  `json:"fractions,omitzero"` // absent for a flexible container
+	Quota     int64      `json:"quota,omitempty"`    // in milli-CPU; absent where none is set
+}
+
+// A Change is another container whose CPUs change, with what it has afterwards.
+// A flexible one has CPUs only.
+type Change struct {
+	ID        string      `json:"id"`
+	CPUs      cpuset.Set  `json:"cpus"`
+	Exclusive *cpuset.Set `json:"exclusive,omitempty"`
+	Fractions Fractions   `json:"fractions,omitzero"`
+
+	before cpuset.Set // for the table
+}
+
+// State is what a node looks like.
+type State struct {
+	Pools          Pools `json:"pools"`
+	SharedMilli    int64 `json:"sharedMilli"`         // of sensitive containers, on CPUs in several cpusets
+	SensitiveMilli int64 `json:"totalSensitiveMilli"` // the sum of the sensitive limits
+}
+
+// Pools are the node's CPUs; each usable one is in one pool.
+type Pools struct {
+	Exclusive  cpuset.Set `json:"exclusive"`
+	Fractional cpuset.Set `json:"fractional"`
+	Shared     cpuset.Set `json:"shared"`
+}
+
+// A Step is one decision of a plan.
+type Step struct {
+	Kind string     `json:"kind"`
+	CPUs cpuset.Set `json:"cpus"`
+	Text string     `json:"text"`
+}
+
+// Fractions are the parts of fractional CPUs that a container has: an object
+// of CPU ids, in rising order, with milli-CPU. Nil is none at all (a flexible
+// container), which is not the same as an empty object.
+type Fractions []hybrid.Fraction
+
+// MarshalJSON writes {"3":500}.
+func (f Fractions) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, part := range f {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = strconv.AppendInt(b, int64(part.CPU), 10)
+		b = append(b, '"', ':')
+		b = strconv.AppendInt(b, int64(part.Milli), 10)
+	}
+	return append(b, '}'), nil
+}
+
+// fractions copies, since a plan's slices live only until the next one.
+func fractions(g *hybrid.Grant) Fractions {
+	if g.Class == hybrid.Flexible {
+		return nil
+	}
+	return append(Fractions{}, g.Fractions...)
+}
+
+func newGrant(g *hybrid.Grant) *Grant {
+	grant := &Grant{CPUs: g.CPUs, Fractions: fractions(g), Quota: int64(g.Quota)}
+	if g.Class == hybrid.Sensitive {
+		grant.Exclusive = g.Exclusive
+	}
+	return grant
+}
+
+// changes lists the other containers whose CPUs change; never nil.
+func changes(others []hybrid.Change) []Change {
+	list := []Change{}
+	for i := range others {
+		before, after := &others[i].Before, &others[i].After
+		if sameCPUs(before, after) {
+			continue
+		}
+		c := Change{ID: after.ID, CPUs: after.CPUs, Fractions: fractions(after), before: before.CPUs}
+		if after.Class == hybrid.Sensitive {
+			exclusive := after.Exclusive
+			c.Exclusive = &exclusive
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// sameCPUs reports whether two grants have the same CPUs, and the same parts
+// of them.
+func sameCPUs(a, b *hybrid.Grant) bool {
+	if a.CPUs != b.CPUs || a.Exclusive != b.Exclusive || len(a.Fractions) != len(b.Fractions) {
+		return false
+	}
+	for i := range a.Fractions {
+		if a.Fractions[i] != b.Fractions[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func explain(steps []hybrid.Step) []Step {
+	list := make([]Step, 0, len(steps))
+	for _, s := range steps {
+		list = append(list, Step(s))
+	}
+	return list
+}
+
+// state returns what the session's node looks like now.
+func (s *Session) state() *State {
+	p := s.Node.Pools()
+	return &State{
+		Pools:          Pools{p.Exclusive, p.Fractional, p.Shared},
+		SharedMilli:    int64(s.Node.Shared()),
+		SensitiveMilli: int64(s.Node.Sensitive()),
+	}
+}
+
+// WriteJSON writes a result as one line, with one call of Write.
+func (r *Result) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(r)
+}

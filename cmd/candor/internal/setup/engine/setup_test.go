@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// newSetup is a setup of a file with some text; no text is no file.
+func newSetup(t *testing.T, engine Engine, text string) *Setup {
+	t.Helper()
+	dir := t.TempDir()
+	s := &Setup{
+		Engine: engine, File: filepath.Join(dir, "etc", "file"), Record: filepath.Join(dir, "candor", "record.json"),
+		Runtimes: []Runtime{{"candor", "/bin/candor-runc"}, {"candor-flexible", "/bin/candor-flexible-runc"}},
+	}
+	if text != "" {
+		if err := os.Mkdir(filepath.Dir(s.File), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.File, []byte(text), 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// now is what the file says; "" if there is none.
+func (s *Setup) now(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(s.File)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestApplyAndUndo(t *testing.T) {
+	const dockerRuntimes = `"candor": {
+      "path": "/bin/candor-runc"
+    },
+    "candor-flexible": {
+      "path": "/bin/candor-flexible-runc"
+    }`
+	tests := []struct {
+		engine    Engine
+		text      string
+		isDefault bool
+		want      string // part of what comes out
+	}{
+		{Docker, "", false, "{\n  \"runtimes\": {\n    " + dockerRuntimes + "\n  }\n}\n"},
+		{Docker, "{}", true, `"default-runtime": "candor"`},
+		{Docker, `{"z": 1.50, "a": "<&>", "runtimes": {"x": {"path": "/x"}}}`, false, "{\n  \"z\": 1.50,\n  \"a\": \"<&>\",\n  \"runtimes\": {\n    \"x\": {\n      \"path\": \"/x\"\n    },\n    " + dockerRuntimes},
+		{Docker, "{\n\t\"default-runtime\": \"nvidia\"\n}", true, "{\n\t\"default-runtime\": \"candor\",\n\t\"runtimes\""},
+		{Podman, "", true, "[engine]\nruntime = \"candor\"\n[engine.runtimes]\n\"candor\" = [\"/bin/candor-runc\"]\n"},
+		{Podman, "[containers]\ndefault_ulimits = []", false, "default_ulimits = []\n" + begin + "\n[engine.runtimes]\n"},
+		{Containerd, "version = 2 # old\n", false, "version = 2 # old\n" + begin + "\n" + `[plugins."io.containerd.grpc.v1.cri".containerd.runtimes."candor"]`},
+		{Containerd, "version = 3\n[debug]\nlevel = 'info'\n", false, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."candor".options]` + "\nBinaryName = '/bin/candor-runc'\n"},
+		{Containerd, "version = 4\n", false, `[plugins."io.containerd.cri.v1.runtime".containerd.runtimes."candor".options]`},
+	}
+	for _, test := range tests {
+		s := newSetup(t, test.engine, test.text)
+		s.Default = test.isDefault
+		dry, err := s.Apply(true)
+		if err != nil || s.now(t) != test.text {
+			t.Fatalf("%s %q: a dry run: %v, %q", test.engine.Name, test.text, err, s.now(t))
+		}
+		done, err := s.Apply(false)
+		if err != nil || s.now(t) != string(dry.After) || string(done.After) != string(dry.After) || !strings.Contains(s.now(t), test.want) {
+			t.Fatalf("%s %q: %v, it became\n%s, want\n%s", test.engine.Name, test.text, err, s.now(t), test.want)
+		}
+		if again, err := s.Apply(false); err != nil || !again.Nothing() {
+			t.Errorf("%s %q: done again: %v\n%s", test.engine.Name, test.text, err, again.Diff())
+		}
+		if info, err := os.Stat(s.File); err == nil && test.text != "" && info.Mode().Perm() != 0o640 {
+			t.Errorf("%s: mode %v", test.engine.Name, info.Mode())
+		}
+		s.Default = false
+		if _, err := s.Undo(false); err != nil || s.now(t) != test.text {
+			t.Errorf("%s %q: undone it is %q (%v)", test.engine.Name, test.text, s.now(t), err)
+		}
+		if _, err := os.Stat(s.Record); err == nil {
+			t.Errorf("%s: the record is left", test.engine.Name)
+		}
+		if nothing, err := s.Undo(false); err != nil || !nothing.Nothing() {
+			t.Errorf("%s: undone again: %+v %v", test.engine.Name, nothing, err)
+		}
+	}
+}
+
+// Pods need the cgroup driver that the node's own runtime has.
+func TestContainerdOptions(t *testing.T) {
+	const runtimes = "[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'main'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\nruntime_type = 'io.containerd.runc.v2'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\nIoUid = 7\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.main]\nruntime_type = 'KIND'\n" +
+		"[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.main.options]\nSystemdCgroup = true\nBinaryName = '/x'\nRoot = '/r'\n"
+	for kind, want := range map[string]map[string]any{
+		"io.containerd.runc.v2": {"BinaryName": "/bin/candor-runc", "SystemdCgroup": true, "Root": "/r"},
+		"io.containerd.kata.v2": {"BinaryName": "/bin/candor-runc", "IoUid": int64(7)},
+	} {
+		s := newSetup(t, Containerd, "version = 3\n"+strings.ReplaceAll(runtimes, "KIND", kind))
+		for range 2 {
+			if _, err := s.Apply(false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all map[string]any
+		if err := toml.Unmarshal([]byte(s.now(t)), &all); err != nil {
+			t.Fatal(err)
+		}
+		got := table(all, "plugins", "io.containerd.cri.v1.runtime", "containerd", "runtimes", "candor", "options")
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", kind, got, want)
+		}
+	}
+}
+
+func TestBadFilesAreLeftAlone(t *testing.T) {
+	for _, test := range []struct {
+		engine     Engine
+		text, want string
+	}{
+		{Docker, `{"a":1,}`, "not a JSON object"},
+		{Docker, `[]`, "not a JSON object"},
+		{Docker, `{} {}`, "something follows"},
+		{Docker, `{"a":1,"a":2}`, "twice"},
+		{Docker, `{"runtimes":[]}`, "runtimes: "},
+		{Docker, `{"runtimes":{"candor":{"path":"/else"}}}`, "is another"},
+		{Podman, "a = [", "not TOML"},
+		{Podman, "[engine.runtimes]\n", "it would not be TOML"},
+		{Podman, begin, "stands there without"},
+		{Containerd, "version = 'x'\n", "not TOML"},
+		{Containerd, "version = 1\n", "want 2, 3 or 4"},
+		{Containerd, "", "containerd config default"},
+		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "there already"},
+	} {
+		s := newSetup(t, test.engine, test.text)
+		_, err := s.Apply(false)
+		if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), test.want) || s.now(t) != test.text {
+			t.Errorf("%s %q: %v, want %q; it is %q", test.engine.Name, test.text, err, test.want, s.now(t))
+		}
+		if _, err := os.Stat(s.Record); err == nil {
+			t.Errorf("%s %q: there is a record", test.engine.Name, test.text)
+		}
+	}
+}
+
+// The file stays its owner's, who may not be root.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives a file away: needs root")
+	}
+	s := newSetup(t, Docker, "{}")
+	if err := os.Chown(s.File, 1234, 2345); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(false); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(s.File, &st); err != nil || st.Uid != 1234 || st.Gid != 2345 || st.Mode&0o777 != 0o640 {
+		t.Errorf("owner %d:%d, mode %o: %v", st.Uid, st.Gid, st.Mode, err)
+	}
+}
+
+// A link stays one, and what it leads to is changed.
+func TestLink(t *testing.T) {
+	s := newSetup(t, Docker, "{}")
+	target := s.File + ".real"
+	if err := os.Rename(s.File, target); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, s.File); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Apply(false); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(s.File); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is no more: %v", err)
+	}
+	if text, _ := os.ReadFile(target); !strings.Contains(string(text), "candor-runc") {
+		t.Errorf("%s", text)
+	}
+}
+
+// Texts that are too long to compare go and come as a whole, with what both have.
+func TestLongDiff(t *testing.T) {
+	var before, after []string
+	for i := range 5000 {
+		before, after = append(before, fmt.Sprint("a", i)), append(after, fmt.Sprint("b", i))
+	}
+	before[2500], after[2500] = "both", "both"
+	lines := diff(before, after)
+	if len(lines) != 10000 || lines[2500] != "-both" || lines[7500] != "+both" {
+		t.Errorf("%d lines, %q", len(lines), lines[2500])
+	}
+}
+
+// The lines of a difference without those that came are the old text, without those that went the new one.
+func TestDiff(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c"}), 0, 12)
+		before, after := text.Draw(t, "before"), text.Draw(t, "after")
+		var was, is []string
+		for _, line := range diff(before, after) {
+			if line[0] != '+' {
+				was = append(was, line[1:])
+			}
+			if line[0] != '-' {
+				is = append(is, line[1:])
+			}
+		}
+		if strings.Join(was, "") != strings.Join(before, "") || strings.Join(is, "") != strings.Join(after, "") {
+			t.Errorf("%v -> %v: %v", before, after, diff(before, after))
+		}
+	})
+}
+
+// Whatever a file says: it is refused, or becomes one that the engine can read, and candor's
+// lines come out again.
+func FuzzDocker(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":[1]},"runtimes":{"x":{"path":"/x"}}}`), true)
+	f.Add([]byte("{\n\t\"default-runtime\":\"x\"\n}"), false)
+	f.Add([]byte(`{"default-runtime":"candor"}`), false)
+	f.Fuzz(func(t *testing.T, text []byte, isDefault bool) {
+		s := &Setup{Runtimes: []Runtime{{"candor", "/c"}, {"candor-flexible", "/f"}}, Default: isDefault}
+		out, err := addToDocker(text, s)
+		if err != nil {
+			return
+		}
+		if _, _, err := readDocker(out); err != nil || !bytes.Contains(out, []byte("candor-flexible")) {
+			t.Fatalf("%q became %q: %v", text, out, err)
+		}
+		back, err := removeFromDocker(out, &record{Before: text}, s)
+		if err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		var was, is any = map[string]any{}, nil
+		if len(bytes.TrimSpace(text)) > 0 {
+			json.Unmarshal(text, &was)
+		}
+		if err := json.Unmarshal(back, &is); err != nil || !reflect.DeepEqual(was, is) && s.canStart(text) {
+			t.Errorf("%q became %q, and undone %q: %v", text, out, back, err)
+		}
+	})
+}
+
+func FuzzTOML(f *testing.F) {
+	f.Add([]byte("version = 2\n[plugins]\n"))
+	f.Add([]byte("version = 3"))
+	f.Add([]byte(begin + "\nx = 1\n" + end))
+	f.Add([]byte(begin))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s := &Setup{Runtimes: []Runtime{{"candor", "/c"}}}
+		for _, add := range []func([]byte, *Setup) ([]byte, error){addToPodman, addToContainerd} {
+			out, err := add(text, s)
+			if err != nil {
+				continue
+			}
+			var all map[string]any
+			if err := toml.Unmarshal(out, &all); err != nil {
+				t.Errorf("%q became %q: %v", text, out, err)
+			}
+			if again, err := add(out, s); err != nil || !bytes.Equal(again, out) {
+				t.Errorf("%q became %q, then %q: %v", text, out, again, err)
+			}
+		}
+	})
+}

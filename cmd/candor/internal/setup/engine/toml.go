@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Podman reads every file of a folder: candor's has its own.
+var Podman = Engine{
+	Name:   "podman",
+	File:   "/etc/containers/containers.conf.d/candor.conf",
+	Then:   "nothing: podman reads it at each start",
+	add:    addToPodman,
+	has:    hasBlock,
+	remove: removeBlock,
+
+	defaults: [][]string{{"engine", "runtime"}},
+}
+
+// Containerd has the runtimes of Kubernetes' RuntimeClasses in its one file. (nerdctl
+// needs none of it: nerdctl run --runtime candor-runc.)
+var Containerd = Engine{
+	Name:   "containerd",
+	File:   "/etc/containerd/config.toml",
+	Then:   "systemctl restart containerd; then a RuntimeClass with the handler candor",
+	add:    addToContainerd,
+	has:    hasBlock,
+	remove: removeBlock,
+
+	defaults: [][]string{{"plugins", criPlugin, "containerd", "default_runtime_name"}, {"plugins", criRuntime, "containerd", "default_runtime_name"}},
+}
+
+// The plugin with the runtimes, before and since containerd 2.0.
+const (
+	criPlugin  = "io.containerd.grpc.v1.cri"
+	criRuntime = "io.containerd.cri.v1.runtime"
+)
+
+// What candor writes stands between two lines.
+const (
+	begin = "# begin candor: written by candor setup, which removes it with --undo"
+	end   = "# end candor"
+)
+
+func addToPodman(text []byte, s *Setup) ([]byte, error) {
+	var block strings.Builder
+	if s.Default {
+		fmt.Fprintf(&block, "[engine]\nruntime = %q\n", s.Runtimes[0].Name)
+	}
+	block.WriteString("[engine.runtimes]\n")
+	for _, r := range s.Runtimes {
+		fmt.Fprintf(&block, "%q = [%q]\n", r.Name, r.Path)
+	}
+	return withBlock(text, block.String())
+}
+
+func addToContainerd(text []byte, s *Setup) ([]byte, error) {
+	if s.Default {
+		return nil, errors.New("no default runtime is set in containerd: for Kubernetes want candor nri, which sees every container, or a RuntimeClass")
+	}
+	var head struct {
+		Version int
+		Plugins map[string]any
+	}
+	if err := toml.Unmarshal(text, &head); err != nil {
+		return nil, fmt.Errorf("not TOML: %w", err)
+	}
+	plugin := map[int]string{2: criPlugin, 3: criRuntime, 4: criRuntime}[head.Version]
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil, errors.New("no such file, or nothing in it: want what containerd config default writes")
+	}
+	if plugin == "" {
+		return nil, fmt.Errorf("version %d: want 2, 3 or 4", head.Version)
+	}
+	options := optionsOf(table(head.Plugins, plugin, "containerd"))
+	var block strings.Builder
+	for _, r := range s.Runtimes {
+		options["BinaryName"] = r.Path
+		lines, err := toml.Marshal(options)
+		if err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("plugins.%q.containerd.runtimes.%q", plugin, r.Name)
+		fmt.Fprintf(&block, "[%s]\nruntime_type = %q\n[%s.options]\n%s", name, runcType, name, lines)
+	}
+	return withBlock(text, block.String())
+}
+
+// runcType is the shim of runtimes that have runc's command line.
+const runcType = "io.containerd.runc.v2"
+
+// optionsOf are the options of the runtime that containers have now, runc's if that is of another
+// kind: with another cgroup driver (SystemdCgroup) no pod would start.
+func optionsOf(containerd map[string]any) map[string]any {
+	options := map[string]any{}
+	chosen, _ := containerd["default_runtime_name"].(string)
+	for _, name := range []string{chosen, "runc"} {
+		runtime := table(containerd, "runtimes", name)
+		if kind, said := runtime["runtime_type"]; len(runtime) == 0 || said && kind != runcType {
+			continue
+		}
+		for key, value := range table(runtime, "options") {
+			switch value.(type) {
+			case string, bool, int64:
+				options[key] = value
+			}
+		}
+		break
+	}
+	return options
+}
+
+// table walks down to a table; an empty one if there is none.
+func table(t map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		t, _ = t[key].(map[string]any)
+	}
+	return t
+}
+
+func hasBlock(text []byte, _ *Setup) (bool, error) { return bytes.Contains(text, []byte(begin)), nil }
+
+// removeBlock needs no record: the lines are known. A default that is one of candor's runtimes is not for it to
+// change, and without them the engine would start nothing.
+func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
+	rest, err := withoutBlock(text)
+	var all map[string]any
+	if err == nil {
+		err = toml.Unmarshal(rest, &all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range s.Engine.defaults {
+		above, key := table(all, path[:len(path)-1]...), path[len(path)-1]
+		for _, r := range s.Runtimes {
+			if _, there := table(above, "runtimes")[r.Name]; above[key] == r.Name && !there {
+				return nil, fmt.Errorf("%s is %q, which goes: want another one first", key, r.Name)
+			}
+		}
+	}
+	return rest, nil
+}
+
+// withBlock puts candor's lines at the end of a file, in place of those that it may have.
+func withBlock(text []byte, block string) ([]byte, error) {
+	rest, err := withoutBlock(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) > 0 && !bytes.HasSuffix(rest, []byte("\n")) {
+		rest = append(rest, '\n')
+	}
+	out := append(rest, begin+"\n"+block+end+"\n"...)
+	if err := check(out); err != nil {
+		return nil, fmt.Errorf("with candor's runtimes it would not be TOML (is one of them there already?): %w", err)
+	}
+	return out, nil
+}
+
+// withoutBlock takes candor's lines out.
+func withoutBlock(text []byte) ([]byte, error) {
+	if err := check(text); err != nil {
+		return nil, fmt.Errorf("not TOML: %w", err)
+	}
+	before, after, found := bytes.Cut(text, []byte(begin))
+	if !found {
+		return bytes.Clone(text), nil
+	}
+	_, after, found = bytes.Cut(after, []byte(end))
+	if !found {
+		return nil, fmt.Errorf("%q stands there without %q", begin, end)
+	}
+	rest := append(bytes.Clone(before), bytes.TrimPrefix(after, []byte("\n"))...)
+	if err := check(rest); err != nil {
+		return nil, fmt.Errorf("without candor's lines it would not be TOML: %w", err)
+	}
+	return rest, nil
+}
+
+// check says what is wrong with a TOML file.
+func check(text []byte) error {
+	var all map[string]any
+	return toml.Unmarshal(text, &all)
+}

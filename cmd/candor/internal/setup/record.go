@@ -1,0 +1,120 @@
+package setup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/internal/procfs"
+)
+
+const (
+	recordVersion = 1
+	maxRecord     = 16 << 20 // bytes; a fence takes about 200
+)
+
+// A record is what held before the first setup, and what setup has made of it.
+type record struct {
+	Version  int                  `json:"version"`
+	Boot     string               `json:"boot"` // the kernel's id of the boot that the fences belong to: they go with it
+	Before   cpuset.Set           `json:"reservedBefore"`
+	NoConfig bool                 `json:"noConfigBefore"` // the file of the host's options is setup's own
+	Reserved cpuset.Set           `json:"reserved"`
+	Fences   []cgroup.Confinement `json:"fences"` // in the order in which they were set
+}
+
+// with is the record after one more setup: of what is in it already the oldest value stands.
+func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) (*record, error) {
+	boot, err := procfs.BootID()
+	if err != nil {
+		return nil, err
+	}
+	next := &record{Version: recordVersion, Boot: boot, Before: before, Reserved: reserved}
+	if r != nil {
+		next.Before, next.NoConfig = r.Before, r.NoConfig
+		next.Fences = slices.Clone(r.Fences)
+	}
+	for _, f := range fences {
+		i := slices.IndexFunc(next.Fences, func(o cgroup.Confinement) bool { return o.Kind == f.Kind && o.At == f.At })
+		if i < 0 {
+			next.Fences = append(next.Fences, f)
+		} else {
+			next.Fences[i].After = f.After
+		}
+	}
+	return next, nil
+}
+
+// load reads the record; nil if there is none. Fences of an earlier boot are dropped.
+func (s *Setup) load() (*record, error) {
+	name := s.recordFile()
+	text, err := fileio.Read(name, maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := decode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: correct the file, or remove it and set the host up again", name, err)
+	}
+	boot, err := procfs.BootID()
+	if err == nil && r.Boot != boot {
+		r.Fences = nil
+	}
+	return r, err
+}
+
+func decode(text []byte) (*record, error) {
+	r := new(record)
+	if err := fileio.DecodeStrict(text, r); err != nil {
+		return nil, err
+	}
+	if r.Version != recordVersion {
+		return nil, fmt.Errorf("version %d: this candor knows version %d", r.Version, recordVersion)
+	}
+	return r, nil
+}
+
+// save replaces the record; nil removes it.
+func (s *Setup) save(r *record) error {
+	name := s.recordFile()
+	if r == nil {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return fileio.Replace(name, append(text, '\n'))
+}
+
+// lock keeps a second setup out. The directory itself is locked: there is no file to leave behind.
+func (s *Setup) lock() (unlock func(), err error) {
+	name := strings.TrimSuffix(s.recordFile(), "/"+Record)
+	if err := fileio.MakeDirs(name); err != nil {
+		return nil, err
+	}
+	dir, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("%s: another candor setup is at work: %w", name, err)
+	}
+	return func() { dir.Close() }, nil
+}

@@ -1,0 +1,248 @@
+// Package setup confines foreign processes on this machine: services, users' sessions and engines without Candor. They stay on the
+// reserved CPUs, which no container gets. They do not get the shared CPUs, which change with each
+// container. The package also forbids leases on files on request.
+//
+// Setup writes all former values to a record before the first change. Undo restores them,
+// also after a setup that was killed.
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/errline"
+)
+
+// A Setup is where things are.
+type Setup struct {
+	Host   *host.Host
+	Tree   *cgroup.Tree
+	Config string // the host's options; the record stands beside it
+	// DisableLeases forbids leases on files, too. With it, Plan and Apply may reserve no CPUs.
+	DisableLeases bool
+}
+
+// Record is where the former values are, beside the host's options.
+const Record = "setup.json"
+
+func (s *Setup) recordFile() string { return filepath.Join(filepath.Dir(s.Config), Record) }
+
+// A Result is what was changed, or would be.
+type Result struct {
+	Reserved cpuset.Set           `json:"reserved"` // where what is not Candor's runs; empty: anywhere
+	Changes  []cgroup.Confinement `json:"changes"`
+	Notes    []string             `json:"notes,omitempty"`
+	DryRun   bool                 `json:"dryRun"`
+}
+
+// Reserved is the kind of change that is not a fence: the host's own option.
+const Reserved cgroup.ConfinementKind = "reserved"
+
+// Errors that a caller can tell apart. All others are the system's.
+var (
+	ErrBadCPUs = errors.New("bad reserved CPUs") // nothing was changed
+	ErrInUse   = errors.New("reserved CPUs are in use")
+)
+
+// Plan says what Apply would change. keep empty means the CPUs that are reserved already.
+func (s *Setup) Plan(keep cpuset.Set) (Result, error) {
+	p, err := s.plan(keep)
+	if err != nil {
+		return Result{}, err
+	}
+	return p.result(true), nil
+}
+
+// Apply confines what is not Candor's to the CPUs of keep, and reserves them.
+// Where a change fails, those before it are undone.
+func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
+	unlock, err := s.lock()
+	if err != nil {
+		return Result{}, err
+	}
+	defer unlock()
+	p, err := s.plan(keep)
+	if err != nil {
+		return Result{}, err
+	}
+	if p.nothing() {
+		return p.result(false), nil
+	}
+	if err := p.apply(); err != nil {
+		return Result{}, err
+	}
+	return p.result(false), nil
+}
+
+// A plan is what is to be changed, and the record with and without it.
+type plan struct {
+	*Setup
+	options host.NodeOptions // as they are
+	keep    cpuset.Set
+	fences  []cgroup.Confinement // Before: what holds now
+	old     *record              // nil: there was none
+	new     *record              // Before: what held before the first setup
+}
+
+func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
+	p := &plan{Setup: s, keep: keep}
+	var err error
+	if p.options, err = host.LoadOptions(s.Config); err != nil {
+		return nil, err
+	}
+	if keep.IsEmpty() {
+		p.keep = p.options.Reserved
+	}
+	machine, err := host.ReadMachine()
+	if err != nil {
+		return nil, err
+	}
+	all := machine.Online.Union(machine.Offline)
+	if p.old, err = s.load(); err != nil {
+		return nil, err
+	}
+	if s.DisableLeases {
+		if p.fences, err = leaseFence(); err != nil {
+			return nil, err
+		}
+	}
+	if !s.DisableLeases || !p.keep.IsEmpty() {
+		if err := p.planReserved(all); err != nil {
+			return nil, err
+		}
+	}
+	p.new, err = p.old.with(p.options.Reserved, p.keep, p.fences)
+	if err == nil && p.old == nil {
+		_, missing := os.Stat(s.Config)
+		p.new.NoConfig = errors.Is(missing, fs.ErrNotExist)
+	}
+	return p, err
+}
+
+// planReserved plans the changes that confine foreign processes to the reserved CPUs.
+func (p *plan) planReserved(all cpuset.Set) error {
+	if err := check(p.keep, all); err != nil {
+		return err
+	}
+	if err := p.checkFree(p.keep); err != nil {
+		return err
+	}
+	fences, err := p.Tree.Confinements(p.keep, all)
+	p.fences = append(p.fences, fences...)
+	return err
+}
+
+// check refuses reserved CPUs that make no sense on the machine.
+func check(keep, all cpuset.Set) error {
+	switch {
+	case keep.IsEmpty():
+		return fmt.Errorf("%w: none: want a list of those that stay with what is not Candor's, such as %d", ErrBadCPUs, all.First())
+	case !keep.SubsetOf(&all):
+		return fmt.Errorf("%w: the machine does not have %s; want some of %s", ErrBadCPUs, cputext.CPUs(keep.Minus(all)), all)
+	case all == keep:
+		return fmt.Errorf("%w: %s: these are all CPUs of the machine, and Candor needs one; want fewer", ErrBadCPUs, keep)
+	}
+	return nil
+}
+
+// checkFree refuses CPUs that are a running container's own: those never move.
+func (s *Setup) checkFree(keep cpuset.Set) error {
+	now, err := s.Host.Snapshot()
+	if err != nil {
+		return err
+	}
+	if now.Owner != "" { // another state's containers would not move
+		return s.Tree.Owned(now.Owner)
+	}
+	for _, g := range now.Grants {
+		own := g.Exclusive.Union(g.Lost) // lost: since they were reserved a moment ago
+		if own.Overlaps(&keep) {
+			return fmt.Errorf("%w: %s: container %s has %s for its own while it runs", ErrInUse, keep, g.ID, cputext.CPUs(own))
+		}
+	}
+	return nil
+}
+
+func (p *plan) nothing() bool {
+	return len(p.fences) == 0 && p.options.Reserved == p.keep
+}
+
+// apply writes the record, reserves the CPUs, so that no container gets them
+// from then on, has those leave that have them, and sets the fences.
+func (p *plan) apply() (err error) {
+	if err := p.save(p.new); err != nil {
+		return err
+	}
+	done := 0
+	defer func() {
+		if err != nil {
+			err = errline.Join(err, p.rollBack(done))
+		}
+	}()
+	reserved := p.options
+	reserved.Reserved = p.keep
+	if err := host.SaveOptions(p.Config, reserved); err != nil {
+		return err
+	}
+	if err := p.checkFree(p.keep); err != nil { // one may have come before the CPUs were reserved
+		return err
+	}
+	if err := p.Host.Reconcile(context.Background()); err != nil {
+		return err
+	}
+	for _, f := range p.fences {
+		done++ // also one that failed half way
+		if err := p.setFence(f, f.After); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollBack undoes the first fences of the plan, and the rest. What cannot be undone stays in the record.
+func (p *plan) rollBack(done int) error {
+	var errs []error
+	for i := done - 1; i >= 0; i-- {
+		if err := p.setFence(p.fences[i], p.fences[i].Before); err != nil {
+			errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
+		}
+	}
+	if err := p.restoreOptions(p.options, p.new.NoConfig); err != nil {
+		errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
+	}
+	if len(errs) == 0 {
+		return p.save(p.old)
+	}
+	return fmt.Errorf("%w; what is left stands in %s, and candor setup host --undo tries again", errline.Join(errs...), p.recordFile())
+}
+
+// restoreOptions writes the options as they were, or removes a file that setup has made.
+func (s *Setup) restoreOptions(o host.NodeOptions, made bool) error {
+	if made && o == (host.NodeOptions{}) {
+		if err := os.Remove(s.Config); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	return host.SaveOptions(s.Config, o)
+}
+
+func (p *plan) result(dry bool) Result {
+	r := Result{Reserved: p.keep, DryRun: dry, Changes: []cgroup.Confinement{}}
+	if p.options.Reserved != p.keep {
+		r.Changes = append(r.Changes, cgroup.Confinement{Kind: Reserved, At: p.Config, Before: p.options.Reserved.String(), After: p.keep.String()})
+	}
+	r.Changes = append(r.Changes, p.fences...)
+	if !p.keep.IsEmpty() {
+		r.Notes = p.Tree.ConfinementAnnotations()
+	}
+	return r
+}

@@ -1,0 +1,225 @@
+// Package simreport shows what simulations gave: as a table, as data, and as the
+// figures of the paper. It simulates nothing.
+package simreport
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/simulate"
+)
+
+// A Report is the points of a sweep, and what they have in common.
+type Report struct {
+	Setting simulate.Description `json:"setting"`
+	Points  []simulate.Result    `json:"points"`
+	Gain    *simulate.Estimate   `json:"gain,omitempty"`
+	Target  string               `json:"target,omitempty"` // of the number of machines
+}
+
+// JSON writes the report on one line.
+func (r *Report) JSON(w io.Writer) error {
+	if r.Points == nil {
+		r.Points = []simulate.Result{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// A column of the tables: its titles, and what stands in it.
+type column struct {
+	title string
+	value func(*simulate.Result) string
+}
+
+var columns = []column{
+	{"ALGORITHM", func(r *simulate.Result) string { return r.Algorithm + stopped(r) }},
+	{"POLICY", func(r *simulate.Result) string { return r.Policy }},
+	{"SCHEDULER", func(r *simulate.Result) string { return r.Scheduler }},
+	{"SENSITIVE", func(r *simulate.Result) string { return percent(r.Sensitive, 0) }},
+	{"S", func(r *simulate.Result) string { return percent(r.S, 2) }},
+	{"S BOUND", func(r *simulate.Result) string { return percent(r.SBound, 2) }},
+	{"R", func(r *simulate.Result) string { return percent(r.R, 2) }},
+	{"R BOUND", func(r *simulate.Result) string { return percent(r.RBound, 2) }},
+	{"PLACED", func(r *simulate.Result) string { return strconv.FormatInt(r.Placed, 10) }},
+	{"NO VIEW", func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedView, 10) }},
+	{"NO ROOM", func(r *simulate.Result) string { return strconv.FormatInt(r.RefusedCapacity, 10) }},
+	{"AGAIN", func(r *simulate.Result) string { return strconv.FormatInt(r.Resubmitted, 10) }},
+	{"LOAD", func(r *simulate.Result) string { return percent(r.Load, 1) }},
+	{"NODES", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.NodesUsed) }},
+	{"MOVES", func(r *simulate.Result) string { return strconv.FormatInt(r.Moves, 10) }},
+	{"MEAN µs", func(r *simulate.Result) string { return short(r.DecisionMeanUs) }},
+	{"SENS. µs", func(r *simulate.Result) string { return short(r.DecisionSensitiveMeanUs) }},
+	{"P50 µs", func(r *simulate.Result) string { return short(r.DecisionP50Us) }},
+	{"P99 µs", func(r *simulate.Result) string { return short(r.DecisionP99Us) }},
+	{"EVENTS/s", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.EventsPerSecond) }},
+}
+
+// stopped marks a point that did not reach the end of the trace.
+func stopped(r *simulate.Result) string {
+	if r.Stopped {
+		return fmt.Sprintf(" (stopped at %s h)", short(r.Hours))
+	}
+	return ""
+}
+
+// percent writes a share with some decimals.
+func percent(v float64, decimals int) string {
+	s := strconv.FormatFloat(100*v, 'f', decimals, 64)
+	if decimals == 0 { // what was asked for may need some all the same
+		s = strconv.FormatFloat(100*v, 'g', 4, 64)
+	}
+	return s + " %"
+}
+
+// short writes a number with three digits.
+func short(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// Text writes a table for people.
+func (r *Report) Text(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range r.lines() {
+		fmt.Fprintln(&b, line)
+	}
+	b.WriteByte('\n')
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i] = c.title
+	}
+	fmt.Fprintln(t, strings.Join(titles, "\t"))
+	for i := range r.Points {
+		fmt.Fprintln(t, strings.Join(cells(&r.Points[i]), "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, line := range r.after() {
+		fmt.Fprint(&b, "\n", line, "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// lines say the setting; names in it may come from anywhere.
+func (r *Report) lines() []string {
+	list := r.Setting.Lines()
+	for i := range list {
+		list[i] = cpumap.Clean(list[i])
+	}
+	return list
+}
+
+// after says what stands below the table.
+func (r *Report) after() []string {
+	var list []string
+	if r.Target != "" {
+		list = append(list, r.fewest())
+	}
+	if r.Gain != nil {
+		list = append(list, r.Gain.Text())
+	}
+	return list
+}
+
+// fewest says how many machines each point needs.
+func (r *Report) fewest() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The fewest machines, of the trace's mix, for %s:", r.Target)
+	for i := range r.Points {
+		p := &r.Points[i]
+		fmt.Fprintf(&b, "\n  %s, %s, scheduler %s, %s sensitive: %d", p.Algorithm, p.Policy, p.Scheduler, percent(p.Sensitive, 0), p.Machines)
+	}
+	return b.String()
+}
+
+func cells(r *simulate.Result) []string {
+	list := make([]string, len(columns))
+	for i, c := range columns {
+		list[i] = c.value(r)
+	}
+	return list
+}
+
+// Markdown writes the table for a page.
+func (r *Report) Markdown(w io.Writer) error {
+	var b strings.Builder
+	for _, line := range r.lines() {
+		fmt.Fprintf(&b, "- %s\n", line)
+	}
+	b.WriteString("\n|")
+	for _, c := range columns {
+		fmt.Fprintf(&b, " %s |", strings.ToLower(c.title))
+	}
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(columns)) + "\n")
+	for i := range r.Points {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells(&r.Points[i]), " | "))
+	}
+	for _, line := range r.after() {
+		fmt.Fprint(&b, "\n", line, "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// CSV writes the points with the names of their JSON, and what of the setting
+// the figures depend on.
+func (r *Report) CSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	for i := range r.Points {
+		names, values, err := fields(&r.Points[i])
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			if err := c.Write(append([]string{"trace", "coresOfLargest", "overcommit", "atStart", "seed"}, names...)); err != nil {
+				return err
+			}
+		}
+		s := &r.Setting
+		own := []string{s.Trace, strconv.FormatFloat(s.CoresOfLargest, 'g', -1, 64), strconv.FormatFloat(s.Overcommit, 'g', -1, 64),
+			s.AtStart, strconv.FormatUint(s.Seed, 10)}
+		if err := c.Write(append(own, values...)); err != nil {
+			return err
+		}
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// fields returns the names and values of a point's JSON, in order.
+func fields(r *simulate.Result) (names, values []string, err error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	if _, err := d.Token(); err != nil {
+		return nil, nil, err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		value, err := d.Token()
+		if err != nil {
+			return nil, nil, err
+		}
+		names, values = append(names, fmt.Sprint(name)), append(values, fmt.Sprint(value))
+	}
+	return names, values, nil
+}

@@ -1,0 +1,145 @@
+package simreport_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"image/png"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/cmd/candor/internal/simreport"
+	"github.com/candor-project/candor/simulate"
+)
+
+// report is one of two curves with two points each, the second of which was stopped.
+func report() *simreport.Report {
+	r := &simreport.Report{Setting: simulate.Description{
+		Trace: "csv:evil\x1b[2J.csv", Name: "csv", CoresOfLargest: 16, MachineCPUs: "rounded", Overcommit: 1.5, OvercommitIs: "CPUs", AtStart: "placed", Seed: 7,
+	}}
+	for _, algorithm := range []string{"candor", "paper"} {
+		for _, share := range []float64{0.9, 0.125} {
+			r.Points = append(r.Points, simulate.Result{Algorithm: algorithm, Policy: "strict", Scheduler: algorithm,
+				Sensitive: share, S: share / 4, Placed: 1234567, Timing: simulate.Timing{DecisionMeanUs: 0.9}})
+		}
+	}
+	r.Points[3].Stopped, r.Points[3].Hours = true, 2.5
+	return r
+}
+
+func text(t *testing.T, write func(io.Writer) error) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestText(t *testing.T) {
+	got := text(t, report().Text)
+	for _, want := range []string{"1.0 = 16 CPUs", "overcommit 1.5", "t = 0: placed", "seed 7", "12.5 %", "22.50 %", "1234567", "paper (stopped at 2.5 h)"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "\x1b") {
+		t.Error("a name's escape sequence went through")
+	}
+	if lines := strings.Count(got, "\n"); lines != 4+1+1+4 {
+		t.Errorf("%d lines", lines)
+	}
+}
+
+// TestJSON: the names that scripts read, in their order.
+func TestJSON(t *testing.T) {
+	got := text(t, report().JSON)
+	last := -1
+	for _, name := range []string{"setting", "points", "algorithm", "policy", "scheduler", "sensitive", "s", "r", "placed", "refusedView", "refusedCapacity",
+		"resubmitted", "load", "moves", "decisionMeanUs", "decisionP50Us", "decisionP99Us", "eventsPerSecond", "seconds"} {
+		at := strings.Index(got[strings.Index(got, `"points"`)-1:], `"`+name+`":`)
+		if name == "setting" {
+			at = strings.Index(got, `{"setting":{`)
+		}
+		if at < 0 || name != "setting" && name != "points" && at < last {
+			t.Errorf("%q is at %d, after %d", name, at, last)
+		}
+		last = at
+	}
+	if empty := text(t, (&simreport.Report{}).JSON); !strings.Contains(empty, `"points":[]`) {
+		t.Errorf("without points: %s", empty)
+	}
+}
+
+func TestCSV(t *testing.T) {
+	rows, err := csv.NewReader(strings.NewReader(text(t, report().CSV))).ReadAll()
+	if err != nil || len(rows) != 5 {
+		t.Fatalf("%d rows, error %v", len(rows), err)
+	}
+	for name, want := range map[string]string{"overcommit": "1.5", "coresOfLargest": "16", "atStart": "placed", "algorithm": "candor", "s": "0.225", "decisionMeanUs": "0.9"} {
+		if at := slices.Index(rows[0], name); at < 0 || rows[1][at] != want {
+			t.Errorf("%s in column %d of %q, want %s", name, at, rows[1], want)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	got := text(t, report().Markdown)
+	var columns []int
+	for _, line := range strings.Split(got, "\n") {
+		if strings.HasPrefix(line, "|") {
+			columns = append(columns, strings.Count(line, "|"))
+		}
+	}
+	if len(columns) != 6 || slices.Min(columns) != slices.Max(columns) {
+		t.Errorf("columns %v in\n%s", columns, got)
+	}
+}
+
+func TestFigures(t *testing.T) {
+	var names []string
+	for _, f := range report().Files() {
+		names = append(names, f.Name)
+		got := text(t, f.Write)
+		switch {
+		case strings.HasSuffix(f.Name, ".png"):
+			if m, err := png.Decode(strings.NewReader(got)); err != nil || m.Bounds().Dx() < 800 {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+		case strings.HasSuffix(f.Name, ".svg"):
+			if err := xml.Unmarshal([]byte(got), new(struct{})); err != nil {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+			for _, want := range []string{"Candor, strict", "Algorithm 1, strict", "overcommit 1.5"} {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s does not say %q", f.Name, want)
+				}
+			}
+		case strings.HasSuffix(f.Name, ".json"):
+			if err := json.Unmarshal([]byte(got), new(simreport.Report)); err != nil {
+				t.Errorf("%s: %v", f.Name, err)
+			}
+		}
+	}
+	want := []string{"table.csv", "table.md", "points.json", "figure-4a-shared-time.svg", "figure-4a-shared-time.png", "figure-4b-reject-rate.svg",
+		"figure-4b-reject-rate.png", "figure-5-decision-time.svg", "figure-5-decision-time.png"}
+	if !slices.Equal(names, want) {
+		t.Errorf("files %q, want %q", names, want)
+	}
+}
+
+// TestPlanner: what --size and --gain add stands below the table.
+func TestPlanner(t *testing.T) {
+	r := report()
+	r.Target, r.Points[0].Machines = "s<5%,refused=0", 42
+	r.Gain = simulate.Gain{Workloads: 3, Alone: 1.7, Shared: 1.1}.Estimate(r.Points)
+	got := text(t, r.Text)
+	for _, want := range []string{"for s<5%,refused=0:", "90 % sensitive: 42", "3 measured workloads", "77.5 % of their time unshared: 1.56 times as fast"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package top
+
+import (
+	"strings"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+)
+
+// A Style is how a piece of text looks; the zero value is plain.
+type Style struct {
+	Back    int // colour of the terminal's 256 behind black letters; 0: none
+	Bold    bool
+	Dim     bool
+	Reverse bool
+}
+
+// A Span is text of one style.
+type Span struct {
+	Style
+	Text string
+}
+
+// A Line is one line of the screen.
+type Line []Span
+
+// String is the line without its styles, and without spaces at its end.
+func (l Line) String() string {
+	var b strings.Builder
+	for _, s := range l {
+		b.WriteString(s.Text)
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// A canvas collects lines that are at most so many columns wide.
+type canvas struct {
+	columns int
+	ascii   bool
+	lines   []Line
+	line    Line
+	column  int
+}
+
+// put writes text, as much as there is room for.
+func (c *canvas) put(s Style, text string) {
+	if c.ascii {
+		text = cpumap.ASCII(text)
+	}
+	room := c.columns - c.column
+	if wide := cpumap.Width(text); wide > room {
+		text = cut(text, room)
+	}
+	if text == "" {
+		return
+	}
+	c.column += cpumap.Width(text)
+	c.line = append(c.line, Span{s, text})
+}
+
+// cut is the beginning of a text that takes at most so many columns.
+func cut(text string, columns int) string {
+	for i, r := range text {
+		if columns -= cpumap.Width(string(r)); columns < 0 {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// to writes spaces up to a column.
+func (c *canvas) to(s Style, column int) {
+	if n := column - c.column; n > 0 {
+		c.put(s, strings.Repeat(" ", n))
+	}
+}
+
+func (c *canvas) newline() {
+	c.lines = append(c.lines, c.line)
+	c.line, c.column = nil, 0
+}

@@ -1,0 +1,114 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/internal/cputext"
+)
+
+// one draws the container that is looked into: what it has, what it uses, its CPUs, its threads.
+func (u *UI) one(c *canvas, f *Figures, rows int) {
+	in := f.Inside
+	if in == nil {
+		c.put(Style{}, fmt.Sprintf("%s has ended.", cpumap.Clean(u.Inside)))
+		c.newline()
+		return
+	}
+	r := in.Row
+	c.put(Style{Bold: true}, r.Name)
+	if r.Name != r.ID {
+		c.put(Style{Dim: true}, "  "+cpumap.Clean(r.ID))
+	}
+	c.newline()
+	for _, line := range [][2]string{{"class", r.said()}, {"CPUs", r.has()}, {"group", r.group()}, {"uses", r.uses()}} {
+		c.put(Style{Dim: true}, fmt.Sprintf("%-7s", line[0]))
+		c.put(Style{}, line[1])
+		c.newline()
+	}
+	own := Figures{Map: f.Map}
+	for _, cpu := range f.CPUs {
+		if r.CPUs.Contains(cpu.CPU) {
+			own.CPUs = append(own.CPUs, cpu)
+		}
+	}
+	c.lines = append(c.lines, cpuMap(&own, c.columns, max(1, (rows-len(c.lines))/3), c.ascii)...)
+	u.threads(c, in, rows-len(c.lines)-1)
+}
+
+// said is what the container is.
+func (r *Row) said() string {
+	text := fmt.Sprintf("%s, %s · %s", r.Class, r.Policy, r.Condition)
+	if r.Limit > 0 {
+		text += fmt.Sprintf(" · limit %s", r.Limit)
+	}
+	return text + fmt.Sprintf(" · processes: %d", len(r.Processes))
+}
+
+// has is what it was given.
+func (r *Row) has() string {
+	text := cmp.Or(r.CPUs.String(), "none")
+	if !r.Exclusive.IsEmpty() {
+		text += " · exclusive: " + r.Exclusive.String()
+	}
+	for _, part := range r.Fractions {
+		text += fmt.Sprintf(" · %dm of %d", int64(part.Milli), part.CPU)
+	}
+	return text
+}
+
+// group is what the kernel has for it.
+func (r *Row) group() string {
+	if !r.Exists {
+		return "none"
+	}
+	s := &r.Settings
+	text := cputext.CPUs(s.CPUs) + " · no quota"
+	if s.Quota > 0 {
+		text = fmt.Sprintf("%s · quota %v per %v", cputext.CPUs(s.CPUs), s.Quota, s.Period)
+	}
+	if s.Burst > 0 {
+		text += fmt.Sprintf(" · burst %v", s.Burst)
+	}
+	return text + fmt.Sprintf(" · weight %d", s.Weight)
+}
+
+// uses is what it used, and how often its quota ran out.
+func (r *Row) uses() string {
+	text := "-"
+	if r.Used {
+		text = fmt.Sprintf("%.2f CPUs", r.Use)
+	}
+	if r.OfLimit.Known() {
+		text += fmt.Sprintf(", %s of its limit", r.OfLimit.percent())
+	}
+	if r.Throttled.Known() {
+		text += fmt.Sprintf(" · throttled %s", r.Throttled.percent())
+	}
+	if r.ThrottledAll.Known() {
+		text += fmt.Sprintf(" · in all %s, %v", r.ThrottledAll.percent(), r.Stat.ThrottledTime.Round(10*time.Millisecond))
+	}
+	return text
+}
+
+// threads draws the threads, at most so many lines of them around the cursor.
+func (u *UI) threads(c *canvas, in *Inside, most int) {
+	c.put(Style{Dim: true}, fmt.Sprintf("%8s %8s %4s %5s  %s", "TID", "PID", "CPU", "USE", "THREAD"))
+	if in.Row.More {
+		c.put(Style{Bold: true}, fmt.Sprintf("  the first %d", len(in.Threads)))
+	}
+	c.newline()
+	if most <= 0 {
+		return
+	}
+	u.line = max(0, min(u.line, len(in.Threads)-1))
+	first, last := window(u.line, len(in.Threads), most)
+	for i := first; i < last; i++ {
+		t := &in.Threads[i]
+		s := Style{Reverse: i == u.line}
+		c.put(s, fmt.Sprintf("%8d %8d %4d %5s  %s", t.ID, t.PID, t.CPU, t.Use.percent(), cpumap.Clean(t.Name)))
+		c.newline()
+	}
+}

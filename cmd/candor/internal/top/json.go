@@ -1,0 +1,89 @@
+package top
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
+)
+
+// A document is figures as JSON: docs/reference/json.md describes it. What is not known is absent.
+type document struct {
+	During     float64             `json:"duringSeconds"`
+	CPUs       []documentCPU       `json:"cpus"`
+	Containers []documentContainer `json:"containers"`
+	Strangers  []cpumap.Stranger   `json:"strangers"`
+}
+
+type documentCPU struct {
+	CPU       int           `json:"cpu"`
+	Pool      string        `json:"pool"`
+	Sensitive []string      `json:"sensitive,omitempty"`
+	Flexible  bool          `json:"flexible"`
+	Busy      *hybrid.Milli `json:"busy,omitempty"`
+}
+
+type documentContainer struct {
+	ID string `json:"id"`
+	podname.Name
+	State            string        `json:"state"`
+	Class            hybrid.Class  `json:"class"`
+	Limit            hybrid.Milli  `json:"limit"` // 0: none
+	CPUs             cpuset.Set    `json:"cpus"`
+	Use              *hybrid.Milli `json:"use,omitempty"`
+	Throttled        *float64      `json:"throttledShare,omitempty"`
+	ThrottledAll     *float64      `json:"throttledShareAll,omitempty"`
+	UsageSeconds     float64       `json:"usageSeconds"`
+	Periods          uint64        `json:"periods"`
+	ThrottledPeriods uint64        `json:"throttled"`
+	ThrottledSeconds float64       `json:"throttledSeconds"`
+}
+
+// JSON writes figures as one line, the containers as the user wants them.
+func (u *UI) JSON(w io.Writer, f *Figures) error {
+	d := document{During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
+		Strangers: append([]cpumap.Stranger{}, f.Strangers...)}
+	for i := range f.CPUs {
+		d.CPUs = append(d.CPUs, f.CPUs[i].document())
+	}
+	for _, r := range u.Visible(f.Rows) {
+		d.Containers = append(d.Containers, r.document(f.Map.Names[r.ID]))
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(d)
+}
+
+func (u *CPU) document() documentCPU {
+	d := documentCPU{CPU: u.CPU, Pool: u.Pool, Flexible: u.Flexible}
+	for _, p := range u.Parts {
+		d.Sensitive = append(d.Sensitive, p.ID)
+	}
+	if u.Busy.Known() {
+		d.Busy = new(hybrid.Milli(float64(u.Busy)*1000 + 0.5))
+	}
+	return d
+}
+
+func (r *Row) document(name podname.Name) documentContainer {
+	d := documentContainer{
+		ID: r.ID, Name: name, State: r.Condition, Class: r.Class, Limit: r.Limit, CPUs: r.CPUs,
+		Throttled: r.Throttled.number(), ThrottledAll: r.ThrottledAll.number(),
+		UsageSeconds: r.Stat.CPU.Seconds(), Periods: r.Stat.Periods,
+		ThrottledPeriods: r.Stat.Throttled, ThrottledSeconds: r.Stat.ThrottledTime.Seconds(),
+	}
+	if r.Used {
+		d.Use = new(hybrid.Milli(r.Use*1000 + 0.5))
+	}
+	return d
+}
+
+func (s Share) number() *float64 {
+	if !s.Known() {
+		return nil
+	}
+	return new(float64(s))
+}

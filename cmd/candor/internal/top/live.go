@@ -1,0 +1,161 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/gdamore/tcell/v3"
+	"github.com/gdamore/tcell/v3/color"
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+)
+
+// Live shows readings on the terminal, until the user or ctx ends it. It leaves
+// the terminal as it was, however it ends. read is Source.Read.
+func Live(ctx context.Context, read func(inside string) (*Reading, error), u *UI, ascii bool) error {
+	first, err := read("")
+	if err != nil {
+		return err
+	}
+	screen, err := tcell.NewScreen(tcell.OptNegotiation(false))
+	if err != nil {
+		return fmt.Errorf("the terminal: %w (--once prints one reading without one)", err)
+	}
+	l := &live{read: read, ui: u, ascii: ascii, screen: screen, before: first, last: first}
+	return l.run(ctx)
+}
+
+// live is the figures on a terminal.
+type live struct {
+	read   func(inside string) (*Reading, error)
+	ui     *UI
+	ascii  bool
+	screen tcell.Screen
+
+	before, last *Reading
+	figures      *Figures
+}
+
+func (l *live) run(ctx context.Context) error {
+	if err := l.screen.Init(); err != nil {
+		return fmt.Errorf("the terminal: %w (--once prints one reading without one)", err)
+	}
+	defer l.screen.Fini() // also in a panic, whose words then come after it
+	l.compare()
+	return l.loop(ctx)
+}
+
+func (l *live) compare() { l.figures = Between(l.before, l.last, l.ui.Inside) }
+
+// firstWait is the time until the second reading: short, so that there is something to see.
+const firstWait = 250 * time.Millisecond
+
+func (l *live) loop(ctx context.Context) error {
+	timer := time.NewTimer(min(firstWait, l.ui.Interval))
+	defer timer.Stop()
+	for {
+		l.show()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+			if !l.ui.Paused {
+				l.next()
+			}
+			timer.Reset(l.ui.Interval)
+		case event, open := <-l.screen.EventQ():
+			if !open {
+				return nil
+			}
+			interval, inside := l.ui.Interval, l.ui.Inside
+			if quit, err := l.handle(event); quit || err != nil {
+				return err
+			}
+			if l.ui.Interval != interval {
+				timer.Reset(l.ui.Interval)
+			}
+			if l.ui.Inside != inside {
+				l.last.readThreads(l.ui.Inside)
+				l.compare()
+			}
+		}
+	}
+}
+
+// next takes a reading. If it cannot be had, the figures stay and the reason is shown.
+func (l *live) next() {
+	next, err := l.read(l.ui.Inside)
+	if err != nil {
+		l.ui.Failed = err.Error()
+		return
+	}
+	l.ui.Failed = ""
+	l.before, l.last = l.last, next
+	l.compare()
+}
+
+// keyNames are the keys that are no text.
+var keyNames = map[tcell.Key]string{
+	tcell.KeyEnter: keyEnter, tcell.KeyEsc: keyEsc, tcell.KeyBackspace: keyBackspace, tcell.KeyBackspace2: keyBackspace,
+	tcell.KeyUp: keyUp, tcell.KeyDown: keyDown, tcell.KeyHome: keyHome, tcell.KeyEnd: keyEnd,
+	tcell.KeyPgUp: keyPageUp, tcell.KeyPgDn: keyPageDown, tcell.KeyCtrlC: keyInterrupt,
+}
+
+func (l *live) handle(event tcell.Event) (quit bool, err error) {
+	switch e := event.(type) {
+	case *tcell.EventError:
+		return true, e
+	case *tcell.EventKey:
+		if e.Key() == tcell.KeyCtrlZ {
+			return false, l.stop()
+		}
+		key := keyNames[e.Key()]
+		if e.Key() == tcell.KeyRune {
+			key = e.Str()
+		}
+		_, rows := l.screen.Size()
+		return l.ui.Press(key, l.figures, max(1, rows/2)), nil
+	}
+	return false, nil // a resize: what follows draws anew
+}
+
+// stop stops this job, as Ctrl-Z does where the terminal is not ours, until the shell lets it go on.
+func (l *live) stop() error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := l.screen.Suspend()
+	if err == nil { // to this thread: one to the process may stop it when the screen is ours again
+		err = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
+	}
+	if err == nil {
+		err = l.screen.Resume()
+	}
+	return err
+}
+
+// show draws the figures in the size that the window has now. Should it shrink meanwhile, what is
+// outside is not drawn, and the resize that follows draws anew.
+func (l *live) show() {
+	columns, rows := l.screen.Size()
+	l.screen.Clear()
+	for y, line := range l.ui.Draw(l.figures, Size{columns, rows, l.ascii}) {
+		x := 0
+		for _, span := range line {
+			l.screen.PutStrStyled(x, y, span.Text, span.cell())
+			x += cpumap.Width(span.Text)
+		}
+	}
+	l.screen.Show()
+}
+
+// cell is the style in the terminal's words.
+func (s Style) cell() tcell.Style {
+	style := tcell.StyleDefault.Bold(s.Bold).Dim(s.Dim).Reverse(s.Reverse)
+	if s.Back != 0 {
+		style = style.Background(color.PaletteColor(s.Back)).Foreground(color.PaletteColor(16))
+	}
+	return style
+}

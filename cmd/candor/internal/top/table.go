@@ -1,0 +1,145 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A column of the list of containers.
+type column struct {
+	head  string
+	sort  Sort // that puts the most of it first; 0: none
+	width int
+	right bool // numbers
+	rank  int  // where there is no room, the highest goes first
+	text  func(*Row) string
+}
+
+// columns are those beside the name.
+var columns = []column{
+	{"CLASS", 0, 9, false, 5, func(r *Row) string { return r.Class.String() }},
+	{"LIMIT", ByLimit, 6, true, 2, func(r *Row) string { return limit(r.Limit) }},
+	{"CPUS", 0, 10, false, 6, func(r *Row) string { return cpumap.Shorten(cmp.Or(r.CPUs.String(), "none"), 10) }},
+	{"USE", ByUse, 5, true, 0, func(r *Row) string {
+		if !r.Used {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f", r.Use)
+	}},
+	{"LIM%", ByLimitUsed, 5, true, 3, func(r *Row) string { return r.OfLimit.percent() }},
+	{"THR%", ByThrottled, 5, true, 1, func(r *Row) string { return r.Throttled.percent() }},
+	{"ALL%", 0, 5, true, 4, func(r *Row) string { return r.ThrottledAll.percent() }},
+	{"STATE", 0, 8, false, 3, func(r *Row) string { return r.Condition }},
+}
+
+func limit(m hybrid.Milli) string {
+	if m == 0 {
+		return "-"
+	}
+	return m.String()
+}
+
+// Widths of the column of names, in front of which the letter stands.
+const (
+	letterColumns = 2
+	leastName     = 8  // columns of low rank go for it
+	goodName      = 30 // only what is worth little goes for it
+	minorRank     = 4  // from which on a column is worth little
+)
+
+// fit chooses the columns that there is room for, and the width of the names.
+func fit(rows []*Row, width int) (chosen []column, name int) {
+	longest := len("NAME")
+	for _, r := range rows {
+		longest = max(longest, cpumap.Width(r.Name))
+	}
+	chosen = slices.Clone(columns)
+	room := func() int {
+		left := width - letterColumns
+		for _, c := range chosen {
+			left -= c.width + 2
+		}
+		return left
+	}
+	for len(chosen) > 0 {
+		worst := slices.MaxFunc(chosen, func(a, b column) int { return a.rank - b.rank })
+		want := min(longest, leastName)
+		if worst.rank >= minorRank {
+			want = min(longest, goodName)
+		}
+		if room() >= want {
+			break
+		}
+		chosen = slices.DeleteFunc(chosen, func(c column) bool { return c.head == worst.head })
+	}
+	return chosen, min(longest, max(room(), 1))
+}
+
+// table draws containers, at most so many lines of them around the cursor (0: all), under a line of heads.
+func (u *UI) table(c *canvas, rows []*Row, most int) {
+	chosen, name := fit(rows, c.columns)
+	c.to(Style{}, letterColumns)
+	c.put(u.head(ByName), "NAME")
+	for at, i := letterColumns+name, 0; i < len(chosen); i++ {
+		head := chosen[i]
+		c.to(Style{}, at+2+pad(head.right, head.width, head.head))
+		c.put(u.head(head.sort), head.head)
+		at += 2 + head.width
+	}
+	c.newline()
+	cursor := u.cursor(rows)
+	first, last := window(cursor, len(rows), most)
+	for i := first; i < last; i++ {
+		s := Style{Reverse: most > 0 && i == cursor}
+		rows[i].draw(c, s, chosen, name)
+		if s.Reverse {
+			c.to(s, c.columns)
+		}
+		c.newline()
+	}
+}
+
+// head is how the head of a column looks: the one that containers are sorted by stands out.
+func (u *UI) head(of Sort) Style {
+	if of == u.Sort {
+		return Style{Bold: true}
+	}
+	return Style{Dim: true}
+}
+
+func pad(right bool, width int, text string) int {
+	if !right {
+		return 0
+	}
+	return width - cpumap.Width(text)
+}
+
+func (r *Row) draw(c *canvas, s Style, chosen []column, name int) {
+	if r.Letter != "" {
+		c.put(Style{Back: r.Colour}, r.Letter)
+	} else {
+		c.put(Style{Dim: true}, "·")
+	}
+	c.put(s, " ")
+	c.put(s, cpumap.Shorten(r.Name, name))
+	at := letterColumns + name
+	for _, column := range chosen {
+		text := column.text(r)
+		c.to(s, at+2+pad(column.right, column.width, text))
+		c.put(s, text)
+		at += 2 + column.width
+	}
+}
+
+// window is the part of n lines that shows the cursor; most 0 is all.
+func window(cursor, n, most int) (first, last int) {
+	if most <= 0 || n <= most {
+		return 0, n
+	}
+	first = min(max(0, cursor-most/2), n-most)
+	return first, first + most
+}

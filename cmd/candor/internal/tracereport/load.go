@@ -1,0 +1,80 @@
+package tracereport
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/trace"
+)
+
+// sparkColumns is the width of the load line.
+const sparkColumns = 64
+
+// writeLoad draws requested CPU against capacity over time in one line of text.
+func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) error {
+	load := ratios(points, sparkColumns)
+	if len(load) == 0 {
+		return nil
+	}
+	least, most := load[0], load[0]
+	for _, v := range load {
+		least, most = min(least, v), max(most, v)
+	}
+	levels := []rune("▁▂▃▄▅▆▇█")
+	if ascii {
+		levels = []rune("_.-:=+*#")
+	}
+	var b strings.Builder
+	for _, v := range load {
+		level := 0
+		if most > 0 {
+			level = int(v/most*float64(len(levels)-1) + 0.5)
+		}
+		b.WriteRune(levels[level])
+	}
+	_, err := fmt.Fprintf(w, "\nrequested CPU / capacity of %s, from 0: %.1f to %.1f %%\n%s\n",
+		title, 100*least, 100*most, b.String())
+	return err
+}
+
+// ratios returns requested CPU against capacity at points spread evenly over
+// the time, at most so many.
+func ratios(load []trace.LoadPoint, most int) []float64 {
+	n := min(len(load), most)
+	list := make([]float64, n)
+	for i := range list {
+		from, to := i*len(load)/n, (i+1)*len(load)/n
+		var requested, capacity float64
+		for _, p := range load[from:to] {
+			requested += p.Requested
+			capacity += p.Capacity
+		}
+		if capacity > 0 {
+			list[i] = requested / capacity
+		}
+	}
+	return list
+}
+
+// writeReport says what was left out.
+func writeReport(w io.Writer, title string, r *trace.Report) error {
+	for _, part := range []struct {
+		what   string
+		counts []trace.Count
+	}{{"skipped", r.Skipped}, {"not modelled", r.NotModelled}} {
+		if len(part.counts) == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "\n%s of %s:\n", part.what, title); err != nil {
+			return err
+		}
+		for _, c := range part.counts {
+			if _, err := fmt.Fprintf(w, "%9s  %s, the first at %s\n", count(c.N), c.Reason, cpumap.Clean(c.First)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

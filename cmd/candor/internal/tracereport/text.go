@@ -1,0 +1,213 @@
+// Package tracereport shows summaries of traces beside each other, as text and as
+// a picture. It reads no traces and decides nothing.
+package tracereport
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
+	"github.com/candor-project/candor/trace"
+)
+
+// A row is a line of the table: a label, and what stands beside it for a trace.
+type row struct {
+	label string
+	value func(*trace.Summary) string
+}
+
+// Text writes a table with a column for each trace, and its load over time
+// below, with ASCII characters only where asked.
+func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\t"+strings.Join(titles(summaries), "\t"))
+	for _, r := range rows(summaries) {
+		cells := []string{r.label}
+		for _, s := range summaries {
+			cells = append(cells, r.value(s))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, title := range titles(summaries) {
+		if err := writeLoad(w, title, summaries[i].Load, ascii); err != nil {
+			return err
+		}
+	}
+	for i, title := range titles(summaries) {
+		if err := writeReport(w, title, &summaries[i].Report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// titles are the traces' names, or what they were opened with where names are
+// equal.
+func titles(summaries []*trace.Summary) []string {
+	names := map[string]int{}
+	for _, s := range summaries {
+		names[s.Header.Name]++
+	}
+	var list []string
+	for _, s := range summaries {
+		title := s.Header.Name
+		if names[title] > 1 {
+			title = s.Header.Source
+		}
+		list = append(list, cpumap.Shorten(cpumap.Clean(title), 28))
+	}
+	return list
+}
+
+// rows are the lines of the table.
+func rows(summaries []*trace.Summary) []row {
+	list := []row{
+		{"span", func(s *trace.Summary) string { return span(s.Header.Span.Seconds()) }},
+		{"events", func(s *trace.Summary) string { return count(s.Header.Events) }},
+		{"machines at the start", func(s *trace.Summary) string { return count(s.Machines.Start) }},
+		{"  cores", func(s *trace.Summary) string { return count(int64(s.Machines.Cores + 0.5)) }},
+	}
+	list = append(list, mixRows(summaries)...)
+	list = append(list,
+		row{"  removals, updates", func(s *trace.Summary) string {
+			return count(s.Machines.Removals) + ", " + count(s.Machines.Updates)
+		}},
+		row{"containers at the start", func(s *trace.Summary) string { return count(s.Containers.Start) }},
+		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestHeld, s.Containers.Start) }},
+		row{"new containers", func(s *trace.Summary) string { return count(s.Containers.New) }},
+		row{"  cores: p10 p50 p75 p90 p99", func(s *trace.Summary) string { return requests(s.RequestNew, s.Containers.New) }},
+		row{"  an hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.Arrivals) }},
+		row{"most containers at once", func(s *trace.Summary) string { return count(s.Containers.AtOnce) }},
+		row{"new jobs", func(s *trace.Summary) string { return count(s.Jobs) }},
+		row{"  an hour: mean, p5 p50 p95", func(s *trace.Summary) string { return hourly(s.JobArrivals) }},
+		row{"requested CPU / capacity", func(s *trace.Summary) string { return fmt.Sprintf("%.1f %%", 100*s.LoadMean) }},
+	)
+	return append(list, classRows(summaries)...)
+}
+
+// mixRows has a line for each size of machine that is frequent in any trace.
+func mixRows(summaries []*trace.Summary) []row {
+	const most, least = 6, 0.002
+	var list []row
+	seen := map[string]bool{}
+	for _, s := range summaries {
+		for _, m := range s.Machines.Mix {
+			label := "  " + machineName(s, m)
+			if seen[label] || m.Share < least || len(list) == most {
+				continue
+			}
+			seen[label] = true
+			list = append(list, row{label, func(other *trace.Summary) string {
+				share := 0.0
+				for _, k := range other.Machines.Mix {
+					if "  "+machineName(other, k) == label {
+						share += k.Share
+					}
+				}
+				return fmt.Sprintf("%.1f %%", 100*share)
+			}})
+		}
+	}
+	return list
+}
+
+// machineName says what a size of machine is.
+func machineName(s *trace.Summary, m trace.MachineKind) string {
+	if s.Header.Unit == trace.LargestMachine {
+		return fmt.Sprintf("%v cores, memory %.3g", short(m.Cores), m.Memory)
+	}
+	return fmt.Sprintf("%v cores, %v GiB", short(m.Cores), short(math.Round(m.Memory/1024)))
+}
+
+// classRows has the times of each class.
+func classRows(summaries []*trace.Summary) []row {
+	var list []row
+	seen := map[string]bool{}
+	for _, s := range summaries {
+		for _, class := range s.Classes {
+			if seen[class.Name] {
+				continue
+			}
+			seen[class.Name] = true
+			find := func(of func(*trace.ClassTimes) string) func(*trace.Summary) string {
+				return func(s *trace.Summary) string {
+					for i := range s.Classes {
+						if s.Classes[i].Name == class.Name {
+							return of(&s.Classes[i])
+						}
+					}
+					return "-"
+				}
+			}
+			name := "class " + cpumap.Clean(class.Name)
+			if class.Sensitive {
+				name += ", latency-sensitive"
+			}
+			list = append(list,
+				row{name + ": at the start, new", find(func(c *trace.ClassTimes) string { return count(c.Start) + ", " + count(c.New) })},
+				row{"  ran for: p25 p50 p75 p90", find(func(c *trace.ClassTimes) string {
+					d := c.Duration
+					if d.Max == 0 {
+						return "-"
+					}
+					return strings.Join([]string{span(d.P25), span(d.P50), span(d.P75), span(d.P90)}, "  ")
+				})})
+		}
+	}
+	return list
+}
+
+// requests are quantiles of what n containers ask for.
+func requests(q trace.Quantiles, n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strings.Join([]string{short(q.P10), short(q.P50), short(q.P75), short(q.P90), short(q.P99)}, "  ")
+}
+
+// hourly is what comes in an hour.
+func hourly(q trace.Quantiles) string {
+	parts := []string{count(int64(q.Mean+0.5)) + ","}
+	for _, v := range []float64{q.P5, q.P50, q.P95} {
+		parts = append(parts, count(int64(v)))
+	}
+	return strings.Join(parts, " ")
+}
+
+// short writes a number with three digits.
+func short(v float64) string {
+	s := strconv.FormatFloat(v, 'g', 3, 64)
+	if strings.ContainsRune(s, 'e') {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return s
+}
+
+// count writes a whole number with commas.
+func count(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// span writes seconds as people say them.
+func span(s float64) string {
+	for _, unit := range []struct {
+		seconds float64
+		name    string
+	}{{86400, "d"}, {3600, "h"}, {60, "min"}} {
+		if s >= 1.95*unit.seconds {
+			return short(s/unit.seconds) + " " + unit.name
+		}
+	}
+	return short(s) + " s"
+}

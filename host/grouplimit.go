@@ -1,0 +1,203 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A group above the containers can have a quota: systemd's CPUQuota= of a slice, or the limit of the container that Candor
+// itself runs in. All processes below that group share the quota, so it is capacity as the number of CPUs is:
+// a strict sensitive container is refused where the limits of the sensitive containers and the guarantees of the
+// flexible ones below the group would add up to more. The kernel does not divide such a quota: a container that uses more
+// than its guarantee can cause throttling of its neighbors. A warning reports that.
+
+// A GroupLimit is the CPU time that a group above containers has for all of them.
+type GroupLimit struct {
+	Group      string       // path of the group
+	Limit      hybrid.Milli // its quota per period, in milli-CPU
+	Containers []string     // IDs of the containers below it
+}
+
+// limitOf returns the CPU time that a bound allows, rounded down.
+func limitOf(b cgroup.Bound) hybrid.Milli {
+	return hybrid.Milli(1000 * b.Quota.Microseconds() / b.Period.Microseconds())
+}
+
+// boundsOf returns the quotas above a container's group, the nearest first. The quota of a pod's group is not among
+// them: the kubelet computes it from the limits of the pod's containers, and Candor lifts it (podgroup.go).
+func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
+	path := g.Engine.Cgroup
+	if g.Engine.Pod != "" {
+		path = cmp.Or(g.Engine.PodGroup(), filepath.Dir(path))
+	}
+	switch path {
+	case "":
+		return h.tree.Group(g.ID).BoundsAbove()
+	case "/":
+		return nil, nil
+	}
+	return h.tree.EngineGroup(g.ID, path).BoundsAbove()
+}
+
+// isBelow reports whether a container's group is below another group.
+func (h *Host) isBelow(g *Grant, path string) bool {
+	own := cmp.Or(g.Engine.Cgroup, h.tree.Group(g.ID).Path())
+	return path == "/" || strings.HasPrefix(own, path+"/")
+}
+
+// placeWithin places a container and checks that the quotas of the groups above it allow its grant. The caller undoes the
+// placement on an error (attempt).
+func (op *operation) placeWithin(g, held *Grant) error {
+	if err := op.place(g, held); err != nil {
+		return err
+	}
+	g.Grant, _ = op.node.Grant(g.ID)
+	bounds, err := op.boundsOf(g)
+	if err == nil {
+		err = op.checkPromises(g, bounds)
+	}
+	if err == nil {
+		err = op.checkQuotaV1(g, bounds)
+	}
+	if err == nil {
+		op.warnOfBounds(g, bounds)
+	}
+	return err
+}
+
+// resizeWithin is resizeNode with the checks of placeWithin. A smaller size is never refused for the sum of the limits below a
+// group: it only lowers the sum.
+func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error {
+	return op.attempt(func() error {
+		if err := op.resizeNode(g, limit, guarantee); err != nil {
+			return err
+		}
+		next := *g
+		next.Grant, _ = op.node.Grant(g.ID)
+		bounds, err := op.boundsOf(g)
+		if err == nil && counts(&next.Request) > counts(&g.Request) {
+			err = op.checkPromises(&next, bounds)
+		}
+		if err == nil && next.Quota != g.Quota {
+			err = op.checkQuotaV1(&next, bounds)
+		}
+		if err == nil {
+			op.warnOfBounds(&next, bounds)
+		}
+		return err
+	})
+}
+
+// checkPromises refuses a strict sensitive container if the limits and guarantees of the containers below a group would exceed
+// the quota of that group.
+func (op *operation) checkPromises(g *Grant, bounds []cgroup.Bound) error {
+	if g.Class != hybrid.Sensitive || g.Policy != hybrid.Strict {
+		return nil
+	}
+	for _, b := range bounds {
+		left := limitOf(b) - op.sumBelow(b, g, func(other *Grant) hybrid.Milli { return counts(&other.Request) })
+		if g.Limit <= left {
+			continue
+		}
+		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
+			"wants %s, and group %s has a quota of %s (left: %s); raise that quota, ask for less, or use the policy best-effort",
+			inCPUs(g.Limit), b.Path, inCPUs(limitOf(b)), inCPUs(max(left, 0)))}
+	}
+	return nil
+}
+
+// checkQuotaV1 refuses a quota above the quota of a parent. The kernel refuses it, too, by a bare EINVAL.
+func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
+	if op.tree.Version() == 2 {
+		return nil
+	}
+	for _, b := range bounds {
+		if g.Quota > limitOf(b) {
+			return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
+				"wants a quota of %s, and cgroup v1 refuses more than the %s of group %s; raise the quota of that group, or ask for %s or less",
+				inCPUs(g.Quota), inCPUs(limitOf(b)), b.Path, inCPUs(limitOf(b)))}
+		}
+	}
+	return nil
+}
+
+// warnOfBounds logs the nearest group above a container whose quota can run out.
+func (op *operation) warnOfBounds(g *Grant, bounds []cgroup.Bound) {
+	for _, b := range bounds {
+		if sum := mayUse(g) + op.sumBelow(b, g, mayUse); sum > limitOf(b) {
+			op.log.Warn("the quota of a group above is less than its containers may use, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
+				"container", g.ID, "group", b.Path, "quota", inCPUs(limitOf(b)), "they may use", inCPUs(sum))
+			return
+		}
+	}
+}
+
+// sumBelow sums up a figure of the containers below a group, without one of them.
+func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant) hybrid.Milli) (sum hybrid.Milli) {
+	for _, other := range op.info {
+		if other.ID != without.ID && op.isBelow(other, b.Path) {
+			sum += figure(other)
+		}
+	}
+	return sum
+}
+
+// mayUse is the most CPU time per time that a container can use.
+func mayUse(g *Grant) hybrid.Milli {
+	if all := hybrid.Milli(1000 * g.CPUs.Count()); g.Limit == 0 || g.Limit > all {
+		return all
+	}
+	return g.Limit
+}
+
+// inCPUs writes an amount of CPU time: "1500m", "1 CPU", "2 CPUs".
+func inCPUs(m hybrid.Milli) string {
+	switch {
+	case m%1000 != 0:
+		return m.String()
+	case m == 1000:
+		return "1 CPU"
+	}
+	return m.String() + " CPUs"
+}
+
+// GroupLimits returns the limits of Candor's parent group, of the groups above it, and of those above the containers of
+// engines, by their paths. A limit of all CPUs of the node or more is none.
+func (h *Host) GroupLimits(s *Snapshot) ([]GroupLimit, error) {
+	bounds, err := h.tree.BoundsOfParent()
+	if err != nil {
+		return nil, err
+	}
+	for i := range s.Grants {
+		if above, err := h.boundsOf(&s.Grants[i]); err == nil { // a group that cannot be read hides no other one
+			bounds = append(bounds, above...)
+		}
+	}
+	usable := s.Node.Usable()
+	all := hybrid.Milli(1000 * usable.Count())
+	var limits []GroupLimit
+	for _, b := range bounds {
+		isKnown := slices.ContainsFunc(limits, func(l GroupLimit) bool { return l.Group == b.Path })
+		if isKnown || limitOf(b) >= all {
+			continue
+		}
+		limit := GroupLimit{Group: b.Path, Limit: limitOf(b), Containers: []string{}}
+		for i := range s.Grants {
+			if h.isBelow(&s.Grants[i], b.Path) {
+				limit.Containers = append(limit.Containers, s.Grants[i].ID)
+			}
+		}
+		limits = append(limits, limit)
+	}
+	slices.SortFunc(limits, func(a, b GroupLimit) int { return strings.Compare(a.Group, b.Group) })
+	return limits, nil
+}
+
+// Reservations returns the CPUs that foreign groups have for themselves.
+func (h *Host) Reservations() ([]cgroup.Reservation, error) { return h.tree.Reservations() }

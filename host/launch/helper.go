@@ -1,0 +1,171 @@
+package launch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
+)
+
+// A startOrder is what the helper waits for. Byte slices: arguments need not
+// be text.
+type startOrder struct {
+	Parent int    // pid of the candor run that orders
+	View   string // directory of the view; "" for none
+	Path   string
+	Args   [][]byte
+	Env    [][]byte
+}
+
+// A helper is a started helper process.
+type helper struct {
+	process *os.Process
+	orders  *os.File
+}
+
+// startHelper starts this program again as a helper, with some standard streams, in a mount namespace or a
+// process group of its own. What the shell left open is passed on, under the same numbers.
+func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	theirs, ours := os.NewFile(uintptr(pair[0]), "orders"), os.NewFile(uintptr(pair[1]), "orders")
+	defer theirs.Close()
+	// os.StartProcess uses the numbers right above those of the streams for itself in the child.
+	above := 100
+	for _, stream := range streams {
+		above = max(above, int(stream.Fd())+16)
+	}
+	passed, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD, above) // without FD_CLOEXEC
+	if err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	defer unix.Close(passed)
+	attributes := &os.ProcAttr{
+		Files: streams[:],
+		Sys:   &syscall.SysProcAttr{Setpgid: ownGroup},
+	}
+	if ownMounts {
+		attributes.Sys.Cloneflags = syscall.CLONE_NEWNS
+	}
+	argv := []string{"candor", host.HelperCommand, strconv.Itoa(passed)}
+	process, err := os.StartProcess("/proc/self/exe", argv, attributes)
+	if err != nil {
+		ours.Close()
+		if ownMounts && errors.Is(err, unix.EPERM) {
+			return nil, fmt.Errorf("%w: no mount namespace for the program (%w): run as root, or with --view affinity", host.ErrBadSpec, err)
+		}
+		return nil, fmt.Errorf("start helper: %w", err)
+	}
+	return &helper{process, ours}, nil
+}
+
+// start makes the helper become the program.
+func (h *helper) start(order startOrder) error {
+	data, err := json.Marshal(order)
+	if err == nil {
+		_, err = h.orders.Write(data)
+	}
+	return errline.Join(err, unix.Shutdown(int(h.orders.Fd()), unix.SHUT_WR))
+}
+
+// failed reports, once the helper has ended, whether it did so without having executed the program.
+func (h *helper) failed() bool {
+	n, _, err := unix.Recvfrom(int(h.orders.Fd()), make([]byte, 1), unix.MSG_DONTWAIT)
+	return err == nil && n > 0
+}
+
+// abort ends a helper that was not started.
+func (h *helper) abort() {
+	h.process.Kill()
+	h.process.Wait()
+	h.orders.Close()
+}
+
+// An ExecError says that the program could not be executed, with the exit code that
+// shells give for that.
+type ExecError struct {
+	Code int // 126 or 127
+	Err  error
+}
+
+func (e *ExecError) Error() string { return e.Err.Error() }
+func (e *ExecError) Unwrap() error { return e.Err }
+
+// RunHelper is the helper's life. fd is the socket's number. It returns only on
+// an error, and ends silently if candor run has ended before the program was
+// started.
+func RunHelper(fd string) error {
+	// What follows belongs to a thread, the one that executes the program.
+	runtime.LockOSThread()
+	number, err := strconv.Atoi(fd)
+	if err != nil || number < 3 {
+		return fmt.Errorf("%w: %s is candor's own command", host.ErrBadSpec, host.HelperCommand)
+	}
+	unix.CloseOnExec(number)
+	orders := os.NewFile(uintptr(number), "orders")
+	data, err := io.ReadAll(orders)
+	if err != nil {
+		return err
+	}
+	var order startOrder
+	if err := json.Unmarshal(data, &order); err != nil || order.orphaned() {
+		os.Exit(1)
+	}
+	err = order.execute()
+	_, _ = orders.Write([]byte{1}) // it fails if candor has ended; then the next operation cleans up
+	return err
+}
+
+// execute shows the view and becomes the program. It returns only on an error.
+func (o *startOrder) execute() error {
+	if o.View != "" {
+		if err := view.Mount(o.View); o.orphaned() { // the mount looks at the parent
+			os.Exit(1)
+		} else if err != nil {
+			return err
+		}
+	}
+	// An affinity that candor was started with would hide CPUs of the cpuset.
+	all := new(unix.CPUSet)
+	for cpu := range 8 * len(all) * 8 {
+		all.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, all); err != nil {
+		return fmt.Errorf("affinity: %w", err)
+	}
+	err := syscall.Exec(o.Path, texts(o.Args), texts(o.Env))
+	return &ExecError{126, fmt.Errorf("execute %s: %w", o.Path, err)}
+}
+
+// orphaned reports whether the candor run that gave the order has ended: there is
+// nobody to wait for the program, nor to be told what fails.
+func (o *startOrder) orphaned() bool { return os.Getppid() != o.Parent }
+
+func texts(of [][]byte) []string {
+	out := make([]string, len(of))
+	for i := range of {
+		out[i] = string(of[i])
+	}
+	return out
+}
+
+func slicesOf(of []string) [][]byte {
+	out := make([][]byte, len(of))
+	for i := range of {
+		out[i] = bytes.Clone([]byte(of[i]))
+	}
+	return out
+}

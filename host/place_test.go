@@ -1,0 +1,162 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// An ociLab makes and deletes containers as an OCI runtime's creator does.
+type ociLab struct{ *lab }
+
+func (l ociLab) create(a Allocation) (*Grant, error) {
+	l.Helper()
+	g, err := l.Allocate(ctx, a)
+	if err == nil {
+		err = os.MkdirAll(l.BundleDir(a.ID), 0o700)
+	}
+	return g, err
+}
+
+func (l ociLab) must(a Allocation) *Grant {
+	l.Helper()
+	g, err := l.create(a)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return g
+}
+
+func (l ociLab) delete(name string) {
+	l.Helper()
+	if err := l.Release(ctx, name, false); err != nil {
+		l.Fatal(err)
+	}
+	if err := os.RemoveAll(l.BundleDir(name)); err != nil {
+		l.Fatal(err)
+	}
+	// On a slow machine a test may take longer than a place is kept.
+	if _, err := os.Lstat(l.store.RetainedFile(name)); err == nil {
+		l.editRetained(name, func(file map[string]any) { file["untilMs"] = int64(math.MaxInt64) })
+	}
+}
+
+// A container that comes back at once has the CPUs that it had; others are planned elsewhere, as far as they can.
+func TestKeptPlace(t *testing.T) {
+	l := ociLab{newLab(t)}
+	cpus := l.needCPUs(2)
+	if len(cpus) > 2 {
+		l.must(ask("rest", itoa(len(cpus)-2)))
+	}
+	web := l.must(ask("web", "1"))
+	l.delete("web")
+	db := l.must(ask("db", "1"))
+	if db.CPUs == web.CPUs {
+		t.Errorf("db has %v, which web had a moment ago", db.CPUs)
+	}
+	if again := l.must(ask("web", "1")); again.CPUs != web.CPUs {
+		t.Errorf("web had %v, and has %v", web.CPUs, again.CPUs)
+	}
+	l.delete("web")
+	if batch := l.must(ask("batch", "1")); batch.CPUs != web.CPUs {
+		t.Errorf("batch has %v: only %v were left", batch.CPUs, web.CPUs)
+	}
+	var refusal *hybrid.Refusal
+	if g, err := l.create(ask("web", "1")); !errors.As(err, &refusal) {
+		t.Errorf("web came back to a node without room: %v %v", g, err)
+	}
+}
+
+// The place is no promise: who asks for something else, comes late or is no runtime's container is planned
+// anew, and nobody is refused for it.
+func TestKeptPlaceEnds(t *testing.T) {
+	for name, change := range map[string]func(l ociLab, again *Allocation){
+		"another limit": func(_ ociLab, again *Allocation) { again.Limit = 500 },
+		"late": func(l ociLab, _ *Allocation) {
+			l.editRetained("web", func(file map[string]any) { file["untilMs"] = state.SinceBoot().Milliseconds() - 1 })
+		},
+		"another boot": func(l ociLab, _ *Allocation) { l.editRetained("web", func(file map[string]any) { file["boot"] = "b" }) },
+		"another name": func(l ociLab, _ *Allocation) {
+			l.editRetained("web", func(file map[string]any) { file["grant"].(map[string]any)["name"] = "x" })
+		},
+		"not JSON": func(l ociLab, _ *Allocation) {
+			if err := os.WriteFile(l.store.RetainedFile("web"), []byte("{"), 0o644); err != nil {
+				l.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := ociLab{newLab(t)}
+			l.needCPUs(2)
+			if _, err := l.Allocate(ctx, ask("first", "1")); err != nil { // no runtime's: no place of it is kept
+				t.Fatal(err)
+			}
+			web := l.must(ask("web", "1"))
+			l.delete("web")
+			if err := l.Release(ctx, "first", false); err != nil {
+				t.Fatal(err)
+			}
+			again := ask("web", "1")
+			change(l, &again)
+			if g := l.must(again); g.CPUs == web.CPUs {
+				t.Errorf("it is on %v as before: nobody has planned", g.CPUs)
+			}
+		})
+	}
+}
+
+// editRetained changes the file that retains the grant of a container.
+func (l ociLab) editRetained(name string, change func(file map[string]any)) {
+	l.Helper()
+	text, err := os.ReadFile(l.store.RetainedFile(name))
+	if err != nil {
+		l.Fatal(err)
+	}
+	var file map[string]any
+	if err := json.Unmarshal(text, &file); err != nil {
+		l.Fatal(err)
+	}
+	change(file)
+	if text, err = json.Marshal(file); err == nil {
+		err = os.WriteFile(l.store.RetainedFile(name), text, 0o644)
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// What flexible containers were promised meanwhile is theirs.
+func TestKeptPlaceIsNoPromise(t *testing.T) {
+	l := ociLab{newLab(t)}
+	cpus := l.needCPUs(2)
+	l.must(ask("web", "1"))
+	l.delete("web")
+	l.must(flexible("log", itoa(len(cpus)-1)+".5"))
+	_, err := l.create(ask("web", "1"))
+	var refusal *hybrid.Refusal
+	if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "no capacity") {
+		t.Errorf("web: %v", err)
+	}
+	if half := l.must(ask("half", "0.5")); half.CPUs.Count() != 1 {
+		t.Errorf("%+v", half)
+	}
+}
+
+// A program that candor run has started, or that was never made, leaves no place.
+func TestNoPlaceKept(t *testing.T) {
+	l := newLab(t)
+	web := l.must(ask("web", "1"), "wait")
+	web.stop()
+	if err := l.Release(ctx, "web", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(l.store.RetainedFile("web")); err == nil {
+		t.Error("its place is kept")
+	}
+}

@@ -1,0 +1,248 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/cputext"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/spec"
+)
+
+const (
+	stateVersion = 2
+	maxUptime    = 1 << 42  // milliseconds: 139 years
+	MaxSize      = 16 << 20 // bytes; a grant takes about 400
+)
+
+// ErrNewer refuses the state of a later Candor. Everything else that is wrong
+// with a state file makes it a broken one.
+var ErrNewer = errors.New("written by a newer Candor")
+
+// State is what the State file holds.
+type State struct {
+	Boot   string // kernel's id of the boot it belongs to
+	Grants []*Grant
+	// WithArguments are the containers whose arguments the file holds: an earlier version wrote it.
+	WithArguments []string
+}
+
+// ByName are grants by the names of their containers.
+func ByName(grants []*Grant) map[string]*Grant {
+	by := make(map[string]*Grant, len(grants))
+	for _, g := range grants {
+		by[g.ID] = g
+	}
+	return by
+}
+
+// fileState and fileGrant are the file's version 2. Version 1 is the same without engines.
+type fileState struct {
+	Version int         `json:"version"`
+	Boot    string      `json:"boot"`
+	Grants  []fileGrant `json:"grants"`
+}
+
+type fileGrant struct {
+	Name     string       `json:"name"`
+	State    Phase        `json:"state"`
+	Creator  Process      `json:"creator"`
+	Main     Process      `json:"main"`
+	Since    int64        `json:"sinceMs"`
+	Deadline int64        `json:"deadlineMs,omitempty"`
+	Request  fileRequest  `json:"request"`
+	CPUs     cpuset.Set   `json:"cpus"`
+	Own      cpuset.Set   `json:"exclusive"`
+	Parts    []filePart   `json:"fractions,omitempty"`
+	Quota    hybrid.Milli `json:"quota,omitempty"`
+	Weight   hybrid.Milli `json:"weight"`
+	WishKept bool         `json:"wishKept"`
+	Engine   *fileEngine  `json:"engine,omitempty"`
+	Loan     *fileLoan    `json:"loan,omitempty"`
+}
+
+type filePart struct {
+	CPU   int          `json:"cpu"`
+	Milli hybrid.Milli `json:"milli"`
+}
+
+// fileRequest is what was asked for. It also stands beside the state file, one
+// file for each container, for adoption after the state was lost.
+type fileRequest struct {
+	Class     hybrid.Class          `json:"class"`
+	Policy    hybrid.Policy         `json:"policy"`
+	Limit     hybrid.Milli          `json:"limit"`
+	Guarantee hybrid.Milli          `json:"guarantee,omitempty"`
+	Wish      hybrid.TopologyPolicy `json:"topology"`
+	Immovable bool                  `json:"immovable,omitempty"`
+	PeriodUs  int64                 `json:"periodUs"`
+	BurstUs   int64                 `json:"burstUs,omitempty"`
+	BurstBy   spec.BurstBy          `json:"burstBy,omitempty"`
+	Mems      bool                  `json:"mems,omitempty"`
+	View      spec.View             `json:"view"`
+	OnResize  string                `json:"onResize"`
+	Command   string                `json:"command"`
+}
+
+// decodeState reads a state file. It refuses unknown fields, what follows the
+// state, and values that no Candor writes.
+func decodeState(data []byte) (State, error) {
+	s, version, err := decodeGrants(data)
+	if err == nil && (version == 1 || version == stateVersion) {
+		return s, nil
+	}
+	var head struct{ Version int }
+	if err := json.Unmarshal(data, &head); err != nil {
+		return State{}, fmt.Errorf("not a state: %w", err)
+	}
+	switch {
+	case head.Version == 1 || head.Version == stateVersion:
+		return State{}, err
+	case head.Version > stateVersion:
+		return State{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, ErrNewer, stateVersion)
+	default:
+		return State{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
+	}
+}
+
+func decodeGrants(data []byte) (s State, version int, err error) {
+	var file fileState
+	if err := fileio.DecodeStrict(data, &file); err != nil {
+		return s, 0, err
+	}
+	s.Boot = file.Boot
+	taken := map[string]bool{}
+	for i := range file.Grants {
+		g, err := file.Grants[i].grant()
+		if err == nil && taken[g.ID] {
+			err = errors.New("named twice")
+		}
+		if err != nil {
+			return s, file.Version, fmt.Errorf("grant %d (%.64q): %w", i, file.Grants[i].Name, err)
+		}
+		taken[g.ID] = true
+		if g.Command != file.Grants[i].Request.Command {
+			s.WithArguments = append(s.WithArguments, g.ID)
+		}
+		s.Grants = append(s.Grants, &g)
+	}
+	return s, file.Version, nil
+}
+
+func newFileGrant(g *Grant) fileGrant {
+	f := fileGrant{
+		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
+		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
+		Request: newFileRequest(g),
+		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.TopologyMet,
+		Engine: newFileEngine(g.Engine), Loan: newFileLoan(g.Loan),
+	}
+	for _, part := range g.Fractions {
+		f.Parts = append(f.Parts, filePart(part))
+	}
+	return f
+}
+
+func newFileRequest(g *Grant) fileRequest {
+	return fileRequest{
+		g.Class, g.Policy, g.Limit, g.Guarantee, g.Topology, g.Immovable,
+		g.Period.Microseconds(), g.Burst.Time.Microseconds(), g.Burst.By, g.Mems, g.View, g.OnResize,
+		storedCommand(g.Command, g.Engine),
+	}
+}
+
+// fileLabel is the file beside the state in which a container's request stands.
+type fileLabel struct {
+	Version int         `json:"version"`
+	Main    Process     `json:"main"`
+	Request fileRequest `json:"request"`
+	Engine  *fileEngine `json:"engine,omitempty"`
+}
+
+func encodeLabel(g *Grant) []byte {
+	return append(compactJSON(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)}), '\n')
+}
+
+// decodeLabel fills in what a container asked for.
+func decodeLabel(data []byte, g *Grant) error {
+	var label fileLabel
+	if err := fileio.DecodeStrict(data, &label); err != nil {
+		return err
+	}
+	if label.Version < 1 || label.Version > stateVersion {
+		return fmt.Errorf("version %d: want 1 to %d", label.Version, stateVersion)
+	}
+	var err error
+	if g.Engine, err = label.Engine.engine(); err != nil {
+		return err
+	}
+	g.Main = label.Main
+	return label.Request.apply(g.ID, g)
+}
+
+// grant checks a grant of the file on its own; the allocator checks them
+// against each other.
+func (f *fileGrant) grant() (Grant, error) {
+	if err := cgroup.CheckName(f.Name); err != nil {
+		return Grant{}, err
+	}
+	if f.State != Pending && f.State != Running && f.State != Held {
+		return Grant{}, fmt.Errorf("state %.40q: want pending, running or held", f.State)
+	}
+	if min(f.Since, f.Deadline) < 0 || max(f.Since, f.Deadline) > maxUptime {
+		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: want the time since boot", f.Since, f.Deadline)
+	}
+	g := Grant{
+		State: f.State, Creator: f.Creator, Main: f.Main,
+		Since: time.Duration(f.Since) * time.Millisecond, Deadline: time.Duration(f.Deadline) * time.Millisecond,
+	}
+	var err error
+	if g.Engine, err = f.Engine.engine(); err != nil {
+		return Grant{}, err
+	}
+	if err := f.Request.apply(f.Name, &g); err != nil {
+		return Grant{}, err
+	}
+	if g.Loan, err = f.Loan.loan(); err != nil {
+		return Grant{}, err
+	}
+	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
+	for _, part := range f.Parts {
+		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
+			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
+		}
+		g.Fractions = append(g.Fractions, hybrid.Fraction(part))
+	}
+	switch {
+	case !g.Exclusive.SubsetOf(&g.CPUs):
+		return Grant{}, fmt.Errorf("exclusive %s: the container has %s", cputext.CPUs(g.Exclusive), cputext.CPUs(g.CPUs))
+	case g.Quota < 0 || g.Quota > hybrid.MaxLimit || g.Weight < 0:
+		return Grant{}, fmt.Errorf("quota %v, weight %v: out of range", g.Quota, g.Weight)
+	}
+	return g, nil
+}
+
+// apply sets the request and the spec of a grant whose Engine is set.
+func (f *fileRequest) apply(name string, g *Grant) error {
+	g.Request = hybrid.Request{
+		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
+		Guarantee: f.Guarantee, Topology: f.Wish, Immovable: f.Immovable,
+	}
+	g.Spec = spec.Spec{
+		Period:   time.Duration(f.PeriodUs) * time.Microsecond,
+		Burst:    spec.Burst{By: f.BurstBy, Time: time.Duration(f.BurstUs) * time.Microsecond},
+		Mems:     f.Mems,
+		View:     f.View,
+		OnResize: f.OnResize,
+		Command:  storedCommand(f.Command, g.Engine),
+	}
+	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
+		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
+	}
+	return g.Spec.Check()
+}

@@ -1,0 +1,46 @@
+package state
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/fileio"
+)
+
+// Preserved is what is kept of a container that Candor leaves alone, since its user has
+// chosen its CPUs: Preserved/NAME beside the state.
+type Preserved struct {
+	CPUs cpuset.Set `json:"cpus"`
+	By   Process    `json:"by"` // while it lives they count as reserved
+}
+
+func (s Store) PreservedFile(name string) string { return filepath.Join(s.Dir, "preserved", name) }
+
+// PreservedCPUs returns the CPUs of all containers that are left alone.
+func (s Store) PreservedCPUs() (all cpuset.Set) {
+	entries, _ := os.ReadDir(filepath.Join(s.Dir, "preserved"))
+	for _, entry := range entries {
+		if p, ok := s.LoadPreserved(entry.Name()); ok && p.By.Alive() {
+			all = all.Union(p.CPUs)
+		}
+	}
+	return all
+}
+
+func (s Store) SavePreserved(name string, p Preserved) error {
+	text, err := json.Marshal(p)
+	if err == nil {
+		err = fileio.MakeDir(filepath.Dir(s.PreservedFile(name)))
+	}
+	if err == nil {
+		err = fileio.Replace(s.PreservedFile(name), append(text, '\n'))
+	}
+	return err
+}
+
+func (s Store) LoadPreserved(name string) (p Preserved, ok bool) {
+	text, err := fileio.ReadNoLink(s.PreservedFile(name), 1<<16)
+	return p, err == nil && fileio.DecodeStrict(text, &p) == nil
+}

@@ -1,0 +1,63 @@
+package state
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/candor-project/candor/internal/procfs"
+	"golang.org/x/sys/unix"
+)
+
+// A Process is one process of this boot. A pid alone is used again, a pid with
+// its start time is not.
+type Process struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"` // clock ticks since boot, /proc/PID/stat field 22
+}
+
+// ProcessOf returns the process that has a pid now.
+func ProcessOf(pid int) (Process, error) {
+	stat, err := procfs.ReadStat(pid)
+	return Process{pid, stat.Start}, err
+}
+
+// OwnProcess returns this process.
+func OwnProcess() (Process, error) {
+	if own := ownFound.Load(); own != nil {
+		return *own, nil
+	}
+	own, err := ProcessOf(os.Getpid())
+	if err == nil {
+		ownFound.Store(&own)
+	}
+	return own, err
+}
+
+// ownFound is this process once it was found: it stays the same. An error, such as too many open files, is not kept.
+var ownFound atomic.Pointer[Process]
+
+// Alive reports whether the process still runs. A zombie does not. A process
+// that cannot be looked at (hidepid=) counts as alive: nothing is reaped on a guess.
+func (p Process) Alive() bool {
+	if p.PID <= 0 {
+		return false
+	}
+	stat, err := procfs.ReadStat(p.PID)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return false
+	}
+	return err != nil || stat.Start == p.Start && stat.State != 'Z' && stat.State != 'X'
+}
+
+// SinceBoot returns the time since the machine started. Unlike the time of
+// day it never jumps.
+func SinceBoot() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		panic(err) // the clock exists since Linux 2.6.39
+	}
+	return time.Duration(now.Nano())
+}

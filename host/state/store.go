@@ -1,0 +1,192 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/view"
+)
+
+// A Store is the directory that holds the state of this machine:
+//
+//	lock            taken by every operation
+//	state.json      all grants: one plan is one replacement of this file
+//	state.json.bad  the last state that could not be read
+//	requests/NAME   what a container asked for, for adoption when the state is lost
+//	commands/NAME   the command of --on-resize, mode 0600
+//	views/NAME/     the files that a container is shown
+//	preserved/NAME  CPUs that somebody else gives a container
+//	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
+//	kept/NAME       where a container was that an OCI runtime has just deleted
+type Store struct {
+	Dir   string
+	cache *cache
+}
+
+// NewStore returns the store in a directory. It reads and creates nothing.
+func NewStore(dir string) Store { return Store{dir, newCache()} }
+
+func (s Store) LockFile() string               { return filepath.Join(s.Dir, "lock") }
+func (s Store) File() string                   { return filepath.Join(s.Dir, "state.json") }
+func (s Store) BadFile() string                { return s.File() + ".bad" }
+func (s Store) ViewDir(name string) string     { return filepath.Join(s.Dir, "views", name) }
+func (s Store) RequestFile(name string) string { return filepath.Join(s.Dir, "requests", name) }
+
+// A BrokenError is a state file that cannot be used.
+type BrokenError struct {
+	File string
+	Err  error
+}
+
+func (e *BrokenError) Error() string { return fmt.Sprintf("state %s: %v", e.File, e.Err) }
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// ErrBadDir is a state directory that cannot be one.
+var ErrBadDir = errors.New("state directory")
+
+// Prepare makes the directories. What is there already must be the caller's own:
+// the files in it say what root's programs are told and run.
+func (s Store) Prepare() error {
+	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, "views"), filepath.Join(s.Dir, "requests")} {
+		var stat unix.Stat_t
+		err := unix.Lstat(dir, &stat) // as a rule it is there, and to look takes less than to try and make it
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = fileio.MakeDir(dir); err == nil {
+				err = unix.Lstat(dir, &stat)
+			}
+		}
+		if err != nil {
+			return badDir(dir, err)
+		}
+		switch {
+		case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
+			return badDir(dir, unix.ENOTDIR)
+		case int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0:
+			return fmt.Errorf("%w %s: belongs to user %d with mode %o; want your own that only you can write",
+				ErrBadDir, dir, stat.Uid, stat.Mode&0o7777)
+		}
+	}
+	return nil
+}
+
+// badDir tells a directory that was named wrongly, the caller's slip, from one
+// that this machine fails to give.
+func badDir(dir string, err error) error {
+	err = errline.Cause(err)
+	for _, slip := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EACCES} {
+		if errors.Is(err, slip) {
+			return fmt.Errorf("%w %s: %w; want a directory of your own, or a name for one in a directory that is there", ErrBadDir, dir, err)
+		}
+	}
+	return fmt.Errorf("state directory %s: %w", dir, err)
+}
+
+// Load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
+// *brokenState, one from a later Candor ErrNewer.
+func (s Store) Load() (*Saved, error) {
+	if last := s.cache.lastAt(s.File()); last != nil {
+		return last, nil
+	}
+	data, err := fileio.ReadNoLink(s.File(), MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return new(Saved), nil
+	}
+	if errors.As(err, new(*fileio.TooLongError)) {
+		return nil, &BrokenError{s.File(), err}
+	}
+	if errors.Is(err, unix.ENOTDIR) {
+		return nil, badDir(s.Dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	last := s.cache.last.Load()
+	if len(data) > 0 && bytes.Equal(last.text, data) {
+		return last, nil
+	}
+	loaded, err := decodeState(data)
+	if errors.Is(err, ErrNewer) {
+		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.File(), err)
+	}
+	if err != nil {
+		return nil, &BrokenError{s.File(), err}
+	}
+	next := &Saved{State: loaded, text: data}
+	s.cache.replace(last, next)
+	return next, nil
+}
+
+// Save replaces the state file. On an error the old one stands.
+func (s Store) Save(next *Saved) error {
+	text := next.Encode()
+	if len(text) > MaxSize {
+		return fmt.Errorf("state %s: %d bytes, more than %d: too many containers", s.File(), len(text), MaxSize)
+	}
+	file, err := fileio.ReplaceOpen(s.File(), text)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	next.keepOpen(file)
+	s.cache.replace(s.cache.last.Load(), next)
+	return nil
+}
+
+// SetAside keeps an unusable state file for its owner: an earlier version may have written it, with arguments.
+func (s Store) SetAside() error {
+	err := os.Rename(s.File(), s.BadFile())
+	if err == nil {
+		err = s.ProtectBadFile()
+	}
+	if err != nil {
+		return fmt.Errorf("state: keep the unusable file: %w", err)
+	}
+	return nil
+}
+
+// ProtectBadFile makes the unusable state file readable by its owner alone.
+func (s Store) ProtectBadFile() error {
+	info, err := os.Lstat(s.BadFile())
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return nil
+	}
+	if err == nil {
+		err = os.Chmod(s.BadFile(), 0o600)
+	}
+	return err
+}
+
+// SaveRequest writes what a container asked for beside the state.
+func (s Store) SaveRequest(g *Grant) error {
+	if err := fileio.Replace(s.RequestFile(g.ID), encodeLabel(g)); err != nil {
+		return fmt.Errorf("request of %s: %w", g.ID, err)
+	}
+	return nil
+}
+
+// LoadRequest reads what a container asked for into g, if that is known.
+func (s Store) LoadRequest(g *Grant) (known bool) {
+	data, err := fileio.ReadNoLink(s.RequestFile(g.ID), 1<<16)
+	return err == nil && decodeLabel(data, g) == nil
+}
+
+// ShownCPUs returns the CPUs that a container's view shows: fs.ErrNotExist if it has no view.
+func (s Store) ShownCPUs(name string) (cpuset.Set, error) { return view.Shown(s.ViewDir(name)) }
+
+// RemoveFiles removes what belongs to a container that has ended.
+func (s Store) RemoveFiles(name string) error {
+	for _, file := range []string{s.RequestFile(name), s.commandFile(name)} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return view.Remove(s.ViewDir(name))
+}

@@ -1,0 +1,17 @@
+package host
+
+import "github.com/candor-project/candor/host/state"
+
+// The types of package state that operations take and return.
+type (
+	Grant   = state.Grant
+	Engine  = state.Engine
+	Process = state.Process
+)
+
+// The phases of a grant.
+const (
+	Pending = state.Pending
+	Running = state.Running
+	Held    = state.Held
+)

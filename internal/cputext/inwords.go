@@ -1,0 +1,22 @@
+// Package cputext writes numbers and sets of CPUs as people read them.
+package cputext
+
+import "github.com/candor-project/candor/cpuset"
+
+// List writes a set with what is in it: "CPU 3", "CPUs 0-3", "no CPUs".
+func List(s cpuset.Set, one, many string) string {
+	switch s.Count() {
+	case 0:
+		return "no " + many
+	case 1:
+		return one + " " + s.String()
+	default:
+		return many + " " + s.String()
+	}
+}
+
+// CPUs is List of CPUs.
+func CPUs(s cpuset.Set) string { return List(s, "CPU", "CPUs") }
+
+// Mems is List of memory nodes.
+func Mems(s cpuset.Set) string { return List(s, "memory node", "memory nodes") }

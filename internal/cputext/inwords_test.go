@@ -1,0 +1,18 @@
+package cputext
+
+import (
+	"testing"
+
+	"github.com/candor-project/candor/cpuset"
+)
+
+func TestCPUs(t *testing.T) {
+	if got := Mems(cpuset.Of(1)) + ", " + Mems(cpuset.Set{}); got != "memory node 1, no memory nodes" {
+		t.Errorf("memory: %q", got)
+	}
+	for list, want := range map[string]string{"": "no CPUs", "3": "CPU 3", "0-1": "CPUs 0-1", "0,8": "CPUs 0,8"} {
+		if got := CPUs(cpuset.MustParse(list)); got != want {
+			t.Errorf("%q: %q, want %q", list, got, want)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// Package errline joins errors into one that reads as one line: candor says what
+// went wrong in a line.
+package errline
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Join is errors.Join with "; " between the errors. Nil ones are left out.
+func Join(errs ...error) error { return With("; ", errs...) }
+
+// With is Join with other words between the errors.
+func With(between string, errs ...error) error {
+	var all error
+	for _, err := range errs {
+		switch {
+		case all == nil:
+			all = err
+		case err != nil:
+			all = fmt.Errorf("%w%s%w", all, between, err)
+		}
+	}
+	return all
+}
+
+// Cause returns the system's error number without the names of the operation and the file, if err has one.
+func Cause(err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}

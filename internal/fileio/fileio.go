@@ -1,0 +1,159 @@
+// Package fileio reads and writes small files as a whole: what is read is a plain
+// file of bounded size, what is written is there wholly or not at all.
+package fileio
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Read reads a plain file of at most limit bytes. A pipe, a device or a folder in
+// its place is an error at once, never a wait. Links are followed.
+func Read(name string, limit int64) ([]byte, error) { return read(name, limit, 0) }
+
+// ReadNoLink is Read where a link is refused too: for places in which nobody has
+// a reason to make one.
+func ReadNoLink(name string, limit int64) ([]byte, error) { return read(name, limit, unix.O_NOFOLLOW) }
+
+func read(name string, limit int64, flags int) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadOpen(f, limit)
+}
+
+// ReadOpen is Read of a file that was opened with O_NONBLOCK.
+func ReadOpen(f *os.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a plain file")}
+	}
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // one read for the end
+	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
+	if err == nil && int64(data.Len()) > limit {
+		err = &TooLongError{f.Name(), limit}
+	}
+	return data.Bytes(), err
+}
+
+// A TooLongError is a file that is longer than anybody writes it.
+type TooLongError struct {
+	Name  string
+	Limit int64 // bytes
+}
+
+func (e *TooLongError) Error() string { return fmt.Sprintf("%s: more than %d bytes", e.Name, e.Limit) }
+
+// Replace puts data in a file's place, wholly or not at all, also when the machine
+// stops meanwhile. All may read it, whatever the umask is. The temporary name beside it, "." and
+// the name, has one user at a time: the caller holds a lock.
+func Replace(name string, data []byte) error {
+	f, err := ReplaceOpen(name, data)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// ReplaceOpen is Replace for a caller who wants to know later whether the file is still the one: while it is open, no
+// other file has its inode's number.
+func ReplaceOpen(name string, data []byte) (*os.File, error) {
+	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
+	f, err := writeSynced(temp, data)
+	if err == nil {
+		err = os.Rename(temp, name)
+	}
+	if err != nil {
+		os.Remove(temp)
+	} else {
+		err = syncDir(filepath.Dir(name))
+	}
+	if err != nil && f != nil {
+		f.Close()
+	}
+	return f, err
+}
+
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// writeSynced returns the file also where it could not be written.
+func writeSynced(name string, data []byte) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	err = f.Chmod(0o644)
+	if err == nil {
+		_, err = f.Write(data)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return f, err
+}
+
+// MakeDir makes a folder that all may look into, whatever the umask is. What is
+// there already stays as it is.
+func MakeDir(name string) error {
+	err := os.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.Chmod(name, 0o755)
+}
+
+// MakeDirs is MakeDir with the folders above.
+func MakeDirs(name string) error {
+	err := MakeDir(name)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(name) != name {
+		if err = MakeDirs(filepath.Dir(name)); err == nil {
+			err = MakeDir(name)
+		}
+	}
+	return err
+}
+
+// DecodeStrict reads one JSON value with known fields and nothing after it.
+func DecodeStrict(data []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("empty")
+		}
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the end")
+	}
+	return nil
+}
+
+// JSONText returns a value as indented JSON with a newline at its end.
+func JSONText(v any) ([]byte, error) {
+	data, err := json.MarshalIndent(v, "", " ")
+	return append(data, '\n'), err
+}

@@ -1,0 +1,80 @@
+package kernelfs
+
+import (
+	"bytes"
+	"io"
+	"io/fs"
+	"sync"
+)
+
+// MaxLine is the length of the longest line that Lines and LinesOf pass on, in bytes without the newline. A line of a
+// mount table has two paths of up to PATH_MAX bytes, and the options of the mount.
+const MaxLine = 32 << 10
+
+// buffers are for LinesOf: the lists of processes of hundreds of groups are read in a row.
+var buffers = sync.Pool{New: func() any { return new([MaxLine + 1]byte) }}
+
+// Lines calls visit for each line of a file, without its newline, until visit returns false. It reads the file piece
+// by piece, in constant memory, and stops with ErrTooLong after limit bytes. Longer lines than MaxLine are skipped.
+// The line is valid until visit returns. The error is a *fs.PathError.
+func Lines(name string, limit int64, visit func(line []byte) (more bool)) error {
+	f, err := open(name)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	err = LinesOf(reader{f}, limit, visit)
+	if err == ErrTooLong {
+		err = &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return err
+}
+
+// reader makes an io.Reader of a file.
+type reader struct{ file }
+
+func (r reader) Read(into []byte) (int, error) {
+	n, err := r.read(into)
+	if n == 0 && err == nil && len(into) > 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// LinesOf is Lines of an open file.
+func LinesOf(in io.Reader, limit int64, visit func(line []byte) (more bool)) error {
+	buffer := buffers.Get().(*[MaxLine + 1]byte)
+	defer buffers.Put(buffer)
+	filled, isSkipping := 0, false
+	for read := int64(0); ; {
+		if read > limit {
+			return ErrTooLong
+		}
+		n, err := in.Read(buffer[filled:])
+		read += int64(n)
+		text := buffer[:filled+n]
+		for {
+			line, rest, isLine := bytes.Cut(text, []byte("\n"))
+			if !isLine {
+				break
+			}
+			if text = rest; isSkipping {
+				isSkipping = false
+			} else if !visit(line) {
+				return nil
+			}
+		}
+		if filled = copy(buffer[:], text); filled == len(buffer) {
+			filled, isSkipping = 0, true
+		}
+		switch {
+		case err == io.EOF && filled > 0 && !isSkipping:
+			visit(buffer[:filled])
+			return nil
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

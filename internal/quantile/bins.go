@@ -1,0 +1,51 @@
+// Package quantile counts values in bins a hundredth wide, relative to what is in them: enough for
+// quantiles of many values in little memory.
+package quantile
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+const perE, most = 100, 4000
+
+// Bins counts values. All below Least are in one bin.
+type Bins struct {
+	Least  float64            // above 0
+	weight map[uint16]float64 // by the bins that hold something: there may be many Bins with a few values each
+	total  float64
+	peak   float64
+}
+
+// Add counts a value, 0 or more, with some weight.
+func (b *Bins) Add(value, weight float64) {
+	at := 0
+	if value >= b.Least {
+		at = min(1+int(math.Log(value/b.Least)*perE), most)
+	}
+	if b.weight == nil {
+		b.weight = map[uint16]float64{}
+	}
+	b.weight[uint16(at)] += weight
+	b.total += weight
+	b.peak = max(b.peak, value)
+}
+
+// Quantile is what that share of the weight does not exceed, to one in a hundred: 0 for what is below Least.
+func (b *Bins) Quantile(share float64) float64 {
+	left := share * b.total
+	for _, at := range slices.Sorted(maps.Keys(b.weight)) {
+		if left -= b.weight[at]; left > 0 {
+			continue
+		}
+		if at == 0 {
+			return 0
+		}
+		return min(b.Least*math.Exp(float64(at)/perE), b.peak)
+	}
+	return b.peak
+}
+
+// Peak is the highest value.
+func (b *Bins) Peak() float64 { return b.peak }

@@ -1,0 +1,189 @@
+package metrics
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/candor-project/candor/internal/golden"
+)
+
+const (
+	page      = "../docs/reference/metrics.md" // lists the metrics
+	task      = "../docs/metrics.md"           // lists the alerts
+	rules     = "../deploy/prometheus/candor.rules.yaml"
+	rulesTest = "../deploy/prometheus/candor.rules.test.yaml"
+	dashboard = "../deploy/grafana/candor.json"
+)
+
+// families are the metrics that are served, by name, as rows of a table.
+func families(t *testing.T) (names []string, rows map[string]string) {
+	t.Helper()
+	b := newCounting(t, 100*ms)
+	b.look(0)
+	all, err := b.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = map[string]string{}
+	for _, f := range all {
+		if !strings.HasPrefix(f.GetName(), "candor_") {
+			continue // the process's own, which client libraries have in common
+		}
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, "`"+l.GetName()+"`")
+		}
+		names = append(names, f.GetName())
+		rows[f.GetName()] = fmt.Sprintf("| `%s` | %s | %s | %s |\n", f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
+	}
+	return names, rows
+}
+
+const tableHead = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
+
+// TestDocs: the page lists all metrics, and no other.
+func TestDocs(t *testing.T) {
+	names, rows := families(t)
+	var want strings.Builder
+	for _, name := range names {
+		want.WriteString(rows[name])
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), tableHead)
+	_, after, ended := strings.Cut(rest, "\n\n")
+	if !found || !ended {
+		t.Fatalf("%s has no table", page)
+	}
+	golden.Check(t, page, before+tableHead+want.String()+"\n"+after)
+}
+
+// panels reads the expressions of the dashboard.
+func panels(t *testing.T) (expressions []string) {
+	t.Helper()
+	text, err := os.ReadFile(dashboard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d struct {
+		Templating struct {
+			List []struct{ Definition string }
+		}
+		Panels []struct {
+			ID      int
+			Type    string
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatalf("%s: %v", dashboard, err)
+	}
+	ids := map[int]bool{}
+	for _, p := range d.Panels {
+		if ids[p.ID] || p.Type != "row" && len(p.Targets) == 0 {
+			t.Errorf("panel %q: its id is another's, or it shows nothing", p.Title)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			expressions = append(expressions, target.Expr)
+		}
+	}
+	return expressions
+}
+
+// alerts reads the expressions of the alert rules.
+func alerts(t *testing.T) (expressions []string) {
+	t.Helper()
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Rules []struct{ Alert, Expr string }
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatalf("%s: %v", rules, err)
+	}
+	docs, err := os.ReadFile(task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			expressions = append(expressions, rule.Expr)
+			if !strings.Contains(string(docs), "| `"+rule.Alert+"` |") {
+				t.Errorf("%s does not list the alert %s", task, rule.Alert)
+			}
+		}
+	}
+	return expressions
+}
+
+var (
+	metricName = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b`)
+	notMetrics = regexp.MustCompile(`\{[^}]*\}|\b(?:by|on) \([^)]*\)|\$__[a-z_]+|label_values|histogram_quantile`)
+	ofFamily   = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+// TestNamesInUse: dashboard and alerts ask for metrics that there are.
+func TestNamesInUse(t *testing.T) {
+	_, rows := families(t)
+	for file, expressions := range map[string][]string{dashboard: panels(t), rules: alerts(t)} {
+		if len(expressions) < 8 {
+			t.Errorf("%s: %d expressions: is it read in the right way?", file, len(expressions))
+		}
+		for _, e := range expressions {
+			for _, name := range metricName.FindAllString(notMetrics.ReplaceAllString(e, ""), -1) {
+				if rows[name] == "" && rows[ofFamily.ReplaceAllString(name, "")] == "" {
+					t.Errorf("%s asks for %s, which there is not, in\n%s", file, name, e)
+				}
+			}
+		}
+	}
+}
+
+// promtool runs Prometheus' own checker.
+func promtool(t *testing.T, stdin string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skipf("%v: make test-deps installs it with Debian's prometheus", err)
+	}
+	cmd := exec.Command("promtool", args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// TestPromtool: Prometheus understands the metrics and all expressions, and the alerts fire when they are to.
+func TestPromtool(t *testing.T) {
+	_, body := newBench(t).get("/metrics")
+	promtool(t, body, "check", "metrics")
+	promtool(t, "", "check", "rules", rules)
+	promtool(t, "", "test", "rules", rulesTest)
+	// What the panels show is checked as rules that record it.
+	var recorded strings.Builder
+	recorded.WriteString("groups:\n- name: panels\n  rules:\n")
+	for i, e := range panels(t) {
+		e = strings.ReplaceAll(e, "$__rate_interval", "5m")
+		fmt.Fprintf(&recorded, "  - record: panel:%d\n    expr: %q\n", i, e)
+	}
+	file := filepath.Join(t.TempDir(), "panels.yaml")
+	if err := os.WriteFile(file, []byte(recorded.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "", "check", "rules", file)
+}

@@ -1,0 +1,204 @@
+package metrics
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/candor-project/candor/cgroup"
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/host/state"
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/internal/podname"
+	"github.com/candor-project/candor/spec"
+)
+
+// A Source is what is asked at each scrape: a *host.Host.
+type Source interface {
+	Snapshot() (*host.Snapshot, error)
+	ReadUsage(*host.Grant) (host.LiveUsage, error)
+	Degraded() []host.Degraded // settings that the kernel refuses
+}
+
+// Watch has every scrape read the state of a host and the groups of its containers.
+func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&stateCollector{s, log}) }
+
+// state collects what is true at a scrape.
+type stateCollector struct {
+	Source
+	log *slog.Logger
+}
+
+var (
+	readable   = desc("candor_state_readable", "Whether the state could be read. Where it is 0, all that is read from it is missing.")
+	cpus       = desc("candor_cpus", "CPUs in each pool; each CPU of the machine is in one.", "pool")
+	usable     = desc("candor_usable_cpu_cores", "CPU time per time that can be given to containers.")
+	sensitive  = desc("candor_sensitive_cpu_cores", "Limits of the sensitive containers, in sum.")
+	flexible   = desc("candor_flexible_cpu_cores", "Guarantees of the flexible containers, in sum.")
+	shared     = desc("candor_shared_cpu_cores", "CPU time of sensitive containers on CPUs that other containers have too.")
+	containers = desc("candor_containers", "Containers by class and state; a held one has ended, and its pod keeps its CPUs.", "class", "state")
+
+	degraded  = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the former value.", "namespace", "pod", "container", "class", "setting")
+	limit     = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
+	seen      = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
+	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth; missing if the view cannot be read, since a lease or too many mounts hide it.")
+	used      = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
+	periods   = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
+	throttled = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
+	stood     = containerDesc("candor_container_cfs_throttled_seconds_total", "Time for which a running container's CPUs stood still since its quota had run out, summed over CPUs.")
+)
+
+var descs = []*prometheus.Desc{readable, cpus, usable, sensitive, flexible, shared, containers,
+	degraded, limit, seen, mismatch, used, periods, throttled, stood}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// containerDesc is of a metric with a value for each container. What has no pod, such as a program of
+// candor run, has empty labels for it.
+func containerDesc(name, help string) *prometheus.Desc {
+	return desc(name, help, "namespace", "pod", "container", "class")
+}
+
+func (s *stateCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		to <- d
+	}
+}
+
+func (s *stateCollector) Collect(to chan<- prometheus.Metric) {
+	now, err := s.Snapshot()
+	if err != nil {
+		s.log.Warn("metrics: the state cannot be read", "error", err)
+		to <- value(readable, 0)
+		return
+	}
+	to <- value(readable, 1)
+	collectNode(now.Node, to)
+	collectStates(now.Grants, to)
+	collectDegraded(s.Degraded(), now.Grants, to)
+	for _, c := range running(now.Grants) {
+		reading, err := s.ReadUsage(c.Grant)
+		switch {
+		case errors.Is(err, cgroup.ErrNoGroup), errors.Is(err, fs.ErrNotExist): // it has ended meanwhile
+		case err != nil:
+			s.log.Warn("metrics: a container cannot be read", "container", c.ID, "error", err)
+		default:
+			c.collect(&reading, to)
+		}
+	}
+}
+
+func value(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func collectNode(n *hybrid.Node, to chan<- prometheus.Metric) {
+	m, pools, all := n.Machine(), n.Pools(), n.Usable()
+	for pool, set := range map[string]cpuset.Set{
+		"exclusive": pools.Exclusive, "fractional": pools.Fractional, "shared": pools.Shared,
+		"reserved": m.Online.Minus(all), "offline": m.Offline,
+	} {
+		to <- value(cpus, float64(set.Count()), pool)
+	}
+	to <- value(usable, float64(all.Count()))
+	to <- value(sensitive, cores(n.Sensitive()))
+	to <- value(flexible, cores(n.Guaranteed()))
+	to <- value(shared, cores(n.Shared()))
+}
+
+func cores(m hybrid.Milli) float64 { return float64(m) / 1000 }
+
+func collectStates(grants []host.Grant, to chan<- prometheus.Metric) {
+	count := map[hybrid.Class]map[state.Phase]int{hybrid.Sensitive: {}, hybrid.Flexible: {}}
+	for i := range grants {
+		count[grants[i].Class][grants[i].State]++
+	}
+	for class, states := range count {
+		for _, phase := range []state.Phase{host.Pending, host.Running, host.Held} {
+			to <- value(containers, float64(states[phase]), class.String(), string(phase))
+		}
+	}
+}
+
+// collectDegraded writes a value for each degraded setting of a running container.
+func collectDegraded(all []host.Degraded, grants []host.Grant, to chan<- prometheus.Metric) {
+	for _, c := range running(grants) {
+		for _, d := range all {
+			if d.Container == c.ID {
+				to <- value(degraded, 1, c.name.Namespace, c.name.Pod, c.name.Container, c.Class.String(), string(d.Setting))
+			}
+		}
+	}
+}
+
+// A container is one that runs, and what its labels call it.
+type container struct {
+	*host.Grant
+	name podname.Name
+}
+
+// running are the running containers, each with labels of its own: of two pods of one name, of which the
+// first is about to end, the later.
+func running(grants []host.Grant) []container {
+	at := map[podname.Name]int{}
+	var all []container
+	for i := range grants {
+		g := &grants[i]
+		if g.State != host.Running {
+			continue
+		}
+		c := container{g, podname.Parse(strings.ToValidUTF8(g.Engine.Name, "?"))}
+		if c.name == (podname.Name{}) {
+			c.name.Container = g.ID
+		}
+		if j, twice := at[c.name]; twice {
+			all[j] = c
+			continue
+		}
+		at[c.name] = len(all)
+		all = append(all, c)
+	}
+	return all
+}
+
+func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
+	g := c.Grant
+	labels := []string{c.name.Namespace, c.name.Pod, c.name.Container, g.Class.String()}
+	if g.Limit > 0 {
+		to <- value(limit, cores(g.Limit), labels...)
+	}
+	to <- value(seen, float64(r.CPUs.Count()), labels...)
+	if differs, isKnown := mismatched(g, r); isKnown && g.Class == hybrid.Sensitive {
+		to <- value(mismatch, differs, labels...)
+	}
+	count := func(d *prometheus.Desc, v float64) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+	}
+	count(used, r.Usage.CPU.Seconds())
+	count(periods, float64(r.Usage.Periods))
+	count(throttled, float64(r.Usage.Throttled))
+	count(stood, r.Usage.ThrottledTime.Seconds())
+}
+
+// mismatched returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
+// files of its view, else 0. It is unknown if the cpuset is right and the view cannot be seen.
+func mismatched(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
+	switch {
+	case r.CPUs.Count() != g.Limit.CPUs():
+		return 1, true
+	case g.View != spec.ViewFull:
+		return 0, true
+	case r.IsHidden:
+		return 0, false
+	case r.Shown != r.CPUs:
+		return 1, true
+	default:
+		return 0, true
+	}
+}

@@ -1,0 +1,99 @@
+package spec
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth"
+	"github.com/candor-project/candor/hybrid"
+)
+
+// A Burst says how a container may use, later, CPU time of its limit that it has not used.
+type Burst struct {
+	By   BurstBy
+	Time time.Duration // CPU time that the kernel saves up, the quota at most, if By is BurstTime
+}
+
+// BurstBy is who lets a container use what it has saved up.
+type BurstBy string
+
+const (
+	BurstTime   BurstBy = ""       // the kernel (Linux 5.14), for so long as Burst.Time says; 0: nobody
+	BurstKernel BurstBy = "kernel" // the kernel, as much as it can: a quota
+	BurstQuota  BurstBy = "quota"  // Candor, which raises the quota while there is room (package burst)
+	BurstAuto   BurstBy = "auto"   // the kernel where it can, and Candor beyond
+)
+
+// BurstWords are those that stand for a Burst; a time such as 20ms does too.
+var BurstWords = []string{"none", string(BurstKernel), string(BurstQuota), string(BurstAuto)}
+
+// maxBurst is more than any quota: all CPUs for the longest period.
+const maxBurst = time.Duration(hybrid.MaxLimit) * bandwidth.MaxPeriod / 1000
+
+// UnmarshalText reads one of BurstWords or a time.
+func (b *Burst) UnmarshalText(text []byte) error {
+	said := string(text)
+	switch by := BurstBy(said); by {
+	case "none":
+		*b = Burst{}
+		return nil
+	case BurstKernel, BurstQuota, BurstAuto:
+		*b = Burst{By: by}
+		return nil
+	}
+	span, err := time.ParseDuration(said)
+	next := Burst{Time: span}
+	if err != nil || next.Check() != nil {
+		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", said)
+	}
+	*b = next
+	return nil
+}
+
+// Raises reports whether Candor raises the quota.
+func (b Burst) Raises() bool { return b.By == BurstQuota || b.By == BurstAuto }
+
+// MarshalText writes what UnmarshalText reads.
+func (b Burst) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// String is what UnmarshalText reads.
+func (b Burst) String() string {
+	switch {
+	case b.By != BurstTime:
+		return string(b.By)
+	case b.Time == 0:
+		return "none"
+	default:
+		return b.Time.String()
+	}
+}
+
+func (b Burst) Check() error {
+	switch {
+	case b.By == BurstTime && (b.Time < 0 || b.Time > maxBurst || b.Time%time.Microsecond != 0):
+		return fmt.Errorf("burst %v: want 0 to %v in whole microseconds", b.Time, maxBurst)
+	case b.By != BurstTime && b.By != BurstKernel && b.By != BurstQuota && b.By != BurstAuto:
+		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto or a time", string(b.By))
+	case b.By != BurstTime && b.Time != 0:
+		return fmt.Errorf("burst %s and %v: want one of them", b.By, b.Time)
+	default:
+		return nil
+	}
+}
+
+// CheckBurst refuses a burst that the kernel or the loop would refuse, or that means nothing.
+func CheckBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
+	quota := time.Duration(limit) * period / 1000
+	switch {
+	case b == Burst{}:
+		return nil
+	case limit == 0:
+		return fmt.Errorf("burst %v: without a limit there is no quota to save up", b)
+	case b.By == BurstTime && b.Time > quota:
+		return fmt.Errorf("burst %v: the most with a limit of %v and a period of %v is its quota, %v", b, limit, period, quota)
+	case b.By == BurstQuota && period < bandwidth.MinRaisePeriod:
+		return fmt.Errorf("burst %v: with a period of %v the quota would be too short-lived to raise: want a period of %v or more, or burst kernel", b, period, bandwidth.MinRaisePeriod)
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,44 @@
+// Package spec holds the settings of a container that are not CPUs: its CFS period and burst, its view, and how its
+// program learns of a new size. A flag, an annotation, an image and the state file carry the same settings; packages
+// kube and host both import this package, and neither imports the other for it.
+package spec
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/candor-project/candor/bandwidth"
+)
+
+// A View selects the sources of the CPU count that a container's program gets besides its affinity.
+type View string
+
+const (
+	ViewFull     View = "full"     // files over /sys/devices/system/cpu/online and /proc/cpuinfo
+	ViewAffinity View = "affinity" // the affinity only
+)
+
+// A Spec holds the settings of a container besides its CPUs.
+type Spec struct {
+	Period   time.Duration // of the quota
+	Burst    Burst
+	Mems     bool // memory nodes follow the CPUs
+	View     View
+	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
+	Command  string // name of the program, without arguments (state.ProgramName), or of a pod's container; for people
+}
+
+// Check refuses settings that neither the kernel nor Candor accepts. The error names the accepted values.
+func (s *Spec) Check() error {
+	if s.Period < bandwidth.MinPeriod || s.Period > bandwidth.MaxPeriod {
+		return fmt.Errorf("period %v: want %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+	}
+	if err := s.Burst.Check(); err != nil {
+		return err
+	}
+	if s.View != ViewFull && s.View != ViewAffinity {
+		return fmt.Errorf("view %.40q: want full or affinity", string(s.View))
+	}
+	_, _, err := ParseOnResize(s.OnResize)
+	return err
+}
