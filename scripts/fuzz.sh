@@ -1,18 +1,67 @@
 #!/usr/bin/env bash
-# Runs each fuzz target of the module for a while: scripts/fuzz.sh [TIME], default 2s. What fails stays in the package's testdata/fuzz.
+# Runs each fuzz target of the main module: scripts/fuzz.sh [TIME [PACKAGE...]]. TIME is for each target, 4s by default.
+# A target fails on an input that breaks it, which go test stores in the package's testdata/fuzz, and when it executes
+# fewer than 1,000 inputs in twice its time, because so slow a target finds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-time=${1:-2s}
+go=${GO:-go}
+time=${1:-4s} least=1000
+shift $(($# > 0))
 
-grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do
-	dir=$(dirname "$file")
-	[ "$(cd "$dir" && go list -m -f '{{.Dir}}')" = "$PWD" ] || continue # another module's
-	name=${func#func }
-	echo "fuzz: $dir $name for $time"
-	fuzz() { output=$(go test -run='^$' -fuzz="^$name\$" -fuzztime="$time" "$dir" </dev/null 2>&1); }
-	# Where its time is over in the middle of an input, go test may call that a failure, without an input that fails.
-	if ! fuzz && { grep -q 'Failing input written' <<<"$output" || ! grep -q 'context deadline exceeded' <<<"$output" || ! fuzz; }; then
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cache=$($go env GOCACHE)/fuzz
+failures=()
+
+# fuzz DIR PACKAGE TARGET runs a target and prints its output.
+# go test minimizes each input that reaches new code, by default for up to a minute, and executes nothing else meanwhile.
+# Without a bound on it, one large seed uses up all the time.
+fuzz() {
+	(cd "$1" && exec "$work/test" -test.run='^$' -test.fuzz="^$3\$" -test.fuzztime="$time" -test.fuzzminimizetime=20x \
+		-test.fuzzcachedir="$cache/$2" </dev/null 2>&1)
+}
+
+# executions prints the last count in an output.
+executions() {
+	local n
+	n=$(sed -n 's/^fuzz: .* execs: \([0-9]*\) .*/\1/p' <<<"$1" | tail -1)
+	echo "${n:-0}"
+}
+
+# check DIR PACKAGE TARGET runs a target and records its failure. A target with too few executions gets its time once more:
+# the machine can have been busy.
+check() {
+	local output total=0 code
+	for try in 1 2; do
+		code=0
+		output=$(fuzz "$@") || code=$?
+		total=$((total + $(executions "$output")))
+		if [ $code = 0 ]; then
+			[ $total -lt $least ] || break
+		# When the time ends in the middle of an input, go test can report a failure without a failing input.
+		elif grep -q 'Failing input written' <<<"$output" || ! grep -q 'context deadline exceeded' <<<"$output"; then
+			break
+		fi
+	done
+	echo "fuzz: $2 $3: $total executions in $try x $time"
+	if [ $code != 0 ]; then
 		echo "$output"
-		exit 1
+		failures+=("$2 $3: failed")
+	elif [ $total -lt $least ]; then
+		failures+=("$2 $3: $total executions in $try x $time, fewer than $least")
 	fi
-done
+}
+
+while read -r dir package; do
+	targets=$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$dir"/*_test.go)
+	[ -n "$targets" ] || continue
+	$go test -c -vet=off -fuzz=. -o "$work/test" "$package"
+	for target in $targets; do
+		check "$dir" "$package" "$target"
+	done
+done < <($go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}} {{.ImportPath}}{{end}}' "${@:-./...}")
+
+if [ ${#failures[@]} -gt 0 ]; then
+	printf -- '--- fuzz: %s\n' "${failures[@]}"
+	exit 1
+fi

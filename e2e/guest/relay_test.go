@@ -3,41 +3,44 @@ package guest_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// relay makes what a test binary said in the guest into subtests of t.
+// relay reports the tests of a test binary in the guest as subtests of t, so that a failed test can be repeated alone.
+// If the binary broke down or left something behind, tests are missing or none of them is to blame: t itself fails.
 func relay(t *testing.T, r report.Result) {
+	t.Helper()
 	tests, err := parse(r.Output)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if fault := tests.fault(r); fault != "" {
+		for _, test := range tests.named {
+			if !test.ended() || test.outcome == "fail" {
+				t.Log(test.text())
+			}
+		}
+		t.Fatalf("%s: %s\n%s", r.Name, fault, tests.rest.String())
+	}
 	for _, test := range tests.named {
 		t.Run(test.name, func(t *testing.T) {
-			switch text := strings.TrimSpace(test.output.String()); test.outcome {
+			switch test.outcome {
 			case "pass":
 				if testing.Verbose() {
-					t.Log(text)
+					t.Log(test.text())
 				}
 			case "skip":
-				t.Skip(text)
-			default: // "": it did not come to its end
-				t.Error(text)
+				t.Skip(test.text())
+			default:
+				t.Error(test.text())
 			}
 		})
-	}
-	if r.Error != "" || r.Code != 0 {
-		t.Errorf("%s ended with code %d %s\n%s", r.Name, r.Code, r.Error, tests.rest.String())
-	}
-	if len(tests.named) == 0 {
-		t.Error("no test was run")
-	}
-	if len(r.Leftovers) > 0 {
-		t.Errorf("left behind:\n%s", strings.Join(r.Leftovers, "\n"))
 	}
 }
 
@@ -47,9 +50,27 @@ type outcome struct {
 	output  bytes.Buffer
 }
 
+func (o *outcome) ended() bool  { return o.outcome != "" }
+func (o *outcome) text() string { return strings.TrimSpace(o.output.String()) }
+
 type outcomes struct {
 	named []*outcome
 	rest  bytes.Buffer // what was said outside of any test
+}
+
+// fault describes a failure of the test binary that no single test explains, or is empty.
+func (o *outcomes) fault(r report.Result) string {
+	failed := func(test *outcome) bool { return test.outcome == "fail" }
+	running := func(test *outcome) bool { return !test.ended() }
+	switch {
+	case r.Error != "" || r.Code > 1 || slices.ContainsFunc(o.named, running) || r.Code == 1 && !slices.ContainsFunc(o.named, failed):
+		return fmt.Sprintf("ended with code %d %s", r.Code, r.Error)
+	case len(o.named) == 0:
+		return "no test was run"
+	case len(r.Leftovers) > 0:
+		return "left behind:\n" + strings.Join(r.Leftovers, "\n")
+	}
+	return ""
 }
 
 // parse reads what a test binary wrote with -test.v=test2json. Subtests' output is their parent's.

@@ -186,20 +186,26 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 		if !slices.Contains(b.packages, tests.of) {
 			continue
 		}
-		named = append(named, tests.run != "")
 		name := filepath.Base(tests.of)
+		only, ok := matches(selected(t), name)
+		if !ok {
+			continue
+		}
+		named = append(named, tests.run != "")
 		g.Commands = append(g.Commands, report.Command{
 			Name: name,
-			Args: append([]string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=25m"}, tests.flags()...),
+			Args: append([]string{"/guest/" + name + "/" + name + ".test", "-test.v=test2json", "-test.timeout=25m"}, tests.flags(only)...),
 			// What a test can build or has on an ordinary machine, and not in here.
 			Env:   []string{"CANDOR_IN_GUEST=1", "CANDOR_BIN=/usr/bin/candor"},
 			Dir:   "/guest/" + name,
 			Limit: 26 * time.Minute,
 		})
 	}
+	if len(g.Commands) == 0 {
+		t.Skip("-run selects no package of this guest")
+	}
 	start := time.Now()
-	results, err := run(t, &g)
-	for i, r := range results {
+	for i, r := range run(t, &g) {
 		t.Run(r.Name, func(t *testing.T) {
 			relay(t, r)
 			if named[i] && bytes.Contains(r.Output, []byte("--- SKIP")) {
@@ -207,15 +213,15 @@ func (b binaries) run(t *testing.T, g guest.Guest, s suite) {
 			}
 		})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("%s, %s: %.0f s with boot, %.0f s of CPU time", g.Kernel.Release, g.Machine, time.Since(start).Seconds(), g.CPUTime.Seconds())
 }
 
-// flags say which tests.
-func (t tests) flags() []string {
+// flags select the tests: only, if not empty, replaces those of the suite.
+func (t tests) flags(only string) []string {
 	run, skip := t.run, pure
+	if only != "" {
+		run = only
+	}
 	if asked := os.Getenv("CANDOR_GUEST_RUN"); asked != "" {
 		run = asked
 	}
@@ -248,16 +254,26 @@ func (b binaries) files(t *testing.T) map[string]string {
 	return files
 }
 
-// run boots a guest, and again where the emulator is at fault. Where it is so each time, there is
-// nothing to be tested here.
-func run(t *testing.T, g *guest.Guest) ([]report.Result, error) {
+// run boots a guest, and again if the emulator fails; if it fails each time, the test is skipped. If the guest ends early,
+// the results so far are logged and t fails, because its other commands did not run.
+func run(t *testing.T, g *guest.Guest) []report.Result {
+	t.Helper()
 	results, err := g.Run(t.Context())
 	for try := 1; errors.Is(err, guest.ErrEmulator); try++ {
 		if try == 5 {
-			t.Skipf("booted %d times, want QEMU 8.1 or newer: %v", try, err)
+			t.Skipf("booted %d times; QEMU 8.1 or newer is required: %v", try, err)
 		}
 		t.Logf("booted again: %v", err)
 		results, err = g.Run(t.Context())
 	}
-	return results, err
+	if err == nil {
+		return results
+	}
+	for _, r := range results {
+		if r.Code != 0 {
+			t.Logf("%s: code %d %s\n%s", r.Name, r.Code, r.Error, r.Output)
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
