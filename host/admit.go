@@ -59,14 +59,14 @@ func (a *Allocation) checkEngine() error {
 		err = checkKernelBurst(a.Burst)
 	}
 	if err == nil && (a.Engine.Cgroup == "" || a.PID != 0) {
-		err = fmt.Errorf("%w: %s: want the group that its engine makes", ErrBadSpec, a.ID)
+		err = fmt.Errorf("%w: %s: its engine's cgroup is required, and no process", ErrBadSpec, a.ID)
 	}
 	return err
 }
 
 func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 	if k := op.groups[g.ID]; k != nil && k.populated {
-		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of that name still runs: want it ended first"}
+		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of that name still runs; end it first"}
 	}
 	old := op.info[g.ID]
 	if old != nil && old.Engine.Pod != g.Engine.Pod {
@@ -254,7 +254,7 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 }
 
 // ErrElsewhere means that a runtime created a container's cgroup at another path than planned.
-var ErrElsewhere = errors.New("its group is not where Candor wants it")
+var ErrElsewhere = errors.New("its cgroup is not at the planned path")
 
 // Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. If the runtime created
 // the cgroup itself, hierarchy by hierarchy, a concurrent operation would remove the incomplete cgroup. With systemd,
@@ -312,14 +312,14 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 func (op *operation) checkPlace(name, path string, pid int) error {
 	k := op.groups[name]
 	if k == nil || !k.populated {
-		return fmt.Errorf("%s: %w (not %s): want the engine's cgroup driver and Candor's to be the same", name, ErrElsewhere, path)
+		return fmt.Errorf("%s: %w (%s); configure the same cgroup driver for the engine and Candor", name, ErrElsewhere, path)
 	}
 	if pid == 0 {
 		return nil
 	}
 	contains, err := k.Contains(pid)
 	if err == nil && !contains {
-		err = fmt.Errorf("%s: %w: process %d is not among those in %s", name, ErrElsewhere, pid, path)
+		err = fmt.Errorf("%s: %w: process %d is not in %s", name, ErrElsewhere, pid, path)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func (op *operation) clearOrphans() {
 			continue
 		}
 		if runs, err := g.runsProgram(); err != nil {
-			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", err)
+			op.log.Warn("cannot read a cgroup that is missing from the state", "container", name, "error", err)
 			delete(op.groups, name)
 			continue
 		} else if runs {
@@ -43,10 +43,10 @@ func (op *operation) clearOrphans() {
 		// A creator saves a cgroup under the lock, which this operation holds. The creator of this cgroup is dead.
 		removed, err := op.remove(name, g.End)
 		if err != nil {
-			op.log.Warn("cannot remove a group that a killed candor process left", "container", name, "error", err)
+			op.log.Warn("cannot remove a cgroup that a killed candor process left", "container", name, "error", err)
 		}
 		if removed {
-			op.log.Info("removed a group that a killed candor left", "container", name)
+			op.log.Info("removed a cgroup that a killed candor process left", "container", name)
 		}
 		delete(op.groups, name)
 	}
@@ -175,7 +175,7 @@ func (op *operation) placeStray(g *Grant) {
 		if err = op.node.Commit(plan); err == nil {
 			g.Request = request
 			op.info[g.ID] = g
-			op.log.Warn("adopted, on other CPUs than it had", "container", g.ID, "class", g.Class, "had", g.CPUs)
+			op.log.Warn("adopted on other CPUs", "container", g.ID, "class", g.Class, "had", g.CPUs)
 			return
 		}
 	}
@@ -221,7 +221,7 @@ func (op *operation) adoptedGrant(name string, current cgroup.Settings, others c
 	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments
 		if err := op.store.SaveHidingCommand(&g); err != nil {
-			op.log.Warn("its request is not saved", "container", name, "error", err)
+			op.log.Warn("cannot save a container's request", "container", name, "error", err)
 		}
 	}
 	requested := g.Limit

@@ -98,11 +98,11 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 		errs = append(errs, op.store.RemoveFiles(n.name))
 	}
 	if err := op.settle(before, op.exclusive(grants)); err != nil {
-		errs = append(errs, fmt.Errorf("back to the state before: %w", err))
+		errs = append(errs, fmt.Errorf("restore the former settings: %w", err))
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
 	if err := errline.Join(errs...); err != nil {
-		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation, of pods the next repair, brings the groups to it", err, op.store.File())
+		return fmt.Errorf("cannot undo the operation: %w; %s is unchanged, and the next operation (for pods the next repair) restores the cgroups from it", err, op.store.File())
 	}
 	return nil
 }
@@ -229,9 +229,9 @@ func (op *operation) removeGroups() error {
 		op.reportUsage(name)
 		_, err := op.remove(name, op.groups[name].Remove)
 		if err != nil && op.isSubject(name) {
-			return fmt.Errorf("remove group of %s: %w", name, err)
+			return fmt.Errorf("cannot remove the cgroup of %s: %w", name, err)
 		} else if err != nil {
-			op.log.Warn("cannot remove the group of a container that has ended; the next operation tries again", "container", name, "error", err)
+			op.log.Warn("cannot remove the cgroup of a container that has ended; the next operation tries again", "container", name, "error", err)
 		}
 		delete(op.groups, name)
 	}
@@ -260,7 +260,7 @@ func (op *operation) removeStaleFiles() {
 				continue
 			}
 			if err := op.store.RemoveFiles(entry.Name()); err != nil {
-				op.log.Warn("left over", "file", filepath.Join(op.store.Dir, dir, entry.Name()), "error", err)
+				op.log.Warn("cannot remove a stale file", "file", filepath.Join(op.store.Dir, dir, entry.Name()), "error", err)
 			}
 		}
 	}
@@ -283,7 +283,7 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 	// Cgroup v1 removes a CPU that goes offline from cpusets; v2 does not.
 	left := granted.CPUs.Intersect(op.node.Machine().Online)
 	if found.CPUs != granted.CPUs && found.CPUs != left {
-		op.log.Warn("CPUs other than those granted are set back", "container", granted.ID,
+		op.log.Warn("reset CPUs that differ from the grant", "container", granted.ID,
 			"found", found.CPUs, "granted", granted.CPUs, "now", k.settings.CPUs)
 		op.report.Drift++
 		return
@@ -293,7 +293,7 @@ func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settin
 	// A runtime rounds the settings that it writes before the start, and ConfirmStart corrects them. A setting that
 	// the kernel refuses is reported as degraded instead.
 	if granted.State == Running && !op.hasSettings(k, found, wanted) && k.settings != found {
-		op.log.Warn("settings other than those granted are set back", "container", granted.ID,
+		op.log.Warn("reset settings that differ from the grant", "container", granted.ID,
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)
 		op.report.Drift++

@@ -71,9 +71,9 @@ func TestBadBurst(t *testing.T) {
 		want  string
 	}{
 		{"0.5", 50 * time.Millisecond, ""},
-		{"0.5", 51 * time.Millisecond, "its quota, 50ms"},
-		{"0", time.Millisecond, "without a limit"},
-		{"0.5", -time.Millisecond, "want 0 to"},
+		{"0.5", 51 * time.Millisecond, "must be at most 50ms, the quota"},
+		{"0", time.Millisecond, "needs a limit"},
+		{"0.5", -time.Millisecond, "must be 0 to"},
 	} {
 		a := flexible("web", test.limit)
 		a.Burst.Time, a.Period = test.burst, bandwidth.DefaultPeriod

@@ -61,7 +61,7 @@ func (a *Allocation) Check() error {
 // checkQuota refuses a limit below the kernel's shortest quota in a period.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
 	if minLimit := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < minLimit {
-		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, minLimit)
+		return fmt.Errorf("limit %v: must be at least %[3]v with a period of %[2]v", limit, period, minLimit)
 	}
 	return nil
 }
@@ -155,13 +155,13 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 		return isKilled, err
 	}
 	if err := running.Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-		return false, fmt.Errorf("kill %s: %w", name, err)
+		return false, fmt.Errorf("cannot kill %s: %w", name, err)
 	}
 	return true, nil
 }
 
 func engineOwnedError(name string) error {
-	return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
+	return fmt.Errorf("%w: %s belongs to a container engine; end it there", ErrBadSpec, name)
 }
 
 // ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is
@@ -190,7 +190,7 @@ func (op *operation) release(name string, kill bool) error {
 			err := g.End()
 			op.tree.SetDeadline(end)
 			if err != nil {
-				return fmt.Errorf("kill %s: %w", name, err)
+				return fmt.Errorf("cannot kill %s: %w", name, err)
 			}
 			delete(op.groups, name)
 		} else if g.populated {

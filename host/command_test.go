@@ -63,7 +63,7 @@ func TestNoArgumentsStored(t *testing.T) {
 		t.Fatalf("%v: command %q, on resize %q", err, g.Command, l.OnResize(g))
 	}
 	var out bytes.Buffer
-	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `told by "echo '`+secret+`' $CANDOR_NAME"` {
+	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `notified by "echo '`+secret+`' $CANDOR_NAME"` {
 		t.Errorf("notified: %q %v, %q", done, err, out.String())
 	}
 	_, earlier, err := spec.ParseOnResize(g.OnResize) // as a version does that does not know the file

@@ -150,7 +150,7 @@ func (op *operation) degrade(name string, s Setting, wanted any, err error) {
 		return
 	}
 	if op.Host.degraded.add(name, s, wanted, err) {
-		op.log.Warn("degraded: a setting is refused, the container keeps the one it has", "container", name, "setting", string(s), "error", err)
+		op.log.Warn("degraded: the kernel refused a setting, and the container keeps its present setting", "container", name, "setting", string(s), "error", err)
 	}
 }
 

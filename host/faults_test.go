@@ -92,7 +92,7 @@ func TestUndoFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.start(ask("db", "0.5"), "wait")
-	for _, want := range []string{"request of db", "to undo it failed too: ", l.store.File() + " stands as it was", "next operation"} {
+	for _, want := range []string{"request of db", "cannot undo the operation: ", l.store.File() + " is unchanged", "next operation"} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want %q in one line, got %v", want, err)
 		}

@@ -108,7 +108,7 @@ func (op *operation) checkGuarantees(g *Grant, bounds []cgroup.Bound) error {
 			continue
 		}
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
-			"wants %s, and group %s has a quota of %s (left: %s); raise that quota, ask for less, or use the policy best-effort",
+			"needs %s, and cgroup %s has a quota of %s (left: %s); raise that quota, request less, or use the policy best-effort",
 			cpuText(g.Limit), b.Path, cpuText(limitOf(b)), cpuText(max(left, 0)))}
 	}
 	return nil
@@ -122,7 +122,7 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	for _, b := range bounds {
 		if g.Quota > limitOf(b) {
 			return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
-				"wants a quota of %s, and cgroup v1 refuses more than the %s of group %s; raise the quota of that group, or ask for %s or less",
+				"needs a quota of %s, and cgroup v1 refuses more than the %s of cgroup %s; raise the quota of that cgroup, or request %s or less",
 				cpuText(g.Quota), cpuText(limitOf(b)), b.Path, cpuText(limitOf(b)))}
 		}
 	}
@@ -133,8 +133,8 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
 		if sum := maxUse(g) + op.sumBelow(b, g, maxUse); sum > limitOf(b) {
-			op.log.Warn("the quota of a group above is less than its containers may use, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
-				"container", g.ID, "group", b.Path, "quota", cpuText(limitOf(b)), "they may use", cpuText(sum))
+			op.log.Warn("the containers below a cgroup can use more than its quota, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
+				"container", g.ID, "group", b.Path, "quota", cpuText(limitOf(b)), "can use", cpuText(sum))
 			return
 		}
 	}

@@ -59,7 +59,7 @@ func refusedFor(t *testing.T, when string, err error, group string, parts ...str
 func TestBound(t *testing.T) {
 	l := limitedLab(t, 100*time.Millisecond)
 	_, err := l.start(ask("web", "2"), "wait")
-	refusedFor(t, "2 CPUs of 1", err, l.parent, "wants 2 CPUs", "quota of 1 CPU (left: 1 CPU)")
+	refusedFor(t, "2 CPUs of 1", err, l.parent, "needs 2 CPUs", "quota of 1 CPU (left: 1 CPU)")
 	if names, err := l.tree.Groups(); err != nil || len(names) > 0 {
 		t.Errorf("after a refusal there are %v, %v", names, err)
 	}
@@ -68,7 +68,7 @@ func TestBound(t *testing.T) {
 	refusedFor(t, "600m beside 500m", err, l.parent, "left: 500m")
 	db := l.must(ask("db", "0.4"), "wait")
 	_, _, err = l.Resize(ctx, "db", 501, 0)
-	refusedFor(t, "resize to 501m beside 500m", err, l.parent, "wants 501m", "left: 500m")
+	refusedFor(t, "resize to 501m beside 500m", err, l.parent, "needs 501m", "left: 500m")
 	l.check("web", "db")
 	for _, limit := range []hybrid.Milli{500, 300} {
 		if _, _, err := l.Resize(ctx, "db", limit, 0); err != nil {
@@ -79,7 +79,7 @@ func TestBound(t *testing.T) {
 		t.Errorf("warns of containers that fit:\n%s", l.log)
 	}
 	l.must(flexible("log", "0.3"), "wait")
-	if n := strings.Count(l.log.String(), "quota of a group above"); n != 1 || !strings.Contains(l.log.String(), `quota="1 CPU" "they may use"=1100m`) {
+	if n := strings.Count(l.log.String(), "below a cgroup can use more than its quota"); n != 1 || !strings.Contains(l.log.String(), `quota="1 CPU" "can use"=1100m`) {
 		t.Errorf("%d warnings:\n%s", n, l.log)
 	}
 	db.stop()
@@ -126,7 +126,7 @@ func TestBoundOfQuota(t *testing.T) {
 	for _, a := range []Allocation{lax, batch} {
 		n, err := l.start(a, "wait")
 		if l.tree.Version() == 1 {
-			refusedFor(t, a.ID, err, l.parent, "wants a quota of 1500m", "cgroup v1")
+			refusedFor(t, a.ID, err, l.parent, "needs a quota of 1500m", "cgroup v1")
 			continue
 		}
 		if err != nil {
@@ -151,7 +151,7 @@ func TestBoundOfQuota(t *testing.T) {
 		t.Error(err)
 	}
 	l.check("whole")
-	if !strings.Contains(l.log.String(), `they may use"="2 CPUs"`) {
+	if !strings.Contains(l.log.String(), `can use"="2 CPUs"`) {
 		t.Errorf("no warning of 2 CPUs:\n%s", l.log)
 	}
 }

@@ -45,7 +45,7 @@ func TestHurry(t *testing.T) {
 		if <-done; err != nil {
 			t.Fatalf("%s: %v", left, err)
 		}
-		if s, err := l.Snapshot(); err != nil || len(s.Grants) != 0 || !strings.Contains(l.log.String(), "cannot be removed yet") {
+		if s, err := l.Snapshot(); err != nil || len(s.Grants) != 0 || !strings.Contains(l.log.String(), "cannot remove the cgroup of an ended container yet") {
 			t.Errorf("%s: %+v, %v; log: %s", left, s, err, l.log)
 		}
 		l.nudge()

@@ -172,7 +172,7 @@ func TestDrift(t *testing.T) {
 	if has, _ := l.tree.Group("web").Settings(); has.Weight == 50 {
 		t.Errorf("weight %d stayed", has.Weight)
 	}
-	if said := l.log.String(); !strings.Contains(said, "set back\" container=web found="+itoa(other)+" granted="+web.CPUs.String()) {
+	if said := l.log.String(); !strings.Contains(said, "that differ from the grant\" container=web found="+itoa(other)+" granted="+web.CPUs.String()) {
 		t.Errorf("not said: %s", said)
 	}
 	l.log.Reset()

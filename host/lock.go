@@ -88,9 +88,9 @@ func waitForLock(ctx context.Context, file *os.File, patience time.Duration) err
 		}
 		return err
 	case <-ctx.Done():
-		err := fmt.Errorf("waited %v, and %s has it: try again, or see what that waits for", patience, holder(file))
+		err := fmt.Errorf("%[2]s still holds it after %[1]v; try again, or check that process", patience, holder(file))
 		if errors.Is(ctx.Err(), context.Canceled) {
-			err = fmt.Errorf("%w while %s has it", ErrInterrupted, holder(file))
+			err = fmt.Errorf("%w while %s held it", ErrInterrupted, holder(file))
 		}
 		// If the lock arrives late, release it at once.
 		go func() { <-done; file.Close() }()

@@ -77,7 +77,7 @@ func outsideViews(f func() error) error {
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if err := unmountViews(); err != nil {
-			done <- fmt.Errorf("%w (%s): run candor outside of it, or as root: %w", ErrInside, name, err)
+			done <- fmt.Errorf("%w (%s): %w; run candor outside the container, or as root", ErrInside, name, err)
 			return
 		}
 		done <- f()
@@ -216,7 +216,7 @@ func (s *SettingNames) UnmarshalJSON(text []byte) error {
 	}
 	for _, name := range names {
 		if name == "" || strings.Contains(name, ",") {
-			return fmt.Errorf("setting %.60q: want a name, such as burst", name)
+			return fmt.Errorf("setting %.60q: must be a name such as burst", name)
 		}
 	}
 	*s = SettingNames(strings.Join(names, ","))
@@ -269,7 +269,7 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 		err = fileio.DecodeStrict(text, &o)
 	}
 	if err != nil {
-		return NodeOptions{}, fmt.Errorf("%w %s: %w (want a file such as %s)", ErrBadOptions, file, err, exampleOptions)
+		return NodeOptions{}, fmt.Errorf("%w %s: %w; write a file such as %s", ErrBadOptions, file, err, exampleOptions)
 	}
 	c.last.Store(&readOptions{text, o})
 	return o, nil
@@ -279,7 +279,7 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 // return.
 func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
-		return fmt.Errorf("reserved %v: the machine does not have %s; want some of %v", reserved, cputext.CPUs(unknown), m.Online.Union(m.Offline))
+		return fmt.Errorf("reserved %v: the machine does not have %s; use CPUs of %v", reserved, cputext.CPUs(unknown), m.Online.Union(m.Offline))
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybri
 		return nil, err
 	}
 	if free := usable.Intersect(machine.Online); !free.IsEmpty() && free.SubsetOf(&o.Reserved) {
-		return nil, fmt.Errorf("reserved %v: no CPU is left to give, Candor's parent cgroup has %v; reserve fewer", o.Reserved, free)
+		return nil, fmt.Errorf("reserved %v: no CPU of Candor's parent cgroup (%v) would remain; reserve fewer", o.Reserved, free)
 	}
 	return hybrid.NewNode(machine, hybrid.Options{
 		Algorithm:   o.Algorithm,

@@ -32,7 +32,7 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	case sig != 0:
 		return h.signal(g, sig)
 	case command == "":
-		return "not told: started with --on-resize none", nil
+		return "not notified: started with --on-resize none", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
@@ -42,17 +42,17 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s has its new size, but %q failed: %w", g.ID, command, err)
 	}
-	return "told by " + strconv.Quote(command), nil
+	return "notified by " + strconv.Quote(command), nil
 }
 
 func (h *Host) signal(g *Grant, sig syscall.Signal) (string, error) {
 	if !g.Main.Alive() {
-		return "not told: its first process has ended", nil
+		return "not notified: its first process has ended", nil
 	}
 	if err := syscall.Kill(g.Main.PID, sig); err != nil {
-		return "", fmt.Errorf("%s has its new size, but could not be told: signal process %d: %w", g.ID, g.Main.PID, err)
+		return "", fmt.Errorf("%s has its new size, but could not be notified: signal process %d: %w", g.ID, g.Main.PID, err)
 	}
-	return fmt.Sprintf("told by signal %v to process %d", sig, g.Main.PID), nil
+	return fmt.Sprintf("notified by signal %v to process %d", sig, g.Main.PID), nil
 }
 
 // notice returns the environment of a command of OnResize.

@@ -170,7 +170,7 @@ func (op *operation) assumeUnreadable() {
 		}
 		g := op.info[name]
 		if g == nil {
-			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", k.unreadable)
+			op.log.Warn("cannot read a cgroup that is missing from the state", "container", name, "error", k.unreadable)
 			delete(op.groups, name)
 			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.effectiveCPUs(k), k.unreadable})
 			op.avoid = op.avoid.Union(op.effectiveCPUs(k))

@@ -184,7 +184,7 @@ func (op *operation) load() error {
 		op.saved = new(state.Saved)
 	}
 	if err := op.dropArguments(); err != nil { // a failure does not refuse another container
-		op.log.Warn("arguments that an earlier version stored are not all dropped", "error", err)
+		op.log.Warn("cannot drop all program arguments that an earlier version stored", "error", err)
 	}
 	op.loaded = op.saved.State
 	op.before = state.ByName(op.loaded.Grants)
@@ -207,7 +207,7 @@ func (op *operation) abandon(broken *state.BrokenError) error {
 	if err := op.store.SetAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}
-	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.BadFile(), "reason", broken.Err)
+	op.log.Warn("state unusable: rebuilt from the running containers", "kept", op.store.BadFile(), "reason", broken.Err)
 	return nil
 }
 
@@ -339,7 +339,7 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 	}
 	err = remove()
 	if errors.Is(err, cgroup.ErrBusy) {
-		op.log.Error("a group that is over cannot be removed yet", "container", name, "error", err)
+		op.log.Error("cannot remove the cgroup of an ended container yet", "container", name, "error", err)
 		return false, nil
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) {

@@ -23,7 +23,7 @@ func (h *Host) setPlanOnly(wanted bool) error {
 		return nil
 	}
 	if h.store.IsInUse() {
-		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", state.ErrBadDir, h.store.Dir)
+		return fmt.Errorf("%w %s: it holds the state of real containers; use another directory for a plan", state.ErrBadDir, h.store.Dir)
 	}
 	h.config = h.store.PlanOptionsFile()
 	if !wanted {
@@ -53,7 +53,7 @@ func (h *Host) Claim() error {
 // that.
 func (h *Host) CheckPlanOnly() error {
 	if h.isPlan && !h.planOnly {
-		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", state.ErrBadDir, h.store.Dir, ErrPlanOnly)
+		return fmt.Errorf("%w: the state in %s %w; ps, map and inspect show it, but it cannot be changed", state.ErrBadDir, h.store.Dir, ErrPlanOnly)
 	}
 	return nil
 }

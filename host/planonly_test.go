@@ -152,7 +152,7 @@ func TestPlanOnlyIsApart(t *testing.T) {
 func (l *lab) keepsItsState(when string) {
 	l.Helper()
 	_, err := Open(Options{StateDir: l.store.Dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
-	if !errors.Is(err, state.ErrBadDir) || !strings.Contains(err.Error(), "want another one") {
+	if !errors.Is(err, state.ErrBadDir) || !strings.Contains(err.Error(), "use another directory") {
 		l.Errorf("%s: %v", when, err)
 	}
 	if l.store.IsPlan() {

@@ -85,7 +85,7 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 		}
 		for i := range running {
 			if err := op.checkPlace(running[i].ID, running[i].Engine.Cgroup, 0); err != nil {
-				op.log.Warn("not found where it is said to run", "error", err)
+				op.log.Warn("cannot find a running container in its engine's cgroup", "error", err)
 			}
 		}
 		return nil
@@ -167,16 +167,16 @@ func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
 	if err != nil {
-		op.log.Warn("resized while nobody planned, and there is no room for that", "container", g.ID,
+		op.log.Warn("resized without Candor, and the new size does not fit", "container", g.ID,
 			"limit", a.Limit, "granted", g.Limit, "reason", err)
 		return nil
 	}
 	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {
-		op.log.Warn("cannot follow a resize: another container cannot leave its CPUs", "container", g.ID,
+		op.log.Warn("cannot apply a resize: another container cannot leave its CPUs", "container", g.ID,
 			"limit", a.Limit, "granted", g.Limit, "reason", op.stuck[0])
 		return nil
 	}
-	op.log.Info("resized while nobody planned", "container", g.ID, "limit", a.Limit, "was", g.Limit)
+	op.log.Info("resized without Candor", "container", g.ID, "limit", a.Limit, "was", g.Limit)
 	return op.node.Commit(plan)
 }
 

@@ -121,7 +121,7 @@ func TestBeginElsewhere(t *testing.T) {
 		t.Errorf("sync: %v; log: %s", err, l.log)
 	}
 	e.run("web1", cgroup.Settings{CPUs: *l.all()})
-	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "not among those") {
+	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "is not in") {
 		t.Errorf("begin with a process that is elsewhere: %v", err)
 	}
 	if _, _, err := l.ResizeOf(ctx, "web", e.base+"/pod1/web0", 500, 0); !errors.Is(err, hybrid.ErrUnknownID) {

@@ -43,7 +43,7 @@ func (op *operation) repairPods(grants []*Grant) {
 		}
 		switch {
 		case err != nil && !errors.Is(err, cgroup.ErrNoGroup):
-			op.log.Warn("a pod's group keeps the quota and weight that it has", "group", path, "error", err)
+			op.log.Warn("cannot set a pod's quota and weight", "group", path, "error", err)
 		case err == nil && wrote && !changed[path]:
 			op.report.Drift++
 		case err == nil && !wrote && pod.isSettled():
@@ -140,7 +140,7 @@ func (op *operation) repairPod(p *pod, grants []*Grant) (wrote bool, err error) 
 	if wanted == current {
 		return false, nil
 	}
-	op.log.Info("pod's group set", "group", p.path, "quota", wanted.Quota, "was", current.Quota, "weight", wanted.Weight, "weight was", current.Weight)
+	op.log.Info("pod's cgroup set", "group", p.path, "quota", wanted.Quota, "former quota", current.Quota, "weight", wanted.Weight, "former weight", current.Weight)
 	return true, p.group.SetCPULimits(wanted)
 }
 
@@ -374,9 +374,9 @@ func (h *Host) logUnusable() error {
 	switch {
 	case outside == h.tops.reported:
 	case outside.IsEmpty():
-		h.log.Info("the pods' group has all CPUs", "cpus", current)
+		h.log.Info("the pods' cgroup has all CPUs", "cpus", current)
 	default:
-		h.log.Warn("CPUs that the pods' group lacks are given to nobody", "cpus", outside, "the group has", current)
+		h.log.Warn("containers cannot use CPUs that are missing from the pods' cgroup", "cpus", outside, "cgroup CPUs", current)
 	}
 	h.tops.reported = outside
 	return nil

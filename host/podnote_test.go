@@ -51,7 +51,7 @@ func TestPodWeightAfterRefusal(t *testing.T) {
 	want := p.kubeletLimits(1300, 1300)
 	want.Quota = p.liftedQuota()
 	p.has("refused", want)
-	if !strings.Contains(p.log.String(), "keeps the quota and weight that it has") {
+	if !strings.Contains(p.log.String(), "cannot set a pod's quota and weight") {
 		t.Errorf("not refused: %s", p.log)
 	}
 }

@@ -66,13 +66,13 @@ func (op *operation) renew() error {
 func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
 		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
+			return fmt.Errorf("%w: %s: cannot use CPUs %v: %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
 		}
 	}
 	machine := op.node.Machine()
 	present := machine.Online.Union(machine.Offline)
 	if !cpus.Overlaps(&present) {
-		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
+		return fmt.Errorf("%w: %s: the machine does not have %s; use CPUs of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
 	}
 	usable, _, _, err := op.usable()
 	if err != nil {
@@ -84,7 +84,7 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	}
 	all := options.Reserved.Union(op.store.PreservedCPUs()).Union(cpus)
 	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
-		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
+		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and no CPU would remain for Candor's containers; use fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil
 }

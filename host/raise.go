@@ -55,7 +55,7 @@ func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 		defer close(ended)
 		err := h.RaiseQuotas(ctx, func(other *Grant) bool { return other.ID == g.ID && other.Creator == g.Creator })
 		if err != nil {
-			h.log.Warn("its quota is not raised", "container", g.ID, "error", err)
+			h.log.Warn("cannot raise a container's quota", "container", g.ID, "error", err)
 		}
 	}()
 	return func() { cancel(); <-ended }
@@ -113,7 +113,7 @@ func (r *raising) Groups() ([]burst.Group, error) {
 			continue
 		}
 		if err != nil {
-			r.log.Warn("its quota is not raised", "container", g.ID, "error", err)
+			r.log.Warn("cannot raise a container's quota", "container", g.ID, "error", err)
 		}
 		groups = append(groups, raised)
 	}
@@ -207,7 +207,7 @@ func (g *raisedGroup) SetQuota(quota time.Duration) error {
 // checkKernelBurst refuses a burst that this kernel does not support.
 func checkKernelBurst(b spec.Burst) error {
 	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelHasBurst() {
-		return fmt.Errorf("%w: burst %v: this kernel saves nothing up (Linux 5.14 and later do): want quota, auto or none", ErrBadSpec, b)
+		return fmt.Errorf("%w: burst %v: this kernel has no burst (Linux 5.14 and later have it); use quota, auto or none", ErrBadSpec, b)
 	}
 	return nil
 }

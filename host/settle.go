@@ -34,7 +34,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	stay := op.assumedCPUs()
 	writes, clean := orderWrites(append(moves, move{old: stay, new: stay}), exclusive)
 	if !clean {
-		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
+		op.log.Warn("two containers had each other's CPUs, and share a CPU for a moment during the exchange")
 	}
 	for _, w := range writes {
 		final := targets[w.of].settings
@@ -70,7 +70,7 @@ func (op *operation) settleRest(targets []target) error {
 			t.settings.CPUs = g.settings.CPUs
 		}
 		if err := op.settleGroup(&t, g); err != nil {
-			return fmt.Errorf("group of %s: %w", t.name, err)
+			return fmt.Errorf("cgroup of %s: %w", t.name, err)
 		}
 	}
 	return nil

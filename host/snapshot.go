@@ -39,7 +39,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	loaded, err := h.store.Load()
 	var broken *state.BrokenError
 	if errors.As(err, &broken) {
-		return nil, fmt.Errorf("%w: the next operation will rebuild it from what runs", err)
+		return nil, fmt.Errorf("%w: the next operation will rebuild it from the running containers", err)
 	}
 	if err != nil {
 		return nil, err
@@ -183,11 +183,11 @@ func (s *Snapshot) PodNames() map[string]podname.Name {
 func (s *Snapshot) Beside() string {
 	switch {
 	case s.Owner != "":
-		return fmt.Sprintf("the groups here belong to the state in %s: --state-dir %[1]s shows them", s.Owner)
+		return fmt.Sprintf("the cgroups here belong to the state in %s; --state-dir %[1]s shows them", s.Owner)
 	case len(s.Strays) == 1:
-		return fmt.Sprintf("1 group runs without a state: %s; the next run, resize or release adopts what runs", s.Strays[0])
+		return fmt.Sprintf("1 cgroup runs without a state: %s; the next run, resize or release adopts it", s.Strays[0])
 	case len(s.Strays) > 1:
-		return fmt.Sprintf("%d groups run without a state: %s; the next run, resize or release adopts what runs",
+		return fmt.Sprintf("%d cgroups run without a state: %s; the next run, resize or release adopts them",
 			len(s.Strays), strings.Join(s.Strays, ", "))
 	default:
 		return ""

@@ -52,7 +52,7 @@ func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
-		return fmt.Errorf("group of %s: %w", w.group, refused)
+		return fmt.Errorf("cgroup of %s: %w", w.group, refused)
 	}
 	op.takePart(w, g, refused)
 	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // the settings of an unread cgroup are assumptions

@@ -41,7 +41,7 @@ func TestTopGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const said = "CPUs that the pods' group lacks"
+	const said = "CPUs that are missing from the pods' cgroup"
 	if n := strings.Count(l.log.String(), said); n != 1 {
 		t.Errorf("said %d times: %s", n, l.log)
 	}
@@ -55,7 +55,7 @@ func TestTopGroup(t *testing.T) {
 	if err := l.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(l.log.String(), said); n != 1 || !strings.Contains(l.log.String(), "the pods' group has all CPUs") {
+	if n := strings.Count(l.log.String(), said); n != 1 || !strings.Contains(l.log.String(), "the pods' cgroup has all CPUs") {
 		t.Errorf("said %d times: %s", n, l.log)
 	}
 	if more, err := l.Admit(ctx, e.ask(ask("more", "1"), "more1"), 0); err != nil || more.CPUs.Overlaps(&has) {

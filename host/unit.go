@@ -88,7 +88,7 @@ func (h *Host) applyUnitUpdates(all []cgroup.PendingUnitUpdate) error {
 	defer h.units.files.Unlock()
 	err := h.tree.ApplyUnitUpdate(all)
 	if err != nil {
-		h.log.Warn("systemd was not told what containers have: a reload of its undoes that until the repair after it", "error", err)
+		h.log.Warn("cannot update systemd units: a reload of systemd resets their containers until the next repair", "error", err)
 	}
 	return err
 }

@@ -44,7 +44,7 @@ func (b *Burst) UnmarshalText(text []byte) error {
 	span, err := time.ParseDuration(word)
 	next := Burst{Time: span}
 	if err != nil || next.Check() != nil {
-		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", word)
+		return fmt.Errorf("burst %.40q: must be none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", word)
 	}
 	*b = next
 	return nil
@@ -72,11 +72,11 @@ func (b Burst) String() string {
 func (b Burst) Check() error {
 	switch {
 	case b.By == BurstTime && (b.Time < 0 || b.Time > maxBurst || b.Time%time.Microsecond != 0):
-		return fmt.Errorf("burst %v: want 0 to %v in whole microseconds", b.Time, maxBurst)
+		return fmt.Errorf("burst %v: must be 0 to %v in whole microseconds", b.Time, maxBurst)
 	case b.By != BurstTime && b.By != BurstKernel && b.By != BurstQuota && b.By != BurstAuto:
-		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto or a time", string(b.By))
+		return fmt.Errorf("burst %.40q: must be none, kernel, quota, auto or a time", string(b.By))
 	case b.By != BurstTime && b.Time != 0:
-		return fmt.Errorf("burst %s and %v: want one of them", b.By, b.Time)
+		return fmt.Errorf("burst %s and %v: use only one of them", b.By, b.Time)
 	default:
 		return nil
 	}
@@ -89,11 +89,11 @@ func CheckBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
 	case b == Burst{}:
 		return nil
 	case limit == 0:
-		return fmt.Errorf("burst %v: without a limit there is no quota to save up", b)
+		return fmt.Errorf("burst %v: needs a limit", b)
 	case b.By == BurstTime && b.Time > quota:
-		return fmt.Errorf("burst %v: the most with a limit of %v and a period of %v is its quota, %v", b, limit, period, quota)
+		return fmt.Errorf("burst %v: must be at most %[4]v, the quota of a limit of %[2]v with a period of %[3]v", b, limit, period, quota)
 	case b.By == BurstQuota && period < bandwidth.MinRaisePeriod:
-		return fmt.Errorf("burst %v: with a period of %v the quota would be too short-lived to raise: want a period of %v or more, or burst kernel", b, period, bandwidth.MinRaisePeriod)
+		return fmt.Errorf("burst %v: a period of %v is too short to raise the quota; use a period of %v or more, or burst kernel", b, period, bandwidth.MinRaisePeriod)
 	default:
 		return nil
 	}

@@ -111,7 +111,7 @@ func RunHelper(fd string) error {
 	runtime.LockOSThread()
 	number, err := strconv.Atoi(fd)
 	if err != nil || number < 3 {
-		return fmt.Errorf("%w: %s is candor's own command", host.ErrBadSpec, host.HelperCommand)
+		return fmt.Errorf("%w: %s is an internal command of candor", host.ErrBadSpec, host.HelperCommand)
 	}
 	unix.CloseOnExec(number)
 	orders := os.NewFile(uintptr(number), "orders")

@@ -50,9 +50,9 @@ func FindProgram(command string) (path string, err error) {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return "", &ExecError{127, fmt.Errorf("command %.200q: not found; want a file or a command of $PATH", command)}
+		return "", &ExecError{127, fmt.Errorf("command %.200q: not found; use a file or a command of $PATH", command)}
 	default:
-		return "", &ExecError{126, fmt.Errorf("command %.200q: not executable (%w)", command, errline.Cause(err))}
+		return "", &ExecError{126, fmt.Errorf("command %.200q: cannot execute it (%w)", command, errline.Cause(err))}
 	}
 }
 

@@ -103,9 +103,9 @@ func decodeState(data []byte) (State, error) {
 	case head.Version == 1 || head.Version == stateVersion:
 		return State{}, err
 	case head.Version > stateVersion:
-		return State{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, ErrNewer, stateVersion)
+		return State{}, fmt.Errorf("version %d: %w; this Candor reads versions up to %d", head.Version, ErrNewer, stateVersion)
 	default:
-		return State{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
+		return State{}, fmt.Errorf("version %d: must be 1 to %d", head.Version, stateVersion)
 	}
 }
 
@@ -174,7 +174,7 @@ func decodeLabel(data []byte, g *Grant) error {
 		return err
 	}
 	if label.Version < 1 || label.Version > stateVersion {
-		return fmt.Errorf("version %d: want 1 to %d", label.Version, stateVersion)
+		return fmt.Errorf("version %d: must be 1 to %d", label.Version, stateVersion)
 	}
 	var err error
 	if g.Engine, err = label.Engine.engine(); err != nil {
@@ -190,10 +190,10 @@ func (f *fileGrant) grant() (Grant, error) {
 		return Grant{}, err
 	}
 	if f.State != Pending && f.State != Running && f.State != Held {
-		return Grant{}, fmt.Errorf("state %.40q: want pending, running or held", f.State)
+		return Grant{}, fmt.Errorf("state %.40q: must be pending, running or held", f.State)
 	}
 	if min(f.Since, f.Deadline) < 0 || max(f.Since, f.Deadline) > maxUptime {
-		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: want the time since boot", f.Since, f.Deadline)
+		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: must be a time since boot", f.Since, f.Deadline)
 	}
 	g := Grant{
 		State: f.State, Creator: f.Creator, Main: f.Main,
@@ -212,7 +212,7 @@ func (f *fileGrant) grant() (Grant, error) {
 	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Exclusive, f.Quota, f.Weight, f.TopologyMet
 	for _, part := range f.Fractions {
 		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
-			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
+			return Grant{}, fmt.Errorf("fraction %v of CPU %d: out of range, or not a CPU of the container", part.Milli, part.CPU)
 		}
 		g.Fractions = append(g.Fractions, hybrid.Fraction(part))
 	}
@@ -240,7 +240,7 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		Command:  storedCommand(f.Command, g.Engine),
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
-		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
+		return fmt.Errorf("limit %d: must be 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
 	}
 	return g.Spec.Check()
 }

@@ -148,8 +148,8 @@ func TestDecodeStateRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ old, new, want string }{
-		{`"version":1`, `"version":0`, "version 0: want 1 to 2"},
-		{`"version":1,`, ``, "version 0: want 1"},
+		{`"version":1`, `"version":0`, "version 0: must be 1 to 2"},
+		{`"version":1,`, ``, "version 0: must be 1"},
 		{`"version":1`, `"version":3`, "newer"},
 		{`"version":1`, `"version":-1`, "version -1"},
 		{`"version":1`, `"version":"1"`, "not a state"},

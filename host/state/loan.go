@@ -33,7 +33,7 @@ func (f *fileLoan) loan() (Loan, error) {
 		return Loan{}, nil
 	}
 	if f.Until < 0 || f.Until > maxUptime {
-		return Loan{}, fmt.Errorf("loan until %d ms: want the time since boot", f.Until)
+		return Loan{}, fmt.Errorf("loan until %d ms: must be a time since boot", f.Until)
 	}
 	return Loan{f.To, time.Duration(f.Until) * time.Millisecond}, nil
 }

@@ -81,7 +81,7 @@ func (s Store) Prepare() error {
 		case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
 			return badDir(dir, unix.ENOTDIR)
 		case int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0:
-			return fmt.Errorf("%w %s: belongs to user %d with mode %o; want your own that only you can write",
+			return fmt.Errorf("%w %s: belongs to user %d with mode %o; use a directory that belongs to you and that only you can write",
 				ErrBadDir, dir, stat.Uid, stat.Mode&0o7777)
 		}
 	}
@@ -94,7 +94,7 @@ func badDir(dir string, err error) error {
 	err = errline.Cause(err)
 	for _, slip := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EACCES} {
 		if errors.Is(err, slip) {
-			return fmt.Errorf("%w %s: %w; want a directory of your own, or a name for one in a directory that is there", ErrBadDir, dir, err)
+			return fmt.Errorf("%w %s: %w; use a directory of your own, or a new name in an existing directory", ErrBadDir, dir, err)
 		}
 	}
 	return fmt.Errorf("state directory %s: %w", dir, err)
@@ -125,7 +125,7 @@ func (s Store) Load() (*Saved, error) {
 	}
 	loaded, err := decodeState(data)
 	if errors.Is(err, ErrNewer) {
-		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.File(), err)
+		return nil, fmt.Errorf("state %s: %w: use the newer version, or remove the file when no container runs", s.File(), err)
 	}
 	if err != nil {
 		return nil, &BrokenError{s.File(), err}
@@ -158,7 +158,7 @@ func (s Store) SetAside() error {
 		err = s.ProtectBadFile()
 	}
 	if err != nil {
-		return fmt.Errorf("state: keep the unusable file: %w", err)
+		return fmt.Errorf("state: set the unusable file aside: %w", err)
 	}
 	return nil
 }
