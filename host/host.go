@@ -214,3 +214,17 @@ func (*Host) KeepOpen(limit int) { cgroup.KeepOpen(limit) }
 
 // CloseUnused closes the CPU lists that have not been read since the last call.
 func (*Host) CloseUnused() { cgroup.CloseUnused() }
+
+// Aliases of the types of package state that operations take and return.
+type (
+	Grant   = state.Grant
+	Engine  = state.Engine
+	Process = state.Process
+)
+
+// The phases of a grant.
+const (
+	Pending = state.Pending
+	Running = state.Running
+	Held    = state.Held
+)

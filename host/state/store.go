@@ -17,12 +17,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
 )
 
 // A Store is the directory that holds the state of this machine:
@@ -200,4 +199,21 @@ func (s Store) RemoveFiles(name string) error {
 		}
 	}
 	return view.Remove(s.ViewDir(name))
+}
+
+// PlanOptionsFile returns the file with the options of a host that only plans. The file also marks the state as a
+// plan.
+func (s Store) PlanOptionsFile() string { return filepath.Join(s.Dir, "plan-options.json") }
+
+// IsPlan reports whether the state is a plan.
+func (s Store) IsPlan() bool { return isThere(s.PlanOptionsFile()) }
+
+// IsInUse reports whether the directory belongs to a state that is no plan. The state file need not exist yet.
+func (s Store) IsInUse() bool {
+	return !s.IsPlan() && (isThere(s.LockFile()) || isThere(s.File()))
+}
+
+func isThere(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
 }
