@@ -138,7 +138,7 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 }
 
 // A state that cannot be used is kept for its owner alone.
-func TestUnusableStateIsClosed(t *testing.T) {
+func TestUnusableStateIsPrivate(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
 	if err := fileio.Replace(l.store.File(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {

@@ -248,7 +248,7 @@ func TestMems(t *testing.T) {
 }
 
 // An operation that has nothing to change writes nothing.
-func TestNothingToDo(t *testing.T) {
+func TestOperationWithoutChange(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	l.must(ask("web", "1.3"), "wait")

@@ -8,7 +8,7 @@ import (
 )
 
 // Whose view is mounted over the list of online CPUs, if it is one of Candor's.
-func TestViewIn(t *testing.T) {
+func TestViewInMounts(t *testing.T) {
 	const rest = " rw - tmpfs tmpfs rw\n"
 	file := filepath.Join(t.TempDir(), "mountinfo")
 	for line, want := range map[string]string{

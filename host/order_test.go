@@ -41,8 +41,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderSaysWhenItCannot: two groups have exchanged every CPU there is.
-func TestOrderSaysWhenItCannot(t *testing.T) {
+// TestOrderReportsExchange: two groups have exchanged every CPU there is.
+func TestOrderReportsExchange(t *testing.T) {
 	a, b := cpuset.Of(0), cpuset.Of(1)
 	writes, clean := orderWrites([]move{{"a", a, b}, {"b", b, a}}, a.Union(b))
 	if clean || len(writes) != 2 {

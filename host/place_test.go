@@ -48,7 +48,7 @@ func (l ociLab) delete(name string) {
 }
 
 // A container that comes back at once has the CPUs that it had; others are planned elsewhere, as far as they can.
-func TestKeptPlace(t *testing.T) {
+func TestRetainedPlace(t *testing.T) {
 	l := ociLab{newLab(t)}
 	cpus := l.needCPUs(2)
 	if len(cpus) > 2 {
@@ -75,7 +75,7 @@ func TestKeptPlace(t *testing.T) {
 
 // The place is no promise: who asks for something else, comes late or is no runtime's container is planned
 // anew, and nobody is refused for it.
-func TestKeptPlaceEnds(t *testing.T) {
+func TestRetainedPlaceExpires(t *testing.T) {
 	for name, change := range map[string]func(l ociLab, again *Allocation){
 		"another limit": func(_ ociLab, again *Allocation) { again.Limit = 500 },
 		"late": func(l ociLab, _ *Allocation) {
@@ -132,7 +132,7 @@ func (l ociLab) editRetained(name string, change func(file map[string]any)) {
 }
 
 // What flexible containers were promised meanwhile is theirs.
-func TestKeptPlaceIsNoPromise(t *testing.T) {
+func TestRetainedPlaceIsPreference(t *testing.T) {
 	l := ociLab{newLab(t)}
 	cpus := l.needCPUs(2)
 	l.must(ask("web", "1"))
@@ -149,7 +149,7 @@ func TestKeptPlaceIsNoPromise(t *testing.T) {
 }
 
 // A program that candor run has started, or that was never made, leaves no place.
-func TestNoPlaceKept(t *testing.T) {
+func TestNoRetainedPlace(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
 	web.stop()

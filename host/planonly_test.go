@@ -121,7 +121,7 @@ func TestPlanOnlyRefuses(t *testing.T) {
 }
 
 // A plan is not made true by somebody who takes it for a state, nor a state taken for a plan.
-func TestPlanOnlyIsApart(t *testing.T) {
+func TestPlanOnlySeparateState(t *testing.T) {
 	l := newLab(t)
 	dir := filepath.Join(t.TempDir(), "plan")
 	h := l.looker(dir)

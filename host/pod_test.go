@@ -56,7 +56,7 @@ func TestOldSandboxEnds(t *testing.T) {
 }
 
 // A pod has got a new sandbox, and the end of the old one was told to nobody.
-func TestOldSandboxEndsUntold(t *testing.T) {
+func TestOldSandboxEndsWithoutEvent(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
 	old, next := e.ask(flexible("log", "0.1"), "log1"), e.ask(ask("web", "0.5"), "web2")
@@ -107,7 +107,7 @@ func TestAdmitWhileItRuns(t *testing.T) {
 }
 
 // A group that is elsewhere is told at once, not found missing when the grant's time is over.
-func TestBeginElsewhere(t *testing.T) {
+func TestConfirmStartElsewhere(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
 	a := e.ask(ask("web", "1"), "web1")
@@ -130,7 +130,7 @@ func TestBeginElsewhere(t *testing.T) {
 }
 
 // A container that fits nowhere as it is keeps its quota on the CPUs that it gets.
-func TestTakenInKeepsItsQuota(t *testing.T) {
+func TestStrayKeepsQuota(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	e := newEngine(l)

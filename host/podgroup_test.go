@@ -182,7 +182,7 @@ func TestPodWeight(t *testing.T) {
 }
 
 // A pod that may use less than its containers together keeps its quota, once they are more.
-func TestPodWithLessThanItsContainers(t *testing.T) {
+func TestPodLimitBelowContainers(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 600, 600)
 	p.start(p.ask(flexible("a", "0.4"), "a-1"), "wait")
 	p.has("one", p.liftedFor(600))
@@ -269,7 +269,7 @@ func TestPodResizeOfTwo(t *testing.T) {
 }
 
 // A group that others may share with the pod is left alone.
-func TestPodGroupOfOthers(t *testing.T) {
+func TestForeignPodGroup(t *testing.T) {
 	for path, want := range map[string]string{
 		"/kubepods/pod1-2/ctr":           "/kubepods/pod1-2",
 		"/kubepods/burstable/pod1-2/ctr": "/kubepods/burstable/pod1-2",

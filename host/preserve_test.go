@@ -74,7 +74,7 @@ func TestPreserveRefused(t *testing.T) {
 }
 
 // The end of an attempt is told after the next one has begun.
-func TestEndPreserveIsThePredecessors(t *testing.T) {
+func TestEndPreserveOfPredecessor(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	own := l.must(flexible("own", "0"), "wait")

@@ -147,7 +147,7 @@ func TestLoan(t *testing.T) {
 }
 
 // Which of the containers are looked after, and how much they may get.
-func TestMostQuota(t *testing.T) {
+func TestMaxQuota(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	r := &raising{Host: l.Host, isOwn: func(*Grant) bool { return true }}

@@ -82,8 +82,8 @@ func TestRecordedOptions(t *testing.T) {
 	}
 }
 
-// TestRecordedNotice compares the environment of a command of --on-resize with the variables that users' commands read.
-func TestRecordedNotice(t *testing.T) {
+// TestRecordedResizeEnv compares the environment of a command of --on-resize with the variables that users' commands read.
+func TestRecordedResizeEnv(t *testing.T) {
 	g := &Grant{Main: Process{PID: 4711, Start: 1}}
 	g.Request = hybrid.Request{ID: "web", Limit: 1500}
 	g.CPUs = cpuset.Of(2, 3)

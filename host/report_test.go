@@ -87,7 +87,7 @@ func TestRead(t *testing.T) {
 }
 
 // A move is a fraction of a running container that is on another CPU, and not by its own resize.
-func TestMoves(t *testing.T) {
+func TestCountMoves(t *testing.T) {
 	grant := func(state state.Phase, limit hybrid.Milli, cpu int) *Grant {
 		g := Grant{State: state}
 		g.ID, g.Limit, g.Class, g.Fractions = "web", limit, hybrid.Sensitive, []hybrid.Fraction{{CPU: cpu, Milli: 500}}

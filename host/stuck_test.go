@@ -9,7 +9,7 @@ import (
 
 // A pod's group that lacks CPUs keeps its container on the CPUs that it has. No other container is refused for
 // that: a container whose first choice are these CPUs gets other ones.
-func TestLeftBehind(t *testing.T) {
+func TestStuckBelowPodGroup(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		l := newLab(t)
 		cpus := l.needCPUs(2)

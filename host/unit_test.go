@@ -7,7 +7,7 @@ import (
 )
 
 // What was given several times is told once, and all of it.
-func TestUntold(t *testing.T) {
+func TestPendingUnits(t *testing.T) {
 	u := pendingUnits{ready: make(chan struct{}, 1)}
 	u.add("web", cgroup.PendingUnitUpdate{CPUs: true})
 	u.add("log", cgroup.PendingUnitUpdate{CPUs: true})

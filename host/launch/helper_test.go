@@ -13,7 +13,7 @@ import (
 
 // A helper whose candor run has ended after it gave the order ends without a word, and
 // without the program.
-func TestHelperOfADeadCandor(t *testing.T) {
+func TestHelperOfDeadCandor(t *testing.T) {
 	for _, c := range []struct {
 		name, view string
 		orphan     bool

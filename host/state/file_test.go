@@ -87,7 +87,7 @@ func TestStateRoundTrip(t *testing.T) {
 }
 
 // Whatever comes, goes and changes: what is to be saved is the whole state, and is loaded as it was foreseen.
-func TestMemory(t *testing.T) {
+func TestSavedCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		last := new(Saved)
 		var grants []*Grant

@@ -15,7 +15,7 @@ import (
 
 // Two processes change one state by turns. What an operation of one of them leaves, if the next may begin with it, is what a
 // process finds that knows nothing.
-func TestLeftover(t *testing.T) {
+func TestOperationCache(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	begun := 0

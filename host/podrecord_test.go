@@ -10,7 +10,7 @@ import (
 )
 
 // A note is read as it was written; of what else may stand there nothing is taken.
-func FuzzPodNote(f *testing.F) {
+func FuzzPodRecord(f *testing.F) {
 	f.Add("quota 150000 weight 1536 candor's 1024")
 	f.Add("quota -1 weight 2 candor's 2")
 	f.Add("quota 9223372036854775807 weight 1 candor's 1")
@@ -26,7 +26,7 @@ func FuzzPodNote(f *testing.F) {
 	})
 }
 
-func TestPodNote(t *testing.T) {
+func TestPodRecord(t *testing.T) {
 	want := podRecord{150 * time.Millisecond, 1536, 1024}
 	if got := parsePodRecord("quota 150000 weight 1536 candor's 1024"); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -8,7 +8,7 @@ import (
 )
 
 // An operation about a container with CPUs of its own looks at others' CPUs, and leaves the rest to the one that looks at all.
-func TestGlance(t *testing.T) {
+func TestScope(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	e := newEngine(l)
@@ -68,7 +68,7 @@ func TestGlance(t *testing.T) {
 }
 
 // Of a pod whose last container has gone nothing is remembered.
-func TestPodForgotten(t *testing.T) {
+func TestPodFingerprintDropped(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 0, 100)
 	stop := p.start(p.ask(flexible("log", "0"), "log-1"), "wait")
 	seen := func() bool {

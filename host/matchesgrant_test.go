@@ -8,7 +8,7 @@ import (
 )
 
 // A container may start before it is noted that it does, only if it has just what its grant says.
-func TestAsPlanned(t *testing.T) {
+func TestMatchesGrant(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	e := newEngine(l)

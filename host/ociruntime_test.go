@@ -35,7 +35,7 @@ func (l *lab) play(name string) *exec.Cmd {
 
 // A runtime puts the container into the group that was prepared for it. What has changed between
 // the plan and the start reaches the group before the program runs.
-func TestStarted(t *testing.T) {
+func TestConfirmOCIStart(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	g, err := l.Allocate(ctx, ask("web", "1"))

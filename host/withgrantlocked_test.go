@@ -16,7 +16,7 @@ import (
 
 // Nobody gets CPUs while somebody else writes a container's group, and what was written there does
 // not stay.
-func TestWithin(t *testing.T) {
+func TestWithGrantLocked(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	web := l.must(ask("web", "1"), "wait")

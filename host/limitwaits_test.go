@@ -13,7 +13,7 @@ import (
 
 // A group that the kernel does not let go of (here somebody has mounted over it) holds up nobody who waits for an answer; the
 // next operation removes it.
-func TestHurry(t *testing.T) {
+func TestLimitWaits(t *testing.T) {
 	l := newLab(t)
 	for _, left := range []string{"over", "orphaned"} {
 		web := l.must(ask("web", "0.5"), "wait")
