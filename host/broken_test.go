@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A state file that cannot be used is kept aside, and what runs keeps its CPUs,
-// class, limit and all that it asked for.
+// An unusable state file is set aside, and running containers keep their CPUs, class, limit and request.
 func TestBrokenState(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -71,7 +70,7 @@ func TestBrokenState(t *testing.T) {
 	}
 }
 
-// A newer Candor's state is nothing to touch.
+// The state of a newer Candor is not changed.
 func TestNewerState(t *testing.T) {
 	l := newLab(t)
 	l.must(ask("web", "0.5"), "wait")
@@ -91,7 +90,7 @@ func TestNewerState(t *testing.T) {
 	}
 }
 
-// The state of an earlier boot says nothing about this one.
+// A state of an earlier boot is ignored.
 func TestEarlierBoot(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")

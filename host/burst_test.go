@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What may be saved up follows the quota through resizes: never more than it, and again what was asked for when it fits.
+// The burst follows the quota through resizes: it never exceeds the quota, and returns to the requested value when
+// that fits.
 func TestBurst(t *testing.T) {
 	l := newLab(t)
 	a := ask("web", "0.5")

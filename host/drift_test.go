@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What somebody else writes to a group is set back.
+// Foreign writes to a cgroup are reset.
 func TestEngineDrift(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -38,7 +38,7 @@ func TestEngineDrift(t *testing.T) {
 	if l.nudge(); strings.Count(l.log.String(), "reset settings") != 1 {
 		t.Errorf("said again: %s", l.log)
 	}
-	// The engine's own writes are no news.
+	// The engine's own writes are not reported as drift.
 	if err := e.tree.Group("web").Apply(narrow); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func limitedLab(t *testing.T, quota time.Duration) *lab {
 	return l
 }
 
-// refusedFor checks that a request was refused for the quota of a group, in one line.
+// refusedFor checks that a request was refused with a one-line error because of a cgroup's quota.
 func refusedFor(t *testing.T, when string, err error, group string, parts ...string) {
 	t.Helper()
 	var refusal *hybrid.Refusal
@@ -55,7 +55,7 @@ func refusedFor(t *testing.T, when string, err error, group string, parts ...str
 	}
 }
 
-// The quota of a group above is capacity for all containers below it.
+// The quota of a cgroup above limits the capacity of all containers below it.
 func TestBound(t *testing.T) {
 	l := limitedLab(t, 100*time.Millisecond)
 	_, err := l.start(ask("web", "2"), "wait")
@@ -109,7 +109,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// limits are those that inspect and map show.
+// limits returns the limits that inspect and map show.
 func (l *lab) limits() ([]GroupLimit, error) {
 	s, err := l.Snapshot()
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *lab) limits() ([]GroupLimit, error) {
 	return l.GroupLimits(s)
 }
 
-// A quota that is more than a group above has is refused by cgroup v1; Candor refuses it before, and takes it on v2.
+// Cgroup v1 refuses a quota above the quota of a parent. Candor refuses it first, and accepts it on v2.
 func TestBoundOfQuota(t *testing.T) {
 	l := limitedLab(t, 100*time.Millisecond)
 	lax, batch := ask("lax", "1.5"), flexible("batch", "1.5")
@@ -156,7 +156,7 @@ func TestBoundOfQuota(t *testing.T) {
 	}
 }
 
-// Of a pod's groups, the pod's own is the kubelet's; the groups above it bound its containers, and only those below them.
+// A pod's own cgroup belongs to the kubelet. The cgroups above it limit the containers below them only.
 func TestBoundOfPods(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -181,7 +181,7 @@ func TestBoundOfPods(t *testing.T) {
 	}
 }
 
-// A container of an engine without pods is bounded by all groups above its own.
+// All cgroups above the container of an engine without pods limit it.
 func TestBoundOfEngine(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -199,7 +199,7 @@ func TestBoundOfEngine(t *testing.T) {
 	}
 }
 
-// A run that fails after its group was created leaves neither that nor Candor's parent.
+// A run that fails after the creation of its cgroup leaves neither the cgroup nor Candor's parent cgroup.
 func TestFailedAllocation(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

@@ -33,8 +33,8 @@ func (l *lab) play(name string) *exec.Cmd {
 	return cmd
 }
 
-// A runtime puts the container into the group that was prepared for it. What has changed between
-// the plan and the start reaches the group before the program runs.
+// A runtime puts the container into the prepared cgroup. Changes between the plan and the start reach the cgroup
+// before the program runs.
 func TestConfirmOCIStart(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -58,7 +58,7 @@ func TestConfirmOCIStart(t *testing.T) {
 		t.Errorf("with nothing in its group: %v", err)
 	}
 	main := l.play("web")
-	// The runtime writes what it was told at the plan, or anything.
+	// The runtime writes the planned values, or arbitrary values.
 	if err := l.tree.Group("web").SetCPUs(cpuset.Of(cpus...), cpuset.Set{}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two processes change one state by turns. What an operation of one of them leaves, if the next may begin with it, is what a
-// process finds that knows nothing.
+// Two processes change a state in turns. The cached result of an operation, if the next operation can use it, equals
+// the node of a new process.
 func TestOperationCache(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -48,7 +48,7 @@ func TestOperationCache(t *testing.T) {
 	}
 }
 
-// drawChange does an operation, which may be refused, and says which.
+// drawChange runs a random operation, which can be refused, and describes it.
 func drawChange(t *rapid.T, h *Host) (what string) {
 	name := rapid.SampledFrom([]string{"web", "db", "log", "job"}).Draw(t, "name")
 	pod := "pod-of-" + name
@@ -75,7 +75,7 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 	return fmt.Sprintf("%s %s %v: %v", what, name, limit, err)
 }
 
-// begins reports whether the next operation will begin with what the last has left.
+// begins reports whether the next operation can use the cached result.
 func begins(t *rapid.T, h *Host, left *operationCache) bool {
 	saved, err := h.store.Load()
 	if err != nil {
@@ -88,7 +88,7 @@ func begins(t *rapid.T, h *Host, left *operationCache) bool {
 	return left.isValid(&operation{saved: saved}, now)
 }
 
-// freshly is what an operation of a new process brings to the node.
+// freshly returns the grants that an operation of a new process restores to the node.
 func freshly(t *rapid.T, h *Host) *operation {
 	boot, err := procfs.BootID()
 	op := &operation{Host: h, boot: boot}

@@ -117,9 +117,8 @@ func walkOrder(t *rapid.T) {
 	}
 }
 
-// checkExclusive fails where two groups are on an exclusive CPU that they had
-// not in common before and will not have in common after: a CPU that is
-// exclusive before and is then given to more by its owner's own resize is such.
+// checkExclusive fails if two cgroups share an exclusive CPU that they shared neither before nor after. A CPU that was
+// exclusive before and is given to several cgroups by its owner's resize is shared after.
 func checkExclusive(t *rapid.T, moves []move, now map[string]cpuset.Set, exclusive cpuset.Set) {
 	for i, a := range moves {
 		for _, b := range moves[i+1:] {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/host/state"
 )
 
-// looker is a host beside the lab's that plans only, with no options as yet.
+// looker returns a plan-only host beside the lab's host, with default options.
 func (l *lab) looker(dir string) *Host {
 	l.Helper()
 	h := l.onlooker(dir)
@@ -22,8 +22,8 @@ func (l *lab) looker(dir string) *Host {
 	return h
 }
 
-// onlooker is looker with the options that are there. It knows the machine that the lab knows: to read one with
-// 32 emulated CPUs takes longer than all else that it does.
+// onlooker is looker with the existing options. It shares the lab's machine: reading a machine with 32 emulated CPUs
+// takes longer than the rest of the test.
 func (l *lab) onlooker(dir string) *Host {
 	l.Helper()
 	if _, err := l.machine.get(); err != nil {
@@ -38,8 +38,8 @@ func (l *lab) onlooker(dir string) *Host {
 	return h
 }
 
-// What runs without Candor is planned, and nothing of it happens: not at the begin, at a resize, at an
-// end or a repair.
+// Containers that run without Candor are planned, and nothing is applied: not at a start, a resize, an end or a
+// repair.
 func TestPlanOnly(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -102,7 +102,7 @@ func TestPlanOnly(t *testing.T) {
 	}
 }
 
-// A container that could not be had is said, and goes without a grant.
+// A container that does not fit is logged and gets no grant.
 func TestPlanOnlyRefuses(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -120,7 +120,7 @@ func TestPlanOnlyRefuses(t *testing.T) {
 	}
 }
 
-// A plan is not made true by somebody who takes it for a state, nor a state taken for a plan.
+// A plan cannot be used as a real state, nor a real state as a plan.
 func TestPlanOnlySeparateState(t *testing.T) {
 	l := newLab(t)
 	dir := filepath.Join(t.TempDir(), "plan")
@@ -148,7 +148,7 @@ func TestPlanOnlySeparateState(t *testing.T) {
 	l.keepsItsState("with a container")
 }
 
-// keepsItsState: nobody can make a plan of the lab's state, nor leaves anything there.
+// keepsItsState fails if another host can turn the lab's state into a plan or leaves files there.
 func (l *lab) keepsItsState(when string) {
 	l.Helper()
 	_, err := Open(Options{StateDir: l.store.Dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
@@ -163,7 +163,7 @@ func (l *lab) keepsItsState(when string) {
 	}
 }
 
-// The state of a plugin that runs is no observer's, also while it has not planned anything.
+// The state of a running plugin cannot become a plan, even before its first operation.
 func TestClaim(t *testing.T) {
 	l := newLab(t)
 	if err := l.Claim(); err != nil {

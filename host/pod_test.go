@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// all are the CPUs that groups can have.
+// all returns the CPUs that cgroups can have.
 func (l *lab) all() *cpuset.Set {
 	l.Helper()
 	all, _, err := l.tree.Effective()
@@ -23,7 +23,7 @@ func (l *lab) all() *cpuset.Set {
 	return &all
 }
 
-// A pod has got a new sandbox; the end of the old one is told late.
+// A pod has a new sandbox, and the event of the old sandbox's end arrives late.
 func TestOldSandboxEnds(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -55,7 +55,7 @@ func TestOldSandboxEnds(t *testing.T) {
 	}
 }
 
-// A pod has got a new sandbox, and the end of the old one was told to nobody.
+// A pod has a new sandbox, and no event reports the end of the old sandbox.
 func TestOldSandboxEndsWithoutEvent(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -83,7 +83,7 @@ func TestOldSandboxEndsWithoutEvent(t *testing.T) {
 	}
 }
 
-// Nobody takes the CPUs of a container of the same name that still runs.
+// A container cannot take the CPUs of a running container of the same name.
 func TestAdmitWhileItRuns(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -106,7 +106,7 @@ func TestAdmitWhileItRuns(t *testing.T) {
 	}
 }
 
-// A group that is elsewhere is told at once, not found missing when the grant's time is over.
+// A cgroup at another path is reported at once, and not only when the grant's deadline expires.
 func TestConfirmStartElsewhere(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -129,7 +129,7 @@ func TestConfirmStartElsewhere(t *testing.T) {
 	}
 }
 
-// A container that fits nowhere as it is keeps its quota on the CPUs that it gets.
+// A container whose CPUs cannot be granted keeps its quota on other CPUs.
 func TestStrayKeepsQuota(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -155,7 +155,7 @@ func TestStrayKeepsQuota(t *testing.T) {
 	}
 }
 
-// The state is lost after a resize, and the engine asks for what was asked for at first.
+// The state is lost after a resize, and the engine reports the original request.
 func TestLostAfterResize(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)

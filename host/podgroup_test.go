@@ -11,14 +11,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A kubepod is a pod's group as the kubelet makes it.
+// A kubepod is a pod's cgroup as the kubelet creates it.
 type kubepod struct {
 	*engine
 	group *cgroup.Group
 	id    string
 }
 
-// newPod makes the group of a pod with the kubelet's quota for a limit (0: none) and weight for a request.
+// newPod creates the cgroup of a pod with the kubelet's quota for a limit (0: none) and weight for a request.
 func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 	e.Helper()
 	above, err := cgroup.Open(cgroup.Options{Parent: e.base, Driver: cgroup.Cgroupfs})
@@ -37,7 +37,7 @@ func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 	return p
 }
 
-// original is what the kubelet makes of a limit and a request.
+// kubeletLimits returns the limits that the kubelet computes from a limit and a request.
 func (p *kubepod) kubeletLimits(limit, request hybrid.Milli) cgroup.CPULimits {
 	period := bandwidth.DefaultPeriod
 	return cgroup.CPULimits{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
@@ -50,14 +50,14 @@ func (p *kubepod) write(limit, request hybrid.Milli) {
 	}
 }
 
-// ask is engine's ask for a container of this pod.
+// ask is engine.ask for a container of this pod.
 func (p *kubepod) ask(a Allocation, group string) Allocation {
 	a = p.engine.ask(a, group)
 	a.Engine.Pod = p.id
 	return a
 }
 
-// begin has a container admitted, made and begun.
+// start admits, creates and starts a container.
 func (p *kubepod) start(a Allocation, role string) (stop func()) {
 	p.Helper()
 	group := strings.TrimPrefix(a.Engine.Cgroup, p.base+"/pod1/")
@@ -72,7 +72,7 @@ func (p *kubepod) start(a Allocation, role string) (stop func()) {
 	return stop
 }
 
-// has checks what the pod's group has.
+// has checks the limits of the pod's cgroup.
 func (p *kubepod) has(when string, want cgroup.CPULimits) {
 	p.Helper()
 	if got, err := p.group.CPULimits(); err != nil || got != want {
@@ -80,21 +80,21 @@ func (p *kubepod) has(when string, want cgroup.CPULimits) {
 	}
 }
 
-// liftedFor is the kubelet's with the quota lifted and Candor's weight.
+// liftedFor returns the kubelet's limits with the lifted quota and Candor's weight.
 func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPULimits {
 	want := p.kubeletLimits(1, weight)
 	want.Quota = p.liftedQuota()
 	return want
 }
 
-// lifted is the quota that bounds nobody.
+// liftedQuota returns the quota that limits no container.
 func (p *kubepod) liftedQuota() time.Duration {
 	op := operation{Host: p.Host}
 	return op.liftedQuota(bandwidth.DefaultPeriod)
 }
 
-// The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
-// not, for a stranger, and with the last of them.
+// The kubelet's quota is lifted while every container has its own limit. It returns for a container without a limit,
+// for a foreign process, and after the last container.
 func TestPodGroup(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 700, 700)
 	web, log := p.ask(ask("web", "0.5"), "crio-a1"), p.ask(flexible("log", "0.2"), "crio-b2")
@@ -149,7 +149,7 @@ func TestPodGroup(t *testing.T) {
 	p.has("without containers", p.kubeletLimits(700, 700))
 }
 
-// A fraction on a CPU that is not its own: the pod's weight is the container's.
+// With a fraction on a shared CPU, the pod's weight equals the container's weight.
 func TestPodWeight(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -181,7 +181,7 @@ func TestPodWeight(t *testing.T) {
 	}
 }
 
-// A pod that may use less than its containers together keeps its quota, once they are more.
+// A pod whose limit is below the sum of its containers' limits keeps its quota.
 func TestPodLimitBelowContainers(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 600, 600)
 	p.start(p.ask(flexible("a", "0.4"), "a-1"), "wait")
@@ -190,8 +190,8 @@ func TestPodLimitBelowContainers(t *testing.T) {
 	p.has("two", p.kubeletLimits(600, 600))
 }
 
-// An in-place resize by the kubelet, which writes the pod's group before the containers' or after them, as it
-// reads it from the kernel. v1 does not take a pod's that is less than a container's.
+// An in-place resize by the kubelet, which writes the pod's cgroup before or after the containers' cgroups, depending
+// on the values that it reads. v1 refuses a pod quota below a container's quota.
 func TestPodResize(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -237,7 +237,8 @@ func (p *kubepod) now() cgroup.CPULimits {
 	return has
 }
 
-// rewrite is the kubelet's part in a resize: it writes what is other than it has found at its begin.
+// rewrite performs the kubelet's part of a resize: it writes the values that differ from those that it read at its
+// start.
 func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	p.Helper()
 	next := p.kubeletLimits(limit, limit)
@@ -249,7 +250,7 @@ func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	}
 }
 
-// A resize of a pod whose containers are two: each adds its own growth to the pod's quota once.
+// A resize of a pod with two containers adds the growth of each container to the pod's quota once.
 func TestPodResizeOfTwo(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 400, 400)
 	p.start(p.ask(flexible("a", "0.2"), "a-1"), "wait")
@@ -268,7 +269,7 @@ func TestPodResizeOfTwo(t *testing.T) {
 	}
 }
 
-// A group that others may share with the pod is left alone.
+// A cgroup that other pods can share is not changed.
 func TestForeignPodGroup(t *testing.T) {
 	for path, want := range map[string]string{
 		"/kubepods/pod1-2/ctr":           "/kubepods/pod1-2",

@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A note is read as it was written; of what else may stand there nothing is taken.
+// A record reads back as it was written; every other annotation is ignored.
 func FuzzPodRecord(f *testing.F) {
 	f.Add("quota 150000 weight 1536 candor's 1024")
 	f.Add("quota -1 weight 2 candor's 2")
@@ -33,8 +33,8 @@ func TestPodRecord(t *testing.T) {
 	}
 }
 
-// Between the note and the kernel Candor may be killed; here v1 refuses the quota, for a stranger that has more. Candor's
-// own weight must not be taken for the kubelet's then.
+// Candor is killed between the record and the kernel write; here v1 refuses the quota because a foreign cgroup has
+// more. The next operation must not take Candor's weight for the kubelet's.
 func TestPodWeightAfterRefusal(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

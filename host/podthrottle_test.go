@@ -24,8 +24,8 @@ func TestPodThrottles(t *testing.T) {
 	p.throttled(func(pod, web uint64) bool { return pod > after })
 }
 
-// throttled waits until there are enough periods in which the quota ran out, the pod's and web's own, and
-// returns how many there are.
+// throttled waits until the quota has run out in enough periods, and returns the number of such periods of the pod and
+// of web.
 func (p *kubepod) throttled(enough func(pod, web uint64) bool) (pod, web uint64) {
 	p.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Each operation that got the lock is reported, with what it found changed.
+// Every operation that got the lock is reported, with the changes that it found.
 func TestReport(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	web.stop()
 }
 
-// One that has waited for the lock in vain is reported too.
+// An operation that timed out on the lock is reported too.
 func TestReportLate(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
@@ -65,7 +65,7 @@ func TestReportLate(t *testing.T) {
 	}
 }
 
-// A container is read without the lock; one that has ended is told apart.
+// ReadUsage takes no lock, and reports an ended container with a distinct error.
 func TestRead(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -86,7 +86,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A move is a fraction of a running container that is on another CPU, and not by its own resize.
+// A move is a fraction of a running container on another CPU, except by the container's own resize.
 func TestCountMoves(t *testing.T) {
 	grant := func(state state.Phase, limit hybrid.Milli, cpu int) *Grant {
 		g := Grant{State: state}

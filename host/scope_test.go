@@ -7,7 +7,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// An operation about a container with CPUs of its own looks at others' CPUs, and leaves the rest to the one that looks at all.
+// An operation for a container with exclusive CPUs reads the CPUs of other containers only; Reconcile reads their
+// other settings.
 func TestScope(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -67,7 +68,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// Of a pod whose last container has gone nothing is remembered.
+// The fingerprint of a pod is dropped with its last container.
 func TestPodFingerprintDropped(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 0, 100)
 	stop := p.start(p.ask(flexible("log", "0"), "log-1"), "wait")

@@ -10,7 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What the pods' group lacks is given to nobody, and said once; when the group gets it, it is.
+// No container gets a CPU that the pods' cgroup lacks, which is logged once. When the pods' cgroup gets the CPU,
+// containers can use it.
 func TestTopGroup(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)

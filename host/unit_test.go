@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// What was given several times is told once, and all of it.
+// Several updates of a unit are merged into a single update.
 func TestPendingUnits(t *testing.T) {
 	u := pendingUnits{ready: make(chan struct{}, 1)}
 	u.add("web", cgroup.PendingUnitUpdate{CPUs: true})

@@ -14,8 +14,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Nobody gets CPUs while somebody else writes a container's group, and what was written there does
-// not stay.
+// No operation runs while a runtime writes a container's cgroup, and Candor restores the grant afterwards.
 func TestWithGrantLocked(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -48,7 +47,7 @@ func TestWithGrantLocked(t *testing.T) {
 	}
 }
 
-// Only the bundles of containers that are no more go.
+// SweepBundles removes only the bundles of containers that do not exist.
 func TestSweepBundles(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A helper whose candor run has ended after it gave the order ends without a word, and
-// without the program.
+// A helper whose candor run ends after the order exits without a message and without executing the program.
 func TestHelperOfDeadCandor(t *testing.T) {
 	for _, c := range []struct {
 		name, view string

@@ -16,8 +16,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A program that Start starts has the streams, the environment and the CPUs that were asked for; what is left
-// of it when the host is cleared is killed, and nothing stays.
+// A program started by Start has the given streams, environment and CPUs. Clear kills its remaining processes and
+// leaves nothing behind.
 func TestStartAndClear(t *testing.T) {
 	l := newLab(t)
 	ctx := context.Background()
@@ -65,7 +65,7 @@ func TestStartAndClear(t *testing.T) {
 	}
 }
 
-// What cannot be allocated is not started.
+// A refused allocation starts no program.
 func TestStartRefused(t *testing.T) {
 	l := newLab(t)
 	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
@@ -82,7 +82,7 @@ func TestStartRefused(t *testing.T) {
 	}
 }
 
-// A program that is started in another one's group has its view, is killed with it, and needs it to be there.
+// A program started with StartIn has the view of the first program, is killed with it, and needs its cgroup.
 func TestStartIn(t *testing.T) {
 	l := newLab(t)
 	ctx := context.Background()

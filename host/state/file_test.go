@@ -65,10 +65,10 @@ func drawBurst(t *rapid.T) spec.Burst {
 	return spec.Burst{Time: time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond}
 }
 
-// textOf is the file of a state.
+// textOf returns the file of a state.
 func textOf(s State) []byte { return (&Saved{State: s}).Encode() }
 
-// What is saved is what is loaded.
+// A saved state reads back unchanged.
 func TestStateRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := State{Boot: "b"}
@@ -86,7 +86,7 @@ func TestStateRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever comes, goes and changes: what is to be saved is the whole state, and is loaded as it was foreseen.
+// TestSavedCache makes random changes: the encoded text is the complete state, and reads back as Next predicted.
 func TestSavedCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		last := new(Saved)
@@ -142,7 +142,7 @@ const goodState = `{"version":1,"boot":"b","grants":[{"name":"web","state":"runn
 	"topology":"prefer","periodUs":100000,"view":"full","onResize":"none","command":"x"},
 	"cpus":"0-1","exclusive":"0","fractions":[{"cpu":1,"milli":500}],"quota":1500,"weight":1000}]}`
 
-// What no Candor writes is refused, in words that name the place.
+// Values that Candor never writes are refused, and the error names their place.
 func TestDecodeStateRefuses(t *testing.T) {
 	if _, err := decodeState([]byte(goodState)); err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is in the file: an error or a state that is saved as it was read.
+// Every file gives an error, or a state that is saved as it was read.
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(goodState))
 	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))

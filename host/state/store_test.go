@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A state that this process has written is read again when anybody else has, also what is as long.
+// A state written by this process is read again after another process has written the file, even with the same size.
 func TestLastAt(t *testing.T) {
 	s := NewStore(t.TempDir())
 	for _, name := range []string{"web", "log"} {
