@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group that the kernel does not let go of (here somebody has mounted over it) holds up nobody who waits for an answer; the
-// next operation removes it.
+// A cgroup that the kernel does not release (here a mount covers it) does not delay a waiting caller. The next
+// operation removes it.
 func TestLimitWaits(t *testing.T) {
 	l := newLab(t)
 	for _, left := range []string{"over", "orphaned"} {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whose view is mounted over the list of online CPUs, if it is one of Candor's.
+// viewInMounts returns the container whose view is mounted over the list of online CPUs.
 func TestViewInMounts(t *testing.T) {
 	const rest = " rw - tmpfs tmpfs rw\n"
 	file := filepath.Join(t.TempDir(), "mountinfo")

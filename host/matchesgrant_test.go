@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A container may start before it is noted that it does, only if it has just what its grant says.
+// A container can start before its start is recorded only if its cgroup matches its grant.
 func TestMatchesGrant(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

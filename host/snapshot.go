@@ -178,9 +178,9 @@ func (s *Snapshot) PodNames() map[string]podname.Name {
 	return names
 }
 
-// Beside returns a line about cgroups outside the state: cgroups of another state, or cgroups without a grant. It
+// Warning returns a line about cgroups outside the state: cgroups of another state, or cgroups without a grant. It
 // returns "" if there are none.
-func (s *Snapshot) Beside() string {
+func (s *Snapshot) Warning() string {
 	switch {
 	case s.Owner != "":
 		return fmt.Sprintf("the cgroups here belong to the state in %s; --state-dir %[1]s shows them", s.Owner)

@@ -81,7 +81,7 @@ func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.
 
 // sayStrays says on standard error what a snapshot does not list.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
-	if beside := s.Beside(); beside != "" {
+	if beside := s.Warning(); beside != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))
 	}
 }

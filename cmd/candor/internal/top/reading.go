@@ -65,7 +65,7 @@ func (s *Source) Read(inside string) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{Map: cpumap.Of(snapshot.Node), Note: snapshot.Beside()}
+	r := &Reading{Map: cpumap.Of(snapshot.Node), Note: snapshot.Warning()}
 	r.Map.Tags, r.Map.Names = &s.tags, snapshot.PodNames()
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err
