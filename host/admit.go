@@ -59,7 +59,7 @@ func (a *Allocation) checkEngine() error {
 		err = checkKernelBurst(a.Burst)
 	}
 	if err == nil && (a.Engine.Cgroup == "" || a.PID != 0) {
-		err = fmt.Errorf("%w: %s: its engine's cgroup is required, and no process", ErrBadSpec, a.ID)
+		err = fmt.Errorf("%w: %s: needs the path of its engine's cgroup and no process", ErrBadSpec, a.ID)
 	}
 	return err
 }
@@ -218,7 +218,7 @@ func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	if i < 0 || s.Grants[i].Engine != a.Engine || s.Grants[i].State == Held || s.Grants[i].Mems {
 		return false
 	}
-	k, err := read(h.groupOf(s.Grants[i]))
+	k, err := readSettings(h.groupOf(s.Grants[i]))
 	if err != nil || !k.populated {
 		return false
 	}

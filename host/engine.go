@@ -51,7 +51,7 @@ func (op *operation) observeEngines() {
 
 // observeEngine reads a cgroup, if it exists. Engines create cgroups late and remove them early.
 func (op *operation) observeEngine(name string, e Engine) {
-	k, err := read(op.tree.EngineGroup(name, e.Cgroup))
+	k, err := readSettings(op.tree.EngineGroup(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
 		return
 	}

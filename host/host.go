@@ -2,12 +2,12 @@
 // wrapper and the NRI plugin. A [Host] is the entry point; [Host.Allocate], [Host.Admit], [Host.Resize] and
 // [Host.Release] change grants, and [Host.Snapshot] reads them.
 //
-// There is no daemon. An operation takes a file lock, loads the state (package state), compares it with the kernel,
-// plans (package hybrid), applies the plan (packages cgroup and view), saves the state and unlocks. Each plan replaces
-// one file. If a process is killed at any point, the next operation repairs the difference. The file holds the last
-// decision, the kernel holds the running containers, and each operation ends with both equal. An operation for a
-// container of a pod reads the cgroups of other containers only as far as needed (observe.go). [Host.Reconcile] reads
-// all of them.
+// There is no daemon. An operation takes a file lock, loads the state (package state) and compares it with the kernel.
+// It plans (package hybrid), applies the plan (packages cgroup and view), saves the state and unlocks. Each plan
+// replaces one file. If a process is killed at any point, the next operation repairs the difference. The file holds
+// the last decision, the kernel holds the running containers, and each operation ends with both equal. An operation
+// for a container of a pod reads the cgroups of other containers only as far as needed (observe.go). [Host.Reconcile]
+// reads all of them.
 //
 // # Failure isolation
 //

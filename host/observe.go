@@ -54,9 +54,11 @@ func (h *Host) observe() (map[string]*group, error) {
 }
 
 // readGroup reads a cgroup.
-func (h *Host) readGroup(name string) (*group, error) { return read(h.tree.Group(name)) }
+func (h *Host) readGroup(name string) (*group, error) { return readSettings(h.tree.Group(name)) }
 
-func read(kernel *cgroup.Group) (*group, error) {
+// readSettings reads whether a cgroup has processes, and its settings. On an error the group holds the fields read so
+// far.
+func readSettings(kernel *cgroup.Group) (*group, error) {
 	g := &group{Group: kernel}
 	var err error
 	if g.populated, err = g.Populated(); err == nil {

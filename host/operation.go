@@ -26,7 +26,7 @@ type operation struct {
 	groups    map[string]*group // cgroups as the kernel has them, by name
 	cached    operationCache    // result of the previous operation
 	node      *hybrid.Node
-	basis     basis             // basis of node
+	basis     basis             // inputs of node
 	emptyNode *hybrid.Node      // a node without containers for the next restoreAll, or nil
 	info      map[string]*Grant // grants with the data that the node lacks, by name
 
@@ -44,7 +44,7 @@ type operation struct {
 	notStarted bool            // the program of the released container was not executed
 	rewritten  string          // the container whose engine has just written its cgroup, or ""
 	everyPod   bool            // inspect the cgroups of all pods
-	scope      scope           // zero: all containers
+	scope      scope           // containers that this operation serves; zero: all containers
 	readsCPUs  bool            // read the CPUs of all cgroups, because the container of scope starts
 	report     *Report
 }
@@ -62,6 +62,7 @@ func (h *Host) operate(ctx context.Context, change func(*operation) error) error
 	return h.operateOn(ctx, scope{}, change)
 }
 
+// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers.
 func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err

@@ -54,7 +54,7 @@ func (op *operation) repairPods(grants []*Grant) {
 
 // A pod is a pod's cgroup and its containers.
 type pod struct {
-	path          string // of its cgroup
+	path          string // path of the pod's cgroup
 	group         *cgroup.Group
 	containers    []*Grant // including pending and held containers
 	running       []*Grant
@@ -162,8 +162,8 @@ func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Dur
 
 // podLimits returns the limits that a pod's cgroup needs for its running containers. The quota is lifted if all
 // containers have a limit and the sum of the limits fits into the pod's quota: a pod can have a lower quota than its
-// containers. hasOwnWeight reports that the present weight is Candor's. The kubelet's weight can have changed since,
-// because the kubelet does not compare it with the file.
+// containers. hasOwnWeight reports that the present weight is Candor's. The kubelet does not write a weight that it
+// finds in the file already, so the weight that it intends can differ from the recorded weight.
 func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
 	wanted := original
 	var limits time.Duration
