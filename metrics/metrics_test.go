@@ -33,7 +33,9 @@ func (d *desk) Snapshot() (*host.Snapshot, error) { return d.snapshot, d.broken 
 
 func (d *desk) Degraded() []host.Degraded { return d.degraded }
 
-func (d *desk) ReadUsage(g *host.Grant) (host.LiveUsage, error) { return d.readings[g.ID], d.fault[g.ID] }
+func (d *desk) ReadUsage(g *host.Grant) (host.LiveUsage, error) {
+	return d.readings[g.ID], d.fault[g.ID]
+}
 
 // newDesk is a machine of 8 CPUs, two of them reserved, with one container of each kind.
 func newDesk(t *testing.T) *desk {

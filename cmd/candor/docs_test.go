@@ -1,16 +1,17 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/candor-project/candor/internal/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the command output in the docs")
+var update = golden.Update
 
 // docPages returns the pages of docs, with one level of folders, from the top of the project.
 func docPages(t *testing.T) []string {

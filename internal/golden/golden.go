@@ -1,28 +1,69 @@
-// Package golden compares what a test gets with the file that says what it is to be. go test -update writes
-// such files anew, for people to look at the difference.
+// Package golden compares the output of tests with files. go test -update rewrites the files, for review with the
+// version control system.
 package golden
 
 import (
 	"flag"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the files anew that tests compare with")
+// Update is the flag -update.
+var Update = flag.Bool("update", false, "rewrite the files that tests compare with")
 
-// Check fails a test whose text is not that of a file.
+// Check fails a test if a text differs from the text of a file.
 func Check(t testing.TB, file, got string) {
 	t.Helper()
-	if *update {
+	if *Update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file)
+	if want := read(t, file); got != want {
+		t.Errorf("%s differs (go test -update rewrites it); got:\n%s", file, got)
+	}
+}
+
+// CheckLines fails a test if a file has other lines than a text. Each line of the file describes a part of an interface, so
+// -update adds lines and removes none: delete a line from the file by hand if users can do without it.
+func CheckLines(t testing.TB, file, got string) {
+	t.Helper()
+	if *Update {
+		if _, err := os.Stat(file); err != nil {
+			Check(t, file, got)
+		}
+	}
+	missing, added := difference(read(t, file), got), difference(got, read(t, file))
+	if len(missing) > 0 {
+		t.Errorf("%s has lines without a counterpart:\n%s", file, strings.Join(missing, "\n"))
+	}
+	if len(added) > 0 && *Update && len(missing) == 0 {
+		Check(t, file, got)
+	} else if len(added) > 0 {
+		t.Errorf("%s lacks lines (go test -update adds them):\n%s", file, strings.Join(added, "\n"))
+	}
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatalf("%v (go test -update writes it)", err)
 	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test -update writes it anew); got:\n%s", file, got)
+	return string(text)
+}
+
+// difference returns the lines of a text that another text lacks. A line that occurs twice counts twice.
+func difference(text, other string) (lines []string) {
+	others := strings.Split(other, "\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		if i := slices.Index(others, line); i >= 0 {
+			others = slices.Delete(others, i, i+1)
+		} else {
+			lines = append(lines, line)
+		}
 	}
+	return lines
 }

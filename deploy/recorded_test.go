@@ -1,0 +1,84 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/candor-project/candor/internal/golden"
+)
+
+// TestRecordedDefinitions compares the custom resource definitions with the record: names, versions, columns, and of each field
+// the type and the bounds. Descriptions and messages are left out. Objects in clusters depend on the definitions: -update adds
+// new fields to the record.
+func TestRecordedDefinitions(t *testing.T) {
+	for _, name := range []string{"nodecpu", "cpuprofile"} {
+		crd := read[document](t, filepath.Join(chart, "crds", name+".yaml"))
+		spec := crd["spec"].(document)
+		var text strings.Builder
+		fmt.Fprintln(&text, "group", asJSON(t, spec["group"]), "scope", asJSON(t, spec["scope"]), "names", asJSON(t, spec["names"]))
+		for _, v := range spec["versions"].([]any) {
+			version := v.(document)
+			fmt.Fprintln(&text, "version", version["name"], "served", version["served"], "storage", version["storage"], "subresources", asJSON(t, version["subresources"]))
+			columns, _ := version["additionalPrinterColumns"].([]any)
+			for _, c := range columns {
+				column := maps.Clone(c.(document))
+				delete(column, "description")
+				fmt.Fprintln(&text, "column", asJSON(t, column))
+			}
+			writeSchema(t, &text, "", version["schema"].(document)["openAPIV3Schema"].(document))
+		}
+		golden.CheckLines(t, filepath.Join("testdata", name+".txt"), text.String())
+	}
+}
+
+// writeSchema writes a line with the type and the bounds of a field, and those of the fields below.
+func writeSchema(t *testing.T, text *strings.Builder, path string, schema document) {
+	t.Helper()
+	own := maps.Clone(schema)
+	for _, name := range []string{"description", "properties", "items", "additionalProperties"} {
+		delete(own, name)
+	}
+	if required, ok := own["required"].([]any); ok {
+		names := []string{}
+		for _, name := range required {
+			names = append(names, name.(string))
+		}
+		slices.Sort(names)
+		own["required"] = names
+	}
+	if rules, ok := own["x-kubernetes-validations"].([]any); ok {
+		var only []any
+		for _, rule := range rules {
+			only = append(only, rule.(document)["rule"])
+		}
+		own["x-kubernetes-validations"] = only
+	}
+	fmt.Fprintln(text, strings.TrimSpace(path+" "+asJSON(t, own)))
+	properties, _ := schema["properties"].(document)
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		writeSchema(t, text, path+"."+name, properties[name].(document))
+	}
+	if items, ok := schema["items"].(document); ok {
+		writeSchema(t, text, path+"[]", items)
+	}
+	if values, ok := schema["additionalProperties"].(document); ok {
+		writeSchema(t, text, path+".*", values)
+	}
+}
+
+// asJSON is a value on one line, with the keys in order.
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text := new(strings.Builder)
+	e := json.NewEncoder(text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text.String())
+}
