@@ -15,21 +15,27 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-const adviseLong = `Say which CPU limit, period and burst a recorded container needs: what was recorded is replayed
-under many of them, in a model of the kernel's bandwidth control.
+const adviseLong = `Recommend a CPU limit, period and burst for a recorded container. The command
+replays the recording under many settings in a model of the kernel's bandwidth
+control.
 
-THROTTLED is the share of the periods; DELAY how much later the work is done than without
-a limit, of half of it and of 99 %; OVERRUN the longest time for which the container uses
-more than its limit without a break, which a neighbour may have to wait. A limit is what
-the container reserves. The last rows are whole CPUs of its own (class sensitive), with as many threads.
+THROTTLED  share of the periods in which the quota ran out
+DELAY      delay of the work compared with no limit, median and 99th percentile
+OVERRUN    longest time for which the container uses more than its limit without
+           a pause; a neighbor can wait as long
 
-With --hops N delays are those of a request that passes N such containers, one after the other,
-and whose answer goes back through all of them.
+A limit is the CPU time that the container reserves. The last rows are whole CPUs
+of the container (class sensitive), with as many threads as CPUs.
 
-Of several recordings, or with --node-cpus, also how many such containers a node holds: with
-the cheapest limits, with and without a burst, and without limits; -o svg and -o png draw that.
+With --hops N, the delays are delays of a request that passes N such containers in
+a row and returns through all of them.
 
-A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several by comma.`
+With several recordings, or with --node-cpus, the report also shows how many such
+containers a node holds: with the cheapest limits, with and without a burst, and
+without limits. -o svg and -o png draw this result.
+
+A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several of them
+separated by commas.`
 
 const adviseExample = `  candor advise web.usage
   candor advise web.usage --target 'delay-p99<5ms'
@@ -53,7 +59,7 @@ func newAdviseCommand() *cobra.Command {
 	f := &adviseFlags{}
 	cmd := &cobra.Command{
 		Use:     "advise FILE...",
-		Short:   "Say which limit, period and burst a recorded container needs",
+		Short:   "Recommend a limit, period and burst for a recorded container",
 		Long:    adviseLong,
 		Example: adviseExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -65,13 +71,13 @@ func newAdviseCommand() *cobra.Command {
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.group, "group", "", "the group (default: the one with most CPU time)")
-	flags.StringVar(&f.target, "target", "throttled<1%", "what the setting must reach")
+	flags.StringVar(&f.group, "group", "", "cgroup to analyze (default: the cgroup with the most CPU time)")
+	flags.StringVar(&f.target, "target", "throttled<1%", "target of the setting")
 	complete(cmd, "target", []string{"throttled<1%", "delay-p50<1ms", "delay-p99<5ms"})
 	f.part = addPartFlags(cmd)
-	flags.IntVar(&f.hops, "hops", 1, "containers that a request passes, one after the other, and its answer on the way back, each with this use and this limit")
-	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recordings' machine)")
-	flags.Float64Var(&f.risk, "risk", 1, "% of the time in which containers without limits may want more than the node has")
+	flags.IntVar(&f.hops, "hops", 1, "containers in a row that a request and its answer pass")
+	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node to fill (default: CPUs of the recorded machine)")
+	flags.Float64Var(&f.risk, "risk", 1, "% of time for which containers without limits can exceed the node")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
 	f.output = outputFlag(cmd, "table", "json", "svg", "png")
 	return cmd

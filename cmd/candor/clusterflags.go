@@ -24,11 +24,11 @@ type clusterFlags struct {
 func (f *clusterFlags) add(cmd *cobra.Command, usage string, namespaced bool) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.cluster, "cluster", false, usage)
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how the cluster is reached (default: as kubectl: $KUBECONFIG, ~/.kube/config; in a pod as that)")
-	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long the API server may take for an answer")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config or the pod's)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: current context)")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "timeout of each request to the API server")
 	if namespaced {
-		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: that of its manifest, else of the context)")
+		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: of the manifest or context)")
 	}
 }
 

@@ -23,7 +23,7 @@ var (
 	classWords     = []string{"sensitive", "flexible"}
 	policyWords    = []string{"strict", "best-effort"}
 	algorithmWords = []string{"candor", "paper"}
-	wishWords      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
+	topologyWords  = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
 // wordFlag adds a flag whose value is one of words; the value that v holds is
@@ -71,7 +71,7 @@ func (c *choice) UnmarshalText(text []byte) error {
 // outputFlag adds -o with the given forms; the first is the default.
 func outputFlag(cmd *cobra.Command, forms ...string) *choice {
 	c := &choice{forms[0], forms}
-	wordFlag(cmd, c, forms, "output", "o", "form of the output")
+	wordFlag(cmd, c, forms, "output", "o", "output format")
 	return c
 }
 

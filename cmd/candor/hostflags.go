@@ -41,10 +41,10 @@ func addHostFlags(cmd *cobra.Command) *hostFlags {
 	options, _ := defaultHostOptions()
 	f := &hostFlags{options: options}
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.StateDir, "state-dir", options.StateDir, "where the state is kept ($CANDOR_STATE_DIR)")
-	flags.StringVar(&f.options.Config, "config", options.Config, "options of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.StateDir, "state-dir", options.StateDir, "state directory ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "config", options.Config, "options file of this machine ($CANDOR_CONFIG)")
 	f.driver = addGroupFlags(cmd, &f.options.Cgroup)
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say also what was cleaned up on the way")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print repairs and cleanups of the state")
 	return f
 }
 
@@ -53,8 +53,8 @@ func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 	options, named := defaultHostOptions()
 	driver = &choice{named, []string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)}}
 	cmd.Flags().StringVar(&o.Parent, "cgroup-parent", options.Cgroup.Parent,
-		"group that holds Candor's: /candor, with systemd candor.slice ($CANDOR_CGROUP_PARENT)")
-	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "who makes the groups ($CANDOR_CGROUP_DRIVER)")
+		"parent cgroup: /candor or candor.slice ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
 	return driver
 }
 

@@ -16,20 +16,20 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-const inspectLong = `Show all about one container: what it was granted, what the kernel has, what it
-is shown, how often its quota ran out, and who else uses its exclusive CPUs.`
+const inspectLong = `Show the details of a container: its grant, the settings in the kernel, its view,
+its throttling, and the foreign processes on its exclusive CPUs.`
 
 func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect NAME",
-		Short:   "Show all about one container",
+		Short:   "Show the details of a container",
 		Long:    inspectLong,
 		Example: "  candor inspect web\n  candor inspect default/web-0/app\n  candor inspect web -o json | jq .group.throttled",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	during := cmd.Flags().Duration("during", 250*time.Millisecond, "how long to watch for strangers; 0: not at all")
+	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample foreign processes; 0 disables the sampling")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *during < 0 || *during > time.Hour {
 			return badInput("--during %v: want 0 to 1h", *during)

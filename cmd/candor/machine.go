@@ -18,7 +18,7 @@ const maxMachineFile = 4 << 20
 // machineForms is what a --machine flag takes, machineUsage its help text.
 const (
 	machineForms = "this, a description such as \"pack:2 numa:2 l3:2 core:4 pu:2\", a JSON file of candor topology, or a directory with a copied sys tree"
-	machineUsage = "the `MACHINE`: " + machineForms
+	machineUsage = "`MACHINE`: this, a hwloc description, a JSON file or a copy of /sys"
 )
 
 // loadMachine returns the machine that a --machine flag means: "this" (the one

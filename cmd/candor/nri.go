@@ -21,17 +21,18 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
+const nriLong = `Run the NRI plugin that gives the containers of containerd or CRI-O their CPUs, as
+candor run does for a program.
 
-It is a plugin of the runtime's Node Resource Interface and runs until it is
-ended. A pod says what its containers are by annotations, such as
-candor.dev/class: sensitive, or class.candor.dev/web: sensitive for one of them; the
-configuration has defaults. SIGHUP reads the configuration again. When the plugin is
-killed, containers keep their CPUs; started again, it adopts what runs.
+The plugin runs until it is stopped. Annotations of a pod set the class of its
+containers: candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the
+container web. The configuration file sets defaults; SIGHUP reloads it. If the
+plugin is killed, the containers keep their CPUs. After a restart, the plugin adopts
+the running containers.
 
-With --observe it only says what it would do: in the log, and to candor ps, map and
-inspect with --state-dir /run/candor-observe. It changes no container, no group and no
-file but those in that directory.`
+With --observe, the plugin only plans. It logs each grant and shows it in candor ps,
+map and inspect with --state-dir /run/candor-observe. It changes no container, no
+cgroup and no file outside that directory.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
@@ -64,7 +65,7 @@ type nriFlags struct {
 func newNRICommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "nri",
-		Short:   "Give a Kubernetes node's containers the CPUs that they see",
+		Short:   "Run the NRI plugin that allocates CPUs on a Kubernetes node",
 		Long:    nriLong,
 		Example: nriExample,
 		Args:    noArgs,
@@ -75,18 +76,18 @@ func newNRICommand() *cobra.Command {
 		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.observe, "observe", false, "change nothing: plan, and say what each container would have; the state is in "+observeDir+" unless --state-dir names another place")
-	flags.StringVar(&f.config, "config", "", "configuration (default: none; containers are flexible unless their pods say otherwise)")
-	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "the runtime's NRI socket")
-	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "where the state is kept; goes before the configuration's ($CANDOR_STATE_DIR)")
-	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options of this machine ($CANDOR_CONFIG)")
-	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "group that holds those of candor run ($CANDOR_CGROUP_PARENT)")
-	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
-	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
-	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
+	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir+"")
+	flags.StringVar(&f.config, "config", "", "configuration file (default: none; unannotated pods are flexible)")
+	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
+	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options file of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "parent cgroup of candor run ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
+	wordFlag(cmd, &f.format, f.format.of, "log", "", "log format")
+	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "web configuration `FILE` of the metrics server: TLS and users")
 	f.histogram = choice{"", nri.HistogramWords}
-	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them; goes before the configuration's (default: none)")
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "shortest window of the CPU-use histograms; overrides the configuration")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd

@@ -24,9 +24,9 @@ type publishFlags struct {
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "tell the API server what the node has, as the NodeCPU of its name; so does publish: true in the configuration")
-	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "the node's name in the cluster, for --publish, and to know the hints that are for it ($NODE_NAME)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "how the API server is reached, for --publish (default: as the pod that this is; $KUBECONFIG)")
+	flags.BoolVar(&f.publish, "publish", false, "publish the node's NodeCPU object; same as publish: true")
+	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and for hints ($NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: the pod's account; $KUBECONFIG)")
 }
 
 // wants reports whether the node is to be published.

@@ -36,13 +36,13 @@ var ofPods = []string{"filename", "pod", "cpu", "request", "memory", "class", "t
 func (f *podFlags) add(cmd *cobra.Command) {
 	f.clusterFlags.add(cmd, "where a pod would go in a Kubernetes cluster, and why not elsewhere", true)
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod, or of what makes it; - is standard input")
-	flags.StringVar(&f.pod, "pod", "", "a pod that waits in the cluster")
+	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod or its workload; - reads standard input")
+	flags.StringVar(&f.pod, "pod", "", "name of a pending pod in the cluster")
 	flags.Var(&f.cpu, "cpu", "limit of a pod of one container, such as 1.5")
-	flags.Var(&f.request, "request", "its request, where that is less (a flexible one)")
-	flags.StringVar(&f.memory, "memory", "", "the memory that it requests, such as 512Mi")
-	wordFlag(cmd, &f.class, classWords, "class", "", "its class, where annotations say none")
-	wordFlag(cmd, &f.topology, wishWords, "topology", "", "its wish")
+	flags.Var(&f.request, "request", "request of the container, if it is less than the limit")
+	flags.StringVar(&f.memory, "memory", "", "memory request, such as 512Mi")
+	wordFlag(cmd, &f.class, classWords, "class", "", "class of the container, unless an annotation sets it")
+	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy")
 }
 
 // run plans a pod.

@@ -20,9 +20,9 @@ type reportFlags struct {
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.out, "out", "", "folder for the report, with box plots (SVG, PNG), as Markdown, a page and JSON")
+	cmd.Flags().StringVar(&f.out, "out", "", "directory for the report: box plots, Markdown, HTML and JSON")
 	f.output = choice{"table", []string{"table", "json", "markdown"}}
-	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the results")
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
 	must(cmd.MarkFlagDirname("out"))
 }
 

@@ -14,7 +14,7 @@ import (
 // colourFlag adds --color.
 func colourFlag(cmd *cobra.Command) *choice {
 	c := &choice{"auto", []string{"auto", "always", "never"}}
-	wordFlag(cmd, c, c.of, "color", "", "colours: auto is on a terminal, unless NO_COLOR is set")
+	wordFlag(cmd, c, c.of, "color", "", "colors: auto uses them on a terminal without NO_COLOR")
 	return c
 }
 

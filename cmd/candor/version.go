@@ -14,7 +14,7 @@ var version = ""
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version of candor",
+		Short:   "Print the version",
 		Example: "  candor version\n  candor --version",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,7 +28,7 @@ func newVersionCommand() *cobra.Command {
 func addVersionFlag(root *cobra.Command) {
 	root.Version = versionString()
 	root.SetVersionTemplate(versionLine())
-	root.Flags().Bool("version", false, "print the version of candor")
+	root.Flags().Bool("version", false, "print the version")
 }
 
 func versionLine() string {

@@ -17,12 +17,12 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-const viewLong = `Show what this place is told of its CPUs by each source that programs ask, what
-the kernel gives it, and if the two agree: what it sees is what it has.
+const viewLong = `Show the CPU count that each source reports here, the CPUs that the kernel allows, and
+whether both agree.
 
-With --cpu or another flag of candor run the place is a new one, as candor run makes
-it. With a command, the report goes to standard error, and the command runs after it in
-the same place.`
+With --cpu or another flag of candor run, the command creates a new container, as
+candor run does. With a command, the report goes to standard error and the command
+runs after it in the same container.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
@@ -33,7 +33,7 @@ const viewExample = `  candor view
 func newViewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "view [flags] [-- COMMAND [ARG]...]",
-		Short:   "Show what this place is told of its CPUs, source by source",
+		Short:   "Show the CPU count that each source reports here",
 		Long:    viewLong,
 		Example: viewExample,
 		Args:    cobra.ArbitraryArgs,
