@@ -118,7 +118,7 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	return nil
 }
 
-// write writes what is advised in the form that is asked for.
+// write writes the recommendations in the requested format.
 func (f *adviseFlags) write(out io.Writer, all *advise.Reports) error {
 	switch f.output.value {
 	case "table":
@@ -136,7 +136,7 @@ func (f *adviseFlags) write(out io.Writer, all *advise.Reports) error {
 	return figure.PNG(out, p)
 }
 
-// read sums up all recordings. Of machines with unlike numbers of CPUs the user has to say for which one he asks.
+// read summarizes all recordings. If their machines differ in the number of CPUs, --node-cpus is required.
 func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error) {
 	for _, file := range files {
 		s, err := readRecording(file, f.part)
@@ -157,7 +157,8 @@ func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error)
 	return all, nil
 }
 
-// unlike says that recordings are of machines whose CPU time is not the same; "" where it is, or nobody knows.
+// unlike describes the difference between recordings of machines with unequal CPU speed. It is "" if there is none, or if
+// it is unknown.
 func unlike(files []string, all []*timescale.Summary) string {
 	for i, s := range all {
 		if a, b := all[0].Model, s.Model; a != "" && b != "" && a != b {
@@ -167,7 +168,7 @@ func unlike(files []string, all []*timescale.Summary) string {
 	return ""
 }
 
-// report replays what a recording's group used.
+// report replays the use of a recorded cgroup.
 func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report, *advise.Demand, error) {
 	g := &s.Groups[0]
 	d, err := f.demand(file, s, g.Number)
@@ -211,7 +212,7 @@ const (
 	maxHops     = 64
 )
 
-// demand reads what a group of a recording used as what it wanted.
+// demand takes the recorded use of a cgroup as its demand.
 func (f *adviseFlags) demand(file string, s *timescale.Summary, group int) (*advise.Demand, error) {
 	cpus := f.cpus
 	if cpus == 0 {

@@ -105,7 +105,7 @@ func auditRows(found []audit.Container, all bool) []auditRow {
 	return rows
 }
 
-// writeAudit writes the table, and what to do with it.
+// writeAudit writes the table and the next step.
 func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 	if len(rows) > 0 {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -128,7 +128,7 @@ func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 	return err
 }
 
-// lost is a time span for people.
+// lost formats a lost time.
 func lost(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d < 2*time.Minute {
@@ -137,7 +137,7 @@ func lost(seconds float64) string {
 	return age(d)
 }
 
-// auditSummary is what the list means, and what to do next.
+// auditSummary summarizes the list and names the next step.
 func auditSummary(found []audit.Container) string {
 	differ, likely := 0, 0
 	for i := range found {

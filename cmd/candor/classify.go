@@ -64,7 +64,7 @@ func newClassifyCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
+	flags.SetInterspersed(false) // words after the command's name belong to the command
 	flags.StringVar(&f.cpus, "cpu", "", "limits to measure, such as 0.5,1,1500m")
 	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: shell words to append to the command; repeatable")
 	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "smallest gain that counts, in percent")
@@ -79,7 +79,7 @@ func newClassifyCommand() *cobra.Command {
 	return cmd
 }
 
-// run classifies, and shows what is known so far where the user ends it.
+// run classifies the program. If the user interrupts it, run shows the preliminary result.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if f.probe && f.image != "" {
 		return badInput("--probe watches how a program starts, not a container: want it without --image")
@@ -92,7 +92,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if _, _, err := f.texts(string(experiment.Flexible)); err != nil {
-		return err // nothing is found to be wrong after the long work
+		return err // checked before the long work
 	}
 	ctx, stop := untilSignal(cmd)
 	defer stop()
@@ -112,7 +112,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	return f.writeClass(string(class.Class))
 }
 
-// classification is what a command line asks for.
+// classification returns the classification that the command line describes.
 func (f *classifyFlags) classification(args []string) (experiment.Classification, error) {
 	c := experiment.Classification{Metric: experiment.WallTime.Name, Margin: f.margin / 100, Seed: f.seed}
 	for _, word := range strings.Split(f.cpus, ",") {

@@ -55,7 +55,7 @@ func (f *profileFlags) manifest(class string) ([]byte, error) {
 	return text, nil
 }
 
-// write writes the profile. One that is there keeps its owner and mode.
+// write writes the profile. An existing file keeps its owner and mode.
 func (f *profileFlags) write(text []byte) error {
 	if _, err := os.Stat(f.file); err == nil {
 		return rewrite(f.file, text)

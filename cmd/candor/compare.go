@@ -67,7 +67,7 @@ func newCompareCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
+	flags.SetInterspersed(false) // words after the command's name belong to the command
 	flags.Var((*milliFlag)(&f.cpu), "cpu", "limit, such as 2, 1.5 or 1500m")
 	flags.StringVar(&f.setups, "setups", "quota,candor", "setups, separated by commas")
 	var names []string
@@ -98,7 +98,7 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	return f.finish(cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }
 
-// untilSignal returns a context that ends with the first signal that asks for the end; the second one ends the process.
+// untilSignal returns a context that the first SIGINT or SIGTERM cancels. The second signal ends the process.
 func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	context.AfterFunc(ctx, stop)
@@ -127,7 +127,7 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 	return e, experimentError(e.Check())
 }
 
-// measure runs the experiment in a lab, with a line of progress. What is done so far is in the folder after each round.
+// measure runs the experiment in a lab and shows its progress. It saves the partial report after each round.
 func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *experiment.Experiment) (report *experiment.Report, err error) {
 	l, err := openLab()
 	if err != nil {
@@ -157,7 +157,7 @@ func openLab() (*experiment.Lab, error) {
 	return l, nil
 }
 
-// runStage says how far an experiment is, and what it seems to give.
+// runStage returns the progress of an experiment with its preliminary result.
 func runStage(s experiment.Stage) stage {
 	text := fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup)
 	metric := s.Report.Metrics[len(s.Report.Metrics)-1].Name

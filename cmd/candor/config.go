@@ -30,7 +30,7 @@ func newConfigCommand() *cobra.Command {
 	return cmd
 }
 
-// oneFile wants the name of one file.
+// oneFile accepts exactly one argument, the name of a file.
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return badInput("%d arguments: want one, the FILE", len(args))

@@ -57,10 +57,10 @@ func (f *repeatFlags) add(cmd *cobra.Command) {
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the random order")
 }
 
-// betterWords say which values of a metric are better.
+// betterWords are the values of --better.
 var betterWords = []string{"lower", "higher"}
 
-// workload is what a command line asks for.
+// workload returns the workload that the command line describes.
 func (f *experimentFlags) workload(args []string) (experiment.Workload, error) {
 	w := experiment.Workload{Name: f.name, Command: args, Timeout: f.timeout}
 	if err := f.serve(&w); err != nil {
@@ -103,7 +103,7 @@ func (f *experimentFlags) serve(w *experiment.Workload) error {
 	return nil
 }
 
-// checkShellWord refuses a shell's command line whose first word is no command.
+// checkShellWord refuses a shell command whose first word is not a command.
 func checkShellWord(text string) error {
 	fields := strings.Fields(text)
 	if len(fields) == 0 {

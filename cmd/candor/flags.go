@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A word is a value that the command line writes as one of a few words.
+// A word is a flag value with a fixed list of words.
 type word interface {
 	encoding.TextUnmarshaler
 	fmt.Stringer
@@ -26,8 +26,7 @@ var (
 	topologyWords  = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
-// wordFlag adds a flag whose value is one of words; the value that v holds is
-// the default. The shell completes it.
+// wordFlag adds a flag whose value is a word of a list, with completion. The value of v is the default.
 func wordFlag(cmd *cobra.Command, v word, words []string, name, shorthand, usage string) {
 	cmd.Flags().VarP(textFlag{v, "word"}, name, shorthand, usage+" ["+strings.Join(words, "|")+"]")
 	complete(cmd, name, words)

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usageTemplate is cobra's, quieter: one usage line, no blank groups.
+// usageTemplate is cobra's template with a single usage line and without empty groups.
 const usageTemplate = `Usage:
   {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}

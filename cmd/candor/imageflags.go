@@ -27,7 +27,7 @@ func (f *imageFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.engineFlags, "engine-flags", "", "more flags of the engine's create, such as '-v /data:/data'")
 }
 
-// put puts the image, if there is one, into a workload. That it cannot be run is told before anything is.
+// put adds the image to a workload, if --image is set. It checks the engine and the image before the first run.
 func (f *imageFlags) put(w *experiment.Workload) error {
 	if f.image == "" {
 		if f.engine.value != "" || f.engineFlags != "" {

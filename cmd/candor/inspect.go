@@ -46,7 +46,7 @@ func newInspectCommand() *cobra.Command {
 	return cmd
 }
 
-// inspect reads all about one container, and watches it for strangers.
+// inspect reads the details of a container and samples foreign processes on its CPUs.
 func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duration) (*inspection, error) {
 	h, snapshot, err := f.snapshot(cmd)
 	if err != nil {
@@ -79,10 +79,10 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	return report, nil
 }
 
-// An inspection is what inspect writes. Its JSON form is an interface, as that of grantRow.
+// An inspection is the output of inspect. Its JSON form is an interface, as that of grantRow.
 type inspection struct {
 	grantRow
-	Group     *groupRow           `json:"group,omitempty"` // what the kernel has; absent if there is no group
+	Group     *groupRow           `json:"group,omitempty"` // settings in the kernel; absent without a cgroup
 	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
 	Strangers []cpumap.Stranger   `json:"strangers,omitzero"`

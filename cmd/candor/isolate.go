@@ -103,7 +103,7 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 	return f.finish(cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
 }
 
-// isolation is what a command line asks for.
+// isolation returns the experiment that the command line describes.
 func (f *isolateFlags) isolation() (experiment.Isolation, error) {
 	i := experiment.Isolation{Limit: f.cpu, Rounds: f.rounds, Seed: f.seed, Tmp: f.tmp}
 	for _, text := range strings.Split(f.cases, ",") {
@@ -135,7 +135,7 @@ func (f *isolateFlags) isolation() (experiment.Isolation, error) {
 	return i, experimentError(i.Check())
 }
 
-// application reads one from a command line.
+// application parses a value of --app.
 func (f *isolateFlags) application(text string) (a experiment.NamedWorkload, err error) {
 	name, command, named := strings.Cut(text, "=")
 	switch {
@@ -160,7 +160,7 @@ func (f *isolateFlags) defaultApplication(name string) experiment.NamedWorkload 
 	return experiment.NamedWorkload{Name: name, Workload: w}
 }
 
-// measure runs the isolation in a lab, with a line of progress. What is done so far is in the folder after each round.
+// measure runs the experiment in a lab and shows its progress. It saves the partial report after each round.
 func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *experiment.Isolation) (report *experiment.IsolationReport, err error) {
 	l, err := openLab()
 	if err != nil {

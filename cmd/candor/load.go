@@ -71,13 +71,13 @@ func newLoadCommand() *cobra.Command {
 	return cmd
 }
 
-// ofBursts and ofClients are the flags that mean something without a URL and with one.
+// ofBursts and ofClients are the flags that apply without a URL and with a URL.
 var (
 	ofBursts  = []string{"for", "work", "threads", "rest"}
 	ofClients = []string{"clients", "on", "off", "rate", "seed"}
 )
 
-// check refuses what cannot be meant.
+// check refuses invalid combinations and values.
 func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
 	if f.length < time.Second || f.length > 24*time.Hour {
 		return badInput("--duration %v: want 1s to 24h", f.length)
@@ -124,7 +124,7 @@ func (f *loadFlags) checkClients(server string) error {
 	return nil
 }
 
-// run is the load's life. Ctrl-C ends it early; what was counted is told all the same. A second one kills it.
+// run generates the load. The first Ctrl-C ends it early and prints the counts so far; the second kills it.
 func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if err := f.checkHDR(); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	return nil
 }
 
-// checkHDR refuses a file that cannot be written before there is anything to write. What is in it stays until then.
+// checkHDR refuses a file that is not writable before the load starts. It does not change the content.
 func (f *loadFlags) checkHDR() error {
 	if f.hdr == "" {
 		return nil
@@ -161,7 +161,7 @@ func (f *loadFlags) checkHDR() error {
 	return file.Close()
 }
 
-// tell writes what was counted.
+// tell writes the report.
 func (f *loadFlags) tell(out io.Writer, report *load.Report) error {
 	if f.hdr != "" {
 		var text bytes.Buffer

@@ -99,8 +99,8 @@ func addGroups(m *cpumap.Map, h *host.Host, s *host.Snapshot) error {
 	return err
 }
 
-// strangers measures all containers' exclusive CPUs at the same time. What
-// cannot be measured (a container that has just gone) is left out.
+// strangers samples the exclusive CPUs of all containers at the same time. It skips containers that cannot be sampled, such
+// as a container that has just ended.
 func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during time.Duration) []cpumap.Stranger {
 	var all []cpumap.Stranger
 	var lock sync.Mutex
@@ -121,7 +121,7 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 	return all
 }
 
-// strangersOf sorts what was measured of a container by CPU; nil where nothing could be.
+// strangersOf returns the samples of a container in the order of the CPUs, or nil without samples.
 func strangersOf(g *host.Grant, used map[int]float64) []cpumap.Stranger {
 	if used == nil {
 		return nil

@@ -40,7 +40,7 @@ const nriExample = `  candor nri
   candor nri --publish --node-name node-1 --kubeconfig /etc/candor/kubeconfig
   candor config check /etc/candor/nri.yaml`
 
-// observeDir is where the state is that says what would be.
+// observeDir is the state directory of candor nri --observe.
 const observeDir = "/run/candor-observe"
 
 // nriFlags are the flags of candor nri.
@@ -52,12 +52,12 @@ type nriFlags struct {
 	format  choice
 
 	observe   bool
-	stateDir  string // as the flag says it
+	stateDir  string // value of the flag
 	metrics   string // likewise
 	metricsAt string // where they are served
 	webConfig string // file of --metrics-web-config
 	webFile   string // file that the metrics server uses
-	histogram choice // the shortest windows, or none, as the flag says it
+	histogram choice // shortest window: value of the flag, or ""
 	counts    string // those that are counted
 	publishFlags
 }
@@ -169,12 +169,12 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	})
 }
 
-// windows are the shortest windows that are to be counted, or none.
+// windows returns the shortest window of the histograms, or "" for no histograms.
 func (f *nriFlags) windows(config *nri.Config) string {
 	return cmp.Or(f.histogram.value, config.Histogram, "none")
 }
 
-// checkHistogram finds out which windows are to be counted, and refuses some that nobody could see.
+// checkHistogram checks the window of the histograms, and refuses histograms without a metrics server.
 func (f *nriFlags) checkHistogram(config *nri.Config) error {
 	if f.counts = f.windows(config); f.counts == "none" || cmp.Or(f.metrics, config.Metrics) != "" {
 		return nil
@@ -185,7 +185,7 @@ func (f *nriFlags) checkHistogram(config *nri.Config) error {
 	return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
 }
 
-// loadWebConfig reads the web configuration of the metrics server, if there is one.
+// loadWebConfig reads the web configuration of the metrics server, if it is configured.
 func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error) {
 	f.webFile = cmp.Or(f.webConfig, config.WebConfig)
 	isServed := cmp.Or(f.metrics, config.Metrics) != ""
@@ -204,14 +204,14 @@ func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error)
 	return web, nil
 }
 
-// startHistogram counts what containers use in short windows, where it is asked for.
+// startHistogram starts the histograms of CPU use in short windows, if they are configured.
 func (f *nriFlags) startHistogram(ctx context.Context, h *host.Host, counted *metrics.Metrics) {
 	if finest, err := time.ParseDuration(f.counts); err == nil {
 		go counted.Histogram(finest, metrics.Usages{Host: h}, f.options.Log).Run(ctx)
 	}
 }
 
-// raiseQuotas raises the quotas of the runtime's containers that wish it, until ctx is done; wait waits for its end.
+// raiseQuotas raises the quotas of the runtime's containers with a burst until ctx is done; wait waits for its end.
 func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
 	if f.observe {
 		return func() {}
@@ -249,7 +249,7 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	return err
 }
 
-// setHostOptions says where the state is. What would be has a state of its own, which nobody takes for what is.
+// setHostOptions selects the state directory. A plan (--observe) has a state directory of its own.
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
 	f.options.Log, f.options.LockTimeout, f.options.OnOperation = log, nri.Patience, collecting(f.reports(counted.Operation))
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)

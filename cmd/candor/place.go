@@ -18,7 +18,7 @@ resources. docs/place.md describes them.`
 const placeExample = `  candor place --apps apps.csv --nodes nodes.csv
   candor place --apps apps.json --nodes nodes.csv --minimize sharing -o json`
 
-// goalWords are what candor place can minimize.
+// goalWords are the objectives of candor place.
 var goalWords = []string{"nodes", "sharing"}
 
 func newPlaceCommand() *cobra.Command {

@@ -95,7 +95,7 @@ func newPlanCommand() *cobra.Command {
 	return cmd
 }
 
-// atMostOneFile allows no argument or one.
+// atMostOneFile accepts no argument or a single argument.
 func atMostOneFile(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return badInput("%s takes one file, got %d arguments", cmd.CommandPath(), len(args))
@@ -175,7 +175,7 @@ func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error 
 	case "json":
 		return s.Run(in, func(r planio.Result) error { return r.WriteJSON(out) })
 	case "svg":
-		// The operations before a bad line stand, and so does their picture.
+		// Operations before an invalid line remain in the picture.
 		err := s.Run(in, func(planio.Result) error { return nil })
 		return errors.Join(cpumap.Of(s.Node).SVG(out), err)
 	}

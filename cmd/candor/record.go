@@ -58,7 +58,7 @@ func newRecordCommand() *cobra.Command {
 	}
 	f.machine = addHostFlags(cmd)
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
+	flags.SetInterspersed(false) // words after the command's name belong to the command
 	flags.DurationVar(&f.interval, "interval", 10*time.Millisecond, "time between samples, 1ms to 10s")
 	flags.DurationVar(&f.duration, "duration", 0, "length of the recording; 0: until the cgroups end or Ctrl-C")
 	flags.StringVarP(&f.out, "output", "o", "", "file to write")
@@ -75,7 +75,7 @@ func newRecordCommand() *cobra.Command {
 	return cmd
 }
 
-// check refuses what cannot be meant.
+// check refuses invalid combinations and values.
 func (f *recordFlags) check(cmd *cobra.Command, args []string) error {
 	asked := 0
 	for _, is := range []bool{len(f.cgroups) > 0, cmd.Flags().Changed("pid"), f.container != "", f.all, len(args) > 0} {
@@ -226,7 +226,7 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	stop()
 	err = errline.Join(err, <-recorded)
 	removed := program.Remove()
-	if errors.Is(removed, cgroup.ErrBusy) { // what it left runs on, in its group
+	if errors.Is(removed, cgroup.ErrBusy) { // remaining processes run on in the cgroup
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))
 		removed = nil
 	}
@@ -239,5 +239,5 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// recordParent holds the groups of commands that are recorded: not Candor's own, whose groups have grants.
+// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, whose children have grants.
 const recordParent = "/candor-record"

@@ -59,12 +59,12 @@ func newResizeCommand() *cobra.Command {
 	return cmd
 }
 
-// holdings says in words what a container has: "limit 1500m, CPUs 0,3 (500m of 3)".
+// holdings describes the CPUs of a container: "limit 1500m, CPUs 0,3 (500m of 3)".
 func holdings(g *host.Grant) string {
 	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), cputext.CPUs(g.CPUs), parts(g.Fractions))
 }
 
-// parts says which CPUs a container has a part of: " (500m of 3)".
+// parts describes the fractions of a container: " (500m of 3)".
 func parts(fractions []hybrid.Fraction) string {
 	if len(fractions) == 0 {
 		return ""

@@ -33,15 +33,15 @@ const (
 	groupHost    = "host"
 )
 
-// newRoot returns the command tree, and a flag that turns true when a
-// subcommand's own work begins: what failed before that is bad input.
+// newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
+// bad input.
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:           "candor COMMAND",
 		Short:         "Give containers the CPUs that they see",
 		Long:          rootLong,
 		Example:       rootExample,
-		SilenceUsage:  true, // errors are one line
+		SilenceUsage:  true, // errors are a single line
 		SilenceErrors: true, // main prints them
 		Args:          cobra.ArbitraryArgs,
 		RunE:          runRoot,
@@ -78,7 +78,7 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// runRoot answers candor without a subcommand, or with an unknown one.
+// runRoot handles candor without a subcommand, or with an unknown subcommand.
 func runRoot(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -86,8 +86,7 @@ func runRoot(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand is the error for a subcommand that does not exist, with the
-// nearest one that does.
+// unknownCommand returns the error for an unknown subcommand, with the most similar existing subcommand.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	if len(name) > 40 {
 		name = name[:40] + "…"
@@ -99,8 +98,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return badInput("unknown command %q: %s --help lists them", name, cmd.CommandPath())
 }
 
-// markStart wraps the work of every command so that *started tells whether it
-// began, and gives commands that only hold others an answer to unknown names.
+// markStart wraps the work of every command so that *started shows whether it has started. Commands that only group
+// subcommands refuse unknown names.
 func markStart(c *cobra.Command, started *bool) {
 	if c.HasSubCommands() && !c.Runnable() {
 		c.Args, c.RunE = cobra.ArbitraryArgs, runRoot

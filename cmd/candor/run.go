@@ -94,7 +94,7 @@ type runFlags struct {
 
 func addRunFlags(cmd *cobra.Command) *runFlags {
 	f := &runFlags{FlagSet: cmd.Flags(), machine: addHostFlags(cmd)}
-	f.SetInterspersed(false) // what follows the command's name is the command's
+	f.SetInterspersed(false) // words after the command's name belong to the command
 	a := &f.asked
 	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; optional for flexible programs")
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
@@ -112,7 +112,7 @@ func addRunFlags(cmd *cobra.Command) *runFlags {
 	return f
 }
 
-// allocation is what a command line asks for.
+// allocation returns the allocation that the command line describes.
 func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 	a := f.asked
 	if err := checkLimit(&a, f.Changed("request")); err != nil {
@@ -126,7 +126,7 @@ func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 	return a, a.Check()
 }
 
-// whatThen says what becomes of CPUs that could not be given back.
+// whatThen describes the fate of CPUs that could not be released.
 func whatThen(err error) string {
 	if errors.Is(err, host.ErrPopulated) {
 		return "its CPUs are kept until they end"
@@ -145,13 +145,13 @@ func checkLimit(a *host.Allocation, hasRequest bool) error {
 	case a.Limit != 0 && a.Guarantee > a.Limit:
 		return badInput("--request %v is more than --cpu %v", a.Guarantee, a.Limit)
 	}
-	if hasRequest && a.Guarantee == 0 { // without a limit too: a resize may set one
+	if hasRequest && a.Guarantee == 0 { // also without a limit: a resize can set a limit
 		a.Guarantee = hybrid.NoGuarantee
 	}
 	return nil
 }
 
-// viewOf is the view that was asked for, or the one that a class needs.
+// viewOf returns the requested view, or the default of the class.
 func viewOf(asked string, class hybrid.Class) spec.View {
 	switch {
 	case asked != "":
@@ -178,7 +178,7 @@ func nameFor(command string) string {
 	return name
 }
 
-// shorten cuts a text that is for people to a number of runes.
+// shorten cuts a text to a number of runes.
 func shorten(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {

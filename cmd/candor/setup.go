@@ -117,7 +117,7 @@ func doSetup(s *setup.Setup, keep cpuset.Set, undo, dry bool) (result setup.Resu
 	return result, hostError(err)
 }
 
-// writeSetup writes the changes as a table, and what they mean below it.
+// writeSetup writes the changes as a table with their meaning below it.
 func writeSetup(w io.Writer, r setup.Result) error {
 	verb := "changed"
 	if r.DryRun {

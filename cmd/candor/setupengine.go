@@ -87,7 +87,7 @@ func findRuntimes(s *engine.Setup, undo bool) error {
 	return nil
 }
 
-// writeEngineChange shows what was changed, and what is to be done then.
+// writeEngineChange shows the change and the next step.
 func writeEngineChange(w io.Writer, c engine.Change, e engine.Engine, dry bool) error {
 	if c.Nothing() {
 		_, err := fmt.Fprintf(w, "%s: nothing to change.\n", c.File)

@@ -91,8 +91,8 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// pointsStage says how far a sweep is. eventsEach is the trace's number of events, 0 where
-// it is not known: then it is taken from the points that are finished.
+// pointsStage returns the progress of a sweep. eventsEach is the trace's number of events; 0 derives it from the finished
+// points.
 func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
 	finished, finishedEvents := p.Finished()
 	if eventsEach == 0 && finished > 0 {
@@ -113,7 +113,7 @@ func (f *simulateFlags) replay(ctx context.Context, s simulate.Setting, points [
 	return simulate.Sweep(ctx, s, points)
 }
 
-// simulateError tells bad input from other failures.
+// simulateError distinguishes bad input from other failures.
 func simulateError(err error) error {
 	if errors.Is(err, simulate.ErrTooFew) {
 		return err

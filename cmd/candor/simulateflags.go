@@ -61,7 +61,7 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	must(cmd.RegisterFlagCompletionFunc("trace", completeTraces))
 }
 
-// setting checks what was asked for, and looks at the trace.
+// setting checks the flags and opens the trace once.
 func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 	s := simulate.Setting{
 		Open:           func() (trace.Reader, error) { return trace.Open(f.trace, f.options) },
@@ -83,8 +83,7 @@ func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 	return s, r.Header(), r.Close()
 }
 
-// prepare reads the small inputs and makes the folder, so that nothing is
-// found to be wrong after the long work.
+// prepare reads the small inputs and creates the directory, so that an error shows before the long work.
 func (f *simulateFlags) prepare() error {
 	if f.size != "" {
 		target, err := simulate.ParseTarget(f.size)
@@ -147,7 +146,7 @@ func pointOf(algorithm, policy, scheduler string) simulate.Point {
 	return p
 }
 
-// must is for what can't fail unless this program has a slip.
+// must panics on an error that only a bug in this program can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

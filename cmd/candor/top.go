@@ -121,13 +121,13 @@ func (f *topFlags) live(ctx context.Context, source *top.Source) error {
 	return err
 }
 
-// showsLive tells whether a place can show what changes.
+// showsLive reports whether an output can show a live screen.
 func showsLive(out io.Writer) bool {
 	file, isFile := out.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// print prints readings, each from one sample to the next.
+// print prints samples, each with the difference to the previous sample.
 func (f *topFlags) print(source *top.Source, out io.Writer) error {
 	before, err := source.Read("")
 	if err != nil {

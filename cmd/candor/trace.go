@@ -66,7 +66,7 @@ func lenientFlag(cmd *cobra.Command, o *trace.Options) {
 	cmd.Flags().BoolVar(&o.Lenient, "lenient", false, "skip invalid lines and report them")
 }
 
-// openTrace opens a trace; what can't be read is bad input.
+// openTrace opens a trace. A failure is bad input.
 func openTrace(spec string, o trace.Options) (trace.Reader, error) {
 	r, err := trace.Open(spec, o)
 	if err != nil {
@@ -75,7 +75,7 @@ func openTrace(spec string, o trace.Options) (trace.Reader, error) {
 	return r, nil
 }
 
-// traceError tells bad input from other failures.
+// traceError distinguishes bad input from other failures.
 func traceError(err error) error {
 	if syntax := (*trace.SyntaxError)(nil); errors.As(err, &syntax) {
 		return badInput("%w", err)
@@ -117,7 +117,7 @@ func newTraceInfoCommand() *cobra.Command {
 	return cmd
 }
 
-// summarize reads traces, and shows on a terminal how far it is.
+// summarize reads traces and shows its progress on a terminal.
 func summarize(terminal io.Writer, specs []string, o trace.Options, cores float64) ([]*trace.Summary, error) {
 	var list []*trace.Summary
 	for i, spec := range specs {
@@ -199,7 +199,7 @@ func newTraceImportCommand() *cobra.Command {
 	return cmd
 }
 
-// sayImported says what was written, and what was left out.
+// sayImported reports the written events and the skipped lines.
 func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) error {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -88,7 +88,7 @@ func readRecording(file string, part *timescale.Part) (*timescale.Summary, error
 	return s, err
 }
 
-// pick leaves the groups that were asked for, the busiest first. One that only encloses others is there by its name.
+// pick keeps the requested cgroups, the busiest first. A cgroup that only encloses others needs its name in --group.
 func pick(s *timescale.Summary, group string, top int) error {
 	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
 	if group != "" {

@@ -35,7 +35,7 @@ func versionLine() string {
 	return fmt.Sprintf("candor %s (%s %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionString returns the release, or what the build knows of its source.
+// versionString returns the release, or the revision from the build information.
 func versionString() string {
 	if version != "" {
 		return version
