@@ -1,8 +1,7 @@
-// Package top is what candor top shows: how busy each CPU is, and what each container
-// uses of its limit. A Reading is what the kernel has counted until one time; Between
-// makes Figures, which are rates, of two of them; Draw makes lines of text of those, for a
-// terminal that Live keeps up to date or for anybody who wants one. Only Source reads
-// the machine and only Live touches the terminal; all between is pure.
+// Package top implements candor top: the use of each CPU, and the use of its limit by each container. A Reading is a sample of
+// the kernel's counters; Between computes Figures, which are rates, from two samples; Draw turns them into lines of text, for a
+// terminal that Live keeps up to date or for another output. Only Source reads the machine, and only Live uses the terminal;
+// everything between them is pure.
 package top
 
 import (
