@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// An edit is what a configuration is to get.
+// An edit lists the changes of a configuration.
 type edit struct {
 	grant     *host.Grant // nil: hooks alone
 	groupPath string
@@ -30,7 +30,7 @@ type hook struct {
 	Env  []string `json:"env"`
 }
 
-// A mount is one of the container's mounts.
+// A mount is a mount of the container.
 type mount struct {
 	Destination string   `json:"destination"`
 	Type        string   `json:"type"`
