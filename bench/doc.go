@@ -1,7 +1,7 @@
 // Package bench compares allocators of other projects with package hybrid in a single run. It is a separate module, so that
 // Candor does not depend on them:
 //
-// 	cd bench && go test -bench . -count 10
+//	cd bench && go test -bench . -count 10
 //
 // docs/benchmarks/allocator.md has the results and explains the comparison.
 package bench
