@@ -16,14 +16,14 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A target is what a group is to have.
+// A target holds the settings that a cgroup must get.
 type target struct {
 	name     string
 	settings cgroup.Settings
 }
 
-// targets returns what the groups of the grants are to have. A group that does
-// not exist is made only for the newcomer.
+// targets returns the settings that the cgroups of the grants must get. Only the newcomer's cgroup is created if it
+// does not exist.
 func (op *operation) targets(grants []*Grant) []target {
 	var targets []target
 	for _, g := range grants {
@@ -45,7 +45,7 @@ func (op *operation) targets(grants []*Grant) []target {
 	return targets
 }
 
-// settings translates a grant for the kernel.
+// settings translates a grant into cgroup settings. A quota within a loan stays raised.
 func (op *operation) settings(g *Grant) cgroup.Settings {
 	s := op.Host.settings(g)
 	if k := op.groups[g.ID]; k != nil && op.lent(g, k.settings) {
@@ -57,7 +57,7 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 	return s
 }
 
-// settings are those of a grant but for memory nodes.
+// settings returns the cgroup settings of a grant, without memory nodes.
 func (h *Host) settings(g *Grant) cgroup.Settings {
 	return cgroup.Settings{
 		CPUs:   g.CPUs,
@@ -71,7 +71,8 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 // quota returns the CPU time per period.
 func quota(g *Grant) time.Duration { return time.Duration(g.Quota) * g.Period / 1000 }
 
-// present returns what the groups have now, to come back to. Groups that nobody has read are not written either.
+// currentTargets returns the present settings of the cgroups, for undo. Cgroups that the operation has not read are
+// left out, because it does not write them either.
 func (op *operation) present() []target {
 	var targets []target
 	for name, g := range op.groups {
@@ -157,8 +158,7 @@ func (op *operation) writeView(g *Grant) error {
 	return err
 }
 
-// finish makes the node's grants true: groups, views, file. On an error all
-// is as it was.
+// finish applies the node's grants: cgroups, views, state file. On an error it undoes its changes.
 func (op *operation) finish() error {
 	grants := op.grants()
 	if op.planOnly {
@@ -195,7 +195,7 @@ func (op *operation) finish() error {
 	return nil
 }
 
-// saveGrants writes the state file if it has to change.
+// saveGrants writes the state file if it must change.
 func (op *operation) saveGrants(grants []*Grant) error {
 	grants = slices.Clone(grants)
 	for i, g := range grants {
@@ -216,7 +216,7 @@ func (op *operation) saveGrants(grants []*Grant) error {
 	return nil
 }
 
-// buryGroups removes the groups of what has ended.
+// removeGroups removes the cgroups of containers that have ended.
 func (op *operation) buryGroups() error {
 	for _, name := range op.over {
 		if op.groups[name] == nil {
@@ -238,7 +238,7 @@ func (op *operation) buryGroups() error {
 	return nil
 }
 
-// tellUsed tells who wants to know it what a container has used, while its group is there.
+// reportUsage passes the CPU usage of a container to OnEnd, before its cgroup is removed.
 func (op *operation) tellUsed(name string) {
 	if op.ended == nil {
 		return
@@ -248,8 +248,7 @@ func (op *operation) tellUsed(name string) {
 	}
 }
 
-// tidy removes files of containers that are no more. What cannot be removed
-// now is removed by another operation.
+// removeStaleFiles removes the files of containers that no longer exist. A later operation retries failed removals.
 func (op *operation) tidy() {
 	if (op.about != about{}) && len(op.over) == 0 {
 		return
@@ -267,9 +266,9 @@ func (op *operation) tidy() {
 	}
 }
 
-// sayDrift says which running containers had other settings than the state says, and
-// have what they are granted again. Such a write is most often a stranger's; a candor that
-// was killed between the kernel and the file leaves the same.
+// reportDrift logs and counts the running containers whose settings differed from the state and were set back. A
+// foreign process usually causes such a difference. If candor is killed after writing the cgroup and before saving the
+// state, the same difference appears.
 func (op *operation) sayDrift(before []target) {
 	for _, had := range before {
 		granted, k := op.before[had.name], op.groups[had.name]
@@ -281,7 +280,7 @@ func (op *operation) sayDrift(before []target) {
 }
 
 func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings) {
-	// v1 takes a CPU that goes offline out of cpusets, v2 does not.
+	// Cgroup v1 removes a CPU that goes offline from cpusets; v2 does not.
 	left := granted.CPUs.Intersect(op.node.Machine().Online)
 	if found.CPUs != granted.CPUs && found.CPUs != left {
 		op.log.Warn("CPUs other than those granted are set back", "container", granted.ID,
@@ -291,8 +290,8 @@ func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings)
 	}
 	want := op.settings(granted)
 	want.CPUs = found.CPUs
-	// What a runtime writes before the start is rounded, and set right there. What the kernel has
-	// refused to take back has been said.
+	// A runtime rounds the settings that it writes before the start, and ConfirmStart corrects them. A setting that
+	// the kernel refuses is reported as degraded instead.
 	if granted.State == Running && !op.same(k, found, want) && k.settings != found {
 		op.log.Warn("settings other than those granted are set back", "container", granted.ID,
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,

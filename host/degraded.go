@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A Setting is a part of a container's settings that can be refused by itself.
+// A Setting is a part of a container's settings that the kernel can refuse separately.
 type Setting string
 
 const (
@@ -32,7 +32,7 @@ const (
 type Degraded struct {
 	Container string
 	Setting   Setting
-	Err       error // of the last try
+	Err       error // error of the last attempt
 	Since     time.Time
 }
 
@@ -42,7 +42,8 @@ const (
 	maxRetry   = 5 * time.Minute
 )
 
-// degradedSettings are the degraded settings of a host. They are in memory only: a new process finds them by trying.
+// degradedSettings holds the degraded settings of a host. They are in memory only: a new process finds them by
+// attempting the writes again. The zero value is empty. It is safe for concurrent use.
 type degradedSettings struct {
 	mu  sync.Mutex
 	all map[string][]*refusedSetting // by container
@@ -71,7 +72,7 @@ func (d *degradedSettings) find(name string, s Setting) *refusedSetting {
 	return nil
 }
 
-// isDue reports whether a value may be tried: it has not been refused, or long enough ago.
+// isDue reports whether a value can be written: it has not been refused, or its retry time has come.
 func (d *degradedSettings) isDue(name string, s Setting, want any) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +80,7 @@ func (d *degradedSettings) isDue(name string, s Setting, want any) bool {
 	return r == nil || r.want != want || !time.Now().Before(r.retry)
 }
 
-// add records a refusal and reports whether it is news: another setting or another reason than before.
+// add records a refusal. isNew reports whether the setting or the reason differs from the recorded refusal.
 func (d *degradedSettings) add(name string, s Setting, want any, err error) (isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +102,7 @@ func (d *degradedSettings) add(name string, s Setting, want any, err error) (isN
 	return isNew
 }
 
-// remove forgets a refusal and reports whether there was one.
+// remove deletes a refusal and reports whether it existed.
 func (d *degradedSettings) remove(name string, s Setting) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +117,7 @@ func (d *degradedSettings) remove(name string, s Setting) bool {
 	return true
 }
 
-// retain forgets the containers that have ended.
+// retain deletes the refusals of containers that have ended.
 func (d *degradedSettings) retain(isThere func(name string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +128,7 @@ func (d *degradedSettings) retain(isThere func(name string) bool) {
 	}
 }
 
-// Degraded returns the settings that this process could not write, by container and setting.
+// Degraded returns the settings that this process could not write, ordered by container and setting.
 func (h *Host) Degraded() []Degraded {
 	h.degraded.mu.Lock()
 	defer h.degraded.mu.Unlock()
@@ -143,9 +144,9 @@ func (h *Host) Degraded() []Degraded {
 	return all
 }
 
-// degrade records that a container goes on without a setting. It never fails the operation of another container.
+// degrade records that a container continues without a setting. It never fails the operation of another container.
 func (op *operation) degrade(name string, s Setting, want any, err error) {
-	if op.isUndoing { // the refused value is the former one, not the granted one
+	if op.isUndoing { // the refused value is the former value, not the granted value
 		return
 	}
 	if op.Host.degraded.add(name, s, want, err) {
@@ -160,7 +161,7 @@ func (op *operation) restored(name string, s Setting) {
 	}
 }
 
-// A Difference is a setting of a running container that is not as granted.
+// A Difference is a setting of a running container that differs from its grant.
 type Difference struct {
 	Setting Setting `json:"setting"`
 	Has     string  `json:"has"`

@@ -15,12 +15,11 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// notifyPatience is how long a command of OnResize may run.
+// notifyTimeout limits the run time of a command of OnResize.
 const notifyPatience = 30 * time.Second
 
-// Notify tells a container of its new size as it asked for, and returns what
-// was done in words. It is called after the operation, without the lock: what
-// it starts may call candor itself.
+// Notify notifies a container's program of its new size with the method of OnResize, and describes the result in done.
+// The caller must not hold the lock, because the notification command can call candor itself.
 func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (done string, err error) {
 	onResize, err := h.store.ShownOnResize(g)
 	if err != nil {
@@ -56,7 +55,7 @@ func (h *Host) signal(g *Grant, sig syscall.Signal) (string, error) {
 	return fmt.Sprintf("told by signal %v to process %d", sig, g.Main.PID), nil
 }
 
-// notice is the environment of a command of OnResize.
+// notice returns the environment of a command of OnResize.
 func notice(g *Grant) []string {
 	return []string{
 		"CANDOR_NAME=" + g.ID,

@@ -13,22 +13,21 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A group is what the kernel has of one of Candor's containers.
+// A group is a container's cgroup as the kernel has it.
 type group struct {
 	*cgroup.Group
 	settings  cgroup.Settings
 	populated bool
-	engine    Engine // whose group it is; zero: Candor's
-	unread    bool   // all of this is what its grant says
-	of        *Grant // that grant
-	// unreadable, if not nil, is the error of a read of the group's files. The settings are assumptions then
+	engine    Engine // engine that owns the cgroup; zero: Candor
+	unread    bool   // the cgroup was not read; its grant supplied all fields
+	of        *Grant // the grant that supplied the fields
+	// unreadable, if not nil, is the error of reading the cgroup's files. The settings are assumptions then
 	// (assumeUnreadable).
 	unreadable error
 }
 
-// observe reads the groups that exist. Half a group, which a candor left that was
-// killed in the middle of making or removing it (v1: one folder after the
-// other), has no processes and is removed here.
+// observe reads the existing cgroups of Candor. It removes incomplete cgroups without processes: a candor process that
+// was killed while creating or removing a cgroup leaves them on cgroup v1, where each hierarchy has its own directory.
 func (h *Host) observe() (map[string]*group, error) {
 	names, err := h.tree.Groups()
 	if err != nil {
@@ -44,7 +43,7 @@ func (h *Host) observe() (map[string]*group, error) {
 			g = nil
 		}
 		if errors.Is(err, cgroup.ErrNoGroup) || err == nil && g == nil {
-			continue // it went meanwhile
+			continue // the cgroup has been removed meanwhile
 		}
 		if err != nil {
 			g = &group{Group: h.tree.Group(name), populated: true, unreadable: err}
@@ -54,7 +53,7 @@ func (h *Host) observe() (map[string]*group, error) {
 	return groups, nil
 }
 
-// look reads one group.
+// readGroup reads a cgroup.
 func (h *Host) look(name string) (*group, error) { return read(h.tree.Group(name)) }
 
 func read(of *cgroup.Group) (*group, error) {
@@ -66,9 +65,8 @@ func read(of *cgroup.Group) (*group, error) {
 	return g, err
 }
 
-// ended reports whether a container is over, by what the kernel shows of it.
-// Nothing ends while processes run; a creator that lives may still be about to
-// start them.
+// hasEnded reports whether a container has ended, given whether its cgroup has processes. A container with processes
+// has not ended, and a living creator can still start processes.
 func ended(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:
@@ -82,22 +80,25 @@ func ended(g *Grant, populated bool) bool {
 	}
 }
 
-// An operation about one container does not read all that the kernel has for every other one: with hundreds of
-// containers that is most of its time, and a container waits for it. The others that run are taken to have what they were
-// granted. Where the container has CPUs of its own, the operation looks whether the others have theirs, which nobody may
-// have got wrong then. Their other settings, and whether they still run, are for the operation that looks at all, such
-// as Reconcile.
+// An operation for a container does not read the cgroups of all other containers. With hundreds of containers, these
+// reads would take most of its time, and a container waits for the operation. The operation assumes that the other
+// running containers have their granted settings.
+//
+// If the container gets exclusive CPUs, the operation checks the CPUs of the other containers too, because nothing
+// must share these CPUs. An operation on all containers, such as Reconcile, checks their other settings and their end.
 
-// about is what an operation is about: a container, or with a pod all of that pod.
+// A scope selects the containers that an operation serves: a container, or with pod all containers of the pod. The
+// zero value selects all containers.
 type about struct{ name, pod string }
 
-// operateOn is operate for an operation that is about one container.
+// operateOn is operate for the containers in a scope.
 func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) error) error {
 	return h.tellLate(outside(func() error { return h.locked(ctx, on, change) }))
 }
 
-// glance returns the group of a container that the operation is not about, unread. For those that are to be
-// read it is nil: containers without a pod, whose end nobody tells, and those whose quota is raised.
+// assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil for
+// cgroups that must be read: those of containers without a pod, whose end no event reports, and those with a raised
+// quota.
 func (op *operation) glance(g *Grant) *group {
 	isClose := op.about == about{} || g.ID == op.about.name || g.Engine.Pod == op.about.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (state.Loan{}) {
@@ -112,13 +113,13 @@ func (op *operation) glance(g *Grant) *group {
 	return k
 }
 
-// has reports whether a group that nobody has read has what it is to have, memory nodes apart.
+// matches reports whether an unread cgroup already has the wanted settings, memory nodes apart.
 func (k *group) has(want cgroup.Settings) bool {
 	want.Mems = k.settings.Mems
 	return k.settings == want
 }
 
-// unreadCPUs are the CPUs of all groups that nobody has read.
+// assumedCPUs returns the CPUs of all cgroups that have not been read.
 func (op *operation) unreadCPUs() (all cpuset.Set) {
 	for _, k := range op.groups {
 		if k.unread {
@@ -128,8 +129,8 @@ func (op *operation) unreadCPUs() (all cpuset.Set) {
 	return all
 }
 
-// lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
-// a container gets exclusive CPUs. Groups that are written in any case need no read.
+// verifyOthers reads the CPUs of the cgroups with assumed settings, if a container gets exclusive CPUs. It reads a
+// cgroup completely if its CPUs differ from the grant. Cgroups that the operation writes anyway need no read.
 func (op *operation) lookAtOthers(grants []*Grant) {
 	if g := op.info[op.about.name]; op.fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
 		return
@@ -146,7 +147,7 @@ func (op *operation) lookAtOthers(grants []*Grant) {
 	op.assumeUnreadable()
 }
 
-// readAll reads the groups that were not read yet.
+// readAssumed reads the cgroups that have not been read yet.
 func (op *operation) readAll() {
 	for name, k := range op.groups {
 		if k.unread {
@@ -160,8 +161,8 @@ func (op *operation) readNow(name string, k *group) {
 	op.observeEngine(name, k.engine)
 }
 
-// assumeUnreadable gives a group whose files cannot be read the settings of its grant, and the CPUs that its processes
-// may use now, or all if these cannot be read either. A container without a grant is left alone.
+// assumeUnreadable gives a cgroup with unreadable files the settings of its grant and the CPUs that its processes can
+// use now, or all CPUs if these are unknown. A container without a grant is left alone.
 func (op *operation) assumeUnreadable() {
 	for name, k := range op.groups {
 		if k.unreadable == nil {
@@ -181,7 +182,8 @@ func (op *operation) assumeUnreadable() {
 	}
 }
 
-// mayRunOn returns the CPUs that the processes of an unreadable group may use now, or all if these cannot be read either.
+// effectiveCPUs returns the CPUs that the processes of an unreadable cgroup can use now, or all usable CPUs if these
+// are unknown.
 func (op *operation) mayRunOn(k *group) cpuset.Set {
 	if cpus, _, err := k.Effective(); err == nil && !cpus.IsEmpty() {
 		return cpus

@@ -8,15 +8,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// keepFor is how long the place of a container is kept that an OCI runtime has deleted: a restart
-// by its engine is a deletion, and a creation with the same id right after it.
+// retention is the time for which Candor retains the place of a container that an OCI runtime has deleted. An engine
+// restarts a container by deleting it and creating a container with the same id.
 //
-// What is kept is a preference. Flexible containers get the CPUs at once, since nothing may ever run
-// again to give them back; other sensitive ones are planned elsewhere, and get them
-// only where that cannot be done.
+// A retained place is only a preference. Flexible containers get its CPUs at once, because no later event might return
+// the CPUs to them. Other sensitive containers get its CPUs only if no other CPUs fit.
 const keepFor = 10 * time.Second
 
-// keepPlace keeps the place of a container that ends, if an OCI runtime has made it.
+// retainPlace stores the place of an ending container that an OCI runtime has created.
 func (op *operation) keepPlace(name string) {
 	if _, err := os.Lstat(op.BundleDir(name)); err != nil {
 		return
@@ -33,7 +32,7 @@ func (op *operation) keepPlace(name string) {
 	}
 }
 
-// place puts a container on the CPUs that were held or kept for it, if it asks for the same again, else on new ones.
+// place puts a container on its held or retained CPUs if its request is unchanged, else on new CPUs.
 func (op *operation) place(g, held *Grant) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
 		if op.hint != nil {
@@ -68,8 +67,9 @@ func (op *operation) place(g, held *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// returnTo gives a container the place that was kept. Others may have been promised time since: PlanRepair
-// plans it again where it is, and refuses what they would lack.
+// restoreRetained returns a container to its retained place. Candor can have given time on these CPUs to other
+// containers since. PlanRepair plans the grant at the same place and refuses it if other containers would lack that
+// time.
 func (op *operation) returnTo(kept *Grant) error {
 	err := op.node.Restore([]hybrid.Grant{kept.Grant})
 	if err != nil {
@@ -82,15 +82,15 @@ func (op *operation) returnTo(kept *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// beside plans a request on a copy of the node on which the kept places are taken, so far as they still
-// can be. A plan that moves others for that is none.
+// planBeside plans a request on a copy of the node with the retained places taken, as far as they still fit. It
+// discards a plan that moves other containers.
 func (op *operation) beside(kept []hybrid.Grant, r hybrid.Request) (hybrid.Grant, bool) {
 	node, err := op.newNode()
 	if err != nil || node.Restore(op.node.Grants()) != nil {
 		return hybrid.Grant{}, false
 	}
 	for i := range kept {
-		_ = node.Restore(kept[i : i+1]) // refused: somebody else is there by now
+		_ = node.Restore(kept[i : i+1]) // refused if another container has these CPUs by now
 	}
 	plan, err := op.planHinted(node, r)
 	if err != nil || plan.Moves > 0 {

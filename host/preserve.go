@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Preserve makes CPUs count as reserved while a process lives: that of a container which
-// has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
-// a sensitive container has are refused, and so is what would leave none: ErrBadSpec.
+// Preserve treats CPUs as reserved while a process lives (pid 0: this process). It serves containers whose user has
+// chosen their CPUs. Flexible containers leave these CPUs. The error is ErrBadSpec if a sensitive container has some
+// of the CPUs, or if no CPU would remain.
 func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
 	if err := cgroup.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -38,7 +38,7 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 	})
 }
 
-// preserve writes what is kept of a container and goes by it, or leaves what was there before.
+// preserve stores the preserved CPUs of a container and replans the node. On an error it restores the former file.
 func (op *operation) preserve(name string, next state.Preserved) error {
 	before, had := op.store.LoadPreserved(name)
 	if err := op.store.SavePreserved(name, next); err != nil {
@@ -55,7 +55,7 @@ func (op *operation) preserve(name string, next state.Preserved) error {
 	return errline.Join(err, os.Remove(op.store.PreservedFile(name)))
 }
 
-// renew brings the grants to a node that goes by what is preserved now.
+// renew restores the grants to a node that respects the present preserved CPUs.
 func (op *operation) renew() error {
 	if err := op.restoreAll(op.wholeGrants()); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	return nil
 }
 
-// EndPreserve is told that a container has ended, and removes what it and others have left. What
-// counts is whether the process lives: by now a successor of that name may have begun.
+// EndPreserve removes the preserved CPUs of a container that has ended, and those of all other dead processes. A
+// living process keeps its CPUs, because it can be a successor with the same name.
 func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	if _, err := os.Lstat(h.store.PreservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,12 +105,11 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		return op.renew() // flexible containers get the CPUs
+		return op.renew() // flexible containers get the CPUs back
 	})
 }
 
-// withPreserved are the options with the CPUs of containers that are left alone; without
-// them where they would leave none.
+// withPreserved adds the preserved CPUs to the reserved CPUs of the options, unless no usable CPU would remain.
 func (h *Host) withPreserved(o NodeOptions, usable cpuset.Set) NodeOptions {
 	all := o.Reserved.Union(h.store.PreservedCPUs().Intersect(usable))
 	if !usable.SubsetOf(&all) {

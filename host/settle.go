@@ -9,16 +9,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Only two failures refuse a container: another container cannot leave its exclusive CPUs (stuck.go), or its own settings are
-// refused. A refused setting of another container is degraded (degraded.go): that container keeps its present setting.
+// Only two failures refuse a container: another container cannot leave the new exclusive CPUs (stuck.go), or the
+// kernel refuses the container's own settings. A refused setting of another container is degraded (degraded.go): that
+// container keeps its present setting.
 
-// isSubject reports whether an operation is for that container.
+// isSubject reports whether an operation serves the named container.
 func (op *operation) isSubject(name string) bool {
 	return name != "" && (name == op.subject || name == op.resized || op.newcomer != nil && op.newcomer.name == name)
 }
 
-// settle brings the groups to their targets, in an order in which no exclusive
-// CPU runs two of them.
+// settle writes the targets to the cgroups, in an order in which no exclusive CPU runs two of them.
 func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	moves := make([]move, len(targets), len(targets)+1)
 	for i := range targets {
@@ -39,7 +39,7 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	for _, w := range writes {
 		final := targets[w.of].settings
 		if taken := op.taken(w.group); w.cpus.Overlaps(&taken) {
-			op.behind[w.group] = true // it gets these CPUs when the other container has left them
+			op.behind[w.group] = true // the cgroup gets these CPUs after the other container has left them
 			if w.cpus = w.cpus.Minus(taken); w.cpus.IsEmpty() {
 				continue
 			}
@@ -76,11 +76,11 @@ func (op *operation) settleRest(targets []target) error {
 	return nil
 }
 
-// settleGroup gives one group its settings but for CPUs.
+// settleGroup writes the settings of a cgroup, except its CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
 	defer op.restoreParts(t, g)
-	// The engine may have lowered the limit of the group above, so that the kernel refuses the settings. The CPUs are right
-	// then, and the container runs on.
+	// If the engine has lowered the limit of the cgroup above, the kernel refuses the settings. The CPUs are already
+	// written then, and the container keeps running.
 	mustHave := op.isSubject(t.name) && (!g.isEngines() || op.resized == t.name)
 	want := t.settings
 	if !mustHave {
@@ -101,13 +101,13 @@ func (op *operation) settleGroup(t *target, g *group) error {
 	return nil
 }
 
-// A settingPart is a part of a group's settings that is written by itself.
+// A settingPart is a part of a cgroup's settings that is written separately.
 type settingPart struct {
 	name Setting
 	copy func(to *cgroup.Settings, from cgroup.Settings)
 }
 
-// settingParts are in an order in which the kernel can take them: no burst exceeds its quota.
+// settingParts are in an order that the kernel accepts: no burst exceeds its quota.
 var settingParts = []settingPart{
 	{SettingMems, func(to *cgroup.Settings, from cgroup.Settings) { to.Mems = from.Mems }},
 	{SettingQuota, func(to *cgroup.Settings, from cgroup.Settings) {
@@ -117,7 +117,7 @@ var settingParts = []settingPart{
 	{SettingWeight, func(to *cgroup.Settings, from cgroup.Settings) { to.Weight = from.Weight }},
 }
 
-// value returns the part alone, to compare.
+// value returns the part alone, as a comparable value.
 func (p *settingPart) value(of cgroup.Settings) cgroup.Settings {
 	alone := cgroup.Settings{}
 	if p.name == SettingBurst {
@@ -127,7 +127,7 @@ func (p *settingPart) value(of cgroup.Settings) cgroup.Settings {
 	return alone
 }
 
-// settleParts writes the parts of a group's settings one by one, and records those that are refused.
+// settleParts writes the parts of a cgroup's settings separately, and records the refused parts.
 func (op *operation) settleParts(name string, g *group, want cgroup.Settings) {
 	for _, part := range settingParts {
 		next := g.settings
@@ -147,7 +147,7 @@ func (op *operation) settleParts(name string, g *group, want cgroup.Settings) {
 	}
 }
 
-// withoutRefused returns the settings with the present value of each part that was refused a moment ago.
+// withoutRefused returns the wanted settings, with the present value for each part whose retry time has not come.
 func (op *operation) withoutRefused(name string, has, want cgroup.Settings) cgroup.Settings {
 	if !op.Host.degraded.has(name) {
 		return want
@@ -162,9 +162,9 @@ func (op *operation) withoutRefused(name string, has, want cgroup.Settings) cgro
 	return next
 }
 
-// restoreParts records the settings that a group has as granted.
+// restoreParts clears the degraded settings of a cgroup that are in force again.
 func (op *operation) restoreParts(t *target, g *group) {
-	// In undo the target is the former state, not the grant.
+	// During undo the target is the former state, not the grant.
 	if op.isUndoing || !op.Host.degraded.has(t.name) || g.unreadable != nil {
 		return
 	}
@@ -181,9 +181,8 @@ func (op *operation) restoreParts(t *target, g *group) {
 	}
 }
 
-// unlessOver returns the error of a write to a group, but nil if the group has been
-// removed: a container that ends during another one's operation (systemd removes its
-// group at once) is left to the next operation.
+// ignoreRemoved returns the error of a write to a cgroup, or nil if the cgroup has been removed. A container can end
+// during the operation of another container, and systemd removes its cgroup at once. The next operation reaps it.
 func (op *operation) unlessOver(name string, err error) error {
 	isNew := op.newcomer != nil && op.newcomer.name == name
 	if isNew || !isGoneError(err) {
@@ -197,13 +196,14 @@ func (op *operation) unlessOver(name string, err error) error {
 	return nil
 }
 
-// isGoneError reports whether an error means that a group has been removed. On v1 it goes from one hierarchy after the other.
+// isGoneError reports whether an error means that a cgroup has been removed. On cgroup v1 the hierarchies of a
+// container disappear one after the other.
 func isGoneError(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist)
 }
 
-// same reports whether a group has its settings, as far as the kernel can
-// hold them. An engine may have given its group other memory nodes.
+// hasSettings reports whether the settings of a cgroup equal the wanted settings, within the kernel's precision. An
+// engine can choose the memory nodes of its cgroup.
 func (op *operation) same(g *group, has, want cgroup.Settings) bool {
 	if want.Mems.IsEmpty() {
 		want.Mems = op.basis.mems
@@ -217,12 +217,12 @@ func (op *operation) same(g *group, has, want cgroup.Settings) bool {
 	return has == want
 }
 
-// give does one write. The newcomer's first write creates its group.
+// applyWrite performs a write. The newcomer's first write creates its cgroup.
 func (op *operation) give(w write, final cgroup.Settings) error {
 	g := op.groups[w.group]
 	isNew := op.newcomer != nil && op.newcomer.name == w.group
 	switch {
-	case g == nil && !isNew: // it ended meanwhile
+	case g == nil && !isNew: // the container has ended meanwhile
 		return nil
 	case g == nil:
 		g = &group{Group: op.tree.Group(w.group), populated: true}
@@ -241,10 +241,10 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 			return err
 		}
 	}
-	return op.giveCPUs(g, w.cpus) // without the other settings, which may be the ones that were refused
+	return op.giveCPUs(g, w.cpus) // CPUs alone, because the kernel can have refused the other settings
 }
 
-// giveCPUs gives a group CPUs alone.
+// setCPUs writes the CPUs of a cgroup and no other setting.
 func (op *operation) giveCPUs(g *group, cpus cpuset.Set) error {
 	mems := g.settings.Mems
 	if g.isEngines() {

@@ -2,7 +2,7 @@ package host
 
 import "github.com/candor-project/candor/host/state"
 
-// The types of package state that operations take and return.
+// Aliases of the types of package state that operations take and return.
 type (
 	Grant   = state.Grant
 	Engine  = state.Engine

@@ -9,16 +9,18 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// The groups of engines' containers may be units of systemd's. It is told what they have been given: else its next reload gives them
-// what they had. That takes a millisecond a group. A process that lives long does it when the operation is
-// over, some groups at a time; until then, and where systemd did not answer, the repair that follows a reload mends it.
+// The cgroups of engines' containers can be systemd units. Candor updates the properties of these units, because
+// systemd writes its own values to the cgroups at its next reload. An update takes about 1 ms per cgroup.
+//
+// A process that runs for a long time sends the updates after the operation, a few cgroups at a time. Until then, or
+// if systemd does not answer, the repair after a reload restores the settings.
 
-// pendingUnits are the groups of which systemd is to be told, by container.
+// pendingUnits holds the pending updates of systemd units, by container.
 type pendingUnits struct {
 	mu   sync.Mutex
 	all  map[string]cgroup.PendingUnitUpdate
-	some chan struct{} // one, if there are any
-	// files is held while systemd is told, which is when it writes files that are then given back what they had: no
+	some chan struct{} // has an element if there are updates
+	// files is held during an update of systemd units. systemd then writes cgroup files, which Candor restores; no
 	// quota is raised meanwhile.
 	files sync.Mutex
 }
@@ -35,7 +37,7 @@ func (u *pendingUnits) add(name string, more cgroup.PendingUnitUpdate) {
 	u.wake()
 }
 
-// wake has TellUnits look at them.
+// wake makes UpdateUnits handle the pending updates.
 func (u *pendingUnits) wake() {
 	select {
 	case u.some <- struct{}{}:
@@ -43,7 +45,7 @@ func (u *pendingUnits) wake() {
 	}
 }
 
-// take takes the first of them; ok is false where there is none.
+// take removes and returns the update of the first container by name. ok is false if there is none.
 func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,7 +59,7 @@ func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok b
 	return name, first, ok
 }
 
-// tellUnits has systemd told what this operation has given to groups that are its units.
+// updateUnits sends or queues the changed settings of cgroups that are systemd units.
 func (op *operation) tellUnits(before []target) {
 	var all []cgroup.PendingUnitUpdate
 	for _, had := range before {
@@ -80,7 +82,7 @@ func (op *operation) tellUnits(before []target) {
 	_ = op.tell(all)
 }
 
-// tell is called by who has the lock.
+// applyUnitUpdates sends updates to systemd. The caller holds the lock.
 func (h *Host) tell(all []cgroup.PendingUnitUpdate) error {
 	h.units.files.Lock()
 	defer h.units.files.Unlock()
@@ -91,8 +93,8 @@ func (h *Host) tell(all []cgroup.PendingUnitUpdate) error {
 	return err
 }
 
-// UpdateUnits tells systemd what operations have left to it (Options.TellsLater), until ctx is done. Where it does not answer, it is
-// asked again after a pause.
+// UpdateUnits sends pending updates to systemd until ctx is done (Options.DeferUnitUpdates). If systemd does not
+// answer, it retries after a pause.
 func (h *Host) UpdateUnits(ctx context.Context) {
 	const pause = time.Second
 	for {
@@ -114,8 +116,8 @@ func (h *Host) UpdateUnits(ctx context.Context) {
 	}
 }
 
-// tellSome tells systemd of some groups, and has the lock for about as long as a container can be made to wait for it.
-// An error is one after which it is to be tried again.
+// applySomeUpdates sends pending updates to systemd and holds the lock for about 100 ms, so that no container waits
+// longer. hasMore reports whether updates are left. After an error the caller must retry.
 func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
 	const shortly, atMost = 100 * time.Millisecond, time.Second
 	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)

@@ -25,7 +25,7 @@ type Spec struct {
 	Mems     bool // memory nodes follow the CPUs
 	View     View
 	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
-	Command  string // name of the program, without arguments (state.ProgramName), or of a pod's container; for people
+	Command  string // display name: of the program, without arguments (state.ProgramName), or of a pod's container
 }
 
 // Check refuses settings that neither the kernel nor Candor accepts. The error names the accepted values.

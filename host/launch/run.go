@@ -1,3 +1,11 @@
+// Package launch starts programs with CPUs of their own, for candor run and for experiments. [Run] starts a program on
+// the caller's streams and waits for it; [Start] starts it and returns a [Child].
+//
+// Both start a helper process first, a copy of candor that waits on a socket. The host moves the helper into the
+// cgroup of the new container, and an order makes the helper mount the view and execute the program ([RunHelper]). The
+// program therefore never runs outside its cgroup, and a killed candor process leaves no running program.
+//
+// Grants, cgroups and views belong to package host.
 package launch
 
 import (
@@ -19,24 +27,24 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A Program is what Run starts.
+// A Program describes the program that Run or Start executes.
 type Program struct {
 	Path   string   // executable file, from FindProgram
-	Args   []string // with the name at first
-	Env    []string // environment; nil: this process's
-	SetEnv bool     // tell the number of CPUs by environment variables too (view.Env)
-	// Left is told when the program has ended and its CPUs are not given back: processes
-	// of it go on (host.ErrPopulated), or the release failed, which leaves it to the next operation.
+	Args   []string // starting with the name
+	Env    []string // environment; nil: the environment of this process
+	SetEnv bool     // set environment variables to the number of CPUs (view.Env)
+	// OnLeftover is called if the program has ended and its CPUs are not released. Either some of its processes still
+	// run (host.ErrPopulated), or the release failed and the next operation retries it.
 	Left func(error)
 }
 
-// FindProgram finds a command as a shell does. The error is an *ExecError: 127
-// if there is no such command, 126 if it can't be executed.
+// FindProgram finds a command as a shell does. The error is an *ExecError with code 127 if there is no such command,
+// and 126 if the command cannot be executed.
 func FindProgram(command string) (path string, err error) {
 	if strings.Contains(command, "/") {
 		path, err = command, executable(command)
 	} else if path, err = exec.LookPath(command); errors.Is(err, exec.ErrDot) {
-		err = nil // PATH says so
+		err = nil // PATH contains "."
 	}
 	switch {
 	case err == nil:
@@ -48,7 +56,7 @@ func FindProgram(command string) (path string, err error) {
 	}
 }
 
-// executable says why a file cannot be executed.
+// checkExecutable returns the reason why a file cannot be executed, or nil.
 func executable(file string) error {
 	info, err := os.Stat(file)
 	switch {
@@ -61,9 +69,9 @@ func executable(file string) error {
 	}
 }
 
-// Run allocates CPUs for a program, starts it on this process's streams, passes signals on
-// to it, waits for its end and releases the CPUs. It returns the program's
-// exit code, 128 + n if signal n ended it. On an error the program was not started.
+// Run allocates CPUs for a program and starts it on this process's streams. It forwards signals, waits for the
+// program's end and releases the CPUs. It returns the program's exit code, or 128 + n if signal n ended it. On an
+// error the program was not started.
 func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
@@ -72,7 +80,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	signal.Notify(signals, forwarded()...)
 	defer signal.Stop(signals)
 
-	// With a terminal the program has to be in the process group that the terminal knows.
+	// A program with a terminal must stay in the terminal's foreground process group.
 	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == spec.ViewFull, !hasTerminal())
 	if err != nil {
 		return 0, err
@@ -89,7 +97,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	}
 	switch {
 	case early != nil:
-		if err == nil { // it was allocated all the same
+		if err == nil { // the allocation finished before the interrupt
 			giveBack(h, signals, g.ID, p, false)
 		}
 		return exitOfSignal(early), nil
@@ -97,7 +105,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 		return 0, err
 	}
 	if err := orderFor(h, g, p, helper); err != nil {
-		// The helper has ended: its exit code tells, as that of any program.
+		// The helper has ended, and its exit code reports the reason as for any program.
 		h.Logger().Debug("helper", "error", err)
 	}
 	stop := h.RaiseOwn(g)
@@ -110,7 +118,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	return exit, nil
 }
 
-// orderFor has the helper become the program of a grant.
+// sendOrder makes the helper become the program of a grant.
 func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	env := p.Env
 	if env == nil {
@@ -126,8 +134,8 @@ func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	return helper.start(order)
 }
 
-// unlessEnded does something that waits for the lock, and gives the wait up when a signal comes
-// that usually ends a program: early is the last one.
+// untilInterrupt runs do, which waits for the lock, and cancels its context when a signal arrives that usually ends a
+// program. It returns the last such signal, or nil.
 func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (early os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -146,9 +154,9 @@ func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (earl
 	}
 }
 
-// giveBack releases a program's CPUs. Signals that came before were for the
-// program; one that comes now leaves the release to the next operation if another one has the lock. If the program
-// has not started, the groups are as before the run.
+// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. A signal that arrives
+// now leaves the release to the next operation if another operation holds the lock. If the program has not started,
+// release also restores the cgroups above.
 func giveBack(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals
@@ -159,7 +167,7 @@ func giveBack(h *host.Host, signals <-chan os.Signal, name string, p Program, st
 	}
 }
 
-// wait passes signals on until the program ends, and returns its exit code.
+// wait forwards signals until the program ends, and returns its exit code.
 func (h *helper) wait(signals <-chan os.Signal) (exit int, err error) {
 	type end struct {
 		state *os.ProcessState

@@ -20,19 +20,19 @@ const (
 	MaxSize      = 16 << 20 // bytes; a grant takes about 400
 )
 
-// ErrNewer refuses the state of a later Candor. Everything else that is wrong
-// with a state file makes it a broken one.
+// ErrNewer means that a later version of Candor has written the state. Every other defect of a state file is a
+// BrokenError.
 var ErrNewer = errors.New("written by a newer Candor")
 
-// State is what the State file holds.
+// State is the content of the state file.
 type State struct {
-	Boot   string // kernel's id of the boot it belongs to
+	Boot   string // the kernel's id of the boot in which the state was written
 	Grants []*Grant
-	// WithArguments are the containers whose arguments the file holds: an earlier version wrote it.
+	// WithArguments are the containers whose program arguments the file holds, because an earlier version wrote it.
 	WithArguments []string
 }
 
-// ByName are grants by the names of their containers.
+// ByName returns grants by the names of their containers.
 func ByName(grants []*Grant) map[string]*Grant {
 	by := make(map[string]*Grant, len(grants))
 	for _, g := range grants {
@@ -41,7 +41,7 @@ func ByName(grants []*Grant) map[string]*Grant {
 	return by
 }
 
-// fileState and fileGrant are the file's version 2. Version 1 is the same without engines.
+// fileState is version 2 of the state file. Version 1 has no engines.
 type fileState struct {
 	Version int         `json:"version"`
 	Boot    string      `json:"boot"`
@@ -71,8 +71,8 @@ type filePart struct {
 	Milli hybrid.Milli `json:"milli"`
 }
 
-// fileRequest is what was asked for. It also stands beside the state file, one
-// file for each container, for adoption after the state was lost.
+// fileRequest is the request of a container. A request file beside the state holds it too, for the adoption of the
+// container after the state is lost.
 type fileRequest struct {
 	Class     hybrid.Class          `json:"class"`
 	Policy    hybrid.Policy         `json:"policy"`
@@ -89,8 +89,7 @@ type fileRequest struct {
 	Command   string                `json:"command"`
 }
 
-// decodeState reads a state file. It refuses unknown fields, what follows the
-// state, and values that no Candor writes.
+// decodeState decodes a state file. It refuses unknown fields, trailing data, and values that Candor never writes.
 func decodeState(data []byte) (State, error) {
 	s, version, err := decodeGrants(data)
 	if err == nil && (version == 1 || version == stateVersion) {
@@ -156,7 +155,7 @@ func newFileRequest(g *Grant) fileRequest {
 	}
 }
 
-// fileLabel is the file beside the state in which a container's request stands.
+// fileLabel is the content of a request file, which holds a container's request.
 type fileLabel struct {
 	Version int         `json:"version"`
 	Main    Process     `json:"main"`
@@ -168,7 +167,7 @@ func encodeLabel(g *Grant) []byte {
 	return append(compactJSON(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)}), '\n')
 }
 
-// decodeLabel fills in what a container asked for.
+// decodeLabel decodes a request file into g.
 func decodeLabel(data []byte, g *Grant) error {
 	var label fileLabel
 	if err := fileio.DecodeStrict(data, &label); err != nil {
@@ -185,8 +184,7 @@ func decodeLabel(data []byte, g *Grant) error {
 	return label.Request.apply(g.ID, g)
 }
 
-// grant checks a grant of the file on its own; the allocator checks them
-// against each other.
+// grant converts a grant of the file and checks it alone. The allocator checks the grants against each other.
 func (f *fileGrant) grant() (Grant, error) {
 	if err := cgroup.CheckName(f.Name); err != nil {
 		return Grant{}, err

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Between operations, a process may give containers more than the quota that they are granted, for a short time: the
-// loop of package burst, in candor run and candor nri. Their grants carry a loan then: an operation
-// leaves a quota alone that is within it. Where the process has died, or not asked again in time, the next
-// operation sets the quota back as it does with a stranger's write.
+// Between operations, the loop of package burst in candor run and candor nri can raise the quota of a container for a
+// short time. The grant carries a loan then, and an operation does not reset a quota within the loan. If the process
+// has died or has not renewed the loan in time, the next operation resets the quota as it resets a foreign write.
 
-// A Loan allows a process to give a container more than its quota.
+// A Loan allows a process to raise the quota of a container. The zero value allows nothing.
 type Loan struct {
 	To    Process
 	Until time.Duration // time since boot
@@ -39,5 +38,5 @@ func (f *fileLoan) loan() (Loan, error) {
 	return Loan{f.To, time.Duration(f.Until) * time.Millisecond}, nil
 }
 
-// IsHeld reports whether a loan allows anything.
+// IsHeld reports whether the loan is valid: it has not expired, and its process lives.
 func (l Loan) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }

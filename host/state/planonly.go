@@ -5,13 +5,14 @@ import (
 	"path/filepath"
 )
 
-// PlanOptionsFile is the file with the options by which a host plans that plans only, in place of the machine's.
-// That it is there tells a state that is a plan from one that is true.
+// PlanOptionsFile returns the file with the options of a host that only plans. The file also marks the state as a
+// plan.
 func (s Store) PlanOptionsFile() string { return filepath.Join(s.Dir, "plan-options.json") }
 
+// IsPlan reports whether the state is a plan.
 func (s Store) IsPlan() bool { return isThere(s.PlanOptionsFile()) }
 
-// IsInUse reports whether a candor that is no observer keeps its state there; it may have none as yet.
+// IsInUse reports whether the directory belongs to a state that is no plan. The state file need not exist yet.
 func (s Store) IsInUse() bool {
 	return !s.IsPlan() && (isThere(s.LockFile()) || isThere(s.File()))
 }
