@@ -25,7 +25,7 @@ type Classification struct {
 	Progress func(Evaluation, int, int)
 }
 
-// A NamedWorkload is one way to use the application.
+// A NamedWorkload is a way to use the application.
 type NamedWorkload struct {
 	Name string
 	Workload
@@ -42,7 +42,7 @@ type Class struct {
 	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
 }
 
-// An Evaluation is one workload under one limit.
+// An Evaluation is a workload under a limit.
 type Evaluation struct {
 	Workload string   `json:"workload"`
 	CPU      CPUs     `json:"cpu"` // the limit

@@ -15,7 +15,7 @@ import (
 type Case string
 
 const (
-	CaseTogether Case = "together"     // no separation: plain processes in one group
+	CaseTogether Case = "together"     // no separation: plain processes in the same group
 	CaseGroups   Case = "groups"       // no limits, each in its own group
 	CaseQuota    Case = "quota"        // each with its share of the CPU time
 	CasePinned   Case = "pinned"       // each on its own CPUs

@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// An IsolationRun is one run of an application, alone or beside a stressor.
+// An IsolationRun is a run of an application, alone or beside a stressor.
 type IsolationRun struct {
 	App      int     `json:"app"`      // index into IsolationReport.Applications
 	Case     int     `json:"case"`     // index into IsolationReport.Cases

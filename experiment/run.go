@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// A Run is one run of one instance of a workload.
+// A Run is a run of an instance of a workload.
 type Run struct {
 	Setup    int     `json:"setup"` // index into Report.Setups
 	Round    int     `json:"round"` // runs of the same round are pairs; negative: a warm-up

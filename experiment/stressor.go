@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A Stressor is a program that uses as much as possible of one resource of a machine.
+// A Stressor is a program that uses as much as possible of a resource of a machine.
 type Stressor struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"` // {tmp} is replaced by the stressor's own folder

@@ -10,7 +10,7 @@ func plan(ways int, _ string) (sum uint64, err error) {
 	roads := drawMap()
 	for way := range ways {
 		random := randomOf(1 + way)
-		from, to := random.IntN(mapSide), mapSide*mapSide-1-random.IntN(mapSide) // from one side of the map to the other
+		from, to := random.IntN(mapSide), mapSide*mapSide-1-random.IntN(mapSide) // across the map
 		sum += uint64(shortest(roads, from, to))
 	}
 	return sum, nil
@@ -40,7 +40,7 @@ func drawMap() [][]road {
 	return roads
 }
 
-// shortest returns the shortest travel time from one crossing to another (Dijkstra, "A note on two problems in
+// shortest returns the shortest travel time between two crossings (Dijkstra, "A note on two problems in
 // connexion with graphs", 1959).
 func shortest(roads [][]road, from, to int) int {
 	best := make([]int, len(roads)) // travel time plus one; 0: not reached
