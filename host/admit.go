@@ -40,10 +40,10 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 		g.Deadline = g.Since + a.Deadline
 	}
 	h.tops.learn(a.Engine.Cgroup)
-	err = h.operateOn(ctx, about{g.ID, g.Engine.Pod}, func(op *operation) error {
+	err = h.operateOn(ctx, scope{g.ID, g.Engine.Pod}, func(op *operation) error {
 		op.subject, op.hint = g.ID, a.Hint
-		err := op.attempt(func() error { return op.admit(g, room) })
-		op.tellHint(g, err)
+		err := op.withRollback(func() error { return op.admit(g, room) })
+		op.reportHint(g, err)
 		return err
 	})
 	if err != nil {
@@ -73,14 +73,14 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of another pod has that name"}
 	}
 	if old != nil {
-		was := *old // withRollback restores the original
-		old = &was
+		previous := *old // withRollback restores the original
+		old = &previous
 		old.Grant, _ = op.node.Grant(g.ID)
-		if err := op.vacate(g.ID); err != nil {
+		if err := op.removeFromNode(g.ID); err != nil {
 			return err
 		}
 	}
-	if err := op.freeHeld(g, room); err != nil {
+	if err := op.releaseHeld(g, room); err != nil {
 		return err
 	}
 	if err := op.placeWithin(g, old); err != nil {
@@ -90,8 +90,8 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 	return op.store.SaveRequest(g)
 }
 
-// vacate removes a container from the node that continues under the same name.
-func (op *operation) vacate(name string) error {
+// removeFromNode removes a container from the node that continues under the same name.
+func (op *operation) removeFromNode(name string) error {
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
 		err = op.node.Commit(plan)
@@ -105,17 +105,17 @@ func (op *operation) vacate(name string) error {
 
 // releaseHeld ends the held containers of a pod until the pod fits into room, the longest held first. If room is 0, it
 // ends all held containers of the pod.
-func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {
+func (op *operation) releaseHeld(g *Grant, room hybrid.Milli) error {
 	if g.Engine.Pod == "" {
 		return nil
 	}
-	sum := counts(&g.Request)
+	sum := g.Guaranteed()
 	var held []*Grant
 	for _, other := range op.info {
 		if other.Engine.Pod != g.Engine.Pod {
 			continue
 		}
-		sum += counts(&other.Request)
+		sum += other.Guaranteed()
 		if other.State == Held {
 			held = append(held, other)
 		}
@@ -127,7 +127,7 @@ func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {
 		if room != 0 && sum <= room {
 			break
 		}
-		sum -= counts(&other.Request)
+		sum -= other.Guaranteed()
 		if err := op.end(other.ID); err != nil {
 			return err
 		}
@@ -135,26 +135,15 @@ func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {
 	return nil
 }
 
-func counts(r *hybrid.Request) hybrid.Milli {
-	switch {
-	case r.Guarantee == hybrid.NoGuarantee:
-		return 0
-	case r.Guarantee != 0:
-		return r.Guarantee
-	default:
-		return r.Limit
-	}
-}
-
 // withRollback runs change. If change fails, it restores the node and the collected changes.
-func (op *operation) attempt(change func() error) error {
-	saved, over := op.wholeGrants(), slices.Clone(op.over)
+func (op *operation) withRollback(change func() error) error {
+	saved, ended := op.wholeGrants(), slices.Clone(op.ended)
 	groups := maps.Clone(op.groups)
 	err := change()
 	if err == nil {
 		return nil
 	}
-	op.over, op.groups = over, groups
+	op.ended, op.groups = ended, groups
 	if back := op.restoreAll(saved); back != nil {
 		return errline.Join(err, back)
 	}
@@ -197,7 +186,7 @@ func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Pl
 }
 
 // reportHint corrects the reported outcome of a hint after the container has been planned, and logs a missed hint.
-func (op *operation) tellHint(g *Grant, err error) {
+func (op *operation) reportHint(g *Grant, err error) {
 	switch {
 	case err != nil:
 		op.report.Hint = NoHint
@@ -233,15 +222,15 @@ func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	if err != nil || !k.populated {
 		return false
 	}
-	want := h.settings(s.Grants[i])
-	want.Mems = k.settings.Mems
-	want.Weight = k.settings.Weight // the runtime rounds the weight; a later operation writes it
+	wanted := h.settings(s.Grants[i])
+	wanted.Mems = k.settings.Mems
+	wanted.Weight = k.settings.Weight // the runtime rounds the weight; a later operation writes it
 	if pid != 0 {
-		if has, err := k.Contains(pid); err != nil || !has {
+		if contains, err := k.Contains(pid); err != nil || !contains {
 			return false
 		}
 	}
-	return k.settings == want
+	return k.settings == wanted
 }
 
 // RecordRunning records that a container is running for which MatchesGrant returned true. It changes nothing if the
@@ -254,7 +243,7 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 			return nil // it has ended
 		}
 	}
-	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
+	return h.operateOn(ctx, scope{a.ID, a.Engine.Pod}, func(op *operation) error {
 		g, k := op.info[a.ID], op.groups[a.ID]
 		if g == nil || g.Engine != a.Engine || k == nil || !k.populated {
 			return nil
@@ -276,7 +265,7 @@ func (h *Host) Prepare(ctx context.Context, name string) error {
 	}
 	return h.operate(ctx, func(op *operation) error {
 		if op.info[name] == nil {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.newcomer = &newcomer{name: name}
 		return nil
@@ -308,7 +297,7 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 	return h.operate(ctx, func(op *operation) error {
 		g := op.info[name]
 		if g == nil {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.subject = name
 		if err := op.checkPlace(name, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name)), pid); err != nil {
@@ -328,8 +317,8 @@ func (op *operation) checkPlace(name, path string, pid int) error {
 	if pid == 0 {
 		return nil
 	}
-	has, err := k.Contains(pid)
-	if err == nil && !has {
+	contains, err := k.Contains(pid)
+	if err == nil && !contains {
 		err = fmt.Errorf("%s: %w: process %d is not among those in %s", name, ErrElsewhere, pid, path)
 	}
 	return err
@@ -338,7 +327,7 @@ func (op *operation) checkPlace(name, path string, pid int) error {
 // FirstIn returns the oldest process in the cgroup of an engine's container, for engines that do not name the first
 // process. It returns 0 if there is no process or no such cgroup.
 func (h *Host) FirstIn(name, path string) (pid int) {
-	const most = 1000 // the kernel lists the oldest processes first (v2), or those with the lowest ids (v1)
+	const maxInspected = 1000 // the kernel lists the oldest processes first (v2), or those with the lowest ids (v1)
 	var first Process
 	inspected := 0
 	_, err := h.tree.EngineGroup(name, path).AnyProcess(func(pid int) bool {
@@ -346,7 +335,7 @@ func (h *Host) FirstIn(name, path string) (pid int) {
 			first = p
 		}
 		inspected++
-		return inspected == most
+		return inspected == maxInspected
 	})
 	if err != nil && !errors.Is(err, cgroup.ErrTooMany) {
 		return 0

@@ -36,7 +36,7 @@ func (op *operation) clearOrphans() {
 		} else if runs {
 			continue
 		}
-		if g.isEngines() {
+		if g.isEngineOwned() {
 			delete(op.groups, name)
 			continue
 		}
@@ -84,8 +84,8 @@ func isHelper(pid int) bool {
 func (op *operation) restore() error {
 	grants := op.loaded.Grants
 	orphans := op.orphans()
-	if op.left.isNow(op, op.basis) && len(orphans) == 0 {
-		op.node, op.info = op.left.node, op.left.info
+	if op.cached.isValid(op, op.basis) && len(orphans) == 0 {
+		op.node, op.info = op.cached.node, op.cached.info
 		return nil
 	}
 	err := op.restoreAll(append(slices.Clip(grants), orphans...))
@@ -96,7 +96,7 @@ func (op *operation) restore() error {
 		if err := op.abandon(&state.BrokenError{File: op.store.File(), Err: err}); err != nil {
 			return err
 		}
-		op.readAll()
+		op.readAssumed()
 		grants, orphans = nil, op.orphans()
 	}
 	var strays []*Grant
@@ -112,7 +112,7 @@ func (op *operation) restore() error {
 		return err
 	}
 	for _, g := range strays {
-		op.takeIn(g)
+		op.placeStray(g)
 	}
 	return nil
 }
@@ -124,34 +124,34 @@ func (e noNodeError) Unwrap() error { return e.error }
 
 // restoreAll restores grants unchanged to a new node.
 func (op *operation) restoreAll(grants []*Grant) error {
-	node, on := op.empty, op.basis
-	if op.empty = nil; node == nil {
+	node, b := op.emptyNode, op.basis
+	if op.emptyNode = nil; node == nil {
 		var err error
-		if on, err = op.Host.basis(); err == nil {
-			node, err = on.node(op.config)
+		if b, err = op.Host.basis(); err == nil {
+			node, err = b.node(op.config)
 		}
 		if err != nil {
 			return noNodeError{err}
 		}
 	}
 	held := make([]hybrid.Grant, len(grants))
-	own := make([]Grant, len(grants))
+	copies := make([]Grant, len(grants))
 	info := make(map[string]*Grant, len(grants))
 	for i, g := range grants {
-		own[i] = *g
-		info[g.ID], held[i] = &own[i], g.Grant
-		held[i].Immovable = g.Immovable || op.pinned(g)
+		copies[i] = *g
+		info[g.ID], held[i] = &copies[i], g.Grant
+		held[i].Immovable = g.Immovable || op.hasPinnedThreads(g)
 	}
 	if err := node.Restore(held); err != nil {
 		return err
 	}
-	op.node, op.basis, op.info = node, on, info
+	op.node, op.basis, op.info = node, b, info
 	return nil
 }
 
 // hasPinnedThreads reports whether moving a container's fraction would reset an affinity that its threads have set
 // themselves. Since Linux 6.2 the kernel preserves such an affinity.
-func (op *operation) pinned(g *Grant) bool {
+func (op *operation) hasPinnedThreads(g *Grant) bool {
 	k := op.groups[g.ID]
 	if k == nil || len(g.Fractions) == 0 || cpusetKeepsAffinity() {
 		return false
@@ -163,7 +163,7 @@ func (op *operation) pinned(g *Grant) bool {
 
 // placeStray plans a running container anew whose present CPUs cannot be granted. It tries the same request, then
 // best-effort, then a flexible container without a guarantee.
-func (op *operation) takeIn(g *Grant) {
+func (op *operation) placeStray(g *Grant) {
 	tries := []hybrid.Request{g.Request, g.Request, {ID: g.ID, Class: hybrid.Flexible, Limit: g.Limit, Guarantee: hybrid.NoGuarantee}}
 	tries[1].Policy = hybrid.BestEffort
 	var err error
@@ -196,7 +196,7 @@ func (op *operation) orphans() []*Grant {
 	slices.SortFunc(names, strings.Compare)
 	grants := make([]*Grant, len(names))
 	for i, name := range names {
-		adopted := op.adopted(name, op.groups[name].settings, op.othersCPUs(name))
+		adopted := op.adoptedGrant(name, op.groups[name].settings, op.otherCPUs(name))
 		grants[i] = &adopted
 		op.log.Info("adopted", "container", name, "cpus", grants[i].CPUs, "limit", grants[i].Limit)
 	}
@@ -204,7 +204,7 @@ func (op *operation) orphans() []*Grant {
 }
 
 // otherCPUs returns the CPUs of all running containers except the named container.
-func (op *operation) othersCPUs(name string) (others cpuset.Set) {
+func (op *operation) otherCPUs(name string) (others cpuset.Set) {
 	for other, g := range op.groups {
 		if other != name && g.populated {
 			others = others.Union(g.settings.CPUs)
@@ -215,7 +215,7 @@ func (op *operation) othersCPUs(name string) (others cpuset.Set) {
 
 // adoptedGrant builds a grant from the kernel's settings and the container's saved request, if there is a saved
 // request. others holds the CPUs of all other containers.
-func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set) Grant {
+func (op *operation) adoptedGrant(name string, current cgroup.Settings, others cpuset.Set) Grant {
 	g := Grant{State: Running, Since: state.SinceBoot()}
 	g.ID = name
 	known := op.store.LoadRequest(&g)
@@ -224,25 +224,25 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 			op.log.Warn("its request is not saved", "container", name, "error", err)
 		}
 	}
-	asked := g.Limit
+	requested := g.Limit
 	if !known {
-		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: has.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: current.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if _, err := op.store.ShownCPUs(name); err == nil || errors.Is(err, view.ErrLeased) {
 			g.View = spec.ViewFull
 		}
 	}
-	if has.Period >= bandwidth.MinPeriod {
-		g.Period = has.Period
+	if current.Period >= bandwidth.MinPeriod {
+		g.Period = current.Period
 	}
-	g.CPUs = has.CPUs
-	g.Quota = hybrid.Milli((has.Quota*1000 + g.Period/2) / g.Period)
+	g.CPUs = current.CPUs
+	g.Quota = hybrid.Milli((current.Quota*1000 + g.Period/2) / g.Period)
 	if g.Burst.Raises() { // Candor can have raised the quota
-		g.Quota = min(g.Quota, asked)
+		g.Quota = min(g.Quota, requested)
 	}
-	g.Weight = hybrid.Milli(has.Weight)
+	g.Weight = hybrid.Milli(current.Weight)
 	g.Limit = g.Quota
 	if !known {
-		g.Class = classOf(has, g.Limit, others)
+		g.Class = guessClass(current, g.Limit, others)
 	}
 	if g.Class == hybrid.Flexible {
 		return g
@@ -262,10 +262,10 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 
 // guessClass guesses the class of a container without a saved request. A sensitive container has as many CPUs as its
 // quota allows, or without a quota, CPUs that no other container has.
-func classOf(has cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
-	isSensitive := limit.CPUs() == has.CPUs.Count()
+func guessClass(current cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
+	isSensitive := limit.CPUs() == current.CPUs.Count()
 	if limit == 0 {
-		isSensitive = !has.CPUs.Overlaps(&others)
+		isSensitive = !current.CPUs.Overlaps(&others)
 	}
 	if isSensitive {
 		return hybrid.Sensitive

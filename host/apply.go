@@ -33,14 +33,14 @@ func (op *operation) targets(grants []*Grant) []target {
 		if !isNew && k == nil || g.CPUs.IsEmpty() {
 			continue
 		}
-		want := op.settings(g)
-		if k != nil && k.unread && k.has(want) {
+		wanted := op.settings(g)
+		if k != nil && k.isAssumed && k.matches(wanted) {
 			continue
 		}
 		if k != nil {
-			k.unread = false
+			k.isAssumed = false
 		}
-		targets = append(targets, target{g.ID, want})
+		targets = append(targets, target{g.ID, wanted})
 	}
 	return targets
 }
@@ -48,7 +48,7 @@ func (op *operation) targets(grants []*Grant) []target {
 // settings translates a grant into cgroup settings. A quota within a loan stays raised.
 func (op *operation) settings(g *Grant) cgroup.Settings {
 	s := op.Host.settings(g)
-	if k := op.groups[g.ID]; k != nil && op.lent(g, k.settings) {
+	if k := op.groups[g.ID]; k != nil && op.isLent(g, k.settings) {
 		s.Quota = k.settings.Quota
 	}
 	if g.Mems {
@@ -73,10 +73,10 @@ func quota(g *Grant) time.Duration { return time.Duration(g.Quota) * g.Period / 
 
 // currentTargets returns the present settings of the cgroups, for undo. Cgroups that the operation has not read are
 // left out, because it does not write them either.
-func (op *operation) present() []target {
+func (op *operation) currentTargets() []target {
 	var targets []target
 	for name, g := range op.groups {
-		if !g.unread && g.unreadable == nil && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
+		if !g.isAssumed && g.unreadable == nil && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.ended, name) {
 			targets = append(targets, target{name, g.settings})
 		}
 	}
@@ -162,13 +162,13 @@ func (op *operation) writeView(g *Grant) error {
 func (op *operation) finish() error {
 	grants := op.grants()
 	if op.planOnly {
-		return op.note(grants)
+		return op.savePlan(grants)
 	}
-	op.fresh = op.freshOf(grants)
-	op.lookAtOthers(grants)
+	op.freshCPUs = op.newExclusive(grants)
+	op.verifyOthers(grants)
 	targets := op.targets(grants)
-	before := op.present()
-	if err := op.buryGroups(); err != nil {
+	before := op.currentTargets()
+	if err := op.removeGroups(); err != nil {
 		return err
 	}
 	err := op.prepareNewcomer(grants)
@@ -184,14 +184,14 @@ func (op *operation) finish() error {
 	if err != nil {
 		return errline.Join(err, op.undo(before, grants))
 	}
-	op.tellUnits(before)
-	op.mendPods(grants)
-	op.tidy()
+	op.updateUnits(before)
+	op.repairPods(grants)
+	op.removeStaleFiles()
 	isThere := func(name string) bool { return op.info[name] != nil }
 	op.Host.degraded.retain(func(name string) bool { return isThere(name) && op.groups[name] != nil })
 	op.views.retain(isThere)
-	op.report.Moves = op.moves(grants)
-	op.sayDrift(before)
+	op.report.Moves = op.countMoves(grants)
+	op.reportDrift(before)
 	return nil
 }
 
@@ -217,16 +217,16 @@ func (op *operation) saveGrants(grants []*Grant) error {
 }
 
 // removeGroups removes the cgroups of containers that have ended.
-func (op *operation) buryGroups() error {
-	for _, name := range op.over {
+func (op *operation) removeGroups() error {
+	for _, name := range op.ended {
 		if op.groups[name] == nil {
 			continue
 		}
-		if op.groups[name].isEngines() {
+		if op.groups[name].isEngineOwned() {
 			delete(op.groups, name)
 			continue
 		}
-		op.tellUsed(name)
+		op.reportUsage(name)
 		_, err := op.remove(name, op.groups[name].Remove)
 		if err != nil && op.isSubject(name) {
 			return fmt.Errorf("remove group of %s: %w", name, err)
@@ -239,18 +239,18 @@ func (op *operation) buryGroups() error {
 }
 
 // reportUsage passes the CPU usage of a container to OnEnd, before its cgroup is removed.
-func (op *operation) tellUsed(name string) {
-	if op.ended == nil {
+func (op *operation) reportUsage(name string) {
+	if op.onEnd == nil {
 		return
 	}
 	if used, err := op.tree.ReadUsage(name); err == nil {
-		op.ended(name, used)
+		op.onEnd(name, used)
 	}
 }
 
 // removeStaleFiles removes the files of containers that no longer exist. A later operation retries failed removals.
-func (op *operation) tidy() {
-	if (op.about != about{}) && len(op.over) == 0 {
+func (op *operation) removeStaleFiles() {
+	if (op.scope != scope{}) && len(op.ended) == 0 {
 		return
 	}
 	for _, dir := range []string{"views", "requests", "commands"} {
@@ -269,17 +269,17 @@ func (op *operation) tidy() {
 // reportDrift logs and counts the running containers whose settings differed from the state and were set back. A
 // foreign process usually causes such a difference. If candor is killed after writing the cgroup and before saving the
 // state, the same difference appears.
-func (op *operation) sayDrift(before []target) {
-	for _, had := range before {
-		granted, k := op.before[had.name], op.groups[had.name]
-		if granted == nil || k == nil || !k.populated || k.unread || had.name == op.rewritten || op.behind[had.name] {
+func (op *operation) reportDrift(before []target) {
+	for _, former := range before {
+		granted, k := op.before[former.name], op.groups[former.name]
+		if granted == nil || k == nil || !k.populated || k.isAssumed || former.name == op.rewritten || op.misplaced[former.name] {
 			continue
 		}
-		op.sayDriftOf(granted, k, had.settings)
+		op.reportDriftOf(granted, k, former.settings)
 	}
 }
 
-func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings) {
+func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settings) {
 	// Cgroup v1 removes a CPU that goes offline from cpusets; v2 does not.
 	left := granted.CPUs.Intersect(op.node.Machine().Online)
 	if found.CPUs != granted.CPUs && found.CPUs != left {
@@ -288,11 +288,11 @@ func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings)
 		op.report.Drift++
 		return
 	}
-	want := op.settings(granted)
-	want.CPUs = found.CPUs
+	wanted := op.settings(granted)
+	wanted.CPUs = found.CPUs
 	// A runtime rounds the settings that it writes before the start, and ConfirmStart corrects them. A setting that
 	// the kernel refuses is reported as degraded instead.
-	if granted.State == Running && !op.same(k, found, want) && k.settings != found {
+	if granted.State == Running && !op.hasSettings(k, found, wanted) && k.settings != found {
 		op.log.Warn("settings other than those granted are set back", "container", granted.ID,
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)

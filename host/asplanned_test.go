@@ -59,9 +59,9 @@ func TestAsPlanned(t *testing.T) {
 	is("overwritten", pid, false)
 	set(has)
 	is("set back", pid, true)
-	weighs := has
-	weighs.Weight++
-	set(weighs)
+	heavier := has
+	heavier.Weight++
+	set(heavier)
 	is("with a weight that the runtime has rounded", pid, true)
 	held, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {

@@ -60,8 +60,8 @@ func (a *Allocation) Check() error {
 
 // checkQuota refuses a limit below the kernel's shortest quota in a period.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
-	if least := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < least {
-		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
+	if minLimit := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < minLimit {
+		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, minLimit)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	}
 	err = h.operate(ctx, func(op *operation) error {
 		op.subject = a.ID
-		if err := op.attempt(func() error { return op.placeWithin(g, nil) }); err != nil {
+		if err := op.withRollback(func() error { return op.placeWithin(g, nil) }); err != nil {
 			return err
 		}
 		op.info[a.ID] = g
@@ -118,14 +118,14 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 		}
 	}
 	return h.operate(ctx, func(op *operation) error {
-		if slices.Contains(op.over, name) { // the container had ended, and this operation has reaped it
+		if slices.Contains(op.ended, name) { // the container had ended, and this operation has reaped it
 			return nil
 		}
 		if op.info[name] == nil {
 			if isKilled { // its candor run has already released it
 				return nil
 			}
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.subject = name
 		return op.release(name, kill)
@@ -140,12 +140,12 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 	err = h.operate(ctx, func(op *operation) error {
 		k := op.groups[name]
 		switch {
-		case slices.Contains(op.over, name):
+		case slices.Contains(op.ended, name):
 			isKilled = true
 		case op.info[name] == nil:
-			return unknown(name)
-		case k != nil && k.populated && k.isEngines():
-			return isOfEngine(name)
+			return unknownContainer(name)
+		case k != nil && k.populated && k.isEngineOwned():
+			return engineOwnedError(name)
 		case k != nil && k.populated:
 			running = k.Group
 		}
@@ -160,7 +160,7 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 	return true, nil
 }
 
-func isOfEngine(name string) error {
+func engineOwnedError(name string) error {
 	return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
 }
 
@@ -183,8 +183,8 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error 
 
 func (op *operation) release(name string, kill bool) error {
 	if g := op.groups[name]; g != nil {
-		if kill && g.isEngines() {
-			return isOfEngine(name)
+		if kill && g.isEngineOwned() {
+			return engineOwnedError(name)
 		} else if kill {
 			end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has already ended most processes, without the lock
 			err := g.End()
@@ -209,10 +209,10 @@ func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.
 
 // resize resizes the container with the given cgroup. If cgroup is "", the name alone identifies the container.
 func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
-	err = h.operateOn(ctx, about{name: name}, func(op *operation) error {
+	err = h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g := op.info[name]
 		if g == nil || cgroup != "" && g.Engine.Cgroup != cgroup {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		if err := checkQuota(limit, g.Period); err != nil {
 			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
@@ -221,10 +221,10 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 			return err
 		}
 		op.resized = name
-		was, is := *g, *g
-		is.Grant, _ = op.node.Grant(name)
-		is.Immovable = was.Immovable
-		before, after = &was, &is
+		previous, current := *g, *g
+		current.Grant, _ = op.node.Grant(name)
+		current.Immovable = previous.Immovable
+		before, after = &previous, &current
 		return nil
 	})
 	return before, after, err
@@ -242,12 +242,12 @@ func (op *operation) resizeNode(g *Grant, limit, guarantee hybrid.Milli) error {
 	return op.node.Commit(plan)
 }
 
-func unknown(name string) error {
-	return unknownSince(name, "no container has that name; candor ps lists them")
+func unknownContainer(name string) error {
+	return unknownBecause(name, "no container has that name; candor ps lists them")
 }
 
 // unknownBecause refuses a name that no grant has, and gives the reason.
-func unknownSince(name, why string) error {
+func unknownBecause(name, why string) error {
 	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: why}
 }
 
@@ -256,14 +256,14 @@ func unknownSince(name, why string) error {
 func (h *Host) Reconcile(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
-		return op.sayOutside()
+		return op.logUnusable()
 	})
 }
 
 // ReapplyAfterEngineWrite writes a container's grant again after its engine has written the cgroup, as an update does.
 // It does not report the engine's settings as drift.
 func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
-	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
+	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		op.rewritten = name
 		return nil
 	})
@@ -277,7 +277,7 @@ func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)
 	isDone := false
 	return h.operate(ctx, func(op *operation) error {
 		if op.info[name] == nil {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.subject = name
 		if err := op.finish(); err != nil {
@@ -286,8 +286,8 @@ func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)
 		for _, g := range op.grants() {
 			if g.ID == name && !isDone { // an operation can be retried
 				isDone = true
-				now := *g
-				do(&now)
+				current := *g
+				do(&current)
 			}
 		}
 		var err error

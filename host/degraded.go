@@ -51,13 +51,13 @@ type degradedSettings struct {
 
 type refusedSetting struct {
 	Degraded
-	want     any // the value, comparable
+	wanted   any // the value, comparable
 	failures int
 	retry    time.Time
 }
 
-// has reports whether a container has a degraded setting.
-func (d *degradedSettings) has(name string) bool {
+// contains reports whether a container has a degraded setting.
+func (d *degradedSettings) contains(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.all[name]) > 0
@@ -73,15 +73,15 @@ func (d *degradedSettings) find(name string, s Setting) *refusedSetting {
 }
 
 // isDue reports whether a value can be written: it has not been refused, or its retry time has come.
-func (d *degradedSettings) isDue(name string, s Setting, want any) bool {
+func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.find(name, s)
-	return r == nil || r.want != want || !time.Now().Before(r.retry)
+	return r == nil || r.wanted != wanted || !time.Now().Before(r.retry)
 }
 
 // add records a refusal. isNew reports whether the setting or the reason differs from the recorded refusal.
-func (d *degradedSettings) add(name string, s Setting, want any, err error) (isNew bool) {
+func (d *degradedSettings) add(name string, s Setting, wanted any, err error) (isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -93,8 +93,8 @@ func (d *degradedSettings) add(name string, s Setting, want any, err error) (isN
 		}
 		d.all[name] = append(d.all[name], r)
 	}
-	if r.want != want {
-		r.want, r.failures = want, 0
+	if r.wanted != wanted {
+		r.wanted, r.failures = wanted, 0
 	}
 	r.Err = err
 	r.retry = now.Add(min(firstRetry<<min(r.failures, 20), maxRetry))
@@ -133,8 +133,8 @@ func (h *Host) Degraded() []Degraded {
 	h.degraded.mu.Lock()
 	defer h.degraded.mu.Unlock()
 	var all []Degraded
-	for _, of := range h.degraded.all {
-		for _, r := range of {
+	for _, refused := range h.degraded.all {
+		for _, r := range refused {
 			all = append(all, r.Degraded)
 		}
 	}
@@ -145,11 +145,11 @@ func (h *Host) Degraded() []Degraded {
 }
 
 // degrade records that a container continues without a setting. It never fails the operation of another container.
-func (op *operation) degrade(name string, s Setting, want any, err error) {
+func (op *operation) degrade(name string, s Setting, wanted any, err error) {
 	if op.isUndoing { // the refused value is the former value, not the granted value
 		return
 	}
-	if op.Host.degraded.add(name, s, want, err) {
+	if op.Host.degraded.add(name, s, wanted, err) {
 		op.log.Warn("degraded: a setting is refused, the container keeps the one it has", "container", name, "setting", string(s), "error", err)
 	}
 }
@@ -169,32 +169,32 @@ type Difference struct {
 }
 
 // differences compares the settings of a running container with its grant.
-func (h *Host) differences(g *Grant, look *ContainerState) []Difference {
-	if look.Unreadable != nil {
-		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
+func (h *Host) differences(g *Grant, c *ContainerState) []Difference {
+	if c.Unreadable != nil {
+		return []Difference{{SettingGroup, "unreadable: " + c.Unreadable.Error(), "readable"}}
 	}
-	if h.isPlan || g.State != Running || !look.Exists || len(look.Processes) == 0 || !g.Lost.IsEmpty() {
+	if h.isPlan || g.State != Running || !c.Exists || len(c.Processes) == 0 || !g.Lost.IsEmpty() {
 		return nil
 	}
 	var all []Difference
-	add := func(s Setting, has, granted string) {
-		if has != granted {
-			all = append(all, Difference{s, has, granted})
+	add := func(s Setting, current, granted string) {
+		if current != granted {
+			all = append(all, Difference{s, current, granted})
 		}
 	}
-	has, want := look.Settings, h.settings(g)
-	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
-	isRaised := g.Loan.IsHeld() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
-	if isRounded := has.Quota == roundedUp(want.Quota, want.Period); isRaised || isRounded {
-		has.Quota = want.Quota
+	current, wanted := c.Settings, h.settings(g)
+	add(SettingCPUs, noneIfEmpty(current.CPUs), noneIfEmpty(wanted.CPUs))
+	isRaised := g.Loan.IsHeld() && current.Period == wanted.Period && current.Quota > wanted.Quota && current.Quota <= maxQuota(g)
+	if isRounded := current.Quota == roundedUp(wanted.Quota, wanted.Period); isRaised || isRounded {
+		current.Quota = wanted.Quota
 	}
-	add(SettingQuota, quotaText(has), quotaText(want))
-	add(SettingBurst, has.Burst.String(), want.Burst.String())
-	if !h.tree.SameWeight(has.Weight, want.Weight) {
-		add(SettingWeight, strconv.Itoa(has.Weight), strconv.Itoa(want.Weight))
+	add(SettingQuota, quotaText(current), quotaText(wanted))
+	add(SettingBurst, current.Burst.String(), wanted.Burst.String())
+	if !h.tree.SameWeight(current.Weight, wanted.Weight) {
+		add(SettingWeight, strconv.Itoa(current.Weight), strconv.Itoa(wanted.Weight))
 	}
 	if g.View == spec.ViewFull {
-		add(SettingView, look.shownText(), noneIfEmpty(g.CPUs))
+		add(SettingView, c.shownText(), noneIfEmpty(g.CPUs))
 	}
 	return all
 }

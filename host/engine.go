@@ -28,7 +28,7 @@ func (h *Host) groupOf(g *Grant) *cgroup.Group {
 }
 
 // isEngineOwned reports whether a container engine creates and removes the cgroup.
-func (g *group) isEngines() bool { return g.engine.Cgroup != "" }
+func (g *group) isEngineOwned() bool { return g.engine.Cgroup != "" }
 
 // observeEngines reads the cgroups of the containers of engines. If the state is lost, the saved requests name these
 // containers.
@@ -41,7 +41,7 @@ func (op *operation) observeEngines() {
 		if g.Engine.Cgroup == "" {
 			continue
 		}
-		if k := op.glance(g); k != nil {
+		if k := op.assumedGroup(g); k != nil {
 			op.groups[g.ID] = k
 		} else {
 			op.observeEngine(g.ID, g.Engine)
@@ -63,13 +63,13 @@ func (op *operation) observeEngine(name string, e Engine) {
 }
 
 // mustHold reports whether a container has stopped and its pod holds its CPUs for a restart.
-func (op *operation) holds(g *Grant, populated bool) bool {
+func (op *operation) mustHold(g *Grant, populated bool) bool {
 	return !populated && g.State == Running && g.Engine.Pod != ""
 }
 
 // isPodGone reports whether the pod of a held grant has been removed. The cgroup above the container's disappears with
 // the pod, even if no event reaches Candor.
-func (op *operation) podGone(g *Grant, populated bool) bool {
+func (op *operation) isPodGone(g *Grant, populated bool) bool {
 	if populated || g.State != Held || g.Engine.Cgroup == "" {
 		return false
 	}
@@ -77,14 +77,14 @@ func (op *operation) podGone(g *Grant, populated bool) bool {
 	if cgroup.CheckPath(above) != nil {
 		return false
 	}
-	is, err := op.tree.EngineGroup(g.ID, above).Exists()
-	return err == nil && !is
+	exists, err := op.tree.EngineGroup(g.ID, above).Exists()
+	return err == nil && !exists
 }
 
 // hasEndedInEngine is hasEnded for a container of an engine without processes. The runtime starts a container of a
 // pod, so the end of the candor process that planned the container proves nothing. A container without a pod was
 // planned by an OCI runtime wrapper, which lives until the container exists.
-func endedInEngine(g *Grant) bool {
+func hasEndedInEngine(g *Grant) bool {
 	switch {
 	case g.State != Pending:
 		return g.Engine.Pod == ""

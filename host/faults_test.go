@@ -134,7 +134,7 @@ func (l *lab) kernel() string {
 	}
 	op := &operation{groups: groups}
 	var text strings.Builder
-	for _, target := range op.present() {
+	for _, target := range op.currentTargets() {
 		s := target.settings
 		text.WriteString(target.name + " " + s.CPUs.String() + " " + s.Mems.String() + " " +
 			s.Quota.String() + "/" + s.Period.String() + " " + itoa(s.Weight) + "\n")

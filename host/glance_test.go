@@ -70,9 +70,9 @@ func TestGlance(t *testing.T) {
 // Of a pod whose last container has gone nothing is remembered.
 func TestPodForgotten(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 0, 100)
-	stop := p.begin(p.ask(flexible("log", "0"), "log-1"), "wait")
+	stop := p.start(p.ask(flexible("log", "0"), "log-1"), "wait")
 	seen := func() bool {
-		_, seen := p.podsSeen.Load(p.base + "/pod1")
+		_, seen := p.podFingerprints.Load(p.base + "/pod1")
 		return seen
 	}
 	if err := p.Reconcile(ctx); err != nil || !seen() {

@@ -49,8 +49,8 @@ func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
 
 // isBelow reports whether a container's cgroup is below another cgroup.
 func (h *Host) isBelow(g *Grant, path string) bool {
-	own := cmp.Or(g.Engine.Cgroup, h.tree.Group(g.ID).Path())
-	return path == "/" || strings.HasPrefix(own, path+"/")
+	groupPath := cmp.Or(g.Engine.Cgroup, h.tree.Group(g.ID).Path())
+	return path == "/" || strings.HasPrefix(groupPath, path+"/")
 }
 
 // placeWithin places a container and checks its grant against the quotas of the cgroups above it. On an error the
@@ -62,13 +62,13 @@ func (op *operation) placeWithin(g, held *Grant) error {
 	g.Grant, _ = op.node.Grant(g.ID)
 	bounds, err := op.boundsOf(g)
 	if err == nil {
-		err = op.checkPromises(g, bounds)
+		err = op.checkGuarantees(g, bounds)
 	}
 	if err == nil {
 		err = op.checkQuotaV1(g, bounds)
 	}
 	if err == nil {
-		op.warnOfBounds(g, bounds)
+		op.warnOvercommit(g, bounds)
 	}
 	return err
 }
@@ -76,21 +76,21 @@ func (op *operation) placeWithin(g, held *Grant) error {
 // resizeWithin is resizeNode with the checks of placeWithin. A smaller size is never refused for the sum of the limits
 // below a cgroup, because it lowers that sum.
 func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error {
-	return op.attempt(func() error {
+	return op.withRollback(func() error {
 		if err := op.resizeNode(g, limit, guarantee); err != nil {
 			return err
 		}
 		next := *g
 		next.Grant, _ = op.node.Grant(g.ID)
 		bounds, err := op.boundsOf(g)
-		if err == nil && counts(&next.Request) > counts(&g.Request) {
-			err = op.checkPromises(&next, bounds)
+		if err == nil && next.Guaranteed() > g.Guaranteed() {
+			err = op.checkGuarantees(&next, bounds)
 		}
 		if err == nil && next.Quota != g.Quota {
 			err = op.checkQuotaV1(&next, bounds)
 		}
 		if err == nil {
-			op.warnOfBounds(&next, bounds)
+			op.warnOvercommit(&next, bounds)
 		}
 		return err
 	})
@@ -98,18 +98,18 @@ func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error
 
 // checkGuarantees refuses a strict sensitive container if the limits and guarantees of the containers below a cgroup
 // would exceed the quota of that cgroup.
-func (op *operation) checkPromises(g *Grant, bounds []cgroup.Bound) error {
+func (op *operation) checkGuarantees(g *Grant, bounds []cgroup.Bound) error {
 	if g.Class != hybrid.Sensitive || g.Policy != hybrid.Strict {
 		return nil
 	}
 	for _, b := range bounds {
-		left := limitOf(b) - op.sumBelow(b, g, func(other *Grant) hybrid.Milli { return counts(&other.Request) })
+		left := limitOf(b) - op.sumBelow(b, g, func(other *Grant) hybrid.Milli { return other.Guaranteed() })
 		if g.Limit <= left {
 			continue
 		}
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
 			"wants %s, and group %s has a quota of %s (left: %s); raise that quota, ask for less, or use the policy best-effort",
-			inCPUs(g.Limit), b.Path, inCPUs(limitOf(b)), inCPUs(max(left, 0)))}
+			cpuText(g.Limit), b.Path, cpuText(limitOf(b)), cpuText(max(left, 0)))}
 	}
 	return nil
 }
@@ -123,18 +123,18 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 		if g.Quota > limitOf(b) {
 			return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
 				"wants a quota of %s, and cgroup v1 refuses more than the %s of group %s; raise the quota of that group, or ask for %s or less",
-				inCPUs(g.Quota), inCPUs(limitOf(b)), b.Path, inCPUs(limitOf(b)))}
+				cpuText(g.Quota), cpuText(limitOf(b)), b.Path, cpuText(limitOf(b)))}
 		}
 	}
 	return nil
 }
 
 // warnOvercommit logs the nearest cgroup above a container whose quota can run out.
-func (op *operation) warnOfBounds(g *Grant, bounds []cgroup.Bound) {
+func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
-		if sum := mayUse(g) + op.sumBelow(b, g, mayUse); sum > limitOf(b) {
+		if sum := maxUse(g) + op.sumBelow(b, g, maxUse); sum > limitOf(b) {
 			op.log.Warn("the quota of a group above is less than its containers may use, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
-				"container", g.ID, "group", b.Path, "quota", inCPUs(limitOf(b)), "they may use", inCPUs(sum))
+				"container", g.ID, "group", b.Path, "quota", cpuText(limitOf(b)), "they may use", cpuText(sum))
 			return
 		}
 	}
@@ -151,7 +151,7 @@ func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant
 }
 
 // maxUse returns the most CPU time per time that a container can use.
-func mayUse(g *Grant) hybrid.Milli {
+func maxUse(g *Grant) hybrid.Milli {
 	if all := hybrid.Milli(1000 * g.CPUs.Count()); g.Limit == 0 || g.Limit > all {
 		return all
 	}
@@ -159,7 +159,7 @@ func mayUse(g *Grant) hybrid.Milli {
 }
 
 // cpuText formats an amount of CPU time: "1500m", "1 CPU", "2 CPUs".
-func inCPUs(m hybrid.Milli) string {
+func cpuText(m hybrid.Milli) string {
 	switch {
 	case m%1000 != 0:
 		return m.String()

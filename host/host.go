@@ -74,24 +74,24 @@ type Options struct {
 // A Host is this machine. Its methods are safe for concurrent use. With systemd it holds a D-Bus connection; with
 // HoldViews and KeepOpen it holds files open too.
 type Host struct {
-	store      state.Store
-	config     string
-	tree       *cgroup.Tree
-	log        *slog.Logger
-	patience   time.Duration
-	listener   func(Report)
-	ended      func(string, cgroup.Usage)
-	machine    machineCache
-	options    optionsCache
-	tops       topGroups
-	left       atomic.Pointer[leftover] // result of the last operation
-	units      pendingUnits
-	tellsLater bool     // an UpdateUnits loop runs
-	podsSeen   sync.Map // fingerprints of the settled pod cgroups, by path
-	degraded   degradedSettings
-	views      openViews
-	planOnly   bool // operations write the state only
-	isPlan     bool // the state holds planned grants
+	store             state.Store
+	config            string
+	tree              *cgroup.Tree
+	log               *slog.Logger
+	lockTimeout       time.Duration
+	listener          func(Report)
+	onEnd             func(string, cgroup.Usage)
+	machine           machineCache
+	options           optionsCache
+	tops              topGroups
+	cache             atomic.Pointer[operationCache] // result of the last operation
+	units             pendingUnits
+	defersUnitUpdates bool     // an UpdateUnits loop runs
+	podFingerprints   sync.Map // fingerprints of the settled pod cgroups, by path
+	degraded          degradedSettings
+	views             openViews
+	planOnly          bool // operations write the state only
+	isPlan            bool // the state holds planned grants
 }
 
 // DefaultStateDir returns /run/candor for root, and candor in $XDG_RUNTIME_DIR for other users. A reboot removes both
@@ -118,16 +118,16 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:      state.NewStore(dir),
-		config:     cmp.Or(o.Config, DefaultConfig),
-		tree:       tree,
-		log:        o.Log,
-		patience:   cmp.Or(o.LockTimeout, time.Minute),
-		listener:   o.OnOperation,
-		ended:      o.OnEnd,
-		units:      pendingUnits{some: make(chan struct{}, 1)},
-		tellsLater: o.DeferUnitUpdates,
-		views:      openViews{isAll: o.HoldViews && !o.PlanOnly},
+		store:             state.NewStore(dir),
+		config:            cmp.Or(o.Config, DefaultConfig),
+		tree:              tree,
+		log:               o.Log,
+		lockTimeout:       cmp.Or(o.LockTimeout, time.Minute),
+		listener:          o.OnOperation,
+		onEnd:             o.OnEnd,
+		units:             pendingUnits{ready: make(chan struct{}, 1)},
+		defersUnitUpdates: o.DeferUnitUpdates,
+		views:             openViews{isAll: o.HoldViews && !o.PlanOnly},
 	}
 	if h.log == nil {
 		h.log = slog.Default()
@@ -189,7 +189,7 @@ func (h *Host) Clear(ctx context.Context) error {
 	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
 		return h.tree.Remove()
 	}
-	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 	if err != nil {
 		return err
 	}

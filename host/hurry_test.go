@@ -29,7 +29,7 @@ func TestHurry(t *testing.T) {
 		go func() {
 			defer close(done)
 			runtime.LockOSThread() // for good: the mount ends with the thread
-			if err = takeViewsOff(); err == nil {
+			if err = unmountViews(); err == nil {
 				err = unix.Mount(dir, dir, "", unix.MS_BIND, "")
 			}
 			if err != nil {

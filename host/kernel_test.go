@@ -264,7 +264,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 	err = l.operate(ctx, func(op *operation) error {
 		for _, target := range op.targets(op.grants()) {
-			if !op.same(groups[target.name], groups[target.name].settings, target.settings) {
+			if !op.hasSettings(groups[target.name], groups[target.name].settings, target.settings) {
 				t.Errorf("%s: has %+v, to be %+v", target.name, groups[target.name].settings, target.settings)
 			}
 		}

@@ -29,7 +29,7 @@ func TestLeftover(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "operations") {
 			h := hosts[rapid.IntRange(0, 1).Draw(t, "process")]
 			what := drawChange(t, h)
-			left := h.left.Load()
+			left := h.cache.Load()
 			if left == nil || left.node == nil || !begins(t, h, left) {
 				continue
 			}
@@ -76,7 +76,7 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 }
 
 // begins reports whether the next operation will begin with what the last has left.
-func begins(t *rapid.T, h *Host, left *leftover) bool {
+func begins(t *rapid.T, h *Host, left *operationCache) bool {
 	saved, err := h.store.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func begins(t *rapid.T, h *Host, left *leftover) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return left.isNow(&operation{saved: saved}, now)
+	return left.isValid(&operation{saved: saved}, now)
 }
 
 // freshly is what an operation of a new process brings to the node.

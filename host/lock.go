@@ -53,12 +53,12 @@ func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, 
 
 // isAt reports whether an open file is still the file with its name.
 func isAt(file *os.File, name string) bool {
-	mine, err := file.Stat()
+	opened, err := file.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Lstat(name)
-	return err == nil && os.SameFile(mine, there)
+	named, err := os.Lstat(name)
+	return err == nil && os.SameFile(opened, named)
 }
 
 // tryLock takes the lock if it is free.

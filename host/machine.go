@@ -54,7 +54,7 @@ func (c *machineCache) get() (*topology.Machine, error) {
 // ReadMachine reads this machine's topology. It returns the complete topology even inside a container whose view hides
 // most of it. The error is ErrInside if it cannot see the machine.
 func ReadMachine() (m *topology.Machine, err error) {
-	err = outside(func() error {
+	err = outsideViews(func() error {
 		m, err = topology.ReadHost()
 		return err
 	})
@@ -68,15 +68,15 @@ var ErrInside = errors.New("inside a container's view of the CPUs")
 // over some of their files. A candor process that believed the view would take all other CPUs for offline, and move
 // every container. In such a container, f runs on a thread with its own mount namespace, from which the view is
 // unmounted.
-func outside(f func() error) error {
-	name := viewHere()
+func outsideViews(f func() error) error {
+	name := mountedView()
 	if name == "" {
 		return f()
 	}
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		if err := takeViewsOff(); err != nil {
+		if err := unmountViews(); err != nil {
 			done <- fmt.Errorf("%w (%s): run candor outside of it, or as root: %w", ErrInside, name, err)
 			return
 		}
@@ -86,14 +86,14 @@ func outside(f func() error) error {
 }
 
 // unmountViews gives the calling thread a mount namespace without views.
-func takeViewsOff() error {
+func unmountViews() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
-	for viewHere() != "" { // a container inside a container has two views
+	for mountedView() != "" { // a container inside a container has two views
 		for _, file := range []string{onlineFile, "/proc/cpuinfo"} {
 			if err := unix.Unmount(file, unix.MNT_DETACH); err != nil {
 				return fmt.Errorf("unmount %s: %w", file, err)
@@ -104,27 +104,27 @@ func takeViewsOff() error {
 }
 
 // mountedView returns the name of the container whose view is mounted over the list of online CPUs, or "".
-func viewHere() string {
+func mountedView() string {
 	var file, dir unix.Stat_t // a mounted file has another device; this avoids parsing a long mount table
 	if unix.Stat(onlineFile, &file) == nil && unix.Stat(filepath.Dir(onlineFile), &dir) == nil && file.Dev == dir.Dev {
 		return ""
 	}
-	name, _, _ := viewIn("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
+	name, _, _ := viewInMounts("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
 	return name
 }
 
 // viewInMounts searches a mount table for a view over the list of online CPUs. It returns the name of the view's
 // container, or "", and whether a later mount covers the view. The error is kernelfs.ErrTooLong for a table beyond
 // limit bytes.
-func viewIn(file string, limit int64) (name string, isCovered bool, err error) {
+func viewInMounts(file string, limit int64) (name string, isCovered bool, err error) {
 	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {
 		if m.Mountpoint != onlineFile {
 			return
 		}
 		isCovered = true
 		// The root of the mount of a view is /candor/views/web/online in some file system.
-		if views, of := filepath.Split(filepath.Dir(m.Root)); filepath.Base(m.Root) == "online" && filepath.Base(views) == "views" {
-			name, isCovered = of, false
+		if views, container := filepath.Split(filepath.Dir(m.Root)); filepath.Base(m.Root) == "online" && filepath.Base(views) == "views" {
+			name, isCovered = container, false
 		}
 	})
 	return name, isCovered, err
@@ -307,7 +307,7 @@ func (h *Host) SetOptions(o NodeOptions) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
-	err := outside(func() error { _, err := h.nodeWith(o); return err })
+	err := outsideViews(func() error { _, err := h.nodeWith(o); return err })
 	if err != nil {
 		return err
 	}

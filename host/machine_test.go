@@ -23,7 +23,7 @@ func TestViewIn(t *testing.T) {
 		if err := os.WriteFile(file, []byte("1 2 0:3 / /"+rest+line+rest), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, isCovered, err := viewIn(file, 1<<20)
+		got, isCovered, err := viewInMounts(file, 1<<20)
 		if isCovered {
 			got += " covered"
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // notifyTimeout limits the run time of a command of OnResize.
-const notifyPatience = 30 * time.Second
+const notifyTimeout = 30 * time.Second
 
 // Notify notifies a container's program of its new size with the method of OnResize, and describes the result in done.
 // The caller must not hold the lock, because the notification command can call candor itself.
@@ -34,10 +34,10 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	case command == "":
 		return "not told: started with --on-resize none", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, notifyPatience)
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-	cmd.Env = append(os.Environ(), notice(g)...)
+	cmd.Env = append(os.Environ(), resizeEnv(g)...)
 	cmd.Stdout, cmd.Stderr = out, errOut
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s has its new size, but %q failed: %w", g.ID, command, err)
@@ -56,7 +56,7 @@ func (h *Host) signal(g *Grant, sig syscall.Signal) (string, error) {
 }
 
 // notice returns the environment of a command of OnResize.
-func notice(g *Grant) []string {
+func resizeEnv(g *Grant) []string {
 	return []string{
 		"CANDOR_NAME=" + g.ID,
 		"CANDOR_PID=" + strconv.Itoa(g.Main.PID),

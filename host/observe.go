@@ -19,8 +19,8 @@ type group struct {
 	settings  cgroup.Settings
 	populated bool
 	engine    Engine // engine that owns the cgroup; zero: Candor
-	unread    bool   // the cgroup was not read; its grant supplied all fields
-	of        *Grant // the grant that supplied the fields
+	isAssumed bool   // the cgroup was not read; its grant supplied all fields
+	grant     *Grant // the grant that supplied the fields
 	// unreadable, if not nil, is the error of reading the cgroup's files. The settings are assumptions then
 	// (assumeUnreadable).
 	unreadable error
@@ -35,7 +35,7 @@ func (h *Host) observe() (map[string]*group, error) {
 	}
 	groups := make(map[string]*group, len(names))
 	for _, name := range names {
-		g, err := h.look(name)
+		g, err := h.readGroup(name)
 		if errors.Is(err, fs.ErrNotExist) && !g.populated {
 			before := h.tree.SetDeadline(time.Now().Add(brief))
 			err = g.Remove()
@@ -54,10 +54,10 @@ func (h *Host) observe() (map[string]*group, error) {
 }
 
 // readGroup reads a cgroup.
-func (h *Host) look(name string) (*group, error) { return read(h.tree.Group(name)) }
+func (h *Host) readGroup(name string) (*group, error) { return read(h.tree.Group(name)) }
 
-func read(of *cgroup.Group) (*group, error) {
-	g := &group{Group: of}
+func read(kernel *cgroup.Group) (*group, error) {
+	g := &group{Group: kernel}
 	var err error
 	if g.populated, err = g.Populated(); err == nil {
 		g.settings, err = g.Settings()
@@ -67,12 +67,12 @@ func read(of *cgroup.Group) (*group, error) {
 
 // hasEnded reports whether a container has ended, given whether its cgroup has processes. A container with processes
 // has not ended, and a living creator can still start processes.
-func ended(g *Grant, populated bool) bool {
+func hasEnded(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:
 		return false
 	case g.Engine.Cgroup != "":
-		return endedInEngine(g)
+		return hasEndedInEngine(g)
 	case g.State == Pending && g.Deadline != 0 && state.SinceBoot() > g.Deadline:
 		return true
 	default:
@@ -89,40 +89,40 @@ func ended(g *Grant, populated bool) bool {
 
 // A scope selects the containers that an operation serves: a container, or with pod all containers of the pod. The
 // zero value selects all containers.
-type about struct{ name, pod string }
+type scope struct{ name, pod string }
 
 // operateOn is operate for the containers in a scope.
-func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) error) error {
-	return h.tellLate(outside(func() error { return h.locked(ctx, on, change) }))
+func (h *Host) operateOn(ctx context.Context, s scope, change func(*operation) error) error {
+	return h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, change) }))
 }
 
 // assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil for
 // cgroups that must be read: those of containers without a pod, whose end no event reports, and those with a raised
 // quota.
-func (op *operation) glance(g *Grant) *group {
-	isClose := op.about == about{} || g.ID == op.about.name || g.Engine.Pod == op.about.pod
+func (op *operation) assumedGroup(g *Grant) *group {
+	isClose := op.scope == scope{} || g.ID == op.scope.name || g.Engine.Pod == op.scope.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (state.Loan{}) {
 		return nil
 	}
-	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.basis.mems {
+	if k := op.cached.groups[g.ID]; k != nil && k.isAssumed && k.grant == g && k.settings.Mems == op.basis.mems {
 		return k
 	}
-	k := &group{Group: op.tree.EngineGroup(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}
+	k := &group{Group: op.tree.EngineGroup(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, isAssumed: true, grant: g}
 	k.settings = op.settings(g)
 	k.settings.Mems = op.basis.mems
 	return k
 }
 
 // matches reports whether an unread cgroup already has the wanted settings, memory nodes apart.
-func (k *group) has(want cgroup.Settings) bool {
-	want.Mems = k.settings.Mems
-	return k.settings == want
+func (k *group) matches(wanted cgroup.Settings) bool {
+	wanted.Mems = k.settings.Mems
+	return k.settings == wanted
 }
 
 // assumedCPUs returns the CPUs of all cgroups that have not been read.
-func (op *operation) unreadCPUs() (all cpuset.Set) {
+func (op *operation) assumedCPUs() (all cpuset.Set) {
 	for _, k := range op.groups {
-		if k.unread {
+		if k.isAssumed {
 			all = all.Union(k.settings.CPUs)
 		}
 	}
@@ -131,32 +131,32 @@ func (op *operation) unreadCPUs() (all cpuset.Set) {
 
 // verifyOthers reads the CPUs of the cgroups with assumed settings, if a container gets exclusive CPUs. It reads a
 // cgroup completely if its CPUs differ from the grant. Cgroups that the operation writes anyway need no read.
-func (op *operation) lookAtOthers(grants []*Grant) {
-	if g := op.info[op.about.name]; op.fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
+func (op *operation) verifyOthers(grants []*Grant) {
+	if g := op.info[op.scope.name]; op.freshCPUs.IsEmpty() && (!op.readsCPUs || g == nil || g.Class != hybrid.Sensitive) {
 		return
 	}
 	for _, g := range grants {
 		k := op.groups[g.ID]
-		if k == nil || !k.unread || !k.has(op.settings(g)) {
+		if k == nil || !k.isAssumed || !k.matches(op.settings(g)) {
 			continue
 		}
 		if cpus, err := k.CPUs(); err != nil || cpus != k.settings.CPUs {
-			op.readNow(g.ID, k)
+			op.reread(g.ID, k)
 		}
 	}
 	op.assumeUnreadable()
 }
 
 // readAssumed reads the cgroups that have not been read yet.
-func (op *operation) readAll() {
+func (op *operation) readAssumed() {
 	for name, k := range op.groups {
-		if k.unread {
-			op.readNow(name, k)
+		if k.isAssumed {
+			op.reread(name, k)
 		}
 	}
 }
 
-func (op *operation) readNow(name string, k *group) {
+func (op *operation) reread(name string, k *group) {
 	delete(op.groups, name)
 	op.observeEngine(name, k.engine)
 }
@@ -172,19 +172,19 @@ func (op *operation) assumeUnreadable() {
 		if g == nil {
 			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", k.unreadable)
 			delete(op.groups, name)
-			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.mayRunOn(k), k.unreadable})
-			op.avoid = op.avoid.Union(op.mayRunOn(k))
+			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.effectiveCPUs(k), k.unreadable})
+			op.avoid = op.avoid.Union(op.effectiveCPUs(k))
 			continue
 		}
 		k.settings = op.settings(g)
-		k.settings.CPUs = op.mayRunOn(k)
+		k.settings.CPUs = op.effectiveCPUs(k)
 		op.degrade(name, SettingGroup, g.CPUs, k.unreadable)
 	}
 }
 
 // effectiveCPUs returns the CPUs that the processes of an unreadable cgroup can use now, or all usable CPUs if these
 // are unknown.
-func (op *operation) mayRunOn(k *group) cpuset.Set {
+func (op *operation) effectiveCPUs(k *group) cpuset.Set {
 	if cpus, _, err := k.Effective(); err == nil && !cpus.IsEmpty() {
 		return cpus
 	}

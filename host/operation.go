@@ -19,18 +19,18 @@ import (
 // allocator, and the changes to make.
 type operation struct {
 	*Host
-	boot   string
-	loaded state.State       // content of the state file
-	before map[string]*Grant // grants of loaded, by name
-	saved  *state.Saved      // present content of the state file
-	groups map[string]*group // cgroups as the kernel has them, by name
-	left   leftover          // result of the previous operation
-	node   *hybrid.Node
-	basis  basis             // basis of node
-	empty  *hybrid.Node      // a node without containers for the next restoreAll, or nil
-	info   map[string]*Grant // grants with the data that the node lacks, by name
+	boot      string
+	loaded    state.State       // content of the state file
+	before    map[string]*Grant // grants of loaded, by name
+	saved     *state.Saved      // present content of the state file
+	groups    map[string]*group // cgroups as the kernel has them, by name
+	cached    operationCache    // result of the previous operation
+	node      *hybrid.Node
+	basis     basis             // basis of node
+	emptyNode *hybrid.Node      // a node without containers for the next restoreAll, or nil
+	info      map[string]*Grant // grants with the data that the node lacks, by name
 
-	over     []string     // containers that end with this operation
+	ended    []string     // containers that end with this operation
 	newcomer *newcomer    // the container that starts with this operation, or nil
 	resized  string       // the container that this operation resizes, or ""
 	hint     *hybrid.Hint // hint of the container that this operation plans, or nil
@@ -38,14 +38,14 @@ type operation struct {
 	subject    string          // the container that this operation serves, or ""
 	avoid      cpuset.Set      // CPUs that another container cannot leave; none of them becomes exclusive
 	stuck      []*stuckError   // the containers that cannot leave those CPUs
-	fresh      cpuset.Set      // CPUs that become exclusive; every other container must leave them
+	freshCPUs  cpuset.Set      // CPUs that become exclusive; every other container must leave them
 	isUndoing  bool            // the former settings are restored
-	behind     map[string]bool // containers that do not have their granted CPUs
+	misplaced  map[string]bool // containers that do not have their granted CPUs
 	notStarted bool            // the program of the released container was not executed
 	rewritten  string          // the container whose engine has just written its cgroup, or ""
 	everyPod   bool            // inspect the cgroups of all pods
-	about      about           // zero: all containers
-	looks      bool            // read the CPUs of all cgroups, because the container of scope starts
+	scope      scope           // zero: all containers
+	readsCPUs  bool            // read the CPUs of all cgroups, because the container of scope starts
 	report     *Report
 }
 
@@ -59,10 +59,10 @@ type newcomer struct {
 // saves them, or changes nothing. Necessary repairs are applied even if change fails: ended containers, drifted
 // settings and lost CPUs.
 func (h *Host) operate(ctx context.Context, change func(*operation) error) error {
-	return h.operateOn(ctx, about{}, change)
+	return h.operateOn(ctx, scope{}, change)
 }
 
-func (h *Host) locked(ctx context.Context, on about, change func(*operation) error) error {
+func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
@@ -74,19 +74,19 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 		return err
 	}
 	watch := stopwatch{time.Now()}
-	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 	if err != nil {
 		return err
 	}
 	defer lock.release()
-	defer h.hurry(ctx)()
+	defer h.limitWaits(ctx)()
 	report := Report{Wait: watch.lap()}
 	var stuck []*stuckError
 	for {
-		err := h.attempt(on, stuck, change, &report)
+		err := h.tryOperation(s, stuck, change, &report)
 		// A container that cannot leave its CPUs does not refuse another container: the next attempt plans without
 		// those CPUs.
-		if next := new(stuckError); errors.As(err, &next) && isNews(next, stuck) {
+		if next := new(stuckError); errors.As(err, &next) && isNewStuck(next, stuck) {
 			stuck = append(stuck, next)
 			continue
 		}
@@ -96,15 +96,15 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 }
 
 // isNewStuck reports whether a stuck container is missing from known, or stays on more CPUs than known.
-func isNews(next *stuckError, known []*stuckError) bool {
+func isNewStuck(next *stuckError, known []*stuckError) bool {
 	return !slices.ContainsFunc(known, func(e *stuckError) bool { return e.name == next.name && next.cpus.SubsetOf(&e.cpus) })
 }
 
 // tryOperation tries an operation once, under the lock. stuck holds the containers that could not leave their CPUs in
 // earlier tries.
-func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) error, report *Report) error {
+func (h *Host) tryOperation(s scope, stuck []*stuckError, change func(*operation) error, report *Report) error {
 	watch := stopwatch{time.Now()}
-	op, err := h.begin(on, stuck)
+	op, err := h.newOperation(s, stuck)
 	if report.Failed = err != nil; report.Failed {
 		return err
 	}
@@ -115,7 +115,7 @@ func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) er
 	err = op.restoreParent(op.finish())
 	report.Apply += watch.lap()
 	if report.Failed = err != nil; !report.Failed {
-		op.leave(changeErr)
+		op.fillCache(changeErr)
 	}
 	return errline.With("; and then: ", changeErr, err)
 }
@@ -129,17 +129,17 @@ func (op *operation) restoreParent(failure error) error {
 }
 
 // newOperation loads the state, compares it with the kernel and restores the grants to a node.
-func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
+func (h *Host) newOperation(s scope, stuck []*stuckError) (*operation, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on, stuck: stuck}
+	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, misplaced: map[string]bool{}, scope: s, stuck: stuck}
 	for _, e := range stuck {
 		op.avoid = op.avoid.Union(e.cpus)
 	}
-	if left := h.left.Swap(nil); left != nil {
-		op.left = *left
+	if cached := h.cache.Swap(nil); cached != nil {
+		op.cached = *cached
 	}
 	if err := op.load(); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (op *operation) load() error {
 	if op.saved = saved; broken != nil {
 		op.saved = new(state.Saved)
 	}
-	if op.saved != op.left.saved {
+	if op.saved != op.cached.saved {
 		op.tops.learnFrom(op.saved.Grants)
 	}
 	if err := op.prepareNode(); err != nil {
@@ -194,10 +194,10 @@ func (op *operation) load() error {
 // prepareNode creates a node without containers, unless the node of the previous operation can be reused. It fails on
 // invalid options, before the operation changes anything.
 func (op *operation) prepareNode() (err error) {
-	if op.basis, err = op.Host.basis(); err != nil || op.left.isNow(op, op.basis) {
+	if op.basis, err = op.Host.basis(); err != nil || op.cached.isValid(op, op.basis) {
 		return err
 	}
-	op.empty, err = op.basis.node(op.config)
+	op.emptyNode, err = op.basis.node(op.config)
 	return err
 }
 
@@ -218,10 +218,10 @@ func (op *operation) reap() error {
 		populated := k != nil && k.populated
 		switch {
 		case op.info[g.ID] == nil: // not restored
-		case op.holds(g, populated):
+		case op.mustHold(g, populated):
 			op.info[g.ID].State = Held
 			op.log.Info("held for its pod", "container", g.ID)
-		case ended(g, populated) || op.podGone(g, populated):
+		case hasEnded(g, populated) || op.isPodGone(g, populated):
 			if err := op.end(g.ID); err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (op *operation) reap() error {
 
 // end removes a container from the node.
 func (op *operation) end(name string) error {
-	op.keepPlace(name)
+	op.retainPlace(name)
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
 		err = op.node.Commit(plan)
@@ -244,7 +244,7 @@ func (op *operation) end(name string) error {
 		return err
 	}
 	delete(op.info, name)
-	op.over = append(op.over, name)
+	op.ended = append(op.ended, name)
 	return nil
 }
 
@@ -317,7 +317,7 @@ const (
 )
 
 // limitWaits bounds the waits of an operation by the deadline of its context. The caller must call done afterwards.
-func (h *Host) hurry(ctx context.Context) (done func()) {
+func (h *Host) limitWaits(ctx context.Context) (done func()) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return func() {}
@@ -351,7 +351,7 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 // An operationCache holds the result of an operation for the next operation of this process. If no other process has
 // written the state since and the machine is unchanged, the next operation need not restore hundreds of grants to a
 // new node. Caching never changes the result: the state and the kernel give the same data.
-type leftover struct {
+type operationCache struct {
 	groups map[string]*group
 
 	saved *state.Saved // state of the fields below; nil: only groups is set
@@ -361,16 +361,16 @@ type leftover struct {
 }
 
 // fillCache caches the result of a successful operation. It caches the node only if change has not failed.
-func (op *operation) leave(change error) {
-	left := &leftover{groups: op.groups}
-	if change == nil && op.isPlain() {
-		left.saved, left.basis, left.node, left.info = op.saved, op.basis, op.node, op.asSaved()
+func (op *operation) fillCache(change error) {
+	cached := &operationCache{groups: op.groups}
+	if change == nil && op.isReusable() {
+		cached.saved, cached.basis, cached.node, cached.info = op.saved, op.basis, op.node, op.asSaved()
 	}
-	op.Host.left.Store(left)
+	op.Host.cache.Store(cached)
 }
 
 // isReusable reports whether restoring the saved grants to a new node would give the present node.
-func (op *operation) isPlain() bool {
+func (op *operation) isReusable() bool {
 	if len(op.info) != len(op.saved.Grants) || !cpusetKeepsAffinity() { // before Linux 6.2 each operation inspects the threads
 		return false
 	}
@@ -394,7 +394,7 @@ func (op *operation) asSaved() map[string]*Grant {
 }
 
 // isValid reports whether the cached node belongs to the present state and machine.
-func (l *leftover) isNow(op *operation, now basis) bool {
+func (l *operationCache) isValid(op *operation, now basis) bool {
 	return l.saved != nil && l.saved == op.saved && l.basis == now
 }
 
@@ -410,7 +410,7 @@ type Report struct {
 }
 
 // reportLate reports an operation that did not get the lock in time.
-func (h *Host) tellLate(err error) error {
+func (h *Host) reportLate(err error) error {
 	var late *lateError
 	if errors.As(err, &late) {
 		h.listener(Report{Wait: late.waited, Late: true})
@@ -429,14 +429,14 @@ func (s *stopwatch) lap() time.Duration {
 }
 
 // countMoves returns the number of fractions that moved to another CPU. It does not count a container's own resize.
-func (op *operation) moves(grants []*Grant) (n int) {
+func (op *operation) countMoves(grants []*Grant) (n int) {
 	for _, g := range grants {
 		if len(g.Fractions) == 0 {
 			continue
 		}
-		was := op.before[g.ID]
-		if was != nil && was.State == Running && was.Limit == g.Limit {
-			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&was.Grant))
+		before := op.before[g.ID]
+		if before != nil && before.State == Running && before.Limit == g.Limit {
+			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&before.Grant))
 			n += moved.Count()
 		}
 	}

@@ -28,7 +28,7 @@ type write struct {
 //
 // clean is false if there is no CPU to park on, so that a cgroup jumped onto occupied CPUs. Only a foreign exchange of
 // the CPUs of two cgroups leads to that.
-func order(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
+func orderWrites(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
 	s := sequence{moves: moves, now: make([]cpuset.Set, len(moves)), exclusive: exclusive}
 	var jumpers []int
 	for i, m := range moves {
@@ -89,7 +89,7 @@ func (s *sequence) jump(jumpers []int) (clean bool) {
 	clean = true
 	parked := map[int]bool{}
 	for len(jumpers) > 0 {
-		at, found := s.free(jumpers)
+		at, found := s.findFree(jumpers)
 		if !found {
 			at = 0
 			if cpus := s.parking(); !cpus.IsEmpty() && !parked[jumpers[0]] {
@@ -107,13 +107,13 @@ func (s *sequence) jump(jumpers []int) (clean bool) {
 }
 
 // findFree returns the position of a jumper whose exclusive new CPUs no other cgroup still has to leave.
-func (s *sequence) free(jumpers []int) (at int, found bool) {
+func (s *sequence) findFree(jumpers []int) (at int, found bool) {
 	for at, i := range jumpers {
-		wanted := s.moves[i].new.Intersect(s.exclusive)
+		needed := s.moves[i].new.Intersect(s.exclusive)
 		taken := false
 		for other, m := range s.moves {
 			leaving := s.now[other].Minus(m.new)
-			taken = taken || other != i && wanted.Overlaps(&leaving)
+			taken = taken || other != i && needed.Overlaps(&leaving)
 		}
 		if !taken {
 			return at, true

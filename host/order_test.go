@@ -26,7 +26,7 @@ func TestOrder(t *testing.T) {
 		{"equal values are not written", []move{{"a", set("0"), set("0")}}, "0", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			writes, clean := order(test.moves, set(test.exclusive))
+			writes, clean := orderWrites(test.moves, set(test.exclusive))
 			var got string
 			for i, w := range writes {
 				if i > 0 {
@@ -44,7 +44,7 @@ func TestOrder(t *testing.T) {
 // TestOrderSaysWhenItCannot: two groups have exchanged every CPU there is.
 func TestOrderSaysWhenItCannot(t *testing.T) {
 	a, b := cpuset.Of(0), cpuset.Of(1)
-	writes, clean := order([]move{{"a", a, b}, {"b", b, a}}, a.Union(b))
+	writes, clean := orderWrites([]move{{"a", a, b}, {"b", b, a}}, a.Union(b))
 	if clean || len(writes) != 2 {
 		t.Errorf("clean %t, writes %v", clean, writes)
 	}
@@ -94,7 +94,7 @@ func walkOrder(t *rapid.T) {
 	}
 	parking := used.Minus(exclusive)
 
-	writes, clean := order(moves, exclusive)
+	writes, clean := orderWrites(moves, exclusive)
 	if !clean && !parking.IsEmpty() {
 		t.Fatalf("not clean, with %v to park on", parking)
 	}

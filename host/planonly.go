@@ -71,7 +71,7 @@ func (h *Host) ownGroups() (map[string]*group, error) {
 }
 
 // planRunning plans a running container as if it were created now.
-func (op *operation) foresee(a *Allocation) error {
+func (op *operation) planRunning(a *Allocation) error {
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
 	err := op.place(g, nil)
@@ -89,11 +89,11 @@ func (op *operation) foresee(a *Allocation) error {
 }
 
 // savePlan saves the planned grants and writes no cgroup.
-func (op *operation) note(grants []*Grant) error {
+func (op *operation) savePlan(grants []*Grant) error {
 	if err := op.saveGrants(grants); err != nil {
 		return err
 	}
-	op.tidy()
-	op.report.Moves = op.moves(grants)
+	op.removeStaleFiles()
+	op.report.Moves = op.countMoves(grants)
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 // Stopped records that a container of an engine has ended. Its CPUs are held for the pod, or freed if it has no pod.
 // It leaves a successor alone, which has another cgroup path.
 func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
-	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
+	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g, k := op.info[name], op.groups[name]
 		if g == nil || g.Engine.Cgroup != cgroup || k != nil && k.populated {
 			return nil // a later operation reaps it after its last process has ended
@@ -33,15 +33,15 @@ func (h *Host) ResizeOf(ctx context.Context, name, cgroup string, limit, guarant
 // EndSandbox frees the CPUs that a pod holds for the containers of a sandbox. If processes of a container still run, a
 // later operation frees its CPUs.
 func (h *Host) EndSandbox(ctx context.Context, pod, sandbox string) error {
-	return h.operateOn(ctx, about{pod: pod}, func(op *operation) error {
-		return op.endPods(func(of *Engine) bool { return of.Pod == pod && of.Sandbox == sandbox })
+	return h.operateOn(ctx, scope{pod: pod}, func(op *operation) error {
+		return op.endPods(func(e *Engine) bool { return e.Pod == pod && e.Sandbox == sandbox })
 	})
 }
 
-func (op *operation) endPods(over func(*Engine) bool) error {
+func (op *operation) endPods(isOver func(*Engine) bool) error {
 	for _, held := range op.node.Grants() {
 		g := op.info[held.ID]
-		if g.Engine.Pod == "" || !over(&g.Engine) {
+		if g.Engine.Pod == "" || !isOver(&g.Engine) {
 			continue
 		}
 		if k := op.groups[g.ID]; k != nil && k.populated {
@@ -74,13 +74,13 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 	running = sound
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
-		if err := op.sayOutside(); err != nil {
+		if err := op.logUnusable(); err != nil {
 			return err
 		}
-		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(sandboxes, of.Sandbox) }); err != nil {
+		if err := op.endPods(func(e *Engine) bool { return !slices.Contains(sandboxes, e.Sandbox) }); err != nil {
 			return err
 		}
-		if err := op.meetAll(running); err != nil {
+		if err := op.matchAll(running); err != nil {
 			return err
 		}
 		for i := range running {
@@ -92,19 +92,19 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 	})
 }
 
-// matchRunningAll matches running containers with their grants.
-func (op *operation) meetAll(running []Allocation) error {
+// matchAll matches running containers with their grants.
+func (op *operation) matchAll(running []Allocation) error {
 	op.observeNew(running)
 	var strays []*Grant
 	for i := range running {
-		stray, err := op.meet(&running[i])
+		stray, err := op.matchRunning(&running[i])
 		if err != nil {
 			return err
 		}
 		strays = append(strays, stray...)
 	}
 	for _, g := range strays {
-		op.takeIn(g)
+		op.placeStray(g)
 	}
 	return nil
 }
@@ -121,23 +121,23 @@ func (op *operation) observeNew(running []Allocation) {
 
 // matchRunning matches a running container with its grant, or adopts it. It returns the grant that could not be
 // restored unchanged, if any.
-func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
+func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	if g := op.info[a.ID]; g != nil {
-		return nil, op.again(g, a)
+		return nil, op.updateKnown(g, a)
 	}
 	k := op.groups[a.ID]
 	if k == nil || !k.populated {
 		return nil, nil
 	}
 	if op.planOnly {
-		return nil, op.foresee(a)
+		return nil, op.planRunning(a)
 	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
 	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err
 	}
-	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
+	adopted := op.adoptedGrant(a.ID, k.settings, op.otherCPUs(a.ID))
 	recordMain(&adopted, a.PID)
 	adopted.Request = a.Request // the request, not the settings that the engine chose
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
@@ -150,7 +150,7 @@ func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 
 // updateKnown updates the grant of a known container. The container can have been restarted or resized without an
 // event.
-func (op *operation) again(g *Grant, a *Allocation) error {
+func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	if g.Engine.Cgroup != a.Engine.Cgroup {
 		delete(op.groups, g.ID)
 		op.observeEngine(g.ID, a.Engine)
@@ -162,7 +162,7 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 		g.State, g.Deadline = Running, 0
 	}
 	// A container adopted by this operation has the kernel's limit: its request can be older than its last resize.
-	if g.Limit == a.Limit && !otherGuarantee(g, a) || op.before[g.ID] == nil {
+	if g.Limit == a.Limit && !needsOtherGuarantee(g, a) || op.before[g.ID] == nil {
 		return nil
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
@@ -193,8 +193,8 @@ func recordMain(g *Grant, pid int) {
 
 // needsOtherGuarantee reports whether a flexible container requests another guarantee than its grant has. CPU shares
 // carry a guarantee with an error of at most 1m.
-func otherGuarantee(g *Grant, a *Allocation) bool {
-	differ := counts(&g.Request) - counts(&a.Request)
+func needsOtherGuarantee(g *Grant, a *Allocation) bool {
+	differ := g.Guaranteed() - a.Guaranteed()
 	return g.Class == hybrid.Flexible && a.Class == hybrid.Flexible && (differ < -1 || differ > 1)
 }
 
@@ -216,9 +216,9 @@ func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 			return err
 		}
 	}
-	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
-		op.subject, op.looks = a.ID, true
-		if err := op.meetAll([]Allocation{a}); err != nil {
+	return h.operateOn(ctx, scope{a.ID, a.Engine.Pod}, func(op *operation) error {
+		op.subject, op.readsCPUs = a.ID, true
+		if err := op.matchAll([]Allocation{a}); err != nil {
 			return err
 		}
 		if err := op.checkPlace(a.ID, a.Engine.Cgroup, pid); err != nil {

@@ -20,7 +20,7 @@ import (
 // liftedQuota returns the quota that limits no container: none, or on cgroup v1 the quota of 1024 CPUs. At a resize
 // the kubelet compares the pod's quota with the new quota. On v1 it must find a higher quota, so that it writes the
 // pod after the containers: v1 refuses a pod quota below the quota of a container in the pod.
-func (op *operation) lifted(period time.Duration) time.Duration {
+func (op *operation) liftedQuota(period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
 	}
@@ -28,18 +28,18 @@ func (op *operation) lifted(period time.Duration) time.Duration {
 }
 
 // repairPods writes the cgroups of the pods that have changed.
-func (op *operation) mendPods(grants []*Grant) {
+func (op *operation) repairPods(grants []*Grant) {
 	changed := op.changedPods(grants)
 	for _, path := range slices.Sorted(maps.Keys(changed)) {
 		before, err := op.tree.EngineGroup("pod", path).Fingerprint()
-		if seen, _ := op.podsSeen.Load(path); err == nil && !changed[path] && seen == before {
+		if seen, _ := op.podFingerprints.Load(path); err == nil && !changed[path] && seen == before {
 			continue
 		}
-		op.podsSeen.Delete(path)
+		op.podFingerprints.Delete(path)
 		pod := op.podAt(path, grants)
 		var wrote bool
 		if err == nil {
-			wrote, err = op.mendPod(pod, grants)
+			wrote, err = op.repairPod(pod, grants)
 		}
 		switch {
 		case err != nil && !errors.Is(err, cgroup.ErrNoGroup):
@@ -47,19 +47,19 @@ func (op *operation) mendPods(grants []*Grant) {
 		case err == nil && wrote && !changed[path]:
 			op.report.Drift++
 		case err == nil && !wrote && pod.isSettled():
-			op.podsSeen.Store(path, before)
+			op.podFingerprints.Store(path, before)
 		}
 	}
 }
 
 // A pod is a pod's cgroup and its containers.
 type pod struct {
-	path       string // of its cgroup
-	group      *cgroup.Group
-	containers []*Grant // including pending and held containers
-	running    []*Grant
-	strangers  bool // foreign processes run in it
-	empty      bool // it has a foreign cgroup without processes
+	path          string // of its cgroup
+	group         *cgroup.Group
+	containers    []*Grant // including pending and held containers
+	running       []*Grant
+	hasForeign    bool // foreign processes run in it
+	hasEmptyGroup bool // it has a foreign cgroup without processes
 }
 
 func (op *operation) podAt(path string, grants []*Grant) *pod {
@@ -77,10 +77,10 @@ func (op *operation) podAt(path string, grants []*Grant) *pod {
 
 // isSettled reports whether the fingerprint shows every relevant change of a pod. It does not show a process that
 // enters an existing cgroup. Pods without containers are never settled.
-func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.empty }
+func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.hasEmptyGroup }
 
 // isSameForPod reports whether the fields of a container that affect its pod's cgroup are unchanged.
-func samePart(g, before *Grant) bool {
+func isSameForPod(g, before *Grant) bool {
 	return before != nil && g.State == before.State && g.Limit == before.Limit && g.Weight == before.Weight &&
 		g.Engine == before.Engine
 }
@@ -90,7 +90,7 @@ func samePart(g, before *Grant) bool {
 func (op *operation) changedPods(grants []*Grant) map[string]bool {
 	changed := map[string]bool{}
 	for _, g := range grants {
-		isSame := samePart(g, op.before[g.ID]) && g.ID != op.rewritten
+		isSame := isSameForPod(g, op.before[g.ID]) && g.ID != op.rewritten
 		if isSame && !op.everyPod {
 			continue
 		}
@@ -111,94 +111,94 @@ func (op *operation) changedPods(grants []*Grant) map[string]bool {
 
 // repairPod writes the quota and weight that a pod's cgroup needs. After its last container has ended, the cgroup gets
 // the kubelet's settings back.
-func (op *operation) mendPod(p *pod, grants []*Grant) (wrote bool, err error) {
-	if err := op.lookAround(p); err != nil {
+func (op *operation) repairPod(p *pod, grants []*Grant) (wrote bool, err error) {
+	if err := op.inspectMembers(p); err != nil {
 		return false, err
 	}
-	if len(p.containers) > 0 && len(p.running) == 0 && !p.strangers {
+	if len(p.containers) > 0 && len(p.running) == 0 && !p.hasForeign {
 		return false, nil // the pod has not started, or is between two containers
 	}
-	has, err := p.group.CPULimits()
+	current, err := p.group.CPULimits()
 	if err != nil {
 		return false, err
 	}
-	note, err := readPodNote(p.group)
+	record, err := readPodRecord(p.group)
 	if err != nil {
 		return false, err
 	}
-	kubelets := note.kubelets(has, op.lifted(has.Period), op.grown(p.path, grants, has.Period))
-	want := kubelets
-	if len(p.running) > 0 && !p.strangers {
-		want = op.podTime(kubelets, p.running, note.weighs(has))
+	original := record.kubeletLimits(current, op.liftedQuota(current.Period), op.pendingGrowth(p.path, grants, current.Period))
+	wanted := original
+	if len(p.running) > 0 && !p.hasForeign {
+		wanted = op.podLimits(original, p.running, record.hasOwnWeight(current))
 	}
-	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
-	if next != note && (want != kubelets || note != podNote{}) {
-		if err := note.replace(next, p.group, has); err != nil {
+	next := podRecord{original.Quota, original.Weight, wanted.Weight}
+	if next != record && (wanted != original || record != podRecord{}) {
+		if err := record.replace(next, p.group, current); err != nil {
 			return false, err
 		}
 	}
-	if want == has {
+	if wanted == current {
 		return false, nil
 	}
-	op.log.Info("pod's group set", "group", p.path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
-	return true, p.group.SetCPULimits(want)
+	op.log.Info("pod's group set", "group", p.path, "quota", wanted.Quota, "was", current.Quota, "weight", wanted.Weight, "weight was", current.Weight)
+	return true, p.group.SetCPULimits(wanted)
 }
 
 // pendingGrowth returns the increase of a pod's quota that the kubelet will write for the resized container. It is 0
 // on cgroup v2, where the kubelet writes the pod's quota first, once for all containers.
-func (op *operation) grown(path string, grants []*Grant, period time.Duration) time.Duration {
+func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
 	}
-	of := func(grants []*Grant) hybrid.Milli {
+	limitIn := func(grants []*Grant) hybrid.Milli {
 		i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.resized && g.Engine.PodGroup() == path })
 		if i < 0 {
 			return 0
 		}
 		return grants[i].Limit
 	}
-	return time.Duration(of(grants)-of(op.loaded.Grants)) * period / 1000
+	return time.Duration(limitIn(grants)-limitIn(op.loaded.Grants)) * period / 1000
 }
 
 // podLimits returns the limits that a pod's cgroup needs for its running containers. The quota is lifted if all
 // containers have a limit and the sum of the limits fits into the pod's quota: a pod can have a lower quota than its
 // containers. hasOwnWeight reports that the present weight is Candor's. The kubelet's weight can have changed since,
 // because the kubelet does not compare it with the file.
-func (op *operation) podTime(kubelets cgroup.CPULimits, running []*Grant, weighed bool) cgroup.CPULimits {
-	want := kubelets
+func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
+	wanted := original
 	var limits time.Duration
-	var weight, asked hybrid.Milli
-	bounded := kubelets.Quota != 0
+	var weight, requested hybrid.Milli
+	isLimited := original.Quota != 0
 	for _, g := range running {
-		limit := (time.Duration(g.Limit) * kubelets.Period / 1000).Truncate(time.Microsecond)
+		limit := (time.Duration(g.Limit) * original.Period / 1000).Truncate(time.Microsecond)
 		if limit > bandwidth.MinQuota { // the kubelet rounds shorter quotas up to the minimum
 			limits += limit
 		}
-		bounded = bounded && g.Limit != 0
+		isLimited = isLimited && g.Limit != 0
 		weight += g.Weight
 		if g.Class == hybrid.Sensitive {
-			asked += g.Limit
+			requested += g.Limit
 		} else {
-			asked += g.Weight
+			requested += g.Weight
 		}
 	}
-	if bounded && limits <= kubelets.Quota {
-		want.Quota = op.lifted(kubelets.Period)
+	if isLimited && limits <= original.Quota {
+		wanted.Quota = op.liftedQuota(original.Period)
 	}
-	if weight != asked || weighed {
-		want.Weight = op.tree.PodWeight(int(weight))
+	if weight != requested || hasOwnWeight {
+		wanted.Weight = op.tree.PodWeight(int(weight))
 	}
-	return want
+	return wanted
 }
 
 // inspectMembers inspects a pod's cgroup for foreign processes and cgroups. Its containers, its sandbox and the
 // engine's helpers of these are not foreign.
-func (op *operation) lookAround(p *pod) error {
+func (op *operation) inspectMembers(p *pod) error {
 	nested, processes, err := p.group.Members()
 	if err != nil {
 		return err
 	}
-	p.strangers = processes > 0
+	p.hasForeign = processes > 0
 	known := map[string]bool{}
 	for _, g := range p.containers {
 		known[g.Engine.Sandbox], known[engineID(g.Engine.Cgroup)] = true, true
@@ -212,9 +212,9 @@ func (op *operation) lookAround(p *pod) error {
 		case err != nil:
 			return err
 		case populated:
-			p.strangers = true
+			p.hasForeign = true
 		default:
-			p.empty = true
+			p.hasEmptyGroup = true
 		}
 	}
 	return nil
@@ -230,52 +230,54 @@ func engineID(path string) string {
 // A podRecord is stored as an annotation of a pod's cgroup. It holds the kubelet's settings and the weight that Candor
 // has written since. A value in the cgroup that is neither that weight nor a lifted quota is a new value of the
 // kubelet.
-type podNote struct {
-	quota        time.Duration // per period of the cgroup; 0: none
-	weight, ours int64
+type podRecord struct {
+	quota                time.Duration // per period of the cgroup; 0: none
+	weight, candorWeight int64
 }
 
-func (n podNote) String() string {
-	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.ours)
+func (n podRecord) String() string {
+	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.candorWeight)
 }
 
 // readPodRecord reads the record of a cgroup. A missing or foreign record is the zero value.
-func readPodNote(group *cgroup.Group) (podNote, error) {
+func readPodRecord(group *cgroup.Group) (podRecord, error) {
 	text, err := group.Annotation()
-	return parsePodNote(text), err
+	return parsePodRecord(text), err
 }
 
-func parsePodNote(text string) (n podNote) {
+func parsePodRecord(text string) (n podRecord) {
 	var micros int64
-	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours) // the comparison with String finds errors
+	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.candorWeight) // the comparison with String finds errors
 	n.quota = time.Duration(micros) * time.Microsecond
-	if n.String() != text || n.quota < 0 || n.weight < 0 || n.ours < 0 {
-		return podNote{}
+	if n.String() != text || n.quota < 0 || n.weight < 0 || n.candorWeight < 0 {
+		return podRecord{}
 	}
 	return n
 }
 
 // kubeletLimits returns the limits that the kubelet has chosen for a cgroup: the present limits, with Candor's own
 // values replaced by the recorded values. growth is added to a lifted quota.
-func (n podNote) kubelets(has cgroup.CPULimits, lifted, grown time.Duration) cgroup.CPULimits {
-	if n.quota != 0 && has.Quota == lifted {
-		has.Quota = n.quota + grown
+func (n podRecord) kubeletLimits(current cgroup.CPULimits, lifted, growth time.Duration) cgroup.CPULimits {
+	if n.quota != 0 && current.Quota == lifted {
+		current.Quota = n.quota + growth
 	}
-	if n.weighs(has) {
-		has.Weight = n.weight
+	if n.hasOwnWeight(current) {
+		current.Weight = n.weight
 	}
-	return has
+	return current
 }
 
 // hasOwnWeight reports whether Candor has written a cgroup's present weight.
-func (n podNote) weighs(has cgroup.CPULimits) bool { return n.ours != n.weight && has.Weight == n.ours }
+func (n podRecord) hasOwnWeight(current cgroup.CPULimits) bool {
+	return n.candorWeight != n.weight && current.Weight == n.candorWeight
+}
 
 // replace stores another record at a cgroup with the given present limits. It first resets Candor's weight: if candor
 // were killed after storing the new record, the next operation would take the old weight for the kubelet's.
-func (n podNote) replace(next podNote, group *cgroup.Group, has cgroup.CPULimits) error {
-	if n.weighs(has) && next.ours != has.Weight {
-		has.Weight = n.weight
-		if err := group.SetCPULimits(has); err != nil {
+func (n podRecord) replace(next podRecord, group *cgroup.Group, current cgroup.CPULimits) error {
+	if n.hasOwnWeight(current) && next.candorWeight != current.Weight {
+		current.Weight = n.weight
+		if err := group.SetCPULimits(current); err != nil {
 			return err
 		}
 	}
@@ -288,8 +290,8 @@ func (n podNote) replace(next podNote, group *cgroup.Group, has cgroup.CPULimits
 // topGroups holds the paths of the kubelet's top cgroups. A path in it need not exist.
 type topGroups struct {
 	sync.Mutex
-	paths []string
-	said  cpuset.Set // the unusable CPUs that the log has reported
+	paths    []string
+	reported cpuset.Set // the unusable CPUs that the log has reported
 }
 
 // topOf returns the kubelet's top cgroup in a container's path: kubepods, or with systemd a name such as
@@ -347,8 +349,8 @@ func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
 		if err != nil {
 			return usable, outside, mems, err
 		}
-		if has := usable.Intersect(cpus); !has.IsEmpty() {
-			usable = has
+		if current := usable.Intersect(cpus); !current.IsEmpty() {
+			usable = current
 		}
 	}
 	return usable, all.Minus(usable), mems, nil
@@ -362,20 +364,20 @@ func (h *Host) UsableCPUs() (cpuset.Set, error) {
 }
 
 // logUnusable logs the CPUs that the kubelet's top cgroups exclude, if they have changed.
-func (h *Host) sayOutside() error {
-	has, outside, _, err := h.usable()
+func (h *Host) logUnusable() error {
+	current, outside, _, err := h.usable()
 	if err != nil {
 		return err
 	}
 	h.tops.Lock()
 	defer h.tops.Unlock()
 	switch {
-	case outside == h.tops.said:
+	case outside == h.tops.reported:
 	case outside.IsEmpty():
-		h.log.Info("the pods' group has all CPUs", "cpus", has)
+		h.log.Info("the pods' group has all CPUs", "cpus", current)
 	default:
-		h.log.Warn("CPUs that the pods' group lacks are given to nobody", "cpus", outside, "the group has", has)
+		h.log.Warn("CPUs that the pods' group lacks are given to nobody", "cpus", outside, "the group has", current)
 	}
-	h.tops.said = outside
+	h.tops.reported = outside
 	return nil
 }

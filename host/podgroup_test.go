@@ -37,15 +37,15 @@ func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 	return p
 }
 
-// kubelets is what the kubelet makes of a limit and a request.
-func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPULimits {
+// original is what the kubelet makes of a limit and a request.
+func (p *kubepod) kubeletLimits(limit, request hybrid.Milli) cgroup.CPULimits {
 	period := bandwidth.DefaultPeriod
 	return cgroup.CPULimits{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
 }
 
 func (p *kubepod) write(limit, request hybrid.Milli) {
 	p.Helper()
-	if err := p.group.SetCPULimits(p.kubelets(limit, request)); err != nil {
+	if err := p.group.SetCPULimits(p.kubeletLimits(limit, request)); err != nil {
 		p.Fatal(err)
 	}
 }
@@ -58,7 +58,7 @@ func (p *kubepod) ask(a Allocation, group string) Allocation {
 }
 
 // begin has a container admitted, made and begun.
-func (p *kubepod) begin(a Allocation, role string) (stop func()) {
+func (p *kubepod) start(a Allocation, role string) (stop func()) {
 	p.Helper()
 	group := strings.TrimPrefix(a.Engine.Cgroup, p.base+"/pod1/")
 	g, err := p.Admit(ctx, a, 0)
@@ -82,15 +82,15 @@ func (p *kubepod) has(when string, want cgroup.CPULimits) {
 
 // liftedFor is the kubelet's with the quota lifted and Candor's weight.
 func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPULimits {
-	want := p.kubelets(1, weight)
-	want.Quota = p.lifted()
+	want := p.kubeletLimits(1, weight)
+	want.Quota = p.liftedQuota()
 	return want
 }
 
 // lifted is the quota that bounds nobody.
-func (p *kubepod) lifted() time.Duration {
+func (p *kubepod) liftedQuota() time.Duration {
 	op := operation{Host: p.Host}
-	return op.lifted(bandwidth.DefaultPeriod)
+	return op.liftedQuota(bandwidth.DefaultPeriod)
 }
 
 // The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
@@ -98,12 +98,12 @@ func (p *kubepod) lifted() time.Duration {
 func TestPodGroup(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 700, 700)
 	web, log := p.ask(ask("web", "0.5"), "crio-a1"), p.ask(flexible("log", "0.2"), "crio-b2")
-	stopWeb := p.begin(web, "wait")
+	stopWeb := p.start(web, "wait")
 	p.has("web", p.liftedFor(700))
-	stopLog := p.begin(log, "wait")
+	stopLog := p.start(log, "wait")
 	p.has("web and log", p.liftedFor(700))
-	stopDebug := p.begin(p.ask(flexible("debug", "0"), "crio-c3"), "wait")
-	p.has("beside one without a limit", p.kubelets(700, 700))
+	stopDebug := p.start(p.ask(flexible("debug", "0"), "crio-c3"), "wait")
+	p.has("beside one without a limit", p.kubeletLimits(700, 700))
 	stopDebug()
 	p.nudge()
 	p.has("after that one", p.liftedFor(700))
@@ -125,7 +125,7 @@ func TestPodGroup(t *testing.T) {
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.has("beside a stranger", p.kubelets(700, 700))
+	p.has("beside a stranger", p.kubeletLimits(700, 700))
 	stopStranger()
 	p.play("crio-box1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	p.play("crio-conmon-a1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
@@ -141,12 +141,12 @@ func TestPodGroup(t *testing.T) {
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.has("a stranger between two containers", p.kubelets(700, 700))
+	p.has("a stranger between two containers", p.kubeletLimits(700, 700))
 	stopStranger()
 	if err := p.EndSandbox(ctx, "1", "box1"); err != nil {
 		t.Fatal(err)
 	}
-	p.has("without containers", p.kubelets(700, 700))
+	p.has("without containers", p.kubeletLimits(700, 700))
 }
 
 // A fraction on a CPU that is not its own: the pod's weight is the container's.
@@ -155,9 +155,9 @@ func TestPodWeight(t *testing.T) {
 	l.needCPUs(2)
 	p := newPod(newEngine(l), 1300, 1300)
 	web, log := p.ask(ask("web", "1.2"), "web-1"), p.ask(flexible("log", "0.1"), "log-1")
-	p.begin(web, "wait")
+	p.start(web, "wait")
 	p.has("2 CPUs with 200m of one", p.liftedFor(400))
-	p.begin(log, "wait")
+	p.start(log, "wait")
 	p.has("and 100m", p.liftedFor(500))
 	for range 3 {
 		p.write(1300, 1300)
@@ -184,10 +184,10 @@ func TestPodWeight(t *testing.T) {
 // A pod that may use less than its containers together keeps its quota, once they are more.
 func TestPodWithLessThanItsContainers(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 600, 600)
-	p.begin(p.ask(flexible("a", "0.4"), "a-1"), "wait")
+	p.start(p.ask(flexible("a", "0.4"), "a-1"), "wait")
 	p.has("one", p.liftedFor(600))
-	p.begin(p.ask(flexible("b", "0.4"), "b-1"), "wait")
-	p.has("two", p.kubelets(600, 600))
+	p.start(p.ask(flexible("b", "0.4"), "b-1"), "wait")
+	p.has("two", p.kubeletLimits(600, 600))
 }
 
 // An in-place resize by the kubelet, which writes the pod's group before the containers' or after them, as it
@@ -196,7 +196,7 @@ func TestPodResize(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	p := newPod(newEngine(l), 500, 500)
-	p.begin(p.ask(ask("web", "0.5"), "web-1"), "wait")
+	p.start(p.ask(ask("web", "0.5"), "web-1"), "wait")
 	had := hybrid.Milli(500)
 	for _, limit := range []hybrid.Milli{1500, 1000, 700, 300, 600} {
 		podFirst := p.tree.Version() == 2 || limit == 600
@@ -207,7 +207,7 @@ func TestPodResize(t *testing.T) {
 		if _, _, err := l.Resize(ctx, "web", limit, 0); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.now(); got.Quota != p.lifted() {
+		if got := p.now(); got.Quota != p.liftedQuota() {
 			t.Errorf("%v to %v, pod first %v: the pod has %+v", had, limit, podFirst, got)
 		}
 		if has, err := p.tree.Group("web-1").Settings(); err != nil || limit%1000 != 0 && has.Quota != time.Duration(limit)*100*time.Microsecond {
@@ -240,7 +240,7 @@ func (p *kubepod) now() cgroup.CPULimits {
 // rewrite is the kubelet's part in a resize: it writes what is other than it has found at its begin.
 func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	p.Helper()
-	next := p.kubelets(limit, limit)
+	next := p.kubeletLimits(limit, limit)
 	if next.Weight == found.Weight {
 		next.Weight = p.now().Weight
 	}
@@ -252,8 +252,8 @@ func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 // A resize of a pod whose containers are two: each adds its own growth to the pod's quota once.
 func TestPodResizeOfTwo(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 400, 400)
-	p.begin(p.ask(flexible("a", "0.2"), "a-1"), "wait")
-	p.begin(p.ask(flexible("b", "0.2"), "b-2"), "wait")
+	p.start(p.ask(flexible("a", "0.2"), "a-1"), "wait")
+	p.start(p.ask(flexible("b", "0.2"), "b-2"), "wait")
 	if p.tree.Version() == 2 {
 		p.rewrite(p.now(), 600)
 	}
@@ -262,7 +262,7 @@ func TestPodResizeOfTwo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	note, err := readPodNote(p.group)
+	note, err := readPodRecord(p.group)
 	if want := 60 * time.Millisecond; err != nil || note.quota != want {
 		t.Errorf("the kubelet's quota is taken to be %v, %v; want %v", note.quota, err, want)
 	}

@@ -16,19 +16,19 @@ func FuzzPodNote(f *testing.F) {
 	f.Add("quota 9223372036854775807 weight 1 candor's 1")
 	f.Add("quota 1 weight 1")
 	f.Fuzz(func(t *testing.T, text string) {
-		n := parsePodNote(text)
-		if n.quota < 0 || n.weight < 0 || n.ours < 0 || n != (podNote{}) && n.String() != text {
+		n := parsePodRecord(text)
+		if n.quota < 0 || n.weight < 0 || n.candorWeight < 0 || n != (podRecord{}) && n.String() != text {
 			t.Errorf("%q: %+v", text, n)
 		}
-		if again := parsePodNote(n.String()); again != n {
+		if again := parsePodRecord(n.String()); again != n {
 			t.Errorf("%q: %+v, and then %+v", text, n, again)
 		}
 	})
 }
 
 func TestPodNote(t *testing.T) {
-	want := podNote{150 * time.Millisecond, 1536, 1024}
-	if got := parsePodNote("quota 150000 weight 1536 candor's 1024"); got != want {
+	want := podRecord{150 * time.Millisecond, 1536, 1024}
+	if got := parsePodRecord("quota 150000 weight 1536 candor's 1024"); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -42,14 +42,14 @@ func TestPodWeightAfterRefusal(t *testing.T) {
 	if p.tree.Version() == 2 {
 		t.Skip("cgroup v2 refuses no quota")
 	}
-	p.begin(p.ask(ask("web", "1.2"), "web-1"), "wait")
+	p.start(p.ask(ask("web", "1.2"), "web-1"), "wait")
 	p.has("alone", p.liftedFor(400))
 	p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1"), Quota: 200 * time.Millisecond, Period: bandwidth.DefaultPeriod}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	want := p.kubelets(1300, 1300)
-	want.Quota = p.lifted()
+	want := p.kubeletLimits(1300, 1300)
+	want.Quota = p.liftedQuota()
 	p.has("refused", want)
 	if !strings.Contains(p.log.String(), "keeps the quota and weight that it has") {
 		t.Errorf("not refused: %s", p.log)

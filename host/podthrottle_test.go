@@ -14,7 +14,7 @@ func TestPodThrottles(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 200, 200)
 	slow := p.ask(ask("web", "0.2"), "web-1")
 	slow.Period = bandwidth.MaxPeriod
-	p.begin(slow, "spin") // here it spins from before its begin on
+	p.start(slow, "spin") // here it spins from before its begin on
 	before, own := p.throttled(func(pod, web uint64) bool { return true })
 	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+2 })
 	if after != before {

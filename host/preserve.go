@@ -34,13 +34,13 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 		if err := op.checkPreserve(name, cpus); err != nil {
 			return err
 		}
-		return op.attempt(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
+		return op.withRollback(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
 	})
 }
 
 // preserve stores the preserved CPUs of a container and replans the node. On an error it restores the former file.
 func (op *operation) preserve(name string, next state.Preserved) error {
-	before, had := op.store.LoadPreserved(name)
+	before, existed := op.store.LoadPreserved(name)
 	if err := op.store.SavePreserved(name, next); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (op *operation) preserve(name string, next state.Preserved) error {
 		return nil
 	}
 	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, cputext.CPUs(next.CPUs), err)
-	if had {
+	if existed {
 		return errline.Join(err, op.store.SavePreserved(name, before))
 	}
 	return errline.Join(err, os.Remove(op.store.PreservedFile(name)))

@@ -15,7 +15,7 @@ import (
 func cpusetKeepsAffinity() bool { return kernelAtLeast(6, 2) }
 
 // kernelHasBurst reports whether the kernel supports a burst of CFS quotas (Linux 5.14 and later).
-func kernelSavesUp() bool { return kernelAtLeast(5, 14) }
+func kernelHasBurst() bool { return kernelAtLeast(5, 14) }
 
 func kernelAtLeast(major, minor int) bool {
 	var name unix.Utsname
@@ -66,13 +66,13 @@ func pinsThread(pid int, cpus cpuset.Set, threads *int) bool {
 
 // listPIDs formats the first processes of a list, with their names.
 func listPIDs(pids []int) string {
-	const most = 5
+	const maxNames = 5
 	var names []string
-	for _, pid := range pids[:min(len(pids), most)] {
+	for _, pid := range pids[:min(len(pids), maxNames)] {
 		names = append(names, fmt.Sprintf("%d (%s)", pid, procfs.NameOf(pid)))
 	}
-	if len(pids) > most {
-		names = append(names, fmt.Sprintf("%d more", len(pids)-most))
+	if len(pids) > maxNames {
+		names = append(names, fmt.Sprintf("%d more", len(pids)-maxNames))
 	}
 	return strings.Join(names, ", ")
 }

@@ -18,30 +18,30 @@ import (
 )
 
 // loanDuration is the length of a loan. The loop renews the loan while it needs it.
-const loanFor = time.Minute
+const loanDuration = time.Minute
 
 // maxShare limits the raised quota of a flexible container to a multiple of its limit.
-const mostShare = 3
+const maxShare = 3
 
 // maxQuota returns the highest quota that a raise can give a container. A sensitive container can get all of its CPUs;
 // a flexible container can get a multiple of its limit, but no more than its CPUs.
-func mostQuota(g *Grant) time.Duration {
-	most := hybrid.Milli(1000 * g.CPUs.Count())
+func maxQuota(g *Grant) time.Duration {
+	limit := hybrid.Milli(1000 * g.CPUs.Count())
 	if g.Class == hybrid.Flexible {
-		most = min(most, mostShare*g.Limit)
+		limit = min(limit, maxShare*g.Limit)
 	}
-	return time.Duration(most) * g.Period / 1000
+	return time.Duration(limit) * g.Period / 1000
 }
 
 // isLent reports whether the present quota of a cgroup is within the container's loan. A resize ends the loan.
-func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
-	isLent := g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
+func (op *operation) isLent(g *Grant, current cgroup.Settings) bool {
+	isLent := g.ID != op.resized && current.Period == g.Period && current.Quota > quota(g) && current.Quota <= maxQuota(g)
 	return isLent && g.Loan.IsHeld()
 }
 
 // isRaised reports whether the loop raises the quota of a container.
 func isRaised(g *Grant) bool {
-	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && mostQuota(g) > quota(g)
+	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && maxQuota(g) > quota(g)
 }
 
 // RaiseOwn raises the quota of a program of this process until stop is called.
@@ -53,7 +53,7 @@ func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := h.RaiseQuotas(ctx, func(one *Grant) bool { return one.ID == g.ID && one.Creator == g.Creator })
+		err := h.RaiseQuotas(ctx, func(other *Grant) bool { return other.ID == g.ID && other.Creator == g.Creator })
 		if err != nil {
 			h.log.Warn("its quota is not raised", "container", g.ID, "error", err)
 		}
@@ -63,20 +63,20 @@ func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 
 // RaiseQuotas raises the quotas of containers that request it, while they are throttled and their CPUs have idle time.
 // It runs until ctx is done. isOwn selects the containers that this process manages.
-func (h *Host) RaiseQuotas(ctx context.Context, mine func(*Grant) bool) error {
+func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
 	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}
-	return burst.New(&raising{Host: h, mine: mine, self: self}, h.log).Run(ctx)
+	return burst.New(&raising{Host: h, isOwn: isOwn, self: self}, h.log).Run(ctx)
 }
 
 // A raising adapts a host to package burst.
 type raising struct {
 	*Host
-	mine func(*Grant) bool
-	self Process
-	seen unix.Stat_t // the state file at the last read
+	isOwn func(*Grant) bool
+	self  Process
+	seen  unix.Stat_t // the state file at the last read
 }
 
 // Changed reports whether the state file has been replaced. The file is never written in place.
@@ -105,34 +105,34 @@ func (r *raising) Groups() ([]burst.Group, error) {
 	}
 	var groups []burst.Group
 	for _, g := range loaded.Grants {
-		if !isRaised(g) || !r.mine(g) {
+		if !isRaised(g) || !r.isOwn(g) {
 			continue
 		}
-		one, err := r.group(g)
+		raised, err := r.group(g)
 		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // the container has ended; an operation reaps it
 			continue
 		}
 		if err != nil {
 			r.log.Warn("its quota is not raised", "container", g.ID, "error", err)
 		}
-		groups = append(groups, one)
+		groups = append(groups, raised)
 	}
 	return groups, nil
 }
 
 func (r *raising) group(g *Grant) (burst.Group, error) {
-	one := burst.Group{
+	raised := burst.Group{
 		Name: g.ID, CPUs: g.CPUs,
-		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, Most: mostQuota(g)},
+		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, Most: maxQuota(g)},
 	}
-	kernel := &raisedGroup{Group: r.groupOf(g), units: &r.units, own: one.Setting}
+	kernel := &raisedGroup{Group: r.groupOf(g), units: &r.units, own: raised.Setting}
 	var err error
-	if one.InForce, err = kernel.Quota(); err != nil {
-		return one, err
+	if raised.InForce, err = kernel.Quota(); err != nil {
+		return raised, err
 	}
 	kernel.usage, err = r.tree.OpenUsage(usageName(g))
-	one.Kernel = kernel
-	return one, err
+	raised.Kernel = kernel
+	return raised, err
 }
 
 // usageName returns the name of a container's cgroup in package cgroup.
@@ -145,12 +145,12 @@ func usageName(g *Grant) string {
 
 // Lend records loans to this process in the state.
 func (r *raising) Lend(ctx context.Context, names []string) (time.Duration, error) {
-	on := about{}
+	s := scope{}
 	if len(names) == 1 {
-		on.name = names[0]
+		s.name = names[0]
 	}
-	loan := state.Loan{To: r.self, Until: (state.SinceBoot() + loanFor).Truncate(time.Millisecond)}
-	err := r.operateOn(ctx, on, func(op *operation) error {
+	loan := state.Loan{To: r.self, Until: (state.SinceBoot() + loanDuration).Truncate(time.Millisecond)}
+	err := r.operateOn(ctx, s, func(op *operation) error {
 		for _, name := range names {
 			if g := op.info[name]; g != nil {
 				g.Loan = loan
@@ -158,7 +158,7 @@ func (r *raising) Lend(ctx context.Context, names []string) (time.Duration, erro
 		}
 		return nil
 	})
-	return loanFor, err
+	return loanDuration, err
 }
 
 // Idle returns the idle time of each CPU since boot.
@@ -184,11 +184,11 @@ func (g *raisedGroup) Close()                      { g.usage.Close() }
 
 // Quota returns the present quota of the cgroup.
 func (g *raisedGroup) Quota() (time.Duration, error) {
-	has, err := g.CPULimits()
-	if err == nil && has.Quota == roundedUp(g.own.Quota, g.own.Period) {
+	current, err := g.CPULimits()
+	if err == nil && current.Quota == roundedUp(g.own.Quota, g.own.Period) {
 		return g.own.Quota, nil
 	}
-	return has.Quota, err
+	return current.Quota, err
 }
 
 // roundedUp returns the quota that a cgroup gets from systemd, which rounds a quota up to whole percents.
@@ -206,7 +206,7 @@ func (g *raisedGroup) SetQuota(quota time.Duration) error {
 
 // checkKernelBurst refuses a burst that this kernel does not support.
 func checkKernelBurst(b spec.Burst) error {
-	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelSavesUp() {
+	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelHasBurst() {
 		return fmt.Errorf("%w: burst %v: this kernel saves nothing up (Linux 5.14 and later do): want quota, auto or none", ErrBadSpec, b)
 	}
 	return nil
@@ -214,12 +214,12 @@ func checkKernelBurst(b spec.Burst) error {
 
 // kernelBurst returns the burst that Candor writes for a container.
 func kernelBurst(g *Grant) time.Duration {
-	most := quota(g).Truncate(time.Microsecond)
+	limit := quota(g).Truncate(time.Microsecond)
 	switch by := g.Burst.By; {
 	case by == spec.BurstTime:
-		return min(g.Burst.Time, most)
-	case by == spec.BurstKernel, by == spec.BurstAuto && kernelSavesUp():
-		return most
+		return min(g.Burst.Time, limit)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelHasBurst():
+		return limit
 	default:
 		return 0
 	}

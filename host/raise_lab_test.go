@@ -108,8 +108,8 @@ func newRaised(t *testing.T) *raised {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	mine := func(*Grant) bool { return true }
-	loop := burst.New(idleHost{&raising{Host: l.Host, mine: mine, self: r.self}, r.watch}, l.Host.log)
+	isOwn := func(*Grant) bool { return true }
+	loop := burst.New(idleHost{&raising{Host: l.Host, isOwn: isOwn, self: r.self}, r.watch}, l.Host.log)
 	go func() { ended <- loop.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()

@@ -150,7 +150,7 @@ func TestLoan(t *testing.T) {
 func TestMostQuota(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
-	r := &raising{Host: l.Host, mine: func(*Grant) bool { return true }}
+	r := &raising{Host: l.Host, isOwn: func(*Grant) bool { return true }}
 	for _, c := range []struct {
 		a    Allocation
 		most time.Duration // 0: it is not looked after

@@ -88,7 +88,7 @@ func TestRecordedNotice(t *testing.T) {
 	g.Request = hybrid.Request{ID: "web", Limit: 1500}
 	g.CPUs = cpuset.Of(2, 3)
 	want := []string{"CANDOR_NAME=web", "CANDOR_PID=4711", "CANDOR_CPUS=2-3", "CANDOR_CPU_COUNT=2", "CANDOR_LIMIT=1500m"}
-	if got := notice(g); !slices.Equal(got, want) {
+	if got := resizeEnv(g); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -56,11 +56,11 @@ func TestReportLate(t *testing.T) {
 	defer held.release()
 	var reports []Report
 	l.listener = func(r Report) { reports = append(reports, r) }
-	l.patience = 10 * time.Millisecond
+	l.lockTimeout = 10 * time.Millisecond
 	if err := l.Reconcile(ctx); err == nil {
 		t.Fatal("it did not wait")
 	}
-	if len(reports) != 1 || !reports[0].Late || reports[0] != (Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.patience {
+	if len(reports) != 1 || !reports[0].Late || reports[0] != (Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.lockTimeout {
 		t.Errorf("reported %+v", reports)
 	}
 }
@@ -106,7 +106,7 @@ func TestMoves(t *testing.T) {
 		{"begins", nil, grant(Pending, 1500, 2), 0},
 	} {
 		op := &operation{before: state.ByName(test.before)}
-		if got := op.moves([]*Grant{test.after}); got != test.want {
+		if got := op.countMoves([]*Grant{test.after}); got != test.want {
 			t.Errorf("%s: %d moves, want %d", test.name, got, test.want)
 		}
 	}

@@ -52,7 +52,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	for i, g := range loaded.Grants {
 		s.Grants[i] = *g
 	}
-	err = outside(func() (err error) { s.Node, err = h.newNode(); return err })
+	err = outsideViews(func() (err error) { s.Node, err = h.newNode(); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +100,8 @@ func (s *Snapshot) restore(file string) error {
 		return fmt.Errorf("state %s: %w", file, err)
 	}
 	for i := range s.Grants {
-		if now, ok := s.Node.Grant(s.Grants[i].ID); ok {
-			s.Grants[i].Grant = now
+		if current, ok := s.Node.Grant(s.Grants[i].ID); ok {
+			s.Grants[i].Grant = current
 		}
 	}
 	return nil
@@ -115,9 +115,9 @@ func (s *Snapshot) Grant(name string) (*Grant, error) {
 		}
 	}
 	if slices.Contains(s.Strays, name) {
-		return nil, unknownSince(name, "it runs without a state; the next run, resize or release adopts it")
+		return nil, unknownBecause(name, "it runs without a state; the next run, resize or release adopts it")
 	}
-	return nil, unknown(name)
+	return nil, unknownContainer(name)
 }
 
 // A ContainerState is the state of a container's cgroup in the kernel.
@@ -134,33 +134,33 @@ type ContainerState struct {
 
 // InspectContainer reads a container's cgroup. A missing cgroup gives a state with Exists false, and an unreadable
 // cgroup a state with Unreadable set, so that the caller can continue with other containers.
-func (h *Host) InspectContainer(of *Grant) *ContainerState {
-	look := new(ContainerState)
-	look.Shown, look.ShownErr = h.store.ShownCPUs(of.ID)
-	g := h.groupOf(of)
+func (h *Host) InspectContainer(grant *Grant) *ContainerState {
+	s := new(ContainerState)
+	s.Shown, s.ShownErr = h.store.ShownCPUs(grant.ID)
+	g := h.groupOf(grant)
 	var err error
-	if look.Settings, err = g.Settings(); err == nil {
-		look.Stat, err = g.Stat()
+	if s.Settings, err = g.Settings(); err == nil {
+		s.Stat, err = g.Stat()
 	}
 	if err == nil {
-		look.Processes, err = g.Processes()
+		s.Processes, err = g.Processes()
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // the cgroup is missing or incomplete
-		return look
+		return s
 	}
-	look.Exists, look.Unreadable = true, err
-	look.Differences = h.differences(of, look)
-	return look
+	s.Exists, s.Unreadable = true, err
+	s.Differences = h.differences(grant, s)
+	return s
 }
 
 // Condition returns the state of a container for display: its grant's state, or "ended" or "degraded". A container is
 // ended if the next operation will reap it. It is degraded if it has lost CPUs or its topology, or if a setting
 // differs from its grant.
-func (look *ContainerState) Condition(g *Grant) string {
+func (s *ContainerState) Condition(g *Grant) string {
 	switch {
-	case g.State == Running && len(look.Processes) == 0 && !g.Creator.Alive():
+	case g.State == Running && len(s.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
-	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(look.Differences) > 0:
+	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(s.Differences) > 0:
 		return "degraded"
 	default:
 		return string(g.State)
@@ -206,35 +206,35 @@ type LiveUsage struct {
 
 // ReadUsage reads a container's cgroup and its first process. It takes no lock. The error is cgroup.ErrNoGroup or
 // fs.ErrNotExist if the container has ended.
-func (h *Host) ReadUsage(of *Grant) (r LiveUsage, err error) {
-	g := h.groupOf(of)
+func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
+	g := h.groupOf(grant)
 	if r.CPUs, _, err = g.Effective(); err != nil {
 		return r, err
 	}
-	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != spec.ViewFull {
+	if r.Usage, err = h.tree.ReadUsage(cmp.Or(grant.Engine.Cgroup, grant.ID)); err != nil || grant.View != spec.ViewFull {
 		return r, err
 	}
-	first := of.Main.PID
-	if !of.Main.Alive() {
+	first := grant.Main.PID
+	if !grant.Main.Alive() {
 		if first, err = g.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
 			r.IsHidden = true
 			return r, nil
 		}
 	}
 	if err == nil && first == 0 { // the processes have ended, and the cgroup is about to be removed
-		err = fmt.Errorf("%s: its processes: %w", of.ID, fs.ErrNotExist)
+		err = fmt.Errorf("%s: its processes: %w", grant.ID, fs.ErrNotExist)
 	}
 	if err != nil {
 		return r, err
 	}
-	return r, h.readShown(&r, of.ID, first)
+	return r, h.readShown(&r, grant.ID, first)
 }
 
 // readShown finds out whether a process has its container's view mounted. It reads the mount table instead of the file
 // in the process's root: a stat of that file never returns if a tenant has mounted an unresponsive file system over
 // it.
 func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
-	seen, isCovered, err := viewIn(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
+	seen, isCovered, err := viewInMounts(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
 	switch {
 	case errors.Is(err, kernelfs.ErrTooLong):
 		r.IsHidden = true
@@ -252,8 +252,8 @@ func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
 
 // OpenUsage opens the usage of a container for many reads per second. It takes no lock. The errors are those of
 // ReadUsage.
-func (h *Host) OpenUsage(of *Grant) (*cgroup.UsageReader, error) {
-	return h.tree.OpenUsage(cmp.Or(of.Engine.Cgroup, of.ID))
+func (h *Host) OpenUsage(grant *Grant) (*cgroup.UsageReader, error) {
+	return h.tree.OpenUsage(cmp.Or(grant.Engine.Cgroup, grant.ID))
 }
 
 // Frozen reports whether the freezer has stopped a container's processes, for example after docker pause.
@@ -304,19 +304,19 @@ func ForeignUse(g *Grant, before, after *BusySample) map[int]float64 {
 		return nil
 	}
 	share := func(d time.Duration, cpus int) float64 { return min(max(float64(d)/float64(took), 0), float64(cpus)) }
-	own, ownAfter := before.Own.PerCPU, after.Own.PerCPU
-	strangers := map[int]float64{}
+	ownBefore, ownAfter := before.Own.PerCPU, after.Own.PerCPU
+	foreign := map[int]float64{}
 	var all time.Duration
 	for cpu := range g.Exclusive.All() {
-		others := after.Busy[cpu] - before.Busy[cpu]
-		all += others
-		if cpu < len(own) && cpu < len(ownAfter) {
-			strangers[cpu] = share(others-(ownAfter[cpu]-own[cpu]), 1)
+		busy := after.Busy[cpu] - before.Busy[cpu]
+		all += busy
+		if cpu < len(ownBefore) && cpu < len(ownAfter) {
+			foreign[cpu] = share(busy-(ownAfter[cpu]-ownBefore[cpu]), 1)
 		}
 	}
 	switch {
-	case own != nil:
-		return strangers
+	case ownBefore != nil:
+		return foreign
 	case g.CPUs == g.Exclusive:
 		return map[int]float64{-1: share(all-(after.Own.CPU-before.Own.CPU), g.Exclusive.Count())}
 	default:

@@ -27,21 +27,21 @@ func (e *stuckError) Unwrap() error { return e.err }
 // newExclusive returns the CPUs that this operation makes exclusive to a container. Every other container must leave
 // them. They include the CPUs of containers that this operation ends, and CPUs held for a restart. An adopted
 // container already runs on its CPUs, so that another container can stay there.
-func (op *operation) freshOf(grants []*Grant) (fresh cpuset.Set) {
+func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 	for _, g := range grants {
 		if g.Class != hybrid.Sensitive {
 			continue
 		}
-		had, k, before := cpuset.Set{}, op.groups[g.ID], op.before[g.ID]
+		former, k, before := cpuset.Set{}, op.groups[g.ID], op.before[g.ID]
 		runs := k != nil && k.populated
 		switch {
 		case op.isSubject(g.ID) && !runs && g.State != Held: // the container starts
 		case before != nil:
-			had = before.Exclusive
+			former = before.Exclusive
 		case runs:
-			had = k.settings.CPUs
+			former = k.settings.CPUs
 		}
-		fresh = fresh.Union(g.Exclusive.Minus(had))
+		fresh = fresh.Union(g.Exclusive.Minus(former))
 	}
 	return fresh
 }
@@ -49,7 +49,7 @@ func (op *operation) freshOf(grants []*Grant) (fresh cpuset.Set) {
 // tolerateRefusal continues an operation after the kernel has refused the CPUs of a container, which stays on its
 // present CPUs. It returns the kernel's error for the operation's own container. It returns a *stuckError if the
 // container stays on fresh CPUs.
-func (op *operation) leaveBehind(w write, granted cpuset.Set, refused error) error {
+func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
 		return fmt.Errorf("group of %s: %w", w.group, refused)
@@ -58,10 +58,10 @@ func (op *operation) leaveBehind(w write, granted cpuset.Set, refused error) err
 	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // the settings of an unread cgroup are assumptions
 		g.settings.CPUs = cpus
 	}
-	if g.settings.CPUs.Overlaps(&op.fresh) && !op.isUndoing {
+	if g.settings.CPUs.Overlaps(&op.freshCPUs) && !op.isUndoing {
 		return &stuckError{w.group, g.settings.CPUs, refused}
 	}
-	op.behind[w.group] = true
+	op.misplaced[w.group] = true
 	setting := SettingCPUs
 	if g.unreadable != nil {
 		setting = SettingGroup
@@ -73,7 +73,7 @@ func (op *operation) leaveBehind(w write, granted cpuset.Set, refused error) err
 // staysWithParent reports whether an engine's flexible container lacks CPUs because the cgroup above it lacks them.
 func (op *operation) staysWithParent(w write, g *group, refused error) bool {
 	grant := op.info[w.group]
-	return grant != nil && g.isEngines() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
+	return grant != nil && g.isEngineOwned() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
 }
 
 // takePart gives an engine's container the part of its CPUs that the cgroup above it has.
@@ -104,12 +104,12 @@ func (op *operation) exclusiveAfter() (cpus cpuset.Set) {
 
 // occupiedCPUs returns the exclusive CPUs that a cgroup must not enter yet, because another cgroup could not leave
 // them.
-func (op *operation) taken(group string) (cpus cpuset.Set) {
-	if len(op.behind) == 0 {
+func (op *operation) occupiedCPUs(group string) (cpus cpuset.Set) {
+	if len(op.misplaced) == 0 {
 		return cpus
 	}
 	for name, g := range op.groups {
-		if name != group && op.behind[name] {
+		if name != group && op.misplaced[name] {
 			cpus = cpus.Union(g.settings.CPUs)
 		}
 	}
@@ -128,7 +128,7 @@ func (op *operation) isPaused(t *target, g *group, exclusive cpuset.Set) bool {
 	if g.settings.CPUs == t.settings.CPUs || op.isSubject(t.name) || op.Host.degraded.isDue(t.name, SettingCPUs, t.settings.CPUs) {
 		return false
 	}
-	op.behind[t.name] = true
+	op.misplaced[t.name] = true
 	return true
 }
 
@@ -167,17 +167,17 @@ func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan,
 // resizeAround resizes a sensitive container without the CPUs to avoid. The container keeps its exclusive CPUs; its
 // fraction can move.
 func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) error {
-	now, _ := op.node.Grant(name)
-	r := now.Request
+	current, _ := op.node.Grant(name)
+	r := current.Request
 	r.Limit, r.Guarantee = limit, guarantee
-	kept := hybrid.Grant{Request: r, CPUs: now.Exclusive, Exclusive: now.Exclusive}
-	kept.Limit, kept.Guarantee = hybrid.Milli(1000*now.Exclusive.Count()), 0
+	base := hybrid.Grant{Request: r, CPUs: current.Exclusive, Exclusive: current.Exclusive}
+	base.Limit, base.Guarantee = hybrid.Milli(1000*current.Exclusive.Count()), 0
 	var plan *hybrid.Plan
-	trial, err := op.trialNode(name, kept)
+	trial, err := op.trialNode(name, base)
 	if err != nil {
 		return err
 	}
-	if kept.Limit == 0 {
+	if base.Limit == 0 {
 		plan, err = trial.Plan(r)
 	} else {
 		plan, err = trial.PlanResize(name, limit, guarantee)
@@ -185,7 +185,7 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	if err != nil {
 		return op.refusedByStuck(err)
 	}
-	return op.attempt(func() error {
+	return op.withRollback(func() error {
 		g := op.info[name]
 		// PlanRelease would move fractions of other containers.
 		without := slices.DeleteFunc(op.wholeGrants(), func(g *Grant) bool { return g.ID == name })
@@ -202,9 +202,9 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 }
 
 // trialNode returns a node with all sensitive containers except the named container. For that container the node holds
-// kept, a grant of its exclusive CPUs, unless the limit of kept is 0. Placeholders occupy the shared CPUs among the
+// base, a grant of its exclusive CPUs, unless the limit of base is 0. Placeholders occupy the shared CPUs among the
 // CPUs to avoid. The real node checks the needs of the flexible containers.
-func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node, error) {
+func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
 	node, err := options.node(op.basis.machine, op.basis.usable)
@@ -215,8 +215,8 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 	for i := range grants { // without that the plan would spread their fractions over the flexible containers' CPUs
 		grants[i].Immovable = true
 	}
-	if kept.Limit > 0 {
-		grants = append(grants, kept)
+	if base.Limit > 0 {
+		grants = append(grants, base)
 	}
 	if err := node.Restore(grants); err != nil {
 		return nil, err

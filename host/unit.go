@@ -17,9 +17,9 @@ import (
 
 // pendingUnits holds the pending updates of systemd units, by container.
 type pendingUnits struct {
-	mu   sync.Mutex
-	all  map[string]cgroup.PendingUnitUpdate
-	some chan struct{} // has an element if there are updates
+	mu    sync.Mutex
+	all   map[string]cgroup.PendingUnitUpdate
+	ready chan struct{} // has an element if there are updates
 	// files is held during an update of systemd units. systemd then writes cgroup files, which Candor restores; no
 	// quota is raised meanwhile.
 	files sync.Mutex
@@ -31,8 +31,8 @@ func (u *pendingUnits) add(name string, more cgroup.PendingUnitUpdate) {
 	if u.all == nil {
 		u.all = map[string]cgroup.PendingUnitUpdate{}
 	}
-	had := u.all[name]
-	more.CPUs, more.Time = more.CPUs || had.CPUs, more.Time || had.Time
+	former := u.all[name]
+	more.CPUs, more.Time = more.CPUs || former.CPUs, more.Time || former.Time
 	u.all[name] = more
 	u.wake()
 }
@@ -40,7 +40,7 @@ func (u *pendingUnits) add(name string, more cgroup.PendingUnitUpdate) {
 // wake makes UpdateUnits handle the pending updates.
 func (u *pendingUnits) wake() {
 	select {
-	case u.some <- struct{}{}:
+	case u.ready <- struct{}{}:
 	default:
 	}
 }
@@ -60,30 +60,30 @@ func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok b
 }
 
 // updateUnits sends or queues the changed settings of cgroups that are systemd units.
-func (op *operation) tellUnits(before []target) {
+func (op *operation) updateUnits(before []target) {
 	var all []cgroup.PendingUnitUpdate
-	for _, had := range before {
-		k := op.groups[had.name]
-		if k == nil || !k.isEngines() || k.settings == had.settings {
+	for _, former := range before {
+		k := op.groups[former.name]
+		if k == nil || !k.isEngineOwned() || k.settings == former.settings {
 			continue
 		}
-		u := k.PendingUnitUpdate(had.settings, k.settings)
-		if g := op.info[had.name]; g != nil {
+		u := k.PendingUnitUpdate(former.settings, k.settings)
+		if g := op.info[former.name]; g != nil {
 			u.Quota = quota(g)
 		}
 		switch {
 		case !u.CPUs && !u.Time:
-		case op.tellsLater:
-			op.units.add(had.name, u)
+		case op.defersUnitUpdates:
+			op.units.add(former.name, u)
 		default:
 			all = append(all, u)
 		}
 	}
-	_ = op.tell(all)
+	_ = op.applyUnitUpdates(all)
 }
 
 // applyUnitUpdates sends updates to systemd. The caller holds the lock.
-func (h *Host) tell(all []cgroup.PendingUnitUpdate) error {
+func (h *Host) applyUnitUpdates(all []cgroup.PendingUnitUpdate) error {
 	h.units.files.Lock()
 	defer h.units.files.Unlock()
 	err := h.tree.ApplyUnitUpdate(all)
@@ -101,11 +101,11 @@ func (h *Host) UpdateUnits(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.units.some:
+		case <-h.units.ready:
 		}
-		left, err := true, error(nil)
-		for left && err == nil {
-			left, err = h.tellSome(ctx)
+		hasMore, err := true, error(nil)
+		for hasMore && err == nil {
+			hasMore, err = h.applySomeUpdates(ctx)
 		}
 		if err != nil {
 			select {
@@ -118,9 +118,9 @@ func (h *Host) UpdateUnits(ctx context.Context) {
 
 // applySomeUpdates sends pending updates to systemd and holds the lock for about 100 ms, so that no container waits
 // longer. hasMore reports whether updates are left. After an error the caller must retry.
-func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
+func (h *Host) applySomeUpdates(ctx context.Context) (hasMore bool, err error) {
 	const shortly, atMost = 100 * time.Millisecond, time.Second
-	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 	if err != nil {
 		h.units.wake()
 		return false, err
@@ -133,7 +133,7 @@ func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
 			return false, nil
 		}
 		h.tree.SetDeadline(time.Now().Add(atMost))
-		if err := h.tell([]cgroup.PendingUnitUpdate{u}); errors.Is(err, context.DeadlineExceeded) {
+		if err := h.applyUnitUpdates([]cgroup.PendingUnitUpdate{u}); errors.Is(err, context.DeadlineExceeded) {
 			h.units.add(name, u)
 			return false, err
 		}

@@ -8,12 +8,12 @@ import (
 
 // What was given several times is told once, and all of it.
 func TestUntold(t *testing.T) {
-	u := pendingUnits{some: make(chan struct{}, 1)}
+	u := pendingUnits{ready: make(chan struct{}, 1)}
 	u.add("web", cgroup.PendingUnitUpdate{CPUs: true})
 	u.add("log", cgroup.PendingUnitUpdate{CPUs: true})
 	u.add("web", cgroup.PendingUnitUpdate{Time: true})
 	u.add("app", cgroup.PendingUnitUpdate{Time: true})
-	if len(u.some) != 1 {
+	if len(u.ready) != 1 {
 		t.Error("nobody is told that there are some")
 	}
 	for _, want := range []struct {

@@ -32,8 +32,8 @@ const maxBurst = time.Duration(hybrid.MaxLimit) * bandwidth.MaxPeriod / 1000
 
 // UnmarshalText parses one of BurstWords or a time.
 func (b *Burst) UnmarshalText(text []byte) error {
-	said := string(text)
-	switch by := BurstBy(said); by {
+	word := string(text)
+	switch by := BurstBy(word); by {
 	case "none":
 		*b = Burst{}
 		return nil
@@ -41,10 +41,10 @@ func (b *Burst) UnmarshalText(text []byte) error {
 		*b = Burst{By: by}
 		return nil
 	}
-	span, err := time.ParseDuration(said)
+	span, err := time.ParseDuration(word)
 	next := Burst{Time: span}
 	if err != nil || next.Check() != nil {
-		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", said)
+		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", word)
 	}
 	*b = next
 	return nil

@@ -73,7 +73,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	left := func(err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
 	}
-	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
+	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, OnLeftover: left})
 	if err != nil {
 		return hostError(err)
 	}

@@ -83,7 +83,7 @@ func (h *helper) start(order startOrder) error {
 }
 
 // hasFailed reports, after the helper has ended, whether it could not execute the program.
-func (h *helper) failed() bool {
+func (h *helper) hasFailed() bool {
 	n, _, err := unix.Recvfrom(int(h.orders.Fd()), make([]byte, 1), unix.MSG_DONTWAIT)
 	return err == nil && n > 0
 }
@@ -120,7 +120,7 @@ func RunHelper(fd string) error {
 		return err
 	}
 	var order startOrder
-	if err := json.Unmarshal(data, &order); err != nil || order.orphaned() {
+	if err := json.Unmarshal(data, &order); err != nil || order.isOrphaned() {
 		os.Exit(1)
 	}
 	err = order.execute()
@@ -131,7 +131,7 @@ func RunHelper(fd string) error {
 // execute mounts the view and executes the program. It returns only on an error.
 func (o *startOrder) execute() error {
 	if o.View != "" {
-		if err := view.Mount(o.View); o.orphaned() { // the parent can have ended meanwhile, which makes the mount fail
+		if err := view.Mount(o.View); o.isOrphaned() { // the parent can have ended meanwhile, which makes the mount fail
 			os.Exit(1)
 		} else if err != nil {
 			return err
@@ -145,25 +145,25 @@ func (o *startOrder) execute() error {
 	if err := unix.SchedSetaffinity(0, all); err != nil {
 		return fmt.Errorf("affinity: %w", err)
 	}
-	err := syscall.Exec(o.Path, texts(o.Args), texts(o.Env))
+	err := syscall.Exec(o.Path, toStrings(o.Args), toStrings(o.Env))
 	return &ExecError{126, fmt.Errorf("execute %s: %w", o.Path, err)}
 }
 
 // isOrphaned reports whether the candor process that gave the order has ended. No process waits for the program then.
-func (o *startOrder) orphaned() bool { return os.Getppid() != o.Parent }
+func (o *startOrder) isOrphaned() bool { return os.Getppid() != o.Parent }
 
-func texts(of [][]byte) []string {
-	out := make([]string, len(of))
-	for i := range of {
-		out[i] = string(of[i])
+func toStrings(in [][]byte) []string {
+	out := make([]string, len(in))
+	for i := range in {
+		out[i] = string(in[i])
 	}
 	return out
 }
 
-func slicesOf(of []string) [][]byte {
-	out := make([][]byte, len(of))
-	for i := range of {
-		out[i] = bytes.Clone([]byte(of[i]))
+func toBytes(in []string) [][]byte {
+	out := make([][]byte, len(in))
+	for i := range in {
+		out[i] = bytes.Clone([]byte(in[i]))
 	}
 	return out
 }

@@ -25,7 +25,7 @@ func TestHelperOfADeadCandor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			parent, orders, output := helperOf(t, c.orphan)
-			order := startOrder{Parent: parent, View: c.view, Path: "/bin/echo", Args: slicesOf([]string{"echo", "hello"})}
+			order := startOrder{Parent: parent, View: c.view, Path: "/bin/echo", Args: toBytes([]string{"echo", "hello"})}
 			if err := json.NewEncoder(orders).Encode(order); err != nil {
 				t.Fatal(err)
 			}

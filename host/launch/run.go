@@ -35,14 +35,14 @@ type Program struct {
 	SetEnv bool     // set environment variables to the number of CPUs (view.Env)
 	// OnLeftover is called if the program has ended and its CPUs are not released. Either some of its processes still
 	// run (host.ErrPopulated), or the release failed and the next operation retries it.
-	Left func(error)
+	OnLeftover func(error)
 }
 
 // FindProgram finds a command as a shell does. The error is an *ExecError with code 127 if there is no such command,
 // and 126 if the command cannot be executed.
 func FindProgram(command string) (path string, err error) {
 	if strings.Contains(command, "/") {
-		path, err = command, executable(command)
+		path, err = command, checkExecutable(command)
 	} else if path, err = exec.LookPath(command); errors.Is(err, exec.ErrDot) {
 		err = nil // PATH contains "."
 	}
@@ -57,7 +57,7 @@ func FindProgram(command string) (path string, err error) {
 }
 
 // checkExecutable returns the reason why a file cannot be executed, or nil.
-func executable(file string) error {
+func checkExecutable(file string) error {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
@@ -77,7 +77,7 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 		return 0, err
 	}
 	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, forwarded()...)
+	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 
 	// A program with a terminal must stay in the terminal's foreground process group.
@@ -88,23 +88,23 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	defer helper.orders.Close()
 	a.PID = helper.process.Pid
 	var g *host.Grant
-	early, err := unlessEnded(signals, func(ctx context.Context) (err error) {
+	interrupt, err := untilInterrupt(signals, func(ctx context.Context) (err error) {
 		g, err = h.Allocate(ctx, a)
 		return err
 	})
-	if early != nil || err != nil {
+	if interrupt != nil || err != nil {
 		helper.abort()
 	}
 	switch {
-	case early != nil:
+	case interrupt != nil:
 		if err == nil { // the allocation finished before the interrupt
-			giveBack(h, signals, g.ID, p, false)
+			release(h, signals, g.ID, p, false)
 		}
-		return exitOfSignal(early), nil
+		return exitOfSignal(interrupt), nil
 	case err != nil:
 		return 0, err
 	}
-	if err := orderFor(h, g, p, helper); err != nil {
+	if err := sendOrder(h, g, p, helper); err != nil {
 		// The helper has ended, and its exit code reports the reason as for any program.
 		h.Logger().Debug("helper", "error", err)
 	}
@@ -114,12 +114,12 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	giveBack(h, signals, g.ID, p, !helper.failed())
+	release(h, signals, g.ID, p, !helper.hasFailed())
 	return exit, nil
 }
 
 // sendOrder makes the helper become the program of a grant.
-func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
+func sendOrder(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	env := p.Env
 	if env == nil {
 		env = os.Environ()
@@ -127,7 +127,7 @@ func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	if p.SetEnv {
 		env = view.Env(env, g.VisibleCPUs())
 	}
-	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(env)}
+	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: toBytes(p.Args), Env: toBytes(env)}
 	if g.View == spec.ViewFull {
 		order.View = h.ViewDir(g.ID)
 	}
@@ -136,7 +136,7 @@ func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 
 // untilInterrupt runs do, which waits for the lock, and cancels its context when a signal arrives that usually ends a
 // program. It returns the last such signal, or nil.
-func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (early os.Signal, err error) {
+func untilInterrupt(signals <-chan os.Signal, do func(context.Context) error) (interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
@@ -144,10 +144,10 @@ func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (earl
 	for {
 		select {
 		case err = <-done:
-			return early, err
+			return interrupt, err
 		case sig := <-signals:
-			if ends(sig) {
-				early = sig
+			if endsProgram(sig) {
+				interrupt = sig
 				cancel()
 			}
 		}
@@ -157,13 +157,13 @@ func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (earl
 // release releases a program's CPUs. Earlier signals were meant for the program and are dropped. A signal that arrives
 // now leaves the release to the next operation if another operation holds the lock. If the program has not started,
 // release also restores the cgroups above.
-func giveBack(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
+func release(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals
 	}
-	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name, started) })
+	_, err := untilInterrupt(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name, started) })
 	if err != nil {
-		p.Left(err)
+		p.OnLeftover(err)
 	}
 }
 
@@ -181,7 +181,7 @@ func (h *helper) wait(signals <-chan os.Signal) (exit int, err error) {
 	for {
 		select {
 		case sig := <-signals:
-			if !fromTerminal(sig) {
+			if !isFromTerminal(sig) {
 				h.process.Signal(sig)
 			}
 		case e := <-ended:

@@ -11,7 +11,7 @@ import (
 // forwardedSignals returns the signals that candor run forwards to a program. The other signals cannot be caught,
 // belong to the Go runtime, or serve job control. For job control, the terminal and the shell treat candor and the
 // program as one job.
-func forwarded() []os.Signal {
+func forwardedSignals() []os.Signal {
 	var signals []os.Signal
 	for n := syscall.Signal(1); n <= 64; n++ {
 		switch n {
@@ -44,7 +44,7 @@ func hasTerminal() bool {
 
 // isFromTerminal reports whether a signal probably comes from the terminal: a key such as Ctrl-C, or a new window
 // size. Such a signal reaches the whole foreground process group, including the program.
-func fromTerminal(sig os.Signal) bool {
+func isFromTerminal(sig os.Signal) bool {
 	if sig != unix.SIGINT && sig != unix.SIGQUIT && sig != unix.SIGWINCH {
 		return false
 	}
@@ -58,6 +58,6 @@ func fromTerminal(sig os.Signal) bool {
 }
 
 // endsProgram reports whether a signal usually ends a program.
-func ends(sig os.Signal) bool {
+func endsProgram(sig os.Signal) bool {
 	return sig == unix.SIGINT || sig == unix.SIGTERM || sig == unix.SIGHUP || sig == unix.SIGQUIT
 }

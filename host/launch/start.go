@@ -34,7 +34,7 @@ func Start(ctx context.Context, h *host.Host, a host.Allocation, p Program, stre
 		helper.abort()
 		return nil, err
 	}
-	if err := orderFor(h, g, p, helper); err != nil {
+	if err := sendOrder(h, g, p, helper); err != nil {
 		h.Logger().Debug("helper", "error", err) // the helper has ended; its exit code reports the reason
 	}
 	return &Child{g, h, helper.process}, nil
@@ -42,20 +42,20 @@ func Start(ctx context.Context, h *host.Host, a host.Allocation, p Program, stre
 
 // StartIn starts a program in the cgroup of another child, and both share its CPUs and limit. The cgroup is removed
 // when the grant is released. On an error the program was not started.
-func StartIn(h *host.Host, of *Child, p Program, streams [3]*os.File) (*Child, error) {
-	helper, err := startHelper(streams, of.Grant.View == spec.ViewFull, true)
+func StartIn(h *host.Host, parent *Child, p Program, streams [3]*os.File) (*Child, error) {
+	helper, err := startHelper(streams, parent.Grant.View == spec.ViewFull, true)
 	if err != nil {
 		return nil, err
 	}
 	defer helper.orders.Close()
-	if err := h.OwnGroup(of.Grant.ID).Enter(helper.process.Pid); err != nil {
+	if err := h.OwnGroup(parent.Grant.ID).Enter(helper.process.Pid); err != nil {
 		helper.abort()
 		return nil, err
 	}
-	if err := orderFor(h, of.Grant, p, helper); err != nil {
+	if err := sendOrder(h, parent.Grant, p, helper); err != nil {
 		h.Logger().Debug("helper", "error", err) // the helper has ended; its exit code reports the reason
 	}
-	return &Child{of.Grant, h, helper.process}, nil
+	return &Child{parent.Grant, h, helper.process}, nil
 }
 
 // Wait waits for the end of the program's first process.

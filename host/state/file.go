@@ -49,24 +49,24 @@ type fileState struct {
 }
 
 type fileGrant struct {
-	Name     string       `json:"name"`
-	State    Phase        `json:"state"`
-	Creator  Process      `json:"creator"`
-	Main     Process      `json:"main"`
-	Since    int64        `json:"sinceMs"`
-	Deadline int64        `json:"deadlineMs,omitempty"`
-	Request  fileRequest  `json:"request"`
-	CPUs     cpuset.Set   `json:"cpus"`
-	Own      cpuset.Set   `json:"exclusive"`
-	Parts    []filePart   `json:"fractions,omitempty"`
-	Quota    hybrid.Milli `json:"quota,omitempty"`
-	Weight   hybrid.Milli `json:"weight"`
-	WishKept bool         `json:"wishKept"`
-	Engine   *fileEngine  `json:"engine,omitempty"`
-	Loan     *fileLoan    `json:"loan,omitempty"`
+	Name        string         `json:"name"`
+	State       Phase          `json:"state"`
+	Creator     Process        `json:"creator"`
+	Main        Process        `json:"main"`
+	Since       int64          `json:"sinceMs"`
+	Deadline    int64          `json:"deadlineMs,omitempty"`
+	Request     fileRequest    `json:"request"`
+	CPUs        cpuset.Set     `json:"cpus"`
+	Exclusive   cpuset.Set     `json:"exclusive"`
+	Fractions   []fileFraction `json:"fractions,omitempty"`
+	Quota       hybrid.Milli   `json:"quota,omitempty"`
+	Weight      hybrid.Milli   `json:"weight"`
+	TopologyMet bool           `json:"wishKept"`
+	Engine      *fileEngine    `json:"engine,omitempty"`
+	Loan        *fileLoan      `json:"loan,omitempty"`
 }
 
-type filePart struct {
+type fileFraction struct {
 	CPU   int          `json:"cpu"`
 	Milli hybrid.Milli `json:"milli"`
 }
@@ -78,7 +78,7 @@ type fileRequest struct {
 	Policy    hybrid.Policy         `json:"policy"`
 	Limit     hybrid.Milli          `json:"limit"`
 	Guarantee hybrid.Milli          `json:"guarantee,omitempty"`
-	Wish      hybrid.TopologyPolicy `json:"topology"`
+	Topology  hybrid.TopologyPolicy `json:"topology"`
 	Immovable bool                  `json:"immovable,omitempty"`
 	PeriodUs  int64                 `json:"periodUs"`
 	BurstUs   int64                 `json:"burstUs,omitempty"`
@@ -138,11 +138,11 @@ func newFileGrant(g *Grant) fileGrant {
 		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
-		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.TopologyMet,
+		CPUs:    g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight, TopologyMet: g.TopologyMet,
 		Engine: newFileEngine(g.Engine), Loan: newFileLoan(g.Loan),
 	}
 	for _, part := range g.Fractions {
-		f.Parts = append(f.Parts, filePart(part))
+		f.Fractions = append(f.Fractions, fileFraction(part))
 	}
 	return f
 }
@@ -209,8 +209,8 @@ func (f *fileGrant) grant() (Grant, error) {
 	if g.Loan, err = f.Loan.loan(); err != nil {
 		return Grant{}, err
 	}
-	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
-	for _, part := range f.Parts {
+	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Exclusive, f.Quota, f.Weight, f.TopologyMet
+	for _, part := range f.Fractions {
 		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
 			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
 		}
@@ -229,7 +229,7 @@ func (f *fileGrant) grant() (Grant, error) {
 func (f *fileRequest) apply(name string, g *Grant) error {
 	g.Request = hybrid.Request{
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
-		Guarantee: f.Guarantee, Topology: f.Wish, Immovable: f.Immovable,
+		Guarantee: f.Guarantee, Topology: f.Topology, Immovable: f.Immovable,
 	}
 	g.Spec = spec.Spec{
 		Period:   time.Duration(f.PeriodUs) * time.Microsecond,

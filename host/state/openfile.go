@@ -43,7 +43,7 @@ func (s *Saved) keepOpen(file *os.File) {
 }
 
 // matches reports whether a stamp belongs to this file and its written content.
-func (f *openFile) is(found stamp) bool { return f.File != nil && f.stamp == found }
+func (f *openFile) matches(found stamp) bool { return f.File != nil && f.stamp == found }
 
 func (f *openFile) close() {
 	if f.File != nil {

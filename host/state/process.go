@@ -25,18 +25,18 @@ func ProcessOf(pid int) (Process, error) {
 
 // OwnProcess returns this process.
 func OwnProcess() (Process, error) {
-	if own := ownFound.Load(); own != nil {
-		return *own, nil
+	if self := ownProcess.Load(); self != nil {
+		return *self, nil
 	}
-	own, err := ProcessOf(os.Getpid())
+	self, err := ProcessOf(os.Getpid())
 	if err == nil {
-		ownFound.Store(&own)
+		ownProcess.Store(&self)
 	}
-	return own, err
+	return self, err
 }
 
 // ownProcess caches the result of OwnProcess. Errors, such as too many open files, are not cached.
-var ownFound atomic.Pointer[Process]
+var ownProcess atomic.Pointer[Process]
 
 // Alive reports whether the process still runs. A zombie does not run. A process that cannot be inspected (hidepid=)
 // counts as alive, so that no grant is reaped on a guess.

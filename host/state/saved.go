@@ -39,7 +39,7 @@ func newCache() *cache {
 // lastAt returns the last written state if the named file still has its content, else nil.
 func (m *cache) lastAt(name string) *Saved {
 	now, err := stampOf(name) // before last, so that a concurrent write gives a mismatch
-	if last := m.last.Load(); err == nil && last.file.is(now) {
+	if last := m.last.Load(); err == nil && last.file.matches(now) {
 		return last
 	}
 	return nil
@@ -56,9 +56,9 @@ func (m *cache) replace(last, next *Saved) {
 
 // Next returns the state as it would read back after saving, and whether it differs from s. Unchanged grants keep
 // their address.
-func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isOther bool, err error) {
+func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isChanged bool, err error) {
 	next = &Saved{State: State{Boot: boot, Grants: make([]*Grant, len(grants))}, lines: make([]string, len(grants))}
-	isOther = boot != s.Boot || len(grants) != len(s.Grants)
+	isChanged = boot != s.Boot || len(grants) != len(s.Grants)
 	from := 0 // most grants are at their former index, or a few places later
 	for i, g := range grants {
 		for from < len(s.Grants) && s.Grants[from].ID != g.ID {
@@ -69,18 +69,18 @@ func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isOther bool, e
 		}
 		if from < len(s.Grants) && s.Grants[from].Equal(g) {
 			next.Grants[i], next.lines[i] = s.Grants[from], s.line(from)
-			isOther = isOther || from != i
+			isChanged = isChanged || from != i
 			continue
 		}
-		if next.lines[i], next.Grants[i], err = written(g); err != nil {
+		if next.lines[i], next.Grants[i], err = encodeGrant(g); err != nil {
 			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
-		isOther = isOther || from != i || next.lines[i] != s.line(from)
+		isChanged = isChanged || from != i || next.lines[i] != s.line(from)
 	}
-	if !isOther && s.text != nil { // the same state can have another text
-		isOther = !bytes.Equal(next.Encode(), s.text)
+	if !isChanged && s.text != nil { // the same state can have another text
+		isChanged = !bytes.Equal(next.Encode(), s.text)
 	}
-	return next, isOther, nil
+	return next, isChanged, nil
 }
 
 // line returns the encoded text of a grant.
@@ -100,9 +100,9 @@ func (g *Grant) Equal(h *Grant) bool {
 
 // SameGrant reports whether a node gives the same to two grants. It ignores lost CPUs and Immovable.
 func SameGrant(g, h *hybrid.Grant) bool {
-	ask := h.Request
-	ask.Immovable = g.Immovable
-	return g.Request == ask && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
+	request := h.Request
+	request.Immovable = g.Immovable
+	return g.Request == request && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
 		g.Quota == h.Quota && g.Weight == h.Weight && g.TopologyMet == h.TopologyMet
 }
 
@@ -134,7 +134,7 @@ func encodeLines(boot string, lines []string) []byte {
 }
 
 // encodeGrant returns the encoded text of a grant, and the grant as it would read back.
-func written(g *Grant) (line string, read *Grant, err error) {
+func encodeGrant(g *Grant) (line string, read *Grant, err error) {
 	f := newFileGrant(g)
 	text := compactJSON(f)
 	if bytes.Contains(text, []byte(`\ufffd`)) { // replaces invalid UTF-8
@@ -143,8 +143,8 @@ func written(g *Grant) (line string, read *Grant, err error) {
 			return "", nil, err
 		}
 	}
-	is, err := f.grant()
-	return string(text), &is, err
+	decoded, err := f.grant()
+	return string(text), &decoded, err
 }
 
 // compactJSON encodes plain data. It panics if the data cannot be encoded.

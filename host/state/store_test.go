@@ -20,8 +20,8 @@ func TestLastAt(t *testing.T) {
 			Spec:  spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none", Command: "test"},
 		}
 		g.Request, g.CPUs, g.Exclusive = hybrid.Request{ID: name, Limit: 1000}, cpuset.Of(1), cpuset.Of(1)
-		next, isOther, err := s.cache.last.Load().Next("b", []*Grant{&g})
-		if err == nil && !isOther {
+		next, isChanged, err := s.cache.last.Load().Next("b", []*Grant{&g})
+		if err == nil && !isChanged {
 			t.Fatalf("with %s it is not another state", name)
 		}
 		if err == nil {
