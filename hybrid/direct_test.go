@@ -69,7 +69,7 @@ func TestDirect(t *testing.T) {
 		}
 	})
 	t.Logf("%d done, %d refused, %d fractions moved", placed, refused, moved)
-	if min(placed, refused, moved) == 0 {
+	if min(placed, refused, moved) == 0 && !testing.Short() { // -short draws few cases
 		t.Error("one of these never happened")
 	}
 }

@@ -125,7 +125,7 @@ type Request struct {
 	// stays 0 for sensitive containers, which are guaranteed their limit.
 	Guarantee Milli
 
-	Topology TopologyPolicy
+	Topology TopologyPolicy `json:"Wish"` // the name that experiments record in a booking
 	// Immovable keeps the container's fraction where it is once given.
 	Immovable bool
 }

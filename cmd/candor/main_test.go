@@ -262,7 +262,7 @@ func TestWords(t *testing.T) {
 		cmd   *cobra.Command
 		flag  string
 		words []string
-	}{{plan, "algorithm", algorithmWords}, {plan, "policy", policyWords}, {run, "class", classWords}, {run, "topology", wishWords}} {
+	}{{plan, "algorithm", algorithmWords}, {plan, "policy", policyWords}, {run, "class", classWords}, {run, "topology", topologyWords}} {
 		for _, word := range c.words {
 			if err := c.cmd.Flags().Set(c.flag, word); err != nil || c.cmd.Flag(c.flag).Value.String() != word {
 				t.Errorf("--%s %s: %v", c.flag, word, err)

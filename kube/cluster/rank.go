@@ -68,7 +68,8 @@ func (o *outline) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
 	cpu, figures := o.capacity, &o.figures
 	if !o.reports {
 		cpu = max(a.CPU, 1)
-		figures = &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}
+		free := int32(min(max(a.FreeCPU, math.MinInt32), math.MaxInt32)) // a node object can claim any amount
+		figures = &hybrid.Figures{Free: [2]int32{free, free}}
 	}
 	if is := (amounts{cpu, clamp(a.Memory)}); o.scaleOf != is {
 		o.scale, o.scaleOf = fleet.NewScale(is.cpu, []int64{is.memory}), is
