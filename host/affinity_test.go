@@ -37,7 +37,7 @@ func TestPinnedThreads(t *testing.T) {
 	a.stop()
 	free := l.must(ask("free", "1.3"), "wait")
 	if pinsAny(free.cmd.Process.Pid, free.CPUs) {
-		t.Error("seen an affinity that nobody has set")
+		t.Error("found an affinity that no thread has set")
 	}
 }
 

@@ -49,7 +49,7 @@ func TestBrokenState(t *testing.T) {
 			}
 			l.nudge()
 			if !strings.Contains(l.log.String(), "state unusable") {
-				t.Errorf("not said: %s", l.log)
+				t.Errorf("not logged: %s", l.log)
 			}
 			if kept, err := os.ReadFile(l.store.BadFile()); err != nil || !bytes.Equal(kept, bad) {
 				t.Errorf("the broken file was not kept: %v", err)
@@ -99,6 +99,6 @@ func TestEarlierBoot(t *testing.T) {
 	l.nudge()
 	l.check()
 	if !strings.Contains(l.log.String(), "earlier boot") {
-		t.Errorf("not said: %s", l.log)
+		t.Errorf("not logged: %s", l.log)
 	}
 }

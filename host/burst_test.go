@@ -44,7 +44,7 @@ func TestBurst(t *testing.T) {
 		what string
 		do   func() error
 	}{
-		{"somebody else wrote it", func() error {
+		{"a foreign process wrote it", func() error {
 			g := l.tree.Group("web")
 			s, err := g.Settings()
 			if s.Burst = 0; err == nil {

@@ -36,7 +36,7 @@ func TestEngineDrift(t *testing.T) {
 		t.Errorf("web has %+v, %v; log: %s", has, err, l.log)
 	}
 	if l.nudge(); strings.Count(l.log.String(), "reset settings") != 1 {
-		t.Errorf("said again: %s", l.log)
+		t.Errorf("logged again: %s", l.log)
 	}
 	// The engine's own writes are not reported as drift.
 	if err := e.tree.Group("web").Apply(narrow); err != nil {

@@ -172,13 +172,13 @@ func TestDrift(t *testing.T) {
 	if has, _ := l.tree.Group("web").Settings(); has.Weight == 50 {
 		t.Errorf("weight %d stayed", has.Weight)
 	}
-	if said := l.log.String(); !strings.Contains(said, "that differ from the grant\" container=web found="+itoa(other)+" granted="+web.CPUs.String()) {
-		t.Errorf("not said: %s", said)
+	if logged := l.log.String(); !strings.Contains(logged, "that differ from the grant\" container=web found="+itoa(other)+" granted="+web.CPUs.String()) {
+		t.Errorf("not logged: %s", logged)
 	}
 	l.log.Reset()
 	l.nudge()
-	if said := l.log.String(); said != "" {
-		t.Errorf("nobody has changed anything, and it says %s", said)
+	if logged := l.log.String(); logged != "" {
+		t.Errorf("nothing has changed, but the log has %s", logged)
 	}
 }
 
@@ -274,6 +274,6 @@ func TestOperationWithoutChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := os.Stat(l.store.File()); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the state was written anew: %v", err)
+		t.Errorf("the state was rewritten: %v", err)
 	}
 }

@@ -123,7 +123,7 @@ func waitedFor(t *testing.T, file *os.File, early <-chan *lock) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for the lock")
+			t.Fatal("no process waits for the lock")
 		}
 	}
 }

@@ -75,15 +75,15 @@ func TestConfirmOCIStart(t *testing.T) {
 	}
 	l.play("web")
 	if first := l.FirstIn("web", l.parent+"/web"); first != main.Process.Pid {
-		t.Errorf("the first process is %d, and %d is said to be", main.Process.Pid, first)
+		t.Errorf("first process %d, want %d", first, main.Process.Pid)
 	}
 	if first := l.FirstIn("web", l.parent+"/nobody"); first != 0 {
-		t.Errorf("the first process of no group is said to be %d", first)
+		t.Errorf("first process %d of a missing group", first)
 	}
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != g.CPUs {
 		t.Errorf("started: %v %v, want %v", has, err, g.CPUs)
 	}
 	if err := l.Prepare(ctx, "nobody"); err == nil || !strings.Contains(err.Error(), "no container has that name") {
-		t.Errorf("a group for nobody: %v", err)
+		t.Errorf("a cgroup for an unknown container: %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func TestCPUOffline(t *testing.T) {
 	before := web.CPUs
 	l.nudge()
 	if !strings.Contains(l.log.String(), "degraded") {
-		t.Errorf("not said: %s", l.log)
+		t.Errorf("not logged: %s", l.log)
 	}
 	s, _ = l.Snapshot()
 	web, _ = s.Grant("web")

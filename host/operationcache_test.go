@@ -25,7 +25,7 @@ func TestOperationCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, "state")
-		hosts := []*Host{l.looker(file), l.looker(file)}
+		hosts := []*Host{l.planOnlyHost(file), l.planOnlyHost(file)}
 		for range rapid.IntRange(1, 12).Draw(t, "operations") {
 			h := hosts[rapid.IntRange(0, 1).Draw(t, "process")]
 			what := drawChange(t, h)
@@ -34,7 +34,7 @@ func TestOperationCache(t *testing.T) {
 				continue
 			}
 			begun++
-			fresh := freshly(t, l.onlooker(file))
+			fresh := freshly(t, l.planOnlyHostWith(file))
 			if has, want := left.node.Grants(), fresh.node.Grants(); !reflect.DeepEqual(has, want) {
 				t.Fatalf("%s: left\n%+v\nfound\n%+v", what, has, want)
 			}

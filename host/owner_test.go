@@ -68,10 +68,10 @@ func TestTwoStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := other.Snapshot(); err != nil || s.Owner != "" {
-		t.Errorf("with nobody there: %+v, %v", s, err)
+		t.Errorf("without containers: %+v, %v", s, err)
 	}
 	if err := other.Reconcile(ctx); err != nil {
-		t.Errorf("with nobody there: %v", err)
+		t.Errorf("without containers: %v", err)
 	}
 }
 

@@ -105,7 +105,7 @@ func TestRetainedPlaceExpires(t *testing.T) {
 			again := ask("web", "1")
 			change(l, &again)
 			if g := l.must(again); g.CPUs == web.CPUs {
-				t.Errorf("it is on %v as before: nobody has planned", g.CPUs)
+				t.Errorf("it is still on %v: no container has been planned", g.CPUs)
 			}
 		})
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/candor-project/candor/host/state"
 )
 
-// looker returns a plan-only host beside the lab's host, with default options.
-func (l *lab) looker(dir string) *Host {
+// planOnlyHost returns a plan-only host beside the lab's host, with default options.
+func (l *lab) planOnlyHost(dir string) *Host {
 	l.Helper()
-	h := l.onlooker(dir)
+	h := l.planOnlyHostWith(dir)
 	if err := h.SetOptions(NodeOptions{}); err != nil {
 		l.Fatal(err)
 	}
 	return h
 }
 
-// onlooker is looker with the existing options. It shares the lab's machine: reading a machine with 32 emulated CPUs
+// planOnlyHostWith is planOnlyHost with the existing options. It shares the lab's machine: reading a machine with 32 emulated CPUs
 // takes longer than the rest of the test.
-func (l *lab) onlooker(dir string) *Host {
+func (l *lab) planOnlyHostWith(dir string) *Host {
 	l.Helper()
 	if _, err := l.machine.get(); err != nil {
 		l.Fatal(err)
@@ -56,7 +56,7 @@ func TestPlanOnly(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "plan")
-	h := l.looker(dir)
+	h := l.planOnlyHost(dir)
 	web, log := e.ask(ask("web", "1"), "web1"), e.ask(flexible("log", "0"), "log1")
 	step := func(what string, err error) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestPlanOnly(t *testing.T) {
 	_, _, err = h.Resize(ctx, "web", 1500, 0)
 	step("resize", err)
 	step("repair", h.Reconcile(ctx))
-	h = l.looker(dir)
+	h = l.planOnlyHost(dir)
 	step("sync again", h.Sync(ctx, []Allocation{e.ask(ask("web", "1.5"), "web1"), log}, []string{"box1"}))
 	if w := planned("web"); w == nil || w.Limit != 1500 || w.CPUs.Count() != 2 {
 		t.Errorf("resized: %+v", w)
@@ -111,7 +111,7 @@ func TestPlanOnlyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run("web1", cgroup.Settings{CPUs: all})
-	h := l.looker(filepath.Join(t.TempDir(), "plan"))
+	h := l.planOnlyHost(filepath.Join(t.TempDir(), "plan"))
 	if err := h.Sync(ctx, []Allocation{e.ask(ask("web", "1000"), "web1")}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestPlanOnlyRefuses(t *testing.T) {
 func TestPlanOnlySeparateState(t *testing.T) {
 	l := newLab(t)
 	dir := filepath.Join(t.TempDir(), "plan")
-	h := l.looker(dir)
+	h := l.planOnlyHost(dir)
 	e := newEngine(l)
 	if _, err := h.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0); err != nil {
 		t.Fatal(err)

@@ -115,14 +115,14 @@ func TestConfirmStartElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), a.Engine.Cgroup) {
-		t.Errorf("begin: %v", err)
+		t.Errorf("confirm start: %v", err)
 	}
 	if err := l.Sync(ctx, []Allocation{a}, []string{"box1"}); err != nil || !strings.Contains(l.log.String(), ErrElsewhere.Error()) {
 		t.Errorf("sync: %v; log: %s", err, l.log)
 	}
 	e.run("web1", cgroup.Settings{CPUs: *l.all()})
 	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "is not in") {
-		t.Errorf("begin with a process that is elsewhere: %v", err)
+		t.Errorf("confirm start with a process elsewhere: %v", err)
 	}
 	if _, _, err := l.ResizeOf(ctx, "web", e.base+"/pod1/web0", 500, 0); !errors.Is(err, hybrid.ErrUnknownID) {
 		t.Errorf("resize of its predecessor: %v", err)
@@ -151,7 +151,7 @@ func TestStrayKeepsQuota(t *testing.T) {
 		t.Errorf("%+v, %v; log: %s", has, err, l.log)
 	}
 	if !strings.Contains(l.log.String(), "class=flexible") {
-		t.Errorf("its class is not said: %s", l.log)
+		t.Errorf("its class is not logged: %s", l.log)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestPodGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.tree.Group("stranger-9").Create(cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, 0); err != nil {
+	if err := p.tree.Group("foreign-9").Create(cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, 0); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -120,13 +120,13 @@ func TestPodGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.has("beside a stranger's empty group", p.liftedFor(700))
-	stopStranger := p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
+	p.has("beside an empty foreign cgroup", p.liftedFor(700))
+	stopForeign := p.play("foreign-9", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.has("beside a stranger", p.kubeletLimits(700, 700))
-	stopStranger()
+	p.has("beside a foreign process", p.kubeletLimits(700, 700))
+	stopForeign()
 	p.play("crio-box1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	p.play("crio-conmon-a1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
@@ -137,12 +137,12 @@ func TestPodGroup(t *testing.T) {
 	stopLog()
 	p.nudge()
 	p.has("between two containers", p.liftedFor(700))
-	stopStranger = p.play("stranger-8", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
+	stopForeign = p.play("foreign-8", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.has("a stranger between two containers", p.kubeletLimits(700, 700))
-	stopStranger()
+	p.has("a foreign process between two containers", p.kubeletLimits(700, 700))
+	stopForeign()
 	if err := p.EndSandbox(ctx, "1", "box1"); err != nil {
 		t.Fatal(err)
 	}

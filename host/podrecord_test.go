@@ -44,7 +44,7 @@ func TestPodWeightAfterRefusal(t *testing.T) {
 	}
 	p.start(p.ask(ask("web", "1.2"), "web-1"), "wait")
 	p.has("alone", p.liftedFor(400))
-	p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("web-1"), Quota: 200 * time.Millisecond, Period: bandwidth.DefaultPeriod}, "wait")
+	p.play("foreign-9", cgroup.Settings{CPUs: *p.engine.has("web-1"), Quota: 200 * time.Millisecond, Period: bandwidth.DefaultPeriod}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}

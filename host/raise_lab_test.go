@@ -165,11 +165,11 @@ func (r *raised) awaitRaise() {
 	from := r.stat().Throttled
 	for end := time.Now().Add(time.Minute); !r.watch.raised(r.base); time.Sleep(5 * time.Millisecond) {
 		throttled := r.stat().Throttled - from
-		switch said := r.log.String(); {
-		case strings.Contains(said, context.DeadlineExceeded.Error()):
-			r.Skipf("the machine is too busy to note a loan: %s", said)
+		switch logged := r.log.String(); {
+		case strings.Contains(logged, context.DeadlineExceeded.Error()):
+			r.Skipf("the machine is too busy to note a loan: %s", logged)
 		case throttled > enough:
-			r.Fatalf("throttled in %d periods, and not raised: %s", throttled, said)
+			r.Fatalf("throttled in %d periods, and not raised: %s", throttled, logged)
 		case time.Now().After(end):
 			r.Skipf("the machine is too busy: throttled in %d periods of a minute", throttled)
 		}

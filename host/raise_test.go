@@ -51,8 +51,8 @@ func TestRaise(t *testing.T) {
 	if err != nil || s.Grants[0].Loan.To != r.self {
 		t.Errorf("loan %+v, %v", s.Grants, err)
 	}
-	if said := r.log.String(); strings.Contains(said, "differ from the grant") {
-		t.Errorf("an operation set it back: %s", said)
+	if logged := r.log.String(); strings.Contains(logged, "differ from the grant") {
+		t.Errorf("an operation set it back: %s", logged)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestCountMoves(t *testing.T) {
 		{"moved", []*Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 2), 1},
 		{"stays", []*Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 1), 0},
 		{"resized", []*Grant{grant(Running, 1500, 1)}, grant(Running, 2500, 2), 0},
-		{"starts anew", []*Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
+		{"starts again", []*Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
 		{"begins", nil, grant(Pending, 1500, 2), 0},
 	} {
 		op := &operation{before: state.ByName(test.before)}

@@ -31,7 +31,7 @@ func TestStuckBelowPodGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := l.ConfirmStart(ctx, log, 0); err != nil {
-			t.Errorf("begin: %v", err)
+			t.Errorf("confirm start: %v", err)
 		}
 		if d := l.Degraded(); len(d) != 1 || d[0].Container != "log" || d[0].Setting != SettingCPUs {
 			t.Errorf("degraded: %+v; log: %s", d, l.log)

@@ -14,7 +14,7 @@ func TestPendingUnits(t *testing.T) {
 	u.add("web", cgroup.PendingUnitUpdate{Time: true})
 	u.add("app", cgroup.PendingUnitUpdate{Time: true})
 	if len(u.ready) != 1 {
-		t.Error("nobody is told that there are some")
+		t.Error("no signal for the pending updates")
 	}
 	for _, want := range []struct {
 		name string

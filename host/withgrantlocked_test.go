@@ -41,9 +41,9 @@ func TestWithGrantLocked(t *testing.T) {
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != web.CPUs || has.Quota > 100*time.Millisecond {
 		t.Errorf("the kernel has %+v (%v), want CPUs %v", has, err, web.CPUs)
 	}
-	err = l.WithGrantLocked(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
+	err = l.WithGrantLocked(ctx, "nobody", func(*Grant) { t.Error("called for an unknown container") })
 	if !errors.Is(err, hybrid.ErrUnknownID) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("unknown container: %v", err)
 	}
 }
 

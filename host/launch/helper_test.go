@@ -30,7 +30,7 @@ func TestHelperOfDeadCandor(t *testing.T) {
 			}
 			orders.Close()
 			if got, err := io.ReadAll(output); err != nil || string(got) != c.want {
-				t.Errorf("said %q, %v; want %q", got, err, c.want)
+				t.Errorf("printed %q, %v; want %q", got, err, c.want)
 			}
 		})
 	}

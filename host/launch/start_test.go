@@ -41,9 +41,9 @@ func TestStartAndClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	write.Close()
-	said, err := io.ReadAll(read)
-	if err != nil || strings.TrimSpace(string(said)) != "hello 1" {
-		t.Errorf("it said %q, %v; want hello 1", said, err)
+	output, err := io.ReadAll(read)
+	if err != nil || strings.TrimSpace(string(output)) != "hello 1" {
+		t.Errorf("printed %q, %v; want hello 1", output, err)
 	}
 	if end, err := child.Wait(); err != nil || end.ExitCode() != 3 {
 		t.Errorf("it ended with %v, %v; want exit status 3", end, err)
@@ -110,9 +110,9 @@ func TestStartIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	write.Close()
-	said, err := io.ReadAll(read)
-	if words := strings.Fields(string(said)); err != nil || len(words) != 2 || words[0] != "1" || !strings.HasSuffix(words[1], "/cgroup.procs:3") {
-		t.Errorf("it said %q, %v; want 1 CPU, and three processes in the group: the first, it and grep", said, err)
+	output, err := io.ReadAll(read)
+	if words := strings.Fields(string(output)); err != nil || len(words) != 2 || words[0] != "1" || !strings.HasSuffix(words[1], "/cgroup.procs:3") {
+		t.Errorf("printed %q, %v; want 1 CPU, and three processes in the group: the first, it and grep", output, err)
 	}
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)
