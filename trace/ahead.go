@@ -2,11 +2,10 @@ package trace
 
 import "io"
 
-// aheadBuffers is how many buffers go round: one is read while the other is filled.
+// aheadBuffers is the number of buffers: one is parsed while the other is filled.
 const aheadBuffers = 2
 
-// An ahead reads from another goroutine, so that a file is decompressed beside
-// the parsing of what came before.
+// An ahead reads in another goroutine, so that a file is decompressed in parallel to the parsing.
 type ahead struct {
 	empty chan []byte // to be filled
 	full  chan filled // in the order of the source; closed when the goroutine is gone
