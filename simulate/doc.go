@@ -1,7 +1,7 @@
 // Package simulate replays a trace on a fleet and measures the shared time, the refusals, and the decision times.
 //
-// 	setting := simulate.Setting{Open: open, CoresOfLargest: 16, Overcommit: 1, Seed: 1}
-// 	result, err := simulate.Run(ctx, setting, simulate.Point{Sensitive: simulate.Selection{Share: 0.5}})
+//	setting := simulate.Setting{Open: open, CoresOfLargest: 16, Overcommit: 1, Seed: 1}
+//	result, err := simulate.Run(ctx, setting, simulate.Point{Sensitive: simulate.Selection{Share: 0.5}})
 //
 // A [Setting] is common to the points of a sweep. A [Point] selects the algorithm, the policy, the scheduler and the sensitive
 // containers. [Run] replays a point, event by event; [Sweep] replays many points on all cores. The same setting and point give the

@@ -4,9 +4,9 @@ import "time"
 
 // A Result is the result of a point. Its names in JSON are an interface.
 //
-// 	submitted ─┬─ placed
-// 	           ├─ refused for the view      (RefusedView: room, but no view that equals the limit)
-// 	           └─ refused for the capacity  (RefusedCapacity)
+//	submitted ─┬─ placed
+//	           ├─ refused for the view      (RefusedView: room, but no view that equals the limit)
+//	           └─ refused for the capacity  (RefusedCapacity)
 //
 // Containers of a removed machine are submitted again (Resubmitted). S and R are shares of 1.
 type Result struct {
