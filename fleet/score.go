@@ -83,7 +83,7 @@ func paperSensitive(whole, shared hybrid.Milli) score {
 }
 
 // candorScore is the order Candor: the least added shared time; then the fewest NUMA nodes,
-// L3 domains and split cores; then the strongest pull (pull.go).
+// L3 domains and split cores; then the strongest pull (alignment.go).
 func candorScore(cost *hybrid.Cost, pull int64) score {
 	topology := count(cost.NUMAs, 4)<<10 | count(cost.L3s, 5)<<5 | count(cost.Splits, 5)
 	return costScore(cost.Shared, topology) | pullScore(pull)
