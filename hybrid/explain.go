@@ -8,14 +8,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Step is one decision of a plan.
+// A Step is a single decision of a plan.
 type Step struct {
 	Kind string     `json:"kind"` // "whole-cpus", "fraction", "flexible", "topology", "quota", "move", "shared", "release"
 	CPUs cpuset.Set `json:"cpus"`
 	Text string     `json:"text"` // one line
 }
 
-// Explain says why a plan is what it is, a step for each decision.
+// Explain returns the reasons for a plan, a step for each decision.
 func (p *Plan) Explain() []Step {
 	if p.node == nil {
 		return nil
@@ -40,7 +40,7 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
-// areItsOwn says in words whose CPUs these are.
+// areItsOwn returns the subject of a sentence about exclusive CPUs.
 func areItsOwn(cpus cpuset.Set) string {
 	if cpus.Count() == 1 {
 		return fmt.Sprintf("CPU %s is its own", cpus)
@@ -69,7 +69,7 @@ func (p *Plan) explainSensitive(add addStep) {
 	}
 }
 
-// neighbours says who else is on a CPU of the plan's container after it.
+// neighbours describes the other containers on a CPU of the plan's container.
 func (p *Plan) neighbours(cpu int) string {
 	with := 0
 	after := make(map[string]bool)
@@ -98,7 +98,7 @@ func (p *Plan) neighbours(cpu int) string {
 	return fmt.Sprintf("%d other containers are on it%s", with, why)
 }
 
-// explainLent says which fractional CPUs a flexible plan uses.
+// explainLent names the fractional CPUs that a flexible container uses.
 func (p *Plan) explainLent() string {
 	on := p.Grant.CPUs.Intersect(p.lent)
 	if on.IsEmpty() {
@@ -133,7 +133,8 @@ func (p *Plan) explainShared() string {
 	}
 }
 
-// describePlace says where the container's CPUs are and what chose them.
+// describePlace describes the container's CPUs by NUMA node, L3 domain and core, and the topology
+// policy.
 func (p *Plan) describePlace() string {
 	n, cpus := p.node, &p.Grant.CPUs
 	var b strings.Builder
@@ -154,8 +155,8 @@ func (p *Plan) describePlace() string {
 	return b.String()
 }
 
-// noneHasRoom gives the reason for several NUMA nodes if it is this: before the
-// plan none had room for all of the container's CPUs.
+// noneHasRoom returns a clause if the container spans NUMA nodes because no single node had room for
+// all of its CPUs.
 func (p *Plan) noneHasRoom() string {
 	n := p.node
 	for i := range n.numas {
@@ -173,7 +174,7 @@ func (p *Plan) noneHasRoom() string {
 	return ", since none has room for all"
 }
 
-// splitCores counts the cores of which a set has a part only.
+// splitCores counts the cores of which the set has only a part.
 func (n *Node) splitCores(cpus *cpuset.Set) int {
 	split, left := 0, *cpus
 	for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
@@ -186,7 +187,7 @@ func (n *Node) splitCores(cpus *cpuset.Set) int {
 	return split
 }
 
-// countOverlaps counts the domains that have some of the CPUs.
+// countOverlaps counts the domains that overlap the CPUs.
 func countOverlaps(domains []cpuset.Set, cpus *cpuset.Set) int {
 	count := 0
 	for i := range domains {
@@ -197,7 +198,7 @@ func countOverlaps(domains []cpuset.Set, cpus *cpuset.Set) int {
 	return count
 }
 
-// firstOverlap returns the first domain that has some of the CPUs.
+// firstOverlap returns the index of the first domain that overlaps the CPUs.
 func firstOverlap(domains []cpuset.Set, cpus *cpuset.Set) int {
 	return slices.IndexFunc(domains, func(d cpuset.Set) bool { return d.Overlaps(cpus) })
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// minWeight is the weight of flexible containers that are guaranteed nothing.
+// minWeight is the smallest weight, for flexible containers without a guarantee.
 const minWeight Milli = 10
 
-// fillGrant writes what a slot holds, with flexible containers on flexible. The
-// fractions are memory of the node.
+// fillGrant writes the grant of a slot. flexible is the CPUs of flexible containers. The fractions are
+// in memory that the node reuses.
 func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request()
@@ -39,7 +39,7 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	g.Weight = weight(g)
 }
 
-// keepsWish reports whether a slot has what its wish says.
+// keepsWish reports whether the CPUs of a slot meet its topology policy.
 func (n *Node) keepsWish(slot *slot) bool {
 	switch wish := slot.Topology; {
 	case wish == Prefer || wish == NoTopology || n.options.Algorithm == Paper:
@@ -57,7 +57,7 @@ func (n *Node) keepsWish(slot *slot) bool {
 	}
 }
 
-// inOne reports whether one of the domains has all of the CPUs.
+// inOne reports whether a single domain contains all CPUs.
 func inOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	for i := range domains {
 		if domains[i].Overlaps(cpus) {
@@ -67,9 +67,9 @@ func inOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	return true
 }
 
-// weight is the weight of a sensitive grant. The kernel spreads a group's weight
-// over the CPUs that it is busy on, so that a container which is to have 100m of a CPU as one
-// of the two that it sees needs twice the weight of one that has only that.
+// weight returns the weight of a sensitive grant. The kernel spreads a group's weight over its busy
+// CPUs. Therefore a container with 1 CPU and 100m of a second CPU needs twice the weight of a
+// container with only these 100m.
 func weight(g *Grant) Milli {
 	if len(g.Fractions) == 0 {
 		return max(g.Limit, minWeight)
@@ -81,8 +81,8 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// noteOthers lists the other containers whose CPUs the plan may change, with
-// what they have after it; set is where flexible containers run then.
+// noteOthers lists the other containers whose CPUs the plan may change, with their grants after the
+// plan. set is the CPUs of flexible containers after the plan.
 func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
@@ -106,8 +106,8 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 	}
 }
 
-// noteBefore adds what the listed containers have now, and drops those that
-// keep their CPUs.
+// noteBefore adds the present grants of the listed containers, and drops the containers whose CPUs do
+// not change.
 func (n *Node) noteBefore(p *Plan) {
 	kept := n.others[:0]
 	p.Moves = 0
@@ -126,7 +126,7 @@ func (n *Node) noteBefore(p *Plan) {
 	}
 }
 
-// movedFractions counts the fractions of a grant on CPUs that it did not have before.
+// movedFractions counts the fractions on CPUs that the grant did not have before.
 func movedFractions(c *Change) int {
 	moved := 0
 	for _, f := range c.After.Fractions {
