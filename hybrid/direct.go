@@ -10,7 +10,7 @@ import (
 // This file serves callers that compare thousands of nodes and change a single node. They need no list
 // of the containers whose CPUs change.
 
-// A Cost is what placing or releasing a container changes on a node.
+// A Cost is the change on a node when a container is placed or released.
 type Cost struct {
 	Shared    Milli // added shared time; negative if the shared time falls
 	Whole     Milli // CPU time of the container on exclusive CPUs

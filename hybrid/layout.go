@@ -13,9 +13,9 @@ import (
 // Some L3 domains of the machine are split here:
 //
 //   - An L3 domain that spans NUMA nodes (sub-NUMA clustering) counts as a domain in each node, since
-// remote memory costs more than a remote cache.
-//   - An L3 domain with several kinds of CPUs (performance and efficiency cores) counts as a domain for
-// each kind: threads of a program that run at different speeds wait for each other.
+//     remote memory costs more than a remote cache.
+//   - An L3 domain with several kinds of CPUs (performance and efficiency cores) counts as a domain
+//     for each kind: threads of a program that run at different speeds wait for each other.
 //   - Where the kernel reports no L3, a domain is the intersection of a socket and a NUMA node.
 type layout struct {
 	machine *topology.Machine

@@ -7,41 +7,41 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Errors that callers tell apart, with errors.Is. Those of Plan and PlanResize
-// come wrapped in a *Refusal, which says more.
+// Errors of the package, for use with errors.Is. Plan and PlanResize wrap them in a *Refusal, which
+// has the details.
 var (
-	ErrNoCapacity     = errors.New("no capacity")         // not enough CPU time on the node
-	ErrViewImpossible = errors.New("view impossible")     // enough, but the view cannot equal the limit
+	ErrNoCapacity     = errors.New("no capacity")         // the node has too little CPU time
+	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but the view cannot equal the limit
 	ErrUnknownID      = errors.New("id unknown")          // no grant has that id
-	ErrIDTaken        = errors.New("id taken")            // a grant has that id already
-	ErrBadRequest     = errors.New("bad request")         // limits, class or wish that cannot be meant
-	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since
+	ErrIDTaken        = errors.New("id taken")            // another grant has that id
+	ErrBadRequest     = errors.New("bad request")         // invalid limit, guarantee, class, policy or topology policy
+	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since the plan
 )
 
-// A Refusal is why a request was refused, in data; Reason says it in words. Kind is one of
-// the errors above; errors.Is sees it.
+// A Refusal is the error of a refused request, with the figures behind the decision. Reason formats
+// them. Kind is an error of the list above; errors.Is finds it.
 type Refusal struct {
 	ID    string
 	Kind  error
 	Cause Cause
-	Text  string // of CauseOther: the reason in words
+	Text  string // the reason, for CauseOther
 
-	// The figures, of other causes.
-	Wanted    Milli          // CPU time that was asked for, or is asked for besides what the container has
-	Remaining Milli          // of CauseTime: CPU time that is left
-	Capacity  Milli          // of CauseTime: CPU time of the node's usable CPUs
-	Promised  Milli          // of CauseTime: the limits of the other sensitive containers
-	Flexible  Milli          // of CauseTime and CauseFlexible: what flexible containers are guaranteed
-	MinShared Milli          // of CauseTime: what stays shared in any case
-	Whole     int            // whole CPUs that are missing to the container
-	Fraction  Milli          // the fraction that is missing to it
-	Free      cpuset.Set     // shared CPUs that it could get
-	Room      Milli          // the largest room on a fractional CPU
-	Domain    int            // of CauseWish: the most CPUs that it could get in one domain
-	Topology  TopologyPolicy // of CauseWish
+	// The figures, for other causes.
+	Wanted    Milli          // requested CPU time; for a resize, the additional CPU time
+	Remaining Milli          // CauseTime: remaining CPU time
+	Capacity  Milli          // CauseTime: CPU time of the usable CPUs
+	Promised  Milli          // CauseTime: sum of the limits of the other sensitive containers
+	Flexible  Milli          // CauseTime and CauseFlexible: sum of the guarantees of flexible containers
+	MinShared Milli          // CauseTime: Options.MinShared
+	Whole     int            // whole CPUs that the container lacks
+	Fraction  Milli          // fraction that the container lacks
+	Free      cpuset.Set     // shared CPUs available to the container
+	Room      Milli          // largest room on a fractional CPU
+	Domain    int            // CauseTopology: maximum of available CPUs in a single domain
+	Topology  TopologyPolicy // CauseTopology: the topology policy
 }
 
-// Cause is what was missing.
+// A Cause is the resource that was missing.
 type Cause uint8
 
 const (
@@ -49,25 +49,24 @@ const (
 	CauseTime                  // CPU time: the limits and guarantees exceed the usable CPUs
 	CauseWhole                 // whole CPUs without a sensitive container
 	CauseFraction              // room for the fraction on one CPU
-	CauseTopology              // a domain, or cores, as the topology wish wants them
-	CauseFlexible              // what flexible containers need would not be left to them
+	CauseTopology              // a domain or whole cores for the topology policy
+	CauseFlexible              // room for the flexible containers
 )
 
 var causeNames = []string{"refused", "no-time", "no-whole-cpus", "no-fraction", "no-domain", "flexible-need"}
 
-// String names the cause as Step.Kind does.
+// String returns the cause as in Step.Kind.
 func (c Cause) String() string { return nameOf(c, causeNames) }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
 func (r *Refusal) Unwrap() error { return r.Kind }
 
-// Explain returns the refusal as the one step of a plan that there is not. Its
-// CPUs are those that the container could get.
+// Explain returns the refusal as a single step. Its CPUs are those available to the container.
 func (r *Refusal) Explain() []Step {
 	return []Step{{r.Cause.String(), r.Free, r.Reason()}}
 }
 
-// Reason says in one line, with the figures, why the request was refused.
+// Reason returns the reason for the refusal, with its figures, in a single line.
 func (r *Refusal) Reason() string {
 	switch r.Cause {
 	case CauseTime:
@@ -113,7 +112,7 @@ func (r *Refusal) whyNoDomain() string {
 	}
 }
 
-// parts says what the container wants in whole CPUs and a fraction.
+// parts formats the missing whole CPUs and the missing fraction.
 func (r *Refusal) parts() string {
 	switch {
 	case r.Whole == 0 && r.Fraction == 0:
@@ -127,7 +126,7 @@ func (r *Refusal) parts() string {
 	}
 }
 
-// cpuTime writes an amount with its unit: "1500m of CPU time", "1 CPU", "2 CPUs".
+// cpuTime formats an amount with its unit: "1500m of CPU time", "1 CPU", "2 CPUs".
 func cpuTime(m Milli) string {
 	if m%1000 != 0 {
 		return m.String() + " of CPU time"
@@ -142,7 +141,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// are is plural with its verb.
+// are returns a plural with its verb.
 func are(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " is"
@@ -150,7 +149,7 @@ func are(n int, what string) string {
 	return plural(n, what) + " are"
 }
 
-// checkRequest refuses requests that cannot be meant, and ids that are taken.
+// checkRequest refuses invalid requests and ids that are taken.
 func (n *Node) checkRequest(r *Request) error {
 	if r.ID == "" {
 		return bad(r.ID, "the id is empty")
@@ -164,7 +163,7 @@ func (n *Node) checkRequest(r *Request) error {
 	return n.checkAmounts(r)
 }
 
-// checkAmounts refuses limits and guarantees that cannot be meant.
+// checkAmounts refuses invalid limits and guarantees.
 func (n *Node) checkAmounts(r *Request) error {
 	switch {
 	case r.Limit == 0 && r.Class == Sensitive:
@@ -189,8 +188,8 @@ func (n *Node) unknown(id string) error {
 	return &Refusal{ID: id, Kind: ErrUnknownID, Text: "no container with this id is on the node"}
 }
 
-// refuse finds out what was missing for a slot's request. The slot's promise is
-// counted; of CPUs it has what it had before.
+// refuse returns the Refusal for a slot's request. The slot's promise must be counted, and the slot
+// must hold its CPUs from before the operation.
 func (n *Node) refuse(s int32, kind error) error {
 	request := n.slots[s].request()
 	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.guaranteed(), Flexible: n.flexible.need}
@@ -211,8 +210,8 @@ func (n *Node) refuse(s int32, kind error) error {
 	return r
 }
 
-// lacksTime reports whether it is CPU time that a request lacks, and how much
-// there is. The request itself is counted among the promises.
+// lacksTime reports whether the request lacks CPU time, and fills in the figures. The request itself
+// is counted among the promises.
 func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 	r.Capacity, r.MinShared = n.capacity(), n.options.MinShared
 	r.Promised = n.sensitive
@@ -231,7 +230,7 @@ func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 	return false
 }
 
-// lacksCPUs finds out which CPUs a sensitive container lacks.
+// lacksCPUs determines which CPUs a sensitive container lacks.
 func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	slot := &n.slots[s]
 	r.Whole = max(0, int(slot.Limit/1000)-slot.exclusive.Count())
@@ -259,11 +258,11 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	}
 }
 
-// isDomain reports whether a wish confines a container to a domain.
+// isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// mostFree returns the most CPUs of free that one domain of a wish has; of a container that holds CPUs already, the
-// domain where those are.
+// mostFree returns the maximum number of CPUs of free in a single domain of the policy's kind. If the
+// container holds CPUs already, only the domain of these CPUs counts.
 func (n *Node) mostFree(wish TopologyPolicy, free, holds *cpuset.Set) int {
 	domains := n.numas
 	switch wish {

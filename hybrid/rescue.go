@@ -2,8 +2,8 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// makeRoom moves fractions of other containers so that what a container lacks
-// fits into a domain. It reports whether it did; if not, the caller undoes.
+// makeRoom moves fractions of other containers so that a container's missing CPUs fit into a domain.
+// It reports whether it succeeded; if not, the caller undoes the moves.
 func (n *Node) makeRoom(s int32, within *cpuset.Set) bool {
 	if n.options.RescueMoves < 0 || n.tally.open == 0 {
 		return false
@@ -18,8 +18,7 @@ func (n *Node) makeRoom(s int32, within *cpuset.Set) bool {
 	return n.repackFor(s, within, whole, fraction)
 }
 
-// clear empties fractional CPUs of a domain, one after the other, until it has
-// enough shared CPUs and a place for the fraction.
+// clear empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.
 func (n *Node) clear(within *cpuset.Set, whole int, fraction Milli) bool {
 	for {
 		free := n.available().Intersect(*within)
@@ -50,8 +49,8 @@ func (n *Node) hasRoom(within *cpuset.Set, fraction Milli) bool {
 	return false
 }
 
-// clearOne empties the fractional CPU of a domain for which that takes the
-// fewest moves; among equals the least loaded one.
+// clearOne empties the fractional CPU of a domain that needs the fewest moves; ties go to the least
+// loaded CPU.
 func (n *Node) clearOne(within *cpuset.Set) bool {
 	var tried cpuset.Set
 	for {
@@ -79,8 +78,8 @@ func (n *Node) clearOne(within *cpuset.Set) bool {
 	}
 }
 
-// makeHole moves one fraction off a fractional CPU of a domain so that another
-// fits there. It takes the smallest one that will do.
+// makeHole moves a fraction off a fractional CPU of a domain so that another fraction fits there. It
+// chooses the smallest sufficient fraction.
 func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
 	best, bestTo := int32(-1), -1
 	fractional := n.fractional.Set()
@@ -102,8 +101,8 @@ func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores that have no exclusive CPU until count
-// shared CPUs are on whole free cores. It reports whether it did; if not the caller undoes.
+// clearCores moves fractions off cores without exclusive CPUs until count shared CPUs are on whole
+// free cores. It reports whether it succeeded; if not, the caller undoes the moves.
 func (n *Node) clearCores(s int32, count int) bool {
 	if n.options.RescueMoves < 0 {
 		return false
@@ -132,8 +131,8 @@ func (n *Node) clearCores(s int32, count int) bool {
 	return false
 }
 
-// clearCore moves every fraction off a core: to other fractional CPUs, or to
-// free CPUs of cores that are split already.
+// clearCore moves every fraction off a core: to other fractional CPUs, or to free CPUs of cores that
+// are split already.
 func (n *Node) clearCore(core, free *cpuset.Set) bool {
 	split := free.Minus(n.wholeCores.Set())
 	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {
