@@ -11,12 +11,12 @@ type question struct {
 	cpus     int   // whole, and one if there is a fraction
 	plain    bool
 	strict   bool
-	byMost   bool // Figures.Most tells whether others can make room
+	byMost   bool // Figures.MaxStrictLimit tells whether others can make room
 
 	least uint64 // CPU time and the first further resources, as the first word of traits
 
 	byShare    bool // the share of what is free decides
-	calmIsRoom bool // what is asked for beyond Figures.Calm must be lent
+	calmIsRoom bool // what is asked for beyond Figures.MaxUnlentGuarantee must be lent
 }
 
 func (f *Fleet) ask(r *Request) {

@@ -273,10 +273,10 @@ func (l *itemList) bins() int32 {
 	return least
 }
 
-// mostLimit returns an upper bound on the limit of a strict sensitive container that can get room,
+// maxStrictLimit returns an upper bound on the limit of a strict sensitive container that can get room,
 // wherever fractions move. It applies to containers without a confining topology policy. It ignores
 // CPU time.
-func (n *Node) mostLimit() Milli {
+func (n *Node) maxStrictLimit() Milli {
 	if len(n.tally.parts) > boundItems {
 		return n.total
 	}

@@ -1,7 +1,7 @@
 package hybrid
 
-// What containers cost, from a summary: the arithmetic of paper.go and of
-// candor.go's placeDirectly without the CPUs' names. The tests hold it against the nodes.
+// This file computes costs from a summary: the arithmetic of paper.go and of placeDirectly without the
+// CPU ids. Tests compare the results with the nodes.
 
 // quotePaper is Algorithm 1.
 func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
@@ -29,8 +29,8 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	return s.quoted(r, own, taken, shared)
 }
 
-// paperRest places what a container lacks besides its whole CPUs of its own. taken are
-// the shared CPUs that it has in the end.
+// paperRest places the rest of a container, besides its own whole CPUs. taken is its final number of
+// shared CPUs.
 func (s *Summary) paperRest(r *Request, own int, rest Milli) (shared Milli, taken int, verdict Verdict) {
 	most := rest.CPUs()
 	switch {
@@ -73,7 +73,7 @@ func (s *Summary) fill(most int, amount Milli) (shared Milli, verdict Verdict) {
 	return 0, Refused
 }
 
-// quoteFlexible is admitFlexible of a container without a wish.
+// quoteFlexible is admitFlexible for a container without a confining topology policy.
 func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	a := s.arrangement()
 	a.flexible = true
@@ -106,7 +106,7 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	own, ownVerdict := impossible, Refused
 	if spare > 0 {
 		own, ownVerdict = s.alone(a, fraction)
-		if ownVerdict == Known && own <= Milli(s.lent) { // nothing costs less
+		if ownVerdict == Known && own <= Milli(s.lent) { // the minimum cost
 			return s.quoted(r, whole, whole+1, own-Milli(s.lent))
 		}
 	}
@@ -119,29 +119,29 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 	case own < joint:
 		return s.quoted(r, whole, whole+1, own-Milli(s.lent))
 	case own == joint && !s.IsFlat():
-		return Quote{}, Unknown // the nearer CPU is taken, else the fuller
+		return Quote{}, Unknown // the node prefers the nearer CPU, then the fuller
 	default:
 		return s.quoted(r, whole, whole, joint-Milli(s.lent))
 	}
 }
 
-// noDirect is the verdict where the node has no direct room.
+// noDirect returns the verdict if the node has no room without moves.
 func (s *Summary) noDirect(r *Request) (Quote, Verdict) {
-	if r.Policy == Strict && (s.flags&rescues == 0 || r.Limit > Milli(s.most)) {
+	if r.Policy == Strict && (s.flags&rescues == 0 || r.Limit > Milli(s.maxStrict)) {
 		return Quote{}, Refused
 	}
 	return Quote{}, NotDirect
 }
 
-// An arrangement is what lending depends on.
+// An arrangement is the input of lend.
 type arrangement struct {
 	flexible    bool
-	free, multi int   // shared CPUs, and fractional ones of several grants
-	lacking     Milli // time that flexible containers lack besides those
-	plus, minus Milli // time on one more CPU of one grant, and on one less; 0: none
+	free, multi int   // shared CPUs and multi CPUs
+	lacking     Milli // need of flexible containers beyond the room of these CPUs
+	plus, minus Milli // load of an added and of a removed lone CPU; 0: none
 }
 
-// arrangement is the present one.
+// arrangement returns the present arrangement.
 func (s *Summary) arrangement() arrangement {
 	return arrangement{
 		flexible: s.flags&anyFlexible != 0,
@@ -150,7 +150,7 @@ func (s *Summary) arrangement() arrangement {
 	}
 }
 
-// alone returns the time that is lent if a fraction has a CPU of its own.
+// alone returns the lent time if a fraction has a CPU of its own.
 func (s *Summary) alone(a arrangement, fraction Milli) (Milli, Verdict) {
 	a.free--
 	a.lacking += 1000
@@ -158,13 +158,13 @@ func (s *Summary) alone(a arrangement, fraction Milli) (Milli, Verdict) {
 	return s.lend(&a)
 }
 
-// join returns the least time that becomes shared if a fraction joins others.
+// join returns the minimum of the shared time if a fraction joins other fractions.
 func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown
 	}
 	best := impossible
-	if Milli(s.mostRoom) >= fraction {
+	if Milli(s.maxRoom) >= fraction {
 		b := a
 		b.lacking += fraction
 		if lent, verdict := s.lend(&b); verdict == Known {
@@ -184,7 +184,7 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 			best = min(best, used+fraction+lent)
 		}
 		if !a.flexible {
-			break // the first one has the least
+			break // the first CPU has the lowest load
 		}
 	}
 	if best == impossible {
@@ -193,8 +193,8 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 	return best, Known
 }
 
-// lend returns the sensitive time on the CPUs of one grant that must be lent to flexible
-// containers, the least loaded first (settle in flexible.go).
+// lend returns the lent time of an arrangement: the least loaded lone CPUs are lent first (see
+// settle).
 func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 	lacking, plus, minus := a.lacking, a.plus, a.minus
 	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {
@@ -223,10 +223,8 @@ func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 	return impossible, Refused
 }
 
-// This file is what whoever chooses among thousands of nodes asks one of them.
-
-// Check says what is wrong with a request, but for its id: a *Refusal of kind
-// ErrBadRequest, or nil.
+// Check returns a *Refusal of kind ErrBadRequest if the request is invalid, else nil. It does not
+// check the id.
 func (r *Request) Check() error {
 	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Topology) >= len(wishNames) {
 		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Topology)
@@ -234,24 +232,24 @@ func (r *Request) Check() error {
 	return (*Node)(nil).checkAmounts(r)
 }
 
-// Guaranteed returns the CPU time that counts towards a node's capacity: the
-// limit of a sensitive container, the guarantee of a flexible one.
+// Guaranteed returns the CPU time that counts towards a node's capacity: the limit of a sensitive
+// container, the guarantee of a flexible container.
 func (r *Request) Guaranteed() Milli { return r.guaranteed() }
 
-// IsPlain reports whether no wish confines the container.
+// IsPlain reports whether the topology policy does not confine the container to a domain.
 func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
 
-// Algorithm returns how the node picks CPUs.
+// Algorithm returns the algorithm of the node.
 func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }
 
-// Options returns what the node was made with, and the defaults of what was left out.
+// Options returns the options of the node, with defaults filled in.
 func (n *Node) Options() Options { return n.options }
 
 // Capacity returns the CPU time of the usable CPUs.
 func (n *Node) Capacity() Milli { return n.total }
 
-// Free returns the CPU time that containers of a class can still be guaranteed: a
-// request for more is refused for lack of capacity. It is below 0 on a node that has lost CPUs.
+// Free returns the CPU time that is still available to containers of a class. A request for more is
+// refused with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
 func (n *Node) Free(class Class) Milli {
 	if class == Flexible {
 		return n.total - n.sensitive - n.flexible.need
@@ -259,14 +257,14 @@ func (n *Node) Free(class Class) Milli {
 	return n.total - n.sensitive - n.nodeNeed()
 }
 
-// A Quote is what a container would cost before fractions of others move to lower
-// the shared time. Cost says what it costs in the end, for more work.
+// A Quote is the cost of a container before fractions move to lower the shared time. Node.Cost
+// includes these moves, but takes longer.
 type Quote struct {
-	Cost        // Moves are those without which there is no room
-	Direct bool // nobody has to move, and if no wish confines the container its view is not too wide for want of room
+	Cost        // Moves counts only the moves that make room
+	Direct bool // the container needs no moves; without a confining policy, its view is not too wide either
 }
 
-// Quote returns what a container would cost. The error is that of Cost. It changes nothing.
+// Quote returns the quote for a container. It changes nothing. The error is the same as that of Cost.
 func (n *Node) Quote(r *Request) (q Quote, err error) {
 	n.start()
 	if err := n.checkDirect(r); err != nil {
