@@ -39,6 +39,35 @@ func (n *Node) Cost(r *Request) (Cost, error) {
 	return cost, err
 }
 
+// A Quote is the cost of a container before fractions move to lower the shared time. Node.Cost
+// includes these moves, but takes longer.
+type Quote struct {
+	Cost        // Moves counts only the moves that make room
+	Direct bool // the container needs no moves; without a confining policy, its view is not too wide either
+}
+
+// Quote returns the quote for a container. It changes nothing. The error is the same as that of Cost.
+func (n *Node) Quote(r *Request) (q Quote, err error) {
+	n.start()
+	if refusal := n.checkDirect(r); refusal != nil {
+		return q, refusal.Kind
+	}
+	s := n.newSlot(r)
+	n.promise(s)
+	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
+	fits := n.sensitive+n.nodeNeed() <= n.capacity()
+	if direct && fits && n.placeDirectly(s, &n.usable) {
+		q = Quote{n.costSoFar(s), true}
+	} else if err = n.allocate(s); err == nil {
+		q.Cost = n.costSoFar(s)
+		q.Direct = !direct && q.Moves == 0
+	}
+	n.undo(0)
+	n.unpromise(s)
+	n.dropSlot(s)
+	return q, err
+}
+
 // A Handle identifies a container on its node until it ends. The zero value identifies no container.
 type Handle int32
 
@@ -63,8 +92,8 @@ func (n *Node) Place(r *Request) (Handle, Cost, error) {
 // try gives a new container its CPUs. s is its slot, or -1 if the request was invalid.
 func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
 	n.start()
-	if err := n.checkDirect(r); err != nil {
-		return -1, Cost{}, err.(*Refusal).Kind
+	if refusal := n.checkDirect(r); refusal != nil {
+		return -1, Cost{}, refusal.Kind
 	}
 	s = n.newSlot(r)
 	n.promise(s)
@@ -94,9 +123,9 @@ func (n *Node) Remove(h Handle) (Cost, bool) {
 }
 
 // checkDirect refuses invalid requests.
-func (n *Node) checkDirect(r *Request) error {
+func (n *Node) checkDirect(r *Request) *Refusal {
 	if r.ID == "" {
-		return r.Check()
+		return r.check()
 	}
 	return n.checkRequest(r)
 }

@@ -69,8 +69,28 @@ func TestDirect(t *testing.T) {
 		}
 	})
 	t.Logf("%d done, %d refused, %d fractions moved", placed, refused, moved)
-	if min(placed, refused, moved) == 0 {
-		t.Error("one of these never happened")
+	if min(placed, refused) == 0 { // moves are rare in few histories: see TestDirectMove
+		t.Error("no operation was placed, or none was refused")
+	}
+}
+
+// Place and Plan report the same move of another container.
+func TestDirectMove(t *testing.T) {
+	node := newNode(t, 2, hybrid.Options{})
+	direct := node.NewLike()
+	for _, r := range []hybrid.Request{{ID: "a", Limit: 300}, {ID: "b", Limit: 300}, {ID: "c", Limit: 1000}} {
+		plan, err := node.Plan(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan = plan.Clone()
+		_, cost, err := direct.Place(&r)
+		if err != nil || cost.Moves != plan.Moves || (cost.Moves == 1) != (r.ID == "c") {
+			t.Errorf("%s: cost %+v, %v; the plan has %d moves", r.ID, cost, err, plan.Moves)
+		}
+		if err := node.Commit(plan); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

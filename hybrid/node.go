@@ -135,6 +135,24 @@ func (n *Node) Sensitive() Milli { return n.sensitive }
 // Guaranteed returns the sum of the flexible containers' guarantees.
 func (n *Node) Guaranteed() Milli { return n.flexible.need }
 
+// Algorithm returns the algorithm of the node.
+func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }
+
+// Options returns the options of the node, with defaults filled in.
+func (n *Node) Options() Options { return n.options }
+
+// Capacity returns the CPU time of the usable CPUs.
+func (n *Node) Capacity() Milli { return n.total }
+
+// Free returns the CPU time that is still available to containers of a class. A request for more is
+// refused with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
+func (n *Node) Free(class Class) Milli {
+	if class == Flexible {
+		return n.total - n.sensitive - n.flexible.need
+	}
+	return n.total - n.sensitive - n.nodeNeed()
+}
+
 // FlexibleCPUs returns the CPUs of flexible containers that are not confined to a domain.
 func (n *Node) FlexibleCPUs() cpuset.Set {
 	set, _ := n.flexibleSet()

@@ -23,8 +23,8 @@ func (n *Node) begin(p *Plan, op Op, slot int32) {
 
 // planAllocate fills p with the allocation of a container, on the CPUs of h unless h is nil.
 func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
-	if err := n.checkRequest(r); err != nil {
-		return err
+	if refusal := n.checkRequest(r); refusal != nil {
+		return refusal
 	}
 	s := n.newSlot(r)
 	n.begin(p, OpAllocate, s)
@@ -86,8 +86,8 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	slot := &n.slots[s]
 	old, changed := slot.wants, slot.request()
 	changed.Limit, changed.Guarantee = limit, guarantee
-	if err := n.checkAmounts(&changed); err != nil {
-		return err
+	if refusal := changed.checkAmounts(); refusal != nil {
+		return refusal
 	}
 	domain, wholeCores := slot.domain, slot.wholeCores
 	n.begin(p, op, s)
@@ -95,7 +95,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	n.unpromise(s)
 	slot.wants = wantsOf(&changed)
 	n.promise(s)
-	err := n.reallocate(s, op, changed.guaranteed() > old.guaranteed())
+	err := n.reallocate(s, op, changed.Guaranteed() > old.guaranteed())
 	if err == nil {
 		n.finish(p)
 		p.Grant.Lost = cpuset.Set{}

@@ -150,21 +150,31 @@ func are(n int, what string) string {
 }
 
 // checkRequest refuses invalid requests and ids that are taken.
-func (n *Node) checkRequest(r *Request) error {
+func (n *Node) checkRequest(r *Request) *Refusal {
 	if r.ID == "" {
 		return bad(r.ID, "the id is empty")
 	}
-	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Topology) >= len(wishNames) {
-		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Topology)
-	}
-	if _, taken := n.byID[r.ID]; taken {
+	if _, taken := n.byID[r.ID]; taken && r.hasKnownValues() {
 		return &Refusal{ID: r.ID, Kind: ErrIDTaken, Text: "a container with this id is on the node"}
 	}
-	return n.checkAmounts(r)
+	return r.check()
+}
+
+// check refuses unknown values and invalid amounts. It does not check the id.
+func (r *Request) check() *Refusal {
+	if !r.hasKnownValues() {
+		return bad(r.ID, "class %v, policy %v or topology %v: unknown value", r.Class, r.Policy, r.Topology)
+	}
+	return r.checkAmounts()
+}
+
+// hasKnownValues reports whether the class, policy and topology policy have defined values.
+func (r *Request) hasKnownValues() bool {
+	return int(r.Class) < len(classNames) && int(r.Policy) < len(policyNames) && int(r.Topology) < len(topologyNames)
 }
 
 // checkAmounts refuses invalid limits and guarantees.
-func (n *Node) checkAmounts(r *Request) error {
+func (r *Request) checkAmounts() *Refusal {
 	switch {
 	case r.Limit == 0 && r.Class == Sensitive:
 		return bad(r.ID, "a sensitive container needs a limit: its view is as large as that")
@@ -180,7 +190,8 @@ func (n *Node) checkAmounts(r *Request) error {
 	return nil
 }
 
-func bad(id, format string, args ...any) error {
+// bad returns a refusal of an invalid request.
+func bad(id, format string, args ...any) *Refusal {
 	return &Refusal{ID: id, Kind: ErrBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
@@ -192,7 +203,7 @@ func (n *Node) unknown(id string) error {
 // must hold its CPUs from before the operation.
 func (n *Node) refuse(s int32, kind error) error {
 	request := n.slots[s].request()
-	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.guaranteed(), Flexible: n.flexible.need}
+	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.Guaranteed(), Flexible: n.flexible.need}
 	if kind == ErrNoCapacity && n.lacksTime(r, &request) {
 		r.Cause = CauseTime
 		return r

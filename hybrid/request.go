@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -63,13 +64,13 @@ var (
 	classNames     = []string{"sensitive", "flexible"}
 	policyNames    = []string{"strict", "best-effort"}
 	algorithmNames = []string{"candor", "paper"}
-	wishNames      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
+	topologyNames  = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
 func (c Class) String() string          { return nameOf(c, classNames) }
 func (p Policy) String() string         { return nameOf(p, policyNames) }
 func (a Algorithm) String() string      { return nameOf(a, algorithmNames) }
-func (w TopologyPolicy) String() string { return nameOf(w, wishNames) }
+func (w TopologyPolicy) String() string { return nameOf(w, topologyNames) }
 
 // nameOf returns the name of a value, or its number if the value is unknown.
 func nameOf[T ~uint8](value T, names []string) string {
@@ -93,7 +94,7 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 	return parseName(a, "algorithm", algorithmNames, text)
 }
 func (w *TopologyPolicy) UnmarshalText(text []byte) error {
-	return parseName(w, "topology", wishNames, text)
+	return parseName(w, "topology", topologyNames, text)
 }
 
 func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
@@ -132,15 +133,32 @@ type Request struct {
 // although it has a limit.
 const NoGuarantee Milli = -1
 
-func (r *Request) guaranteed() Milli {
+// GuaranteedTime returns the CPU time that a container of a class counts towards a node's capacity:
+// the limit of a sensitive container, the guarantee of a flexible container (see Request.Guarantee).
+func GuaranteedTime(class Class, limit, guarantee Milli) Milli {
 	switch {
-	case r.Class == Sensitive || r.Guarantee == 0:
-		return r.Limit
-	case r.Guarantee == NoGuarantee:
+	case class == Sensitive || guarantee == 0:
+		return limit
+	case guarantee == NoGuarantee:
 		return 0
 	default:
-		return r.Guarantee
+		return guarantee
 	}
+}
+
+// Guaranteed returns the CPU time that the container counts towards a node's capacity.
+func (r *Request) Guaranteed() Milli { return GuaranteedTime(r.Class, r.Limit, r.Guarantee) }
+
+// IsPlain reports whether the topology policy does not confine the container to a domain.
+func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
+
+// Check returns a *Refusal of kind ErrBadRequest if the request is invalid, else nil. It does not check
+// the id.
+func (r *Request) Check() error {
+	if refusal := r.check(); refusal != nil {
+		return refusal
+	}
+	return nil
 }
 
 // Options configure a node. The zero value is valid.
@@ -193,6 +211,10 @@ func (m Milli) String() string {
 
 // CPUs returns the amount in CPUs, rounded up: the size of a view.
 func (m Milli) CPUs() int { return int((m + 999) / 1000) }
+
+// Quota returns the CPU time that the amount allows in a period, rounded down to nanoseconds. The kernel
+// takes microseconds: truncate or round the result as the interface needs.
+func (m Milli) Quota(period time.Duration) time.Duration { return time.Duration(m) * period / 1000 }
 
 // ParseMilli parses an amount of CPU in Kubernetes' notation: "3500m", "3.5" or "4". It rejects more
 // than three decimals, signs, exponents and amounts above MaxLimit. It accepts zero.

@@ -39,8 +39,8 @@ func (n *Node) Restore(grants []Grant) error {
 
 // restoreOne restores a grant. On an error, s is its slot, or -1 if it has none yet.
 func (n *Node) restoreOne(g *Grant) (s int32, err error) {
-	if err := n.checkRequest(&g.Request); err != nil {
-		return -1, err
+	if refusal := n.checkRequest(&g.Request); refusal != nil {
+		return -1, refusal
 	}
 	s = n.newSlot(&g.Request)
 	slot := &n.slots[s]

@@ -46,10 +46,9 @@ func wantsOf(r *Request) wants {
 	return wants{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
 }
 
-// guaranteed is that of the request.
+// guaranteed returns Request.Guaranteed.
 func (w *wants) guaranteed() Milli {
-	r := Request{Class: w.Class, Limit: w.Limit, Guarantee: w.Guarantee}
-	return r.guaranteed()
+	return GuaranteedTime(w.Class, w.Limit, w.Guarantee)
 }
 
 // request returns the container's request.

@@ -44,10 +44,10 @@ type Summary struct {
 	loneUsed   int32 // sensitive time on the lone CPUs
 	maxStrict  int32 // Candor: upper bound on the limit of another strict sensitive container (maxStrictLimit)
 
-	shared   uint16 // number of shared CPUs
-	open     uint16 // fractional CPUs; Candor: open fractional CPUs
-	lone     uint16 // lone CPUs
-	maxRoom  uint16 // Candor: largest room on a multi CPU
+	shared  uint16 // number of shared CPUs
+	open    uint16 // fractional CPUs; Candor: open fractional CPUs
+	lone    uint16 // lone CPUs
+	maxRoom uint16 // Candor: largest room on a multi CPU
 
 	flags summaryFlags
 }
@@ -213,7 +213,7 @@ const (
 // Quote computes Node.Quote from the summary if possible. The request must be valid (Request.Check).
 func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	switch {
-	case s.Free(r.Class) < r.guaranteed():
+	case s.Free(r.Class) < r.Guaranteed():
 		return Quote{}, Refused
 	case s.flags&byPaper != 0:
 		return s.quotePaper(r)

@@ -77,7 +77,7 @@ func (s *Summary) fill(most int, amount Milli) (shared Milli, verdict Verdict) {
 func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	a := s.arrangement()
 	a.flexible = true
-	a.lacking += max(Milli(s.guaranteed)+r.guaranteed(), Milli(s.minShared)) - s.need()
+	a.lacking += max(Milli(s.guaranteed)+r.Guaranteed(), Milli(s.minShared)) - s.need()
 	lent, verdict := s.lend(&a)
 	if verdict != Known {
 		return Quote{}, verdict
@@ -221,67 +221,4 @@ func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 		}
 	}
 	return impossible, Refused
-}
-
-// Check returns a *Refusal of kind ErrBadRequest if the request is invalid, else nil. It does not
-// check the id.
-func (r *Request) Check() error {
-	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Topology) >= len(wishNames) {
-		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Topology)
-	}
-	return (*Node)(nil).checkAmounts(r)
-}
-
-// Guaranteed returns the CPU time that counts towards a node's capacity: the limit of a sensitive
-// container, the guarantee of a flexible container.
-func (r *Request) Guaranteed() Milli { return r.guaranteed() }
-
-// IsPlain reports whether the topology policy does not confine the container to a domain.
-func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
-
-// Algorithm returns the algorithm of the node.
-func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }
-
-// Options returns the options of the node, with defaults filled in.
-func (n *Node) Options() Options { return n.options }
-
-// Capacity returns the CPU time of the usable CPUs.
-func (n *Node) Capacity() Milli { return n.total }
-
-// Free returns the CPU time that is still available to containers of a class. A request for more is
-// refused with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
-func (n *Node) Free(class Class) Milli {
-	if class == Flexible {
-		return n.total - n.sensitive - n.flexible.need
-	}
-	return n.total - n.sensitive - n.nodeNeed()
-}
-
-// A Quote is the cost of a container before fractions move to lower the shared time. Node.Cost
-// includes these moves, but takes longer.
-type Quote struct {
-	Cost        // Moves counts only the moves that make room
-	Direct bool // the container needs no moves; without a confining policy, its view is not too wide either
-}
-
-// Quote returns the quote for a container. It changes nothing. The error is the same as that of Cost.
-func (n *Node) Quote(r *Request) (q Quote, err error) {
-	n.start()
-	if err := n.checkDirect(r); err != nil {
-		return q, err.(*Refusal).Kind
-	}
-	s := n.newSlot(r)
-	n.promise(s)
-	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
-	fits := n.sensitive+n.nodeNeed() <= n.capacity()
-	if direct && fits && n.placeDirectly(s, &n.usable) {
-		q = Quote{n.costSoFar(s), true}
-	} else if err = n.allocate(s); err == nil {
-		q.Cost = n.costSoFar(s)
-		q.Direct = !direct && q.Moves == 0
-	}
-	n.undo(0)
-	n.unpromise(s)
-	n.dropSlot(s)
-	return q, err
 }
