@@ -69,7 +69,7 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 }
 
 // quota returns the CPU time per period.
-func quota(g *Grant) time.Duration { return time.Duration(g.Quota) * g.Period / 1000 }
+func quota(g *Grant) time.Duration { return g.Quota.Quota(g.Period) }
 
 // present returns what the groups have now, to come back to. Groups that nobody has read are not written either.
 func (op *operation) present() []target {

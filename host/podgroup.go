@@ -157,7 +157,7 @@ func (op *operation) grown(path string, grants []*Grant, period time.Duration) t
 		}
 		return grants[i].Limit
 	}
-	return time.Duration(of(grants)-of(op.loaded.Grants)) * period / 1000
+	return (of(grants) - of(op.loaded.Grants)).Quota(period)
 }
 
 // podTime is what a pod's group is to have when these containers are all that runs in it. The quota is
@@ -169,7 +169,7 @@ func (op *operation) podTime(kubelets cgroup.CPULimits, running []*Grant, weighe
 	var weight, asked hybrid.Milli
 	bounded := kubelets.Quota != 0
 	for _, g := range running {
-		limit := (time.Duration(g.Limit) * kubelets.Period / 1000).Truncate(time.Microsecond)
+		limit := g.Limit.Quota(kubelets.Period).Truncate(time.Microsecond)
 		if limit > bandwidth.MinQuota { // else the kubelet may have rounded it up to that
 			limits += limit
 		}

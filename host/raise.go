@@ -30,7 +30,7 @@ func mostQuota(g *Grant) time.Duration {
 	if g.Class == hybrid.Flexible {
 		most = min(most, mostShare*g.Limit)
 	}
-	return time.Duration(most) * g.Period / 1000
+	return most.Quota(g.Period)
 }
 
 // lent reports whether a quota that a group has is within its container's loan. A container that is resized

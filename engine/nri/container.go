@@ -87,7 +87,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 
 // quotaOf is what the limit of a container is worth in a period.
 func quotaOf(a *host.Allocation) time.Duration {
-	return (time.Duration(a.Limit) * a.Period / 1000).Truncate(time.Microsecond)
+	return a.Limit.Quota(a.Period).Truncate(time.Microsecond)
 }
 
 func get[T any](said *T, otherwise T) T {
