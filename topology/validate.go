@@ -7,13 +7,12 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Validate tells whether a machine keeps what Machine promises: every online
-// CPU in exactly one socket, NUMA node, L3 domain and core, no offline one in
-// any, everything in order, and indexes that agree with the sets. It does not
-// ask domains to nest: an L3 may span NUMA nodes, and a node sockets. The error
-// names the first thing that is wrong.
+// Validate checks the invariants of Machine: every online CPU is in exactly one socket, NUMA node, L3
+// domain and core; no offline CPU is in any; lists are sorted; and indexes agree with the sets.
+// Domains need not nest: an L3 can span NUMA nodes, and a node can span sockets. The error names the
+// first violation.
 //
-// Read and Parse return valid machines; a decoded one has been validated.
+// Read, Parse and UnmarshalJSON return valid machines.
 func (m *Machine) Validate() error {
 	if m.Online.IsEmpty() {
 		return fmt.Errorf("no online CPU")
@@ -34,7 +33,7 @@ func (m *Machine) Validate() error {
 	return m.validateNodes()
 }
 
-// validateCPUs checks the list of CPUs, without the domains they are in.
+// validateCPUs checks the list of CPUs without their domains.
 func (m *Machine) validateCPUs(all cpuset.Set) error {
 	want := all.First()
 	for i := range m.CPUs {
@@ -59,7 +58,7 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 	return nil
 }
 
-// validateDomains checks that each kind of domain is a partition of the online CPUs.
+// validateDomains checks that each kind of domain partitions the online CPUs.
 func (m *Machine) validateDomains() error {
 	kinds := []struct {
 		name string
@@ -101,7 +100,7 @@ func (m *Machine) validateDomains() error {
 	return nil
 }
 
-// validateNodes checks distances, and the L3s of a machine that has none.
+// validateNodes checks the distances, and the L3 domains of a machine without an L3.
 func (m *Machine) validateNodes() error {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
@@ -123,7 +122,7 @@ func (m *Machine) validateNodes() error {
 	return nil
 }
 
-// validateMemory checks the order of the nodes with memory.
+// validateMemory checks the memory order of a node.
 func (n *NUMANode) validateMemory() error {
 	if n.Memory != nil && len(n.Memory) == 0 {
 		return fmt.Errorf("NUMA node %d: no node has memory: want one, or no list", n.ID)
