@@ -8,14 +8,14 @@ import (
 // container it retries without the policy, and finally with a view that is too wide. It returns
 // ErrViewImpossible or ErrNoCapacity on failure.
 func (n *Node) candorAllocate(s int32) error {
-	err := n.placeByWish(s)
+	err := n.placeByTopology(s)
 	if err == nil {
 		return nil
 	}
 	if n.slots[s].Policy != BestEffort {
 		return err
 	}
-	if wish := n.slots[s].Topology; wish != Prefer && wish != NoTopology {
+	if policy := n.slots[s].Topology; policy != Prefer && policy != NoTopology {
 		if err := n.place(s, nil); err == nil {
 			return nil
 		}
@@ -23,8 +23,8 @@ func (n *Node) candorAllocate(s int32) error {
 	return n.spread(s)
 }
 
-// placeByWish gives a sensitive container its CPUs within the limits of its topology policy.
-func (n *Node) placeByWish(s int32) error {
+// placeByTopology gives a sensitive container its CPUs within the limits of its topology policy.
+func (n *Node) placeByTopology(s int32) error {
 	switch n.slots[s].Topology {
 	case SingleNUMA:
 		return n.placeInOne(s, n.numas)
@@ -50,7 +50,7 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 		key := [3]int{0, -n.old.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
 		if n.place(s, &domains[i]) == nil {
 			key[0] = int(n.settle())
-			if best < 0 || lessKey(&key, &bestKey) {
+			if best < 0 || isLessKey(&key, &bestKey) {
 				best, bestKey = i, key
 			}
 		}
@@ -67,16 +67,16 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
 	holds := slot.exclusive.Set()
-	if slot.fractions() > 0 || !n.onWholeCores(&holds) { // a resized container whose policy was not met before
+	if slot.fractions() > 0 || !n.isWholeCores(&holds) { // a resized container whose policy was not met before
 		return ErrViewImpossible
 	}
 	mark := n.mark()
-	want := slot.Limit.CPUs() - slot.exclusive.Count()
+	missing := slot.Limit.CPUs() - slot.exclusive.Count()
 	free := n.available()
-	picked, last, ok := n.pickCores(&free, &holds, want)
-	if !ok && n.clearCores(s, want) {
+	picked, last, ok := n.pickCores(&free, &holds, missing)
+	if !ok && n.clearCores(s, missing) {
 		free = n.available()
-		picked, last, ok = n.pickCores(&free, &holds, want)
+		picked, last, ok = n.pickCores(&free, &holds, missing)
 	}
 	if ok {
 		slot.wholeCores = true
@@ -103,23 +103,23 @@ func (n *Node) giveWhole(s int32, cpus *cpuset.Set) {
 
 // place gives a sensitive container its missing whole CPUs and its fraction, within a domain or (nil)
 // anywhere. If the present arrangement has no room, place moves fractions of other containers.
-func (n *Node) place(s int32, within *cpuset.Set) error {
-	if within == nil {
-		within = &n.usable
+func (n *Node) place(s int32, domain *cpuset.Set) error {
+	if domain == nil {
+		domain = &n.usable
 	}
 	mark := n.mark()
-	if n.placeDirectly(s, within) {
+	if n.placeDirectly(s, domain) {
 		return nil
 	}
-	if n.makeRoom(s, within) && n.placeDirectly(s, within) {
+	if n.makeRoom(s, domain) && n.placeDirectly(s, domain) {
 		return nil
 	}
 	n.undo(mark)
 	return ErrViewImpossible
 }
 
-// lacks returns the whole CPUs and the fraction that a container still needs.
-func (n *Node) lacks(s int32) (whole int, fraction Milli) {
+// missing returns the whole CPUs and the fraction that a container still needs.
+func (n *Node) missing(s int32) (whole int, fraction Milli) {
 	slot := &n.slots[s]
 	whole = int(slot.Limit/1000) - slot.exclusive.Count()
 	if slot.fractions() == 0 {
@@ -129,30 +129,30 @@ func (n *Node) lacks(s int32) (whole int, fraction Milli) {
 }
 
 // placeDirectly is place without moves of other containers.
-func (n *Node) placeDirectly(s int32, within *cpuset.Set) bool {
-	whole, fraction := n.lacks(s)
+func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
+	whole, fraction := n.missing(s)
 	free := n.available()
-	if within != &n.usable {
-		free = free.Intersect(*within)
+	if domain != &n.usable {
+		free = free.Intersect(*domain)
 	}
 	spare := free.Count() - whole
 	if spare < 0 {
 		return false
 	}
 	mark := n.mark()
-	own := -1 // a CPU that carries only this fraction
+	alone := -1 // a CPU that carries only this fraction
 	switch {
 	case fraction == 0 || spare == 0:
 		n.giveBest(s, &free, whole)
 	case free.Contains(n.oldFraction):
-		own = n.oldFraction
-		free.Remove(own)
+		alone = n.oldFraction
+		free.Remove(alone)
 		n.giveBest(s, &free, whole)
 	default:
-		own = n.giveBest(s, &free, whole+1)
-		n.take(s, own)
+		alone = n.giveBest(s, &free, whole+1)
+		n.take(s, alone)
 	}
-	if fraction > 0 && !n.placeFraction(s, fraction, own, within) || n.settle() == impossible {
+	if fraction > 0 && !n.placeFraction(s, fraction, alone, domain) || n.settle() == impossible {
 		n.undo(mark)
 		return false
 	}
@@ -177,30 +177,30 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	return last
 }
 
-// placeFraction puts a fraction where the node's shared time is least: alone on CPU own (-1: no such
+// placeFraction puts a fraction where the node's shared time is least: alone on CPU alone (-1: no such
 // CPU), or together with other fractions on a fractional CPU of the domain. Ties go to the CPU nearest
 // to the container's other CPUs, then to the fullest CPU with enough room.
-func (n *Node) placeFraction(s int32, fraction Milli, own int, within *cpuset.Set) bool {
+func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
-	if own >= 0 {
+	if alone >= 0 {
 		before := n.settle()
-		bestCost = n.costOf(s, own, fraction)
+		bestCost = n.costOf(s, alone, fraction)
 		if bestCost <= before && bestCost < impossible {
-			n.give(s, own, fraction)
+			n.give(s, alone, fraction)
 			return true
 		}
 		if bestCost < impossible {
-			best = own
+			best = alone
 		}
 	}
 	slot := &n.slots[s]
 	holds := slot.cpus()
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
-		if !within.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
+		if !domain.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
 			continue
 		}
 		cost := n.costOf(s, cpu, fraction)
-		if cost < bestCost || cost == bestCost && cost < impossible && n.nearer(&holds, cpu, best) {
+		if cost < bestCost || cost == bestCost && cost < impossible && n.isNearer(&holds, cpu, best) {
 			best, bestCost = cpu, cost
 		}
 	}
@@ -220,9 +220,9 @@ func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	return cost
 }
 
-// nearer reports whether cpu is nearer than other to the CPUs in holds, or equally near and fuller. It
+// isNearer reports whether cpu is nearer than other to the CPUs in holds, or equally near and fuller. It
 // reports true if other is negative.
-func (n *Node) nearer(holds *cpuset.Set, cpu, other int) bool {
+func (n *Node) isNearer(holds *cpuset.Set, cpu, other int) bool {
 	if other < 0 {
 		return true
 	}
@@ -256,7 +256,7 @@ func (n *Node) spread(s int32) error {
 	slot := &n.slots[s]
 	free := n.available()
 	holds := slot.cpus()
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	rest := Milli(whole)*1000 + fraction
 	take := min(whole, free.Count())
 	for ; take >= 0; take-- {
@@ -312,20 +312,20 @@ func (n *Node) candorResize(s int32) error {
 		n.give(s, n.oldFraction, part)
 	}
 	for whole := int(slot.Limit / 1000); slot.exclusive.Count() > whole; {
-		n.take(s, n.leastNeeded(s))
+		n.take(s, n.leastUsefulCPU(s))
 	}
 	return n.candorAllocate(s)
 }
 
-// leastNeeded returns the exclusive CPU that the container can lose at the least cost: from the NUMA
+// leastUsefulCPU returns the exclusive CPU that the container can lose at the least cost: from the NUMA
 // node, then the L3 domain, then the core where it has the fewest CPUs; ties go to the highest id.
-func (n *Node) leastNeeded(s int32) int {
+func (n *Node) leastUsefulCPU(s int32) int {
 	holds := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}
 	for cpu := holds.First(); cpu >= 0; cpu = holds.Next(cpu + 1) {
 		at := n.layout.cpus[cpu]
 		key := [3]int{holds.CountIn(&n.numas[at.numa]), holds.CountIn(&n.l3s[at.l3]), holds.CountIn(&n.cores[at.core])}
-		if best < 0 || !lessKey(&bestKey, &key) {
+		if best < 0 || !isLessKey(&bestKey, &key) {
 			best, bestKey = cpu, key
 		}
 	}
@@ -341,10 +341,10 @@ func (n *Node) resizeCores(s int32) error {
 		n.take(s, last)
 		n.give(s, last, 1000)
 	}
-	want, fraction := slot.Limit.CPUs(), slot.Limit%1000
-	shrinks := slot.exclusive.Count() > want
-	last = n.dropCores(s, want, last, fraction == 0)
-	if missing := want - slot.exclusive.Count(); missing != 0 {
+	count, fraction := slot.Limit.CPUs(), slot.Limit%1000
+	shrinks := slot.exclusive.Count() > count
+	last = n.dropCores(s, count, last, fraction == 0)
+	if missing := count - slot.exclusive.Count(); missing != 0 {
 		free, holds := n.available(), slot.exclusive.Set()
 		picked, lastPicked, ok := n.pickCores(&free, &holds, missing)
 		if !ok || shrinks { // no subset of its cores fits, and exclusive CPUs never move
@@ -369,12 +369,12 @@ func (n *Node) resizeCores(s int32) error {
 	return nil
 }
 
-// dropCores takes whole cores from a container until it has at most want CPUs. With lastFirst, the
+// dropCores takes whole cores from a container until it has at most count CPUs. With lastFirst, the
 // core of CPU last (the former fraction) goes first. It returns last, or -1 if that CPU is gone.
-func (n *Node) dropCores(s int32, want, last int, lastFirst bool) int {
+func (n *Node) dropCores(s int32, count, last int, lastFirst bool) int {
 	slot := &n.slots[s]
-	for slot.exclusive.Count() > want {
-		cpu := n.leastNeeded(s)
+	for slot.exclusive.Count() > count {
+		cpu := n.leastUsefulCPU(s)
 		if lastFirst && last >= 0 { // so that only exclusive CPUs remain
 			cpu = last
 		}

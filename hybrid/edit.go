@@ -107,9 +107,9 @@ func (n *Node) leaveShared(cpu int) {
 	if n.wholeCores.Contains(cpu) {
 		for _, sibling := range n.siblings[at.core] {
 			n.wholeCores.Remove(int(sibling))
-			of := &n.layout.cpus[sibling]
-			n.inL3[of.l3].whole--
-			n.inNUMA[of.numa].whole--
+			place := &n.layout.cpus[sibling]
+			n.inL3[place.l3].whole--
+			n.inNUMA[place.numa].whole--
 		}
 	}
 }
@@ -124,9 +124,9 @@ func (n *Node) joinShared(cpu int) {
 	if siblings := n.siblings[at.core]; n.areShared(siblings) {
 		for _, sibling := range siblings {
 			n.wholeCores.Add(int(sibling))
-			of := &n.layout.cpus[sibling]
-			n.inL3[of.l3].whole++
-			n.inNUMA[of.numa].whole++
+			place := &n.layout.cpus[sibling]
+			n.inL3[place.l3].whole++
+			n.inNUMA[place.numa].whole++
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
-// areItsOwn returns the subject of a sentence about exclusive CPUs.
-func areItsOwn(cpus cpuset.Set) string {
+// ownCPUs returns the subject of a sentence about exclusive CPUs.
+func ownCPUs(cpus cpuset.Set) string {
 	if cpus.Count() == 1 {
 		return fmt.Sprintf("CPU %s is its own", cpus)
 	}
@@ -53,7 +53,7 @@ type addStep func(kind string, cpus cpuset.Set, format string, args ...any)
 func (p *Plan) explainSensitive(add addStep) {
 	g := &p.Grant
 	if !g.Exclusive.IsEmpty() {
-		add("whole-cpus", g.Exclusive, "%s: no other container runs there", areItsOwn(g.Exclusive))
+		add("whole-cpus", g.Exclusive, "%s: no other container runs there", ownCPUs(g.Exclusive))
 	}
 	for _, f := range g.Fractions {
 		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbours(f.CPU))
@@ -100,11 +100,11 @@ func (p *Plan) neighbours(cpu int) string {
 
 // explainLent names the fractional CPUs that a flexible container uses.
 func (p *Plan) explainLent() string {
-	on := p.Grant.CPUs.Intersect(p.lent)
-	if on.IsEmpty() {
+	lent := p.Grant.CPUs.Intersect(p.lent)
+	if lent.IsEmpty() {
 		return ""
 	}
-	return fmt.Sprintf("; the guarantees need room on the fractional CPUs %s too", on)
+	return fmt.Sprintf("; the guarantees need room on the fractional CPUs %s too", lent)
 }
 
 func explainChange(c *Change, add addStep) {
@@ -141,7 +141,7 @@ func (p *Plan) describePlace() string {
 	if numas := countOverlaps(n.numas, cpus); numas == 1 {
 		fmt.Fprintf(&b, "all in NUMA node %d", n.machine.Nodes[firstOverlap(n.numas, cpus)].ID)
 	} else {
-		fmt.Fprintf(&b, "in %d NUMA nodes%s", numas, p.noneHasRoom())
+		fmt.Fprintf(&b, "in %d NUMA nodes%s", numas, p.explainSpan())
 	}
 	if n.machine.HasL3 {
 		fmt.Fprintf(&b, ", %s", plural(countOverlaps(n.l3s, cpus), "L3 domain"))
@@ -155,9 +155,9 @@ func (p *Plan) describePlace() string {
 	return b.String()
 }
 
-// noneHasRoom returns a clause if the container spans NUMA nodes because no single node had room for
+// explainSpan returns a clause if the container spans NUMA nodes because no single node had room for
 // all of its CPUs.
-func (p *Plan) noneHasRoom() string {
+func (p *Plan) explainSpan() string {
 	n := p.node
 	for i := range n.numas {
 		room := n.shared.Set().Union(p.Before.CPUs).Intersect(n.numas[i])

@@ -72,11 +72,11 @@ func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	}
 }
 
-// anyDomain reports whether any flexible container is confined to a domain.
-func (n *Node) anyDomain() bool { return n.confined > 0 }
+// hasConfined reports whether any flexible container is confined to a domain.
+func (n *Node) hasConfined() bool { return n.confined > 0 }
 
-// anyOnWholeNode reports whether any flexible container is not confined to a domain.
-func (n *Node) anyOnWholeNode() bool { return n.flexible.count > n.confined }
+// hasUnconfined reports whether any flexible container is not confined to a domain.
+func (n *Node) hasUnconfined() bool { return n.flexible.count > n.confined }
 
 // nodeNeed returns the CPU time that must remain for the flexible containers of the node.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
@@ -107,7 +107,7 @@ func (n *Node) settle() Milli {
 	if n.flexible.count == 0 {
 		return n.tally.multiUsed
 	}
-	if n.anyDomain() {
+	if n.hasConfined() {
 		set, enough := n.flexibleSet()
 		if !enough && !n.owedDomains {
 			return impossible
@@ -127,7 +127,7 @@ func (n *Node) settle() Milli {
 // sharedNow returns the shared time of the present arrangement, even if flexible containers lack room
 // on a node that has lost CPUs.
 func (n *Node) sharedNow() Milli {
-	if n.options.Algorithm == Candor && !n.anyDomain() && n.owed == 0 {
+	if n.options.Algorithm == Candor && !n.hasConfined() && n.owed == 0 {
 		if shared := n.settle(); shared < impossible {
 			return shared
 		}
@@ -139,10 +139,10 @@ func (n *Node) sharedNow() Milli {
 // roomLeft returns the CPU time that sensitive containers leave.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
-// noteOwed records the room that flexible containers lack at present.
-func (n *Node) noteOwed() {
+// recordOwed records the room that flexible containers lack at present.
+func (n *Node) recordOwed() {
 	n.owed = max(0, n.nodeNeed()-n.roomLeft())
-	if n.anyDomain() {
+	if n.hasConfined() {
 		_, enough := n.flexibleSet()
 		n.owedDomains = !enough
 	}
@@ -161,13 +161,13 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 				enough = n.extend(&set, n.domainCPUs(int32(d)), n.domainNeed(int32(d))) && enough
 			}
 		}
-		if n.anyOnWholeNode() {
+		if n.hasUnconfined() {
 			enough = n.extend(&set, &n.usable, n.nodeNeed()) && enough
 		}
 		if whole := n.wholeCoresDemand(); whole.count > 0 && whole.count < n.flexible.count {
 			enough = n.wholeCoresFit(&set, whole.need) && enough
 		}
-		if !n.anyOnWholeNode() {
+		if !n.hasUnconfined() {
 			n.dropUnused(&set)
 		}
 	}
@@ -201,16 +201,16 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 // extend adds fractional CPUs of a domain to set until the domain has enough room and at least one
 // CPU. CPUs of several containers come first, because their time is shared already; then the least
 // loaded CPUs. extend reports whether the room suffices.
-func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
-	room, any := n.roomOn(set, within)
-	if any && room >= need {
+func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
+	room, hasCPU := n.roomOn(set, domain)
+	if hasCPU && room >= need {
 		return true
 	}
-	left := n.fractional.Set().Intersect(*within).Minus(*set)
-	for room < need || !any {
+	left := n.fractional.Set().Intersect(*domain).Minus(*set)
+	for room < need || !hasCPU {
 		best := -1
 		for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
-			if !n.load[cpu].closed && (best < 0 || n.lendsBefore(cpu, best)) {
+			if !n.load[cpu].closed && (best < 0 || n.isLentBefore(cpu, best)) {
 				best = cpu
 			}
 		}
@@ -220,13 +220,13 @@ func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
 		set.Add(best)
 		left.Remove(best)
 		room += n.load[best].room()
-		any = true
+		hasCPU = true
 	}
 	return true
 }
 
-// lendsBefore reports whether flexible containers use cpu before other.
-func (n *Node) lendsBefore(cpu, other int) bool {
+// isLentBefore reports whether flexible containers use cpu before other.
+func (n *Node) isLentBefore(cpu, other int) bool {
 	a, b := &n.load[cpu], &n.load[other]
 	if aMulti, bMulti := a.sharers > 1, b.sharers > 1; aMulti != bMulti {
 		return aMulti
@@ -235,25 +235,25 @@ func (n *Node) lendsBefore(cpu, other int) bool {
 }
 
 // roomOn returns the free time on the CPUs of set within a domain, and whether there are such CPUs.
-func (n *Node) roomOn(set, within *cpuset.Set) (room Milli, any bool) {
-	in := set.Intersect(*within)
-	free := n.shared.CountIn(&in)
+func (n *Node) roomOn(set, domain *cpuset.Set) (room Milli, hasCPU bool) {
+	inside := set.Intersect(*domain)
+	free := n.shared.CountIn(&inside)
 	room = Milli(free) * 1000
-	if n.fractional.Overlaps(&in) {
-		part := in.Intersect(n.fractional.Set())
+	if n.fractional.Overlaps(&inside) {
+		part := inside.Intersect(n.fractional.Set())
 		for cpu := part.First(); cpu >= 0; cpu = part.Next(cpu + 1) {
 			room += n.load[cpu].room()
-			any = true
+			hasCPU = true
 		}
 	}
-	return room, any || free > 0
+	return room, hasCPU || free > 0
 }
 
 // available returns the shared CPUs that a sensitive container may take: all except those that
 // flexible containers of a domain need.
 func (n *Node) available() cpuset.Set {
 	free := n.shared.Set()
-	if !n.anyDomain() {
+	if !n.hasConfined() {
 		return free
 	}
 	for i := range n.demands {
@@ -261,21 +261,21 @@ func (n *Node) available() cpuset.Set {
 			continue
 		}
 		if n.domains[i].kind == WholeCores {
-			n.keepWholeCores(&free, n.demands[i].need)
+			n.reserveWholeCores(&free, n.demands[i].need)
 			continue
 		}
-		within := n.domainCPUs(int32(i))
-		open := n.openWithin(within)
-		room, _ := n.roomOn(&open, within)
+		domain := n.domainCPUs(int32(i))
+		open := n.openWithin(domain)
+		room, _ := n.roomOn(&open, domain)
 		spare := min(int((room-n.domainNeed(int32(i)))/1000), open.Count()-1)
-		n.keepAllBut(&free, within, spare)
+		n.reserveAllBut(&free, domain, spare)
 	}
 	return free
 }
 
 // openWithin returns the shared CPUs and the open fractional CPUs of a domain.
-func (n *Node) openWithin(within *cpuset.Set) cpuset.Set {
-	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*within)
+func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
+	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*domain)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
 		if n.load[cpu].closed {
 			open.Remove(cpu)
@@ -284,9 +284,9 @@ func (n *Node) openWithin(within *cpuset.Set) cpuset.Set {
 	return open
 }
 
-// keepAllBut removes CPUs of a domain from free, the highest ids first, until at most spare remain.
-func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
-	inside := free.Intersect(*within)
+// reserveAllBut removes CPUs of a domain from free, the highest ids first, until at most spare remain.
+func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
+	inside := free.Intersect(*domain)
 	for count := inside.Count(); count > max(spare, 0); count-- {
 		cpu := inside.Last()
 		inside.Remove(cpu)
@@ -294,9 +294,9 @@ func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
 	}
 }
 
-// keepWholeCores removes the highest free cores from free until the removed cores cover need: the
+// reserveWholeCores removes the highest free cores from free until the removed cores cover need: the
 // guarantees of the flexible containers on whole cores.
-func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
+func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 	whole := n.wholeCores.Set()
 	for first := true; first || need > 0; first = false {
 		cpu := whole.Last()
@@ -328,8 +328,8 @@ func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 // and at most the time that its containers leave.
 func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	whole := n.wholeCores.Set().Intersect(*set)
-	left := func(d int32, within *cpuset.Set) Milli {
-		room, _ := n.roomOn(set, within)
+	roomIn := func(d int32, domain *cpuset.Set) Milli {
+		room, _ := n.roomOn(set, domain)
 		return room - n.domainNeed(d)
 	}
 	var sum Milli
@@ -337,10 +337,10 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 		var inNode Milli
 		for l3 := range n.l3s {
 			if n.l3Node[l3] == numa {
-				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, left(int32(l3), &n.l3s[l3]))
+				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, roomIn(int32(l3), &n.l3s[l3]))
 			}
 		}
-		sum += min(inNode, left(int32(len(n.l3s)+numa), &n.numas[numa]))
+		sum += min(inNode, roomIn(int32(len(n.l3s)+numa), &n.numas[numa]))
 	}
 	room, _ := n.roomOn(set, &n.usable)
 	others := n.flexible.need - n.wholeCoresDemand().need
@@ -351,24 +351,24 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 // least shared time, then the domain with the most room.
 func (n *Node) admitFlexible(s int32) error {
 	slot := &n.slots[s]
-	wish := slot.Topology
+	policy := slot.Topology
 	best, bestShared, bestRoom := wholeNode, impossible, Milli(0)
 	for d := range n.domains {
-		if n.domains[d].kind != wish {
+		if n.domains[d].kind != policy {
 			continue
 		}
 		n.setDomain(s, int32(d))
 		shared := n.settle()
-		within := n.domainCPUs(int32(d))
-		open := n.openWithin(within)
-		room, _ := n.roomOn(&open, within)
+		domain := n.domainCPUs(int32(d))
+		open := n.openWithin(domain)
+		room, _ := n.roomOn(&open, domain)
 		room -= n.domainNeed(int32(d))
 		if shared < bestShared || shared == bestShared && shared < impossible && room > bestRoom {
 			best, bestShared, bestRoom = int32(d), shared, room
 		}
 	}
 	n.setDomain(s, best)
-	if best == wholeNode && wish.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
+	if best == wholeNode && policy.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
 		return ErrNoCapacity
 	}
 	if n.settle() == impossible {

@@ -15,7 +15,7 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request()
 	g.Lost = slot.lost()
-	g.TopologyMet = n.keepsWish(slot)
+	g.TopologyMet = n.meetsTopology(slot)
 	g.Quota = slot.Limit
 	g.Fractions = nil
 	if slot.Class == Flexible {
@@ -39,26 +39,26 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	g.Weight = weight(g)
 }
 
-// keepsWish reports whether the CPUs of a slot meet its topology policy.
-func (n *Node) keepsWish(slot *slot) bool {
-	switch wish := slot.Topology; {
-	case wish == Prefer || wish == NoTopology || n.options.Algorithm == Paper:
+// meetsTopology reports whether the CPUs of a slot meet its topology policy.
+func (n *Node) meetsTopology(slot *slot) bool {
+	switch policy := slot.Topology; {
+	case policy == Prefer || policy == NoTopology || n.options.Algorithm == Paper:
 		return true
 	case slot.Class == Flexible:
 		return slot.domain != wholeNode
-	case wish == WholeCores:
+	case policy == WholeCores:
 		return slot.wholeCores
-	case wish == SingleNUMA:
+	case policy == SingleNUMA:
 		cpus := slot.cpus()
-		return inOne(n.numas, &cpus)
+		return isInOne(n.numas, &cpus)
 	default:
 		cpus := slot.cpus()
-		return inOne(n.l3s, &cpus)
+		return isInOne(n.l3s, &cpus)
 	}
 }
 
-// inOne reports whether a single domain contains all CPUs.
-func inOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
+// isInOne reports whether a single domain contains all CPUs.
+func isInOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	for i := range domains {
 		if domains[i].Overlaps(cpus) {
 			return cpus.SubsetOf(&domains[i])
@@ -81,9 +81,9 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// noteOthers lists the other containers whose CPUs the plan may change, with their grants after the
+// listOthers lists the other containers whose CPUs the plan may change, with their grants after the
 // plan. set is the CPUs of flexible containers after the plan.
-func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
+func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
 	for i := range n.edits {
@@ -92,7 +92,7 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 			touched = true
 		}
 	}
-	flexible := n.flexible.count > 0 && (*set != n.before || n.anyDomain())
+	flexible := n.flexible.count > 0 && (*set != n.before || n.hasConfined())
 	if !touched && !flexible {
 		return
 	}
@@ -106,22 +106,22 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 	}
 }
 
-// noteBefore adds the present grants of the listed containers, and drops the containers whose CPUs do
+// fillBefore adds the present grants of the listed containers, and drops the containers whose CPUs do
 // not change.
-func (n *Node) noteBefore(p *Plan) {
-	kept := n.others[:0]
+func (n *Node) fillBefore(p *Plan) {
+	changed := n.others[:0]
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
 		n.fillGrant(&c.Before, n.whose[i], &n.before)
 		if !c.Before.same(&c.After) {
 			p.Moves += movedFractions(c)
-			kept = append(kept, *c)
+			changed = append(changed, *c)
 		}
 	}
-	n.others = kept
-	p.Others = kept
-	if len(kept) == 0 {
+	n.others = changed
+	p.Others = changed
+	if len(changed) == 0 {
 		p.Others = nil
 	}
 }

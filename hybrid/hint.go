@@ -45,7 +45,7 @@ func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	figures, own := n.outcomeOf(p), p.Clone()
 	hinted := new(Plan)
 	if n.planAllocate(hinted, &r, h) == nil && h.Names(&hinted.Grant) {
-		if is := n.outcomeOf(hinted); is.noWorse(&figures) {
+		if o := n.outcomeOf(hinted); o.isNoWorseThan(&figures) {
 			return hinted, true, nil
 		}
 	}
@@ -72,12 +72,12 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 		return ErrViewImpossible
 	}
 	cpus, shared := h.CPUs(), n.shared.Set()
-	slot.wholeCores = slot.Topology == WholeCores && cpus.SubsetOf(&shared) && n.onWholeCores(&cpus)
+	slot.wholeCores = slot.Topology == WholeCores && cpus.SubsetOf(&shared) && n.isWholeCores(&cpus)
 	n.giveWhole(s, &h.Exclusive)
 	for _, f := range h.Fractions {
 		n.give(s, f.CPU, f.Milli)
 	}
-	if slot.Policy == Strict && !n.keepsWish(slot) || n.settle() == impossible {
+	if slot.Policy == Strict && !n.meetsTopology(slot) || n.settle() == impossible {
 		return ErrViewImpossible
 	}
 	return nil
@@ -85,7 +85,7 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 
 // isFree reports whether a hint matches the container's view and all of its CPUs are available.
 func (n *Node) isFree(s int32, h *Hint) bool {
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	free := n.available()
 	if h.Exclusive.Count() != whole || !h.Exclusive.SubsetOf(&free) {
 		return false
@@ -93,11 +93,11 @@ func (n *Node) isFree(s int32, h *Hint) bool {
 	if fraction == 0 || len(h.Fractions) != 1 {
 		return fraction == 0 && len(h.Fractions) == 0
 	}
-	on := h.Fractions[0]
-	if on.Milli != fraction || h.Exclusive.Contains(on.CPU) {
+	hinted := h.Fractions[0]
+	if hinted.Milli != fraction || h.Exclusive.Contains(hinted.CPU) {
 		return false
 	}
-	return free.Contains(on.CPU) || n.fractional.Contains(on.CPU) && n.load[on.CPU].room() >= fraction
+	return free.Contains(hinted.CPU) || n.fractional.Contains(hinted.CPU) && n.load[hinted.CPU].room() >= fraction
 }
 
 // An outcome is a plan in figures: its costs, and the capacity that remains for later containers.
@@ -146,17 +146,17 @@ func largestFirst(counts []poolCount) []int {
 	return sorted
 }
 
-// noWorse reports whether an outcome costs no more than another in every figure, and leaves no less.
-func (o *outcome) noWorse(than *outcome) bool {
+// isNoWorseThan reports whether an outcome costs no more than another in every figure, and leaves no less.
+func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
-		if o.costs[i] > than.costs[i] {
+		if o.costs[i] > other.costs[i] {
 			return false
 		}
 	}
 	for i := range o.leaves {
-		if o.leaves[i] < than.leaves[i] {
+		if o.leaves[i] < other.leaves[i] {
 			return false
 		}
 	}
-	return slices.Compare(o.l3s, than.l3s) >= 0 && slices.Compare(o.numas, than.numas) >= 0
+	return slices.Compare(o.l3s, other.l3s) >= 0 && slices.Compare(o.numas, other.numas) >= 0
 }

@@ -81,9 +81,9 @@ func (n *Node) appendItems(items []item, s int32, own, immovable bool) []item {
 	return items
 }
 
-// mayUse reports whether the topology policy and the view of an item's container permit the item on a
+// canUse reports whether the topology policy and the view of an item's container permit the item on a
 // CPU. It does not check the room.
-func (n *Node) mayUse(it *item, cpu int) bool {
+func (n *Node) canUse(it *item, cpu int) bool {
 	slot := &n.slots[it.slot]
 	if it.pinned || n.load[cpu].closed || slot.fractionOn(cpu) > 0 || slot.exclusive.Contains(cpu) {
 		return false
@@ -91,17 +91,17 @@ func (n *Node) mayUse(it *item, cpu int) bool {
 	at := n.layout.cpus[cpu]
 	switch slot.Topology {
 	case SingleNUMA:
-		return n.keepsDomain(it, &n.numas[at.numa])
+		return n.staysInDomain(it, &n.numas[at.numa])
 	case SingleL3:
-		return n.keepsDomain(it, &n.l3s[at.l3])
+		return n.staysInDomain(it, &n.l3s[at.l3])
 	default:
 		return true
 	}
 }
 
-// keepsDomain reports whether all other CPUs of the item's container are in the domain. A best-effort
+// staysInDomain reports whether all other CPUs of the item's container are in the domain. A best-effort
 // container can span several domains: then its fraction may move to any of them.
-func (n *Node) keepsDomain(it *item, domain *cpuset.Set) bool {
+func (n *Node) staysInDomain(it *item, domain *cpuset.Set) bool {
 	holds := n.otherCPUs(it)
 	return holds.IsEmpty() || holds.Overlaps(domain)
 }
@@ -210,7 +210,7 @@ func (n *Node) bestFit(it *item, places *cpuset.Set) int {
 	holds := n.otherCPUs(it)
 	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
 		c := &n.load[cpu]
-		if cpu == int(it.cpu) || c.room() < Milli(it.milli) || !n.mayUse(it, cpu) {
+		if cpu == int(it.cpu) || c.room() < Milli(it.milli) || !n.canUse(it, cpu) {
 			continue
 		}
 		// Joining a single grant makes that grant's time shared.
@@ -218,7 +218,7 @@ func (n *Node) bestFit(it *item, places *cpuset.Set) int {
 		if c.sharers == 1 {
 			key[0], key[1] = 1, int(c.used())
 		}
-		if best < 0 || lessKey(&key, &bestKey) {
+		if best < 0 || isLessKey(&key, &bestKey) {
 			best, bestKey = cpu, key
 		}
 	}

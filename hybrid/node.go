@@ -91,17 +91,17 @@ func explainNoCPU(machine *topology.Machine, o *Options) error {
 	case online.IsEmpty():
 		return fmt.Errorf("no CPU to give: Candor's parent cgroup has %s, and online are %s", cputext.CPUs(o.Usable), cputext.CPUs(machine.Online))
 	case rest.IsEmpty():
-		return fmt.Errorf("no CPU to give: %s reserved, and the machine has no other CPUs; reserve fewer", isOrAre(online))
+		return fmt.Errorf("no CPU to give: %s reserved, and the machine has no other CPUs; reserve fewer", withVerb(online))
 	case o.Reserved.Overlaps(&online):
 		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and %s reserved; boot with fewer isolated CPUs, reserve fewer, or set useIsolated",
-			cputext.CPUs(rest), isOrAre(o.Reserved.Intersect(online)))
+			cputext.CPUs(rest), withVerb(o.Reserved.Intersect(online)))
 	default:
 		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated", cputext.CPUs(rest))
 	}
 }
 
-// isOrAre returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
-func isOrAre(s cpuset.Set) string {
+// withVerb returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
+func withVerb(s cpuset.Set) string {
 	if s.Count() == 1 {
 		return cputext.CPUs(s) + " is"
 	}

@@ -84,7 +84,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 		return n.unknown(id)
 	}
 	slot := &n.slots[s]
-	old, changed := slot.wants, slot.request()
+	old, changed := slot.spec, slot.request()
 	changed.Limit, changed.Guarantee = limit, guarantee
 	if refusal := changed.checkAmounts(); refusal != nil {
 		return refusal
@@ -93,7 +93,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 	n.begin(p, op, s)
 	n.fillGrant(&p.Before, s, &n.before)
 	n.unpromise(s)
-	slot.wants = wantsOf(&changed)
+	slot.spec = specOf(&changed)
 	n.promise(s)
 	err := n.reallocate(s, op, changed.Guaranteed() > old.guaranteed())
 	if err == nil {
@@ -105,7 +105,7 @@ func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) err
 		p.node = nil // a failed plan cannot be committed
 	}
 	n.unpromise(s)
-	slot.wants, slot.domain, slot.wholeCores = old, domain, wholeCores
+	slot.spec, slot.domain, slot.wholeCores = old, domain, wholeCores
 	n.promise(s)
 	return err
 }
@@ -116,7 +116,7 @@ func (n *Node) planRepair(p *Plan, id string) error {
 	if !ok {
 		return n.unknown(id)
 	}
-	r := &n.slots[s].wants
+	r := &n.slots[s].spec
 	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
 }
 
@@ -127,7 +127,7 @@ func (n *Node) reallocate(s int32, op Op, grows bool) error {
 		return ErrNoCapacity
 	}
 	if op == OpResize && !grows {
-		n.noteOwed()
+		n.recordOwed()
 	}
 	switch {
 	case n.slots[s].Class == Flexible:
@@ -176,11 +176,11 @@ func (n *Node) finish(p *Plan) {
 	if p.Op != OpRelease {
 		n.fillGrant(&p.Grant, p.slot, &set)
 	}
-	n.noteOthers(p, &set)
+	n.listOthers(p, &set)
 	p.domain, p.wholeCores = n.slots[p.slot].domain, n.slots[p.slot].wholeCores
 	p.edits = n.edits
 	n.undo(0)
-	n.noteBefore(p)
+	n.fillBefore(p)
 }
 
 // improveBy lowers the shared time with the remaining moves of an operation on a slot. own is the

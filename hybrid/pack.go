@@ -26,7 +26,7 @@ type packItem struct {
 const newFraction int32 = -1
 
 // Bounds on the packing search. Few instances need more than a hundred placements. Infeasible
-// instances can need all of them unless isTooMuch proves the infeasibility.
+// instances can need all of them unless exceedsBound proves the infeasibility.
 const (
 	packTries    = 4_000
 	packTriesAny = 400_000 // if the number of moves is unlimited
@@ -47,7 +47,7 @@ func (p *packer) solve(from, tries int) bool {
 	if p.bestFit(from) {
 		return true
 	}
-	if p.isTooMuch(from) {
+	if p.exceedsBound(from) {
 		return false
 	}
 	p.rest = append(p.rest[:0], make([]int32, len(p.items)+1)...)
@@ -90,7 +90,7 @@ func (p *packer) search(i int) bool {
 	if i == len(p.items) {
 		return true
 	}
-	if p.hopeless(i) {
+	if p.isHopeless(i) {
 		return false
 	}
 	size := p.items[i].milli
@@ -113,9 +113,9 @@ func (p *packer) search(i int) bool {
 	return false
 }
 
-// hopeless reports whether the bins with room for the smallest item have too little room for
+// isHopeless reports whether the bins with room for the smallest item have too little room for
 // items[i:].
-func (p *packer) hopeless(i int) bool {
+func (p *packer) isHopeless(i int) bool {
 	smallest := p.items[len(p.items)-1].milli
 	var room int32
 	for _, r := range p.room {
@@ -126,8 +126,8 @@ func (p *packer) hopeless(i int) bool {
 	return room < p.rest[i]
 }
 
-// anyIn returns an existing item in a bin, as an index into scratch.items; -1 if the bin has none.
-func (p *packer) anyIn(bin int32) int32 {
+// itemIn returns an existing item in a bin, as an index into scratch.items; -1 if the bin has none.
+func (p *packer) itemIn(bin int32) int32 {
 	for i := range p.items {
 		if p.items[i].bin == bin && p.items[i].item != newFraction {
 			return p.items[i].item
@@ -179,8 +179,8 @@ func (p *packer) affinities(items []item) []affinity {
 // weighings is the number of functions to try. Function k concerns items above 1/(k+1) of a bin.
 const weighings = 12
 
-// isTooMuch reports true if it proves that no packing of items[from:] exists.
-func (p *packer) isTooMuch(from int) bool {
+// exceedsBound reports true if it proves that no packing of items[from:] exists.
+func (p *packer) exceedsBound(from int) bool {
 	for k := int32(1); k <= weighings; k++ {
 		if p.weigh(from, k) > k*1000*int32(len(p.room)) {
 			return true
@@ -193,16 +193,16 @@ func (p *packer) isTooMuch(from int) bool {
 // The capacity of a bin is k*1000.
 func (p *packer) weigh(from int, k int32) (sum int32) {
 	for i := from; i < len(p.items); i++ {
-		sum += weighed(p.items[i].milli, k)
+		sum += weightOf(p.items[i].milli, k)
 	}
 	for _, room := range p.room {
-		sum += weighed(1000-room, k)
+		sum += weightOf(1000-room, k)
 	}
 	return sum
 }
 
-// weighed returns k*1000 times u(k) of a size.
-func weighed(milli, k int32) int32 {
+// weightOf returns k*1000 times u(k) of a size.
+func weightOf(milli, k int32) int32 {
 	if whole := (k + 1) * milli / 1000; whole*1000 != (k+1)*milli {
 		return whole * 1000
 	}

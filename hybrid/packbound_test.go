@@ -22,7 +22,7 @@ func TestIsTooMuchWhereAllFits(t *testing.T) {
 				left -= item
 			}
 		}
-		if p.isTooMuch(0) {
+		if p.exceedsBound(0) {
 			t.Errorf("too much for room of %v: %v, which fits", p.room, p.items)
 		}
 	})
@@ -69,14 +69,14 @@ func TestIsTooMuch(t *testing.T) {
 				p.items = append(p.items, packItem{milli: milli, item: int32(i)})
 			}
 			p.sort()
-			if !p.isTooMuch(0) {
+			if !p.exceedsBound(0) {
 				t.Error("not known to be too much")
 			}
 			if fits(slices.Clone(test.room), test.items, map[string]bool{}) {
 				t.Error("it fits")
 			}
 			p.items = append([]packItem{{milli: 1000}}, p.items...) // a first one that is not to be packed
-			if !p.isTooMuch(1) || p.weigh(1, 3) != p.weigh(0, 3)-3000 {
+			if !p.exceedsBound(1) || p.weigh(1, 3) != p.weigh(0, 3)-3000 {
 				t.Error("the first one counts")
 			}
 		})

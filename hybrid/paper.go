@@ -26,14 +26,14 @@ func (n *Node) paperAllocate(s int32) error {
 // paperPlace gives a sensitive container its whole CPUs and its fraction.
 func (n *Node) paperPlace(s int32) error {
 	policy := n.slots[s].Policy
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	mark := n.mark()
-	own := n.shared.Set().Lowest(whole)
-	n.giveWhole(s, &own)
+	exclusive := n.shared.Set().Lowest(whole)
+	n.giveWhole(s, &exclusive)
 
-	missing := whole - own.Count()
+	missing := whole - exclusive.Count()
 	rest := Milli(missing)*1000 + fraction
-	most := rest.CPUs()
+	maxCPUs := rest.CPUs()
 	switch {
 	case rest == 0:
 		return nil
@@ -41,11 +41,11 @@ func (n *Node) paperPlace(s int32) error {
 		if n.paperFraction(s, fraction) {
 			return nil
 		}
-		most = 0
+		maxCPUs = 0
 	case fraction == 0:
-		most = 0
+		maxCPUs = 0
 	}
-	if n.chooseProcs(s, most, rest) {
+	if n.chooseProcs(s, maxCPUs, rest) {
 		return nil
 	}
 	if policy == BestEffort {
@@ -75,9 +75,9 @@ func (n *Node) paperFraction(s int32, fraction Milli) bool {
 
 // chooseProcs is CHOOSE_PROCS: it fills at most the given number of fractional CPUs, the emptiest
 // first, each with as much as fits. On failure it gives nothing.
-func (n *Node) chooseProcs(s int32, most int, amount Milli) bool {
+func (n *Node) chooseProcs(s int32, maxCPUs int, amount Milli) bool {
 	mark := n.mark()
-	for ; amount > 0 && most > 0; most-- {
+	for ; amount > 0 && maxCPUs > 0; maxCPUs-- {
 		best := -1
 		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 			if n.slots[s].fractionOn(cpu) == 0 && n.load[cpu].room() > 0 &&

@@ -8,11 +8,11 @@ import (
 // L3 domains, fewest split cores, largest free domains left whole, lowest ids. CPUs close to near come
 // first if near is not empty. last is the CPU chosen last, which should carry a fraction. free must
 // contain at least count CPUs.
-func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish TopologyPolicy) (picked cpuset.Set, last int) {
+func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
 	}
-	if wish == NoTopology {
+	if policy == NoTopology {
 		picked = free.Lowest(count)
 		return picked, picked.Last()
 	}
@@ -98,10 +98,10 @@ func (a *fit) less(b *fit) bool {
 
 // bestL3 returns the L3 domain with the best fit for count CPUs, within a set or (nil) anywhere; -1 if
 // no domain has room.
-func (p *picker) bestL3(count int, within *cpuset.Set) int {
+func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 	best, bestFit := -1, fit{}
 	for i := range p.l3s {
-		if int(p.inL3[i].free) < count || within != nil && !p.l3s[i].SubsetOf(within) {
+		if int(p.inL3[i].free) < count || domain != nil && !p.l3s[i].SubsetOf(domain) {
 			continue
 		}
 		if free := p.freeInL3(i); free >= count {
@@ -258,7 +258,7 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 		return picked, -1, false
 	}
 	picked, last = n.pick(&usable, near, count, Prefer)
-	if n.onWholeCores(&picked) {
+	if n.isWholeCores(&picked) {
 		return picked, last, true
 	}
 	return n.pickExactly(&usable, count)
@@ -327,14 +327,14 @@ func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 		if free >= count {
 			key = [3]int{0, p.distance(i, used), free}
 		}
-		if best < 0 || lessKey(&key, &bestKey) {
+		if best < 0 || isLessKey(&key, &bestKey) {
 			best, bestKey = i, key
 		}
 	}
 	return best
 }
 
-func lessKey(a, b *[3]int) bool {
+func isLessKey(a, b *[3]int) bool {
 	for i := range a {
 		if a[i] != b[i] {
 			return a[i] < b[i]

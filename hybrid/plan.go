@@ -154,7 +154,7 @@ func (n *Node) Commit(p *Plan) error {
 // setRequest sets the request of a slot to the request of a plan's grant.
 func (n *Node) setRequest(s int32, p *Plan) {
 	slot := &n.slots[s]
-	slot.wants, slot.domain, slot.wholeCores = wantsOf(&p.Grant.Request), p.domain, p.wholeCores
+	slot.spec, slot.domain, slot.wholeCores = specOf(&p.Grant.Request), p.domain, p.wholeCores
 	n.promise(s)
 }
 

@@ -70,14 +70,14 @@ func (r *Refusal) Explain() []Step {
 func (r *Refusal) Reason() string {
 	switch r.Cause {
 	case CauseTime:
-		return r.whyNoTime()
+		return r.explainTime()
 	case CauseWhole:
 		return fmt.Sprintf("wants %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
 	case CauseFraction:
 		return fmt.Sprintf("wants %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
 			r.parts(), are(r.Free.Count(), "CPU"), r.Room)
 	case CauseTopology:
-		return r.whyNoDomain()
+		return r.explainDomain()
 	case CauseFlexible:
 		if r.Flexible == 0 && r.Whole == 0 && r.Fraction == 0 {
 			return "wants to share CPUs with sensitive containers' fractions or to have free ones, and there are none"
@@ -92,7 +92,7 @@ func (r *Refusal) Reason() string {
 	}
 }
 
-func (r *Refusal) whyNoTime() string {
+func (r *Refusal) explainTime() string {
 	reason := fmt.Sprintf("wants %s, %s of %s are left (sensitive containers have %s, flexible ones are guaranteed %s",
 		cpuTime(r.Wanted), r.Remaining, cpuTime(r.Capacity), r.Promised, r.Flexible)
 	if r.MinShared > 0 {
@@ -101,7 +101,7 @@ func (r *Refusal) whyNoTime() string {
 	return reason + ")"
 }
 
-func (r *Refusal) whyNoDomain() string {
+func (r *Refusal) explainDomain() string {
 	switch r.Topology {
 	case WholeCores:
 		return fmt.Sprintf("wants %s; the wish whole-cores takes all CPUs of a core or none, and %s on cores that are free as a whole", r.parts(), are(r.Domain, "CPU"))
@@ -213,7 +213,7 @@ func (n *Node) refuse(s int32, kind error) error {
 		r.Flexible -= r.Wanted
 		r.Cause = CauseFlexible
 		if n.slots[s].domain != wholeNode || request.Topology.isDomain() {
-			r.Cause, r.Domain = CauseTopology, n.mostFree(request.Topology, &r.Free, &cpuset.Set{})
+			r.Cause, r.Domain = CauseTopology, n.maxFree(request.Topology, &r.Free, &cpuset.Set{})
 		}
 		return r
 	}
@@ -250,19 +250,19 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 		r.Room = max(r.Room, n.load[cpu].room())
 	}
 	free := r.Free.Count()
-	wishes := slot.Topology.isDomain() && slot.Policy == Strict
-	if wishes {
+	isConfined := slot.Topology.isDomain() && slot.Policy == Strict
+	if isConfined {
 		holds := slot.exclusive.Set()
-		r.Domain = n.mostFree(slot.Topology, &r.Free, &holds)
+		r.Domain = n.maxFree(slot.Topology, &r.Free, &holds)
 	}
 	switch {
-	case wishes && r.Domain < free:
+	case isConfined && r.Domain < free:
 		r.Cause = CauseTopology
 	case r.Whole > free:
 		r.Cause = CauseWhole
 	case r.Fraction > 0 && r.Whole == free && r.Room < r.Fraction:
 		r.Cause = CauseFraction
-	case wishes:
+	case isConfined:
 		r.Cause = CauseTopology
 	default:
 		r.Cause = CauseFlexible
@@ -272,21 +272,21 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 // isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// mostFree returns the maximum number of CPUs of free in a single domain of the policy's kind. If the
+// maxFree returns the maximum number of CPUs of free in a single domain of the policy's kind. If the
 // container holds CPUs already, only the domain of these CPUs counts.
-func (n *Node) mostFree(wish TopologyPolicy, free, holds *cpuset.Set) int {
+func (n *Node) maxFree(policy TopologyPolicy, free, holds *cpuset.Set) int {
 	domains := n.numas
-	switch wish {
+	switch policy {
 	case SingleL3:
 		domains = n.l3s
 	case WholeCores:
 		return n.wholeCores.CountIn(free)
 	}
-	most := 0
+	count := 0
 	for i := range domains {
 		if holds.SubsetOf(&domains[i]) {
-			most = max(most, free.CountIn(&domains[i]))
+			count = max(count, free.CountIn(&domains[i]))
 		}
 	}
-	return most
+	return count
 }

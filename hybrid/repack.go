@@ -7,24 +7,24 @@ import (
 // Repacking rearranges all movable fractions. It succeeds where single moves fail, and needs more
 // moves.
 
-// repackMost bounds the number of repacked fractions: the search takes too long for more.
-const repackMost = 128
+// maxRepacked bounds the number of repacked fractions: the search takes too long for more.
+const maxRepacked = 128
 
 // repackFor rearranges the fractions of a domain so that a container's whole CPUs and its fraction
 // fit. It reports whether it succeeded; on failure nothing has changed.
-func (n *Node) repackFor(s int32, within *cpuset.Set, whole int, fraction Milli) bool {
+func (n *Node) repackFor(s int32, domain *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
-	free := n.available().Intersect(*within)
-	open := n.openWithin(within).Minus(n.shared.Set())
+	free := n.available().Intersect(*domain)
+	open := n.openWithin(domain).Minus(n.shared.Set())
 	bins := open.Count() + free.Count() - whole
-	if bins <= 0 || !n.startPacking(bins, within) {
+	if bins <= 0 || !n.startPacking(bins, domain) {
 		return false
 	}
 	if fraction > 0 {
 		p.items = append(p.items, packItem{milli: int32(fraction), item: newFraction})
 	}
 	p.sort()
-	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves, within)
+	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves, domain)
 }
 
 func (n *Node) packTries() int {
@@ -36,20 +36,20 @@ func (n *Node) packTries() int {
 
 // startPacking fills the packer with the movable items of a domain and with bins, starting with the
 // CPUs of items that may not move. It reports whether the bins suffice for these CPUs.
-func (n *Node) startPacking(bins int, within *cpuset.Set) bool {
+func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.home = p.items[:0], p.room[:0], p.home[:0]
 	for i := range n.scratch.items {
-		if it := &n.scratch.items[i]; !n.stays(it) && within.Contains(int(it.cpu)) {
+		if it := &n.scratch.items[i]; !n.isFixed(it) && domain.Contains(int(it.cpu)) {
 			p.items = append(p.items, packItem{milli: int32(it.milli), item: int32(i)})
 		}
 	}
-	if len(p.items) > repackMost {
+	if len(p.items) > maxRepacked {
 		return false
 	}
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if !n.stays(it) || n.load[it.cpu].closed || !within.Contains(int(it.cpu)) {
+		if !n.isFixed(it) || n.load[it.cpu].closed || !domain.Contains(int(it.cpu)) {
 			continue
 		}
 		bin := 0
@@ -70,22 +70,22 @@ func (n *Node) startPacking(bins int, within *cpuset.Set) bool {
 	return true
 }
 
-// stays reports whether repacking must leave an item in place. Items of a container with several
+// isFixed reports whether repacking must leave an item in place. Items of a container with several
 // fractions stay, because two of them must not share a CPU.
-func (n *Node) stays(it *item) bool {
+func (n *Node) isFixed(it *item) bool {
 	return it.pinned || n.slots[it.slot].fractions() > 1
 }
 
 // applyPacking moves the items to the bins of the packer's solution, each bin to the CPU that has most
 // of its items already. Each of the first alone items gets a bin for itself, after the packed bins. It
 // reports whether the moves are permitted and within the budget; on failure nothing has changed.
-func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
+func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
 		p.items[i].bin = int32(len(p.home))
 		p.home = append(p.home, -1)
 	}
-	n.houseBins(within)
+	n.houseBins(domain)
 	logged, mark := len(n.scratch.log), n.mark()
 	for i := range p.items {
 		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.home[p.items[i].bin] {
@@ -103,7 +103,7 @@ func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
 			continue
 		}
 		to := int(p.home[p.items[i].bin])
-		if to < 0 || !n.mayUse(&n.scratch.items[it], to) {
+		if to < 0 || !n.canUse(&n.scratch.items[it], to) {
 			ok = false
 			break
 		}
@@ -118,7 +118,7 @@ func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
 
 // houseBins assigns a CPU to each bin: the CPU with most of its items if that is free. Otherwise it is
 // a shared or vacated CPU of within, the nearest to the containers of its items.
-func (n *Node) houseBins(within *cpuset.Set) {
+func (n *Node) houseBins(domain *cpuset.Set) {
 	p := &n.scratch.pack
 	taken, fractional := n.exclusive.Set(), n.fractional.Set()
 	for _, cpu := range p.home {
@@ -132,9 +132,9 @@ func (n *Node) houseBins(within *cpuset.Set) {
 			taken.Add(int(a.cpu))
 		}
 	}
-	free := n.available().Union(n.openWithin(&fractional)).Intersect(*within).Minus(taken)
+	free := n.available().Union(n.openWithin(&fractional)).Intersect(*domain).Minus(taken)
 	for b := range p.home {
-		if i := p.anyIn(int32(b)); p.home[b] < 0 && i >= 0 {
+		if i := p.itemIn(int32(b)); p.home[b] < 0 && i >= 0 {
 			cpu := n.nearest(&n.scratch.items[i], &free)
 			p.home[b] = int16(cpu)
 			if cpu >= 0 {
@@ -161,7 +161,7 @@ func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 // the moves suffice. As many of the largest fractions as possible get a CPU each, and the rest shares
 // CPUs with the flexible containers. It returns the number of moves.
 func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
-	if budget <= 0 || shared == 0 || n.anyDomain() {
+	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0
 	}
 	n.collect(own)
@@ -255,7 +255,7 @@ func (l *itemList) bins() int32 {
 	for large < int32(l.count) && l.size[large] > 500 {
 		large++
 	}
-	least, small := large, int32(0)
+	bound, small := large, int32(0)
 	joined, sum := int32(0), int32(0) // large items that leave room for a small item
 	for i := int(large); i < l.count; i++ {
 		small += l.size[i]
@@ -267,10 +267,10 @@ func (l *itemList) bins() int32 {
 			sum += l.size[large-1-joined]
 		}
 		if rest := small - (joined*1000 - sum); rest > 0 {
-			least = max(least, large+(rest+999)/1000)
+			bound = max(bound, large+(rest+999)/1000)
 		}
 	}
-	return least
+	return bound
 }
 
 // maxStrictLimit returns an upper bound on the limit of a strict sensitive container that can get room,
@@ -301,11 +301,11 @@ func packable(parts []int16) (bins, room int32) {
 	}
 	bins = items.bins()
 	rest := min(bins*1000-used, 1000)
-	all := items.suffice(rest, bins)   // usually the fraction can use all remaining room
+	all := items.canFit(rest, bins)    // usually the fraction can use all remaining room
 	low, high := int32(0), int32(1000) // bisection: the bins suffice with fraction low
 	for high-low > packSteps {
 		middle := (low + high) / 2
-		if middle <= rest && (all || items.suffice(middle, bins)) {
+		if middle <= rest && (all || items.canFit(middle, bins)) {
 			low = middle
 		} else {
 			high = middle
@@ -314,10 +314,10 @@ func packable(parts []int16) (bins, room int32) {
 	return bins, high - 1
 }
 
-// suffice reports whether a number of bins can be enough for the items and another item.
-func (l *itemList) suffice(size, bins int32) bool {
+// canFit reports whether a number of bins can be enough for the items and another item.
+func (l *itemList) canFit(size, bins int32) bool {
 	l.insert(size)
-	is := l.bins() <= bins
+	fits := l.bins() <= bins
 	l.remove(size)
-	return is
+	return fits
 }

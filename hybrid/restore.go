@@ -57,7 +57,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	n.promise(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
 	slot.detail().lost = lost
-	slot.wholeCores = g.Topology == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
+	slot.wholeCores = g.Topology == WholeCores && n.isTopologyMet(g) && n.isWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
 	}
@@ -106,13 +106,13 @@ func (g *Grant) parts() Milli {
 	return sum
 }
 
-// isKept reports whether a saved grant met its topology policy.
-func (n *Node) isKept(g *Grant) bool {
+// isTopologyMet reports whether a saved grant met its topology policy.
+func (n *Node) isTopologyMet(g *Grant) bool {
 	return n.options.Algorithm == Candor && (g.Policy == Strict || g.TopologyMet)
 }
 
-// onWholeCores reports whether a set consists of whole cores.
-func (n *Node) onWholeCores(set *cpuset.Set) bool {
+// isWholeCores reports whether a set consists of whole cores.
+func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
 		if !n.cores[n.layout.cpus[cpu].core].SubsetOf(&usable) {
@@ -125,14 +125,14 @@ func (n *Node) onWholeCores(set *cpuset.Set) bool {
 // domainOf returns the domain of a flexible grant, from its topology policy and its CPUs.
 func (n *Node) domainOf(g *Grant) int32 {
 	cpus := g.CPUs.Intersect(n.usable)
-	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isKept(g) {
+	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isTopologyMet(g) {
 		return wholeNode
 	}
 	for d := range n.domains {
 		if n.domains[d].kind != g.Topology {
 			continue
 		}
-		if g.Topology == WholeCores && n.onWholeCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
+		if g.Topology == WholeCores && n.isWholeCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
 			return int32(d)
 		}
 	}

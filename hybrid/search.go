@@ -24,7 +24,7 @@ type search struct {
 const searchTries = 2_000
 
 func (s *search) run() {
-	s.free, s.inDomains = s.available(), s.anyDomain()
+	s.free, s.inDomains = s.available(), s.hasConfined()
 	s.tries = searchTries
 	if s.inDomains {
 		s.tries /= 4 // an evaluation takes longer
@@ -71,7 +71,7 @@ func (s *search) consider() {
 // try makes a move if it is permitted and fits, and reports whether it did.
 func (s *search) try(i int32, cpu int) bool {
 	it := &s.scratch.items[i]
-	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.mayUse(it, cpu) {
+	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.canUse(it, cpu) {
 		return false
 	}
 	s.tries--
@@ -82,8 +82,8 @@ func (s *search) try(i int32, cpu int) bool {
 // reset undoes all tried moves.
 func (s *search) reset(mark int) { s.unmove(0, mark) }
 
-// sharedIf returns the shared time if an item were on another CPU.
-func (s *search) sharedIf(it *item, cpu int) Milli {
+// sharedAfter returns the shared time if an item were on another CPU.
+func (s *search) sharedAfter(it *item, cpu int) Milli {
 	if s.inDomains {
 		mark := s.mark()
 		s.take(it.slot, int(it.cpu))
@@ -156,7 +156,7 @@ func (s *search) single(i int32, cpu int) {
 	if it.own {
 		moves = 0
 	}
-	if shared := s.sharedIf(it, cpu); s.isBetter(shared, moves) {
+	if shared := s.sharedAfter(it, cpu); s.isBetter(shared, moves) {
 		s.best, s.moves = shared, moves
 		s.scratch.best = append(s.scratch.best[:0], step{i, int16(cpu)})
 	}
@@ -178,7 +178,7 @@ func (s *search) swaps() {
 		}
 		hole, home := int(big.cpu), int(small.cpu)
 		s.scratch.log = s.scratch.log[:0]
-		if s.mayUse(big, home) && s.mayUse(small, hole) {
+		if s.canUse(big, home) && s.canUse(small, hole) {
 			s.exchange(large, int32(j), hole, home)
 			s.consider()
 		}
@@ -236,7 +236,7 @@ func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 	cpus := s.scratch.targets[:0]
 	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
 		to := &s.load[cpu]
-		if !s.mayHelp(it, from, to) || !s.mayUse(it, cpu) {
+		if !s.canHelp(it, from, to) || !s.canUse(it, cpu) {
 			continue
 		}
 		if alike := s.alike(to, len(cpus)); alike < 0 {
@@ -246,7 +246,7 @@ func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 		}
 	}
 	for _, cpu := range cpus {
-		*s.likes(&s.load[cpu]) = 0
+		*s.loadEntry(&s.load[cpu]) = 0
 	}
 	s.scratch.targets = cpus
 	return cpus
@@ -258,7 +258,7 @@ func (s *search) alike(to *cpuLoad, next int) int {
 	if s.inDomains {
 		return -1
 	}
-	seen := s.likes(to)
+	seen := s.loadEntry(to)
 	if *seen > 0 {
 		return int(*seen) - 1
 	}
@@ -266,8 +266,8 @@ func (s *search) alike(to *cpuLoad, next int) int {
 	return -1
 }
 
-// likes returns the entry of the lookup table for the load of a CPU.
-func (s *search) likes(c *cpuLoad) *int16 {
+// loadEntry returns the entry of the lookup table for the load of a CPU.
+func (s *search) loadEntry(c *cpuLoad) *int16 {
 	multi := 0
 	if c.sharers > 1 {
 		multi = 1
@@ -275,10 +275,10 @@ func (s *search) likes(c *cpuLoad) *int16 {
 	return &s.scratch.alike[multi][c.used()]
 }
 
-// mayHelp reports whether moving an item between two fractional CPUs can lower the shared time, judged
+// canHelp reports whether moving an item between two fractional CPUs can lower the shared time, judged
 // by their loads alone. It is a filter for speed: a refused move can only help if flexible containers
 // regain a CPU through it.
-func (s *search) mayHelp(it *item, from, to *cpuLoad) bool {
+func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false
 	}
@@ -299,7 +299,7 @@ func (s *search) freeCPUFor(it *item) int {
 	holds := s.otherCPUs(it)
 	best, bestFar := -1, 0
 	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
-		if !s.mayUse(it, cpu) {
+		if !s.canUse(it, cpu) {
 			continue
 		}
 		// A CPU of a split core leaves whole cores whole.
@@ -323,8 +323,8 @@ func (s *search) freeCPUFor(it *item) int {
 // limited: the other CPUs must hold the other fractions and the need of flexible containers.
 func (n *Node) leastShared() Milli {
 	parts := n.tally.parts
-	rest := Milli(n.tally.open)*1000 - n.tally.room // time that is possibly shared
-	if n.anyDomain() || rest != n.tally.partsUsed { // no bound with domains or closed CPUs
+	rest := Milli(n.tally.open)*1000 - n.tally.room   // time that is possibly shared
+	if n.hasConfined() || rest != n.tally.partsUsed { // no bound with domains or closed CPUs
 		return 0
 	}
 	others := n.sharedCount + n.tally.open // CPUs that are not reserved for a single fraction

@@ -10,7 +10,7 @@ import (
 // misses dominate the run time.
 type slot struct {
 	exclusive cpuset.Compact
-	wants
+	spec
 	details    *details // nil: no details
 	first      part     // the fraction on the lowest CPU; 0m: no fraction
 	domain     int32    // flexible containers: index into layout.domains, or wholeNode
@@ -19,8 +19,8 @@ type slot struct {
 	linked     bool     // the slot is in Node.order, and in byID if it has an id
 }
 
-// wants is a Request without its id.
-type wants struct {
+// A spec is a Request without its id.
+type spec struct {
 	Limit, Guarantee Milli
 	Class            Class
 	Policy           Policy
@@ -42,18 +42,18 @@ type part struct {
 
 func (p part) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
 
-func wantsOf(r *Request) wants {
-	return wants{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
+func specOf(r *Request) spec {
+	return spec{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
 }
 
 // guaranteed returns Request.Guaranteed.
-func (w *wants) guaranteed() Milli {
+func (w *spec) guaranteed() Milli {
 	return GuaranteedTime(w.Class, w.Limit, w.Guarantee)
 }
 
 // request returns the container's request.
 func (s *slot) request() Request {
-	w := &s.wants
+	w := &s.spec
 	return Request{s.id(), w.Class, w.Policy, w.Limit, w.Guarantee, w.Topology, w.Immovable}
 }
 
@@ -163,7 +163,7 @@ func (n *Node) newSlot(r *Request) int32 {
 		n.slots = append(n.slots, slot{})
 	}
 	slot := &n.slots[s]
-	slot.wants, slot.domain, slot.wholeCores = wantsOf(r), wholeNode, false
+	slot.spec, slot.domain, slot.wholeCores = specOf(r), wholeNode, false
 	if r.Class == Sensitive {
 		slot.Guarantee = 0 // always its limit, also after a resize
 	}

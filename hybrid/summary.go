@@ -92,7 +92,7 @@ func (n *Node) Summarize(s *Summary) {
 	}
 	s.maxStrict = int32(n.maxStrictLimit())
 	n.addLoads(s)
-	if n.anyDomain() || n.tally.open != int32(n.fractional.Count()) {
+	if n.hasConfined() || n.tally.open != int32(n.fractional.Count()) {
 		s.flags |= opaque
 		return
 	}

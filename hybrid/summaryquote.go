@@ -16,9 +16,9 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 		}
 	}
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
-	own := min(whole, int(s.shared))
-	rest := Milli(whole-own)*1000 + fraction
-	shared, taken, verdict := s.paperRest(r, own, rest)
+	exclusive := min(whole, int(s.shared))
+	rest := Milli(whole-exclusive)*1000 + fraction
+	shared, taken, verdict := s.paperRest(r, exclusive, rest)
 	lastGone := taken == int(s.shared) && s.open == 0 && rest == 0
 	if lastGone && s.flags&anyFlexible != 0 {
 		verdict = Refused // a cpuset is never empty
@@ -26,34 +26,34 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	if verdict != Known {
 		return Quote{}, verdict
 	}
-	return s.quoted(r, own, taken, shared)
+	return s.quoted(r, exclusive, taken, shared)
 }
 
 // paperRest places the rest of a container, besides its own whole CPUs. taken is its final number of
 // shared CPUs.
-func (s *Summary) paperRest(r *Request, own int, rest Milli) (shared Milli, taken int, verdict Verdict) {
-	most := rest.CPUs()
+func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli, taken int, verdict Verdict) {
+	maxCPUs := rest.CPUs()
 	switch {
 	case rest == 0:
-		return 0, own, Known
+		return 0, exclusive, Known
 	case rest%1000 == 0:
-		most = 0
-	case rest < 1000 && Milli(s.loads[0]&^loneBit) < rest && int(s.shared) > own:
+		maxCPUs = 0
+	case rest < 1000 && Milli(s.loads[0]&^loneBit) < rest && int(s.shared) > exclusive:
 		if s.flags&anyFlexible != 0 {
 			shared = rest
 		}
-		return shared, own + 1, Known
+		return shared, exclusive + 1, Known
 	}
-	shared, verdict = s.fill(most, rest)
+	shared, verdict = s.fill(maxCPUs, rest)
 	if verdict == Refused && r.Policy == BestEffort {
 		shared, verdict = s.fill(int(s.open), rest)
 	}
-	return shared, own, verdict
+	return shared, exclusive, verdict
 }
 
 // fill is CHOOSE_PROCS.
-func (s *Summary) fill(most int, amount Milli) (shared Milli, verdict Verdict) {
-	for i := 0; i < min(most, int(s.open)); i++ {
+func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict) {
+	for i := 0; i < min(maxCPUs, int(s.open)); i++ {
 		if i == summaryLoads {
 			return 0, Unknown
 		}
@@ -103,22 +103,22 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 		q, _ := s.quoted(r, whole, whole, lent-Milli(s.lent))
 		return q, verdict
 	}
-	own, ownVerdict := impossible, Refused
+	alone, aloneVerdict := impossible, Refused
 	if spare > 0 {
-		own, ownVerdict = s.alone(a, fraction)
-		if ownVerdict == Known && own <= Milli(s.lent) { // the minimum cost
-			return s.quoted(r, whole, whole+1, own-Milli(s.lent))
+		alone, aloneVerdict = s.alone(a, fraction)
+		if aloneVerdict == Known && alone <= Milli(s.lent) { // the minimum cost
+			return s.quoted(r, whole, whole+1, alone-Milli(s.lent))
 		}
 	}
 	joint, verdict := s.join(a, fraction)
 	switch {
-	case ownVerdict == Unknown || verdict == Unknown:
+	case aloneVerdict == Unknown || verdict == Unknown:
 		return Quote{}, Unknown
-	case own == impossible && joint == impossible:
+	case alone == impossible && joint == impossible:
 		return s.noDirect(r)
-	case own < joint:
-		return s.quoted(r, whole, whole+1, own-Milli(s.lent))
-	case own == joint && !s.IsFlat():
+	case alone < joint:
+		return s.quoted(r, whole, whole+1, alone-Milli(s.lent))
+	case alone == joint && !s.IsFlat():
 		return Quote{}, Unknown // the node prefers the nearer CPU, then the fuller
 	default:
 		return s.quoted(r, whole, whole, joint-Milli(s.lent))

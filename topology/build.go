@@ -66,13 +66,13 @@ func newGroups() *groups {
 
 // group partitions the online CPUs by the group that each CPU reports. CPUs that report no group, and
 // that no other CPU's group contains, remain without a domain.
-func (f *facts) group(kind string, of func(*cpuFacts) *claim) (*groups, error) {
+func (f *facts) group(kind string, claimOf func(*cpuFacts) *claim) (*groups, error) {
 	g := newGroups()
-	var by [cpuset.Max]int // the CPU that reported each domain
+	var reporter [cpuset.Max]int // the CPU that reported each domain
 	for i := range f.cpus {
 		c := &f.cpus[i]
-		said := of(c)
-		cpus := said.cpus.Intersect(f.online)
+		reported := claimOf(c)
+		cpus := reported.cpus.Intersect(f.online)
 		if cpus.IsEmpty() {
 			continue
 		}
@@ -85,12 +85,12 @@ func (f *facts) group(kind string, of func(*cpuFacts) *claim) (*groups, error) {
 		for cpu := range cpus.All() {
 			if at := g.of[cpu]; at >= 0 {
 				return nil, fmt.Errorf("%s/cpu%d: its %s has CPUs %v, but cpu%d says %v",
-					cpuDir, c.id, kind, cpus, by[at], g.domains[at].CPUs)
+					cpuDir, c.id, kind, cpus, reporter[at], g.domains[at].CPUs)
 			}
 			g.of[cpu] = len(g.domains)
 		}
-		by[len(g.domains)] = c.id
-		g.domains = append(g.domains, Domain{ID: said.id, CPUs: cpus})
+		reporter[len(g.domains)] = c.id
+		g.domains = append(g.domains, Domain{ID: reported.id, CPUs: cpus})
 	}
 	return g, nil
 }

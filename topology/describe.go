@@ -41,16 +41,16 @@ func (m *Machine) layers() (layers []layer, nested bool) {
 		if i+1 < len(layers) {
 			smaller = layers[i+1].domains
 		}
-		if !nest(layers[i].domains, smaller) {
+		if !areNested(layers[i].domains, smaller) {
 			return layers, false
 		}
 	}
 	return layers, true
 }
 
-// nest reports whether each small domain lies within a single large domain. Both lists partition the
+// areNested reports whether each small domain lies within a single large domain. Both lists partition the
 // same CPUs.
-func nest(large, small []Domain) bool {
+func areNested(large, small []Domain) bool {
 	for i := range small {
 		n := 0
 		for j := range large {
@@ -77,7 +77,7 @@ func (m *Machine) Description() string {
 	before := 1
 	var b strings.Builder
 	for _, l := range layers {
-		if !even(l.domains, m.Online.Count()) || len(l.domains)%before != 0 {
+		if !areEqualSize(l.domains, m.Online.Count()) || len(l.domains)%before != 0 {
 			return ""
 		}
 		b.WriteString(l.level + ":" + strconv.Itoa(len(l.domains)/before) + " ")
@@ -86,8 +86,8 @@ func (m *Machine) Description() string {
 	return b.String() + "pu:" + strconv.Itoa(m.Online.Count()/before)
 }
 
-// even reports whether all domains have the same number of CPUs.
-func even(domains []Domain, cpus int) bool {
+// areEqualSize reports whether all domains have the same number of CPUs.
+func areEqualSize(domains []Domain, cpus int) bool {
 	for i := range domains {
 		if domains[i].CPUs.Count()*len(domains) != cpus {
 			return false

@@ -206,12 +206,12 @@ func skipMemory(s string) (rest string, err error) {
 	if !closed {
 		return "", fmt.Errorf("%q is not closed", shorten(s))
 	}
-	name, attributes, has := strings.Cut(inside, "(")
+	name, attributes, hasAttributes := strings.Cut(inside, "(")
 	name = strings.TrimSpace(name)
 	if r, err := rankOf(name); err != nil || r != rankNUMA {
 		return "", fmt.Errorf("[%s]: only [numa] stands in brackets", shorten(name))
 	}
-	if has {
+	if hasAttributes {
 		after, err := skipAttributes("(" + attributes)
 		if err != nil || strings.TrimSpace(after) != "" {
 			return "", fmt.Errorf("[%s] is not a NUMA node with attributes", shorten(inside))

@@ -48,7 +48,7 @@ type nodeFacts struct {
 // facts reads everything except the list of online CPUs, which the caller has read.
 func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	f := &facts{}
-	present, err := t.which(f, online, listed)
+	present, err := t.findCPUs(f, online, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +73,9 @@ func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	return f, nil
 }
 
-// which determines the present and the online CPUs. Kernels before 2.6.26 have no lists: there, every
+// findCPUs determines the present and the online CPUs. Kernels before 2.6.26 have no lists: there, every
 // CPU has a directory with a file "online", except the boot CPU, which has no such file.
-func (t *tree) which(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
+func (t *tree) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
 	online, err := cpuset.Parse(string(list))
 	if err != nil {
 		return present, fmt.Errorf("%s/online: %w", cpuDir, err)

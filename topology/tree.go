@@ -164,14 +164,14 @@ func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
 	}
 	var lines []branch
 	for _, k := range kinds {
-		what := plural(len(cores[k]), "core")
+		label := plural(len(cores[k]), "core")
 		if k.threads > 1 {
-			what += " of " + plural(k.threads, "CPU")
+			label += " of " + plural(k.threads, "CPU")
 		}
 		if s := k.speed.String(); s != "" {
-			what += ", " + s
+			label += ", " + s
 		}
-		lines = append(lines, branch{label: what + ": " + coreSets(cores[k]), shape: what, single: k.threads == 1})
+		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, single: k.threads == 1})
 	}
 	return lines
 }

@@ -35,14 +35,14 @@ func (m *Machine) Validate() error {
 
 // validateCPUs checks the list of CPUs without their domains.
 func (m *Machine) validateCPUs(all cpuset.Set) error {
-	want := all.First()
+	next := all.First()
 	for i := range m.CPUs {
 		c := &m.CPUs[i]
 		switch {
-		case want < 0:
+		case next < 0:
 			return fmt.Errorf("CPU %d is neither online nor offline", c.ID)
-		case c.ID != want:
-			return fmt.Errorf("CPU %d stands where CPU %d is expected", c.ID, want)
+		case c.ID != next:
+			return fmt.Errorf("CPU %d stands where CPU %d is expected", c.ID, next)
 		case c.Online != m.Online.Contains(c.ID):
 			return fmt.Errorf("CPU %d is online in one place and offline in another", c.ID)
 		case c.Capacity < 0 || c.MaxKHz < 0:
@@ -50,10 +50,10 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 		case !c.Online && (c.Socket != -1 || c.Node != -1 || c.L3 != -1 || c.Core != -1):
 			return fmt.Errorf("CPU %d is offline, but on a socket, node, L3 or core", c.ID)
 		}
-		want = all.Next(c.ID + 1)
+		next = all.Next(c.ID + 1)
 	}
-	if want >= 0 {
-		return fmt.Errorf("CPU %d is not among the CPUs", want)
+	if next >= 0 {
+		return fmt.Errorf("CPU %d is not among the CPUs", next)
 	}
 	return nil
 }
