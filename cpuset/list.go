@@ -64,7 +64,7 @@ func parse(list string, clip bool) (Set, error) {
 	return s, nil
 }
 
-const wantIDs = "want CPU ids and ranges, such as 0-3,8"
+const listSyntax = "must be CPU ids and ranges, such as 0-3,8"
 
 // parseRange parses a CPU id or a range, a part of a list. The reason is empty if the part is valid.
 func parseRange(part string) (first, last int, reason string) {
@@ -76,7 +76,7 @@ func parseRange(part string) (first, last int, reason string) {
 	}
 	switch {
 	case !ok:
-		return 0, 0, wantIDs
+		return 0, 0, listSyntax
 	case last < first:
 		return 0, 0, "a range must rise"
 	}

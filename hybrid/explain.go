@@ -86,16 +86,16 @@ func (p *Plan) neighbours(cpu int) string {
 		}
 	}
 	if with == 0 {
-		return "nobody else is on it"
+		return "no other container uses it"
 	}
 	why := ""
 	if p.sharedLeft == 0 {
 		why = ", since no CPU is left to keep them apart"
 	}
 	if with == 1 {
-		return "one other container is on it" + why
+		return "1 other container uses it" + why
 	}
-	return fmt.Sprintf("%d other containers are on it%s", with, why)
+	return fmt.Sprintf("%d other containers use it%s", with, why)
 }
 
 // explainLent names the fractional CPUs that a flexible container uses.
@@ -150,7 +150,7 @@ func (p *Plan) describePlace() string {
 		fmt.Fprintf(&b, ", %s split", plural(n.splitCores(cpus), "core"))
 	}
 	if p.Grant.Topology != Prefer {
-		fmt.Fprintf(&b, " (wish: %s)", p.Grant.Topology)
+		fmt.Fprintf(&b, " (topology policy: %s)", p.Grant.Topology)
 	}
 	return b.String()
 }

@@ -75,7 +75,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 		return nil, explainNoCPU(machine, &options)
 	}
 	if m := options.MinShared; m < 0 || m > n.capacity() {
-		return nil, fmt.Errorf("min-shared %dm: want 0 to %s, the CPUs that can be given", m, n.capacity())
+		return nil, fmt.Errorf("min-shared %dm: must be 0 to %s, the CPU time of the usable CPUs", m, n.capacity())
 	}
 	return n, nil
 }

@@ -72,20 +72,20 @@ func (r *Refusal) Reason() string {
 	case CauseTime:
 		return r.explainTime()
 	case CauseWhole:
-		return fmt.Sprintf("wants %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
+		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
 	case CauseFraction:
-		return fmt.Sprintf("wants %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
+		return fmt.Sprintf("needs %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
 			r.parts(), are(r.Free.Count(), "CPU"), r.Room)
 	case CauseTopology:
 		return r.explainDomain()
 	case CauseFlexible:
 		if r.Flexible == 0 && r.Whole == 0 && r.Fraction == 0 {
-			return "wants to share CPUs with sensitive containers' fractions or to have free ones, and there are none"
+			return "needs a shared or fractional CPU, and the node has none"
 		}
 		if r.Flexible == 0 {
-			return fmt.Sprintf("wants %s; the last CPU that flexible containers can run on stays theirs", r.parts())
+			return fmt.Sprintf("needs %s; the last CPU of the flexible containers must remain", r.parts())
 		}
-		return fmt.Sprintf("wants %s; the CPUs that would be left have no room for the flexible containers, which are guaranteed %s",
+		return fmt.Sprintf("needs %s; the remaining CPUs have no room for the flexible containers, which are guaranteed %s",
 			r.parts(), cpuTime(r.Flexible))
 	default:
 		return r.Text
@@ -93,7 +93,7 @@ func (r *Refusal) Reason() string {
 }
 
 func (r *Refusal) explainTime() string {
-	reason := fmt.Sprintf("wants %s, %s of %s are left (sensitive containers have %s, flexible ones are guaranteed %s",
+	reason := fmt.Sprintf("needs %s, %s of %s are left (sensitive containers have %s, flexible ones are guaranteed %s",
 		cpuTime(r.Wanted), r.Remaining, cpuTime(r.Capacity), r.Promised, r.Flexible)
 	if r.MinShared > 0 {
 		reason += fmt.Sprintf(", %s stays shared", r.MinShared)
@@ -104,11 +104,11 @@ func (r *Refusal) explainTime() string {
 func (r *Refusal) explainDomain() string {
 	switch r.Topology {
 	case WholeCores:
-		return fmt.Sprintf("wants %s; the wish whole-cores takes all CPUs of a core or none, and %s on cores that are free as a whole", r.parts(), are(r.Domain, "CPU"))
+		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.parts(), are(r.Domain, "CPU"))
 	case SingleL3:
-		return fmt.Sprintf("wants %s; the wish single-l3 allows one L3 domain in one NUMA node only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
 	default:
-		return fmt.Sprintf("wants %s; the wish single-numa allows one NUMA node only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
 	}
 }
 
@@ -179,11 +179,11 @@ func (r *Request) checkAmounts() *Refusal {
 	case r.Limit == 0 && r.Class == Sensitive:
 		return bad(r.ID, "a sensitive container needs a limit: its view is as large as that")
 	case r.Limit != 0 && (r.Limit < MinLimit || r.Limit > MaxLimit):
-		return bad(r.ID, "limit %dm: want %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
+		return bad(r.ID, "limit %dm: must be %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
 	case r.Class == Sensitive && r.Guarantee != 0 && r.Guarantee != r.Limit:
 		return bad(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
 	case r.Guarantee < NoGuarantee || r.Guarantee > MaxLimit:
-		return bad(r.ID, "guarantee %dm: want 0 to %s", r.Guarantee, cpuTime(MaxLimit))
+		return bad(r.ID, "guarantee %dm: must be 0 to %s", r.Guarantee, cpuTime(MaxLimit))
 	case r.Limit > 0 && r.Guarantee > r.Limit:
 		return bad(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
 	}

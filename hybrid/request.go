@@ -107,7 +107,7 @@ func parseName[T ~uint8](value *T, what string, names []string, text []byte) err
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("%s %q: want one of %s", what, text, strings.Join(names, ", "))
+	return fmt.Errorf("%s %q: must be one of %s", what, text, strings.Join(names, ", "))
 }
 
 // A Request describes a container to allocate.
@@ -225,7 +225,7 @@ func ParseMilli(s string) (Milli, error) {
 		}
 		return 0, fmt.Errorf("CPU amount %q: %s", s, reason)
 	}
-	const accepted = "want a number of CPUs such as 2, 1.5 or 1500m"
+	const accepted = "must be a number of CPUs such as 2, 1.5 or 1500m"
 	digits, isMilli := strings.CutSuffix(s, "m")
 	whole, decimals, hasPoint := strings.Cut(digits, ".")
 	if whole == "" || hasPoint && (isMilli || decimals == "") {

@@ -83,7 +83,7 @@ func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	for _, f := range g.Fractions {
 		switch {
 		case f.CPU < 0 || f.CPU >= cpuset.Max || f.Milli < 1 || f.Milli > 999:
-			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: want 1m to 999m", f.Milli))
+			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: must be 1m to 999m", f.Milli))
 		case !n.usable.Contains(f.CPU):
 			n.slots[s].detail().lost.Add(f.CPU)
 			continue

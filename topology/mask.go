@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-var errMask = errors.New("want a CPU mask, such as 00000000,0000ff0f")
+var errMask = errors.New("must be a CPU mask, such as 00000000,0000ff0f")
 
 // parseMask parses the kernel's mask format: 32-bit hexadecimal words, separated by commas, the word
 // of the highest CPUs first. It drops CPUs that a set cannot hold; the caller refuses them if they are

@@ -22,7 +22,7 @@ type SyntaxError struct {
 }
 
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf(`description %q: %s; want levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
+	return fmt.Sprintf(`description %q: %s; use levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
 		shorten(e.Description), e.Reason)
 }
 
@@ -173,7 +173,7 @@ func parseLevel(s string) (l level, rest string, err error) {
 		return l, "", fmt.Errorf("%q is not a number of %ss", shorten(digits), l.name)
 	}
 	if n < 1 || n > cpuset.Max { // including numbers out of range for ParseUint
-		return l, "", fmt.Errorf("%q has %s: want 1 to %d CPUs in all", l.name, shorten(digits), cpuset.Max)
+		return l, "", fmt.Errorf("%q has %s: must be 1 to %d CPUs in all", l.name, shorten(digits), cpuset.Max)
 	}
 	l.count = int(n)
 	if strings.HasPrefix(rest, "(") {
@@ -209,7 +209,7 @@ func skipMemory(s string) (rest string, err error) {
 	name, attributes, hasAttributes := strings.Cut(inside, "(")
 	name = strings.TrimSpace(name)
 	if r, err := rankOf(name); err != nil || r != rankNUMA {
-		return "", fmt.Errorf("[%s]: only [numa] stands in brackets", shorten(name))
+		return "", fmt.Errorf("[%s]: only [numa] is valid in brackets", shorten(name))
 	}
 	if hasAttributes {
 		after, err := skipAttributes("(" + attributes)
@@ -231,9 +231,9 @@ func checkLevels(levels []level) error {
 		case seen[l.rank] && l.rank != rankOther && l.rank != rankPrivate:
 			return fmt.Errorf("a second level of %q", l.name)
 		case seen[rankPU]:
-			return fmt.Errorf("%q stands behind pu, which is the smallest", l.name)
+			return fmt.Errorf("%q after pu, the smallest level", l.name)
 		case seen[rankCore] && l.rank != rankPU && l.rank != rankPrivate:
-			return fmt.Errorf("%q stands behind core", l.name)
+			return fmt.Errorf("%q after core", l.name)
 		}
 		seen[l.rank] = true
 	}

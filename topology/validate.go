@@ -42,7 +42,7 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 		case next < 0:
 			return fmt.Errorf("CPU %d is neither online nor offline", c.ID)
 		case c.ID != next:
-			return fmt.Errorf("CPU %d stands where CPU %d is expected", c.ID, next)
+			return fmt.Errorf("CPU %d is in the place of CPU %d", c.ID, next)
 		case c.Online != m.Online.Contains(c.ID):
 			return fmt.Errorf("CPU %d is online in one place and offline in another", c.ID)
 		case c.Capacity < 0 || c.MaxKHz < 0:
@@ -77,7 +77,7 @@ func (m *Machine) validateDomains() error {
 		for i := range k.n {
 			cpus := k.cpus(i)
 			if cpus.IsEmpty() || !cpus.SubsetOf(&m.Online) {
-				return fmt.Errorf("%s %d of the list has CPUs %q: want online ones, at least one", k.name, i, cpus)
+				return fmt.Errorf("%s %d of the list has CPUs %q: must be one or more online CPUs", k.name, i, cpus)
 			}
 			if cpus.Overlaps(&seen) {
 				return fmt.Errorf("CPUs %v are in two %ss", cpus.Intersect(seen), k.name)
@@ -109,7 +109,7 @@ func (m *Machine) validateNodes() error {
 		}
 		for _, d := range n.Distances {
 			if d <= 0 {
-				return fmt.Errorf("NUMA node %d has a distance of %d: want 10 (local) and more", n.ID, d)
+				return fmt.Errorf("NUMA node %d has a distance of %d: must be 10 (local) or more", n.ID, d)
 			}
 		}
 		if err := n.validateMemory(); err != nil {
@@ -125,11 +125,11 @@ func (m *Machine) validateNodes() error {
 // validateMemory checks the memory order of a node.
 func (n *NUMANode) validateMemory() error {
 	if n.Memory != nil && len(n.Memory) == 0 {
-		return fmt.Errorf("NUMA node %d: no node has memory: want one, or no list", n.ID)
+		return fmt.Errorf("NUMA node %d: the list of nodes with memory is empty; omit it", n.ID)
 	}
 	for i, id := range n.Memory {
 		if id < 0 || id >= cpuset.Max || slices.Contains(n.Memory[:i], id) {
-			return fmt.Errorf("NUMA node %d: memory of node %d: want different nodes from 0 to %d", n.ID, id, cpuset.Max-1)
+			return fmt.Errorf("NUMA node %d: memory of node %d: must be distinct nodes from 0 to %d", n.ID, id, cpuset.Max-1)
 		}
 	}
 	return nil
