@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a summary says of a container is what its node says.
+// A quote from a summary equals the quote of its node.
 func TestSummary(t *testing.T) {
 	verdicts := map[hybrid.Verdict]int{}
 	costly := 0
@@ -96,7 +96,7 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 	return verdict, got
 }
 
-// The figures bound what a quote says.
+// checkFigures checks that the figures bound the quote.
 func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Quote) {
 	f := s.Figures()
 	fraction, next := r.Limit%1000, hybrid.Milli(f.NextLent)

@@ -71,7 +71,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestReadNothing(t *testing.T) {
+func TestReadEmptyTree(t *testing.T) {
 	if m, err := Read(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), cpuDir) {
 		t.Errorf("Read of nothing: %v, %v", m, err)
 	}
@@ -81,7 +81,7 @@ func TestReadNothing(t *testing.T) {
 }
 
 // What is missing or of no use is not an error.
-func TestReadWithout(t *testing.T) {
+func TestReadWithoutFiles(t *testing.T) {
 	tests := []struct {
 		name  string
 		files map[string]string
@@ -161,7 +161,7 @@ func TestReadMemory(t *testing.T) {
 	}
 }
 
-// A CPU that no node's set has goes where its own directory says.
+// A CPU outside all node sets belongs to the node that its own directory names.
 func TestStrayCPUs(t *testing.T) {
 	m, err := Read(edited(map[string]string{
 		nodeDir + "/node0/cpumap": "", nodeDir + "/node0/distance": "", // CPUs 0-3 and 16-19

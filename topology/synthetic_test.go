@@ -75,7 +75,7 @@ func TestParseSpellings(t *testing.T) {
 	}
 }
 
-// refused are descriptions that cannot be meant, with a part of what is said.
+// refused are invalid descriptions with a part of their error.
 var refused = []struct{ description, want string }{
 	{"", "no levels"},
 	{"  ", "no levels"},
