@@ -146,7 +146,7 @@ func (n *Node) costSoFar(own int32) Cost {
 	default:
 		cpus := slot.cpus()
 		cost.NUMAs, cost.L3s = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus)
-		if n.threads > 1 {
+		if n.maxThreads > 1 {
 			cost.Splits = n.splitCores(&cpus)
 		}
 	}
@@ -154,7 +154,7 @@ func (n *Node) costSoFar(own int32) Cost {
 }
 
 // isFlat reports whether the machine has a single NUMA node, a single L3 domain, and one CPU per core.
-func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.threads == 1 }
+func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.maxThreads == 1 }
 
 // moved counts the fractions of other containers on CPUs where they were not before the edits.
 func (n *Node) moved(own int32) int {

@@ -146,7 +146,7 @@ func (p *Plan) describePlace() string {
 	if n.machine.HasL3 {
 		fmt.Fprintf(&b, ", %s", plural(countOverlaps(n.l3s, cpus), "L3 domain"))
 	}
-	if n.threads > 1 {
+	if n.maxThreads > 1 {
 		fmt.Fprintf(&b, ", %s split", plural(n.splitCores(cpus), "core"))
 	}
 	if p.Grant.Topology != Prefer {

@@ -101,7 +101,7 @@ func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
 		if s == p.slot || n.touched[s] != n.plans && !(flexible && slot.Class == Flexible) {
 			continue
 		}
-		n.others, n.whose = append(n.others, Change{}), append(n.whose, s)
+		n.others, n.otherSlots = append(n.others, Change{}), append(n.otherSlots, s)
 		n.fillGrant(&n.others[len(n.others)-1].After, s, set)
 	}
 }
@@ -113,7 +113,7 @@ func (n *Node) fillBefore(p *Plan) {
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
-		n.fillGrant(&c.Before, n.whose[i], &n.before)
+		n.fillGrant(&c.Before, n.otherSlots[i], &n.before)
 		if !c.Before.same(&c.After) {
 			p.Moves += movedFractions(c)
 			changed = append(changed, *c)

@@ -18,16 +18,16 @@ import (
 //     for each kind: threads of a program that run at different speeds wait for each other.
 //   - Where the kernel reports no L3, a domain is the intersection of a socket and a NUMA node.
 type layout struct {
-	machine *topology.Machine
-	options Options
-	usable  cpuset.Set
-	cpus    []place // by CPU id
-	cores   []cpuset.Set
-	l3s     []cpuset.Set
-	numas   []cpuset.Set
-	l3Node  []int // the NUMA node of each L3 domain
-	threads int   // maximum of usable CPUs on a core
-	least   int   // minimum of usable CPUs on a core that has usable CPUs
+	machine    *topology.Machine
+	options    Options
+	usable     cpuset.Set
+	cpus       []place // by CPU id
+	cores      []cpuset.Set
+	l3s        []cpuset.Set
+	numas      []cpuset.Set
+	l3Node     []int // the NUMA node of each L3 domain
+	maxThreads int   // maximum of usable CPUs on a core
+	minThreads int   // minimum of usable CPUs on a core that has usable CPUs
 
 	domains  []flexibleDomain
 	siblings [][]int16 // the usable CPUs of each core, as a list
@@ -70,9 +70,9 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 			l.siblings[i] = append(l.siblings[i], int16(cpu))
 		}
 		size := len(l.siblings[i])
-		l.threads = max(l.threads, size)
-		if size > 0 && (l.least == 0 || size < l.least) {
-			l.least = size
+		l.maxThreads = max(l.maxThreads, size)
+		if size > 0 && (l.minThreads == 0 || size < l.minThreads) {
+			l.minThreads = size
 		}
 	}
 	l.domains = newFlexibleDomains(l)

@@ -19,7 +19,7 @@ type item struct {
 	cpu    int16
 	milli  int16
 	pinned bool // may not move
-	own    bool // part of the plan's container: moving it costs nothing
+	isOwn  bool // part of the plan's container: moving it costs nothing
 }
 
 // A step moves an item to a CPU.
@@ -42,11 +42,11 @@ type scratch struct {
 	old         cpuset.Set
 	oldFraction int
 
-	plans   uint64 // number of plans started
-	edits   []edit // edits of the plan in progress
-	others  []Change
-	whose   []int32  // slots of the containers in others
-	touched []uint64 // by slot: number of the last plan that changed it
+	plans      uint64 // number of plans started
+	edits      []edit // edits of the plan in progress
+	others     []Change
+	otherSlots []int32  // slots of the containers in others
+	touched    []uint64 // by slot: number of the last plan that changed it
 
 	whole     cpuset.Set // result of domainCPUs for whole cores
 	items     []item
@@ -136,7 +136,7 @@ func (n *Node) unmove(logged, mark int) {
 func (n *Node) price(steps []step) int {
 	moves := 0
 	for _, s := range steps {
-		if !n.scratch.items[s.item].own {
+		if !n.scratch.items[s.item].isOwn {
 			moves++
 		}
 	}
@@ -149,14 +149,14 @@ func (n *Node) improve(own int32, budget int) int {
 	if budget <= 0 || shared == 0 || shared == impossible {
 		return 0
 	}
-	least := n.leastShared()
-	if shared == least {
+	bound := n.leastShared()
+	if shared == bound {
 		return 0
 	}
 	n.collect(own)
 	moves := 0
-	for shared > least {
-		s := search{Node: n, start: shared, best: shared, least: least, budget: budget - moves}
+	for shared > bound {
+		s := search{Node: n, start: shared, best: shared, bound: bound, budget: budget - moves}
 		s.run()
 		if s.best == shared {
 			break
@@ -167,7 +167,7 @@ func (n *Node) improve(own int32, budget int) int {
 		}
 		shared = s.best
 	}
-	if shared > least {
+	if shared > bound {
 		moves += n.improveByRepacking(own, shared, budget-moves)
 	}
 	return moves

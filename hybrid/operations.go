@@ -8,7 +8,7 @@ func (n *Node) start() {
 	n.old, n.oldFraction = cpuset.Set{}, -1
 	n.owed, n.owedDomains = 0, false
 	n.edits = n.edits[:0]
-	n.others, n.whose = n.others[:0], n.whose[:0]
+	n.others, n.otherSlots = n.others[:0], n.otherSlots[:0]
 	n.scratch.fractions = n.scratch.fractions[:0]
 }
 

@@ -142,11 +142,11 @@ func (p *picker) far(domain *cpuset.Set) int {
 // splits returns the number of cores that are split if count CPUs are taken from a domain with whole
 // CPUs on whole free cores. Whole free cores are taken first.
 func (p *picker) splits(whole, count int) int {
-	if p.threads == 1 {
+	if p.maxThreads == 1 {
 		return 0
 	}
-	whole -= whole % p.threads
-	return count - min(count-count%p.threads, whole)
+	whole -= whole % p.maxThreads
+	return count - min(count-count%p.maxThreads, whole)
 }
 
 // l3sNeeded returns the number of L3 domains of a NUMA node that count CPUs need.
@@ -207,11 +207,11 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
 	wholeCores := p.wholeCores.Set()
 	whole := wholeCores.Intersect(free)
-	if p.threads == 1 {
+	if p.maxThreads == 1 {
 		p.add(whole.Lowest(count))
 		return
 	}
-	for size := p.threads; size >= p.least; size-- { // a small core may still fit last
+	for size := p.maxThreads; size >= p.minThreads; size-- { // a small core may still fit last
 		for cpu := whole.First(); cpu >= 0 && count >= size; cpu = whole.Next(cpu + 1) {
 			at := p.layout.cpus[cpu].core
 			core := &p.cores[at]
@@ -267,7 +267,7 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 // pickExactly chooses whole cores with exactly count CPUs on machines with cores of several sizes, if
 // the best domain has no exact fit. The largest cores come first, then the lowest ids.
 func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
-	for size := n.threads; size >= n.least; size-- {
+	for size := n.maxThreads; size >= n.minThreads; size-- {
 		left := usable.Minus(picked)
 		for cpu := left.First(); cpu >= 0 && count >= size; cpu = left.Next(cpu + 1) {
 			core := n.layout.cpus[cpu].core

@@ -85,7 +85,7 @@ func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	fractional := n.fractional.Set()
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if it.pinned || it.own || !domain.Contains(int(it.cpu)) ||
+		if it.pinned || it.isOwn || !domain.Contains(int(it.cpu)) ||
 			n.load[it.cpu].room()+Milli(it.milli) < fraction ||
 			best >= 0 && it.milli >= n.scratch.items[best].milli {
 			continue

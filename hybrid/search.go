@@ -9,7 +9,7 @@ type search struct {
 	*Node
 	start  Milli // shared time at the start
 	best   Milli // lowest shared time found
-	least  Milli // lower bound on the shared time
+	bound  Milli // lower bound on the shared time
 	moves  int   // number of moves for best
 	budget int
 	tries  int        // remaining arrangements to evaluate
@@ -31,7 +31,7 @@ func (s *search) run() {
 	}
 	s.scratch.best = s.scratch.best[:0]
 	for i := range s.scratch.items {
-		if s.scratch.items[i].own {
+		if s.scratch.items[i].isOwn {
 			s.ownItems++
 		}
 	}
@@ -44,7 +44,7 @@ func (s *search) run() {
 
 // isDone reports whether no better result is possible. Several moves are no better than a single move,
 // unless all of them move fractions of the plan's container.
-func (s *search) isDone() bool { return s.best == s.least && s.moves <= 1 && s.ownItems <= 1 }
+func (s *search) isDone() bool { return s.best == s.bound && s.moves <= 1 && s.ownItems <= 1 }
 
 // isBetter reports whether an arrangement is better than the best result so far.
 func (s *search) isBetter(shared Milli, moves int) bool {
@@ -130,7 +130,7 @@ func (s *search) uncount(c *cpuLoad) {
 func (s *search) singleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if it.pinned || s.isDone() && !it.own {
+		if it.pinned || s.isDone() && !it.isOwn {
 			continue
 		}
 		from := s.load[it.cpu]
@@ -153,7 +153,7 @@ func (s *search) single(i int32, cpu int) {
 	s.tries--
 	it := &s.scratch.items[i]
 	moves := 1
-	if it.own {
+	if it.isOwn {
 		moves = 0
 	}
 	if shared := s.sharedAfter(it, cpu); s.isBetter(shared, moves) {
@@ -304,7 +304,7 @@ func (s *search) freeCPUFor(it *item) int {
 		}
 		// A CPU of a split core leaves whole cores whole.
 		far := 2 * s.remoteness(&holds, cpu)
-		if s.wholeCores.Contains(cpu) && s.threads > 1 {
+		if s.wholeCores.Contains(cpu) && s.maxThreads > 1 {
 			far++
 		}
 		if best < 0 || far < bestFar {
