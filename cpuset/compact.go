@@ -2,15 +2,15 @@ package cpuset
 
 import "math/bits"
 
-// A Compact is a set that somebody keeps thousands of: it takes 16 bytes, and no more memory while
-// it has only had CPU ids below 64. Set returns it as a plain value. A Compact is not to be
-// copied: two copies share the higher ids. The zero value is the empty set.
+// A Compact is a set in 16 bytes, for programs that hold thousands of sets. It allocates more memory
+// only for CPU ids of 64 and above. Do not copy a Compact: both copies would share the higher ids. The
+// zero value is the empty set.
 type Compact struct {
 	low  uint64
-	high *[wordCount - 1]uint64 // nil: none yet
+	high *[wordCount - 1]uint64 // ids 64 and above; nil if no such id was ever added
 }
 
-// Set returns the CPUs as a value of their own.
+// Set returns a copy of the set as a plain value.
 func (c *Compact) Set() (s Set) {
 	s.words[0] = c.low
 	if c.high != nil {
@@ -19,7 +19,7 @@ func (c *Compact) Set() (s Set) {
 	return s
 }
 
-// Assign makes the set one of the same CPUs as s.
+// Assign replaces the contents of the set with the CPUs of s.
 func (c *Compact) Assign(s *Set) {
 	c.low = s.words[0]
 	if c.high == nil {
@@ -31,7 +31,7 @@ func (c *Compact) Assign(s *Set) {
 	copy(c.high[:], s.words[1:])
 }
 
-// Add puts a CPU id into the set.
+// Add adds a CPU id to the set. It panics on an id outside 0 to Max-1.
 func (c *Compact) Add(cpu int) {
 	if uint(cpu) < 64 {
 		c.low |= 1 << uint(cpu)
@@ -43,7 +43,7 @@ func (c *Compact) Add(cpu int) {
 	c.high[uint(cpu)/64-1] |= 1 << (uint(cpu) % 64)
 }
 
-// Remove takes a CPU id out of the set.
+// Remove removes a CPU id from the set.
 func (c *Compact) Remove(cpu int) {
 	if uint(cpu) < 64 {
 		c.low &^= 1 << uint(cpu)
@@ -52,8 +52,7 @@ func (c *Compact) Remove(cpu int) {
 	}
 }
 
-// Contains reports whether a CPU id is in the set. Ids that no Set can hold
-// are in none.
+// Contains reports whether a CPU id is in the set. It is false for ids that no Set can hold.
 func (c *Compact) Contains(cpu int) bool {
 	if uint(cpu) < 64 {
 		return c.low&(1<<uint(cpu)) != 0
@@ -80,7 +79,7 @@ func (c *Compact) IsEmpty() bool {
 // First returns the lowest CPU id, or -1 if the set is empty.
 func (c *Compact) First() int { return c.Next(0) }
 
-// Next returns the lowest CPU id that is not below from, or -1 if there is none.
+// Next returns the lowest CPU id that is at least from, or -1 if there is none.
 func (c *Compact) Next(from int) int {
 	if from = max(from, 0); from < 64 {
 		if w := c.low >> from; w != 0 {
@@ -94,6 +93,7 @@ func (c *Compact) Next(from int) int {
 	return c.nextHigh(from)
 }
 
+// nextHigh is Next for ids of 64 and above.
 func (c *Compact) nextHigh(from int) int {
 	mask := ^uint64(0) << (uint(from) % 64)
 	for i := from/64 - 1; i < len(c.high); i++ {

@@ -1,13 +1,12 @@
-// Package cpuset holds sets of logical CPUs as Linux numbers them.
+// Package cpuset implements sets of logical CPUs with Linux's CPU numbers.
 //
-// A Set is a plain value of fixed size: it can be copied, compared with == and
-// used as a map key, and no operation on it allocates. It reads and writes the
-// kernel's list format, "0-3,8,10-11", that cpuset.cpus, taskset and
-// /sys/devices/system/cpu/online speak.
+// A Set is a plain value of fixed size. It can be copied, compared with == and used as a map key, and
+// its operations do not allocate. Parse and String convert it from and to the kernel's list format,
+// "0-3,8,10-11", which cpuset.cpus, taskset and /sys/devices/system/cpu/online use.
 //
-// A Compact is a set for whoever keeps thousands of them.
+// A Compact is a smaller set for programs that hold thousands of sets.
 //
-// The package knows nothing of topology, limits or containers.
+// The package knows nothing about topology, limits or containers.
 package cpuset
 
 import (
@@ -25,8 +24,8 @@ type Set struct {
 	words [wordCount]uint64
 }
 
-// Of returns the set of the given CPU ids. It panics on an id outside 0 to
-// Max-1, as indexing an array does; use Parse for input from outside.
+// Of returns the set of the given CPU ids. It panics on an id outside 0 to Max-1; use Parse for
+// external input.
 func Of(cpus ...int) Set {
 	var s Set
 	for _, cpu := range cpus {
@@ -35,8 +34,7 @@ func Of(cpus ...int) Set {
 	return s
 }
 
-// Range returns the set of the CPU ids first to last, both included. It is
-// empty when last < first.
+// Range returns the set of the CPU ids from first to last, both included. It is empty if last < first.
 func Range(first, last int) Set {
 	var s Set
 	for cpu := first; cpu <= last; cpu++ {
@@ -45,14 +43,13 @@ func Range(first, last int) Set {
 	return s
 }
 
-// Add puts a CPU id into the set.
+// Add adds a CPU id to the set. It panics on an id outside 0 to Max-1.
 func (s *Set) Add(cpu int) { s.words[uint(cpu)/64] |= 1 << (uint(cpu) % 64) }
 
-// Remove takes a CPU id out of the set.
+// Remove removes a CPU id from the set.
 func (s *Set) Remove(cpu int) { s.words[uint(cpu)/64] &^= 1 << (uint(cpu) % 64) }
 
-// Contains reports whether a CPU id is in the set. Ids that no Set can hold
-// are in none.
+// Contains reports whether a CPU id is in the set. It is false for ids that no Set can hold.
 func (s *Set) Contains(cpu int) bool {
 	return uint(cpu) < Max && s.words[uint(cpu)/64]&(1<<(uint(cpu)%64)) != 0
 }
@@ -82,8 +79,8 @@ func (s *Set) Last() int {
 	return -1
 }
 
-// Next returns the lowest CPU id that is not below from, or -1 if there is
-// none. It is the allocation-free way to walk a set:
+// Next returns the lowest CPU id that is at least from, or -1 if there is none. It iterates over a set
+// without allocations:
 //
 //	for cpu := s.First(); cpu >= 0; cpu = s.Next(cpu + 1) { … }
 func (s *Set) Next(from int) int {
@@ -104,7 +101,7 @@ func (s *Set) Next(from int) int {
 	return i*64 + bits.TrailingZeros64(w)
 }
 
-// All walks the CPU ids in rising order.
+// All yields the CPU ids in ascending order.
 func (s Set) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for cpu := s.First(); cpu >= 0; cpu = s.Next(cpu + 1) {
@@ -115,7 +112,7 @@ func (s Set) All() iter.Seq[int] {
 	}
 }
 
-// Slice returns the CPU ids in rising order.
+// Slice returns the CPU ids in ascending order.
 func (s Set) Slice() []int {
 	cpus := make([]int, 0, s.Count())
 	for cpu := s.First(); cpu >= 0; cpu = s.Next(cpu + 1) {
@@ -155,7 +152,7 @@ func (s *Set) AddAll(t *Set) {
 	}
 }
 
-// RemoveAll takes the CPUs of t out of the set: Minus in place.
+// RemoveAll removes the CPUs of t from the set: Minus in place.
 func (s *Set) RemoveAll(t *Set) {
 	for i := range s.words {
 		s.words[i] &^= t.words[i]
@@ -191,7 +188,7 @@ func (s *Set) CountIn(t *Set) int {
 	return n
 }
 
-// Lowest returns the n lowest CPUs of the set, or all of it if it has fewer.
+// Lowest returns the n lowest CPUs of the set, or the whole set if it has fewer.
 func (s Set) Lowest(n int) Set {
 	var out Set
 	for i, w := range s.words {

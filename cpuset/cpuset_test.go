@@ -53,7 +53,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestWalk(t *testing.T) {
+func TestIteration(t *testing.T) {
 	s := Of(0, 63, 64, 1023)
 	if got := slices.Collect(s.All()); !slices.Equal(got, []int{0, 63, 64, 1023}) {
 		t.Errorf("All = %v", got)

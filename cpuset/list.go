@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A SyntaxError says which part of a CPU list cannot be read.
+// A SyntaxError names the invalid part of a CPU list.
 type SyntaxError struct {
 	List   string // the whole input
-	Part   string // the offending part of it
+	Part   string // the invalid part of List
 	Reason string
 }
 
@@ -29,19 +29,18 @@ func shorten(s string) string {
 	return s[:most] + "…"
 }
 
-// Parse reads the kernel's list format: CPU ids and ranges, separated by
-// commas, in any order ("0-3,8,10-11"). The empty string is the empty set; one
-// newline at the end, as the kernel writes it, is accepted. Spaces, signs,
-// descending ranges, strides ("0-15:2/4") and ids above Max-1 are errors of
+// Parse parses the kernel's list format: CPU ids and ranges, separated by commas, in any order
+// ("0-3,8,10-11"). The empty string is the empty set; a newline at the end is accepted, as the kernel
+// writes it. Spaces, signs, descending ranges, strides ("0-15:2/4") and ids above Max-1 are errors of
 // type *SyntaxError.
 func Parse(list string) (Set, error) { return parse(list, false) }
 
-// ParsePossible is Parse for lists that name offline CPUs too, such as
-// /sys/devices/system/cpu/present and the Cpus_allowed_list of a process. It
-// drops ids above Max-1: firmware reserves ids for CPUs that never come online.
+// ParsePossible is Parse for lists that contain offline CPUs, such as /sys/devices/system/cpu/present
+// and Cpus_allowed_list of a process. It drops ids above Max-1, because firmware reserves ids for CPUs
+// that never come online.
 func ParsePossible(list string) (Set, error) { return parse(list, true) }
 
-// parse reads a list. With clip it drops ids above Max-1, else they are errors.
+// parse parses a list. With clip it drops ids above Max-1; otherwise they are errors.
 func parse(list string, clip bool) (Set, error) {
 	var s Set
 	list = strings.TrimSuffix(list, "\n")
@@ -65,10 +64,9 @@ func parse(list string, clip bool) (Set, error) {
 	return s, nil
 }
 
-const wantIDs = "want CPU ids and ranges, such as 0-3,8"
+const listSyntax = "must be CPU ids and ranges, such as 0-3,8"
 
-// parseRange reads one CPU id or one range, a part of a list. The reason is
-// empty if the part is valid.
+// parseRange parses a CPU id or a range, a part of a list. The reason is empty if the part is valid.
 func parseRange(part string) (first, last int, reason string) {
 	low, high, isRange := strings.Cut(part, "-")
 	first, ok := parseID(low)
@@ -78,19 +76,19 @@ func parseRange(part string) (first, last int, reason string) {
 	}
 	switch {
 	case !ok:
-		return 0, 0, wantIDs
+		return 0, 0, listSyntax
 	case last < first:
 		return 0, 0, "a range must rise"
 	}
 	return first, last, ""
 }
 
-// maxID is the largest id that parseID returns. It exceeds the largest CPU id
-// of every kernel (CONFIG_NR_CPUS is at most 8192).
+// maxID is the largest id that parseID returns. It exceeds the largest CPU id of every kernel
+// (CONFIG_NR_CPUS is at most 8192).
 const maxID = 1 << 20
 
-// parseID reads one CPU id. An id above maxID becomes maxID, so that long
-// digit strings do not overflow.
+// parseID parses a CPU id. An id above maxID becomes maxID, so that long digit strings do not
+// overflow.
 func parseID(digits string) (id int, ok bool) {
 	if digits == "" {
 		return 0, false
@@ -104,8 +102,7 @@ func parseID(digits string) (id int, ok bool) {
 	return id, true
 }
 
-// MustParse is Parse for lists that the program itself wrote. It panics on a
-// bad one.
+// MustParse is Parse for lists in the program's source. It panics on an invalid list.
 func MustParse(list string) Set {
 	s, err := Parse(list)
 	if err != nil {
@@ -137,10 +134,10 @@ func (s *Set) Append(b []byte) []byte {
 	return b
 }
 
-// MarshalText writes the kernel's list format: a Set is a JSON string.
+// MarshalText returns the set in the kernel's list format, so a Set is a JSON string.
 func (s Set) MarshalText() ([]byte, error) { return s.Append([]byte{}), nil }
 
-// UnmarshalText reads what MarshalText wrote, with Parse's rules.
+// UnmarshalText parses the output of MarshalText with the rules of Parse.
 func (s *Set) UnmarshalText(text []byte) error {
 	set, err := Parse(string(text))
 	if err != nil {

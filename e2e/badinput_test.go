@@ -23,7 +23,7 @@ type badLine struct {
 	says string // a part of the line
 }
 
-const wantAmount = "want a number of CPUs such as 2, 1.5 or 1500m"
+const wantAmount = "must be a number of CPUs such as 2, 1.5 or 1500m"
 
 // What cannot be meant gets one line that says what is accepted, its exit code,
 // and nothing changes: neither the state nor a group.
@@ -52,9 +52,9 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--cpu", "0.5", "--name", "cpu.shares"}, 2, "want any other than tasks"},
 		{[]string{"--cpu", "0.5", "--name", ""}, 2, "want 1 to 64 letters"},
 		{[]string{"--cpu", "0.5", "--name", strings.Repeat("x", 65)}, 2, "want 1 to 64 letters"},
-		{[]string{"--cpu", "0.5", "--class", "touchy"}, 2, "want one of"},
-		{[]string{"--cpu", "0.5", "--policy", "lax"}, 2, "want one of"},
-		{[]string{"--cpu", "0.5", "--topology", "near"}, 2, "want one of"},
+		{[]string{"--cpu", "0.5", "--class", "touchy"}, 2, "must be one of"},
+		{[]string{"--cpu", "0.5", "--policy", "lax"}, 2, "must be one of"},
+		{[]string{"--cpu", "0.5", "--topology", "near"}, 2, "must be one of"},
 		{[]string{"--cpu", "0.5", "--view", "half"}, 2, "want one of"},
 		{[]string{"--cpu", "0.5", "--period", "2s"}, 2, "must be 1ms to 1s"},
 		{[]string{"--cpu", "0.5", "--period", "0"}, 2, "must be 1ms to 1s"},

@@ -113,7 +113,7 @@ func (d *docker) check(id string, limit, cpus int) {
 func TestDockerRefuses(t *testing.T) {
 	d := newDocker(t)
 	for _, test := range []struct{ flags, want string }{
-		{"--cpus=1 -e CANDOR_CLASS=sensitve", `environment CANDOR_CLASS: class "sensitve": want one of sensitive, flexible`},
+		{"--cpus=1 -e CANDOR_CLASS=sensitve", `environment CANDOR_CLASS: class "sensitve": must be one of sensitive, flexible`},
 		{"-e CANDOR_CLASS=sensitive", "a sensitive container needs a limit"},
 		{"--cpus=1 -e CANDOR_ON_RESIZE=exec:reboot", "environment CANDOR_ON_RESIZE: "},
 		{"--cpus=1 -e CANDOR_PRESERVE=true", "environment CANDOR_PRESERVE: not for an image to choose"},

@@ -150,7 +150,7 @@ func TestDockerAnnotation(t *testing.T) {
 	}
 	d.does("rm", "-f", id)
 	got := do(t, d.docker(append(run, "--annotation=candor.dev/class=x", "box", "sleep", "9999")...))
-	if got.code != 125 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
+	if got.code != 125 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": must be one of sensitive, flexible`) {
 		t.Errorf("a class that there is not: %+v", got)
 	}
 	d.empty()

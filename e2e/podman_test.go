@@ -113,7 +113,7 @@ func TestPodmanAnnotations(t *testing.T) {
 	p.does("rm", "-f", "-t=0", id)
 	p.empty()
 	got := p.podman(boxOf("--rm", "--annotation", "candor.dev/class=x", "box", "nproc")...)
-	if got.code == 0 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
+	if got.code == 0 || !strings.Contains(got.err, `annotation candor.dev/class: class "x": must be one of sensitive, flexible`) {
 		t.Errorf("a class that there is not: %+v", got)
 	}
 	p.empty()

@@ -11,12 +11,12 @@ type question struct {
 	cpus     int   // whole CPUs, and one more for a fraction
 	plain    bool
 	strict   bool
-	byMost   bool // whether Figures.Most shows that moves can make room
+	byMost   bool // whether Figures.MaxStrictLimit shows that moves can make room
 
 	least uint64 // CPU time and the first further resources, as the first word of traits
 
 	byShare    bool // the free share decides
-	calmIsRoom bool // the demand beyond Figures.Calm must be lent
+	calmIsRoom bool // the demand beyond Figures.MaxUnlentGuarantee must be lent
 }
 
 func (f *Fleet) ask(r *Request) {

@@ -65,11 +65,11 @@ func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits))
 func (f *Fleet) key(id NodeID, class hybrid.Class, g *hybrid.Figures) int64 {
 	switch paper := f.options.Order == Paper && !f.byShare(class); { // the size does not matter to that
 	case paper && f.byPaper():
-		return int64(flag(g.WithFlexible))<<12 | int64(min(g.Shared, 2))
-	case paper && g.Spare > 0: // of the nodes without sharing, the lowest number is the best
-		return 1<<34 | int64(min(g.Spare, 15))
+		return int64(flag(g.HasFlexible))<<12 | int64(min(g.SharedCPUs, 2))
+	case paper && g.SpareCPUs > 0: // of the nodes without sharing, the lowest number is the best
+		return 1<<34 | int64(min(g.SpareCPUs, 15))
 	case paper:
-		return mix(g.SharedRoom>>4, g.NextLent>>4)
+		return mix(g.MaxSharedRoom>>4, g.NextLent>>4)
 	}
 	return int64(f.kinds[f.nodes[id].kind].size)<<(keyBits-sizeBits) | f.keyWithin(id, g)
 }
@@ -82,10 +82,10 @@ func (f *Fleet) keyWithin(id NodeID, g *hybrid.Figures) int64 {
 		return mix(logTime(g.Free[hybrid.Flexible]), full)
 	case f.options.Order != Candor:
 		return mix(free, full)
-	case g.Calm >= 60: // usually no time is lent
-		return 1<<34 | int64(flag(g.FirstLent > 0))<<12 | mix(rootShare(f.sharesOf(id)[0]), full)
+	case g.MaxUnlentGuarantee >= 60: // usually no time is lent
+		return 1<<34 | int64(flag(g.PaperFirstLent > 0))<<12 | mix(rootShare(f.sharesOf(id)[0]), full)
 	default:
-		return mix(uint16(g.Calm+1)>>5, g.NextLent>>4, free, full)
+		return mix(uint16(g.MaxUnlentGuarantee+1)>>5, g.NextLent>>4, free, full)
 	}
 }
 

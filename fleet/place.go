@@ -120,6 +120,5 @@ func (f *Fleet) count(r *Request, cost *hybrid.Cost, sign int) {
 
 // need is the CPU time that counts towards a node's capacity.
 func (f *Fleet) need(r *Request) hybrid.Milli {
-	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee}
-	return h.Guaranteed()
+	return hybrid.GuaranteedTime(r.Class, r.Limit, r.Guarantee)
 }

@@ -51,7 +51,7 @@ func (s *Scale) Rank(a *Query, quote *hybrid.Quote, g *hybrid.Figures, free []in
 	if !quote.Direct {
 		most := g.Free[a.q.Class]
 		if a.q.byMost {
-			most = g.Most
+			most = g.MaxStrictLimit
 		}
 		return Rank(indirectScore(hybrid.Milli(most)))
 	}

@@ -20,26 +20,26 @@ const (
 	traitLeast2                  //
 	traitFreeSum                 // free share of CPU and of these in sum, in 1<<sumShift, rounded up
 	traitNextLent                // hybrid.Figures.NextLent, from the top
-	traitThenLent                // Figures.ThenLent, from the top
-	traitCalm                    // Figures.Calm
+	traitThenLent                // Figures.SecondLent, from the top
+	traitCalm                    // Figures.MaxUnlentGuarantee
 	traitCalmOne                 // the same with another lent CPU
 	traitSlack                   // Figures.Slack
 	traitSlackOne                // the same with another lent CPU
-	traitMostLimit               // Figures.Most
-	traitShared                  // Figures.Shared
-	traitSpare                   // Figures.Spare
-	traitRoom                    // Figures.Room
-	traitSharedRoom              // Figures.SharedRoom
-	traitJoinLeast               // Figures.JoinLeast, from the top
-	traitTakeOne                 // Figures.TakeOne, from the top
+	traitMostLimit               // Figures.MaxStrictLimit
+	traitShared                  // Figures.SharedCPUs
+	traitSpare                   // Figures.SpareCPUs
+	traitRoom                    // Figures.MaxRoom
+	traitSharedRoom              // Figures.MaxSharedRoom
+	traitJoinLeast               // Figures.MinJoinCost, from the top
+	traitTakeOne                 // Figures.TakeCPUCost, from the top
 
 	allTraits
 
 	// The algorithm Paper does not use the replaced traits:
-	traitRoomLeast = traitSlack     // Figures.RoomLeast, from the top
-	traitTwoRooms  = traitSlackOne  // Figures.TwoRooms
+	traitRoomLeast = traitSlack     // Figures.PaperMaxRoom, from the top
+	traitTwoRooms  = traitSlackOne  // Figures.PaperMaxTwoRooms
 	traitWithNone  = traitMostLimit // 1: no flexible container
-	traitFirstLent = traitNextLent  // Figures.FirstLent, from the top
+	traitFirstLent = traitNextLent  // Figures.PaperFirstLent, from the top
 
 	// In the order Candor with a single further resource, these replace the traits of the second resource:
 	traitMoreCPU   = traitMost2  // free share of CPU twice, and of the resource, in 1<<sumShift, rounded up
@@ -65,16 +65,16 @@ func (f *Fleet) traitsOf(id NodeID, g *hybrid.Figures) traits {
 	shares := f.sharesOf(id)
 	t := traitList{
 		traitFreeTime: timeTrait(g.Free[hybrid.Flexible]),
-		traitOpaque:   flag(g.Opaque), traitNextLent: top - g.NextLent, traitThenLent: top - g.ThenLent, traitCalm: timeTrait(g.Calm),
-		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.Most), traitShared: g.Shared, traitSpare: g.Spare, traitRoom: g.Room,
-		traitSharedRoom: g.SharedRoom, traitJoinLeast: top - g.JoinLeast, traitTakeOne: top - g.TakeOne,
+		traitOpaque:   flag(g.IsOpaque), traitNextLent: top - g.NextLent, traitThenLent: top - g.SecondLent, traitCalm: timeTrait(g.MaxUnlentGuarantee),
+		traitSlack: timeTrait(g.Slack), traitMostLimit: timeTrait(g.MaxStrictLimit), traitShared: g.SharedCPUs, traitSpare: g.SpareCPUs, traitRoom: g.MaxRoom,
+		traitSharedRoom: g.MaxSharedRoom, traitJoinLeast: top - g.MinJoinCost, traitTakeOne: top - g.TakeCPUCost,
 	}
 	if one := 1000 - int32(g.NextLent); one > 0 {
-		t[traitCalmOne], t[traitSlackOne] = timeTrait(max(g.Calm, 0)+one), timeTrait(g.Slack+one)
+		t[traitCalmOne], t[traitSlackOne] = timeTrait(max(g.MaxUnlentGuarantee, 0)+one), timeTrait(g.Slack+one)
 	}
 	if f.byPaper() {
-		t[traitRoomLeast], t[traitTwoRooms], t[traitWithNone] = top-g.RoomLeast, g.TwoRooms, flag(!g.WithFlexible)
-		t[traitFirstLent] = top - g.FirstLent
+		t[traitRoomLeast], t[traitTwoRooms], t[traitWithNone] = top-g.PaperMaxRoom, g.PaperMaxTwoRooms, flag(!g.HasFlexible)
+		t[traitFirstLent] = top - g.PaperFirstLent
 	}
 	for i := range shares[1:min(len(shares), 1+moreResources)] {
 		t[traitFree1+trait(i)] = f.unitsOf(i, f.freeOf(id)[i])

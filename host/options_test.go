@@ -118,7 +118,7 @@ func TestOptionsOfAMachine(t *testing.T) {
 		{"0,7", 0, "reserved 0,7: the machine does not have CPU 7; use CPUs of 0-5"},
 		{"6-7", 0, "reserved 6-7: the machine does not have CPUs 6-7; use CPUs of 0-5"},
 		{"1-3", 0, "reserved 1-3: no CPU of Candor's parent cgroup (1-3) would remain; reserve fewer"},
-		{"1-2", 99000, "min-shared 99000m: want 0 to 1,"},
+		{"1-2", 99000, "min-shared 99000m: must be 0 to 1,"},
 	} {
 		o := NodeOptions{Reserved: cpuset.MustParse(c.reserved), MinShared: c.minShared}
 		_, err := o.node(machine, cpuset.MustParse("1-3"))

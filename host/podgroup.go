@@ -157,7 +157,7 @@ func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Dur
 		}
 		return grants[i].Limit
 	}
-	return time.Duration(limitIn(grants)-limitIn(op.loaded.Grants)) * period / 1000
+	return (limitIn(grants) - limitIn(op.loaded.Grants)).Quota(period)
 }
 
 // podLimits returns the limits that a pod's cgroup needs for its running containers. The quota is lifted if all
@@ -170,7 +170,7 @@ func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasO
 	var weight, requested hybrid.Milli
 	isLimited := original.Quota != 0
 	for _, g := range running {
-		limit := (time.Duration(g.Limit) * original.Period / 1000).Truncate(time.Microsecond)
+		limit := g.Limit.Quota(original.Period).Truncate(time.Microsecond)
 		if limit > bandwidth.MinQuota { // the kubelet rounds shorter quotas up to the minimum
 			limits += limit
 		}

@@ -30,7 +30,7 @@ func maxQuota(g *Grant) time.Duration {
 	if g.Class == hybrid.Flexible {
 		limit = min(limit, maxShare*g.Limit)
 	}
-	return time.Duration(limit) * g.Period / 1000
+	return limit.Quota(g.Period)
 }
 
 // isLent reports whether the present quota of a cgroup is within the container's loan. A resize ends the loan.

@@ -194,7 +194,7 @@ func BenchmarkFlexible(b *testing.B) {
 	}
 }
 
-// BenchmarkRefusal plans what cannot be, for want of whole CPUs.
+// BenchmarkRefusal plans a request that is refused because whole CPUs are missing.
 func BenchmarkRefusal(b *testing.B) {
 	node := busyNode(b)
 	b.ReportAllocs()

@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// No arrangement of a node's fractions shares less than the bound, and the
-// bound is often what the best one shares.
+// The bound never exceeds the shared time of any arrangement, and often equals the optimum.
 func TestLeastShared(t *testing.T) {
 	machine, err := topology.Parse("core:3")
 	if err != nil {

@@ -4,18 +4,18 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// candorAllocate gives a new sensitive container its CPUs: under its wish, and
-// for best-effort containers, if that fails, without its wish, and last with a view that is too
-// wide. It returns nil or why not.
+// candorAllocate gives a new sensitive container its CPUs under its topology policy. For a best-effort
+// container it retries without the policy, and finally with a view that is too wide. It returns
+// ErrViewImpossible or ErrNoCapacity on failure.
 func (n *Node) candorAllocate(s int32) error {
-	err := n.placeByWish(s)
+	err := n.placeByTopology(s)
 	if err == nil {
 		return nil
 	}
 	if n.slots[s].Policy != BestEffort {
 		return err
 	}
-	if wish := n.slots[s].Topology; wish != Prefer && wish != NoTopology {
+	if policy := n.slots[s].Topology; policy != Prefer && policy != NoTopology {
 		if err := n.place(s, nil); err == nil {
 			return nil
 		}
@@ -23,8 +23,8 @@ func (n *Node) candorAllocate(s int32) error {
 	return n.spread(s)
 }
 
-// placeByWish gives a sensitive container its CPUs where its wish allows.
-func (n *Node) placeByWish(s int32) error {
+// placeByTopology gives a sensitive container its CPUs within the limits of its topology policy.
+func (n *Node) placeByTopology(s int32) error {
 	switch n.slots[s].Topology {
 	case SingleNUMA:
 		return n.placeInOne(s, n.numas)
@@ -37,8 +37,8 @@ func (n *Node) placeByWish(s int32) error {
 	}
 }
 
-// placeInOne gives a container its CPUs in the one domain where that shares the
-// least; among equals in the one where it had the most before a resize, then in that with the fewest free CPUs.
+// placeInOne places a container in the single domain with the least shared time. Ties go to the domain
+// with the most CPUs of the container before a resize, then to the one with the fewest free CPUs.
 func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	best, bestKey := -1, [3]int{}
 	holds := n.slots[s].cpus()
@@ -50,7 +50,7 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 		key := [3]int{0, -n.old.CountIn(&domains[i]), n.shared.CountIn(&domains[i])}
 		if n.place(s, &domains[i]) == nil {
 			key[0] = int(n.settle())
-			if best < 0 || lessKey(&key, &bestKey) {
+			if best < 0 || isLessKey(&key, &bestKey) {
 				best, bestKey = i, key
 			}
 		}
@@ -62,21 +62,21 @@ func (n *Node) placeInOne(s int32, domains []cpuset.Set) error {
 	return n.place(s, &domains[best])
 }
 
-// placeOnCores gives a new container whole cores; its fraction is on one of
-// them, which nobody else gets a part of.
+// placeOnCores gives a new container whole cores. Its fraction is on a CPU of these cores, and no
+// other container gets a part of them.
 func (n *Node) placeOnCores(s int32) error {
 	slot := &n.slots[s]
 	holds := slot.exclusive.Set()
-	if slot.fractions() > 0 || !n.onWholeCores(&holds) { // a resized one that did not get its wish before
+	if slot.fractions() > 0 || !n.isWholeCores(&holds) { // a resized container whose policy was not met before
 		return ErrViewImpossible
 	}
 	mark := n.mark()
-	want := slot.Limit.CPUs() - slot.exclusive.Count()
+	missing := slot.Limit.CPUs() - slot.exclusive.Count()
 	free := n.available()
-	picked, last, ok := n.pickCores(&free, &holds, want)
-	if !ok && n.clearCores(s, want) {
+	picked, last, ok := n.pickCores(&free, &holds, missing)
+	if !ok && n.clearCores(s, missing) {
 		free = n.available()
-		picked, last, ok = n.pickCores(&free, &holds, want)
+		picked, last, ok = n.pickCores(&free, &holds, missing)
 	}
 	if ok {
 		slot.wholeCores = true
@@ -94,33 +94,32 @@ func (n *Node) placeOnCores(s int32) error {
 	return ErrViewImpossible
 }
 
-// giveWhole gives a container every CPU of a set.
+// giveWhole gives a container every CPU of a set exclusively.
 func (n *Node) giveWhole(s int32, cpus *cpuset.Set) {
 	for cpu := cpus.First(); cpu >= 0; cpu = cpus.Next(cpu + 1) {
 		n.give(s, cpu, 1000)
 	}
 }
 
-// place gives a sensitive container what it lacks: whole CPUs and one fraction,
-// in a domain or, with nil, anywhere. Where the present arrangement has no room for it,
-// fractions of others move.
-func (n *Node) place(s int32, within *cpuset.Set) error {
-	if within == nil {
-		within = &n.usable
+// place gives a sensitive container its missing whole CPUs and its fraction, within a domain or (nil)
+// anywhere. If the present arrangement has no room, place moves fractions of other containers.
+func (n *Node) place(s int32, domain *cpuset.Set) error {
+	if domain == nil {
+		domain = &n.usable
 	}
 	mark := n.mark()
-	if n.placeDirectly(s, within) {
+	if n.placeDirectly(s, domain) {
 		return nil
 	}
-	if n.makeRoom(s, within) && n.placeDirectly(s, within) {
+	if n.makeRoom(s, domain) && n.placeDirectly(s, domain) {
 		return nil
 	}
 	n.undo(mark)
 	return ErrViewImpossible
 }
 
-// lacks returns the whole CPUs and the fraction that a container still has to get.
-func (n *Node) lacks(s int32) (whole int, fraction Milli) {
+// missing returns the whole CPUs and the fraction that a container still needs.
+func (n *Node) missing(s int32) (whole int, fraction Milli) {
 	slot := &n.slots[s]
 	whole = int(slot.Limit/1000) - slot.exclusive.Count()
 	if slot.fractions() == 0 {
@@ -129,39 +128,39 @@ func (n *Node) lacks(s int32) (whole int, fraction Milli) {
 	return whole, fraction
 }
 
-// placeDirectly is place without moving anybody else.
-func (n *Node) placeDirectly(s int32, within *cpuset.Set) bool {
-	whole, fraction := n.lacks(s)
+// placeDirectly is place without moves of other containers.
+func (n *Node) placeDirectly(s int32, domain *cpuset.Set) bool {
+	whole, fraction := n.missing(s)
 	free := n.available()
-	if within != &n.usable {
-		free = free.Intersect(*within)
+	if domain != &n.usable {
+		free = free.Intersect(*domain)
 	}
 	spare := free.Count() - whole
 	if spare < 0 {
 		return false
 	}
 	mark := n.mark()
-	own := -1 // a CPU for the fraction alone
+	alone := -1 // a CPU that carries only this fraction
 	switch {
 	case fraction == 0 || spare == 0:
 		n.giveBest(s, &free, whole)
 	case free.Contains(n.oldFraction):
-		own = n.oldFraction
-		free.Remove(own)
+		alone = n.oldFraction
+		free.Remove(alone)
 		n.giveBest(s, &free, whole)
 	default:
-		own = n.giveBest(s, &free, whole+1)
-		n.take(s, own)
+		alone = n.giveBest(s, &free, whole+1)
+		n.take(s, alone)
 	}
-	if fraction > 0 && !n.placeFraction(s, fraction, own, within) || n.settle() == impossible {
+	if fraction > 0 && !n.placeFraction(s, fraction, alone, domain) || n.settle() == impossible {
 		n.undo(mark)
 		return false
 	}
 	return true
 }
 
-// giveBest gives a container count whole CPUs of free: first those that it had
-// before a resize, then the best by topology. It returns the one that was chosen last.
+// giveBest gives a container count whole CPUs of free: first its CPUs from before a resize, then the
+// best CPUs by topology. It returns the CPU chosen last.
 func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	slot := &n.slots[s]
 	if free.Overlaps(&n.old) {
@@ -178,30 +177,30 @@ func (n *Node) giveBest(s int32, free *cpuset.Set, count int) (last int) {
 	return last
 }
 
-// placeFraction puts a fraction where the node shares the least: on own, a CPU
-// for it alone (-1: there is none), or with others on a fractional CPU of a domain. Among
-// equals it goes near to the container's other CPUs, then to the fullest CPU that has room.
-func (n *Node) placeFraction(s int32, fraction Milli, own int, within *cpuset.Set) bool {
+// placeFraction puts a fraction where the node's shared time is least: alone on CPU alone (-1: no such
+// CPU), or together with other fractions on a fractional CPU of the domain. Ties go to the CPU nearest
+// to the container's other CPUs, then to the fullest CPU with enough room.
+func (n *Node) placeFraction(s int32, fraction Milli, alone int, domain *cpuset.Set) bool {
 	best, bestCost := -1, impossible
-	if own >= 0 {
+	if alone >= 0 {
 		before := n.settle()
-		bestCost = n.costOf(s, own, fraction)
+		bestCost = n.costOf(s, alone, fraction)
 		if bestCost <= before && bestCost < impossible {
-			n.give(s, own, fraction)
+			n.give(s, alone, fraction)
 			return true
 		}
 		if bestCost < impossible {
-			best = own
+			best = alone
 		}
 	}
 	slot := &n.slots[s]
 	holds := slot.cpus()
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
-		if !within.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
+		if !domain.Contains(cpu) || n.load[cpu].room() < fraction || slot.fractionOn(cpu) > 0 {
 			continue
 		}
 		cost := n.costOf(s, cpu, fraction)
-		if cost < bestCost || cost == bestCost && cost < impossible && n.nearer(&holds, cpu, best) {
+		if cost < bestCost || cost == bestCost && cost < impossible && n.isNearer(&holds, cpu, best) {
 			best, bestCost = cpu, cost
 		}
 	}
@@ -212,7 +211,7 @@ func (n *Node) placeFraction(s int32, fraction Milli, own int, within *cpuset.Se
 	return true
 }
 
-// costOf returns the shared time if a container had a fraction on a CPU.
+// costOf returns the shared time of the node if the container had this fraction on the CPU.
 func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	mark := n.mark()
 	n.give(s, cpu, fraction)
@@ -221,9 +220,9 @@ func (n *Node) costOf(s int32, cpu int, fraction Milli) Milli {
 	return cost
 }
 
-// nearer reports whether a CPU is nearer than another to what a container
-// holds, or as near and fuller. Without an other, any CPU is.
-func (n *Node) nearer(holds *cpuset.Set, cpu, other int) bool {
+// isNearer reports whether cpu is nearer than other to the CPUs in holds, or equally near and fuller. It
+// reports true if other is negative.
+func (n *Node) isNearer(holds *cpuset.Set, cpu, other int) bool {
 	if other < 0 {
 		return true
 	}
@@ -236,8 +235,8 @@ func (n *Node) nearer(holds *cpuset.Set, cpu, other int) bool {
 	return n.load[cpu].used() > n.load[other].used()
 }
 
-// remoteness is 0 for a CPU in an L3 domain where a container has CPUs, 1 in
-// such a NUMA node, else 2. It is 0 for a container without CPUs.
+// remoteness returns 0 if the container has CPUs in the CPU's L3 domain, 1 if it has some in the same
+// NUMA node, and 2 otherwise. It returns 0 for a container without CPUs.
 func (n *Node) remoteness(holds *cpuset.Set, cpu int) int {
 	at := n.layout.cpus[cpu]
 	switch {
@@ -250,15 +249,14 @@ func (n *Node) remoteness(holds *cpuset.Set, cpu int) int {
 	}
 }
 
-// spread gives a best-effort container its time with a view that is too wide:
-// all whole CPUs that there are, and the rest as fractions on shared and fractional CPUs,
-// the emptiest first.
+// spread gives a best-effort container its CPU time with a view that is too wide: all free whole CPUs,
+// and the rest as fractions on shared and fractional CPUs, the emptiest first.
 func (n *Node) spread(s int32) error {
 	mark := n.mark()
 	slot := &n.slots[s]
 	free := n.available()
 	holds := slot.cpus()
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	rest := Milli(whole)*1000 + fraction
 	take := min(whole, free.Count())
 	for ; take >= 0; take-- {
@@ -273,8 +271,8 @@ func (n *Node) spread(s int32) error {
 	return ErrNoCapacity
 }
 
-// fill spreads an amount over fractional CPUs and those of free, one after the
-// other, the emptiest first, each with all that fits (999m at most).
+// fill distributes an amount over the fractional CPUs and the CPUs of free, the emptiest first. Each
+// CPU takes as much as fits, at most 999m.
 func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
 	places := n.fractional.Set().Union(*free)
 	for amount > 0 {
@@ -295,8 +293,8 @@ func (n *Node) fill(s int32, amount Milli, free *cpuset.Set) bool {
 	return true
 }
 
-// candorResize changes a sensitive container's CPUs to fit its changed limit.
-// It keeps as many of them as it can: all exclusive ones when it grows.
+// candorResize adjusts a sensitive container's CPUs to its new limit. It preserves as many of its CPUs
+// as possible; a growing container loses no exclusive CPU.
 func (n *Node) candorResize(s int32) error {
 	slot := &n.slots[s]
 	if slot.wholeCores {
@@ -306,7 +304,7 @@ func (n *Node) candorResize(s int32) error {
 			return err
 		}
 		n.undo(mark)
-		slot.wholeCores = false // from here on like one that did not get its wish
+		slot.wholeCores = false // continue as for a container whose policy is not met
 	}
 	n.old = slot.cpus()
 	n.oldFraction = n.takeFractions(s)
@@ -314,42 +312,42 @@ func (n *Node) candorResize(s int32) error {
 		n.give(s, n.oldFraction, part)
 	}
 	for whole := int(slot.Limit / 1000); slot.exclusive.Count() > whole; {
-		n.take(s, n.leastNeeded(s))
+		n.take(s, n.leastUsefulCPU(s))
 	}
 	return n.candorAllocate(s)
 }
 
-// leastNeeded returns the exclusive CPU that a container can do without best: in
-// the NUMA node, then L3 domain, then core where it has the fewest; the highest of equals.
-func (n *Node) leastNeeded(s int32) int {
+// leastUsefulCPU returns the exclusive CPU that the container can lose at the least cost: from the NUMA
+// node, then the L3 domain, then the core where it has the fewest CPUs; ties go to the highest id.
+func (n *Node) leastUsefulCPU(s int32) int {
 	holds := n.slots[s].exclusive.Set()
 	best, bestKey := -1, [3]int{}
 	for cpu := holds.First(); cpu >= 0; cpu = holds.Next(cpu + 1) {
 		at := n.layout.cpus[cpu]
 		key := [3]int{holds.CountIn(&n.numas[at.numa]), holds.CountIn(&n.l3s[at.l3]), holds.CountIn(&n.cores[at.core])}
-		if best < 0 || !lessKey(&bestKey, &key) {
+		if best < 0 || !isLessKey(&bestKey, &key) {
 			best, bestKey = cpu, key
 		}
 	}
 	return best
 }
 
-// resizeCores is candorResize for a container that has whole cores.
+// resizeCores is candorResize for a container on whole cores.
 func (n *Node) resizeCores(s int32) error {
 	slot := &n.slots[s]
 	last := -1
-	for slot.fractions() > 0 { // its core is its own: hold it as a whole meanwhile
+	for slot.fractions() > 0 { // no other container uses the core: hold the whole CPU meanwhile
 		last = int(slot.first.cpu)
 		n.take(s, last)
 		n.give(s, last, 1000)
 	}
-	want, fraction := slot.Limit.CPUs(), slot.Limit%1000
-	shrinks := slot.exclusive.Count() > want
-	last = n.dropCores(s, want, last, fraction == 0)
-	if missing := want - slot.exclusive.Count(); missing != 0 {
+	count, fraction := slot.Limit.CPUs(), slot.Limit%1000
+	shrinks := slot.exclusive.Count() > count
+	last = n.dropCores(s, count, last, fraction == 0)
+	if missing := count - slot.exclusive.Count(); missing != 0 {
 		free, holds := n.available(), slot.exclusive.Set()
 		picked, lastPicked, ok := n.pickCores(&free, &holds, missing)
-		if !ok || shrinks { // its cores cannot be cut to fit, and it is not moved to others
+		if !ok || shrinks { // no subset of its cores fits, and exclusive CPUs never move
 			return ErrViewImpossible
 		}
 		n.giveWhole(s, &picked)
@@ -371,13 +369,13 @@ func (n *Node) resizeCores(s int32) error {
 	return nil
 }
 
-// dropCores takes whole cores from a container until it has want CPUs or less. Where it keeps
-// no fraction, the core that carried it, last, goes first. It returns last, or -1 if that has gone.
-func (n *Node) dropCores(s int32, want, last int, lastFirst bool) int {
+// dropCores takes whole cores from a container until it has at most count CPUs. With lastFirst, the
+// core of CPU last (the former fraction) goes first. It returns last, or -1 if that CPU is gone.
+func (n *Node) dropCores(s int32, count, last int, lastFirst bool) int {
 	slot := &n.slots[s]
-	for slot.exclusive.Count() > want {
-		cpu := n.leastNeeded(s)
-		if lastFirst && last >= 0 { // so that only exclusive CPUs are kept
+	for slot.exclusive.Count() > count {
+		cpu := n.leastUsefulCPU(s)
+		if lastFirst && last >= 0 { // so that only exclusive CPUs remain
 			cpu = last
 		}
 		core := n.layout.cpus[cpu].core

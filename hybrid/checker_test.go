@@ -30,8 +30,8 @@ func goodState() state {
 	return s
 }
 
-// A checker that finds nothing wrong is worth what it finds wrong.
-func TestInvariantsNotice(t *testing.T) {
+// The invariant checker reports deliberately broken nodes.
+func TestInvariantChecker(t *testing.T) {
 	if s := goodState(); s.invariants() != nil || s.checkThrift() != nil {
 		t.Fatalf("the good state: %v, %v\n%v", s.invariants(), s.checkThrift(), s)
 	}
@@ -102,8 +102,8 @@ func swapCPU(s *state, grant, from, to int) {
 	s.pools.Fractional.Add(to)
 }
 
-// What a plan may not do to others is noticed as well.
-func TestTransitionNotices(t *testing.T) {
+// The transition checker reports plans that break promises to other containers.
+func TestTransitionChecker(t *testing.T) {
 	op := operation{hybrid.OpRelease, hybrid.Request{ID: "alone"}}
 	tests := map[string]func(plan *hybrid.Plan, after *state){
 		"good":                func(plan *hybrid.Plan, after *state) {},

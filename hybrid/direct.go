@@ -7,28 +7,28 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// Whoever keeps thousands of nodes wants to compare them and to change one, and
-// needs no list of the containers whose CPUs change. This file is for those.
+// This file serves callers that compare thousands of nodes and change a single node. They need no list
+// of the containers whose CPUs change.
 
-// A Cost is what placing or releasing a container changes on a node.
+// A Cost is the change on a node when a container is placed or released.
 type Cost struct {
-	Shared    Milli // shared time that it adds; below 0: that it takes away
-	Whole     Milli // what the container gets on exclusive CPUs
-	NUMAs     int   // NUMA nodes in which it has CPUs
-	L3s       int   // L3 domains in which it has CPUs
-	Splits    int   // cores of which it has a part only
-	FreeWhole int   // shared CPUs that are left
+	Shared    Milli // added shared time; negative if the shared time falls
+	Whole     Milli // CPU time of the container on exclusive CPUs
+	NUMAs     int   // NUMA nodes in which the container has CPUs
+	L3s       int   // L3 domains in which the container has CPUs
+	Splits    int   // cores of which the container has only a part
+	FreeWhole int   // remaining shared CPUs
 	Moves     int   // fractions of other containers that change CPU
 }
 
-// NewLike returns a node like this one, but without containers. Twins share the memory that they plan
-// in: they are for one goroutine, and a plan of one can be used until any of them plans anew.
+// NewLike returns an empty node with the same machine and options. Both nodes share the memory used
+// for planning: use them from a single goroutine, and use a plan before any of them plans again.
 func (n *Node) NewLike() *Node {
 	return newEmpty(n.layout, n.scratch)
 }
 
-// Cost returns what a container would cost on the node. The error is one of
-// those that a Refusal has as its Kind. It changes nothing.
+// Cost returns the cost of placing a container on the node. It changes nothing. The error is a value
+// that Refusal.Kind can have.
 func (n *Node) Cost(r *Request) (Cost, error) {
 	s, cost, err := n.try(r)
 	n.undo(0)
@@ -39,11 +39,40 @@ func (n *Node) Cost(r *Request) (Cost, error) {
 	return cost, err
 }
 
-// A Handle tells a container from the others on its node, until it ends. 0 is none.
+// A Quote is the cost of a container before fractions move to lower the shared time. Node.Cost
+// includes these moves, but takes longer.
+type Quote struct {
+	Cost        // Moves counts only the moves that make room
+	Direct bool // the container needs no moves; without a confining policy, its view is not too wide either
+}
+
+// Quote returns the quote for a container. It changes nothing. The error is the same as that of Cost.
+func (n *Node) Quote(r *Request) (q Quote, err error) {
+	n.start()
+	if refusal := n.checkDirect(r); refusal != nil {
+		return q, refusal.Kind
+	}
+	s := n.newSlot(r)
+	n.promise(s)
+	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
+	fits := n.sensitive+n.nodeNeed() <= n.capacity()
+	if direct && fits && n.placeDirectly(s, &n.usable) {
+		q = Quote{n.costSoFar(s), true}
+	} else if err = n.allocate(s); err == nil {
+		q.Cost = n.costSoFar(s)
+		q.Direct = !direct && q.Moves == 0
+	}
+	n.undo(0)
+	n.unpromise(s)
+	n.dropSlot(s)
+	return q, err
+}
+
+// A Handle identifies a container on its node until it ends. The zero value identifies no container.
 type Handle int32
 
-// Place is Plan and Commit in one. The error is as that of Cost. A container that is placed so may be
-// without an id; then only its handle names it.
+// Place combines Plan and Commit. The error is the same as that of Cost. The request may have no id;
+// then only the handle identifies the container.
 func (n *Node) Place(r *Request) (Handle, Cost, error) {
 	s, cost, err := n.try(r)
 	if err != nil {
@@ -60,11 +89,11 @@ func (n *Node) Place(r *Request) (Handle, Cost, error) {
 	return Handle(s + 1), cost, nil
 }
 
-// try gives a new container its CPUs. s is its slot, -1 if it has none.
+// try gives a new container its CPUs. s is its slot, or -1 if the request was invalid.
 func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
 	n.start()
-	if err := n.checkDirect(r); err != nil {
-		return -1, Cost{}, err.(*Refusal).Kind
+	if refusal := n.checkDirect(r); refusal != nil {
+		return -1, Cost{}, refusal.Kind
 	}
 	s = n.newSlot(r)
 	n.promise(s)
@@ -75,7 +104,7 @@ func (n *Node) try(r *Request) (s int32, cost Cost, err error) {
 	return s, n.costSoFar(s), nil
 }
 
-// Remove is PlanRelease and Commit in one. It reports whether the container was there.
+// Remove combines PlanRelease and Commit. It reports whether the container existed.
 func (n *Node) Remove(h Handle) (Cost, bool) {
 	s := int32(h) - 1
 	if s < 0 || int(s) >= len(n.slots) || !n.slots[s].linked {
@@ -93,15 +122,15 @@ func (n *Node) Remove(h Handle) (Cost, bool) {
 	return cost, true
 }
 
-// checkDirect refuses requests that cannot be meant.
-func (n *Node) checkDirect(r *Request) error {
+// checkDirect refuses invalid requests.
+func (n *Node) checkDirect(r *Request) *Refusal {
 	if r.ID == "" {
-		return r.Check()
+		return r.check()
 	}
 	return n.checkRequest(r)
 }
 
-// costSoFar returns what the edits so far have changed; own is the container that they are for.
+// costSoFar returns the cost of the edits so far, made for the container in slot own.
 func (n *Node) costSoFar(own int32) Cost {
 	slot := &n.slots[own]
 	cost := Cost{
@@ -111,23 +140,23 @@ func (n *Node) costSoFar(own int32) Cost {
 		Moves:     n.moved(own),
 	}
 	switch {
-	case cost.Whole == 0 && slot.fractions() == 0: // it is in none
+	case cost.Whole == 0 && slot.fractions() == 0: // the container is in no domain
 	case n.isFlat():
 		cost.NUMAs, cost.L3s = 1, 1
 	default:
 		cpus := slot.cpus()
 		cost.NUMAs, cost.L3s = countOverlaps(n.numas, &cpus), countOverlaps(n.l3s, &cpus)
-		if n.threads > 1 {
+		if n.maxThreads > 1 {
 			cost.Splits = n.splitCores(&cpus)
 		}
 	}
 	return cost
 }
 
-// isFlat reports whether the machine has one NUMA node and one L3 domain, and one CPU on each core.
-func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.threads == 1 }
+// isFlat reports whether the machine has a single NUMA node, a single L3 domain, and one CPU per core.
+func (n *Node) isFlat() bool { return len(n.numas) == 1 && len(n.l3s) == 1 && n.maxThreads == 1 }
 
-// moved counts the fractions of others that are on a CPU where they were not before the edits.
+// moved counts the fractions of other containers on CPUs where they were not before the edits.
 func (n *Node) moved(own int32) int {
 	moved := 0
 	for i, e := range n.edits {
@@ -141,10 +170,10 @@ func (n *Node) moved(own int32) int {
 	return moved
 }
 
-// Len returns how many containers the node has.
+// Len returns the number of containers on the node.
 func (n *Node) Len() int { return len(n.order) }
 
-// Oldest returns the handle of the container that came first, 0 if there is none.
+// Oldest returns the handle of the container that arrived first, or 0 if the node is empty.
 func (n *Node) Oldest() Handle {
 	if len(n.order) == 0 {
 		return 0
@@ -152,23 +181,24 @@ func (n *Node) Oldest() Handle {
 	return Handle(n.order[0] + 1)
 }
 
-// Of thousands of nodes most are in no cache, so whoever knows which comes next does well to ask for its memory early. This
-// file changes nothing.
+// The functions below prefetch memory and change nothing. With thousands of nodes most are in no CPU
+// cache, so a caller that knows the next node should prefetch it early.
 
-// nodeLines are those of a node, and of a small one without its slots.
+// nodeLines is the number of cache lines of a smallNode without its slots.
 const nodeLines = int(unsafe.Offsetof(smallNode{}.slots)+prefetch.LineSize-1) / prefetch.LineSize
 
-// Prefetch asks for the memory of the node.
+// Prefetch loads the cache lines of the node.
 func (n *Node) Prefetch() { prefetch.Lines(unsafe.Pointer(n), nodeLines) }
 
-// PrefetchContainer asks for that of a container on it, or of the next one. It has to look at the node.
+// PrefetchContainer loads the cache line of a container or, with NextHandle, of the next container. It
+// reads the node itself.
 func (n *Node) PrefetchContainer(h Handle) {
 	if s := int(h) - 1; s >= 0 && s < cap(n.slots) {
 		prefetch.Line(unsafe.Pointer(&n.slots[:s+1][s]))
 	}
 }
 
-// NextHandle returns the handle that the next container gets.
+// NextHandle returns the handle that the next placed container gets.
 func (n *Node) NextHandle() Handle {
 	if n.firstEmpty >= 0 {
 		return Handle(n.firstEmpty + 1)

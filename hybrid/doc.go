@@ -1,10 +1,10 @@
-// Package hybrid is the allocator of one node: it decides which CPUs a
-// container gets.
+// Package hybrid is the CPU allocator of a node: it decides which CPUs each container gets.
 //
-// Sensitive containers get a cpuset that equals their limit: whole CPUs of their
-// own plus at most one fraction of a CPU that others may use too. Flexible
-// containers share what is left. A Node is asked for a plan, which changes
-// nothing and explains itself, and is then told to commit it:
+// A sensitive container gets a cpuset whose size equals its limit: exclusive CPUs plus at most one
+// fraction of a CPU. Flexible containers share the remaining CPUs.
+//
+// Plan computes the effect of an operation without changing the node. The Plan explains itself, and
+// Commit applies it:
 //
 //	node, err := hybrid.NewNode(machine, hybrid.Options{})
 //	if err != nil { … }
@@ -12,18 +12,22 @@
 //	if err != nil { … }
 //	err = node.Commit(plan)
 //
-// Two algorithms stand behind that interface: Paper, Algorithm 1 of Bacou et
-// al. ("Your Containers should be WYSIWYG", SCC 2019) as published, and Candor,
-// which keeps the same promise, shares fewer CPUs, and knows topology.
+// Two algorithms implement this interface. Paper is Algorithm 1 of Bacou et al. ("Your Containers
+// should be WYSIWYG", SCC 2019) as published. Candor is the default: it gives the same guarantee,
+// shares fewer CPUs and respects the machine's topology.
 //
-// The package is pure: no I/O, no clock, no goroutine, no randomness. The same
-// operations in the same order give the same result; equals fall to the lowest
-// CPU id. A Node is not safe for concurrent use.
+// The package is pure: no I/O, no clock, no goroutine, no randomness. The same operations in the same
+// order give the same result; ties go to the lowest CPU id. A Node is not safe for concurrent use.
 //
-// How the code is laid out: node.go and slot.go hold the state and edit.go the only two
-// ways to change it; plan.go and operations.go turn an operation into a Plan; candor.go and
-// paper.go are the algorithms; pick*.go choose whole CPUs by topology;
-// flexible.go says where flexible containers run and what that shares; moves.go,
-// search.go, rescue.go and repack.go move fractions; hint.go takes CPUs that somebody else has planned; direct.go,
-// summary*.go, figures.go and fetch.go are for whoever keeps thousands of nodes.
+// The package does not write cgroups, read the machine or store state: package host does.
+//
+// The source files by task:
+//
+//   - node.go and slot.go hold the state; edit.go has the only two functions that change it.
+//   - plan.go and operations.go turn an operation into a Plan; grant.go derives the grants.
+//   - candor.go and paper.go are the algorithms; pick.go chooses whole CPUs by topology.
+//   - flexible.go computes the CPUs of flexible containers and the resulting shared time.
+//   - moves.go, search.go, rescue.go, pack.go and repack.go move fractions.
+//   - hint.go plans on CPUs that a scheduler has chosen in advance.
+//   - direct.go, summary.go and summaryquote.go serve callers with thousands of nodes.
 package hybrid

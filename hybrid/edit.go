@@ -1,24 +1,23 @@
 package hybrid
 
-// An edit is one CPU, or a part of one, given to a sensitive container or taken
-// from it. Planning edits the node, writes down what it did, and undoes it;
-// Commit does it again.
+// An edit gives a CPU, or a part of a CPU, to a sensitive container or takes it away. Planning edits
+// the node, records the edits and undoes them; Commit repeats them.
 type edit struct {
 	slot   int32
 	cpu    int16
 	milli  int16 // 1000: the whole CPU
 	give   bool
-	closed bool // nobody else may join the container on this CPU
+	closed bool // no other container may use this CPU
 }
 
-// give gives a part of a CPU, or with 1000 all of it, to a sensitive container.
+// give gives a part of a CPU, or the whole CPU (1000), to a sensitive container.
 func (n *Node) give(s int32, cpu int, milli Milli) {
 	closed := n.slots[s].wholeCores && milli < 1000
 	n.edits = append(n.edits, edit{s, int16(cpu), int16(milli), true, closed})
 	n.put(s, cpu, milli, closed)
 }
 
-// take takes away what a sensitive container has of a CPU.
+// take takes a CPU, or the container's part of it, from a sensitive container.
 func (n *Node) take(s int32, cpu int) {
 	milli := Milli(1000)
 	if !n.slots[s].exclusive.Contains(cpu) {
@@ -28,7 +27,7 @@ func (n *Node) take(s int32, cpu int) {
 	n.pull(s, cpu, milli)
 }
 
-// mark and undo go back to an earlier point of the plan that is being made.
+// mark returns the current position in the list of edits. undo reverts all edits after it.
 func (n *Node) mark() int { return len(n.edits) }
 
 func (n *Node) undo(mark int) {
@@ -43,7 +42,7 @@ func (n *Node) undo(mark int) {
 	n.edits = n.edits[:mark]
 }
 
-// redo does a plan's edits again.
+// redo repeats the edits of a plan.
 func (n *Node) redo(edits []edit) {
 	for _, e := range edits {
 		if e.give {
@@ -54,7 +53,7 @@ func (n *Node) redo(edits []edit) {
 	}
 }
 
-// put does what give says. With pull, it is all that changes who has a CPU.
+// put applies an edit that gives. Only put and pull change the owners of a CPU.
 func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	c, g := &n.load[cpu], &n.slots[s]
 	if c.sharers == 0 {
@@ -76,7 +75,7 @@ func (n *Node) put(s int32, cpu int, milli Milli, closed bool) {
 	g.addFraction(part{int16(cpu), int16(milli)})
 }
 
-// pull undoes put.
+// pull reverts put.
 func (n *Node) pull(s int32, cpu int, milli Milli) {
 	c, g := &n.load[cpu], &n.slots[s]
 	if milli == 1000 {
@@ -98,7 +97,7 @@ func (n *Node) pull(s int32, cpu int, milli Milli) {
 	}
 }
 
-// leaveShared takes a CPU out of the shared pool and its domains' counts.
+// leaveShared removes a CPU from the shared pool and from the counts of its domains.
 func (n *Node) leaveShared(cpu int) {
 	at := &n.layout.cpus[cpu]
 	n.shared.Remove(cpu)
@@ -108,14 +107,14 @@ func (n *Node) leaveShared(cpu int) {
 	if n.wholeCores.Contains(cpu) {
 		for _, sibling := range n.siblings[at.core] {
 			n.wholeCores.Remove(int(sibling))
-			of := &n.layout.cpus[sibling]
-			n.inL3[of.l3].whole--
-			n.inNUMA[of.numa].whole--
+			place := &n.layout.cpus[sibling]
+			n.inL3[place.l3].whole--
+			n.inNUMA[place.numa].whole--
 		}
 	}
 }
 
-// joinShared undoes leaveShared.
+// joinShared reverts leaveShared.
 func (n *Node) joinShared(cpu int) {
 	at := &n.layout.cpus[cpu]
 	n.shared.Add(cpu)
@@ -125,14 +124,14 @@ func (n *Node) joinShared(cpu int) {
 	if siblings := n.siblings[at.core]; n.areShared(siblings) {
 		for _, sibling := range siblings {
 			n.wholeCores.Add(int(sibling))
-			of := &n.layout.cpus[sibling]
-			n.inL3[of.l3].whole++
-			n.inNUMA[of.numa].whole++
+			place := &n.layout.cpus[sibling]
+			n.inL3[place.l3].whole++
+			n.inNUMA[place.numa].whole++
 		}
 	}
 }
 
-// areShared reports whether all of some CPUs are shared.
+// areShared reports whether all CPUs of the list are shared.
 func (n *Node) areShared(cpus []int16) bool {
 	for _, cpu := range cpus {
 		if !n.shared.Contains(int(cpu)) {

@@ -210,7 +210,7 @@ func TestStalePlan(t *testing.T) {
 }
 
 // A refused resize tells of the domain where the container is, not of one where it would have to go.
-func TestRefusedResizeTellsOfItsDomain(t *testing.T) {
+func TestRefusedResizeNamesDomain(t *testing.T) {
 	m, err := topology.Parse("pack:1 numa:1 l3:2 core:2 pu:1")
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestRefusedResizeTellsOfItsDomain(t *testing.T) {
 }
 
 // A node without CPUs: the reason names the setting that takes the last.
-func TestNoCPUToGive(t *testing.T) {
+func TestNoUsableCPU(t *testing.T) {
 	set := cpuset.MustParse
 	for _, tt := range []struct {
 		isolated string

@@ -29,7 +29,7 @@ var styles = []struct {
 	}},
 }
 
-// A score compares a node's history with what could have been.
+// A score compares a node's history with the best possible results.
 type score struct {
 	possible, accepted int          // requests that some arrangement could take; of these, taken
 	impossible         int          // requests that none could take
@@ -161,8 +161,8 @@ func playAll(t *testing.T, o hybrid.Options, seeds int) (total score) {
 	return total
 }
 
-// With any number of moves, candor accepts what any arrangement could, and shares hardly
-// more than the best one. The bounded moves' distance from that is logged.
+// With unlimited moves, candor accepts every request that some arrangement can hold, and shares hardly
+// more than the optimum. The test logs the distance of bounded moves from the optimum.
 func TestExhaustive(t *testing.T) {
 	all := playAll(t, hybrid.Options{Moves: hybrid.AnyMoves, RescueMoves: hybrid.AnyMoves}, 6)
 	t.Logf("any moves:      %v", all)

@@ -8,14 +8,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Step is one decision of a plan.
+// A Step is a single decision of a plan.
 type Step struct {
 	Kind string     `json:"kind"` // "whole-cpus", "fraction", "flexible", "topology", "quota", "move", "shared", "release"
 	CPUs cpuset.Set `json:"cpus"`
 	Text string     `json:"text"` // one line
 }
 
-// Explain says why a plan is what it is, a step for each decision.
+// Explain returns the reasons for a plan, a step for each decision.
 func (p *Plan) Explain() []Step {
 	if p.node == nil {
 		return nil
@@ -40,8 +40,8 @@ func (p *Plan) Explain() []Step {
 	return steps
 }
 
-// areItsOwn says in words whose CPUs these are.
-func areItsOwn(cpus cpuset.Set) string {
+// ownCPUs returns the subject of a sentence about exclusive CPUs.
+func ownCPUs(cpus cpuset.Set) string {
 	if cpus.Count() == 1 {
 		return fmt.Sprintf("CPU %s is its own", cpus)
 	}
@@ -53,7 +53,7 @@ type addStep func(kind string, cpus cpuset.Set, format string, args ...any)
 func (p *Plan) explainSensitive(add addStep) {
 	g := &p.Grant
 	if !g.Exclusive.IsEmpty() {
-		add("whole-cpus", g.Exclusive, "%s: no other container runs there", areItsOwn(g.Exclusive))
+		add("whole-cpus", g.Exclusive, "%s: no other container runs there", ownCPUs(g.Exclusive))
 	}
 	for _, f := range g.Fractions {
 		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbours(f.CPU))
@@ -69,7 +69,7 @@ func (p *Plan) explainSensitive(add addStep) {
 	}
 }
 
-// neighbours says who else is on a CPU of the plan's container after it.
+// neighbours describes the other containers on a CPU of the plan's container.
 func (p *Plan) neighbours(cpu int) string {
 	with := 0
 	after := make(map[string]bool)
@@ -86,25 +86,25 @@ func (p *Plan) neighbours(cpu int) string {
 		}
 	}
 	if with == 0 {
-		return "nobody else is on it"
+		return "no other container uses it"
 	}
 	why := ""
 	if p.sharedLeft == 0 {
 		why = ", since no CPU is left to keep them apart"
 	}
 	if with == 1 {
-		return "one other container is on it" + why
+		return "1 other container uses it" + why
 	}
-	return fmt.Sprintf("%d other containers are on it%s", with, why)
+	return fmt.Sprintf("%d other containers use it%s", with, why)
 }
 
-// explainLent says which fractional CPUs a flexible plan uses.
+// explainLent names the fractional CPUs that a flexible container uses.
 func (p *Plan) explainLent() string {
-	on := p.Grant.CPUs.Intersect(p.lent)
-	if on.IsEmpty() {
+	lent := p.Grant.CPUs.Intersect(p.lent)
+	if lent.IsEmpty() {
 		return ""
 	}
-	return fmt.Sprintf("; the guarantees need room on the fractional CPUs %s too", on)
+	return fmt.Sprintf("; the guarantees need room on the fractional CPUs %s too", lent)
 }
 
 func explainChange(c *Change, add addStep) {
@@ -133,30 +133,31 @@ func (p *Plan) explainShared() string {
 	}
 }
 
-// describePlace says where the container's CPUs are and what chose them.
+// describePlace describes the container's CPUs by NUMA node, L3 domain and core, and the topology
+// policy.
 func (p *Plan) describePlace() string {
 	n, cpus := p.node, &p.Grant.CPUs
 	var b strings.Builder
 	if numas := countOverlaps(n.numas, cpus); numas == 1 {
 		fmt.Fprintf(&b, "all in NUMA node %d", n.machine.Nodes[firstOverlap(n.numas, cpus)].ID)
 	} else {
-		fmt.Fprintf(&b, "in %d NUMA nodes%s", numas, p.noneHasRoom())
+		fmt.Fprintf(&b, "in %d NUMA nodes%s", numas, p.explainSpan())
 	}
 	if n.machine.HasL3 {
 		fmt.Fprintf(&b, ", %s", plural(countOverlaps(n.l3s, cpus), "L3 domain"))
 	}
-	if n.threads > 1 {
+	if n.maxThreads > 1 {
 		fmt.Fprintf(&b, ", %s split", plural(n.splitCores(cpus), "core"))
 	}
 	if p.Grant.Topology != Prefer {
-		fmt.Fprintf(&b, " (wish: %s)", p.Grant.Topology)
+		fmt.Fprintf(&b, " (topology policy: %s)", p.Grant.Topology)
 	}
 	return b.String()
 }
 
-// noneHasRoom gives the reason for several NUMA nodes if it is this: before the
-// plan none had room for all of the container's CPUs.
-func (p *Plan) noneHasRoom() string {
+// explainSpan returns a clause if the container spans NUMA nodes because no single node had room for
+// all of its CPUs.
+func (p *Plan) explainSpan() string {
 	n := p.node
 	for i := range n.numas {
 		room := n.shared.Set().Union(p.Before.CPUs).Intersect(n.numas[i])
@@ -173,7 +174,7 @@ func (p *Plan) noneHasRoom() string {
 	return ", since none has room for all"
 }
 
-// splitCores counts the cores of which a set has a part only.
+// splitCores counts the cores of which the set has only a part.
 func (n *Node) splitCores(cpus *cpuset.Set) int {
 	split, left := 0, *cpus
 	for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
@@ -186,7 +187,7 @@ func (n *Node) splitCores(cpus *cpuset.Set) int {
 	return split
 }
 
-// countOverlaps counts the domains that have some of the CPUs.
+// countOverlaps counts the domains that overlap the CPUs.
 func countOverlaps(domains []cpuset.Set, cpus *cpuset.Set) int {
 	count := 0
 	for i := range domains {
@@ -197,7 +198,7 @@ func countOverlaps(domains []cpuset.Set, cpus *cpuset.Set) int {
 	return count
 }
 
-// firstOverlap returns the first domain that has some of the CPUs.
+// firstOverlap returns the index of the first domain that overlaps the CPUs.
 func firstOverlap(domains []cpuset.Set, cpus *cpuset.Set) int {
 	return slices.IndexFunc(domains, func(d cpuset.Set) bool { return d.Overlaps(cpus) })
 }

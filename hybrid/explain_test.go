@@ -18,11 +18,11 @@ func TestExplainReasons(t *testing.T) {
 		want      string // a step of the last one's plan
 		algorithm hybrid.Algorithm
 	}{
-		"a fraction alone": {"core:2", nil, sensitive("web", 600), "600m of CPU 0: nobody else is on it", hybrid.Candor},
+		"a fraction alone": {"core:2", nil, sensitive("web", 600), "600m of CPU 0: no other container uses it", hybrid.Candor},
 		"no CPU left": {"core:2", []hybrid.Request{sensitive("a", 600), sensitive("b", 600)}, sensitive("web", 300),
-			"300m of CPU 0: one other container is on it, since no CPU is left to keep them apart", hybrid.Candor},
+			"300m of CPU 0: 1 other container uses it, since no CPU is left to keep them apart", hybrid.Candor},
 		"a CPU is left": {"core:3", []hybrid.Request{sensitive("a", 600), sensitive("b", 300), flexible}, sensitive("web", 100),
-			"100m of CPU 1: 2 other containers are on it", hybrid.Candor},
+			"100m of CPU 1: 2 other containers use it", hybrid.Candor},
 		"a split core":     {"numa:2 core:2 pu:2", nil, sensitive("web", 3000), "all in NUMA node 0, 1 core split", hybrid.Candor},
 		"no core is split": {"numa:2 core:2 pu:2", nil, sensitive("web", 2000), "all in NUMA node 0, 0 cores split", hybrid.Candor},
 		"no node has room": {"numa:2 core:2", nil, sensitive("web", 3000), "in 2 NUMA nodes, since none has room for all", hybrid.Candor},

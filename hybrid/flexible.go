@@ -4,15 +4,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Flexible containers run on the shared CPUs of their domain, and on as many
-// fractional CPUs as their guarantees need beyond those. Their cpuset is a
-// function of the arrangement of the sensitive containers: it is derived, never
-// chosen, so it need not be saved.
+// Flexible containers run on the shared CPUs of their domain, and on as many fractional CPUs as their
+// guarantees need beyond these. Their cpuset is a function of the arrangement of the sensitive
+// containers. It is derived and therefore not stored.
 
-// wholeNode is the domain of flexible containers without a wish.
+// wholeNode is the domain of flexible containers without a confining topology policy.
 const wholeNode int32 = -1
 
-// A demand is what the flexible containers of a domain need together.
+// A demand is the need of all flexible containers of a domain.
 type demand struct {
 	count int32 // containers
 	need  Milli // sum of their guarantees
@@ -21,9 +20,9 @@ type demand struct {
 func (d *demand) add(need Milli)    { d.count++; d.need += need }
 func (d *demand) remove(need Milli) { d.count--; d.need -= need }
 
-// A flexibleDomain is a part of the node that flexible containers can wish
-// for: an L3 domain, a NUMA node, or all cores that no sensitive container uses.
-// Inner domains stand before outer ones in layout.domains; the last one is the whole cores.
+// A flexibleDomain is a part of the node that a flexible container can request: an L3 domain, a NUMA
+// node, or all cores that no sensitive container uses. In layout.domains, inner domains precede outer
+// domains; the last entry is the whole cores.
 type flexibleDomain struct {
 	kind  TopologyPolicy // SingleL3, SingleNUMA or WholeCores
 	index int            // of the L3 domain or NUMA node in the layout
@@ -40,7 +39,7 @@ func newFlexibleDomains(l *layout) []flexibleDomain {
 	return append(domains, flexibleDomain{kind: WholeCores})
 }
 
-// wholeCoresDemand returns what those need that wished for whole cores.
+// wholeCoresDemand returns the demand of the flexible containers on whole cores.
 func (n *Node) wholeCoresDemand() demand {
 	if n.demands == nil {
 		return demand{}
@@ -48,7 +47,7 @@ func (n *Node) wholeCoresDemand() demand {
 	return n.demands[len(n.demands)-1]
 }
 
-// demandOf returns what the flexible containers of a domain need, to be changed.
+// demandOf returns the demand of a domain for modification.
 func (n *Node) demandOf(d int32) *demand {
 	if n.demands == nil {
 		n.demands = make([]demand, len(n.domains))
@@ -56,7 +55,8 @@ func (n *Node) demandOf(d int32) *demand {
 	return &n.demands[d]
 }
 
-// domainCPUs returns the CPUs that containers of a domain may ever run on.
+// domainCPUs returns the CPUs on which containers of a domain may run. For whole cores the result is
+// valid until the next call.
 func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	if d == wholeNode {
 		return &n.usable
@@ -72,17 +72,17 @@ func (n *Node) domainCPUs(d int32) *cpuset.Set {
 	}
 }
 
-// anyDomain reports whether a flexible container runs in a domain of its own.
-func (n *Node) anyDomain() bool { return n.confined > 0 }
+// hasConfined reports whether any flexible container is confined to a domain.
+func (n *Node) hasConfined() bool { return n.confined > 0 }
 
-// anyOnWholeNode reports whether a flexible container runs in no domain of its own.
-func (n *Node) anyOnWholeNode() bool { return n.flexible.count > n.confined }
+// hasUnconfined reports whether any flexible container is not confined to a domain.
+func (n *Node) hasUnconfined() bool { return n.flexible.count > n.confined }
 
-// nodeNeed is the time that must be left where flexible containers run.
+// nodeNeed returns the CPU time that must remain for the flexible containers of the node.
 func (n *Node) nodeNeed() Milli { return max(n.flexible.need, n.options.MinShared) }
 
-// domainNeed is the time that must be left in a domain: the guarantees of its
-// own containers and of those of the L3 domains within it.
+// domainNeed returns the CPU time that must remain in a domain: the guarantees of its containers and
+// of the containers of the L3 domains within it.
 func (n *Node) domainNeed(d int32) Milli {
 	domain := &n.domains[d]
 	need := n.demandOf(d).need
@@ -94,8 +94,8 @@ func (n *Node) domainNeed(d int32) Milli {
 	return need
 }
 
-// impossible is the shared time of an arrangement in which the flexible
-// containers find no room. It is more than any real one.
+// impossible is the shared time of an arrangement without room for the flexible containers. It exceeds
+// every real value.
 const impossible Milli = 1 << 40
 
 // settle returns the shared time of the present arrangement, or impossible.
@@ -107,7 +107,7 @@ func (n *Node) settle() Milli {
 	if n.flexible.count == 0 {
 		return n.tally.multiUsed
 	}
-	if n.anyDomain() {
+	if n.hasConfined() {
 		set, enough := n.flexibleSet()
 		if !enough && !n.owedDomains {
 			return impossible
@@ -119,15 +119,15 @@ func (n *Node) settle() Milli {
 	if lacking <= 0 && free+int(n.tally.multi) > 0 {
 		return n.tally.multiUsed
 	}
-	// Of the other fractional CPUs they use the least loaded ones: each leaves the most
-	// room for the least time that becomes shared.
+	// The flexible containers borrow the least loaded of the other fractional CPUs. Each of these
+	// gives the most room for the least additional shared time.
 	return min(impossible, n.tally.multiUsed+n.tally.lone.lend(lacking))
 }
 
-// sharedNow returns the shared time of the present arrangement, also where
-// flexible containers lack room on a node that has lost CPUs.
+// sharedNow returns the shared time of the present arrangement, even if flexible containers lack room
+// on a node that has lost CPUs.
 func (n *Node) sharedNow() Milli {
-	if n.options.Algorithm == Candor && !n.anyDomain() && n.owed == 0 {
+	if n.options.Algorithm == Candor && !n.hasConfined() && n.owed == 0 {
 		if shared := n.settle(); shared < impossible {
 			return shared
 		}
@@ -136,20 +136,20 @@ func (n *Node) sharedNow() Milli {
 	return n.sharedOn(&set)
 }
 
-// roomLeft is the time that sensitive containers leave.
+// roomLeft returns the CPU time that sensitive containers leave.
 func (n *Node) roomLeft() Milli { return Milli(n.sharedCount)*1000 + n.tally.room }
 
-// noteOwed notes what flexible containers lack as things are.
-func (n *Node) noteOwed() {
+// recordOwed records the room that flexible containers lack at present.
+func (n *Node) recordOwed() {
 	n.owed = max(0, n.nodeNeed()-n.roomLeft())
-	if n.anyDomain() {
+	if n.hasConfined() {
 		_, enough := n.flexibleSet()
 		n.owedDomains = !enough
 	}
 }
 
-// flexibleSet returns the CPUs on which flexible containers run, and whether
-// they have the room there that they need. (On a node that has lost CPUs they may not.)
+// flexibleSet returns the CPUs of flexible containers, and whether these have enough room. On a node
+// that has lost CPUs, the room can be insufficient.
 func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 	if n.options.Algorithm == Paper {
 		return n.shared.Set().Union(n.fractional.Set()), true
@@ -161,21 +161,20 @@ func (n *Node) flexibleSet() (set cpuset.Set, enough bool) {
 				enough = n.extend(&set, n.domainCPUs(int32(d)), n.domainNeed(int32(d))) && enough
 			}
 		}
-		if n.anyOnWholeNode() {
+		if n.hasUnconfined() {
 			enough = n.extend(&set, &n.usable, n.nodeNeed()) && enough
 		}
 		if whole := n.wholeCoresDemand(); whole.count > 0 && whole.count < n.flexible.count {
 			enough = n.wholeCoresFit(&set, whole.need) && enough
 		}
-		if !n.anyOnWholeNode() {
+		if !n.hasUnconfined() {
 			n.dropUnused(&set)
 		}
 	}
 	return set, enough
 }
 
-// dropUnused takes the fractional CPUs out of a set that are in no domain where a
-// flexible container runs: nobody is on them.
+// dropUnused removes the fractional CPUs that are in no domain with a flexible container.
 func (n *Node) dropUnused(set *cpuset.Set) {
 	used := n.shared.Set()
 	for d := range n.demands {
@@ -186,7 +185,7 @@ func (n *Node) dropUnused(set *cpuset.Set) {
 	*set = set.Intersect(used)
 }
 
-// sharedOn returns the shared time when flexible containers run on set.
+// sharedOn returns the shared time if flexible containers run on set.
 func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	shared := n.tally.multiUsed
 	if n.flexible.count > 0 {
@@ -199,19 +198,19 @@ func (n *Node) sharedOn(set *cpuset.Set) Milli {
 	return shared
 }
 
-// extend adds fractional CPUs of a domain to set until the domain has the room
-// that it needs, and at least one CPU: those of several containers first, whose
-// time is shared already, then the least loaded ones. It reports whether that was enough.
-func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
-	room, any := n.roomOn(set, within)
-	if any && room >= need {
+// extend adds fractional CPUs of a domain to set until the domain has enough room and at least one
+// CPU. CPUs of several containers come first, because their time is shared already; then the least
+// loaded CPUs. extend reports whether the room suffices.
+func (n *Node) extend(set, domain *cpuset.Set, need Milli) bool {
+	room, hasCPU := n.roomOn(set, domain)
+	if hasCPU && room >= need {
 		return true
 	}
-	left := n.fractional.Set().Intersect(*within).Minus(*set)
-	for room < need || !any {
+	left := n.fractional.Set().Intersect(*domain).Minus(*set)
+	for room < need || !hasCPU {
 		best := -1
 		for cpu := left.First(); cpu >= 0; cpu = left.Next(cpu + 1) {
-			if !n.load[cpu].closed && (best < 0 || n.lendsBefore(cpu, best)) {
+			if !n.load[cpu].closed && (best < 0 || n.isLentBefore(cpu, best)) {
 				best = cpu
 			}
 		}
@@ -221,14 +220,13 @@ func (n *Node) extend(set, within *cpuset.Set, need Milli) bool {
 		set.Add(best)
 		left.Remove(best)
 		room += n.load[best].room()
-		any = true
+		hasCPU = true
 	}
 	return true
 }
 
-// lendsBefore reports whether a fractional CPU is a better place for flexible
-// containers than another.
-func (n *Node) lendsBefore(cpu, other int) bool {
+// isLentBefore reports whether flexible containers use cpu before other.
+func (n *Node) isLentBefore(cpu, other int) bool {
 	a, b := &n.load[cpu], &n.load[other]
 	if aMulti, bMulti := a.sharers > 1, b.sharers > 1; aMulti != bMulti {
 		return aMulti
@@ -236,27 +234,26 @@ func (n *Node) lendsBefore(cpu, other int) bool {
 	return a.used() < b.used()
 }
 
-// roomOn returns the time left on the CPUs of set within a domain, and whether
-// there are any.
-func (n *Node) roomOn(set, within *cpuset.Set) (room Milli, any bool) {
-	in := set.Intersect(*within)
-	free := n.shared.CountIn(&in)
+// roomOn returns the free time on the CPUs of set within a domain, and whether there are such CPUs.
+func (n *Node) roomOn(set, domain *cpuset.Set) (room Milli, hasCPU bool) {
+	inside := set.Intersect(*domain)
+	free := n.shared.CountIn(&inside)
 	room = Milli(free) * 1000
-	if n.fractional.Overlaps(&in) {
-		part := in.Intersect(n.fractional.Set())
+	if n.fractional.Overlaps(&inside) {
+		part := inside.Intersect(n.fractional.Set())
 		for cpu := part.First(); cpu >= 0; cpu = part.Next(cpu + 1) {
 			room += n.load[cpu].room()
-			any = true
+			hasCPU = true
 		}
 	}
-	return room, any || free > 0
+	return room, hasCPU || free > 0
 }
 
-// available returns the shared CPUs that a sensitive container may take: all
-// but those that the flexible containers of a domain need for themselves.
+// available returns the shared CPUs that a sensitive container may take: all except those that
+// flexible containers of a domain need.
 func (n *Node) available() cpuset.Set {
 	free := n.shared.Set()
-	if !n.anyDomain() {
+	if !n.hasConfined() {
 		return free
 	}
 	for i := range n.demands {
@@ -264,21 +261,21 @@ func (n *Node) available() cpuset.Set {
 			continue
 		}
 		if n.domains[i].kind == WholeCores {
-			n.keepWholeCores(&free, n.demands[i].need)
+			n.reserveWholeCores(&free, n.demands[i].need)
 			continue
 		}
-		within := n.domainCPUs(int32(i))
-		open := n.openWithin(within)
-		room, _ := n.roomOn(&open, within)
+		domain := n.domainCPUs(int32(i))
+		open := n.openWithin(domain)
+		room, _ := n.roomOn(&open, domain)
 		spare := min(int((room-n.domainNeed(int32(i)))/1000), open.Count()-1)
-		n.keepAllBut(&free, within, spare)
+		n.reserveAllBut(&free, domain, spare)
 	}
 	return free
 }
 
-// openWithin returns the shared CPUs and open fractional CPUs of a domain.
-func (n *Node) openWithin(within *cpuset.Set) cpuset.Set {
-	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*within)
+// openWithin returns the shared CPUs and the open fractional CPUs of a domain.
+func (n *Node) openWithin(domain *cpuset.Set) cpuset.Set {
+	open := n.shared.Set().Union(n.fractional.Set()).Intersect(*domain)
 	for cpu := open.First(); cpu >= 0; cpu = open.Next(cpu + 1) {
 		if n.load[cpu].closed {
 			open.Remove(cpu)
@@ -287,10 +284,9 @@ func (n *Node) openWithin(within *cpuset.Set) cpuset.Set {
 	return open
 }
 
-// keepAllBut takes CPUs of a domain out of free, the highest ids first, until
-// only spare of them are left in it.
-func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
-	inside := free.Intersect(*within)
+// reserveAllBut removes CPUs of a domain from free, the highest ids first, until at most spare remain.
+func (n *Node) reserveAllBut(free, domain *cpuset.Set, spare int) {
+	inside := free.Intersect(*domain)
 	for count := inside.Count(); count > max(spare, 0); count-- {
 		cpu := inside.Last()
 		inside.Remove(cpu)
@@ -298,12 +294,9 @@ func (n *Node) keepAllBut(free, within *cpuset.Set, spare int) {
 	}
 }
 
-// Flexible containers that wish for whole cores run on the cores that no sensitive
-// container has a part of.
-
-// keepWholeCores takes the highest free cores out of free that flexible
-// containers need, which wished for cores without sensitive containers.
-func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
+// reserveWholeCores removes the highest free cores from free until the removed cores cover need: the
+// guarantees of the flexible containers on whole cores.
+func (n *Node) reserveWholeCores(free *cpuset.Set, need Milli) {
 	whole := n.wholeCores.Set()
 	for first := true; first || need > 0; first = false {
 		cpu := whole.Last()
@@ -317,9 +310,10 @@ func (n *Node) keepWholeCores(free *cpuset.Set, need Milli) {
 	}
 }
 
-// wholeCoresFit reports whether the containers that wished for whole cores find
-// their time beside those of L3 domains and NUMA nodes, whose CPUs they use too. Where they do not
-// on set, it adds all open fractional CPUs to it, so that the others can do without the whole cores.
+// wholeCoresFit reports whether the flexible containers on whole cores have enough time besides the
+// containers of L3 domains and NUMA nodes, which use these cores too. If set is too small,
+// wholeCoresFit adds all open fractional CPUs to it, so that the other containers can do without the
+// whole cores.
 func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 	if n.wholeCoresRoom(set) >= need {
 		return true
@@ -329,13 +323,13 @@ func (n *Node) wholeCoresFit(set *cpuset.Set, need Milli) bool {
 	return n.wholeCoresRoom(set) >= need
 }
 
-// wholeCoresRoom returns the time that the whole cores of set can give beside
-// the guarantees of each domain: what flows up the tree of domains, no more through each
-// than its whole cores have and than its own containers leave.
+// wholeCoresRoom returns the time that the whole cores of set can give besides the guarantees of each
+// domain. It is a flow up the tree of domains: each domain passes at most the time of its whole cores,
+// and at most the time that its containers leave.
 func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 	whole := n.wholeCores.Set().Intersect(*set)
-	left := func(d int32, within *cpuset.Set) Milli {
-		room, _ := n.roomOn(set, within)
+	roomIn := func(d int32, domain *cpuset.Set) Milli {
+		room, _ := n.roomOn(set, domain)
 		return room - n.domainNeed(d)
 	}
 	var sum Milli
@@ -343,39 +337,38 @@ func (n *Node) wholeCoresRoom(set *cpuset.Set) Milli {
 		var inNode Milli
 		for l3 := range n.l3s {
 			if n.l3Node[l3] == numa {
-				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, left(int32(l3), &n.l3s[l3]))
+				inNode += min(Milli(whole.CountIn(&n.l3s[l3]))*1000, roomIn(int32(l3), &n.l3s[l3]))
 			}
 		}
-		sum += min(inNode, left(int32(len(n.l3s)+numa), &n.numas[numa]))
+		sum += min(inNode, roomIn(int32(len(n.l3s)+numa), &n.numas[numa]))
 	}
 	room, _ := n.roomOn(set, &n.usable)
 	others := n.flexible.need - n.wholeCoresDemand().need
 	return min(sum, room-others)
 }
 
-// admitFlexible finds the domain of a flexible container, by its wish: of those
-// with room the one where the node shares the least, and among equals the one with the
-// most room.
+// admitFlexible chooses the domain of a flexible container by its topology policy: the domain with the
+// least shared time, then the domain with the most room.
 func (n *Node) admitFlexible(s int32) error {
 	slot := &n.slots[s]
-	wish := slot.Topology
+	policy := slot.Topology
 	best, bestShared, bestRoom := wholeNode, impossible, Milli(0)
 	for d := range n.domains {
-		if n.domains[d].kind != wish {
+		if n.domains[d].kind != policy {
 			continue
 		}
 		n.setDomain(s, int32(d))
 		shared := n.settle()
-		within := n.domainCPUs(int32(d))
-		open := n.openWithin(within)
-		room, _ := n.roomOn(&open, within)
+		domain := n.domainCPUs(int32(d))
+		open := n.openWithin(domain)
+		room, _ := n.roomOn(&open, domain)
 		room -= n.domainNeed(int32(d))
 		if shared < bestShared || shared == bestShared && shared < impossible && room > bestRoom {
 			best, bestShared, bestRoom = int32(d), shared, room
 		}
 	}
 	n.setDomain(s, best)
-	if best == wholeNode && wish.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
+	if best == wholeNode && policy.isDomain() && !n.admitByMoving(s) && slot.Policy == Strict {
 		return ErrNoCapacity
 	}
 	if n.settle() == impossible {
@@ -384,8 +377,8 @@ func (n *Node) admitFlexible(s int32) error {
 	return nil
 }
 
-// admitByMoving finds a domain of a flexible container's wish from which fractions
-// can move away to make room for it. It reports whether there is one.
+// admitByMoving makes room for a flexible container in a domain of its topology policy by moving
+// fractions out of it. It reports whether it succeeded.
 func (n *Node) admitByMoving(s int32) bool {
 	if n.options.RescueMoves < 0 {
 		return false
@@ -404,12 +397,12 @@ func (n *Node) admitByMoving(s int32) bool {
 	return false
 }
 
-// clearDomain moves fractions out of a domain, the largest first, until a flexible
-// container that comes into it has room. If it fails, the caller undoes.
+// clearDomain moves fractions out of a domain, the largest first, until a new flexible container has
+// room there. On failure the caller undoes the moves.
 func (n *Node) clearDomain(s, d int32) bool {
 	if n.domains[d].kind == WholeCores {
 		cpus := n.slots[s].guaranteed().CPUs()
-		if !n.clearCores(s, (cpus+n.threads-1)/n.threads*n.threads) {
+		if !n.clearCores(s, (cpus+n.maxThreads-1)/n.maxThreads*n.maxThreads) {
 			return false
 		}
 	}
@@ -423,8 +416,7 @@ func (n *Node) clearDomain(s, d int32) bool {
 	return true
 }
 
-// moveOut moves the largest fraction that can go out of a domain, and reports
-// whether there was one.
+// moveOut moves the largest movable fraction out of a domain, and reports whether it found one.
 func (n *Node) moveOut(domain *cpuset.Set) bool {
 	places := n.available().Union(n.fractional.Set()).Minus(*domain)
 	best, bestTo := int32(-1), -1
@@ -444,15 +436,14 @@ func (n *Node) moveOut(domain *cpuset.Set) bool {
 	return true
 }
 
-// setDomain moves a flexible container, and what it needs, to a domain.
+// setDomain moves a flexible container and its demand to a domain.
 func (n *Node) setDomain(s, domain int32) {
 	n.unpromise(s)
 	n.slots[s].domain = domain
 	n.promise(s)
 }
 
-// flexibleStillFits finds room for a flexible container that was resized: where
-// it is, else in another domain.
+// flexibleStillFits finds room for a resized flexible container: in its domain, else in another.
 func (n *Node) flexibleStillFits(s int32) error {
 	if n.options.Algorithm == Paper {
 		return n.paperAllocate(s)

@@ -6,16 +6,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// minWeight is the weight of flexible containers that are guaranteed nothing.
+// minWeight is the smallest weight, for flexible containers without a guarantee.
 const minWeight Milli = 10
 
-// fillGrant writes what a slot holds, with flexible containers on flexible. The
-// fractions are memory of the node.
+// fillGrant writes the grant of a slot. flexible is the CPUs of flexible containers. The fractions are
+// in memory that the node reuses.
 func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	slot := &n.slots[s]
 	g.Request = slot.request()
 	g.Lost = slot.lost()
-	g.TopologyMet = n.keepsWish(slot)
+	g.TopologyMet = n.meetsTopology(slot)
 	g.Quota = slot.Limit
 	g.Fractions = nil
 	if slot.Class == Flexible {
@@ -39,26 +39,26 @@ func (n *Node) fillGrant(g *Grant, s int32, flexible *cpuset.Set) {
 	g.Weight = weight(g)
 }
 
-// keepsWish reports whether a slot has what its wish says.
-func (n *Node) keepsWish(slot *slot) bool {
-	switch wish := slot.Topology; {
-	case wish == Prefer || wish == NoTopology || n.options.Algorithm == Paper:
+// meetsTopology reports whether the CPUs of a slot meet its topology policy.
+func (n *Node) meetsTopology(slot *slot) bool {
+	switch policy := slot.Topology; {
+	case policy == Prefer || policy == NoTopology || n.options.Algorithm == Paper:
 		return true
 	case slot.Class == Flexible:
 		return slot.domain != wholeNode
-	case wish == WholeCores:
+	case policy == WholeCores:
 		return slot.wholeCores
-	case wish == SingleNUMA:
+	case policy == SingleNUMA:
 		cpus := slot.cpus()
-		return inOne(n.numas, &cpus)
+		return isInOne(n.numas, &cpus)
 	default:
 		cpus := slot.cpus()
-		return inOne(n.l3s, &cpus)
+		return isInOne(n.l3s, &cpus)
 	}
 }
 
-// inOne reports whether one of the domains has all of the CPUs.
-func inOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
+// isInOne reports whether a single domain contains all CPUs.
+func isInOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	for i := range domains {
 		if domains[i].Overlaps(cpus) {
 			return cpus.SubsetOf(&domains[i])
@@ -67,9 +67,9 @@ func inOne(domains []cpuset.Set, cpus *cpuset.Set) bool {
 	return true
 }
 
-// weight is the weight of a sensitive grant. The kernel spreads a group's weight
-// over the CPUs that it is busy on, so that a container which is to have 100m of a CPU as one
-// of the two that it sees needs twice the weight of one that has only that.
+// weight returns the weight of a sensitive grant. The kernel spreads a group's weight over its busy
+// CPUs. Therefore a container with 1 CPU and 100m of a second CPU needs twice the weight of a
+// container with only these 100m.
 func weight(g *Grant) Milli {
 	if len(g.Fractions) == 0 {
 		return max(g.Limit, minWeight)
@@ -81,9 +81,9 @@ func weight(g *Grant) Milli {
 	return Milli(g.CPUs.Count()) * sum / Milli(len(g.Fractions))
 }
 
-// noteOthers lists the other containers whose CPUs the plan may change, with
-// what they have after it; set is where flexible containers run then.
-func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
+// listOthers lists the other containers whose CPUs the plan may change, with their grants after the
+// plan. set is the CPUs of flexible containers after the plan.
+func (n *Node) listOthers(p *Plan, set *cpuset.Set) {
 	touched := false
 	n.touched = slices.Grow(n.touched[:0], len(n.slots))[:len(n.slots)]
 	for i := range n.edits {
@@ -92,7 +92,7 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 			touched = true
 		}
 	}
-	flexible := n.flexible.count > 0 && (*set != n.before || n.anyDomain())
+	flexible := n.flexible.count > 0 && (*set != n.before || n.hasConfined())
 	if !touched && !flexible {
 		return
 	}
@@ -101,32 +101,32 @@ func (n *Node) noteOthers(p *Plan, set *cpuset.Set) {
 		if s == p.slot || n.touched[s] != n.plans && !(flexible && slot.Class == Flexible) {
 			continue
 		}
-		n.others, n.whose = append(n.others, Change{}), append(n.whose, s)
+		n.others, n.otherSlots = append(n.others, Change{}), append(n.otherSlots, s)
 		n.fillGrant(&n.others[len(n.others)-1].After, s, set)
 	}
 }
 
-// noteBefore adds what the listed containers have now, and drops those that
-// keep their CPUs.
-func (n *Node) noteBefore(p *Plan) {
-	kept := n.others[:0]
+// fillBefore adds the present grants of the listed containers, and drops the containers whose CPUs do
+// not change.
+func (n *Node) fillBefore(p *Plan) {
+	changed := n.others[:0]
 	p.Moves = 0
 	for i := range n.others {
 		c := &n.others[i]
-		n.fillGrant(&c.Before, n.whose[i], &n.before)
+		n.fillGrant(&c.Before, n.otherSlots[i], &n.before)
 		if !c.Before.same(&c.After) {
 			p.Moves += movedFractions(c)
-			kept = append(kept, *c)
+			changed = append(changed, *c)
 		}
 	}
-	n.others = kept
-	p.Others = kept
-	if len(kept) == 0 {
+	n.others = changed
+	p.Others = changed
+	if len(changed) == 0 {
 		p.Others = nil
 	}
 }
 
-// movedFractions counts the fractions of a grant on CPUs that it did not have before.
+// movedFractions counts the fractions on CPUs that the grant did not have before.
 func movedFractions(c *Change) int {
 	moved := 0
 	for _, f := range c.After.Fractions {

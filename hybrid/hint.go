@@ -7,13 +7,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Hint is the CPUs that somebody who plans from afar, a scheduler, has counted with for a sensitive container.
+// A Hint is the set of CPUs that a remote planner, such as a scheduler, has assumed for a sensitive
+// container.
 type Hint struct {
 	Exclusive cpuset.Set
-	Fractions []Fraction // by rising CPU id
+	Fractions []Fraction // in ascending order of CPU id
 }
 
-// CPUs returns all of its CPUs, without those that no machine has.
+// CPUs returns the union of the exclusive and fractional CPUs. It ignores invalid CPU ids.
 func (h *Hint) CPUs() cpuset.Set {
 	cpus := h.Exclusive
 	for _, f := range h.Fractions {
@@ -24,34 +25,35 @@ func (h *Hint) CPUs() cpuset.Set {
 	return cpus
 }
 
-// Names reports whether a grant has just the CPUs of the hint.
+// Names reports whether a grant has exactly the CPUs of the hint.
 func (h *Hint) Names(g *Grant) bool {
 	return g.Class == Sensitive && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
 
-// PlanHinted is Plan with a hint, which anybody may have written. The container gets the CPUs of the hint where the node could give
-// them to it, nobody moving out of the way, and where that is no worse than the node's own plan by any figure; else it gets those of the
-// node's own plan. taken says whether its CPUs are those of the hint.
+// PlanHinted is Plan with a hint from an untrusted source. The container gets the CPUs of the hint if
+// they are available without moves and if the result is at least as good as the node's own plan in
+// every figure. Otherwise it gets the CPUs of the node's own plan. taken reports whether the plan uses
+// the hint.
 func (n *Node) PlanHinted(r Request, h *Hint) (p *Plan, taken bool, err error) {
 	p = new(Plan)
 	if err := n.planAllocate(p, &r, nil); err != nil || h.Names(&p.Grant) {
 		return p, err == nil, err
 	}
-	if n.options.Algorithm != Candor { // the paper's leaves nothing to choose
+	if n.options.Algorithm != Candor { // the paper's algorithm leaves no choice
 		return p, false, nil
 	}
 	figures, own := n.outcomeOf(p), p.Clone()
 	hinted := new(Plan)
 	if n.planAllocate(hinted, &r, h) == nil && h.Names(&hinted.Grant) {
-		if is := n.outcomeOf(hinted); is.noWorse(&figures) {
+		if o := n.outcomeOf(hinted); o.isNoWorseThan(&figures) {
 			return hinted, true, nil
 		}
 	}
 	return own, false, nil
 }
 
-// PlanAt plans a sensitive container on exactly the CPUs of the hint, without a move of another container. The error is a *Refusal
-// of kind ErrViewImpossible if the node cannot give it these.
+// PlanAt plans a sensitive container on exactly the CPUs of the hint, without moves of other
+// containers. The error is a *Refusal, of kind ErrViewImpossible if the node cannot give these CPUs.
 func (n *Node) PlanAt(r Request, h *Hint) (*Plan, error) {
 	p := new(Plan)
 	if err := n.planAllocate(p, &r, h); err != nil {
@@ -70,20 +72,20 @@ func (n *Node) allocateHinted(s int32, h *Hint) error {
 		return ErrViewImpossible
 	}
 	cpus, shared := h.CPUs(), n.shared.Set()
-	slot.wholeCores = slot.Topology == WholeCores && cpus.SubsetOf(&shared) && n.onWholeCores(&cpus)
+	slot.wholeCores = slot.Topology == WholeCores && cpus.SubsetOf(&shared) && n.isWholeCores(&cpus)
 	n.giveWhole(s, &h.Exclusive)
 	for _, f := range h.Fractions {
 		n.give(s, f.CPU, f.Milli)
 	}
-	if slot.Policy == Strict && !n.keepsWish(slot) || n.settle() == impossible {
+	if slot.Policy == Strict && !n.meetsTopology(slot) || n.settle() == impossible {
 		return ErrViewImpossible
 	}
 	return nil
 }
 
-// isFree reports whether a hint has just what a container's view needs, and nobody else has it.
+// isFree reports whether a hint matches the container's view and all of its CPUs are available.
 func (n *Node) isFree(s int32, h *Hint) bool {
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	free := n.available()
 	if h.Exclusive.Count() != whole || !h.Exclusive.SubsetOf(&free) {
 		return false
@@ -91,22 +93,22 @@ func (n *Node) isFree(s int32, h *Hint) bool {
 	if fraction == 0 || len(h.Fractions) != 1 {
 		return fraction == 0 && len(h.Fractions) == 0
 	}
-	on := h.Fractions[0]
-	if on.Milli != fraction || h.Exclusive.Contains(on.CPU) {
+	hinted := h.Fractions[0]
+	if hinted.Milli != fraction || h.Exclusive.Contains(hinted.CPU) {
 		return false
 	}
-	return free.Contains(on.CPU) || n.fractional.Contains(on.CPU) && n.load[on.CPU].room() >= fraction
+	return free.Contains(hinted.CPU) || n.fractional.Contains(hinted.CPU) && n.load[hinted.CPU].room() >= fraction
 }
 
-// An outcome is a plan in figures: what it costs, and what it leaves for those who come later.
+// An outcome is a plan in figures: its costs, and the capacity that remains for later containers.
 type outcome struct {
 	costs  [6]int
 	leaves [5]int
-	l3s    []int // free CPUs of each L3 domain, the largest first
-	numas  []int // of each NUMA node
+	l3s    []int // free CPUs of each L3 domain, in descending order
+	numas  []int // free CPUs of each NUMA node, in descending order
 }
 
-// outcomeOf returns the figures of an allocation that was just planned.
+// outcomeOf returns the figures of an allocation plan. It must be the node's latest plan.
 func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	n.redo(p.edits)
 	cpus := &p.Grant.CPUs
@@ -125,7 +127,7 @@ func (n *Node) outcomeOf(p *Plan) (o outcome) {
 	return o
 }
 
-// wholeIn returns how many CPUs are in domains of which a set has all.
+// wholeIn counts the CPUs of the domains that free contains completely.
 func wholeIn(domains []cpuset.Set, free *cpuset.Set) (cpus int) {
 	for i := range domains {
 		if domains[i].SubsetOf(free) {
@@ -144,17 +146,17 @@ func largestFirst(counts []poolCount) []int {
 	return sorted
 }
 
-// noWorse reports whether an outcome costs no more than another by any figure, and leaves no less.
-func (o *outcome) noWorse(than *outcome) bool {
+// isNoWorseThan reports whether an outcome costs no more than another in every figure, and leaves no less.
+func (o *outcome) isNoWorseThan(other *outcome) bool {
 	for i := range o.costs {
-		if o.costs[i] > than.costs[i] {
+		if o.costs[i] > other.costs[i] {
 			return false
 		}
 	}
 	for i := range o.leaves {
-		if o.leaves[i] < than.leaves[i] {
+		if o.leaves[i] < other.leaves[i] {
 			return false
 		}
 	}
-	return slices.Compare(o.l3s, than.l3s) >= 0 && slices.Compare(o.numas, than.numas) >= 0
+	return slices.Compare(o.l3s, other.l3s) >= 0 && slices.Compare(o.numas, other.numas) >= 0
 }

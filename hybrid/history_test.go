@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A history is a node and what was done to it.
+// A history is a node and the operations on it.
 type history struct {
 	t       *rapid.T
 	machine *topology.Machine
@@ -38,7 +38,7 @@ func (h *history) state() state {
 	return s
 }
 
-// apply does one operation and checks all that can be said of it.
+// apply performs an operation and checks all properties of the result.
 func (h *history) apply(op operation) {
 	before := h.state()
 	plan, err := op.plan(h.node)
@@ -84,7 +84,7 @@ func (h *history) planAnother(op operation) *hybrid.Plan {
 	return plan.Clone()
 }
 
-// same fails the test if the node's state is not what it was.
+// same fails the test if the node's state has changed.
 func (h *history) same(op operation, what string, before state) {
 	if after := h.state(); after.String() != before.String() {
 		h.t.Fatalf("%v: %s changed the node\nfrom %vto %v", op, what, before, after)
@@ -193,7 +193,7 @@ func testHistories(t *testing.T, algorithm hybrid.Algorithm) {
 	}
 }
 
-// checkRefusal says what is wrong with the error of a plan.
+// checkRefusal returns the defect of a plan's error.
 func checkRefusal(err error, id string) string {
 	var refusal *hybrid.Refusal
 	switch {

@@ -78,7 +78,7 @@ func (s state) checkRoom() error {
 			return fmt.Errorf("guarantees of %v on CPUs %v, which have room for %v", need, set, room)
 		}
 	}
-	if room := s.room(s.flexible); s.anyOnWholeNode() && room < s.options.MinShared {
+	if room := s.room(s.flexible); s.hasUnconfined() && room < s.options.MinShared {
 		return fmt.Errorf("room of %v on the flexible CPUs %v, min-shared is %v", room, s.flexible, s.options.MinShared)
 	}
 	return nil
@@ -188,7 +188,7 @@ func cloneGrant(g hybrid.Grant) hybrid.Grant {
 }
 
 // anyOnWholeNode reports whether a flexible container is not confined to a domain.
-func (s *state) anyOnWholeNode() bool {
+func (s *state) hasUnconfined() bool {
 	for _, g := range s.grants {
 		if g.Class == hybrid.Flexible && (g.Topology == hybrid.Prefer || g.Topology == hybrid.NoTopology || !g.TopologyMet) {
 			return true

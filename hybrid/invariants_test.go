@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A state is all that a node tells about itself, beside what it was made from.
+// A state is the complete output of a node, with its machine and options.
 type state struct {
 	machine *topology.Machine
 	options hybrid.Options
@@ -33,7 +33,7 @@ func stateOf(n *hybrid.Node, m *topology.Machine, o hybrid.Options) state {
 	return s
 }
 
-// checkInvariants fails the test if a node breaks what always holds.
+// checkInvariants fails the test if a node violates an invariant.
 func checkInvariants(t rapid.TB, n *hybrid.Node, m *topology.Machine, o hybrid.Options) {
 	t.Helper()
 	s := stateOf(n, m, o)
@@ -129,7 +129,7 @@ func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
 	return nil
 }
 
-// checkWish: what a container wishes for, it has.
+// checkWish checks that containers have the CPUs of their topology policy.
 func (s state) checkWish(g hybrid.Grant) error {
 	if s.options.Algorithm == hybrid.Paper || g.Policy == hybrid.BestEffort || !g.Lost.IsEmpty() ||
 		s.shrunk && g.Class == hybrid.Flexible {

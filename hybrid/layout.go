@@ -7,29 +7,34 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A layout is what never changes about a node: which usable CPU is in which
-// core, L3 domain and NUMA node, and the node's options. An L3 domain that spans NUMA nodes (sub-NUMA
-// clustering) counts as one domain in each: memory is farther than cache. One with CPUs of two
-// kinds (performance and efficiency cores) counts as one domain for each kind: threads of one program
-// that run at two speeds wait for each other. Where the kernel tells no L3, a domain is a socket's part of a NUMA node.
+// A layout is the immutable part of a node: its options, and the core, L3 domain and NUMA node of each
+// usable CPU.
+//
+// Some L3 domains of the machine are split here:
+//
+//   - An L3 domain that spans NUMA nodes (sub-NUMA clustering) counts as a domain in each node, since
+//     remote memory costs more than a remote cache.
+//   - An L3 domain with several kinds of CPUs (performance and efficiency cores) counts as a domain
+//     for each kind: threads of a program that run at different speeds wait for each other.
+//   - Where the kernel reports no L3, a domain is the intersection of a socket and a NUMA node.
 type layout struct {
-	machine *topology.Machine
-	options Options
-	usable  cpuset.Set
-	cpus    []place // by CPU id
-	cores   []cpuset.Set
-	l3s     []cpuset.Set
-	numas   []cpuset.Set
-	l3Node  []int // the NUMA node of each L3 domain
-	threads int   // most usable CPUs on a core
-	least   int   // fewest usable CPUs on a core that has any
+	machine    *topology.Machine
+	options    Options
+	usable     cpuset.Set
+	cpus       []place // by CPU id
+	cores      []cpuset.Set
+	l3s        []cpuset.Set
+	numas      []cpuset.Set
+	l3Node     []int // the NUMA node of each L3 domain
+	maxThreads int   // maximum of usable CPUs on a core
+	minThreads int   // minimum of usable CPUs on a core that has usable CPUs
 
 	domains  []flexibleDomain
 	siblings [][]int16 // the usable CPUs of each core, as a list
 	total    Milli     // CPU time of the usable CPUs
 }
 
-// A place is where a CPU is, as indexes into the layout.
+// A place locates a CPU by indexes into the layout.
 type place struct {
 	core, l3, numa int16
 }
@@ -65,9 +70,9 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 			l.siblings[i] = append(l.siblings[i], int16(cpu))
 		}
 		size := len(l.siblings[i])
-		l.threads = max(l.threads, size)
-		if size > 0 && (l.least == 0 || size < l.least) {
-			l.least = size
+		l.maxThreads = max(l.maxThreads, size)
+		if size > 0 && (l.minThreads == 0 || size < l.minThreads) {
+			l.minThreads = size
 		}
 	}
 	l.domains = newFlexibleDomains(l)
@@ -75,12 +80,12 @@ func newLayout(machine *topology.Machine, o *Options) *layout {
 	return l
 }
 
-// A piece is the part of an L3 domain that counts as one.
+// A piece identifies the part of an L3 domain that counts as a domain.
 type piece struct {
 	l3, node, socket, kind int
 }
 
-// l3Of returns the index of a piece of an L3 domain.
+// l3Of returns the index of a piece in l.l3s and adds it if needed.
 func (l *layout) l3Of(p piece, pieces map[piece]int) int {
 	i, ok := pieces[p]
 	if !ok {
@@ -92,10 +97,10 @@ func (l *layout) l3Of(p piece, pieces map[piece]int) int {
 	return i
 }
 
-// kindsOf returns a function that numbers the kinds of CPUs of a machine. The
-// kernel has no word for them: CPUs of one kind have nearly the same capacity or, where that is
-// not told, maximum frequency. (Favoured cores of one kind differ by a few percent,
-// efficiency cores have three quarters of it or less.)
+// kindsOf returns a function that numbers the kinds of CPUs of a machine. The kernel does not name
+// them. CPUs of a kind have nearly the same capacity or, if the kernel does not report it, nearly the
+// same maximum frequency. Favored cores of a kind differ by a few percent; efficiency cores have at
+// most three quarters of the capacity of performance cores.
 func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
 	var speeds []int
 	for i := range machine.CPUs {
@@ -104,7 +109,7 @@ func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
 		}
 	}
 	slices.Sort(speeds)
-	var bounds []int // the slowest of each kind but the first
+	var bounds []int // the slowest CPU of each kind except the first
 	for i := 1; i < len(speeds); i++ {
 		if speeds[i-1]*5 < speeds[i]*4 {
 			bounds = append(bounds, speeds[i])
@@ -119,7 +124,7 @@ func kindsOf(machine *topology.Machine) func(*topology.CPU) int {
 	}
 }
 
-// speed is what tells kinds of CPUs apart; 0 if the kernel tells nothing.
+// speed returns the value that distinguishes the kinds of CPUs; 0 if the kernel reports none.
 func speed(c *topology.CPU) int {
 	if c.Capacity > 0 {
 		return c.Capacity

@@ -2,24 +2,24 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// Moving a fraction is the only thing that candor does to a running container:
-// the number of CPUs that it sees stays, and so do its exclusive CPUs. Each operation
-// may move a bounded number of fractions, to lower the shared time or, more of them, to
-// make room where a request would be refused otherwise.
+// Moving a fraction is the only change that the Candor algorithm makes to a running container. The
+// number of CPUs that the container sees and its exclusive CPUs stay the same. Each operation may move
+// a bounded number of fractions to lower the shared time, and a larger number to make room for a
+// request that would be refused otherwise.
 
-// Bounds on moves where the options set none.
+// Default bounds on the moves of an operation.
 const (
 	DefaultMoves       = 4
 	DefaultRescueMoves = 64
 )
 
-// An item is a fraction, for the time of one search.
+// An item is a fraction during a search.
 type item struct {
 	slot   int32
 	cpu    int16
 	milli  int16
-	pinned bool // must stay
-	own    bool // of the container that the plan is for: moving it costs nothing
+	pinned bool // may not move
+	isOwn  bool // part of the plan's container: moving it costs nothing
 }
 
 // A step moves an item to a CPU.
@@ -28,44 +28,44 @@ type step struct {
 	cpu  int16
 }
 
-// scratch is what is known of the plan that is being made, and memory that searches use again and again.
+// scratch holds the data of the plan in progress, and memory that searches reuse.
 type scratch struct {
-	before cpuset.Set // where flexible containers run before it
+	before cpuset.Set // CPUs of flexible containers before the plan
 
-	// What flexible containers lack before the plan, on a node that has lost CPUs: a plan
-	// which takes nothing from them is none the worse for it.
+	// Room that flexible containers lack before the plan, on a node that has lost CPUs. A plan that
+	// takes nothing from them remains valid.
 	owed        Milli
 	owedDomains bool
 
-	// Of the container that is being resized: the CPUs that it had, and the one
-	// that carried its fraction (-1: none). They are its first choice.
+	// For a resize: the container's previous CPUs and the CPU of its previous fraction (-1: none). The
+	// plan prefers these CPUs.
 	old         cpuset.Set
 	oldFraction int
 
-	plans   uint64 // counts what was planned
-	edits   []edit // of the plan that is being made
-	others  []Change
-	whose   []int32  // slots of the others
-	touched []uint64 // by slot: the plan that changed it last
+	plans      uint64 // number of plans started
+	edits      []edit // edits of the plan in progress
+	others     []Change
+	otherSlots []int32  // slots of the containers in others
+	touched    []uint64 // by slot: number of the last plan that changed it
 
-	whole     cpuset.Set // what domainCPUs returned
+	whole     cpuset.Set // result of domainCPUs for whole cores
 	items     []item
-	log       []step // moves made, with the CPU that each came from
+	log       []step // moves made, each with its source CPU
 	best      []step
 	fractions []Fraction
 	targets   []int16
-	alike     [2][1000]int16 // by whether several grants are on a CPU, and their time: which of the targets, from 1; 0: none
+	alike     [2][1000]int16 // index into targets plus 1, by number of grants (1, several) and load; 0: none
 	pack      packer
 }
 
-// collect lists the fractions of the node; own is the slot that the plan is for, or -1.
+// collect lists the fractions of the node as items. own is the slot of the plan's container, or -1.
 func (n *Node) collect(own int32) {
 	items := n.scratch.items[:0]
 	for _, s := range n.order {
 		items = n.appendItems(items, s, s == own, n.slots[s].Immovable)
 	}
 	if own >= 0 && !n.slots[own].linked {
-		items = n.appendItems(items, own, true, false) // a new one: nothing runs yet
+		items = n.appendItems(items, own, true, false) // a new container: nothing runs yet
 	}
 	n.scratch.items = items
 	n.scratch.log = n.scratch.log[:0]
@@ -81,9 +81,9 @@ func (n *Node) appendItems(items []item, s int32, own, immovable bool) []item {
 	return items
 }
 
-// mayUse reports whether an item could be on a CPU as far as its container's
-// wish and view allow; room is not looked at.
-func (n *Node) mayUse(it *item, cpu int) bool {
+// canUse reports whether the topology policy and the view of an item's container permit the item on a
+// CPU. It does not check the room.
+func (n *Node) canUse(it *item, cpu int) bool {
 	slot := &n.slots[it.slot]
 	if it.pinned || n.load[cpu].closed || slot.fractionOn(cpu) > 0 || slot.exclusive.Contains(cpu) {
 		return false
@@ -91,30 +91,29 @@ func (n *Node) mayUse(it *item, cpu int) bool {
 	at := n.layout.cpus[cpu]
 	switch slot.Topology {
 	case SingleNUMA:
-		return n.keepsDomain(it, &n.numas[at.numa])
+		return n.staysInDomain(it, &n.numas[at.numa])
 	case SingleL3:
-		return n.keepsDomain(it, &n.l3s[at.l3])
+		return n.staysInDomain(it, &n.l3s[at.l3])
 	default:
 		return true
 	}
 }
 
-// keepsDomain reports whether a container that wished for one domain has all its
-// CPUs, but for the one that the item leaves, in this one. (A best-effort container
-// may have got more than one: then its fraction may go to any domain that it uses.)
-func (n *Node) keepsDomain(it *item, domain *cpuset.Set) bool {
+// staysInDomain reports whether all other CPUs of the item's container are in the domain. A best-effort
+// container can span several domains: then its fraction may move to any of them.
+func (n *Node) staysInDomain(it *item, domain *cpuset.Set) bool {
 	holds := n.otherCPUs(it)
 	return holds.IsEmpty() || holds.Overlaps(domain)
 }
 
-// otherCPUs returns the CPUs of an item's container but for the item's own.
+// otherCPUs returns the CPUs of an item's container except the item's CPU.
 func (n *Node) otherCPUs(it *item) cpuset.Set {
 	holds := n.slots[it.slot].cpus()
 	holds.Remove(int(it.cpu))
 	return holds
 }
 
-// move moves an item and notes where it came from.
+// move moves an item and records its source CPU.
 func (n *Node) move(i int32, cpu int) {
 	it := &n.scratch.items[i]
 	n.scratch.log = append(n.scratch.log, step{i, it.cpu})
@@ -123,7 +122,7 @@ func (n *Node) move(i int32, cpu int) {
 	it.cpu = int16(cpu)
 }
 
-// unmove undoes the moves after the first logged ones.
+// unmove reverts all moves after the first logged moves.
 func (n *Node) unmove(logged, mark int) {
 	log := n.scratch.log
 	for i := len(log) - 1; i >= logged; i-- {
@@ -133,31 +132,31 @@ func (n *Node) unmove(logged, mark int) {
 	n.undo(mark)
 }
 
-// price returns how many moves of other containers a list of steps is.
+// price counts the steps that move fractions of other containers.
 func (n *Node) price(steps []step) int {
 	moves := 0
 	for _, s := range steps {
-		if !n.scratch.items[s.item].own {
+		if !n.scratch.items[s.item].isOwn {
 			moves++
 		}
 	}
 	return moves
 }
 
-// improve lowers the shared time with up to budget moves, and returns how many it made.
+// improve lowers the shared time with at most budget moves, and returns the number of moves.
 func (n *Node) improve(own int32, budget int) int {
 	shared := n.settle()
 	if budget <= 0 || shared == 0 || shared == impossible {
 		return 0
 	}
-	least := n.leastShared()
-	if shared == least {
+	bound := n.leastShared()
+	if shared == bound {
 		return 0
 	}
 	n.collect(own)
 	moves := 0
-	for shared > least {
-		s := search{Node: n, start: shared, best: shared, least: least, budget: budget - moves}
+	for shared > bound {
+		s := search{Node: n, start: shared, best: shared, bound: bound, budget: budget - moves}
 		s.run()
 		if s.best == shared {
 			break
@@ -168,16 +167,16 @@ func (n *Node) improve(own int32, budget int) int {
 		}
 		shared = s.best
 	}
-	if shared > least {
+	if shared > bound {
 		moves += n.improveByRepacking(own, shared, budget-moves)
 	}
 	return moves
 }
 
-// evacuate moves every fraction away from a CPU, the largest first, to the
-// fractional CPUs where they fit best: fullest first, those of several containers before
-// those of one, since their time is shared already. Where elsewhere is not nil its CPUs can be
-// used too. It reports whether the CPU is empty; if not, the caller undoes.
+// evacuate moves every fraction off a CPU, the largest first, to the fractional CPU with the best fit:
+// the fullest CPU, and CPUs of several containers before CPUs of one container, because their time is
+// shared already. If elsewhere is not nil, its CPUs are candidates too. It reports whether the CPU is
+// empty; if not, the caller undoes the moves.
 func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	for n.load[cpu].sharers > 0 {
 		largest := int32(-1)
@@ -203,23 +202,23 @@ func (n *Node) evacuate(cpu int, elsewhere *cpuset.Set) bool {
 	return true
 }
 
-// bestFit returns the CPU of places where an item fits best, but the one where
-// it is; -1: none. Of CPUs that are as good it is the nearest to the container's other ones.
+// bestFit returns the CPU of places with the best fit for an item, except its present CPU; -1 if none
+// fits. Ties go to the CPU nearest to the container's other CPUs.
 func (n *Node) bestFit(it *item, places *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
 	holds := n.otherCPUs(it)
 	for cpu := places.First(); cpu >= 0; cpu = places.Next(cpu + 1) {
 		c := &n.load[cpu]
-		if cpu == int(it.cpu) || c.room() < Milli(it.milli) || !n.mayUse(it, cpu) {
+		if cpu == int(it.cpu) || c.room() < Milli(it.milli) || !n.canUse(it, cpu) {
 			continue
 		}
-		// Sharing costs what the other one has there, if it was alone.
+		// Joining a single grant makes that grant's time shared.
 		key := [3]int{0, int(c.room()), n.remoteness(&holds, cpu)}
 		if c.sharers == 1 {
 			key[0], key[1] = 1, int(c.used())
 		}
-		if best < 0 || lessKey(&key, &bestKey) {
+		if best < 0 || isLessKey(&key, &bestKey) {
 			best, bestKey = cpu, key
 		}
 	}

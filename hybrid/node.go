@@ -9,17 +9,18 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Node is the CPUs of one machine and who holds them. There may be thousands of twins, so it is small: what
-// planning takes for a while is in the scratch, and what each operation needs comes first, in few cache lines.
+// A Node holds the CPUs of a machine and their owners. A process can have thousands of nodes made by
+// NewLike, so a Node is small: planning data is in the shared scratch, and the fields of every
+// operation come first, in few cache lines.
 type Node struct {
 	*layout
-	*scratch // twins share it
+	*scratch // shared by all nodes from NewLike
 
 	slots       []slot
-	firstEmpty  int32 // slot; -1: none
+	firstEmpty  int32 // first empty slot; -1: none
 	sharedCount int32
-	confined    int32  // flexible containers in a domain of their own
-	version     uint64 // counts what was committed
+	confined    int32  // flexible containers that are confined to a domain
+	version     uint64 // number of committed changes
 
 	sensitive  Milli  // sum of the sensitive limits
 	flexible   demand // of all flexible containers
@@ -28,26 +29,26 @@ type Node struct {
 
 	// The pools: each usable CPU is in exactly one.
 	shared, fractional, exclusive cpuset.Compact
-	wholeCores                    cpuset.Compact // the shared CPUs whose core is shared as a whole
+	wholeCores                    cpuset.Compact // the shared CPUs on cores with only shared CPUs
 
-	order        []int32     // the slots in order of arrival
+	order        []int32     // slots in order of arrival
 	load         []cpuLoad   // by CPU id
-	inL3, inNUMA []poolCount // of each domain
-	demands      []demand    // of flexible containers by domain; nil: none had one yet
+	inL3, inNUMA []poolCount // free CPUs of each domain
+	demands      []demand    // of flexible containers by domain; nil: no container was confined yet
 	byID         map[string]int32
 }
 
 // cpuLoad is the sensitive time on one CPU.
 type cpuLoad struct {
-	milli   int16 // see used
-	sharers int16 // sensitive grants that have a part of it
-	closed  bool  // the core belongs to one whole-cores grant: nobody else joins
+	milli   int16 // sensitive time
+	sharers int16 // number of sensitive grants on the CPU
+	closed  bool  // the core belongs to a whole-cores grant: no other grant may join
 }
 
-// used is the sensitive time.
+// used returns the sensitive time on the CPU.
 func (c *cpuLoad) used() Milli { return Milli(c.milli) }
 
-// room is the time that is left on a CPU.
+// room returns the free time on the CPU.
 func (c *cpuLoad) room() Milli {
 	if c.closed {
 		return 0
@@ -55,14 +56,13 @@ func (c *cpuLoad) room() Milli {
 	return 1000 - Milli(c.milli)
 }
 
-// A poolCount is how many shared CPUs a domain has, and how many of those are in wholeCores.
+// A poolCount counts the shared CPUs of a domain, and the CPUs among them that are in wholeCores.
 type poolCount struct {
 	free, whole int16
 }
 
-// NewNode returns a node without containers. Usable are the machine's online
-// CPUs that the options do not exclude. It is an error if none are left, or if
-// MinShared is more than they have.
+// NewNode returns an empty node. Its usable CPUs are the machine's online CPUs that the options do not
+// exclude. It returns an error if no CPU is usable, or if MinShared exceeds their CPU time.
 func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	if options.Moves == 0 {
 		options.Moves = DefaultMoves
@@ -75,12 +75,12 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 		return nil, explainNoCPU(machine, &options)
 	}
 	if m := options.MinShared; m < 0 || m > n.capacity() {
-		return nil, fmt.Errorf("min-shared %dm: want 0 to %s, the CPUs that can be given", m, n.capacity())
+		return nil, fmt.Errorf("min-shared %dm: must be 0 to %s, the CPU time of the usable CPUs", m, n.capacity())
 	}
 	return n, nil
 }
 
-// explainNoCPU names the setting that takes the last CPU from a node.
+// explainNoCPU returns an error that names the setting that excludes the last CPU.
 func explainNoCPU(machine *topology.Machine, o *Options) error {
 	online := machine.Online
 	if !o.Usable.IsEmpty() {
@@ -91,42 +91,42 @@ func explainNoCPU(machine *topology.Machine, o *Options) error {
 	case online.IsEmpty():
 		return fmt.Errorf("no CPU to give: Candor's parent cgroup has %s, and online are %s", cputext.CPUs(o.Usable), cputext.CPUs(machine.Online))
 	case rest.IsEmpty():
-		return fmt.Errorf("no CPU to give: %s reserved, and the machine has no other CPUs; reserve fewer", isOrAre(online))
+		return fmt.Errorf("no CPU to give: %s reserved, and the machine has no other CPUs; reserve fewer", withVerb(online))
 	case o.Reserved.Overlaps(&online):
 		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and %s reserved; boot with fewer isolated CPUs, reserve fewer, or set useIsolated",
-			cputext.CPUs(rest), isOrAre(o.Reserved.Intersect(online)))
+			cputext.CPUs(rest), withVerb(o.Reserved.Intersect(online)))
 	default:
 		return fmt.Errorf("no CPU to give: isolcpus isolates %s, and the machine has no other CPUs; boot with fewer isolated CPUs, or set useIsolated", cputext.CPUs(rest))
 	}
 }
 
-// isOrAre returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
-func isOrAre(s cpuset.Set) string {
+// withVerb returns a subject with its verb: "CPU 3 is", "CPUs 0-3 are".
+func withVerb(s cpuset.Set) string {
 	if s.Count() == 1 {
 		return cputext.CPUs(s) + " is"
 	}
 	return cputext.CPUs(s) + " are"
 }
 
-// capacity is the CPU time of the usable CPUs.
+// capacity returns the CPU time of the usable CPUs.
 func (n *Node) capacity() Milli { return n.total }
 
-// Pools of a node. Each usable CPU is in exactly one.
+// Pools are the pools of a node. Each usable CPU is in exactly one pool.
 type Pools struct {
 	Exclusive, Fractional, Shared cpuset.Set
 }
 
-// Pools returns which CPUs are exclusive, fractional and shared.
+// Pools returns the exclusive, fractional and shared CPUs.
 func (n *Node) Pools() Pools { return Pools{n.exclusive.Set(), n.fractional.Set(), n.shared.Set()} }
 
 // Usable returns the CPUs that the node gives to containers.
 func (n *Node) Usable() cpuset.Set { return n.usable }
 
-// Machine returns the machine that the node is on.
+// Machine returns the machine of the node.
 func (n *Node) Machine() *topology.Machine { return n.machine }
 
-// Shared returns the shared time: the time of sensitive containers on CPUs that
-// are in more than one container's cpuset.
+// Shared returns the shared time: the time of sensitive containers on CPUs that are in more than one
+// container's cpuset.
 func (n *Node) Shared() Milli { return n.sharedTime }
 
 // Sensitive returns the sum of the sensitive containers' limits.
@@ -135,13 +135,31 @@ func (n *Node) Sensitive() Milli { return n.sensitive }
 // Guaranteed returns the sum of the flexible containers' guarantees.
 func (n *Node) Guaranteed() Milli { return n.flexible.need }
 
-// FlexibleCPUs returns the CPUs that a flexible container without a wish runs on.
+// Algorithm returns the algorithm of the node.
+func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }
+
+// Options returns the options of the node, with defaults filled in.
+func (n *Node) Options() Options { return n.options }
+
+// Capacity returns the CPU time of the usable CPUs.
+func (n *Node) Capacity() Milli { return n.total }
+
+// Free returns the CPU time that is still available to containers of a class. A request for more is
+// refused with ErrNoCapacity. The result is negative on a node that has lost too many CPUs.
+func (n *Node) Free(class Class) Milli {
+	if class == Flexible {
+		return n.total - n.sensitive - n.flexible.need
+	}
+	return n.total - n.sensitive - n.nodeNeed()
+}
+
+// FlexibleCPUs returns the CPUs of flexible containers that are not confined to a domain.
 func (n *Node) FlexibleCPUs() cpuset.Set {
 	set, _ := n.flexibleSet()
 	return set
 }
 
-// Grant returns what a container holds, and whether it holds anything.
+// Grant returns the grant of a container, and whether the container exists.
 func (n *Node) Grant(id string) (Grant, bool) {
 	s, ok := n.byID[id]
 	if !ok {
@@ -151,7 +169,7 @@ func (n *Node) Grant(id string) (Grant, bool) {
 	return n.grantOf(s, &set), true
 }
 
-// grantOf returns what a slot holds, in memory of its own.
+// grantOf returns the grant of a slot. The result shares no memory with the node.
 func (n *Node) grantOf(s int32, flexible *cpuset.Set) (g Grant) {
 	n.fillGrant(&g, s, flexible)
 	g.Fractions = append([]Fraction(nil), g.Fractions...)
@@ -169,8 +187,8 @@ func (n *Node) Grants() []Grant {
 	return grants
 }
 
-// All yields every grant, in order of arrival, without copying it: a grant and its fractions are good until the
-// next one. The node may not change meanwhile.
+// All yields every grant in order of arrival without copying it. A grant and its fractions are valid
+// until the next iteration. The node must not change during the iteration.
 func (n *Node) All() iter.Seq[*Grant] {
 	return func(yield func(*Grant) bool) {
 		var g Grant
@@ -185,15 +203,15 @@ func (n *Node) All() iter.Seq[*Grant] {
 	}
 }
 
-// A smallNode is a node on a small machine, of one domain, and the memory that it needs at first: in one piece,
-// since thousands of nodes are more memory than caches hold and a page table knows at once.
+// A smallNode is a Node for a small machine with a single domain, with all initial memory in a single
+// object. Thousands of nodes exceed the CPU caches and the TLB, so locality matters.
 type smallNode struct {
 	Node
 	load   [smallCPUs]cpuLoad
 	counts [2]poolCount
 	rungs  [3 * smallCPUs]int16
 	order  [30]int32
-	_      [56]byte // with the word that Go's allocator puts before such an object, each slot is a cache line
+	_      [56]byte // aligns slots to cache lines, including the header word of Go's allocator
 	slots  [smallSlots]slot
 }
 
@@ -222,7 +240,7 @@ func newEmpty(l *layout, s *scratch) (n *Node) {
 	return n
 }
 
-// countFree counts the shared CPUs of each domain while all are shared.
+// countFree initializes the counts of shared CPUs while all CPUs are shared.
 func (n *Node) countFree() {
 	for i := range n.l3s {
 		count := int16(n.l3s[i].Count())

@@ -2,13 +2,13 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// start forgets what was planned before.
+// start resets the data of the previous plan.
 func (n *Node) start() {
 	n.plans++
 	n.old, n.oldFraction = cpuset.Set{}, -1
 	n.owed, n.owedDomains = 0, false
 	n.edits = n.edits[:0]
-	n.others, n.whose = n.others[:0], n.whose[:0]
+	n.others, n.otherSlots = n.others[:0], n.otherSlots[:0]
 	n.scratch.fractions = n.scratch.fractions[:0]
 }
 
@@ -21,10 +21,10 @@ func (n *Node) begin(p *Plan, op Op, slot int32) {
 	n.before, _ = n.flexibleSet()
 }
 
-// planAllocate fills p with the allocation of a container, on the CPUs of a hint if there is one.
+// planAllocate fills p with the allocation of a container, on the CPUs of h unless h is nil.
 func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
-	if err := n.checkRequest(r); err != nil {
-		return err
+	if refusal := n.checkRequest(r); refusal != nil {
+		return refusal
 	}
 	s := n.newSlot(r)
 	n.begin(p, OpAllocate, s)
@@ -40,14 +40,14 @@ func (n *Node) planAllocate(p *Plan, r *Request, h *Hint) error {
 	} else {
 		n.undo(0)
 		err = n.refuse(s, err)
-		p.node = nil // there is nothing to commit
+		p.node = nil // a failed plan cannot be committed
 	}
 	n.unpromise(s)
 	n.dropSlot(s)
 	return err
 }
 
-// allocate gives a slot its CPUs by the node's algorithm.
+// allocate gives a slot its CPUs with the node's algorithm.
 func (n *Node) allocate(s int32) error {
 	if n.sensitive+n.nodeNeed() > n.capacity() {
 		return ErrNoCapacity
@@ -62,7 +62,7 @@ func (n *Node) allocate(s int32) error {
 	}
 }
 
-// planRelease fills p with the end of a container.
+// planRelease fills p with the release of a container.
 func (n *Node) planRelease(p *Plan, id string) error {
 	s, ok := n.byID[id]
 	if !ok {
@@ -77,64 +77,64 @@ func (n *Node) planRelease(p *Plan, id string) error {
 	return nil
 }
 
-// planResize fills p with a new limit for a container.
+// planResize fills p with a new limit and guarantee for a container.
 func (n *Node) planResize(p *Plan, id string, limit, guarantee Milli, op Op) error {
 	s, ok := n.byID[id]
 	if !ok {
 		return n.unknown(id)
 	}
 	slot := &n.slots[s]
-	old, changed := slot.wants, slot.request()
+	old, changed := slot.spec, slot.request()
 	changed.Limit, changed.Guarantee = limit, guarantee
-	if err := n.checkAmounts(&changed); err != nil {
-		return err
+	if refusal := changed.checkAmounts(); refusal != nil {
+		return refusal
 	}
 	domain, wholeCores := slot.domain, slot.wholeCores
 	n.begin(p, op, s)
 	n.fillGrant(&p.Before, s, &n.before)
 	n.unpromise(s)
-	slot.wants = wantsOf(&changed)
+	slot.spec = specOf(&changed)
 	n.promise(s)
-	err := n.reallocate(s, op, changed.guaranteed() > old.guaranteed())
+	err := n.reallocate(s, op, changed.Guaranteed() > old.guaranteed())
 	if err == nil {
 		n.finish(p)
 		p.Grant.Lost = cpuset.Set{}
 	} else {
 		n.undo(0)
 		err = n.refuse(s, err)
-		p.node = nil // there is nothing to commit
+		p.node = nil // a failed plan cannot be committed
 	}
 	n.unpromise(s)
-	slot.wants, slot.domain, slot.wholeCores = old, domain, wholeCores
+	slot.spec, slot.domain, slot.wholeCores = old, domain, wholeCores
 	n.promise(s)
 	return err
 }
 
-// planRepair fills p with new CPUs for those that a container has lost.
+// planRepair fills p with replacements for the lost CPUs of a container.
 func (n *Node) planRepair(p *Plan, id string) error {
 	s, ok := n.byID[id]
 	if !ok {
 		return n.unknown(id)
 	}
-	r := &n.slots[s].wants
+	r := &n.slots[s].spec
 	return n.planResize(p, id, r.Limit, r.Guarantee, OpRepair)
 }
 
-// reallocate changes a slot's CPUs to fit its changed request. One that does not
-// grow is allowed even where CPUs have gone and the node has promised too much.
+// reallocate adjusts a slot's CPUs to its changed request. A request that does not grow is permitted
+// even if the node has lost CPUs and its promises exceed its capacity.
 func (n *Node) reallocate(s int32, op Op, grows bool) error {
 	if grows && n.sensitive+n.nodeNeed() > n.capacity() {
 		return ErrNoCapacity
 	}
 	if op == OpResize && !grows {
-		n.noteOwed()
+		n.recordOwed()
 	}
 	switch {
 	case n.slots[s].Class == Flexible:
 		return n.flexibleStillFits(s)
 	case n.options.Algorithm == Paper:
 		if op == OpResize {
-			n.takeAll(s) // the paper knows no resize: it is an end and a new start
+			n.takeAll(s) // the paper has no resize: release and allocate again
 		}
 		n.takeFractions(s)
 		return n.paperAllocate(s)
@@ -143,7 +143,7 @@ func (n *Node) reallocate(s int32, op Op, grows bool) error {
 	}
 }
 
-// takeAll takes everything that a slot has.
+// takeAll takes all CPUs of a slot.
 func (n *Node) takeAll(s int32) {
 	n.takeFractions(s)
 	slot := &n.slots[s]
@@ -152,8 +152,7 @@ func (n *Node) takeAll(s int32) {
 	}
 }
 
-// takeFractions takes the fractions that a slot has, and returns the CPU of the
-// last of them, or -1.
+// takeFractions takes all fractions of a slot. It returns the CPU of the last fraction, or -1.
 func (n *Node) takeFractions(s int32) (last int) {
 	last = -1
 	for slot := &n.slots[s]; slot.fractions() > 0; {
@@ -163,8 +162,8 @@ func (n *Node) takeFractions(s int32) (last int) {
 	return last
 }
 
-// finish completes a plan for which the slot's own CPUs are settled: it lowers
-// sharing, writes down what has changed, and undoes it all.
+// finish completes a plan after the CPUs of its slot are settled: it lowers the shared time, records
+// all changes and undoes them.
 func (n *Node) finish(p *Plan) {
 	own := p.slot
 	if p.Op == OpRelease {
@@ -177,22 +176,22 @@ func (n *Node) finish(p *Plan) {
 	if p.Op != OpRelease {
 		n.fillGrant(&p.Grant, p.slot, &set)
 	}
-	n.noteOthers(p, &set)
+	n.listOthers(p, &set)
 	p.domain, p.wholeCores = n.slots[p.slot].domain, n.slots[p.slot].wholeCores
 	p.edits = n.edits
 	n.undo(0)
-	n.noteBefore(p)
+	n.fillBefore(p)
 }
 
-// improveBy lowers sharing with the moves that are left to an operation on a slot;
-// own is the slot, or -1 if it goes.
+// improveBy lowers the shared time with the remaining moves of an operation on a slot. own is the
+// slot, or -1 for a release.
 func (n *Node) improveBy(own, slot int32) {
 	if n.options.Algorithm == Candor {
 		n.improve(own, n.options.Moves-n.movesSoFar(slot))
 	}
 }
 
-// movesSoFar returns how many fractions of others the plan has moved.
+// movesSoFar returns the number of fractions of other containers that the plan has moved.
 func (n *Node) movesSoFar(own int32) int {
 	moves := 0
 	for i := range n.edits {

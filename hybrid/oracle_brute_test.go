@@ -75,7 +75,7 @@ func (q question) bestFlexible(used []hybrid.Milli, holders []int) hybrid.Milli 
 	return best
 }
 
-// The oracle gives what trying everything gives, on up to three CPUs.
+// The oracle agrees with exhaustive search on up to three CPUs.
 func TestOracle(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	answers := map[string]int{}
@@ -112,7 +112,7 @@ func TestOracle(t *testing.T) {
 }
 
 // packs agrees with a search that tries every bin for every fraction.
-func TestPacks(t *testing.T) {
+func TestPackSolver(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 4))
 	answers := map[bool]int{}
 	for range 3_000 {

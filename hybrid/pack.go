@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// packer packs items into bins: the classic problem, solved by best-fit
-// decreasing and, where that fails, by a bounded search. Sizes and room are in milli-CPU.
+// A packer solves a bin packing problem with best-fit decreasing and, if that fails, with a bounded
+// depth-first search. Sizes and room are in milli-CPU.
 type packer struct {
 	items  []packItem
-	room   []int32 // of each bin
+	room   []int32 // free room of each bin
 	rest   []int32 // rest[i]: sum of the sizes from items[i] on
-	tries  int     // placements that may still be tried
+	tries  int     // remaining placements
 	affine []affinity
-	home   []int16 // by bin: its CPU, -1 while it has none
+	home   []int16 // CPU of each bin; -1: not assigned yet
 }
 
 type packItem struct {
@@ -22,17 +22,17 @@ type packItem struct {
 	bin   int32
 }
 
-// newFraction stands for the fraction of the container that asks for room.
+// newFraction marks the fraction of the container that needs room.
 const newFraction int32 = -1
 
-// Bounds on the search for a packing. Few instances need more than a hundred
-// tries; those that no packing solves may need all of them, where isTooMuch does not tell.
+// Bounds on the packing search. Few instances need more than a hundred placements. Infeasible
+// instances can need all of them unless exceedsBound proves the infeasibility.
 const (
 	packTries    = 4_000
-	packTriesAny = 400_000 // where any number of moves is allowed
+	packTriesAny = 400_000 // if the number of moves is unlimited
 )
 
-// sort orders the items, largest first.
+// sort orders the items, the largest first.
 func (p *packer) sort() {
 	slices.SortFunc(p.items, func(a, b packItem) int {
 		if a.milli != b.milli {
@@ -42,12 +42,12 @@ func (p *packer) sort() {
 	})
 }
 
-// solve packs items[from:] and reports whether that was possible. Items need to be sorted.
+// solve packs items[from:] and reports whether it found a packing. The items must be sorted.
 func (p *packer) solve(from, tries int) bool {
 	if p.bestFit(from) {
 		return true
 	}
-	if p.isTooMuch(from) {
+	if p.exceedsBound(from) {
 		return false
 	}
 	p.rest = append(p.rest[:0], make([]int32, len(p.items)+1)...)
@@ -58,7 +58,7 @@ func (p *packer) solve(from, tries int) bool {
 	return p.search(from)
 }
 
-// bestFit packs by best-fit decreasing; on failure the bins are as before.
+// bestFit packs by best-fit decreasing; on failure the bins are unchanged.
 func (p *packer) bestFit(from int) bool {
 	for i := from; i < len(p.items); i++ {
 		bin := p.tightest(p.items[i].milli, -1)
@@ -74,7 +74,7 @@ func (p *packer) bestFit(from int) bool {
 	return true
 }
 
-// tightest returns the bin with the least room that is at least size and more than above.
+// tightest returns the bin with the least room that is at least size and more than above; -1 if none.
 func (p *packer) tightest(size, above int32) int {
 	best := -1
 	for b, room := range p.room {
@@ -85,12 +85,12 @@ func (p *packer) tightest(size, above int32) int {
 	return best
 }
 
-// search packs items[i:], the tightest bins first, and gives up after tries placements.
+// search packs items[i:], the tightest bins first. It gives up after p.tries placements.
 func (p *packer) search(i int) bool {
 	if i == len(p.items) {
 		return true
 	}
-	if p.hopeless(i) {
+	if p.isHopeless(i) {
 		return false
 	}
 	size := p.items[i].milli
@@ -106,16 +106,16 @@ func (p *packer) search(i int) bool {
 		}
 		p.room[bin] = before
 		if before == size {
-			return false // a perfect fit is never worse than another
+			return false // no other bin is better than a perfect fit
 		}
 		bin = p.tightest(size, before)
 	}
 	return false
 }
 
-// hopeless reports whether the room that the smallest item could use is too
-// little for all items from i on.
-func (p *packer) hopeless(i int) bool {
+// isHopeless reports whether the bins with room for the smallest item have too little room for
+// items[i:].
+func (p *packer) isHopeless(i int) bool {
 	smallest := p.items[len(p.items)-1].milli
 	var room int32
 	for _, r := range p.room {
@@ -126,9 +126,8 @@ func (p *packer) hopeless(i int) bool {
 	return room < p.rest[i]
 }
 
-// anyIn returns an item that is in a bin, as an index into scratch.items; -1: none
-// that exists.
-func (p *packer) anyIn(bin int32) int32 {
+// itemIn returns an existing item in a bin, as an index into scratch.items; -1 if the bin has none.
+func (p *packer) itemIn(bin int32) int32 {
 	for i := range p.items {
 		if p.items[i].bin == bin && p.items[i].item != newFraction {
 			return p.items[i].item
@@ -137,14 +136,14 @@ func (p *packer) anyIn(bin int32) int32 {
 	return -1
 }
 
-// An affinity is how many items of a bin are on a CPU already.
+// An affinity counts the items of a bin that are on a CPU already.
 type affinity struct {
 	bin   int32
 	cpu   int16
 	items int16
 }
 
-// affinities returns those of all bins, the strongest first.
+// affinities returns the affinities of all bins, the strongest first.
 func (p *packer) affinities(items []item) []affinity {
 	list := p.affine[:0]
 	for i := range p.items {
@@ -170,17 +169,18 @@ func (p *packer) affinities(items []item) []affinity {
 	return list
 }
 
-// A packing that is not found does not exist, as a rule, and a search may need all of its tries to find none. A bound says
-// so at once for many of them; of what full nodes of Google's cell of 2011 could not pack, where all containers
-// are sensitive, for nine in ten. It weighs the items by functions under which no bin's items weigh more than one (u(k) of Fekete and
-// Schepers, "New classes of fast lower bounds for bin packing problems", 2001): of items above a quarter of a bin, say, each weighs
-// a third at least, since no bin holds four.
+// A search that finds no packing usually uses all of its tries. A lower bound proves most of these
+// cases infeasible at once: nine in ten on the full nodes of Google's cell of 2011 if all containers
+// are sensitive. The bound weighs the items with the dual feasible functions u(k) of Fekete and
+// Schepers ("New classes of fast lower bounds for bin packing problems", 2001). The items of a bin
+// never weigh more than 1 in total. For example, u(3) weighs each item above a quarter of a bin at
+// least a third, because no bin holds four of them.
 
-// weighings is how many such functions are tried: that of k tells of items above a (k+1)-th of a bin.
+// weighings is the number of functions to try. Function k concerns items above 1/(k+1) of a bin.
 const weighings = 12
 
-// isTooMuch reports that no packing of items[from:] exists; false says nothing.
-func (p *packer) isTooMuch(from int) bool {
+// exceedsBound reports true if it proves that no packing of items[from:] exists.
+func (p *packer) exceedsBound(from int) bool {
 	for k := int32(1); k <= weighings; k++ {
 		if p.weigh(from, k) > k*1000*int32(len(p.room)) {
 			return true
@@ -189,19 +189,20 @@ func (p *packer) isTooMuch(from int) bool {
 	return false
 }
 
-// weigh returns the sum of what items[from:] weigh by u(k), and what is in the bins already, where a bin holds k*1000.
+// weigh returns the total weight under u(k) of items[from:] and of the present content of the bins.
+// The capacity of a bin is k*1000.
 func (p *packer) weigh(from int, k int32) (sum int32) {
 	for i := from; i < len(p.items); i++ {
-		sum += weighed(p.items[i].milli, k)
+		sum += weightOf(p.items[i].milli, k)
 	}
 	for _, room := range p.room {
-		sum += weighed(1000-room, k)
+		sum += weightOf(1000-room, k)
 	}
 	return sum
 }
 
-// weighed is k*1000 times u(k) of a part of a bin.
-func weighed(milli, k int32) int32 {
+// weightOf returns k*1000 times u(k) of a size.
+func weightOf(milli, k int32) int32 {
 	if whole := (k + 1) * milli / 1000; whole*1000 != (k+1)*milli {
 		return whole * 1000
 	}

@@ -2,12 +2,12 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// This file is Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG"
-// (SCC 2019), as published: P1, P2 and P3 are the exclusive, fractional and shared
-// CPUs. What the paper leaves open is settled as its text suggests: the lowest
-// CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU (section IV-E).
+// This file is Algorithm 1 of Bacou et al., "Your Containers should be WYSIWYG" (SCC 2019), as
+// published. P1, P2 and P3 are the exclusive, fractional and shared CPUs. Open points follow the
+// paper's text: the lowest CPU id comes first, and CHOOSE_PROCS prefers the emptiest CPU (section
+// IV-E).
 
-// paperAllocate is ALLOCATE, after the test that the node has the capacity.
+// paperAllocate is ALLOCATE, after the capacity test.
 func (n *Node) paperAllocate(s int32) error {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {
@@ -15,7 +15,7 @@ func (n *Node) paperAllocate(s int32) error {
 			return err
 		}
 	}
-	// A cpuset is never empty: the last CPU stays with the flexible containers.
+	// A cpuset is never empty: the flexible containers retain the last CPU.
 	if n.flexible.count > 0 && n.shared.IsEmpty() && n.fractional.IsEmpty() {
 		n.undo(0)
 		return ErrNoCapacity
@@ -26,14 +26,14 @@ func (n *Node) paperAllocate(s int32) error {
 // paperPlace gives a sensitive container its whole CPUs and its fraction.
 func (n *Node) paperPlace(s int32) error {
 	policy := n.slots[s].Policy
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	mark := n.mark()
-	own := n.shared.Set().Lowest(whole)
-	n.giveWhole(s, &own)
+	exclusive := n.shared.Set().Lowest(whole)
+	n.giveWhole(s, &exclusive)
 
-	missing := whole - own.Count()
+	missing := whole - exclusive.Count()
 	rest := Milli(missing)*1000 + fraction
-	most := rest.CPUs()
+	maxCPUs := rest.CPUs()
 	switch {
 	case rest == 0:
 		return nil
@@ -41,11 +41,11 @@ func (n *Node) paperPlace(s int32) error {
 		if n.paperFraction(s, fraction) {
 			return nil
 		}
-		most = 0
+		maxCPUs = 0
 	case fraction == 0:
-		most = 0
+		maxCPUs = 0
 	}
-	if n.chooseProcs(s, most, rest) {
+	if n.chooseProcs(s, maxCPUs, rest) {
 		return nil
 	}
 	if policy == BestEffort {
@@ -59,8 +59,8 @@ func (n *Node) paperPlace(s int32) error {
 	return ErrViewImpossible
 }
 
-// paperFraction puts a fraction on the emptiest fractional CPU if it fits there,
-// else on a shared CPU, which becomes fractional.
+// paperFraction puts a fraction on the emptiest fractional CPU if it fits there, else on a shared CPU,
+// which becomes fractional.
 func (n *Node) paperFraction(s int32, fraction Milli) bool {
 	if n.chooseProcs(s, 1, fraction) {
 		return true
@@ -73,11 +73,11 @@ func (n *Node) paperFraction(s int32, fraction Milli) bool {
 	return true
 }
 
-// chooseProcs is CHOOSE_PROCS: it fills at most so many fractional CPUs, the
-// emptiest first, each with all that fits. On failure it gives nothing.
-func (n *Node) chooseProcs(s int32, most int, amount Milli) bool {
+// chooseProcs is CHOOSE_PROCS: it fills at most the given number of fractional CPUs, the emptiest
+// first, each with as much as fits. On failure it gives nothing.
+func (n *Node) chooseProcs(s int32, maxCPUs int, amount Milli) bool {
 	mark := n.mark()
-	for ; amount > 0 && most > 0; most-- {
+	for ; amount > 0 && maxCPUs > 0; maxCPUs-- {
 		best := -1
 		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 			if n.slots[s].fractionOn(cpu) == 0 && n.load[cpu].room() > 0 &&

@@ -176,7 +176,7 @@ func (p *paperModel) resize(id string, limit, guarantee hybrid.Milli) error {
 	return err
 }
 
-// state returns what a node would tell in the model's place.
+// state returns the state that a node with the model's content reports.
 func (p *paperModel) state() state {
 	s := state{machine: p.machine, options: p.options, usable: cpuset.Of(p.cpus...)}
 	fractional, _ := p.fractional()
@@ -232,7 +232,7 @@ func TestPaperModelInvariants(t *testing.T) {
 	})
 }
 
-// Algorithm paper does what the model does, operation by operation.
+// The paper algorithm agrees with the model after every operation.
 func TestPaperModel(t *testing.T) {
 	operations, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -265,7 +265,7 @@ func TestPaperModel(t *testing.T) {
 	t.Logf("%d operations, %d of them refused", operations, refused)
 }
 
-// differ says where a node's state differs from the model's, weights aside.
+// differ describes the difference between the states of a node and the model, ignoring weights.
 func differ(got, want state) string {
 	for i := range got.grants {
 		got.grants[i].Weight = 1

@@ -4,16 +4,15 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// pick chooses count CPUs out of free by topology: in the fewest NUMA nodes,
-// then in the fewest L3 domains, then with the fewest split cores; then it leaves the
-// largest free domains whole, and then it takes the lowest ids. CPUs near to those of
-// near come first, if there are any. last is the CPU that was chosen last, the one
-// that should carry a fraction. free must hold at least count CPUs.
-func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish TopologyPolicy) (picked cpuset.Set, last int) {
+// pick chooses count CPUs of free by topology. The order of preference is: fewest NUMA nodes, fewest
+// L3 domains, fewest split cores, largest free domains left whole, lowest ids. CPUs close to near come
+// first if near is not empty. last is the CPU chosen last, which should carry a fraction. free must
+// contain at least count CPUs.
+func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, policy TopologyPolicy) (picked cpuset.Set, last int) {
 	if count == 0 {
 		return picked, -1
 	}
-	if wish == NoTopology {
+	if policy == NoTopology {
 		picked = free.Lowest(count)
 		return picked, picked.Last()
 	}
@@ -24,14 +23,14 @@ func (n *Node) pick(free *cpuset.Set, near *cpuset.Set, count int, wish Topology
 	return picked, p.last
 }
 
-// picker is one call of pick.
+// A picker holds the state of a call of pick.
 type picker struct {
 	*Node
 	free, near *cpuset.Set
 	taken      *cpuset.Set
 	last       int
 	isFirst    bool // the container has no CPU yet
-	counted    bool // free is the whole shared pool and nothing is taken: the node's counts hold
+	counted    bool // free equals the shared pool and nothing is taken: the node's counts apply
 }
 
 // choose takes count CPUs.
@@ -44,7 +43,7 @@ func (p *picker) choose(count int) {
 		p.takeFromNUMA(numa, count)
 		return
 	}
-	// No node holds all of it: take whole nodes until the rest fits into one.
+	// No node has enough CPUs: take whole nodes until the rest fits into a single node.
 	var used cpuset.Set
 	for numa := p.firstNUMA(count); count > 0 && numa >= 0; numa = p.nextNUMA(count, &used) {
 		part := min(count, p.freeIn(&p.numas[numa]))
@@ -54,7 +53,7 @@ func (p *picker) choose(count int) {
 	}
 }
 
-// freeIn returns the number of free CPUs of a domain that are not taken yet.
+// freeIn counts the free CPUs of a domain that are not taken yet.
 func (p *picker) freeIn(domain *cpuset.Set) int {
 	return p.free.CountIn(domain) - p.taken.CountIn(domain)
 }
@@ -73,12 +72,12 @@ func (p *picker) freeInNUMA(i int) int {
 	return p.freeIn(&p.numas[i])
 }
 
-// A fit orders domains that have room for a number of CPUs. Less is better.
+// A fit ranks a domain with enough free CPUs. Smaller fields are better, in order.
 type fit struct {
 	far    int // 0: the container has CPUs there already
-	l3s    int // L3 domains that are needed
-	splits int // cores that are split
-	left   int // free CPUs that are left in the domain: leave the large ones whole
+	l3s    int // number of L3 domains needed
+	splits int // number of split cores
+	left   int // remaining free CPUs in the domain: spare the large domains
 	outer  int // free CPUs in the NUMA node around it
 }
 
@@ -97,12 +96,12 @@ func (a *fit) less(b *fit) bool {
 	}
 }
 
-// bestL3 returns the L3 domain, of those within a set or of all, that fits
-// count CPUs best; -1 if none does.
-func (p *picker) bestL3(count int, within *cpuset.Set) int {
+// bestL3 returns the L3 domain with the best fit for count CPUs, within a set or (nil) anywhere; -1 if
+// no domain has room.
+func (p *picker) bestL3(count int, domain *cpuset.Set) int {
 	best, bestFit := -1, fit{}
 	for i := range p.l3s {
-		if int(p.inL3[i].free) < count || within != nil && !p.l3s[i].SubsetOf(within) {
+		if int(p.inL3[i].free) < count || domain != nil && !p.l3s[i].SubsetOf(domain) {
 			continue
 		}
 		if free := p.freeInL3(i); free >= count {
@@ -115,7 +114,7 @@ func (p *picker) bestL3(count int, within *cpuset.Set) int {
 	return best
 }
 
-// bestNUMA returns the NUMA node that fits count CPUs best; -1 if none does.
+// bestNUMA returns the NUMA node with the best fit for count CPUs; -1 if no node has room.
 func (p *picker) bestNUMA(count int) int {
 	best, bestFit := -1, fit{}
 	for i := range p.numas {
@@ -132,7 +131,7 @@ func (p *picker) bestNUMA(count int) int {
 	return best
 }
 
-// far is 0 if the container has CPUs in the domain already, or has none at all.
+// far returns 0 if the container has CPUs in the domain or has no CPUs yet, else 1.
 func (p *picker) far(domain *cpuset.Set) int {
 	if p.isFirst || p.near.Overlaps(domain) {
 		return 0
@@ -140,17 +139,17 @@ func (p *picker) far(domain *cpuset.Set) int {
 	return 1
 }
 
-// splits returns how many cores are split when count CPUs are taken of a domain
-// in which whole CPUs are on whole free cores: those are taken first.
+// splits returns the number of cores that are split if count CPUs are taken from a domain with whole
+// CPUs on whole free cores. Whole free cores are taken first.
 func (p *picker) splits(whole, count int) int {
-	if p.threads == 1 {
+	if p.maxThreads == 1 {
 		return 0
 	}
-	whole -= whole % p.threads
-	return count - min(count-count%p.threads, whole)
+	whole -= whole % p.maxThreads
+	return count - min(count-count%p.maxThreads, whole)
 }
 
-// l3sNeeded returns how many L3 domains of a NUMA node count CPUs need.
+// l3sNeeded returns the number of L3 domains of a NUMA node that count CPUs need.
 func (p *picker) l3sNeeded(numa, count int) int {
 	var used cpuset.Set
 	needed := 0
@@ -166,8 +165,8 @@ func (p *picker) l3sNeeded(numa, count int) int {
 	return needed
 }
 
-// fullestL3 returns the L3 domain of a NUMA node, outside of used, with the most
-// free CPUs; one that the container uses already comes first.
+// fullestL3 returns the L3 domain of a NUMA node, outside used, with the most free CPUs. Domains where
+// the container has CPUs come first.
 func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	best, bestFar, bestFree := -1, 0, 0
 	for i := range p.l3s {
@@ -182,8 +181,8 @@ func (p *picker) fullestL3(numa int, used *cpuset.Set) int {
 	return best
 }
 
-// takeFromNUMA takes count CPUs of a NUMA node in the fewest L3 domains: the
-// fullest ones, until the rest fits into one.
+// takeFromNUMA takes count CPUs of a NUMA node from the fewest L3 domains: the domains with the most
+// free CPUs, until the rest fits into a single domain.
 func (p *picker) takeFromNUMA(numa, count int) {
 	for count > 0 {
 		if l3 := p.bestL3(count, &p.numas[numa]); l3 >= 0 {
@@ -191,7 +190,7 @@ func (p *picker) takeFromNUMA(numa, count int) {
 			return
 		}
 		l3 := p.fullestL3(numa, p.taken)
-		if l3 < 0 { // an L3 domain that spans nodes: take the rest as it comes
+		if l3 < 0 { // an L3 domain spans nodes: take the rest in any order
 			p.takeFrom(&p.numas[numa], count)
 			return
 		}
@@ -202,17 +201,17 @@ func (p *picker) takeFromNUMA(numa, count int) {
 	}
 }
 
-// takeFrom takes count free CPUs of a domain: whole cores while they fit, then
-// the CPUs of cores that are split already, and last it splits a core.
+// takeFrom takes count free CPUs of a domain: whole cores while they fit, then CPUs of cores that are
+// split already. Last, it splits a core.
 func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	free := p.free.Intersect(*domain).Minus(*p.taken)
 	wholeCores := p.wholeCores.Set()
 	whole := wholeCores.Intersect(free)
-	if p.threads == 1 {
+	if p.maxThreads == 1 {
 		p.add(whole.Lowest(count))
 		return
 	}
-	for size := p.threads; size >= p.least; size-- { // a small core may still fit last
+	for size := p.maxThreads; size >= p.minThreads; size-- { // a small core may still fit last
 		for cpu := whole.First(); cpu >= 0 && count >= size; cpu = whole.Next(cpu + 1) {
 			at := p.layout.cpus[cpu].core
 			core := &p.cores[at]
@@ -231,7 +230,7 @@ func (p *picker) takeFrom(domain *cpuset.Set, count int) {
 	}
 }
 
-// add takes the CPUs of a set.
+// add takes all CPUs of a set.
 func (p *picker) add(set cpuset.Set) {
 	if !set.IsEmpty() {
 		p.taken.AddAll(&set)
@@ -240,15 +239,14 @@ func (p *picker) add(set cpuset.Set) {
 	}
 }
 
-// addLowest takes up to count CPUs of a set and returns how many.
+// addLowest takes at most count CPUs of a set and returns their number.
 func (p *picker) addLowest(set cpuset.Set, count int) int {
 	low := set.Lowest(count)
 	p.add(low)
 	return low.Count()
 }
 
-// pickCores chooses whole free cores with count CPUs in all, none of which is
-// left over; ok is false if that cannot be.
+// pickCores chooses whole free cores with exactly count CPUs; ok is false if there are none.
 func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
 	usable := n.wholeCores.Set().Intersect(*free)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
@@ -260,16 +258,16 @@ func (n *Node) pickCores(free, near *cpuset.Set, count int) (picked cpuset.Set, 
 		return picked, -1, false
 	}
 	picked, last = n.pick(&usable, near, count, Prefer)
-	if n.onWholeCores(&picked) {
+	if n.isWholeCores(&picked) {
 		return picked, last, true
 	}
 	return n.pickExactly(&usable, count)
 }
 
-// pickExactly chooses whole cores with count CPUs in all where cores are of
-// several sizes and the best domain has none that fit: the largest ones first, the lowest of equals.
+// pickExactly chooses whole cores with exactly count CPUs on machines with cores of several sizes, if
+// the best domain has no exact fit. The largest cores come first, then the lowest ids.
 func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, last int, ok bool) {
-	for size := n.threads; size >= n.least; size-- {
+	for size := n.maxThreads; size >= n.minThreads; size-- {
 		left := usable.Minus(picked)
 		for cpu := left.First(); cpu >= 0 && count >= size; cpu = left.Next(cpu + 1) {
 			core := n.layout.cpus[cpu].core
@@ -284,10 +282,10 @@ func (n *Node) pickExactly(usable *cpuset.Set, count int) (picked cpuset.Set, la
 	return picked, last, count == 0
 }
 
-// Where no NUMA node holds all of a container, it takes several.
+// The functions below choose several NUMA nodes for a container that no single node can hold.
 
-// firstNUMA returns the NUMA node to begin with where none holds count CPUs: the
-// one that with those which nextNUMA adds makes the fewest, then the nearest to each other.
+// firstNUMA returns the NUMA node to start with if no single node has count CPUs. It minimizes the
+// number of nodes that nextNUMA adds, then the sum of their distances.
 func (p *picker) firstNUMA(count int) int {
 	best, bestNodes, bestDistance := -1, 0, 0
 	for i := range p.numas {
@@ -301,8 +299,8 @@ func (p *picker) firstNUMA(count int) int {
 	return best
 }
 
-// tour returns how many NUMA nodes are needed for count CPUs beginning with one,
-// and the sum of their distances.
+// tour returns the number of NUMA nodes for count CPUs, starting with a given node, and the sum of
+// their distances.
 func (p *picker) tour(numa, count int) (nodes, distance int) {
 	var used cpuset.Set
 	for numa >= 0 && count > 0 {
@@ -315,8 +313,8 @@ func (p *picker) tour(numa, count int) (nodes, distance int) {
 	return nodes, distance
 }
 
-// nextNUMA returns the NUMA node to go on with after those that are used: the
-// nearest with room for all of count CPUs if there is one, else the one with the most; -1: none.
+// nextNUMA returns the next NUMA node after the used nodes: the nearest node with room for count CPUs,
+// else the node with the most free CPUs; -1 if none is left.
 func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 	best := -1
 	var bestKey [3]int
@@ -329,14 +327,14 @@ func (p *picker) nextNUMA(count int, used *cpuset.Set) int {
 		if free >= count {
 			key = [3]int{0, p.distance(i, used), free}
 		}
-		if best < 0 || lessKey(&key, &bestKey) {
+		if best < 0 || isLessKey(&key, &bestKey) {
 			best, bestKey = i, key
 		}
 	}
 	return best
 }
 
-func lessKey(a, b *[3]int) bool {
+func isLessKey(a, b *[3]int) bool {
 	for i := range a {
 		if a[i] != b[i] {
 			return a[i] < b[i]
@@ -345,8 +343,8 @@ func lessKey(a, b *[3]int) bool {
 	return false
 }
 
-// distance returns the sum of the distances of a NUMA node to those that are
-// used, and to those where the container has CPUs.
+// distance returns the sum of the distances of a NUMA node to the used nodes and to the nodes where
+// the container has CPUs.
 func (p *picker) distance(numa int, used *cpuset.Set) int {
 	sum := 0
 	distances := p.machine.Nodes[numa].Distances

@@ -6,32 +6,31 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Fraction is the part of a fractional CPU that a sensitive grant has.
+// A Fraction is a sensitive grant's part of a fractional CPU.
 type Fraction struct {
 	CPU   int   // CPU id
 	Milli Milli // 1 to 999
 }
 
-// A Grant is what a container holds.
+// A Grant is the CPUs, quota and weight of a container.
 type Grant struct {
 	Request
 
-	CPUs      cpuset.Set // its cpuset
-	Exclusive cpuset.Set // the CPUs of it that no other container has
-	Fractions []Fraction // by rising CPU id; nil for flexible grants
-	Quota     Milli      // 0: none, the cpuset alone enforces the limit (or there is no limit)
-	// Weight decides who gets the time of a CPU that several containers want,
-	// in milli-CPU: 1000 is the kernel's default (cpu.shares 1024, cpu.weight 100).
+	CPUs      cpuset.Set // the cpuset: exclusive and fractional CPUs, or the CPUs of flexible containers
+	Exclusive cpuset.Set // the CPUs that no other container uses
+	Fractions []Fraction // in ascending order of CPU id; nil for flexible grants
+	Quota     Milli      // 0: no quota (the cpuset enforces the limit, or there is no limit)
+	// Weight divides the time of a contended CPU, in milli-CPU: 1000 is the kernel's default
+	// (cpu.shares 1024, cpu.weight 100).
 	Weight Milli
-	// TopologyMet tells whether a best-effort container got its topology wish; a
-	// strict one always has.
+	// TopologyMet reports whether a best-effort container got its topology policy; it is always true
+	// for a strict container.
 	TopologyMet bool
-	// Lost are CPUs that the grant held when Restore found them gone from the
-	// node. PlanRepair replaces them.
+	// Lost are the CPUs of the grant that the node no longer had at Restore. PlanRepair replaces them.
 	Lost cpuset.Set
 }
 
-// same reports whether two grants of one container are the same but for weights.
+// same reports whether two grants of a container have the same CPUs; weights are ignored.
 func (g *Grant) same(h *Grant) bool {
 	return g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions)
 }
@@ -41,7 +40,7 @@ type Change struct {
 	Before, After Grant
 }
 
-// Op is what a plan does.
+// An Op is the operation of a plan.
 type Op uint8
 
 const (
@@ -51,13 +50,13 @@ const (
 	OpRepair
 )
 
-// A Plan is what an operation would do. Commit makes it true. Its slices are
-// memory of the node: it can be read and committed until the node plans or commits anew.
-// A clone can be read for ever, and committed until the node commits another plan.
+// A Plan is the result of an operation that is not committed yet. Its slices are memory of the node:
+// read and commit it before the node's next plan or commit. A Clone can be read at any time, and
+// committed until the node commits another plan.
 type Plan struct {
 	Op     Op
 	Grant  Grant    // the container's grant after the operation; for a release, before it
-	Before Grant    // its grant before a resize or repair
+	Before Grant    // the container's grant before a resize or repair
 	Others []Change // the other containers whose CPUs change, in order of arrival
 	Moves  int      // fractions of other containers that change CPU
 
@@ -67,14 +66,14 @@ type Plan struct {
 	slot       int32
 	domain     int32
 	wholeCores bool
-	sharedLeft int        // shared CPUs after it
-	lent       cpuset.Set // fractional CPUs that flexible containers use after it
-	version    uint64     // of the node
-	seq        uint64     // of the plan; 0 for a clone, whose edits are its own
+	sharedLeft int        // shared CPUs after the plan
+	lent       cpuset.Set // fractional CPUs of flexible containers after the plan
+	version    uint64     // Node.version when the plan was made
+	seq        uint64     // number of the plan; 0 for a clone, which owns its edits
 	edits      []edit
 }
 
-// Clone returns a copy whose memory is its own.
+// Clone returns a copy that shares no memory with the node.
 func (p *Plan) Clone() *Plan {
 	c := *p
 	c.Grant.Fractions = slices.Clone(p.Grant.Fractions)
@@ -95,36 +94,34 @@ func (p *Plan) Clone() *Plan {
 // Plan, PlanRelease, PlanResize and PlanRepair are small enough to be inlined,
 // so that a plan which does not outlive its caller costs no allocation.
 
-// Plan plans the allocation that a container asks for. It changes nothing.
-// The error is a *Refusal.
+// Plan plans the allocation of a container. It changes nothing. The error is a *Refusal.
 func (n *Node) Plan(r Request) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planAllocate(p, &r, nil)
 }
 
-// PlanRelease plans the end of a container, and lowers sharing where room
-// appears. The error is a *Refusal of kind ErrUnknownID.
+// PlanRelease plans the release of a container, and lowers the shared time with the released CPUs. The
+// error is a *Refusal of kind ErrUnknownID.
 func (n *Node) PlanRelease(id string) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planRelease(p, id)
 }
 
-// PlanResize plans a new limit for a container, and for a flexible one a new
-// guarantee (0: the limit). Where that cannot be done the error, a *Refusal, says why, and
-// the present grant stays in force.
+// PlanResize plans a new limit for a container and, for a flexible container, a new guarantee (0: the
+// limit). The error is a *Refusal; then the present grant remains valid.
 func (n *Node) PlanResize(id string, limit, guarantee Milli) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planResize(p, id, limit, guarantee, OpResize)
 }
 
-// PlanRepair plans new CPUs for those a grant has lost (Grant.Lost). The error
-// is a *Refusal; the grant keeps what it still has.
+// PlanRepair plans replacements for the CPUs that a grant has lost (Grant.Lost). The error is a
+// *Refusal; then the grant retains its remaining CPUs.
 func (n *Node) PlanRepair(id string) (*Plan, error) {
 	p := new(Plan)
 	return p, n.planRepair(p, id)
 }
 
-// Commit makes a plan true. The only error is ErrStalePlan.
+// Commit applies a plan. The only error is ErrStalePlan.
 func (n *Node) Commit(p *Plan) error {
 	if p == nil || p.node != n || p.version != n.version || p.seq != 0 && p.seq != n.plans {
 		return ErrStalePlan
@@ -154,14 +151,14 @@ func (n *Node) Commit(p *Plan) error {
 	return nil
 }
 
-// setRequest gives a slot the request of a plan's grant.
+// setRequest sets the request of a slot to the request of a plan's grant.
 func (n *Node) setRequest(s int32, p *Plan) {
 	slot := &n.slots[s]
-	slot.wants, slot.domain, slot.wholeCores = wantsOf(&p.Grant.Request), p.domain, p.wholeCores
+	slot.spec, slot.domain, slot.wholeCores = specOf(&p.Grant.Request), p.domain, p.wholeCores
 	n.promise(s)
 }
 
-// promise counts what a slot asks for; unpromise undoes it.
+// promise adds a slot's request to the node's sums; unpromise subtracts it.
 func (n *Node) promise(s int32) {
 	slot := &n.slots[s]
 	if slot.Class == Sensitive {

@@ -7,41 +7,41 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Errors that callers tell apart, with errors.Is. Those of Plan and PlanResize
-// come wrapped in a *Refusal, which says more.
+// Errors of the package, for use with errors.Is. Plan and PlanResize wrap them in a *Refusal, which
+// has the details.
 var (
-	ErrNoCapacity     = errors.New("no capacity")         // not enough CPU time on the node
-	ErrViewImpossible = errors.New("view impossible")     // enough, but the view cannot equal the limit
+	ErrNoCapacity     = errors.New("no capacity")         // the node has too little CPU time
+	ErrViewImpossible = errors.New("view impossible")     // enough CPU time, but the view cannot equal the limit
 	ErrUnknownID      = errors.New("id unknown")          // no grant has that id
-	ErrIDTaken        = errors.New("id taken")            // a grant has that id already
-	ErrBadRequest     = errors.New("bad request")         // limits, class or wish that cannot be meant
-	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since
+	ErrIDTaken        = errors.New("id taken")            // another grant has that id
+	ErrBadRequest     = errors.New("bad request")         // invalid limit, guarantee, class, policy or topology policy
+	ErrStalePlan      = errors.New("plan is out of date") // the node has changed since the plan
 )
 
-// A Refusal is why a request was refused, in data; Reason says it in words. Kind is one of
-// the errors above; errors.Is sees it.
+// A Refusal is the error of a refused request, with the figures behind the decision. Reason formats
+// them. Kind is an error of the list above; errors.Is finds it.
 type Refusal struct {
 	ID    string
 	Kind  error
 	Cause Cause
-	Text  string // of CauseOther: the reason in words
+	Text  string // the reason, for CauseOther
 
-	// The figures, of other causes.
-	Wanted    Milli          // CPU time that was asked for, or is asked for besides what the container has
-	Remaining Milli          // of CauseTime: CPU time that is left
-	Capacity  Milli          // of CauseTime: CPU time of the node's usable CPUs
-	Promised  Milli          // of CauseTime: the limits of the other sensitive containers
-	Flexible  Milli          // of CauseTime and CauseFlexible: what flexible containers are guaranteed
-	MinShared Milli          // of CauseTime: what stays shared in any case
-	Whole     int            // whole CPUs that are missing to the container
-	Fraction  Milli          // the fraction that is missing to it
-	Free      cpuset.Set     // shared CPUs that it could get
-	Room      Milli          // the largest room on a fractional CPU
-	Domain    int            // of CauseWish: the most CPUs that it could get in one domain
-	Topology  TopologyPolicy // of CauseWish
+	// The figures, for other causes.
+	Wanted    Milli          // requested CPU time; for a resize, the additional CPU time
+	Remaining Milli          // CauseTime: remaining CPU time
+	Capacity  Milli          // CauseTime: CPU time of the usable CPUs
+	Promised  Milli          // CauseTime: sum of the limits of the other sensitive containers
+	Flexible  Milli          // CauseTime and CauseFlexible: sum of the guarantees of flexible containers
+	MinShared Milli          // CauseTime: Options.MinShared
+	Whole     int            // whole CPUs that the container lacks
+	Fraction  Milli          // fraction that the container lacks
+	Free      cpuset.Set     // shared CPUs available to the container
+	Room      Milli          // largest room on a fractional CPU
+	Domain    int            // CauseTopology: maximum of available CPUs in a single domain
+	Topology  TopologyPolicy // CauseTopology: the topology policy
 }
 
-// Cause is what was missing.
+// A Cause is the resource that was missing.
 type Cause uint8
 
 const (
@@ -49,52 +49,51 @@ const (
 	CauseTime                  // CPU time: the limits and guarantees exceed the usable CPUs
 	CauseWhole                 // whole CPUs without a sensitive container
 	CauseFraction              // room for the fraction on one CPU
-	CauseTopology              // a domain, or cores, as the topology wish wants them
-	CauseFlexible              // what flexible containers need would not be left to them
+	CauseTopology              // a domain or whole cores for the topology policy
+	CauseFlexible              // room for the flexible containers
 )
 
 var causeNames = []string{"refused", "no-time", "no-whole-cpus", "no-fraction", "no-domain", "flexible-need"}
 
-// String names the cause as Step.Kind does.
+// String returns the cause as in Step.Kind.
 func (c Cause) String() string { return nameOf(c, causeNames) }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: %v: %s", r.ID, r.Kind, r.Reason()) }
 func (r *Refusal) Unwrap() error { return r.Kind }
 
-// Explain returns the refusal as the one step of a plan that there is not. Its
-// CPUs are those that the container could get.
+// Explain returns the refusal as a single step. Its CPUs are those available to the container.
 func (r *Refusal) Explain() []Step {
 	return []Step{{r.Cause.String(), r.Free, r.Reason()}}
 }
 
-// Reason says in one line, with the figures, why the request was refused.
+// Reason returns the reason for the refusal, with its figures, in a single line.
 func (r *Refusal) Reason() string {
 	switch r.Cause {
 	case CauseTime:
-		return r.whyNoTime()
+		return r.explainTime()
 	case CauseWhole:
-		return fmt.Sprintf("wants %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
+		return fmt.Sprintf("needs %s; %s free of sensitive containers", r.parts(), are(r.Free.Count(), "CPU"))
 	case CauseFraction:
-		return fmt.Sprintf("wants %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
+		return fmt.Sprintf("needs %s; %s free of sensitive containers, and the largest room on a fractional CPU is %dm",
 			r.parts(), are(r.Free.Count(), "CPU"), r.Room)
 	case CauseTopology:
-		return r.whyNoDomain()
+		return r.explainDomain()
 	case CauseFlexible:
 		if r.Flexible == 0 && r.Whole == 0 && r.Fraction == 0 {
-			return "wants to share CPUs with sensitive containers' fractions or to have free ones, and there are none"
+			return "needs a shared or fractional CPU, and the node has none"
 		}
 		if r.Flexible == 0 {
-			return fmt.Sprintf("wants %s; the last CPU that flexible containers can run on stays theirs", r.parts())
+			return fmt.Sprintf("needs %s; the last CPU of the flexible containers must remain", r.parts())
 		}
-		return fmt.Sprintf("wants %s; the CPUs that would be left have no room for the flexible containers, which are guaranteed %s",
+		return fmt.Sprintf("needs %s; the remaining CPUs have no room for the flexible containers, which are guaranteed %s",
 			r.parts(), cpuTime(r.Flexible))
 	default:
 		return r.Text
 	}
 }
 
-func (r *Refusal) whyNoTime() string {
-	reason := fmt.Sprintf("wants %s, %s of %s are left (sensitive containers have %s, flexible ones are guaranteed %s",
+func (r *Refusal) explainTime() string {
+	reason := fmt.Sprintf("needs %s, %s of %s are left (sensitive containers have %s, flexible ones are guaranteed %s",
 		cpuTime(r.Wanted), r.Remaining, cpuTime(r.Capacity), r.Promised, r.Flexible)
 	if r.MinShared > 0 {
 		reason += fmt.Sprintf(", %s stays shared", r.MinShared)
@@ -102,18 +101,18 @@ func (r *Refusal) whyNoTime() string {
 	return reason + ")"
 }
 
-func (r *Refusal) whyNoDomain() string {
+func (r *Refusal) explainDomain() string {
 	switch r.Topology {
 	case WholeCores:
-		return fmt.Sprintf("wants %s; the wish whole-cores takes all CPUs of a core or none, and %s on cores that are free as a whole", r.parts(), are(r.Domain, "CPU"))
+		return fmt.Sprintf("needs %s; topology policy whole-cores takes whole cores, and %s on free whole cores", r.parts(), are(r.Domain, "CPU"))
 	case SingleL3:
-		return fmt.Sprintf("wants %s; the wish single-l3 allows one L3 domain in one NUMA node only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-l3 needs a single L3 domain in a NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
 	default:
-		return fmt.Sprintf("wants %s; the wish single-numa allows one NUMA node only, where it could get %s at most", r.parts(), plural(r.Domain, "whole CPU"))
+		return fmt.Sprintf("needs %s; topology policy single-numa needs a single NUMA node, and the best one has %s", r.parts(), plural(r.Domain, "whole CPU"))
 	}
 }
 
-// parts says what the container wants in whole CPUs and a fraction.
+// parts formats the missing whole CPUs and the missing fraction.
 func (r *Refusal) parts() string {
 	switch {
 	case r.Whole == 0 && r.Fraction == 0:
@@ -127,7 +126,7 @@ func (r *Refusal) parts() string {
 	}
 }
 
-// cpuTime writes an amount with its unit: "1500m of CPU time", "1 CPU", "2 CPUs".
+// cpuTime formats an amount with its unit: "1500m of CPU time", "1 CPU", "2 CPUs".
 func cpuTime(m Milli) string {
 	if m%1000 != 0 {
 		return m.String() + " of CPU time"
@@ -142,7 +141,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// are is plural with its verb.
+// are returns a plural with its verb.
 func are(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " is"
@@ -150,38 +149,49 @@ func are(n int, what string) string {
 	return plural(n, what) + " are"
 }
 
-// checkRequest refuses requests that cannot be meant, and ids that are taken.
-func (n *Node) checkRequest(r *Request) error {
+// checkRequest refuses invalid requests and ids that are taken.
+func (n *Node) checkRequest(r *Request) *Refusal {
 	if r.ID == "" {
 		return bad(r.ID, "the id is empty")
 	}
-	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Topology) >= len(wishNames) {
-		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Topology)
-	}
-	if _, taken := n.byID[r.ID]; taken {
+	if _, taken := n.byID[r.ID]; taken && r.hasKnownValues() {
 		return &Refusal{ID: r.ID, Kind: ErrIDTaken, Text: "a container with this id is on the node"}
 	}
-	return n.checkAmounts(r)
+	return r.check()
 }
 
-// checkAmounts refuses limits and guarantees that cannot be meant.
-func (n *Node) checkAmounts(r *Request) error {
+// check refuses unknown values and invalid amounts. It does not check the id.
+func (r *Request) check() *Refusal {
+	if !r.hasKnownValues() {
+		return bad(r.ID, "class %v, policy %v or topology %v: unknown value", r.Class, r.Policy, r.Topology)
+	}
+	return r.checkAmounts()
+}
+
+// hasKnownValues reports whether the class, policy and topology policy have defined values.
+func (r *Request) hasKnownValues() bool {
+	return int(r.Class) < len(classNames) && int(r.Policy) < len(policyNames) && int(r.Topology) < len(topologyNames)
+}
+
+// checkAmounts refuses invalid limits and guarantees.
+func (r *Request) checkAmounts() *Refusal {
 	switch {
 	case r.Limit == 0 && r.Class == Sensitive:
 		return bad(r.ID, "a sensitive container needs a limit: its view is as large as that")
 	case r.Limit != 0 && (r.Limit < MinLimit || r.Limit > MaxLimit):
-		return bad(r.ID, "limit %dm: want %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
+		return bad(r.ID, "limit %dm: must be %dm to %s", r.Limit, MinLimit, cpuTime(MaxLimit))
 	case r.Class == Sensitive && r.Guarantee != 0 && r.Guarantee != r.Limit:
 		return bad(r.ID, "a sensitive container is guaranteed its limit, %s, not %s", r.Limit, r.Guarantee)
 	case r.Guarantee < NoGuarantee || r.Guarantee > MaxLimit:
-		return bad(r.ID, "guarantee %dm: want 0 to %s", r.Guarantee, cpuTime(MaxLimit))
+		return bad(r.ID, "guarantee %dm: must be 0 to %s", r.Guarantee, cpuTime(MaxLimit))
 	case r.Limit > 0 && r.Guarantee > r.Limit:
 		return bad(r.ID, "guarantee %s is above the limit %s", r.Guarantee, r.Limit)
 	}
 	return nil
 }
 
-func bad(id, format string, args ...any) error {
+// bad returns a refusal of an invalid request.
+func bad(id, format string, args ...any) *Refusal {
 	return &Refusal{ID: id, Kind: ErrBadRequest, Text: fmt.Sprintf(format, args...)}
 }
 
@@ -189,11 +199,11 @@ func (n *Node) unknown(id string) error {
 	return &Refusal{ID: id, Kind: ErrUnknownID, Text: "no container with this id is on the node"}
 }
 
-// refuse finds out what was missing for a slot's request. The slot's promise is
-// counted; of CPUs it has what it had before.
+// refuse returns the Refusal for a slot's request. The slot's promise must be counted, and the slot
+// must hold its CPUs from before the operation.
 func (n *Node) refuse(s int32, kind error) error {
 	request := n.slots[s].request()
-	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.guaranteed(), Flexible: n.flexible.need}
+	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.Guaranteed(), Flexible: n.flexible.need}
 	if kind == ErrNoCapacity && n.lacksTime(r, &request) {
 		r.Cause = CauseTime
 		return r
@@ -203,7 +213,7 @@ func (n *Node) refuse(s int32, kind error) error {
 		r.Flexible -= r.Wanted
 		r.Cause = CauseFlexible
 		if n.slots[s].domain != wholeNode || request.Topology.isDomain() {
-			r.Cause, r.Domain = CauseTopology, n.mostFree(request.Topology, &r.Free, &cpuset.Set{})
+			r.Cause, r.Domain = CauseTopology, n.maxFree(request.Topology, &r.Free, &cpuset.Set{})
 		}
 		return r
 	}
@@ -211,8 +221,8 @@ func (n *Node) refuse(s int32, kind error) error {
 	return r
 }
 
-// lacksTime reports whether it is CPU time that a request lacks, and how much
-// there is. The request itself is counted among the promises.
+// lacksTime reports whether the request lacks CPU time, and fills in the figures. The request itself
+// is counted among the promises.
 func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 	r.Capacity, r.MinShared = n.capacity(), n.options.MinShared
 	r.Promised = n.sensitive
@@ -231,7 +241,7 @@ func (n *Node) lacksTime(r *Refusal, request *Request) bool {
 	return false
 }
 
-// lacksCPUs finds out which CPUs a sensitive container lacks.
+// lacksCPUs determines which CPUs a sensitive container lacks.
 func (n *Node) lacksCPUs(r *Refusal, s int32) {
 	slot := &n.slots[s]
 	r.Whole = max(0, int(slot.Limit/1000)-slot.exclusive.Count())
@@ -240,43 +250,43 @@ func (n *Node) lacksCPUs(r *Refusal, s int32) {
 		r.Room = max(r.Room, n.load[cpu].room())
 	}
 	free := r.Free.Count()
-	wishes := slot.Topology.isDomain() && slot.Policy == Strict
-	if wishes {
+	isConfined := slot.Topology.isDomain() && slot.Policy == Strict
+	if isConfined {
 		holds := slot.exclusive.Set()
-		r.Domain = n.mostFree(slot.Topology, &r.Free, &holds)
+		r.Domain = n.maxFree(slot.Topology, &r.Free, &holds)
 	}
 	switch {
-	case wishes && r.Domain < free:
+	case isConfined && r.Domain < free:
 		r.Cause = CauseTopology
 	case r.Whole > free:
 		r.Cause = CauseWhole
 	case r.Fraction > 0 && r.Whole == free && r.Room < r.Fraction:
 		r.Cause = CauseFraction
-	case wishes:
+	case isConfined:
 		r.Cause = CauseTopology
 	default:
 		r.Cause = CauseFlexible
 	}
 }
 
-// isDomain reports whether a wish confines a container to a domain.
+// isDomain reports whether a topology policy confines a container to a domain.
 func (w TopologyPolicy) isDomain() bool { return w == SingleNUMA || w == SingleL3 || w == WholeCores }
 
-// mostFree returns the most CPUs of free that one domain of a wish has; of a container that holds CPUs already, the
-// domain where those are.
-func (n *Node) mostFree(wish TopologyPolicy, free, holds *cpuset.Set) int {
+// maxFree returns the maximum number of CPUs of free in a single domain of the policy's kind. If the
+// container holds CPUs already, only the domain of these CPUs counts.
+func (n *Node) maxFree(policy TopologyPolicy, free, holds *cpuset.Set) int {
 	domains := n.numas
-	switch wish {
+	switch policy {
 	case SingleL3:
 		domains = n.l3s
 	case WholeCores:
 		return n.wholeCores.CountIn(free)
 	}
-	most := 0
+	count := 0
 	for i := range domains {
 		if holds.SubsetOf(&domains[i]) {
-			most = max(most, free.CountIn(&domains[i]))
+			count = max(count, free.CountIn(&domains[i]))
 		}
 	}
-	return most
+	return count
 }

@@ -35,7 +35,7 @@ func restored(t testing.TB, machine string, o hybrid.Options, grants ...hybrid.G
 }
 
 // Fractions leave a domain when a flexible container that wishes for it would be refused otherwise.
-func TestFlexibleWishMovesFractions(t *testing.T) {
+func TestFlexibleDomainMovesFractions(t *testing.T) {
 	for _, test := range []struct {
 		machine string
 		wish    hybrid.TopologyPolicy
@@ -137,7 +137,7 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 }
 
 // A fraction that must stay keeps its container in its domain when that grows.
-func TestImmovableFractionKeepsTheDomain(t *testing.T) {
+func TestImmovableFractionStaysInDomain(t *testing.T) {
 	small := withFraction("a", "", 3, 100)
 	small.Immovable, small.Topology = true, hybrid.SingleNUMA
 	node := restored(t, "numa:2 core:3", hybrid.Options{}, small, hybrid.Grant{
@@ -168,8 +168,8 @@ func TestMovesStayNear(t *testing.T) {
 	}
 }
 
-// Each refusal says in data what was missing.
-func TestCauses(t *testing.T) {
+// Each refusal names the missing resource in its fields.
+func TestRefusalCauses(t *testing.T) {
 	half := []hybrid.Grant{withFraction("a", "", 0, 600), withFraction("b", "", 1, 600), withFraction("c", "", 2, 600), withFraction("d", "", 3, 600)}
 	for _, test := range []struct {
 		machine string

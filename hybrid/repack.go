@@ -4,27 +4,27 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Repacking arranges all movable fractions anew. It finds what single moves
-// cannot, and takes more of them.
+// Repacking rearranges all movable fractions. It succeeds where single moves fail, and needs more
+// moves.
 
-// most fractions that are repacked: beyond that the search for a packing is not worth its time.
-const repackMost = 128
+// maxRepacked bounds the number of repacked fractions: the search takes too long for more.
+const maxRepacked = 128
 
-// repackFor arranges the fractions of a domain so that a container's whole CPUs and its
-// fraction fit. It reports whether it did; if not, nothing has changed.
-func (n *Node) repackFor(s int32, within *cpuset.Set, whole int, fraction Milli) bool {
+// repackFor rearranges the fractions of a domain so that a container's whole CPUs and its fraction
+// fit. It reports whether it succeeded; on failure nothing has changed.
+func (n *Node) repackFor(s int32, domain *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
-	free := n.available().Intersect(*within)
-	open := n.openWithin(within).Minus(n.shared.Set())
+	free := n.available().Intersect(*domain)
+	open := n.openWithin(domain).Minus(n.shared.Set())
 	bins := open.Count() + free.Count() - whole
-	if bins <= 0 || !n.startPacking(bins, within) {
+	if bins <= 0 || !n.startPacking(bins, domain) {
 		return false
 	}
 	if fraction > 0 {
 		p.items = append(p.items, packItem{milli: int32(fraction), item: newFraction})
 	}
 	p.sort()
-	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves, within)
+	return p.solve(0, n.packTries()) && n.applyPacking(0, n.options.RescueMoves, domain)
 }
 
 func (n *Node) packTries() int {
@@ -34,22 +34,22 @@ func (n *Node) packTries() int {
 	return packTries
 }
 
-// startPacking fills the packer with the movable items of a domain and with bins:
-// first the CPUs that hold items which must stay. It reports whether there are bins enough for those.
-func (n *Node) startPacking(bins int, within *cpuset.Set) bool {
+// startPacking fills the packer with the movable items of a domain and with bins, starting with the
+// CPUs of items that may not move. It reports whether the bins suffice for these CPUs.
+func (n *Node) startPacking(bins int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	p.items, p.room, p.home = p.items[:0], p.room[:0], p.home[:0]
 	for i := range n.scratch.items {
-		if it := &n.scratch.items[i]; !n.stays(it) && within.Contains(int(it.cpu)) {
+		if it := &n.scratch.items[i]; !n.isFixed(it) && domain.Contains(int(it.cpu)) {
 			p.items = append(p.items, packItem{milli: int32(it.milli), item: int32(i)})
 		}
 	}
-	if len(p.items) > repackMost {
+	if len(p.items) > maxRepacked {
 		return false
 	}
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if !n.stays(it) || n.load[it.cpu].closed || !within.Contains(int(it.cpu)) {
+		if !n.isFixed(it) || n.load[it.cpu].closed || !domain.Contains(int(it.cpu)) {
 			continue
 		}
 		bin := 0
@@ -70,22 +70,22 @@ func (n *Node) startPacking(bins int, within *cpuset.Set) bool {
 	return true
 }
 
-// stays reports whether repacking must leave an item where it is. Those of a
-// container with several fractions stay: they may not meet on one CPU.
-func (n *Node) stays(it *item) bool {
+// isFixed reports whether repacking must leave an item in place. Items of a container with several
+// fractions stay, because two of them must not share a CPU.
+func (n *Node) isFixed(it *item) bool {
 	return it.pinned || n.slots[it.slot].fractions() > 1
 }
 
-// applyPacking moves the items to the bins that the packer found, each bin to
-// the CPU where most of its items are already; items before alone have a bin each after the
-// packed ones. It reports whether the moves are allowed and within budget; if not, nothing has changed.
-func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
+// applyPacking moves the items to the bins of the packer's solution, each bin to the CPU that has most
+// of its items already. Each of the first alone items gets a bin for itself, after the packed bins. It
+// reports whether the moves are permitted and within the budget; on failure nothing has changed.
+func (n *Node) applyPacking(alone, budget int, domain *cpuset.Set) bool {
 	p := &n.scratch.pack
 	for i := range alone {
 		p.items[i].bin = int32(len(p.home))
 		p.home = append(p.home, -1)
 	}
-	n.houseBins(within)
+	n.houseBins(domain)
 	logged, mark := len(n.scratch.log), n.mark()
 	for i := range p.items {
 		if it := p.items[i].item; it != newFraction && n.scratch.items[it].cpu != p.home[p.items[i].bin] {
@@ -103,7 +103,7 @@ func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
 			continue
 		}
 		to := int(p.home[p.items[i].bin])
-		if to < 0 || !n.mayUse(&n.scratch.items[it], to) {
+		if to < 0 || !n.canUse(&n.scratch.items[it], to) {
 			ok = false
 			break
 		}
@@ -116,9 +116,9 @@ func (n *Node) applyPacking(alone, budget int, within *cpuset.Set) bool {
 	return ok
 }
 
-// houseBins gives each bin a CPU: that of most of its items, and where none is
-// left, a shared CPU of within or one that all items leave, the nearest to its items' containers.
-func (n *Node) houseBins(within *cpuset.Set) {
+// houseBins assigns a CPU to each bin: the CPU with most of its items if that is free. Otherwise it is
+// a shared or vacated CPU of within, the nearest to the containers of its items.
+func (n *Node) houseBins(domain *cpuset.Set) {
 	p := &n.scratch.pack
 	taken, fractional := n.exclusive.Set(), n.fractional.Set()
 	for _, cpu := range p.home {
@@ -132,9 +132,9 @@ func (n *Node) houseBins(within *cpuset.Set) {
 			taken.Add(int(a.cpu))
 		}
 	}
-	free := n.available().Union(n.openWithin(&fractional)).Intersect(*within).Minus(taken)
+	free := n.available().Union(n.openWithin(&fractional)).Intersect(*domain).Minus(taken)
 	for b := range p.home {
-		if i := p.anyIn(int32(b)); p.home[b] < 0 && i >= 0 {
+		if i := p.itemIn(int32(b)); p.home[b] < 0 && i >= 0 {
 			cpu := n.nearest(&n.scratch.items[i], &free)
 			p.home[b] = int16(cpu)
 			if cpu >= 0 {
@@ -144,7 +144,8 @@ func (n *Node) houseBins(within *cpuset.Set) {
 	}
 }
 
-// nearest returns the CPU of a set that is nearest to the other CPUs of an item's container; -1: none.
+// nearest returns the CPU of a set nearest to the other CPUs of an item's container; -1 if it is
+// empty.
 func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 	holds := n.otherCPUs(it)
 	best, bestFar := -1, 0
@@ -156,11 +157,11 @@ func (n *Node) nearest(it *item, cpus *cpuset.Set) int {
 	return best
 }
 
-// improveByRepacking lowers the shared time to the least that any arrangement of
-// the fractions has, if the moves suffice: the largest fractions, as many as possible, get a CPU each,
-// and the others are packed together with the flexible containers. Returns the moves made.
+// improveByRepacking lowers the shared time to the minimum of all arrangements of the fractions, if
+// the moves suffice. As many of the largest fractions as possible get a CPU each, and the rest shares
+// CPUs with the flexible containers. It returns the number of moves.
 func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
-	if budget <= 0 || shared == 0 || n.anyDomain() {
+	if budget <= 0 || shared == 0 || n.hasConfined() {
 		return 0
 	}
 	n.collect(own)
@@ -170,11 +171,11 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 		return 0
 	}
 	p.sort()
-	need := Milli(0) // of flexible containers, on the CPUs that the packed items get
+	need := Milli(0) // of flexible containers, on the CPUs of the packed items
 	if n.flexible.count > 0 {
 		need = n.nodeNeed()
 	}
-	var rest, room Milli // of the packed items, and on the bins for them
+	var rest, room Milli // time of the packed items, and free time of their bins
 	for i := range p.items {
 		rest += Milli(p.items[i].milli)
 	}
@@ -199,31 +200,31 @@ func (n *Node) improveByRepacking(own int32, shared Milli, budget int) int {
 	return 0
 }
 
-// packMark is where the edits of the moves in the log began: two for each move.
+// packMark returns the mark before the edits of the logged moves: each move is two edits.
 func (n *Node) packMark() int { return len(n.edits) - 2*len(n.scratch.log) }
 
-// packAllBut packs the items but for the first ones, which get a bin each. The
-// caller has seen to the room; flexible containers need a bin at all.
+// packAllBut packs all items except the first alone items, which get a bin each. The caller has
+// checked the room. Flexible containers need at least one bin.
 func (n *Node) packAllBut(alone, bins int) bool {
 	p := &n.scratch.pack
 	fits := n.startPacking(bins-alone, &n.usable)
-	p.sort() // where it does not fit, too: the caller goes on with these sizes
+	p.sort() // also on failure: the caller continues with these sizes
 	if !fits || n.flexible.count > 0 && len(p.room) == 0 {
 		return false
 	}
 	return p.solve(alone, n.packTries())
 }
 
-// How large a sensitive container might become room for, if fractions moved without any
-// bound? Fractions are packed into CPUs as items into bins, so a lower bound on the bins says what
-// no arrangement can do. The bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure
-// for the bin packing problem", 1990): items above half a bin need one each, and the small ones
-// what those leave.
+// The functions below bound the limit of a sensitive container that can get room if any number of
+// fractions moves. Fractions on CPUs are items in bins, so a lower bound on the bins bounds every
+// arrangement. The bound is L2 of Martello and Toth ("Lower bounds and a reduction procedure for the
+// bin packing problem", 1990): each item above half a bin needs a bin, and the small items need the
+// rest.
 
-// boundItems is the most fractions that are looked at.
+// boundItems is the maximum number of fractions for which the bound is computed.
 const boundItems = 48
 
-// An itemList is sizes of fractions, the largest first.
+// An itemList is a list of fraction sizes in descending order.
 type itemList struct {
 	count int
 	size  [boundItems + 1]int32
@@ -239,7 +240,7 @@ func (l *itemList) insert(size int32) {
 	l.count++
 }
 
-// remove removes a size that is there.
+// remove removes a size, which must be in the list.
 func (l *itemList) remove(size int32) {
 	l.count--
 	held := l.size[l.count]
@@ -248,33 +249,34 @@ func (l *itemList) remove(size int32) {
 	}
 }
 
-// bins returns a lower bound on the CPUs that the items need.
+// bins returns a lower bound on the number of CPUs for the items.
 func (l *itemList) bins() int32 {
 	large := int32(0) // items above half a CPU
 	for large < int32(l.count) && l.size[large] > 500 {
 		large++
 	}
-	least, small := large, int32(0)
-	joined, sum := int32(0), int32(0) // large ones that leave room for a small one
+	bound, small := large, int32(0)
+	joined, sum := int32(0), int32(0) // large items that leave room for a small item
 	for i := int(large); i < l.count; i++ {
 		small += l.size[i]
 		if i+1 < l.count && l.size[i+1] == l.size[i] {
 			continue
 		}
-		// Smaller ones are left out; large ones that leave no room for this one count alone.
+		// Smaller items are ignored. Large items without room for this item count a bin each.
 		for ; joined < large && l.size[large-1-joined] <= 1000-l.size[i]; joined++ {
 			sum += l.size[large-1-joined]
 		}
 		if rest := small - (joined*1000 - sum); rest > 0 {
-			least = max(least, large+(rest+999)/1000)
+			bound = max(bound, large+(rest+999)/1000)
 		}
 	}
-	return least
+	return bound
 }
 
-// mostLimit returns a limit above which no strict sensitive container without a wish that confines it can
-// have room, wherever fractions move. CPU time is not looked at.
-func (n *Node) mostLimit() Milli {
+// maxStrictLimit returns an upper bound on the limit of a strict sensitive container that can get room,
+// wherever fractions move. It applies to containers without a confining topology policy. It ignores
+// CPU time.
+func (n *Node) maxStrictLimit() Milli {
 	if len(n.tally.parts) > boundItems {
 		return n.total
 	}
@@ -282,15 +284,15 @@ func (n *Node) mostLimit() Milli {
 	if t.packBins < 0 {
 		t.packBins, t.packRoom = packable(t.parts)
 	}
-	open := n.sharedCount + int32(n.fractional.Count()) // closed ones too: their fractions are among the parts
+	open := n.sharedCount + int32(n.fractional.Count()) // including closed CPUs, whose fractions are in parts
 	return Milli(max(0, open-t.packBins))*1000 + Milli(t.packRoom)
 }
 
-// packSteps is how exact the largest fraction is, milli-CPU.
+// packSteps is the precision of the largest fraction, in milli-CPU.
 const packSteps = 8
 
-// packable returns a lower bound on the CPUs that fractions need, and a fraction such that
-// with any larger one they need more. The least fractions are first.
+// packable returns a lower bound on the number of CPUs for the fractions, and a fraction size: adding
+// any larger fraction needs more CPUs. parts is in ascending order.
 func packable(parts []int16) (bins, room int32) {
 	items, used := itemList{count: len(parts)}, int32(0)
 	for i, part := range parts {
@@ -299,11 +301,11 @@ func packable(parts []int16) (bins, room int32) {
 	}
 	bins = items.bins()
 	rest := min(bins*1000-used, 1000)
-	all := items.suffice(rest, bins)   // it can be as large as what is left, as a rule
-	low, high := int32(0), int32(1000) // the largest fraction with which the bins suffice: low does
+	all := items.canFit(rest, bins)    // usually the fraction can use all remaining room
+	low, high := int32(0), int32(1000) // bisection: the bins suffice with fraction low
 	for high-low > packSteps {
 		middle := (low + high) / 2
-		if middle <= rest && (all || items.suffice(middle, bins)) {
+		if middle <= rest && (all || items.canFit(middle, bins)) {
 			low = middle
 		} else {
 			high = middle
@@ -312,10 +314,10 @@ func packable(parts []int16) (bins, room int32) {
 	return bins, high - 1
 }
 
-// suffice reports whether some bins might be enough for the items and one more.
-func (l *itemList) suffice(size, bins int32) bool {
+// canFit reports whether a number of bins can be enough for the items and another item.
+func (l *itemList) canFit(size, bins int32) bool {
 	l.insert(size)
-	is := l.bins() <= bins
+	fits := l.bins() <= bins
 	l.remove(size)
-	return is
+	return fits
 }

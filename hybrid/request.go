@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Class says whether a container sizes itself by the CPUs that it sees.
+// A Class tells whether a container sizes itself by the CPUs that it sees.
 type Class uint8
 
 const (
@@ -18,45 +19,43 @@ const (
 	Flexible
 )
 
-// Policy says what becomes of a sensitive container whose view cannot equal
-// its limit.
+// A Policy selects the treatment of a sensitive container whose view cannot equal its limit.
 type Policy uint8
 
 const (
-	// Strict refuses it (the paper's principle-hard).
+	// Strict refuses the container (the paper's principle-hard).
 	Strict Policy = iota
-	// BestEffort places it all the same, with a view that is too wide.
+	// BestEffort places the container with a view that is too wide.
 	BestEffort
 )
 
-// Algorithm chooses how CPUs are picked.
+// An Algorithm selects how a node chooses CPUs.
 type Algorithm uint8
 
 const (
 	// Candor is the default algorithm.
 	Candor Algorithm = iota
-	// Paper is Algorithm 1 of Bacou et al., SCC 2019, as published: the yardstick.
+	// Paper is Algorithm 1 of Bacou et al., SCC 2019, as published. It is the baseline.
 	Paper
 )
 
-// TopologyPolicy says which CPUs a container would like to have together. A strict
-// container whose wish cannot be kept is refused, a best-effort one is placed without it.
+// A TopologyPolicy selects the CPUs that a container gets together. A strict container is refused if
+// its policy cannot be met; a best-effort container is placed without it.
 //
-// A flexible container with a wish runs in a domain of its own kind: the shared CPUs of
-// one NUMA node (SingleNUMA), of one L3 domain (SingleL3), or the cores on which no
-// sensitive container has a part (WholeCores).
+// A flexible container with a confining policy runs in a domain: the shared CPUs of a NUMA node
+// (SingleNUMA), of an L3 domain (SingleL3), or the cores without sensitive containers (WholeCores).
 type TopologyPolicy uint8
 
 const (
-	// Prefer takes few NUMA nodes, L3 domains and split cores where that is possible.
+	// Prefer minimizes the NUMA nodes, L3 domains and split cores.
 	Prefer TopologyPolicy = iota
-	// SingleNUMA takes CPUs of one NUMA node only.
+	// SingleNUMA takes the CPUs of a single NUMA node.
 	SingleNUMA
-	// SingleL3 takes CPUs of one L3 domain only.
+	// SingleL3 takes the CPUs of a single L3 domain.
 	SingleL3
-	// WholeCores takes cores on which no other container runs.
+	// WholeCores takes whole cores, on which no other container runs.
 	WholeCores
-	// NoTopology ("none") does not look at topology.
+	// NoTopology ("none") ignores the topology.
 	NoTopology
 )
 
@@ -65,15 +64,15 @@ var (
 	classNames     = []string{"sensitive", "flexible"}
 	policyNames    = []string{"strict", "best-effort"}
 	algorithmNames = []string{"candor", "paper"}
-	wishNames      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
+	topologyNames  = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
 func (c Class) String() string          { return nameOf(c, classNames) }
 func (p Policy) String() string         { return nameOf(p, policyNames) }
 func (a Algorithm) String() string      { return nameOf(a, algorithmNames) }
-func (w TopologyPolicy) String() string { return nameOf(w, wishNames) }
+func (w TopologyPolicy) String() string { return nameOf(w, topologyNames) }
 
-// nameOf writes values that nobody has named as numbers: they end up in errors.
+// nameOf returns the name of a value, or its number if the value is unknown.
 func nameOf[T ~uint8](value T, names []string) string {
 	if int(value) < len(names) {
 		return names[value]
@@ -81,8 +80,8 @@ func nameOf[T ~uint8](value T, names []string) string {
 	return strconv.Itoa(int(value))
 }
 
-// MarshalText and UnmarshalText make the values words in JSON. Unknown words are errors
-// that list the known ones.
+// MarshalText and UnmarshalText encode the values as words in JSON. Unknown words are errors that list
+// the accepted words.
 
 func (c Class) MarshalText() ([]byte, error)          { return []byte(c.String()), nil }
 func (p Policy) MarshalText() ([]byte, error)         { return []byte(p.String()), nil }
@@ -95,7 +94,7 @@ func (a *Algorithm) UnmarshalText(text []byte) error {
 	return parseName(a, "algorithm", algorithmNames, text)
 }
 func (w *TopologyPolicy) UnmarshalText(text []byte) error {
-	return parseName(w, "topology", wishNames, text)
+	return parseName(w, "topology", topologyNames, text)
 }
 
 func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
@@ -108,86 +107,101 @@ func parseName[T ~uint8](value *T, what string, names []string, text []byte) err
 	if len(text) > 40 {
 		text = append(text[:40:40], "…"...)
 	}
-	return fmt.Errorf("%s %q: want one of %s", what, text, strings.Join(names, ", "))
+	return fmt.Errorf("%s %q: must be one of %s", what, text, strings.Join(names, ", "))
 }
 
-// A Request is what a container asks for.
+// A Request describes a container to allocate.
 type Request struct {
 	ID     string // unique on the node
 	Class  Class
 	Policy Policy
 
-	// Limit is the container's CPU limit: its quota and, for a sensitive
-	// container, the size of its view. 0 is no limit, for flexible containers only.
+	// Limit is the container's CPU limit: its quota and, for a sensitive container, the size of its
+	// view. 0 means no limit, and is valid for flexible containers only.
 	Limit Milli
-	// Guarantee is what a flexible container counts towards the node's capacity
-	// (Kubernetes' request). 0 means the limit; NoGuarantee means nothing. It
-	// stays 0 for sensitive containers, which are guaranteed their limit.
+	// Guarantee is the CPU time that a flexible container counts towards the node's capacity
+	// (Kubernetes' request). 0 means the limit; NoGuarantee means no time. It must be 0 or the limit
+	// for sensitive containers, which are guaranteed their limit.
 	Guarantee Milli
 
-	Topology TopologyPolicy `json:"Wish"` // the name that experiments record in a booking
-	// Immovable keeps the container's fraction where it is once given.
+	Topology TopologyPolicy `json:"Wish"` // the name in the recorded overrides of containers
+	// Immovable forbids moves of the container's fraction.
 	Immovable bool
 }
 
-// NoGuarantee is the Guarantee of a flexible container that has a limit but
-// counts nothing towards the node's capacity.
+// NoGuarantee is the Guarantee of a flexible container that counts nothing towards the node's capacity
+// although it has a limit.
 const NoGuarantee Milli = -1
 
-// guaranteed returns the CPU time that counts towards the node's capacity.
-func (r *Request) guaranteed() Milli {
+// GuaranteedTime returns the CPU time that a container of a class counts towards a node's capacity:
+// the limit of a sensitive container, the guarantee of a flexible container (see Request.Guarantee).
+func GuaranteedTime(class Class, limit, guarantee Milli) Milli {
 	switch {
-	case r.Class == Sensitive || r.Guarantee == 0:
-		return r.Limit
-	case r.Guarantee == NoGuarantee:
+	case class == Sensitive || guarantee == 0:
+		return limit
+	case guarantee == NoGuarantee:
 		return 0
 	default:
-		return r.Guarantee
+		return guarantee
 	}
 }
 
-// Options of a node.
+// Guaranteed returns the CPU time that the container counts towards a node's capacity.
+func (r *Request) Guaranteed() Milli { return GuaranteedTime(r.Class, r.Limit, r.Guarantee) }
+
+// IsPlain reports whether the topology policy does not confine the container to a domain.
+func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
+
+// Check returns a *Refusal of kind ErrBadRequest if the request is invalid, else nil. It does not check
+// the id.
+func (r *Request) Check() error {
+	if refusal := r.check(); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+// Options configure a node. The zero value is valid.
 type Options struct {
 	Algorithm Algorithm
-	// Usable, if not empty, confines the node to these CPUs (the effective
-	// cpuset of the group that holds the containers).
+	// Usable, if not empty, restricts the node to these CPUs, such as the effective cpuset of the
+	// parent cgroup of the containers.
 	Usable cpuset.Set
-	// Reserved CPUs are never given to any container.
+	// Reserved CPUs are never given to a container.
 	Reserved cpuset.Set
-	// UseIsolated gives the CPUs of isolcpus= too.
+	// UseIsolated makes the CPUs of isolcpus= usable.
 	UseIsolated bool
-	// MinShared is CPU time that sensitive containers never get, so that flexible
-	// ones without a limit can run: the time left for flexible containers is at least
-	// MinShared and at least the sum of their guarantees (the larger of the two, not both).
-	// Containers confined to a domain by their wish have what is left there.
+	// MinShared is CPU time that sensitive containers never get, so that flexible containers without a
+	// limit can run. The CPU time that remains for flexible containers is the larger of MinShared and
+	// the sum of their guarantees. Containers confined to a domain have no such minimum in their
+	// domain.
 	MinShared Milli
-	// Moves bounds the fractions that one operation may move to lower sharing.
-	// 0 is DefaultMoves; see NoMoves and AnyMoves.
+	// Moves bounds the fractions that an operation may move to lower the shared time. 0 means
+	// DefaultMoves; see NoMoves and AnyMoves.
 	Moves int
-	// RescueMoves bounds the fractions that may move where a strict request would
-	// be refused otherwise. 0 is DefaultRescueMoves.
+	// RescueMoves bounds the fractions that may move to make room for a request that would be refused
+	// otherwise. 0 means DefaultRescueMoves.
 	RescueMoves int
 }
 
 const (
-	// AnyMoves sets no bound on moves.
+	// AnyMoves permits any number of moves.
 	AnyMoves = 1 << 20
-	// NoMoves lets no fraction move.
+	// NoMoves forbids moves.
 	NoMoves = -1
 )
 
-// Milli is an amount of CPU time per time, in thousandths of a CPU:
-// 1500 is one and a half CPUs.
+// Milli is an amount of CPU time per time, in thousandths of a CPU: 1500 is one and a half CPUs.
 type Milli int64
 
-// MinLimit is the smallest limit: 1 ms in a period of 100 ms, the least quota
-// that the kernel accepts.
+// MinLimit is the smallest limit: 1 ms in a period of 100 ms, the smallest quota that the kernel
+// accepts.
 const MinLimit Milli = 10
 
-// MaxLimit is the largest limit: every CPU that a cpuset can hold.
+// MaxLimit is the largest limit: all CPUs that a cpuset.Set can hold.
 const MaxLimit Milli = 1024 * 1000
 
-// String writes the amount as Kubernetes does: "2" or "1500m".
+// String formats the amount as Kubernetes does: "2" or "1500m".
 func (m Milli) String() string {
 	if m%1000 == 0 {
 		return strconv.FormatInt(int64(m/1000), 10)
@@ -195,13 +209,15 @@ func (m Milli) String() string {
 	return strconv.FormatInt(int64(m), 10) + "m"
 }
 
-// CPUs returns the number of CPUs that a view of this amount has: the amount
-// rounded up.
+// CPUs returns the amount in CPUs, rounded up: the size of a view.
 func (m Milli) CPUs() int { return int((m + 999) / 1000) }
 
-// ParseMilli reads an amount of CPU as Kubernetes writes it: "3500m", "3.5" or
-// "4". More than three decimals, signs, exponents and amounts above MaxLimit are
-// errors; zero is not.
+// Quota returns the CPU time that the amount allows in a period, rounded down to nanoseconds. The kernel
+// takes microseconds: truncate or round the result as the interface needs.
+func (m Milli) Quota(period time.Duration) time.Duration { return time.Duration(m) * period / 1000 }
+
+// ParseMilli parses an amount of CPU in Kubernetes' notation: "3500m", "3.5" or "4". It rejects more
+// than three decimals, signs, exponents and amounts above MaxLimit. It accepts zero.
 func ParseMilli(s string) (Milli, error) {
 	wrong := func(reason string) (Milli, error) {
 		if len(s) > 40 {
@@ -209,7 +225,7 @@ func ParseMilli(s string) (Milli, error) {
 		}
 		return 0, fmt.Errorf("CPU amount %q: %s", s, reason)
 	}
-	const accepted = "want a number of CPUs such as 2, 1.5 or 1500m"
+	const accepted = "must be a number of CPUs such as 2, 1.5 or 1500m"
 	digits, isMilli := strings.CutSuffix(s, "m")
 	whole, decimals, hasPoint := strings.Cut(digits, ".")
 	if whole == "" || hasPoint && (isMilli || decimals == "") {

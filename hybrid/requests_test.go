@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
@@ -173,5 +174,25 @@ func TestTraceLimit(t *testing.T) {
 	}
 	if share := whole * 100 / len(limits); share < 28 || share > 36 {
 		t.Errorf("%d %% of the limits are whole, want about 32 %%", share)
+	}
+}
+
+func TestQuota(t *testing.T) {
+	const ms = time.Millisecond
+	for _, test := range []struct {
+		amount       hybrid.Milli
+		period, want time.Duration
+	}{
+		{0, 100 * ms, 0},
+		{10, 100 * ms, ms},
+		{1500, 100 * ms, 150 * ms},
+		{-500, 100 * ms, -50 * ms}, // a difference of limits
+		{333, 10 * time.Microsecond, 3330},
+		{1, 999, 0}, // rounds towards zero
+		{hybrid.MaxLimit, time.Second, 1024 * time.Second},
+	} {
+		if got := test.amount.Quota(test.period); got != test.want {
+			t.Errorf("%v in %v: %v, want %v", test.amount, test.period, got, test.want)
+		}
 	}
 }

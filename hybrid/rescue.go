@@ -2,47 +2,46 @@ package hybrid
 
 import "github.com/candor-project/candor/cpuset"
 
-// makeRoom moves fractions of other containers so that what a container lacks
-// fits into a domain. It reports whether it did; if not, the caller undoes.
-func (n *Node) makeRoom(s int32, within *cpuset.Set) bool {
+// makeRoom moves fractions of other containers so that a container's missing CPUs fit into a domain.
+// It reports whether it succeeded; if not, the caller undoes the moves.
+func (n *Node) makeRoom(s int32, domain *cpuset.Set) bool {
 	if n.options.RescueMoves < 0 || n.tally.open == 0 {
 		return false
 	}
-	whole, fraction := n.lacks(s)
+	whole, fraction := n.missing(s)
 	n.collect(s)
 	mark := n.mark()
-	if n.clear(within, whole, fraction) {
+	if n.clear(domain, whole, fraction) {
 		return true
 	}
 	n.unmove(0, mark)
-	return n.repackFor(s, within, whole, fraction)
+	return n.repackFor(s, domain, whole, fraction)
 }
 
-// clear empties fractional CPUs of a domain, one after the other, until it has
-// enough shared CPUs and a place for the fraction.
-func (n *Node) clear(within *cpuset.Set, whole int, fraction Milli) bool {
+// clear empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.
+func (n *Node) clear(domain *cpuset.Set, whole int, fraction Milli) bool {
 	for {
-		free := n.available().Intersect(*within)
-		want := whole
-		if fraction > 0 && !n.hasRoom(within, fraction) {
-			want++
+		free := n.available().Intersect(*domain)
+		needed := whole
+		if fraction > 0 && !n.hasRoom(domain, fraction) {
+			needed++
 		}
-		if free.Count() >= want {
+		if free.Count() >= needed {
 			return n.price(n.scratch.log) <= n.options.RescueMoves
 		}
-		if free.Count() >= whole && n.makeHole(within, fraction) {
+		if free.Count() >= whole && n.makeHole(domain, fraction) {
 			continue
 		}
-		if !n.clearOne(within) {
+		if !n.clearOne(domain) {
 			return false
 		}
 	}
 }
 
 // hasRoom reports whether a fractional CPU of a domain has room for a fraction.
-func (n *Node) hasRoom(within *cpuset.Set, fraction Milli) bool {
-	in := n.fractional.Set().Intersect(*within)
-	for cpu := in.First(); cpu >= 0; cpu = in.Next(cpu + 1) {
+func (n *Node) hasRoom(domain *cpuset.Set, fraction Milli) bool {
+	inside := n.fractional.Set().Intersect(*domain)
+	for cpu := inside.First(); cpu >= 0; cpu = inside.Next(cpu + 1) {
 		if n.load[cpu].room() >= fraction {
 			return true
 		}
@@ -50,15 +49,15 @@ func (n *Node) hasRoom(within *cpuset.Set, fraction Milli) bool {
 	return false
 }
 
-// clearOne empties the fractional CPU of a domain for which that takes the
-// fewest moves; among equals the least loaded one.
-func (n *Node) clearOne(within *cpuset.Set) bool {
+// clearOne empties the fractional CPU of a domain that needs the fewest moves; ties go to the least
+// loaded CPU.
+func (n *Node) clearOne(domain *cpuset.Set) bool {
 	var tried cpuset.Set
 	for {
 		best := -1
 		for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 			c := &n.load[cpu]
-			if !within.Contains(cpu) || tried.Contains(cpu) || c.closed {
+			if !domain.Contains(cpu) || tried.Contains(cpu) || c.closed {
 				continue
 			}
 			if best < 0 || c.sharers < n.load[best].sharers ||
@@ -71,7 +70,7 @@ func (n *Node) clearOne(within *cpuset.Set) bool {
 		}
 		tried.Add(best)
 		logged, mark := len(n.scratch.log), n.mark()
-		elsewhere := n.available().Minus(*within)
+		elsewhere := n.available().Minus(*domain)
 		if n.evacuate(best, &elsewhere) {
 			return true
 		}
@@ -79,14 +78,14 @@ func (n *Node) clearOne(within *cpuset.Set) bool {
 	}
 }
 
-// makeHole moves one fraction off a fractional CPU of a domain so that another
-// fits there. It takes the smallest one that will do.
-func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
+// makeHole moves a fraction off a fractional CPU of a domain so that another fraction fits there. It
+// chooses the smallest sufficient fraction.
+func (n *Node) makeHole(domain *cpuset.Set, fraction Milli) bool {
 	best, bestTo := int32(-1), -1
 	fractional := n.fractional.Set()
 	for i := range n.scratch.items {
 		it := &n.scratch.items[i]
-		if it.pinned || it.own || !within.Contains(int(it.cpu)) ||
+		if it.pinned || it.isOwn || !domain.Contains(int(it.cpu)) ||
 			n.load[it.cpu].room()+Milli(it.milli) < fraction ||
 			best >= 0 && it.milli >= n.scratch.items[best].milli {
 			continue
@@ -102,8 +101,8 @@ func (n *Node) makeHole(within *cpuset.Set, fraction Milli) bool {
 	return true
 }
 
-// clearCores moves fractions off cores that have no exclusive CPU until count
-// shared CPUs are on whole free cores. It reports whether it did; if not the caller undoes.
+// clearCores moves fractions off cores without exclusive CPUs until count shared CPUs are on whole
+// free cores. It reports whether it succeeded; if not, the caller undoes the moves.
 func (n *Node) clearCores(s int32, count int) bool {
 	if n.options.RescueMoves < 0 {
 		return false
@@ -132,8 +131,8 @@ func (n *Node) clearCores(s int32, count int) bool {
 	return false
 }
 
-// clearCore moves every fraction off a core: to other fractional CPUs, or to
-// free CPUs of cores that are split already.
+// clearCore moves every fraction off a core: to other fractional CPUs, or to free CPUs of cores that
+// are split already.
 func (n *Node) clearCore(core, free *cpuset.Set) bool {
 	split := free.Minus(n.wholeCores.Set())
 	for cpu := core.First(); cpu >= 0; cpu = core.Next(cpu + 1) {

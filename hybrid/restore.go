@@ -7,10 +7,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Restore takes grants as they are, without moving anybody: for state that was
-// saved, and for containers that run already. CPUs that the node no longer has go to
-// Grant.Lost. Quotas, weights and the cpusets of flexible grants are derived anew. The error, a
-// *Refusal, names the grant that is wrong in itself or contradicts another; then nothing has changed.
+// Restore adds existing grants without moving any container: grants of a saved state, and of running
+// containers. CPUs that the node no longer has go to Grant.Lost. Restore derives quotas, weights and
+// the cpusets of flexible grants again. The error is a *Refusal that names the grant that is invalid
+// or contradicts another grant; then nothing has changed.
 func (n *Node) Restore(grants []Grant) error {
 	n.version++
 	n.start()
@@ -37,10 +37,10 @@ func (n *Node) Restore(grants []Grant) error {
 	return nil
 }
 
-// restoreOne takes one grant. On an error, s is its slot if it has one already.
+// restoreOne restores a grant. On an error, s is its slot, or -1 if it has none yet.
 func (n *Node) restoreOne(g *Grant) (s int32, err error) {
-	if err := n.checkRequest(&g.Request); err != nil {
-		return -1, err
+	if refusal := n.checkRequest(&g.Request); refusal != nil {
+		return -1, refusal
 	}
 	s = n.newSlot(&g.Request)
 	slot := &n.slots[s]
@@ -57,7 +57,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	n.promise(s)
 	lost := g.Lost.Union(g.Exclusive).Minus(n.usable)
 	slot.detail().lost = lost
-	slot.wholeCores = g.Topology == WholeCores && n.isKept(g) && n.onWholeCores(&g.CPUs)
+	slot.wholeCores = g.Topology == WholeCores && n.isTopologyMet(g) && n.isWholeCores(&g.CPUs)
 	if err := n.restoreCPUs(s, g); err != nil {
 		return s, err
 	}
@@ -65,7 +65,7 @@ func (n *Node) restoreOne(g *Grant) (s int32, err error) {
 	return s, nil
 }
 
-// restoreCPUs gives a slot the CPUs of a grant, so far as the node has them.
+// restoreCPUs gives a slot the CPUs of a grant that the node still has.
 func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	wrong := func(cpu int, what string) error {
 		return bad(g.ID, "CPU %d: %s", cpu, what)
@@ -83,7 +83,7 @@ func (n *Node) restoreCPUs(s int32, g *Grant) error {
 	for _, f := range g.Fractions {
 		switch {
 		case f.CPU < 0 || f.CPU >= cpuset.Max || f.Milli < 1 || f.Milli > 999:
-			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: want 1m to 999m", f.Milli))
+			return wrong(f.CPU, fmt.Sprintf("a fraction of %dm: must be 1m to 999m", f.Milli))
 		case !n.usable.Contains(f.CPU):
 			n.slots[s].detail().lost.Add(f.CPU)
 			continue
@@ -106,13 +106,13 @@ func (g *Grant) parts() Milli {
 	return sum
 }
 
-// isKept reports whether a saved grant has its wish.
-func (n *Node) isKept(g *Grant) bool {
+// isTopologyMet reports whether a saved grant met its topology policy.
+func (n *Node) isTopologyMet(g *Grant) bool {
 	return n.options.Algorithm == Candor && (g.Policy == Strict || g.TopologyMet)
 }
 
-// onWholeCores reports whether a set is made of whole cores.
-func (n *Node) onWholeCores(set *cpuset.Set) bool {
+// isWholeCores reports whether a set consists of whole cores.
+func (n *Node) isWholeCores(set *cpuset.Set) bool {
 	usable := set.Intersect(n.usable)
 	for cpu := usable.First(); cpu >= 0; cpu = usable.Next(cpu + 1) {
 		if !n.cores[n.layout.cpus[cpu].core].SubsetOf(&usable) {
@@ -122,17 +122,17 @@ func (n *Node) onWholeCores(set *cpuset.Set) bool {
 	return true
 }
 
-// domainOf returns the domain that a flexible grant's wish and CPUs speak of.
+// domainOf returns the domain of a flexible grant, from its topology policy and its CPUs.
 func (n *Node) domainOf(g *Grant) int32 {
 	cpus := g.CPUs.Intersect(n.usable)
-	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isKept(g) {
+	if g.Topology == Prefer || g.Topology == NoTopology || cpus.IsEmpty() || !n.isTopologyMet(g) {
 		return wholeNode
 	}
 	for d := range n.domains {
 		if n.domains[d].kind != g.Topology {
 			continue
 		}
-		if g.Topology == WholeCores && n.onWholeCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
+		if g.Topology == WholeCores && n.isWholeCores(&cpus) || g.Topology != WholeCores && cpus.SubsetOf(n.domainCPUs(int32(d))) {
 			return int32(d)
 		}
 	}

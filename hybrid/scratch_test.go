@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A scheduler has a scratch for each of thousands of nodes. It is small, and a search for CPUs that are loaded alike leaves it as it was:
-// what the one before has seen would hide CPUs from the next one.
-func TestScratch(t *testing.T) {
+// A scheduler can have a scratch for each of thousands of nodes, so it must be small. A search must
+// also clear its table of equal loads: remaining entries would hide CPUs from the next search.
+func TestScratchIsSmallAndClean(t *testing.T) {
 	if size := unsafe.Sizeof(scratch{}); size > 8<<10 {
 		t.Errorf("a scratch takes %d bytes", size)
 	}
@@ -37,10 +37,10 @@ func TestScratch(t *testing.T) {
 			searches++
 		}
 		if n.scratch.alike != [2][1000]int16{} {
-			t.Fatal("a search has left what it has seen")
+			t.Fatal("a search left entries in the table of equal loads")
 		}
 	}
 	if searches == 0 {
-		t.Error("nobody has searched")
+		t.Error("no search ran")
 	}
 }

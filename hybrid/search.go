@@ -4,34 +4,34 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A search looks for the few moves, done together, that lower the shared time most.
+// A search looks for a small group of moves that lowers the shared time most.
 type search struct {
 	*Node
-	start  Milli // shared time now
-	best   Milli // the least that was found
-	least  Milli // no arrangement has less
-	moves  int   // what that takes
+	start  Milli // shared time at the start
+	best   Milli // lowest shared time found
+	bound  Milli // lower bound on the shared time
+	moves  int   // number of moves for best
 	budget int
-	tries  int        // arrangements that may still be looked at
+	tries  int        // remaining arrangements to evaluate
 	free   cpuset.Set // shared CPUs that sensitive containers may use
 
-	ownItems  int  // of the container that the plan is for
-	inDomains bool // flexible containers have domains of their own
+	ownItems  int  // number of items of the plan's container
+	inDomains bool // some flexible containers are confined to domains
 }
 
-// searchTries bounds how many arrangements a search looks at on nodes with hundreds of fractions; on one
-// with 64 CPUs a search ends by itself. The walk over fractions and CPUs that finds them is not counted.
+// searchTries bounds the evaluated arrangements on nodes with hundreds of fractions. On a node with 64
+// CPUs a search ends before the bound. The enumeration of fractions and CPUs is not counted.
 const searchTries = 2_000
 
 func (s *search) run() {
-	s.free, s.inDomains = s.available(), s.anyDomain()
+	s.free, s.inDomains = s.available(), s.hasConfined()
 	s.tries = searchTries
 	if s.inDomains {
-		s.tries /= 4 // to look at one takes longer
+		s.tries /= 4 // an evaluation takes longer
 	}
 	s.scratch.best = s.scratch.best[:0]
 	for i := range s.scratch.items {
-		if s.scratch.items[i].own {
+		if s.scratch.items[i].isOwn {
 			s.ownItems++
 		}
 	}
@@ -42,16 +42,16 @@ func (s *search) run() {
 	}
 }
 
-// isDone reports whether nothing better than what was found can be: more moves at once are
-// no better than one, unless they are all of the plan's own container.
-func (s *search) isDone() bool { return s.best == s.least && s.moves <= 1 && s.ownItems <= 1 }
+// isDone reports whether no better result is possible. Several moves are no better than a single move,
+// unless all of them move fractions of the plan's container.
+func (s *search) isDone() bool { return s.best == s.bound && s.moves <= 1 && s.ownItems <= 1 }
 
-// isBetter reports whether an arrangement is better than what was found.
+// isBetter reports whether an arrangement is better than the best result so far.
 func (s *search) isBetter(shared Milli, moves int) bool {
 	return shared < s.best && moves <= s.budget || shared == s.best && shared < s.start && moves < s.moves
 }
 
-// consider notes the moves made since the first logged ones if they are the best.
+// consider records the logged moves if they are the best result so far.
 func (s *search) consider() {
 	shared := s.settle()
 	if shared > s.best {
@@ -68,10 +68,10 @@ func (s *search) consider() {
 	}
 }
 
-// try makes one move if it is allowed and there is room, and reports whether it did.
+// try makes a move if it is permitted and fits, and reports whether it did.
 func (s *search) try(i int32, cpu int) bool {
 	it := &s.scratch.items[i]
-	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.mayUse(it, cpu) {
+	if s.tries == 0 || Milli(it.milli) > s.load[cpu].room() || !s.canUse(it, cpu) {
 		return false
 	}
 	s.tries--
@@ -79,11 +79,11 @@ func (s *search) try(i int32, cpu int) bool {
 	return true
 }
 
-// reset undoes what was tried.
+// reset undoes all tried moves.
 func (s *search) reset(mark int) { s.unmove(0, mark) }
 
-// sharedIf returns the shared time if an item were on another CPU.
-func (s *search) sharedIf(it *item, cpu int) Milli {
+// sharedAfter returns the shared time if an item were on another CPU.
+func (s *search) sharedAfter(it *item, cpu int) Milli {
 	if s.inDomains {
 		mark := s.mark()
 		s.take(it.slot, int(it.cpu))
@@ -99,7 +99,7 @@ func (s *search) sharedIf(it *item, cpu int) Milli {
 	return shared
 }
 
-// shift moves time from one CPU to another in the sums only, as one grant's.
+// shift moves the time of a grant from one CPU to another, in the sums only.
 func (s *search) shift(from, to *cpuLoad, milli Milli) {
 	s.uncount(from)
 	s.uncount(to)
@@ -109,7 +109,7 @@ func (s *search) shift(from, to *cpuLoad, milli Milli) {
 	s.count(to)
 }
 
-// count counts a CPU in that is shared or fractional; uncount counts it out.
+// count adds a shared or fractional CPU to the sums; uncount subtracts it.
 func (s *search) count(c *cpuLoad) {
 	if c.sharers == 0 {
 		s.sharedCount++
@@ -126,12 +126,11 @@ func (s *search) uncount(c *cpuLoad) {
 	}
 }
 
-// singleMoves tries to move each fraction to each other fractional CPU and to a
-// CPU of its own.
+// singleMoves tries to move each fraction to each other fractional CPU and to a shared CPU.
 func (s *search) singleMoves() {
 	for i := range s.scratch.items {
 		it := &s.scratch.items[i]
-		if it.pinned || s.isDone() && !it.own {
+		if it.pinned || s.isDone() && !it.isOwn {
 			continue
 		}
 		from := s.load[it.cpu]
@@ -146,7 +145,7 @@ func (s *search) singleMoves() {
 	}
 }
 
-// single looks at one move, which is allowed.
+// single evaluates a single permitted move.
 func (s *search) single(i int32, cpu int) {
 	if s.tries == 0 {
 		return
@@ -154,17 +153,17 @@ func (s *search) single(i int32, cpu int) {
 	s.tries--
 	it := &s.scratch.items[i]
 	moves := 1
-	if it.own {
+	if it.isOwn {
 		moves = 0
 	}
-	if shared := s.sharedIf(it, cpu); s.isBetter(shared, moves) {
+	if shared := s.sharedAfter(it, cpu); s.isBetter(shared, moves) {
 		s.best, s.moves = shared, moves
 		s.scratch.best = append(s.scratch.best[:0], step{i, int16(cpu)})
 	}
 }
 
-// swaps tries to exchange the largest fraction that shares a CPU with each
-// smaller one that has a CPU to itself.
+// swaps tries to exchange the largest fraction on a CPU of several grants with each smaller fraction
+// that is alone on its CPU.
 func (s *search) swaps() {
 	large := s.largestSharing()
 	if large < 0 {
@@ -179,7 +178,7 @@ func (s *search) swaps() {
 		}
 		hole, home := int(big.cpu), int(small.cpu)
 		s.scratch.log = s.scratch.log[:0]
-		if s.mayUse(big, home) && s.mayUse(small, hole) {
+		if s.canUse(big, home) && s.canUse(small, hole) {
 			s.exchange(large, int32(j), hole, home)
 			s.consider()
 		}
@@ -188,7 +187,7 @@ func (s *search) swaps() {
 	s.scratch.log = s.scratch.log[:0]
 }
 
-// exchange moves two items to each other's CPU.
+// exchange swaps the CPUs of two items.
 func (s *search) exchange(a, b int32, aCPU, bCPU int) {
 	items := s.scratch.items
 	s.scratch.log = append(s.scratch.log, step{a, int16(aCPU)}, step{b, int16(bCPU)})
@@ -199,8 +198,7 @@ func (s *search) exchange(a, b int32, aCPU, bCPU int) {
 	items[a].cpu, items[b].cpu = int16(bCPU), int16(aCPU)
 }
 
-// largestSharing returns the largest fraction that may move and that shares its
-// CPU with another, or -1.
+// largestSharing returns the largest movable fraction on a CPU of several grants, or -1.
 func (s *search) largestSharing() int32 {
 	best := int32(-1)
 	for i := range s.scratch.items {
@@ -212,8 +210,7 @@ func (s *search) largestSharing() int32 {
 	return best
 }
 
-// evacuations tries to empty each fractional CPU, and to give it to the largest
-// fraction that shares its CPU.
+// evacuations tries to empty each fractional CPU, and to move the largest sharing fraction there.
 func (s *search) evacuations() {
 	places := s.fractional
 	mark := s.mark()
@@ -232,14 +229,14 @@ func (s *search) evacuations() {
 	}
 }
 
-// distinct returns the fractional CPUs to which moving an item may help, but of
-// those that are loaded alike only the nearest: the shared time would be the same.
+// distinct returns the fractional CPUs to which moving an item can help. Of CPUs with equal load it
+// returns only the nearest, since the shared time would be the same.
 func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 	holds := s.otherCPUs(it)
 	cpus := s.scratch.targets[:0]
 	for cpu := s.fractional.First(); cpu >= 0; cpu = s.fractional.Next(cpu + 1) {
 		to := &s.load[cpu]
-		if !s.mayHelp(it, from, to) || !s.mayUse(it, cpu) {
+		if !s.canHelp(it, from, to) || !s.canUse(it, cpu) {
 			continue
 		}
 		if alike := s.alike(to, len(cpus)); alike < 0 {
@@ -249,19 +246,19 @@ func (s *search) distinct(it *item, from *cpuLoad) []int16 {
 		}
 	}
 	for _, cpu := range cpus {
-		*s.likes(&s.load[cpu]) = 0
+		*s.loadEntry(&s.load[cpu]) = 0
 	}
 	s.scratch.targets = cpus
 	return cpus
 }
 
-// alike returns the index in targets of a CPU that is loaded as another is, or -1,
-// and then the other will be at the index next. Where flexible containers have domains of their own no two are alike.
+// alike returns the index in targets of a CPU with the same load, or -1. After -1 the caller appends
+// the CPU at index next. If flexible containers are confined to domains, no two CPUs are alike.
 func (s *search) alike(to *cpuLoad, next int) int {
 	if s.inDomains {
 		return -1
 	}
-	seen := s.likes(to)
+	seen := s.loadEntry(to)
 	if *seen > 0 {
 		return int(*seen) - 1
 	}
@@ -269,8 +266,8 @@ func (s *search) alike(to *cpuLoad, next int) int {
 	return -1
 }
 
-// likes is where it is noted which of the targets is loaded as a CPU is.
-func (s *search) likes(c *cpuLoad) *int16 {
+// loadEntry returns the entry of the lookup table for the load of a CPU.
+func (s *search) loadEntry(c *cpuLoad) *int16 {
 	multi := 0
 	if c.sharers > 1 {
 		multi = 1
@@ -278,36 +275,36 @@ func (s *search) likes(c *cpuLoad) *int16 {
 	return &s.scratch.alike[multi][c.used()]
 }
 
-// mayHelp reports whether moving an item between two fractional CPUs can lower
-// the shared time at all, from their loads alone. It is a filter for speed: what it refuses cannot
-// help, unless flexible containers get a CPU back by it.
-func (s *search) mayHelp(it *item, from, to *cpuLoad) bool {
+// canHelp reports whether moving an item between two fractional CPUs can lower the shared time, judged
+// by their loads alone. It is a filter for speed: a refused move can only help if flexible containers
+// regain a CPU through it.
+func (s *search) canHelp(it *item, from, to *cpuLoad) bool {
 	if Milli(it.milli) > to.room() {
 		return false
 	}
-	gain := Milli(0) // shared time that ends
+	gain := Milli(0) // shared time that the move ends
 	if from.sharers == 2 {
 		gain = from.used() - Milli(it.milli)
 	}
 	if to.sharers == 1 {
 		gain -= to.used()
 	}
-	// Lending lets a CPU's fraction be shared with flexible containers: only
-	// then can a move that shares more between sensitive ones be worth it.
+	// Lent CPUs are shared with flexible containers. Only then can a move pay that shares more time
+	// between sensitive containers.
 	return gain > 0 || s.start > s.tally.multiUsed
 }
 
-// freeCPUFor returns the shared CPU that suits an item best, or -1.
+// freeCPUFor returns the most suitable shared CPU for an item, or -1.
 func (s *search) freeCPUFor(it *item) int {
 	holds := s.otherCPUs(it)
 	best, bestFar := -1, 0
 	for cpu := s.free.First(); cpu >= 0; cpu = s.free.Next(cpu + 1) {
-		if !s.mayUse(it, cpu) {
+		if !s.canUse(it, cpu) {
 			continue
 		}
 		// A CPU of a split core leaves whole cores whole.
 		far := 2 * s.remoteness(&holds, cpu)
-		if s.wholeCores.Contains(cpu) && s.threads > 1 {
+		if s.wholeCores.Contains(cpu) && s.maxThreads > 1 {
 			far++
 		}
 		if best < 0 || far < bestFar {
@@ -320,20 +317,20 @@ func (s *search) freeCPUFor(it *item) int {
 	return best
 }
 
-// leastShared returns a lower bound on the shared time, wherever fractions move. Time is kept apart where
-// a fraction has a CPU that no other container uses. What such a CPU has left is lost, so the largest
-// fractions keep the most time apart for the least loss. There can be so many of them that the
-// other CPUs hold the other fractions and what flexible containers need.
+// leastShared returns a lower bound on the shared time over all arrangements of the fractions. The
+// time of a fraction is not shared if no other container uses its CPU, but the rest of that CPU is
+// lost. The largest fractions therefore avoid the most sharing for the least loss. Their number is
+// limited: the other CPUs must hold the other fractions and the need of flexible containers.
 func (n *Node) leastShared() Milli {
 	parts := n.tally.parts
-	rest := Milli(n.tally.open)*1000 - n.tally.room // time that is not kept apart
-	if n.anyDomain() || rest != n.tally.partsUsed { // nothing is known with domains and closed CPUs
+	rest := Milli(n.tally.open)*1000 - n.tally.room   // time that is possibly shared
+	if n.hasConfined() || rest != n.tally.partsUsed { // no bound with domains or closed CPUs
 		return 0
 	}
-	others := n.sharedCount + n.tally.open // CPUs that keep nothing apart
-	room := n.roomLeft()                   // on those
+	others := n.sharedCount + n.tally.open // CPUs that are not reserved for a single fraction
+	room := n.roomLeft()                   // room on these CPUs
 	if n.flexible.count > 0 {
-		others-- // they need one even where they are guaranteed nothing
+		others-- // they need a CPU even without guarantees
 		room -= n.nodeNeed() - n.owed
 	}
 	for i := len(parts) - 1; i >= 0 && others > 0; i-- {

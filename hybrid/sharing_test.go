@@ -44,7 +44,7 @@ func heldNear(seed uint64, from sampler, load, operations int) (ops []operation)
 	return ops
 }
 
-// A tally is what came of a history.
+// A tally is the result of a history.
 type tally struct {
 	placed            int
 	steps             int

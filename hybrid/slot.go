@@ -6,21 +6,21 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A slot is one container on the node: 64 bytes, a cache line. Whoever keeps thousands of nodes
-// waits for memory most of the time.
+// A slot holds a container of the node in 64 bytes, a cache line. With thousands of nodes, cache
+// misses dominate the run time.
 type slot struct {
 	exclusive cpuset.Compact
-	wants
-	details    *details // nil: none
-	first      part     // the fraction on the lowest CPU; of 0m: none
-	domain     int32    // of a flexible container: index into layout.domains, or wholeNode
-	nextEmpty  int32    // of an empty slot; -1: none
-	wholeCores bool     // the wish for whole cores is kept
-	linked     bool     // it is in the order of arrival, and in byID if it has an id
+	spec
+	details    *details // nil: no details
+	first      part     // the fraction on the lowest CPU; 0m: no fraction
+	domain     int32    // flexible containers: index into layout.domains, or wholeNode
+	nextEmpty  int32    // empty slots: next in the free list; -1: end
+	wholeCores bool     // the topology policy whole-cores is met
+	linked     bool     // the slot is in Node.order, and in byID if it has an id
 }
 
-// wants is a request but for its id.
-type wants struct {
+// A spec is a Request without its id.
+type spec struct {
 	Limit, Guarantee Milli
 	Class            Class
 	Policy           Policy
@@ -28,33 +28,32 @@ type wants struct {
 	Immovable        bool
 }
 
-// details are what thousands of nodes do without.
+// details are the rarely used fields of a slot.
 type details struct {
 	id      string
 	lost    cpuset.Set
-	further []part // the fractions but for the first, by rising CPU id
+	further []part // all fractions except the first, in ascending order of CPU id
 }
 
-// A part is a fraction in few bytes.
+// A part is a compact Fraction.
 type part struct {
 	cpu, milli int16
 }
 
 func (p part) fraction() Fraction { return Fraction{int(p.cpu), Milli(p.milli)} }
 
-func wantsOf(r *Request) wants {
-	return wants{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
+func specOf(r *Request) spec {
+	return spec{r.Limit, r.Guarantee, r.Class, r.Policy, r.Topology, r.Immovable}
 }
 
-// guaranteed is that of the request.
-func (w *wants) guaranteed() Milli {
-	r := Request{Class: w.Class, Limit: w.Limit, Guarantee: w.Guarantee}
-	return r.guaranteed()
+// guaranteed returns Request.Guaranteed.
+func (w *spec) guaranteed() Milli {
+	return GuaranteedTime(w.Class, w.Limit, w.Guarantee)
 }
 
-// request returns what the container asked for.
+// request returns the container's request.
 func (s *slot) request() Request {
-	w := &s.wants
+	w := &s.spec
 	return Request{s.id(), w.Class, w.Policy, w.Limit, w.Guarantee, w.Topology, w.Immovable}
 }
 
@@ -65,7 +64,7 @@ func (s *slot) id() string {
 	return s.details.id
 }
 
-// lost returns the CPUs that Restore found gone.
+// lost returns the CPUs that were gone at Restore.
 func (s *slot) lost() cpuset.Set {
 	if s.details == nil {
 		return cpuset.Set{}
@@ -73,7 +72,7 @@ func (s *slot) lost() cpuset.Set {
 	return s.details.lost
 }
 
-// detail returns the details, to be changed.
+// detail returns the details for modification.
 func (s *slot) detail() *details {
 	if s.details == nil {
 		s.details = new(details)
@@ -81,7 +80,7 @@ func (s *slot) detail() *details {
 	return s.details
 }
 
-// cpus returns the CPUs that a sensitive slot has.
+// cpus returns the CPUs of a sensitive slot.
 func (s *slot) cpus() cpuset.Set {
 	set := s.exclusive.Set()
 	for i := range s.fractions() {
@@ -90,7 +89,7 @@ func (s *slot) cpus() cpuset.Set {
 	return set
 }
 
-// fractions returns how many fractions the slot has.
+// fractions returns the number of fractions.
 func (s *slot) fractions() int {
 	switch {
 	case s.first.milli == 0:
@@ -102,7 +101,7 @@ func (s *slot) fractions() int {
 	}
 }
 
-// fraction returns the i-th fraction by rising CPU id.
+// fraction returns the i-th fraction in ascending order of CPU id.
 func (s *slot) fraction(i int) part {
 	if i == 0 {
 		return s.first
@@ -120,7 +119,7 @@ func (s *slot) fractionOn(cpu int) Milli {
 	return 0
 }
 
-// addFraction adds a fraction on a CPU where the slot has none.
+// addFraction adds a fraction on a CPU without a fraction of the slot.
 func (s *slot) addFraction(p part) {
 	if s.first.milli == 0 {
 		s.first = p
@@ -137,7 +136,7 @@ func (s *slot) addFraction(p part) {
 	d.further = slices.Insert(d.further, i, p)
 }
 
-// removeFraction removes the fraction on a CPU, which is there.
+// removeFraction removes the slot's fraction on a CPU. It must exist.
 func (s *slot) removeFraction(cpu int) {
 	at := 0
 	for int(s.fraction(at).cpu) != cpu {
@@ -154,7 +153,7 @@ func (s *slot) removeFraction(cpu int) {
 	}
 }
 
-// newSlot takes an empty slot for a request. It is not in byID yet.
+// newSlot takes an empty slot for a request. It does not enter the slot in byID.
 func (n *Node) newSlot(r *Request) int32 {
 	s := n.firstEmpty
 	if s >= 0 {
@@ -164,9 +163,9 @@ func (n *Node) newSlot(r *Request) int32 {
 		n.slots = append(n.slots, slot{})
 	}
 	slot := &n.slots[s]
-	slot.wants, slot.domain, slot.wholeCores = wantsOf(r), wholeNode, false
+	slot.spec, slot.domain, slot.wholeCores = specOf(r), wholeNode, false
 	if r.Class == Sensitive {
-		slot.Guarantee = 0 // its limit is guaranteed, whatever that becomes
+		slot.Guarantee = 0 // always its limit, also after a resize
 	}
 	if r.ID != "" {
 		slot.detail().id = r.ID
@@ -174,7 +173,7 @@ func (n *Node) newSlot(r *Request) int32 {
 	return s
 }
 
-// dropSlot gives a slot back that holds nothing and is in no list.
+// dropSlot returns a slot to the free list. It must hold no CPUs and be in no list.
 func (n *Node) dropSlot(s int32) {
 	slot := &n.slots[s]
 	if d := slot.details; d != nil {
@@ -196,7 +195,7 @@ func (n *Node) link(s int32) {
 	n.order = append(n.order, s)
 }
 
-// unlink undoes link.
+// unlink reverts link.
 func (n *Node) unlink(s int32) {
 	slot := &n.slots[s]
 	if id := slot.id(); id != "" {
@@ -207,28 +206,29 @@ func (n *Node) unlink(s int32) {
 	n.order = slices.Delete(n.order, at, at+1)
 }
 
-// tally holds sums over the open fractional CPUs, so that the shared time of a
-// node need not be counted anew for every arrangement that is tried.
+// A tally holds sums over the open fractional CPUs. They make the shared time of a tried arrangement
+// cheap to compute.
 type tally struct {
-	open, multi int32  // open fractional CPUs, and those of them with several sensitive grants
-	room        Milli  // time left on the open ones
-	multiUsed   Milli  // sensitive time on those of several grants
-	multiRoom   Milli  // time left on those
-	lone        ladder // sensitive time on each of those of one grant
-	parts       ladder // every fraction, on closed CPUs too
-	partsUsed   Milli  // their sum
+	open, multi int32  // open fractional CPUs, and those with several sensitive grants
+	room        Milli  // free time on the open CPUs
+	multiUsed   Milli  // sensitive time on CPUs of several grants
+	multiRoom   Milli  // free time on CPUs of several grants
+	lone        ladder // sensitive time of each CPU with a single grant
+	parts       ladder // every fraction, including those on closed CPUs
+	partsUsed   Milli  // sum of parts
 
-	packBins, packRoom int32 // packable of the parts; bins of -1: they have changed since
+	packBins, packRoom int32 // result of packable(parts); packBins -1: out of date
 }
 
-// newTally returns an empty tally with memory for so many amounts. A third of them is for the loads of CPUs, of
-// which there are no more than that; fractions may be more, and take other memory then.
+// newTally returns an empty tally that uses the given memory. A third of it is for the loads of CPUs,
+// which never exceed it. The fractions can outgrow their part; append then reallocates them.
 func newTally(rungs []int16) tally {
 	third := len(rungs) / 3
 	return tally{lone: rungs[:0:third], parts: rungs[third:third], packBins: -1}
 }
 
-// A ladder is amounts below a CPU, the least first. They are few: on a node of 8 CPUs all fit into a cache line.
+// A ladder is a list of amounts below 1000m in ascending order. On a node of 8 CPUs it fits into a
+// cache line.
 type ladder []int16
 
 func (l *ladder) add(amount Milli) {
@@ -241,7 +241,7 @@ func (l *ladder) add(amount Milli) {
 	*l = rungs
 }
 
-// remove removes an amount that is there.
+// remove removes an amount, which must be in the list.
 func (l *ladder) remove(amount Milli) {
 	rungs := *l
 	last := len(rungs) - 1
@@ -252,8 +252,8 @@ func (l *ladder) remove(amount Milli) {
 	*l = rungs[:last]
 }
 
-// lend returns the sensitive time on the CPUs that must be lent, the least loaded
-// first, to find some time that is lacking, one CPU at least; impossible if they have less.
+// lend returns the sensitive time on the CPUs that must be lent, the least loaded first and at least
+// one CPU, to gain the lacking time; impossible if the CPUs have too little free time.
 func (l ladder) lend(lacking Milli) (lent Milli) {
 	for _, used := range l {
 		lent += Milli(used)
@@ -264,7 +264,7 @@ func (l ladder) lend(lacking Milli) (lent Milli) {
 	return impossible
 }
 
-// addPart counts a fraction in; removePart counts it out.
+// addPart adds a fraction to the sums; removePart subtracts it.
 func (t *tally) addPart(milli Milli) {
 	t.parts.add(milli)
 	t.partsUsed += milli
@@ -277,7 +277,7 @@ func (t *tally) removePart(milli Milli) {
 	t.packBins = -1
 }
 
-// add counts a CPU in; remove counts it out.
+// add adds a CPU to the sums; remove subtracts it.
 func (t *tally) add(c *cpuLoad) {
 	switch {
 	case c.closed:

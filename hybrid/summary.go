@@ -1,46 +1,74 @@
 package hybrid
 
-// A Summary is a node in 64 bytes: enough to say what most containers would
-// cost there without looking at the node. It is a copy, and ages as the node changes.
+// A Summary describes a node in 64 bytes. It suffices to compute the cost of most containers without
+// access to the node. It is a copy, and becomes outdated when the node changes.
+//
+// The terms of Summary and Figures, on a node with four CPUs under the Candor algorithm:
+//
+//	  CPU 0        CPU 1        CPU 2        CPU 3
+//	+--------+   +--------+   +--------+   +--------+
+//	| A 700m |   | B 400m |   | C 300m |   |        |
+//	|        |   |        |   | D 500m |   | shared |
+//	| room   |   | room   |   | room   |   |  CPU   |
+//	|   300m |   |   600m |   |   200m |   |        |
+//	+--------+   +--------+   +--------+   +--------+
+//	   lone      lone, lent     multi
+//	             <------ flexible containers ------->
+//
+// A to D are fractions of sensitive containers. The terms:
+//
+//   - A lone CPU is a fractional CPU of a single sensitive grant (0 and 1). Its time is not shared
+//     unless the CPU is lent.
+//   - A multi CPU is a fractional CPU of several grants (2). Its time, here 800m, is always shared.
+//   - The room of a CPU is 1000m minus its sensitive time.
+//   - The need is the CPU time that must remain for flexible containers: the sum of their guarantees
+//     or MinShared, the larger of the two.
+//   - A lent CPU is a lone CPU that flexible containers use (1), because the room of the shared and
+//     multi CPUs is less than the need. The least loaded lone CPUs are lent first. The sensitive time
+//     on lent CPUs, here 400m, becomes shared: this is the lent time.
+//   - The slack is the room on the CPUs of flexible containers, here 600m + 200m + 1000m, minus the
+//     need.
+//   - A closed CPU belongs to a core of a whole-cores grant; no other container may join it. An open
+//     CPU is a fractional CPU that is not closed.
 type Summary struct {
-	// loads tells of the fractional CPUs. Under Candor: the sensitive time on those
-	// of one grant, the least first. Under Paper: the room on all of them, the most first and
-	// the lowest id of equals; with loneBit on those of one grant.
+	// loads describes the first fractional CPUs. Candor: sensitive time of the lone CPUs, in ascending
+	// order. Paper: room of all fractional CPUs, in descending order and ties by CPU id, with loneBit
+	// set for lone CPUs.
 	loads [summaryLoads]uint16
 
-	free       int32 // time that flexible containers can still be guaranteed
-	guaranteed int32 // guarantees of flexible containers
+	free       int32 // remaining CPU time for guarantees of flexible containers
+	guaranteed int32 // sum of the guarantees of flexible containers
 	minShared  int32
-	lent       int32 // Candor: sensitive time on CPUs of one grant that flexible containers use
-	multiRoom  int32 // Candor: room on the CPUs of several grants
-	loneUsed   int32 // sensitive time on the CPUs of one grant
-	most       int32 // Candor: no strict sensitive container with a larger limit can have room (mostLimit)
+	lent       int32 // Candor: lent time
+	multiRoom  int32 // Candor: room on the multi CPUs
+	loneUsed   int32 // sensitive time on the lone CPUs
+	maxStrict  int32 // Candor: upper bound on the limit of another strict sensitive container (maxStrictLimit)
 
-	shared   uint16 // shared CPUs
-	open     uint16 // fractional CPUs; under Candor without the closed ones, which nobody may join
-	lone     uint16 // those of one grant
-	mostRoom uint16 // Candor: the largest room on a CPU of several grants
+	shared  uint16 // number of shared CPUs
+	open    uint16 // fractional CPUs; Candor: open fractional CPUs
+	lone    uint16 // lone CPUs
+	maxRoom uint16 // Candor: largest room on a multi CPU
 
 	flags summaryFlags
 }
 
-// summaryLoads is how many fractional CPUs a Summary tells of.
+// summaryLoads is the number of fractional CPUs in Summary.loads.
 const summaryLoads = 12
 
-// loneBit marks a CPU of one grant.
+// loneBit marks a lone CPU in Summary.loads.
 const loneBit = 1 << 15
 
 type summaryFlags uint8
 
 const (
 	byPaper     summaryFlags = 1 << iota // Options.Algorithm
-	anyFlexible                          // a flexible container runs
+	anyFlexible                          // the node has flexible containers
 	rescues                              // fractions may move to make room
-	opaque                               // flexible containers with a wish, or a core that nobody may join: only the node can tell
-	flat                                 // one NUMA node and L3 domain, one CPU a core
+	opaque                               // confined flexible containers or closed CPUs: only the node can compute costs
+	flat                                 // see IsFlat
 )
 
-// Summarize writes a node's summary.
+// Summarize writes the node's summary to s.
 func (n *Node) Summarize(s *Summary) {
 	*s = Summary{
 		free:       int32(n.Free(Flexible)),
@@ -62,16 +90,16 @@ func (n *Node) Summarize(s *Summary) {
 	if n.options.RescueMoves > 0 && n.tally.open > 0 {
 		s.flags |= rescues
 	}
-	s.most = int32(n.mostLimit())
+	s.maxStrict = int32(n.maxStrictLimit())
 	n.addLoads(s)
-	if n.anyDomain() || n.tally.open != int32(n.fractional.Count()) {
+	if n.hasConfined() || n.tally.open != int32(n.fractional.Count()) {
 		s.flags |= opaque
 		return
 	}
 	s.lent = int32(n.sharedTime - n.tally.multiUsed)
 }
 
-// addLoads tells of the fractional CPUs under Candor, but for closed ones.
+// addLoads adds the open fractional CPUs under Candor.
 func (n *Node) addLoads(s *Summary) {
 	t := &n.tally
 	s.open, s.lone = uint16(t.open), uint16(len(t.lone))
@@ -84,12 +112,12 @@ func (n *Node) addLoads(s *Summary) {
 	}
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		if c := &n.load[cpu]; c.sharers > 1 {
-			s.mostRoom = max(s.mostRoom, uint16(c.room()))
+			s.maxRoom = max(s.maxRoom, uint16(c.room()))
 		}
 	}
 }
 
-// addRooms tells of them under Paper.
+// addRooms adds the fractional CPUs under Paper.
 func (n *Node) addRooms(s *Summary) {
 	for cpu := n.fractional.First(); cpu >= 0; cpu = n.fractional.Next(cpu + 1) {
 		c := &n.load[cpu]
@@ -104,7 +132,8 @@ func (n *Node) addRooms(s *Summary) {
 	}
 }
 
-// insert adds the count-th load of Paper behind those with as much room or more; the last falls out where there are too many.
+// insert adds the count-th load of Paper after the loads with at least as much room. If the list is
+// full, the last load is dropped.
 func (s *Summary) insert(load uint16, count int) {
 	i := min(count, summaryLoads+1) - 1
 	for ; i > 0 && load&^loneBit > s.loads[i-1]&^loneBit; i-- {
@@ -117,7 +146,7 @@ func (s *Summary) insert(load uint16, count int) {
 	}
 }
 
-// Free is that of the node.
+// Free is Node.Free.
 func (s *Summary) Free(class Class) Milli {
 	if class == Flexible {
 		return Milli(s.free)
@@ -125,18 +154,19 @@ func (s *Summary) Free(class Class) Milli {
 	return Milli(s.free - max(0, s.minShared-s.guaranteed))
 }
 
-// MaxSensitive returns a limit above which no strict sensitive container without a wish that confines it has room, by Candor.
-func (s *Summary) MaxSensitive() Milli { return min(Milli(s.most), s.Free(Sensitive)) }
+// MaxSensitive returns an upper bound on the limit of another strict sensitive container without a
+// confining topology policy, for the Candor algorithm.
+func (s *Summary) MaxSensitive() Milli { return min(Milli(s.maxStrict), s.Free(Sensitive)) }
 
-// IsFlat reports whether the machine has one NUMA node and one L3 domain, and a CPU on each
-// core: then all CPUs are alike.
+// IsFlat reports whether the machine has a single NUMA node, a single L3 domain and one CPU per core.
+// Then all CPUs are equivalent.
 func (s *Summary) IsFlat() bool { return s.flags&flat != 0 }
 
-// HasAllFractional reports whether the summary tells of all fractional CPUs that are not closed.
+// HasAllFractional reports whether loads has room for all open fractional CPUs.
 func (s *Summary) HasAllFractional() bool { return s.open <= summaryLoads }
 
-// SpareCPUs returns how many shared CPUs can be taken while flexible containers lend no
-// more sensitive time than they do (by Paper all of them).
+// SpareCPUs returns the number of shared CPUs that can be taken without additional lent time. Under
+// Paper it is all of them.
 func (s *Summary) SpareCPUs() int {
 	if s.flags&anyFlexible == 0 {
 		return int(s.shared)
@@ -144,7 +174,7 @@ func (s *Summary) SpareCPUs() int {
 	return s.SpareCPUsWith(0)
 }
 
-// SpareCPUsWith returns what Spare would with one more flexible container, of so great a guarantee.
+// SpareCPUsWith returns the SpareCPUs of the node with another flexible container of this guarantee.
 func (s *Summary) SpareCPUsWith(guarantee Milli) int {
 	switch {
 	case s.flags&byPaper != 0:
@@ -163,28 +193,27 @@ func (s *Summary) SpareCPUsWith(guarantee Milli) int {
 	return max(0, spare)
 }
 
-// need is the time that must be left where flexible containers run.
+// need returns the CPU time that must remain for flexible containers.
 func (s *Summary) need() Milli { return Milli(max(s.guaranteed, s.minShared)) }
 
-// Verdict is what a Summary knows of a container's place on its node.
+// A Verdict is the result of Summary.Quote.
 type Verdict uint8
 
 const (
-	// Known: the node has room, and the quote is the node's, but for the topology if the machine is not flat.
+	// Known means that the quote equals the node's quote. Its topology fields are valid only on flat machines.
 	Known Verdict = iota
-	// NotDirect: the node has no direct room. Ask the node whether it can make some.
+	// NotDirect means that the node has no room without moves. Call Node.Quote to try moves.
 	NotDirect
-	// Unknown: ask the node.
+	// Unknown means that the summary is insufficient. Call Node.Quote.
 	Unknown
-	// Refused: the node would refuse.
+	// Refused means that the node refuses the request.
 	Refused
 )
 
-// Quote returns what the node's Quote would, as far as that is known. The
-// request must be right (Check).
+// Quote computes Node.Quote from the summary if possible. The request must be valid (Request.Check).
 func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	switch {
-	case s.Free(r.Class) < r.guaranteed():
+	case s.Free(r.Class) < r.Guaranteed():
 		return Quote{}, Refused
 	case s.flags&byPaper != 0:
 		return s.quotePaper(r)
@@ -197,7 +226,7 @@ func (s *Summary) Quote(r *Request) (Quote, Verdict) {
 	}
 }
 
-// quoted fills in what follows from how many shared CPUs the container takes.
+// quoted builds a quote from the number of taken shared CPUs and the added shared time.
 func (s *Summary) quoted(r *Request, whole, taken int, shared Milli) (Quote, Verdict) {
 	q := Quote{Cost{Shared: shared, Whole: Milli(whole) * 1000, FreeWhole: int(s.shared) - taken}, true}
 	if s.flags&flat != 0 && r.Class == Sensitive {
@@ -206,71 +235,74 @@ func (s *Summary) quoted(r *Request, whole, taken int, shared Milli) (Quote, Ver
 	return q, Known
 }
 
-// Figures are what bounds on the cost of a container are made of, for many nodes
-// together. (NoLoad stands for none.)
+// Figures are the values of a node from which fleet computes bounds on the cost of a container. A
+// bound for a group of nodes uses the minimum or maximum of each field. Summary defines the terms.
+//
+// All times are in milli-CPU. NoLoad means that there is no such CPU. Fields without an algorithm in
+// their comment are set for both; the other algorithm leaves them at a value that restricts nothing.
 type Figures struct {
-	Free         [2]int32 // by Class: Free
-	Most         int32    // limit above which no strict sensitive container has room, Candor
-	Calm         int32    // guarantee that one more flexible container can have while no more sensitive time is lent; -1: none
-	Slack        int32    // time that can be taken from flexible containers' CPUs while no more is lent, Candor
-	Shared       uint16   // shared CPUs
-	Spare        uint16   // Summary.Spare
-	Room         uint16   // largest room on a fractional CPU
-	RoomLeast    uint16   // the same, by Paper
-	TwoRooms     uint16   // room on the two emptiest fractional CPUs, by Paper
-	SharedRoom   uint16   // largest room on a fractional CPU whose time is shared as it is (by Paper only if it is the emptiest of all)
-	JoinLeast    uint16   // what others' time becomes shared at least if a fraction joins on another CPU
-	NextLent     uint16   // sensitive time on the CPU that would be lent next, Candor
-	ThenLent     uint16   // the same of the one after it
-	FirstLent    uint16   // what becomes shared with the first flexible container; 0: there is one; Paper
-	TakeOne      uint16   // sensitive time that is lent more if a shared CPU is taken, Candor
-	WithFlexible bool     // the node has flexible containers
-	Opaque       bool     // the node cannot be told without asking it
+	Free               [2]int32 // by Class: Summary.Free
+	MaxStrictLimit     int32    // Candor: upper bound on the limit of another strict sensitive container
+	MaxUnlentGuarantee int32    // largest guarantee of another flexible container without additional lent time; -1: none
+	Slack              int32    // Candor: time that can be taken from the CPUs of flexible containers without additional lent time
+	SharedCPUs         uint16   // number of shared CPUs
+	SpareCPUs          uint16   // Summary.SpareCPUs
+	MaxRoom            uint16   // largest room on a fractional CPU
+	PaperMaxRoom       uint16   // Paper: MaxRoom, for the minimum over a group of nodes
+	PaperMaxTwoRooms   uint16   // Paper: room on the two emptiest fractional CPUs
+	MaxSharedRoom      uint16   // largest room on a fractional CPU whose time is shared already (Paper: only if it is the emptiest CPU)
+	MinJoinCost        uint16   // minimum of other containers' time that becomes shared if a fraction joins another CPU
+	NextLent           uint16   // Candor: sensitive time on the CPU that is lent next
+	SecondLent         uint16   // Candor: sensitive time on the CPU that is lent after the next
+	PaperFirstLent     uint16   // Paper: time that becomes shared with the first flexible container; 0 if the node has one
+	TakeCPUCost        uint16   // Candor: additional lent time if a shared CPU is taken
+	HasFlexible        bool     // the node has flexible containers
+	IsOpaque           bool     // only the node itself can compute costs
 }
 
-// NoLoad is more than any CPU's load.
+// NoLoad is larger than the load of any CPU: there is no such CPU.
 const NoLoad = 1<<16 - 1
 
-// Figures returns the figures of one node.
+// Figures returns the figures of the node.
 func (s *Summary) Figures() Figures {
 	spare := s.SpareCPUs()
 	f := Figures{
-		Free:   [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
-		Shared: s.shared, Spare: uint16(spare), JoinLeast: NoLoad, NextLent: NoLoad, ThenLent: NoLoad, TakeOne: s.takeOne(spare),
-		WithFlexible: s.flags&anyFlexible != 0, Opaque: s.flags&opaque != 0,
+		Free:       [2]int32{Sensitive: int32(s.Free(Sensitive)), Flexible: s.free},
+		SharedCPUs: s.shared, SpareCPUs: uint16(spare), MinJoinCost: NoLoad, NextLent: NoLoad, SecondLent: NoLoad, TakeCPUCost: s.takeOne(spare),
+		HasFlexible: s.flags&anyFlexible != 0, IsOpaque: s.flags&opaque != 0,
 	}
 	if s.flags&byPaper != 0 {
-		f.Room = s.loads[0] &^ loneBit
-		f.Calm, f.Slack = s.free, int32(MaxLimit)
-		f.RoomLeast, f.TwoRooms = f.Room, f.Room+s.loads[1]&^loneBit
+		f.MaxRoom = s.loads[0] &^ loneBit
+		f.MaxUnlentGuarantee, f.Slack = s.free, int32(MaxLimit)
+		f.PaperMaxRoom, f.PaperMaxTwoRooms = f.MaxRoom, f.MaxRoom+s.loads[1]&^loneBit
 		if s.flags&anyFlexible == 0 {
-			f.FirstLent = uint16(min(s.loneUsed, NoLoad-1))
+			f.PaperFirstLent = uint16(min(s.loneUsed, NoLoad-1))
 		}
 		switch {
 		case s.open == 0:
 		case s.loads[0]&loneBit == 0 || s.flags&anyFlexible != 0:
-			f.SharedRoom = f.Room
+			f.MaxSharedRoom = f.MaxRoom
 		default:
-			f.JoinLeast = 1000 - f.Room
+			f.MinJoinCost = 1000 - f.MaxRoom
 		}
 		return f
 	}
-	f.Most = int32(s.MaxSensitive())
-	f.SharedRoom, f.Room = s.mostRoom, s.mostRoom
+	f.MaxStrictLimit = int32(s.MaxSensitive())
+	f.MaxSharedRoom, f.MaxRoom = s.maxRoom, s.maxRoom
 	s.lending(&f)
-	f.JoinLeast = f.NextLent
+	f.MinJoinCost = f.NextLent
 	if s.lone > 0 {
-		f.Room = max(f.Room, 1000-s.loads[0])
+		f.MaxRoom = max(f.MaxRoom, 1000-s.loads[0])
 	}
-	if s.lent > 0 { // another CPU may take the place of those that are lent
-		f.SharedRoom, f.JoinLeast = f.Room, 0
+	if s.lent > 0 { // another CPU can replace the lent CPUs
+		f.MaxSharedRoom, f.MinJoinCost = f.MaxRoom, 0
 	}
-	f.RoomLeast = f.Room
+	f.PaperMaxRoom = f.MaxRoom
 	return f
 }
 
-// nextLent returns the loads of the two CPUs that would be lent next, or less, and the room on
-// those that are; known is false if they are too many to tell.
+// nextLent returns the loads of the two CPUs that are lent next, or lower bounds, and the room on the
+// lent CPUs. known is false if the summary has too few loads.
 func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
 	lent := Milli(s.lent)
 	for i := 0; i < int(s.lone); i++ {
@@ -288,8 +320,8 @@ func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
 	return NoLoad, NoLoad, room, true
 }
 
-// takeOne returns the sensitive time that is lent more if a shared CPU is taken; NoLoad if none
-// can be. Where it cannot tell it says less.
+// takeOne returns the additional lent time if a shared CPU is taken, or a lower bound on it; NoLoad if
+// no CPU can be taken.
 func (s *Summary) takeOne(spare int) uint16 {
 	switch {
 	case s.shared == 0:
@@ -311,17 +343,18 @@ func (s *Summary) takeOne(spare int) uint16 {
 	}
 }
 
-// lending sets what figures tell of lending. Calm and Slack may say more where it cannot tell.
+// lending sets the figures about lending. If the summary is insufficient, MaxUnlentGuarantee and Slack
+// are upper bounds.
 func (s *Summary) lending(f *Figures) {
 	next, then, room, known := s.nextLent()
-	f.NextLent, f.ThenLent, f.Calm, f.Slack = next, then, s.free, int32(MaxLimit)
+	f.NextLent, f.SecondLent, f.MaxUnlentGuarantee, f.Slack = next, then, s.free, int32(MaxLimit)
 	if s.flags&opaque != 0 || !known {
 		return
 	}
 	room += Milli(s.shared)*1000 + Milli(s.multiRoom)
-	f.Calm = int32(min(room-Milli(s.guaranteed), Milli(s.free)))
+	f.MaxUnlentGuarantee = int32(min(room-Milli(s.guaranteed), Milli(s.free)))
 	if room < s.need() || s.shared == 0 && s.open == s.lone && s.lent == 0 {
-		f.Calm = -1 // the first flexible container needs what is kept for it, too, and a CPU
+		f.MaxUnlentGuarantee = -1 // the first flexible container needs MinShared too, and a CPU
 	}
 	if s.flags&anyFlexible != 0 {
 		f.Slack = int32(room - s.need())

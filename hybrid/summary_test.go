@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What a summary says of a container is what its node says.
+// A quote from a summary equals the quote of its node.
 func TestSummary(t *testing.T) {
 	verdicts := map[hybrid.Verdict]int{}
 	costly := 0
@@ -84,10 +84,10 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 			t.Fatalf("%+v on %+v: refused; the node says %+v", *r, s, want)
 		}
 	}
-	if err == nil && r.Policy == hybrid.Strict && r.Class == hybrid.Sensitive && r.IsPlain() && node.Algorithm() == hybrid.Candor && int32(r.Limit) > s.Figures().Most {
-		t.Fatalf("%+v on %+v: the node has room, most is %d", *r, s, s.Figures().Most)
+	if err == nil && r.Policy == hybrid.Strict && r.Class == hybrid.Sensitive && r.IsPlain() && node.Algorithm() == hybrid.Candor && int32(r.Limit) > s.Figures().MaxStrictLimit {
+		t.Fatalf("%+v on %+v: the node has room, most is %d", *r, s, s.Figures().MaxStrictLimit)
 	}
-	if first := hybrid.Milli(s.Figures().FirstLent); verdict == hybrid.Known && node.Algorithm() == hybrid.Paper && r.Class == hybrid.Flexible && got.Shared != first {
+	if first := hybrid.Milli(s.Figures().PaperFirstLent); verdict == hybrid.Known && node.Algorithm() == hybrid.Paper && r.Class == hybrid.Flexible && got.Shared != first {
 		t.Fatalf("%+v on %+v: %s becomes shared, but FirstLent is %s", *r, s, got.Shared, first)
 	}
 	if verdict == hybrid.Known && node.Algorithm() == hybrid.Candor {
@@ -96,7 +96,7 @@ func checkSummary(t *rapid.T, node *hybrid.Node, r *hybrid.Request) (hybrid.Verd
 	return verdict, got
 }
 
-// The figures bound what a quote says.
+// checkFigures checks that the figures bound the quote.
 func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Quote) {
 	f := s.Figures()
 	fraction, next := r.Limit%1000, hybrid.Milli(f.NextLent)
@@ -104,8 +104,8 @@ func checkFigures(t *rapid.T, s *hybrid.Summary, r *hybrid.Request, q *hybrid.Qu
 	switch {
 	case r.Class == hybrid.Flexible:
 		easy := q.Shared <= 0
-		if inCalm := int32(r.Guaranteed()) <= f.Calm; inCalm != easy && (easy || s.HasAllFractional()) {
-			t.Fatalf("%+v on %+v: calm %d, but quote %+v", *r, *s, f.Calm, *q)
+		if inCalm := int32(r.Guaranteed()) <= f.MaxUnlentGuarantee; inCalm != easy && (easy || s.HasAllFractional()) {
+			t.Fatalf("%+v on %+v: calm %d, but quote %+v", *r, *s, f.MaxUnlentGuarantee, *q)
 		}
 		return
 	case s.SpareCPUs() < r.Limit.CPUs() && fraction == 0:

@@ -1,7 +1,7 @@
 package hybrid
 
-// What containers cost, from a summary: the arithmetic of paper.go and of
-// candor.go's placeDirectly without the CPUs' names. The tests hold it against the nodes.
+// This file computes costs from a summary: the arithmetic of paper.go and of placeDirectly without the
+// CPU ids. Tests compare the results with the nodes.
 
 // quotePaper is Algorithm 1.
 func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
@@ -16,9 +16,9 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 		}
 	}
 	whole, fraction := int(r.Limit/1000), r.Limit%1000
-	own := min(whole, int(s.shared))
-	rest := Milli(whole-own)*1000 + fraction
-	shared, taken, verdict := s.paperRest(r, own, rest)
+	exclusive := min(whole, int(s.shared))
+	rest := Milli(whole-exclusive)*1000 + fraction
+	shared, taken, verdict := s.paperRest(r, exclusive, rest)
 	lastGone := taken == int(s.shared) && s.open == 0 && rest == 0
 	if lastGone && s.flags&anyFlexible != 0 {
 		verdict = Refused // a cpuset is never empty
@@ -26,34 +26,34 @@ func (s *Summary) quotePaper(r *Request) (Quote, Verdict) {
 	if verdict != Known {
 		return Quote{}, verdict
 	}
-	return s.quoted(r, own, taken, shared)
+	return s.quoted(r, exclusive, taken, shared)
 }
 
-// paperRest places what a container lacks besides its whole CPUs of its own. taken are
-// the shared CPUs that it has in the end.
-func (s *Summary) paperRest(r *Request, own int, rest Milli) (shared Milli, taken int, verdict Verdict) {
-	most := rest.CPUs()
+// paperRest places the rest of a container, besides its own whole CPUs. taken is its final number of
+// shared CPUs.
+func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli, taken int, verdict Verdict) {
+	maxCPUs := rest.CPUs()
 	switch {
 	case rest == 0:
-		return 0, own, Known
+		return 0, exclusive, Known
 	case rest%1000 == 0:
-		most = 0
-	case rest < 1000 && Milli(s.loads[0]&^loneBit) < rest && int(s.shared) > own:
+		maxCPUs = 0
+	case rest < 1000 && Milli(s.loads[0]&^loneBit) < rest && int(s.shared) > exclusive:
 		if s.flags&anyFlexible != 0 {
 			shared = rest
 		}
-		return shared, own + 1, Known
+		return shared, exclusive + 1, Known
 	}
-	shared, verdict = s.fill(most, rest)
+	shared, verdict = s.fill(maxCPUs, rest)
 	if verdict == Refused && r.Policy == BestEffort {
 		shared, verdict = s.fill(int(s.open), rest)
 	}
-	return shared, own, verdict
+	return shared, exclusive, verdict
 }
 
 // fill is CHOOSE_PROCS.
-func (s *Summary) fill(most int, amount Milli) (shared Milli, verdict Verdict) {
-	for i := 0; i < min(most, int(s.open)); i++ {
+func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict) {
+	for i := 0; i < min(maxCPUs, int(s.open)); i++ {
 		if i == summaryLoads {
 			return 0, Unknown
 		}
@@ -73,11 +73,11 @@ func (s *Summary) fill(most int, amount Milli) (shared Milli, verdict Verdict) {
 	return 0, Refused
 }
 
-// quoteFlexible is admitFlexible of a container without a wish.
+// quoteFlexible is admitFlexible for a container without a confining topology policy.
 func (s *Summary) quoteFlexible(r *Request) (Quote, Verdict) {
 	a := s.arrangement()
 	a.flexible = true
-	a.lacking += max(Milli(s.guaranteed)+r.guaranteed(), Milli(s.minShared)) - s.need()
+	a.lacking += max(Milli(s.guaranteed)+r.Guaranteed(), Milli(s.minShared)) - s.need()
 	lent, verdict := s.lend(&a)
 	if verdict != Known {
 		return Quote{}, verdict
@@ -103,45 +103,45 @@ func (s *Summary) quoteSensitive(r *Request) (Quote, Verdict) {
 		q, _ := s.quoted(r, whole, whole, lent-Milli(s.lent))
 		return q, verdict
 	}
-	own, ownVerdict := impossible, Refused
+	alone, aloneVerdict := impossible, Refused
 	if spare > 0 {
-		own, ownVerdict = s.alone(a, fraction)
-		if ownVerdict == Known && own <= Milli(s.lent) { // nothing costs less
-			return s.quoted(r, whole, whole+1, own-Milli(s.lent))
+		alone, aloneVerdict = s.alone(a, fraction)
+		if aloneVerdict == Known && alone <= Milli(s.lent) { // the minimum cost
+			return s.quoted(r, whole, whole+1, alone-Milli(s.lent))
 		}
 	}
 	joint, verdict := s.join(a, fraction)
 	switch {
-	case ownVerdict == Unknown || verdict == Unknown:
+	case aloneVerdict == Unknown || verdict == Unknown:
 		return Quote{}, Unknown
-	case own == impossible && joint == impossible:
+	case alone == impossible && joint == impossible:
 		return s.noDirect(r)
-	case own < joint:
-		return s.quoted(r, whole, whole+1, own-Milli(s.lent))
-	case own == joint && !s.IsFlat():
-		return Quote{}, Unknown // the nearer CPU is taken, else the fuller
+	case alone < joint:
+		return s.quoted(r, whole, whole+1, alone-Milli(s.lent))
+	case alone == joint && !s.IsFlat():
+		return Quote{}, Unknown // the node prefers the nearer CPU, then the fuller
 	default:
 		return s.quoted(r, whole, whole, joint-Milli(s.lent))
 	}
 }
 
-// noDirect is the verdict where the node has no direct room.
+// noDirect returns the verdict if the node has no room without moves.
 func (s *Summary) noDirect(r *Request) (Quote, Verdict) {
-	if r.Policy == Strict && (s.flags&rescues == 0 || r.Limit > Milli(s.most)) {
+	if r.Policy == Strict && (s.flags&rescues == 0 || r.Limit > Milli(s.maxStrict)) {
 		return Quote{}, Refused
 	}
 	return Quote{}, NotDirect
 }
 
-// An arrangement is what lending depends on.
+// An arrangement is the input of lend.
 type arrangement struct {
 	flexible    bool
-	free, multi int   // shared CPUs, and fractional ones of several grants
-	lacking     Milli // time that flexible containers lack besides those
-	plus, minus Milli // time on one more CPU of one grant, and on one less; 0: none
+	free, multi int   // shared CPUs and multi CPUs
+	lacking     Milli // need of flexible containers beyond the room of these CPUs
+	plus, minus Milli // load of an added and of a removed lone CPU; 0: none
 }
 
-// arrangement is the present one.
+// arrangement returns the present arrangement.
 func (s *Summary) arrangement() arrangement {
 	return arrangement{
 		flexible: s.flags&anyFlexible != 0,
@@ -150,7 +150,7 @@ func (s *Summary) arrangement() arrangement {
 	}
 }
 
-// alone returns the time that is lent if a fraction has a CPU of its own.
+// alone returns the lent time if a fraction has a CPU of its own.
 func (s *Summary) alone(a arrangement, fraction Milli) (Milli, Verdict) {
 	a.free--
 	a.lacking += 1000
@@ -158,13 +158,13 @@ func (s *Summary) alone(a arrangement, fraction Milli) (Milli, Verdict) {
 	return s.lend(&a)
 }
 
-// join returns the least time that becomes shared if a fraction joins others.
+// join returns the minimum of the shared time if a fraction joins other fractions.
 func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 	if a.flexible && s.lone > summaryLoads {
 		return impossible, Unknown
 	}
 	best := impossible
-	if Milli(s.mostRoom) >= fraction {
+	if Milli(s.maxRoom) >= fraction {
 		b := a
 		b.lacking += fraction
 		if lent, verdict := s.lend(&b); verdict == Known {
@@ -184,7 +184,7 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 			best = min(best, used+fraction+lent)
 		}
 		if !a.flexible {
-			break // the first one has the least
+			break // the first CPU has the lowest load
 		}
 	}
 	if best == impossible {
@@ -193,8 +193,8 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 	return best, Known
 }
 
-// lend returns the sensitive time on the CPUs of one grant that must be lent to flexible
-// containers, the least loaded first (settle in flexible.go).
+// lend returns the lent time of an arrangement: the least loaded lone CPUs are lent first (see
+// settle).
 func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 	lacking, plus, minus := a.lacking, a.plus, a.minus
 	if !a.flexible || lacking <= 0 && a.free+a.multi > 0 {
@@ -221,69 +221,4 @@ func (s *Summary) lend(a *arrangement) (lent Milli, verdict Verdict) {
 		}
 	}
 	return impossible, Refused
-}
-
-// This file is what whoever chooses among thousands of nodes asks one of them.
-
-// Check says what is wrong with a request, but for its id: a *Refusal of kind
-// ErrBadRequest, or nil.
-func (r *Request) Check() error {
-	if int(r.Class) >= len(classNames) || int(r.Policy) >= len(policyNames) || int(r.Topology) >= len(wishNames) {
-		return bad(r.ID, "class %v, policy %v or topology %v is none of the known ones", r.Class, r.Policy, r.Topology)
-	}
-	return (*Node)(nil).checkAmounts(r)
-}
-
-// Guaranteed returns the CPU time that counts towards a node's capacity: the
-// limit of a sensitive container, the guarantee of a flexible one.
-func (r *Request) Guaranteed() Milli { return r.guaranteed() }
-
-// IsPlain reports whether no wish confines the container.
-func (r *Request) IsPlain() bool { return r.Topology == Prefer || r.Topology == NoTopology }
-
-// Algorithm returns how the node picks CPUs.
-func (n *Node) Algorithm() Algorithm { return n.options.Algorithm }
-
-// Options returns what the node was made with, and the defaults of what was left out.
-func (n *Node) Options() Options { return n.options }
-
-// Capacity returns the CPU time of the usable CPUs.
-func (n *Node) Capacity() Milli { return n.total }
-
-// Free returns the CPU time that containers of a class can still be guaranteed: a
-// request for more is refused for lack of capacity. It is below 0 on a node that has lost CPUs.
-func (n *Node) Free(class Class) Milli {
-	if class == Flexible {
-		return n.total - n.sensitive - n.flexible.need
-	}
-	return n.total - n.sensitive - n.nodeNeed()
-}
-
-// A Quote is what a container would cost before fractions of others move to lower
-// the shared time. Cost says what it costs in the end, for more work.
-type Quote struct {
-	Cost        // Moves are those without which there is no room
-	Direct bool // nobody has to move, and if no wish confines the container its view is not too wide for want of room
-}
-
-// Quote returns what a container would cost. The error is that of Cost. It changes nothing.
-func (n *Node) Quote(r *Request) (q Quote, err error) {
-	n.start()
-	if err := n.checkDirect(r); err != nil {
-		return q, err.(*Refusal).Kind
-	}
-	s := n.newSlot(r)
-	n.promise(s)
-	direct := n.options.Algorithm == Candor && r.Class == Sensitive && r.IsPlain()
-	fits := n.sensitive+n.nodeNeed() <= n.capacity()
-	if direct && fits && n.placeDirectly(s, &n.usable) {
-		q = Quote{n.costSoFar(s), true}
-	} else if err = n.allocate(s); err == nil {
-		q.Cost = n.costSoFar(s)
-		q.Direct = !direct && q.Moves == 0
-	}
-	n.undo(0)
-	n.unpromise(s)
-	n.dropSlot(s)
-	return q, err
 }

@@ -96,7 +96,7 @@ func TestKindsOfCPUs(t *testing.T) {
 				}
 			}
 			_, err := node.Plan(hybrid.Request{ID: "new", Limit: 5000, Topology: hybrid.SingleL3})
-			wantRefusal(t, err, "new", hybrid.ErrViewImpossible, "4 whole CPUs at most")
+			wantRefusal(t, err, "new", hybrid.ErrViewImpossible, "the best one has 4 whole CPUs")
 		})
 	}
 }

@@ -54,7 +54,7 @@ func find(grants []hybrid.Grant, id string) int {
 	return slices.IndexFunc(grants, func(g hybrid.Grant) bool { return g.ID == id })
 }
 
-// checkOwn: the container's own grant is what the plan says and what was asked for.
+// checkOwn checks that the container's grant matches the plan and the request.
 func checkOwn(op operation, plan *hybrid.Plan, before, after state) error {
 	id := op.request.ID
 	was, is := find(before.grants, id), find(after.grants, id)
@@ -132,8 +132,8 @@ func checkOthers(op operation, plan *hybrid.Plan, before, after state) (moved in
 	return moved, nil
 }
 
-// checkPromise: another container's operation changes neither a request nor what the
-// container can rely on.
+// checkPromise checks that another container's operation changes neither a request nor the promise
+// behind it.
 func checkPromise(was, is hybrid.Grant) error {
 	if was.Request != is.Request || was.Lost != is.Lost || was.Quota != is.Quota && len(is.Fractions) > 0 {
 		return fmt.Errorf("became %s", grantString(is))

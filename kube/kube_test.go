@@ -35,7 +35,7 @@ func TestParseTakesBothForms(t *testing.T) {
 
 func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 	for _, test := range []struct{ key, value, want string }{
-		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": want one of sensitive, flexible`},
+		{"candor.dev/class", "sensitve", `annotation candor.dev/class: class "sensitve": must be one of sensitive, flexible`},
 		{"candor.dev/klass", "sensitive", `unknown setting "klass": want one of burst, class, env, movable,`},
 		{"candor.dev/", "x", `unknown setting ""`},
 		{"candor.dev", "x", `unknown setting ""`},
@@ -58,7 +58,7 @@ func TestBadAnnotationsSayWhatIsAccepted(t *testing.T) {
 		{"candor.dev/on-resize", "signal:KILL", "want none or signal:NAME"},
 		{"candor.dev/a\nb", "x", `annotation "candor.dev/a\nb": unknown setting "a\nb"`},
 		{"a\nb.candor.dev/", "x", `want "a\nb.candor.dev/NAME"`},
-		{"candor.dev/class", strings.Repeat("x", 5000), "want one of sensitive"},
+		{"candor.dev/class", strings.Repeat("x", 5000), "must be one of sensitive"},
 	} {
 		_, err := Parse(map[string]string{test.key: test.value})
 		if err == nil || !strings.Contains(err.Error(), test.want) {

@@ -8,13 +8,13 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// What the kernel assumes where the firmware has no table of distances.
+// Distances that the kernel assumes if the firmware has no distance table.
 const (
 	localDistance  = 10
 	remoteDistance = 20
 )
 
-// machine makes a Machine of what was read or written down.
+// machine builds a Machine from the facts.
 func (f *facts) machine() (*Machine, error) {
 	nodes, err := f.groupNodes()
 	if err != nil {
@@ -33,8 +33,7 @@ func (f *facts) machine() (*Machine, error) {
 		return nil, err
 	}
 	hasL3 := len(l3s.domains) > 0
-	// CPUs that no file puts into a group: the same package number, the same
-	// node, or nothing in common.
+	// CPUs without a group are grouped by package number or node, or are a group each.
 	l3s.fill(f, func(c *cpuFacts) (key, id int) { return nodes.of[c.id], -1 })
 	sockets.fill(f, func(c *cpuFacts) (key, id int) { return c.socket.id, c.socket.id })
 	cores.fill(f, func(c *cpuFacts) (key, id int) { return c.id, c.core.id })
@@ -51,10 +50,10 @@ func (f *facts) machine() (*Machine, error) {
 	return m, nil
 }
 
-// groups is a partition of CPUs in the making.
+// groups is a partition of CPUs under construction.
 type groups struct {
 	domains []Domain
-	of      [cpuset.Max]int // index into domains by CPU id, -1: in none
+	of      [cpuset.Max]int // index into domains by CPU id; -1: no domain
 }
 
 func newGroups() *groups {
@@ -65,15 +64,15 @@ func newGroups() *groups {
 	return g
 }
 
-// group partitions the online CPUs by what each says of its own group; CPUs
-// that say nothing, and are in nobody's group, stay out.
-func (f *facts) group(kind string, of func(*cpuFacts) *claim) (*groups, error) {
+// group partitions the online CPUs by the group that each CPU reports. CPUs that report no group, and
+// that no other CPU's group contains, remain without a domain.
+func (f *facts) group(kind string, claimOf func(*cpuFacts) *claim) (*groups, error) {
 	g := newGroups()
-	var by [cpuset.Max]int // who described a domain
+	var reporter [cpuset.Max]int // the CPU that reported each domain
 	for i := range f.cpus {
 		c := &f.cpus[i]
-		said := of(c)
-		cpus := said.cpus.Intersect(f.online)
+		reported := claimOf(c)
+		cpus := reported.cpus.Intersect(f.online)
 		if cpus.IsEmpty() {
 			continue
 		}
@@ -86,19 +85,19 @@ func (f *facts) group(kind string, of func(*cpuFacts) *claim) (*groups, error) {
 		for cpu := range cpus.All() {
 			if at := g.of[cpu]; at >= 0 {
 				return nil, fmt.Errorf("%s/cpu%d: its %s has CPUs %v, but cpu%d says %v",
-					cpuDir, c.id, kind, cpus, by[at], g.domains[at].CPUs)
+					cpuDir, c.id, kind, cpus, reporter[at], g.domains[at].CPUs)
 			}
 			g.of[cpu] = len(g.domains)
 		}
-		by[len(g.domains)] = c.id
-		g.domains = append(g.domains, Domain{ID: said.id, CPUs: cpus})
+		reporter[len(g.domains)] = c.id
+		g.domains = append(g.domains, Domain{ID: reported.id, CPUs: cpus})
 	}
 	return g, nil
 }
 
-// groupNodes partitions the online CPUs into NUMA nodes. CPUs outside of every
-// node's set go to the node that their own directory names, even where that
-// node has no directory; without any node all are node 0.
+// groupNodes partitions the online CPUs into NUMA nodes. A CPU outside all node sets belongs to the
+// node that its own directory names, even if that node has no directory. Without any node, all CPUs
+// belong to node 0.
 func (f *facts) groupNodes() (*groups, error) {
 	g := newGroups()
 	at := map[int]int{} // index into domains by node number
@@ -137,7 +136,7 @@ func (f *facts) groupNodes() (*groups, error) {
 	return g, nil
 }
 
-// fill groups the CPUs that are in no domain yet by a key.
+// fill groups the CPUs without a domain by a key.
 func (g *groups) fill(f *facts, key func(*cpuFacts) (key, id int)) {
 	at := map[int]int{}
 	for i := range f.cpus {
@@ -157,14 +156,13 @@ func (g *groups) fill(f *facts, key func(*cpuFacts) (key, id int)) {
 	}
 }
 
-// sorted returns the domains in rising order of their lowest CPU.
+// sorted returns the domains in ascending order of their lowest CPU.
 func (g *groups) sorted() []Domain {
 	slices.SortFunc(g.domains, func(a, b Domain) int { return cmp.Compare(a.CPUs.First(), b.CPUs.First()) })
 	return g.domains
 }
 
-// addNodes adds the nodes with their distances and the order of the nodes with
-// memory.
+// addNodes adds the NUMA nodes with their distances and memory order.
 func (f *facts) addNodes(m *Machine, nodes []Domain) {
 	table := f.distanceTable()
 	for _, from := range nodes {
@@ -182,8 +180,8 @@ func (f *facts) addNodes(m *Machine, nodes []Domain) {
 	}
 }
 
-// eachHasMemory reports whether exactly the given nodes have memory, which is
-// assumed if the kernel does not report it.
+// eachHasMemory reports whether exactly the given nodes have memory. It reports true if the kernel
+// does not report memory.
 func (f *facts) eachHasMemory(nodes []Domain) bool {
 	lacks := func(n Domain) bool { return !f.memory.Contains(n.ID) }
 	return f.memory.IsEmpty() || f.memory.Count() == len(nodes) && !slices.ContainsFunc(nodes, lacks)
@@ -205,8 +203,8 @@ func (f *facts) distanceTable() distanceTable {
 	return table
 }
 
-// between returns the distance between two nodes. A node without a row has the
-// distances that the rows of the other nodes name.
+// between returns the distance between two nodes. For a node without a row it uses the rows of the
+// other nodes.
 func (t distanceTable) between(from, to int) int {
 	assumed := remoteDistance
 	if from == to {
@@ -215,7 +213,7 @@ func (t distanceTable) between(from, to int) int {
 	return cmp.Or(t[[2]int{from, to}], t[[2]int{to, from}], assumed)
 }
 
-// addCPUs adds the CPUs, with the indexes of what they are in.
+// addCPUs adds the CPUs with the indexes of their domains.
 func (f *facts) addCPUs(m *Machine) {
 	all := f.online.Union(f.offline)
 	m.CPUs = make([]CPU, 0, all.Count())

@@ -7,18 +7,17 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A layer is one kind of domain, all of its domains in rising order.
+// A layer is all domains of a kind, in ascending order.
 type layer struct {
 	name    string // "socket"
 	level   string // "pack", as in hwloc's notation
 	domains []Domain
 }
 
-// layers returns sockets, NUMA nodes and L3 domains (if the machine has an L3)
-// from the fewest to the most domains, and whether they nest: each domain of
-// one layer within one of the layer before, and each core within one of the
-// last. Real machines have any order: an L3 that spans NUMA nodes, a NUMA node
-// that spans sockets.
+// layers returns the sockets, NUMA nodes and L3 domains (if the machine has an L3), ordered from the
+// fewest to the most domains. nested reports whether each domain of a layer lies within a domain of
+// the previous layer, and each core within a domain of the last layer. Real machines have any order:
+// an L3 can span NUMA nodes, and a NUMA node can span sockets.
 func (m *Machine) layers() (layers []layer, nested bool) {
 	sockets := layer{"socket", "pack", make([]Domain, len(m.Sockets))}
 	for i, s := range m.Sockets {
@@ -32,7 +31,7 @@ func (m *Machine) layers() (layers []layer, nested bool) {
 	if m.HasL3 {
 		layers = append(layers, layer{"L3", "l3", m.L3s})
 	}
-	for i := 1; i < len(layers); i++ { // three at most; equal ones keep their order
+	for i := 1; i < len(layers); i++ { // stable insertion sort of at most three layers
 		for j := i; j > 0 && len(layers[j].domains) < len(layers[j-1].domains); j-- {
 			layers[j], layers[j-1] = layers[j-1], layers[j]
 		}
@@ -42,16 +41,16 @@ func (m *Machine) layers() (layers []layer, nested bool) {
 		if i+1 < len(layers) {
 			smaller = layers[i+1].domains
 		}
-		if !nest(layers[i].domains, smaller) {
+		if !areNested(layers[i].domains, smaller) {
 			return layers, false
 		}
 	}
 	return layers, true
 }
 
-// nest tells whether each small domain lies within one large domain. Both are
-// partitions of the same CPUs.
-func nest(large, small []Domain) bool {
+// areNested reports whether each small domain lies within a single large domain. Both lists partition the
+// same CPUs.
+func areNested(large, small []Domain) bool {
 	for i := range small {
 		n := 0
 		for j := range large {
@@ -66,10 +65,9 @@ func nest(large, small []Domain) bool {
 	return true
 }
 
-// Description returns the machine in the notation that Parse reads, or "" where
-// the notation cannot say it: domains that do not nest, or are not all of one
-// size. It tells how many there are of what in what; not how they are numbered,
-// nor distances, offline and isolated CPUs, capacities and frequencies.
+// Description returns the machine in the notation of Parse, or "" if the notation cannot express it
+// because domains do not nest or differ in size. The description contains only the counts of domains.
+// It omits numbering, distances, offline and isolated CPUs, capacities and frequencies.
 func (m *Machine) Description() string {
 	layers, nested := m.layers()
 	if !nested {
@@ -79,7 +77,7 @@ func (m *Machine) Description() string {
 	before := 1
 	var b strings.Builder
 	for _, l := range layers {
-		if !even(l.domains, m.Online.Count()) || len(l.domains)%before != 0 {
+		if !areEqualSize(l.domains, m.Online.Count()) || len(l.domains)%before != 0 {
 			return ""
 		}
 		b.WriteString(l.level + ":" + strconv.Itoa(len(l.domains)/before) + " ")
@@ -88,8 +86,8 @@ func (m *Machine) Description() string {
 	return b.String() + "pu:" + strconv.Itoa(m.Online.Count()/before)
 }
 
-// even tells whether all domains have the same number of CPUs.
-func even(domains []Domain, cpus int) bool {
+// areEqualSize reports whether all domains have the same number of CPUs.
+func areEqualSize(domains []Domain, cpus int) bool {
 	for i := range domains {
 		if domains[i].CPUs.Count()*len(domains) != cpus {
 			return false
@@ -98,7 +96,7 @@ func even(domains []Domain, cpus int) bool {
 	return true
 }
 
-// within returns the domains that lie in a set.
+// within returns the domains that are subsets of cpus.
 func within(domains []Domain, cpus *cpuset.Set) []Domain {
 	var in []Domain
 	for i := range domains {

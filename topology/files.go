@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// maxFile is more than the kernel writes into any file read here: a mask of
-	// 8192 CPUs has 2.3 KB, a command line at most 4 KB on most architectures.
+	// maxFile exceeds the size of every kernel file that the package reads: a mask of 8192 CPUs has
+	// 2.3 KB, a command line at most 4 KB on most architectures.
 	maxFile = 64 << 10
-	// maxEntries bounds a directory. 8192 CPUs and their drivers' files fit.
+	// maxEntries bounds the entries of a directory. 8192 CPUs and the files of their drivers fit.
 	maxEntries = 16 << 10
 )
 
-// A tree reads small kernel files through one buffer. A file that is not there
-// is no error, since which files exist depends on the kernel.
+// A tree reads small kernel files through a shared buffer. A missing file is not an error, since the
+// set of files depends on the kernel.
 type tree struct {
 	fsys fs.FS
 	buf  []byte // valid until the next read
 }
 
-// read returns a file's content without the space around it, and whether the
-// file exists. The bytes are good until the next read.
+// read returns a file's content without surrounding space, and whether the file exists. The bytes are
+// valid until the next read.
 func (t *tree) read(name string) (text []byte, ok bool, err error) {
 	if t.buf == nil {
 		t.buf = make([]byte, maxFile+1)
@@ -56,15 +56,14 @@ func (t *tree) read(name string) (text []byte, ok bool, err error) {
 	return nil, false, fmt.Errorf("%s: longer than %d bytes, not a kernel's file", name, maxFile)
 }
 
-// trim removes the space around the content of a file. Linux 5.15 wrote a NUL
-// after the newline of CPU lists and masks (bin attributes of cpumap_print_*).
+// trim removes the space around the content of a file. Linux 5.15 wrote a NUL after the newline of CPU
+// lists and masks (bin attributes of cpumap_print_*).
 func trim(text []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimRight(text, "\x00"))
 }
 
-// set reads a set of CPUs from a mask file or, where there is none, from the
-// list file. The mask is the older and the more reliable one: some recorded
-// trees have lists that nobody kept right.
+// set reads a set of CPUs from a mask file or, if that is missing, from the list file. The mask is
+// older and more reliable: some recorded trees have wrong lists.
 func (t *tree) set(mask, list string) (s cpuset.Set, ok bool, err error) {
 	text, ok, err := t.read(mask)
 	if err != nil {
@@ -79,8 +78,8 @@ func (t *tree) set(mask, list string) (s cpuset.Set, ok bool, err error) {
 	return t.list(list)
 }
 
-// list reads a set of CPUs or nodes from a list file. It drops ids that a set
-// cannot hold: the caller refuses such a CPU if it is online.
+// list reads a set of CPUs or nodes from a list file. It drops ids that a set cannot hold; the caller
+// refuses such a CPU if it is online.
 func (t *tree) list(name string) (s cpuset.Set, ok bool, err error) {
 	text, ok, err := t.read(name)
 	if err != nil || !ok {
@@ -92,7 +91,7 @@ func (t *tree) list(name string) (s cpuset.Set, ok bool, err error) {
 	return s, true, nil
 }
 
-// number reads a file that holds one decimal number.
+// number reads a file with a decimal number.
 func (t *tree) number(name string) (n int, ok bool, err error) {
 	text, ok, err := t.read(name)
 	if err != nil || !ok {
@@ -115,8 +114,8 @@ func (t *tree) hint(name string) int {
 	return n
 }
 
-// numbered returns the numbers of the directory entries whose name is prefix
-// and a number ("cpu12"), rising. A directory that is missing has none.
+// numbered returns, in ascending order, the numbers of the directory entries named prefix and a number
+// ("cpu12"). A missing directory has no entries.
 func (t *tree) numbered(dir, prefix string) ([]int, error) {
 	f, err := t.fsys.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +147,7 @@ func (t *tree) numbered(dir, prefix string) ([]int, error) {
 	return slices.Compact(numbers), nil // "cpu1" and "cpu01"
 }
 
-// shorten keeps error lines readable when a hostile file is long.
+// shorten truncates s for error messages, since a hostile file can be long.
 func shorten[T string | []byte](s T) string {
 	const most = 60
 	if len(s) <= most {

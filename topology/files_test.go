@@ -23,16 +23,16 @@ func TestParseMask(t *testing.T) {
 		{"80000000" + strings.Repeat(",00000000", 31), "1023"},
 		{strings.Repeat("00000000,", 255) + "00000001", "0"},
 		{"1" + strings.Repeat(",00000000", 31) + ",00000003", "0-1"}, // CPU 1024 cannot be in a set
-		{"", "error want a CPU mask"},
-		{",", "error want a CPU mask"},
-		{"1,", "error want a CPU mask"},
-		{",00000001", "error want a CPU mask"},
-		{"1,0000001", "error want a CPU mask"},
-		{"000000001", "error want a CPU mask"},
-		{"0x1", "error want a CPU mask"},
-		{"-1", "error want a CPU mask"},
-		{"0-3", "error want a CPU mask"},
-		{"1 1", "error want a CPU mask"},
+		{"", "error must be a CPU mask"},
+		{",", "error must be a CPU mask"},
+		{"1,", "error must be a CPU mask"},
+		{",00000001", "error must be a CPU mask"},
+		{"1,0000001", "error must be a CPU mask"},
+		{"000000001", "error must be a CPU mask"},
+		{"0x1", "error must be a CPU mask"},
+		{"-1", "error must be a CPU mask"},
+		{"0-3", "error must be a CPU mask"},
+		{"1 1", "error must be a CPU mask"},
 	}
 	for _, tt := range tests {
 		got, err := parseMask([]byte(tt.mask))

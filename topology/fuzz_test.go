@@ -112,7 +112,7 @@ func FuzzUnmarshalJSON(f *testing.F) {
 	})
 }
 
-// checkMachine checks what holds of every machine, and that it can be shown.
+// checkMachine checks the properties of every machine, and that it can be printed.
 func checkMachine(t *testing.T, m *Machine) {
 	t.Helper()
 	if err := m.Validate(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// What lscpu (util-linux) says of the machine that the tests run on.
+// ReadHost agrees with lscpu (util-linux) on the machine that runs the tests.
 func TestReadHostAgreesWithLscpu(t *testing.T) {
 	if _, err := exec.LookPath("lscpu"); err != nil {
 		t.Skip("no lscpu here to compare with")

@@ -7,18 +7,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// parseIsolcpus returns the CPUs that isolcpus= on a kernel's command line
-// keeps from the scheduler, out of the possible ones. It is needed where the
-// kernel is too old for /sys/devices/system/cpu/isolated (before 4.2).
+// parseIsolcpus returns the possible CPUs that isolcpus= on a kernel command line isolates from the
+// scheduler. Kernels before 4.2 lack /sys/devices/system/cpu/isolated and need it.
 //
-// The value is [flag,…,]list. Flags without "domain" among them (nohz,
-// managed_irq) leave the CPUs with the scheduler. A list that cannot be read
-// isolates nothing, and the last isolcpus= counts: as in the kernel.
+// The value is [flag,…,]list. Flags without "domain" among them (nohz, managed_irq) do not isolate the
+// CPUs. As in the kernel, an invalid list isolates nothing, and the last isolcpus= counts.
 func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 	var isolated cpuset.Set
 	for _, word := range strings.Fields(cmdline) {
 		if word == "--" {
-			break // what follows is for init
+			break // the following words are for init
 		}
 		value, ok := strings.CutPrefix(strings.ReplaceAll(word, `"`, ""), "isolcpus=")
 		if !ok {
@@ -32,8 +30,8 @@ func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 	return isolated
 }
 
-// cutFlags takes isolcpus= flags off the front of its value. domain tells
-// whether the scheduler's domains are meant, which is the default.
+// cutFlags removes the flags from the value of isolcpus=. domain reports whether the flags select the
+// scheduler's domains, the default.
 func cutFlags(value string) (list string, domain bool) {
 	flags := false
 	for {
@@ -52,9 +50,9 @@ func cutFlags(value string) (list string, domain bool) {
 	}
 }
 
-// kernelList reads a boot parameter's CPU list, which knows more than the lists
-// in files: "all", "N" for the last CPU, and strides ("0-15:2/4" is the first
-// two of every four). It is empty where the list cannot be read.
+// kernelList parses the CPU list of a boot parameter. In addition to the lists in files it knows
+// "all", "N" for the last CPU, and strides ("0-15:2/4" is the first two of every four CPUs). The
+// result is empty if the list is invalid.
 func kernelList(list string, possible cpuset.Set) cpuset.Set {
 	var s cpuset.Set
 	last := possible.Last()
@@ -85,7 +83,7 @@ func kernelList(list string, possible cpuset.Set) cpuset.Set {
 	return s
 }
 
-// kernelID reads a CPU id, or "N" for the last one.
+// kernelID parses a CPU id, or "N" for the last CPU.
 func kernelID(s string, last int) (int, bool) {
 	if s == "N" || s == "n" {
 		return last, true
@@ -94,7 +92,7 @@ func kernelID(s string, last int) (int, bool) {
 	return int(n), err == nil
 }
 
-// kernelStride reads "2/4": the first 2 of every 4.
+// kernelStride parses a stride: "2/4" is the first 2 of every 4 CPUs.
 func kernelStride(s string) (used, group int, ok bool) {
 	u, g, both := strings.Cut(s, "/")
 	n, err1 := strconv.ParseUint(u, 10, 31)

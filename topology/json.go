@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// The JSON form of a machine. Sets of CPUs are strings in the kernel's list
-// format; the names and their meaning are stable, new ones may be added.
+// The JSON form of a machine. CPU sets are strings in the kernel's list format. The names and their
+// meaning are stable; new fields can be added.
 type (
 	machineJSON struct {
 		Online   cpuset.Set   `json:"online"`
@@ -24,14 +24,14 @@ type (
 		CPUs     []cpuJSON    `json:"cpus"`
 	}
 	domainJSON struct {
-		ID   int        `json:"id"` // -1: the kernel does not tell
+		ID   int        `json:"id"` // -1: the kernel does not report it
 		CPUs cpuset.Set `json:"cpus"`
 	}
 	nodeJSON struct {
 		ID        int        `json:"id"`
 		CPUs      cpuset.Set `json:"cpus"`
 		Distances []int      `json:"distances"`        // to nodes[i]
-		Memory    []int      `json:"memory,omitempty"` // absent: exactly the nodes of the list have memory
+		Memory    []int      `json:"memory,omitempty"` // absent: exactly the listed nodes have memory
 	}
 	cpuJSON struct {
 		ID       int  `json:"id"`
@@ -45,7 +45,7 @@ type (
 	}
 )
 
-// MarshalJSON writes a machine as JSON:
+// MarshalJSON encodes a machine as JSON:
 //
 //	{"online":"0-3","offline":"","isolated":"","hasL3":true,
 //	 "sockets":[{"id":0,"cpus":"0-3"}],
@@ -54,8 +54,8 @@ type (
 //	 "cores":[{"id":0,"cpus":"0,2"},{"id":1,"cpus":"1,3"}],
 //	 "cpus":[{"id":0,"online":true,"socket":0,"node":0,"l3":0,"core":0,"maxKHz":3500000},…]}
 //
-// The fields mean what those of Machine do; a CPU's socket, node, l3 and core
-// are indexes into the lists.
+// The fields have the meaning of the fields of Machine. A CPU's socket, node, l3 and core are indexes
+// into the lists.
 func (m *Machine) MarshalJSON() ([]byte, error) {
 	j := machineJSON{
 		Online: m.Online, Offline: m.Offline, Isolated: m.Isolated, HasL3: m.HasL3,
@@ -81,8 +81,7 @@ func (m *Machine) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. Unknown fields and a machine that
-// is not valid are errors.
+// UnmarshalJSON decodes the output of MarshalJSON. Unknown fields and an invalid machine are errors.
 func (m *Machine) UnmarshalJSON(text []byte) error {
 	var j machineJSON
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// lstopoView is what hwloc's lstopo says of a machine.
+// lstopoView is a machine as hwloc's lstopo prints it.
 type lstopoView struct {
 	sockets, nodes, l3s, cores []Domain
 	cpus                       cpuset.Set // the PUs that it shows

@@ -1,11 +1,11 @@
-// Package topology describes the CPUs of one machine: sockets, NUMA nodes, L3
-// domains, cores and the logical CPUs on them.
+// Package topology describes the CPUs of a machine: sockets, NUMA nodes, L3 domains, cores and logical
+// CPUs.
 //
-// A Machine is plain data. It comes from sysfs (Read, through any fs.FS whose
-// root is the machine's "/") or from hwloc's synthetic notation (Parse), the way
-// the field writes machines down: "pack:2 numa:2 l3:2 core:4 pu:2".
+// A Machine is plain data. Read builds it from sysfs, through any fs.FS whose root is the machine's
+// "/". Parse builds it from hwloc's synthetic notation, such as "pack:2 numa:2 l3:2 core:4 pu:2". A
+// Machine can be encoded as JSON, and WriteTree prints it for people.
 //
-// The package reads and describes; it allocates no CPU and writes no file.
+// The package only reads. It allocates no CPUs and writes no files.
 package topology
 
 import (
@@ -15,23 +15,23 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Machine is the CPU topology of one machine. Every online CPU is in exactly
-// one socket, NUMA node, L3 domain and core; an offline one is in none (Linux
-// does not tell where it would be). Machines are read-only once made.
+// A Machine is the CPU topology of a machine. Every online CPU is in exactly one socket, NUMA node, L3
+// domain and core. Offline CPUs are in none, because Linux does not report their location. A Machine
+// is read-only after its construction.
 type Machine struct {
-	Sockets []Socket   // in rising order of their lowest CPU; so are Nodes, L3s and Cores
+	Sockets []Socket   // in ascending order of their lowest CPU, like Nodes, L3s and Cores
 	Nodes   []NUMANode // nodes that have online CPUs; at least one
-	L3s     []Domain   // L3 domains; where the kernel knows no L3, one a NUMA node
+	L3s     []Domain   // L3 domains; the NUMA nodes if the kernel reports no L3
 	Cores   []Domain
 	CPUs    []CPU // by ID, online and offline
 
 	Online   cpuset.Set
 	Offline  cpuset.Set // present, but not online
-	Isolated cpuset.Set // kept from the scheduler by isolcpus=
-	HasL3    bool       // false: the kernel told no L3, and L3s repeats the NUMA nodes
+	Isolated cpuset.Set // isolated from the scheduler by isolcpus=
+	HasL3    bool       // false: the kernel reports no L3, and L3s repeats the NUMA nodes
 }
 
-// A Domain is a group of online CPUs that share something.
+// A Domain is a group of online CPUs that share a hardware resource.
 type Domain struct {
 	ID   int // the kernel's number (core_id, cache id); unique only within a socket for cores, -1 if unknown
 	CPUs cpuset.Set
@@ -43,21 +43,20 @@ type Socket struct {
 	CPUs cpuset.Set
 }
 
-// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have
-// memory of their own; some have none (empty DIMM slots, dies without a memory
-// controller).
+// A NUMANode is a set of CPUs with equal distances to memory. Most nodes have local memory; some have
+// none (empty DIMM slots, dies without a memory controller).
 type NUMANode struct {
 	ID        int // the kernel's node number; not always dense
 	CPUs      cpuset.Set
 	Distances []int // to Machine.Nodes[i], in the firmware's unit (10 = local)
-	// Memory has the numbers of all nodes with memory, the nearest first, and
-	// includes nodes without CPUs. It is nil if exactly the nodes of
-	// Machine.Nodes have memory, or if the kernel does not report which do.
+	// Memory holds the numbers of all nodes with memory, the nearest first, including nodes without
+	// CPUs. It is nil if exactly the nodes of Machine.Nodes have memory, or if the kernel does not
+	// report memory.
 	Memory []int
 }
 
-// MemoryOrder returns the numbers of the nodes with memory, the nearest to
-// Nodes[node] first. Of equally near nodes the lowest number is first.
+// MemoryOrder returns the numbers of the nodes with memory, the nearest to Nodes[node] first. Ties go
+// to the lowest number.
 func (m *Machine) MemoryOrder(node int) []int {
 	n := &m.Nodes[node]
 	if n.Memory != nil {
@@ -76,11 +75,11 @@ func (m *Machine) MemoryOrder(node int) []int {
 	return near
 }
 
-// HasMemory reports whether the node has memory of its own.
+// HasMemory reports whether the node has local memory.
 func (n *NUMANode) HasMemory() bool { return n.Memory == nil || slices.Contains(n.Memory, n.ID) }
 
-// A CPU is one logical CPU. Socket, Node, L3 and Core are indexes into the
-// slices of Machine, -1 if it is offline.
+// A CPU is a logical CPU. Socket, Node, L3 and Core are indexes into the slices of Machine; they are
+// -1 if the CPU is offline.
 type CPU struct {
 	ID       int
 	Online   bool
@@ -88,13 +87,13 @@ type CPU struct {
 	Node     int
 	L3       int
 	Core     int
-	Capacity int // cpu_capacity, 1024 = the machine's fastest CPU; 0 if the kernel does not tell
-	MaxKHz   int // cpuinfo_max_freq in kHz; 0 if the kernel does not tell
+	Capacity int // cpu_capacity, 1024 = the machine's fastest CPU; 0 if unknown
+	MaxKHz   int // cpuinfo_max_freq in kHz; 0 if unknown
 }
 
-// CPU returns the CPU with the given id, or nil if the machine has none such.
+// CPU returns the CPU with the given id, or nil if the machine has no such CPU.
 func (m *Machine) CPU(id int) *CPU {
-	// CPUs is sorted and usually dense: the id is the index, or near it.
+	// CPUs is sorted and usually dense: the index is the id or slightly less.
 	for i := min(id, len(m.CPUs)-1); i >= 0; i-- {
 		if m.CPUs[i].ID == id {
 			return &m.CPUs[i]

@@ -8,11 +8,11 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-var errMask = errors.New("want a CPU mask, such as 00000000,0000ff0f")
+var errMask = errors.New("must be a CPU mask, such as 00000000,0000ff0f")
 
-// parseMask reads the kernel's mask format: 32-bit hexadecimal words, separated
-// by commas, the word of the highest CPUs first. It drops CPUs that a set cannot
-// hold: the caller refuses them if they are online.
+// parseMask parses the kernel's mask format: 32-bit hexadecimal words, separated by commas, the word
+// of the highest CPUs first. It drops CPUs that a set cannot hold; the caller refuses them if they are
+// online.
 func parseMask(text []byte) (cpuset.Set, error) {
 	var s cpuset.Set
 	word, digits := 0, 0 // counted from the end
@@ -42,7 +42,7 @@ func parseMask(text []byte) (cpuset.Set, error) {
 	return s, nil
 }
 
-// hexDigit returns a digit's value, -1 if it is none.
+// hexDigit returns the value of a hexadecimal digit, or -1 for other characters.
 func hexDigit(c byte) int {
 	switch {
 	case c >= '0' && c <= '9':

@@ -134,7 +134,7 @@ func anyDescription(t *rapid.T) string {
 }
 
 // A machine that a kernel writes, in whatever dialect, reads as that machine.
-func TestReadWhatAKernelWrites(t *testing.T) {
+func TestReadKernelFiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMachine(t)
 		if err := m.Validate(); err != nil {
@@ -157,7 +157,7 @@ func TestReadWhatAKernelWrites(t *testing.T) {
 	})
 }
 
-// Whatever a machine looks like, its JSON says it all, and its tree can be drawn.
+// JSON encodes every machine without loss, and every machine can be printed as a tree.
 func TestJSONIsLossless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := anyMachine(t)

@@ -8,31 +8,29 @@ import (
 	"os"
 )
 
-// ErrUnsteady is returned by Read when CPUs go online and offline faster than
-// they can be read.
+// ErrUnsteady is returned by Read if CPUs go online and offline faster than Read can read them.
 var ErrUnsteady = errors.New("CPUs go online and offline while they are read")
 
-// attempts bounds how often Read begins anew when a CPU comes or goes.
+// attempts bounds the retries of Read when a CPU goes online or offline.
 const attempts = 5
 
-// ReadHost reads the topology of the machine that the program runs on.
+// ReadHost reads the topology of the machine that runs the program.
 func ReadHost() (*Machine, error) { return Read(os.DirFS("/")) }
 
-// Read reads a machine's topology from a file system whose root is the
-// machine's "/": sys/devices/system/cpu, sys/devices/system/node, and
-// proc/cmdline where the kernel is too old for cpu/isolated.
+// Read reads a machine's topology from a file system whose root is the machine's "/". It reads
+// sys/devices/system/cpu, sys/devices/system/node and, on kernels without cpu/isolated, proc/cmdline.
 //
-// What the kernel does not tell is filled in so that a Machine always is
-// complete: a CPU without a core file is a core of its own, CPUs without a
-// package number are one socket, CPUs without a memory node are node 0 (or the
-// node that their own directory names), and CPUs without an L3 share an L3
-// domain with the others of their node that have none. A NUMA node without
-// online CPUs is left out.
+// Read completes missing information, so that a Machine is always complete:
 //
-// It is an error when files contradict each other (a CPU in two nodes, a core
-// that two CPUs describe differently), cannot be parsed, are longer than any
-// kernel writes them, or if a CPU that a cpuset.Set cannot hold is online.
-// Errors name the file.
+//   - A CPU without a core file is a core.
+//   - CPUs without a package number are a socket.
+//   - CPUs without a memory node are in node 0, or in the node that their own directory names.
+//   - CPUs without an L3 share an L3 domain with the other such CPUs of their node.
+//   - A NUMA node without online CPUs is omitted.
+//
+// It is an error if files contradict each other (a CPU in two nodes, two CPUs that describe a core
+// differently), if a file is malformed or longer than any kernel writes it, or if an online CPU
+// exceeds the range of cpuset.Set. Errors name the file.
 func Read(fsys fs.FS) (*Machine, error) {
 	for range attempts {
 		m, steady, err := readOnce(fsys)
@@ -43,8 +41,7 @@ func Read(fsys fs.FS) (*Machine, error) {
 	return nil, fmt.Errorf("%s/online: %w", cpuDir, ErrUnsteady)
 }
 
-// readOnce reads the machine; steady tells whether the same CPUs were online
-// before and after.
+// readOnce reads the machine. steady reports whether the same CPUs were online before and after.
 func readOnce(fsys fs.FS) (m *Machine, steady bool, err error) {
 	t := &tree{fsys: fsys}
 	before, listed, err := t.read(cpuDir + "/online")

@@ -34,12 +34,12 @@ func TestReadRefuses(t *testing.T) {
 		want             string // in the error, besides the file
 	}{
 		{"CPU id too high", cpuDir + "/online", "0-31,1024", "CPU ids go from 0 to 1023"},
-		{"garbage memory", nodeDir + "/has_memory", "all", "want CPU ids"},
+		{"garbage memory", nodeDir + "/has_memory", "all", "must be CPU ids"},
 		{"nothing online", cpuDir + "/online", "\n", "no online CPU"},
-		{"garbage online", cpuDir + "/online", "all of them", "want CPU ids"},
+		{"garbage online", cpuDir + "/online", "all of them", "must be CPU ids"},
 		{"garbage isolated", cpuDir + "/isolated", "3-1", "a range must rise"},
 		{"CPU in two nodes", node + "cpumap", "00000011", "CPU 0 is also in node0"},
-		{"garbage node", node + "cpumap", "0x11", "want a CPU mask"},
+		{"garbage node", node + "cpumap", "0x11", "must be a CPU mask"},
 		{"garbage distance", node + "distance", "10 -21", `"-21" is not a distance`},
 		{"distance 0", node + "distance", "0 10 10 10", `"0" is not a distance`},
 		{"core that others deny", cpu + "topology/core_cpus", "00000020", "but cpu5 says 5"},
@@ -47,7 +47,7 @@ func TestReadRefuses(t *testing.T) {
 		{"core of others", cpu + "topology/core_cpus", "00000040", "the CPU is not in its own core, which has CPUs 6"},
 		{"socket that overlaps", cpu + "topology/package_cpus", "ffffffff", "its socket has CPUs 0-31, but cpu0 says 0-7,16-23"},
 		{"L3 of others", cpu + "cache/index3/shared_cpu_map", "ff00ff00", "not in its own L3, which has CPUs 8-15,24-31"},
-		{"garbage L3", cpu + "cache/index3/shared_cpu_map", "12345678,1", "want a CPU mask"},
+		{"garbage L3", cpu + "cache/index3/shared_cpu_map", "12345678,1", "must be a CPU mask"},
 		{"garbage L3 id", cpu + "cache/index3/id", "zero", `"zero" is not a number`},
 		{"garbage core id", cpu + "topology/core_id", "one", `"one" is not a number`},
 		{"endless file", cpu + "topology/core_id", strings.Repeat("1", 1<<20), "longer than 65536 bytes"},
@@ -71,7 +71,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestReadNothing(t *testing.T) {
+func TestReadEmptyTree(t *testing.T) {
 	if m, err := Read(fstest.MapFS{}); err == nil || !strings.Contains(err.Error(), cpuDir) {
 		t.Errorf("Read of nothing: %v, %v", m, err)
 	}
@@ -81,7 +81,7 @@ func TestReadNothing(t *testing.T) {
 }
 
 // What is missing or of no use is not an error.
-func TestReadWithout(t *testing.T) {
+func TestReadWithoutFiles(t *testing.T) {
 	tests := []struct {
 		name  string
 		files map[string]string
@@ -161,7 +161,7 @@ func TestReadMemory(t *testing.T) {
 	}
 }
 
-// A CPU that no node's set has goes where its own directory says.
+// A CPU outside all node sets belongs to the node that its own directory names.
 func TestStrayCPUs(t *testing.T) {
 	m, err := Read(edited(map[string]string{
 		nodeDir + "/node0/cpumap": "", nodeDir + "/node0/distance": "", // CPUs 0-3 and 16-19

@@ -9,40 +9,41 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Distances between NUMA nodes of a machine that Parse makes.
+// Distances between NUMA nodes in the machines that Parse returns.
 const (
 	sameSocketDistance  = 12
 	otherSocketDistance = 21
 )
 
-// A SyntaxError says what is wrong with a machine description.
+// A SyntaxError is the reason why a machine description is invalid.
 type SyntaxError struct {
 	Description string
 	Reason      string
 }
 
 func (e *SyntaxError) Error() string {
-	return fmt.Sprintf(`description %q: %s; want levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
+	return fmt.Sprintf(`description %q: %s; use levels from the largest to the smallest, such as "pack:2 numa:2 l3:2 core:4 pu:2"`,
 		shorten(e.Description), e.Reason)
 }
 
-// Parse makes a machine from hwloc's synthetic notation: levels from the
-// largest to the smallest, each with the number of it in one of the level
-// before. "pack:2 numa:2 l3:2 core:4 pu:2" has 2 sockets with 2 NUMA nodes each,
-// 2 L3 domains in a node, 4 cores in a domain, 2 CPUs on a core: 64 CPUs.
+// Parse builds a machine from hwloc's synthetic notation: levels from the largest to the smallest,
+// each with its count in an object of the previous level. "pack:2 numa:2 l3:2 core:4 pu:2" has 2
+// sockets with 2 NUMA nodes each, 2 L3 domains in a node, 4 cores in a domain, 2 CPUs on a core: 64
+// CPUs.
 //
-// Levels are package (or socket), numanode (or node), l3, core and pu, and also
-// machine, group, die, l1, l2, l4 and l5, which only multiply. Names may be cut
-// down to two letters, in upper or lower case. A NUMA node may be written as
-// hwloc 2 does: "pack:2 [numa] core:4" has one for each object of the level
-// before. Sockets and NUMA nodes stand in either order; "pu" last, "core" before
-// it. Without pu a core has one CPU, without core each CPU is a core; without
-// package or numa there is one, without l3 the machine has no L3. Attributes
-// such as "(memory=16GB)" are read and not used; "indexes=" is refused.
+// Levels are package (or socket), numanode (or node), l3, core and pu. The levels machine, group, die,
+// l1, l2, l4 and l5 only multiply. Names can be abbreviated to two letters, in upper or lower case.
+// hwloc 2's form of a NUMA node is accepted: "pack:2 [numa] core:4" has a node in each object of the
+// previous level.
 //
-// CPUs are numbered as Linux does on most machines, and not as hwloc would: first the
-// first threads of all cores, then the second ones. All are online. Distances
-// are 10 (local), 12 (same socket) and 21. Errors are of type *SyntaxError.
+// Sockets and NUMA nodes can be in either order; "pu" must be last, and "core" before it. Without pu a
+// core has a single CPU; without core each CPU is a core. Without package or numa there is a single
+// socket or node; without l3 the machine has no L3. Attributes such as "(memory=16GB)" are ignored;
+// "indexes=" is refused.
+//
+// CPUs are numbered as on most Linux machines, unlike in hwloc: first the first threads of all cores,
+// then the second threads. All CPUs are online. Distances are 10 (local), 12 (same socket) and 21.
+// Errors are of type *SyntaxError.
 func Parse(description string) (*Machine, error) {
 	levels, err := parseLevels(description)
 	if err == nil {
@@ -54,7 +55,7 @@ func Parse(description string) (*Machine, error) {
 	return layout(levels).machine()
 }
 
-// A rank is what a level means to a Machine.
+// A rank is the meaning of a level for a Machine.
 type rank uint8
 
 const (
@@ -67,16 +68,15 @@ const (
 	rankPU
 )
 
-// A level is one part of a description, "core:4".
+// A level is a part of a description, such as "core:4".
 type level struct {
 	rank  rank
 	name  string // as written
-	count int    // in one object of the level before
+	count int    // in an object of the previous level
 	total int    // on the machine
 }
 
-// levelNames are hwloc's names. Two letters and more of one are enough, except
-// for caches.
+// levelNames are hwloc's names. Two letters of a name suffice, except for caches.
 var levelNames = []struct {
 	name string
 	rank rank
@@ -89,7 +89,7 @@ var levelNames = []struct {
 
 const levelList = "machine, group, package (socket), die, numa (node), l5 to l1, core, pu"
 
-// rankOf returns the meaning of a level's name.
+// rankOf returns the rank of a level's name.
 func rankOf(written string) (rank, error) {
 	name := strings.ToLower(written)
 	if len(name) >= 2 && name[0] == 'l' && name[1] >= '1' && name[1] <= '5' {
@@ -115,7 +115,7 @@ func rankOf(written string) (rank, error) {
 	return 0, fmt.Errorf("unknown level %q (levels are %s)", shorten(written), levelList)
 }
 
-// parseLevels reads the levels, without asking whether they make sense.
+// parseLevels parses the levels without checking their order.
 func parseLevels(s string) ([]level, error) {
 	if strings.HasPrefix(strings.TrimLeft(s, " "), "(") { // attributes of the machine
 		rest, err := skipAttributes(strings.TrimLeft(s, " "))
@@ -144,7 +144,7 @@ func parseLevels(s string) ([]level, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Before the product can overflow, and before anything is made.
+		// Check before the product can overflow, and before any allocation.
 		if total *= l.count; total > cpuset.Max {
 			return nil, fmt.Errorf("more than %d CPUs, which is the most", cpuset.Max)
 		}
@@ -154,7 +154,7 @@ func parseLevels(s string) ([]level, error) {
 	}
 }
 
-// parseLevel reads one level off the front of s.
+// parseLevel parses the first level of s.
 func parseLevel(s string) (l level, rest string, err error) {
 	end := strings.IndexAny(s, " \t\n([")
 	if end < 0 {
@@ -172,8 +172,8 @@ func parseLevel(s string) (l level, rest string, err error) {
 	if err != nil && strings.Trim(digits, "0123456789") != "" || digits == "" {
 		return l, "", fmt.Errorf("%q is not a number of %ss", shorten(digits), l.name)
 	}
-	if n < 1 || n > cpuset.Max { // also what is out of range for ParseUint
-		return l, "", fmt.Errorf("%q has %s: want 1 to %d CPUs in all", l.name, shorten(digits), cpuset.Max)
+	if n < 1 || n > cpuset.Max { // including numbers out of range for ParseUint
+		return l, "", fmt.Errorf("%q has %s: must be 1 to %d CPUs in all", l.name, shorten(digits), cpuset.Max)
 	}
 	l.count = int(n)
 	if strings.HasPrefix(rest, "(") {
@@ -182,7 +182,7 @@ func parseLevel(s string) (l level, rest string, err error) {
 	return l, rest, err
 }
 
-// skipAttributes reads "(memory=16GB …)" off the front of s.
+// skipAttributes parses "(memory=16GB …)" at the start of s.
 func skipAttributes(s string) (rest string, err error) {
 	inside, rest, closed := strings.Cut(s[1:], ")")
 	if !closed {
@@ -200,18 +200,18 @@ func skipAttributes(s string) (rest string, err error) {
 	return rest, nil
 }
 
-// skipMemory reads "[numa(memory=16GB)]" off the front of s.
+// skipMemory parses "[numa(memory=16GB)]" at the start of s.
 func skipMemory(s string) (rest string, err error) {
 	inside, rest, closed := strings.Cut(s[1:], "]")
 	if !closed {
 		return "", fmt.Errorf("%q is not closed", shorten(s))
 	}
-	name, attributes, has := strings.Cut(inside, "(")
+	name, attributes, hasAttributes := strings.Cut(inside, "(")
 	name = strings.TrimSpace(name)
 	if r, err := rankOf(name); err != nil || r != rankNUMA {
-		return "", fmt.Errorf("[%s]: only [numa] stands in brackets", shorten(name))
+		return "", fmt.Errorf("[%s]: only [numa] is valid in brackets", shorten(name))
 	}
-	if has {
+	if hasAttributes {
 		after, err := skipAttributes("(" + attributes)
 		if err != nil || strings.TrimSpace(after) != "" {
 			return "", fmt.Errorf("[%s] is not a NUMA node with attributes", shorten(inside))
@@ -220,7 +220,7 @@ func skipMemory(s string) (rest string, err error) {
 	return rest, nil
 }
 
-// checkLevels tells what makes no machine of the levels.
+// checkLevels returns an error if the levels do not describe a machine.
 func checkLevels(levels []level) error {
 	if len(levels) == 0 {
 		return fmt.Errorf("no levels")
@@ -231,9 +231,9 @@ func checkLevels(levels []level) error {
 		case seen[l.rank] && l.rank != rankOther && l.rank != rankPrivate:
 			return fmt.Errorf("a second level of %q", l.name)
 		case seen[rankPU]:
-			return fmt.Errorf("%q stands behind pu, which is the smallest", l.name)
+			return fmt.Errorf("%q after pu, the smallest level", l.name)
 		case seen[rankCore] && l.rank != rankPU && l.rank != rankPrivate:
-			return fmt.Errorf("%q stands behind core", l.name)
+			return fmt.Errorf("%q after core", l.name)
 		}
 		seen[l.rank] = true
 	}
@@ -243,7 +243,7 @@ func checkLevels(levels []level) error {
 	return nil
 }
 
-// layout writes down what a kernel would tell of such a machine.
+// layout returns the facts that a kernel would report for such a machine.
 func layout(levels []level) *facts {
 	total := levels[len(levels)-1].total
 	sockets, nodes, l3s, cores := 1, 1, 0, total
@@ -260,8 +260,7 @@ func layout(levels []level) *facts {
 		}
 	}
 	threads := total / cores
-	// block returns the CPUs of one of n equal groups: neighbouring cores, all
-	// of their threads.
+	// block returns the CPUs of the i-th of n equal groups: adjacent cores with all of their threads.
 	block := func(n, i int) (s cpuset.Set) {
 		size := cores / n
 		for t := range threads {

@@ -75,22 +75,22 @@ func TestParseSpellings(t *testing.T) {
 	}
 }
 
-// refused are descriptions that cannot be meant, with a part of what is said.
+// refused are invalid descriptions with a part of their error.
 var refused = []struct{ description, want string }{
 	{"", "no levels"},
 	{"  ", "no levels"},
 	{"(memory=1)", "no levels"},
 	{"core", `"core" has no number`},
 	{"core:", `"" is not a number of cores`},
-	{"core:0", `"core" has 0: want 1 to 1024`},
+	{"core:0", `"core" has 0: must be 1 to 1024`},
 	{"core:-1", `"-1" is not a number`},
 	{"core:+4", `"+4" is not a number`},
 	{"core:4x", `"4x" is not a number`},
 	{"core:4:2", `"4:2" is not a number`},
 	{"core:1.5", `"1.5" is not a number`},
-	{"core:1025", `"core" has 1025: want 1 to 1024`},
-	{"core:1000000", `"core" has 1000000: want 1 to 1024`},
-	{"core:99999999999999999999999999", "want 1 to 1024"},
+	{"core:1025", `"core" has 1025: must be 1 to 1024`},
+	{"core:1000000", `"core" has 1000000: must be 1 to 1024`},
+	{"core:99999999999999999999999999", "must be 1 to 1024"},
 	{"pack:2 core:1024", "more than 1024 CPUs"},
 	{"pack:1000 numa:1000 l3:1000 core:1000 pu:1000 l1:1000", "more than 1024 CPUs"},
 	{"die:1024 die:1024 die:1024 die:1024 die:1024 die:1024 die:1024 core:1", "more than 1024 CPUs"},
@@ -104,13 +104,13 @@ var refused = []struct{ description, want string }{
 	{"pack:2 socket:2 core:4", `a second level of "socket"`},
 	{"numa:2 [numa] core:4", `a second level of "[numa]"`},
 	{"core:2 core:2", `a second level of "core"`},
-	{"pu:2 core:4", `"core" stands behind pu`},
-	{"pu:2 l1:2", `"l1" stands behind pu`},
-	{"core:4 l3:1", `"l3" stands behind core`},
-	{"core:4 [numa] pu:2", `"[numa]" stands behind core`},
-	{"core:4 die:1", `"die" stands behind core`},
-	{"[pack] core:4", "only [numa] stands in brackets"},
-	{"[numa:2] core:4", "only [numa] stands in brackets"},
+	{"pu:2 core:4", `"core" after pu`},
+	{"pu:2 l1:2", `"l1" after pu`},
+	{"core:4 l3:1", `"l3" after core`},
+	{"core:4 [numa] pu:2", `"[numa]" after core`},
+	{"core:4 die:1", `"die" after core`},
+	{"[pack] core:4", "only [numa] is valid in brackets"},
+	{"[numa:2] core:4", "only [numa] is valid in brackets"},
 	{"[numa core:4", "is not closed"},
 	{"[numa(memory=1] core:4", "is not a NUMA node with attributes"},
 	{"core:4(memory=1", "is not closed"},
@@ -121,7 +121,7 @@ var refused = []struct{ description, want string }{
 	{"core:4\x00", "is not a number"},
 	{strings.Repeat("l1:1 ", 100000), "neither core nor pu"},
 	{strings.Repeat("x", 100000), "unknown level"},
-	{"core:" + strings.Repeat("9", 100000), "want 1 to 1024"},
+	{"core:" + strings.Repeat("9", 100000), "must be 1 to 1024"},
 }
 
 func TestParseRefuses(t *testing.T) {

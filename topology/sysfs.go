@@ -14,41 +14,41 @@ const (
 	nodeDir = "sys/devices/system/node"
 )
 
-// facts is what the kernel tells, as it tells it; machine() makes sense of it.
+// facts is the unprocessed information from the kernel; machine interprets it.
 type facts struct {
 	online, offline, isolated cpuset.Set
-	cpus                      []cpuFacts // the online ones, by id
+	cpus                      []cpuFacts // the online CPUs, by id
 	nodes                     []nodeFacts
-	distanceTo                []int      // node numbers that the columns of distances stand for
-	memory                    cpuset.Set // numbers of the nodes with memory; empty: not reported
+	distanceTo                []int      // node numbers of the columns of distances
+	memory                    cpuset.Set // numbers of the nodes with memory; empty: unknown
 }
 
-// cpuFacts is what the kernel tells of one online CPU. Sets are empty and
-// numbers -1 where it does not tell.
+// cpuFacts is the kernel's information about an online CPU. Unknown sets are empty, and unknown
+// numbers are -1.
 type cpuFacts struct {
 	id               int
 	core, socket, l3 claim
-	node             int // the node that a stray CPU's directory names
-	capacity, maxKHz int // 0: not told
+	node             int // the node named by the directory of a stray CPU
+	capacity, maxKHz int // 0: unknown
 }
 
-// A claim is what one CPU says of a group that it is in.
+// A claim is a group of CPUs as reported by one of its CPUs.
 type claim struct {
 	id   int
 	cpus cpuset.Set
 }
 
-// nodeFacts is a NUMA node's directory.
+// nodeFacts is the content of a NUMA node's directory.
 type nodeFacts struct {
 	id        int
 	cpus      cpuset.Set
-	distances []int // nil: not told
+	distances []int // nil: unknown
 }
 
-// facts reads everything but the list of online CPUs, which the caller did.
+// facts reads everything except the list of online CPUs, which the caller has read.
 func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	f := &facts{}
-	present, err := t.which(f, online, listed)
+	present, err := t.findCPUs(f, online, listed)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +73,9 @@ func (t *tree) facts(online []byte, listed bool) (*facts, error) {
 	return f, nil
 }
 
-// which finds out which CPUs there are and which of them are online. Kernels
-// before 2.6.26 have no lists: there, every CPU has a directory, and its file
-// "online" (the boot CPU has none) tells.
-func (t *tree) which(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
+// findCPUs determines the present and the online CPUs. Kernels before 2.6.26 have no lists: there, every
+// CPU has a directory with a file "online", except the boot CPU, which has no such file.
+func (t *tree) findCPUs(f *facts, list []byte, listed bool) (present cpuset.Set, err error) {
 	online, err := cpuset.Parse(string(list))
 	if err != nil {
 		return present, fmt.Errorf("%s/online: %w", cpuDir, err)
@@ -107,8 +106,8 @@ func (t *tree) which(f *facts, list []byte, listed bool) (present cpuset.Set, er
 	return present.Union(online), nil
 }
 
-// directories returns the CPUs that have a directory. If the list of online
-// CPUs is known, ids that a set cannot hold belong to offline CPUs.
+// directories returns the CPUs that have a directory. If the list of online CPUs is known, ids above
+// the range of a set belong to offline CPUs and are ignored.
 func (t *tree) directories(listed bool) (s cpuset.Set, err error) {
 	ids, err := t.numbered(cpuDir, "cpu")
 	if err != nil {
@@ -126,7 +125,7 @@ func (t *tree) directories(listed bool) (s cpuset.Set, err error) {
 	return s, nil
 }
 
-// isolated reads the CPUs that isolcpus= keeps from the scheduler.
+// isolated reads the CPUs that isolcpus= isolates from the scheduler.
 func (t *tree) isolated(present cpuset.Set) (cpuset.Set, error) {
 	s, ok, err := t.list(cpuDir + "/isolated")
 	if err != nil || ok {
@@ -139,8 +138,7 @@ func (t *tree) isolated(present cpuset.Set) (cpuset.Set, error) {
 	return parseIsolcpus(string(cmdline), present), nil
 }
 
-// cpu reads what the kernel tells of one online CPU. A stray CPU is in no
-// node's own set.
+// cpu reads the kernel's information about an online CPU. A stray CPU is in no node's CPU set.
 func (t *tree) cpu(id int, stray bool) (c cpuFacts, err error) {
 	c.id = id
 	if c.core, err = t.claim(id, "topology/core_cpus", "topology/thread_siblings", "topology/core_id"); err != nil {
@@ -167,8 +165,8 @@ func (t *tree) cpu(id int, stray bool) (c cpuFacts, err error) {
 	return c, nil
 }
 
-// claim reads a group of CPUs that CPU id says it is in. Linux 5.3 gave the
-// files the names that say what they hold; the old ones stay.
+// claim reads a group of CPUs from the directory of CPU id. Linux 5.3 added files with clearer names;
+// the old files remain.
 func (t *tree) claim(id int, file, oldFile, number string) (c claim, err error) {
 	cpus, ok, err := t.set(cpuPath(id, file), cpuPath(id, file+"_list"))
 	if err == nil && !ok {
@@ -186,11 +184,11 @@ func (t *tree) claim(id int, file, oldFile, number string) (c claim, err error) 
 	return c, err
 }
 
-// cacheIndexes are the cache directories in the order in which the L3 is
-// looked for: L1d, L1i, L2, L3 is how nearly every machine counts them.
+// cacheIndexes are the cache directories in search order: nearly every machine numbers them L1d, L1i,
+// L2, L3.
 var cacheIndexes = [...]string{"3", "2", "4", "1", "5", "0", "6", "7", "8", "9"}
 
-// l3 reads the L3 cache that a CPU is in.
+// l3 reads the L3 cache of a CPU.
 func (t *tree) l3(id int) (c claim, err error) {
 	c.id = -1
 	for _, index := range cacheIndexes {
@@ -249,8 +247,8 @@ func (t *tree) nodes(f *facts) error {
 	}
 	f.distanceTo = ids
 	if columns != len(ids) {
-		// A row has a column per online node. A tree whose other nodes' directories
-		// are gone can still be told by the possible ones.
+		// A row has a column per online node. If directories of other nodes are missing in the tree,
+		// the possible nodes can still identify the columns.
 		possible, _, err := t.list(nodeDir + "/possible")
 		if err != nil {
 			return err
@@ -263,8 +261,8 @@ func (t *tree) nodes(f *facts) error {
 	return nil
 }
 
-// nodesWithMemory reads which NUMA nodes have memory. Linux before 4.14 without
-// CONFIG_MOVABLE_NODE has the older file only.
+// nodesWithMemory reads the set of NUMA nodes with memory. Linux before 4.14 without
+// CONFIG_MOVABLE_NODE has only the older file.
 func (t *tree) nodesWithMemory() (cpuset.Set, error) {
 	nodes, ok, err := t.list(nodeDir + "/has_memory")
 	if err == nil && !ok {
@@ -273,7 +271,7 @@ func (t *tree) nodesWithMemory() (cpuset.Set, error) {
 	return nodes, err
 }
 
-// distances reads one row of the firmware's distance table.
+// distances reads a row of the firmware's distance table.
 func (t *tree) distances(file string) ([]int, error) {
 	text, ok, err := t.read(file)
 	if err != nil || !ok {
@@ -290,8 +288,7 @@ func (t *tree) distances(file string) ([]int, error) {
 	return slices.Clip(row), nil
 }
 
-// cpuPath returns the path of a file in a CPU's directory; of the directory
-// itself for "".
+// cpuPath returns the path of a file in a CPU's directory, or of the directory itself for "".
 func cpuPath(id int, file string) string {
 	path := cpuDir + "/cpu" + strconv.Itoa(id)
 	if file == "" {

@@ -10,17 +10,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// WriteTree writes the machine as a tree for people: sockets, NUMA nodes, L3
-// domains and cores with their CPUs, the outermost first, those with the same
-// CPUs on one line; then distances, offline and isolated CPUs. On a large
-// machine only the first of several equal parts is opened. The form may change;
-// programs read the JSON.
+// WriteTree prints the machine as a tree of sockets, NUMA nodes, L3 domains and cores with their CPUs.
+// Domains with the same CPUs share a line. Distances, offline and isolated CPUs follow. On a large
+// machine only the first of several equal parts is expanded. The format can change; programs should
+// use the JSON form.
 func (m *Machine) WriteTree(w io.Writer) error {
 	var b strings.Builder
 	layers, nested := m.layers()
 	m.writeSummary(&b, layers)
 	root := m.branches(layers, nested)
-	const page = 40 // lines that are not much to look at
+	const page = 40 // maximum lines of an unfolded tree
 	if count(root) > page {
 		root = fold(root)
 	}
@@ -37,7 +36,7 @@ func (m *Machine) WriteTree(w io.Writer) error {
 	return err
 }
 
-// writeSummary writes the counts, "2 sockets, 4 NUMA nodes, …".
+// writeSummary writes the counts: "2 sockets, 4 NUMA nodes, …".
 func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 	for _, l := range layers {
 		name := l.name
@@ -50,22 +49,22 @@ func (m *Machine) writeSummary(b *strings.Builder, layers []layer) {
 	if n := m.Offline.Count(); n > 0 {
 		fmt.Fprintf(b, " (and %d offline)", n)
 	}
-	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // one capacity for all says nothing
+	if s := m.speeds(); len(s) == 1 && s[0].maxKHz > 0 { // a capacity common to all CPUs is no information
 		b.WriteString(", " + speed{maxKHz: s[0].maxKHz}.String())
 	}
 	b.WriteByte('\n')
 }
 
-// A branch is a line of the tree and what hangs below it.
+// A branch is a line of the tree with its children.
 type branch struct {
 	label    string
-	shape    string // equal for parts that are built alike
+	shape    string // equal for parts with the same structure
 	cpus     cpuset.Set
-	single   bool // cores with one CPU each, which the parent's CPUs already tell
+	single   bool // cores with a single CPU each: redundant with the parent's CPUs
 	children []branch
 }
 
-// branches builds the tree. Where domains do not nest, each kind is listed for itself.
+// branches builds the tree. If domains do not nest, it lists each kind separately.
 func (m *Machine) branches(layers []layer, nested bool) []branch {
 	mixed := len(m.speeds()) > 1
 	if nested {
@@ -80,7 +79,7 @@ func (m *Machine) branches(layers []layer, nested bool) []branch {
 	return append(root, m.coreLines(&m.Online, mixed)...)
 }
 
-// grow returns the branches for what lies in a set of CPUs.
+// grow returns the branches within a set of CPUs.
 func (m *Machine) grow(layers []layer, in *cpuset.Set, mixed bool) []branch {
 	if len(layers) == 0 {
 		return m.coreLines(in, mixed)
@@ -117,7 +116,7 @@ func domainLabel(l layer, d Domain) string {
 	return l.name + " " + strconv.Itoa(d.ID)
 }
 
-// A speed is what tells fast cores from slow ones.
+// A speed distinguishes fast and slow cores.
 type speed struct{ capacity, maxKHz int }
 
 func (s speed) String() string {
@@ -131,7 +130,7 @@ func (s speed) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// speeds returns the different speeds of the online CPUs.
+// speeds returns the distinct speeds of the online CPUs.
 func (m *Machine) speeds() []speed {
 	var all []speed
 	for i := range m.CPUs {
@@ -143,8 +142,8 @@ func (m *Machine) speeds() []speed {
 	return all
 }
 
-// coreLines returns a line for each kind of core in a set of CPUs: cores with
-// as many CPUs and, where the machine has several, of the same speed.
+// coreLines returns a line for each kind of core in a set of CPUs: cores with the same number of CPUs
+// and, if mixed, the same speed.
 func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
 	type kind struct {
 		threads int
@@ -165,20 +164,20 @@ func (m *Machine) coreLines(in *cpuset.Set, mixed bool) []branch {
 	}
 	var lines []branch
 	for _, k := range kinds {
-		what := plural(len(cores[k]), "core")
+		label := plural(len(cores[k]), "core")
 		if k.threads > 1 {
-			what += " of " + plural(k.threads, "CPU")
+			label += " of " + plural(k.threads, "CPU")
 		}
 		if s := k.speed.String(); s != "" {
-			what += ", " + s
+			label += ", " + s
 		}
-		lines = append(lines, branch{label: what + ": " + coreSets(cores[k]), shape: what, single: k.threads == 1})
+		lines = append(lines, branch{label: label + ": " + coreSets(cores[k]), shape: label, single: k.threads == 1})
 	}
 	return lines
 }
 
-// coreSets writes the CPUs of several cores of one size: "0,8 1,9 2,10" if that
-// is short, or else the first, second, … CPUs of all cores: "0-31 + 32-63".
+// coreSets formats the CPUs of several cores of equal size: "0,8 1,9 2,10" if that is short, otherwise
+// the first, second, … CPUs of all cores: "0-31 + 32-63".
 func coreSets(cores []Domain) string {
 	const short = 48
 	single := cores[0].CPUs.Count() == 1
@@ -212,8 +211,8 @@ func count(branches []branch) int {
 	return n
 }
 
-// fold closes every branch that is built like the one before it, and puts long
-// runs of closed ones on one line.
+// fold collapses every branch with the same structure as the previous branch, and joins long runs of
+// collapsed branches into a line.
 func fold(branches []branch) []branch {
 	const most = 8
 	var out []branch
@@ -241,7 +240,7 @@ func fold(branches []branch) []branch {
 	return out
 }
 
-// write draws branches.
+// write draws the branches.
 func write(b *strings.Builder, branches []branch, indent string) {
 	for i := range branches {
 		stem, below := "├─ ", "│  "
@@ -285,7 +284,7 @@ func (m *Machine) writeDistances(b *strings.Builder) {
 	}
 }
 
-// writeMemory writes the nodes that have no memory of their own.
+// writeMemory writes the nodes without local memory.
 func (m *Machine) writeMemory(b *strings.Builder) {
 	for i := range m.Nodes {
 		if n := &m.Nodes[i]; !n.HasMemory() {

@@ -64,7 +64,7 @@ func TestWriteTree(t *testing.T) {
 }
 
 // The trees of machines that no description can tell of.
-func TestWriteTreeOfOddMachines(t *testing.T) {
+func TestWriteTreeOfIrregularMachines(t *testing.T) {
 	hybrid, err := Read(meteorLake())
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestDocsShowAHybridMachine(t *testing.T) {
 }
 
 // The tree of the largest machines still fits on a page.
-func TestTreeOfLargeMachines(t *testing.T) {
+func TestWriteTreeOfLargeMachines(t *testing.T) {
 	for _, description := range []string{
 		"core:1024", "pack:1024 core:1", "numa:1024 core:1", "l3:512 core:2", "pack:16 numa:4 l3:4 core:4",
 		"pack:2 numa:4 l3:8 core:8 pu:2", "numa:32 pack:2 l3:2 core:2 pu:4", "pack:64 core:8 pu:2",

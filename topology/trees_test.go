@@ -129,12 +129,12 @@ func nodeOff() fstest.MapFS {
 		row{cpus: "0-1", core: 0}, row{cpus: "2-3", core: 0, socket: 1, node: 1, l3: 1})
 }
 
-// bare is what some sandboxes show: CPUs, and nothing about them.
+// bare is a tree of some sandboxes: CPUs without any topology.
 func bare() fstest.MapFS {
 	return fstest.MapFS{cpuDir + "/online": &fstest.MapFile{Data: []byte("0-3\n")}}
 }
 
-func TestOwnTrees(t *testing.T) {
+func TestHandwrittenTrees(t *testing.T) {
 	const fourNodes = "0:0-3,16-19 1:4-7,20-23 2:8-11,24-27 3:12-15,28-31"
 	tests := []struct {
 		name                      string

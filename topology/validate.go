@@ -7,13 +7,12 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Validate tells whether a machine keeps what Machine promises: every online
-// CPU in exactly one socket, NUMA node, L3 domain and core, no offline one in
-// any, everything in order, and indexes that agree with the sets. It does not
-// ask domains to nest: an L3 may span NUMA nodes, and a node sockets. The error
-// names the first thing that is wrong.
+// Validate checks the invariants of Machine: every online CPU is in exactly one socket, NUMA node, L3
+// domain and core; no offline CPU is in any; lists are sorted; and indexes agree with the sets.
+// Domains need not nest: an L3 can span NUMA nodes, and a node can span sockets. The error names the
+// first violation.
 //
-// Read and Parse return valid machines; a decoded one has been validated.
+// Read, Parse and UnmarshalJSON return valid machines.
 func (m *Machine) Validate() error {
 	if m.Online.IsEmpty() {
 		return fmt.Errorf("no online CPU")
@@ -34,16 +33,16 @@ func (m *Machine) Validate() error {
 	return m.validateNodes()
 }
 
-// validateCPUs checks the list of CPUs, without the domains they are in.
+// validateCPUs checks the list of CPUs without their domains.
 func (m *Machine) validateCPUs(all cpuset.Set) error {
-	want := all.First()
+	next := all.First()
 	for i := range m.CPUs {
 		c := &m.CPUs[i]
 		switch {
-		case want < 0:
+		case next < 0:
 			return fmt.Errorf("CPU %d is neither online nor offline", c.ID)
-		case c.ID != want:
-			return fmt.Errorf("CPU %d stands where CPU %d is expected", c.ID, want)
+		case c.ID != next:
+			return fmt.Errorf("CPU %d is in the place of CPU %d", c.ID, next)
 		case c.Online != m.Online.Contains(c.ID):
 			return fmt.Errorf("CPU %d is online in one place and offline in another", c.ID)
 		case c.Capacity < 0 || c.MaxKHz < 0:
@@ -51,15 +50,15 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 		case !c.Online && (c.Socket != -1 || c.Node != -1 || c.L3 != -1 || c.Core != -1):
 			return fmt.Errorf("CPU %d is offline, but on a socket, node, L3 or core", c.ID)
 		}
-		want = all.Next(c.ID + 1)
+		next = all.Next(c.ID + 1)
 	}
-	if want >= 0 {
-		return fmt.Errorf("CPU %d is not among the CPUs", want)
+	if next >= 0 {
+		return fmt.Errorf("CPU %d is not among the CPUs", next)
 	}
 	return nil
 }
 
-// validateDomains checks that each kind of domain is a partition of the online CPUs.
+// validateDomains checks that each kind of domain partitions the online CPUs.
 func (m *Machine) validateDomains() error {
 	kinds := []struct {
 		name string
@@ -78,7 +77,7 @@ func (m *Machine) validateDomains() error {
 		for i := range k.n {
 			cpus := k.cpus(i)
 			if cpus.IsEmpty() || !cpus.SubsetOf(&m.Online) {
-				return fmt.Errorf("%s %d of the list has CPUs %q: want online ones, at least one", k.name, i, cpus)
+				return fmt.Errorf("%s %d of the list has CPUs %q: must be one or more online CPUs", k.name, i, cpus)
 			}
 			if cpus.Overlaps(&seen) {
 				return fmt.Errorf("CPUs %v are in two %ss", cpus.Intersect(seen), k.name)
@@ -101,7 +100,7 @@ func (m *Machine) validateDomains() error {
 	return nil
 }
 
-// validateNodes checks distances, and the L3s of a machine that has none.
+// validateNodes checks the distances, and the L3 domains of a machine without an L3.
 func (m *Machine) validateNodes() error {
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
@@ -110,7 +109,7 @@ func (m *Machine) validateNodes() error {
 		}
 		for _, d := range n.Distances {
 			if d <= 0 {
-				return fmt.Errorf("NUMA node %d has a distance of %d: want 10 (local) and more", n.ID, d)
+				return fmt.Errorf("NUMA node %d has a distance of %d: must be 10 (local) or more", n.ID, d)
 			}
 		}
 		if err := n.validateMemory(); err != nil {
@@ -123,14 +122,14 @@ func (m *Machine) validateNodes() error {
 	return nil
 }
 
-// validateMemory checks the order of the nodes with memory.
+// validateMemory checks the memory order of a node.
 func (n *NUMANode) validateMemory() error {
 	if n.Memory != nil && len(n.Memory) == 0 {
-		return fmt.Errorf("NUMA node %d: no node has memory: want one, or no list", n.ID)
+		return fmt.Errorf("NUMA node %d: the list of nodes with memory is empty; omit it", n.ID)
 	}
 	for i, id := range n.Memory {
 		if id < 0 || id >= cpuset.Max || slices.Contains(n.Memory[:i], id) {
-			return fmt.Errorf("NUMA node %d: memory of node %d: want different nodes from 0 to %d", n.ID, id, cpuset.Max-1)
+			return fmt.Errorf("NUMA node %d: memory of node %d: must be distinct nodes from 0 to %d", n.ID, id, cpuset.Max-1)
 		}
 	}
 	return nil

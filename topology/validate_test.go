@@ -20,7 +20,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"both states", func(m *Machine) { m.Offline.Add(3) }, "CPUs 3 are both online and offline"},
 		{"isolated elsewhere", func(m *Machine) { m.Isolated.Add(99) }, "isolated CPUs 99"},
 		{"CPU missing", func(m *Machine) { m.CPUs = m.CPUs[:7] }, "CPU 7 is not among the CPUs"},
-		{"CPU missing in between", func(m *Machine) { m.CPUs = append(m.CPUs[:2], m.CPUs[3:]...) }, "CPU 3 stands where CPU 2 is expected"},
+		{"CPU missing in between", func(m *Machine) { m.CPUs = append(m.CPUs[:2], m.CPUs[3:]...) }, "CPU 3 is in the place of CPU 2"},
 		{"CPU too many", func(m *Machine) { m.CPUs = append(m.CPUs, CPU{ID: 8}) }, "CPU 8 is neither online nor offline"},
 		{"CPU offline in one place", func(m *Machine) { m.CPUs[1].Online = false }, "CPU 1 is online in one place"},
 		{"negative capacity", func(m *Machine) { m.CPUs[1].Capacity = -1 }, "CPU 1 has a negative"},
@@ -45,7 +45,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"index of another", func(m *Machine) { m.CPUs[0].Core = 1 }, "CPU 0 is in core 0 of the list, but its own entry says 1"},
 		{"too few distances", func(m *Machine) { m.Nodes[1].Distances = []int{10} }, "NUMA node 1 has 1 distances to 2 nodes"},
 		{"distance 0", func(m *Machine) { m.Nodes[1].Distances[0] = 0 }, "NUMA node 1 has a distance of 0"},
-		{"memory nowhere", func(m *Machine) { m.Nodes[1].Memory = []int{} }, "NUMA node 1: no node has memory"},
+		{"memory nowhere", func(m *Machine) { m.Nodes[1].Memory = []int{} }, "NUMA node 1: the list of nodes with memory is empty"},
 		{"memory twice", func(m *Machine) { m.Nodes[1].Memory = []int{0, 1, 0} }, "NUMA node 1: memory of node 0"},
 		{"memory of a node that cannot be", func(m *Machine) { m.Nodes[1].Memory = []int{1, 1024} }, "NUMA node 1: memory of node 1024"},
 		{"no L3, L3s of its own", func(m *Machine) {

@@ -23,7 +23,7 @@ func TestCompareBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--metric", "qps=.rate", "--better", "rate=higher", "--", "true"}, "no --metric is called"},
 		{[]string{"--cpu", "1", "--metric", `rate=(\d+)`, "--", "true"}, "want rate=rate="},
 		{[]string{"--cpu", "1", "--setups", "1xquota", "--", "true"}, "want 2 to 1000 copies"},
-		{[]string{"--cpu", "1", "--setups", "candor+topology=near", "--", "true"}, "want one of prefer"},
+		{[]string{"--cpu", "1", "--setups", "candor+topology=near", "--", "true"}, "must be one of prefer"},
 		{[]string{"--cpu", "1", "--server", "sleep 1"}, "want both"},
 		{[]string{"--cpu", "1", "--server", " ", "--client", "true"}, "no command"},
 		{[]string{"--cpu", "1", "--server", "sleep 1", "--client", "true", "--", "true"}, "want either"},

@@ -32,7 +32,7 @@ func TestReservedCPUIsThere(t *testing.T) {
 // A refusal explains itself in data too.
 func TestExplainRefusal(t *testing.T) {
 	code, out, _ := command(t, `{"op":"allocate","id":"web","cpu":"5"}`, "plan", "--machine", "core:4", "-o", "json", "--explain")
-	if want := `"explain":[{"kind":"no-time","cpus":"","text":"wants 5 CPUs, 4 of 4 CPUs are left`; code != 0 || !strings.Contains(out, want) {
+	if want := `"explain":[{"kind":"no-time","cpus":"","text":"needs 5 CPUs, 4 of 4 CPUs are left`; code != 0 || !strings.Contains(out, want) {
 		t.Errorf("code %d, %s; want %s", code, out, want)
 	}
 }

@@ -71,9 +71,9 @@ func TestTopologyBadInput(t *testing.T) {
 		want string
 	}{
 		{[]string{"--machine", ""}, "no levels"},
-		{[]string{"--machine", "core:0"}, "want 1 to 1024 CPUs"},
+		{[]string{"--machine", "core:0"}, "must be 1 to 1024 CPUs"},
 		{[]string{"--machine", "pack:1000 core:1000"}, "more than 1024 CPUs"},
-		{[]string{"--machine", "core:1000000"}, "want 1 to 1024 CPUs"},
+		{[]string{"--machine", "core:1000000"}, "must be 1 to 1024 CPUs"},
 		{[]string{"--machine", "pack:x"}, "is not a number"},
 		{[]string{"--machine", "./nothing"}, "no such file"},
 		{[]string{"--machine", "nothing.json"}, "no such file"},

@@ -95,7 +95,7 @@ func TestRefusals(t *testing.T) {
 		want           string
 	}{
 		{sensitivePod, 1000000, 1000000, "candor: container web"},
-		{map[string]string{"candor.dev/class": "sensitve"}, 500, 500, "want one of sensitive, flexible"},
+		{map[string]string{"candor.dev/class": "sensitve"}, 500, 500, "must be one of sensitive, flexible"},
 		{map[string]string{"klass.candor.dev/web": "flexible"}, 500, 500, "unknown setting"},
 	} {
 		p := must[*pod](t)(l.newPod(0, 0, test.annotations))

@@ -84,7 +84,7 @@ func TestRuntime(t *testing.T) {
 		t.Errorf("%v\n%s", err, rows)
 	}
 	got, err := w.ctr(append(start, "--annotation", "candor.dev/class=x", busybox, "bad", "sleep", "9999")...)
-	if err == nil || !strings.Contains(got, `candor: bad: annotation candor.dev/class: class "x": want one of sensitive, flexible`) {
+	if err == nil || !strings.Contains(got, `candor: bad: annotation candor.dev/class: class "x": must be one of sensitive, flexible`) {
 		t.Errorf("%v\n%s", err, got)
 	}
 	does("task", "rm", "-f", "web")

@@ -96,7 +96,7 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 		{"version: 1\nstateDir: [a]\n", "nri.yaml:2: want one value"},
 		{"version: 1\nrepairEvery: 0s\n", "nri.yaml:2: repairEvery \"0s\": want 1s to 1h"},
 		{"version: 1\nrecordHistogram: 5ms\n", "nri.yaml:2: recordHistogram \"5ms\": want one of none, 10ms, 100ms, 1s"},
-		{"version: 1\ndefaults:\n  class: sensitve\n", "nri.yaml:3: class \"sensitve\": want one of sensitive, flexible"},
+		{"version: 1\ndefaults:\n  class: sensitve\n", "nri.yaml:3: class \"sensitve\": must be one of sensitive, flexible"},
 		{"version: 1\nnamespaces:\n  a:\n    klass: flexible\n", "nri.yaml:4: unknown setting \"klass\""},
 		{"version: 1\ndefaults: {on-resize: \"exec:rm\"}\n", "cannot run commands"},
 		{"version: [1\n", "nri.yaml:"},

@@ -86,7 +86,7 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 
 // quotaOf returns the quota of a container's limit in its period.
 func quotaOf(a *host.Allocation) time.Duration {
-	return (time.Duration(a.Limit) * a.Period / 1000).Truncate(time.Microsecond)
+	return a.Limit.Quota(a.Period).Truncate(time.Microsecond)
 }
 
 func get[T any](said *T, otherwise T) T {

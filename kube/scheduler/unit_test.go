@@ -37,7 +37,7 @@ func TestArgs(t *testing.T) {
 		`{"reservationTimeout": "soon"}`:       `args of plugin Candor: reservationTimeout "soon": want 1m to 24h, such as 10m`,
 		`{"nodesToScore": 3}`:                  `args of plugin Candor: nodesToScore 3: want 16 to 100, or 0 for all that kube-scheduler looks at`,
 		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: want 16 to 100`,
-		`{"defaults": {"class": "sensitve"}}`:  `args of plugin Candor: defaults: class "sensitve": want one of sensitive, flexible`,
+		`{"defaults": {"class": "sensitve"}}`:  `args of plugin Candor: defaults: class "sensitve": must be one of sensitive, flexible`,
 		`{"defaults": {"klass": "sensitive"}}`: `args of plugin Candor: defaults: unknown setting "klass"`,
 		`{"defaults": {}} {}`:                  `args of plugin Candor: something stands behind them`,
 		`[]`:                                   `args of plugin Candor: json: cannot unmarshal array`,

@@ -149,7 +149,7 @@ func (s *Session) resize(op Op) (limit, guarantee hybrid.Milli, err error) {
 	return limit, guarantee, err
 }
 
-var errNoCPU = errors.New(`no cpu: want a number of CPUs such as "2", "1.5" or "1500m"`)
+var errNoCPU = errors.New(`no cpu: must be a number of CPUs such as "2", "1.5" or "1500m"`)
 
 // milli returns an amount of CPU; 0 if the field is not there.
 func (op *Op) milli(field string) (hybrid.Milli, error) {

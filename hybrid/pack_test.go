@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What fits is never said to be too much: the items here fill the bins by how they are drawn.
-func TestIsTooMuchWhereAllFits(t *testing.T) {
+// The bound never rejects a feasible instance: these items fill the bins by construction.
+func TestPackBoundOnFeasible(t *testing.T) {
 	size := rapid.OneOf(rapid.Int32Range(1, 1000), rapid.SampledFrom([]int32{100, 200, 250, 251, 300, 333, 334, 500, 501}))
 	rapid.Check(t, func(t *rapid.T) {
 		var p packer
@@ -22,13 +22,13 @@ func TestIsTooMuchWhereAllFits(t *testing.T) {
 				left -= item
 			}
 		}
-		if p.isTooMuch(0) {
-			t.Errorf("too much for room of %v: %v, which fits", p.room, p.items)
+		if p.exceedsBound(0) {
+			t.Errorf("the bound rejects a feasible instance: room %v, items %v", p.room, p.items)
 		}
 	})
 }
 
-// fits tries all packings of items. Seen is how far it was tried before.
+// fits tries all packings of items. seen holds the states that were tried before.
 func fits(room, items []int32, seen map[string]bool) bool {
 	if len(items) == 0 {
 		return true
@@ -49,7 +49,7 @@ func fits(room, items []int32, seen map[string]bool) bool {
 }
 
 // Fractions that no search packs, as full nodes have them.
-func TestIsTooMuch(t *testing.T) {
+func TestPackBound(t *testing.T) {
 	times := func(count int, milli int32) []int32 { return slices.Repeat([]int32{milli}, count) }
 	for name, test := range map[string]struct {
 		room  []int32
@@ -69,16 +69,42 @@ func TestIsTooMuch(t *testing.T) {
 				p.items = append(p.items, packItem{milli: milli, item: int32(i)})
 			}
 			p.sort()
-			if !p.isTooMuch(0) {
+			if !p.exceedsBound(0) {
 				t.Error("not known to be too much")
 			}
 			if fits(slices.Clone(test.room), test.items, map[string]bool{}) {
 				t.Error("it fits")
 			}
 			p.items = append([]packItem{{milli: 1000}}, p.items...) // a first one that is not to be packed
-			if !p.isTooMuch(1) || p.weigh(1, 3) != p.weigh(0, 3)-3000 {
+			if !p.exceedsBound(1) || p.weigh(1, 3) != p.weigh(0, 3)-3000 {
 				t.Error("the first one counts")
 			}
 		})
 	}
+}
+
+// packable's bisection finds the same fraction as an independent bisection over complete item lists.
+func TestPackable(t *testing.T) {
+	part := rapid.OneOf(rapid.Int16Range(1, 999), rapid.SampledFrom([]int16{100, 250, 499, 500, 501, 750, 999}))
+	rapid.Check(t, func(t *rapid.T) {
+		count := rapid.IntRange(0, boundItems).Draw(t, "count")
+		parts := rapid.SliceOfN(part, count, count).Draw(t, "parts")
+		slices.Sort(parts)
+		var items itemList
+		for _, part := range parts {
+			items.insert(int32(part))
+		}
+		bins, low, high := items.bins(), int32(0), int32(1000)
+		for high-low > packSteps {
+			with, middle := items, (low+high)/2
+			if with.insert(middle); with.bins() <= bins {
+				low = middle
+			} else {
+				high = middle
+			}
+		}
+		if gotBins, got := packable(parts); gotBins != bins || got != high-1 {
+			t.Errorf("%v: %d bins and %dm, want %d and %dm", parts, gotBins, got, bins, high-1)
+		}
+	})
 }
