@@ -69,8 +69,8 @@ check-lint: tools ## golangci-lint, in all modules; .golangci.yml configures it
 	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --timeout 15m); done
 
 check-prose: tools ## Vale and tools/prose: the language of comments and Markdown; tools/vale/styles has the rules
-	@bin/tools/vale --output=line $$(git -c safe.directory='*' ls-files '*.go' '*.md' ':!*_test.go' ':!*/testdata/*')
-	@bin/tools/prose .
+	@failed=; bin/tools/vale --output=line $$(git -c safe.directory='*' ls-files '*.go' '*.md' ':!*_test.go' ':!*/testdata/*') || failed=1; \
+	bin/tools/prose . || failed=1; test -z "$$failed"
 
 # --- tests: test, test-guest (scripts/test-deps.sh installs what they need) ---
 

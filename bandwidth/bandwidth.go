@@ -1,10 +1,13 @@
-// Package bandwidth is the kernel's CFS bandwidth control as a model: what a quota,
-// its period and its burst do to a group whose demand is known. It is pure: no
-// files, no clock, no randomness. Words are the kernel's (kernel/sched/fair.c,
-// Documentation/scheduler/sched-bwc.rst); times are virtual, from the model's start.
+// Package bandwidth models the kernel's CFS bandwidth control. It computes the effect of a quota, its period and its
+// burst on a group with a known demand.
 //
-// The folders below it hold what goes with it: recordings of real CPU use, and
-// what can be read from them.
+// A Sim is a set of groups on the same CPUs, each with a Setting. The caller adds work with Sim.Add, advances the
+// virtual time with Sim.Run and reads a group's counters with Sim.Stat. The package is pure: it has no files, no
+// clock and no randomness. Its terms are the kernel's (kernel/sched/fair.c, Documentation/scheduler/sched-bwc.rst).
+// Times count from the model's start.
+//
+// The model does not read or write cgroups. Package record in the folder record records real CPU use, timescale
+// analyzes recordings, and advise recommends limits.
 package bandwidth
 
 import (
@@ -12,15 +15,15 @@ import (
 	"time"
 )
 
-// A Bandwidth is what a group is allowed: cpu.max and cpu.max.burst, on cgroup v1
-// cpu.cfs_quota_us, cpu.cfs_period_us and cpu.cfs_burst_us.
+// A Bandwidth is the CPU bandwidth of a group: cpu.max and cpu.max.burst on cgroup v2; cpu.cfs_quota_us,
+// cpu.cfs_period_us and cpu.cfs_burst_us on v1.
 type Bandwidth struct {
 	Quota  time.Duration // CPU time per period; 0: no limit
 	Period time.Duration
-	Burst  time.Duration // what may be saved up of the quota; at most the quota
+	Burst  time.Duration // unused quota that can accumulate; at most the quota
 }
 
-// Bounds of the kernel for a quota and its period, and the kernel's default period (kernel/sched/core.c).
+// The kernel's bounds of a quota and its period, and its default period (kernel/sched/core.c).
 const (
 	MinQuota      = time.Millisecond
 	MinPeriod     = time.Millisecond
@@ -28,10 +31,11 @@ const (
 	DefaultPeriod = 100 * time.Millisecond
 )
 
-// MinRaisePeriod is the shortest period of a group whose quota package burst raises: its loop reads the group once per period.
+// MinRaisePeriod is the shortest period of a group whose quota package burst raises, because its loop reads the group
+// once per period.
 const MinRaisePeriod = 10 * time.Millisecond
 
-// Limit is the bandwidth in CPUs; 0: no limit.
+// Limit returns the bandwidth in CPUs; 0 means no limit.
 func (b Bandwidth) Limit() float64 {
 	if b.Quota == 0 {
 		return 0
@@ -39,7 +43,7 @@ func (b Bandwidth) Limit() float64 {
 	return float64(b.Quota) / float64(b.Period)
 }
 
-// Check refuses what the kernel refuses.
+// Check returns an error for a bandwidth that the kernel refuses.
 func (b Bandwidth) Check() error {
 	switch {
 	case b.Quota == 0 && b.Burst == 0:
@@ -54,22 +58,22 @@ func (b Bandwidth) Check() error {
 	return nil
 }
 
-// A Kernel is how finely a kernel counts. All are above 0.
+// A Kernel holds the time granularities of a kernel. All are above 0.
 type Kernel struct {
-	Tick  time.Duration // how often a busy CPU is charged: 1 s / CONFIG_HZ
-	Slice time.Duration // what a CPU draws at once: sched_cfs_bandwidth_slice_us
-	Kept  time.Duration // what a CPU does not give back when it goes idle: min_cfs_rq_runtime
+	Tick  time.Duration // interval at which a busy CPU is charged: 1 s / CONFIG_HZ
+	Slice time.Duration // amount that a CPU draws at once: sched_cfs_bandwidth_slice_us
+	Kept  time.Duration // amount that a CPU retains when it becomes idle: min_cfs_rq_runtime
 }
 
-// Linux is what distributions ship: 250 ticks a second, the other two as the kernel has them.
+// Linux has the usual values of distributions: 250 ticks per second, and the kernel's defaults for the other two.
 var Linux = Kernel{Tick: 4 * time.Millisecond, Slice: 5 * time.Millisecond, Kept: time.Millisecond}
 
-// A Stat is what a group has used since the model's start, counted as cpu.stat does.
+// A Stat holds the counters of a group since the model's start, as in cpu.stat.
 type Stat struct {
 	Usage         time.Duration // CPU time
 	Periods       uint64        // period edges while the group's timer ran
-	Throttled     uint64        // those at which a CPU stood still
-	ThrottledTime time.Duration // how long, summed over CPUs
+	Throttled     uint64        // periods in which a CPU was throttled
+	ThrottledTime time.Duration // throttled time, summed over CPUs
 	Bursts        uint64        // periods that used more than the quota
 	BurstTime     time.Duration
 }

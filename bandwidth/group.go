@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// A Setting is what a group starts with.
+// A Setting is the initial configuration of a group.
 type Setting struct {
 	Bandwidth
-	Weight int           // against other groups on the same CPUs; 0 is 1
-	Rested bool          // it has saved up its burst; else it is new, and has saved nothing
-	Phase  time.Duration // of the period's edges, which the kernel draws at random when it makes the group
+	Weight int           // relative to other groups on the same CPUs; 0 means 1
+	Rested bool          // the group starts with a full burst; else with an empty one
+	Phase  time.Duration // of the period's edges; the kernel draws it at random when it creates the group
 }
 
-// A group is a control group: threads, their work, and the pool they draw from.
+// A group is a control group: its threads, their work, and the pool of its runtime.
 type group struct {
 	*pool   // nil: no limit
 	stat    *Stat
 	cpus    []cpu
 	weight  float64
-	threads int           // that can run at once
-	backlog time.Duration // CPU time that they still want
+	threads int           // maximum number of running threads
+	backlog time.Duration // remaining CPU time of the threads' work
 	doneAt  time.Duration // when the backlog last ended
-	top     int           // CPUs from here on have nothing of the group
-	lanes   int           // CPUs on which it runs now
-	rate    float64       // CPUs' worth of time that it gets now
+	top     int           // CPUs from this index on have no threads of the group
+	lanes   int           // CPUs on which the group runs now
+	rate    float64       // CPUs' worth of time that the group gets now
 
-	follow func(at time.Duration) // nil: nobody
-	asked  time.Duration          // CPU time, all that was added so far
-	marks  []time.Duration        // use at which what was added is done
-	halt   *halt                  // nil: nobody follows
+	follow func(at time.Duration) // nil: the caller does not follow the group
+	asked  time.Duration          // total CPU time added so far
+	marks  []time.Duration        // usage at which each added work is done
+	halt   *halt                  // nil: the caller does not follow the halts
 }
 
 func newGroup(s Setting, k Kernel, cpus int) *group {
@@ -40,8 +40,8 @@ func newGroup(s Setting, k Kernel, cpus int) *group {
 	return g
 }
 
-// settle puts the threads on CPUs, the lowest first, and takes them from those that they have left.
-// A throttled CPU keeps its threads until it may run again.
+// settle puts the threads on the lowest CPUs and removes them from other CPUs. A throttled CPU retains its threads
+// until it can run again.
 func (g *group) settle(now time.Duration) {
 	want := 0
 	if g.backlog > 0 {
@@ -73,7 +73,7 @@ func (g *group) settle(now time.Duration) {
 	}
 }
 
-// finish is how long the backlog lasts at the present rate.
+// finish returns the time until the backlog ends at the present rate.
 func (g *group) finish() time.Duration {
 	if g.rate == 0 {
 		return math.MaxInt64
@@ -81,7 +81,7 @@ func (g *group) finish() time.Duration {
 	return time.Duration(math.Ceil(float64(g.backlog) / g.rate))
 }
 
-// run lets the group run from one moment to another, between which nothing changes.
+// run advances the group from one moment to another. Nothing may change in between.
 func (g *group) run(from, to time.Duration) {
 	if g.pool != nil {
 		g.stat.ThrottledTime += (to - from) * time.Duration(g.waiting)
@@ -89,7 +89,7 @@ func (g *group) run(from, to time.Duration) {
 	if g.rate == 0 {
 		return
 	}
-	const rounding = 1e-6 // of a nanosecond: else a backlog that ends now would miss its last one
+	const rounding = 1e-6 // in nanoseconds; without it, a backlog that ends now would lack its last nanosecond
 	used := min(time.Duration(g.rate*float64(to-from)+rounding), g.backlog)
 	g.backlog -= used
 	for len(g.marks) > 0 && g.marks[0] <= g.stat.Usage+used {
@@ -111,7 +111,7 @@ func (g *group) run(from, to time.Duration) {
 	}
 }
 
-// tick charges the group's busy CPUs: those that have used what they drew draw again.
+// tick charges the group's busy CPUs. A CPU that has used its runtime draws again.
 func (g *group) tick(now time.Duration) {
 	if g.pool == nil {
 		return

@@ -2,10 +2,11 @@ package bandwidth
 
 import "time"
 
-// A halt is what is known of the times in which nothing of a group can run, also no thread that wakes up only now: its quota is used up.
+// A halt tracks the times in which no thread of a group can run because the quota is used up. A thread that wakes up
+// in such a time cannot run either.
 type halt struct {
 	since time.Duration
-	now   bool // it is so now
+	now   bool // the group is halted
 	over  func(from, to time.Duration)
 }
 
@@ -19,14 +20,15 @@ func (h *halt) note(halted bool, now time.Duration) {
 	h.now = halted
 }
 
-// FollowHalts calls over for each time in which nothing of a group that has a quota could run, when it may go on.
+// FollowHalts calls over at the end of each halt of a group that has a quota. A halt is a time in which no thread of
+// the group can run.
 func (s *Sim) FollowHalts(group int, over func(from, to time.Duration)) {
 	if g := s.groups[group]; g.pool != nil {
 		g.halt = &halt{over: over}
 	}
 }
 
-// Halted reports whether nothing of a group whose halts are followed can run now, and since when.
+// Halted reports whether no thread of a group can run now, and since when. It requires FollowHalts for the group.
 func (s *Sim) Halted(group int) (since time.Duration, halted bool) {
 	h := s.groups[group].halt
 	if h == nil {

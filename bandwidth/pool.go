@@ -5,29 +5,28 @@ import (
 	"time"
 )
 
-// A pool is the runtime of a group that has a quota: the kernel's struct
-// cfs_bandwidth, and what each CPU has drawn from it.
+// A pool is the runtime of a group with a quota: the kernel's struct cfs_bandwidth, and the runtime of each CPU.
 type pool struct {
 	Bandwidth
 	Kernel
 	runtime time.Duration // not yet drawn
 	snap    time.Duration // runtime after the last refill
-	edge    time.Duration // the next period edge, if the timer runs
+	edge    time.Duration // next period edge, while the timer runs
 	active  bool          // the timer runs
-	idle    bool          // nothing was drawn since the last edge
+	idle    bool          // no CPU has drawn since the last edge
 	stat    *Stat
 	cpus    []cpu
-	waiting int // CPUs that are throttled
+	waiting int // number of throttled CPUs
 }
 
-// A cpu is a group's part of a CPU: the kernel's struct cfs_rq.
+// A cpu is a group's state on a CPU: the kernel's struct cfs_rq.
 type cpu struct {
-	remaining time.Duration // drawn and not used; below 0: used before it was drawn
-	running   bool          // has threads of the group
-	throttled bool          // they stand still
+	remaining time.Duration // runtime drawn and not used; negative: used before it was drawn
+	running   bool          // the CPU has threads of the group
+	throttled bool          // they cannot run
 }
 
-// newPool returns a pool with one quota, as the kernel makes it, and what was saved.
+// newPool returns a pool with one quota, as the kernel creates it, and with the burst if the group is rested.
 func newPool(s Setting, k Kernel, cpus []cpu, stat *Stat) *pool {
 	p := &pool{Bandwidth: s.Bandwidth, Kernel: k, runtime: s.Quota, edge: s.Phase % s.Period, cpus: cpus, stat: stat}
 	if s.Rested {
@@ -37,7 +36,7 @@ func newPool(s Setting, k Kernel, cpus []cpu, stat *Stat) *pool {
 	return p
 }
 
-// start starts the period timer. Its edges keep their distance from the phase.
+// start starts the period timer. Its edges stay aligned to the phase.
 func (p *pool) start(now time.Duration) {
 	if p.active {
 		return
@@ -48,8 +47,7 @@ func (p *pool) start(now time.Duration) {
 	}
 }
 
-// draw takes a slice for a CPU that has used what it had; the CPU is throttled where
-// nothing is left.
+// draw takes a slice for a CPU without runtime. It throttles the CPU if the pool is empty.
 func (p *pool) draw(c *cpu, now time.Duration) {
 	p.start(now)
 	if p.runtime > 0 {
@@ -64,7 +62,7 @@ func (p *pool) draw(c *cpu, now time.Duration) {
 	}
 }
 
-// empty reports whether there is nothing to draw, and no CPU has anything left.
+// empty reports whether neither the pool nor any CPU has runtime left.
 func (p *pool) empty() bool {
 	return p.runtime == 0 && !slices.ContainsFunc(p.cpus, func(c cpu) bool { return c.remaining > 0 })
 }
@@ -77,7 +75,7 @@ func (p *pool) enter(c *cpu, now time.Duration) {
 	}
 }
 
-// leave takes the threads from a CPU, which gives back what it does not keep.
+// leave removes the threads from a CPU, which returns its runtime except Kernel.Kept.
 func (p *pool) leave(c *cpu) {
 	c.running = false
 	if back := c.remaining - p.Kept; back > 0 {
@@ -86,7 +84,7 @@ func (p *pool) leave(c *cpu) {
 	}
 }
 
-// refill is the period's edge.
+// refill handles a period edge.
 func (p *pool) refill() {
 	p.stat.Periods++
 	p.replenish()
@@ -101,7 +99,7 @@ func (p *pool) refill() {
 	p.distribute()
 }
 
-// replenish adds a quota to the runtime: the kernel's __refill_cfs_bandwidth_runtime.
+// replenish adds a quota to the runtime, as the kernel's __refill_cfs_bandwidth_runtime does.
 func (p *pool) replenish() {
 	p.runtime += p.Quota
 	if over := p.snap - p.runtime; over > 0 {
@@ -112,7 +110,7 @@ func (p *pool) replenish() {
 	p.snap = p.runtime
 }
 
-// distribute lets throttled CPUs go on: what they owe is paid, the next tick draws more.
+// distribute unthrottles CPUs by paying their debts. They draw more at the next tick.
 func (p *pool) distribute() {
 	for i := range p.cpus {
 		c := &p.cpus[i]

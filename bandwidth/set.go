@@ -1,7 +1,8 @@
 package bandwidth
 
-// Set gives a group that has a quota another bandwidth, as a write to its files does: it has a fresh quota at
-// once, and what its CPUs had drawn, or owed, is forgotten. Period and phase stay: the bandwidth's period is the group's.
+// Set changes the bandwidth of a group that has a quota, as a write to its files does. The group gets a fresh quota
+// at once, and the runtime or debt of its CPUs is reset. Period and phase do not change: b must have the group's
+// period.
 func (s *Sim) Set(group int, b Bandwidth) {
 	g := s.groups[group]
 	g.pool.set(b)
@@ -9,7 +10,7 @@ func (s *Sim) Set(group int, b Bandwidth) {
 	g.settle(s.now)
 }
 
-// set is the kernel's tg_set_cfs_bandwidth.
+// set does the work of the kernel's tg_set_cfs_bandwidth.
 func (p *pool) set(b Bandwidth) {
 	p.Bandwidth = b
 	p.replenish()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A Sim is groups on the same CPUs. A group is named by its place in New's list.
+// A Sim simulates groups on the same CPUs. The index of a group is its position in New's settings. A Sim is not safe
+// for concurrent use.
 type Sim struct {
 	Kernel
 	cpus   float64
@@ -13,8 +14,8 @@ type Sim struct {
 	now    time.Duration
 }
 
-// New returns a model of groups on some CPUs, without any demand. The settings'
-// bandwidths are such as Check takes; phases are 0 or more.
+// New returns a model of groups on a number of CPUs, without any demand. The settings' bandwidths must pass Check,
+// and phases must not be negative.
 func New(k Kernel, cpus int, settings ...Setting) *Sim {
 	s := &Sim{Kernel: k, cpus: float64(cpus)}
 	for _, setting := range settings {
@@ -23,10 +24,10 @@ func New(k Kernel, cpus int, settings ...Setting) *Sim {
 	return s
 }
 
-// Now is how long the model has run.
+// Now returns the virtual time since the model's start.
 func (s *Sim) Now() time.Duration { return s.now }
 
-// Add gives a group CPU time to use, behind what it has still to do.
+// Add adds CPU time to the end of a group's backlog.
 func (s *Sim) Add(group int, work time.Duration) {
 	g := s.groups[group]
 	g.backlog += work
@@ -37,22 +38,21 @@ func (s *Sim) Add(group int, work time.Duration) {
 	g.settle(s.now)
 }
 
-// Follow calls done for each later Add of a group, in their order, with the time at which its
-// work is done, first come first served. The group must have no backlog, and may not Drop any.
+// Follow calls done for each later Add of a group, in order, with the time at which its work is done. A group does
+// its work first come, first served. The group must have no backlog, and the caller must not use Drop for it.
 func (s *Sim) Follow(group int, done func(at time.Duration)) {
 	g := s.groups[group]
 	g.follow, g.asked = done, g.stat.Usage
 }
 
-// SetThreads says on how many CPUs a group's work can run at once; 1 at the start.
+// SetThreads sets the number of CPUs on which a group's work can run at once; the default is 1.
 func (s *Sim) SetThreads(group, threads int) {
 	s.groups[group].threads = max(threads, 1)
 	s.groups[group].settle(s.now)
 }
 
-// Drop takes from a group what it has still to do, as a program does that stops at a
-// time instead of at an amount of work. It returns what was taken. Threads that are
-// throttled learn of it at the next period's edge: Busy.
+// Drop removes and returns a group's backlog, as for a program that stops at a time instead of after an amount of
+// work. Throttled threads notice it at the next period edge; see Busy.
 func (s *Sim) Drop(group int) (work time.Duration) {
 	g := s.groups[group]
 	work, g.backlog = g.backlog, 0
@@ -60,37 +60,36 @@ func (s *Sim) Drop(group int) (work time.Duration) {
 	return work
 }
 
-// Backlog is the CPU time that a group has been given and has not yet used.
+// Backlog returns the remaining CPU time of a group's work.
 func (s *Sim) Backlog(group int) time.Duration { return s.groups[group].backlog }
 
-// DoneAt is when a group's backlog last came to its end; 0: never.
+// DoneAt returns the time at which a group's backlog last ended; 0 means never.
 func (s *Sim) DoneAt(group int) time.Duration { return s.groups[group].doneAt }
 
-// Busy reports whether a group has work or threads that are throttled.
+// Busy reports whether a group has work or throttled threads.
 func (s *Sim) Busy(group int) bool {
 	g := s.groups[group]
 	return g.backlog > 0 || g.pool != nil && g.waiting > 0
 }
 
-// Stat is what a group has used.
+// Stat returns the counters of a group.
 func (s *Sim) Stat(group int) Stat { return *s.groups[group].stat }
 
-// Run lets the model run until a time.
+// Run advances the model until a time.
 func (s *Sim) Run(until time.Duration) {
 	for s.now < until {
 		s.step(until)
 	}
 }
 
-// RunWhileBusy lets the model run while the group is busy, at the longest until a time.
+// RunWhileBusy advances the model while the group is busy, at most until a time.
 func (s *Sim) RunWhileBusy(group int, until time.Duration) {
 	for s.Busy(group) && s.now < until {
 		s.step(until)
 	}
 }
 
-// step runs to the next moment at which something changes: a tick, a period's edge,
-// the end of a backlog.
+// step advances to the next event: a tick, a period edge, or the end of a backlog.
 func (s *Sim) step(until time.Duration) {
 	s.share()
 	next := until
@@ -134,7 +133,7 @@ func (s *Sim) advance(g *group, next time.Duration, isTick bool) {
 	}
 }
 
-// share divides the CPUs among the groups: by weight, to none more than the CPUs on which it runs.
+// share divides the CPUs among the groups by weight. No group gets more than the CPUs on which it runs.
 func (s *Sim) share() {
 	left, want, weights := s.cpus, 0.0, 0.0
 	for _, g := range s.groups {
@@ -153,7 +152,7 @@ func (s *Sim) share() {
 	for weights > 0 {
 		part := left / weights
 		full := false
-		for _, g := range s.groups { // those whose part is more than they can use
+		for _, g := range s.groups { // groups whose share exceeds their usable CPUs
 			if g.rate == 0 && g.lanes > 0 && part*g.weight >= float64(g.lanes) {
 				g.rate = float64(g.lanes)
 				left -= g.rate

@@ -1,74 +1,76 @@
-// Package burst lets a group use, for a short time, CPU time that it has saved up by using
-// less than its limit before: while the group is throttled, and its CPUs have time that nobody
-// else needs, its quota is raised; when the throttling stops, what was saved is spent, or others
-// come, it goes back. On average the limit holds.
+// Package burst raises the quota of a throttled group for a short time.
 //
-// The control loop is a pure function, State.Next: what was measured goes in, a new state and
-// perhaps a quota to write come out. It has no clock and no files, so it runs on the model of
-// package bandwidth as on a kernel. Loop drives it on real groups.
+// A group saves up CPU time while it uses less than its limit. While the group is throttled and its CPUs have idle
+// time, Loop raises its quota and spends the savings. It restores the quota when the throttling stops, the savings
+// are spent, or other groups need the time. The average use stays within the limit.
 //
-// Each write of a quota hands the group a fresh one at once (tg_set_cfs_bandwidth in the kernel's
-// sched/core.c). So it is written seldom, and right after a period's edge, where the group has a
-// fresh one anyway. What leaks all the same is accounted: the account is of measured use.
+// The control law is a pure function, State.Next. Its input is a measurement; its output is a new state and the quota
+// to write, if any. It has no clock and no files, so that it runs on the model of package bandwidth and on a kernel
+// alike. Loop runs it on the groups of a Host.
+//
+// Each write of a quota gives the group a fresh quota at once (tg_set_cfs_bandwidth in kernel/sched/core.c). The loop
+// therefore writes seldom, and right after a period edge, where the group has a fresh quota anyway. The savings
+// account uses measured use, so that any leaked time counts.
 package burst
 
 import "time"
 
-// A Setting is what a group may use.
+// A Setting is the bandwidth that a group can use.
 type Setting struct {
-	Quota  time.Duration // CPU time per period that its limit is worth
+	Quota  time.Duration // CPU time per period at the limit
 	Period time.Duration
-	Most   time.Duration // the highest quota that it is ever given
+	Most   time.Duration // maximum quota
 }
 
 const (
-	depth     = 800 * time.Millisecond // how much is saved up: the limit for so long; 1.3 % of a minute
-	aim       = 300 * time.Microsecond // how long after an edge a quota is written
-	sharp     = 600 * time.Microsecond // how well the edge must be known for that
-	calm      = 3                      // periods without throttling after which a raised quota goes down
-	patience  = 3                      // how often a write that would be late waits for the next edge
-	blind     = 50                     // periods after which a group is raised though its edge is not known
-	leakShare = 10                     // a write is late when more than this part of the quota could leak
-	stepShare = 10                     // changes smaller than this part of the quota are not worth a write
-	saveShare = 2                      // this part of a quota must be saved before it is raised
+	depth     = 800 * time.Millisecond // maximum savings: the limit for this time; 1.3 % of a minute
+	aim       = 300 * time.Microsecond // delay of a write after an edge
+	sharp     = 600 * time.Microsecond // required precision of the edge for such a write
+	calm      = 3                      // periods without throttling before a raised quota is lowered
+	patience  = 3                      // number of times a late write waits for the next edge
+	blind     = 50                     // periods after which a group is raised without a known edge
+	leakShare = 10                     // a write is late when more than quota/leakShare could leak
+	stepShare = 10                     // changes below quota/stepShare are not worth a write
+	saveShare = 2                      // quota/saveShare must be saved before a raise
 )
 
-// Measured is what was read of a group.
+// Measured is a reading of a group.
 type Measured struct {
-	At        time.Duration // on the clock that drives the kernel's timers
-	Used      time.Duration // CPU time since the group was made
+	At        time.Duration // on the clock of the kernel's timers
+	Used      time.Duration // CPU time since the creation of the group
 	Periods   uint64        // nr_periods
 	Throttled uint64        // nr_throttled
-	Room      time.Duration // CPU time per period beyond its quota that others leave to it
+	Room      time.Duration // CPU time per period beyond the quota that the CPUs have free
 }
 
-// A State is what the loop knows of one group. The zero State with a Setting is one of which nothing is known.
+// A State is the control state of a group. The zero State with a Setting is the initial state.
 type State struct {
 	Setting
-	InForce time.Duration // the quota that the kernel has; 0: the setting's
-	Saved   time.Duration // CPU time saved up; below 0: used beyond the limit
-	Over    float64       // CPUs that it used beyond its limit in the last period
+	InForce time.Duration // quota in the kernel; 0: the setting's quota
+	Saved   time.Duration // savings in CPU time; negative: used beyond the limit
+	Over    float64       // CPUs used beyond the limit in the last period
 
 	edge      edge
-	seen      bool          // last is there
-	last      Measured      // as of the last look
-	step      Measured      // as of the last decision
-	throttled time.Duration // when it last was, at a decision
-	edged     time.Duration // when an edge was last seen to have passed
-	late      int           // decisions in a row that waited for the next edge
-	vague     int           // decisions in a row without its edge being known, while it was busy
+	seen      bool          // last is valid
+	last      Measured      // at the last reading
+	step      Measured      // at the last decision
+	throttled time.Duration // time of the last decision at which the group was throttled
+	edged     time.Duration // last time at which an edge was known to have passed
+	late      int           // consecutive decisions that waited for the next edge
+	vague     int           // consecutive decisions of a busy group without a known edge
 }
 
-// A Decision is what follows from a look.
+// A Decision is the result of a reading.
 type Decision struct {
-	Quota time.Duration // to write now; 0: nothing
-	Wants bool          // it is throttled, and has saved up what more room would let it use
-	Wake  time.Duration // when to look again
+	Quota time.Duration // quota to write now; 0: none
+	Wants bool          // the group is throttled, and has savings to use more room
+	Wake  time.Duration // time of the next reading
 }
 
-// Next takes a look at a group. The state is the one before the decision's write: Wrote tells it of that.
+// Next processes a reading of a group. The returned state does not include the decision's write; the caller reports
+// it with Wrote.
 func (s State) Next(m Measured) (State, Decision) {
-	if !s.seen || m.Used < s.last.Used { // less: it is another group of the same name
+	if !s.seen || m.Used < s.last.Used { // a lower counter belongs to a new group of the same name
 		s = s.begin(m)
 	}
 	s.account(m)
@@ -87,10 +89,10 @@ func (s State) Next(m Measured) (State, Decision) {
 	switch {
 	case known:
 		d.Wake = s.edge.after(m.At, aim)
-		if s.busy(m) { // does it still come where it is expected?
+		if s.busy(m) { // verify that the edge is at the expected time
 			d.Wake = min(d.Wake, s.edge.before(m.At, aim))
 		}
-	case m.At-s.edged > 2*s.Period: // the timer has stopped: there is nothing to learn
+	case m.At-s.edged > 2*s.Period: // the timer has stopped; a reading has no information
 		d.Wake = m.At + s.Period
 	default:
 		d.Wake = s.edge.probe(m.At)
@@ -98,16 +100,16 @@ func (s State) Next(m Measured) (State, Decision) {
 	return s, d
 }
 
-// Wrote tells the state that a quota has been written.
+// Wrote records that the quota has been written.
 func (s State) Wrote(quota time.Duration) State {
 	s.InForce, s.late = quota, 0
 	return s
 }
 
-// Raised is what the group has beyond its setting's quota, per period.
+// Raised returns the part of the quota in force above the setting's quota, per period.
 func (s *State) Raised() time.Duration { return max(s.InForce-s.Quota, 0) }
 
-// begin is the state at the first look: nothing is saved up yet.
+// begin returns the state at the first reading, with no savings.
 func (s State) begin(m Measured) State {
 	inForce := s.InForce
 	if inForce == 0 {
@@ -119,18 +121,18 @@ func (s State) begin(m Measured) State {
 	}
 }
 
-// account adds what the group could have used since the last look, and takes what it has used.
+// account adds the allowed CPU time since the last reading to the savings, and subtracts the used time.
 func (s *State) account(m Measured) {
 	earned := s.worth(m.At - s.last.At)
 	s.Saved = min(s.Saved+earned-(m.Used-s.last.Used), s.worth(depth))
 }
 
-// worth is the CPU time that the limit is worth in a time.
+// worth returns the CPU time that the limit allows in a time.
 func (s *State) worth(span time.Duration) time.Duration {
 	return time.Duration(float64(span) / float64(s.Period) * float64(s.Quota))
 }
 
-// busy reports whether a write may come soon.
+// busy reports whether a write is likely soon.
 func (s *State) busy(m Measured) bool {
 	return s.Raised() > 0 || m.At-s.throttled < calm*s.Period
 }
@@ -139,7 +141,7 @@ func (s *State) wants(m Measured) bool {
 	return s.busy(m) && (s.Saved >= s.Quota/saveShare || s.Raised() > 0 && s.Saved > 0)
 }
 
-// decide is what to write at a period's edge, or where that is not known, at any time.
+// decide chooses the quota at a period edge, or at any time if the edge is unknown.
 func (s *State) decide(m Measured, known bool) (d Decision) {
 	span, used := m.At-s.step.At, m.Used-s.step.Used
 	if span > 0 {
@@ -149,7 +151,7 @@ func (s *State) decide(m Measured, known bool) (d Decision) {
 	if isThrottled {
 		s.throttled = m.At
 	}
-	switch { // where the machine is too busy to look in time it is never known: what leaks then is paid back
+	switch { // on a machine that is too busy to read in time, the edge stays unknown; the account pays back the leaked time
 	case known:
 		s.vague = 0
 	case used > 0:
@@ -168,8 +170,8 @@ func (s *State) decide(m Measured, known bool) (d Decision) {
 	return d
 }
 
-// extra is what the group is to have beyond its quota in the period that has begun. What it has saved is the
-// most that it may use until the next look.
+// extra returns the CPU time beyond the quota for the current period. The savings bound the use until the next
+// reading.
 func (s *State) extra(m Measured, isThrottled bool) time.Duration {
 	has := s.Raised()
 	free := max(min(m.Room, s.Saved), 0)
@@ -181,10 +183,10 @@ func (s *State) extra(m Measured, isThrottled bool) time.Duration {
 		want = free
 	case has > 0 && m.At-s.throttled >= calm*s.Period:
 		want = 0
-		if s.Over > 0 { // it still needs some
+		if s.Over > 0 { // the group still uses it
 			want = has / 2
 		}
-		s.throttled = m.At // so long it stays then
+		s.throttled = m.At // keep the raise for calm periods
 	}
 	want = min(want, s.Most-s.Quota).Truncate(time.Microsecond)
 	if want < s.Quota/stepShare {
@@ -193,8 +195,8 @@ func (s *State) extra(m Measured, isThrottled bool) time.Duration {
 	return want
 }
 
-// isLate reports whether a write now would hand the group too much of a second quota in this period. Lowering a
-// quota takes more from it than that gives, if it is lowered by as much.
+// isLate reports whether a write now would give the group too much of a second quota in this period. A lower quota is
+// never late if the reduction exceeds the leak.
 func (s *State) isLate(now, quota time.Duration, known bool) bool {
 	leak := s.Quota
 	if known {

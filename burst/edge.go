@@ -2,26 +2,27 @@ package burst
 
 import "time"
 
-// An edge is what is known of the moment in each period at which the kernel refills a group's quota. The
-// kernel draws it at random when it makes the group, and keeps it: the timer's expiries stay apart by
-// whole periods, also where it stopped in between.
+// An edge tracks the moment in each period at which the kernel refills a group's quota. The kernel draws the moment
+// at random when it creates the group and does not change it. Timer expiries stay whole periods apart, even if the
+// timer stopped in between.
 type edge struct {
 	period     time.Duration
-	low, width time.Duration // it is after low and until low+width, modulo the period
-	strikes    int           // how often in a row it was seen elsewhere
+	low, width time.Duration // the edge is after low and until low+width, modulo the period
+	strikes    int           // consecutive observations at another place
 }
 
 const (
 	mostStrikes = 3
-	slack       = 100 * time.Microsecond // what a wake may come too early
+	slack       = 100 * time.Microsecond // maximum earliness of a wake-up
 )
 
-// newEdge is one of which nothing is known.
+// newEdge returns an edge with an unknown place.
 func newEdge(period, now time.Duration) edge {
 	return edge{period: period, low: now % period, width: period}
 }
 
-// see takes in that so many edges passed between two moments. One in less than a period says where it was.
+// see processes the number of edges that passed between two moments. A single edge in less than a period narrows its
+// place.
 func (e *edge) see(from, to time.Duration, passed uint64) {
 	span := to - from
 	if passed != 1 || span <= 0 || span >= e.period {
@@ -31,9 +32,9 @@ func (e *edge) see(from, to time.Duration, passed uint64) {
 		e.low, e.width = from%e.period, span
 		return
 	}
-	start := mod(from-e.low, e.period) // low is 0 now
+	start := mod(from-e.low, e.period) // relative to low
 	first := window{start, min(start+span, e.width)}
-	second := window{0, min(start+span-e.period, e.width)} // of the period after
+	second := window{0, min(start+span-e.period, e.width)} // of the next period
 	switch {
 	case first.empty() && second.empty():
 		e.strike(from)
@@ -54,34 +55,34 @@ func (e *edge) narrow(to window) {
 	e.strikes = 0
 }
 
-// strike forgets where the edge is expected if it is seen elsewhere again and again. Once means
-// nothing: an interrupt may be late.
+// strike resets the expected place after repeated contrary observations. A single observation can be a late
+// interrupt.
 func (e *edge) strike(now time.Duration) {
 	if e.strikes++; e.strikes >= mostStrikes {
 		*e = newEdge(e.period, now)
 	}
 }
 
-// probe is the next moment at which a look tells in which half of the window the edge is.
+// probe returns the next moment at which a reading halves the window of the edge.
 func (e *edge) probe(now time.Duration) time.Duration {
 	next := e.next(now, e.low-slack)
 	next = min(next, e.next(now, e.low+e.width/2))
 	return min(next, e.next(now, e.low+e.width+slack))
 }
 
-// after is the next moment that is so long after an edge; before is so long before one.
+// after returns the next moment that is aim after an edge. before returns the next moment that is aim before an edge.
 func (e *edge) after(now, aim time.Duration) time.Duration  { return e.next(now, e.low+e.width+aim) }
 func (e *edge) before(now, aim time.Duration) time.Duration { return e.next(now, e.low-aim) }
 
-// since is how long ago the last edge was, if it was as late as it may be.
+// since returns the time since the last edge, for the latest possible edge.
 func (e *edge) since(now time.Duration) time.Duration { return mod(now-e.low-e.width, e.period) }
 
-// index numbers the periods, for one edge.
+// index returns a period number, valid for the present edge.
 func (e *edge) index(now time.Duration) int64 {
 	return int64((now - e.low - e.width - e.since(now)) / e.period)
 }
 
-// next is the first moment after now in its place of the period.
+// next returns the first moment after now at a place of the period.
 func (e *edge) next(now, place time.Duration) time.Duration {
 	wait := mod(place-now, e.period)
 	if wait == 0 {
@@ -90,7 +91,7 @@ func (e *edge) next(now, place time.Duration) time.Duration {
 	return now + wait
 }
 
-// mod is the remainder, never below 0.
+// mod returns the non-negative remainder.
 func mod(a, b time.Duration) time.Duration {
 	if a %= b; a < 0 {
 		a += b

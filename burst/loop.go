@@ -9,46 +9,47 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Group is one whose quota may be raised.
+// A Group is a group whose quota the loop can raise.
 type Group struct {
 	Setting
 	Name    string
-	CPUs    cpuset.Set // those that it runs on: groups on the same CPUs share what is idle of them
+	CPUs    cpuset.Set // CPUs of the group; groups with equal CPUs share their idle time
 	InForce time.Duration
-	Kernel  Kernel // nil: it cannot be read now
+	Kernel  Kernel // nil: the group cannot be read now
 }
 
-// A Kernel has what a group has.
+// A Kernel reads and writes the files of a group.
 type Kernel interface {
 	Read() (cgroup.Usage, error)
-	Quota() (time.Duration, error) // in force
-	SetQuota(time.Duration) error  // the period stays
+	Quota() (time.Duration, error) // the quota in force
+	SetQuota(time.Duration) error  // does not change the period
 	Close()
 }
 
-// A Host is whose groups they are. Its methods are called by one goroutine, but Lend.
+// A Host owns the groups. The loop calls its methods from a single goroutine, except Lend.
 type Host interface {
-	// Changed reports whether Groups would return something else than at its last call.
+	// Changed reports whether the result of Groups has changed since its last call.
 	Changed() bool
-	// Groups returns all groups, with what the kernel has now. The loop closes them.
+	// Groups returns all groups with their present kernel values. The loop closes them.
 	Groups() ([]Group, error)
-	// Lend notes that some groups may have more than their quota, for so long from now on: nobody sets that back.
+	// Lend records in the state that the groups can exceed their quotas for the returned time. Until then no
+	// operation restores the quotas.
 	Lend(ctx context.Context, names []string) (time.Duration, error)
-	// Idle is how long each CPU, by its id, has had nothing to do since the boot.
+	// Idle returns the idle time since the boot of each CPU, by its id.
 	Idle() (map[int]time.Duration, error)
 }
 
-// A Loop looks after the groups of a host.
+// A Loop raises and restores the quotas of a host's groups.
 type Loop struct {
 	host    Host
 	log     *slog.Logger
 	members map[string]*member
 	pools   map[cpuset.Set]*pool
-	asked   bool // for a loan; the answer will be in lent
+	asked   bool // a call of Lend is running; its result will be in lent
 	lent    chan loan
 }
 
-// A loan is what Lend has answered.
+// A loan is the result of Lend.
 type loan struct {
 	names []string
 	until time.Duration
@@ -56,14 +57,14 @@ type loan struct {
 }
 
 const (
-	longest   = time.Second            // sleep: by then somebody may have begun
-	renewal   = 10 * time.Second       // a loan that ends so soon is asked for again
-	notice    = time.Second            // so long before its end a loan counts no more
-	lendLimit = 10 * time.Second       // how long Lend may take
-	shyness   = time.Minute            // how long a group is left alone after a refusal
-	busyPool  = 250 * time.Millisecond // how old what is known of a pool may be
-	restPool  = time.Second            // the same where nobody wants anything of it
-	reread    = time.Second            // how old what is known of a quota may be while it can be raised
+	longest   = time.Second            // maximum sleep, to notice new groups
+	renewal   = 10 * time.Second       // a loan is renewed when it ends within this time
+	notice    = time.Second            // a loan stops counting this long before its end
+	lendLimit = 10 * time.Second       // timeout of Lend
+	shyness   = time.Minute            // time without raises after a refusal
+	busyPool  = 250 * time.Millisecond // maximum age of a pool's readings
+	restPool  = time.Second            // the same if no group wants a share of the pool
+	reread    = time.Second            // maximum age of a quota's reading while it can be raised
 )
 
 // New returns a loop for a host's groups.
@@ -71,7 +72,7 @@ func New(host Host, log *slog.Logger) *Loop {
 	return &Loop{host: host, log: log, members: map[string]*member{}, pools: map[cpuset.Set]*pool{}, lent: make(chan loan, 1)}
 }
 
-// Run looks after the groups until ctx is done, and puts back then what it has raised.
+// Run controls the groups until ctx is done, and then restores the raised quotas.
 func (l *Loop) Run(ctx context.Context) error {
 	sleep, err := newSleeper(ctx)
 	if err != nil {
@@ -95,17 +96,17 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		l.borrow(ctx)
 	}
-	if l.asked { // it may be at work in the state
+	if l.asked { // it can be changing the state
 		<-l.lent
 	}
-	if l.host.Changed() { // what they had may be another one's by now
+	if l.host.Changed() { // the groups can belong to other containers by now
 		l.refresh()
 	}
 	l.end()
 	return nil
 }
 
-// next is the member that is to be looked at first.
+// next returns the member with the earliest wake time.
 func (l *Loop) next() (next *member) {
 	for _, m := range l.members {
 		if next == nil || m.wake < next.wake {
@@ -115,7 +116,7 @@ func (l *Loop) next() (next *member) {
 	return next
 }
 
-// refresh takes the host's groups. Of those that go on as they were all that is known is kept.
+// refresh updates the members from the host's groups. Members with unchanged limits retain their states.
 func (l *Loop) refresh() {
 	groups, err := l.host.Groups()
 	if err != nil {
@@ -146,7 +147,7 @@ func (l *Loop) refresh() {
 	l.forgetPools()
 }
 
-// end lets go of all.
+// end releases all members.
 func (l *Loop) end() {
 	for _, m := range l.members {
 		l.letGo(m)
@@ -154,7 +155,7 @@ func (l *Loop) end() {
 	clear(l.members)
 }
 
-// borrow asks for loans, for all that want one at once, while others are looked at.
+// borrow requests loans for all members that need them, in the background.
 func (l *Loop) borrow(ctx context.Context) {
 	if l.asked {
 		return
@@ -178,7 +179,7 @@ func (l *Loop) borrow(ctx context.Context) {
 	}()
 }
 
-// takeLoan takes the answer to borrow, if it has come.
+// takeLoan processes the result of borrow, if it is available.
 func (l *Loop) takeLoan() {
 	var got loan
 	select {

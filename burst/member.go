@@ -8,20 +8,20 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A member is one group of the loop.
+// A member is a group of the loop.
 type member struct {
 	Group
 	state State
-	over  float64 // CPUs that it used beyond its limit at the last look at its pool
+	over  float64 // CPUs used beyond its limit at the last reading of its pool
 	wants bool
 	wake  time.Duration
-	read  time.Duration // when its quota was read
-	until time.Duration // it may have more than its quota until then
-	why   string        // the last refusal of the kernel
-	shy   time.Duration // it is not raised until then
+	read  time.Duration // time of the last reading of its quota
+	until time.Duration // end of its loan
+	why   string        // last refusal of the kernel
+	shy   time.Duration // no raise before this time
 }
 
-// take takes what the host says of a group. What is known of it stays while its limit does.
+// take updates a member from the host's group. The state remains while the limit does not change.
 func (m *member) take(g Group) {
 	if m.state.Quota != g.Quota || m.state.Period != g.Period {
 		m.state = State{Setting: g.Setting}
@@ -30,7 +30,7 @@ func (m *member) take(g Group) {
 	m.Group, m.state.InForce, m.read = g, g.InForce, now()
 }
 
-// measure reads a member's use and, now and then, its quota: others write it too, systemd without a word.
+// measure reads a member's use, and sometimes its quota. Other programs write the quota too, for example systemd.
 func (m *member) measure() (u cgroup.Usage, at time.Duration, err error) {
 	u, err = m.Kernel.Read()
 	at = now()
@@ -41,7 +41,7 @@ func (m *member) measure() (u cgroup.Usage, at time.Duration, err error) {
 	return u, at, err
 }
 
-// look is one step of one member.
+// look does one control step of a member.
 func (l *Loop) look(m *member) {
 	u, at, err := m.measure()
 	if err != nil {
@@ -56,16 +56,16 @@ func (l *Loop) look(m *member) {
 	}
 }
 
-// room is the CPU time per period that a member may have beyond its quota.
+// room returns the CPU time per period that a member can have beyond its quota.
 func (l *Loop) room(m *member, at time.Duration) time.Duration {
-	share := l.share(m, at) // always: what was idle has to be known when it is wanted
+	share := l.share(m, at) // always, because the idle time must be known when the member needs it
 	if m.until-notice < at || at < m.shy {
 		return 0
 	}
 	return time.Duration(share * float64(m.Period))
 }
 
-// write gives a member a quota. A group whose parent allows no more is left at its own for a while.
+// write writes a member's quota. If the parent does not allow it, write blocks further raises for a while.
 func (l *Loop) write(m *member, quota time.Duration) {
 	err := m.Kernel.SetQuota(quota)
 	switch {
@@ -77,7 +77,7 @@ func (l *Loop) write(m *member, quota time.Duration) {
 		return
 	}
 	m.shy = now() + shyness
-	if m.why == err.Error() { // once, not each time
+	if m.why == err.Error() { // log the refusal once
 		return
 	}
 	m.why = err.Error()
@@ -88,7 +88,7 @@ func (l *Loop) write(m *member, quota time.Duration) {
 	l.log.Warn(what, "container", m.Name, "error", err)
 }
 
-// drop takes a member off the list that cannot be read. That its group is gone is no news: its end is others' to tell.
+// drop removes a member that cannot be read. It does not log the end of a group, because the host reports it.
 func (l *Loop) drop(m *member, err error) {
 	if !isGone(err) {
 		l.log.Warn("quota not looked after any more", "container", m.Name, "error", err)
@@ -97,7 +97,7 @@ func (l *Loop) drop(m *member, err error) {
 	delete(l.members, m.Name)
 }
 
-// letGo gives a member that is looked after no more its quota back, where it still has the one that the loop gave it.
+// letGo releases a member. It restores the quota if the member still has the loop's value.
 func (l *Loop) letGo(m *member) {
 	defer m.Kernel.Close()
 	if m.state.Raised() == 0 {

@@ -6,14 +6,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A pool is what is known of the CPUs that some groups run on.
+// A pool is a set of CPUs with its groups and its idle time.
 type pool struct {
-	at   time.Duration // of the last look
-	sum  time.Duration // for how long they have been idle by then, all together, since the boot
-	idle float64       // CPUs that were idle between the last two looks
+	at   time.Duration // time of the last reading
+	sum  time.Duration // idle time of all its CPUs since the boot, at the last reading
+	idle float64       // idle CPUs between the last two readings
 }
 
-// share is how many CPUs beyond its limit a member may use of its pool, if it wants to.
+// share returns the number of CPUs beyond its limit that a member can use of its pool.
 func (l *Loop) share(m *member, at time.Duration) float64 {
 	p := l.pools[m.CPUs]
 	if p == nil {
@@ -36,10 +36,10 @@ func (l *Loop) share(m *member, at time.Duration) float64 {
 	return Shares(float64(m.CPUs.Count()), p.idle, members)[0]
 }
 
-// limit is the limit in CPUs.
+// limit returns the limit in CPUs.
 func (m *member) limit() float64 { return float64(m.Quota) / float64(m.Period) }
 
-// lookAt reads for how long CPUs have been idle since the last look at them, and what was used beyond the limits meanwhile.
+// lookAt reads the idle time of the CPUs since the last reading, and the use beyond the limits.
 func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 	times, err := l.host.Idle()
 	if err != nil {
@@ -51,7 +51,7 @@ func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 	for cpu := range cpus.All() {
 		sum += times[cpu]
 	}
-	p.idle = 0 // of long ago nothing follows for now
+	p.idle = 0 // an older reading has no information about the present
 	if p.at != 0 && at-p.at <= 2*restPool {
 		p.idle = float64(sum-p.sum) / float64(at-p.at)
 	}
@@ -63,7 +63,7 @@ func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 	}
 }
 
-// forgetPools forgets those that nobody runs on.
+// forgetPools removes pools without members.
 func (l *Loop) forgetPools() {
 	used := map[cpuset.Set]bool{}
 	for _, m := range l.members {

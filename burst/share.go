@@ -1,18 +1,18 @@
 package burst
 
-// A Member is a group among others on the same CPUs.
+// A Member is a group that shares CPUs with other groups.
 type Member struct {
 	Limit float64 // CPUs
-	Over  float64 // CPUs that it uses beyond its limit
+	Over  float64 // CPUs used beyond its limit
 	Wants bool    // Decision.Wants
 }
 
-// reserve is the part of the CPUs that is to stay idle: for who comes.
+// reserve is the share of the CPUs that must stay idle for new work.
 const reserve = 0.05
 
-// Shares divides what is idle of some CPUs among groups that may use more than their limits, by those limits:
-// CPUs for each. What they use beyond them counts as idle while the reserve is there; as that
-// is eaten up they give way, each by its part, down to half of it at each call.
+// Shares divides the idle time of CPUs among the groups that want more than their limits, in proportion to their
+// limits. The result is in CPUs. Time used beyond the limits counts as idle while the reserve is idle. When the
+// reserve is in use, the shares shrink in proportion, down to half at each call.
 func Shares(cpus, idle float64, members []Member) []float64 {
 	over, limits := 0.0, 0.0
 	for _, m := range members {

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// now is the time on the clock that drives the kernel's timers.
+// now returns the time on the clock of the kernel's timers.
 func now() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // the clock is there on every Linux
+		panic(err) // every Linux has this clock
 	}
 	return time.Duration(t.Nano())
 }
 
-// A sleeper sleeps until a moment, to some 0.1 ms: Go's timers are only good for 1 ms.
+// A sleeper sleeps until a moment, with a precision of about 0.1 ms. Go's timers have a precision of 1 ms only.
 type sleeper struct {
 	event int
 	stop  func() bool
@@ -37,7 +37,7 @@ func newSleeper(ctx context.Context) (*sleeper, error) {
 		if stop() {
 			return true
 		}
-		<-rung // it may be about to write: the number could be another file's by then
+		<-rung // wait for a write in progress, because the kernel can reuse the file descriptor
 		return false
 	}}, nil
 }
@@ -48,7 +48,7 @@ func (s *sleeper) until(wake time.Duration) {
 	if timeout.Sec < 0 || timeout.Nsec < 0 {
 		return
 	}
-	unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil) // a signal ends it early: the caller looks again
+	unix.Ppoll([]unix.PollFd{{Fd: int32(s.event), Events: unix.POLLIN}}, &timeout, nil) // a signal ends it early; the caller checks the time
 }
 
 func (s *sleeper) close() {

@@ -15,8 +15,8 @@ type Bound struct {
 	Quota, Period time.Duration
 }
 
-// Bound returns the lowest quota of a group and of the groups above it; a zero Bound if
-// there is none. ErrNoGroup: there is no group with that path.
+// Bound returns the lowest quota of a group and the groups above it; a zero Bound if there is none. A missing group is
+// ErrNoGroup.
 func (t *Tree) Bound(path string) (Bound, error) {
 	if err := t.checkThere(path); err != nil {
 		return Bound{}, err
@@ -77,7 +77,7 @@ func (t *Tree) bounds(path string) (bounds []Bound, err error) {
 	}
 }
 
-// quotaCause adds to cgroup v1's refusal of a quota, a bare EINVAL, the group whose quota is the cause.
+// quotaCause adds the group with the limiting quota to cgroup v1's refusal of a quota, which is a bare EINVAL.
 func (g *Group) quotaCause(refusal error, wanted cfsBandwidth) error {
 	if g.tree.cpu.v2 || !errors.Is(refusal, unix.EINVAL) {
 		return refusal

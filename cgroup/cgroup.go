@@ -29,7 +29,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A Driver is who makes the groups.
+// A Driver creates the cgroups.
 type Driver string
 
 const (
@@ -38,35 +38,33 @@ const (
 	Systemd  Driver = "systemd"  // a transient scope of the system's systemd per group
 )
 
-// Options say where Candor's groups are.
+// Options select Candor's parent cgroup.
 type Options struct {
 	// Parent is Candor's own group: a path below the mount point
 	// ("/candor", the default), or with systemd a slice ("candor.slice").
 	Parent string
 	Driver Driver // "" is Auto
-	// Root is the folder whose proc and sys are used, "/" by default. With
-	// another one, the mounts are those that its process 1 sees.
+	// Root is the directory whose proc and sys are used, "/" by default. With another root, the mounts are the mounts of its
+	// process 1.
 	Root string
-	// Owner is the state that the groups belong to, such as the path of its
-	// directory: groups of two states below one parent are refused. "" does not care.
+	// Owner is the state to which the groups belong, such as the path of its directory: groups of two states below the same
+	// parent are refused. "" disables the check.
 	Owner string
-	// ReadOnly leaves out the test whether groups can be made: for who only reads, or
-	// only gives settings to those of others.
+	// ReadOnly skips the test whether groups can be created: for callers that only read, or that only set values of foreign groups.
 	ReadOnly bool
 }
 
-// Settings are what a group gives its processes.
+// Settings are the resources of a group.
 type Settings struct {
 	CPUs cpuset.Set // never empty
 	Mems cpuset.Set // memory nodes; empty: those of the parent
 
-	// Quota is the CPU time per Period, Burst what may be saved up of it.
-	// Quota 0 is no limit, Period 0 is 100 ms. The kernel wants 1 ms or more
-	// of both, a period of 1 s at most, Burst <= Quota. Whole microseconds count.
+	// Quota is the CPU time per Period, Burst the unused quota that the kernel accumulates. Quota 0 is no limit, Period 0 is
+	// 100 ms. The kernel requires 1 ms or more for both, a period of 1 s at most, and Burst <= Quota. Values are in whole
+	// microseconds.
 	Quota, Period, Burst time.Duration
 
-	// Weight decides who gets the time of a CPU that several want. 1000, or 0,
-	// is the kernel's default: cpu.shares 1024, cpu.weight 100. Both are linear;
-	// what is outside their range (2 to 262144, 1 to 10000) becomes its end.
+	// Weight distributes the time of a CPU with several runnable groups. 1000, or 0, is the kernel's default: cpu.shares 1024,
+	// cpu.weight 100. Both are linear. Values outside the kernel's range (2 to 262144, 1 to 10000) are clamped.
 	Weight int
 }

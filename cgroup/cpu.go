@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// cpuState is what the cpu controller holds for a group, in the kernel's units.
+// cpuState holds the values of the cpu controller of a group, in the kernel's units.
 type cpuState struct {
 	cfsBandwidth
 	weight int64 // cpu.shares or cpu.weight
@@ -33,7 +33,7 @@ func (b cfsBandwidth) exceeds(c cfsBandwidth) bool {
 // product multiplies a quota and a period. It cannot overflow: Linux takes quotas below 2^44 us and periods of up to 1 s.
 func product(quota, period int64) uint64 { return uint64(quota) * uint64(period) }
 
-// readCPU returns what a group has.
+// readCPU reads the values of a group.
 func (h *hierarchy) readCPU(dir string) (cpuState, error) {
 	if h.v2 {
 		return readCPUV2(dir)
@@ -49,7 +49,7 @@ func (h *hierarchy) readBandwidth(dir string) (cfsBandwidth, error) {
 	return readBandwidthV1(dir)
 }
 
-// setCPU writes the differences between what a group has and what it shall have.
+// setCPU writes the values that differ from the present values.
 func (h *hierarchy) setCPU(dir string, next cpuState) error {
 	now, err := h.readCPU(dir)
 	if err != nil {
@@ -101,8 +101,7 @@ func (h *hierarchy) weightOf(kernel int64) int {
 	return int((kernel*defaultWeight + normal/2) / normal)
 }
 
-// SameWeight reports whether two weights are one to the kernel, which holds them
-// in coarser steps: v2 in tens.
+// SameWeight reports whether two weights are equal for the kernel, whose steps are coarser: multiples of ten on v2.
 func (t *Tree) SameWeight(a, b int) bool { return t.cpu.kernelWeight(a) == t.cpu.kernelWeight(b) }
 
 func (h *hierarchy) writeWeight(dir string, weight int64) error {
@@ -112,9 +111,9 @@ func (h *hierarchy) writeWeight(dir string, weight int64) error {
 	return writeInt(dir, "cpu.shares", weight)
 }
 
-// SetQuota gives a group another quota for a short time; period and burst stay. Nested groups that had all
-// of the quota follow. systemd is not told: what a unit says is what the group goes back to. Linux refuses
-// (EINVAL) a quota below the burst, and v1 one beyond that of a group above.
+// SetQuota sets another quota for a short time; period and burst stay. Nested groups that had the whole quota follow. The unit of
+// systemd keeps the granted quota, to which the group returns. Linux refuses (EINVAL) a quota below the burst, and v1 a quota
+// above the quota of a parent.
 func (g *Group) SetQuota(quota time.Duration) error {
 	if g.err != nil {
 		return g.err

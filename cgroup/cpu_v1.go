@@ -36,10 +36,9 @@ func readBandwidthV1(dir string) (b cfsBandwidth, err error) {
 	return b, err
 }
 
-// setBandwidthV1 writes what differs. The kernel refuses, at any moment, a
-// burst above the quota and a nested group that is allowed more than its
-// parent: the burst is lowered first and raised last, and nested groups that
-// would exceed are lowered before their parent.
+// setBandwidthV1 writes the differences. The kernel refuses, at any moment, a burst above the quota and a nested group with more
+// than its parent: the burst is lowered first and raised last, and nested groups that would exceed their parent are lowered
+// before it.
 func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 	if next.burst < now.burst {
 		if err := writeInt(dir, burstV1, next.burst); err != nil {
@@ -73,9 +72,8 @@ func setBandwidthV1(dir string, now, next cfsBandwidth) error {
 	return nil
 }
 
-// setLimitV1 changes quota and period, two files, so that what is allowed in
-// between is never more than before and after: parents, and nested groups by
-// their own limits, bound it from above and below.
+// setLimitV1 changes quota and period, which are two files. The allowance between the two writes is never above the allowances
+// before and after: parents, and nested groups by their own limits, bound it from above and below.
 func setLimitV1(dir string, now, next cfsBandwidth) error {
 	quota := func() error { return changeV1(dir, quotaV1, now.quota, next.quota) }
 	period := func() error { return changeV1(dir, periodV1, now.period, next.period) }
@@ -93,8 +91,8 @@ func setLimitV1(dir string, now, next cfsBandwidth) error {
 	if !errors.Is(err, unix.EINVAL) || now.quota == none || next.quota == none || !bothGrow && !bothShrink {
 		return err
 	}
-	// Now a nested group forbids what is in between. Without a quota of its
-	// own the group is bound by its parent's alone, which nobody forbids.
+	// A nested group forbids the value between the writes. Without a quota of its own, the group is bound by its parent alone,
+	// which is always allowed.
 	for _, step := range []struct {
 		file  string
 		value int64

@@ -48,9 +48,8 @@ func parseMax(content string) (quota, period int64, err error) {
 	return quota, period, nil
 }
 
-// setBandwidthV2 writes what differs. The kernel refuses a burst above the
-// quota at any moment, so the burst is lowered before the quota and raised after it.
-// Nested groups may exceed their parent on v2.
+// setBandwidthV2 writes the differences. The kernel refuses a burst above the quota at any moment, so the burst is lowered before
+// the quota and raised after it. On v2 nested groups can exceed their parent.
 func setBandwidthV2(dir string, now, next cfsBandwidth) error {
 	if next.burst < now.burst {
 		if err := writeInt(dir, "cpu.max.burst", next.burst); err != nil {

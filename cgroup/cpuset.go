@@ -19,11 +19,10 @@ const (
 	memsFile = "cpuset.mems"
 )
 
-// retries bounds how often a change is begun again because somebody makes
-// groups below ours meanwhile. A try takes 0.1 ms.
+// retries bounds the restarts of a change while another program creates groups below it. An attempt takes 0.1 ms.
 const retries = 50
 
-// readEffective returns what of a resource the processes of a group may use.
+// readEffective returns the CPUs or memory nodes that the processes of a group can use.
 func readEffective(dir, file string) (cpuset.Set, error) {
 	names := [2]string{file + ".effective", "cpuset.effective_" + file[len("cpuset."):]}
 	first := effectiveNames.Load()
@@ -40,8 +39,8 @@ func readEffective(dir, file string) (cpuset.Set, error) {
 // effectiveNames are those that the kernel had last: v2's, or 1 for v1's.
 var effectiveNames atomic.Int32
 
-// setCpuset gives the group, and the groups nested in it, CPUs and memory
-// nodes; no nodes means those of the parent, in a foreign group those that it has. What fails is undone.
+// setCpuset sets the CPUs and memory nodes of a group and its nested groups. No memory nodes means the nodes of the parent, or for
+// a foreign group its present nodes. A failed change is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
 	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && swapV1(dir, cpusFile, cpus) {
@@ -84,13 +83,11 @@ func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err erro
 	return before, t.moveTo(dir, memsFile, before, mems)
 }
 
-// moveTo sets one resource in a group and the groups nested in it, and makes
-// sure that the group gets all of it. old is what it has.
+// moveTo sets a resource of a group and its nested groups, and checks that the group gets all of it. old is its present value.
 func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	if t.cpuset.v2 {
-		// v2 takes any value and silently gives what the parent has of it, all
-		// of the parent's when that is nothing: then the group would run on
-		// CPUs that belong to others.
+		// v2 accepts any value and silently applies its intersection with the parent's set, or the whole set of the parent if the
+		// intersection is empty: then the group would run on CPUs of other containers.
 		if err := t.available(filepath.Dir(dir), file, next); err != nil {
 			return err
 		}
@@ -139,10 +136,8 @@ func (t *Tree) available(parent, file string, want cpuset.Set) error {
 	return err
 }
 
-// Apply gives the group new settings. It writes only what differs, nested
-// groups included where the kernel wants them to follow. On an error the
-// settings from before are in force again, as far as the kernel permits; the error says so
-// where it does not.
+// Apply sets the settings of a group. It writes only differences, including nested groups where the kernel requires it. On an
+// error the former settings are in force again, as far as the kernel permits; otherwise the error reports the difference.
 func (g *Group) Apply(s Settings) error {
 	if g.err != nil {
 		return g.err
@@ -170,8 +165,8 @@ func (g *Group) Apply(s Settings) error {
 	return nil
 }
 
-// rounded is a state as systemd can keep it. A quota that the group has already stays as it is: it may be
-// raised (SetQuota), which is not for the unit.
+// rounded returns a state in systemd's units. A present quota does not change: it can be raised (SetQuota), which does not
+// concern the unit.
 func (s state) rounded(before state) state {
 	if s.quota != before.quota || s.period != before.period {
 		s.cfsBandwidth = roundForSystemd(s.cfsBandwidth)
@@ -179,10 +174,8 @@ func (s state) rounded(before state) state {
 	return s
 }
 
-// SetCPUs gives the group, and the groups nested in it, other CPUs and memory
-// nodes (none: those of the parent). It is the part of Apply that moving a
-// container takes: two writes at most where nothing is nested. ErrUnavailable: the
-// parent has not all of them.
+// SetCPUs sets the CPUs and memory nodes of a group and its nested groups (no nodes: the parent's). It is the part of Apply that a
+// move of a container needs: at most two writes without nested groups. ErrUnavailable: the parent lacks some of them.
 func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
 	if g.err != nil {
 		return g.err

@@ -18,10 +18,9 @@ const moveTimeout = 250 * time.Millisecond
 // ErrManyGroups: there are more groups nested in a group than can be moved in time.
 var ErrManyGroups = errors.New("too many nested groups to move in time")
 
-// moveV1 sets one resource of the cpuset controller in a group and the groups
-// nested in it. On v1 a group's set must lie within its parent's at any moment,
-// or the kernel answers EBUSY (a child has more) or EACCES (the parent has less): grow
-// from the top, shrink from the bottom, and to move, first grow to both.
+// moveV1 sets a resource of the cpuset controller in a group and its nested groups. On v1 the set of a group must be within its
+// parent's set at any moment, otherwise the kernel returns EBUSY (a child has more) or EACCES (the parent has less): grow from
+// the top, shrink from the bottom, and to move, first grow to the union.
 func moveV1(dir, file string, next cpuset.Set) error {
 	old, err := readSet(dir, file)
 	if err != nil {
@@ -30,7 +29,7 @@ func moveV1(dir, file string, next cpuset.Set) error {
 	return moveFromV1(dir, file, old, next)
 }
 
-// moveFromV1 is moveV1 for a group whose set is known.
+// moveFromV1 is moveV1 for a group with a known set.
 func moveFromV1(dir, file string, old, next cpuset.Set) error {
 	m := moveOfV1{file, time.Now().Add(moveTimeout)}
 	return m.move(dir, old, next)
@@ -48,7 +47,7 @@ func (m *moveOfV1) move(dir string, old, next cpuset.Set) error {
 	}
 	for try := 1; ; try++ {
 		err := m.step(dir, old, next)
-		// EBUSY: a group was made or grew below this one since it was listed.
+		// EBUSY: a group below this group was created, or grew, after the listing.
 		if !errors.Is(err, unix.EBUSY) || try == retries || time.Now().After(m.until) {
 			return err
 		}
@@ -83,8 +82,8 @@ func (m *moveOfV1) step(dir string, old, next cpuset.Set) error {
 	return setV1(dir, m.file, next)
 }
 
-// follow changes a nested group after its parent: one that had all of the parent's
-// goes on to have all; one that had a part keeps what is left of the part, or all if nothing is.
+// follow changes a nested group after its parent. A group with the parent's whole set keeps the whole set. Another group keeps the
+// remaining part of its set, or gets the whole set if no part remains.
 func (m *moveOfV1) follow(dir string, old, next cpuset.Set) error {
 	now, err := readSet(dir, m.file)
 	if err != nil || now.IsEmpty() {
@@ -97,8 +96,7 @@ func (m *moveOfV1) follow(dir string, old, next cpuset.Set) error {
 	return m.move(dir, now, want)
 }
 
-// setV1 writes one group's set. Memory that has been used already moves with
-// the nodes, as v2 does it.
+// setV1 writes the set of a group. Used memory moves with the nodes, as on v2.
 func setV1(dir, file string, set cpuset.Set) error {
 	if file == memsFile {
 		migrate, err := readInt(dir, "cpuset.memory_migrate")
@@ -150,12 +148,12 @@ func inheritableV1(dir, file string, now cpuset.Set) (cpuset.Set, error) {
 	return withoutExclusivesV1(dir, file, above, now)
 }
 
-// errLeft is what swapV1 does not do.
+// errLeft marks a case that swapV1 leaves to moveV1.
 var errLeft = errors.New("left to moveV1")
 
-// swapV1 sets one resource of the cpuset controller in a group that has some already, by one open file and as few calls as can be: a
-// container with CPUs of its own takes them from hundreds of groups, one after the other. Where it is false
-// nothing was changed: moveV1 does it, or says why not.
+// swapV1 replaces a resource of the cpuset controller in a group, with a single open file and as few system calls as possible: a
+// container with exclusive CPUs takes them from hundreds of groups in a row. If it returns false, nothing has changed, and moveV1
+// does the change or reports the error.
 func swapV1(dir, file string, next cpuset.Set) (done bool) {
 	if kernelfs.IsInjected() {
 		return false
@@ -189,9 +187,9 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 	if old == next {
 		return nil
 	}
-	// Nested groups that have less than all already go on to have that, and with one that has more the kernel refuses to give less
-	// to the group. To a group that gets more they may have to be brought along; one that is made from now on
-	// is within old, and in the way only if it is not within next.
+	// Nested groups with less than the whole set keep it, and the kernel refuses to shrink the group below a nested group. If the
+	// group grows, nested groups can have to follow. A group that is created from now on is within old, and conflicts only if it is
+	// not within next.
 	if !next.SubsetOf(&old) {
 		if nested, err := subgroups(dir); err != nil || len(nested) > 0 {
 			return errLeft
@@ -225,8 +223,8 @@ func lowerNestedV1(dir string, top cfsBandwidth) (lowered bool, err error) {
 	return lowered, nil
 }
 
-// raiseNestedV1 lets those groups below dir grow with it that had all of it,
-// by their own wish or since lowerNestedV1 left them so. Others keep what they have.
+// raiseNestedV1 raises the groups below dir that had the whole quota, by their own setting or since lowerNestedV1. Other groups keep
+// their quota.
 func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	nested, err := subgroups(dir)
 	if err != nil {

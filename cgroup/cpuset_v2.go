@@ -7,9 +7,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// moveV2 sets one resource of the cpuset controller in a group. On v2 nested
-// groups need nothing: what they have is cut to what their parent has. Only those that were given
-// all of the parent's explicitly follow, so that they don't stay small when it grows.
+// moveV2 sets a resource of the cpuset controller in a group. On v2 the kernel cuts nested groups to their parent's set. Only nested
+// groups with an explicit copy of the parent's whole set follow, so that they do not stay small when the parent grows.
 func moveV2(dir, file string, next cpuset.Set) error {
 	old, err := readSet(dir, file)
 	if err != nil || old == next {
@@ -50,7 +49,7 @@ func (f *followers) move(dir string) error {
 		if err == nil && (now == old || now.IsEmpty()) {
 			err = f.move(child)
 		}
-		if err != nil && !gone(err) && !isTooDeep(err) { // gone: the group, or it is without the controller
+		if err != nil && !gone(err) && !isTooDeep(err) { // gone: the group is removed, or has no such controller
 			return err
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPULimits is what the cpu controller has for a group whose cpuset is not Candor's to set, such as the
-// one that the kubelet makes for a pod.
+// CPULimits are the values of the cpu controller for a group whose cpuset Candor does not set, such as a pod's group from the
+// kubelet.
 type CPULimits struct {
 	Quota  time.Duration // per Period; 0: none
 	Period time.Duration
@@ -33,9 +33,9 @@ func (g *Group) CPULimits() (CPULimits, error) {
 	return t, nil
 }
 
-// SetCPULimits gives a group another quota and weight; its period stays. Nested groups keep what they
-// have, so v1 refuses (EINVAL) a quota below one of theirs. Where systemd makes Candor's groups, the
-// unit of a slice is told first: its properties own the files. It rounds a quota up, the file has it as it is.
+// SetCPULimits sets the quota and weight of a group; its period stays. Nested groups do not change, so v1 refuses (EINVAL) a quota
+// below a nested quota. If systemd manages Candor's groups, the unit of a slice is updated first: its properties own the files. The
+// unit's quota is rounded up, the file has the exact quota.
 func (g *Group) SetCPULimits(next CPULimits) error {
 	if g.err != nil {
 		return g.err
@@ -60,10 +60,10 @@ func (g *Group) SetCPULimits(next CPULimits) error {
 	return g.wrap(err)
 }
 
-// setCPUTimeV2 writes the files when systemd has written them, whose unit the group may be.
+// setCPUTimeV2 writes the files after systemd has written them, since the group can be a unit.
 func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	if g.tree.bus != nil && g.isUnit() {
-		rounded := now // what systemd is taken to have
+		rounded := now // the values that systemd has written
 		rounded.cfsBandwidth = roundForSystemd(now.cfsBandwidth)
 		if err := g.tellUnit(state{cpuState: rounded}, state{cpuState: want}); err != nil {
 			return err
@@ -75,8 +75,8 @@ func (g *Group) setCPUTimeV2(now, want cpuState) error {
 	return g.tree.cpu.setCPU(g.dir(g.tree.cpu), want)
 }
 
-// Fingerprint returns a text that is another one after somebody has written to the group's quota or weight, or has
-// made or removed a group in it: for who looks often, since to read all that costs several times as much.
+// Fingerprint returns a text that changes when another program writes the group's quota or weight, or creates or removes a group in
+// it. It is for frequent checks: reading all values costs several times as much.
 func (g *Group) Fingerprint() (string, error) {
 	if g.err != nil {
 		return "", g.err
@@ -112,8 +112,7 @@ func (t *Tree) PodWeight(weight int) int64 {
 	return weightMin + (shares-sharesMin)*(weightMax-weightMin)/(sharesMax-sharesMin)
 }
 
-// Members returns the names of the groups directly below a group, and how many processes are in the
-// group itself.
+// Members returns the names of the groups directly below a group, and the number of processes in the group itself.
 func (g *Group) Members() (nested []string, processes int, err error) {
 	if g.err != nil {
 		return nil, 0, g.err
@@ -130,10 +129,10 @@ func (g *Group) Members() (nested []string, processes int, err error) {
 	return nested, processes, g.wrap(err)
 }
 
-// What is in this file looks at everybody's groups. It takes no rights but to read them.
+// The functions below read groups of any owner. They only need the right to read.
 
-// Bandwidth returns a group's quota for each period, and its burst; zeros where there is none, or where the cpu controller has
-// not the group.
+// Bandwidth returns a group's quota per period, and its burst; zeros without a quota, or if the cpu controller does not have the
+// group.
 func (g *Group) Bandwidth() (quota, period, burst time.Duration, err error) {
 	if g.err != nil {
 		return 0, 0, 0, g.err

@@ -9,11 +9,9 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Create makes the group with these settings, then moves a process into it (0:
-// nobody; a systemd scope needs one). The process is never in a group that is half
-// set up. On an error nothing is left: no group, and the process is where it was.
-// What an earlier Create left of a group of the same name is removed first; if
-// it has processes the error is ErrBusy.
+// Create creates the group with its settings, then moves a process into it (0: no process; a systemd scope needs one). The process
+// is never in a half-configured group. On an error no group remains, and the process is in its former group. Create first removes
+// the remains of an earlier group of the same name; if it has processes, the error is ErrBusy.
 func (g *Group) Create(s Settings, pid int) error {
 	if g.err != nil {
 		return g.err
@@ -88,7 +86,7 @@ func (g *Group) fill(s Settings, pid int) (err error) {
 	return t.enter(g.dirs(), pid, origin)
 }
 
-// makeDir makes a folder that everybody may look into, whatever the umask is.
+// makeDir creates a directory that every user can read, regardless of the umask.
 func makeDir(dir string) error {
 	if err := kernelfs.FaultOf(kernelfs.CreateAccess, dir); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: err}
@@ -99,7 +97,7 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o755)
 }
 
-// clear removes what is left of a group of this name.
+// clear removes the remains of a group of this name.
 func (g *Group) clear() error {
 	if is, err := g.exists(); err != nil || !is {
 		return err
@@ -112,7 +110,7 @@ func (g *Group) clear() error {
 	return g.remove()
 }
 
-// Enter moves one more process into the group: into all of its folders or none. That there is no such group is ErrNoGroup.
+// Enter moves another process into the group: into all of its directories or none. A missing group is ErrNoGroup.
 func (g *Group) Enter(pid int) error {
 	if g.err != nil {
 		return g.err

@@ -18,10 +18,9 @@ var (
 	ErrBusy = errors.New("the group has processes")
 	// ErrOwned: Candor's parent group has groups of another state.
 	ErrOwned = errors.New("belongs to the state in")
-	// ErrNoGroup: there is no such group.
+	// ErrNoGroup reports a missing group.
 	ErrNoGroup = errors.New("no such group")
-	// ErrUnavailable: CPUs or memory nodes were asked for that the parent group
-	// does not have, such as one that is offline.
+	// ErrUnavailable reports CPUs or memory nodes that the parent group does not have, such as an offline CPU.
 	ErrUnavailable = errors.New("not available")
 )
 
@@ -43,13 +42,12 @@ func (e *WriteError) Error() string {
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// notUndone is what is said besides the error that was to be undone.
+// notUndone adds the error of an undo to the error that caused it.
 func notUndone(err error) error {
 	return fmt.Errorf("to undo it failed too, and what was written until then stays: %w", err)
 }
 
-// gone reports that a group ceased to be: while its files were open (ENODEV),
-// before they were (ENOENT).
+// gone reports that a group was removed: while its files were open (ENODEV), or before (ENOENT).
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }

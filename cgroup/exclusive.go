@@ -74,8 +74,8 @@ func partitionsV2(dir string) (found []Reservation, err error) {
 	return found, err
 }
 
-// exclusiveFlags are v1's files that make a group's CPUs or memory nodes its own: the kernel answers EINVAL to
-// a group beside it that is given one of them (validate_change in kernel/cgroup/cpuset.c).
+// exclusiveFlags are the v1 files that make a group's CPUs or memory nodes exclusive: the kernel returns EINVAL for a sibling that
+// is given some of them (validate_change in kernel/cgroup/cpuset.c).
 var exclusiveFlags = map[string]string{cpusFile: "cpuset.cpu_exclusive", memsFile: "cpuset.mem_exclusive"}
 
 // exclusivesV1 returns the folders and CPUs, or memory nodes, of the exclusive groups beside a group.

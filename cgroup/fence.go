@@ -15,9 +15,8 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-// A Confinement is one value, the kernel's or systemd's, that keeps processes which
-// are not in Candor's groups off Candor's CPUs. Several make a confinement;
-// Tree.Fences says which. At is the path of a group below the mount point, or a unit.
+// A Confinement is a value, of the kernel or of systemd, that confines foreign processes to CPUs outside Candor's groups.
+// Tree.Confinements returns all values for a confinement. At is the path of a group below the mount point, or a unit.
 type Confinement struct {
 	Kind   ConfinementKind `json:"kind"`
 	At     string          `json:"at"`
@@ -25,7 +24,7 @@ type Confinement struct {
 	After  string          `json:"after"`
 }
 
-// A ConfinementKind is what the value of a Fence is.
+// A ConfinementKind is the kind of a Confinement's value.
 type ConfinementKind string
 
 const (
@@ -35,14 +34,12 @@ const (
 	ConfineUnit        ConfinementKind = "AllowedCPUs"           // a unit of systemd's
 )
 
-// Confinements returns the values that keep what is not Candor's on the CPUs of
-// keep, in the order in which they are to be set; undo goes the other way.
-// all are the CPUs of the machine, offline ones too. Values that are right
-// already are left out. Nothing is changed.
+// Confinements returns the values that confine foreign processes to the CPUs of keep, in the order in which they must be set; undo
+// uses the reverse order. all are the CPUs of the machine, including offline CPUs. It omits values that are set already, and
+// changes nothing.
 //
-// On v2 Candor's parent group becomes a partition, on v1 every other group
-// shrinks and the processes of the root get a group of their own. Where systemd manages
-// the tree its units are told, since it writes the kernel's files itself.
+// On v2 Candor's parent group becomes a partition. On v1 every other group shrinks, and the processes of the root get a group of
+// their own. If systemd manages the tree, its units are changed, since systemd writes the kernel's files itself.
 func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	if ours := all.Minus(keep); ours.IsEmpty() {
 		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", cputext.CPUs(keep), cputext.CPUs(all))
@@ -62,7 +59,7 @@ func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	}
 }
 
-// rootEffective is what a process in no group may use, and Candor's partition.
+// rootEffective returns the CPUs of processes outside all groups, together with the CPUs of Candor's partition.
 func (t *Tree) rootEffective() (cpuset.Set, error) {
 	h := t.cpuset
 	if is, _ := isGroup(h.mount); !is || h.root != "/" {
@@ -110,19 +107,19 @@ func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	case gone(err):
 		return "", nil
 	case f.Kind == ConfineToPartition && bytes.Contains(content, []byte("invalid")):
-		return "member", err // without CPUs of its own it is nothing else
+		return "member", err // a group without CPUs of its own has no other kind
 	}
 	return string(content), err
 }
 
-// SetConfinement sets a fence's Before or After. To set what holds already, or a
-// group that has gone meanwhile, is no error.
+// SetConfinement sets the Before or After of a confinement. A value that is set already, or a group that was removed meanwhile, is no
+// error.
 func (t *Tree) SetConfinement(f Confinement, value string) error {
 	now, err := t.ReadConfinement(f)
 	if err != nil {
 		return err
 	}
-	// The processes of a root are never done with: others may have come.
+	// The processes of a root are never complete: new processes can have arrived.
 	again := f.Kind == ConfineProcesses && value == f.After
 	if now == value && !again {
 		return nil
@@ -167,8 +164,8 @@ func (t *Tree) writeFence(dir, value string) error {
 	return writeSet(dir, cpusFile, all)
 }
 
-// fenceDir is the folder of a fence that stands in the kernel's files. Fences are also
-// read from a file: one that no plan makes is refused.
+// fenceDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid
+// confinement is refused.
 func (t *Tree) fenceDir(f Confinement) (string, error) {
 	kinds := []ConfinementKind{ConfineCPUs, ConfineToPartition, ConfineProcesses}
 	if !slices.Contains(kinds, f.Kind) {
@@ -202,7 +199,7 @@ func (t *Tree) otherGroups() ([]string, error) {
 	return paths, nil
 }
 
-// ConfinementAnnotations says what the fences of this machine cannot do.
+// ConfinementAnnotations returns the limits of the confinement on this machine.
 func (t *Tree) ConfinementAnnotations() []string {
 	const boot = "this lasts until the next boot: candor setup host does it again"
 	switch {

@@ -51,7 +51,7 @@ func (t *Tree) fencesV1(keep cpuset.Set) ([]Confinement, error) {
 	return fences, nil
 }
 
-// shrinkV1 adds a group after those nested in it. One that would keep nothing gets all of keep.
+// shrinkV1 adds a group after its nested groups. A group that would keep no CPU gets all of keep.
 func (t *Tree) shrinkV1(fences []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)
 	if err != nil {
@@ -94,9 +94,8 @@ func (t *Tree) setOthersV1(dir, cpus string) error {
 	return moveAll(root, dir)
 }
 
-// moveAll moves the processes of one group to another, until none is left that
-// came meanwhile. Kernel threads stay: some are bound to their CPU or node, and
-// the kernel refuses others.
+// moveAll moves the processes of a group to another group, until no process is left. Kernel threads stay: some are bound to their CPU
+// or node, and the kernel refuses others.
 func moveAll(from, to string) error {
 	var failed error
 	for range 100 { // each pass ends with fewer: children are born where their parent is
@@ -124,8 +123,7 @@ func moveAll(from, to string) error {
 	return errline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
 }
 
-// movable reports whether a process is a program's, not a kernel thread nor one
-// that has gone or that this place has no id for.
+// movable reports whether a process is a program: not a kernel thread, not ended, and with an ID in this PID namespace.
 func movable(pid int) bool {
 	stat, err := procfs.ReadStat(pid)
 	return err == nil && !stat.IsKernelThread()

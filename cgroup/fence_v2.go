@@ -47,8 +47,8 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Confinement, error) {
 	return t.fence(fences, ConfineToPartition, ours, "root")
 }
 
-// setPartition changes a group's kind of partition. The kernel takes the word in
-// any case and says afterwards whether, and why not.
+// setPartition changes the partition type of a group. The kernel accepts the write in any case, and reports the result and the
+// reason afterwards.
 func setPartition(dir, value string) error {
 	const file = string(ConfineToPartition)
 	if err := write(dir, file, value); err != nil {

@@ -29,10 +29,10 @@ func open(path string, flags int) (int, error) {
 	}
 }
 
-// read returns what a kernel file holds, without the newline at its end.
+// read returns the content of a kernel file without the final newline.
 func read(dir, file string) ([]byte, error) { return readWith(kernelfs.Read, dir, file) }
 
-// readOne is read for a file that the kernel writes in one piece.
+// readOne is read for a file that the kernel writes in a single piece.
 func readOne(dir, file string) ([]byte, error) { return readWith(kernelfs.ReadPiece, dir, file) }
 
 func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, error) {
@@ -46,7 +46,7 @@ func readWith(read func(string) ([]byte, error), dir, file string) ([]byte, erro
 	return bytes.TrimSuffix(content, []byte("\n")), nil
 }
 
-// write gives a kernel file a value in one write(2). The error is a *WriteError.
+// write writes a value to a kernel file with a single write(2). The error is a *WriteError.
 func write(dir, file, value string) error {
 	path := dir + "/" + file
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, path); err != nil {
@@ -74,7 +74,7 @@ func write(dir, file, value string) error {
 	}
 }
 
-// readInt reads a file of one number.
+// readInt reads a file with a number.
 func readInt(dir, file string) (int64, error) {
 	content, err := readOne(dir, file)
 	if err != nil {

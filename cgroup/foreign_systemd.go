@@ -13,21 +13,21 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// The kubelet and the runtimes, too, can have systemd make the groups of pods and containers: slices and scopes. As with
-// Candor's own, the units' properties own the kernel's files, which systemd writes again when it is reloaded. But to tell
-// systemd takes as long as to write some 50 files, and many containers may change for one that is about to start. So
-// the files are written first, which is what counts, and systemd is told afterwards what they have.
+// The kubelet and the runtimes can also use systemd for the groups of pods and containers: slices and scopes. As with Candor's own
+// groups, the properties of the units own the kernel's files, which systemd writes again at a reload. An update of a unit takes as
+// long as writing about 50 files, and many containers can change for a container that is about to start. So Candor writes the files
+// first, which has the effect, and updates the units afterwards.
 
-// An PendingUnitUpdate is somebody else's group of which systemd does not know yet what it was given.
+// A PendingUnitUpdate is a foreign group whose unit does not have the group's new values yet.
 type PendingUnitUpdate struct {
 	Group *Group
 	CPUs  bool // its CPUs or memory nodes
 	Time  bool // its quota, period or weight
-	// Quota is its own one where what it has may be raised (SetQuota); 0: the one that it has.
+	// Quota is the granted quota of a group whose quota can be raised (SetQuota); 0: the present quota.
 	Quota time.Duration
 }
 
-// PendingUnitUpdate returns what systemd does not know of a group that had something else before: it keeps weights and quotas in steps.
+// PendingUnitUpdate returns the values that a group's unit lacks after a change. systemd keeps weights and quotas in steps.
 func (g *Group) PendingUnitUpdate(before, after Settings) PendingUnitUpdate {
 	was, is := before.kernel(g.tree.cpu), after.kernel(g.tree.cpu)
 	was.cfsBandwidth, is.cfsBandwidth = roundForSystemd(was.cfsBandwidth), roundForSystemd(is.cfsBandwidth)
@@ -38,10 +38,10 @@ func (g *Group) PendingUnitUpdate(before, after Settings) PendingUnitUpdate {
 	return PendingUnitUpdate{Group: g, CPUs: was.cpus != is.cpus || was.mems != is.mems, Time: was.cpuState != is.cpuState}
 }
 
-// ApplyUnitUpdate lets systemd know what groups have that are its units, so that it does not undo it. Groups that are
-// no units, or are no more, are left out. It keeps quotas in steps of 10 ms a second: where one lies between two
-// steps the unit has the next one up, and the file what it had. Meanwhile nobody may give the groups anything
-// else. It returns what systemd and the kernel have refused.
+// ApplyUnitUpdate updates the units of groups with the groups' values, so that systemd does not revert them. It skips groups without
+// a unit and removed groups. systemd keeps quotas in steps of 10 ms per second: for a quota between two steps, the unit has the next
+// higher step and the file has the exact quota. Meanwhile no other caller may change the groups. The error has the refusals of
+// systemd and the kernel.
 func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 	if t.bus == nil {
 		return nil
@@ -55,25 +55,25 @@ func (t *Tree) ApplyUnitUpdate(all []PendingUnitUpdate) error {
 		now, err := u.tell()
 		if errors.Is(err, context.DeadlineExceeded) {
 			errs = append(errs, err)
-			break // the others would get no answer either
+			break // systemd would not answer for the other units either
 		}
 		switch {
 		case errors.Is(err, ErrNoGroup), isUnitError(err, "NoSuchUnit"):
 		case err != nil:
 			errs = append(errs, err)
-		default: // whatever it is told, systemd writes all that it knows of a unit
+		default: // with any update, systemd writes all properties of a unit
 			rewritten[u.Group] = now.cpuState
 		}
 	}
 	return errline.Join(append(errs, t.bus.rewrite(rewritten))...)
 }
 
-// isUnit reports whether systemd may have made somebody else's group.
+// isUnit reports whether systemd can have created a foreign group.
 func (g *Group) isUnit() bool {
 	return g.err == nil && (strings.HasSuffix(g.path, ".scope") || strings.HasSuffix(g.path, ".slice"))
 }
 
-// tell gives a unit what its group has.
+// tell updates a unit with the values of its group.
 func (u *PendingUnitUpdate) tell() (now state, err error) {
 	g := u.Group
 	if now, err = g.state(); err != nil {
@@ -82,7 +82,7 @@ func (u *PendingUnitUpdate) tell() (now state, err error) {
 	return now, g.wrap(g.tellUnit(u.change(now)))
 }
 
-// change is what the unit is taken to have, and what it is to have, where its group has a state.
+// change returns the assumed and the new values of a unit whose group has a state.
 func (u *PendingUnitUpdate) change(now state) (before, after state) {
 	if after = now; u.Quota != 0 && now.quota != none {
 		after.quota = u.Quota.Microseconds()
@@ -103,8 +103,7 @@ func (g *Group) tellUnit(before, after state) error {
 	return g.tree.setProperties(filepath.Base(g.path), properties(before, after))
 }
 
-// rewrite gives groups what they had of CPU time where systemd has written something else, such as a quota that it has rounded,
-// when it has done so.
+// rewrite restores the CPU values of groups if systemd has written other values, such as a rounded quota.
 func (b *bus) rewrite(all map[*Group]cpuState) error {
 	if len(all) == 0 {
 		return nil
@@ -122,7 +121,7 @@ func (b *bus) rewrite(all map[*Group]cpuState) error {
 	return errline.Join(errs...)
 }
 
-// settle waits until systemd has written what it was told: it does so before it looks at the next question.
+// settle waits until systemd has written the updates: it writes them before it answers the next call.
 func (b *bus) settle() error {
 	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
 		_, err := conn.SystemStateContext(ctx)

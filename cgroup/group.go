@@ -15,14 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Group is one container's control group: on v1 one folder in each of
-// several hierarchies.
+// A Group is the control group of a container: on v1 a directory in each of several hierarchies.
 type Group struct {
 	tree *Tree
 	name string
 	base string // the name of its folder
 	path string // from the mount points on, of a foreign group; else ""
-	err  error  // the name can't be one
+	err  error  // set if the name is invalid
 }
 
 // Group names a group, which need not exist. With a name that CheckName refuses
@@ -73,7 +72,7 @@ func (g *Group) dirs() []string {
 	return dirs
 }
 
-// wrap names the group in an error, and tells the missing group from others.
+// wrap adds the group's name to an error, and distinguishes a missing group.
 func (g *Group) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -107,8 +106,7 @@ func (g *Group) exists() (bool, error) {
 	return false, nil
 }
 
-// Settings returns what the kernel has, in its own steps: a weight of 1234
-// comes back as 1230 from v2. Mems is never empty.
+// Settings returns the values in the kernel, in its own steps: a weight of 1234 becomes 1230 on v2. Mems is never empty.
 func (g *Group) Settings() (Settings, error) {
 	if g.err != nil {
 		return Settings{}, g.err
@@ -146,8 +144,8 @@ func (g *Group) CPUs() (cpuset.Set, error) {
 	return cpus, g.wrap(err)
 }
 
-// Effective returns the CPUs and memory nodes that the group's processes may
-// use now: what was set less what the parent has lost, such as a CPU gone offline.
+// Effective returns the CPUs and memory nodes that the group's processes can use now: the configured set without the parts that the
+// parent has lost, such as an offline CPU.
 func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
 	if g.err != nil {
 		return cpus, mems, g.err
@@ -156,7 +154,7 @@ func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, g.wrap(err)
 }
 
-// state is what the kernel holds for a group, in its own units.
+// state holds the kernel's values of a group, in the kernel's units.
 type state struct {
 	cpus, mems cpuset.Set
 	cpuState
@@ -210,13 +208,12 @@ func (s Settings) kernel(h *hierarchy) state {
 	return out
 }
 
-// ended reports an error that tells that a process is no more.
+// ended reports an error of a process that has ended.
 func ended(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH)
 }
 
-// CheckPath says what is wrong with the path of a group that somebody else makes: it
-// starts at the mount points, is clean and names no group at the top itself.
+// CheckPath checks the path of a foreign group: it starts at the mount points, is clean, and is not the root.
 func CheckPath(path string) error {
 	bad := !strings.HasPrefix(path, "/") || path == "/" || path != filepath.Clean(path) ||
 		slices.Contains(strings.Split(path, "/"), "..") || strings.ContainsAny(path, "\n\x00") || len(path) > unix.PathMax/4
@@ -226,9 +223,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// EngineGroup names a group that somebody else makes and removes, such as a container
-// engine: path is from the mount points on. Candor reads it and gives it
-// settings, by the kernel's files alone; to create, end or remove it is refused.
+// EngineGroup returns a foreign group, such as the group of a container engine: path starts at the mount points. Candor reads and
+// changes it by the kernel's files alone; it refuses to create, end or remove it.
 func (t *Tree) EngineGroup(name, path string) *Group {
 	g := t.Group(name)
 	g.path = path
@@ -238,7 +234,7 @@ func (t *Tree) EngineGroup(name, path string) *Group {
 	return g
 }
 
-// notOurs refuses to make, end or remove a group that is somebody else's.
+// notOurs refuses to create, end or remove a foreign group.
 func (g *Group) notOurs() error {
 	if g.path == "" {
 		return nil
@@ -246,7 +242,7 @@ func (g *Group) notOurs() error {
 	return fmt.Errorf("cgroup %s: %s is a container engine's: want it started and ended there", g.name, g.path)
 }
 
-// viaSystemd reports whether systemd has to be told of the group's settings.
+// viaSystemd reports whether systemd manages the settings of the group.
 func (g *Group) viaSystemd() bool { return g.tree.driver == Systemd && g.path == "" }
 
 // parentDir is the folder of the group above, in the hierarchy of the cpusets.
@@ -273,8 +269,8 @@ func EnginePath(cgroupsPath string) (string, error) {
 	return path, CheckPath(path)
 }
 
-// ErrOwnGroup refuses a container whose engine would make its group among Candor's own. Candor takes each group below its
-// parent group for a container: one that an engine made would be managed twice, and moved by every operation.
+// ErrOwnGroup refuses a container whose engine would create its group below Candor's parent group. Candor treats every group there
+// as a container: a group of an engine would be managed twice, and moved by every operation.
 var ErrOwnGroup = errors.New("groups there are Candor's own; choose another parent group (docker run --cgroup-parent, cgroupRoot of the kubelet), or none")
 
 // CheckEngineGroup is ErrOwnGroup if a runtime may make a group, for the cgroupsPath of a container's specification, that
@@ -296,14 +292,14 @@ func (t *Tree) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// isWithin reports whether a clean path is another one, or below it.
+// isWithin reports whether a clean path equals another path, or is below it.
 func isWithin(path, above string) bool {
 	return path == above || above == "/" || strings.HasPrefix(path, above+"/")
 }
 
-// runtimePaths returns the clean paths of all groups that a runtime may make for a cgroupsPath, whatever its driver is. A
-// path that does not begin with "/" is relative to the group of the runtime for runc, and to the mount point for crun; an
-// empty one stands for a group with the name of the container.
+// runtimePaths returns the clean paths of all groups that a runtime can create for a cgroupsPath, with any driver. A path without a
+// leading "/" is relative to the group of the runtime for runc, and to the mount point for crun. An empty path is a group with the
+// name of the container.
 func (t *Tree) runtimePaths(cgroupsPath string) []string {
 	if cgroupsPath == "" {
 		cgroupsPath = "container"

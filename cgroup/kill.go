@@ -12,8 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// plainTimeout is for how long processes are killed one by one before their
-// group is frozen for it.
+// plainTimeout bounds the time in which processes are killed without freezing their group.
 const plainTimeout = time.Second
 
 // Kill sends a signal to every process of the group, nested groups included.
@@ -36,8 +35,7 @@ func (g *Group) Kill(sig syscall.Signal) error {
 	return g.wrap(err)
 }
 
-// End ends all processes of the group, as Kill(SIGKILL) does, and removes it. That there is no such
-// group is no error.
+// End ends all processes of the group, as Kill(SIGKILL) does, and removes it. A missing group is no error.
 func (g *Group) End() error {
 	err := g.Kill(syscall.SIGKILL)
 	if err == nil {
@@ -49,7 +47,7 @@ func (g *Group) End() error {
 	return err
 }
 
-// end kills all processes and waits until they are gone.
+// end kills all processes and waits for their end.
 func (g *Group) end() error {
 	isHere := false
 	own := os.Getpid()
@@ -66,9 +64,8 @@ func (g *Group) end() error {
 			return err
 		}
 	}
-	// Where the kernel can't kill a group in one go. Frozen, nobody forks; but if this
-	// process is killed meanwhile, the group stays frozen. So that is for those only
-	// that outrun the plain way.
+	// This kernel cannot kill a group at once. In a frozen group no process forks. But if this process is killed meanwhile, the group
+	// stays frozen, so the freezer is for groups that outrun the plain way.
 	if err := g.killFor(plainTimeout); !errors.Is(err, ErrBusy) {
 		return err
 	}
@@ -83,7 +80,7 @@ func (g *Group) end() error {
 	return g.endLoop()
 }
 
-// endLoop kills what is left until nothing is.
+// endLoop kills the remaining processes until none is left.
 func (g *Group) endLoop() error { return g.killFor(killTimeout) }
 
 func (g *Group) killFor(limit time.Duration) error {
@@ -99,15 +96,14 @@ func (g *Group) killFor(limit time.Duration) error {
 			pids, _ := g.processes()
 			return fmt.Errorf("processes %v do not end: %w", pids[:min(len(pids), 5)], ErrBusy)
 		}
-		if _, err := g.signal(syscall.SIGKILL); err != nil && !gone(err) { // systemd removes what is empty
+		if _, err := g.signal(syscall.SIGKILL); err != nil && !gone(err) { // systemd removes an empty scope
 			return err
 		}
 	}
 }
 
-// signal signals the processes that are in the group now. They are held by a
-// handle and looked for again before the signal: an id that was used anew for
-// a process elsewhere is not hit.
+// signal signals the present processes of the group. It holds a pidfd of each process and checks its group again before the signal: a
+// process elsewhere that reuses the ID gets no signal.
 func (g *Group) signal(sig syscall.Signal) (n int, err error) {
 	pids, err := g.processes()
 	if err != nil {
@@ -154,8 +150,7 @@ func (g *Group) signalSome(pids []int, sig syscall.Signal) (n int, err error) {
 // killV2 lets the kernel kill a group (Linux 5.14). ENOENT: it can't.
 func killV2(dir string) error { return writeInt(dir, "cgroup.kill", 1) }
 
-// freeze stops the group's processes, those that are being started too.
-// Where there is no freezer it does nothing. thaw lets them go on.
+// freeze stops the group's processes, including processes that are starting. Without a freezer it does nothing. thaw resumes them.
 func (g *Group) freeze() (thaw func() error, err error) {
 	h := g.tree.reaper
 	switch {
@@ -205,7 +200,7 @@ func (g *Group) freezeBy(file, on, off string, done func(dir string) (bool, erro
 	}
 }
 
-// Frozen reports whether somebody has stopped the group itself (docker pause). Where there is no freezer nobody has.
+// Frozen reports whether the group itself is frozen (docker pause). Without a freezer it is false.
 func (g *Group) Frozen() (bool, error) {
 	h := g.tree.reaper
 	if h == nil {

@@ -51,8 +51,8 @@ func (g *Group) processes() (pids []int, err error) {
 	return slices.Compact(pids), nil
 }
 
-// FirstProcess returns the first process that the kernel lists for the group, nested groups included; 0 if there is
-// none. ErrTooMany: the first 1,024 groups have none.
+// FirstProcess returns the first process that the kernel lists for the group, including nested groups, or 0. ErrTooMany: the first
+// 1,024 groups have none.
 func (g *Group) FirstProcess() (pid int, err error) {
 	if g.err != nil {
 		return 0, g.err
@@ -139,7 +139,7 @@ func (w *processWalk) below(dir string) error {
 // isTooDeep reports a nested group with a path longer than PATH_MAX. It can be created with a relative path.
 func isTooDeep(err error) bool { return errors.Is(err, unix.ENAMETOOLONG) }
 
-// visitProcesses visits the processes of one group, until visit returns false.
+// visitProcesses visits the processes of a single group, until visit returns false.
 func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	var bad error
 	err := kernelfs.Lines(dir+"/"+procsFile, maxList, func(line []byte) (more bool) {
@@ -159,7 +159,7 @@ func visitProcesses(dir string, visit func(pid int) (more bool)) error {
 	return err
 }
 
-// processesIn returns the processes of one group, at most MaxProcesses.
+// processesIn returns the processes of a single group, at most MaxProcesses.
 func processesIn(dir string) (pids []int, err error) {
 	err = visitProcesses(dir, func(pid int) (more bool) {
 		pids = append(pids, pid)
@@ -168,7 +168,7 @@ func processesIn(dir string) (pids []int, err error) {
 	return pids, err
 }
 
-// anyIn reports whether is holds for a process of one group.
+// anyIn reports whether is holds for a process of a single group.
 func anyIn(dir string, is func(pid int) bool) (found bool, err error) {
 	err = visitProcesses(dir, func(pid int) (more bool) { found = is(pid); return !found })
 	return found, err

@@ -14,15 +14,14 @@ import (
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// What the kernel's own files in a group's folder are called: these words, and on
-// every kernel the controllers' names with a dot and more.
+// The kernel's files in a group's directory have these names, and names that begin with a controller and a dot.
 var (
 	kernelFiles = []string{"tasks", "notify_on_release", "release_agent"}
 	kernelHeads = []string{"cgroup", "cpu", "cpuset", "cpuacct", "freezer", "memory", "io", "blkio", "pids", "hugetlb",
 		"rdma", "misc", "dmem", "devices", "net_cls", "net_prio", "perf_event", "irq", "debug"}
 )
 
-// CheckName says what is wrong with the name of a group, which is a folder's name too.
+// CheckName checks the name of a group, which is also a directory's name.
 func CheckName(name string) error {
 	head, _, dotted := strings.Cut(name, ".")
 	switch {
@@ -43,9 +42,8 @@ func quoted(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// OCIPath is how a group of that name is written in the configuration of an OCI
-// container, linux.cgroupsPath: a path below the mount points, with systemd
-// "slice:prefix:name".
+// OCIPath returns the linux.cgroupsPath of a group with that name in an OCI configuration: a path below the mount points, with
+// systemd "slice:prefix:name".
 func (t *Tree) OCIPath(name string) string {
 	if t.driver == Systemd {
 		return t.parent + ":candor:" + name
@@ -77,7 +75,7 @@ func (t *Tree) Paths() ([]string, error) {
 	return paths, err
 }
 
-// walk visits the groups below one. It omits groups that are removed meanwhile and groups whose paths are longer than
+// walk visits the groups below a group. It omits groups that are removed meanwhile and groups whose paths are longer than
 // PATH_MAX.
 func (h *hierarchy) walk(dir string, visit func(dir string) error) error {
 	nested, err := subgroups(dir)
@@ -122,7 +120,7 @@ func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
 	}
 }
 
-// checkThere refuses what is no path, and no group.
+// checkThere refuses an invalid path and a missing group.
 func (t *Tree) checkThere(path string) error {
 	err := CheckPath(path)
 	if err != nil {

@@ -37,13 +37,13 @@ type Tree struct {
 	newSlice   atomic.Bool           // the same with systemd: Candor's slice was not there before
 
 	expected atomic.Int64 // of ExpectMoves, until when, in nanoseconds
-	expects  atomic.Bool  // somebody is in moveNowhere, and has these:
+	expects  atomic.Bool  // set while selfMove runs; it uses these:
 	own      string       // folder of this process's group; "": not looked for yet
-	alien    bool         // there is none to be seen
+	alien    bool         // its own group is not visible
 }
 
-// Open finds the control groups. It changes nothing. The errors are one clear
-// line each: ErrNoCPU, ErrNoCpuset, ErrNotDelegated, or a bad option.
+// Open finds the control groups. It changes nothing. Each error is a single line: ErrNoCPU, ErrNoCpuset, ErrNotDelegated, or an
+// invalid option.
 func Open(o Options) (*Tree, error) {
 	if o.Root == "" {
 		o.Root = "/"
@@ -73,10 +73,10 @@ func (t *Tree) Version() int {
 	return 1
 }
 
-// Driver is who makes the groups: Cgroupfs or Systemd.
+// Driver returns the driver of the groups: Cgroupfs or Systemd.
 func (t *Tree) Driver() Driver { return t.driver }
 
-// Close ends the connection to systemd, if there is one.
+// Close closes the connection to systemd, if there is one.
 func (t *Tree) Close() error {
 	if t.bus != nil {
 		t.bus.close()
@@ -88,7 +88,7 @@ func (t *Tree) Close() error {
 func findHierarchies(root string) ([]hierarchy, error) {
 	of := "self"
 	if root != "/" {
-		of = "1" // our own mounts have nothing to do with that root
+		of = "1" // the mounts of this process do not belong to that root
 	}
 	file := filepath.Join(root, "proc", of, "mountinfo")
 	in, err := os.Open(file)
@@ -106,8 +106,7 @@ func findHierarchies(root string) ([]hierarchy, error) {
 	return found, nil
 }
 
-// choose takes for each controller the hierarchy that has it. The kernel gives
-// a controller to one hierarchy at a time, so there is never a choice of two.
+// choose selects the hierarchy of each controller. The kernel attaches a controller to a single hierarchy at a time.
 func (t *Tree) choose(found []hierarchy) error {
 	byController := func(controller string) *hierarchy {
 		for i := range found {
@@ -158,7 +157,7 @@ func (t *Tree) choose(found []hierarchy) error {
 // setDriver decides the driver and where the parent group is.
 func (t *Tree) setDriver(o Options) error {
 	booted := o.Root == "/" && t.Version() == 2 && runsSystemd()
-	root := os.Geteuid() == 0 // others can't have systemd make groups for them
+	root := os.Geteuid() == 0 // other users cannot use systemd for groups
 	switch o.Driver {
 	case Cgroupfs, Systemd:
 		t.driver = o.Driver
@@ -232,8 +231,7 @@ func (h *hierarchy) standing() string {
 	return dir
 }
 
-// ownDelegated names the group that this process is in, if it may write there:
-// a user who was delegated one need not search.
+// ownDelegated names the group of this process, if it is writable: a user with a delegated group need not search for it.
 func (t *Tree) ownDelegated() string {
 	text, err := kernelfs.Read(t.proc + "/self/cgroup")
 	if err != nil || t.Version() != 2 {
@@ -251,8 +249,8 @@ func (t *Tree) ownDelegated() string {
 	return fmt.Sprintf(" (this process's own, %s, can be written to: a group below it would do)", strings.TrimPrefix(dir, t.cpu.mount))
 }
 
-// SetDeadline bounds how long the tree's methods wait for the kernel and for systemd: not beyond that time,
-// whatever limits they have themselves. The zero time is no bound. It returns the bound from before. What is tried is tried once at least.
+// SetDeadline bounds the waits of the tree's methods for the kernel and systemd, in addition to their own limits. The zero time is
+// no bound. It returns the former deadline. Each method makes at least one attempt.
 func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
 	var nanos int64
 	if !end.IsZero() {
@@ -264,7 +262,7 @@ func (t *Tree) SetDeadline(end time.Time) (before time.Time) {
 	return before
 }
 
-// atMost returns what is left of a limit by now; 0 or less: nothing.
+// atMost returns the rest of a limit before the deadline; 0 or less: no time is left.
 func (t *Tree) atMost(limit time.Duration) time.Duration {
 	if nanos := t.until.Load(); nanos != 0 {
 		limit = min(limit, time.Until(time.Unix(0, nanos)))
@@ -272,7 +270,7 @@ func (t *Tree) atMost(limit time.Duration) time.Duration {
 	return limit
 }
 
-// A hierarchy is one tree of groups: a v1 controller's, or the one of v2.
+// A hierarchy is a tree of groups: of a v1 controller, or the tree of v2.
 type hierarchy struct {
 	mount       string // mount point
 	root        string // which group of the hierarchy is mounted there: "/", in a container often its own

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// To open a file of the kernel's and to close it takes ten times as long as to read what is in it. A process that moves the same
-// groups again and again keeps their lists of CPUs open. (The kernel has a page for each open file, so that it is not all
-// files; and by the same open file v1 tells for a second which processes a group had.)
+// Opening and closing a kernel file takes ten times as long as reading it. A process that often moves the same groups caches the open
+// files with their CPU lists. (The kernel needs a page for each open file, so only these files are cached. Besides, an open v1 file
+// returns the group's processes of up to a second ago.)
 
-// kept are the files that are open, by their paths.
+// kept are the open files, by path.
 var kept struct {
 	sync.Mutex
-	most  int // how many; 0: none
+	most  int // maximum; 0: no caching
 	round int
 	files map[string]*keptFile
 }
@@ -22,15 +22,15 @@ type keptFile struct {
 	fd     int
 	writes bool // it is open for writing, too
 	used   int  // in which round
-	users  int  // who have it now
-	gone   bool // whoever has it last closes it
+	users  int  // number of present users
+	gone   bool // the last user closes it
 }
 
 // isKept are the files of which as many as there are containers are read, or as there are pods.
 var isKept = map[string]bool{cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true}
 
-// KeepOpen has this process keep lists of CPUs open once it has read or written them, so many at most: for those that run on. Of a
-// group that is no more, or was made anew, nothing else is read than without. With 0 it closes them.
+// KeepOpen caches up to a number of open files with CPU lists, for long-running processes. Caching never changes the result: if a
+// group was removed or recreated, its file is reopened. 0 closes all files.
 func KeepOpen(most int) {
 	kept.Lock()
 	defer kept.Unlock()
@@ -44,7 +44,7 @@ func KeepOpen(most int) {
 	}
 }
 
-// CloseUnused closes the files that were kept open and not used since the last call but one.
+// CloseUnused closes the cached files that were not used since the last call but one.
 func CloseUnused() {
 	kept.Lock()
 	defer kept.Unlock()
@@ -56,7 +56,7 @@ func CloseUnused() {
 	}
 }
 
-// drop has a file not be kept any more. The files are locked.
+// drop removes a file from the cache. The caller holds the lock.
 func drop(path string, f *keptFile) {
 	if kept.files[path] == f {
 		delete(kept.files, path)
@@ -66,8 +66,8 @@ func drop(path string, f *keptFile) {
 	}
 }
 
-// withKept does something with a file that is kept open, or is from now on; where it is not done, the file has to be opened. The error
-// is that of what was done.
+// withKept calls do with a cached file, and caches it if necessary. If done is false, the caller must open the file. err is the error
+// of do.
 func withKept(dir, file string, writes bool, do func(fd int) error) (done bool, err error) {
 	if !isKept[file] {
 		return false, nil
@@ -86,7 +86,7 @@ func withKept(dir, file string, writes bool, do func(fd int) error) (done bool, 
 	defer kept.Unlock()
 	if f.users--; f.gone && f.users == 0 {
 		unix.Close(f.fd)
-	} else if err == unix.ENODEV && !f.gone { // its group is no more: there may be another one of that path
+	} else if err == unix.ENODEV && !f.gone { // its group was removed: another group can have the path
 		drop(path, f)
 	}
 	if err == unix.ENODEV {
@@ -95,7 +95,7 @@ func withKept(dir, file string, writes bool, do func(fd int) error) (done bool, 
 	return done, err
 }
 
-// useKept returns a file that is kept open for whoever calls it, nil if it cannot be.
+// useKept returns a cached file for a caller, or nil.
 func useKept(path, file string) *keptFile {
 	kept.Lock()
 	defer kept.Unlock()
@@ -128,10 +128,10 @@ func openKept(path, file string) *keptFile {
 	return &keptFile{fd: fd}
 }
 
-// longestList is more than a list of CPUs takes: every second one of cpuset.Max.
+// longestList bounds the length of a CPU list: every second CPU of cpuset.Max.
 const longestList = 8192
 
-// readKept reads a list that is kept open.
+// readKept reads a cached list.
 func readKept(dir, file string) (content []byte, ok bool) {
 	ok, err := withKept(dir, file, false, func(fd int) error {
 		content = make([]byte, 512)
@@ -146,7 +146,7 @@ func readKept(dir, file string) (content []byte, ok bool) {
 	return content, ok && err == nil
 }
 
-// writeKept writes to a list that is kept open.
+// writeKept writes a cached list.
 func writeKept(dir, file, value string) (done bool, err error) {
 	return withKept(dir, file, true, func(fd int) error {
 		_, err := unix.Pwrite(fd, []byte(value), 0)

@@ -8,20 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Candor's parent group carries the name of the state that its groups belong to, as
-// an extended attribute. Two states on one parent would take each other's groups for
-// what a killed candor left, and end them.
+// Candor's parent group has the name of its state as an extended attribute. Two states on the same parent would take each other's
+// groups for leftovers of a killed candor, and end them.
 
 var ownerMark = markNamed("state")
 
-// Owner returns the state that Candor's groups belong to: the Options.Owner of who
-// made or claimed them. It is "" where there is no group, or nobody's.
+// Owner returns the state that owns Candor's groups: the Options.Owner of their creator. It is "" without a group or an owner.
 func (t *Tree) Owner() (string, error) { return ownerMark.read(t.cpuset.parent) }
 
-// Claim makes Candor's parent group, if it is there, Options.Owner's. That is
-// ErrOwned while there are groups in it that belong to another state; a state
-// without groups needs none. Create does it by itself. Where groups can't carry a mark (Linux before 5.7
-// without root) there is no claim and no error.
+// Claim sets the owner of Candor's parent group, if it exists, to Options.Owner. It returns ErrOwned while the group has groups of
+// another state; a state without groups does not own it. Create claims the group itself. If groups cannot have the attribute (Linux
+// before 5.7 without root), Claim does nothing.
 func (t *Tree) Claim() error {
 	for range retries {
 		owner, err := t.Owner()
@@ -38,9 +35,8 @@ func (t *Tree) Claim() error {
 	return fmt.Errorf("cgroup %s: its owner changes all the time", t.cpuset.parent)
 }
 
-// takeOver claims what another state has no groups in. It marks and then looks
-// for groups; who makes a group looks at the mark afterwards. So of two at the same
-// time one sees the other.
+// takeOver claims a parent group from a state without groups. It sets the mark first and then looks for groups; Create does it in the
+// reverse order. So of two concurrent callers, at least one notices the other.
 func (t *Tree) takeOver(from string) error {
 	if err := t.vacant(from); err != nil {
 		return err
@@ -54,7 +50,7 @@ func (t *Tree) takeOver(from string) error {
 	return nil
 }
 
-// vacant is ErrOwned where there is a group.
+// vacant returns ErrOwned if there is a group.
 func (t *Tree) vacant(owner string) error {
 	names, err := t.Groups()
 	if err == nil && len(names) > 0 {
@@ -63,7 +59,7 @@ func (t *Tree) vacant(owner string) error {
 	return err
 }
 
-// Owned is the error that says that the groups are another state's.
+// Owned returns the error for groups of another state.
 func (t *Tree) Owned(owner string) error {
 	return fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
 }
@@ -86,7 +82,7 @@ func markNamed(name string) mark { return mark{"user.candor." + name, "trusted.c
 // errNoMarks: groups of this kernel cannot carry marks, or this user may not set them.
 var errNoMarks = errors.New("it cannot carry a mark")
 
-// read returns "" where there is no mark, or no group.
+// read returns "" without a mark or a group.
 func (m mark) read(dir string) (string, error) {
 	for _, name := range m {
 		value := make([]byte, unix.PathMax)
@@ -94,7 +90,7 @@ func (m mark) read(dir string) (string, error) {
 		switch err {
 		case nil:
 			return string(value[:n]), nil
-		case unix.ENODATA, unix.EOPNOTSUPP: // the other one, perhaps
+		case unix.ENODATA, unix.EOPNOTSUPP: // try the other attribute
 		case unix.ENOENT, unix.ENODEV:
 			return "", nil
 		default:
@@ -104,13 +100,13 @@ func (m mark) read(dir string) (string, error) {
 	return "", nil
 }
 
-// write does nothing where there is no group.
+// write does nothing if there is no group.
 func (m mark) write(dir, value string, flags int) error {
 	for _, name := range m {
 		switch err := unix.Setxattr(dir, name, []byte(value), flags); err {
 		case nil, unix.ENOENT, unix.ENODEV:
 			return nil
-		case unix.EOPNOTSUPP, unix.EPERM, unix.EACCES: // the other one, perhaps
+		case unix.EOPNOTSUPP, unix.EPERM, unix.EACCES: // try the other attribute
 		default:
 			return fmt.Errorf("cgroup %s: write %s: %w", dir, name, err)
 		}
@@ -120,7 +116,7 @@ func (m mark) write(dir, value string, flags int) error {
 
 var noteMark = markNamed("note")
 
-// Annotation returns what SetNote has left at a group; "" if nothing.
+// Annotation returns the text of SetAnnotation, or "".
 func (g *Group) Annotation() (string, error) {
 	if g.err != nil {
 		return "", g.err
@@ -128,8 +124,7 @@ func (g *Group) Annotation() (string, error) {
 	return noteMark.read(g.dir(g.tree.cpu))
 }
 
-// SetAnnotation leaves a text at a group of somebody else's, for as long as the group is there: what Candor
-// has to know to undo what it writes.
+// SetAnnotation stores a text at a foreign group, for the life of the group: the facts that Candor needs to undo its writes.
 func (g *Group) SetAnnotation(text string) error {
 	if g.err != nil {
 		return g.err

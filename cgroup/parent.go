@@ -13,9 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Effective returns the CPUs and memory nodes that Candor's groups can have.
-// On v1 that is what the group above Candor's has: Candor's own grows back by
-// itself to that when a CPU returns.
+// Effective returns the CPUs and memory nodes for Candor's groups. On v1 these are the CPUs of the group above Candor's parent group,
+// which grows back when a CPU returns.
 func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	h := t.cpuset
 	dir := h.standing()
@@ -27,7 +26,7 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 		if dir == h.mount || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !cpus.IsEmpty() {
 			break
 		}
-		dir = filepath.Dir(dir) // made by nobody yet, or without the controller so far
+		dir = filepath.Dir(dir) // not created yet, or without the controller
 	}
 	if err == nil && !h.v2 {
 		cpus, mems, err = t.withoutExclusivesV1(dir, cpus, mems)
@@ -55,7 +54,7 @@ func (t *Tree) withoutExclusivesV1(above string, cpus, mems cpuset.Set) (cpuset.
 	return left[0], left[1], nil
 }
 
-// effective returns what the processes of a group may use.
+// effective returns the CPUs and memory nodes that the processes of a group can use.
 func effective(dir string) (cpus, mems cpuset.Set, err error) {
 	if cpus, err = readEffective(dir, cpusFile); err != nil {
 		return cpus, mems, err
@@ -64,9 +63,8 @@ func effective(dir string) (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, err
 }
 
-// Refresh makes Candor's parent group have what its own parent has. It is only
-// needed on v1, after a CPU came back online, and does nothing where there is
-// no group yet. Create, SetCPUs and Apply do it by themselves when they need it.
+// Refresh sets Candor's parent group to the set of its parent. Only v1 needs it, after a CPU came back online. It does nothing without
+// a group. Create, SetCPUs and Apply call it when they need it.
 func (t *Tree) Refresh() error {
 	h := t.cpuset
 	if h.v2 {
@@ -99,9 +97,8 @@ func (t *Tree) Groups() ([]string, error) {
 	return names, nil
 }
 
-// Remove takes Candor's parent group away. It is ErrBusy while there is a group
-// or process in it, nil when there is none to remove. Of other hierarchies it takes away what runtimes have left there: the same
-// path, if nothing is in it.
+// Remove removes Candor's parent group. It returns ErrBusy while it has a group or process, and nil if it does not exist. In other
+// hierarchies it removes the same path from runtimes, if it is empty.
 func (t *Tree) Remove() error {
 	if t.driver == Systemd {
 		return t.stopSlice()
@@ -117,14 +114,14 @@ func (t *Tree) Remove() error {
 	}
 	if len(errs) == 0 {
 		for _, h := range t.others {
-			_ = unix.Rmdir(h.parent) // not Candor's own: what is in use stays
+			_ = unix.Rmdir(h.parent) // a foreign group: it stays while it is in use
 		}
 	}
 	return errline.Join(errs...)
 }
 
-// makeParent makes Candor's parent group and lets it have groups with both
-// controllers. It returns the steps to undo that. On an error nothing is changed.
+// makeParent creates Candor's parent group and enables both controllers for its children. It returns the steps to undo that. On an
+// error nothing has changed.
 func (t *Tree) makeParent() (undo steps, err error) {
 	for range parentRetries {
 		if undo, err = t.tryParent(); !gone(err) {
@@ -134,8 +131,8 @@ func (t *Tree) makeParent() (undo steps, err error) {
 	return undo, err
 }
 
-// parentRetries bounds how often Candor's parent is made again because a group above it was removed meanwhile: a run with
-// another parent that fails removes what it created.
+// parentRetries bounds the attempts to create Candor's parent group while another program removes a group above it: a failed run
+// with another parent removes the groups that it created.
 const parentRetries = 10
 
 func (t *Tree) tryParent() (undo steps, err error) {
@@ -195,10 +192,9 @@ func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	return inheritNotedV1(dir)
 }
 
-// initParent gives a group between the mount point and Candor's groups what it
-// needs. Its weight is 1000 a CPU, as the kubelet does it: the kernel spreads
-// a group's weight over the CPUs that it is busy on, so with the weight of one
-// the containers of a big machine would starve beside any process outside.
+// initParent initializes a group between the mount point and Candor's groups. Its weight is 1000 per CPU, as for the kubelet's groups:
+// the kernel spreads a group's weight over the CPUs on which it is busy, so with the weight of a single CPU, the containers of a big
+// machine would starve beside any process outside.
 func (t *Tree) initParent(h *hierarchy, dir string) error {
 	if h == t.cpuset && !h.v2 {
 		if err := inheritCpusetV1(dir); err != nil {
@@ -248,7 +244,7 @@ func notDelegated(err error) error {
 // A run that fails leaves the groups of the machine as they were. Candor records each change on the way to its parent
 // group, and undoes these changes if the run fails.
 
-// A step undoes one change: it writes a value to a file of a group or, without a file, removes the group.
+// A step undoes a change: it writes a value to a file of a group or, without a file, removes the group.
 type step struct{ dir, file, value string }
 
 // steps are in the order of the changes, so that they are run backwards.
@@ -297,10 +293,10 @@ func usesControllersV2(dir string) bool {
 // recordParent stores the steps that undo the changes of the last Create on the way to Candor's parent group.
 func (t *Tree) recordParent(undo steps) { t.parentUndo.Store(&undo) }
 
-// RestoreParent undoes the changes of the last Create of this tree on the way to Candor's parent group: it removes the
-// created groups, disables the enabled controllers and restores a changed cpuset. It is for a container whose program did
-// not start. Groups and controllers in use stay. The caller must have removed the container's group, and must hold the lock of
-// the state, so that no other run creates groups meanwhile.
+// RestoreParent undoes the changes of the last Create on the way to Candor's parent group: it removes the created groups, disables
+// the enabled controllers and restores a changed cpuset. It is for a container whose program did not start. Groups and controllers in
+// use stay. The caller must have removed the container's group, and must hold the lock of the state, so that no other run creates
+// groups meanwhile.
 func (t *Tree) RestoreParent() error {
 	if t.newSlice.Swap(false) {
 		return t.stopNewSlice(false)
@@ -326,10 +322,9 @@ func (t *Tree) stopNewSlice(before bool) error {
 	return nil
 }
 
-// checkDomains refuses, before anything is changed, a way to Candor's parent on which cgroup v2 lets no group have
-// processes: through a group with processes of its own, such as the root of a container's cgroup namespace, or a
-// threaded one. The kernel would enable cpu and cpuset even so, since threads can have them, and make the group a
-// threaded domain, in which no container can be started any more.
+// checkDomains refuses, before any change, a path to Candor's parent on which cgroup v2 allows no group with processes: through a
+// group with processes, such as the root of a container's cgroup namespace, or through a threaded group. The kernel would still
+// enable cpu and cpuset, since threads can have them, and turn the group into a threaded domain, in which no container can start.
 func (t *Tree) checkDomains(h *hierarchy) error {
 	if !h.v2 || h != t.cpu && h != t.cpuset {
 		return nil

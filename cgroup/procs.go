@@ -40,8 +40,7 @@ func inTheWay(err error) error {
 	return fmt.Errorf("%w: the group above has processes of its own, move them to a group below it: %w", ErrNotDelegated, err)
 }
 
-// places returns the folders of the groups that a process is in, one per
-// hierarchy of the tree.
+// places returns the directories of the groups of a process, one per hierarchy of the tree.
 func (t *Tree) places(pid int) ([]string, error) {
 	file := t.proc + "/" + strconv.Itoa(pid) + "/cgroup"
 	text, err := kernelfs.Read(file)
@@ -102,21 +101,20 @@ func (g *Group) bringBackV1() error {
 }
 
 const (
-	expectFor   = 100 * time.Millisecond // for what a runtime may do between asking and moving
+	expectFor   = 100 * time.Millisecond // time of a runtime between the request and the move
 	expectEvery = 5 * time.Millisecond   // less than a grace period
 )
 
 // errUnseen: this process's group is not seen from here.
 var errUnseen = errors.New("this process is in no group that is seen from here")
 
-// WarmMoves tells the kernel that processes are about to be moved between groups, as the start of a container does, and does not
-// wait. begun is false where that goes on already, and goes on for longer now.
+// WarmMoves prepares the kernel for moves of processes between groups, such as at the start of a container, and does not wait. begun
+// is false if a warm-up is running; then it lasts longer.
 //
-// The first move in a while waits for a grace period of RCU, 5 to 15 ms: after it all who fork or end look whether somebody moves
-// processes, and for about as long again moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods has all moves
-// fast, and forks slower). So this process is moved to the group that it is in, again and again for a while. What the kernel does
-// for any move it does for the first of these: while it waits, groups can't be made or removed, and clone3(CLONE_INTO_CGROUP), which
-// needs no such wait, waits too.
+// The first move in a while waits for an RCU grace period, 5 to 15 ms: after it, every fork and exit checks for moves, and for about
+// the same time further moves need not wait (cgroup_threadgroup_rwsem; the mount option favordynmods makes all moves fast and forks
+// slower). So this process repeatedly moves itself to its present group for a while. The first of these moves has the effects of any
+// move: while it waits, groups cannot be created or removed, and clone3(CLONE_INTO_CGROUP), which needs no such wait, waits as well.
 func (t *Tree) WarmMoves() (begun bool) {
 	t.expected.Store(time.Now().Add(expectFor).UnixNano())
 	if !t.expects.CompareAndSwap(false, true) {
@@ -126,15 +124,15 @@ func (t *Tree) WarmMoves() (begun bool) {
 		defer t.expects.Store(false)
 		for time.Now().UnixNano() < t.expected.Load() {
 			if t.selfMove() != nil {
-				return // then somebody waits as long as without
+				return // then moves wait as without a warm-up
 			}
 		}
 	}()
 	return true
 }
 
-// selfMove moves this process to the group that it is in, for a while. One goroutine at a time. (Should somebody move it elsewhere
-// meanwhile, that is undone: the kernel has no move that asks where from.)
+// selfMove repeatedly moves this process to its present group for a while. It runs in a single goroutine. (It reverts a concurrent
+// move of this process by another program: the kernel has no conditional move.)
 func (t *Tree) selfMove() (err error) {
 	if t.alien {
 		return errUnseen
@@ -161,8 +159,8 @@ func isIn(dir string) bool {
 	return err == nil && is
 }
 
-// findOwn returns the folder of the group that this process is in; errUnseen: there is none to be seen. In a cgroup namespace of its own,
-// as a container has it, that is not where /proc says.
+// findOwn returns the directory of this process's group; errUnseen: it is not visible. In a cgroup namespace of its own, as in a
+// container, /proc does not show the path.
 func (t *Tree) findOwn() (own string, err error) {
 	if dirs, err := t.places(os.Getpid()); err == nil {
 		if dir := dirs[slices.Index(t.all, t.cpu)]; isIn(dir) {

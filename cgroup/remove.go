@@ -10,15 +10,14 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// How long the kernel may take to let go of a group that is empty, and to end
-// processes that were killed.
+// Time that the kernel can take to release an empty group, and to end killed processes.
 const (
 	removeTimeout = 10 * time.Second
 	killTimeout   = 30 * time.Second // they need CPU time to end, and the group may have little
 )
 
-// Remove takes the group away, with the groups nested in it. It is ErrBusy
-// when there is a process in one of them, and nil when there is no such group.
+// Remove removes the group and its nested groups. It returns ErrBusy if there is a process in one of them, and nil for a missing
+// group.
 func (g *Group) Remove() error {
 	if g.err != nil {
 		return g.err
@@ -54,8 +53,7 @@ func (g *Group) remove() error {
 			if err == nil {
 				break
 			}
-			// EBUSY: the kernel has not let go of the last process yet, or
-			// somebody makes groups and processes below.
+			// EBUSY: the kernel has not released the last process yet, or another program creates groups and processes below.
 			if err != unix.EBUSY {
 				return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 			}
@@ -67,8 +65,8 @@ func (g *Group) remove() error {
 	return nil
 }
 
-// removeTree removes one folder, the groups nested in it first. The error is an errno: EBUSY also if there are more nested
-// groups than can be removed in time.
+// removeTree removes a directory, its nested groups first. The error is an errno: also EBUSY if there are more nested groups than it
+// can remove in time.
 func removeTree(dir string, until time.Time) error {
 	if err := kernelfs.FaultOf(kernelfs.RemoveAccess, dir); err != nil {
 		return err

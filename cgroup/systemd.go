@@ -22,7 +22,7 @@ import (
 // change goes to systemd first, and then, since systemd writes some time later, to the
 // files as well. Burst has no property and is only written to the file.
 
-// systemdTimeout bounds one question to systemd, a job it runs included.
+// systemdTimeout bounds a call of systemd, including its job.
 const systemdTimeout = 30 * time.Second
 
 // runsSystemd is sd_booted(3).
@@ -33,7 +33,7 @@ func runsSystemd() bool {
 
 // bus is the connection to systemd, made when it is needed.
 type bus struct {
-	atMost func(time.Duration) time.Duration // what is left of a limit
+	atMost func(time.Duration) time.Duration // rest of a limit
 	mu     sync.Mutex
 	conn   *systemd.Conn
 }
@@ -62,7 +62,7 @@ func (b *bus) close() {
 	}
 }
 
-// call runs one call with a deadline.
+// call makes a call with a deadline.
 func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
 	conn, err := b.connect()
 	if err != nil {
@@ -73,7 +73,7 @@ func (b *bus) call(do func(context.Context, *systemd.Conn) error) error {
 	return do(ctx, conn)
 }
 
-// job runs one job and waits for its end.
+// job starts a job and waits for its end.
 func (b *bus) job(start func(context.Context, *systemd.Conn, chan<- string) error) error {
 	return b.call(func(ctx context.Context, conn *systemd.Conn) error {
 		result := make(chan string, 1)
@@ -144,7 +144,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	return nil
 }
 
-// startScope starts the scope's unit. One that failed earlier may stand in the way.
+// startScope starts the unit of the scope. An earlier failed unit can conflict with it.
 func (g *Group) startScope(props []systemd.Property) error {
 	start := func() error {
 		return g.tree.bus.job(func(ctx context.Context, conn *systemd.Conn, result chan<- string) error {
@@ -162,8 +162,7 @@ func (g *Group) startScope(props []systemd.Property) error {
 	return err
 }
 
-// stopScope ends the unit, if there is one. It must have no processes: systemd
-// would kill them.
+// stopScope stops the unit, if it exists. It must have no processes: systemd would kill them.
 func (g *Group) stopScope() error { return g.tree.stopUnit(g.base) }
 
 func (t *Tree) stopUnit(unit string) error {
@@ -208,7 +207,7 @@ func (g *Group) tendSlice() error {
 	weight := t.cpu.kernelWeight(1000 * cpus.Count())
 	now, err := readInt(t.cpu.parent, "cpu.weight")
 	if err != nil || now != weightDefault || now == weight {
-		return err // somebody else's choice stays
+		return err // a foreign setting stays
 	}
 	return t.setProperties(t.parent, []systemd.Property{property("CPUWeight", uint64(weight))})
 }
@@ -242,7 +241,7 @@ func (g *Group) tellSystemdCPUs(cpus, mems cpuset.Set) error {
 	return g.tellSystemd(now, next)
 }
 
-// parentMems is what "no memory nodes" stands for in a group that has some.
+// parentMems returns the memory nodes that replace an empty set in a group with memory nodes.
 func (g *Group) parentMems(now cpuset.Set) (cpuset.Set, error) {
 	if now.IsEmpty() {
 		return now, nil
@@ -306,7 +305,7 @@ func scopeProperties(slice, name string, pid int) []systemd.Property {
 		systemd.PropDescription("Candor container " + name),
 		systemd.PropSlice(slice),
 		systemd.PropPids(uint32(pid)),
-		property("Delegate", true), // what is nested below is the container's
+		property("Delegate", true), // nested groups belong to the container
 		property("DefaultDependencies", false),
 		property("CPUAccounting", true),
 	}
@@ -342,8 +341,8 @@ const (
 	quotaStep       = microsPerSecond / 100 // systemd keeps CPUQuota= in whole percents
 )
 
-// roundForSystemd rounds a quota up to what systemd can keep: 10 ms a second. The
-// rounded value goes to the kernel's file too, so that systemd never changes it.
+// roundForSystemd rounds a quota up to systemd's step of 10 ms per second. The kernel's file gets the rounded value as well, so that
+// systemd never changes it.
 func roundForSystemd(b cfsBandwidth) cfsBandwidth {
 	if b.quota == none {
 		return b

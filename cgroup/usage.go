@@ -13,20 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Usage is what a group, nested groups included, has used since it was made. Every
-// count only grows; one that is lower than before is another group's of that name.
+// A Usage is the use of a group, including nested groups, since its creation. Every counter only grows; a lower counter belongs to
+// another group of the same name.
 type Usage struct {
 	CPU           time.Duration // CPU time
 	Periods       uint64        // periods that began while the group had a quota and work
 	Throttled     uint64        // those in which the quota ran out
-	ThrottledTime time.Duration // how long the group's CPUs stood still, summed over CPUs
+	ThrottledTime time.Duration // throttled time, summed over CPUs
 	Bursts        uint64        // periods that used saved up time
 	BurstTime     time.Duration
 }
 
-// ReadUsage reads what a group has used: one of Candor's by its name, as Group takes
-// it, any other by its path, as Foreign takes it ("/kubepods/pod1/web"). That there is no
-// such group (any more) is fs.ErrNotExist. Fields that this kernel does not count are 0.
+// ReadUsage reads the use of a group: of Candor's groups by name, as Group, of other groups by path, as EngineGroup
+// ("/kubepods/pod1/web"). A missing group is fs.ErrNotExist. Fields that this kernel does not count are 0.
 func (t *Tree) ReadUsage(group string) (Usage, error) {
 	r, err := t.OpenUsage(group)
 	if err != nil {
@@ -44,8 +43,7 @@ func (t *Tree) named(group string) *Group {
 	return t.Group(group)
 }
 
-// A UsageReader reads one group's usage many times a second: it keeps the
-// kernel's files open. It is for one goroutine at a time.
+// A UsageReader reads the use of a group at a high rate: it keeps the kernel's files open. It is for one goroutine at a time.
 type UsageReader struct {
 	name string
 	stat usageFile // cpu.stat
@@ -59,8 +57,8 @@ type usageFile struct {
 	fd   int // -1: not open
 }
 
-// OpenUsage opens what ReadUsage reads, of a group named in the same ways and with the
-// same errors. The reader ends with the group: another one of the same name is not seen.
+// OpenUsage opens a group for repeated reads, with the names and errors of ReadUsage. The reader ends with the group: it does not see
+// a later group of the same name.
 func (t *Tree) OpenUsage(group string) (*UsageReader, error) {
 	g := t.named(group)
 	if g.err != nil {
@@ -121,7 +119,7 @@ func (r *UsageReader) Read() (Usage, error) {
 	return u, nil
 }
 
-// read reads a file anew, without the newline at its end, into the reader's buffer.
+// read reads a file into the reader's buffer, without the final newline.
 func (r *UsageReader) read(f *usageFile) ([]byte, error) {
 	for {
 		n, err := unix.Pread(f.fd, r.buf, 0)
@@ -202,13 +200,13 @@ func duration(n uint64, unit time.Duration) time.Duration {
 	return time.Duration(n) * unit
 }
 
-// A Stat is what a group has used, also by CPU.
+// A Stat is the use of a group, also by CPU.
 type Stat struct {
 	Usage
-	PerCPU []time.Duration // CPU time by CPU id; nil where the kernel does not tell (v2)
+	PerCPU []time.Duration // CPU time by CPU ID; nil if the kernel does not report it (v2)
 }
 
-// Stat returns what the group has used. Fields that this kernel does not count are 0.
+// Stat returns the use of the group. Fields that this kernel does not count are 0.
 func (g *Group) Stat() (Stat, error) {
 	if g.err != nil {
 		return Stat{}, g.err
@@ -225,7 +223,7 @@ func (g *Group) Stat() (Stat, error) {
 	return s, err
 }
 
-// perCPU reads what v1's cpuacct controller counts by CPU.
+// perCPU reads the counters of v1's cpuacct controller by CPU.
 func (g *Group) perCPU() ([]time.Duration, error) {
 	if g.tree.cpu.v2 {
 		return nil, nil
@@ -260,7 +258,7 @@ func parsePerCPU(content []byte) ([]time.Duration, error) {
 	return usage, nil
 }
 
-// field finds one count in a file of lines such as "populated 1".
+// field finds a counter in a file with lines such as "populated 1".
 func field(content []byte, key string) (uint64, error) {
 	for line := range bytes.Lines(content) {
 		name, value, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))

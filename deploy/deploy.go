@@ -1,5 +1,5 @@
-// Package deploy has what an administrator installs: the chart, the systemd unit, alerts and the dashboard. Its
-// tests hold them against candor itself.
+// Package deploy contains the files of an installation: the chart, the systemd unit, alerts and the dashboard. Its tests compare
+// them with candor.
 package deploy
 
 import _ "embed" // the unit

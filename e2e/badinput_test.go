@@ -56,12 +56,12 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--cpu", "0.5", "--policy", "lax"}, 2, "must be one of"},
 		{[]string{"--cpu", "0.5", "--topology", "near"}, 2, "must be one of"},
 		{[]string{"--cpu", "0.5", "--view", "half"}, 2, "want one of"},
-		{[]string{"--cpu", "0.5", "--period", "2s"}, 2, "want 1ms to 1s"},
-		{[]string{"--cpu", "0.5", "--period", "0"}, 2, "want 1ms to 1s"},
+		{[]string{"--cpu", "0.5", "--period", "2s"}, 2, "must be 1ms to 1s"},
+		{[]string{"--cpu", "0.5", "--period", "0"}, 2, "must be 1ms to 1s"},
 		{[]string{"--cpu", "0.5", "--period", "long"}, 2, "duration"},
-		{[]string{"--cpu", "0.5", "--period", "1ms"}, 2, "the least with a period of 1ms is 1"},
-		{[]string{"--cpu", "0.5", "--on-resize", "signal:NOPE"}, 2, "want none, signal:NAME"},
-		{[]string{"--cpu", "0.5", "--on-resize", "signal:KILL"}, 2, "no program can answer this signal: want another"},
+		{[]string{"--cpu", "0.5", "--period", "1ms"}, 2, "must be at least 1"},
+		{[]string{"--cpu", "0.5", "--on-resize", "signal:NOPE"}, 2, "must be none, signal:NAME"},
+		{[]string{"--cpu", "0.5", "--on-resize", "signal:KILL"}, 2, "no program can handle this signal; use another signal"},
 		{[]string{"--cpu", "0.5", "--request", "0.2"}, 2, "--request is for flexible programs"},
 		{[]string{"--class", "flexible", "--cpu", "0.5", "--request", "0.7"}, 2, "more than --cpu"},
 		{[]string{"--cpu", "0.5", "--no-such-flag"}, 2, "unknown flag"},
@@ -152,16 +152,16 @@ func TestBadFiles(t *testing.T) {
 	}
 	must(unix.Mkfifo(at("pipe"), 0o600))
 	for _, c := range []struct{ flag, file, text, says string }{
-		{"--state-dir", "/dev/null", "", "/dev/null: not a directory; want"},
-		{"--state-dir", "/dev/null/below", "", "/dev/null/below: not a directory; want"},
-		{"--state-dir", at("file"), "x", at("file") + ": not a directory; want"},
+		{"--state-dir", "/dev/null", "", "/dev/null: not a directory; use"},
+		{"--state-dir", "/dev/null/below", "", "/dev/null/below: not a directory; use"},
+		{"--state-dir", at("file"), "x", at("file") + ": not a directory; use"},
 		{"--config", at("list"), `{"reserved":"0-x"}`, "0-x"},
-		{"--config", at("field"), `{"reservd":"0"}`, `unknown field "reservd" (want a file such as {"reserved":"0-1"`},
-		{"--config", at("all"), fmt.Sprintf(`{"reserved":%q}`, l.usable), "no CPU is left to give, Candor's parent cgroup has"},
-		{"--config", at("absent"), `{"reserved":"1023"}`, "the machine does not have CPU 1023; want some of"},
+		{"--config", at("field"), `{"reservd":"0"}`, `unknown field "reservd"; write a file such as {"reserved":"0-1"`},
+		{"--config", at("all"), fmt.Sprintf(`{"reserved":%q}`, l.usable), "no CPU of Candor's parent cgroup"},
+		{"--config", at("absent"), `{"reserved":"1023"}`, "the machine does not have CPU 1023; use CPUs of"},
 		{"--config", at("shared"), `{"minShared":"999"}`, "min-shared 999"},
-		{"--config", at("pipe"), "", "not a plain file (want a file such as"},
-		{"--config", dir, "", "not a plain file (want a file such as"},
+		{"--config", at("pipe"), "", "not a plain file; write a file such as"},
+		{"--config", dir, "", "not a plain file; write a file such as"},
 	} {
 		if c.text != "" {
 			must(os.WriteFile(c.file, []byte(c.text), 0o644))

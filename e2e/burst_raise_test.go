@@ -33,7 +33,7 @@ func TestBurstRaised(t *testing.T) {
 	run.end()
 	left := quota()
 	next := do(t, l.candor(append([]string{"run", "--class", "flexible"}, play("exit", "0")...)...))
-	if got := quota(); got != base || next.code != 0 || left > base && !strings.Contains(next.err, "set back") {
+	if got := quota(); got != base || next.code != 0 || left > base && !strings.Contains(next.err, "differ from the grant") {
 		t.Errorf("quota %v, left at %v by a candor that was killed; the next operation: %+v", got, left, next)
 	}
 	l.ok("release", "web", "--kill")

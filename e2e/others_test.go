@@ -37,7 +37,7 @@ func TestStateFileRemoved(t *testing.T) {
 	if err := os.Remove(filepath.Join(l.state, "state.json")); err != nil {
 		t.Fatal(err)
 	}
-	const note = "candor: 1 group runs without a state: web; the next run, resize or release adopts what runs\n"
+	const note = "candor: 1 cgroup runs without a state: web; the next run, resize or release adopts it\n"
 	for _, args := range [][]string{{"ps"}, {"ps", "-o", "json"}, {"map", "--sample", "0"}} {
 		if got := do(t, l.candor(args...)); got.code != 0 || got.err != note {
 			t.Errorf("candor %v: %+v", args, got)

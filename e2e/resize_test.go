@@ -15,7 +15,7 @@ func TestResizeTells(t *testing.T) {
 	l.need(2)
 	n := l.start([]string{"--cpu", "0.5", "--name", "web", "--on-resize", "signal:HUP"}, "signals")
 	out := l.ok("resize", "web", "--cpu", "1500m")
-	if !strings.Contains(out, "web: limit 500m, CPU ") || !strings.Contains(out, "-> limit 1500m, CPUs ") || !strings.Contains(out, "told by signal") {
+	if !strings.Contains(out, "web: limit 500m, CPU ") || !strings.Contains(out, "-> limit 1500m, CPUs ") || !strings.Contains(out, "notified by signal") {
 		t.Errorf("said %q", out)
 	}
 	if got := n.line(t); got != "hangup 2 2 2" {

@@ -14,7 +14,7 @@ func TestTopologyGain(t *testing.T) {
 	}
 	cmd := exec.Command("../scripts/topology-gain.sh")
 	cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin", "ANYWAY=")
-	if got := do(t, cmd); got.code != 0 || got.err != "" || !strings.HasSuffix(got.out, "has nothing to gain.\n") {
+	if got := do(t, cmd); got.code != 0 || got.err != "" || !strings.HasSuffix(got.out, "gains nothing.\n") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -11,68 +11,68 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Classification finds out whether an application is sensitive, as the paper's section IV-C does: for each of its
-// workloads under each limit the quota alone is held against a cpuset of that size. Other than there, the number of
-// runs is not fixed, and chance has a stated part in the decision (Decide).
+// A Classification decides whether an application is sensitive, by the method of the paper's section IV-C. For each
+// workload and each limit it compares the quota alone with a cpuset of the same size. Unlike the paper, it does not
+// fix the number of runs: Decide bounds the error probability.
 type Classification struct {
 	Workloads []NamedWorkload
 	Limits    []hybrid.Milli // milli-CPU
-	Metric    string         // that decides: one of each workload, or "time"
-	Margin    float64        // a gain of less is none: 0.05 for 5 %
+	Metric    string         // decides: a metric that each workload has, or "time"
+	Margin    float64        // smallest gain that counts: 0.05 for 5 %
 	Seed      uint64
 
-	// Progress, if not nil, is told before each pair.
-	Progress func(Evaluation, int, int) // the evaluation's number, and how many there are
+	// Progress, if not nil, is called before each pair with the evaluation, its index and the number of evaluations.
+	Progress func(Evaluation, int, int)
 }
 
-// A NamedWorkload is one way to use the application.
+// A NamedWorkload is a way to use the application.
 type NamedWorkload struct {
 	Name string
 	Workload
 }
 
-// DefaultMargin is what the paper takes for a gain.
+// DefaultMargin is the smallest gain that the paper counts.
 const DefaultMargin = 0.05
 
-// A Class is what a classification found.
+// A Class is the result of a classification.
 type Class struct {
 	Class       Verdict      `json:"class"`   // Sensitive or Flexible
-	Decided     bool         `json:"decided"` // every evaluation that can vote is
+	Decided     bool         `json:"decided"` // every evaluation that can vote has a verdict
 	Evaluations []Evaluation `json:"evaluations"`
-	Probe       *Prediction  `json:"probe,omitempty"` // a second opinion, if it was asked for: the evaluations decide
+	Probe       *Prediction  `json:"probe,omitempty"` // second opinion, if requested; it does not change Class
 }
 
-// An Evaluation is one workload under one limit.
+// An Evaluation is a workload under a limit.
 type Evaluation struct {
 	Workload string   `json:"workload"`
 	CPU      CPUs     `json:"cpu"` // the limit
 	Verdict  Verdict  `json:"verdict,omitempty"`
 	Pairs    int      `json:"pairs"`
-	Ratio    float64  `json:"ratio"`             // how much better with the cpuset: the median of the pairs; above 1: it helps
-	Interval Interval `json:"ci"`                // 95 %, of that
-	Failed   int      `json:"failed"`            // pairs of which a run failed
-	Why      string   `json:"why,omitempty"`     // the first did, or the evaluation cannot vote
+	Ratio    float64  `json:"ratio"`             // gain by the cpuset: median of the pairs' ratios; above 1: the cpuset is better
+	Interval Interval `json:"ci"`                // 95 % interval of Ratio
+	Failed   int      `json:"failed"`            // pairs with a failed run
+	Why      string   `json:"why,omitempty"`     // reason of the first failure, or why the evaluation cannot vote
 	Skipped  bool     `json:"skipped,omitempty"` // it cannot vote
-	Runs     []Run    `json:"runs,omitempty"`    // set-up 0 is the quota, 1 the cpuset
+	Runs     []Run    `json:"runs,omitempty"`    // setup 0 is the quota, setup 1 the cpuset
 	gains    []float64
 }
 
-// CPUs are milli-CPU that JSON writes as CPUs: 1.5.
+// CPUs is an amount of CPU time in milli-CPU. JSON shows it in CPUs, such as 1.5.
 type CPUs hybrid.Milli
 
-// MarshalJSON writes them.
+// MarshalJSON encodes the amount in CPUs.
 func (c CPUs) MarshalJSON() ([]byte, error) { return json.Marshal(float64(c) / 1000) }
 
-// String writes them as hybrid.Milli does.
+// String formats the amount as hybrid.Milli does.
 func (c CPUs) String() string { return hybrid.Milli(c).String() }
 
-// maxFailed is how many pairs of an evaluation may fail before it is given up.
+// maxFailed is the number of failed pairs after which an evaluation stops.
 const maxFailed = 5
 
-// ErrNoVote is a classification in which no evaluation can vote.
+// ErrNoVote means that no evaluation of a classification can vote.
 var ErrNoVote = errors.New("nothing to decide by")
 
-// Check says what is wrong with a classification.
+// Check reports the first invalid field of a classification.
 func (c *Classification) Check() error {
 	switch {
 	case len(c.Workloads) == 0:
@@ -105,11 +105,11 @@ func (c *Classification) Check() error {
 	return nil
 }
 
-// ErrFailing is a program whose runs fail, so that nothing is known of it.
+// ErrFailing means that the runs of a program fail, so that the classification has no data.
 var ErrFailing = errors.New("its runs fail")
 
-// Run classifies. Where the context ends before it does, the error is the context's, where runs fail ErrFailing, and the
-// class is of what is known so far.
+// Run runs the classification. If the context ends first, the error is the context's. If runs fail, it is ErrFailing.
+// In both cases the class covers the evaluations so far.
 func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -148,7 +148,8 @@ func (c *Classification) Run(ctx context.Context, l *Lab) (*Class, error) {
 	return class, err
 }
 
-// vote makes the application sensitive if more than half of those that can vote say so. What is undecided is taken for flexible.
+// vote sets the class: sensitive if more than half of the evaluations that can vote are sensitive. An undecided
+// evaluation counts as flexible.
 func (c *Class) vote() {
 	sensitive, voters := 0, 0
 	c.Class, c.Decided = Flexible, true
@@ -171,7 +172,7 @@ func (c *Class) vote() {
 	}
 }
 
-// evaluate runs pairs until they decide, or no more would.
+// evaluate runs pairs until they decide, or until further pairs cannot decide.
 func (c *Classification) evaluate(ctx context.Context, l *Lab, e *Evaluation, number int) error {
 	w := &c.Workloads[number%len(c.Workloads)].Workload
 	setups := []Setup{{Kind: Quota, Limit: hybrid.Milli(e.CPU)}, {Kind: Cpuset, Limit: hybrid.Milli(e.CPU)}}
@@ -200,7 +201,7 @@ func (c *Classification) evaluate(ctx context.Context, l *Lab, e *Evaluation, nu
 	}
 }
 
-// better is 1 if less is better of the metric that decides, else -1.
+// better returns 1 if lower values of the deciding metric are better, else -1.
 func (c *Classification) better(w *Workload) float64 {
 	for i := range w.Metrics {
 		if w.Metrics[i].Name == c.Metric && w.Metrics[i].HigherIsBetter {
@@ -210,7 +211,7 @@ func (c *Classification) better(w *Workload) float64 {
 	return 1
 }
 
-// add adds a pair to an evaluation, and reports whether more are wanted.
+// add adds a pair to an evaluation and reports whether it needs more pairs.
 func (e *Evaluation) add(pair []Run, better, margin float64, metric string) (more bool) {
 	for i := range pair {
 		why := pair[i].Failure

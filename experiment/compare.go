@@ -2,28 +2,29 @@ package experiment
 
 import "math"
 
-// A Comparison is how a set-up does beside the first one, by one metric.
+// A Comparison compares a setup with the first setup of a report, by one metric.
 type Comparison struct {
 	Setup     Setup
 	Spread    Spread
-	Failed    int     // rounds
-	Throttled float64 // share of the periods in which the quota ran out
-	Others    float64 // CPUs that others used meanwhile, the median
+	Failed    int     // failed rounds
+	Throttled float64 // share of the periods in which the group was throttled
+	Others    float64 // CPUs that other processes used during the runs, median
 
-	// Against the first set-up; nil for that itself, and where no round has a value above 0 of both.
+	// Against compares with the first setup. It is nil for the first setup, and if no round has positive values of
+	// both setups.
 	Against *Against
 }
 
-// Against compares two set-ups.
+// Against compares two setups.
 type Against struct {
-	Pairs    int      // runs of the same round
-	Ratio    float64  // the median of the pairs'; below 1: less than the first
-	Interval Interval // 95 %, of that
-	P        float64  // two-sided: by signed ranks of the pairs
-	Delta    float64  // Cliff's, of all runs
+	Pairs    int      // rounds with a run of both setups
+	Ratio    float64  // median of the pairs' ratios; below 1: less than the first setup
+	Interval Interval // 95 % interval of Ratio
+	P        float64  // two-sided p-value, by signed ranks of the pairs
+	Delta    float64  // Cliff's delta of all runs
 }
 
-// Compare compares the set-ups of a report by a metric.
+// Compare compares the setups of a report by a metric.
 func (r *Report) Compare(metric string) []Comparison {
 	comparisons := make([]Comparison, len(r.Setups))
 	first, firstRounds := r.Values(0, metric)
@@ -40,7 +41,7 @@ func (r *Report) Compare(metric string) []Comparison {
 	return comparisons
 }
 
-// against compares values with those of the first set-up; gains are of their pairs.
+// against compares values with the values of the first setup. gains are the log ratios of the pairs.
 func against(values, first, gains []float64) *Against {
 	p := 2 * min(SignedRank(gains, 0), SignedRank(negated(gains), 0))
 	interval := PairedInterval(gains, 0.95)
@@ -64,7 +65,7 @@ func pairs(values []float64, rounds []int, first []float64, firstRounds []int) (
 	return gains
 }
 
-// throttled is the share of a set-up's periods in which the quota ran out.
+// throttled returns the share of a setup's periods in which the group was throttled.
 func (r *Report) throttled(setup int) float64 {
 	periods, throttled := uint64(0), uint64(0)
 	for i := range r.Runs {
@@ -79,7 +80,7 @@ func (r *Report) throttled(setup int) float64 {
 	return float64(throttled) / float64(periods)
 }
 
-// others is how many CPUs others used during a set-up's runs, the median.
+// others returns the median of the CPUs that other processes used during a setup's runs.
 func (r *Report) others(setup int) float64 {
 	var values []float64
 	for i := range r.Runs {

@@ -17,20 +17,20 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An Image is a workload's program in an image, and the engine that runs it.
+// An Image is a container image with the program of a workload, and the engine that runs it.
 type Image struct {
 	Name   string        `json:"name"`
-	Flags  []string      `json:"flags,omitempty"` // more flags of the engine's create
+	Flags  []string      `json:"flags,omitempty"` // additional flags of the engine's create command
 	Engine client.Engine `json:"engine"`
 }
 
-// String is the image as a command line.
+// String formats the image as a command line.
 func (i *Image) String() string {
 	return strings.Join(append(append([]string{i.Engine.Name, "run"}, i.Flags...), i.Name), " ")
 }
 
-// A container is an instance of a workload in an image. The engine makes it through Candor's OCI runtime, and a booking says there
-// that it is the lab's, and what the set-up gives it: the same allocation as a program's.
+// A container is an instance of a workload in an image. The engine creates it through Candor's OCI runtime. An
+// oci.Override assigns the container to the lab and gives it the same allocation as a program of the setup.
 type container struct {
 	lab     *Lab
 	image   *Image
@@ -39,7 +39,7 @@ type container struct {
 	removed bool
 }
 
-// create makes the container of an image, which has not begun.
+// create creates the container of an image and does not start it.
 func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	if err := l.place.noteEngine(&w.Image.Engine); err != nil {
 		return nil, err
@@ -60,8 +60,8 @@ func (l *Lab) create(w *Workload, s *Setup) (*container, error) {
 	return c, nil
 }
 
-// finish starts the container, and waits for its end. The time is from its start to its end as the engine tells them: what that
-// does before and after is not in it. That it cannot be started is an error, not a failed run.
+// finish starts the container and waits for its end. The run's time is the engine's time from the container's start
+// to its end, without the engine's own overhead. A container that cannot start is an error, not a failed run.
 func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) {
 	timed, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
@@ -78,7 +78,7 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 			return r, err
 		}
 	}
-	err = c.remove() // its usage is told when it is deleted
+	err = c.remove() // the lab records the usage when the engine deletes the container
 	if err == nil {
 		err = c.booking.Reload()
 	}
@@ -103,7 +103,8 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	return r, nil
 }
 
-// run starts the container and returns its output when it has ended. When the context ends before, it is killed.
+// run starts the container and returns its output after it has ended. If the context ends first, run kills the
+// container.
 func (c *container) run(ctx context.Context) (output []byte, err error) {
 	tail, write, err := newTail()
 	if err != nil {
@@ -118,20 +119,20 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		cmd.Wait() // what it ends with is not always the container's: State tells
+		cmd.Wait() // its exit code can differ from the container's; State has the container's
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-ctx.Done():
 		err = c.remove()
-		cmd.Process.Kill() // it waits for nothing any more
+		cmd.Process.Kill() // the result is no longer needed
 		<-ended
 	}
 	return tail.last(), err
 }
 
-// failedIn says how a container failed; "" where it did not.
+// failedIn describes why a container failed. It returns "" if the container succeeded.
 func failedIn(s *client.State, output []byte) string {
 	switch {
 	case s.FinishedAt.Before(s.StartedAt) && s.FinishedAt.Year() <= 1:
@@ -144,7 +145,7 @@ func failedIn(s *client.State, output []byte) string {
 	return ""
 }
 
-// remove has the engine kill and forget it.
+// remove makes the engine kill and delete the container.
 func (c *container) remove() error {
 	if c.removed {
 		return nil
@@ -157,16 +158,17 @@ func (c *container) remove() error {
 func (c *container) clean() error {
 	err := c.remove()
 	release := c.lab.host.Release(context.Background(), c.booking.Request.ID, true)
-	if errors.As(release, new(*hybrid.Refusal)) { // its end has been told
+	if errors.As(release, new(*hybrid.Refusal)) { // the lab has recorded its end
 		release = nil
 	}
 	return errline.Join(err, release, c.booking.Remove())
 }
 
-// label is what the containers of a lab have.
+// label returns the label of all containers of a lab.
 func (p place) label() string { return "candor.experiment=" + filepath.Base(p.dir) }
 
-// engineFile says which engine has containers of the lab, so that the guard, or the next lab, removes them.
+// engineFile returns the file that names the engine of the lab's containers, so that the guard or the next lab can
+// remove them.
 func (p place) engineFile() string { return p.dir + ".engine" }
 
 func (p place) noteEngine(e *client.Engine) error {
@@ -180,8 +182,8 @@ func (p place) noteEngine(e *client.Engine) error {
 	return fileio.Replace(p.engineFile(), text)
 }
 
-// clearContainers removes the containers of a place, and what says which there are. An engine that does not answer is asked once; one
-// that does may take its time, for there may be many.
+// clearContainers removes the containers of a place and its engine file. It asks an engine that does not answer only
+// once. An engine that answers has no time limit, because there can be many containers.
 func (p place) clearContainers() error {
 	text, err := fileio.Read(p.engineFile(), 1<<16)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,5 +199,5 @@ func (p place) clearContainers() error {
 	return errline.Join(err, os.Remove(p.engineFile()))
 }
 
-// forgetBookings is for a place in which nothing runs any more.
+// forgetBookings removes the overrides of a place in which no container runs.
 func (p place) forgetBookings() error { return os.RemoveAll(oci.Overrides(p.dir)) }

@@ -2,25 +2,25 @@ package experiment
 
 import "slices"
 
-// A Verdict says whether a workload gains by a view that equals its limit.
+// A Verdict states whether a workload gains by a view that equals its limit.
 type Verdict string
 
 const (
-	Sensitive Verdict = "sensitive" // it gains more than the margin
-	Flexible  Verdict = "flexible"  // it gains less than the margin, nothing, or loses
-	Undecided Verdict = "undecided" // the runs do not tell
+	Sensitive Verdict = "sensitive" // the gain exceeds the margin
+	Flexible  Verdict = "flexible"  // the gain is below the margin, or there is a loss
+	Undecided Verdict = "undecided" // the runs are not sufficient for a verdict
 )
 
-// Looks are the numbers of pairs after which a decision is tried, and Level is the one-sided level of each try, after
-// Pocock ("Group sequential methods in the design and analysis of clinical trials", Biometrika 1977). Either of the two errors
-// at the margin itself then happens in about 5 % of the experiments, as TestErrorRates counts.
+// Looks are the numbers of pairs after which Decide tests. Level is the one-sided level of each test, after Pocock
+// ("Group sequential methods in the design and analysis of clinical trials", Biometrika 1977). At the margin itself,
+// each of the two errors then happens in about 5 % of the experiments; TestErrorRates measures that rate.
 var Looks = []int{8, 12, 18, 26, 40}
 
 const Level = 0.0158
 
-// Decide looks at gains, the logarithms of the ratios of paired runs without and with the view (above 0: the view
-// helps), after each number of pairs in Looks that there are. It returns the first verdict that the pairs allow, and how many
-// of them it took. more reports whether further pairs could decide what these do not.
+// Decide tests gains after each number of pairs in Looks. Gains are the logarithms of the ratios of paired runs
+// without and with the view; above 0, the view helps. Decide returns the first verdict that the pairs allow, and the
+// number of pairs it took. more reports whether further pairs can decide.
 func Decide(gains []float64, margin float64) (verdict Verdict, pairs int, more bool) {
 	for _, look := range Looks {
 		if look > len(gains) {

@@ -1,8 +1,12 @@
-// Package experiment runs a workload under several set-ups, fairly, and says what differs and how
-// sure that is.
+// Package experiment runs a workload under several setups, and reports the differences and their uncertainty.
 //
-// Runs of the set-ups are interleaved in random order, so that whatever else the machine does hits all of
-// them alike. What is compared are pairs of runs that were close in time, by statistics that
-// assume no distribution: medians, exact rank tests, bootstrap intervals. Failed runs count, and are never dropped
-// in silence.
+// A Lab is a host with its own state and cgroups, which runs the workloads. An Experiment runs a Workload under
+// several Setups and returns a Report. A Classification decides whether an application is sensitive. An Isolation
+// measures how much a Stressor slows applications down. Decide, SignedRank, PairedInterval and CliffsDelta are the
+// statistics behind them.
+//
+// The runs of the setups are interleaved in random order, so that other activity of the machine affects all setups
+// alike. The package compares pairs of runs that were close in time. Its statistics assume no distribution: medians,
+// exact rank tests, bootstrap intervals. Reports always count failed runs. Package experiment draws no tables or
+// pictures.
 package experiment

@@ -9,29 +9,29 @@ import (
 	"github.com/candor-project/candor/host/launch"
 )
 
-// An Experiment is a workload under set-ups, so many times each.
+// An Experiment runs a workload under several setups, the same number of times each.
 type Experiment struct {
 	Workload Workload
 	Setups   []Setup
-	Rounds   int    // in which each set-up is run once
-	WarmUps  int    // rounds before those, which do not count
-	Seed     uint64 // of the order
+	Rounds   int    // rounds that count; a round runs each setup once
+	WarmUps  int    // rounds before the others that do not count
+	Seed     uint64 // of the random order
 
-	// Progress, if not nil, is told before each run.
+	// Progress, if not nil, is called before each run.
 	Progress func(Stage)
 }
 
-// A Stage is how far an experiment is.
+// A Stage is the progress of an experiment.
 type Stage struct {
-	Run, Runs int // the one that begins, from 1, and all
+	Run, Runs int // number of the next run, from 1, and of all runs
 	Setup     Setup
-	Report    *Report // so far; not to be changed
+	Report    *Report // runs so far; read-only
 }
 
-// MaxRuns bounds an experiment.
+// MaxRuns is the maximum number of runs of an experiment.
 const MaxRuns = 100_000
 
-// Check says what is wrong with an experiment, on any machine.
+// Check reports the first invalid field of an experiment. It does not depend on the machine.
 func (e *Experiment) Check() error {
 	if err := e.Workload.Check(); err != nil {
 		return err
@@ -54,7 +54,7 @@ func (e *Experiment) Check() error {
 	return e.checkPrograms()
 }
 
-// checkPrograms says which program is not there.
+// checkPrograms reports the first program of the workload that does not exist.
 func (e *Experiment) checkPrograms() error {
 	w := &e.Workload
 	if len(w.Server) > 0 {
@@ -67,15 +67,15 @@ func (e *Experiment) checkPrograms() error {
 			return err
 		}
 	}
-	if w.Image != nil { // the program is in there
+	if w.Image != nil { // the image has the program
 		return nil
 	}
 	_, err := launch.FindProgram(w.args(1)[0])
 	return err
 }
 
-// Run runs an experiment in a lab. Where the context ends before it does, the error is the context's, and
-// the report has the runs so far.
+// Run runs an experiment in a lab. If the context ends first, the error is the context's, and the report has the runs
+// so far.
 func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
 	if err := e.Check(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (e *Experiment) Run(ctx context.Context, l *Lab) (*Report, error) {
 	return report, nil
 }
 
-// newReport describes the experiment.
+// newReport returns a report that describes the experiment and has no runs.
 func (e *Experiment) newReport(l *Lab) (*Report, error) {
 	machine, err := describeMachine(l)
 	if err != nil {

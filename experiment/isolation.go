@@ -13,37 +13,38 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An Isolation finds out how much applications are slowed down by others beside them, and how well cases keep that from them:
-// each application runs in each case alone, and beside each stressor. It follows Büttner et al., "Performance Isolation of
-// Co-located Workload in a Container-based Vehicle Software Architecture" (AMBIENT 2019). Other than there, what a stressor
-// costs is told from what the allocation costs: the measure is the application in the same case alone.
+// An Isolation measures how much applications are slowed down by a program beside them, and how well cases prevent
+// it. Each application runs in each case alone and beside each stressor. The method follows Büttner et al.,
+// "Performance Isolation of Co-located Workload in a Container-based Vehicle Software Architecture" (AMBIENT 2019).
+// Unlike the study, Isolation separates the cost of the stressor from the cost of the allocation: the baseline is the
+// application in the same case alone.
 type Isolation struct {
 	Applications []NamedWorkload
 	Stressors    []Stressor
 	Cases        []Case
-	Limit        hybrid.Milli // the application's part of the CPUs, in milli-CPU; 0: half of them
-	Rounds       int          // in which everything is run once
-	Seed         uint64       // of the order
-	Tmp          string       // folder for what is written
+	Limit        hybrid.Milli // the application's share of the CPUs, in milli-CPU; 0: half of the CPUs
+	Rounds       int          // a round runs every combination once
+	Seed         uint64       // of the random order
+	Tmp          string       // parent of the folder for the programs' files
 
-	// Progress, if not nil, is told before each run.
+	// Progress, if not nil, is called before each run.
 	Progress func(IsolationStage)
 }
 
-// An IsolationStage is how far an isolation is.
+// An IsolationStage is the progress of an isolation.
 type IsolationStage struct {
-	Run, Runs int    // the one that begins, from 1, and all
-	Doing     string // it, in words
+	Run, Runs int    // number of the next run, from 1, and of all runs
+	Doing     string // description of the run
 	Report    *IsolationReport
 }
 
-// alone is the stressor of a run without one.
+// alone is the stressor index of a run without a stressor.
 const alone = -1
 
-// scratchRoom is the free room that an isolation wants: twice what the largest stressor writes.
+// scratchRoom is the free disk space that an isolation requires: twice the amount that the largest stressor writes.
 const scratchRoom = 2 * hddWorkers * hddBytes
 
-// Check says what is wrong with an isolation, on any machine.
+// Check reports the first invalid field of an isolation. It does not depend on the machine.
 func (i *Isolation) Check() error {
 	switch {
 	case len(i.Applications) == 0:
@@ -95,14 +96,14 @@ func firstTwice[T comparable](values []T) (twice T, found bool) {
 	return twice, false
 }
 
-// runs is how many there are in all rounds.
+// runs returns the number of runs in all rounds.
 func (i *Isolation) runs() int { return i.Rounds * len(i.Applications) * i.cells() }
 
-// cells is how many runs an application has in a round.
+// cells returns the number of runs of an application in a round.
 func (i *Isolation) cells() int { return len(i.Cases) * (1 + len(i.Stressors)) }
 
-// Run runs an isolation in a lab. Where the context ends before it does, the error is the context's, and
-// the report has the runs so far.
+// Run runs an isolation in a lab. If the context ends first, the error is the context's, and the report has the runs
+// so far.
 func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 	if err := i.Check(); err != nil {
 		return nil, err
@@ -146,7 +147,8 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 	return report, nil
 }
 
-// tryOut runs each application, case and stressor once, which warms up, too: what cannot work shows before the long work.
+// tryOut runs each application, case and stressor once. It warms up the machine, and finds broken programs before the
+// long measurement.
 func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport) error {
 	for n := range max(len(i.Applications), len(i.Cases)) {
 		r := IsolationRun{App: n % len(i.Applications), Case: n % len(i.Cases), Stressor: alone}
@@ -170,7 +172,7 @@ func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport)
 	return nil
 }
 
-// newReport describes the isolation.
+// newReport returns a report that describes the isolation and has no runs.
 func (i *Isolation) newReport(l *Lab, split Split) (*IsolationReport, error) {
 	machine, err := describeMachine(l)
 	if err != nil {

@@ -11,26 +11,26 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Case is how an application and a stressor beside it are kept apart.
+// A Case is a way to separate an application from a stressor beside it.
 type Case string
 
 const (
-	CaseTogether Case = "together"     // not at all: plain processes in one group
-	CaseGroups   Case = "groups"       // without limits, each in a group of its own
-	CaseQuota    Case = "quota"        // each with its part of the CPU time
-	CasePinned   Case = "pinned"       // each on its CPUs
+	CaseTogether Case = "together"     // no separation: plain processes in the same group
+	CaseGroups   Case = "groups"       // no limits, each in its own group
+	CaseQuota    Case = "quota"        // each with its share of the CPU time
+	CasePinned   Case = "pinned"       // each on its own CPUs
 	CaseCandor   Case = "candor"       // the application is sensitive, the stressor flexible
 	CaseBurst    Case = "candor+burst" // both are flexible; the application may burst
 )
 
-// Cases are all of them, in the order of the docs. The study has four: together, alone and beside a stressor, are its first and
-// second; quota and pinned its third and fourth.
+// Cases are all cases, in the order of the docs. The study has four. Its first and second are together, alone and
+// beside a stressor; its third is quota and its fourth is pinned.
 var Cases = []Case{CaseTogether, CaseGroups, CaseQuota, CasePinned, CaseCandor, CaseBurst}
 
-// ErrBadCase is a case that there is not.
+// ErrBadCase means that a case does not exist.
 var ErrBadCase = fmt.Errorf("%w: case", ErrBadSetup)
 
-// ParseCase reads a case's name.
+// ParseCase parses the name of a case.
 func ParseCase(text string) (Case, error) {
 	if slices.Contains(Cases, Case(text)) {
 		return Case(text), nil
@@ -42,13 +42,13 @@ func ParseCase(text string) (Case, error) {
 	return "", fmt.Errorf("%w %.60q: want one of %s", ErrBadCase, text, strings.Join(names, ", "))
 }
 
-// A Split is how a machine's CPUs are divided, in milli-CPU.
+// A Split divides a machine's CPUs between application and stressor, in milli-CPU.
 type Split struct {
 	Application hybrid.Milli `json:"application"`
-	Stressor    hybrid.Milli `json:"stressor"` // what is left
+	Stressor    hybrid.Milli `json:"stressor"` // the remaining CPUs
 }
 
-// splitOf divides so many CPUs. An application that does not say what it gets has half of them, in whole CPUs.
+// splitOf divides a number of CPUs. An application of 0 gets half of them, in whole CPUs.
 func splitOf(cpus int, application hybrid.Milli) Split {
 	if application == 0 {
 		application = max(1000*hybrid.Milli(cpus/2), hybrid.MinLimit)
@@ -56,7 +56,7 @@ func splitOf(cpus int, application hybrid.Milli) Split {
 	return Split{application, hybrid.Milli(1000*cpus) - application}
 }
 
-// check says for which case there are too few CPUs.
+// check returns an error if a case needs more CPUs than the split has.
 func (s Split) check(c Case) error {
 	have := s.Application + s.Stressor
 	need := s.Application + hybrid.MinLimit
@@ -73,7 +73,7 @@ func (s Split) check(c Case) error {
 	return nil
 }
 
-// application is what the application asks the host for.
+// application returns the application's request to the host.
 func (c Case) application(s Split, name string) host.Allocation {
 	a := flexible(name, 0)
 	switch c {
@@ -89,7 +89,8 @@ func (c Case) application(s Split, name string) host.Allocation {
 	return a
 }
 
-// stressor is what the stressor asks the host for: when it is pinned, or without limits, what is not somebody's own.
+// stressor returns the stressor's request to the host. A pinned stressor, or a stressor without limits, gets the CPUs
+// that no container has exclusively.
 func (c Case) stressor(s Split, name string) host.Allocation {
 	switch c {
 	case CaseQuota, CaseCandor, CaseBurst:
@@ -106,7 +107,7 @@ func flexible(name string, limit hybrid.Milli) host.Allocation {
 	}
 }
 
-// Text says for people what each of the two has.
+// Text describes the CPUs of the application and of the stressor.
 func (c Case) Text(s Split) (application, stressor string) {
 	whole := s.Application.CPUs()
 	switch c {

@@ -10,26 +10,26 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An IsolationReport is an isolation that was measured, with every run, so that it can be analysed again.
+// An IsolationReport is the result of an isolation. It has every run, so that it can be analyzed again.
 type IsolationReport struct {
-	Kind         string         `json:"kind"` // isolation
+	Kind         string         `json:"kind"` // "isolation"
 	Version      int            `json:"version"`
 	Began        time.Time      `json:"began"`
 	Machine      Machine        `json:"machine"`
 	Directory    string         `json:"directory"`
 	Tmp          string         `json:"tmp"`
-	FileSystem   string         `json:"fileSystem"` // of tmp
+	FileSystem   string         `json:"fileSystem"` // type of the file system of Tmp
 	Split        Split          `json:"split"`
 	Applications []Application  `json:"applications"`
 	Stressors    []Stressor     `json:"stressors"`
 	Cases        []Case         `json:"cases"`
-	Rounds       int            `json:"rounds"` // that were asked for
+	Rounds       int            `json:"rounds"` // rounds that were requested
 	Seed         uint64         `json:"seed"`
-	Stopped      bool           `json:"stopped"` // before its end
-	Runs         []IsolationRun `json:"runs"`    // in the order in which they were made
+	Stopped      bool           `json:"stopped"` // the isolation ended early
+	Runs         []IsolationRun `json:"runs"`    // in the order in which they ran
 }
 
-// An Application is one by its name.
+// An Application is an application with its name and command.
 type Application struct {
 	Name    string   `json:"name"`
 	Command []string `json:"command"`
@@ -40,7 +40,7 @@ const (
 	isolationVersion = 1
 )
 
-// doing says in words what a run is.
+// doing describes a run.
 func (r *IsolationReport) doing(run *IsolationRun) string {
 	beside := "alone"
 	if run.Stressor != alone {
@@ -49,14 +49,14 @@ func (r *IsolationReport) doing(run *IsolationRun) string {
 	return fmt.Sprintf("%s %s, %s", r.Applications[run.App].Name, beside, r.Cases[run.Case])
 }
 
-// Write writes a report as JSON.
+// Write encodes a report as JSON.
 func (r *IsolationReport) Write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
 
-// IsIsolation reports whether a text is the JSON of an isolation's report, not of another experiment's.
+// IsIsolation reports whether data is the JSON of an isolation's report.
 func IsIsolation(data []byte) bool {
 	var what struct {
 		Kind string `json:"kind"`
@@ -64,7 +64,7 @@ func IsIsolation(data []byte) bool {
 	return json.Unmarshal(data, &what) == nil && what.Kind == isolationKind
 }
 
-// ReadIsolation reads a report's file, if it is one of an isolation.
+// ReadIsolation reads the file of a report. It returns false if the file has another type of report.
 func ReadIsolation(file string) (r *IsolationReport, is bool, err error) {
 	data, err := fileio.Read(file, maxReport)
 	if err != nil || !IsIsolation(data) {
@@ -76,7 +76,7 @@ func ReadIsolation(file string) (r *IsolationReport, is bool, err error) {
 	return r, true, nil
 }
 
-// ParseIsolation reads a report.
+// ParseIsolation parses and checks a report.
 func ParseIsolation(data []byte) (*IsolationReport, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -97,7 +97,7 @@ func ParseIsolation(data []byte) (*IsolationReport, error) {
 	return &r, nil
 }
 
-// check refuses a report that contradicts itself.
+// check returns an error for a report that contradicts itself.
 func (r *IsolationReport) check() error {
 	if len(r.Applications) == 0 || len(r.Stressors) == 0 || len(r.Cases) == 0 || r.Rounds < 1 {
 		return errors.New("no application, no stressor, no case or no round")
@@ -114,7 +114,7 @@ func (r *IsolationReport) check() error {
 			return fmt.Errorf("run %d: application %d, case %d, stressor %d: there is no such", i, run.App, run.Case, run.Stressor)
 		case run.Round < 0 || run.Round >= MaxRuns:
 			return fmt.Errorf("run %d: round %d", i, run.Round)
-		case run.Failure == "" && !(run.Time >= 1e-9 && run.Time <= mostValue):
+		case run.Failure == "" && !(run.Time >= 1e-9 && run.Time <= maxValue):
 			return fmt.Errorf("run %d: time %g, and no failure", i, run.Time)
 		case run.Load != nil && !(run.Load.CPUs >= 0 && run.Load.Rate >= 0):
 			return fmt.Errorf("run %d: a load of %g CPUs, %g", i, run.Load.CPUs, run.Load.Rate)
@@ -123,7 +123,8 @@ func (r *IsolationReport) check() error {
 	return nil
 }
 
-// Times returns the seconds that an application took in a case, beside a stressor (-1: alone), by round; failed runs have none.
+// Times returns the seconds that an application took in a case beside a stressor (-1: alone), with their rounds. It
+// omits failed runs.
 func (r *IsolationReport) Times(app, c, stressor int) (times []float64, rounds []int) {
 	for i := range r.Runs {
 		if run := &r.Runs[i]; run.App == app && run.Case == c && run.Stressor == stressor && run.Failure == "" {
@@ -133,7 +134,7 @@ func (r *IsolationReport) Times(app, c, stressor int) (times []float64, rounds [
 	return times, rounds
 }
 
-// LoadOf returns what a stressor achieved in a case beside all applications, the medians.
+// LoadOf returns the medians of a stressor's load in a case, over all applications.
 func (r *IsolationReport) LoadOf(c, stressor int) Load {
 	var cpus, rates []float64
 	for i := range r.Runs {
@@ -144,7 +145,7 @@ func (r *IsolationReport) LoadOf(c, stressor int) Load {
 	return Load{Median(cpus), Median(rates)}
 }
 
-// Failures returns how many runs failed, and why the first did.
+// Failures returns the number of failed runs, and the reason of the first failure.
 func (r *IsolationReport) Failures() (runs int, why string) {
 	for i := range r.Runs {
 		run := &r.Runs[i]
@@ -158,7 +159,7 @@ func (r *IsolationReport) Failures() (runs int, why string) {
 	return runs, why
 }
 
-// Others is how many CPUs others used during the runs, the median.
+// Others returns the median of the CPUs that other processes used during the runs.
 func (r *IsolationReport) Others() float64 {
 	var values []float64
 	for i := range r.Runs {

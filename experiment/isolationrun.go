@@ -16,28 +16,28 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// An IsolationRun is one run of an application, alone or beside a stressor.
+// An IsolationRun is a run of an application, alone or beside a stressor.
 type IsolationRun struct {
 	App      int     `json:"app"`      // index into IsolationReport.Applications
 	Case     int     `json:"case"`     // index into IsolationReport.Cases
-	Stressor int     `json:"stressor"` // index into IsolationReport.Stressors; -1: none
-	Round    int     `json:"round"`    // runs of one round make pairs
-	Began    float64 `json:"began"`    // seconds since the first run's begin
+	Stressor int     `json:"stressor"` // index into IsolationReport.Stressors; -1: no stressor
+	Round    int     `json:"round"`    // runs of the same round are pairs
+	Began    float64 `json:"began"`    // seconds since the start of the first run
 
 	Time    float64 `json:"time,omitempty"` // seconds
 	Failure string  `json:"failure,omitempty"`
 
 	CPU       float64 `json:"cpu"`       // seconds of CPU time
-	Periods   uint64  `json:"periods"`   // of the application's quota
-	Throttled uint64  `json:"throttled"` // periods in which it ran out
+	Periods   uint64  `json:"periods"`   // periods of the application's quota
+	Throttled uint64  `json:"throttled"` // periods in which the application was throttled
 	Load      *Load   `json:"load,omitempty"`
 	Noise     Noise   `json:"noise"`
 }
 
-// A Load is what a stressor achieved while an application ran.
+// A Load is the work that a stressor did while an application ran.
 type Load struct {
-	CPUs float64 `json:"cpus"` // that it used, on average
-	Rate float64 `json:"rate"` // bytes a second of what it counts
+	CPUs float64 `json:"cpus"` // CPUs used, on average
+	Rate float64 `json:"rate"` // bytes per second, of the type in Stressor.Counts
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 	stressorName    = "stressor"
 )
 
-// isolated runs an application once. A run that fails is a result; the error is one of the lab, or the context's.
+// isolated runs an application once. A failed run is a result. The error is an error of the lab or of the context.
 func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload, r *IsolationRun) (err error) {
 	c := report.Cases[r.Case]
 	var running []*instance
@@ -70,7 +70,7 @@ func (l *Lab) isolated(ctx context.Context, report *IsolationReport, w Workload,
 	return l.measure(ctx, app, beside, &w, r)
 }
 
-// startApplication starts it in a group of its own, or in the stressor's.
+// startApplication starts the application in its own group, or in the stressor's group.
 func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split Split, beside *stress) (*instance, error) {
 	dir, err := l.place.scratch().fresh(applicationName)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *Lab) startApplication(ctx context.Context, w *Workload, c Case, split S
 	return app, err
 }
 
-// measure waits for an application's end, and counts what it and the stressor used until then.
+// measure waits for an application's end, and reads the usage of the application and of the stressor until then.
 func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Workload, r *IsolationRun) (err error) {
 	stop := l.raise(app.child.Grant)
 	defer func() { err = errline.Join(err, stop()) }()
@@ -120,7 +120,7 @@ func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Wor
 	return nil
 }
 
-// raise raises an application's quota while it bursts, until stop is called.
+// raise raises an application's quota during bursts until the caller calls stop.
 func (l *Lab) raise(g *host.Grant) (stop func() error) {
 	if g.Burst == (spec.Burst{}) {
 		return func() error { return nil }
@@ -131,7 +131,7 @@ func (l *Lab) raise(g *host.Grant) (stop func() error) {
 	return func() error { cancel(); return <-ended }
 }
 
-// A stress is a stressor that runs.
+// A stress is a running stressor.
 type stress struct {
 	*instance
 	of *Stressor
@@ -151,23 +151,23 @@ func (l *Lab) startStressor(ctx context.Context, s *Stressor, a host.Allocation)
 	return &stress{one, s}, nil
 }
 
-// A stressor has begun when it has used this much CPU time and achieves something. It is given patience for that.
+// A stressor has started when it has used minStartCPU and has done some work. begin waits for at most startTimeout.
 const (
-	begun    = 100 * time.Millisecond
-	patience = 20 * time.Second
+	minStartCPU  = 100 * time.Millisecond
+	startTimeout = 20 * time.Second
 )
 
-// begin waits until a stressor has begun; failure says why it does not.
+// begin waits until a stressor has started. failure is the reason if it does not start.
 func (s *stress) begin(ctx context.Context) (failure string, err error) {
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(startTimeout); ; {
 		used, err := s.count()
 		switch {
-		case err == nil && used.cpu >= begun && (s.of.Counts == CountsNothing || used.bytes > 0):
+		case err == nil && used.cpu >= minStartCPU && (s.of.Counts == CountsNothing || used.bytes > 0):
 			return "", nil
 		case s.over():
 			return "it ended" + lastLine(s.output.last()), nil
 		case time.Now().After(deadline):
-			return fmt.Sprintf("it has not begun after %v%s", patience, lastLine(s.output.last())), nil
+			return fmt.Sprintf("it has not minStartCPU after %v%s", startTimeout, lastLine(s.output.last())), nil
 		}
 		select {
 		case <-ctx.Done():
@@ -181,20 +181,20 @@ func (s *stress) begin(ctx context.Context) (failure string, err error) {
 func (s *stress) over() bool {
 	select {
 	case e := <-s.ended:
-		s.ended <- e // for who asks next
+		s.ended <- e // for the next caller
 		return true
 	default:
 		return false
 	}
 }
 
-// A counted is what a stressor has done so far.
+// A counted is the work that a stressor has done so far.
 type counted struct {
 	cpu   time.Duration
 	bytes uint64
 }
 
-// count reads what a stressor has done; no stressor has done nothing.
+// count reads the work that a stressor has done. It returns the zero value if there is no stressor.
 func (s *stress) count() (counted, error) {
 	if s == nil {
 		return counted{}, nil
@@ -219,7 +219,7 @@ func (s *stress) count() (counted, error) {
 	return done, err
 }
 
-// sum adds up what processes have done. One that has ended meanwhile, or has nothing to do it with yet, is left out.
+// sum adds up a counter of processes. It skips processes that have ended or do not have the counter yet.
 func sum(pids []int, of func(pid int) (uint64, error)) (all uint64, err error) {
 	for _, pid := range pids {
 		n, err := of(pid)

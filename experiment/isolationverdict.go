@@ -2,18 +2,18 @@ package experiment
 
 import "math"
 
-// A Slowdown is what a stressor costs an application in a case.
+// A Slowdown is the cost of a stressor for an application in a case.
 type Slowdown struct {
-	App, Case, Stressor int // indices of the report; a stressor of -1: none
+	App, Case, Stressor int // indices in the report; Stressor -1: no stressor
 	Spread              Spread
-	Throttled           float64  // share of the periods in which the application's quota ran out
-	ByStressor          *Against // against the same case alone; nil for that itself
-	ByAllocation        *Against // alone, against alone in the first case: what the smaller allocation costs; nil beside stressors
-	Total               *Against // against alone in the first case, as the study compares
+	Throttled           float64  // share of the periods in which the application was throttled
+	ByStressor          *Against // compared with the same case alone; nil without a stressor
+	ByAllocation        *Against // alone, compared with alone in the first case: the cost of the smaller allocation; nil beside a stressor
+	Total               *Against // compared with alone in the first case, as in the study
 	gains               []float64
 }
 
-// Slowdowns returns one for each application, case and stressor, and for each case alone, in that order.
+// Slowdowns returns a slowdown for each application, case and stressor, and for each case alone, in that order.
 func (r *IsolationReport) Slowdowns() (all []Slowdown) {
 	for app := range r.Applications {
 		for c := range r.Cases {
@@ -46,7 +46,7 @@ func (r *IsolationReport) slowdown(app, c, stressor int) Slowdown {
 	return s
 }
 
-// throttled is the share of an application's periods in which the quota ran out.
+// throttled returns the share of an application's periods in which it was throttled.
 func (r *IsolationReport) throttled(app, c, stressor int) float64 {
 	periods, throttled := uint64(0), uint64(0)
 	for i := range r.Runs {
@@ -60,35 +60,35 @@ func (r *IsolationReport) throttled(app, c, stressor int) float64 {
 	return float64(throttled) / float64(periods)
 }
 
-// An IsolationVerdict is how well a case keeps a stressor from the applications.
+// An IsolationVerdict states how well a case protects the applications from a stressor.
 type IsolationVerdict struct {
 	Case, Stressor int
 	Verdict        IsolationWord
-	Slowed, Apps   int       // applications that are slowed down by more than the margin for sure, and all with enough pairs
-	Mean           float64   // slowdown by the stressor: the geometric mean of the applications' medians; 0: none has any
-	Total          float64   // the same against alone in the first case, as the study compares
+	Slowed, Apps   int       // applications with a significant slowdown above the margin, and applications with enough pairs
+	Mean           float64   // slowdown by the stressor: geometric mean of the applications' medians; 0: no data
+	Total          float64   // the same, compared with alone in the first case, as in the study
 	Worst          *Slowdown // the application with the largest slowdown
 	Load           Load
 }
 
-// An IsolationWord is a verdict.
+// An IsolationWord is the outcome of an IsolationVerdict.
 type IsolationWord string
 
 const (
 	Isolated  IsolationWord = "isolated"  // every application is slowed down by less than the margin
-	Leaks     IsolationWord = "leaks"     // at least one is slowed down by more
-	Uncertain IsolationWord = "uncertain" // the runs do not tell
+	Leaks     IsolationWord = "leaks"     // at least one application is slowed down by more
+	Uncertain IsolationWord = "uncertain" // the runs are not sufficient for a verdict
 )
 
-// IsolationMargin is a slowdown that does not count, and IsolationLevel the level of the tests: exact signed ranks of the
-// pairs, one-sided. That one application of several is slowed down by chance is as likely as that one alone is: its level is
-// divided by their number (Bonferroni). That all are isolated takes a test of each at the level itself.
+// IsolationMargin is the largest slowdown that does not count. IsolationLevel is the one-sided level of the tests,
+// which are exact signed ranks of the pairs. Leaks takes one test of several applications, so each test has the level
+// divided by their number (Bonferroni). Isolated takes a test of each application at the full level.
 const (
 	IsolationMargin = 0.05
 	IsolationLevel  = 0.05
 )
 
-// Verdicts returns one for each case and stressor.
+// Verdicts returns a verdict for each case and stressor.
 func (r *IsolationReport) Verdicts() (all []IsolationVerdict) {
 	slowdowns := r.Slowdowns()
 	for c := range r.Cases {

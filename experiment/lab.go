@@ -25,36 +25,37 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// A Lab is where workloads run: a host with a state and groups of its own, beside that of the machine's
-// containers. Nothing of it stays, also when the process that has it is killed.
+// A Lab is a host that runs workloads, with its own state and cgroups beside the machine's containers. The lab
+// removes all of them at its end, even if its process is killed.
 type Lab struct {
 	place
 	host   *host.Host
-	taken  cpuset.Set // reserved, or somebody's: the machine's own containers have them
-	usable cpuset.Set // the others
+	taken  cpuset.Set // reserved CPUs, and CPUs that the machine's own containers have exclusively
+	usable cpuset.Set // all other CPUs
 	guard  *exec.Cmd
-	leash  io.Closer // the guard waits until it is closed
+	leash  io.Closer // closing it ends the guard
 }
 
-// A place is where a lab keeps its things.
+// A place holds the locations of a lab's state and cgroup.
 type place struct {
-	dir    string // state
-	parent string // group
+	dir    string // state directory
+	parent string // parent cgroup
 }
 
-// GuardCommand is the hidden subcommand of candor that clears a lab when the process that opened it has ended, in
-// whatever way.
+// GuardCommand is the hidden subcommand of candor that removes a lab when the process that opened it ends for any
+// reason.
 const GuardCommand = "internal-guard"
 
-// guardVariable is set for a guard and all that it starts. The guard is this program, started again: one that opened a lab
-// there (a test binary that does not know GuardCommand) would start guards without end.
+// guardVariable is set for a guard and its child processes. The guard is the same binary, started again. A binary
+// that does not know GuardCommand, such as a test binary, would open another lab and so start guards without end.
 const guardVariable = "CANDOR_EXPERIMENT_GUARD"
 
-// ErrInGuard is a lab that would be opened by a lab's guard.
+// ErrInGuard means that the guard of a lab tried to open a lab.
 var ErrInGuard = errors.New("no lab within a lab's guard")
 
-// OpenLab opens a lab for this process, beside a machine's containers: it leaves alone the CPUs that those have for
-// themselves, and those that are reserved. The error is that of host.Open where the machine does not let it.
+// OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs
+// that the machine's containers have exclusively. If the machine does not support a host, the error is that of
+// host.Open.
 func OpenLab(machine host.Options) (*Lab, error) {
 	if os.Getenv(guardVariable) != "" {
 		return nil, fmt.Errorf("%w: %s is set", ErrInGuard, guardVariable)
@@ -82,7 +83,7 @@ func OpenLab(machine host.Options) (*Lab, error) {
 	return l, nil
 }
 
-// takenOn returns the CPUs that a machine's sensitive containers have, and those that are reserved.
+// takenOn returns the reserved CPUs and the CPUs of a machine's sensitive containers.
 func takenOn(machine host.Options) (taken cpuset.Set, err error) {
 	machine.Cgroup.ReadOnly = true
 	h, err := host.Open(machine)
@@ -107,12 +108,12 @@ func takenOn(machine host.Options) (taken cpuset.Set, err error) {
 	return taken, nil
 }
 
-// sweep clears what is left of labs whose process and guard have both been killed.
+// sweep clears the places of labs whose process and guard have both been killed.
 func sweep() error {
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(host.DefaultStateDir()), placeName+"*"))
 	var errs []error
 	for _, dir := range left {
-		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".") // what is beside it has another ending
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), placeName), ".") // files of the lab beside its directory have another suffix
 		pid, bad := strconv.Atoi(number)
 		if bad == nil && unix.Kill(pid, 0) == unix.ESRCH {
 			errs = append(errs, placeOf(pid).clear())
@@ -121,19 +122,19 @@ func sweep() error {
 	return errline.Join(append(errs, err)...)
 }
 
-// placeName is what the names of places begin with.
+// placeName is the prefix of the names of places.
 const placeName = "candor-experiment-"
 
-// placeOf is the place of the lab that a process opens.
+// placeOf returns the place of the lab that a process opens.
 func placeOf(pid int) place {
 	name := placeName + strconv.Itoa(pid)
 	return place{dir: filepath.Join(filepath.Dir(host.DefaultStateDir()), name), parent: "/" + name}
 }
 
-// config is the file of the lab's host that says what a set-up must not have.
+// config returns the configuration file of the lab's host, which reserves CPUs that a setup must not have.
 func (p place) config() string { return filepath.Join(p.dir, "host.json") }
 
-// open opens the lab's host. Its groups are made without systemd: they live for minutes, and no unit tells of them.
+// open opens the lab's host. It creates its groups without systemd, because they live for minutes only.
 func (p place) open() (*host.Host, error) {
 	return host.Open(host.Options{
 		StateDir: p.dir,
@@ -144,7 +145,7 @@ func (p place) open() (*host.Host, error) {
 	})
 }
 
-// startGuard starts the guard. It is in a session of its own, so that what ends this process does not end it.
+// startGuard starts the guard in its own session, so that signals to this process do not end the guard.
 func (l *Lab) startGuard() error {
 	l.guard = exec.Command("/proc/self/exe", GuardCommand, l.dir, l.parent)
 	l.guard.Env = append(os.Environ(), guardVariable+"=1")
@@ -159,16 +160,17 @@ func (l *Lab) startGuard() error {
 		return fmt.Errorf("start guard: %w", err)
 	}
 	l.leash = leash
-	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // what ends a service would end it before
+	if _, err := io.ReadFull(ready, make([]byte, len(guardReady))); err != nil { // the guard does not ignore signals earlier
 		return fmt.Errorf("start guard: %w", err)
 	}
 	return nil
 }
 
-// guardReady is what a guard writes when signals do not end it any more.
+// guardReady is the line that a guard writes when it ignores signals.
 const guardReady = "ready\n"
 
-// RunGuard is the guard's life. Signals that end a whole service, or a job of CI, do not end it.
+// RunGuard runs the guard until the leash is closed, then clears the place. It ignores the signals that end a whole
+// service or CI job.
 func RunGuard(dir, parent string, leash io.Reader) error {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	fmt.Print(guardReady)
@@ -178,7 +180,7 @@ func RunGuard(dir, parent string, leash io.Reader) error {
 	return place{dir, parent}.clear()
 }
 
-// clear ends all that runs in a place and removes it.
+// clear kills all processes of a place and removes it.
 func (p place) clear() error {
 	h, err := p.open()
 	if err != nil {
@@ -188,7 +190,8 @@ func (p place) clear() error {
 	return p.clearOn(h)
 }
 
-// clearOn is clear with the lab's host. Containers go first: their end is told to that.
+// clearOn clears the place with the lab's host. It removes containers first, because the engine reports their end to
+// the host.
 func (p place) clearOn(h *host.Host) error {
 	containers := p.clearContainers()
 	err := h.Clear(context.Background())
@@ -198,7 +201,7 @@ func (p place) clearOn(h *host.Host) error {
 	return errline.Join(containers, err)
 }
 
-// Close ends all that runs in the lab and leaves nothing of it.
+// Close kills all processes of the lab and removes its files and groups.
 func (l *Lab) Close() error {
 	err := l.place.clearOn(l.host)
 	if l.guard != nil {
@@ -207,10 +210,10 @@ func (l *Lab) Close() error {
 	return errline.Join(err, l.host.Close())
 }
 
-// ErrTooSmall is a set-up for which the machine has too few CPUs.
+// ErrTooSmall means that the machine has too few CPUs for a setup.
 var ErrTooSmall = errors.New("too few CPUs")
 
-// Check says for which set-up the machine is too small.
+// Check returns ErrTooSmall with the first setup that needs more CPUs than the lab has.
 func (l *Lab) Check(setups []Setup) error {
 	for i := range setups {
 		s := &setups[i]
@@ -221,7 +224,7 @@ func (l *Lab) Check(setups []Setup) error {
 	return nil
 }
 
-// reserve keeps CPUs from the lab's containers that a set-up must not have.
+// reserve reserves the CPUs that a setup must not have, so that the lab's containers do not get them.
 func (l *Lab) reserve(s *Setup) error {
 	return l.host.SetOptions(host.NodeOptions{Reserved: l.taken.Union(s.beyond(l.usable))})
 }

@@ -12,31 +12,32 @@ import (
 	"strings"
 )
 
-// WallTime is the metric that every run has: seconds from the start of the program to its end.
+// WallTime is the metric of every run: seconds from the start of the program to its end.
 var WallTime = Metric{Name: "time"}
 
-// A Metric is a number that a run gives.
+// A Metric is a number in the output of a run.
 type Metric struct {
-	Name           string // that the user gave it, or else the pattern
-	Pattern        string // where the number stands, as the user wrote it
+	Name           string // as the user specified; default: the pattern
+	Pattern        string // JSON path or regular expression, as the user wrote it
 	HigherIsBetter bool
 	find           func(output []byte) (float64, error)
 }
 
-// ErrBadMetric is a metric that cannot be meant.
+// ErrBadMetric means that a metric is invalid.
 var ErrBadMetric = errors.New("bad metric")
 
-// namedMetric is how a metric is given a name: qps=.rate.
+// namedMetric matches a metric with a name, such as qps=.rate.
 var namedMetric = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]{0,39})=(.*)$`)
 
-// ParseMetric reads how a number is picked from a program's output: a JSON path, which begins with a
-// dot (".queries.perSecond", ".runs.0.time"), or a regular expression (Go's syntax), whose first group is the number, or
-// else all that it matches; ^ and $ are the ends of lines. The last match counts. NAME= before it is its name in reports.
+// ParseMetric parses the description of a metric. A description that starts with a dot is a JSON path
+// (".queries.perSecond", ".runs.0.time"). Any other description is a regular expression in Go's syntax, in which ^
+// and $ match at line ends. The first group is the number; without a group, the whole match is. If the pattern
+// matches several times, the last match counts. A prefix NAME= sets the name for reports.
 func ParseMetric(text string) (Metric, error) {
 	m := Metric{Name: text, Pattern: text}
 	if parts := namedMetric.FindStringSubmatch(text); parts != nil {
 		m.Name, m.Pattern = parts[1], parts[2]
-		if strings.HasPrefix(m.Pattern, "(") { // a number that stands behind "qps=", or any number, called qps?
+		if strings.HasPrefix(m.Pattern, "(") { // ambiguous: a regular expression that starts with "qps=", or a metric named qps
 			return m, fmt.Errorf("%w %q: want %s=%s=%s for what the output calls so, else what stands before the number", ErrBadMetric, text, m.Name, m.Name, m.Pattern)
 		}
 	}
@@ -62,7 +63,7 @@ func ParseMetric(text string) (Metric, error) {
 	return m, nil
 }
 
-// In picks the number from a program's output.
+// In extracts the number from a program's output.
 func (m *Metric) In(output []byte) (float64, error) {
 	value, err := m.find(output)
 	if err != nil {
@@ -80,7 +81,7 @@ func findByPattern(output []byte, pattern *regexp.Regexp) (float64, error) {
 	return number(string(last[len(last)-1]))
 }
 
-// findByPath looks into the last JSON value of the output.
+// findByPath searches the last JSON value of the output.
 func findByPath(output []byte, steps []string) (float64, error) {
 	value, err := lastValue(output)
 	if err != nil {
@@ -111,10 +112,9 @@ func findByPath(output []byte, steps []string) (float64, error) {
 	}
 }
 
-// lastValue returns the last JSON object or list of the output; a program may print other
-// lines before it.
+// lastValue returns the last JSON object or list of the output. The program can print other lines before it.
 func lastValue(output []byte) (value any, err error) {
-	budget := 4*len(output) + 1<<16 // of bytes read in vain: hostile output would be read once for each bracket
+	budget := 4*len(output) + 1<<16 // bytes that failed attempts may read; hostile output would need a read for each bracket
 	for rest := output; budget > 0; {
 		at := bytes.IndexAny(rest, "{[")
 		if at < 0 {
@@ -142,17 +142,17 @@ func lastValue(output []byte) (value any, err error) {
 	return value, nil
 }
 
-// thousands is how programs print large numbers. (A comma elsewhere may be a decimal one.)
+// thousands matches numbers with commas between groups of three digits. Any other comma can be a decimal separator.
 var thousands = regexp.MustCompile(`^[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?$`)
 
-// number reads a figure.
+// number parses a number.
 func number(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	if thousands.MatchString(text) {
 		text = strings.ReplaceAll(text, ",", "")
 	}
 	value, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(math.Abs(value) <= mostValue) {
+	if err != nil || !(math.Abs(value) <= maxValue) {
 		return 0, fmt.Errorf("%.40q is not a number", text)
 	}
 	return value, nil

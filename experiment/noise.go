@@ -6,13 +6,13 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Noise is what else the machine did during a run.
+// Noise is the other activity of the machine during a run.
 type Noise struct {
 	Others float64 `json:"others"` // CPUs that other programs and interrupts used, on average
-	Stolen float64 `json:"stolen"` // CPUs that the hypervisor gave to others, on average
+	Stolen float64 `json:"stolen"` // CPUs that the hypervisor gave to other virtual machines, on average
 }
 
-// A moment is what the machine's CPUs have done so far.
+// A moment is a reading of the machine's CPU times.
 type moment struct {
 	at           time.Time
 	busy, stolen time.Duration
@@ -28,7 +28,7 @@ func momentNow() (moment, error) {
 	return m, err
 }
 
-// noiseSince is the noise since a moment, but for the CPU time that the workload itself used.
+// noiseSince returns the noise between before and m, without the workload's own CPU time.
 func (m moment) noiseSince(before moment, own time.Duration) Noise {
 	span := m.at.Sub(before.at).Seconds()
 	if span <= 0 {

@@ -17,24 +17,24 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// A Prediction is what a program's start says of its class: a second opinion, without a measurement.
+// A Prediction is the class that Candor predicts from a program's start, without a measurement.
 type Prediction struct {
-	Class  Verdict `json:"class"` // Undecided if it was still starting when the time was over
+	Class  Verdict `json:"class"` // Undecided if a start had not settled before its time limit
 	Why    string  `json:"why"`
-	Starts []Start `json:"starts"` // where it sees all CPUs, and where it sees one
+	Starts []Start `json:"starts"` // with all CPUs visible, and with one CPU visible
 }
 
-// A Start is how a program started.
+// A Start is an observed start of a program.
 type Start struct {
-	CPUs int `json:"cpus"` // that it saw
+	CPUs int `json:"cpus"` // visible to the program
 	probe.Seen
 }
 
-// DefaultProbeTime is how long the start of a program takes at most: then it is ended.
+// DefaultProbeTime is the default time limit for each start of a program. Probe then kills the program.
 const DefaultProbeTime = 10 * time.Second
 
-// Probe starts a program twice, with all CPUs and with one to see, watches it for some time each, and predicts its class:
-// sensitive if it asks for the number of CPUs, and has more threads where that is larger.
+// Probe starts a program twice, once with all CPUs visible and once with one, and watches each start for at most
+// span. It predicts Sensitive if the program reads the number of CPUs and starts more threads when it sees more.
 func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Prediction, error) {
 	all := l.usable.Count()
 	switch {
@@ -60,7 +60,7 @@ func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Pred
 	return p, nil
 }
 
-// predict decides by the starts.
+// predict sets the class from the starts.
 func (p *Prediction) predict() {
 	all, one := &p.Starts[0], &p.Starts[1]
 	p.Class = Flexible
@@ -79,7 +79,7 @@ func (p *Prediction) predict() {
 	}
 }
 
-// watch starts a program under a set-up and watches it until it ends, or the time is over.
+// watch starts a program under a setup and watches it until it ends or span is over.
 func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Duration) (seen probe.Seen, err error) {
 	path, err := launch.FindProgram(args[0])
 	if err != nil {
@@ -105,12 +105,12 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	if err != nil {
 		return seen, err
 	}
-	var listener *os.File // open until the program has been ended: when nobody listens its calls fail
+	var listener *os.File // open until the program has been killed; without a listener its system calls fail
 	defer func() {
 		err = errline.Join(err, l.host.Release(context.Background(), child.Grant.ID, true))
 		listener.Close()
 	}()
-	span += time.Second // candor itself starts first
+	span += time.Second // the time in which candor itself starts
 	timed, cancel := context.WithTimeout(ctx, span)
 	defer cancel()
 	ended := make(chan string, 1)
@@ -139,7 +139,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	return seen, errline.Join(err, ctx.Err())
 }
 
-// socketPair returns two ends of a socket.
+// socketPair returns the two ends of a socket.
 func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -156,7 +156,7 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	return conn.(*net.UnixConn), theirs, nil
 }
 
-// receive returns the file that the other side sends; an error if it ends first.
+// receive returns the file that the other side sends. It returns an error if the other side ends first.
 func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
 	stop := context.AfterFunc(ctx, func() { from.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -176,7 +176,7 @@ func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
 	return os.NewFile(uintptr(files[0]), "listener"), nil
 }
 
-// tasksOf counts a program's threads.
+// tasksOf returns the number of a program's threads.
 func tasksOf(child *launch.Child) (threads int) {
 	processes, _ := child.Processes()
 	for _, pid := range processes {
@@ -187,7 +187,7 @@ func tasksOf(child *launch.Child) (threads int) {
 	return threads
 }
 
-// SourceNames are the sources that the program asked, by comma.
+// SourceNames returns the sources that the program read, separated by commas.
 func (s *Start) SourceNames() string {
 	var names []string
 	for _, source := range s.Sources {

@@ -8,33 +8,33 @@ import (
 	"slices"
 )
 
-// Programs are the reports of several programs, held against the same set-up on the same machine: figures 1 to 3 of the
-// paper are such.
+// Programs combines the reports of several programs with the same first setup on the same machine, as figures 1 to 3
+// of the paper do.
 type Programs struct {
 	Machine  Machine   `json:"machine"`
-	Base     Setup     `json:"base"` // that the others are held against
+	Base     Setup     `json:"base"` // the baseline setup
 	Setups   []Setup   `json:"setups"`
 	Programs []Program `json:"programs"`
 }
 
-// A Program is what one report says.
+// A Program is the summary of one report.
 type Program struct {
 	Name   string       `json:"name"`
-	Metric ReportMetric `json:"metric"` // the last one of the report
-	Base   Spread       `json:"base"`   // its values under the base
-	Gains  []*Gain      `json:"gains"`  // by set-up; nil where it was not run
+	Metric ReportMetric `json:"metric"` // the last metric of the report
+	Base   Spread       `json:"base"`   // its values under the baseline
+	Gains  []*Gain      `json:"gains"`  // by setup; nil if the report does not have the setup
 }
 
-// A Gain is how many times better a set-up is than the base: above 1 it gains, whether less or more of the metric is better.
+// A Gain is a setup's improvement over the baseline. A ratio above 1 is better, for metrics of both directions.
 type Gain struct {
 	Ratio    float64  `json:"ratio"`
-	Interval Interval `json:"ci"` // 95 %
+	Interval Interval `json:"ci"` // 95 % interval of Ratio
 	P        float64  `json:"p"`
 	Pairs    int      `json:"pairs"`
-	Failed   int      `json:"failed"` // rounds, of this set-up
+	Failed   int      `json:"failed"` // failed rounds of this setup
 }
 
-// ProgramName is the name of a report's program.
+// ProgramName returns the name of a report's program.
 func (r *Report) ProgramName() string {
 	command := r.Command
 	switch {
@@ -46,13 +46,13 @@ func (r *Report) ProgramName() string {
 	return cmp.Or(r.Name, filepath.Base(command[0]))
 }
 
-// ErrOtherBase are reports that cannot stand in one table.
+// ErrOtherBase means that reports do not fit into one table.
 var ErrOtherBase = errors.New("the reports cannot be compared")
 
-// Together puts reports beside each other. They must be of one machine, and have the same first set-up.
+// Together combines reports. They must have the same machine and the same first setup.
 func Together(reports []*Report) (*Programs, error) {
 	p := &Programs{Machine: reports[0].Machine, Base: reports[0].Setups[0]}
-	p.Machine.Load = "" // that of one report
+	p.Machine.Load = "" // the load differs between reports
 	for _, r := range reports {
 		if err := p.fits(r); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func Together(reports []*Report) (*Programs, error) {
 	return p, p.checkNames()
 }
 
-// fits says why a report cannot stand beside the others.
+// fits returns an error if a report does not fit to the others.
 func (p *Programs) fits(r *Report) error {
 	machine := r.Machine
 	machine.Load = ""
@@ -94,7 +94,7 @@ func (p *Programs) checkNames() error {
 	return nil
 }
 
-// program is a report's row.
+// program returns the summary of a report.
 func (p *Programs) program(r *Report) Program {
 	metric := r.Metrics[len(r.Metrics)-1]
 	comparisons := r.Compare(metric.Name)
@@ -107,7 +107,7 @@ func (p *Programs) program(r *Report) Program {
 	return program
 }
 
-// gain turns a comparison so that more is better.
+// gain converts a comparison so that higher is better.
 func (c *Comparison) gain(higherIsBetter bool) *Gain {
 	g := &Gain{Ratio: c.Against.Ratio, Interval: c.Against.Interval, P: c.Against.P, Pairs: c.Against.Pairs, Failed: c.Failed}
 	if !higherIsBetter {

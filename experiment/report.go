@@ -19,26 +19,26 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Report is an experiment that was made, with every run, so that it can be analysed again.
+// A Report is the result of an experiment. It has every run, so that it can be analyzed again.
 type Report struct {
 	Version   int            `json:"version"`
 	Began     time.Time      `json:"began"`
 	Machine   Machine        `json:"machine"`
 	Name      string         `json:"name,omitempty"`  // of the program
-	Image     *Image         `json:"image,omitempty"` // whose arguments the command is
+	Image     *Image         `json:"image,omitempty"` // if any, the command holds its arguments
 	Command   []string       `json:"command"`
-	Server    []string       `json:"server,omitempty"` // whose client the command is
+	Server    []string       `json:"server,omitempty"` // if any, the command is its client
 	Directory string         `json:"directory"`
 	Timeout   float64        `json:"timeout"` // seconds
 	Metrics   []ReportMetric `json:"metrics"`
 	Setups    []Setup        `json:"setups"`
-	Rounds    int            `json:"rounds"` // that were asked for
+	Rounds    int            `json:"rounds"` // rounds that were requested
 	Seed      uint64         `json:"seed"`
-	Stopped   bool           `json:"stopped"` // before its end
-	Runs      []Run          `json:"runs"`    // in the order in which they were made
+	Stopped   bool           `json:"stopped"` // the experiment ended early
+	Runs      []Run          `json:"runs"`    // in the order in which they ran
 }
 
-// A ReportMetric is a metric by its name.
+// A ReportMetric is the description of a metric in a report.
 type ReportMetric struct {
 	Name           string `json:"name"`
 	Pattern        string `json:"pattern,omitempty"`
@@ -46,10 +46,10 @@ type ReportMetric struct {
 	HigherIsBetter bool   `json:"higherIsBetter"`
 }
 
-// A Machine is where the runs were made.
+// A Machine is the machine of the runs.
 type Machine struct {
-	Model    string `json:"model"` // of the CPUs
-	CPUs     int    `json:"cpus"`  // that the workload could have
+	Model    string `json:"model"` // CPU model
+	CPUs     int    `json:"cpus"`  // CPUs that the workload could use
 	Topology string `json:"topology"`
 	Kernel   string `json:"kernel"`
 	Load     string `json:"load"` // /proc/loadavg before the experiment
@@ -57,8 +57,8 @@ type Machine struct {
 
 const reportVersion = 1
 
-// mostValue is more than anybody measures; pictures of larger values cannot be drawn.
-const mostValue = 1e15
+// maxValue is the largest value that a report can have. Pictures of larger values cannot be drawn.
+const maxValue = 1e15
 
 func describeMachine(l *Lab) (Machine, error) {
 	machine, err := topology.ReadHost()
@@ -79,20 +79,20 @@ func describeMachine(l *Lab) (Machine, error) {
 	}, nil
 }
 
-// Write writes a report as JSON.
+// Write encodes a report as JSON.
 func (r *Report) Write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
 
-// ErrBadReport is a file that is no report, or one of a newer candor.
+// ErrBadReport means that a file is not a report, or is from a newer version of Candor.
 var ErrBadReport = errors.New("bad report")
 
-// maxReport is more than the largest experiment writes.
+// maxReport is the maximum size of a report's file in bytes. The largest experiment writes less.
 const maxReport = 256 << 20
 
-// ReadReport reads a report's file.
+// ReadReport reads the file of a report.
 func ReadReport(file string) (*Report, error) {
 	data, err := fileio.Read(file, maxReport)
 	if err != nil {
@@ -105,7 +105,7 @@ func ReadReport(file string) (*Report, error) {
 	return r, nil
 }
 
-// ParseReport reads a report.
+// ParseReport parses and checks a report.
 func ParseReport(data []byte) (*Report, error) {
 	var version struct {
 		Version int `json:"version"`
@@ -123,7 +123,7 @@ func ParseReport(data []byte) (*Report, error) {
 	return &r, r.check()
 }
 
-// check refuses a report that contradicts itself.
+// check returns an error for a report that contradicts itself.
 func (r *Report) check() error {
 	if len(r.Command) == 0 && r.Image == nil || len(r.Setups) == 0 || len(r.Metrics) == 0 || r.Rounds < 1 {
 		return errors.New("no command, no set-up, no metric or no round")
@@ -143,16 +143,16 @@ func (r *Report) check() error {
 			continue
 		}
 		for _, m := range r.Metrics {
-			if v, has := run.Values[m.Name]; !has || !(math.Abs(v) <= mostValue) {
-				return fmt.Errorf("run %d: no %s, or one above %g, and no failure", i, m.Name, mostValue)
+			if v, has := run.Values[m.Name]; !has || !(math.Abs(v) <= maxValue) {
+				return fmt.Errorf("run %d: no %s, or one above %g, and no failure", i, m.Name, maxValue)
 			}
 		}
 	}
 	return nil
 }
 
-// Values returns the values of a metric under a set-up, by round, of those that count and in which no instance failed. Of
-// several instances it is the mean.
+// Values returns the values of a metric under a setup, with their rounds. It omits warm-up rounds and rounds in which
+// an instance failed. For several instances, the value is their mean.
 func (r *Report) Values(setup int, metric string) (values []float64, rounds []int) {
 	sums, counts, failed := map[int]float64{}, map[int]int{}, map[int]bool{}
 	for i := range r.Runs {
@@ -177,7 +177,7 @@ func (r *Report) Values(setup int, metric string) (values []float64, rounds []in
 	return values, rounds
 }
 
-// Failures returns in how many of a set-up's rounds a run failed, and why the first did.
+// Failures returns the number of a setup's rounds with a failed run, and the reason of the first failure.
 func (r *Report) Failures(setup int) (rounds int, why string) {
 	failed := map[int]bool{}
 	for i := range r.Runs {

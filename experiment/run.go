@@ -15,24 +15,24 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// A Run is one run of one instance of a workload.
+// A Run is a run of an instance of a workload.
 type Run struct {
 	Setup    int     `json:"setup"` // index into Report.Setups
-	Round    int     `json:"round"` // runs of one round make pairs; below 0: to warm up
+	Round    int     `json:"round"` // runs of the same round are pairs; negative: a warm-up
 	Instance int     `json:"instance,omitempty"`
-	Began    float64 `json:"began"` // seconds since the experiment's begin
+	Began    float64 `json:"began"` // seconds since the start of the experiment
 
 	Values  map[string]float64 `json:"values,omitempty"`  // by metric; "time" in seconds
-	Failure string             `json:"failure,omitempty"` // why there are none
+	Failure string             `json:"failure,omitempty"` // reason of the failure, without values
 
 	CPU       float64 `json:"cpu"`       // seconds of CPU time
-	Periods   uint64  `json:"periods"`   // of the quota
-	Throttled uint64  `json:"throttled"` // periods in which it ran out
+	Periods   uint64  `json:"periods"`   // periods of the quota
+	Throttled uint64  `json:"throttled"` // periods in which the group was throttled
 	Noise     Noise   `json:"noise"`
 }
 
-// run runs all instances of a set-up once. A run that fails is a result; the error is one of the
-// lab, or the context's.
+// run runs all instances of a setup once. A failed run is a result. The error is an error of the lab or of the
+// context.
 func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	if err := l.reserve(s); err != nil {
 		return nil, err
@@ -44,15 +44,15 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	defer cancel()
 	instances, err := l.startAll(ctx, w, s)
 	if err != nil {
-		cancel() // those that run are not waited for
+		cancel() // stop the running instances
 	}
-	before, beforeErr := momentNow() // after what was done to start them
+	before, beforeErr := momentNow() // after the work of starting the instances
 	runs, errs := make([]Run, len(instances)), make([]error, len(instances))
 	var ends sync.WaitGroup
 	for i, one := range instances {
 		ends.Go(func() {
 			if runs[i], errs[i] = one.finish(all, w); errs[i] != nil {
-				cancel() // nothing will come of it: the others are not waited for
+				cancel() // the result is lost: stop the other instances
 			}
 		})
 	}
@@ -72,15 +72,16 @@ func (l *Lab) run(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	return runs, errline.Join(append(errs, err, beforeErr, noiseErr, ctx.Err())...)
 }
 
-// A running is one of a workload's instances: a program, or a container.
+// A running is an instance of a workload: a program or a container.
 type running interface {
-	// finish waits for its end, kills it after the timeout, and reads what it gave. That it failed is a result.
+	// finish waits for the end of the instance, kills it after the timeout, and reads its results. A failure of the
+	// instance is a result.
 	finish(ctx context.Context, w *Workload) (Run, error)
-	// clean ends what it has left.
+	// clean kills the processes that the instance left behind.
 	clean() error
 }
 
-// startAll starts all instances of a set-up. On an error they are those that were started.
+// startAll starts all instances of a setup. On an error it returns the instances that were started.
 func (l *Lab) startAll(ctx context.Context, w *Workload, s *Setup) (all []running, err error) {
 	for i := range s.instances() {
 		name := fmt.Sprintf("run-%d", i)
@@ -101,7 +102,7 @@ func (l *Lab) startAll(ctx context.Context, w *Workload, s *Setup) (all []runnin
 	return all, nil
 }
 
-// clean ends what runs of instances have left.
+// clean kills the processes that instances left behind.
 func (l *Lab) clean(instances []*instance) error {
 	var errs []error
 	for _, one := range instances {
@@ -116,17 +117,17 @@ func (i *instance) clean() error {
 	return i.host.Release(context.Background(), i.child.Grant.ID, true)
 }
 
-// An instance is a program that runs.
+// An instance is a running program.
 type instance struct {
 	host   *host.Host
 	child  *launch.Child
 	began  time.Time
 	output *tail
 	ended  chan ending
-	guest  bool // in another one's group: what that has used is not its own
+	guest  bool // in another instance's group, whose usage is not its own
 }
 
-// An ending is how a program ended, and when.
+// An ending is the exit state of a program, with its time.
 type ending struct {
 	state *os.ProcessState
 	err   error
@@ -140,7 +141,7 @@ func (l *Lab) start(ctx context.Context, w *Workload, s *Setup, name string) (*i
 	})
 }
 
-// launch starts a program whose output is kept; start says in which group.
+// launch starts a program and retains the end of its output. start chooses the group.
 func (l *Lab) launch(args, env []string, start func(launch.Program, [3]*os.File) (*launch.Child, error)) (*instance, error) {
 	path, err := launch.FindProgram(args[0])
 	if err != nil {
@@ -170,7 +171,7 @@ func (l *Lab) launch(args, env []string, start func(launch.Program, [3]*os.File)
 
 func (i *instance) finish(ctx context.Context, w *Workload) (Run, error) { return i.wait(ctx, w), nil }
 
-// wait waits for the end of the program, kills it after the timeout, and reads what it gave.
+// wait waits for the end of the program, kills it after the timeout, and reads its results.
 func (i *instance) wait(ctx context.Context, w *Workload) Run {
 	ctx, cancel := context.WithTimeout(ctx, w.Timeout)
 	defer cancel()
@@ -203,17 +204,17 @@ func (i *instance) wait(ctx context.Context, w *Workload) Run {
 	return r
 }
 
-// read reads what the program's group has used.
+// read reads the usage of the program's group.
 func (i *instance) read() (r Run) {
 	reading, err := i.host.ReadUsage(i.child.Grant)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it has ended: what it used is known all the same
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the group has ended; its last usage is known
 		return Run{}
 	}
 	u := reading.Usage
 	return Run{CPU: u.CPU.Seconds(), Periods: u.Periods, Throttled: u.Throttled}
 }
 
-// readGuest reads what the program's first process has used, and those that it waited for.
+// readGuest reads the usage of the program's first process and of the children that it waited for.
 func (i *instance) readGuest(end *os.ProcessState) (r Run) {
 	if end != nil {
 		r.CPU = (end.UserTime() + end.SystemTime()).Seconds()
@@ -221,7 +222,7 @@ func (i *instance) readGuest(end *os.ProcessState) (r Run) {
 	return r
 }
 
-// judge says what a run that ended gave.
+// judge sets the values or the failure of a run that ended.
 func (r *Run) judge(failure string, took time.Duration, w *Workload, output []byte) {
 	if r.Failure = failure; failure != "" {
 		return
@@ -237,7 +238,7 @@ func (r *Run) judge(failure string, took time.Duration, w *Workload, output []by
 	}
 }
 
-// failed says how a program failed; "" where it did not.
+// failed describes why a program failed. It returns "" if the program succeeded.
 func failed(state *os.ProcessState, output []byte) string {
 	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
 		return fmt.Sprintf("ended by signal %v", status.Signal())

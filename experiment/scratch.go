@@ -13,17 +13,17 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A scratch is a lab's folder for what its programs write. A link beside the lab's state says where it is, so that the guard,
-// or the next lab, finds it.
+// A scratch is the folder for the files of a lab's programs. A symbolic link beside the lab's state names the folder,
+// so that the guard or the next lab can remove it.
 type scratch struct {
 	link string
-	dir  string // "": none
+	dir  string // "": no folder
 }
 
-// scratch is the folder of a place, if it has one.
+// scratch returns the folder of a place, if the place has one.
 func (p place) scratch() scratch {
 	s := scratch{link: p.dir + scratchSuffix}
-	if dir, err := os.Readlink(s.link); err == nil && filepath.Base(dir) == filepath.Base(p.dir) { // ours, by its name
+	if dir, err := os.Readlink(s.link); err == nil && filepath.Base(dir) == filepath.Base(p.dir) { // the name shows that the lab created it
 		s.dir = dir
 	}
 	return s
@@ -31,10 +31,10 @@ func (p place) scratch() scratch {
 
 const scratchSuffix = ".scratch"
 
-// ErrBadFolder is a folder in which programs cannot write what they have to.
+// ErrBadFolder means that a folder does not fit for the programs' files.
 var ErrBadFolder = errors.New("bad folder")
 
-// openScratch makes the lab's folder within another one, which needs room for so many bytes.
+// openScratch creates the lab's folder within another folder, which needs room free bytes.
 func (l *Lab) openScratch(within string, room uint64) error {
 	within, err := filepath.Abs(within)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *Lab) openScratch(within string, room uint64) error {
 	}
 	s := l.place.scratch()
 	s.dir = filepath.Join(within, filepath.Base(l.dir))
-	if err := os.Symlink(s.dir, s.link); err != nil { // before the folder: nothing is there that nobody knows of
+	if err := os.Symlink(s.dir, s.link); err != nil { // before the folder, so that no folder exists without a link
 		return err
 	}
 	if err := os.Mkdir(s.dir, 0o700); err != nil {
@@ -58,7 +58,7 @@ func (l *Lab) openScratch(within string, room uint64) error {
 	return nil
 }
 
-// fresh empties one of the folders that programs have in it.
+// fresh empties a subfolder and returns its path.
 func (s scratch) fresh(name string) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if err := os.RemoveAll(dir); err != nil {
@@ -67,7 +67,7 @@ func (s scratch) fresh(name string) (dir string, err error) {
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// remove removes it all. Nothing may write there any more.
+// remove removes the folder and the link. No process may write into it any more.
 func (s scratch) remove() error {
 	if s.dir != "" {
 		if err := os.RemoveAll(s.dir); err != nil {
@@ -80,7 +80,7 @@ func (s scratch) remove() error {
 	return nil
 }
 
-// fileSystem is the kind that a folder is on, such as ext4.
+// fileSystem returns the type of a folder's file system, such as ext4.
 func fileSystem(dir string) (kind string, err error) {
 	var of unix.Stat_t
 	if err := unix.Stat(dir, &of); err != nil {

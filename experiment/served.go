@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// checkClient says which set-ups leave no CPU time for the client.
+// checkClient returns an error for the first setup that leaves no CPU for the client.
 func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 	all := hybrid.Milli(1000 * l.usable.Count())
 	for i := range setups {
@@ -24,8 +24,9 @@ func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 	return nil
 }
 
-// runServed runs a server under a set-up, and once it listens its client, without a limit: the same client beside all
-// set-ups. What is measured is the client's; the CPU time and the throttling are the server's meanwhile.
+// runServed runs a server under a setup, and its client without a limit once the server listens. The client is the
+// same for all setups. The values are the client's. The CPU time and the throttling are the server's during the
+// client's run.
 func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, error) {
 	server, err := l.start(ctx, w.server(), s, "server")
 	if err != nil {
@@ -52,7 +53,7 @@ func (l *Lab) runServed(ctx context.Context, w *Workload, s *Setup) ([]Run, erro
 	return []Run{run}, errline.Join(beforeErr, afterErr, l.clean([]*instance{client, server}), ctx.Err())
 }
 
-// listens waits until a process of a server listens, and says why none does.
+// listens waits until a process of a server listens. failure is the reason if no process does.
 func (i *instance) listens(ctx context.Context, timeout time.Duration) (failure string) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -65,7 +66,7 @@ func (i *instance) listens(ctx context.Context, timeout time.Duration) (failure 
 			return err.Error()
 		}
 		for _, pid := range processes {
-			if listens, err := procfs.Listens(pid); err == nil && listens { // an error: it has just ended
+			if listens, err := procfs.Listens(pid); err == nil && listens { // on an error the process has just ended
 				return ""
 			}
 		}
@@ -80,11 +81,11 @@ func (i *instance) listens(ctx context.Context, timeout time.Duration) (failure 
 	}
 }
 
-// gone says how a server ended that should run still; "" where it runs.
+// gone describes why a server ended too early. It returns "" while the server runs.
 func (i *instance) gone() (failure string) {
 	select {
 	case e := <-i.ended:
-		i.ended <- e // for who asks next
+		i.ended <- e // for the next caller
 		if e.err != nil {
 			return e.err.Error()
 		}

@@ -14,43 +14,44 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Kind is how a set-up enforces the limit.
+// A Kind is the way in which a setup enforces the limit.
 type Kind string
 
 const (
 	None           Kind = "none"            // no limit
 	Quota          Kind = "quota"           // the limit as a CFS quota; the program sees all CPUs
-	QuotaThreads   Kind = "quota+threads"   // the same, and the program is told how many threads to start
-	Cpuset         Kind = "cpuset"          // as many CPUs of its own as the limit, rounded up, and the quota
-	SharedFraction Kind = "shared-fraction" // two instances, with a CPU in common for their fractions
-	Candor         Kind = "candor"          // hybrid allocation, with the view
+	QuotaThreads   Kind = "quota+threads"   // the same, and Candor passes the number of threads to the program
+	Cpuset         Kind = "cpuset"          // as many exclusive CPUs as the limit, rounded up, and the quota
+	SharedFraction Kind = "shared-fraction" // two instances, whose fractions share a CPU
+	Candor         Kind = "candor"          // hybrid allocation with the view
 )
 
-// Kinds are all of them, in the order of the docs.
+// Kinds are all kinds, in the order of the docs.
 var Kinds = []Kind{None, Quota, QuotaThreads, Cpuset, SharedFraction, Candor}
 
-// A Setup is how a workload is run: under a limit, enforced in some way.
+// A Setup is a limit for a workload and the way to enforce it.
 type Setup struct {
 	Kind     Kind                  `json:"kind"`
 	Limit    hybrid.Milli          `json:"limit"`              // milli-CPU; 0 under None
-	Threads  int                   `json:"threads,omitempty"`  // that the program is told to start; 0: it is told nothing
-	Copies   int                   `json:"copies,omitempty"`   // that run at the same time, each under the limit; 0: the kind says
-	Topology hybrid.TopologyPolicy `json:"topology,omitempty"` // under Candor
+	Threads  int                   `json:"threads,omitempty"`  // number of threads to pass to the program; 0: do not pass a number
+	Copies   int                   `json:"copies,omitempty"`   // instances that run at the same time, each under the limit; 0: default of the kind
+	Topology hybrid.TopologyPolicy `json:"topology,omitempty"` // only for Candor
 }
 
-// MaxCopies bounds how many of a program run at the same time.
+// MaxCopies is the maximum number of simultaneous instances.
 const MaxCopies = 1000
 
-// ErrBadSetup is a set-up that cannot be meant.
+// ErrBadSetup means that a setup is invalid.
 var ErrBadSetup = errors.New("bad set-up")
 
-// topologyOption is what the wish of a set-up begins with.
+// topologyOption is the prefix of a setup's topology policy.
 const topologyOption = "+topology="
 
-// copiesOf is how several copies are written: 2xquota.
+// copiesOf matches a setup with several copies, such as 2xquota.
 var copiesOf = regexp.MustCompile(`^([0-9]{1,9})x(.+)$`)
 
-// ParseSetup reads a set-up such as "quota", "quota+threads=2", "2xcpuset" or "candor+topology=single-l3", for a limit in milli-CPU.
+// ParseSetup parses a setup such as "quota", "quota+threads=2", "2xcpuset" or "candor+topology=single-l3", with a
+// limit in milli-CPU.
 func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	s := Setup{Limit: limit}
 	rest, err := text, error(nil)
@@ -74,7 +75,7 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	return s, s.complete(text, option)
 }
 
-// complete checks what was read against the kind; option is what stands behind its equals sign.
+// complete checks the parsed setup against its kind. option is the text after the equals sign.
 func (s *Setup) complete(text, option string) error {
 	switch s.Kind {
 	case None:
@@ -95,7 +96,7 @@ func (s *Setup) complete(text, option string) error {
 	return nil
 }
 
-// setThreads reads how many threads the program is told to start.
+// setThreads parses the number of threads to pass to the program.
 func (s *Setup) setThreads(text, option string) error {
 	s.Threads = s.Limit.CPUs()
 	if !strings.Contains(text, "=") {
@@ -117,7 +118,7 @@ func kindNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String is the set-up as ParseSetup reads it.
+// String formats the setup as ParseSetup reads it.
 func (s Setup) String() string {
 	text := string(s.Kind)
 	if s.Kind == QuotaThreads && s.Threads != s.Limit.CPUs() {
@@ -132,7 +133,7 @@ func (s Setup) String() string {
 	return text
 }
 
-// instances is how many of the program run at the same time.
+// instances returns the number of instances that run at the same time.
 func (s *Setup) instances() int {
 	if s.Kind == SharedFraction {
 		return 2
@@ -140,8 +141,8 @@ func (s *Setup) instances() int {
 	return max(s.Copies, 1)
 }
 
-// allocation is what an instance asks the host for. Without a limit or with a quota alone it is
-// flexible: those see, and use, all CPUs that are not somebody's own.
+// allocation returns an instance's request to the host. Without a limit or with a quota alone it is flexible.
+// Flexible instances see and use all CPUs that no container has exclusively.
 func (s *Setup) allocation(name string) host.Allocation {
 	a := host.Allocation{
 		Request: hybrid.Request{ID: name, Class: hybrid.Flexible, Limit: s.Limit},
@@ -156,28 +157,28 @@ func (s *Setup) allocation(name string) host.Allocation {
 	return a
 }
 
-// needs is how many CPUs the machine must have for it.
+// needs returns the number of CPUs that the setup requires.
 func (s *Setup) needs() int {
 	n := s.instances()
 	switch s.Kind {
 	case None:
 		return 1
-	case Cpuset: // apart: none shares a CPU with another
+	case Cpuset: // instances do not share CPUs
 		return n * s.Limit.CPUs()
 	case Candor, SharedFraction:
 		whole, fraction := int(s.Limit/1000), s.Limit%1000
 		if fraction == 0 {
 			return n * whole
 		}
-		onOne := int(1000 / fraction) // fractions that a CPU carries
+		onOne := int(1000 / fraction) // fractions per CPU
 		return n*whole + (n+onOne-1)/onOne
 	default:
 		return (s.Limit * hybrid.Milli(n)).CPUs()
 	}
 }
 
-// beyond returns which of the usable CPUs the set-up must not have: under SharedFraction all but the fewest that
-// will do, or each fraction would get a CPU of its own.
+// beyond returns the usable CPUs that the setup must not have. Under SharedFraction it is all CPUs except the fewest
+// that suffice. With more CPUs each fraction would get its own CPU.
 func (s *Setup) beyond(usable cpuset.Set) cpuset.Set {
 	if s.Kind != SharedFraction {
 		return cpuset.Set{}
@@ -185,7 +186,8 @@ func (s *Setup) beyond(usable cpuset.Set) cpuset.Set {
 	return usable.Minus(usable.Lowest(s.needs()))
 }
 
-// threads is how many threads a program that is told starts: as many as are asked for, else as it sees CPUs.
+// threads returns the number of threads to pass to a program: the requested number, else the number of CPUs that the
+// program sees.
 func (s *Setup) threads(usable int) int {
 	if s.Threads > 0 {
 		return s.Threads
@@ -193,7 +195,7 @@ func (s *Setup) threads(usable int) int {
 	return s.visible(usable)
 }
 
-// visible is how many CPUs the program sees, of so many that the machine has for it.
+// visible returns the number of CPUs that the program sees, of the usable CPUs.
 func (s *Setup) visible(usable int) int {
 	switch s.Kind {
 	case None, Quota, QuotaThreads:

@@ -6,16 +6,17 @@ import (
 	"slices"
 )
 
-// mostPairs is the largest experiment of which the distribution of ranks is counted exactly: 2^52 sign
-// patterns are what a float64 counts without error.
-const mostPairs = 52
+// maxExactPairs is the largest number of pairs for which exactTail counts the distribution of ranks. A float64 counts
+// 2^52 sign patterns without error.
+const maxExactPairs = 52
 
-// SignedRank is Wilcoxon's signed-rank test of paired differences, one-sided: the probability that differences
-// which are as likely above as below the margin (and symmetric about it) have as large a sum of ranks above it.
-// The distribution is exact, also with ties, which share their mean rank (the permutation
-// distribution given the ranks; Pratt, "Remarks on Zeros and Ties in the Wilcoxon Signed Rank
-// Procedures", JASA 1959, for the rest). Differences that equal the margin say nothing and are left out. More than
-// 52 differences are taken by the normal approximation with a correction for continuity.
+// SignedRank performs Wilcoxon's signed-rank test of paired differences. It returns the one-sided p-value of the
+// hypothesis that the differences are symmetric about the margin: the probability of at least as large a sum of ranks
+// above the margin.
+//
+// The distribution is exact. Ties share their mean rank, and the test uses the permutation distribution of the ranks
+// (Pratt, "Remarks on Zeros and Ties in the Wilcoxon Signed Rank Procedures", JASA 1959). The test omits differences
+// that equal the margin. For more than 52 differences it uses the normal approximation with a continuity correction.
 func SignedRank(differences []float64, margin float64) float64 {
 	from := make([]float64, 0, len(differences))
 	for _, d := range differences {
@@ -33,13 +34,14 @@ func SignedRank(differences []float64, margin float64) float64 {
 			above += ranks[i]
 		}
 	}
-	if len(from) > mostPairs {
+	if len(from) > maxExactPairs {
 		return normalTail(ranks, above)
 	}
 	return exactTail(ranks, above)
 }
 
-// doubledRanks returns twice the rank of each value's size: whole numbers, also where values share a mean rank.
+// doubledRanks returns twice the rank of each value's size. The doubled ranks are whole numbers even if values share
+// a mean rank.
 func doubledRanks(values []float64) []int {
 	order := make([]int, len(values))
 	for i := range order {
@@ -61,13 +63,13 @@ func doubledRanks(values []float64) []int {
 	return ranks
 }
 
-// exactTail returns the share of all patterns of signs whose positive ranks have at least a sum.
+// exactTail returns the share of all sign patterns whose positive ranks have at least the given sum.
 func exactTail(ranks []int, sum int) float64 {
 	total := 0
 	for _, r := range ranks {
 		total += r
 	}
-	patterns := make([]float64, total+1) // by sum
+	patterns := make([]float64, total+1) // number of patterns by sum
 	patterns[0] = 1
 	reached := 0
 	for _, r := range ranks {
@@ -83,12 +85,12 @@ func exactTail(ranks []int, sum int) float64 {
 	return tail / math.Exp2(float64(len(ranks)))
 }
 
-// normalTail is exactTail of many ranks, about.
+// normalTail approximates exactTail for many ranks.
 func normalTail(ranks []int, sum int) float64 {
 	mean, variance := 0.0, 0.0
 	for _, r := range ranks {
 		mean += float64(r) / 2
 		variance += float64(r*r) / 4
 	}
-	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // doubled ranks: half a rank is 1
+	return math.Erfc((float64(sum)-1-mean)/math.Sqrt(2*variance)) / 2 // half a rank is 1, because ranks are doubled
 }

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A Spread is where values lie.
+// A Spread describes the distribution of values by its quartiles.
 type Spread struct {
 	N        int     `json:"n"`
 	Min      float64 `json:"least"`
-	Quarter  float64 `json:"quarter"` // 25 % are below
+	Quarter  float64 `json:"quarter"` // first quartile
 	Median   float64 `json:"median"`
-	Quarter3 float64 `json:"quarter3"` // 75 % are below
+	Quarter3 float64 `json:"quarter3"` // third quartile
 	Max      float64 `json:"most"`
 }
 
-// SpreadOf returns where values lie; the zero value of none.
+// SpreadOf returns the spread of values. It returns the zero value if there are no values.
 func SpreadOf(values []float64) Spread {
 	if len(values) == 0 {
 		return Spread{}
@@ -25,8 +25,7 @@ func SpreadOf(values []float64) Spread {
 	return Spread{len(sorted), sorted[0], at(0.25), at(0.5), at(0.75), sorted[len(sorted)-1]}
 }
 
-// quantile interpolates between the values around a share of them, as R does by default (type 7: the median of two
-// is their mean). They are sorted.
+// quantile interpolates between sorted values as R does by default (type 7). The median of two values is their mean.
 func quantile(sorted []float64, share float64) float64 {
 	if len(sorted) == 1 {
 		return sorted[0]
@@ -36,21 +35,21 @@ func quantile(sorted []float64, share float64) float64 {
 	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// Median returns the middle of values, 0 of none.
+// Median returns the median of values, 0 without values.
 func Median(values []float64) float64 { return SpreadOf(values).Median }
 
-// An Interval is where a figure lies with some confidence.
+// An Interval is a confidence interval.
 type Interval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
 
-// resamples is how often a bootstrap draws: the ends of a 95 % interval then have 50 draws beyond each.
+// resamples is the number of bootstrap samples. Beyond each end of a 95 % interval lie 50 of their medians.
 const resamples = 2000
 
-// PairedInterval returns where the median of paired differences lies, by a percentile bootstrap (Efron, "Bootstrap
-// Methods: Another Look at the Jackknife", 1979): the pairs are drawn from anew, by a generator with a fixed
-// seed, so that a report shows the same interval each time.
+// PairedInterval returns a confidence interval of the median of paired differences. It uses a percentile bootstrap
+// (Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979), which resamples the pairs. The random generator
+// has a fixed seed, so that a report always shows the same interval.
 func PairedInterval(differences []float64, confidence float64) Interval {
 	if len(differences) == 0 {
 		return Interval{}
@@ -63,7 +62,7 @@ func PairedInterval(differences []float64, confidence float64) Interval {
 	return middle(medians, confidence)
 }
 
-// draw fills to with values, each as likely each time.
+// draw fills to with values, drawn uniformly with replacement.
 func draw(random *rand.Rand, to, values []float64) []float64 {
 	for i := range to {
 		to[i] = values[random.IntN(len(values))]
@@ -71,14 +70,14 @@ func draw(random *rand.Rand, to, values []float64) []float64 {
 	return to
 }
 
-// middle returns the interval that holds a share of values, with as many below as above.
+// middle returns the interval with the given share of values, and equally many values below and above.
 func middle(values []float64, share float64) Interval {
 	slices.Sort(values)
 	return Interval{quantile(values, (1-share)/2), quantile(values, (1+share)/2)}
 }
 
-// CliffsDelta is how often a value of a is above one of b less how often it is below, from -1 to 1 (Cliff,
-// "Dominance statistics", Psychological Bulletin 1993).
+// CliffsDelta returns Cliff's delta, from -1 to 1. It is the probability that a value of a is above a value of b,
+// minus the probability that it is below (Cliff, "Dominance statistics", Psychological Bulletin 1993).
 func CliffsDelta(a, b []float64) float64 {
 	if len(a) == 0 || len(b) == 0 {
 		return 0

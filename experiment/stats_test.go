@@ -89,7 +89,7 @@ func TestSignedRankExact(t *testing.T) {
 func TestSignedRankOfMany(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
-		differences := make([]float64, mostPairs)
+		differences := make([]float64, maxExactPairs)
 		for i := range differences {
 			differences[i] = random.NormFloat64() + 0.2
 		}

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// A Stressor is a program that uses one of a machine's resources as much as it can.
+// A Stressor is a program that uses as much as possible of a resource of a machine.
 type Stressor struct {
 	Name    string   `json:"name"`
-	Command []string `json:"command"` // {tmp} is a folder of its own
-	Counts  Counts   `json:"counts"`  // what tells how much it achieves
+	Command []string `json:"command"` // {tmp} is replaced by the stressor's own folder
+	Counts  Counts   `json:"counts"`  // measure of the work that it does
 }
 
-// Counts is what is counted of a stressor, besides its CPU time.
+// Counts is the measure of a stressor's work, besides its CPU time.
 type Counts string
 
 const (
@@ -28,27 +28,28 @@ const (
 	CountsSent    Counts = "sent"    // bytes sent to the other namespace
 )
 
-// ErrBadStressor is a stressor that there is not, or that does not run here.
+// ErrBadStressor means that a stressor does not exist, or cannot run on this machine.
 var ErrBadStressor = errors.New("bad stressor")
 
-// StressorNames are the study's five, in its order.
+// StressorNames are the five stressors of the study, in its order.
 var StressorNames = []string{"cpu", "ram", "cache", "io", "network"}
 
-// hddWorkers and hddBytes bound what the stressor of the disk writes: files of 512 MiB in all. The study let each worker have
-// 1 GiB, what stress-ng writes by default.
+// hddWorkers and hddBytes limit the files of the disk stressor to 512 MiB in total. In the study each worker writes 1
+// GiB, the default of stress-ng.
 const (
 	hddWorkers = 8
 	hddBytes   = 64 << 20
 )
 
-// mallocWorkers and mallocBytes are the study's: workers that take up to so much memory at once.
+// mallocWorkers and mallocBytes are the values of the study: the number of workers, and the memory that each
+// allocates at most.
 const (
 	mallocWorkers = 8
 	mallocBytes   = 2 << 30
 )
 
-// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I), scaled down where this machine or the
-// folder's bound is too small for it.
+// NewStressor returns the study's stressor of a resource (AMBIENT 2019, table I). It reduces the sizes if the machine
+// or the folder's limit is too small.
 func NewStressor(name string) (Stressor, error) {
 	s := Stressor{Name: name}
 	stress := func(args ...string) []string {
@@ -76,10 +77,10 @@ func NewStressor(name string) (Stressor, error) {
 	return s, err
 }
 
-// tmpWord stands for the stressor's folder.
+// tmpWord is the placeholder of the stressor's folder.
 const tmpWord = "{tmp}"
 
-// args returns the command with its folder.
+// args returns the command with the path of its folder.
 func (s *Stressor) args(tmp string) []string {
 	args := slices.Clone(s.Command)
 	for i := range args {
@@ -88,7 +89,7 @@ func (s *Stressor) args(tmp string) []string {
 	return args
 }
 
-// Text is the command for people.
+// Text returns the command in readable form.
 func (s *Stressor) Text() string {
 	if s.Counts == CountsSent && len(s.Command) > 0 {
 		return "iperf3 -c OTHER -w " + s.Command[len(s.Command)-1] + " -n 510M, again and again, between two network namespaces"
@@ -96,12 +97,12 @@ func (s *Stressor) Text() string {
 	return strings.TrimSuffix(strings.Join(s.Command, " "), " --quiet --temp-path "+tmpWord)
 }
 
-// packages are those of Debian and Ubuntu that programs are in.
+// packages are the Debian and Ubuntu packages of the programs.
 var packages = map[string]string{
 	"stress-ng": "stress-ng", "iperf3": "iperf3", "ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux",
 }
 
-// Check says which program of a stressor is not installed, and which package has it.
+// Check reports the first program of a stressor that is not installed, and its package.
 func (s *Stressor) Check() error {
 	programs := []string{"stress-ng"}
 	if s.Counts == CountsSent {
@@ -115,13 +116,14 @@ func (s *Stressor) Check() error {
 	return nil
 }
 
-// networkScript makes two namespaces with a cable between them, and sends from one to the other as long as it is let. They go
-// with the last of its processes.
+// networkScript creates two network namespaces with a veth pair, and sends data from one to the other until it is
+// killed. The namespaces disappear with the last of its processes.
 //
 //go:embed network.sh
 var networkScript string
 
-// mallocEach is how much a worker may take: the study's 2 GiB, or what leaves three quarters of the free memory alone.
+// mallocEach returns the memory of each worker: the study's 2 GiB, or less so that all workers use at most a quarter
+// of the free memory.
 func mallocEach() (int, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -136,7 +138,7 @@ func mallocEach() (int, error) {
 	return 0, errors.New("/proc/meminfo: no MemAvailable")
 }
 
-// socketWindow is the size of the sockets' buffers: the study's 510 MB, or the most that the kernel allows.
+// socketWindow returns the size of the socket buffers: the study's 510 MB, or the kernel's maximum.
 func socketWindow() (int, error) {
 	window := 510_000_000
 	for _, file := range []string{"/proc/sys/net/core/wmem_max", "/proc/sys/net/core/rmem_max"} {

@@ -9,17 +9,17 @@ import (
 	"unicode"
 )
 
-// tailSize is how much of a program's output is kept: its end.
+// tailSize is the number of bytes that are retained of a program's output.
 const tailSize = 1 << 20
 
-// A tail keeps the end of what a program writes.
+// A tail retains the end of a program's output.
 type tail struct {
 	read *os.File
 	kept []byte
 	done chan struct{}
 }
 
-// newTail returns one, and where the program writes.
+// newTail returns a tail and the file for the program's output.
 func newTail() (*tail, *os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -46,18 +46,18 @@ func (t *tail) collect() {
 	}
 }
 
-// last returns the end of the output so far. What processes that the program left write later is lost.
+// last returns the end of the output so far. It drops later output of processes that the program left behind.
 func (t *tail) last() []byte {
 	select {
 	case <-t.done:
-	case <-time.After(time.Second): // somebody has it open still
+	case <-time.After(time.Second): // another process still has it open
 		t.read.SetReadDeadline(time.Now())
 		<-t.done
 	}
 	return t.kept[max(0, len(t.kept)-tailSize):]
 }
 
-// lastLine quotes the last line of an output, for those who want to know why a program failed.
+// lastLine quotes the last line of an output, to explain why a program failed.
 func lastLine(output []byte) string {
 	output = bytes.TrimSpace(output)
 	line := string(output[bytes.LastIndexByte(output, '\n')+1:])

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// A Workload is a program, and what is measured of it.
+// A Workload is a program and the metrics of its runs.
 type Workload struct {
-	Name    string        // in reports; "" for that of the program's file
-	Command []string      // {threads} in an argument is the number of threads to start
-	Image   *Image        // if any, its container is what a set-up is about, and Command are its arguments
-	Server  []string      // if any, it is what a set-up is about, and Command is its client, which has no limit
-	Metrics []Metric      // besides the time
-	Timeout time.Duration // after which a run has failed
+	Name    string        // in reports; "": the name of the program's file
+	Command []string      // {threads} in an argument is replaced by the number of threads
+	Image   *Image        // if any, the setup applies to its container, and Command holds its arguments
+	Server  []string      // if any, the setup applies to it, and Command is its client, which has no limit
+	Metrics []Metric      // in addition to the time
+	Timeout time.Duration // a longer run is a failed run
 }
 
-// DefaultTimeout is long enough for what people wait for.
+// DefaultTimeout is the default time limit of a run.
 const DefaultTimeout = 10 * time.Minute
 
-// ErrBadWorkload is a workload that cannot be run.
+// ErrBadWorkload means that a workload cannot run.
 var ErrBadWorkload = errors.New("bad workload")
 
-// Check says what is wrong with a workload.
+// Check reports the first invalid field of a workload.
 func (w *Workload) Check() error {
 	switch {
 	case len(w.Command) == 0 && w.Image == nil:
@@ -47,12 +47,12 @@ func (w *Workload) Check() error {
 
 const threadsWord = "{threads}"
 
-// countsThreads reports whether the command says where the number of threads goes.
+// countsThreads reports whether the command has a placeholder for the number of threads.
 func (w *Workload) countsThreads() bool {
 	return slices.ContainsFunc(w.Command, func(arg string) bool { return strings.Contains(arg, threadsWord) })
 }
 
-// server is the server as a workload of its own.
+// server returns the server as a separate workload.
 func (w *Workload) server() *Workload {
 	return &Workload{Command: w.Server, Timeout: w.Timeout}
 }
@@ -66,7 +66,8 @@ func (w *Workload) args(threads int) []string {
 	return args
 }
 
-// environment is this process's, and for a program that is told its threads in no other way, OpenMP's variable.
+// environment returns this process's environment. If the setup has a number of threads and the command has no
+// placeholder for it, environment sets OMP_NUM_THREADS.
 func (w *Workload) environment(s *Setup) []string {
 	env, more := os.Environ(), w.variables(s)
 	if len(more) > 0 {
@@ -77,7 +78,7 @@ func (w *Workload) environment(s *Setup) []string {
 
 const threadsVariable = "OMP_NUM_THREADS="
 
-// variables are those that a set-up adds.
+// variables returns the environment variables that a setup adds.
 func (w *Workload) variables(s *Setup) []string {
 	if s.Threads == 0 || w.countsThreads() {
 		return nil

@@ -5,12 +5,12 @@ import "slices"
 // blockSize is the most parts of a block: nodes, or smaller blocks.
 const blockSize = 16
 
-// A block is parts that stand together.
+// A block holds adjacent parts: nodes, or smaller blocks.
 type block struct {
-	keys   [blockSize]int64 // of nodes; no key in a smaller block is below its own, nor above the next one's
+	keys   [blockSize]int64 // of nodes; for smaller blocks: a lower bound of a block's keys, and an upper bound of the previous block's keys
 	lowest [blockSize]NodeID
 	count  int
-	loose  marks  // where it may be worse than the row that is kept of it
+	loose  marks  // parts that can be worse than their row
 	parent *block // which keeps it
 	*inner        // nil: the parts are nodes
 
@@ -20,13 +20,13 @@ type block struct {
 	dead             bool   // it gave all
 }
 
-// inner is what a block keeps of smaller blocks.
+// inner holds the data of a block of blocks.
 type inner struct {
 	rows   [blockSize]row
 	blocks [blockSize]*block
 }
 
-// position returns where in a block of nodes one is.
+// position returns the position of a node in a block of nodes.
 func (b *block) position(id NodeID) int {
 	return slices.Index(b.lowest[:b.count], id)
 }
@@ -69,13 +69,13 @@ func (b *block) append(key int64, id NodeID) {
 	b.count++
 }
 
-// take takes a node out; the last one takes its place.
+// take removes a node; the last node takes its position.
 func (b *block) take(at int) {
 	b.count--
 	b.keys[at], b.lowest[at] = b.keys[b.count], b.lowest[b.count]
 }
 
-// moveTo moves the parts from one on to the end of another block.
+// moveTo moves the parts from a position on to the end of another block.
 func (b *block) moveTo(to *block, from int) {
 	copy(to.keys[to.count:], b.keys[from:b.count])
 	copy(to.lowest[to.count:], b.lowest[from:b.count])
@@ -91,7 +91,7 @@ func (b *block) moveTo(to *block, from int) {
 	b.count = from
 }
 
-// halve moves the upper half of a block of nodes to an empty one, and returns its lowest key.
+// halve moves the upper half of a block of nodes to an empty block, and returns its lowest key.
 func (b *block) halve(upper *block) int64 {
 	keys := b.keys
 	slices.Sort(keys[:b.count])
@@ -105,7 +105,7 @@ func (b *block) halve(upper *block) int64 {
 	return key
 }
 
-// raise makes what a block keeps of a part tell of a node in it, and reports whether it did not before.
+// raise raises the row of a part to include a node, and reports whether the row has changed.
 func (b *block) raise(at int, it *item) bool {
 	raised := b.rows[at].raise(&it.row)
 	if it.id < b.lowest[at] {
@@ -114,7 +114,7 @@ func (b *block) raise(at int, it *item) bool {
 	return raised
 }
 
-// lose notes where a block of nodes may be worse after the fall of one that is or was in it.
+// lose marks a block of nodes as loose where it can be worse after the fall of a node.
 func (b *block) lose(at int, before *item, f *fall) {
 	lost := b.rows[at].hangsOn(&before.row, f)
 	if f.gone && before.id == b.lowest[at] {

@@ -2,21 +2,21 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A question is a request, taken apart for one decision.
+// A question is a request in the form that a decision needs.
 type question struct {
 	*Request
 	need     int32 // CPU time that is guaranteed
 	whole    int   // of a sensitive container: whole CPUs
 	fraction int32 // of a sensitive container
-	cpus     int   // whole, and one if there is a fraction
+	cpus     int   // whole CPUs, and one more for a fraction
 	plain    bool
 	strict   bool
-	byMost   bool // Figures.MaxStrictLimit tells whether others can make room
+	byMost   bool // whether Figures.MaxStrictLimit shows that moves can make room
 
 	least uint64 // CPU time and the first further resources, as the first word of traits
 
-	byShare    bool // the share of what is free decides
-	calmIsRoom bool // what is asked for beyond Figures.MaxUnlentGuarantee must be lent
+	byShare    bool // the free share decides
+	calmIsRoom bool // the demand beyond Figures.MaxUnlentGuarantee must be lent
 }
 
 func (f *Fleet) ask(r *Request) {
@@ -38,11 +38,11 @@ func (f *Fleet) ask(r *Request) {
 		f.question.fraction = int32(r.Limit % 1000)
 	}
 	f.question.byShare = f.byShare(r.Class)
-	f.question.calmIsRoom = f.options.Hybrid.MinShared == 0 // else time is kept besides what is asked for
+	f.question.calmIsRoom = f.options.Hybrid.MinShared == 0 // otherwise reserved time adds to the demand
 	f.question.byMost = f.question.plain && f.question.strict && r.Class == hybrid.Sensitive && !f.byPaper()
 }
 
-// askedSize returns the size of the nodes of a part, with what it makes of the question.
+// askedSize returns the size of a part's nodes, with its values for the question.
 func (f *Fleet) askedSize(p *row) *size {
 	s := &f.sizes[p.size]
 	if s.asked != f.asks {
@@ -72,7 +72,7 @@ func (q *question) admits(p *row) bool {
 	return lanesAtLeast(p.traits[0], q.least) == laneHighs
 }
 
-// boundByShare is bound for orders that go by the share of what is free.
+// boundByShare is bound for orders by the free share.
 func (f *Fleet) boundByShare(p *row) score {
 	q := &f.question
 	if q.Class == hybrid.Sensitive && q.plain && p.get(traitOpaque) == 0 {
@@ -127,8 +127,8 @@ func (q *question) boundIndirect(p *row) score {
 	return indirectly | score(hybrid.MaxLimit-min(hybrid.Milli(most), hybrid.MaxLimit))
 }
 
-// directly returns the most whole CPUs that a sensitive container can have on a node of a
-// part as it is, and the least shared time that this adds; ok is false where it cannot be.
+// directly returns the highest whole CPUs that a sensitive container can have on a node of a part without moves, and the lowest shared
+// time that this adds; ok is false if that is impossible.
 func (q *question) directly(p *row, paper bool) (whole int, shared int32, ok bool) {
 	if paper {
 		return q.directlyPaper(p)
@@ -162,7 +162,7 @@ func (q *question) lends(p *row, time int32) int32 {
 	return p.lending(time - timeOf(p.get(traitSlackOne)))
 }
 
-// lending returns the least sensitive time on CPUs that must be lent, at least one, for what is lacking with that one.
+// lending returns the lowest sensitive time on CPUs that must be lent, at least one CPU, to provide the lacking time.
 func (p *row) lending(lacking int32) int32 {
 	next, then := p.low(traitNextLent), p.low(traitThenLent)
 	switch {
@@ -190,15 +190,14 @@ func (q *question) takes(p *row, besides int32) int32 {
 	return max(lent, one)
 }
 
-// alone returns the least time that becomes shared with a CPU of its own for the fraction. Others
-// are lent for that, or the very CPU.
+// alone returns the lowest time that becomes shared if the fraction gets a CPU of its own. Other CPUs, or this CPU, are lent for it.
 func (q *question) alone(p *row) int32 {
 	others := max(q.lends(p, int32(q.cpus)*1000), p.low(traitTakeOne))
 	return min(others, q.fraction+q.takes(p, q.fraction))
 }
 
-// joins returns the least time that becomes shared if the fraction joins others: on a CPU that
-// is shared as it is, or on another, which flexible containers can use from then on.
+// joins returns the lowest time that becomes shared if the fraction joins other fractions: on a CPU that is shared already, or on
+// another CPU, which flexible containers can use from then on.
 func (q *question) joins(p *row) int32 {
 	shared := int32(impossible)
 	if int32(p.get(traitSharedRoom)) >= q.fraction {
@@ -223,9 +222,9 @@ func (q *question) directlyPaper(p *row) (whole int, shared int32, ok bool) {
 	case q.fraction == 0:
 		return q.whole, 0, true
 	}
-	// It joins a fraction to others wherever there is room.
+	// Paper joins a fraction to other fractions wherever it fits.
 	shared, ok = q.fraction, !q.strict
-	if int32(p.get(traitRoom)) >= q.fraction && q.strict { // a best-effort one may be cut into pieces, too
+	if int32(p.get(traitRoom)) >= q.fraction && q.strict { // a best-effort fraction can be split as well
 		if ok = true; int32(p.get(traitSharedRoom)) < q.fraction {
 			shared += p.low(traitJoinLeast)
 		}
@@ -239,8 +238,7 @@ func (q *question) directlyPaper(p *row) (whole int, shared int32, ok bool) {
 	return q.whole, shared, ok
 }
 
-// joinedPaper is directlyPaper where fractions are joined for want of whole CPUs: on one
-// CPU more than are missing.
+// joinedPaper is directlyPaper for fractions that are joined because whole CPUs are missing: on a CPU more than the missing CPUs.
 func (q *question) joinedPaper(p *row, cpus int) (whole int, shared int32, ok bool) {
 	missing := int32(q.whole - cpus)
 	rest := missing*1000 + q.fraction
@@ -256,7 +254,7 @@ func (f *Fleet) boundFlexible(p *row) score {
 	lent := int32(0)
 	if q.need > timeOf(p.get(traitCalm)) {
 		if lent = p.lending(q.need - timeOf(p.get(traitCalmOne))); !q.calmIsRoom && lent > 0 {
-			lent = p.low(traitNextLent) // what is kept for flexible containers may make up for some of it
+			lent = p.low(traitNextLent) // the time that is reserved for flexible containers can cover a part
 		}
 		if lent >= impossible {
 			return never

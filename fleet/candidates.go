@@ -1,21 +1,21 @@
 package fleet
 
-// A candidate is a node that may be the best one, or a block that may have it.
+// A candidate is a node that can be the best node, or a block that can contain it.
 type candidate struct {
 	bound   score  // that no node of it is below; of a node that was looked at, its score
 	lowest  NodeID // of its nodes
 	version uint32 // of a node: Fleet.versions when the bound was made
-	block   *block // nil: a node; exactly: a node whose score is known
+	block   *block // nil: a node; exactly: a node with a known score
 }
 
-// exactly stands for the block of a node whose score is known, for which there is no room in half a cache line.
+// exactly marks a node with a known score. A separate field would not fit into half a cache line.
 var exactly = new(block)
 
 func (a *candidate) before(b *candidate) bool {
 	return a.bound < b.bound || a.bound == b.bound && a.lowest < b.lowest
 }
 
-// isStale reports whether it is a node that has changed since: then it is there a second time, as it is now.
+// isStale reports whether the candidate is a node that has changed since: then a newer candidate for the node exists.
 func (a *candidate) isStale(versions []uint32) bool {
 	return (a.block == nil || a.block == exactly) && a.version != versions[a.lowest]
 }
@@ -23,13 +23,13 @@ func (a *candidate) isStale(versions []uint32) bool {
 // behind comes after all candidates.
 var behind = candidate{bound: never}
 
-// candidates are those that do not come after a limit: all others were left out.
+// candidates are the candidates up to a limit: worse candidates were omitted.
 type candidates struct {
 	heap
 	limit candidate
 }
 
-// Of more than mostKept candidates about fewKept are kept. Tests change it.
+// Of more than mostKept candidates, about fewKept are retained. Tests change these values.
 var fewKept, mostKept = 400, 1200
 
 func (l *candidates) push(c *candidate) {
@@ -38,7 +38,7 @@ func (l *candidates) push(c *candidate) {
 	}
 }
 
-// replace puts another in the place of the first one.
+// replace replaces the first candidate.
 func (l *candidates) replace(c *candidate) {
 	if l.limit.before(c) {
 		l.pop()
@@ -71,13 +71,13 @@ func (l *candidates) keep(is func(*candidate) bool) {
 	kept.order()
 }
 
-// soon returns one that about fewKept do not come after, as far as a few of them tell.
+// soon estimates the candidate at position fewKept from a sample.
 func (l *candidates) soon() candidate {
 	const asked = 16
 	var room [asked]candidate
 	few := heap(room[:0])
 	for i := range asked {
-		few.push(&l.heap[(2*i+1)*len(l.heap)/(2*asked)]) // not the first one, which is the best of all
+		few.push(&l.heap[(2*i+1)*len(l.heap)/(2*asked)]) // without the first candidate, which is the best of all
 	}
 	for range asked * fewKept / len(l.heap) {
 		few.pop()
@@ -85,7 +85,7 @@ func (l *candidates) soon() candidate {
 	return few[0]
 }
 
-// A heap is candidates, the one with the best bound first.
+// A heap is a min-heap of candidates by their bound.
 type heap []candidate
 
 func (h *heap) push(c *candidate) {
@@ -99,7 +99,7 @@ func (h *heap) push(c *candidate) {
 	l[i] = *c
 }
 
-// pop takes the first one out. There must be one.
+// pop removes the first candidate. The heap must not be empty.
 func (h *heap) pop() {
 	end := len(*h) - 1
 	c := (*h)[end]
@@ -116,7 +116,7 @@ func (h heap) order() {
 	}
 }
 
-// replace puts a candidate in the place of the first one.
+// replace replaces the first candidate.
 func (h heap) replace(c *candidate) { h.sink(0, c) }
 
 // sink puts a candidate at a place, or below it.

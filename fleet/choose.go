@@ -21,9 +21,9 @@ func (f *Fleet) choose() (NodeID, error) {
 	return a.rest.heap[0].lowest, nil
 }
 
-// search opens blocks and looks at nodes, those with the best bound first, until a node comes first
-// whose score is known: no other can be better. It reports false where the search has to be begun anew, since it has
-// come to what was left out, or to nodes that stand elsewhere now, or has too many candidates.
+// search is a best-first search: it opens blocks and evaluates nodes, the best bound first, until the first candidate is a node with a
+// known score: no other node can be better. It returns false if the search must restart, because it has reached an omitted candidate or
+// moved nodes, or has too many candidates.
 func (f *Fleet) search(a *answer, most int) bool {
 	for ok := true; len(a.rest.heap) > 0; {
 		switch c := &a.rest.heap[0]; {
@@ -47,8 +47,7 @@ func (f *Fleet) search(a *answer, most int) bool {
 	return a.rest.limit == behind
 }
 
-// tightenFirst counts anew the row and the bound of the block that comes first. It reports false where nobody
-// keeps a row of it.
+// tightenFirst computes the row and the bound of the first block again. It returns false for a block without a row.
 func (f *Fleet) tightenFirst(a *answer) bool {
 	c, shelf := a.rest.heap[0], f.shelfFor(f.question.Class)
 	parent := c.block.parent
@@ -66,15 +65,15 @@ func (f *Fleet) tightenFirst(a *answer) bool {
 	return true
 }
 
-// followFirst opens the block that comes first, some of whose nodes stand in another block since the search was begun.
-// It reports false where it is not known in which, as it gave some to two.
+// followFirst opens the first block, some of whose nodes have moved to another block since the search started. It returns false if that
+// block is unknown, since nodes moved to two blocks.
 func (f *Fleet) followFirst(a *answer) bool {
 	c := a.rest.heap[0]
 	if heir := c.block.heir; c.block.gaveBefore > a.began || heir == nil || heir.dead {
 		return false
 	}
 	c.block = c.block.heir
-	a.rest.push(&c) // it does not come before the other, whose bound is the same
+	a.rest.push(&c) // it does not precede the other block, which has the same bound
 	f.openFirst(a)
 	return true
 }
@@ -126,8 +125,8 @@ func (f *Fleet) lookAtFirst(a *answer) {
 	a.rest.replace(&c)
 }
 
-// assess returns a node's score and true, or a bound of it that is above the one that is known; the score never if the
-// container cannot be there. Nodes without direct room are asked only when it has come to that.
+// assess returns a node's score and true, or a bound above the known bound. The score is never if the node cannot take the container. It
+// asks nodes without direct room only when they come first.
 func (f *Fleet) assess(id NodeID, bound score) (score, bool) {
 	r := f.question.Request
 	if !f.hasAmounts(id, r) {
@@ -152,13 +151,13 @@ func (f *Fleet) assess(id NodeID, bound score) (score, bool) {
 	return f.askNode(id), true
 }
 
-// wantsTopology reports whether a node's topology decides, of which summaries do not tell.
+// wantsTopology reports whether a node's topology decides, which summaries do not contain.
 func (f *Fleet) wantsTopology(id NodeID) bool {
 	return f.options.Order == Candor && f.question.Class == hybrid.Sensitive && !f.summaries[id].IsFlat()
 }
 
-// askNode asks a node itself what the container would cost there, and returns its score. What it has
-// refused since it changed last it is not asked again.
+// askNode asks a node for the cost of the container, and returns its score. It does not repeat a request that the node has refused since
+// its last change.
 func (f *Fleet) askNode(id NodeID) score {
 	n, q := &f.nodes[id], &f.question
 	known := q.Topology == hybrid.Prefer && q.strict && q.Class == hybrid.Sensitive

@@ -6,13 +6,14 @@ import (
 	"github.com/candor-project/candor/internal/prefetch"
 )
 
-// ExpectAhead is how many calls of Expect before its end a container is best expected.
+// ExpectAhead is the best number of calls of Expect between the announcement of a container and its end.
 const ExpectAhead = 4 * expectStep
 
 // NoContainer is no container.
 const NoContainer ContainerID = -1
 
-// expectStep is by how many calls of Expect later what the memory that was asked for points to is asked for. Then that has come.
+// expectStep is the number of calls of Expect between the prefetch of memory and the prefetch of the memory to which it points. By then the
+// first prefetch has completed.
 const expectStep = 3
 
 // expected are the containers that were expected last, in a ring.
@@ -21,10 +22,9 @@ type expected struct {
 	count      int
 }
 
-// Expect tells which container will end soon. That changes nothing but how long its end takes: of many
-// nodes and containers most are in no cache, and their memory is asked for meanwhile, a step further with each call. So
-// whoever knows what will come, as a trace does, calls it once before each Place or Release, with the container that ends
-// Ahead of those later, or with Nobody.
+// Expect announces a container that will end soon. It only changes the duration of its release: most of many nodes and containers are in no
+// CPU cache, and each call prefetches their memory a step further. A caller that knows future ends, as a trace does, calls it once before
+// each Place or Release, with the container that ends ExpectAhead calls later, or with NoContainer.
 func (f *Fleet) Expect(c ContainerID) {
 	e := &f.expected
 	e.containers[e.count%ExpectAhead] = c
@@ -48,7 +48,7 @@ func (f *Fleet) Expect(c ContainerID) {
 	}
 }
 
-// expectedAt returns the container that was expected so many calls before, and its node.
+// expectedAt returns the container of an earlier call of Expect, and its node.
 func (f *Fleet) expectedAt(before int) (NodeID, ContainerID) {
 	e := &f.expected
 	if e.count <= before {
@@ -58,14 +58,14 @@ func (f *Fleet) expectedAt(before int) (NodeID, ContainerID) {
 	return f.NodeOf(c), c
 }
 
-// fetchNode asks for what the fleet itself keeps of a node.
+// fetchNode prefetches the fleet's data of a node.
 func (f *Fleet) fetchNode(id NodeID) {
 	prefetch.Line(unsafe.Pointer(&f.nodes[id]))
 	prefetch.Line(unsafe.Pointer(&f.rows[id]))
 	f.fetchQuote(id)
 }
 
-// fetchQuote asks for what tells of a container's place on a node.
+// fetchQuote prefetches the data for a quote of a node.
 func (f *Fleet) fetchQuote(id NodeID) {
 	count := len(f.options.Resources)
 	prefetch.Line(unsafe.Pointer(&f.summaries[id]))
@@ -75,7 +75,7 @@ func (f *Fleet) fetchQuote(id NodeID) {
 	}
 }
 
-// fetchPlace asks for what a container changes on a node that it is about to be placed on.
+// fetchPlace prefetches the data that a placement on a node changes.
 func (f *Fleet) fetchPlace(id NodeID) {
 	n := &f.nodes[id]
 	next := n.NextHandle()

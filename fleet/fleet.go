@@ -29,11 +29,11 @@ const (
 type Options struct {
 	Order  Order
 	Hybrid hybrid.Options // of every node
-	// Resources are the names of what nodes have besides CPU, such as "memory".
+	// Resources are the names of the nodes' resources besides CPU, such as "memory".
 	Resources []string
 }
 
-// A Request is what a container asks for.
+// A Request is the request of a container.
 type Request struct {
 	Class    hybrid.Class
 	Policy   hybrid.Policy
@@ -42,13 +42,13 @@ type Request struct {
 	Limit     hybrid.Milli // as in hybrid.Request
 	Guarantee hybrid.Milli // as in hybrid.Request
 
-	// Resources are amounts in the order of Options.Resources; nil: nothing.
+	// Resources are amounts in the order of Options.Resources; nil: none.
 	Resources []int64
 	// Spread, if not 0, keeps containers with the same value on different nodes.
 	Spread uint64
 }
 
-// A Placement is where a container went and what that changed there.
+// A Placement is the node of a placed container, and the changes on it.
 type Placement struct {
 	Node NodeID
 	Cost hybrid.Cost
@@ -60,20 +60,20 @@ type Fleet struct {
 	kinds       []*kind
 	kindNumbers map[kindKey]int32 // index into kinds
 	empties     map[*topology.Machine]*hybrid.Node
-	shelves     [2]shelf    // by class; one for both where oneShelf says so
+	shelves     [2]shelf    // by class; a single shelf for both classes if oneShelf
 	nodes       []node      // by NodeID
 	containers  []container // by ContainerID
-	amounts     []int64     // of the further resources that each container has, one container after the other
+	amounts     []int64     // further resources of the containers, container by container
 	totals      Totals
 	summaries   []hybrid.Summary // by NodeID
 	rows        []row            // by NodeID, as the shelves have them
-	free        []int64          // of the further resources of each node, one node after the other
+	free        []int64          // free further resources of the nodes, node by node
 	sizes       []size
 	sizeNumbers map[sizeKey]uint8
 	units       [moreResources]float64 // see unitsOf
 	shares      []int32                // free shares of CPU and of those, likewise
 	refused     [][mostRefusals]int32  // by NodeID: the limits that a node refused lately (node.refusals)
-	versions    []uint32               // by NodeID: how often a node has changed
+	versions    []uint32               // by NodeID: number of changes of the node
 
 	recent   recent
 	expected expected
@@ -81,12 +81,12 @@ type Fleet struct {
 	// Of the decision that is being made:
 	decision int64   // its number
 	asked    Request // with resources of its own
-	asks     int64   // how often something else was asked than the time before, or a kind came; so it is not 0 where there is a node
+	asks     int64   // number of changes of the question, and of new kinds; so it is not 0 if there is a node
 	request  hybrid.Request
 	question question
 }
 
-// A kind is what nodes of one machine and capacity have in common.
+// A kind is the common part of nodes with the same machine and capacity.
 type kind struct {
 	capacity []int64
 	empty    *hybrid.Node // the nodes are its twins
@@ -95,24 +95,24 @@ type kind struct {
 	size     uint8     // index into Fleet.sizes
 	asked    int64     // Fleet.asks for which the following hold
 	pull     pull      // on the container of the question
-	shift    int64     // weighted sum of what it takes
+	shift    int64     // weighted sum of the request
 }
 
-// A node is one machine of the fleet. It is as large as a cache line.
+// A node is a machine of the fleet, of the size of a cache line.
 type node struct {
-	*hybrid.Node            // nil: there is no such node
+	*hybrid.Node            // nil: no such node
 	held         []held     // its containers, by handle
 	keys         [2]int64   // on the shelves of its kind
 	spreads      spreadBits // of its containers
 	kind         int32      // index into Fleet.kinds
-	refusals     uint8      // strict sensitive containers with the wish Prefer that it refused since it changed last
+	refusals     uint8      // strict sensitive containers with the topology policy Prefer that it has refused since its last change
 	shelved      bool
 }
 
-// mostRefusals is how many limits that a node refused are kept.
+// mostRefusals bounds the stored refused limits of a node.
 const mostRefusals = 4
 
-// A container is one that runs. It is as large as a cache line.
+// A container is a running container, of the size of a cache line.
 type container struct {
 	node    NodeID        // Nowhere: none
 	handle  hybrid.Handle // on the node
@@ -125,7 +125,7 @@ type Totals struct {
 	Containers  int          // that run
 	Capacity    hybrid.Milli // CPU time of the nodes
 	Sensitive   hybrid.Milli // limits of sensitive containers
-	Guaranteed  hybrid.Milli // guarantees of flexible ones
+	Guaranteed  hybrid.Milli // guarantees of flexible containers
 	Shared      hybrid.Milli // shared time of sensitive containers
 	Moves       int64        // fractions that changed CPU, ever
 }
@@ -147,8 +147,7 @@ func New(o Options) (*Fleet, error) {
 // Totals returns the sums over all nodes.
 func (f *Fleet) Totals() Totals { return f.totals }
 
-// Node returns a node to look at, nil if there is none of that number. Whoever
-// changes it breaks the fleet.
+// Node returns a node for reading, or nil. A caller that changes it corrupts the fleet.
 func (f *Fleet) Node(id NodeID) *hybrid.Node {
 	if !f.has(id) {
 		return nil
@@ -164,8 +163,7 @@ func (f *Fleet) NodeOf(c ContainerID) NodeID {
 	return f.containers[c].node
 }
 
-// Request returns what a container asked for when it was placed last: it may have to be
-// placed again. The resources are good until then.
+// Request returns the request of a container at its last placement, for another placement. The resources are valid until then.
 func (f *Fleet) Request(c ContainerID) Request {
 	if c < 0 || int(c) >= len(f.containers) {
 		return Request{}
@@ -175,7 +173,7 @@ func (f *Fleet) Request(c ContainerID) Request {
 	return r
 }
 
-// Free returns what is left of a node's further resources.
+// Free returns the free further resources of a node.
 func (f *Fleet) Free(id NodeID) []int64 {
 	if !f.has(id) {
 		return nil
@@ -187,13 +185,13 @@ func (f *Fleet) has(id NodeID) bool {
 	return id >= 0 && int(id) < len(f.nodes) && f.nodes[id].Node != nil
 }
 
-// freeOf returns what is left of a node's further resources, to be changed.
+// freeOf returns the free further resources of a node, for changes.
 func (f *Fleet) freeOf(id NodeID) []int64 {
 	count := len(f.options.Resources)
 	return f.free[int(id)*count : (int(id)+1)*count : (int(id)+1)*count]
 }
 
-// amountsOf returns what a container has of the further resources, to be changed.
+// amountsOf returns the further resources of a container, for changes.
 func (f *Fleet) amountsOf(c ContainerID) []int64 {
 	count := len(f.options.Resources)
 	return f.amounts[int(c)*count : (int(c)+1)*count : (int(c)+1)*count]

@@ -12,8 +12,7 @@ type held struct {
 	container ContainerID
 }
 
-// spreadBits are the spreads of a node's containers: a bit for some of all there can be. Where the bit of one is not
-// set, no container has it.
+// spreadBits is a Bloom filter of the spreads of a node's containers: if the bit of a spread is not set, no container has the spread.
 type spreadBits uint64
 
 func spreadBitsOf(spread uint64) spreadBits {

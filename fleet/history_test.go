@@ -179,7 +179,7 @@ func TestIndexIsExact(t *testing.T) {
 			})
 			t.Log(seen)
 			for _, what := range []string{"placed", "shared", "removed", "changed", hybrid.ErrNoCapacity.Error()} {
-				if seen[what] == 0 {
+				if seen[what] == 0 && !testing.Short() { // -short draws few cases
 					t.Errorf("never: %s", what)
 				}
 			}

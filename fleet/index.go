@@ -28,7 +28,7 @@ func (f *Fleet) refresh(id NodeID) {
 	n.shelved, f.rows[id] = true, now.row
 }
 
-// rowOf returns what the index has to keep of a node.
+// rowOf returns the row of a node.
 func (f *Fleet) rowOf(id NodeID, g *hybrid.Figures) row {
 	kind := f.nodes[id].kind
 	r := row{traits: f.traitsOf(id, g), size: f.kinds[kind].size, kind: kind}
@@ -47,10 +47,10 @@ func (f *Fleet) unshelve(id NodeID) {
 	}
 }
 
-// oneShelf reports whether containers of both classes are placed from one shelf.
+// oneShelf reports whether both classes use the same shelf.
 func (f *Fleet) oneShelf() bool { return f.options.Order != Paper }
 
-// byShare reports whether the share of what is free decides for a class.
+// byShare reports whether the free share decides for a class.
 func (f *Fleet) byShare(class hybrid.Class) bool {
 	return f.options.Order == Least || f.options.Order == Most || f.options.Order == Paper && class == hybrid.Flexible
 }
@@ -61,13 +61,12 @@ const keyBits = 63 - idBits
 // sizeOfKey returns the number of the size of a node by its key on a shelf; 0 where the size does not matter.
 func sizeOfKey(key int64) int { return int(key >> (idBits + keyBits - sizeBits)) }
 
-// key says where a node stands on the shelf for a class: beside those that
-// containers see as it.
+// key returns the key of a node on the shelf of a class: nodes that are alike for containers have near keys.
 func (f *Fleet) key(id NodeID, class hybrid.Class, g *hybrid.Figures) int64 {
 	switch paper := f.options.Order == Paper && !f.byShare(class); { // the size does not matter to that
 	case paper && f.byPaper():
 		return int64(flag(g.HasFlexible))<<12 | int64(min(g.SharedCPUs, 2))
-	case paper && g.SpareCPUs > 0: // of those that share nothing the one with the lowest number is wanted
+	case paper && g.SpareCPUs > 0: // of the nodes without sharing, the lowest number is the best
 		return 1<<34 | int64(min(g.SpareCPUs, 15))
 	case paper:
 		return mix(g.MaxSharedRoom>>4, g.NextLent>>4)
@@ -83,15 +82,15 @@ func (f *Fleet) keyWithin(id NodeID, g *hybrid.Figures) int64 {
 		return mix(logTime(g.Free[hybrid.Flexible]), full)
 	case f.options.Order != Candor:
 		return mix(free, full)
-	case g.MaxUnlentGuarantee >= 60: // nothing is lent, as a rule
+	case g.MaxUnlentGuarantee >= 60: // usually no time is lent
 		return 1<<34 | int64(flag(g.PaperFirstLent > 0))<<12 | mix(rootShare(f.sharesOf(id)[0]), full)
 	default:
 		return mix(uint16(g.MaxUnlentGuarantee+1)>>5, g.NextLent>>4, free, full)
 	}
 }
 
-// mix makes one figure of several below 64 (what is above counts as 63), so that nodes which
-// are alike in all stand near to each other: bit by bit in turn.
+// mix interleaves the bits of several figures below 64 (higher figures count as 63), so that nodes that are alike in all figures have near
+// keys (a Z-order curve).
 func mix(figures ...uint16) int64 {
 	var mixed int64
 	for _, figure := range figures {
@@ -100,7 +99,7 @@ func mix(figures ...uint16) int64 {
 	return mixed
 }
 
-// spreads are the figures below 64 with room between their bits, by how many are to be mixed.
+// spreads are the figures below 64 with gaps between their bits, by the number of figures to interleave.
 var spreads = newSpreads()
 
 func newSpreads() (s [5][64]int64) {
@@ -114,7 +113,7 @@ func newSpreads() (s [5][64]int64) {
 	return s
 }
 
-// scarcest is how much a node has left of its scarcest further resource, in 64ths.
+// scarcest returns the free share of a node's scarcest further resource, in 64ths.
 func (f *Fleet) scarcest(id NodeID) uint16 {
 	least := int32(wholeShare)
 	for i, share := range f.sharesOf(id)[1:] {
@@ -128,5 +127,5 @@ func (f *Fleet) scarcest(id NodeID) uint16 {
 // logTime is the logarithm of a time, below 64.
 func logTime(milli int32) uint16 { return uint16(max(16, quarters(int64(milli))) - 16) }
 
-// rootShare is the root of a share, below 64: small ones differ more.
+// rootShare returns the root of a share, below 64: it distinguishes small shares better.
 func rootShare(share int32) uint16 { return uint16(math.Sqrt(float64(share)) / 4.01) }

@@ -40,7 +40,7 @@ func (f *Fleet) AddNode(id NodeID, machine *topology.Machine, capacity []int64) 
 	return nil
 }
 
-// kindKey tells kinds apart.
+// kindKey identifies a kind.
 type kindKey struct {
 	machine  *topology.Machine
 	capacity string
@@ -72,7 +72,7 @@ func (f *Fleet) kindOf(machine *topology.Machine, capacity []int64) (int32, erro
 			f.units[i] = 4096 / float64(capacity[i])
 		}
 	}
-	f.asks++ // what sizes make of the question may be something else now
+	f.asks++ // the values of sizes for the question can change
 	f.kindNumbers[key] = int32(len(f.kinds))
 	f.kinds = append(f.kinds, k)
 	return int32(len(f.kinds) - 1), nil
@@ -110,9 +110,8 @@ func (f *Fleet) RemoveNode(id NodeID) ([]ContainerID, error) {
 	return gone, nil
 }
 
-// ChangeNode gives a node another machine or capacity. Its containers are placed
-// on it anew, in order of arrival; it returns those that do not fit any more, which are
-// nowhere now.
+// ChangeNode changes the machine or capacity of a node. It places its containers again, in order of arrival, and returns the containers
+// that no longer fit, which are on no node then.
 func (f *Fleet) ChangeNode(id NodeID, machine *topology.Machine, capacity []int64) ([]ContainerID, error) {
 	if !f.has(id) {
 		return nil, fmt.Errorf("node %d: there is none", id)

@@ -7,10 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Choose returns the best node for a container. It changes nothing. The error is
-// hybrid.ErrNoCapacity where no node has the room; hybrid.ErrViewImpossible where some
-// have, but none the CPUs that a strict sensitive container's view needs; or says what is wrong
-// with the request (hybrid.ErrBadRequest).
+// Choose returns the best node for a container. It changes nothing. Errors: hybrid.ErrNoCapacity if no node has room;
+// hybrid.ErrViewImpossible if nodes have room, but not the CPUs for the view of a strict sensitive container; hybrid.ErrBadRequest.
 func (f *Fleet) Choose(r *Request) (NodeID, error) {
 	f.ask(r)
 	if err := f.check(r); err != nil {
@@ -19,8 +17,8 @@ func (f *Fleet) Choose(r *Request) (NodeID, error) {
 	return f.choose()
 }
 
-// Place puts a container on the best node. The error is that of Choose, or
-// that the number is taken (hybrid.ErrIDTaken); nothing has changed then.
+// Place puts a container on the best node. Errors: those of Choose, and hybrid.ErrIDTaken for a used number; on an error nothing has
+// changed.
 func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	switch {
 	case c < 0 || c >= MaxContainers:
@@ -39,8 +37,7 @@ func (f *Fleet) Place(c ContainerID, r *Request) (Placement, error) {
 	return Placement{id, cost}, err
 }
 
-// Release ends a container. It reports whether there was one, and what its end
-// changed on its node.
+// Release ends a container. It returns the changes on its node, and reports whether the container existed.
 func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	id := f.NodeOf(c)
 	if id == NoNode {
@@ -62,7 +59,7 @@ func (f *Fleet) Release(c ContainerID) (hybrid.Cost, bool) {
 	return cost, true
 }
 
-// check finds what is wrong with a request.
+// check refuses an invalid request.
 func (f *Fleet) check(r *Request) error {
 	if err := f.request.Check(); err != nil {
 		return err

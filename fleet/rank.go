@@ -2,20 +2,17 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// This file is for whoever keeps the nodes itself, as a scheduler of Kubernetes does, and wants
-// the order of a fleet all the same.
+// The functions below are for callers with their own nodes, such as a scheduler of Kubernetes, that need the order of a fleet.
 
-// A Rank is how good a node is for what is asked: less is better. Ranks of nodes of
-// different sizes compare.
+// A Rank is the quality of a node for a query: less is better. Ranks of nodes of different sizes are comparable.
 type Rank uint64
 
-// Query is what a container asks of a node, or several that go there together.
+// Query is the request of a container, or of several containers for the same node.
 type Query struct {
 	q question
 }
 
-// NewQuery returns what a container asks for. The resources of the request are in the order of
-// those of the nodes.
+// NewQuery returns the query of a container. The resources of the request are in the order of the nodes' resources.
 func NewQuery(r *Request) Query {
 	h := hybrid.Request{Class: r.Class, Limit: r.Limit, Guarantee: r.Guarantee, Topology: r.Topology}
 	a := Query{question{Request: r, need: int32(h.Guaranteed())}}
@@ -26,12 +23,11 @@ func NewQuery(r *Request) Query {
 	return a
 }
 
-// Add asks for the CPU time of one more container of the same pod. Its resources
-// are those that were asked for already.
+// Add adds the CPU time of another container of the same pod. The query includes its further resources already.
 func (a *Query) Add(r *Request) {
 	b := NewQuery(r)
 	all := *a.q.Request
-	all.Class = hybrid.Flexible // no limit of one container tells whether there is room for all
+	all.Class = hybrid.Flexible // no single limit shows whether all containers fit
 	a.q.Request, a.q.byMost = &all, false
 	a.q.need += b.q.need
 	a.q.fraction += b.q.fraction
@@ -49,8 +45,8 @@ func NewScale(cpu hybrid.Milli, capacity []int64) Scale {
 	return Scale{newScale(&w)}
 }
 
-// Rank returns a node's rank by the order Candor. The quote is the node's for what is asked; of several
-// containers it is the sum of theirs. Time and free are what the node has free before it.
+// Rank returns a node's rank by the order Candor. The quote is the node's quote for the query; for several containers it is the sum of
+// their quotes. g and free are the node's free time and resources before the placement.
 func (s *Scale) Rank(a *Query, quote *hybrid.Quote, g *hybrid.Figures, free []int64) Rank {
 	if !quote.Direct {
 		most := g.Free[a.q.Class]
@@ -69,8 +65,7 @@ func (s *Scale) Rank(a *Query, quote *hybrid.Quote, g *hybrid.Figures, free []in
 	return Rank(candorScore(&quote.Cost, p.of(shares[:1+len(free)])))
 }
 
-// PlaceOn puts a container on a node that somebody else has chosen. The error is as that of
-// Place; nothing has changed then.
+// PlaceOn puts a container on a node of the caller's choice. Errors: those of Place; on an error nothing has changed.
 func (f *Fleet) PlaceOn(c ContainerID, id NodeID, r *Request) (Placement, error) {
 	f.ask(r)
 	switch err := f.check(r); {

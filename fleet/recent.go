@@ -2,29 +2,28 @@ package fleet
 
 import "slices"
 
-// Containers come in crowds: of those that Google's cell was given in 2011, four in five asked for just what
-// the one before them did. So the fleet keeps how far it has come with the questions that were asked lately: which
-// blocks it has not opened, and which nodes it has not chosen. The nodes that have changed since are added as they are
-// now, and the search goes on from there.
+// Equal requests arrive in groups: of the containers of Google's cell in 2011, four in five repeated the previous request. So the fleet
+// caches the state of the searches for recent questions: the unopened blocks and the nodes that were not chosen. It adds the nodes that
+// have changed since, and resumes the search.
 
 const (
 	recentSets    = 32  // of answers
 	recentAnswers = 4   // of each
-	recentChanges = 256 // of nodes; an answer that is older is begun anew
+	recentChanges = 256 // of nodes; an older answer restarts
 )
 
-// An answer is how far the search for a question has come.
+// An answer is the state of the search for a question.
 type answer struct {
 	asked Request    // with resources of its own
-	rest  candidates // every node that can have the container is in it, the best one too; those that have changed are, as they were, a second time
+	rest  candidates // contains every node that can take the container, and the best node; changed nodes are in it twice
 	upTo  int64      // changes of nodes until then are in it
 	began int64      // shelf.gives at the time
 
 	roomy    NodeID // a guess at a node with room for it, to be checked
-	roomless int64  // after so many changes of nodes none had room for it; after 0 there was no node
+	roomless int64  // number of changes after which no node had room; after 0 changes there was no node
 }
 
-// A set is some of the answers: a question belongs to one set.
+// An answerSet is a set of a set-associative cache: a question belongs to one set.
 type answerSet struct {
 	hashes  [recentAnswers]uint64
 	used    [recentAnswers]int64 // the decisions that used them last
@@ -42,7 +41,7 @@ type recent struct {
 	own  heap // where they will be
 }
 
-// A change is of one node.
+// A change is the change of a node.
 type change struct {
 	id      NodeID
 	version uint32 // after it
@@ -56,8 +55,7 @@ func (f *Fleet) note(id NodeID, gone bool) {
 	f.recent.changes++
 }
 
-// find returns the answer to a question, or else the one of its set that was used longest ago, which is
-// that question's from now on.
+// find returns the answer to a question, or replaces the least recently used answer of its set.
 func (r *recent) find(q *Request, decision int64) (a *answer, found bool) {
 	hash := q.hash()
 	set, at := &r.sets[hash%recentSets], 0
@@ -100,7 +98,7 @@ func (r *Request) same(q *Request) bool {
 		r.Topology == q.Topology && r.Spread == q.Spread && slices.Equal(r.Resources, q.Resources)
 }
 
-// answer returns how far the search for the question that is asked has come, with what has changed since.
+// answer returns the state of the search for the present question, with all changes since.
 func (f *Fleet) answer() *answer {
 	a, found := f.recent.find(f.question.Request, f.decision)
 	if !found || f.recent.changes-a.upTo > recentChanges {
@@ -134,13 +132,13 @@ func (f *Fleet) begin(a *answer) {
 	}
 }
 
-// keep keeps of a search that was begun what may be of use for the same question.
+// keep caches a search for the same question later.
 func (f *Fleet) keep(a *answer) {
 	a.rest.thin(f.versions)
 	f.recent.room, a.rest.heap = a.rest.heap, append(f.recent.own[:0], a.rest.heap...)
 }
 
-// update adds a node that has changed, unless it is one that will be added for a later change.
+// update adds a changed node, unless a later change will add it.
 func (f *Fleet) update(a *answer, c change) {
 	if c.gone || c.version != f.versions[c.id] || !f.question.admits(&f.rows[c.id]) {
 		return

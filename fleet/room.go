@@ -12,7 +12,7 @@ func (f *Fleet) hasRoom(id NodeID, r *Request) bool {
 	return f.hasAmounts(id, r) && !f.isTaken(id, r)
 }
 
-// hasAmounts is hasRoom without the Spread, which takes longer to look up.
+// hasAmounts is hasRoom without the Spread, whose lookup takes longer.
 func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	if f.summaries[id].Free(r.Class) < hybrid.Milli(f.question.need) {
 		return false
@@ -26,7 +26,7 @@ func (f *Fleet) hasAmounts(id NodeID, r *Request) bool {
 	return true
 }
 
-// refusal says why the container of the question is nowhere.
+// refusal returns the reason why no node takes the question's container.
 func (f *Fleet) refusal(a *answer) error {
 	if f.question.Class == hybrid.Flexible || !f.question.strict || !f.anyRoom(a) {
 		return hybrid.ErrNoCapacity
@@ -34,8 +34,8 @@ func (f *Fleet) refusal(a *answer) error {
 	return hybrid.ErrViewImpossible
 }
 
-// anyRoom reports whether a node has room for the container. Refusals come in crowds, as questions do: so the answer keeps
-// the node that had it the last time, or after how many changes none had.
+// anyRoom reports whether a node has room for the container. Refusals repeat, as questions do: so the answer caches the node that had room
+// the last time, or the number of changes after which no node had room.
 func (f *Fleet) anyRoom(a *answer) bool {
 	if f.has(a.roomy) && f.hasRoom(a.roomy, f.question.Request) {
 		return true
@@ -51,8 +51,8 @@ func (f *Fleet) anyRoom(a *answer) bool {
 	return a.roomy != NoNode
 }
 
-// roomySince returns a node with room for the container that has changed since so many changes, or Nowhere. No more than
-// recentChanges may have come since.
+// roomySince returns a node with room for the container among the nodes that have changed since a number of changes, or NoNode. At most
+// recentChanges can have happened since.
 func (f *Fleet) roomySince(changes int64) NodeID {
 	for ; changes < f.recent.changes; changes++ {
 		if id := f.recent.changed[changes%recentChanges].id; f.has(id) && f.hasRoom(id, f.question.Request) {

@@ -2,13 +2,17 @@ package fleet
 
 import "math"
 
-// A row is what the index keeps of a node: figures from which bounds of its score are made. A row of many
-// nodes has the best of each. It is as large as a cache line, since of most nodes nothing is in the caches.
+// A row holds the figures of a node from which bounds of its score are computed. The row of many nodes has the best of each figure. It has
+// the size of a cache line, since most rows are in no CPU cache.
+//
+//	row of a block   = per figure, the best of its parts' rows
+//	row of a node    = its own figures
+//	loose            = the row can promise more than the nodes have, and is computed again on demand
 type row struct {
 	traits traits
-	share  uint64 // what is free in all (Fleet.shareOf), where the order goes by it; the best is the least
+	share  uint64 // free share (Fleet.shareOf), for orders that use it; less is better
 	size   uint8  // index into Fleet.sizes; anySize where they differ
-	kind   int32  // of one node: index into Fleet.kinds
+	kind   int32  // of a single node: index into Fleet.kinds
 }
 
 // noRow is worse than the row of any node.
@@ -22,7 +26,7 @@ func (r *row) get(t trait) uint16 {
 // low is a trait that is counted from the top.
 func (r *row) low(t trait) int32 { return int32(top - r.get(t)) }
 
-// raise makes a row tell of one more node, or of more, and reports whether it did not before.
+// raise raises a row to include more nodes, and reports whether it has changed.
 func (r *row) raise(by *row) (raised bool) {
 	for i, word := range by.traits {
 		if most := lanesMost(word, r.traits[i]); most != r.traits[i] {
@@ -38,7 +42,7 @@ func (r *row) raise(by *row) (raised bool) {
 	return raised
 }
 
-// marks say which of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
+// marks select parts of a row: a bit for each word of traits, for the share, and for the lowest number of its nodes.
 type marks uint8
 
 const (
@@ -47,8 +51,8 @@ const (
 	allMarks = ^marks(0)
 )
 
-// best makes what is marked that of some others together: word by word, so that the best so far is in a register. With
-// the share goes the size: anySize if they are of several, or of another than it is.
+// best sets the marked parts to the best of other rows: word by word, so that the best so far is in a register. The size goes with the
+// share: anySize for several sizes, or for a size other than the row's.
 func (r *row) best(which marks, others []*row) {
 	for i := range r.traits {
 		if which>>i&1 == 0 {
@@ -72,7 +76,7 @@ func (r *row) best(which marks, others []*row) {
 	}
 }
 
-// differs marks in what two rows differ.
+// differs marks the differences of two rows.
 func (r *row) differs(other *row) (where marks) {
 	for i, word := range r.traits {
 		if word != other.traits[i] {
@@ -85,15 +89,14 @@ func (r *row) differs(other *row) (where marks) {
 	return where
 }
 
-// A fall is which figures of a node are worse than they were, so that a row that tells of it
-// may promise too much.
+// A fall marks the figures of a node that have become worse, so that a row that includes the node can promise too much.
 type fall struct {
 	traits traits // the highest bit of each
 	share  bool
-	gone   bool // the node itself is gone
+	gone   bool // the node was removed
 }
 
-// fallOf returns what is worse now.
+// fallOf returns the figures that are worse now.
 func fallOf(before, now *row) (f fall) {
 	for i, word := range now.traits {
 		f.traits[i] = laneHighs &^ lanesAtLeast(word, before.traits[i])
@@ -102,14 +105,14 @@ func fallOf(before, now *row) (f fall) {
 	return f
 }
 
-// goneOf is the fall of a node that is gone.
+// goneOf returns the fall of a removed node.
 func goneOf(before *row) fall {
 	f := fallOf(before, &noRow)
 	f.share, f.gone = true, true
 	return f
 }
 
-// hangsOn marks in what a row would promise less without what a node was before its fall.
+// hangsOn marks the figures of a row that depend on a node's figures from before its fall.
 func (r *row) hangsOn(before *row, f *fall) (where marks) {
 	for i, word := range before.traits {
 		if lanesEqual(word, r.traits[i])&f.traits[i] != 0 {

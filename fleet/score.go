@@ -2,15 +2,13 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A score is how good a node is for a container: less is better. Of nodes with
-// the same score the one with the lowest number is taken.
+// A score is the quality of a node for a container: less is better. Ties go to the node with the lowest number.
 type score uint64
 
 // never is the score of a node where a container cannot be.
 const never score = 1<<64 - 1
 
-// scoreOf returns a node's score by the fleet's order from what the container
-// would cost there.
+// scoreOf returns a node's score in the fleet's order from the quote for the container.
 func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	switch {
 	case !q.Direct:
@@ -24,7 +22,7 @@ func (f *Fleet) scoreOf(id NodeID, r *Request, q *hybrid.Quote) score {
 	}
 }
 
-// share is what is free on a node as a weighted sum, the best the least.
+// share returns the free resources of a node as a weighted sum; less is better.
 func (f *Fleet) share(id NodeID) int64 {
 	k := f.kinds[f.nodes[id].kind]
 	sum := k.weigher.weigh(int64(f.summaries[id].Free(hybrid.Flexible)), f.freeOf(id))
@@ -52,7 +50,7 @@ func (f *Fleet) shareScore(id NodeID) score {
 	return score(k.weigher.share(share+k.shift) >> scoreBits)
 }
 
-// askedKind returns the kind of a node, with what it makes of the question.
+// askedKind returns the kind of a node, with its values for the question.
 func (f *Fleet) askedKind(id NodeID) *kind {
 	k := f.kinds[f.rows[id].kind]
 	if k.asked != f.asks {
@@ -66,9 +64,8 @@ func (f *Fleet) askedKind(id NodeID) *kind {
 // indirectly is the least score of a node that has no direct room.
 const indirectly score = 1 << 63
 
-// indirect is the score where others have to move to make room, or where the view
-// would be too wide: by every order such nodes come last, and of them the one first that could make
-// room for the largest container, or that has the most free CPU time.
+// indirect returns the score of a node on which fractions would have to move, or on which the view would be too wide: in every order such
+// nodes come last. Of these the first can make room for the largest container, or has the most free CPU time.
 func (f *Fleet) indirect(id NodeID) score {
 	s, q := &f.summaries[id], &f.question
 	if q.byMost {
@@ -86,13 +83,13 @@ func paperSensitive(whole, shared hybrid.Milli) score {
 }
 
 // candorScore is the order Candor: the least added shared time; then the fewest NUMA nodes,
-// L3 domains and split cores; then the strongest pull (pull.go).
+// L3 domains and split cores; then the strongest pull (alignment.go).
 func candorScore(cost *hybrid.Cost, pull int64) score {
 	topology := count(cost.NUMAs, 4)<<10 | count(cost.L3s, 5)<<5 | count(cost.Splits, 5)
 	return costScore(cost.Shared, topology) | pullScore(pull)
 }
 
-// inOneDomain is the topology of a container within one NUMA node and L3 domain.
+// inOneDomain is the topology part of the score within a NUMA node and L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
 // costScore is candorScore without the pull: as if that were the strongest.
@@ -105,5 +102,5 @@ func pullScore(pull int64) score { return score(mostPull - pull) }
 // figure is CPU time as a part of a score: below 1<<21.
 func figure(time hybrid.Milli) score { return score(time) }
 
-// count is a number of domains or cores as a part of a score of so many bits; more count as the most.
+// count encodes a number of domains or cores in the bits of a score; higher counts are clamped.
 func count(n, bits int) score { return score(min(n, 1<<bits-1)) }

@@ -5,17 +5,15 @@ import "math/bits"
 // maxResources bounds the further resources of a fleet.
 const maxResources = 15
 
-// shareBits is the resolution of the mean share of what is free: two nodes
-// with the same share have the same figure, whatever their sizes.
+// shareBits is the resolution of the mean free share: two nodes with the same share have the same figure, regardless of their sizes.
 const shareBits = 48
 
-// A weigher turns what is free on nodes of one capacity into the mean over the
-// resources of the share that is free: the sum of free amounts times weights, over whole. A
-// resource of which the nodes have nothing does not count.
+// A weigher converts the free resources of nodes with a capacity into the mean free share over the resources: the sum of free amounts times
+// weights, divided by whole. A resource with capacity 0 does not count.
 type weigher struct {
 	cpu     int64
 	weights []int64 // of the further resources
-	common  int64   // what all of a resource weighs, or a little more
+	common  int64   // weight of a whole resource, or slightly more
 	whole   int64
 }
 
@@ -71,8 +69,7 @@ func (w *weigher) weigh(cpu int64, amounts []int64) int64 {
 	return sum
 }
 
-// share turns a weighted sum of what is free into the mean share, in parts of
-// 2^shareBits, rounded down.
+// share converts a weighted sum of free resources into the mean share, in units of 2^-shareBits, rounded down.
 func (w *weigher) share(sum int64) uint64 {
 	high, low := bits.Mul64(uint64(sum), 1<<shareBits)
 	share, _ := bits.Div64(high, low, uint64(w.whole))

@@ -2,22 +2,21 @@ package fleet
 
 import "math/bits"
 
-// Clusters have nodes of a few sizes, but where capacities are measured (memory without what
-// the kernel keeps), hardly two are the same. So the index does not go by kinds but by sizes: nodes that
-// have about as much of each resource. What they pull at most, and what a container is to them
-// at least, follows from the least and the most that one of them has.
+// Clusters have nodes of a few sizes, but measured capacities (memory without the kernel's part) hardly ever agree. So the index uses sizes
+// instead of kinds: groups of nodes with similar amounts of each resource. The bounds of a size follow from the minimum and the maximum of
+// its nodes.
 
 // A size is kinds of nodes with about the same capacities.
 type size struct {
 	single      *kind     // the only kind; nil: there are several
 	least, most []float64 // scales (newScale) of the least that a node of it has of each resource, and of the most
-	counted     [2]int    // how many resources the nodes have: the fewest, the most
+	counted     [2]int    // number of the nodes' resources: minimum, maximum
 	asked       int64     // Fleet.asks for which the following hold
 	pull        pull      // on the container of the question; the strongest
-	shift       uint64    // what that takes of the nodes' share of all that is free (shareBits): by Most the most, else the least
+	shift       uint64    // reduction of the nodes' free share (shareBits): for Most the maximum, otherwise the minimum
 }
 
-// maxSizes bounds the sizes; nodes of others count as of any.
+// maxSizes bounds the sizes; further sizes count as any size.
 const maxSizes = 1 << sizeBits
 
 // sizeBits are those of a size in a key.
@@ -46,7 +45,7 @@ func (f *Fleet) sizeOf(k *kind) uint8 {
 	return number
 }
 
-// quarters is the logarithm of an amount, in quarters of an octave, and 0 of nothing.
+// quarters returns the logarithm of an amount, in quarters of an octave; 0 for 0.
 func quarters(amount int64) uint8 {
 	if amount <= 0 {
 		return 0
@@ -55,7 +54,7 @@ func quarters(amount int64) uint8 {
 	return uint8(1 + octave*4 + int(uint64(amount)<<(64-octave)>>61&3))
 }
 
-// include makes a size tell of one more kind.
+// include extends a size by a kind.
 func (s *size) include(k *kind) {
 	counted := 0
 	for _, one := range k.scale {
@@ -75,7 +74,7 @@ func (s *size) include(k *kind) {
 	s.counted = [2]int{min(s.counted[0], counted), max(s.counted[1], counted)}
 }
 
-// ask sets what the nodes of a size make of the question.
+// ask computes the values of a size for the question.
 func (s *size) ask(q *question, most bool) {
 	s.pull.set(q, s.least, s.most)
 	if s.single != nil {
@@ -88,7 +87,7 @@ func (s *size) ask(q *question, most bool) {
 	}
 }
 
-// about returns what a container takes of all that nodes of several kinds have: by Most at most, else at least.
+// about returns the container's share of the capacity of nodes of several kinds: for Most the maximum, otherwise the minimum.
 func (s *size) about(q *question, most bool) uint64 {
 	scale, counted, slack := s.most, s.counted[1], 1-1e-6 // more than the error of the sums
 	if most {
@@ -101,8 +100,7 @@ func (s *size) about(q *question, most bool) uint64 {
 	return uint64(min(sum*slack/wholeShare/float64(counted), 2) * (1 << shareBits))
 }
 
-// shareScore returns what no score is below of nodes of the size whose share of all that is free, as
-// the order counts it, is as good or worse.
+// shareScore returns a lower bound on the scores of the size's nodes whose free share, in the order's terms, is as good or worse.
 func (s *size) shareScore(share uint64, most bool) score {
 	if most {
 		return score((share - min(share, s.shift)) >> scoreBits)
@@ -110,8 +108,8 @@ func (s *size) shareScore(share uint64, most bool) score {
 	return score((share + s.shift) >> scoreBits)
 }
 
-// corner returns what no score by Most is below of nodes that have as much of each resource as
-// the container asks for and as all of the part have.
+// corner returns a lower bound on the scores for Most of nodes that have at least the container's request and the part's minimum of each
+// resource.
 func (s *size) corner(p *row) score {
 	rest := int64(0)
 	for i := range min(len(s.least), 1+moreResources) {
@@ -120,5 +118,5 @@ func (s *size) corner(p *row) score {
 	return score(rest << (shareBits - 16) / int64(s.counted[1]) >> scoreBits)
 }
 
-// traitLeastOf are the traits that tell of the least free share of a resource; CPU is the first.
+// traitLeastOf are the traits with the lowest free share of a resource; CPU is the first.
 var traitLeastOf = [1 + moreResources]trait{traitLeastCPU, traitLeast1, traitLeast2}

@@ -2,29 +2,29 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A trait is a small figure of a node from which bounds of its score are made. All are the
-// more the better, so the traits of many nodes together are the most of each: what is better
-// low is counted from the top, and what does not fit is rounded so that a bound stays one.
+// A trait is a small figure of a node from which bounds of its score are computed. More is better for all traits, so the traits of many
+// nodes together are the maximum of each. Figures that are better low are subtracted from the top, and figures out of range are rounded so
+// that a bound stays a bound.
 type trait uint
 
 const (
 	traitFreeTime   trait = iota // CPU time that containers can have, milli-CPU
 	traitFree1                   // free amount of the first further resource, in Fleet.units
-	traitFree2                   // of the second one
-	traitOpaque                  // 1: only the node itself can tell
+	traitFree2                   // of the second resource
+	traitOpaque                  // 1: only the node itself has the answer
 	traitFreeCPU                 // traitFreeTime as a share (wholeShare)
 	traitLeastCPU                // the same from the top
 	traitMost1                   // traitFree1 as a share
-	traitMost2                   // of the second one
+	traitMost2                   // of the second resource
 	traitLeast1                  // the same from the top
 	traitLeast2                  //
 	traitFreeSum                 // free share of CPU and of these in sum, in 1<<sumShift, rounded up
 	traitNextLent                // hybrid.Figures.NextLent, from the top
 	traitThenLent                // Figures.SecondLent, from the top
 	traitCalm                    // Figures.MaxUnlentGuarantee
-	traitCalmOne                 // the same while one CPU more is lent
+	traitCalmOne                 // the same with another lent CPU
 	traitSlack                   // Figures.Slack
-	traitSlackOne                // the same while one CPU more is lent
+	traitSlackOne                // the same with another lent CPU
 	traitMostLimit               // Figures.MaxStrictLimit
 	traitShared                  // Figures.SharedCPUs
 	traitSpare                   // Figures.SpareCPUs
@@ -35,29 +35,29 @@ const (
 
 	allTraits
 
-	// By the algorithm Paper, which has no use for what these stand in place of:
+	// The algorithm Paper does not use the replaced traits:
 	traitRoomLeast = traitSlack     // Figures.PaperMaxRoom, from the top
 	traitTwoRooms  = traitSlackOne  // Figures.PaperMaxTwoRooms
 	traitWithNone  = traitMostLimit // 1: no flexible container
 	traitFirstLent = traitNextLent  // Figures.PaperFirstLent, from the top
 
-	// By the order Candor where there is one further resource, so that these tell of no second one:
+	// In the order Candor with a single further resource, these replace the traits of the second resource:
 	traitMoreCPU   = traitMost2  // free share of CPU twice, and of the resource, in 1<<sumShift, rounded up
 	traitMoreOther = traitLeast2 // of CPU, and of the resource twice, likewise
 	traitCPULess   = traitFree2  // of CPU, and of the resource from the top, in 2, rounded up
 )
 
-// top is what traits that are better low are counted from.
+// top is the value from which figures that are better low are subtracted.
 const top = 1<<16 - 1
 
-// moreResources is how many of the further resources traits tell of.
+// moreResources is the number of further resources in the traits.
 const moreResources = 2
 
-// sumShift makes the sum of so many shares fit.
+// sumShift scales the sum of shares into range.
 const sumShift = 2
 
-// traits of a node, or of several together, from the lowest lane of the first word on. The first word
-// is what a node must have for a container at least.
+// traits are the traits of a node, or the maxima of several nodes, from the lowest lane of the first word on. The first word holds the
+// minimum requirements of a container.
 type traits [allTraits / lanes]uint64
 
 // traitsOf returns a node's traits.
@@ -86,7 +86,7 @@ func (f *Fleet) traitsOf(id NodeID, g *hybrid.Figures) traits {
 // A traitList is traits by themselves.
 type traitList [allTraits]uint16
 
-// setShares sets what traits tell of the free shares of CPU and of the further resources.
+// setShares sets the traits of the free shares of CPU and of the further resources.
 func (t *traitList) setShares(shares []int32, order Order) {
 	sum := shares[0]
 	t[traitFreeCPU], t[traitLeastCPU] = uint16(sum), top-uint16(sum)
@@ -110,8 +110,8 @@ func (t *traitList) pack() (packed traits) {
 	return packed
 }
 
-// unitsOf returns an amount of a further resource in units that are the same for all nodes, rounded
-// down: 4096 are what the first node has, and larger amounts than fit count as what does.
+// unitsOf converts an amount of a further resource to units that are the same for all nodes, rounded down: the first node has 4096 of them.
+// Amounts out of range are clamped.
 func (f *Fleet) unitsOf(resource int, amount int64) uint16 {
 	return uint16(min(float64(max(0, amount))*f.units[resource], top))
 }
@@ -122,7 +122,7 @@ func sumTrait(sum int32) uint16 { return uint16((sum + 1<<sumShift - 1) >> sumSh
 // timeTrait is a time as a trait; those beyond 65 CPUs count as that.
 func timeTrait(milli int32) uint16 { return uint16(min(max(0, milli), top)) }
 
-// timeOf returns the most time of which a trait tells.
+// timeOf returns the highest time that a trait can represent.
 func timeOf(t uint16) int32 {
 	if t == top {
 		return int32(hybrid.MaxLimit)

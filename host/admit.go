@@ -15,11 +15,13 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Admit gives a container of an engine its CPUs before the engine makes its group: when it
-// returns, nobody else runs on its exclusive CPUs. A container of the same
-// name and pod takes over what is held for it; one that still runs is ErrIDTaken. room, if not 0, is what the pod may count towards the node's
-// capacity in all: what it holds beyond that, of containers that have ended, is freed first, so that
-// an init container and its successor don't count twice. On an error nothing has changed.
+// Admit reserves CPUs for a container of an engine, before the engine creates the container's cgroup. When it returns,
+// no other container of Candor runs on the container's exclusive CPUs. A container of the same name and pod takes over
+// the CPUs held for it. The error is ErrIDTaken if a container of that name still runs.
+//
+// room, if not 0, is the total that the pod can count towards the node's capacity. Admit first frees the CPUs held
+// beyond room for ended containers, so that an init container and its successor do not count twice. On an error
+// nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {
 	err := a.checkEngine()
 	if err == nil {
@@ -38,10 +40,10 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 		g.Deadline = g.Since + a.Deadline
 	}
 	h.tops.learn(a.Engine.Cgroup)
-	err = h.operateOn(ctx, about{g.ID, g.Engine.Pod}, func(op *operation) error {
+	err = h.operateOn(ctx, scope{g.ID, g.Engine.Pod}, func(op *operation) error {
 		op.subject, op.hint = g.ID, a.Hint
-		err := op.attempt(func() error { return op.admit(g, room) })
-		op.tellHint(g, err)
+		err := op.withRollback(func() error { return op.admit(g, room) })
+		op.reportHint(g, err)
 		return err
 	})
 	if err != nil {
@@ -50,35 +52,35 @@ func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Gra
 	return g, nil
 }
 
-// checkEngine is Check for a container of an engine.
+// checkEngine checks an allocation for a container of an engine.
 func (a *Allocation) checkEngine() error {
 	err := a.Check()
 	if err == nil {
 		err = checkKernelBurst(a.Burst)
 	}
 	if err == nil && (a.Engine.Cgroup == "" || a.PID != 0) {
-		err = fmt.Errorf("%w: %s: want the group that its engine makes", ErrBadSpec, a.ID)
+		err = fmt.Errorf("%w: %s: needs the path of its engine's cgroup and no process", ErrBadSpec, a.ID)
 	}
 	return err
 }
 
 func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 	if k := op.groups[g.ID]; k != nil && k.populated {
-		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of that name still runs: want it ended first"}
+		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of that name still runs; end it first"}
 	}
 	old := op.info[g.ID]
 	if old != nil && old.Engine.Pod != g.Engine.Pod {
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrIDTaken, Text: "a container of another pod has that name"}
 	}
 	if old != nil {
-		was := *old // attempt may want it as it is
-		old = &was
+		previous := *old // withRollback restores the original
+		old = &previous
 		old.Grant, _ = op.node.Grant(g.ID)
-		if err := op.vacate(g.ID); err != nil {
+		if err := op.removeFromNode(g.ID); err != nil {
 			return err
 		}
 	}
-	if err := op.freeHeld(g, room); err != nil {
+	if err := op.releaseHeld(g, room); err != nil {
 		return err
 	}
 	if err := op.placeWithin(g, old); err != nil {
@@ -88,8 +90,8 @@ func (op *operation) admit(g *Grant, room hybrid.Milli) error {
 	return op.store.SaveRequest(g)
 }
 
-// vacate takes a container off the node that goes on under the same name.
-func (op *operation) vacate(name string) error {
+// removeFromNode removes a container from the node that continues under the same name.
+func (op *operation) removeFromNode(name string) error {
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
 		err = op.node.Commit(plan)
@@ -101,19 +103,19 @@ func (op *operation) vacate(name string) error {
 	return err
 }
 
-// freeHeld ends what a pod holds beyond its room, the longest held first. Without a known
-// room all is freed that is held for others than the container.
-func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {
+// releaseHeld ends the held containers of a pod until the pod fits into room, the longest held first. If room is 0, it
+// ends all held containers of the pod.
+func (op *operation) releaseHeld(g *Grant, room hybrid.Milli) error {
 	if g.Engine.Pod == "" {
 		return nil
 	}
-	sum := counts(&g.Request)
+	sum := g.Guaranteed()
 	var held []*Grant
 	for _, other := range op.info {
 		if other.Engine.Pod != g.Engine.Pod {
 			continue
 		}
-		sum += counts(&other.Request)
+		sum += other.Guaranteed()
 		if other.State == Held {
 			held = append(held, other)
 		}
@@ -125,7 +127,7 @@ func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {
 		if room != 0 && sum <= room {
 			break
 		}
-		sum -= counts(&other.Request)
+		sum -= other.Guaranteed()
 		if err := op.end(other.ID); err != nil {
 			return err
 		}
@@ -133,34 +135,22 @@ func (op *operation) freeHeld(g *Grant, room hybrid.Milli) error {
 	return nil
 }
 
-// counts is what a request counts towards the node's capacity.
-func counts(r *hybrid.Request) hybrid.Milli {
-	switch {
-	case r.Guarantee == hybrid.NoGuarantee:
-		return 0
-	case r.Guarantee != 0:
-		return r.Guarantee
-	default:
-		return r.Limit
-	}
-}
-
-// attempt undoes on the node what a change has done until it failed.
-func (op *operation) attempt(change func() error) error {
-	saved, over := op.wholeGrants(), slices.Clone(op.over)
+// withRollback runs change. If change fails, it restores the node and the collected changes.
+func (op *operation) withRollback(change func() error) error {
+	saved, ended := op.wholeGrants(), slices.Clone(op.ended)
 	groups := maps.Clone(op.groups)
 	err := change()
 	if err == nil {
 		return nil
 	}
-	op.over, op.groups = over, groups
+	op.ended, op.groups = ended, groups
 	if back := op.restoreAll(saved); back != nil {
 		return errline.Join(err, back)
 	}
 	return err
 }
 
-// wholeGrants are the node's grants with what they have lost.
+// wholeGrants returns the node's grants together with their lost CPUs.
 func (op *operation) wholeGrants() []*Grant {
 	grants := op.grants()
 	for i, g := range grants {
@@ -173,16 +163,16 @@ func (op *operation) wholeGrants() []*Grant {
 	return grants
 }
 
-// HintResult is what became of a hint.
+// HintResult is the outcome of a hint.
 type HintResult string
 
 const (
-	NoHint     HintResult = ""       // there was none, or the container took over what was held for it
-	HintTaken  HintResult = "taken"  // the container has just those CPUs
-	HintMissed HintResult = "missed" // they were not free, or the node's own plan is better
+	NoHint     HintResult = ""       // no hint, or the container took over held CPUs
+	HintTaken  HintResult = "taken"  // the container has exactly the hinted CPUs
+	HintMissed HintResult = "missed" // the CPUs were not free, or the node's own plan is better
 )
 
-// planHinted plans a container that has no place yet.
+// planHinted plans a container on a node, with the operation's hint if there is a hint.
 func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Plan, error) {
 	if op.hint == nil {
 		return node.Plan(r)
@@ -195,8 +185,8 @@ func (op *operation) planHinted(node *hybrid.Node, r hybrid.Request) (*hybrid.Pl
 	return plan, err
 }
 
-// tellHint says what became of a container's hint, once the container is planned.
-func (op *operation) tellHint(g *Grant, err error) {
+// reportHint corrects the reported outcome of a hint after the container has been planned, and logs a missed hint.
+func (op *operation) reportHint(g *Grant, err error) {
 	switch {
 	case err != nil:
 		op.report.Hint = NoHint
@@ -205,10 +195,12 @@ func (op *operation) tellHint(g *Grant, err error) {
 	}
 }
 
-// MatchesGrant reports whether a container that was admitted, and whose group its engine has made since, has all that its
-// grant says, and the process is its own (0: not known). It may start then, and Note may follow later: whoever changes the
-// grant from now on finds the group, and gives it what it is to have. It does not wait: while an operation goes on, which may
-// have looked before the group was there, nothing is known to be as planned.
+// MatchesGrant reports whether the cgroup of an admitted container has the settings of its grant and contains process
+// pid (0: not checked). If so, the container can start, and RecordRunning can follow later: every later change of the
+// grant finds the cgroup and updates it.
+//
+// It does not wait. While another operation runs, it returns false, because that operation can have read the cgroups
+// before the engine created this cgroup.
 func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	lock, free := tryLock(h.store.LockFile())
 	if !free {
@@ -226,23 +218,23 @@ func (h *Host) MatchesGrant(a *Allocation, pid int) bool {
 	if i < 0 || s.Grants[i].Engine != a.Engine || s.Grants[i].State == Held || s.Grants[i].Mems {
 		return false
 	}
-	k, err := read(h.groupOf(s.Grants[i]))
+	k, err := readSettings(h.groupOf(s.Grants[i]))
 	if err != nil || !k.populated {
 		return false
 	}
-	want := h.settings(s.Grants[i])
-	want.Mems = k.settings.Mems
-	want.Weight = k.settings.Weight // the runtime's way to write it may round it: Note sets it right
+	wanted := h.settings(s.Grants[i])
+	wanted.Mems = k.settings.Mems
+	wanted.Weight = k.settings.Weight // the runtime rounds the weight; a later operation writes it
 	if pid != 0 {
-		if has, err := k.Contains(pid); err != nil || !has {
+		if contains, err := k.Contains(pid); err != nil || !contains {
 			return false
 		}
 	}
-	return k.settings == want
+	return k.settings == wanted
 }
 
-// RecordRunning notes that a container has begun that was found to be as planned: nothing else of it. One that has
-// ended since, or has been replaced by another of its name, is left as it is.
+// RecordRunning records that a container is running for which MatchesGrant returned true. It changes nothing if the
+// container has ended or another container has taken its name.
 func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error {
 	var main Process
 	if pid != 0 {
@@ -251,7 +243,7 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 			return nil // it has ended
 		}
 	}
-	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
+	return h.operateOn(ctx, scope{a.ID, a.Engine.Pod}, func(op *operation) error {
 		g, k := op.info[a.ID], op.groups[a.ID]
 		if g == nil || g.Engine != a.Engine || k == nil || !k.populated {
 			return nil
@@ -261,43 +253,42 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 	})
 }
 
-// ErrElsewhere: a runtime has made a container's group, but not where it was to be.
-var ErrElsewhere = errors.New("its group is not where Candor wants it")
+// ErrElsewhere means that a runtime created a container's cgroup at another path than planned.
+var ErrElsewhere = errors.New("its cgroup is not at the planned path")
 
-// Prepare makes the empty group of a pending grant, for a runtime that puts the container
-// into it: one that made it itself, a hierarchy after the other, would be taken for half a group
-// meanwhile. With systemd it does nothing: there the runtime asks systemd for it.
+// Prepare creates the empty cgroup of a pending grant, into which a runtime puts the container. If the runtime created
+// the cgroup itself, hierarchy by hierarchy, a concurrent operation would remove the incomplete cgroup. With systemd,
+// Prepare does nothing, because the runtime asks systemd for the cgroup.
 func (h *Host) Prepare(ctx context.Context, name string) error {
 	if h.tree.Driver() == cgroup.Systemd {
 		return nil
 	}
 	return h.operate(ctx, func(op *operation) error {
 		if op.info[name] == nil {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.newcomer = &newcomer{name: name}
 		return nil
 	})
 }
 
-// OCIPath is where a runtime has to make a container's group, as linux.cgroupsPath of
-// its configuration writes it; systemd says in which of the two forms.
+// OCIPath returns the path at which a runtime must create a container's cgroup, in the format of linux.cgroupsPath.
+// systemd reports whether the path has the form for the systemd driver.
 func (h *Host) OCIPath(name string) (path string, systemd bool) {
 	return h.tree.OCIPath(name), h.tree.Driver() == cgroup.Systemd
 }
 
-// ExpectMoves has the kernel get ready for a runtime's moving a container's first process into its groups, so that the runtime
-// waits less for that. It does not wait itself, and does nothing for a host that plans only.
+// ExpectMoves prepares the kernel for the runtime's move of a container's first process into its cgroups, so that the
+// move waits for a shorter time. It does not wait itself, and does nothing on a host that only plans.
 func (h *Host) ExpectMoves() {
 	if !h.planOnly {
 		_ = h.tree.WarmMoves()
 	}
 }
 
-// ConfirmOCIStart tells that a runtime has made the group of a pending grant, with a first
-// process that has not begun its program. When ConfirmOCIStart returns, the group has
-// what the grant says now: others may have moved it since it was planned. ErrElsewhere: the
-// process is in no group of that name.
+// ConfirmOCIStart records that a runtime has created the cgroup of a pending grant, with first process pid, which has
+// not executed its program yet. When it returns, the cgroup has the settings of the present grant, which can have
+// moved since it was planned. The error is ErrElsewhere if the process is not in the expected cgroup.
 func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error {
 	first, err := state.ProcessOf(pid)
 	if err != nil {
@@ -306,7 +297,7 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 	return h.operate(ctx, func(op *operation) error {
 		g := op.info[name]
 		if g == nil {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.subject = name
 		if err := op.checkPlace(name, cmp.Or(g.Engine.Cgroup, op.tree.OCIPath(name)), pid); err != nil {
@@ -317,26 +308,26 @@ func (h *Host) ConfirmOCIStart(ctx context.Context, name string, pid int) error 
 	})
 }
 
-// checkPlace refuses a container whose processes are not in the group that it is to have; pid, if not 0, is one of them.
+// checkPlace refuses a container whose processes are not in the expected cgroup. pid, if not 0, must be among them.
 func (op *operation) checkPlace(name, path string, pid int) error {
 	k := op.groups[name]
 	if k == nil || !k.populated {
-		return fmt.Errorf("%s: %w (not %s): want the engine's cgroup driver and Candor's to be the same", name, ErrElsewhere, path)
+		return fmt.Errorf("%s: %w (%s); configure the same cgroup driver for the engine and Candor", name, ErrElsewhere, path)
 	}
 	if pid == 0 {
 		return nil
 	}
-	has, err := k.Contains(pid)
-	if err == nil && !has {
-		err = fmt.Errorf("%s: %w: process %d is not among those in %s", name, ErrElsewhere, pid, path)
+	contains, err := k.Contains(pid)
+	if err == nil && !contains {
+		err = fmt.Errorf("%s: %w: process %d is not in %s", name, ErrElsewhere, pid, path)
 	}
 	return err
 }
 
-// FirstIn is the first process of an engine's container by its group, for engines that do not name it: the one that began
-// first. 0: there is none, or no such group.
+// FirstIn returns the oldest process in the cgroup of an engine's container, for engines that do not name the first
+// process. It returns 0 if there is no process or no such cgroup.
 func (h *Host) FirstIn(name, path string) (pid int) {
-	const most = 1000 // the kernel lists the oldest processes first (v2), or those with the lowest ids (v1)
+	const maxInspected = 1000 // the kernel lists the oldest processes first (v2), or those with the lowest ids (v1)
 	var first Process
 	inspected := 0
 	_, err := h.tree.EngineGroup(name, path).AnyProcess(func(pid int) bool {
@@ -344,7 +335,7 @@ func (h *Host) FirstIn(name, path string) (pid int) {
 			first = p
 		}
 		inspected++
-		return inspected == most
+		return inspected == maxInspected
 	})
 	if err != nil && !errors.Is(err, cgroup.ErrTooMany) {
 		return 0

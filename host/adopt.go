@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clearOrphans removes groups that are in no state and have nothing in them but,
-// perhaps, helpers that wait for a creator who was killed.
+// clearOrphans removes cgroups that are missing from the state and run no program. They can contain helpers that wait
+// for a creator that was killed.
 func (op *operation) clearOrphans() {
 	for name, g := range op.groups {
 		if op.before[name] != nil {
@@ -30,30 +30,29 @@ func (op *operation) clearOrphans() {
 			continue
 		}
 		if runs, err := g.runsProgram(); err != nil {
-			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", err)
+			op.log.Warn("cannot read a cgroup that is missing from the state", "container", name, "error", err)
 			delete(op.groups, name)
 			continue
 		} else if runs {
 			continue
 		}
-		if g.isEngines() {
+		if g.isEngineOwned() {
 			delete(op.groups, name)
 			continue
 		}
-		// Whoever makes a group saves it under the lock, which we hold: its
-		// creator is dead.
+		// A creator saves a cgroup under the lock, which this operation holds. The creator of this cgroup is dead.
 		removed, err := op.remove(name, g.End)
 		if err != nil {
-			op.log.Warn("cannot remove a group that a killed candor process left", "container", name, "error", err)
+			op.log.Warn("cannot remove a cgroup that a killed candor process left", "container", name, "error", err)
 		}
 		if removed {
-			op.log.Info("removed a group that a killed candor left", "container", name)
+			op.log.Info("removed a cgroup that a killed candor process left", "container", name)
 		}
 		delete(op.groups, name)
 	}
 }
 
-// runsProgram reports whether a group has a process that is no waiting helper.
+// runsProgram reports whether a cgroup has a process other than a waiting helper.
 func (g *group) runsProgram() (bool, error) {
 	if !g.populated {
 		return false, nil
@@ -62,31 +61,31 @@ func (g *group) runsProgram() (bool, error) {
 	switch {
 	case errors.Is(err, cgroup.ErrNoGroup):
 		return false, nil
-	case errors.Is(err, cgroup.ErrTooMany): // no helper makes groups
+	case errors.Is(err, cgroup.ErrTooMany): // helpers create no nested cgroups
 		return true, nil
 	}
 	return runs, err
 }
 
-// isHelper reports whether a process is a helper that still waits: until it executes the program, its command line and
-// its file are candor's.
+// isHelper reports whether a process is a helper that still waits. A helper has the command line and the executable of
+// candor until it executes the program.
 func isHelper(pid int) bool {
 	line, err := procfs.CommandText(pid)
 	if err != nil {
-		return !errors.Is(err, procfs.ErrSlow) // it has ended meanwhile, or it is a program that makes its readers wait
+		return !errors.Is(err, procfs.ErrSlow) // the process has ended, or its command line cannot be read in time
 	}
 	args := strings.Split(line, "\x00")
 	return len(args) > 1 && args[1] == HelperCommand && isCandor(pid)
 }
 
-// restore brings the grants of the state and containers that run without one
-// to a new node. Where they contradict each other, the state's go first; where the
-// state contradicts itself, what runs counts alone.
+// restore restores the grants of the state to a new node, and adopts running containers without a grant. If they
+// contradict each other, the grants of the state win. If the state contradicts itself, only the running containers
+// count.
 func (op *operation) restore() error {
 	grants := op.loaded.Grants
 	orphans := op.orphans()
-	if op.left.isNow(op, op.basis) && len(orphans) == 0 {
-		op.node, op.info = op.left.node, op.left.info
+	if op.cached.isValid(op, op.basis) && len(orphans) == 0 {
+		op.node, op.info = op.cached.node, op.cached.info
 		return nil
 	}
 	err := op.restoreAll(append(slices.Clip(grants), orphans...))
@@ -97,7 +96,7 @@ func (op *operation) restore() error {
 		if err := op.abandon(&state.BrokenError{File: op.store.File(), Err: err}); err != nil {
 			return err
 		}
-		op.readAll()
+		op.readAssumed()
 		grants, orphans = nil, op.orphans()
 	}
 	var strays []*Grant
@@ -113,46 +112,46 @@ func (op *operation) restore() error {
 		return err
 	}
 	for _, g := range strays {
-		op.takeIn(g)
+		op.placeStray(g)
 	}
 	return nil
 }
 
-// A noNodeError has nothing to do with grants: there is no node to restore them to.
+// A noNodeError means that no node could be created. It does not concern the grants.
 type noNodeError struct{ error }
 
 func (e noNodeError) Unwrap() error { return e.error }
 
-// restoreAll gives grants to a new node, as they are.
+// restoreAll restores grants unchanged to a new node.
 func (op *operation) restoreAll(grants []*Grant) error {
-	node, on := op.empty, op.basis
-	if op.empty = nil; node == nil {
+	node, b := op.emptyNode, op.basis
+	if op.emptyNode = nil; node == nil {
 		var err error
-		if on, err = op.Host.basis(); err == nil {
-			node, err = on.node(op.config)
+		if b, err = op.Host.basis(); err == nil {
+			node, err = b.node(op.config)
 		}
 		if err != nil {
 			return noNodeError{err}
 		}
 	}
 	held := make([]hybrid.Grant, len(grants))
-	own := make([]Grant, len(grants))
+	copies := make([]Grant, len(grants))
 	info := make(map[string]*Grant, len(grants))
 	for i, g := range grants {
-		own[i] = *g
-		info[g.ID], held[i] = &own[i], g.Grant
-		held[i].Immovable = g.Immovable || op.pinned(g)
+		copies[i] = *g
+		info[g.ID], held[i] = &copies[i], g.Grant
+		held[i].Immovable = g.Immovable || op.hasPinnedThreads(g)
 	}
 	if err := node.Restore(held); err != nil {
 		return err
 	}
-	op.node, op.basis, op.info = node, on, info
+	op.node, op.basis, op.info = node, b, info
 	return nil
 }
 
-// pinned reports whether moving a container's fraction would undo an affinity
-// that its threads set themselves.
-func (op *operation) pinned(g *Grant) bool {
+// hasPinnedThreads reports whether moving a container's fraction would reset an affinity that its threads have set
+// themselves. Since Linux 6.2 the kernel preserves such an affinity.
+func (op *operation) hasPinnedThreads(g *Grant) bool {
 	k := op.groups[g.ID]
 	if k == nil || len(g.Fractions) == 0 || cpusetKeepsAffinity() {
 		return false
@@ -162,9 +161,9 @@ func (op *operation) pinned(g *Grant) bool {
 	return pins || errors.Is(err, cgroup.ErrTooMany)
 }
 
-// takeIn gives a running container that fits nowhere as it is a new place: the
-// same limit with a view that may be too wide, else what is shared.
-func (op *operation) takeIn(g *Grant) {
+// placeStray plans a running container anew whose present CPUs cannot be granted. It tries the same request, then
+// best-effort, then a flexible container without a guarantee.
+func (op *operation) placeStray(g *Grant) {
 	tries := []hybrid.Request{g.Request, g.Request, {ID: g.ID, Class: hybrid.Flexible, Limit: g.Limit, Guarantee: hybrid.NoGuarantee}}
 	tries[1].Policy = hybrid.BestEffort
 	var err error
@@ -176,7 +175,7 @@ func (op *operation) takeIn(g *Grant) {
 		if err = op.node.Commit(plan); err == nil {
 			g.Request = request
 			op.info[g.ID] = g
-			op.log.Warn("adopted, on other CPUs than it had", "container", g.ID, "class", g.Class, "had", g.CPUs)
+			op.log.Warn("adopted on other CPUs", "container", g.ID, "class", g.Class, "had", g.CPUs)
 			return
 		}
 	}
@@ -186,7 +185,7 @@ func (op *operation) takeIn(g *Grant) {
 // orphans returns grants, by name, for the containers that run without one.
 func (op *operation) orphans() []*Grant {
 	if op.planOnly {
-		return nil // planned anew, not taken for what they have
+		return nil // a plan does not adopt the kernel's settings
 	}
 	var names []string
 	for name, g := range op.groups {
@@ -197,15 +196,15 @@ func (op *operation) orphans() []*Grant {
 	slices.SortFunc(names, strings.Compare)
 	grants := make([]*Grant, len(names))
 	for i, name := range names {
-		adopted := op.adopted(name, op.groups[name].settings, op.othersCPUs(name))
+		adopted := op.adoptedGrant(name, op.groups[name].settings, op.otherCPUs(name))
 		grants[i] = &adopted
 		op.log.Info("adopted", "container", name, "cpus", grants[i].CPUs, "limit", grants[i].Limit)
 	}
 	return grants
 }
 
-// othersCPUs returns the CPUs of all running containers but one.
-func (op *operation) othersCPUs(name string) (others cpuset.Set) {
+// otherCPUs returns the CPUs of all running containers except the named container.
+func (op *operation) otherCPUs(name string) (others cpuset.Set) {
 	for other, g := range op.groups {
 		if other != name && g.populated {
 			others = others.Union(g.settings.CPUs)
@@ -214,36 +213,36 @@ func (op *operation) othersCPUs(name string) (others cpuset.Set) {
 	return others
 }
 
-// adopted makes a grant out of what the kernel has and the container's request,
-// if that is still known. others are the CPUs of all other containers.
-func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set) Grant {
+// adoptedGrant builds a grant from the kernel's settings and the container's saved request, if there is a saved
+// request. others holds the CPUs of all other containers.
+func (op *operation) adoptedGrant(name string, current cgroup.Settings, others cpuset.Set) Grant {
 	g := Grant{State: Running, Since: state.SinceBoot()}
 	g.ID = name
 	known := op.store.LoadRequest(&g)
 	if known { // an earlier version may have stored arguments
 		if err := op.store.SaveHidingCommand(&g); err != nil {
-			op.log.Warn("its request is not saved", "container", name, "error", err)
+			op.log.Warn("cannot save a container's request", "container", name, "error", err)
 		}
 	}
-	asked := g.Limit
+	requested := g.Limit
 	if !known {
-		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: has.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
+		g.Spec = spec.Spec{Period: bandwidth.DefaultPeriod, Burst: spec.Burst{Time: current.Burst}, View: spec.ViewAffinity, OnResize: "none", Command: "(unknown)"}
 		if _, err := op.store.ShownCPUs(name); err == nil || errors.Is(err, view.ErrLeased) {
 			g.View = spec.ViewFull
 		}
 	}
-	if has.Period >= bandwidth.MinPeriod {
-		g.Period = has.Period
+	if current.Period >= bandwidth.MinPeriod {
+		g.Period = current.Period
 	}
-	g.CPUs = has.CPUs
-	g.Quota = hybrid.Milli((has.Quota*1000 + g.Period/2) / g.Period)
-	if g.Burst.Raises() { // it may have been raised
-		g.Quota = min(g.Quota, asked)
+	g.CPUs = current.CPUs
+	g.Quota = hybrid.Milli((current.Quota*1000 + g.Period/2) / g.Period)
+	if g.Burst.Raises() { // Candor can have raised the quota
+		g.Quota = min(g.Quota, requested)
 	}
-	g.Weight = hybrid.Milli(has.Weight)
+	g.Weight = hybrid.Milli(current.Weight)
 	g.Limit = g.Quota
 	if !known {
-		g.Class = classOf(has, g.Limit, others)
+		g.Class = guessClass(current, g.Limit, others)
 	}
 	if g.Class == hybrid.Flexible {
 		return g
@@ -261,12 +260,12 @@ func (op *operation) adopted(name string, has cgroup.Settings, others cpuset.Set
 	return g
 }
 
-// classOf guesses the class of a container of which only the group is known: a
-// sensitive one has as many CPUs as its quota is worth, or CPUs of its own.
-func classOf(has cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
-	isSensitive := limit.CPUs() == has.CPUs.Count()
+// guessClass guesses the class of a container without a saved request. A sensitive container has as many CPUs as its
+// quota allows, or without a quota, CPUs that no other container has.
+func guessClass(current cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.Class {
+	isSensitive := limit.CPUs() == current.CPUs.Count()
 	if limit == 0 {
-		isSensitive = !has.CPUs.Overlaps(&others)
+		isSensitive = !current.CPUs.Overlaps(&others)
 	}
 	if isSensitive {
 		return hybrid.Sensitive
@@ -274,8 +273,8 @@ func classOf(has cgroup.Settings, limit hybrid.Milli, others cpuset.Set) hybrid.
 	return hybrid.Flexible
 }
 
-// fractionalCPU returns the CPU that most likely carries a container's fraction:
-// one that others have too, else the highest.
+// fractionalCPU returns the CPU that most likely carries a container's fraction: the first CPU that another container
+// has too, else the highest CPU.
 func fractionalCPU(cpus, others cpuset.Set) int {
 	if both := cpus.Intersect(others); !both.IsEmpty() {
 		return both.First()
@@ -283,21 +282,20 @@ func fractionalCPU(cpus, others cpuset.Set) int {
 	return cpus.Last()
 }
 
-// HelperCommand is the hidden subcommand of candor that becomes the program.
-// It is started before the lock is taken, in a mount namespace of its own, and
-// waits on a socket while its group is made around it. If the socket closes without
-// an order it ends: a killed candor leaves an empty group. The socket closes again when the program is executed; if
-// that fails, the helper writes a byte first.
+// HelperCommand is the hidden subcommand of candor that becomes the program. candor run starts the helper before it
+// takes the lock, usually in a new mount namespace. The helper waits on a socket while candor creates the cgroup
+// around it. If the socket closes without an order, the helper ends, and a killed candor process leaves an empty
+// cgroup. The socket also closes when the helper executes the program; if that fails, the helper writes a byte first.
 const HelperCommand = "internal-exec"
 
-// isCandor reports whether a process executes this candor, as helpers do. A command line alone proves nothing: every program
-// chooses its own. A process of an inner pid namespace is no helper. Without the right to see the file of another user's
-// process, the pid namespace decides alone.
+// isCandor reports whether a process executes this candor binary, as helpers do. A command line alone proves nothing,
+// because every program chooses its own. A process of an inner pid namespace is no helper. If this process cannot read
+// the executable of the other process, the pid namespace alone decides.
 func isCandor(pid int) bool {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	id, err := procfs.ReadIdentity(dir)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) // it has ended meanwhile
+		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) // the process has ended
 	}
 	if id.Namespaces != 1 {
 		return false

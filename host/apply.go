@@ -16,14 +16,14 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A target is what a group is to have.
+// A target holds the settings that a cgroup must get.
 type target struct {
 	name     string
 	settings cgroup.Settings
 }
 
-// targets returns what the groups of the grants are to have. A group that does
-// not exist is made only for the newcomer.
+// targets returns the settings that the cgroups of the grants must get. Only the newcomer's cgroup is created if it
+// does not exist.
 func (op *operation) targets(grants []*Grant) []target {
 	var targets []target
 	for _, g := range grants {
@@ -33,22 +33,22 @@ func (op *operation) targets(grants []*Grant) []target {
 		if !isNew && k == nil || g.CPUs.IsEmpty() {
 			continue
 		}
-		want := op.settings(g)
-		if k != nil && k.unread && k.has(want) {
+		wanted := op.settings(g)
+		if k != nil && k.isAssumed && k.matches(wanted) {
 			continue
 		}
 		if k != nil {
-			k.unread = false
+			k.isAssumed = false
 		}
-		targets = append(targets, target{g.ID, want})
+		targets = append(targets, target{g.ID, wanted})
 	}
 	return targets
 }
 
-// settings translates a grant for the kernel.
+// settings translates a grant into cgroup settings. A quota within a loan stays raised.
 func (op *operation) settings(g *Grant) cgroup.Settings {
 	s := op.Host.settings(g)
-	if k := op.groups[g.ID]; k != nil && op.lent(g, k.settings) {
+	if k := op.groups[g.ID]; k != nil && op.isLent(g, k.settings) {
 		s.Quota = k.settings.Quota
 	}
 	if g.Mems {
@@ -57,7 +57,7 @@ func (op *operation) settings(g *Grant) cgroup.Settings {
 	return s
 }
 
-// settings are those of a grant but for memory nodes.
+// settings returns the cgroup settings of a grant, without memory nodes.
 func (h *Host) settings(g *Grant) cgroup.Settings {
 	return cgroup.Settings{
 		CPUs:   g.CPUs,
@@ -71,11 +71,12 @@ func (h *Host) settings(g *Grant) cgroup.Settings {
 // quota returns the CPU time per period.
 func quota(g *Grant) time.Duration { return g.Quota.Quota(g.Period) }
 
-// present returns what the groups have now, to come back to. Groups that nobody has read are not written either.
-func (op *operation) present() []target {
+// currentTargets returns the present settings of the cgroups, for undo. Cgroups that the operation has not read are
+// left out, because it does not write them either.
+func (op *operation) currentTargets() []target {
 	var targets []target
 	for name, g := range op.groups {
-		if !g.unread && g.unreadable == nil && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.over, name) {
+		if !g.isAssumed && g.unreadable == nil && !g.settings.CPUs.IsEmpty() && !slices.Contains(op.ended, name) {
 			targets = append(targets, target{name, g.settings})
 		}
 	}
@@ -97,11 +98,11 @@ func (op *operation) undo(before []target, grants []*Grant) error {
 		errs = append(errs, op.store.RemoveFiles(n.name))
 	}
 	if err := op.settle(before, op.exclusive(grants)); err != nil {
-		errs = append(errs, fmt.Errorf("back to the state before: %w", err))
+		errs = append(errs, fmt.Errorf("restore the former settings: %w", err))
 	}
 	errs = append(errs, op.showViews(op.loaded.Grants))
 	if err := errline.Join(errs...); err != nil {
-		return fmt.Errorf("to undo it failed too: %w; %s stands as it was, and the next operation, of pods the next repair, brings the groups to it", err, op.store.File())
+		return fmt.Errorf("cannot undo the operation: %w; %s is unchanged, and the next operation (for pods the next repair) restores the cgroups from it", err, op.store.File())
 	}
 	return nil
 }
@@ -157,18 +158,17 @@ func (op *operation) writeView(g *Grant) error {
 	return err
 }
 
-// finish makes the node's grants true: groups, views, file. On an error all
-// is as it was.
+// finish applies the node's grants: cgroups, views, state file. On an error it undoes its changes.
 func (op *operation) finish() error {
 	grants := op.grants()
 	if op.planOnly {
-		return op.note(grants)
+		return op.savePlan(grants)
 	}
-	op.fresh = op.freshOf(grants)
-	op.lookAtOthers(grants)
+	op.freshCPUs = op.newExclusive(grants)
+	op.verifyOthers(grants)
 	targets := op.targets(grants)
-	before := op.present()
-	if err := op.buryGroups(); err != nil {
+	before := op.currentTargets()
+	if err := op.removeGroups(); err != nil {
 		return err
 	}
 	err := op.prepareNewcomer(grants)
@@ -184,18 +184,18 @@ func (op *operation) finish() error {
 	if err != nil {
 		return errline.Join(err, op.undo(before, grants))
 	}
-	op.tellUnits(before)
-	op.mendPods(grants)
-	op.tidy()
+	op.updateUnits(before)
+	op.repairPods(grants)
+	op.removeStaleFiles()
 	isThere := func(name string) bool { return op.info[name] != nil }
 	op.Host.degraded.retain(func(name string) bool { return isThere(name) && op.groups[name] != nil })
 	op.views.retain(isThere)
-	op.report.Moves = op.moves(grants)
-	op.sayDrift(before)
+	op.report.Moves = op.countMoves(grants)
+	op.reportDrift(before)
 	return nil
 }
 
-// saveGrants writes the state file if it has to change.
+// saveGrants writes the state file if it must change.
 func (op *operation) saveGrants(grants []*Grant) error {
 	grants = slices.Clone(grants)
 	for i, g := range grants {
@@ -216,42 +216,41 @@ func (op *operation) saveGrants(grants []*Grant) error {
 	return nil
 }
 
-// buryGroups removes the groups of what has ended.
-func (op *operation) buryGroups() error {
-	for _, name := range op.over {
+// removeGroups removes the cgroups of containers that have ended.
+func (op *operation) removeGroups() error {
+	for _, name := range op.ended {
 		if op.groups[name] == nil {
 			continue
 		}
-		if op.groups[name].isEngines() {
+		if op.groups[name].isEngineOwned() {
 			delete(op.groups, name)
 			continue
 		}
-		op.tellUsed(name)
+		op.reportUsage(name)
 		_, err := op.remove(name, op.groups[name].Remove)
 		if err != nil && op.isSubject(name) {
-			return fmt.Errorf("remove group of %s: %w", name, err)
+			return fmt.Errorf("cannot remove the cgroup of %s: %w", name, err)
 		} else if err != nil {
-			op.log.Warn("cannot remove the group of a container that has ended; the next operation tries again", "container", name, "error", err)
+			op.log.Warn("cannot remove the cgroup of a container that has ended; the next operation tries again", "container", name, "error", err)
 		}
 		delete(op.groups, name)
 	}
 	return nil
 }
 
-// tellUsed tells who wants to know it what a container has used, while its group is there.
-func (op *operation) tellUsed(name string) {
-	if op.ended == nil {
+// reportUsage passes the CPU usage of a container to OnEnd, before its cgroup is removed.
+func (op *operation) reportUsage(name string) {
+	if op.onEnd == nil {
 		return
 	}
 	if used, err := op.tree.ReadUsage(name); err == nil {
-		op.ended(name, used)
+		op.onEnd(name, used)
 	}
 }
 
-// tidy removes files of containers that are no more. What cannot be removed
-// now is removed by another operation.
-func (op *operation) tidy() {
-	if (op.about != about{}) && len(op.over) == 0 {
+// removeStaleFiles removes the files of containers that no longer exist. A later operation retries failed removals.
+func (op *operation) removeStaleFiles() {
+	if (op.scope != scope{}) && len(op.ended) == 0 {
 		return
 	}
 	for _, dir := range []string{"views", "requests", "commands"} {
@@ -261,40 +260,40 @@ func (op *operation) tidy() {
 				continue
 			}
 			if err := op.store.RemoveFiles(entry.Name()); err != nil {
-				op.log.Warn("left over", "file", filepath.Join(op.store.Dir, dir, entry.Name()), "error", err)
+				op.log.Warn("cannot remove a stale file", "file", filepath.Join(op.store.Dir, dir, entry.Name()), "error", err)
 			}
 		}
 	}
 }
 
-// sayDrift says which running containers had other settings than the state says, and
-// have what they are granted again. Such a write is most often a stranger's; a candor that
-// was killed between the kernel and the file leaves the same.
-func (op *operation) sayDrift(before []target) {
-	for _, had := range before {
-		granted, k := op.before[had.name], op.groups[had.name]
-		if granted == nil || k == nil || !k.populated || k.unread || had.name == op.rewritten || op.behind[had.name] {
+// reportDrift logs and counts the running containers whose settings differed from the state and were set back. A
+// foreign process usually causes such a difference. If candor is killed after writing the cgroup and before saving the
+// state, the same difference appears.
+func (op *operation) reportDrift(before []target) {
+	for _, former := range before {
+		granted, k := op.before[former.name], op.groups[former.name]
+		if granted == nil || k == nil || !k.populated || k.isAssumed || former.name == op.rewritten || op.misplaced[former.name] {
 			continue
 		}
-		op.sayDriftOf(granted, k, had.settings)
+		op.reportDriftOf(granted, k, former.settings)
 	}
 }
 
-func (op *operation) sayDriftOf(granted *Grant, k *group, found cgroup.Settings) {
-	// v1 takes a CPU that goes offline out of cpusets, v2 does not.
+func (op *operation) reportDriftOf(granted *Grant, k *group, found cgroup.Settings) {
+	// Cgroup v1 removes a CPU that goes offline from cpusets; v2 does not.
 	left := granted.CPUs.Intersect(op.node.Machine().Online)
 	if found.CPUs != granted.CPUs && found.CPUs != left {
-		op.log.Warn("CPUs other than those granted are set back", "container", granted.ID,
+		op.log.Warn("reset CPUs that differ from the grant", "container", granted.ID,
 			"found", found.CPUs, "granted", granted.CPUs, "now", k.settings.CPUs)
 		op.report.Drift++
 		return
 	}
-	want := op.settings(granted)
-	want.CPUs = found.CPUs
-	// What a runtime writes before the start is rounded, and set right there. What the kernel has
-	// refused to take back has been said.
-	if granted.State == Running && !op.same(k, found, want) && k.settings != found {
-		op.log.Warn("settings other than those granted are set back", "container", granted.ID,
+	wanted := op.settings(granted)
+	wanted.CPUs = found.CPUs
+	// A runtime rounds the settings that it writes before the start, and ConfirmStart corrects them. A setting that
+	// the kernel refuses is reported as degraded instead.
+	if granted.State == Running && !op.hasSettings(k, found, wanted) && k.settings != found {
+		op.log.Warn("reset settings that differ from the grant", "container", granted.ID,
 			"found quota", found.Quota, "found period", found.Period, "found weight", found.Weight,
 			"now quota", k.settings.Quota, "now period", k.settings.Period, "now weight", k.settings.Weight)
 		op.report.Drift++

@@ -11,8 +11,7 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A state file that cannot be used is kept aside, and what runs keeps its CPUs,
-// class, limit and all that it asked for.
+// An unusable state file is set aside, and running containers keep their CPUs, class, limit and request.
 func TestBrokenState(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -50,7 +49,7 @@ func TestBrokenState(t *testing.T) {
 			}
 			l.nudge()
 			if !strings.Contains(l.log.String(), "state unusable") {
-				t.Errorf("not said: %s", l.log)
+				t.Errorf("not logged: %s", l.log)
 			}
 			if kept, err := os.ReadFile(l.store.BadFile()); err != nil || !bytes.Equal(kept, bad) {
 				t.Errorf("the broken file was not kept: %v", err)
@@ -71,7 +70,7 @@ func TestBrokenState(t *testing.T) {
 	}
 }
 
-// A newer Candor's state is nothing to touch.
+// The state of a newer Candor is not changed.
 func TestNewerState(t *testing.T) {
 	l := newLab(t)
 	l.must(ask("web", "0.5"), "wait")
@@ -91,7 +90,7 @@ func TestNewerState(t *testing.T) {
 	}
 }
 
-// The state of an earlier boot says nothing about this one.
+// A state of an earlier boot is ignored.
 func TestEarlierBoot(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
@@ -100,6 +99,6 @@ func TestEarlierBoot(t *testing.T) {
 	l.nudge()
 	l.check()
 	if !strings.Contains(l.log.String(), "earlier boot") {
-		t.Errorf("not said: %s", l.log)
+		t.Errorf("not logged: %s", l.log)
 	}
 }

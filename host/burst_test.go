@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What may be saved up follows the quota through resizes: never more than it, and again what was asked for when it fits.
+// The burst follows the quota through resizes: it never exceeds the quota, and returns to the requested value when
+// that fits.
 func TestBurst(t *testing.T) {
 	l := newLab(t)
 	a := ask("web", "0.5")
@@ -43,7 +44,7 @@ func TestBurst(t *testing.T) {
 		what string
 		do   func() error
 	}{
-		{"somebody else wrote it", func() error {
+		{"a foreign process wrote it", func() error {
 			g := l.tree.Group("web")
 			s, err := g.Settings()
 			if s.Burst = 0; err == nil {
@@ -71,9 +72,9 @@ func TestBadBurst(t *testing.T) {
 		want  string
 	}{
 		{"0.5", 50 * time.Millisecond, ""},
-		{"0.5", 51 * time.Millisecond, "its quota, 50ms"},
-		{"0", time.Millisecond, "without a limit"},
-		{"0.5", -time.Millisecond, "want 0 to"},
+		{"0.5", 51 * time.Millisecond, "must be at most 50ms, the quota"},
+		{"0", time.Millisecond, "needs a limit"},
+		{"0.5", -time.Millisecond, "must be 0 to"},
 	} {
 		a := flexible("web", test.limit)
 		a.Burst.Time, a.Period = test.burst, bandwidth.DefaultPeriod

@@ -19,29 +19,28 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// An Allocation asks for a container's CPUs.
+// An Allocation is a request for the CPUs of a container.
 type Allocation struct {
-	hybrid.Request // its ID is the container's name and that of its group
+	hybrid.Request // its ID is the name of the container and of its cgroup
 	spec.Spec
-	Engine Engine // for Admit and Sync: whose container it is
-	// Hint, if not nil, is for Admit: the CPUs that a scheduler has counted with.
+	Engine Engine // for Admit and Sync: the engine's container
+	// Hint, if not nil, holds the CPUs that a scheduler has planned for the container. Only Admit uses it.
 	Hint *hybrid.Hint
-	// PID is a process that waits to become the container's first one: it is moved into
-	// the container's group, and killed should the allocation fail half way. 0: the
-	// caller makes the group itself, later; until then the grant is pending. For Sync it is the
-	// first process that runs; 0: nobody knows it.
+	// PID is a process that waits to become the container's first process. Allocate moves it into the container's
+	// cgroup, and kills it if the allocation fails halfway. If PID is 0, the caller creates the cgroup later, and the
+	// grant is pending until then. For Sync, PID is the first running process, or 0 if it is unknown.
 	PID int
-	// Deadline, if not 0, is how long a grant may stay pending.
+	// Deadline, if not 0, limits the time that a grant can stay pending.
 	Deadline time.Duration
 }
 
-// ErrPopulated: processes of the container still run.
+// ErrPopulated means that processes of the container still run.
 var ErrPopulated = errors.New("processes still run")
 
-// ErrBadSpec is a request that cannot be meant: the caller's mistake.
+// ErrBadSpec means that the caller's request is invalid.
 var ErrBadSpec = errors.New("bad request")
 
-// Check says what is wrong with an allocation, on any machine.
+// Check reports an error if an allocation is invalid on every machine. The error wraps ErrBadSpec.
 func (a *Allocation) Check() error {
 	err := cgroup.CheckName(a.ID)
 	if err == nil {
@@ -59,16 +58,15 @@ func (a *Allocation) Check() error {
 	return nil
 }
 
-// checkQuota refuses limits that are less than the kernel's shortest quota in a period.
+// checkQuota refuses a limit below the kernel's shortest quota in a period.
 func checkQuota(limit hybrid.Milli, period time.Duration) error {
-	if least := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < least {
-		return fmt.Errorf("limit %v: the least with a period of %v is %v", limit, period, least)
+	if minLimit := hybrid.Milli((1000*bandwidth.MinQuota + period - 1) / period); limit != 0 && limit < minLimit {
+		return fmt.Errorf("limit %v: must be at least %[3]v with a period of %[2]v", limit, period, minLimit)
 	}
 	return nil
 }
 
-// Allocate gives a container its CPUs, or changes nothing. A refusal by the
-// allocator is a *hybrid.Refusal.
+// Allocate gives a container its CPUs, or changes nothing. A refusal by the allocator is a *hybrid.Refusal.
 func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	if err := a.Check(); err != nil {
 		return nil, err
@@ -93,7 +91,7 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	}
 	err = h.operate(ctx, func(op *operation) error {
 		op.subject = a.ID
-		if err := op.attempt(func() error { return op.placeWithin(g, nil) }); err != nil {
+		if err := op.withRollback(func() error { return op.placeWithin(g, nil) }); err != nil {
 			return err
 		}
 		op.info[a.ID] = g
@@ -109,8 +107,8 @@ func (h *Host) Allocate(ctx context.Context, a Allocation) (*Grant, error) {
 	return g, nil
 }
 
-// Release ends a container's grant. While processes of it run that is
-// ErrPopulated, unless kill is set: then they are killed first.
+// Release ends a container's grant. If processes of the container run, it kills them if kill is set, and returns
+// ErrPopulated otherwise.
 func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 	isKilled := false
 	if kill {
@@ -120,33 +118,34 @@ func (h *Host) Release(ctx context.Context, name string, kill bool) error {
 		}
 	}
 	return h.operate(ctx, func(op *operation) error {
-		if slices.Contains(op.over, name) { // it had ended, and this operation has noticed
+		if slices.Contains(op.ended, name) { // the container had ended, and this operation has reaped it
 			return nil
 		}
 		if op.info[name] == nil {
-			if isKilled { // its candor run has released it
+			if isKilled { // its candor run has already released it
 				return nil
 			}
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.subject = name
 		return op.release(name, kill)
 	})
 }
 
-// kill kills the processes of a container, if it has any, before the operation that releases it: processes that hang in
-// the kernel, or are frozen, must not hold the lock. An operation comes first: it refuses an unknown name and bad options.
+// kill kills the processes of a container before the operation that releases it. Processes that hang in the kernel or
+// are frozen must not delay that operation, which holds the lock. A first operation refuses an unknown name and
+// invalid options.
 func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error) {
 	var running *cgroup.Group
 	err = h.operate(ctx, func(op *operation) error {
 		k := op.groups[name]
 		switch {
-		case slices.Contains(op.over, name):
+		case slices.Contains(op.ended, name):
 			isKilled = true
 		case op.info[name] == nil:
-			return unknown(name)
-		case k != nil && k.populated && k.isEngines():
-			return isOfEngine(name)
+			return unknownContainer(name)
+		case k != nil && k.populated && k.isEngineOwned():
+			return engineOwnedError(name)
 		case k != nil && k.populated:
 			running = k.Group
 		}
@@ -156,17 +155,17 @@ func (h *Host) kill(ctx context.Context, name string) (isKilled bool, err error)
 		return isKilled, err
 	}
 	if err := running.Kill(syscall.SIGKILL); err != nil && !errors.Is(err, cgroup.ErrNoGroup) {
-		return false, fmt.Errorf("kill %s: %w", name, err)
+		return false, fmt.Errorf("cannot kill %s: %w", name, err)
 	}
 	return true, nil
 }
 
-func isOfEngine(name string) error {
-	return fmt.Errorf("%w: %s is a container engine's: end it there", ErrBadSpec, name)
+func engineOwnedError(name string) error {
+	return fmt.Errorf("%w: %s belongs to a container engine; end it there", ErrBadSpec, name)
 }
 
-// ReleaseOwn ends a grant that this process has created. A grant that another process has released is no error. If the
-// program was not started, it also restores the groups above the container's.
+// ReleaseOwn ends a grant that this process has created. If another process has already released the grant, there is
+// no error. If the program was not started, ReleaseOwn also restores the cgroups above the container's.
 func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error {
 	self, err := state.OwnProcess()
 	if err != nil {
@@ -184,14 +183,14 @@ func (h *Host) ReleaseOwn(ctx context.Context, name string, started bool) error 
 
 func (op *operation) release(name string, kill bool) error {
 	if g := op.groups[name]; g != nil {
-		if kill && g.isEngines() {
-			return isOfEngine(name)
+		if kill && g.isEngineOwned() {
+			return engineOwnedError(name)
 		} else if kill {
-			end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has ended most of it, without the lock
+			end := op.tree.SetDeadline(time.Now().Add(time.Second)) // kill has already ended most processes, without the lock
 			err := g.End()
 			op.tree.SetDeadline(end)
 			if err != nil {
-				return fmt.Errorf("kill %s: %w", name, err)
+				return fmt.Errorf("cannot kill %s: %w", name, err)
 			}
 			delete(op.groups, name)
 		} else if g.populated {
@@ -202,19 +201,18 @@ func (op *operation) release(name string, kill bool) error {
 	return op.end(name)
 }
 
-// Resize gives a container a new limit and guarantee, or leaves all as it is. A
-// guarantee of 0 is the one that was given apart from the limit, else the limit. It
-// returns the grants before and after.
+// Resize gives a container a new limit and guarantee, or changes nothing. A guarantee of 0 means the container's
+// explicit guarantee, or the limit if it has none. Resize returns the grants before and after.
 func (h *Host) Resize(ctx context.Context, name string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
 	return h.resize(ctx, name, "", limit, guarantee)
 }
 
-// resize wants the container to be the one with that group; "": whichever has the name.
+// resize resizes the container with the given cgroup. If cgroup is "", the name alone identifies the container.
 func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
-	err = h.operateOn(ctx, about{name: name}, func(op *operation) error {
+	err = h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g := op.info[name]
 		if g == nil || cgroup != "" && g.Engine.Cgroup != cgroup {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		if err := checkQuota(limit, g.Period); err != nil {
 			return fmt.Errorf("%s: %w: %w", name, ErrBadSpec, err)
@@ -223,10 +221,10 @@ func (h *Host) resize(ctx context.Context, name, cgroup string, limit, guarantee
 			return err
 		}
 		op.resized = name
-		was, is := *g, *g
-		is.Grant, _ = op.node.Grant(name)
-		is.Immovable = was.Immovable
-		before, after = &was, &is
+		previous, current := *g, *g
+		current.Grant, _ = op.node.Grant(name)
+		current.Immovable = previous.Immovable
+		before, after = &previous, &current
 		return nil
 	})
 	return before, after, err
@@ -244,52 +242,52 @@ func (op *operation) resizeNode(g *Grant, limit, guarantee hybrid.Milli) error {
 	return op.node.Commit(plan)
 }
 
-func unknown(name string) error {
-	return unknownSince(name, "no container has that name; candor ps lists them")
+func unknownContainer(name string) error {
+	return unknownBecause(name, "no container has that name; candor ps lists them")
 }
 
-// unknownSince refuses a name for a reason.
-func unknownSince(name, why string) error {
+// unknownBecause refuses a name that no grant has, and gives the reason.
+func unknownBecause(name, why string) error {
 	return &hybrid.Refusal{ID: name, Kind: hybrid.ErrUnknownID, Text: why}
 }
 
-// Reconcile is an operation that changes nothing by itself: it reaps what has
-// ended and plans anew what no longer fits, after the options have changed.
+// Reconcile compares all containers with the kernel. It reaps ended containers, repairs settings, and replans grants
+// that no longer fit after a change of the options.
 func (h *Host) Reconcile(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
-		return op.sayOutside()
+		return op.logUnusable()
 	})
 }
 
-// ReapplyAfterEngineWrite is Reconcile for a container to whose group its engine has just written, as it does at
-// an update: what the grant says is set again, and is no news.
+// ReapplyAfterEngineWrite writes a container's grant again after its engine has written the cgroup, as an update does.
+// It does not report the engine's settings as drift.
 func (h *Host) ReapplyAfterEngineWrite(ctx context.Context, name string) error {
-	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
+	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		op.rewritten = name
 		return nil
 	})
 }
 
-// WithGrantLocked calls do with a container's grant while no other operation can begin: for who
-// writes the container's group beside Candor, as an OCI runtime does at an update. What the
-// grant says is true of all groups before do is called, and made true again after it, also where do
-// has written something else. The error is Candor's alone; where do was not called it says why.
+// WithGrantLocked calls do with a container's grant while no other operation can start. It is meant for callers that
+// write the container's cgroup beside Candor, as an OCI runtime does at an update. All cgroups match their grants
+// before do is called, and Candor restores them afterwards. The error concerns Candor alone; if do was not called, the
+// error gives the reason.
 func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)) error {
 	isDone := false
 	return h.operate(ctx, func(op *operation) error {
 		if op.info[name] == nil {
-			return unknown(name)
+			return unknownContainer(name)
 		}
 		op.subject = name
 		if err := op.finish(); err != nil {
 			return err
 		}
 		for _, g := range op.grants() {
-			if g.ID == name && !isDone { // an operation may be tried again
+			if g.ID == name && !isDone { // an operation can be retried
 				isDone = true
-				now := *g
-				do(&now)
+				current := *g
+				do(&current)
 			}
 		}
 		var err error
@@ -302,11 +300,11 @@ func (h *Host) WithGrantLocked(ctx context.Context, name string, do func(*Grant)
 	})
 }
 
-// BundleDir is the directory from which a runtime makes a container: its creator writes it once the
-// container has its grant, or its CPUs are preserved.
+// BundleDir returns the directory from which a runtime creates a container. The container's creator writes it after
+// the container has its grant or its preserved CPUs.
 func (h *Host) BundleDir(name string) string { return filepath.Join(h.store.Dir, "bundles", name) }
 
-// SweepBundles removes the bundles of containers that are no more, or were never made, whoever has left them.
+// SweepBundles removes the bundles of containers that do not exist, for example after a creator was killed.
 func (h *Host) SweepBundles(ctx context.Context) error {
 	return h.operate(ctx, func(op *operation) error {
 		entries, err := os.ReadDir(op.BundleDir(""))

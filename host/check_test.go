@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// check fails unless file, kernel and views say the same, and nothing is left
-// of what has ended. want are the names of the containers.
+// check fails unless file, kernel and views agree and nothing of ended containers is left. want holds the names of the
+// containers.
 func (l *lab) check(want ...string) {
 	l.Helper()
 	s, err := l.Snapshot()

@@ -12,8 +12,8 @@ import (
 
 const maxCommandText = 200 // runes
 
-// CommandLine returns the command line of the container's first process, at most 200 characters, where the caller may
-// read it: root, and the owner of that process. Otherwise it returns the program's name.
+// CommandLine returns the command line of the container's first process, at most 200 characters. Only root and the
+// owner of that process can read it; other callers get the program's name.
 func (h *Host) CommandLine(g *Grant) string {
 	if isHelper(g.Main.PID) {
 		return g.Command
@@ -23,7 +23,7 @@ func (h *Host) CommandLine(g *Grant) string {
 		return g.Command
 	}
 	text, err := procfs.CommandText(g.Main.PID)
-	if err != nil || !g.Main.Alive() { // the process has ended: its number may be another one's by now
+	if err != nil || !g.Main.Alive() { // the process has ended, and another process can have its pid
 		return g.Command
 	}
 	line := []rune(strings.TrimRight(strings.Map(printable, text), " "))
@@ -37,7 +37,8 @@ func (h *Host) CommandLine(g *Grant) string {
 	}
 }
 
-// printable replaces the NUL between words, and everything else that a terminal might obey, by a space.
+// printable replaces the NUL between words, and every other nonprinting character, by a space. Terminals could obey
+// such a character.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return ' '
@@ -45,8 +46,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// OnResize returns how a container is notified of a new size. Callers that may not read its command get a reference to
-// the file that holds it.
+// OnResize returns the method by which candor notifies a container's program of a new size. Callers without the right
+// to read its command get a reference to the file that holds the command.
 func (h *Host) OnResize(g *Grant) string {
 	if shown, err := h.store.ShownOnResize(g); err == nil {
 		return shown
@@ -54,8 +55,8 @@ func (h *Host) OnResize(g *Grant) string {
 	return g.OnResize
 }
 
-// dropArguments replaces the arguments that an earlier version has stored: in the loaded state, which this operation
-// saves, and in the requests beside it.
+// dropArguments removes the program arguments that an earlier version has stored: in the loaded state, which this
+// operation saves, and in the request files.
 func (op *operation) dropArguments() error {
 	var next *state.Saved
 	for i, g := range op.saved.Grants {

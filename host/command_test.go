@@ -40,8 +40,8 @@ func (l *lab) holding() map[string]fs.FileMode {
 	return found
 }
 
-// Arguments are nowhere in the state, and a command of OnResize only where its owner alone can read it. The command runs
-// all the same, for earlier versions of Candor too.
+// The state holds no program arguments. A command of OnResize is readable by its owner only, and still runs, for
+// earlier versions of Candor too.
 func TestNoArgumentsStored(t *testing.T) {
 	l := newLab(t)
 	a := ask("web", "0.5")
@@ -63,7 +63,7 @@ func TestNoArgumentsStored(t *testing.T) {
 		t.Fatalf("%v: command %q, on resize %q", err, g.Command, l.OnResize(g))
 	}
 	var out bytes.Buffer
-	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `told by "echo '`+secret+`' $CANDOR_NAME"` {
+	if done, err := l.Notify(ctx, g, &out, io.Discard); err != nil || out.String() != secret+" web\n" || done != `notified by "echo '`+secret+`' $CANDOR_NAME"` {
 		t.Errorf("notified: %q %v, %q", done, err, out.String())
 	}
 	_, earlier, err := spec.ParseOnResize(g.OnResize) // as a version does that does not know the file
@@ -105,7 +105,8 @@ func (l *lab) withArguments() {
 	}
 }
 
-// The first operation drops what an earlier version has stored, also where the state is lost and the requests are not.
+// The first operation drops the arguments that an earlier version has stored, also if the state is lost and the
+// requests are not.
 func TestArgumentsOfEarlierVersion(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		l := newLab(t)
@@ -137,8 +138,8 @@ func TestArgumentsOfEarlierVersion(t *testing.T) {
 	}
 }
 
-// A state that cannot be used is kept for its owner alone.
-func TestUnusableStateIsClosed(t *testing.T) {
+// An unusable state is readable by its owner only.
+func TestUnusableStateIsPrivate(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
 	if err := fileio.Replace(l.store.File(), []byte(`{"version":2,"command":"x `+secret+`"`)); err != nil {
@@ -150,7 +151,7 @@ func TestUnusableStateIsClosed(t *testing.T) {
 	}
 }
 
-// The command line of a running program is the kernel's; of one that has ended its name is left.
+// CommandLine returns the kernel's command line of a running program, and the program's name after it has ended.
 func TestCommandLine(t *testing.T) {
 	l := newLab(t)
 	for _, test := range []struct {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkCreation is what an engine waits for when it makes a container in a pod: Admit, and Begin when its group is
-// there. A sensitive one takes a CPU from all flexible ones that are there already.
+// BenchmarkCreation measures the time for which an engine waits when it creates a container in a pod: Admit, and
+// ConfirmStart after the cgroup exists. A sensitive container takes a CPU from all existing flexible containers.
 func BenchmarkCreation(b *testing.B) {
 	for _, others := range []int{0, 100, 250} {
 		for name, a := range map[string]Allocation{"flexible": flexible("web", "0.1"), "sensitive": ask("web", "1")} {
@@ -52,8 +52,8 @@ func benchCreation(b *testing.B, others int, a Allocation) {
 	b.ReportMetric(float64(used)/float64(b.N), "cpu-ns/op")
 }
 
-// created has a container admitted, made of a process that is there, and begun. What Candor does of that is timed, and used is
-// the CPU time of it.
+// created admits a container, creates its cgroup with an existing process and confirms its start. It times Candor's
+// part; used is the CPU time of that part.
 func (e *engine) created(a Allocation, pid int, start, stop func()) (used time.Duration) {
 	e.Helper()
 	timed := func(f func()) {
@@ -78,7 +78,7 @@ func (e *engine) created(a Allocation, pid int, start, stop func()) (used time.D
 	return used
 }
 
-// onCPU is how long this process has run.
+// onCPU returns the CPU time of this process.
 func onCPU() time.Duration {
 	var t unix.Timespec
 	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)

@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A Setting is a part of a container's settings that can be refused by itself.
+// A Setting is a part of a container's settings that the kernel can refuse separately.
 type Setting string
 
 const (
@@ -32,7 +32,7 @@ const (
 type Degraded struct {
 	Container string
 	Setting   Setting
-	Err       error // of the last try
+	Err       error // error of the last attempt
 	Since     time.Time
 }
 
@@ -42,7 +42,8 @@ const (
 	maxRetry   = 5 * time.Minute
 )
 
-// degradedSettings are the degraded settings of a host. They are in memory only: a new process finds them by trying.
+// degradedSettings holds the degraded settings of a host. They are in memory only: a new process finds them by
+// attempting the writes again. The zero value is empty. It is safe for concurrent use.
 type degradedSettings struct {
 	mu  sync.Mutex
 	all map[string][]*refusedSetting // by container
@@ -50,13 +51,13 @@ type degradedSettings struct {
 
 type refusedSetting struct {
 	Degraded
-	want     any // the value, comparable
+	wanted   any // the value, comparable
 	failures int
 	retry    time.Time
 }
 
-// has reports whether a container has a degraded setting.
-func (d *degradedSettings) has(name string) bool {
+// contains reports whether a container has a degraded setting.
+func (d *degradedSettings) contains(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.all[name]) > 0
@@ -71,16 +72,16 @@ func (d *degradedSettings) find(name string, s Setting) *refusedSetting {
 	return nil
 }
 
-// isDue reports whether a value may be tried: it has not been refused, or long enough ago.
-func (d *degradedSettings) isDue(name string, s Setting, want any) bool {
+// isDue reports whether a value can be written: it has not been refused, or its retry time has come.
+func (d *degradedSettings) isDue(name string, s Setting, wanted any) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.find(name, s)
-	return r == nil || r.want != want || !time.Now().Before(r.retry)
+	return r == nil || r.wanted != wanted || !time.Now().Before(r.retry)
 }
 
-// add records a refusal and reports whether it is news: another setting or another reason than before.
-func (d *degradedSettings) add(name string, s Setting, want any, err error) (isNew bool) {
+// add records a refusal. isNew reports whether the setting or the reason differs from the recorded refusal.
+func (d *degradedSettings) add(name string, s Setting, wanted any, err error) (isNew bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
@@ -92,8 +93,8 @@ func (d *degradedSettings) add(name string, s Setting, want any, err error) (isN
 		}
 		d.all[name] = append(d.all[name], r)
 	}
-	if r.want != want {
-		r.want, r.failures = want, 0
+	if r.wanted != wanted {
+		r.wanted, r.failures = wanted, 0
 	}
 	r.Err = err
 	r.retry = now.Add(min(firstRetry<<min(r.failures, 20), maxRetry))
@@ -101,7 +102,7 @@ func (d *degradedSettings) add(name string, s Setting, want any, err error) (isN
 	return isNew
 }
 
-// remove forgets a refusal and reports whether there was one.
+// remove deletes a refusal and reports whether it existed.
 func (d *degradedSettings) remove(name string, s Setting) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +117,7 @@ func (d *degradedSettings) remove(name string, s Setting) bool {
 	return true
 }
 
-// retain forgets the containers that have ended.
+// retain deletes the refusals of containers that have ended.
 func (d *degradedSettings) retain(isThere func(name string) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,13 +128,13 @@ func (d *degradedSettings) retain(isThere func(name string) bool) {
 	}
 }
 
-// Degraded returns the settings that this process could not write, by container and setting.
+// Degraded returns the settings that this process could not write, ordered by container and setting.
 func (h *Host) Degraded() []Degraded {
 	h.degraded.mu.Lock()
 	defer h.degraded.mu.Unlock()
 	var all []Degraded
-	for _, of := range h.degraded.all {
-		for _, r := range of {
+	for _, refused := range h.degraded.all {
+		for _, r := range refused {
 			all = append(all, r.Degraded)
 		}
 	}
@@ -143,13 +144,13 @@ func (h *Host) Degraded() []Degraded {
 	return all
 }
 
-// degrade records that a container goes on without a setting. It never fails the operation of another container.
-func (op *operation) degrade(name string, s Setting, want any, err error) {
-	if op.isUndoing { // the refused value is the former one, not the granted one
+// degrade records that a container continues without a setting. It never fails the operation of another container.
+func (op *operation) degrade(name string, s Setting, wanted any, err error) {
+	if op.isUndoing { // the refused value is the former value, not the granted value
 		return
 	}
-	if op.Host.degraded.add(name, s, want, err) {
-		op.log.Warn("degraded: a setting is refused, the container keeps the one it has", "container", name, "setting", string(s), "error", err)
+	if op.Host.degraded.add(name, s, wanted, err) {
+		op.log.Warn("degraded: the kernel refused a setting, and the container keeps its present setting", "container", name, "setting", string(s), "error", err)
 	}
 }
 
@@ -160,7 +161,7 @@ func (op *operation) restored(name string, s Setting) {
 	}
 }
 
-// A Difference is a setting of a running container that is not as granted.
+// A Difference is a setting of a running container that differs from its grant.
 type Difference struct {
 	Setting Setting `json:"setting"`
 	Has     string  `json:"has"`
@@ -168,32 +169,32 @@ type Difference struct {
 }
 
 // differences compares the settings of a running container with its grant.
-func (h *Host) differences(g *Grant, look *ContainerState) []Difference {
-	if look.Unreadable != nil {
-		return []Difference{{SettingGroup, "unreadable: " + look.Unreadable.Error(), "readable"}}
+func (h *Host) differences(g *Grant, c *ContainerState) []Difference {
+	if c.Unreadable != nil {
+		return []Difference{{SettingGroup, "unreadable: " + c.Unreadable.Error(), "readable"}}
 	}
-	if h.isPlan || g.State != Running || !look.Exists || len(look.Processes) == 0 || !g.Lost.IsEmpty() {
+	if h.isPlan || g.State != Running || !c.Exists || len(c.Processes) == 0 || !g.Lost.IsEmpty() {
 		return nil
 	}
 	var all []Difference
-	add := func(s Setting, has, granted string) {
-		if has != granted {
-			all = append(all, Difference{s, has, granted})
+	add := func(s Setting, current, granted string) {
+		if current != granted {
+			all = append(all, Difference{s, current, granted})
 		}
 	}
-	has, want := look.Settings, h.settings(g)
-	add(SettingCPUs, noneIfEmpty(has.CPUs), noneIfEmpty(want.CPUs))
-	isRaised := g.Loan.IsHeld() && has.Period == want.Period && has.Quota > want.Quota && has.Quota <= mostQuota(g)
-	if isRounded := has.Quota == roundedUp(want.Quota, want.Period); isRaised || isRounded {
-		has.Quota = want.Quota
+	current, wanted := c.Settings, h.settings(g)
+	add(SettingCPUs, noneIfEmpty(current.CPUs), noneIfEmpty(wanted.CPUs))
+	isRaised := g.Loan.IsHeld() && current.Period == wanted.Period && current.Quota > wanted.Quota && current.Quota <= maxQuota(g)
+	if isRounded := current.Quota == roundedUp(wanted.Quota, wanted.Period); isRaised || isRounded {
+		current.Quota = wanted.Quota
 	}
-	add(SettingQuota, quotaText(has), quotaText(want))
-	add(SettingBurst, has.Burst.String(), want.Burst.String())
-	if !h.tree.SameWeight(has.Weight, want.Weight) {
-		add(SettingWeight, strconv.Itoa(has.Weight), strconv.Itoa(want.Weight))
+	add(SettingQuota, quotaText(current), quotaText(wanted))
+	add(SettingBurst, current.Burst.String(), wanted.Burst.String())
+	if !h.tree.SameWeight(current.Weight, wanted.Weight) {
+		add(SettingWeight, strconv.Itoa(current.Weight), strconv.Itoa(wanted.Weight))
 	}
 	if g.View == spec.ViewFull {
-		add(SettingView, look.shownText(), noneIfEmpty(g.CPUs))
+		add(SettingView, c.shownText(), noneIfEmpty(g.CPUs))
 	}
 	return all
 }

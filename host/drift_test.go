@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What somebody else writes to a group is set back.
+// Foreign writes to a cgroup are reset.
 func TestEngineDrift(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -22,7 +22,7 @@ func TestEngineDrift(t *testing.T) {
 	}
 	e.run("web", wide)
 	l.nudge()
-	if has := *e.has("web"); has != web.CPUs || !strings.Contains(l.log.String(), "set back") {
+	if has := *e.has("web"); has != web.CPUs || !strings.Contains(l.log.String(), "reset CPUs") {
 		t.Errorf("web has %v, granted %v; log: %s", has, web.CPUs, l.log)
 	}
 	l.log.Reset()
@@ -32,17 +32,17 @@ func TestEngineDrift(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.nudge()
-	if has, err := e.tree.Group("web").Settings(); err != nil || has.Quota != 0 || strings.Count(l.log.String(), "set back") != 1 {
+	if has, err := e.tree.Group("web").Settings(); err != nil || has.Quota != 0 || strings.Count(l.log.String(), "reset settings") != 1 {
 		t.Errorf("web has %+v, %v; log: %s", has, err, l.log)
 	}
-	if l.nudge(); strings.Count(l.log.String(), "set back") != 1 {
-		t.Errorf("said again: %s", l.log)
+	if l.nudge(); strings.Count(l.log.String(), "reset settings") != 1 {
+		t.Errorf("logged again: %s", l.log)
 	}
-	// The engine's own writes are no news.
+	// The engine's own writes are not reported as drift.
 	if err := e.tree.Group("web").Apply(narrow); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.ReapplyAfterEngineWrite(ctx, "web"); err != nil || strings.Count(l.log.String(), "set back") != 1 {
+	if err := l.ReapplyAfterEngineWrite(ctx, "web"); err != nil || strings.Count(l.log.String(), "reset settings") != 1 {
 		t.Errorf("%v; log: %s", err, l.log)
 	}
 	if err := l.Release(ctx, "web", true); !errors.Is(err, ErrBadSpec) {

@@ -10,8 +10,8 @@ import (
 	"github.com/candor-project/candor/host/state"
 )
 
-// CheckEngineGroup refuses a container of an engine by the cgroupsPath of its specification: groups below Candor's parent
-// group are Candor's own. ErrBadSpec.
+// CheckEngineGroup checks the cgroupsPath in the specification of an engine's container. The error is ErrBadSpec if
+// the path is below Candor's parent cgroup, which is reserved for Candor's own cgroups.
 func (h *Host) CheckEngineGroup(cgroupsPath string) error {
 	if err := h.tree.CheckEngineGroup(cgroupsPath); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -19,7 +19,7 @@ func (h *Host) CheckEngineGroup(cgroupsPath string) error {
 	return nil
 }
 
-// groupOf is the group of a container, whoever makes it.
+// groupOf returns the cgroup of a container, both of an engine and of Candor.
 func (h *Host) groupOf(g *Grant) *cgroup.Group {
 	if g.Engine.Cgroup != "" {
 		return h.tree.EngineGroup(g.ID, g.Engine.Cgroup)
@@ -27,11 +27,11 @@ func (h *Host) groupOf(g *Grant) *cgroup.Group {
 	return h.tree.Group(g.ID)
 }
 
-// isEngines reports whether a group is a container engine's to make and remove.
-func (g *group) isEngines() bool { return g.engine.Cgroup != "" }
+// isEngineOwned reports whether a container engine creates and removes the cgroup.
+func (g *group) isEngineOwned() bool { return g.engine.Cgroup != "" }
 
-// observeEngines reads the groups of the containers that engines run. Where the state
-// was lost, the requests beside it say which those are.
+// observeEngines reads the cgroups of the containers of engines. If the state is lost, the saved requests name these
+// containers.
 func (op *operation) observeEngines() {
 	grants := op.loaded.Grants
 	if len(grants) == 0 {
@@ -41,7 +41,7 @@ func (op *operation) observeEngines() {
 		if g.Engine.Cgroup == "" {
 			continue
 		}
-		if k := op.glance(g); k != nil {
+		if k := op.assumedGroup(g); k != nil {
 			op.groups[g.ID] = k
 		} else {
 			op.observeEngine(g.ID, g.Engine)
@@ -49,9 +49,9 @@ func (op *operation) observeEngines() {
 	}
 }
 
-// observeEngine reads one group, if it is there: engines make it late and remove it early.
+// observeEngine reads a cgroup, if it exists. Engines create cgroups late and remove them early.
 func (op *operation) observeEngine(name string, e Engine) {
-	k, err := read(op.tree.EngineGroup(name, e.Cgroup))
+	k, err := readSettings(op.tree.EngineGroup(name, e.Cgroup))
 	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -62,14 +62,14 @@ func (op *operation) observeEngine(name string, e Engine) {
 	op.groups[name] = k
 }
 
-// holds reports whether a container has stopped whose pod keeps its CPUs.
-func (op *operation) holds(g *Grant, populated bool) bool {
+// mustHold reports whether a container has stopped and its pod holds its CPUs for a restart.
+func (op *operation) mustHold(g *Grant, populated bool) bool {
 	return !populated && g.State == Running && g.Engine.Pod != ""
 }
 
-// podGone reports whether the pod of a held grant is no more: the group above its
-// container's is removed with the pod, also while nobody tells us.
-func (op *operation) podGone(g *Grant, populated bool) bool {
+// isPodGone reports whether the pod of a held grant has been removed. The cgroup above the container's disappears with
+// the pod, even if no event reaches Candor.
+func (op *operation) isPodGone(g *Grant, populated bool) bool {
 	if populated || g.State != Held || g.Engine.Cgroup == "" {
 		return false
 	}
@@ -77,14 +77,14 @@ func (op *operation) podGone(g *Grant, populated bool) bool {
 	if cgroup.CheckPath(above) != nil {
 		return false
 	}
-	is, err := op.tree.EngineGroup(g.ID, above).Exists()
-	return err == nil && !is
+	exists, err := op.tree.EngineGroup(g.ID, above).Exists()
+	return err == nil && !exists
 }
 
-// endedInEngine is for a container without processes. One of a pod is made by the runtime: that the
-// candor which planned it has ended says nothing. One without was planned by an OCI runtime, which
-// lives until it is made.
-func endedInEngine(g *Grant) bool {
+// hasEndedInEngine is hasEnded for a container of an engine without processes. The runtime starts a container of a
+// pod, so the end of the candor process that planned the container proves nothing. A container without a pod was
+// planned by an OCI runtime wrapper, which lives until the container exists.
+func hasEndedInEngine(g *Grant) bool {
 	switch {
 	case g.State != Pending:
 		return g.Engine.Pod == ""
@@ -95,5 +95,5 @@ func endedInEngine(g *Grant) bool {
 	}
 }
 
-// ViewDir is the directory of a container's view, with the files of package view.
+// ViewDir returns the directory of a container's view, with the files of package view.
 func (h *Host) ViewDir(name string) string { return h.store.ViewDir(name) }

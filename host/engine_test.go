@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An engine makes groups beside Candor's, as containerd does.
+// An engine creates cgroups beside Candor's, as containerd does.
 type engine struct {
 	*lab
 	tree *cgroup.Tree // of the pods' groups: its names are what Candor calls paths
@@ -50,14 +50,14 @@ func (e *engine) removePod() {
 	}
 }
 
-// ask is what a plugin asks for.
+// ask returns the allocation that a plugin requests.
 func (e *engine) ask(a Allocation, group string) Allocation {
 	a.Engine = Engine{Cgroup: e.base + "/pod1/" + group, Pod: "uid1", Sandbox: "box1", Name: "default/pod1/" + a.ID}
 	a.Deadline = time.Minute
 	return a
 }
 
-// run makes the group as a runtime does, with what it was told, and starts a program in it.
+// run creates the cgroup as a runtime does, with the given settings, and starts a program in it.
 func (e *engine) run(group string, has cgroup.Settings) (stop func()) {
 	e.Helper()
 	return e.play(group, has, "wait")
@@ -115,8 +115,8 @@ func (e *engine) state(name string) state.Phase {
 	return g.State
 }
 
-// A container's life: others leave before it starts, a restart keeps its CPUs, the end of the
-// pod gives them back.
+// The life of a container: other containers leave its CPUs before it starts, it keeps its CPUs through a restart, and
+// the end of the pod frees them.
 func TestEngineLife(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -157,7 +157,7 @@ func TestEngineLife(t *testing.T) {
 	}
 }
 
-// An init container and its successor count once; what the pod may have besides stays held.
+// An init container and its successor count once; the other held containers of the pod remain held.
 func TestEngineInitContainer(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -178,7 +178,7 @@ func TestEngineInitContainer(t *testing.T) {
 	if s := e.state("init"); s != "none" {
 		t.Errorf("init is %v", s)
 	}
-	// Refused: what was held is held still.
+	// The admission is refused, and the held CPUs remain held.
 	var refusal *hybrid.Refusal
 	if _, err := l.Admit(ctx, e.ask(ask("big", "1000"), "big"), 1); !errors.As(err, &refusal) {
 		t.Errorf("big: %v", err)
@@ -188,7 +188,7 @@ func TestEngineInitContainer(t *testing.T) {
 	}
 }
 
-// The pod's group goes while nobody tells us.
+// The pod's cgroup is removed without an event.
 func TestEnginePodGone(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -211,7 +211,8 @@ func TestEnginePodGone(t *testing.T) {
 	}
 }
 
-// With the state lost, the requests beside it say what runs; with those lost too, the engine does.
+// If the state is lost, the saved requests name the running containers. If the requests are lost too, the engine names
+// them.
 func TestEngineAdoption(t *testing.T) {
 	for _, lost := range []string{"state.json", ""} {
 		t.Run("lost "+lost, func(t *testing.T) {
@@ -247,8 +248,7 @@ func TestEngineAdoption(t *testing.T) {
 	}
 }
 
-// A pod's group that allows less than a container was granted is no reason to leave
-// the others as they are.
+// If a pod's cgroup allows less than a container's grant, the other containers are still repaired.
 func TestEngineQuotaAbovePods(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -278,7 +278,7 @@ func TestEngineQuotaAbovePods(t *testing.T) {
 	if _, err := l.Admit(ctx, log, 0); err != nil {
 		t.Fatal(err)
 	}
-	// The engine says what it has made of it.
+	// The engine reports the container to Candor.
 	now := e.ask(ask("web", "0.2"), "web")
 	if err := l.Sync(ctx, []Allocation{now}, []string{"box1"}); err != nil {
 		t.Fatal(err)

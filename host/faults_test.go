@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// smallDisk mounts a file system that holds next to nothing.
+// smallDisk mounts a file system that is almost full.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -31,8 +31,7 @@ func smallDisk(t *testing.T, options string) string {
 	return dir
 }
 
-// On a full disk an operation fails in one line and changes nothing; when there
-// is room again it works.
+// On a full disk an operation fails with a one-line error and changes nothing. It succeeds when there is space again.
 func TestDiskFull(t *testing.T) {
 	dir := smallDisk(t, "size=400k")
 	l := labIn(t, filepath.Join(dir, "state"))
@@ -59,8 +58,7 @@ func TestDiskFull(t *testing.T) {
 	l.check("log", "web", "db")
 }
 
-// The same where only the state file itself cannot be replaced: the kernel has
-// been changed by then, and is changed back.
+// The same if only the state file cannot be replaced: the kernel's settings have changed by then and are restored.
 func TestSaveFails(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -82,7 +80,7 @@ func TestSaveFails(t *testing.T) {
 	l.check("log", "web", "db")
 }
 
-// Where what was begun can't be undone either, both are said, and what is left.
+// If the undo fails too, the error names both failures and the state file.
 func TestUndoFails(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -92,7 +90,7 @@ func TestUndoFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := l.start(ask("db", "0.5"), "wait")
-	for _, want := range []string{"request of db", "to undo it failed too: ", l.store.File() + " stands as it was", "next operation"} {
+	for _, want := range []string{"request of db", "cannot undo the operation: ", l.store.File() + " is unchanged", "next operation"} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("want %q in one line, got %v", want, err)
 		}
@@ -104,7 +102,7 @@ func TestUndoFails(t *testing.T) {
 	l.check("web", "db")
 }
 
-// refuses fails unless starting and resizing fail with everything left as it was.
+// refuses fails unless starting and resizing return an error and change nothing.
 func (l *lab) refuses(names ...string) {
 	l.Helper()
 	before := l.kernel()
@@ -125,7 +123,7 @@ func (l *lab) refuses(names ...string) {
 	}
 }
 
-// kernel writes down all groups as the kernel has them.
+// kernel formats the settings of all cgroups.
 func (l *lab) kernel() string {
 	l.Helper()
 	groups, err := l.observe()
@@ -134,7 +132,7 @@ func (l *lab) kernel() string {
 	}
 	op := &operation{groups: groups}
 	var text strings.Builder
-	for _, target := range op.present() {
+	for _, target := range op.currentTargets() {
 		s := target.settings
 		text.WriteString(target.name + " " + s.CPUs.String() + " " + s.Mems.String() + " " +
 			s.Quota.String() + "/" + s.Period.String() + " " + itoa(s.Weight) + "\n")
@@ -142,7 +140,7 @@ func (l *lab) kernel() string {
 	return text.String()
 }
 
-// A directory that cannot be written, or is not one's own, is refused.
+// A directory that is not writable, or belongs to another user, is refused.
 func TestUnusableDirectory(t *testing.T) {
 	readOnly := smallDisk(t, "size=100k")
 	if err := unix.Mount("", readOnly, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
@@ -177,8 +175,7 @@ func TestUnusableDirectory(t *testing.T) {
 	}
 }
 
-// A helper whose creator was killed before the state was saved is no program:
-// its group goes with it.
+// A helper whose creator was killed before saving the state does not count as a program: its cgroup is removed.
 func TestWaitingHelperIsNotAdopted(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -205,8 +202,7 @@ func TestWaitingHelperIsNotAdopted(t *testing.T) {
 	l.check()
 }
 
-// Half a group, left by a candor that was killed while it made or removed it,
-// is in nobody's way.
+// An incomplete cgroup, left by a candor process that was killed while creating or removing it, does no harm.
 func TestHalfGroup(t *testing.T) {
 	l := newLab(t)
 	if l.tree.Version() == 2 {

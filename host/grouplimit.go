@@ -11,15 +11,17 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A group above the containers can have a quota: systemd's CPUQuota= of a slice, or the limit of the container that Candor
-// itself runs in. All processes below that group share the quota, so it is capacity as the number of CPUs is:
-// a strict sensitive container is refused where the limits of the sensitive containers and the guarantees of the
-// flexible ones below the group would add up to more. The kernel does not divide such a quota: a container that uses more
-// than its guarantee can cause throttling of its neighbors. A warning reports that.
+// A cgroup above the containers can have a quota: CPUQuota= of a systemd slice, or the limit of the container that
+// runs Candor. All processes below that cgroup share the quota, so it limits the capacity as the number of CPUs does.
+// Candor refuses a strict sensitive container if the limits and guarantees below the cgroup would exceed the quota.
+// The sum counts the limits of sensitive containers and the guarantees of flexible containers.
+//
+// The kernel does not divide such a quota. A container that uses more than its guarantee can cause throttling of its
+// neighbors, and a warning reports that.
 
-// A GroupLimit is the CPU time that a group above containers has for all of them.
+// A GroupLimit is the CPU time that a cgroup grants to all containers below it.
 type GroupLimit struct {
-	Group      string       // path of the group
+	Group      string       // path of the cgroup
 	Limit      hybrid.Milli // its quota per period, in milli-CPU
 	Containers []string     // IDs of the containers below it
 }
@@ -29,8 +31,8 @@ func limitOf(b cgroup.Bound) hybrid.Milli {
 	return hybrid.Milli(1000 * b.Quota.Microseconds() / b.Period.Microseconds())
 }
 
-// boundsOf returns the quotas above a container's group, the nearest first. The quota of a pod's group is not among
-// them: the kubelet computes it from the limits of the pod's containers, and Candor lifts it (podgroup.go).
+// boundsOf returns the quotas above a container's cgroup, the nearest first. It leaves out the quota of a pod's
+// cgroup: the kubelet computes that quota from the limits of the pod's containers, and Candor lifts it (podgroup.go).
 func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
 	path := g.Engine.Cgroup
 	if g.Engine.Pod != "" {
@@ -45,14 +47,14 @@ func (h *Host) boundsOf(g *Grant) ([]cgroup.Bound, error) {
 	return h.tree.EngineGroup(g.ID, path).BoundsAbove()
 }
 
-// isBelow reports whether a container's group is below another group.
+// isBelow reports whether a container's cgroup is below another cgroup.
 func (h *Host) isBelow(g *Grant, path string) bool {
-	own := cmp.Or(g.Engine.Cgroup, h.tree.Group(g.ID).Path())
-	return path == "/" || strings.HasPrefix(own, path+"/")
+	groupPath := cmp.Or(g.Engine.Cgroup, h.tree.Group(g.ID).Path())
+	return path == "/" || strings.HasPrefix(groupPath, path+"/")
 }
 
-// placeWithin places a container and checks that the quotas of the groups above it allow its grant. The caller undoes the
-// placement on an error (attempt).
+// placeWithin places a container and checks its grant against the quotas of the cgroups above it. On an error the
+// caller undoes the placement (withRollback).
 func (op *operation) placeWithin(g, held *Grant) error {
 	if err := op.place(g, held); err != nil {
 		return err
@@ -60,54 +62,54 @@ func (op *operation) placeWithin(g, held *Grant) error {
 	g.Grant, _ = op.node.Grant(g.ID)
 	bounds, err := op.boundsOf(g)
 	if err == nil {
-		err = op.checkPromises(g, bounds)
+		err = op.checkGuarantees(g, bounds)
 	}
 	if err == nil {
 		err = op.checkQuotaV1(g, bounds)
 	}
 	if err == nil {
-		op.warnOfBounds(g, bounds)
+		op.warnOvercommit(g, bounds)
 	}
 	return err
 }
 
-// resizeWithin is resizeNode with the checks of placeWithin. A smaller size is never refused for the sum of the limits below a
-// group: it only lowers the sum.
+// resizeWithin is resizeNode with the checks of placeWithin. A smaller size is never refused for the sum of the limits
+// below a cgroup, because it lowers that sum.
 func (op *operation) resizeWithin(g *Grant, limit, guarantee hybrid.Milli) error {
-	return op.attempt(func() error {
+	return op.withRollback(func() error {
 		if err := op.resizeNode(g, limit, guarantee); err != nil {
 			return err
 		}
 		next := *g
 		next.Grant, _ = op.node.Grant(g.ID)
 		bounds, err := op.boundsOf(g)
-		if err == nil && counts(&next.Request) > counts(&g.Request) {
-			err = op.checkPromises(&next, bounds)
+		if err == nil && next.Guaranteed() > g.Guaranteed() {
+			err = op.checkGuarantees(&next, bounds)
 		}
 		if err == nil && next.Quota != g.Quota {
 			err = op.checkQuotaV1(&next, bounds)
 		}
 		if err == nil {
-			op.warnOfBounds(&next, bounds)
+			op.warnOvercommit(&next, bounds)
 		}
 		return err
 	})
 }
 
-// checkPromises refuses a strict sensitive container if the limits and guarantees of the containers below a group would exceed
-// the quota of that group.
-func (op *operation) checkPromises(g *Grant, bounds []cgroup.Bound) error {
+// checkGuarantees refuses a strict sensitive container if the limits and guarantees of the containers below a cgroup
+// would exceed the quota of that cgroup.
+func (op *operation) checkGuarantees(g *Grant, bounds []cgroup.Bound) error {
 	if g.Class != hybrid.Sensitive || g.Policy != hybrid.Strict {
 		return nil
 	}
 	for _, b := range bounds {
-		left := limitOf(b) - op.sumBelow(b, g, func(other *Grant) hybrid.Milli { return counts(&other.Request) })
+		left := limitOf(b) - op.sumBelow(b, g, func(other *Grant) hybrid.Milli { return other.Guaranteed() })
 		if g.Limit <= left {
 			continue
 		}
 		return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
-			"wants %s, and group %s has a quota of %s (left: %s); raise that quota, ask for less, or use the policy best-effort",
-			inCPUs(g.Limit), b.Path, inCPUs(limitOf(b)), inCPUs(max(left, 0)))}
+			"needs %s, and cgroup %s has a quota of %s (left: %s); raise that quota, request less, or use the policy best-effort",
+			cpuText(g.Limit), b.Path, cpuText(limitOf(b)), cpuText(max(left, 0)))}
 	}
 	return nil
 }
@@ -120,25 +122,25 @@ func (op *operation) checkQuotaV1(g *Grant, bounds []cgroup.Bound) error {
 	for _, b := range bounds {
 		if g.Quota > limitOf(b) {
 			return &hybrid.Refusal{ID: g.ID, Kind: hybrid.ErrNoCapacity, Text: fmt.Sprintf(
-				"wants a quota of %s, and cgroup v1 refuses more than the %s of group %s; raise the quota of that group, or ask for %s or less",
-				inCPUs(g.Quota), inCPUs(limitOf(b)), b.Path, inCPUs(limitOf(b)))}
+				"needs a quota of %s, and cgroup v1 refuses more than the %s of cgroup %s; raise the quota of that cgroup, or request %s or less",
+				cpuText(g.Quota), cpuText(limitOf(b)), b.Path, cpuText(limitOf(b)))}
 		}
 	}
 	return nil
 }
 
-// warnOfBounds logs the nearest group above a container whose quota can run out.
-func (op *operation) warnOfBounds(g *Grant, bounds []cgroup.Bound) {
+// warnOvercommit logs the nearest cgroup above a container whose quota can run out.
+func (op *operation) warnOvercommit(g *Grant, bounds []cgroup.Bound) {
 	for _, b := range bounds {
-		if sum := mayUse(g) + op.sumBelow(b, g, mayUse); sum > limitOf(b) {
-			op.log.Warn("the quota of a group above is less than its containers may use, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
-				"container", g.ID, "group", b.Path, "quota", inCPUs(limitOf(b)), "they may use", inCPUs(sum))
+		if sum := maxUse(g) + op.sumBelow(b, g, maxUse); sum > limitOf(b) {
+			op.log.Warn("the containers below a cgroup can use more than its quota, and the kernel throttles all of them when it runs out; raise that quota, or lower their limits",
+				"container", g.ID, "group", b.Path, "quota", cpuText(limitOf(b)), "can use", cpuText(sum))
 			return
 		}
 	}
 }
 
-// sumBelow sums up a figure of the containers below a group, without one of them.
+// sumBelow sums up a figure of the containers below a cgroup, except one container.
 func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant) hybrid.Milli) (sum hybrid.Milli) {
 	for _, other := range op.info {
 		if other.ID != without.ID && op.isBelow(other, b.Path) {
@@ -148,16 +150,16 @@ func (op *operation) sumBelow(b cgroup.Bound, without *Grant, figure func(*Grant
 	return sum
 }
 
-// mayUse is the most CPU time per time that a container can use.
-func mayUse(g *Grant) hybrid.Milli {
+// maxUse returns the most CPU time per time that a container can use.
+func maxUse(g *Grant) hybrid.Milli {
 	if all := hybrid.Milli(1000 * g.CPUs.Count()); g.Limit == 0 || g.Limit > all {
 		return all
 	}
 	return g.Limit
 }
 
-// inCPUs writes an amount of CPU time: "1500m", "1 CPU", "2 CPUs".
-func inCPUs(m hybrid.Milli) string {
+// cpuText formats an amount of CPU time: "1500m", "1 CPU", "2 CPUs".
+func cpuText(m hybrid.Milli) string {
 	switch {
 	case m%1000 != 0:
 		return m.String()
@@ -167,15 +169,15 @@ func inCPUs(m hybrid.Milli) string {
 	return m.String() + " CPUs"
 }
 
-// GroupLimits returns the limits of Candor's parent group, of the groups above it, and of those above the containers of
-// engines, by their paths. A limit of all CPUs of the node or more is none.
+// GroupLimits returns the limits of three kinds of cgroups, ordered by path: Candor's parent cgroup, the cgroups above
+// it, and the cgroups above the containers of engines. It leaves out limits that allow all CPUs of the node or more.
 func (h *Host) GroupLimits(s *Snapshot) ([]GroupLimit, error) {
 	bounds, err := h.tree.BoundsOfParent()
 	if err != nil {
 		return nil, err
 	}
 	for i := range s.Grants {
-		if above, err := h.boundsOf(&s.Grants[i]); err == nil { // a group that cannot be read hides no other one
+		if above, err := h.boundsOf(&s.Grants[i]); err == nil { // an unreadable cgroup hides no other cgroup
 			bounds = append(bounds, above...)
 		}
 	}
@@ -199,5 +201,5 @@ func (h *Host) GroupLimits(s *Snapshot) ([]GroupLimit, error) {
 	return limits, nil
 }
 
-// Reservations returns the CPUs that foreign groups have for themselves.
+// Reservations returns the CPUs that foreign cgroups reserve for themselves.
 func (h *Host) Reservations() ([]cgroup.Reservation, error) { return h.tree.Reservations() }

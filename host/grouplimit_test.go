@@ -40,7 +40,7 @@ func limitedLab(t *testing.T, quota time.Duration) *lab {
 	return l
 }
 
-// refusedFor checks that a request was refused for the quota of a group, in one line.
+// refusedFor checks that a request was refused with a one-line error because of a cgroup's quota.
 func refusedFor(t *testing.T, when string, err error, group string, parts ...string) {
 	t.Helper()
 	var refusal *hybrid.Refusal
@@ -55,11 +55,11 @@ func refusedFor(t *testing.T, when string, err error, group string, parts ...str
 	}
 }
 
-// The quota of a group above is capacity for all containers below it.
+// The quota of a cgroup above limits the capacity of all containers below it.
 func TestBound(t *testing.T) {
 	l := limitedLab(t, 100*time.Millisecond)
 	_, err := l.start(ask("web", "2"), "wait")
-	refusedFor(t, "2 CPUs of 1", err, l.parent, "wants 2 CPUs", "quota of 1 CPU (left: 1 CPU)")
+	refusedFor(t, "2 CPUs of 1", err, l.parent, "needs 2 CPUs", "quota of 1 CPU (left: 1 CPU)")
 	if names, err := l.tree.Groups(); err != nil || len(names) > 0 {
 		t.Errorf("after a refusal there are %v, %v", names, err)
 	}
@@ -68,7 +68,7 @@ func TestBound(t *testing.T) {
 	refusedFor(t, "600m beside 500m", err, l.parent, "left: 500m")
 	db := l.must(ask("db", "0.4"), "wait")
 	_, _, err = l.Resize(ctx, "db", 501, 0)
-	refusedFor(t, "resize to 501m beside 500m", err, l.parent, "wants 501m", "left: 500m")
+	refusedFor(t, "resize to 501m beside 500m", err, l.parent, "needs 501m", "left: 500m")
 	l.check("web", "db")
 	for _, limit := range []hybrid.Milli{500, 300} {
 		if _, _, err := l.Resize(ctx, "db", limit, 0); err != nil {
@@ -79,7 +79,7 @@ func TestBound(t *testing.T) {
 		t.Errorf("warns of containers that fit:\n%s", l.log)
 	}
 	l.must(flexible("log", "0.3"), "wait")
-	if n := strings.Count(l.log.String(), "quota of a group above"); n != 1 || !strings.Contains(l.log.String(), `quota="1 CPU" "they may use"=1100m`) {
+	if n := strings.Count(l.log.String(), "below a cgroup can use more than its quota"); n != 1 || !strings.Contains(l.log.String(), `quota="1 CPU" "can use"=1100m`) {
 		t.Errorf("%d warnings:\n%s", n, l.log)
 	}
 	db.stop()
@@ -109,7 +109,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// limits are those that inspect and map show.
+// limits returns the limits that inspect and map show.
 func (l *lab) limits() ([]GroupLimit, error) {
 	s, err := l.Snapshot()
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *lab) limits() ([]GroupLimit, error) {
 	return l.GroupLimits(s)
 }
 
-// A quota that is more than a group above has is refused by cgroup v1; Candor refuses it before, and takes it on v2.
+// Cgroup v1 refuses a quota above the quota of a parent. Candor refuses it first, and accepts it on v2.
 func TestBoundOfQuota(t *testing.T) {
 	l := limitedLab(t, 100*time.Millisecond)
 	lax, batch := ask("lax", "1.5"), flexible("batch", "1.5")
@@ -126,7 +126,7 @@ func TestBoundOfQuota(t *testing.T) {
 	for _, a := range []Allocation{lax, batch} {
 		n, err := l.start(a, "wait")
 		if l.tree.Version() == 1 {
-			refusedFor(t, a.ID, err, l.parent, "wants a quota of 1500m", "cgroup v1")
+			refusedFor(t, a.ID, err, l.parent, "needs a quota of 1500m", "cgroup v1")
 			continue
 		}
 		if err != nil {
@@ -151,12 +151,12 @@ func TestBoundOfQuota(t *testing.T) {
 		t.Error(err)
 	}
 	l.check("whole")
-	if !strings.Contains(l.log.String(), `they may use"="2 CPUs"`) {
+	if !strings.Contains(l.log.String(), `can use"="2 CPUs"`) {
 		t.Errorf("no warning of 2 CPUs:\n%s", l.log)
 	}
 }
 
-// Of a pod's groups, the pod's own is the kubelet's; the groups above it bound its containers, and only those below them.
+// A pod's own cgroup belongs to the kubelet. The cgroups above it limit the containers below them only.
 func TestBoundOfPods(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -181,7 +181,7 @@ func TestBoundOfPods(t *testing.T) {
 	}
 }
 
-// A container of an engine without pods is bounded by all groups above its own.
+// All cgroups above the container of an engine without pods limit it.
 func TestBoundOfEngine(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -199,7 +199,7 @@ func TestBoundOfEngine(t *testing.T) {
 	}
 }
 
-// A run that fails after its group was created leaves neither that nor Candor's parent.
+// A run that fails after the creation of its cgroup leaves neither the cgroup nor Candor's parent cgroup.
 func TestFailedAllocation(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

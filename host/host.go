@@ -1,13 +1,13 @@
-// Package host holds the state of this machine: which container has which
-// CPUs. Every frontend (candor run, an OCI runtime wrapper, an NRI plugin) goes through it.
+// Package host manages the CPUs of the containers on this machine. Every frontend uses it: candor run, the OCI runtime
+// wrapper and the NRI plugin. A [Host] is the entry point; [Host.Allocate], [Host.Admit], [Host.Resize] and
+// [Host.Release] change grants, and [Host.Snapshot] reads them.
 //
-// There is no daemon. An operation takes a file lock, loads the state, compares
-// it with the kernel, plans (package hybrid), applies the plan (packages cgroup and
-// view), saves the state and unlocks. One plan is one replacement of one
-// file. If a process is killed at any point, the next operation repairs the
-// difference: the file has the last decision, the kernel
-// has the running containers, and each operation ends with both equal. An operation for a container of a pod
-// reads the groups of other containers only as far as it needs to (glance.go); Reconcile reads all.
+// There is no daemon. An operation takes a file lock, loads the state (package state) and compares it with the kernel.
+// It plans (package hybrid), applies the plan (packages cgroup and view), saves the state and unlocks. Each plan
+// replaces one file. If a process is killed at any point, the next operation repairs the difference. The file holds
+// the last decision, the kernel holds the running containers, and each operation ends with both equal. An operation
+// for a container of a pod reads the cgroups of other containers only as far as needed (observe.go). [Host.Reconcile]
+// reads all of them.
 //
 // # Failure isolation
 //
@@ -16,15 +16,20 @@
 //	(a) the other containers are off its exclusive CPUs
 //	(b) its own settings are written
 //
-// Only a failure of (a) or (b) refuses the container. If (a) fails for another container, whose cpuset
-// cannot shrink, the operation is planned again without the CPUs of that container (avoid.go), and refused only if no
-// other CPUs fit; the refusal names the other container. A view, weight, quota, burst, memory nodes or CPUs of another container that cannot
-// be written or read are recorded as degraded (degraded.go): logged once, retried with growing pauses, shown
-// by ps, inspect and the metrics. They never undo the operation. The state file does not hold them:
-// each process finds them by comparing the kernel with the grants.
+// Only a failure of (a) or (b) refuses the container. If (a) fails because the cpuset of another container cannot
+// shrink, the operation plans again without the CPUs of that container (stuck.go). If no other CPUs fit, it refuses
+// the container and names the other container.
 //
-// Files of a view are opened without waiting. A process in a container can hold a lease, a lock or a
-// thousand descriptors on its view: it can delay its own view only. See viewfiles.go.
+// Some settings of another container can fail without consequence for the operation: its view, weight, quota, burst,
+// memory nodes or CPUs. Such a failure is recorded as degraded (degraded.go). Candor logs it once, retries it with
+// growing pauses, and shows it in ps, inspect and the metrics. It never undoes the operation. The state file does not
+// hold degraded settings: each process finds them by comparing the kernel with the grants.
+//
+// The files of a view are opened without waiting. A process in a container can hold a lease, a lock or a thousand
+// descriptors on its view, but it can delay only its own view (viewfiles.go).
+//
+// The package does not start programs (package launch) and does not talk to container engines (packages engine/nri and
+// engine/oci).
 package host
 
 import (
@@ -44,48 +49,53 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Options say where things are. The zero value is right for a normal machine.
+// Options configure a Host. The zero value is right for a normal machine.
 type Options struct {
 	StateDir    string // default: DefaultStateDir()
 	Config      string // default: DefaultConfig
 	Cgroup      cgroup.Options
-	Log         *slog.Logger  // what was reaped, adopted, repaired; default: slog.Default()
+	Log         *slog.Logger  // receives reaped, adopted and repaired containers; default: slog.Default()
 	LockTimeout time.Duration // how long to wait for the lock; default 1 min
-	// PlanOnly keeps a state of what would be: nothing else is written, no group and no view.
+	// PlanOnly maintains a state of planned grants only. The host writes no cgroup and no view.
 	PlanOnly bool
-	// TellsLater leaves it to TellUnits, which is running, to tell systemd what containers have been given.
+	// DeferUnitUpdates leaves updates of systemd unit properties to a running UpdateUnits loop.
 	DeferUnitUpdates bool
-	// HoldViews keeps the files of all views open, so that no process in a container can take a lease on them: for a process that stays.
+	// HoldViews holds the files of all views open, so that no process in a container can take a lease on them. It is
+	// meant for processes that run for a long time.
 	HoldViews bool
-	// Ended, if not nil, is called with the final CPU usage of a container of Candor's own group, before an operation removes it.
-	OnEnd       func(name string, used cgroup.Usage)
-	OnOperation func(Report) // is told of every operation, most often while that has the lock: it may not wait, and may be called by several; default: nobody
+	// OnEnd, if non-nil, is called with the final CPU usage of a container in Candor's own cgroup, just before that
+	// cgroup is removed.
+	OnEnd func(name string, used cgroup.Usage)
+	// OnOperation, if non-nil, receives the Report of every operation, usually while the operation holds the lock. It
+	// must not block, and several goroutines can call it at once.
+	OnOperation func(Report)
 }
 
-// A Host is this machine. It holds nothing open but, with systemd, a connection.
+// A Host is this machine. Its methods are safe for concurrent use. With systemd it holds a D-Bus connection; with
+// HoldViews and KeepOpen it holds files open too.
 type Host struct {
-	store      state.Store
-	config     string
-	tree       *cgroup.Tree
-	log        *slog.Logger
-	patience   time.Duration
-	listener   func(Report)
-	ended      func(string, cgroup.Usage)
-	machine    machineCache
-	options    optionsCache
-	tops       topGroups
-	left       atomic.Pointer[leftover] // of the last operation
-	units      pendingUnits
-	tellsLater bool     // somebody calls TellUnits
-	podsSeen   sync.Map // what Glance said of the pods' groups that have what they are to have, by their paths
-	degraded   degradedSettings
-	views      openViews
-	planOnly   bool // nothing becomes true but the state
-	isPlan     bool // the state says what would be
+	store             state.Store
+	config            string
+	tree              *cgroup.Tree
+	log               *slog.Logger
+	lockTimeout       time.Duration
+	listener          func(Report)
+	onEnd             func(string, cgroup.Usage)
+	machine           machineCache
+	options           optionsCache
+	tops              topGroups
+	cache             atomic.Pointer[operationCache] // result of the last operation
+	units             pendingUnits
+	defersUnitUpdates bool     // an UpdateUnits loop runs
+	podFingerprints   sync.Map // fingerprints of the settled pod cgroups, by path
+	degraded          degradedSettings
+	views             openViews
+	planOnly          bool // operations write the state only
+	isPlan            bool // the state holds planned grants
 }
 
-// DefaultStateDir is /run/candor, for users other than root the same in their
-// own runtime directory. Both go at a reboot, as cgroups do.
+// DefaultStateDir returns /run/candor for root, and candor in $XDG_RUNTIME_DIR for other users. A reboot removes both
+// directories, as it removes cgroups.
 func DefaultStateDir() string {
 	if user := os.Getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && filepath.IsAbs(user) {
 		return filepath.Join(user, "candor")
@@ -93,8 +103,8 @@ func DefaultStateDir() string {
 	return "/run/candor"
 }
 
-// Open finds the control groups and the state. It changes nothing, but for the directory of a plan; with
-// Cgroup.ReadOnly set, no group is made, so no program can be started.
+// Open finds the cgroups and the state. It changes nothing, except that it creates the directory of a plan (PlanOnly).
+// With Cgroup.ReadOnly it creates no cgroup, so that no program can be started.
 func Open(o Options) (*Host, error) {
 	dir, err := realPath(cmp.Or(o.StateDir, DefaultStateDir()))
 	if err != nil {
@@ -108,16 +118,16 @@ func Open(o Options) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{
-		store:      state.NewStore(dir),
-		config:     cmp.Or(o.Config, DefaultConfig),
-		tree:       tree,
-		log:        o.Log,
-		patience:   cmp.Or(o.LockTimeout, time.Minute),
-		listener:   o.OnOperation,
-		ended:      o.OnEnd,
-		units:      pendingUnits{some: make(chan struct{}, 1)},
-		tellsLater: o.DeferUnitUpdates,
-		views:      openViews{isAll: o.HoldViews && !o.PlanOnly},
+		store:             state.NewStore(dir),
+		config:            cmp.Or(o.Config, DefaultConfig),
+		tree:              tree,
+		log:               o.Log,
+		lockTimeout:       cmp.Or(o.LockTimeout, time.Minute),
+		listener:          o.OnOperation,
+		onEnd:             o.OnEnd,
+		units:             pendingUnits{ready: make(chan struct{}, 1)},
+		defersUnitUpdates: o.DeferUnitUpdates,
+		views:             openViews{isAll: o.HoldViews && !o.PlanOnly},
 	}
 	if h.log == nil {
 		h.log = slog.Default()
@@ -132,8 +142,8 @@ func Open(o Options) (*Host, error) {
 	return h, nil
 }
 
-// realPath returns the one path of a directory that may not be there yet, by
-// which it is known as the owner of groups.
+// realPath returns the canonical path of a directory that need not exist yet. The cgroups record their owner by this
+// path.
 func realPath(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -141,12 +151,12 @@ func realPath(dir string) (string, error) {
 	}
 	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
-		return dir, nil // to make it will be refused
+		return dir, nil // Prepare refuses to create it
 	}
 	return filepath.Join(above, filepath.Base(dir)), nil
 }
 
-// Close ends what the host holds open.
+// Close closes the connections and files that the host holds open.
 func (h *Host) Close() error { return h.tree.Close() }
 
 // Logger returns the logger of the host.
@@ -164,7 +174,7 @@ func (h *Host) newNode() (*hybrid.Node, error) {
 	return b.node(h.config)
 }
 
-// nodeWith is newNode by other options than the machine's.
+// nodeWith returns a node without containers that follows the given options instead of the machine's.
 func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	b, err := h.basisWith(options)
 	if err != nil {
@@ -173,14 +183,13 @@ func (h *Host) nodeWith(options NodeOptions) (*hybrid.Node, error) {
 	return b.node(h.config)
 }
 
-// Clear kills the programs in this host's own groups, and removes the groups, their parent and the
-// state directory: for a host that was there for a time, as that of an experiment. Containers of engines are
-// left alone.
+// Clear kills the programs in this host's own cgroups. It then removes the cgroups, their parent and the state
+// directory. It serves temporary hosts such as those of experiments, and leaves containers of engines alone.
 func (h *Host) Clear(ctx context.Context) error {
 	if _, err := os.Stat(h.store.Dir); os.IsNotExist(err) {
 		return h.tree.Remove()
 	}
-	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 	if err != nil {
 		return err
 	}
@@ -199,9 +208,23 @@ func (h *Host) Clear(ctx context.Context) error {
 	return os.RemoveAll(h.store.Dir)
 }
 
-// KeepOpen has this process keep lists of CPUs of containers' groups open, so many at most: for one that runs on, and calls CloseUnused
-// now and then.
-func (*Host) KeepOpen(most int) { cgroup.KeepOpen(most) }
+// KeepOpen lets this process hold the CPU lists of at most limit cgroups open. It is meant for processes that run for a
+// long time and call CloseUnused regularly.
+func (*Host) KeepOpen(limit int) { cgroup.KeepOpen(limit) }
 
-// CloseUnused closes those that are not read any more.
+// CloseUnused closes the CPU lists that have not been read since the last call.
 func (*Host) CloseUnused() { cgroup.CloseUnused() }
+
+// Aliases of the types of package state that operations take and return.
+type (
+	Grant   = state.Grant
+	Engine  = state.Engine
+	Process = state.Process
+)
+
+// The phases of a grant.
+const (
+	Pending = state.Pending
+	Running = state.Running
+	Held    = state.Held
+)

@@ -124,7 +124,7 @@ func (e *engineIsolationLab) life(t *testing.T) {
 		}
 	}()
 	if err := h.ConfirmStart(ctx, a, 0); err != nil {
-		t.Errorf("begin: %v", err)
+		t.Errorf("confirm start: %v", err)
 	}
 	if _, _, err := h.ResizeOf(ctx, subjectName, a.Engine.Cgroup, 500, 0); err != nil {
 		t.Errorf("resize: %v", err)

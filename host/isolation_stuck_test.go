@@ -166,7 +166,7 @@ func TestStuckInUndo(t *testing.T) {
 	other := cpuset.Of(l.usable...).Minus(own)
 	remove := refuseFiles(isCpuset)
 	defer remove()
-	op, err := l.begin(about{}, nil)
+	op, err := l.newOperation(scope{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

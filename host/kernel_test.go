@@ -16,7 +16,7 @@ import (
 
 var ctx = context.Background()
 
-// A container's life: the others make room, and get it back.
+// The life of a container: other containers leave its CPUs, and get them back at its end.
 func TestLife(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -44,7 +44,7 @@ func TestLife(t *testing.T) {
 	l.check()
 }
 
-// A resize changes quota, CPUs and view; one that cannot be leaves all as it was.
+// A resize changes quota, CPUs and view; a refused resize changes nothing.
 func TestResize(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -71,8 +71,8 @@ func TestResize(t *testing.T) {
 	l.check("web")
 }
 
-// What a flexible container is guaranteed apart from its limit, nothing too, stays
-// through resizes that name no other, also when the limit begins or ends.
+// A flexible container keeps its explicit guarantee, including NoGuarantee, through resizes without a guarantee, also
+// if the limit is added or removed.
 func TestResizeKeepsGuarantee(t *testing.T) {
 	l := newLab(t)
 	nothing := flexible("batch", "0")
@@ -92,7 +92,7 @@ func TestResizeKeepsGuarantee(t *testing.T) {
 	}
 }
 
-// What ended is reaped by the next operation, unless its creator lives.
+// The next operation reaps an ended container, unless its creator lives.
 func TestReap(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -122,7 +122,7 @@ func TestReap(t *testing.T) {
 	l.check()
 }
 
-// A running container whose creator was killed keeps its CPUs, until it ends.
+// A running container keeps its CPUs after its creator was killed, until it ends.
 func TestCreatorKilled(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
@@ -134,7 +134,7 @@ func TestCreatorKilled(t *testing.T) {
 	l.check()
 }
 
-// A pending container turns running when processes appear in its group.
+// A pending container becomes running when processes appear in its cgroup.
 func TestPendingTurnsRunning(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
@@ -152,7 +152,7 @@ func TestPendingTurnsRunning(t *testing.T) {
 	web.stop()
 }
 
-// Somebody else rewrote cpusets and quotas: the next operation puts them right.
+// After foreign writes to cpusets and quotas, the next operation restores them.
 func TestDrift(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -172,18 +172,18 @@ func TestDrift(t *testing.T) {
 	if has, _ := l.tree.Group("web").Settings(); has.Weight == 50 {
 		t.Errorf("weight %d stayed", has.Weight)
 	}
-	if said := l.log.String(); !strings.Contains(said, "set back\" container=web found="+itoa(other)+" granted="+web.CPUs.String()) {
-		t.Errorf("not said: %s", said)
+	if logged := l.log.String(); !strings.Contains(logged, "that differ from the grant\" container=web found="+itoa(other)+" granted="+web.CPUs.String()) {
+		t.Errorf("not logged: %s", logged)
 	}
 	l.log.Reset()
 	l.nudge()
-	if said := l.log.String(); said != "" {
-		t.Errorf("nobody has changed anything, and it says %s", said)
+	if logged := l.log.String(); logged != "" {
+		t.Errorf("nothing has changed, but the log has %s", logged)
 	}
 }
 
-// A killed candor has made a group and not saved it: an empty one goes, a
-// populated one is adopted with the CPUs that it has.
+// A killed candor process has created a cgroup without saving it. An empty cgroup is removed; a populated cgroup is
+// adopted with its CPUs.
 func TestOrphanGroups(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -200,7 +200,7 @@ func TestOrphanGroups(t *testing.T) {
 	}
 }
 
-// CPUs that the administrator reserves are left by the next operation.
+// At the next operation, containers leave newly reserved CPUs.
 func TestReservedLater(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -221,7 +221,7 @@ func TestReservedLater(t *testing.T) {
 	}
 }
 
-// On request the memory comes from the CPUs' NUMA nodes.
+// On request a container's memory comes from the NUMA nodes of its CPUs.
 func TestMems(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -247,8 +247,8 @@ func TestMems(t *testing.T) {
 	}
 }
 
-// An operation that has nothing to change writes nothing.
-func TestNothingToDo(t *testing.T) {
+// An operation without changes writes nothing.
+func TestOperationWithoutChange(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	l.must(ask("web", "1.3"), "wait")
@@ -264,7 +264,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 	err = l.operate(ctx, func(op *operation) error {
 		for _, target := range op.targets(op.grants()) {
-			if !op.same(groups[target.name], groups[target.name].settings, target.settings) {
+			if !op.hasSettings(groups[target.name], groups[target.name].settings, target.settings) {
 				t.Errorf("%s: has %+v, to be %+v", target.name, groups[target.name].settings, target.settings)
 			}
 		}
@@ -274,6 +274,6 @@ func TestNothingToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := os.Stat(l.store.File()); err != nil || !os.SameFile(before, after) {
-		t.Errorf("the state was written anew: %v", err)
+		t.Errorf("the state was rewritten: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func init() {
 	}
 }
 
-// play is what programs of the tests do.
+// play runs the role of a test program.
 func play(role string) {
 	switch role {
 	case "wait": // until its standard input ends
@@ -72,7 +72,7 @@ func play(role string) {
 	}
 }
 
-// A lab is a host of its own: groups and state that nobody else has.
+// A lab is a host with its own cgroups and state.
 type lab struct {
 	*Host
 	testing.TB
@@ -83,7 +83,7 @@ type lab struct {
 
 var labs atomic.Int64
 
-// newLab makes one, and leaves nothing of it behind.
+// newLab returns a lab and removes it after the test.
 func newLab(t testing.TB) *lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -125,7 +125,7 @@ func labIn(t testing.TB, dir string) *lab {
 	return l
 }
 
-// clear ends everything that runs in the lab.
+// clear kills all processes in the lab.
 func (l *lab) clear() {
 	names, err := l.tree.Groups()
 	if err != nil {
@@ -164,8 +164,8 @@ type tenant struct {
 	out  *os.File
 }
 
-// start runs a role of this binary in a container. It is not candor run: the
-// process is moved into its group while it waits, as a front does it.
+// start runs a role of this binary in a container. As with a frontend other than candor run, the process is moved into
+// its cgroup while it waits.
 func (l *lab) start(a Allocation, role string) (*tenant, error) {
 	l.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -194,7 +194,7 @@ func (l *lab) start(a Allocation, role string) (*tenant, error) {
 	return n, nil
 }
 
-// must is start that may not fail.
+// must is start, and fails the test on an error.
 func (l *lab) must(a Allocation, role string) *tenant {
 	l.Helper()
 	n, err := l.start(a, role)
@@ -223,7 +223,7 @@ func flexible(name, cpu string) Allocation {
 	return a
 }
 
-// nudge is an operation that asks for nothing: it reaps, adopts and repairs.
+// nudge runs an operation without a request: it reaps, adopts and repairs.
 func (l *lab) nudge() {
 	l.Helper()
 	if err := l.operate(context.Background(), func(*operation) error { return nil }); err != nil {
@@ -243,7 +243,7 @@ func (n *tenant) line(t *testing.T) string {
 	return strings.TrimSpace(string(buffer[:count]))
 }
 
-// dead returns a process that lives no more.
+// dead returns a process that has ended.
 func dead(t testing.TB) Process {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
@@ -284,7 +284,7 @@ func (l *lab) orphan() {
 	})
 }
 
-// kill ends a tenant by a signal, unseen by the host.
+// kill sends a signal to a tenant, without the host.
 func (n *tenant) kill() {
 	n.cmd.Process.Signal(syscall.SIGKILL)
 	n.stop()

@@ -15,14 +15,13 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// ErrInterrupted: a signal came while another operation had the lock. Nothing was changed.
+// ErrInterrupted means that a signal arrived while another operation held the lock. Nothing was changed.
 var ErrInterrupted = errors.New("interrupted")
 
-// A lock is an exclusive lock on the state directory. The kernel drops it when
-// its holder dies, in whatever way.
+// A lock is an exclusive lock on the state directory (flock). The kernel releases it when its holder dies.
 type lock struct{ file *os.File }
 
-// A lateError: the lock did not come in time.
+// A lateError means that the lock was not available in time.
 type lateError struct {
 	waited time.Duration
 	err    error
@@ -31,8 +30,8 @@ type lateError struct {
 func (e *lateError) Error() string { return e.err.Error() }
 func (e *lateError) Unwrap() error { return e.err }
 
-// takeLock waits for the lock, first come first served, for patience at most. A
-// lock that is free is taken also when ctx is done.
+// takeLock waits for the lock, at most for patience. Waiters are served in order of arrival. A free lock is taken even
+// if ctx is done.
 func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, error) {
 	watch := stopwatch{time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -48,21 +47,21 @@ func takeLock(ctx context.Context, name string, patience time.Duration) (*lock, 
 		if isAt(file, name) {
 			return &lock{file}, nil
 		}
-		file.Close() // somebody has removed it meanwhile: others lock the new one
+		file.Close() // another process has removed the file; a new file has the lock now
 	}
 }
 
-// isAt reports whether an open file is the one that its name stands for now.
+// isAt reports whether an open file is still the file with its name.
 func isAt(file *os.File, name string) bool {
-	mine, err := file.Stat()
+	opened, err := file.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Lstat(name)
-	return err == nil && os.SameFile(mine, there)
+	named, err := os.Lstat(name)
+	return err == nil && os.SameFile(opened, named)
 }
 
-// tryLock takes the lock if nobody has it.
+// tryLock takes the lock if it is free.
 func tryLock(name string) (l *lock, ok bool) {
 	file, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -75,7 +74,7 @@ func tryLock(name string) (l *lock, ok bool) {
 	return nil, false
 }
 
-// waitForLock locks a file, which it closes on an error.
+// waitForLock locks a file. On an error it closes the file.
 func waitForLock(ctx context.Context, file *os.File, patience time.Duration) error {
 	if flock(file, unix.LOCK_EX|unix.LOCK_NB) == nil {
 		return nil
@@ -89,11 +88,11 @@ func waitForLock(ctx context.Context, file *os.File, patience time.Duration) err
 		}
 		return err
 	case <-ctx.Done():
-		err := fmt.Errorf("waited %v, and %s has it: try again, or see what that waits for", patience, holder(file))
+		err := fmt.Errorf("%[2]s still holds it after %[1]v; try again, or check that process", patience, holder(file))
 		if errors.Is(ctx.Err(), context.Canceled) {
-			err = fmt.Errorf("%w while %s has it", ErrInterrupted, holder(file))
+			err = fmt.Errorf("%w while %s held it", ErrInterrupted, holder(file))
 		}
-		// Should the lock come late, it is given back at once.
+		// If the lock arrives late, release it at once.
 		go func() { <-done; file.Close() }()
 		return err
 	}
@@ -109,7 +108,7 @@ func flock(file *os.File, how int) error {
 
 func (l *lock) release() { l.file.Close() }
 
-// holder names the process that has the lock, for a message.
+// holder describes the process that holds the lock, for a message.
 func holder(file *os.File) string {
 	const unknown = "another process"
 	var stat unix.Stat_t

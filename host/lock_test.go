@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who waits for the lock too long is told who has it.
+// A timeout on the lock names the holder.
 func TestLockHeld(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
@@ -37,7 +37,7 @@ func TestLockHeld(t *testing.T) {
 	again.release()
 }
 
-// TestLockHeldAmongMany: every user can add thousands of locks to the list in which the holder is found.
+// TestLockHeldAmongMany adds thousands of locks to the list in which the holder is searched, as every user can.
 func TestLockHeldAmongMany(t *testing.T) {
 	dir := t.TempDir()
 	var held []*lock
@@ -68,8 +68,7 @@ func TestLockHeldAmongMany(t *testing.T) {
 	}
 }
 
-// A lock file that is removed while somebody waits for it locks nobody out of
-// anything: he then waits for the one that has its name now.
+// If the lock file is removed while a process waits for it, that process waits for the new file with the same name.
 func TestLockRemoved(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
@@ -100,7 +99,7 @@ func TestLockRemoved(t *testing.T) {
 	(<-waiter).release()
 }
 
-// waitedFor waits until somebody waits for the lock on a file, which is not yet his.
+// waitedFor waits until a process waits for the lock on a file.
 func waitedFor(t *testing.T, file *os.File, early <-chan *lock) {
 	t.Helper()
 	var stat unix.Stat_t
@@ -124,7 +123,7 @@ func waitedFor(t *testing.T, file *os.File, early <-chan *lock) {
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for the lock")
+			t.Fatal("no process waits for the lock")
 		}
 	}
 }

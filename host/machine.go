@@ -25,8 +25,8 @@ import (
 
 const onlineFile = "/sys/devices/system/cpu/online"
 
-// A machineCache keeps the topology while the same CPUs are online: reading it
-// takes a dozen files a CPU.
+// A machineCache caches the topology while the set of online CPUs is unchanged. Reading the topology takes a dozen
+// files per CPU.
 type machineCache struct {
 	sync.Mutex
 	online  string
@@ -51,33 +51,33 @@ func (c *machineCache) get() (*topology.Machine, error) {
 	return machine, nil
 }
 
-// ReadMachine reads this machine's topology: the machine's own also where a container's
-// view hides most of it. The error is ErrInside where that cannot be seen.
+// ReadMachine reads this machine's topology. It returns the complete topology even inside a container whose view hides
+// most of it. The error is ErrInside if it cannot see the machine.
 func ReadMachine() (m *topology.Machine, err error) {
-	err = outside(func() error {
+	err = outsideViews(func() error {
 		m, err = topology.ReadHost()
 		return err
 	})
 	return m, err
 }
 
-// ErrInside: this is inside a container's view, and the machine cannot be seen.
+// ErrInside means that this process runs inside a container's view and cannot see the machine.
 var ErrInside = errors.New("inside a container's view of the CPUs")
 
-// outside runs f where the kernel's own /sys and /proc are seen. In a container of
-// Candor a view is mounted over some of it: a candor that believed the view would
-// take all other CPUs for gone, and move everybody. There f runs on a thread with a
-// mount namespace of its own, from which the view is taken.
-func outside(f func() error) error {
-	name := viewHere()
+// outsideViews runs f where the kernel's own /sys and /proc are visible. In a container of Candor, a view is mounted
+// over some of their files. A candor process that believed the view would take all other CPUs for offline, and move
+// every container. In such a container, f runs on a thread with its own mount namespace, from which the view is
+// unmounted.
+func outsideViews(f func() error) error {
+	name := mountedView()
 	if name == "" {
 		return f()
 	}
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		if err := takeViewsOff(); err != nil {
-			done <- fmt.Errorf("%w (%s): run candor outside of it, or as root: %w", ErrInside, name, err)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if err := unmountViews(); err != nil {
+			done <- fmt.Errorf("%w (%s): %w; run candor outside the container, or as root", ErrInside, name, err)
 			return
 		}
 		done <- f()
@@ -85,15 +85,15 @@ func outside(f func() error) error {
 	return <-done
 }
 
-// takeViewsOff gives the calling thread a mount namespace without views.
-func takeViewsOff() error {
+// unmountViews gives the calling thread a mount namespace without views.
+func unmountViews() error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("mount namespace: %w", err)
 	}
-	for viewHere() != "" { // a container that was started in a container has two
+	for mountedView() != "" { // a container inside a container has two views
 		for _, file := range []string{onlineFile, "/proc/cpuinfo"} {
 			if err := unix.Unmount(file, unix.MNT_DETACH); err != nil {
 				return fmt.Errorf("unmount %s: %w", file, err)
@@ -103,28 +103,28 @@ func takeViewsOff() error {
 	return nil
 }
 
-// viewHere returns the name of the container whose view is mounted over the
-// list of online CPUs; "" if none is.
-func viewHere() string {
-	var file, dir unix.Stat_t // a mounted file is of another file system: the list of mounts may be long
+// mountedView returns the name of the container whose view is mounted over the list of online CPUs, or "".
+func mountedView() string {
+	var file, dir unix.Stat_t // a mounted file has another device; this avoids parsing a long mount table
 	if unix.Stat(onlineFile, &file) == nil && unix.Stat(filepath.Dir(onlineFile), &dir) == nil && file.Dev == dir.Dev {
 		return ""
 	}
-	name, _, _ := viewIn("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
+	name, _, _ := viewInMounts("/proc/thread-self/mountinfo", procfs.MaxHostMounts)
 	return name
 }
 
-// viewIn returns the name of the container whose view is mounted over the list of online CPUs in a mount table, "" if
-// none is, and whether a later mount covers that view. The error is kernelfs.ErrTooLong for a table beyond limit bytes.
-func viewIn(file string, limit int64) (name string, isCovered bool, err error) {
+// viewInMounts searches a mount table for a view over the list of online CPUs. It returns the name of the view's
+// container, or "", and whether a later mount covers the view. The error is kernelfs.ErrTooLong for a table beyond
+// limit bytes.
+func viewInMounts(file string, limit int64) (name string, isCovered bool, err error) {
 	err = procfs.EachMount(file, limit, []string{onlineFile}, func(m *mountinfo.Info) {
 		if m.Mountpoint != onlineFile {
 			return
 		}
 		isCovered = true
 		// The root of the mount of a view is /candor/views/web/online in some file system.
-		if views, of := filepath.Split(filepath.Dir(m.Root)); filepath.Base(m.Root) == "online" && filepath.Base(views) == "views" {
-			name, isCovered = of, false
+		if views, container := filepath.Split(filepath.Dir(m.Root)); filepath.Base(m.Root) == "online" && filepath.Base(views) == "views" {
+			name, isCovered = container, false
 		}
 	})
 	return name, isCovered, err
@@ -133,7 +133,7 @@ func viewIn(file string, limit int64) (name string, isCovered bool, err error) {
 // NodeOptions returns the machine's options.
 func (h *Host) NodeOptions() (NodeOptions, error) { return h.options.load(h.config) }
 
-// Usable returns the CPUs that this machine has for containers.
+// Usable returns the CPUs that containers of this machine can get.
 func (h *Host) Usable() (cpuset.Set, error) {
 	node, err := h.newNode()
 	if err != nil {
@@ -142,15 +142,15 @@ func (h *Host) Usable() (cpuset.Set, error) {
 	return node.Usable(), nil
 }
 
-// A basis is what a node without containers is made of: nodes with the same one are the same.
+// A basis holds the inputs of a node without containers. Equal bases give equal nodes.
 type basis struct {
 	machine *topology.Machine
-	options NodeOptions // with the CPUs of containers that are left alone
+	options NodeOptions // with the preserved CPUs among the reserved
 	usable  cpuset.Set
-	mems    cpuset.Set // the memory nodes that groups have unless told
+	mems    cpuset.Set // default memory nodes of cgroups
 }
 
-// basis is what holds of this machine now.
+// basis returns the present basis of this machine.
 func (h *Host) basis() (basis, error) {
 	options, err := h.NodeOptions()
 	if err != nil {
@@ -159,7 +159,7 @@ func (h *Host) basis() (basis, error) {
 	return h.basisWith(options)
 }
 
-// basisWith is basis by other options than the machine's.
+// basisWith is basis with the given options instead of the machine's.
 func (h *Host) basisWith(options NodeOptions) (basis, error) {
 	machine, err := h.machine.get()
 	if err != nil {
@@ -172,7 +172,7 @@ func (h *Host) basisWith(options NodeOptions) (basis, error) {
 	return basis{machine, h.withPreserved(options, usable.Intersect(machine.Online)), usable, mems}, nil
 }
 
-// node returns a node without containers. config is the file that the options are from.
+// node returns a node without containers. config is the file that holds the options, for errors.
 func (b *basis) node(config string) (*hybrid.Node, error) {
 	node, err := b.options.node(b.machine, b.usable)
 	if err != nil {
@@ -181,19 +181,20 @@ func (b *basis) node(config string) (*hybrid.Node, error) {
 	return node, nil
 }
 
-// NodeOptions are this machine's settings, the same for every operation. They
-// are the administrator's: they stand in a file of their own, outlast a reboot,
-// and may change at any time. Grants that do not fit a change are planned anew.
+// NodeOptions are the administrator's settings of this machine, the same for every operation. A file of their own
+// holds them, so they outlast a reboot. They can change at any time; the next operation replans the grants that no
+// longer fit.
 type NodeOptions struct {
 	Reserved    cpuset.Set       `json:"reserved"`    // CPUs that no container gets
 	MinShared   Amount           `json:"minShared"`   // CPU time that sensitive containers never get
 	Algorithm   hybrid.Algorithm `json:"algorithm"`   // "candor" or "paper"
-	UseIsolated bool             `json:"useIsolated"` // give the CPUs of isolcpus= too
-	// ImageSettings are the settings that an image may choose beyond those that take from no other container, such as burst.
+	UseIsolated bool             `json:"useIsolated"` // use the CPUs of isolcpus= too
+	// ImageSettings are further settings that an image can choose, such as burst. Settings that take nothing from
+	// other containers need no permission.
 	ImageSettings SettingNames `json:"imageSettings,omitzero"`
 }
 
-// SettingNames are names of settings, with commas between them; JSON writes them as a list.
+// SettingNames are names of settings, separated by commas. JSON represents them as a list.
 type SettingNames string
 
 // Names returns the names.
@@ -204,9 +205,10 @@ func (s SettingNames) Names() []string {
 	return strings.Split(string(s), ",")
 }
 
-// MarshalJSON and UnmarshalJSON write and read a list of names.
+// MarshalJSON writes the names as a list.
 func (s SettingNames) MarshalJSON() ([]byte, error) { return json.Marshal(s.Names()) }
 
+// UnmarshalJSON reads a list of names. A name must not be empty or contain a comma.
 func (s *SettingNames) UnmarshalJSON(text []byte) error {
 	var names []string
 	if err := json.Unmarshal(text, &names); err != nil {
@@ -214,19 +216,20 @@ func (s *SettingNames) UnmarshalJSON(text []byte) error {
 	}
 	for _, name := range names {
 		if name == "" || strings.Contains(name, ",") {
-			return fmt.Errorf("setting %.60q: want a name, such as burst", name)
+			return fmt.Errorf("setting %.60q: must be a name such as burst", name)
 		}
 	}
 	*s = SettingNames(strings.Join(names, ","))
 	return nil
 }
 
-// An Amount is a hybrid.Milli that JSON writes as a word: "500m".
+// An Amount is a hybrid.Milli that JSON represents as text such as "500m".
 type Amount hybrid.Milli
 
-// MarshalText and UnmarshalText write and read the amount as Kubernetes does.
+// MarshalText writes the amount as Kubernetes does.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(hybrid.Milli(a).String()), nil }
 
+// UnmarshalText reads an amount such as "500m" or "1.5".
 func (a *Amount) UnmarshalText(text []byte) error {
 	m, err := hybrid.ParseMilli(string(text))
 	*a = Amount(m)
@@ -236,17 +239,17 @@ func (a *Amount) UnmarshalText(text []byte) error {
 // DefaultConfig is the file that holds a machine's NodeOptions.
 const DefaultConfig = "/etc/candor/host.json"
 
-// ErrBadOptions is a file of options that cannot be meant, or not on this machine.
+// ErrBadOptions means that the options file is invalid, or that this machine cannot meet the options.
 var ErrBadOptions = errors.New("host options")
 
-// exampleOptions shows each field, for those whose file cannot be read.
+// exampleOptions shows each field, for error messages.
 const exampleOptions = `{"reserved":"0-1","minShared":"500m","algorithm":"candor","useIsolated":false}`
 
-// LoadOptions reads a machine's options. No file means the zero value; unknown
-// fields and bad values are ErrBadOptions.
+// LoadOptions reads a machine's options. If the file does not exist, it returns the zero value. The error is
+// ErrBadOptions for unknown fields and invalid values.
 func LoadOptions(file string) (NodeOptions, error) { return new(optionsCache).load(file) }
 
-// An optionsCache keeps what a file of options meant for as long as it has the same text.
+// An optionsCache caches the parsed options as long as the file's text is unchanged.
 type optionsCache struct{ last atomic.Pointer[readOptions] }
 
 type readOptions struct {
@@ -266,29 +269,28 @@ func (c *optionsCache) load(file string) (o NodeOptions, err error) {
 		err = fileio.DecodeStrict(text, &o)
 	}
 	if err != nil {
-		return NodeOptions{}, fmt.Errorf("%w %s: %w (want a file such as %s)", ErrBadOptions, file, err, exampleOptions)
+		return NodeOptions{}, fmt.Errorf("%w %s: %w; write a file such as %s", ErrBadOptions, file, err, exampleOptions)
 	}
 	c.last.Store(&readOptions{text, o})
 	return o, nil
 }
 
-// CheckReserved refuses reserved CPUs that a machine does not have. Those that
-// are offline may come back.
+// CheckReserved refuses reserved CPUs that a machine does not have. Offline CPUs are accepted, because they can
+// return.
 func CheckReserved(reserved cpuset.Set, m *topology.Machine) error {
 	if unknown := reserved.Minus(m.Online.Union(m.Offline)); !unknown.IsEmpty() {
-		return fmt.Errorf("reserved %v: the machine does not have %s; want some of %v", reserved, cputext.CPUs(unknown), m.Online.Union(m.Offline))
+		return fmt.Errorf("reserved %v: the machine does not have %s; use CPUs of %v", reserved, cputext.CPUs(unknown), m.Online.Union(m.Offline))
 	}
 	return nil
 }
 
-// node returns a node of the machine without containers. Its CPUs are among usable,
-// those that the cgroup has.
+// node returns a node of the machine without containers. usable holds the CPUs of the parent cgroup.
 func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybrid.Node, error) {
 	if err := CheckReserved(o.Reserved, machine); err != nil {
 		return nil, err
 	}
 	if free := usable.Intersect(machine.Online); !free.IsEmpty() && free.SubsetOf(&o.Reserved) {
-		return nil, fmt.Errorf("reserved %v: no CPU is left to give, Candor's parent cgroup has %v; reserve fewer", o.Reserved, free)
+		return nil, fmt.Errorf("reserved %v: no CPU of Candor's parent cgroup (%v) would remain; reserve fewer", o.Reserved, free)
 	}
 	return hybrid.NewNode(machine, hybrid.Options{
 		Algorithm:   o.Algorithm,
@@ -299,20 +301,20 @@ func (o *NodeOptions) node(machine *topology.Machine, usable cpuset.Set) (*hybri
 	})
 }
 
-// SetOptions is SaveOptions for options that this machine can meet; others are ErrBadOptions, and the
-// file stays as it is.
+// SetOptions saves the options if this machine can meet them. Otherwise it returns ErrBadOptions and does not change
+// the file.
 func (h *Host) SetOptions(o NodeOptions) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
-	err := outside(func() error { _, err := h.nodeWith(o); return err })
+	err := outsideViews(func() error { _, err := h.nodeWith(o); return err })
 	if err != nil {
 		return err
 	}
 	return SaveOptions(h.config, o)
 }
 
-// SaveOptions writes a machine's options; the next operation follows them.
+// SaveOptions writes a machine's options. The next operation follows them.
 func SaveOptions(file string, o NodeOptions) error {
 	if err := fileio.MakeDirs(filepath.Dir(file)); err != nil {
 		return fmt.Errorf("host options: %w", err)

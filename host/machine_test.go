@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whose view is mounted over the list of online CPUs, if it is one of Candor's.
-func TestViewIn(t *testing.T) {
+// viewInMounts returns the container whose view is mounted over the list of online CPUs.
+func TestViewInMounts(t *testing.T) {
 	const rest = " rw - tmpfs tmpfs rw\n"
 	file := filepath.Join(t.TempDir(), "mountinfo")
 	for line, want := range map[string]string{
@@ -23,7 +23,7 @@ func TestViewIn(t *testing.T) {
 		if err := os.WriteFile(file, []byte("1 2 0:3 / /"+rest+line+rest), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, isCovered, err := viewIn(file, 1<<20)
+		got, isCovered, err := viewInMounts(file, 1<<20)
 		if isCovered {
 			got += " covered"
 		}

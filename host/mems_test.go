@@ -49,8 +49,8 @@ func TestMemsOf(t *testing.T) {
 	}
 }
 
-// A pod whose cpuset has the memory of one node only: a container on the CPUs of
-// another node gets that memory, in its runtime's settings and in the kernel.
+// In a pod whose cpuset has the memory of a single node, a container on the CPUs of another node gets that memory, in
+// its runtime's settings and in the kernel.
 func TestMemsWithinPod(t *testing.T) {
 	l := newLab(t)
 	m, err := topology.ReadHost()

@@ -15,12 +15,11 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// notifyPatience is how long a command of OnResize may run.
-const notifyPatience = 30 * time.Second
+// notifyTimeout limits the run time of a command of OnResize.
+const notifyTimeout = 30 * time.Second
 
-// Notify tells a container of its new size as it asked for, and returns what
-// was done in words. It is called after the operation, without the lock: what
-// it starts may call candor itself.
+// Notify notifies a container's program of its new size with the method of OnResize, and describes the result in done.
+// The caller must not hold the lock, because the notification command can call candor itself.
 func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (done string, err error) {
 	onResize, err := h.store.ShownOnResize(g)
 	if err != nil {
@@ -33,31 +32,31 @@ func (h *Host) Notify(ctx context.Context, g *Grant, out, errOut io.Writer) (don
 	case sig != 0:
 		return h.signal(g, sig)
 	case command == "":
-		return "not told: started with --on-resize none", nil
+		return "not notified: started with --on-resize none", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, notifyPatience)
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-	cmd.Env = append(os.Environ(), notice(g)...)
+	cmd.Env = append(os.Environ(), resizeEnv(g)...)
 	cmd.Stdout, cmd.Stderr = out, errOut
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s has its new size, but %q failed: %w", g.ID, command, err)
 	}
-	return "told by " + strconv.Quote(command), nil
+	return "notified by " + strconv.Quote(command), nil
 }
 
 func (h *Host) signal(g *Grant, sig syscall.Signal) (string, error) {
 	if !g.Main.Alive() {
-		return "not told: its first process has ended", nil
+		return "not notified: its first process has ended", nil
 	}
 	if err := syscall.Kill(g.Main.PID, sig); err != nil {
-		return "", fmt.Errorf("%s has its new size, but could not be told: signal process %d: %w", g.ID, g.Main.PID, err)
+		return "", fmt.Errorf("%s has its new size, but could not be notified: signal process %d: %w", g.ID, g.Main.PID, err)
 	}
-	return fmt.Sprintf("told by signal %v to process %d", sig, g.Main.PID), nil
+	return fmt.Sprintf("notified by signal %v to process %d", sig, g.Main.PID), nil
 }
 
-// notice is the environment of a command of OnResize.
-func notice(g *Grant) []string {
+// notice returns the environment of a command of OnResize.
+func resizeEnv(g *Grant) []string {
 	return []string{
 		"CANDOR_NAME=" + g.ID,
 		"CANDOR_PID=" + strconv.Itoa(g.Main.PID),

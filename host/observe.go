@@ -13,22 +13,21 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A group is what the kernel has of one of Candor's containers.
+// A group is a container's cgroup as the kernel has it.
 type group struct {
 	*cgroup.Group
 	settings  cgroup.Settings
 	populated bool
-	engine    Engine // whose group it is; zero: Candor's
-	unread    bool   // all of this is what its grant says
-	of        *Grant // that grant
-	// unreadable, if not nil, is the error of a read of the group's files. The settings are assumptions then
+	engine    Engine // engine that owns the cgroup; zero: Candor
+	isAssumed bool   // the cgroup was not read; its grant supplied all fields
+	grant     *Grant // the grant that supplied the fields
+	// unreadable, if not nil, is the error of reading the cgroup's files. The settings are assumptions then
 	// (assumeUnreadable).
 	unreadable error
 }
 
-// observe reads the groups that exist. Half a group, which a candor left that was
-// killed in the middle of making or removing it (v1: one folder after the
-// other), has no processes and is removed here.
+// observe reads the existing cgroups of Candor. It removes incomplete cgroups without processes: a candor process that
+// was killed while creating or removing a cgroup leaves them on cgroup v1, where each hierarchy has its own directory.
 func (h *Host) observe() (map[string]*group, error) {
 	names, err := h.tree.Groups()
 	if err != nil {
@@ -36,7 +35,7 @@ func (h *Host) observe() (map[string]*group, error) {
 	}
 	groups := make(map[string]*group, len(names))
 	for _, name := range names {
-		g, err := h.look(name)
+		g, err := h.readGroup(name)
 		if errors.Is(err, fs.ErrNotExist) && !g.populated {
 			before := h.tree.SetDeadline(time.Now().Add(brief))
 			err = g.Remove()
@@ -44,7 +43,7 @@ func (h *Host) observe() (map[string]*group, error) {
 			g = nil
 		}
 		if errors.Is(err, cgroup.ErrNoGroup) || err == nil && g == nil {
-			continue // it went meanwhile
+			continue // the cgroup has been removed meanwhile
 		}
 		if err != nil {
 			g = &group{Group: h.tree.Group(name), populated: true, unreadable: err}
@@ -54,11 +53,13 @@ func (h *Host) observe() (map[string]*group, error) {
 	return groups, nil
 }
 
-// look reads one group.
-func (h *Host) look(name string) (*group, error) { return read(h.tree.Group(name)) }
+// readGroup reads a cgroup.
+func (h *Host) readGroup(name string) (*group, error) { return readSettings(h.tree.Group(name)) }
 
-func read(of *cgroup.Group) (*group, error) {
-	g := &group{Group: of}
+// readSettings reads whether a cgroup has processes, and its settings. On an error the group holds the fields read so
+// far.
+func readSettings(kernel *cgroup.Group) (*group, error) {
+	g := &group{Group: kernel}
 	var err error
 	if g.populated, err = g.Populated(); err == nil {
 		g.settings, err = g.Settings()
@@ -66,15 +67,14 @@ func read(of *cgroup.Group) (*group, error) {
 	return g, err
 }
 
-// ended reports whether a container is over, by what the kernel shows of it.
-// Nothing ends while processes run; a creator that lives may still be about to
-// start them.
-func ended(g *Grant, populated bool) bool {
+// hasEnded reports whether a container has ended, given whether its cgroup has processes. A container with processes
+// has not ended, and a living creator can still start processes.
+func hasEnded(g *Grant, populated bool) bool {
 	switch {
 	case populated || g.State == Held:
 		return false
 	case g.Engine.Cgroup != "":
-		return endedInEngine(g)
+		return hasEndedInEngine(g)
 	case g.State == Pending && g.Deadline != 0 && state.SinceBoot() > g.Deadline:
 		return true
 	default:
@@ -82,86 +82,89 @@ func ended(g *Grant, populated bool) bool {
 	}
 }
 
-// An operation about one container does not read all that the kernel has for every other one: with hundreds of
-// containers that is most of its time, and a container waits for it. The others that run are taken to have what they were
-// granted. Where the container has CPUs of its own, the operation looks whether the others have theirs, which nobody may
-// have got wrong then. Their other settings, and whether they still run, are for the operation that looks at all, such
-// as Reconcile.
+// An operation for a container does not read the cgroups of all other containers. With hundreds of containers, these
+// reads would take most of its time, and a container waits for the operation. The operation assumes that the other
+// running containers have their granted settings.
+//
+// If the container gets exclusive CPUs, the operation checks the CPUs of the other containers too, because nothing
+// must share these CPUs. An operation on all containers, such as Reconcile, checks their other settings and their end.
 
-// about is what an operation is about: a container, or with a pod all of that pod.
-type about struct{ name, pod string }
+// A scope selects the containers that an operation serves: a container, or with pod all containers of the pod. The
+// zero value selects all containers.
+type scope struct{ name, pod string }
 
-// operateOn is operate for an operation that is about one container.
-func (h *Host) operateOn(ctx context.Context, on about, change func(*operation) error) error {
-	return h.tellLate(outside(func() error { return h.locked(ctx, on, change) }))
+// operateOn is operate for the containers in a scope.
+func (h *Host) operateOn(ctx context.Context, s scope, change func(*operation) error) error {
+	return h.reportLate(outsideViews(func() error { return h.runLocked(ctx, s, change) }))
 }
 
-// glance returns the group of a container that the operation is not about, unread. For those that are to be
-// read it is nil: containers without a pod, whose end nobody tells, and those whose quota is raised.
-func (op *operation) glance(g *Grant) *group {
-	isClose := op.about == about{} || g.ID == op.about.name || g.Engine.Pod == op.about.pod
+// assumedGroup returns the cgroup of a container outside the operation's scope without reading it. It returns nil for
+// cgroups that must be read: those of containers without a pod, whose end no event reports, and those with a raised
+// quota.
+func (op *operation) assumedGroup(g *Grant) *group {
+	isClose := op.scope == scope{} || g.ID == op.scope.name || g.Engine.Pod == op.scope.pod
 	if isClose || g.State != Running || g.Engine.Pod == "" || g.Mems || g.Loan != (state.Loan{}) {
 		return nil
 	}
-	if k := op.left.groups[g.ID]; k != nil && k.unread && k.of == g && k.settings.Mems == op.basis.mems {
+	if k := op.cached.groups[g.ID]; k != nil && k.isAssumed && k.grant == g && k.settings.Mems == op.basis.mems {
 		return k
 	}
-	k := &group{Group: op.tree.EngineGroup(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, unread: true, of: g}
+	k := &group{Group: op.tree.EngineGroup(g.ID, g.Engine.Cgroup), populated: true, engine: g.Engine, isAssumed: true, grant: g}
 	k.settings = op.settings(g)
 	k.settings.Mems = op.basis.mems
 	return k
 }
 
-// has reports whether a group that nobody has read has what it is to have, memory nodes apart.
-func (k *group) has(want cgroup.Settings) bool {
-	want.Mems = k.settings.Mems
-	return k.settings == want
+// matches reports whether an unread cgroup already has the wanted settings, memory nodes apart.
+func (k *group) matches(wanted cgroup.Settings) bool {
+	wanted.Mems = k.settings.Mems
+	return k.settings == wanted
 }
 
-// unreadCPUs are the CPUs of all groups that nobody has read.
-func (op *operation) unreadCPUs() (all cpuset.Set) {
+// assumedCPUs returns the CPUs of all cgroups that have not been read.
+func (op *operation) assumedCPUs() (all cpuset.Set) {
 	for _, k := range op.groups {
-		if k.unread {
+		if k.isAssumed {
 			all = all.Union(k.settings.CPUs)
 		}
 	}
 	return all
 }
 
-// lookAtOthers reads the groups that were taken to have what they were granted and have other CPUs, where
-// a container gets exclusive CPUs. Groups that are written in any case need no read.
-func (op *operation) lookAtOthers(grants []*Grant) {
-	if g := op.info[op.about.name]; op.fresh.IsEmpty() && (!op.looks || g == nil || g.Class != hybrid.Sensitive) {
+// verifyOthers reads the CPUs of the cgroups with assumed settings, if a container gets exclusive CPUs. It reads a
+// cgroup completely if its CPUs differ from the grant. Cgroups that the operation writes anyway need no read.
+func (op *operation) verifyOthers(grants []*Grant) {
+	if g := op.info[op.scope.name]; op.freshCPUs.IsEmpty() && (!op.readsCPUs || g == nil || g.Class != hybrid.Sensitive) {
 		return
 	}
 	for _, g := range grants {
 		k := op.groups[g.ID]
-		if k == nil || !k.unread || !k.has(op.settings(g)) {
+		if k == nil || !k.isAssumed || !k.matches(op.settings(g)) {
 			continue
 		}
 		if cpus, err := k.CPUs(); err != nil || cpus != k.settings.CPUs {
-			op.readNow(g.ID, k)
+			op.reread(g.ID, k)
 		}
 	}
 	op.assumeUnreadable()
 }
 
-// readAll reads the groups that were not read yet.
-func (op *operation) readAll() {
+// readAssumed reads the cgroups that have not been read yet.
+func (op *operation) readAssumed() {
 	for name, k := range op.groups {
-		if k.unread {
-			op.readNow(name, k)
+		if k.isAssumed {
+			op.reread(name, k)
 		}
 	}
 }
 
-func (op *operation) readNow(name string, k *group) {
+func (op *operation) reread(name string, k *group) {
 	delete(op.groups, name)
 	op.observeEngine(name, k.engine)
 }
 
-// assumeUnreadable gives a group whose files cannot be read the settings of its grant, and the CPUs that its processes
-// may use now, or all if these cannot be read either. A container without a grant is left alone.
+// assumeUnreadable gives a cgroup with unreadable files the settings of its grant and the CPUs that its processes can
+// use now, or all CPUs if these are unknown. A container without a grant is left alone.
 func (op *operation) assumeUnreadable() {
 	for name, k := range op.groups {
 		if k.unreadable == nil {
@@ -169,20 +172,21 @@ func (op *operation) assumeUnreadable() {
 		}
 		g := op.info[name]
 		if g == nil {
-			op.log.Warn("a group that is in no state cannot be read", "container", name, "error", k.unreadable)
+			op.log.Warn("cannot read a cgroup that is missing from the state", "container", name, "error", k.unreadable)
 			delete(op.groups, name)
-			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.mayRunOn(k), k.unreadable})
-			op.avoid = op.avoid.Union(op.mayRunOn(k))
+			op.stuck = append(slices.Clip(op.stuck), &stuckError{name, op.effectiveCPUs(k), k.unreadable})
+			op.avoid = op.avoid.Union(op.effectiveCPUs(k))
 			continue
 		}
 		k.settings = op.settings(g)
-		k.settings.CPUs = op.mayRunOn(k)
+		k.settings.CPUs = op.effectiveCPUs(k)
 		op.degrade(name, SettingGroup, g.CPUs, k.unreadable)
 	}
 }
 
-// mayRunOn returns the CPUs that the processes of an unreadable group may use now, or all if these cannot be read either.
-func (op *operation) mayRunOn(k *group) cpuset.Set {
+// effectiveCPUs returns the CPUs that the processes of an unreadable cgroup can use now, or all usable CPUs if these
+// are unknown.
+func (op *operation) effectiveCPUs(k *group) cpuset.Set {
 	if cpus, _, err := k.Effective(); err == nil && !cpus.IsEmpty() {
 		return cpus
 	}

@@ -21,8 +21,8 @@ func setOnline(t *testing.T, cpu int, online bool) {
 	}
 }
 
-// A CPU that goes offline is replaced; where there is no other, the container goes
-// on with what it has, which is said, and gets it back when it returns.
+// A CPU that goes offline is replaced. If no other CPU is free, the container continues on its remaining CPUs and is
+// reported as degraded. It gets the CPU back when it returns.
 func TestCPUOffline(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") == "" {
 		t.Skip("takes CPUs offline: in guests only")
@@ -61,7 +61,7 @@ func TestCPUOffline(t *testing.T) {
 	before := web.CPUs
 	l.nudge()
 	if !strings.Contains(l.log.String(), "degraded") {
-		t.Errorf("not said: %s", l.log)
+		t.Errorf("not logged: %s", l.log)
 	}
 	s, _ = l.Snapshot()
 	web, _ = s.Grant("web")

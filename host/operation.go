@@ -15,57 +15,59 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// An operation is one change of the state, from lock to unlock.
+// An operation is one change of the state, from lock to unlock. It collects the state of the file, the kernel and the
+// allocator, and the changes to make.
 type operation struct {
 	*Host
-	boot   string
-	loaded state.State       // as the file has it
-	before map[string]*Grant // those of loaded, by name
-	saved  *state.Saved      // what the file has now
-	groups map[string]*group // as the kernel has them
-	left   leftover          // of the operation before
-	node   *hybrid.Node
-	basis  basis             // of node
-	empty  *hybrid.Node      // a node without containers, for the next that is wanted
-	info   map[string]*Grant // all that is known beside the node, by name
+	boot      string
+	loaded    state.State       // content of the state file
+	before    map[string]*Grant // grants of loaded, by name
+	saved     *state.Saved      // present content of the state file
+	groups    map[string]*group // cgroups as the kernel has them, by name
+	cached    operationCache    // result of the previous operation
+	node      *hybrid.Node
+	basis     basis             // inputs of node
+	emptyNode *hybrid.Node      // a node without containers for the next restoreAll, or nil
+	info      map[string]*Grant // grants with the data that the node lacks, by name
 
-	over     []string     // groups that end with this operation
-	newcomer *newcomer    // the container that begins with it, or nil
-	resized  string       // the container that it is about to resize, or ""
-	hint     *hybrid.Hint // of the container that it plans, or nil
+	ended    []string     // containers that end with this operation
+	newcomer *newcomer    // the container that starts with this operation, or nil
+	resized  string       // the container that this operation resizes, or ""
+	hint     *hybrid.Hint // hint of the container that this operation plans, or nil
 
-	subject    string          // the container that the operation is for, or ""
-	avoid      cpuset.Set      // CPUs that another container cannot leave: none of them becomes exclusive
-	stuck      []*stuckError   // those containers
-	fresh      cpuset.Set      // CPUs that become exclusive: every other container has to leave them
-	isUndoing  bool            // settings go back to those before the operation
-	behind     map[string]bool // containers that cannot have the CPUs that they are granted
-	notStarted bool            // the program of the container that it releases was not executed
-	rewritten  string          // the container to whose group its engine has just written, or ""
-	everyPod   bool            // inspect the groups of all pods
-	about      about           // zero: all containers
-	looks      bool            // read the CPUs of all groups: the container of about is about to start
+	subject    string          // the container that this operation serves, or ""
+	avoid      cpuset.Set      // CPUs that another container cannot leave; none of them becomes exclusive
+	stuck      []*stuckError   // the containers that cannot leave those CPUs
+	freshCPUs  cpuset.Set      // CPUs that become exclusive; every other container must leave them
+	isUndoing  bool            // the former settings are restored
+	misplaced  map[string]bool // containers that do not have their granted CPUs
+	notStarted bool            // the program of the released container was not executed
+	rewritten  string          // the container whose engine has just written its cgroup, or ""
+	everyPod   bool            // inspect the cgroups of all pods
+	scope      scope           // containers that this operation serves; zero: all containers
+	readsCPUs  bool            // read the CPUs of all cgroups, because the container of scope starts
 	report     *Report
 }
 
-// A newcomer is a container whose group this operation makes.
+// A newcomer is a container whose cgroup this operation creates.
 type newcomer struct {
 	name string
-	pid  int // waits to become the container's first process
+	pid  int // process that waits to become the container's first process, or 0
 }
 
-// operate runs one operation: what change plans and commits to the node becomes
-// true on the machine and in the file, or not at all. What must be put right
-// anyway (the ended, the strayed, the lost) is put right also where change fails.
+// operate runs one operation on all containers. It applies the grants that change plans and commits to the node, and
+// saves them, or changes nothing. Necessary repairs are applied even if change fails: ended containers, drifted
+// settings and lost CPUs.
 func (h *Host) operate(ctx context.Context, change func(*operation) error) error {
-	return h.operateOn(ctx, about{}, change)
+	return h.operateOn(ctx, scope{}, change)
 }
 
-func (h *Host) locked(ctx context.Context, on about, change func(*operation) error) error {
+// runLocked runs an operation under the lock, and retries it without the CPUs of stuck containers.
+func (h *Host) runLocked(ctx context.Context, s scope, change func(*operation) error) error {
 	if err := h.CheckPlanOnly(); err != nil {
 		return err
 	}
-	// The topology that this reads is kept: others don't wait for it while we have the lock.
+	// Read the topology before taking the lock. The read is slow, and its result is cached.
 	if _, err := h.machine.get(); err != nil {
 		return err
 	}
@@ -73,18 +75,19 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 		return err
 	}
 	watch := stopwatch{time.Now()}
-	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 	if err != nil {
 		return err
 	}
 	defer lock.release()
-	defer h.hurry(ctx)()
+	defer h.limitWaits(ctx)()
 	report := Report{Wait: watch.lap()}
 	var stuck []*stuckError
 	for {
-		err := h.attempt(on, stuck, change, &report)
-		// A container that cannot leave its CPUs does not refuse another one: the next attempt plans without those CPUs.
-		if next := new(stuckError); errors.As(err, &next) && isNews(next, stuck) {
+		err := h.tryOperation(s, stuck, change, &report)
+		// A container that cannot leave its CPUs does not refuse another container: the next attempt plans without
+		// those CPUs.
+		if next := new(stuckError); errors.As(err, &next) && isNewStuck(next, stuck) {
 			stuck = append(stuck, next)
 			continue
 		}
@@ -93,15 +96,16 @@ func (h *Host) locked(ctx context.Context, on about, change func(*operation) err
 	}
 }
 
-// isNews reports whether a container that is stuck was not known to be.
-func isNews(next *stuckError, known []*stuckError) bool {
+// isNewStuck reports whether a stuck container is missing from known, or stays on more CPUs than known.
+func isNewStuck(next *stuckError, known []*stuckError) bool {
 	return !slices.ContainsFunc(known, func(e *stuckError) bool { return e.name == next.name && next.cpus.SubsetOf(&e.cpus) })
 }
 
-// attempt is one try of an operation, under the lock. stuck are the containers that could not leave their CPUs in earlier tries.
-func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) error, report *Report) error {
+// tryOperation tries an operation once, under the lock. stuck holds the containers that could not leave their CPUs in
+// earlier tries.
+func (h *Host) tryOperation(s scope, stuck []*stuckError, change func(*operation) error, report *Report) error {
 	watch := stopwatch{time.Now()}
-	op, err := h.begin(on, stuck)
+	op, err := h.newOperation(s, stuck)
 	if report.Failed = err != nil; report.Failed {
 		return err
 	}
@@ -112,12 +116,12 @@ func (h *Host) attempt(on about, stuck []*stuckError, change func(*operation) er
 	err = op.restoreParent(op.finish())
 	report.Apply += watch.lap()
 	if report.Failed = err != nil; !report.Failed {
-		op.leave(changeErr)
+		op.fillCache(changeErr)
 	}
 	return errline.With("; and then: ", changeErr, err)
 }
 
-// restoreParent restores the groups above a container whose program has not started.
+// restoreParent restores the cgroups above a container whose program has not started.
 func (op *operation) restoreParent(failure error) error {
 	if !op.notStarted && (failure == nil || op.newcomer == nil) {
 		return failure
@@ -125,18 +129,18 @@ func (op *operation) restoreParent(failure error) error {
 	return errline.Join(failure, op.tree.RestoreParent())
 }
 
-// begin loads the state, compares it with the kernel and brings the node to what holds now.
-func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
+// newOperation loads the state, compares it with the kernel and restores the grants to a node.
+func (h *Host) newOperation(s scope, stuck []*stuckError) (*operation, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
 		return nil, err
 	}
-	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, behind: map[string]bool{}, about: on, stuck: stuck}
+	op := &operation{Host: h, boot: boot, info: map[string]*Grant{}, misplaced: map[string]bool{}, scope: s, stuck: stuck}
 	for _, e := range stuck {
 		op.avoid = op.avoid.Union(e.cpus)
 	}
-	if left := h.left.Swap(nil); left != nil {
-		op.left = *left
+	if cached := h.cache.Swap(nil); cached != nil {
+		op.cached = *cached
 	}
 	if err := op.load(); err != nil {
 		return nil, err
@@ -153,7 +157,7 @@ func (h *Host) begin(on about, stuck []*stuckError) (*operation, error) {
 	return op, errline.Join(op.reap(), op.repair())
 }
 
-// load reads the state file. One that cannot be used, or is of an earlier boot, says nothing.
+// load reads the state file. An unreadable file, or a file from an earlier boot, is treated as empty.
 func (op *operation) load() error {
 	saved, err := op.store.Load()
 	var broken *state.BrokenError
@@ -163,7 +167,7 @@ func (op *operation) load() error {
 	if op.saved = saved; broken != nil {
 		op.saved = new(state.Saved)
 	}
-	if op.saved != op.left.saved {
+	if op.saved != op.cached.saved {
 		op.tops.learnFrom(op.saved.Grants)
 	}
 	if err := op.prepareNode(); err != nil {
@@ -180,44 +184,45 @@ func (op *operation) load() error {
 		}
 		op.saved = new(state.Saved)
 	}
-	if err := op.dropArguments(); err != nil { // no reason to refuse another container
-		op.log.Warn("arguments that an earlier version stored are not all dropped", "error", err)
+	if err := op.dropArguments(); err != nil { // a failure does not refuse another container
+		op.log.Warn("cannot drop all program arguments that an earlier version stored", "error", err)
 	}
 	op.loaded = op.saved.State
 	op.before = state.ByName(op.loaded.Grants)
 	return nil
 }
 
-// prepareNode makes a node without containers, unless that which was left will do. Options that cannot be meant change nothing.
+// prepareNode creates a node without containers, unless the node of the previous operation can be reused. It fails on
+// invalid options, before the operation changes anything.
 func (op *operation) prepareNode() (err error) {
-	if op.basis, err = op.Host.basis(); err != nil || op.left.isNow(op, op.basis) {
+	if op.basis, err = op.Host.basis(); err != nil || op.cached.isValid(op, op.basis) {
 		return err
 	}
-	op.empty, err = op.basis.node(op.config)
+	op.emptyNode, err = op.basis.node(op.config)
 	return err
 }
 
-// abandon gives an unusable state up: it is kept aside, and what runs is adopted.
+// abandon moves an unusable state file aside. The operation then adopts the running containers.
 func (op *operation) abandon(broken *state.BrokenError) error {
 	op.loaded, op.before, op.saved = state.State{}, nil, new(state.Saved)
 	if err := op.store.SetAside(); err != nil {
 		return fmt.Errorf("%w; %w", broken, err)
 	}
-	op.log.Warn("state unusable: rebuilt from what runs", "kept", op.store.BadFile(), "reason", broken.Err)
+	op.log.Warn("state unusable: rebuilt from the running containers", "kept", op.store.BadFile(), "reason", broken.Err)
 	return nil
 }
 
-// reap ends the grants of containers that are over.
+// reap ends the grants of containers that have ended.
 func (op *operation) reap() error {
 	for _, g := range op.loaded.Grants {
 		k := op.groups[g.ID]
 		populated := k != nil && k.populated
 		switch {
 		case op.info[g.ID] == nil: // not restored
-		case op.holds(g, populated):
+		case op.mustHold(g, populated):
 			op.info[g.ID].State = Held
 			op.log.Info("held for its pod", "container", g.ID)
-		case ended(g, populated) || op.podGone(g, populated):
+		case hasEnded(g, populated) || op.isPodGone(g, populated):
 			if err := op.end(g.ID); err != nil {
 				return err
 			}
@@ -229,9 +234,9 @@ func (op *operation) reap() error {
 	return nil
 }
 
-// end takes a container off the node.
+// end removes a container from the node.
 func (op *operation) end(name string) error {
-	op.keepPlace(name)
+	op.retainPlace(name)
 	plan, err := op.node.PlanRelease(name)
 	if err == nil {
 		err = op.node.Commit(plan)
@@ -240,12 +245,12 @@ func (op *operation) end(name string) error {
 		return err
 	}
 	delete(op.info, name)
-	op.over = append(op.over, name)
+	op.ended = append(op.ended, name)
 	return nil
 }
 
-// repair looks for new CPUs where a grant has lost some. Where there are none
-// the container goes on with what is left, and ps and inspect say so.
+// repair plans new CPUs for grants that have lost CPUs. If no CPUs are free, the container continues on its remaining
+// CPUs, and ps and inspect report it as degraded.
 func (op *operation) repair() error {
 	if !op.hasLost() {
 		return nil
@@ -282,7 +287,7 @@ func (op *operation) hasLost() bool {
 	return false
 }
 
-// grants returns the node's grants with all that is known of them. Nobody changes them.
+// grants returns the node's grants together with the data that the node lacks. The caller must not change them.
 func (op *operation) grants() []*Grant {
 	grants := make([]*Grant, 0, len(op.info))
 	for held := range op.node.All() {
@@ -292,7 +297,7 @@ func (op *operation) grants() []*Grant {
 			now := *g
 			now.Grant = *held
 			now.Fractions = slices.Clone(held.Fractions)
-			now.Immovable = g.Immovable // not that of this operation alone
+			now.Immovable = g.Immovable // the node's value holds for this operation only
 			if isOver {
 				now.Loan = state.Loan{}
 			}
@@ -303,17 +308,17 @@ func (op *operation) grants() []*Grant {
 	return grants
 }
 
-// Somebody may wait for an operation's answer, and go on without it when it is late: NRI gives a plugin 2 s. What an
-// operation does takes milliseconds. What it may have to wait for is bounded by the deadline of its context: the
-// kernel that lets go of a group, processes that end, systemd.
+// Callers wait for an operation only for a limited time. NRI, for example, gives a plugin 2 s. The work of an
+// operation takes milliseconds, but it can wait for the kernel to remove a cgroup, for processes to end, and for
+// systemd. The deadline of the context bounds these waits.
 
 const (
-	answerTime = 200 * time.Millisecond // is left for the answer
-	brief      = 100 * time.Millisecond // for what others have left: the next operation looks at it again
+	answerTime = 200 * time.Millisecond // reserved for the reply to the caller
+	brief      = 100 * time.Millisecond // bound on the cleanup after other containers; the next operation retries it
 )
 
-// hurry has an operation wait no longer than its context allows.
-func (h *Host) hurry(ctx context.Context) (done func()) {
+// limitWaits bounds the waits of an operation by the deadline of its context. The caller must call done afterwards.
+func (h *Host) limitWaits(ctx context.Context) (done func()) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return func() {}
@@ -322,8 +327,9 @@ func (h *Host) hurry(ctx context.Context) (done func()) {
 	return func() { h.tree.SetDeadline(before) }
 }
 
-// remove removes the group of a container that has ended. A group that the kernel does not let go of within a brief time is left to the
-// next operation: the lock is held meanwhile. Only the operation's own container waits longer, if its context allows that.
+// remove removes the cgroup of a container that has ended. If the kernel does not release the cgroup within a brief
+// time, the next operation retries it, because this operation holds the lock. Only for its own container does an
+// operation wait longer, if its context allows it.
 func (op *operation) remove(name string, remove func() error) (removed bool, err error) {
 	end := op.tree.SetDeadline(time.Time{})
 	defer op.tree.SetDeadline(end)
@@ -334,7 +340,7 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 	}
 	err = remove()
 	if errors.Is(err, cgroup.ErrBusy) {
-		op.log.Error("a group that is over cannot be removed yet", "container", name, "error", err)
+		op.log.Error("cannot remove the cgroup of an ended container yet", "container", name, "error", err)
 		return false, nil
 	}
 	if errors.Is(err, cgroup.ErrNoGroup) {
@@ -343,30 +349,30 @@ func (op *operation) remove(name string, remove func() error) (removed bool, err
 	return err == nil, err
 }
 
-// A leftover is what an operation leaves to the next one of this process: where nobody has written the state since, and the
-// machine is the same, that need not bring hundreds of grants to a new node. It is never more than what the state and the
-// kernel say anyway: without it, the next operation finds the same.
-type leftover struct {
+// An operationCache holds the result of an operation for the next operation of this process. If no other process has
+// written the state since and the machine is unchanged, the next operation need not restore hundreds of grants to a
+// new node. Caching never changes the result: the state and the kernel give the same data.
+type operationCache struct {
 	groups map[string]*group
 
-	saved *state.Saved // that the rest goes with; nil: groups are all
+	saved *state.Saved // state of the fields below; nil: only groups is set
 	basis basis
 	node  *hybrid.Node
 	info  map[string]*Grant
 }
 
-// leave keeps what an operation that has succeeded leaves; with change, which has not failed either, its node too.
-func (op *operation) leave(change error) {
-	left := &leftover{groups: op.groups}
-	if change == nil && op.isPlain() {
-		left.saved, left.basis, left.node, left.info = op.saved, op.basis, op.node, op.asSaved()
+// fillCache caches the result of a successful operation. It caches the node only if change has not failed.
+func (op *operation) fillCache(change error) {
+	cached := &operationCache{groups: op.groups}
+	if change == nil && op.isReusable() {
+		cached.saved, cached.basis, cached.node, cached.info = op.saved, op.basis, op.node, op.asSaved()
 	}
-	op.Host.left.Store(left)
+	op.Host.cache.Store(cached)
 }
 
-// isPlain reports whether a new node, to which the state's grants are restored, would be the one that there is.
-func (op *operation) isPlain() bool {
-	if len(op.info) != len(op.saved.Grants) || !cpusetKeepsAffinity() { // before Linux 6.2, who moves is looked up each time
+// isReusable reports whether restoring the saved grants to a new node would give the present node.
+func (op *operation) isReusable() bool {
+	if len(op.info) != len(op.saved.Grants) || !cpusetKeepsAffinity() { // before Linux 6.2 each operation inspects the threads
 		return false
 	}
 	for _, g := range op.saved.Grants {
@@ -377,10 +383,10 @@ func (op *operation) isPlain() bool {
 	return !op.hasLost()
 }
 
-// asSaved is what is known of the grants, as it is read from the state.
+// asSaved returns the grants as they would be loaded from the state file.
 func (op *operation) asSaved() map[string]*Grant {
 	for _, g := range op.saved.Grants {
-		if isNew := g != op.before[g.ID]; isNew || !g.Equal(op.info[g.ID]) { // what is new, callers know by address
+		if isNew := g != op.before[g.ID]; isNew || !g.Equal(op.info[g.ID]) { // callers hold pointers to new grants
 			now := *g
 			op.info[g.ID] = &now
 		}
@@ -388,25 +394,24 @@ func (op *operation) asSaved() map[string]*Grant {
 	return op.info
 }
 
-// isNow reports whether the node that was left is what the state says now.
-func (l *leftover) isNow(op *operation, now basis) bool {
+// isValid reports whether the cached node belongs to the present state and machine.
+func (l *operationCache) isValid(op *operation, now basis) bool {
 	return l.saved != nil && l.saved == op.saved && l.basis == now
 }
 
-// A Report is what one operation took, from the wait for the lock on, and what it did to containers
-// that nobody asked it about.
+// A Report holds the duration and the side effects of one operation.
 type Report struct {
-	Wait, Read, Plan, Apply time.Duration // for the lock; state and kernel; what changes; groups, views and file
+	Wait, Read, Plan, Apply time.Duration // waiting for the lock; reading state and kernel; planning; writing cgroups, views and state
 
-	Moves  int        // fractions of running containers that are on another CPU since
-	Drift  int        // containers that had other settings than the state says
-	Hint   HintResult // what became of the hint of the container that it has planned
-	Failed bool       // it could not be applied; all is as it was
-	Late   bool       // the lock did not come in time: Wait is all that there is
+	Moves  int        // fractions of running containers that moved to another CPU
+	Drift  int        // containers whose settings differed from the state
+	Hint   HintResult // outcome of the hint of the planned container
+	Failed bool       // the operation could not be applied; nothing changed
+	Late   bool       // the lock timed out; only Wait is set
 }
 
-// tellLate reports an operation that has waited for the lock in vain.
-func (h *Host) tellLate(err error) error {
+// reportLate reports an operation that did not get the lock in time.
+func (h *Host) reportLate(err error) error {
 	var late *lateError
 	if errors.As(err, &late) {
 		h.listener(Report{Wait: late.waited, Late: true})
@@ -414,7 +419,7 @@ func (h *Host) tellLate(err error) error {
 	return err
 }
 
-// A stopwatch tells how long each part of an operation takes.
+// A stopwatch measures the parts of an operation.
 type stopwatch struct{ since time.Time }
 
 func (s *stopwatch) lap() time.Duration {
@@ -424,15 +429,15 @@ func (s *stopwatch) lap() time.Duration {
 	return took
 }
 
-// moves counts the fractions that were moved. A container's own resize is no move.
-func (op *operation) moves(grants []*Grant) (n int) {
+// countMoves returns the number of fractions that moved to another CPU. It does not count a container's own resize.
+func (op *operation) countMoves(grants []*Grant) (n int) {
 	for _, g := range grants {
 		if len(g.Fractions) == 0 {
 			continue
 		}
-		was := op.before[g.ID]
-		if was != nil && was.State == Running && was.Limit == g.Limit {
-			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&was.Grant))
+		before := op.before[g.ID]
+		if before != nil && before.State == Running && before.Limit == g.Limit {
+			moved := fractionalCPUs(&g.Grant).Minus(fractionalCPUs(&before.Grant))
 			n += moved.Count()
 		}
 	}

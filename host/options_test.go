@@ -34,7 +34,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What is no file of options is one line that names it, and no wait.
+// An invalid options file gives a one-line error that names the file, without waiting.
 func TestOptionsRefused(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -60,7 +60,7 @@ func TestOptionsRefused(t *testing.T) {
 	}
 }
 
-// The example that errors show can be read.
+// The example in error messages is valid.
 func TestExampleOptions(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "host.json")
 	if err := os.WriteFile(file, []byte(exampleOptions), 0o644); err != nil {
@@ -72,7 +72,7 @@ func TestExampleOptions(t *testing.T) {
 	}
 }
 
-// A host follows a file that changes, is spoilt, goes, and comes back as it was.
+// A host follows an options file that changes, becomes invalid, disappears, and returns unchanged.
 func TestOptionsChange(t *testing.T) {
 	h := &Host{config: filepath.Join(t.TempDir(), "host.json")}
 	for _, c := range []struct {
@@ -101,7 +101,7 @@ func TestOptionsChange(t *testing.T) {
 	}
 }
 
-// Options are for a machine: what it does not have, or needs, is refused.
+// Options that the machine cannot meet are refused.
 func TestOptionsOfAMachine(t *testing.T) {
 	machine, err := topology.Parse("core:4 pu:1")
 	if err != nil {
@@ -115,9 +115,9 @@ func TestOptionsOfAMachine(t *testing.T) {
 	}{
 		{"", 0, ""},
 		{"0,4-5", 2000, ""}, // offline ones may come back
-		{"0,7", 0, "reserved 0,7: the machine does not have CPU 7; want some of 0-5"},
-		{"6-7", 0, "reserved 6-7: the machine does not have CPUs 6-7; want some of 0-5"},
-		{"1-3", 0, "reserved 1-3: no CPU is left to give, Candor's parent cgroup has 1-3; reserve fewer"},
+		{"0,7", 0, "reserved 0,7: the machine does not have CPU 7; use CPUs of 0-5"},
+		{"6-7", 0, "reserved 6-7: the machine does not have CPUs 6-7; use CPUs of 0-5"},
+		{"1-3", 0, "reserved 1-3: no CPU of Candor's parent cgroup (1-3) would remain; reserve fewer"},
 		{"1-2", 99000, "min-shared 99000m: must be 0 to 1,"},
 	} {
 		o := NodeOptions{Reserved: cpuset.MustParse(c.reserved), MinShared: c.minShared}

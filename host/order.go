@@ -5,31 +5,30 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A move is the CPUs of one group before and after an operation.
+// A move holds the CPUs of a cgroup before and after an operation.
 type move struct {
 	group string
-	// old is empty for a group that is made, new for one whose processes have
-	// ended.
+	// old is empty for a cgroup that is created. new is empty for a cgroup whose processes have ended.
 	old, new cpuset.Set
 }
 
-// A write gives a group a cpuset.
+// A write gives a cgroup a cpuset.
 type write struct {
-	of    int // which of the moves
+	of    int // index of the move
 	group string
 	cpus  cpuset.Set
 }
 
-// order returns the cpuset writes that lead from the old CPUs of all groups to
-// the new ones, in an order in which no exclusive CPU runs two groups, not even
-// for a moment. exclusive are the CPUs that are exclusive before or after.
+// order returns the cpuset writes that lead from the old CPUs of all cgroups to the new CPUs. At no moment does an
+// exclusive CPU run two cgroups. exclusive holds the CPUs that are exclusive before or after.
 //
-// First every group leaves the CPUs that it loses. A group that would keep none
-// jumps when nobody is left where it goes; where groups wait for each other, one
-// of them waits on a CPU that is not exclusive. Then every group gets what it
-// gains. clean is false where there is no such CPU and one jump had to be made
-// into company: after somebody else has exchanged the CPUs of two groups.
-func order(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
+// First every cgroup leaves the CPUs that it loses. A cgroup that would keep no CPU jumps as soon as no other cgroup
+// has to leave its exclusive new CPUs. If cgroups wait for each other in a cycle, one of them is parked on CPUs that
+// are not exclusive. Then every cgroup gets the CPUs that it gains.
+//
+// clean is false if there is no CPU to park on, so that a cgroup jumped onto occupied CPUs. Only a foreign exchange of
+// the CPUs of two cgroups leads to that.
+func orderWrites(moves []move, exclusive cpuset.Set) (writes []write, clean bool) {
 	s := sequence{moves: moves, now: make([]cpuset.Set, len(moves)), exclusive: exclusive}
 	var jumpers []int
 	for i, m := range moves {
@@ -69,10 +68,10 @@ func (op *operation) exclusive(grants []*Grant) (all cpuset.Set) {
 	return all
 }
 
-// A sequence is a list of writes in the making.
+// A sequence is a list of writes under construction.
 type sequence struct {
 	moves     []move
-	now       []cpuset.Set // what each group has after the writes so far
+	now       []cpuset.Set // CPUs of each cgroup after the writes so far
 	exclusive cpuset.Set
 	writes    []write
 }
@@ -85,12 +84,12 @@ func (s *sequence) write(i int, cpus cpuset.Set) {
 	s.writes = append(s.writes, write{i, s.moves[i].group, cpus})
 }
 
-// jump brings the groups that keep none of their CPUs to their new ones.
+// jump moves the cgroups that keep none of their CPUs to their new CPUs.
 func (s *sequence) jump(jumpers []int) (clean bool) {
 	clean = true
 	parked := map[int]bool{}
 	for len(jumpers) > 0 {
-		at, found := s.free(jumpers)
+		at, found := s.findFree(jumpers)
 		if !found {
 			at = 0
 			if cpus := s.parking(); !cpus.IsEmpty() && !parked[jumpers[0]] {
@@ -107,14 +106,14 @@ func (s *sequence) jump(jumpers []int) (clean bool) {
 	return clean
 }
 
-// free returns a jumper whose exclusive new CPUs nobody has who is to leave them.
-func (s *sequence) free(jumpers []int) (at int, found bool) {
+// findFree returns the position of a jumper whose exclusive new CPUs no other cgroup still has to leave.
+func (s *sequence) findFree(jumpers []int) (at int, found bool) {
 	for at, i := range jumpers {
-		wanted := s.moves[i].new.Intersect(s.exclusive)
+		needed := s.moves[i].new.Intersect(s.exclusive)
 		taken := false
 		for other, m := range s.moves {
 			leaving := s.now[other].Minus(m.new)
-			taken = taken || other != i && wanted.Overlaps(&leaving)
+			taken = taken || other != i && needed.Overlaps(&leaving)
 		}
 		if !taken {
 			return at, true
@@ -123,7 +122,7 @@ func (s *sequence) free(jumpers []int) (at int, found bool) {
 	return 0, false
 }
 
-// parking returns the CPUs in use that are nobody's own.
+// parking returns the CPUs in use that are not exclusive.
 func (s *sequence) parking() cpuset.Set {
 	var all cpuset.Set
 	for _, m := range s.moves {

@@ -26,7 +26,7 @@ func TestOrder(t *testing.T) {
 		{"equal values are not written", []move{{"a", set("0"), set("0")}}, "0", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			writes, clean := order(test.moves, set(test.exclusive))
+			writes, clean := orderWrites(test.moves, set(test.exclusive))
 			var got string
 			for i, w := range writes {
 				if i > 0 {
@@ -41,10 +41,10 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestOrderSaysWhenItCannot: two groups have exchanged every CPU there is.
-func TestOrderSaysWhenItCannot(t *testing.T) {
+// TestOrderReportsExchange: two groups have exchanged every CPU there is.
+func TestOrderReportsExchange(t *testing.T) {
 	a, b := cpuset.Of(0), cpuset.Of(1)
-	writes, clean := order([]move{{"a", a, b}, {"b", b, a}}, a.Union(b))
+	writes, clean := orderWrites([]move{{"a", a, b}, {"b", b, a}}, a.Union(b))
 	if clean || len(writes) != 2 {
 		t.Errorf("clean %t, writes %v", clean, writes)
 	}
@@ -94,7 +94,7 @@ func walkOrder(t *rapid.T) {
 	}
 	parking := used.Minus(exclusive)
 
-	writes, clean := order(moves, exclusive)
+	writes, clean := orderWrites(moves, exclusive)
 	if !clean && !parking.IsEmpty() {
 		t.Fatalf("not clean, with %v to park on", parking)
 	}
@@ -117,9 +117,8 @@ func walkOrder(t *rapid.T) {
 	}
 }
 
-// checkExclusive fails where two groups are on an exclusive CPU that they had
-// not in common before and will not have in common after: a CPU that is
-// exclusive before and is then given to more by its owner's own resize is such.
+// checkExclusive fails if two cgroups share an exclusive CPU that they shared neither before nor after. A CPU that was
+// exclusive before and is given to several cgroups by its owner's resize is shared after.
 func checkExclusive(t *rapid.T, moves []move, now map[string]cpuset.Set, exclusive cpuset.Set) {
 	for i, a := range moves {
 		for _, b := range moves[i+1:] {

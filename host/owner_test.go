@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// The state was removed while programs run: a look says so, the next operation adopts them.
+// The state was removed while programs run: Snapshot reports the strays, and the next operation adopts them.
 func TestStateRemoved(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -41,8 +41,7 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// A second state on the same groups is refused, whatever it asks for, and nothing of
-// the first is touched.
+// Every operation of a second state on the same cgroups is refused, and nothing of the first state changes.
 func TestTwoStates(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -69,14 +68,14 @@ func TestTwoStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s, err := other.Snapshot(); err != nil || s.Owner != "" {
-		t.Errorf("with nobody there: %+v, %v", s, err)
+		t.Errorf("without containers: %+v, %v", s, err)
 	}
 	if err := other.Reconcile(ctx); err != nil {
-		t.Errorf("with nobody there: %v", err)
+		t.Errorf("without containers: %v", err)
 	}
 }
 
-// One directory is one state, by whatever path.
+// A directory is the same state by every path.
 func TestRealPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := errors.Join(os.Mkdir(dir+"/run", 0o755), os.Symlink("run", dir+"/var")); err != nil {
@@ -97,7 +96,7 @@ func TestRealPath(t *testing.T) {
 	}
 }
 
-// Others may look at the state and the groups, whatever umask the first operation had.
+// Other users can read the state and the cgroups, with every umask of the first operation.
 func TestUmask(t *testing.T) {
 	l := newLab(t)
 	old := unix.Umask(0o077)

@@ -8,16 +8,15 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// keepFor is how long the place of a container is kept that an OCI runtime has deleted: a restart
-// by its engine is a deletion, and a creation with the same id right after it.
+// retention is the time for which Candor retains the place of a container that an OCI runtime has deleted. An engine
+// restarts a container by deleting it and creating a container with the same id.
 //
-// What is kept is a preference. Flexible containers get the CPUs at once, since nothing may ever run
-// again to give them back; other sensitive ones are planned elsewhere, and get them
-// only where that cannot be done.
-const keepFor = 10 * time.Second
+// A retained place is only a preference. Flexible containers get its CPUs at once, because no later event might return
+// the CPUs to them. Other sensitive containers get its CPUs only if no other CPUs fit.
+const retention = 10 * time.Second
 
-// keepPlace keeps the place of a container that ends, if an OCI runtime has made it.
-func (op *operation) keepPlace(name string) {
+// retainPlace stores the place of an ending container that an OCI runtime has created.
+func (op *operation) retainPlace(name string) {
 	if _, err := os.Lstat(op.BundleDir(name)); err != nil {
 		return
 	}
@@ -27,13 +26,13 @@ func (op *operation) keepPlace(name string) {
 	if g.Class != hybrid.Sensitive || !g.Lost.IsEmpty() {
 		return
 	}
-	err := op.store.Retain(op.boot, state.SinceBoot()+keepFor, &g)
+	err := op.store.Retain(op.boot, state.SinceBoot()+retention, &g)
 	if err != nil {
-		op.log.Info("its place is not kept", "container", name, "error", err)
+		op.log.Info("cannot retain the CPUs of a deleted container", "container", name, "error", err)
 	}
 }
 
-// place puts a container on the CPUs that were held or kept for it, if it asks for the same again, else on new ones.
+// place puts a container on its held or retained CPUs if its request is unchanged, else on new CPUs.
 func (op *operation) place(g, held *Grant) error {
 	if g.Class == hybrid.Sensitive && !op.avoid.IsEmpty() {
 		if op.hint != nil {
@@ -48,16 +47,16 @@ func (op *operation) place(g, held *Grant) error {
 	if held != nil && held.Request == g.Request && held.Lost.IsEmpty() && op.node.Restore([]hybrid.Grant{held.Grant}) == nil {
 		return nil
 	}
-	var others []hybrid.Grant
-	for _, kept := range op.store.Retained(op.boot, state.SinceBoot()) {
-		if kept.ID != g.ID {
-			others = append(others, kept.Grant)
-		} else if kept.Request == g.Request && op.attempt(func() error { return op.returnTo(&kept) }) == nil {
+	var reserved []hybrid.Grant
+	for _, retained := range op.store.Retained(op.boot, state.SinceBoot()) {
+		if retained.ID != g.ID {
+			reserved = append(reserved, retained.Grant)
+		} else if retained.Request == g.Request && op.withRollback(func() error { return op.restoreRetained(&retained) }) == nil {
 			return nil
 		}
 	}
-	if len(others) > 0 && g.Class == hybrid.Sensitive {
-		if there, ok := op.beside(others, g.Request); ok && op.node.Restore([]hybrid.Grant{there}) == nil {
+	if len(reserved) > 0 && g.Class == hybrid.Sensitive {
+		if grant, ok := op.planBeside(reserved, g.Request); ok && op.node.Restore([]hybrid.Grant{grant}) == nil {
 			return nil
 		}
 	}
@@ -68,29 +67,30 @@ func (op *operation) place(g, held *Grant) error {
 	return op.node.Commit(plan)
 }
 
-// returnTo gives a container the place that was kept. Others may have been promised time since: PlanRepair
-// plans it again where it is, and refuses what they would lack.
-func (op *operation) returnTo(kept *Grant) error {
-	err := op.node.Restore([]hybrid.Grant{kept.Grant})
+// restoreRetained returns a container to its retained place. Candor can have given time on these CPUs to other
+// containers since. PlanRepair plans the grant at the same place and refuses it if other containers would lack that
+// time.
+func (op *operation) restoreRetained(retained *Grant) error {
+	err := op.node.Restore([]hybrid.Grant{retained.Grant})
 	if err != nil {
 		return err
 	}
-	plan, err := op.node.PlanRepair(kept.ID)
+	plan, err := op.node.PlanRepair(retained.ID)
 	if err != nil {
 		return err
 	}
 	return op.node.Commit(plan)
 }
 
-// beside plans a request on a copy of the node on which the kept places are taken, so far as they still
-// can be. A plan that moves others for that is none.
-func (op *operation) beside(kept []hybrid.Grant, r hybrid.Request) (hybrid.Grant, bool) {
+// planBeside plans a request on a copy of the node with the retained places taken, as far as they still fit. It
+// discards a plan that moves other containers.
+func (op *operation) planBeside(retained []hybrid.Grant, r hybrid.Request) (hybrid.Grant, bool) {
 	node, err := op.newNode()
 	if err != nil || node.Restore(op.node.Grants()) != nil {
 		return hybrid.Grant{}, false
 	}
-	for i := range kept {
-		_ = node.Restore(kept[i : i+1]) // refused: somebody else is there by now
+	for i := range retained {
+		_ = node.Restore(retained[i : i+1]) // refused if another container has these CPUs by now
 	}
 	plan, err := op.planHinted(node, r)
 	if err != nil || plan.Moves > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// An ociLab makes and deletes containers as an OCI runtime's creator does.
+// An ociLab creates and deletes containers as the creator of an OCI runtime does.
 type ociLab struct{ *lab }
 
 func (l ociLab) create(a Allocation) (*Grant, error) {
@@ -41,14 +41,14 @@ func (l ociLab) delete(name string) {
 	if err := os.RemoveAll(l.BundleDir(name)); err != nil {
 		l.Fatal(err)
 	}
-	// On a slow machine a test may take longer than a place is kept.
+	// A test on a slow machine can take longer than the retention of a place.
 	if _, err := os.Lstat(l.store.RetainedFile(name)); err == nil {
 		l.editRetained(name, func(file map[string]any) { file["untilMs"] = int64(math.MaxInt64) })
 	}
 }
 
-// A container that comes back at once has the CPUs that it had; others are planned elsewhere, as far as they can.
-func TestKeptPlace(t *testing.T) {
+// A container that returns at once gets its former CPUs. Other containers are planned elsewhere, as far as possible.
+func TestRetainedPlace(t *testing.T) {
 	l := ociLab{newLab(t)}
 	cpus := l.needCPUs(2)
 	if len(cpus) > 2 {
@@ -73,9 +73,9 @@ func TestKeptPlace(t *testing.T) {
 	}
 }
 
-// The place is no promise: who asks for something else, comes late or is no runtime's container is planned
-// anew, and nobody is refused for it.
-func TestKeptPlaceEnds(t *testing.T) {
+// A retained place is only a preference. A container with another request, a late container, and a container without
+// an OCI runtime are planned anew, and no container is refused for a retained place.
+func TestRetainedPlaceExpires(t *testing.T) {
 	for name, change := range map[string]func(l ociLab, again *Allocation){
 		"another limit": func(_ ociLab, again *Allocation) { again.Limit = 500 },
 		"late": func(l ociLab, _ *Allocation) {
@@ -105,7 +105,7 @@ func TestKeptPlaceEnds(t *testing.T) {
 			again := ask("web", "1")
 			change(l, &again)
 			if g := l.must(again); g.CPUs == web.CPUs {
-				t.Errorf("it is on %v as before: nobody has planned", g.CPUs)
+				t.Errorf("it is still on %v: no container has been planned", g.CPUs)
 			}
 		})
 	}
@@ -131,8 +131,8 @@ func (l ociLab) editRetained(name string, change func(file map[string]any)) {
 	}
 }
 
-// What flexible containers were promised meanwhile is theirs.
-func TestKeptPlaceIsNoPromise(t *testing.T) {
+// Guarantees given to flexible containers meanwhile remain.
+func TestRetainedPlaceIsPreference(t *testing.T) {
 	l := ociLab{newLab(t)}
 	cpus := l.needCPUs(2)
 	l.must(ask("web", "1"))
@@ -148,8 +148,8 @@ func TestKeptPlaceIsNoPromise(t *testing.T) {
 	}
 }
 
-// A program that candor run has started, or that was never made, leaves no place.
-func TestNoPlaceKept(t *testing.T) {
+// A program started by candor run, or never created, leaves no retained place.
+func TestNoRetainedPlace(t *testing.T) {
 	l := newLab(t)
 	web := l.must(ask("web", "1"), "wait")
 	web.stop()

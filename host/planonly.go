@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A host that plans only says what would be. It plans as any other does, on a state of its own, for the containers that engines run,
-// and writes nothing but that state: no group, no view.
+// A host with PlanOnly records planned grants. It plans the containers of engines as every host does, on its own
+// state, and writes nothing but that state: no cgroup and no view.
 
-// ErrPlanOnly: the state is one that says what would be.
+// ErrPlanOnly means that the state holds planned grants only.
 var ErrPlanOnly = errors.New("is a plan only")
 
-// setPlanOnly finds out whether the state is a plan, and refuses to make one of a true state.
+// setPlanOnly detects whether the state is a plan, and refuses to turn a real state into a plan.
 func (h *Host) setPlanOnly(wanted bool) error {
 	h.isPlan, h.planOnly = wanted || h.store.IsPlan(), wanted
 	if !h.isPlan {
 		return nil
 	}
 	if h.store.IsInUse() {
-		return fmt.Errorf("%w %s: what containers have is kept there: want another one for what is a plan only", state.ErrBadDir, h.store.Dir)
+		return fmt.Errorf("%w %s: it holds the state of real containers; use another directory for a plan", state.ErrBadDir, h.store.Dir)
 	}
 	h.config = h.store.PlanOptionsFile()
 	if !wanted {
@@ -32,8 +32,9 @@ func (h *Host) setPlanOnly(wanted bool) error {
 	return h.store.Prepare()
 }
 
-// Claim makes the state directory, and makes it one that nobody can make a plan of, as the first operation would:
-// for who runs for long before that. A plan cannot be claimed (ErrPlanOnly), but by who plans only.
+// Claim creates the state directory and marks it as a real state, as the first operation would. A process that runs
+// for a long time before its first operation uses it, so that no other process makes a plan of the directory. The
+// error is ErrPlanOnly if the directory holds a plan. On a host that only plans, Claim does nothing.
 func (h *Host) Claim() error {
 	if err := h.CheckPlanOnly(); err != nil || h.planOnly {
 		return err
@@ -48,28 +49,29 @@ func (h *Host) Claim() error {
 	return lock.Close()
 }
 
-// CheckPlanOnly refuses to make a plan true (ErrPlanOnly), as every operation does.
+// CheckPlanOnly returns ErrPlanOnly if the state is a plan and this host does not only plan. Every operation checks
+// that.
 func (h *Host) CheckPlanOnly() error {
 	if h.isPlan && !h.planOnly {
-		return fmt.Errorf("%w: the state in %s %w: ps, map and inspect show it, nothing can be changed there", state.ErrBadDir, h.store.Dir, ErrPlanOnly)
+		return fmt.Errorf("%w: the state in %s %w; ps, map and inspect show it, but it cannot be changed", state.ErrBadDir, h.store.Dir, ErrPlanOnly)
 	}
 	return nil
 }
 
-// ownGroups reads the groups of Candor's own; none for a host that plans only.
+// ownGroups reads the cgroups of Candor. It returns none for a host that only plans.
 func (h *Host) ownGroups() (map[string]*group, error) {
 	if h.planOnly {
 		return map[string]*group{}, nil
 	}
-	// Before any group is looked at: another state's are not for us to end or adopt.
+	// Claim the tree before reading any cgroup: this host must not end or adopt the cgroups of another state.
 	if err := h.tree.Claim(); err != nil {
 		return nil, err
 	}
 	return h.observe()
 }
 
-// foresee plans a container that runs as if it were to be made now.
-func (op *operation) foresee(a *Allocation) error {
+// planRunning plans a running container as if it were created now.
+func (op *operation) planRunning(a *Allocation) error {
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
 	err := op.place(g, nil)
@@ -86,12 +88,12 @@ func (op *operation) foresee(a *Allocation) error {
 	return nil
 }
 
-// note saves what was planned, and makes nothing of it true.
-func (op *operation) note(grants []*Grant) error {
+// savePlan saves the planned grants and writes no cgroup.
+func (op *operation) savePlan(grants []*Grant) error {
 	if err := op.saveGrants(grants); err != nil {
 		return err
 	}
-	op.tidy()
-	op.report.Moves = op.moves(grants)
+	op.removeStaleFiles()
+	op.report.Moves = op.countMoves(grants)
 	return nil
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/candor-project/candor/host/state"
 )
 
-// looker is a host beside the lab's that plans only, with no options as yet.
-func (l *lab) looker(dir string) *Host {
+// planOnlyHost returns a plan-only host beside the lab's host, with default options.
+func (l *lab) planOnlyHost(dir string) *Host {
 	l.Helper()
-	h := l.onlooker(dir)
+	h := l.planOnlyHostWith(dir)
 	if err := h.SetOptions(NodeOptions{}); err != nil {
 		l.Fatal(err)
 	}
 	return h
 }
 
-// onlooker is looker with the options that are there. It knows the machine that the lab knows: to read one with
-// 32 emulated CPUs takes longer than all else that it does.
-func (l *lab) onlooker(dir string) *Host {
+// planOnlyHostWith is planOnlyHost with the existing options. It shares the lab's machine: reading a machine with 32 emulated CPUs
+// takes longer than the rest of the test.
+func (l *lab) planOnlyHostWith(dir string) *Host {
 	l.Helper()
 	if _, err := l.machine.get(); err != nil {
 		l.Fatal(err)
@@ -38,8 +38,8 @@ func (l *lab) onlooker(dir string) *Host {
 	return h
 }
 
-// What runs without Candor is planned, and nothing of it happens: not at the begin, at a resize, at an
-// end or a repair.
+// Containers that run without Candor are planned, and nothing is applied: not at a start, a resize, an end or a
+// repair.
 func TestPlanOnly(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -56,7 +56,7 @@ func TestPlanOnly(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "plan")
-	h := l.looker(dir)
+	h := l.planOnlyHost(dir)
 	web, log := e.ask(ask("web", "1"), "web1"), e.ask(flexible("log", "0"), "log1")
 	step := func(what string, err error) {
 		t.Helper()
@@ -85,7 +85,7 @@ func TestPlanOnly(t *testing.T) {
 	_, _, err = h.Resize(ctx, "web", 1500, 0)
 	step("resize", err)
 	step("repair", h.Reconcile(ctx))
-	h = l.looker(dir)
+	h = l.planOnlyHost(dir)
 	step("sync again", h.Sync(ctx, []Allocation{e.ask(ask("web", "1.5"), "web1"), log}, []string{"box1"}))
 	if w := planned("web"); w == nil || w.Limit != 1500 || w.CPUs.Count() != 2 {
 		t.Errorf("resized: %+v", w)
@@ -102,7 +102,7 @@ func TestPlanOnly(t *testing.T) {
 	}
 }
 
-// A container that could not be had is said, and goes without a grant.
+// A container that does not fit is logged and gets no grant.
 func TestPlanOnlyRefuses(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -111,7 +111,7 @@ func TestPlanOnlyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run("web1", cgroup.Settings{CPUs: all})
-	h := l.looker(filepath.Join(t.TempDir(), "plan"))
+	h := l.planOnlyHost(filepath.Join(t.TempDir(), "plan"))
 	if err := h.Sync(ctx, []Allocation{e.ask(ask("web", "1000"), "web1")}, []string{"box1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +120,11 @@ func TestPlanOnlyRefuses(t *testing.T) {
 	}
 }
 
-// A plan is not made true by somebody who takes it for a state, nor a state taken for a plan.
-func TestPlanOnlyIsApart(t *testing.T) {
+// A plan cannot be used as a real state, nor a real state as a plan.
+func TestPlanOnlySeparateState(t *testing.T) {
 	l := newLab(t)
 	dir := filepath.Join(t.TempDir(), "plan")
-	h := l.looker(dir)
+	h := l.planOnlyHost(dir)
 	e := newEngine(l)
 	if _, err := h.Admit(ctx, e.ask(ask("web", "1"), "web1"), 0); err != nil {
 		t.Fatal(err)
@@ -148,11 +148,11 @@ func TestPlanOnlyIsApart(t *testing.T) {
 	l.keepsItsState("with a container")
 }
 
-// keepsItsState: nobody can make a plan of the lab's state, nor leaves anything there.
+// keepsItsState fails if another host can turn the lab's state into a plan or leaves files there.
 func (l *lab) keepsItsState(when string) {
 	l.Helper()
 	_, err := Open(Options{StateDir: l.store.Dir, PlanOnly: true, Cgroup: cgroup.Options{Parent: l.parent, Driver: cgroup.Cgroupfs}})
-	if !errors.Is(err, state.ErrBadDir) || !strings.Contains(err.Error(), "want another one") {
+	if !errors.Is(err, state.ErrBadDir) || !strings.Contains(err.Error(), "use another directory") {
 		l.Errorf("%s: %v", when, err)
 	}
 	if l.store.IsPlan() {
@@ -163,7 +163,7 @@ func (l *lab) keepsItsState(when string) {
 	}
 }
 
-// The state of a plugin that runs is no observer's, also while it has not planned anything.
+// The state of a running plugin cannot become a plan, even before its first operation.
 func TestClaim(t *testing.T) {
 	l := newLab(t)
 	if err := l.Claim(); err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Stopped notes that a container of an engine has ended: its CPUs are held for the pod, or
-// free where it has none. A group of another path is a successor's, and left alone.
+// Stopped records that a container of an engine has ended. Its CPUs are held for the pod, or freed if it has no pod.
+// It leaves a successor alone, which has another cgroup path.
 func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
-	return h.operateOn(ctx, about{name: name}, func(op *operation) error {
+	return h.operateOn(ctx, scope{name: name}, func(op *operation) error {
 		g, k := op.info[name], op.groups[name]
 		if g == nil || g.Engine.Cgroup != cgroup || k != nil && k.populated {
-			return nil // reaped when its last process has ended
+			return nil // a later operation reaps it after its last process has ended
 		}
 		if g.Engine.Pod == "" {
 			return op.end(name)
@@ -24,24 +24,24 @@ func (h *Host) Stopped(ctx context.Context, name, cgroup string) error {
 	})
 }
 
-// ResizeOf is Resize for the container of an engine whose group that is. A successor under the same name is
-// not meant: hybrid.ErrUnknownID.
+// ResizeOf is Resize for the engine's container with the given cgroup. The error is hybrid.ErrUnknownID if a successor
+// has taken the name.
 func (h *Host) ResizeOf(ctx context.Context, name, cgroup string, limit, guarantee hybrid.Milli) (before, after *Grant, err error) {
 	return h.resize(ctx, name, cgroup, limit, guarantee)
 }
 
-// EndSandbox frees what a pod holds for containers of one of its sandboxes. Containers whose
-// processes still end are freed by the operation that finds them ended.
+// EndSandbox frees the CPUs that a pod holds for the containers of a sandbox. If processes of a container still run, a
+// later operation frees its CPUs.
 func (h *Host) EndSandbox(ctx context.Context, pod, sandbox string) error {
-	return h.operateOn(ctx, about{pod: pod}, func(op *operation) error {
-		return op.endPods(func(of *Engine) bool { return of.Pod == pod && of.Sandbox == sandbox })
+	return h.operateOn(ctx, scope{pod: pod}, func(op *operation) error {
+		return op.endPods(func(e *Engine) bool { return e.Pod == pod && e.Sandbox == sandbox })
 	})
 }
 
-func (op *operation) endPods(over func(*Engine) bool) error {
+func (op *operation) endPods(isOver func(*Engine) bool) error {
 	for _, held := range op.node.Grants() {
 		g := op.info[held.ID]
-		if g.Engine.Pod == "" || !over(&g.Engine) {
+		if g.Engine.Pod == "" || !isOver(&g.Engine) {
 			continue
 		}
 		if k := op.groups[g.ID]; k != nil && k.populated {
@@ -56,16 +56,15 @@ func (op *operation) endPods(over func(*Engine) bool) error {
 	return nil
 }
 
-// Sync compares the grants with what an engine says that runs. Containers that
-// run without a grant are adopted with the CPUs that they have; where those cannot be theirs,
-// because they were started while nobody planned, they get others, and a warning
-// says so. What is held for sandboxes other than those that are there is freed. Nobody else is moved.
+// Sync compares the grants with the running containers of an engine. It adopts running containers without a grant on
+// their present CPUs. If these CPUs conflict with other grants, the container gets other CPUs, and a warning reports
+// that. Sync frees the CPUs held for sandboxes that no longer exist. It moves no other containers.
 func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []string) error {
 	var sound []Allocation
 	for i := range running {
 		planned := running[i]
 		planned.PID = 0
-		if err := planned.checkEngine(); err != nil { // the other containers are synchronized
+		if err := planned.checkEngine(); err != nil { // this container must not stop the synchronization of the others
 			h.log.Warn("cannot adopt a running container", "container", planned.ID, "error", err)
 			continue
 		}
@@ -75,42 +74,42 @@ func (h *Host) Sync(ctx context.Context, running []Allocation, sandboxes []strin
 	running = sound
 	return h.operate(ctx, func(op *operation) error {
 		op.everyPod = true
-		if err := op.sayOutside(); err != nil {
+		if err := op.logUnusable(); err != nil {
 			return err
 		}
-		if err := op.endPods(func(of *Engine) bool { return !slices.Contains(sandboxes, of.Sandbox) }); err != nil {
+		if err := op.endPods(func(e *Engine) bool { return !slices.Contains(sandboxes, e.Sandbox) }); err != nil {
 			return err
 		}
-		if err := op.meetAll(running); err != nil {
+		if err := op.matchAll(running); err != nil {
 			return err
 		}
 		for i := range running {
 			if err := op.checkPlace(running[i].ID, running[i].Engine.Cgroup, 0); err != nil {
-				op.log.Warn("not found where it is said to run", "error", err)
+				op.log.Warn("cannot find a running container in its engine's cgroup", "error", err)
 			}
 		}
 		return nil
 	})
 }
 
-// meetAll brings running containers together with their grants.
-func (op *operation) meetAll(running []Allocation) error {
+// matchAll matches running containers with their grants.
+func (op *operation) matchAll(running []Allocation) error {
 	op.observeNew(running)
 	var strays []*Grant
 	for i := range running {
-		stray, err := op.meet(&running[i])
+		stray, err := op.matchRunning(&running[i])
 		if err != nil {
 			return err
 		}
 		strays = append(strays, stray...)
 	}
 	for _, g := range strays {
-		op.takeIn(g)
+		op.placeStray(g)
 	}
 	return nil
 }
 
-// observeNew reads the groups of the containers that have no grant.
+// observeNew reads the cgroups of the containers that have no grant.
 func (op *operation) observeNew(running []Allocation) {
 	for i := range running {
 		if a := &running[i]; op.info[a.ID] == nil {
@@ -120,27 +119,27 @@ func (op *operation) observeNew(running []Allocation) {
 	op.assumeUnreadable()
 }
 
-// meet brings one running container together with its grant. It returns the grant that could
-// not be restored as it is, if there is one.
-func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
+// matchRunning matches a running container with its grant, or adopts it. It returns the grant that could not be
+// restored unchanged, if any.
+func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	if g := op.info[a.ID]; g != nil {
-		return nil, op.again(g, a)
+		return nil, op.updateKnown(g, a)
 	}
 	k := op.groups[a.ID]
 	if k == nil || !k.populated {
 		return nil, nil
 	}
 	if op.planOnly {
-		return nil, op.foresee(a)
+		return nil, op.planRunning(a)
 	}
 	g := &Grant{Spec: a.Spec, Engine: a.Engine, State: Running, Since: state.SinceBoot()}
 	g.Request = a.Request
 	if err := op.store.SaveRequest(g); err != nil {
 		return nil, err
 	}
-	adopted := op.adopted(a.ID, k.settings, op.othersCPUs(a.ID))
+	adopted := op.adoptedGrant(a.ID, k.settings, op.otherCPUs(a.ID))
 	recordMain(&adopted, a.PID)
-	adopted.Request = a.Request // what it asked for, not what it was given without us
+	adopted.Request = a.Request // the request, not the settings that the engine chose
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
 		return []*Grant{&adopted}, nil
 	}
@@ -149,9 +148,9 @@ func (op *operation) meet(a *Allocation) (stray []*Grant, err error) {
 	return nil, nil
 }
 
-// again is for a container whose grant is known. It may have been started anew while
-// nobody told us, or resized.
-func (op *operation) again(g *Grant, a *Allocation) error {
+// updateKnown updates the grant of a known container. The container can have been restarted or resized without an
+// event.
+func (op *operation) updateKnown(g *Grant, a *Allocation) error {
 	if g.Engine.Cgroup != a.Engine.Cgroup {
 		delete(op.groups, g.ID)
 		op.observeEngine(g.ID, a.Engine)
@@ -162,27 +161,27 @@ func (op *operation) again(g *Grant, a *Allocation) error {
 	if k := op.groups[g.ID]; k != nil && k.populated {
 		g.State, g.Deadline = Running, 0
 	}
-	// What was adopted a moment ago has the limit that the kernel has: what was asked for may
-	// be older than its last resize.
-	if g.Limit == a.Limit && !otherGuarantee(g, a) || op.before[g.ID] == nil {
+	// A container adopted by this operation has the kernel's limit: its request can be older than its last resize.
+	if g.Limit == a.Limit && !needsOtherGuarantee(g, a) || op.before[g.ID] == nil {
 		return nil
 	}
 	plan, err := op.node.PlanResize(g.ID, a.Limit, a.Guarantee)
 	if err != nil {
-		op.log.Warn("resized while nobody planned, and there is no room for that", "container", g.ID,
+		op.log.Warn("resized without Candor, and the new size does not fit", "container", g.ID,
 			"limit", a.Limit, "granted", g.Limit, "reason", err)
 		return nil
 	}
 	if more := plan.Grant.Exclusive.Minus(g.Exclusive); more.Overlaps(&op.avoid) {
-		op.log.Warn("cannot follow a resize: another container cannot leave its CPUs", "container", g.ID,
+		op.log.Warn("cannot apply a resize: another container cannot leave its CPUs", "container", g.ID,
 			"limit", a.Limit, "granted", g.Limit, "reason", op.stuck[0])
 		return nil
 	}
-	op.log.Info("resized while nobody planned", "container", g.ID, "limit", a.Limit, "was", g.Limit)
+	op.log.Info("resized without Candor", "container", g.ID, "limit", a.Limit, "was", g.Limit)
 	return op.node.Commit(plan)
 }
 
-// recordMain records the first process of a container of which nobody has noted one that lives: who was to may have been killed.
+// recordMain records the first process of a container if no living first process is recorded. The process that had to
+// record it can have been killed.
 func recordMain(g *Grant, pid int) {
 	if pid == 0 || g.Main.Alive() {
 		return
@@ -192,15 +191,16 @@ func recordMain(g *Grant, pid int) {
 	}
 }
 
-// otherGuarantee reports whether a flexible container asks for another guarantee than it has. Shares say that to 1m.
-func otherGuarantee(g *Grant, a *Allocation) bool {
-	differ := counts(&g.Request) - counts(&a.Request)
+// needsOtherGuarantee reports whether a flexible container requests another guarantee than its grant has. CPU shares
+// carry a guarantee with an error of at most 1m.
+func needsOtherGuarantee(g *Grant, a *Allocation) bool {
+	differ := g.Guaranteed() - a.Guaranteed()
 	return g.Class == hybrid.Flexible && a.Class == hybrid.Flexible && (differ < -1 || differ > 1)
 }
 
-// ConfirmStart notes the first process of an engine's container, once its group is there and
-// before it runs (pid 0: not known): what has changed since it was admitted reaches the group now. A container
-// without a grant is adopted, as Sync does. ErrElsewhere: the group is not there, or the process is not in it.
+// ConfirmStart records the first process of an engine's container, after the cgroup exists and before the program runs
+// (pid 0: unknown). Changes of the grant since the admission reach the cgroup now. A container without a grant is
+// adopted, as Sync does. The error is ErrElsewhere if the cgroup does not exist or does not contain the process.
 func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 	err := a.checkEngine()
 	if err == nil {
@@ -216,9 +216,9 @@ func (h *Host) ConfirmStart(ctx context.Context, a Allocation, pid int) error {
 			return err
 		}
 	}
-	return h.operateOn(ctx, about{a.ID, a.Engine.Pod}, func(op *operation) error {
-		op.subject, op.looks = a.ID, true
-		if err := op.meetAll([]Allocation{a}); err != nil {
+	return h.operateOn(ctx, scope{a.ID, a.Engine.Pod}, func(op *operation) error {
+		op.subject, op.readsCPUs = a.ID, true
+		if err := op.matchAll([]Allocation{a}); err != nil {
 			return err
 		}
 		if err := op.checkPlace(a.ID, a.Engine.Cgroup, pid); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// all are the CPUs that groups can have.
+// all returns the CPUs that cgroups can have.
 func (l *lab) all() *cpuset.Set {
 	l.Helper()
 	all, _, err := l.tree.Effective()
@@ -23,7 +23,7 @@ func (l *lab) all() *cpuset.Set {
 	return &all
 }
 
-// A pod has got a new sandbox; the end of the old one is told late.
+// A pod has a new sandbox, and the event of the old sandbox's end arrives late.
 func TestOldSandboxEnds(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -55,8 +55,8 @@ func TestOldSandboxEnds(t *testing.T) {
 	}
 }
 
-// A pod has got a new sandbox, and the end of the old one was told to nobody.
-func TestOldSandboxEndsUntold(t *testing.T) {
+// A pod has a new sandbox, and no event reports the end of the old sandbox.
+func TestOldSandboxEndsWithoutEvent(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
 	old, next := e.ask(flexible("log", "0.1"), "log1"), e.ask(ask("web", "0.5"), "web2")
@@ -83,7 +83,7 @@ func TestOldSandboxEndsUntold(t *testing.T) {
 	}
 }
 
-// Nobody takes the CPUs of a container of the same name that still runs.
+// A container cannot take the CPUs of a running container of the same name.
 func TestAdmitWhileItRuns(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
@@ -106,8 +106,8 @@ func TestAdmitWhileItRuns(t *testing.T) {
 	}
 }
 
-// A group that is elsewhere is told at once, not found missing when the grant's time is over.
-func TestBeginElsewhere(t *testing.T) {
+// A cgroup at another path is reported at once, and not only when the grant's deadline expires.
+func TestConfirmStartElsewhere(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)
 	a := e.ask(ask("web", "1"), "web1")
@@ -115,22 +115,22 @@ func TestBeginElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), a.Engine.Cgroup) {
-		t.Errorf("begin: %v", err)
+		t.Errorf("confirm start: %v", err)
 	}
 	if err := l.Sync(ctx, []Allocation{a}, []string{"box1"}); err != nil || !strings.Contains(l.log.String(), ErrElsewhere.Error()) {
 		t.Errorf("sync: %v; log: %s", err, l.log)
 	}
 	e.run("web1", cgroup.Settings{CPUs: *l.all()})
-	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "not among those") {
-		t.Errorf("begin with a process that is elsewhere: %v", err)
+	if err := l.ConfirmStart(ctx, a, os.Getpid()); !errors.Is(err, ErrElsewhere) || !strings.Contains(err.Error(), "is not in") {
+		t.Errorf("confirm start with a process elsewhere: %v", err)
 	}
 	if _, _, err := l.ResizeOf(ctx, "web", e.base+"/pod1/web0", 500, 0); !errors.Is(err, hybrid.ErrUnknownID) {
 		t.Errorf("resize of its predecessor: %v", err)
 	}
 }
 
-// A container that fits nowhere as it is keeps its quota on the CPUs that it gets.
-func TestTakenInKeepsItsQuota(t *testing.T) {
+// A container whose CPUs cannot be granted keeps its quota on other CPUs.
+func TestStrayKeepsQuota(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	e := newEngine(l)
@@ -151,11 +151,11 @@ func TestTakenInKeepsItsQuota(t *testing.T) {
 		t.Errorf("%+v, %v; log: %s", has, err, l.log)
 	}
 	if !strings.Contains(l.log.String(), "class=flexible") {
-		t.Errorf("its class is not said: %s", l.log)
+		t.Errorf("its class is not logged: %s", l.log)
 	}
 }
 
-// The state is lost after a resize, and the engine asks for what was asked for at first.
+// The state is lost after a resize, and the engine reports the original request.
 func TestLostAfterResize(t *testing.T) {
 	l := newLab(t)
 	e := newEngine(l)

@@ -17,49 +17,49 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// lifted is the quota that bounds nobody: none, or on cgroup v1 that of 1024 CPUs. There the kubelet, which
-// at a resize compares the pod's with the new one, has to find a higher one, so that it writes it
-// after the containers': v1 refuses a pod less than what a container in it has.
-func (op *operation) lifted(period time.Duration) time.Duration {
+// liftedQuota returns the quota that limits no container: none, or on cgroup v1 the quota of 1024 CPUs. At a resize
+// the kubelet compares the pod's quota with the new quota. On v1 it must find a higher quota, so that it writes the
+// pod after the containers: v1 refuses a pod quota below the quota of a container in the pod.
+func (op *operation) liftedQuota(period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
 	}
 	return cpuset.Max * period
 }
 
-// mendPods gives the pods of which something has changed what their containers need.
-func (op *operation) mendPods(grants []*Grant) {
+// repairPods writes the cgroups of the pods that have changed.
+func (op *operation) repairPods(grants []*Grant) {
 	changed := op.changedPods(grants)
 	for _, path := range slices.Sorted(maps.Keys(changed)) {
 		before, err := op.tree.EngineGroup("pod", path).Fingerprint()
-		if seen, _ := op.podsSeen.Load(path); err == nil && !changed[path] && seen == before {
+		if seen, _ := op.podFingerprints.Load(path); err == nil && !changed[path] && seen == before {
 			continue
 		}
-		op.podsSeen.Delete(path)
+		op.podFingerprints.Delete(path)
 		pod := op.podAt(path, grants)
 		var wrote bool
 		if err == nil {
-			wrote, err = op.mendPod(pod, grants)
+			wrote, err = op.repairPod(pod, grants)
 		}
 		switch {
 		case err != nil && !errors.Is(err, cgroup.ErrNoGroup):
-			op.log.Warn("a pod's group keeps the quota and weight that it has", "group", path, "error", err)
+			op.log.Warn("cannot set a pod's quota and weight", "group", path, "error", err)
 		case err == nil && wrote && !changed[path]:
 			op.report.Drift++
 		case err == nil && !wrote && pod.isSettled():
-			op.podsSeen.Store(path, before)
+			op.podFingerprints.Store(path, before)
 		}
 	}
 }
 
-// A pod is what an operation finds of one.
+// A pod is a pod's cgroup and its containers.
 type pod struct {
-	path       string // of its group
-	group      *cgroup.Group
-	containers []*Grant // with those that are not begun, or held
-	running    []*Grant
-	strangers  bool // others run in it
-	empty      bool // there is a group of others in it in which nothing runs as yet
+	path          string // path of the pod's cgroup
+	group         *cgroup.Group
+	containers    []*Grant // including pending and held containers
+	running       []*Grant
+	hasForeign    bool // foreign processes run in it
+	hasEmptyGroup bool // it has a foreign cgroup without processes
 }
 
 func (op *operation) podAt(path string, grants []*Grant) *pod {
@@ -75,22 +75,22 @@ func (op *operation) podAt(path string, grants []*Grant) *pod {
 	return p
 }
 
-// isSettled reports whether nothing becomes of a pod that a glance at it does not show: who enters a group that is
-// there already is not seen. Of pods without containers nothing is remembered.
-func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.empty }
+// isSettled reports whether the fingerprint shows every relevant change of a pod. It does not show a process that
+// enters an existing cgroup. Pods without containers are never settled.
+func (p *pod) isSettled() bool { return len(p.containers) > 0 && !p.hasEmptyGroup }
 
-// samePart reports whether the group of a pod depends on a container as it did before.
-func samePart(g, before *Grant) bool {
+// isSameForPod reports whether the fields of a container that affect its pod's cgroup are unchanged.
+func isSameForPod(g, before *Grant) bool {
 	return before != nil && g.State == before.State && g.Limit == before.Limit && g.Weight == before.Weight &&
 		g.Engine == before.Engine
 }
 
-// changedPods returns the groups of the pods that this operation has changed; with false, others where
-// somebody else may have.
+// changedPods returns the cgroups of the pods that this operation has changed (true). With everyPod it also returns
+// the other pods, which foreign processes can have changed (false).
 func (op *operation) changedPods(grants []*Grant) map[string]bool {
 	changed := map[string]bool{}
 	for _, g := range grants {
-		isSame := samePart(g, op.before[g.ID]) && g.ID != op.rewritten
+		isSame := isSameForPod(g, op.before[g.ID]) && g.ID != op.rewritten
 		if isSame && !op.everyPod {
 			continue
 		}
@@ -109,95 +109,96 @@ func (op *operation) changedPods(grants []*Grant) map[string]bool {
 	return changed
 }
 
-// mendPod brings the group of one pod to what it is to have. With its last container it gets back what
-// the kubelet gave it.
-func (op *operation) mendPod(p *pod, grants []*Grant) (wrote bool, err error) {
-	if err := op.lookAround(p); err != nil {
+// repairPod writes the quota and weight that a pod's cgroup needs. After its last container has ended, the cgroup gets
+// the kubelet's settings back.
+func (op *operation) repairPod(p *pod, grants []*Grant) (wrote bool, err error) {
+	if err := op.inspectMembers(p); err != nil {
 		return false, err
 	}
-	if len(p.containers) > 0 && len(p.running) == 0 && !p.strangers {
-		return false, nil // not begun, or between two containers
+	if len(p.containers) > 0 && len(p.running) == 0 && !p.hasForeign {
+		return false, nil // the pod has not started, or is between two containers
 	}
-	has, err := p.group.CPULimits()
+	current, err := p.group.CPULimits()
 	if err != nil {
 		return false, err
 	}
-	note, err := readPodNote(p.group)
+	record, err := readPodRecord(p.group)
 	if err != nil {
 		return false, err
 	}
-	kubelets := note.kubelets(has, op.lifted(has.Period), op.grown(p.path, grants, has.Period))
-	want := kubelets
-	if len(p.running) > 0 && !p.strangers {
-		want = op.podTime(kubelets, p.running, note.weighs(has))
+	original := record.kubeletLimits(current, op.liftedQuota(current.Period), op.pendingGrowth(p.path, grants, current.Period))
+	wanted := original
+	if len(p.running) > 0 && !p.hasForeign {
+		wanted = op.podLimits(original, p.running, record.hasOwnWeight(current))
 	}
-	next := podNote{kubelets.Quota, kubelets.Weight, want.Weight}
-	if next != note && (want != kubelets || note != podNote{}) {
-		if err := note.replace(next, p.group, has); err != nil {
+	next := podRecord{original.Quota, original.Weight, wanted.Weight}
+	if next != record && (wanted != original || record != podRecord{}) {
+		if err := record.replace(next, p.group, current); err != nil {
 			return false, err
 		}
 	}
-	if want == has {
+	if wanted == current {
 		return false, nil
 	}
-	op.log.Info("pod's group set", "group", p.path, "quota", want.Quota, "was", has.Quota, "weight", want.Weight, "weight was", has.Weight)
-	return true, p.group.SetCPULimits(want)
+	op.log.Info("pod's cgroup set", "group", p.path, "quota", wanted.Quota, "former quota", current.Quota, "weight", wanted.Weight, "former weight", current.Weight)
+	return true, p.group.SetCPULimits(wanted)
 }
 
-// grown is by how much the kubelet will raise a pod's quota for the container that is resized. On cgroup v2
-// it has written the pod's by then, once for all containers.
-func (op *operation) grown(path string, grants []*Grant, period time.Duration) time.Duration {
+// pendingGrowth returns the increase of a pod's quota that the kubelet will write for the resized container. It is 0
+// on cgroup v2, where the kubelet writes the pod's quota first, once for all containers.
+func (op *operation) pendingGrowth(path string, grants []*Grant, period time.Duration) time.Duration {
 	if op.tree.Version() == 2 {
 		return 0
 	}
-	of := func(grants []*Grant) hybrid.Milli {
+	limitIn := func(grants []*Grant) hybrid.Milli {
 		i := slices.IndexFunc(grants, func(g *Grant) bool { return g.ID == op.resized && g.Engine.PodGroup() == path })
 		if i < 0 {
 			return 0
 		}
 		return grants[i].Limit
 	}
-	return (of(grants) - of(op.loaded.Grants)).Quota(period)
+	return (limitIn(grants) - limitIn(op.loaded.Grants)).Quota(period)
 }
 
-// podTime is what a pod's group is to have when these containers are all that runs in it. The quota is
-// lifted where all have a limit, and these are within the pod's: a pod may have been given less than its containers.
-// weighed: what the kubelet wants it to weigh may be something else by now, since it does not write what it finds there.
-func (op *operation) podTime(kubelets cgroup.CPULimits, running []*Grant, weighed bool) cgroup.CPULimits {
-	want := kubelets
+// podLimits returns the limits that a pod's cgroup needs for its running containers. The quota is lifted if all
+// containers have a limit and the sum of the limits fits into the pod's quota: a pod can have a lower quota than its
+// containers. hasOwnWeight reports that the present weight is Candor's. The kubelet does not write a weight that it
+// finds in the file already, so the weight that it intends can differ from the recorded weight.
+func (op *operation) podLimits(original cgroup.CPULimits, running []*Grant, hasOwnWeight bool) cgroup.CPULimits {
+	wanted := original
 	var limits time.Duration
-	var weight, asked hybrid.Milli
-	bounded := kubelets.Quota != 0
+	var weight, requested hybrid.Milli
+	isLimited := original.Quota != 0
 	for _, g := range running {
-		limit := g.Limit.Quota(kubelets.Period).Truncate(time.Microsecond)
-		if limit > bandwidth.MinQuota { // else the kubelet may have rounded it up to that
+		limit := g.Limit.Quota(original.Period).Truncate(time.Microsecond)
+		if limit > bandwidth.MinQuota { // the kubelet rounds shorter quotas up to the minimum
 			limits += limit
 		}
-		bounded = bounded && g.Limit != 0
+		isLimited = isLimited && g.Limit != 0
 		weight += g.Weight
 		if g.Class == hybrid.Sensitive {
-			asked += g.Limit
+			requested += g.Limit
 		} else {
-			asked += g.Weight
+			requested += g.Weight
 		}
 	}
-	if bounded && limits <= kubelets.Quota {
-		want.Quota = op.lifted(kubelets.Period)
+	if isLimited && limits <= original.Quota {
+		wanted.Quota = op.liftedQuota(original.Period)
 	}
-	if weight != asked || weighed {
-		want.Weight = op.tree.PodWeight(int(weight))
+	if weight != requested || hasOwnWeight {
+		wanted.Weight = op.tree.PodWeight(int(weight))
 	}
-	return want
+	return wanted
 }
 
-// lookAround looks what is in a pod's group beside its containers, its sandbox and what the engine runs beside
-// each of them.
-func (op *operation) lookAround(p *pod) error {
+// inspectMembers inspects a pod's cgroup for foreign processes and cgroups. Its containers, its sandbox and the
+// engine's helpers of these are not foreign.
+func (op *operation) inspectMembers(p *pod) error {
 	nested, processes, err := p.group.Members()
 	if err != nil {
 		return err
 	}
-	p.strangers = processes > 0
+	p.hasForeign = processes > 0
 	known := map[string]bool{}
 	for _, g := range p.containers {
 		known[g.Engine.Sandbox], known[engineID(g.Engine.Cgroup)] = true, true
@@ -211,87 +212,90 @@ func (op *operation) lookAround(p *pod) error {
 		case err != nil:
 			return err
 		case populated:
-			p.strangers = true
+			p.hasForeign = true
 		default:
-			p.empty = true
+			p.hasEmptyGroup = true
 		}
 	}
 	return nil
 }
 
-// engineID is the id that an engine has put into the name of a group: ID, or such as
-// cri-containerd-ID.scope or crio-conmon-ID.
+// engineID returns the container id in an engine's name of a cgroup, such as ID, cri-containerd-ID.scope or
+// crio-conmon-ID.
 func engineID(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".scope")
 	return name[strings.LastIndexByte(name, '-')+1:]
 }
 
-// A podNote stands at a pod's group: what the kubelet has given it, and the weight that Candor gave it
-// since. What differs from the weight, and from a lifted quota, is news from the kubelet.
-type podNote struct {
-	quota        time.Duration // per the group's period; 0: none
-	weight, ours int64
+// A podRecord is stored as an annotation of a pod's cgroup. It holds the kubelet's settings and the weight that Candor
+// has written since. A value in the cgroup that is neither that weight nor a lifted quota is a new value of the
+// kubelet.
+type podRecord struct {
+	quota                time.Duration // per period of the cgroup; 0: none
+	weight, candorWeight int64
 }
 
-func (n podNote) String() string {
-	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.ours)
+func (n podRecord) String() string {
+	return fmt.Sprintf("quota %d weight %d candor's %d", n.quota.Microseconds(), n.weight, n.candorWeight)
 }
 
-// readPodNote returns the zero note where there is none, or one that no Candor has written.
-func readPodNote(group *cgroup.Group) (podNote, error) {
+// readPodRecord reads the record of a cgroup. A missing or foreign record is the zero value.
+func readPodRecord(group *cgroup.Group) (podRecord, error) {
 	text, err := group.Annotation()
-	return parsePodNote(text), err
+	return parsePodRecord(text), err
 }
 
-func parsePodNote(text string) (n podNote) {
+func parsePodRecord(text string) (n podRecord) {
 	var micros int64
-	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.ours) // what it cannot read, String does not write
+	_, _ = fmt.Sscanf(text, "quota %d weight %d candor's %d", &micros, &n.weight, &n.candorWeight) // the comparison with String finds errors
 	n.quota = time.Duration(micros) * time.Microsecond
-	if n.String() != text || n.quota < 0 || n.weight < 0 || n.ours < 0 {
-		return podNote{}
+	if n.String() != text || n.quota < 0 || n.weight < 0 || n.candorWeight < 0 {
+		return podRecord{}
 	}
 	return n
 }
 
-// kubelets is what the kubelet wants a group to have: what it has, so far as that is not Candor's. A quota
-// that was lifted is to grow by so much.
-func (n podNote) kubelets(has cgroup.CPULimits, lifted, grown time.Duration) cgroup.CPULimits {
-	if n.quota != 0 && has.Quota == lifted {
-		has.Quota = n.quota + grown
+// kubeletLimits returns the limits that the kubelet has chosen for a cgroup: the present limits, with Candor's own
+// values replaced by the recorded values. growth is added to a lifted quota.
+func (n podRecord) kubeletLimits(current cgroup.CPULimits, lifted, growth time.Duration) cgroup.CPULimits {
+	if n.quota != 0 && current.Quota == lifted {
+		current.Quota = n.quota + growth
 	}
-	if n.weighs(has) {
-		has.Weight = n.weight
+	if n.hasOwnWeight(current) {
+		current.Weight = n.weight
 	}
-	return has
+	return current
 }
 
-// weighs reports whether a group's weight is Candor's.
-func (n podNote) weighs(has cgroup.CPULimits) bool { return n.ours != n.weight && has.Weight == n.ours }
+// hasOwnWeight reports whether Candor has written a cgroup's present weight.
+func (n podRecord) hasOwnWeight(current cgroup.CPULimits) bool {
+	return n.candorWeight != n.weight && current.Weight == n.candorWeight
+}
 
-// replace writes another note at a group that has what it has. Candor's weight goes first: beside the other note
-// it would be taken for the kubelet's, if that were the last thing that is done.
-func (n podNote) replace(next podNote, group *cgroup.Group, has cgroup.CPULimits) error {
-	if n.weighs(has) && next.ours != has.Weight {
-		has.Weight = n.weight
-		if err := group.SetCPULimits(has); err != nil {
+// replace stores another record at a cgroup with the given present limits. It first resets Candor's weight: if candor
+// were killed after storing the new record, the next operation would take the old weight for the kubelet's.
+func (n podRecord) replace(next podRecord, group *cgroup.Group, current cgroup.CPULimits) error {
+	if n.hasOwnWeight(current) && next.candorWeight != current.Weight {
+		current.Weight = n.weight
+		if err := group.SetCPULimits(current); err != nil {
 			return err
 		}
 	}
 	return group.SetAnnotation(next.String())
 }
 
-// The kubelet has all pods in one group. What the cpuset of that one lacks no pod can be given, so that
-// it is usable for nobody: a node has one set of usable CPUs.
+// The kubelet puts all pods below one cgroup. No pod can get a CPU that is missing from the cpuset of that cgroup.
+// Candor treats such a CPU as unusable for all containers, because a node has one set of usable CPUs.
 
-// topGroups are the pods' groups that are known. Whether they are there is another question.
+// topGroups holds the paths of the kubelet's top cgroups. A path in it need not exist.
 type topGroups struct {
 	sync.Mutex
-	paths []string
-	said  cpuset.Set // the CPUs of which the log says that they cannot be given
+	paths    []string
+	reported cpuset.Set // the unusable CPUs that the log has reported
 }
 
-// topOf is the pods' group in a container's path: kubepods, and under systemd such as kubepods.slice or
-// kubelet-kubepods.slice. "" if there is none.
+// topOf returns the kubelet's top cgroup in a container's path: kubepods, or with systemd a name such as
+// kubepods.slice or kubelet-kubepods.slice. It returns "" if the path has none.
 func topOf(path string) string {
 	parts := strings.Split(path, "/")
 	i := slices.IndexFunc(parts, func(part string) bool {
@@ -301,7 +305,7 @@ func topOf(path string) string {
 	return strings.Join(parts[:i+1], "/")
 }
 
-// learn notes where the pods of a container's path are.
+// learn records the kubelet's top cgroup in a container's path.
 func (t *topGroups) learn(path string) {
 	isBelow := func(top string) bool { return strings.HasPrefix(path, top+"/") }
 	t.Lock()
@@ -329,8 +333,8 @@ func (t *topGroups) learnFrom(grants []*Grant) {
 	}
 }
 
-// usable returns the CPUs that containers can have, those that only the pods' groups keep from them, and the memory nodes that
-// containers have unless told. A group that has none is not set up.
+// usable returns the CPUs that containers can get, the CPUs that only the kubelet's top cgroups exclude, and the
+// default memory nodes of containers. A top cgroup with an empty cpuset is not set up yet and excludes nothing.
 func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
 	all, mems, err := h.tree.Effective()
 	if err != nil {
@@ -339,41 +343,41 @@ func (h *Host) usable() (usable, outside, mems cpuset.Set, err error) {
 	usable = all
 	for _, path := range h.tops.known() {
 		cpus, _, err := h.tree.EngineGroup("pods", path).Effective()
-		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // or without a cpuset of its own
+		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // ErrNotExist: the cgroup has no cpuset controller
 			continue
 		}
 		if err != nil {
 			return usable, outside, mems, err
 		}
-		if has := usable.Intersect(cpus); !has.IsEmpty() {
-			usable = has
+		if current := usable.Intersect(cpus); !current.IsEmpty() {
+			usable = current
 		}
 	}
 	return usable, all.Minus(usable), mems, nil
 }
 
-// UsableCPUs returns the CPUs that the cpusets of Candor's parent group and of
-// the pods' group leave to containers. It reads no option of the machine.
+// UsableCPUs returns the CPUs that the cpusets of Candor's parent cgroup and of the kubelet's top cgroups leave to
+// containers. It reads no option of the machine.
 func (h *Host) UsableCPUs() (cpuset.Set, error) {
 	usable, _, _, err := h.usable()
 	return usable, err
 }
 
-// sayOutside says which CPUs the pods' groups lack, when that has changed.
-func (h *Host) sayOutside() error {
-	has, outside, _, err := h.usable()
+// logUnusable logs the CPUs that the kubelet's top cgroups exclude, if they have changed.
+func (h *Host) logUnusable() error {
+	current, outside, _, err := h.usable()
 	if err != nil {
 		return err
 	}
 	h.tops.Lock()
 	defer h.tops.Unlock()
 	switch {
-	case outside == h.tops.said:
+	case outside == h.tops.reported:
 	case outside.IsEmpty():
-		h.log.Info("the pods' group has all CPUs", "cpus", has)
+		h.log.Info("the pods' cgroup has all CPUs", "cpus", current)
 	default:
-		h.log.Warn("CPUs that the pods' group lacks are given to nobody", "cpus", outside, "the group has", has)
+		h.log.Warn("containers cannot use CPUs that are missing from the pods' cgroup", "cpus", outside, "cgroup CPUs", current)
 	}
-	h.tops.said = outside
+	h.tops.reported = outside
 	return nil
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A kubepod is a pod's group as the kubelet makes it.
+// A kubepod is a pod's cgroup as the kubelet creates it.
 type kubepod struct {
 	*engine
 	group *cgroup.Group
 	id    string
 }
 
-// newPod makes the group of a pod with the kubelet's quota for a limit (0: none) and weight for a request.
+// newPod creates the cgroup of a pod with the kubelet's quota for a limit (0: none) and weight for a request.
 func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 	e.Helper()
 	above, err := cgroup.Open(cgroup.Options{Parent: e.base, Driver: cgroup.Cgroupfs})
@@ -37,28 +37,28 @@ func newPod(e *engine, limit, request hybrid.Milli) *kubepod {
 	return p
 }
 
-// kubelets is what the kubelet makes of a limit and a request.
-func (p *kubepod) kubelets(limit, request hybrid.Milli) cgroup.CPULimits {
+// kubeletLimits returns the limits that the kubelet computes from a limit and a request.
+func (p *kubepod) kubeletLimits(limit, request hybrid.Milli) cgroup.CPULimits {
 	period := bandwidth.DefaultPeriod
 	return cgroup.CPULimits{Quota: time.Duration(limit) * period / 1000, Period: period, Weight: p.tree.PodWeight(int(request))}
 }
 
 func (p *kubepod) write(limit, request hybrid.Milli) {
 	p.Helper()
-	if err := p.group.SetCPULimits(p.kubelets(limit, request)); err != nil {
+	if err := p.group.SetCPULimits(p.kubeletLimits(limit, request)); err != nil {
 		p.Fatal(err)
 	}
 }
 
-// ask is engine's ask for a container of this pod.
+// ask is engine.ask for a container of this pod.
 func (p *kubepod) ask(a Allocation, group string) Allocation {
 	a = p.engine.ask(a, group)
 	a.Engine.Pod = p.id
 	return a
 }
 
-// begin has a container admitted, made and begun.
-func (p *kubepod) begin(a Allocation, role string) (stop func()) {
+// start admits, creates and starts a container.
+func (p *kubepod) start(a Allocation, role string) (stop func()) {
 	p.Helper()
 	group := strings.TrimPrefix(a.Engine.Cgroup, p.base+"/pod1/")
 	g, err := p.Admit(ctx, a, 0)
@@ -72,7 +72,7 @@ func (p *kubepod) begin(a Allocation, role string) (stop func()) {
 	return stop
 }
 
-// has checks what the pod's group has.
+// has checks the limits of the pod's cgroup.
 func (p *kubepod) has(when string, want cgroup.CPULimits) {
 	p.Helper()
 	if got, err := p.group.CPULimits(); err != nil || got != want {
@@ -80,30 +80,30 @@ func (p *kubepod) has(when string, want cgroup.CPULimits) {
 	}
 }
 
-// liftedFor is the kubelet's with the quota lifted and Candor's weight.
+// liftedFor returns the kubelet's limits with the lifted quota and Candor's weight.
 func (p *kubepod) liftedFor(weight hybrid.Milli) cgroup.CPULimits {
-	want := p.kubelets(1, weight)
-	want.Quota = p.lifted()
+	want := p.kubeletLimits(1, weight)
+	want.Quota = p.liftedQuota()
 	return want
 }
 
-// lifted is the quota that bounds nobody.
-func (p *kubepod) lifted() time.Duration {
+// liftedQuota returns the quota that limits no container.
+func (p *kubepod) liftedQuota() time.Duration {
 	op := operation{Host: p.Host}
-	return op.lifted(bandwidth.DefaultPeriod)
+	return op.liftedQuota(bandwidth.DefaultPeriod)
 }
 
-// The kubelet's quota goes while all containers are bounded by themselves, and comes back for one that is
-// not, for a stranger, and with the last of them.
+// The kubelet's quota is lifted while every container has its own limit. It returns for a container without a limit,
+// for a foreign process, and after the last container.
 func TestPodGroup(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 700, 700)
 	web, log := p.ask(ask("web", "0.5"), "crio-a1"), p.ask(flexible("log", "0.2"), "crio-b2")
-	stopWeb := p.begin(web, "wait")
+	stopWeb := p.start(web, "wait")
 	p.has("web", p.liftedFor(700))
-	stopLog := p.begin(log, "wait")
+	stopLog := p.start(log, "wait")
 	p.has("web and log", p.liftedFor(700))
-	stopDebug := p.begin(p.ask(flexible("debug", "0"), "crio-c3"), "wait")
-	p.has("beside one without a limit", p.kubelets(700, 700))
+	stopDebug := p.start(p.ask(flexible("debug", "0"), "crio-c3"), "wait")
+	p.has("beside one without a limit", p.kubeletLimits(700, 700))
 	stopDebug()
 	p.nudge()
 	p.has("after that one", p.liftedFor(700))
@@ -112,7 +112,7 @@ func TestPodGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := p.tree.Group("stranger-9").Create(cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, 0); err != nil {
+	if err := p.tree.Group("foreign-9").Create(cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, 0); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -120,13 +120,13 @@ func TestPodGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.has("beside a stranger's empty group", p.liftedFor(700))
-	stopStranger := p.play("stranger-9", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
+	p.has("beside an empty foreign cgroup", p.liftedFor(700))
+	stopForeign := p.play("foreign-9", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.has("beside a stranger", p.kubelets(700, 700))
-	stopStranger()
+	p.has("beside a foreign process", p.kubeletLimits(700, 700))
+	stopForeign()
 	p.play("crio-box1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	p.play("crio-conmon-a1", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
@@ -137,27 +137,27 @@ func TestPodGroup(t *testing.T) {
 	stopLog()
 	p.nudge()
 	p.has("between two containers", p.liftedFor(700))
-	stopStranger = p.play("stranger-8", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
+	stopForeign = p.play("foreign-8", cgroup.Settings{CPUs: *p.engine.has("crio-a1")}, "wait")
 	if err := p.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	p.has("a stranger between two containers", p.kubelets(700, 700))
-	stopStranger()
+	p.has("a foreign process between two containers", p.kubeletLimits(700, 700))
+	stopForeign()
 	if err := p.EndSandbox(ctx, "1", "box1"); err != nil {
 		t.Fatal(err)
 	}
-	p.has("without containers", p.kubelets(700, 700))
+	p.has("without containers", p.kubeletLimits(700, 700))
 }
 
-// A fraction on a CPU that is not its own: the pod's weight is the container's.
+// With a fraction on a shared CPU, the pod's weight equals the container's weight.
 func TestPodWeight(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	p := newPod(newEngine(l), 1300, 1300)
 	web, log := p.ask(ask("web", "1.2"), "web-1"), p.ask(flexible("log", "0.1"), "log-1")
-	p.begin(web, "wait")
+	p.start(web, "wait")
 	p.has("2 CPUs with 200m of one", p.liftedFor(400))
-	p.begin(log, "wait")
+	p.start(log, "wait")
 	p.has("and 100m", p.liftedFor(500))
 	for range 3 {
 		p.write(1300, 1300)
@@ -181,22 +181,22 @@ func TestPodWeight(t *testing.T) {
 	}
 }
 
-// A pod that may use less than its containers together keeps its quota, once they are more.
-func TestPodWithLessThanItsContainers(t *testing.T) {
+// A pod whose limit is below the sum of its containers' limits keeps its quota.
+func TestPodLimitBelowContainers(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 600, 600)
-	p.begin(p.ask(flexible("a", "0.4"), "a-1"), "wait")
+	p.start(p.ask(flexible("a", "0.4"), "a-1"), "wait")
 	p.has("one", p.liftedFor(600))
-	p.begin(p.ask(flexible("b", "0.4"), "b-1"), "wait")
-	p.has("two", p.kubelets(600, 600))
+	p.start(p.ask(flexible("b", "0.4"), "b-1"), "wait")
+	p.has("two", p.kubeletLimits(600, 600))
 }
 
-// An in-place resize by the kubelet, which writes the pod's group before the containers' or after them, as it
-// reads it from the kernel. v1 does not take a pod's that is less than a container's.
+// An in-place resize by the kubelet, which writes the pod's cgroup before or after the containers' cgroups, depending
+// on the values that it reads. v1 refuses a pod quota below a container's quota.
 func TestPodResize(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	p := newPod(newEngine(l), 500, 500)
-	p.begin(p.ask(ask("web", "0.5"), "web-1"), "wait")
+	p.start(p.ask(ask("web", "0.5"), "web-1"), "wait")
 	had := hybrid.Milli(500)
 	for _, limit := range []hybrid.Milli{1500, 1000, 700, 300, 600} {
 		podFirst := p.tree.Version() == 2 || limit == 600
@@ -207,7 +207,7 @@ func TestPodResize(t *testing.T) {
 		if _, _, err := l.Resize(ctx, "web", limit, 0); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.now(); got.Quota != p.lifted() {
+		if got := p.now(); got.Quota != p.liftedQuota() {
 			t.Errorf("%v to %v, pod first %v: the pod has %+v", had, limit, podFirst, got)
 		}
 		if has, err := p.tree.Group("web-1").Settings(); err != nil || limit%1000 != 0 && has.Quota != time.Duration(limit)*100*time.Microsecond {
@@ -237,10 +237,11 @@ func (p *kubepod) now() cgroup.CPULimits {
 	return has
 }
 
-// rewrite is the kubelet's part in a resize: it writes what is other than it has found at its begin.
+// rewrite performs the kubelet's part of a resize: it writes the values that differ from those that it read at its
+// start.
 func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	p.Helper()
-	next := p.kubelets(limit, limit)
+	next := p.kubeletLimits(limit, limit)
 	if next.Weight == found.Weight {
 		next.Weight = p.now().Weight
 	}
@@ -249,11 +250,11 @@ func (p *kubepod) rewrite(found cgroup.CPULimits, limit hybrid.Milli) {
 	}
 }
 
-// A resize of a pod whose containers are two: each adds its own growth to the pod's quota once.
+// A resize of a pod with two containers adds the growth of each container to the pod's quota once.
 func TestPodResizeOfTwo(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 400, 400)
-	p.begin(p.ask(flexible("a", "0.2"), "a-1"), "wait")
-	p.begin(p.ask(flexible("b", "0.2"), "b-2"), "wait")
+	p.start(p.ask(flexible("a", "0.2"), "a-1"), "wait")
+	p.start(p.ask(flexible("b", "0.2"), "b-2"), "wait")
 	if p.tree.Version() == 2 {
 		p.rewrite(p.now(), 600)
 	}
@@ -262,14 +263,14 @@ func TestPodResizeOfTwo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	note, err := readPodNote(p.group)
+	note, err := readPodRecord(p.group)
 	if want := 60 * time.Millisecond; err != nil || note.quota != want {
 		t.Errorf("the kubelet's quota is taken to be %v, %v; want %v", note.quota, err, want)
 	}
 }
 
-// A group that others may share with the pod is left alone.
-func TestPodGroupOfOthers(t *testing.T) {
+// A cgroup that other pods can share is not changed.
+func TestForeignPodGroup(t *testing.T) {
 	for path, want := range map[string]string{
 		"/kubepods/pod1-2/ctr":           "/kubepods/pod1-2",
 		"/kubepods/burstable/pod1-2/ctr": "/kubepods/burstable/pod1-2",

@@ -14,7 +14,7 @@ func TestPodThrottles(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 200, 200)
 	slow := p.ask(ask("web", "0.2"), "web-1")
 	slow.Period = bandwidth.MaxPeriod
-	p.begin(slow, "spin") // here it spins from before its begin on
+	p.start(slow, "spin") // here it spins from before its begin on
 	before, own := p.throttled(func(pod, web uint64) bool { return true })
 	after, _ := p.throttled(func(pod, web uint64) bool { return web >= own+2 })
 	if after != before {
@@ -24,8 +24,8 @@ func TestPodThrottles(t *testing.T) {
 	p.throttled(func(pod, web uint64) bool { return pod > after })
 }
 
-// throttled waits until there are enough periods in which the quota ran out, the pod's and web's own, and
-// returns how many there are.
+// throttled waits until the quota has run out in enough periods, and returns the number of such periods of the pod and
+// of web.
 func (p *kubepod) throttled(enough func(pod, web uint64) bool) (pod, web uint64) {
 	p.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Preserve makes CPUs count as reserved while a process lives: that of a container which
-// has them by its user's wish. pid 0 is this process. Flexible containers leave them. CPUs that
-// a sensitive container has are refused, and so is what would leave none: ErrBadSpec.
+// Preserve treats CPUs as reserved while a process lives (pid 0: this process). It serves containers whose user has
+// chosen their CPUs. Flexible containers leave these CPUs. The error is ErrBadSpec if a sensitive container has some
+// of the CPUs, or if no CPU would remain.
 func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid int) error {
 	if err := cgroup.CheckName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrBadSpec, err)
@@ -34,13 +34,13 @@ func (h *Host) Preserve(ctx context.Context, name string, cpus cpuset.Set, pid i
 		if err := op.checkPreserve(name, cpus); err != nil {
 			return err
 		}
-		return op.attempt(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
+		return op.withRollback(func() error { return op.preserve(name, state.Preserved{CPUs: cpus, By: by}) })
 	})
 }
 
-// preserve writes what is kept of a container and goes by it, or leaves what was there before.
+// preserve stores the preserved CPUs of a container and replans the node. On an error it restores the former file.
 func (op *operation) preserve(name string, next state.Preserved) error {
-	before, had := op.store.LoadPreserved(name)
+	before, existed := op.store.LoadPreserved(name)
 	if err := op.store.SavePreserved(name, next); err != nil {
 		return err
 	}
@@ -49,13 +49,13 @@ func (op *operation) preserve(name string, next state.Preserved) error {
 		return nil
 	}
 	err = fmt.Errorf("%w: %s: %s cannot count as reserved: %w", ErrBadSpec, name, cputext.CPUs(next.CPUs), err)
-	if had {
+	if existed {
 		return errline.Join(err, op.store.SavePreserved(name, before))
 	}
 	return errline.Join(err, os.Remove(op.store.PreservedFile(name)))
 }
 
-// renew brings the grants to a node that goes by what is preserved now.
+// renew restores the grants to a node that respects the present preserved CPUs.
 func (op *operation) renew() error {
 	if err := op.restoreAll(op.wholeGrants()); err != nil {
 		return err
@@ -66,13 +66,13 @@ func (op *operation) renew() error {
 func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
 		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: wants CPUs %v, and %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
+			return fmt.Errorf("%w: %s: cannot use CPUs %v: %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
 		}
 	}
 	machine := op.node.Machine()
 	present := machine.Online.Union(machine.Offline)
 	if !cpus.Overlaps(&present) {
-		return fmt.Errorf("%w: %s: the machine does not have %s; want some of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
+		return fmt.Errorf("%w: %s: the machine does not have %s; use CPUs of %v", ErrBadSpec, name, cputext.CPUs(cpus), present)
 	}
 	usable, _, _, err := op.usable()
 	if err != nil {
@@ -84,13 +84,13 @@ func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	}
 	all := options.Reserved.Union(op.store.PreservedCPUs()).Union(cpus)
 	if cpus.Overlaps(&usable) && usable.SubsetOf(&all) {
-		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and leave no CPU to Candor's containers; want fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
+		return fmt.Errorf("%w: %s: %s of %v would count as reserved, and no CPU would remain for Candor's containers; use fewer", ErrBadSpec, name, cputext.CPUs(cpus.Intersect(usable)), usable)
 	}
 	return nil
 }
 
-// EndPreserve is told that a container has ended, and removes what it and others have left. What
-// counts is whether the process lives: by now a successor of that name may have begun.
+// EndPreserve removes the preserved CPUs of a container that has ended, and those of all other dead processes. A
+// living process keeps its CPUs, because it can be a successor with the same name.
 func (h *Host) EndPreserve(ctx context.Context, name string) error {
 	if _, err := os.Lstat(h.store.PreservedFile(name)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -105,12 +105,11 @@ func (h *Host) EndPreserve(ctx context.Context, name string) error {
 				return err
 			}
 		}
-		return op.renew() // flexible containers get the CPUs
+		return op.renew() // flexible containers get the CPUs back
 	})
 }
 
-// withPreserved are the options with the CPUs of containers that are left alone; without
-// them where they would leave none.
+// withPreserved adds the preserved CPUs to the reserved CPUs of the options, unless no usable CPU would remain.
 func (h *Host) withPreserved(o NodeOptions, usable cpuset.Set) NodeOptions {
 	all := o.Reserved.Union(h.store.PreservedCPUs().Intersect(usable))
 	if !usable.SubsetOf(&all) {

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// usable are the CPUs that containers can have now.
+// usable returns the CPUs that containers can have now.
 func (l *lab) usable() cpuset.Set {
 	l.Helper()
 	s, err := l.Snapshot()
@@ -20,7 +20,7 @@ func (l *lab) usable() cpuset.Set {
 	return s.Node.Usable()
 }
 
-// The CPUs of a container that is left alone are nobody else's while its process lives.
+// No other container gets preserved CPUs while their process lives.
 func TestPreserve(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -44,7 +44,7 @@ func TestPreserve(t *testing.T) {
 	}
 }
 
-// What would take exclusive CPUs, or all, is refused.
+// Preserving exclusive CPUs, or all CPUs, is refused.
 func TestPreserveRefused(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -56,7 +56,7 @@ func TestPreserveRefused(t *testing.T) {
 		t.Errorf("all CPUs: %v", err)
 	}
 	err := l.Preserve(ctx, "own", cpuset.Range(cpuset.Max-2, cpuset.Max-1), os.Getpid())
-	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "own: the machine does not have CPUs 1022-1023; want some of ") {
+	if !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), "own: the machine does not have CPUs 1022-1023; use CPUs of ") {
 		t.Errorf("CPUs that the machine does not have: %v", err)
 	}
 	web.stop()
@@ -64,7 +64,7 @@ func TestPreserveRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = l.Preserve(ctx, "own", cpuset.Range(0, cpuset.Max-1), os.Getpid())
-	if want := fmt.Sprintf("own: CPUs %v of %v would count as reserved, and leave no CPU", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("own: CPUs %v of %v would count as reserved, and no CPU would remain", cpuset.Of(cpus...), cpuset.Of(cpus...)); !errors.Is(err, ErrBadSpec) || !strings.Contains(err.Error(), want) {
 		t.Errorf("all CPUs: %v, want %s", err, want)
 	}
 	if got := l.usable(); got.Count() != len(cpus) {
@@ -73,8 +73,8 @@ func TestPreserveRefused(t *testing.T) {
 	l.check()
 }
 
-// The end of an attempt is told after the next one has begun.
-func TestEndPreserveIsThePredecessors(t *testing.T) {
+// The event of an attempt's end arrives after the start of the next attempt.
+func TestEndPreserveOfPredecessor(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	own := l.must(flexible("own", "0"), "wait")
@@ -107,7 +107,7 @@ func TestPreserveLeavesFractions(t *testing.T) {
 	l.check("web")
 }
 
-// What the options do not allow is refused, and forgotten: it would stop every operation.
+// CPUs that conflict with the options are refused and not stored: they would stop every operation.
 func TestPreserveAgainstOptions(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)

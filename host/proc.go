@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpusetKeepsAffinity reports whether threads keep the affinity that they set
-// themselves when their cpuset changes: since Linux 6.2.
+// cpusetKeepsAffinity reports whether a change of a cpuset preserves the affinity that threads have set themselves.
+// The kernel does so since Linux 6.2.
 func cpusetKeepsAffinity() bool { return kernelAtLeast(6, 2) }
 
-// kernelSavesUp reports whether the kernel saves up what is not used of a quota: since Linux 5.14.
-func kernelSavesUp() bool { return kernelAtLeast(5, 14) }
+// kernelHasBurst reports whether the kernel supports a burst of CFS quotas (Linux 5.14 and later).
+func kernelHasBurst() bool { return kernelAtLeast(5, 14) }
 
 func kernelAtLeast(major, minor int) bool {
 	var name unix.Utsname
@@ -34,12 +34,12 @@ func releaseAtLeast(release string, major, minor int) bool {
 	return gotMajor > major || gotMajor == major && gotMinor >= minor
 }
 
-// maxPinned bounds the threads of a container that are inspected for an affinity of their own. That many take about
-// 40 ms, for which every other operation waits.
+// maxPinned bounds the number of threads of a container that hasPinnedThreads inspects. Inspecting 2000 threads takes
+// about 40 ms, for which every other operation waits.
 const maxPinned = 2000
 
-// pinsThread reports whether a thread of a process has an affinity of its own: some of the CPUs, but not all. It counts
-// the threads down, and assumes an affinity beyond the last.
+// pinsThread reports whether a thread of a process has its own affinity: some of the CPUs, but not all. It decrements
+// threads for each thread, and assumes an affinity when threads is used up.
 func pinsThread(pid int, cpus cpuset.Set, threads *int) bool {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	folder, err := os.Open(dir)
@@ -64,15 +64,15 @@ func pinsThread(pid int, cpus cpuset.Set, threads *int) bool {
 	}
 }
 
-// listPIDs names some processes of many.
+// listPIDs formats the first processes of a list, with their names.
 func listPIDs(pids []int) string {
-	const most = 5
+	const maxNames = 5
 	var names []string
-	for _, pid := range pids[:min(len(pids), most)] {
+	for _, pid := range pids[:min(len(pids), maxNames)] {
 		names = append(names, fmt.Sprintf("%d (%s)", pid, procfs.NameOf(pid)))
 	}
-	if len(pids) > most {
-		names = append(names, fmt.Sprintf("%d more", len(pids)-most))
+	if len(pids) > maxNames {
+		names = append(names, fmt.Sprintf("%d more", len(pids)-maxNames))
 	}
 	return strings.Join(names, ", ")
 }

@@ -17,35 +17,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loanFor is how long one is. The loop asks again while it needs it.
-const loanFor = time.Minute
+// loanDuration is the length of a loan. The loop renews the loan while it needs it.
+const loanDuration = time.Minute
 
-// mostShare is how many times its limit a flexible container may have at the most.
-const mostShare = 3
+// maxShare limits the raised quota of a flexible container to a multiple of its limit.
+const maxShare = 3
 
-// mostQuota is the highest quota that a container is given: a sensitive one's CPUs, all of them; a
-// flexible one a multiple of its limit, and no more than its CPUs.
-func mostQuota(g *Grant) time.Duration {
-	most := hybrid.Milli(1000 * g.CPUs.Count())
+// maxQuota returns the highest quota that a raise can give a container. A sensitive container can get all of its CPUs;
+// a flexible container can get a multiple of its limit, but no more than its CPUs.
+func maxQuota(g *Grant) time.Duration {
+	limit := hybrid.Milli(1000 * g.CPUs.Count())
 	if g.Class == hybrid.Flexible {
-		most = min(most, mostShare*g.Limit)
+		limit = min(limit, maxShare*g.Limit)
 	}
-	return most.Quota(g.Period)
+	return limit.Quota(g.Period)
 }
 
-// lent reports whether a quota that a group has is within its container's loan. A container that is resized
-// begins anew.
-func (op *operation) lent(g *Grant, has cgroup.Settings) bool {
-	isLent := g.ID != op.resized && has.Period == g.Period && has.Quota > quota(g) && has.Quota <= mostQuota(g)
+// isLent reports whether the present quota of a cgroup is within the container's loan. A resize ends the loan.
+func (op *operation) isLent(g *Grant, current cgroup.Settings) bool {
+	isLent := g.ID != op.resized && current.Period == g.Period && current.Quota > quota(g) && current.Quota <= maxQuota(g)
 	return isLent && g.Loan.IsHeld()
 }
 
-// isRaised reports whether the loop looks after a container.
+// isRaised reports whether the loop raises the quota of a container.
 func isRaised(g *Grant) bool {
-	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && mostQuota(g) > quota(g)
+	return g.Burst.Raises() && g.State == Running && g.Quota > 0 && g.Period >= bandwidth.MinRaisePeriod && maxQuota(g) > quota(g)
 }
 
-// RaiseOwn raises the quota of a program of this process while stop is not called.
+// RaiseOwn raises the quota of a program of this process until stop is called.
 func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 	if !g.Burst.Raises() {
 		return func() {}
@@ -54,33 +53,33 @@ func (h *Host) RaiseOwn(g *Grant) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := h.RaiseQuotas(ctx, func(one *Grant) bool { return one.ID == g.ID && one.Creator == g.Creator })
+		err := h.RaiseQuotas(ctx, func(other *Grant) bool { return other.ID == g.ID && other.Creator == g.Creator })
 		if err != nil {
-			h.log.Warn("its quota is not raised", "container", g.ID, "error", err)
+			h.log.Warn("cannot raise a container's quota", "container", g.ID, "error", err)
 		}
 	}()
 	return func() { cancel(); <-ended }
 }
 
-// RaiseQuotas raises the quotas of those of the containers that wish it, while they are throttled and there
-// is room, until ctx is done. mine says which are this process's to look after.
-func (h *Host) RaiseQuotas(ctx context.Context, mine func(*Grant) bool) error {
+// RaiseQuotas raises the quotas of containers that request it, while they are throttled and their CPUs have idle time.
+// It runs until ctx is done. isOwn selects the containers that this process manages.
+func (h *Host) RaiseQuotas(ctx context.Context, isOwn func(*Grant) bool) error {
 	self, err := state.OwnProcess()
 	if err != nil {
 		return err
 	}
-	return burst.New(&raising{Host: h, mine: mine, self: self}, h.log).Run(ctx)
+	return burst.New(&raising{Host: h, isOwn: isOwn, self: self}, h.log).Run(ctx)
 }
 
-// A raising is a host as package burst sees it.
+// A raising adapts a host to package burst.
 type raising struct {
 	*Host
-	mine func(*Grant) bool
-	self Process
-	seen unix.Stat_t // the state file
+	isOwn func(*Grant) bool
+	self  Process
+	seen  unix.Stat_t // the state file at the last read
 }
 
-// Changed reports whether the state is another one: it is replaced, never written to.
+// Changed reports whether the state file has been replaced. The file is never written in place.
 func (r *raising) Changed() bool {
 	now := r.stat()
 	return now.Ino != r.seen.Ino || now.Mtim != r.seen.Mtim
@@ -93,9 +92,9 @@ func (r *raising) stat() (s unix.Stat_t) {
 	return s
 }
 
-// Groups returns the groups of the containers to look after.
+// Groups returns the cgroups of the selected containers.
 func (r *raising) Groups() ([]burst.Group, error) {
-	r.seen = r.stat() // first: what is written after it is seen later
+	r.seen = r.stat() // before Load, so that Changed notices later writes
 	loaded, err := r.store.Load()
 	if err != nil {
 		return nil, err
@@ -106,37 +105,37 @@ func (r *raising) Groups() ([]burst.Group, error) {
 	}
 	var groups []burst.Group
 	for _, g := range loaded.Grants {
-		if !isRaised(g) || !r.mine(g) {
+		if !isRaised(g) || !r.isOwn(g) {
 			continue
 		}
-		one, err := r.group(g)
-		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // its end is an operation's business
+		raised, err := r.group(g)
+		if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // the container has ended; an operation reaps it
 			continue
 		}
 		if err != nil {
-			r.log.Warn("its quota is not raised", "container", g.ID, "error", err)
+			r.log.Warn("cannot raise a container's quota", "container", g.ID, "error", err)
 		}
-		groups = append(groups, one)
+		groups = append(groups, raised)
 	}
 	return groups, nil
 }
 
 func (r *raising) group(g *Grant) (burst.Group, error) {
-	one := burst.Group{
+	raised := burst.Group{
 		Name: g.ID, CPUs: g.CPUs,
-		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, Most: mostQuota(g)},
+		Setting: burst.Setting{Quota: quota(g).Truncate(time.Microsecond), Period: g.Period, Most: maxQuota(g)},
 	}
-	kernel := &raisedGroup{Group: r.groupOf(g), units: &r.units, own: one.Setting}
+	kernel := &raisedGroup{Group: r.groupOf(g), units: &r.units, own: raised.Setting}
 	var err error
-	if one.InForce, err = kernel.Quota(); err != nil {
-		return one, err
+	if raised.InForce, err = kernel.Quota(); err != nil {
+		return raised, err
 	}
 	kernel.usage, err = r.tree.OpenUsage(usageName(g))
-	one.Kernel = kernel
-	return one, err
+	raised.Kernel = kernel
+	return raised, err
 }
 
-// usageName is how package cgroup calls the group of a container.
+// usageName returns the name of a container's cgroup in package cgroup.
 func usageName(g *Grant) string {
 	if g.Engine.Cgroup != "" {
 		return g.Engine.Cgroup
@@ -144,14 +143,14 @@ func usageName(g *Grant) string {
 	return g.ID
 }
 
-// Lend notes loans to this process in the state.
+// Lend records loans to this process in the state.
 func (r *raising) Lend(ctx context.Context, names []string) (time.Duration, error) {
-	on := about{}
+	s := scope{}
 	if len(names) == 1 {
-		on.name = names[0]
+		s.name = names[0]
 	}
-	loan := state.Loan{To: r.self, Until: (state.SinceBoot() + loanFor).Truncate(time.Millisecond)}
-	err := r.operateOn(ctx, on, func(op *operation) error {
+	loan := state.Loan{To: r.self, Until: (state.SinceBoot() + loanDuration).Truncate(time.Millisecond)}
+	err := r.operateOn(ctx, s, func(op *operation) error {
 		for _, name := range names {
 			if g := op.info[name]; g != nil {
 				g.Loan = loan
@@ -159,10 +158,10 @@ func (r *raising) Lend(ctx context.Context, names []string) (time.Duration, erro
 		}
 		return nil
 	})
-	return loanFor, err
+	return loanDuration, err
 }
 
-// Idle is how long each CPU has had nothing to do.
+// Idle returns the idle time of each CPU since boot.
 func (r *raising) Idle() (map[int]time.Duration, error) {
 	times, err := procfs.ReadCPUTimes()
 	idle := make(map[int]time.Duration, len(times))
@@ -172,7 +171,7 @@ func (r *raising) Idle() (map[int]time.Duration, error) {
 	return idle, err
 }
 
-// A raisedGroup is a group as package burst sees it.
+// A raisedGroup adapts a cgroup to package burst.
 type raisedGroup struct {
 	*cgroup.Group
 	own   burst.Setting
@@ -183,44 +182,44 @@ type raisedGroup struct {
 func (g *raisedGroup) Read() (cgroup.Usage, error) { return g.usage.Read() }
 func (g *raisedGroup) Close()                      { g.usage.Close() }
 
-// Quota is the quota that the group has.
+// Quota returns the present quota of the cgroup.
 func (g *raisedGroup) Quota() (time.Duration, error) {
-	has, err := g.CPULimits()
-	if err == nil && has.Quota == roundedUp(g.own.Quota, g.own.Period) {
+	current, err := g.CPULimits()
+	if err == nil && current.Quota == roundedUp(g.own.Quota, g.own.Period) {
 		return g.own.Quota, nil
 	}
-	return has.Quota, err
+	return current.Quota, err
 }
 
-// roundedUp is the quota that a group has for another one where systemd makes it: it keeps whole percents.
+// roundedUp returns the quota that a cgroup gets from systemd, which rounds a quota up to whole percents.
 func roundedUp(quota, period time.Duration) time.Duration {
 	percent := (100*quota + period - 1) / period
 	return (percent * period / 100).Truncate(time.Microsecond)
 }
 
-// SetQuota raises the quota, or puts it back.
+// SetQuota raises or restores the quota.
 func (g *raisedGroup) SetQuota(quota time.Duration) error {
 	g.units.files.Lock()
 	defer g.units.files.Unlock()
 	return g.Group.SetQuota(quota)
 }
 
-// checkKernelBurst refuses a burst that this kernel does not have.
+// checkKernelBurst refuses a burst that this kernel does not support.
 func checkKernelBurst(b spec.Burst) error {
-	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelSavesUp() {
-		return fmt.Errorf("%w: burst %v: this kernel saves nothing up (Linux 5.14 and later do): want quota, auto or none", ErrBadSpec, b)
+	if needs := b.By == spec.BurstKernel || b.Time > 0; needs && !kernelHasBurst() {
+		return fmt.Errorf("%w: burst %v: this kernel has no burst (Linux 5.14 and later have it); use quota, auto or none", ErrBadSpec, b)
 	}
 	return nil
 }
 
-// kernelBurst returns the burst that the kernel gets for a container.
+// kernelBurst returns the burst that Candor writes for a container.
 func kernelBurst(g *Grant) time.Duration {
-	most := quota(g).Truncate(time.Microsecond)
+	limit := quota(g).Truncate(time.Microsecond)
 	switch by := g.Burst.By; {
 	case by == spec.BurstTime:
-		return min(g.Burst.Time, most)
-	case by == spec.BurstKernel, by == spec.BurstAuto && kernelSavesUp():
-		return most
+		return min(g.Burst.Time, limit)
+	case by == spec.BurstKernel, by == spec.BurstAuto && kernelHasBurst():
+		return limit
 	default:
 		return 0
 	}

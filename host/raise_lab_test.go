@@ -16,7 +16,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// An idleHost is one whose CPUs have nothing else to do, whatever runs on the machine. It keeps what the loop does.
+// An idleHost reports idle CPUs regardless of the machine's load. It records the actions of the loop.
 type idleHost struct {
 	*raising
 	*watch
@@ -38,7 +38,7 @@ func (h idleHost) Groups() ([]burst.Group, error) {
 	return groups, err
 }
 
-// A watch is what the loop has done with one group.
+// A watch records the actions of the loop on a cgroup.
 type watch struct {
 	lock   sync.Mutex
 	quotas []time.Duration // written
@@ -83,7 +83,7 @@ func (w *watch) back(base time.Duration) bool {
 	return first >= 0 && slices.Contains(w.quotas[first:], base)
 }
 
-// A raised is a spinning container that the loop looks after, as on CPUs with nothing else to do.
+// A raised is a spinning container that the loop manages, as on idle CPUs.
 type raised struct {
 	*lab
 	*tenant
@@ -108,8 +108,8 @@ func newRaised(t *testing.T) *raised {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	mine := func(*Grant) bool { return true }
-	loop := burst.New(idleHost{&raising{Host: l.Host, mine: mine, self: r.self}, r.watch}, l.Host.log)
+	isOwn := func(*Grant) bool { return true }
+	loop := burst.New(idleHost{&raising{Host: l.Host, isOwn: isOwn, self: r.self}, r.watch}, l.Host.log)
 	go func() { ended <- loop.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
@@ -121,7 +121,7 @@ func newRaised(t *testing.T) *raised {
 	return r
 }
 
-// outweighOthers gives the lab more weight than whatever else runs: on a busy machine nobody is throttled.
+// outweighOthers gives the lab more weight than all other processes: on a busy machine nothing is throttled.
 func (l *lab) outweighOthers() {
 	l.Helper()
 	all := l.tree.EngineGroup("all", l.parent)
@@ -135,13 +135,13 @@ func (l *lab) outweighOthers() {
 	}
 }
 
-// rest stops the program for longer than it can save up.
+// rest stops the program until its burst is full.
 func (r *raised) rest() {
 	r.cmd.Process.Signal(syscall.SIGSTOP)
 	time.Sleep(1200 * time.Millisecond)
 }
 
-// goOn lets it run, and returns what it has used from then on, and in what time.
+// goOn lets the program run, and returns its CPU time from then on, and the elapsed time.
 func (r *raised) goOn() (used func() (cpu, span time.Duration)) {
 	before, began := r.stat().CPU, time.Now()
 	r.cmd.Process.Signal(syscall.SIGCONT)
@@ -157,19 +157,19 @@ func (r *raised) stat() cgroup.Stat {
 	return s
 }
 
-// awaitRaise waits for a raise. A machine so busy that the group is seldom throttled, or that the state cannot be
-// locked in time, says nothing of it.
+// awaitRaise waits for a raise. It skips the test on a machine that is so busy that the cgroup is seldom throttled or
+// the state cannot be locked in time.
 func (r *raised) awaitRaise() {
 	r.Helper()
 	const enough = 100 // throttled periods: after 50 even one is raised whose edge is not known
 	from := r.stat().Throttled
 	for end := time.Now().Add(time.Minute); !r.watch.raised(r.base); time.Sleep(5 * time.Millisecond) {
 		throttled := r.stat().Throttled - from
-		switch said := r.log.String(); {
-		case strings.Contains(said, context.DeadlineExceeded.Error()):
-			r.Skipf("the machine is too busy to note a loan: %s", said)
+		switch logged := r.log.String(); {
+		case strings.Contains(logged, context.DeadlineExceeded.Error()):
+			r.Skipf("the machine is too busy to note a loan: %s", logged)
 		case throttled > enough:
-			r.Fatalf("throttled in %d periods, and not raised: %s", throttled, said)
+			r.Fatalf("throttled in %d periods, and not raised: %s", throttled, logged)
 		case time.Now().After(end):
 			r.Skipf("the machine is too busy: throttled in %d periods of a minute", throttled)
 		}

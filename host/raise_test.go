@@ -21,7 +21,7 @@ func bursting(name, cpu string, by spec.BurstBy) Allocation {
 	return a
 }
 
-// quotaOf is what a group has.
+// quotaOf returns the quota of a cgroup.
 func (l *lab) quotaOf(name string) time.Duration {
 	l.Helper()
 	has, err := l.tree.Group(name).CPULimits()
@@ -31,8 +31,9 @@ func (l *lab) quotaOf(name string) time.Duration {
 	return has.Quota
 }
 
-// The loop on the kernel: a group that has rested and then takes all that it gets is raised, goes back when it has spent what it
-// saved, and has used no more than that and its limit. Operations meanwhile leave it alone.
+// The loop with a real kernel: a cgroup that has rested and then spins gets a raised quota. The quota returns to the
+// base after the cgroup has spent its saved time, and the cgroup uses no more than that time and its limit. Operations
+// in between leave the quota alone.
 func TestRaise(t *testing.T) {
 	r := newRaised(t)
 	r.rest()
@@ -42,7 +43,7 @@ func TestRaise(t *testing.T) {
 	r.await("back", func() bool { return r.back(r.base) })
 	cpu, span := used()
 	r.stop()
-	// 400 ms are the most that it saves up, and the kernel saves 50 ms; the rest is what two CPUs use until a look.
+	// The loop saves at most 400 ms and the kernel 50 ms. The rest is the use of two CPUs until the next read.
 	if most := span/2 + 450*time.Millisecond + 2*r.gap; cpu > most {
 		t.Errorf("used %v in %v, up to %v between two looks: more than %v", cpu, span, r.gap, most)
 	}
@@ -50,12 +51,12 @@ func TestRaise(t *testing.T) {
 	if err != nil || s.Grants[0].Loan.To != r.self {
 		t.Errorf("loan %+v, %v", s.Grants, err)
 	}
-	if said := r.log.String(); strings.Contains(said, "set back") {
-		t.Errorf("an operation set it back: %s", said)
+	if logged := r.log.String(); strings.Contains(logged, "differ from the grant") {
+		t.Errorf("an operation set it back: %s", logged)
 	}
 }
 
-// In a minute a greedy group uses its limit, within 2 %, also if it has rested before.
+// In a minute a greedy cgroup uses its limit within 2 %, also after a rest.
 func TestGreedyMinute(t *testing.T) {
 	if os.Getenv("CANDOR_BURST_MINUTE") == "" {
 		t.Skip("takes two minutes: CANDOR_BURST_MINUTE=1")
@@ -76,7 +77,7 @@ func TestGreedyMinute(t *testing.T) {
 	}
 }
 
-// A process that ends puts back what it has raised.
+// A process that ends restores the quotas that it has raised.
 func TestRaiseEnds(t *testing.T) {
 	r := newRaised(t)
 	r.rest()
@@ -88,7 +89,7 @@ func TestRaiseEnds(t *testing.T) {
 	}
 }
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (l *lab) await(what string, is func() bool) {
 	l.Helper()
 	for end := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
@@ -98,7 +99,7 @@ func (l *lab) await(what string, is func() bool) {
 	}
 }
 
-// What an operation makes of a quota that is not what was granted: it stays within a loan, and goes back else.
+// An operation keeps a raised quota within a loan and resets it otherwise.
 func TestLoan(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -146,11 +147,11 @@ func TestLoan(t *testing.T) {
 	}
 }
 
-// Which of the containers are looked after, and how much they may get.
-func TestMostQuota(t *testing.T) {
+// TestMaxQuota checks which containers the loop manages, and their maximum quota.
+func TestMaxQuota(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
-	r := &raising{Host: l.Host, mine: func(*Grant) bool { return true }}
+	r := &raising{Host: l.Host, isOwn: func(*Grant) bool { return true }}
 	for _, c := range []struct {
 		a    Allocation
 		most time.Duration // 0: it is not looked after
@@ -190,7 +191,7 @@ func sensitive(a Allocation) Allocation {
 	return sensitive
 }
 
-// What the loop costs for containers that wait: 50, each of which it looks at ten times a second.
+// BenchmarkRaise measures the cost of the loop for 50 waiting containers, each read ten times a second.
 func BenchmarkRaise(b *testing.B) {
 	l := newLab(b)
 	const containers = 50
@@ -215,7 +216,7 @@ func BenchmarkRaise(b *testing.B) {
 	b.ReportMetric(100*(spent()-before).Seconds()/time.Since(began).Seconds()/containers, "%CPU/container")
 }
 
-// What systemd rounds a quota to is that quota; anything else above it is a raise, however small.
+// A quota rounded by systemd equals the original quota; every other higher quota is a raise, however small.
 func TestRaisedQuota(t *testing.T) {
 	l := newLab(t)
 	n := l.must(flexible("web", "0.123"), "wait") // 12.3 ms per 100 ms; systemd makes 13 of it

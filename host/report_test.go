@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Each operation that got the lock is reported, with what it found changed.
+// Every operation that got the lock is reported, with the changes that it found.
 func TestReport(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	web.stop()
 }
 
-// One that has waited for the lock in vain is reported too.
+// An operation that timed out on the lock is reported too.
 func TestReportLate(t *testing.T) {
 	l := newLab(t)
 	l.nudge()
@@ -56,16 +56,16 @@ func TestReportLate(t *testing.T) {
 	defer held.release()
 	var reports []Report
 	l.listener = func(r Report) { reports = append(reports, r) }
-	l.patience = 10 * time.Millisecond
+	l.lockTimeout = 10 * time.Millisecond
 	if err := l.Reconcile(ctx); err == nil {
 		t.Fatal("it did not wait")
 	}
-	if len(reports) != 1 || !reports[0].Late || reports[0] != (Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.patience {
+	if len(reports) != 1 || !reports[0].Late || reports[0] != (Report{Wait: reports[0].Wait, Late: true}) || reports[0].Wait < l.lockTimeout {
 		t.Errorf("reported %+v", reports)
 	}
 }
 
-// A container is read without the lock; one that has ended is told apart.
+// ReadUsage takes no lock, and reports an ended container with a distinct error.
 func TestRead(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -86,8 +86,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A move is a fraction of a running container that is on another CPU, and not by its own resize.
-func TestMoves(t *testing.T) {
+// A move is a fraction of a running container on another CPU, except by the container's own resize.
+func TestCountMoves(t *testing.T) {
 	grant := func(state state.Phase, limit hybrid.Milli, cpu int) *Grant {
 		g := Grant{State: state}
 		g.ID, g.Limit, g.Class, g.Fractions = "web", limit, hybrid.Sensitive, []hybrid.Fraction{{CPU: cpu, Milli: 500}}
@@ -102,11 +102,11 @@ func TestMoves(t *testing.T) {
 		{"moved", []*Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 2), 1},
 		{"stays", []*Grant{grant(Running, 1500, 1)}, grant(Running, 1500, 1), 0},
 		{"resized", []*Grant{grant(Running, 1500, 1)}, grant(Running, 2500, 2), 0},
-		{"starts anew", []*Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
+		{"starts again", []*Grant{grant(Held, 1500, 1)}, grant(Pending, 1500, 2), 0},
 		{"begins", nil, grant(Pending, 1500, 2), 0},
 	} {
 		op := &operation{before: state.ByName(test.before)}
-		if got := op.moves([]*Grant{test.after}); got != test.want {
+		if got := op.countMoves([]*Grant{test.after}); got != test.want {
 			t.Errorf("%s: %d moves, want %d", test.name, got, test.want)
 		}
 	}

@@ -9,16 +9,16 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Only two failures refuse a container: another container cannot leave its exclusive CPUs (stuck.go), or its own settings are
-// refused. A refused setting of another container is degraded (degraded.go): that container keeps its present setting.
+// Only two failures refuse a container: another container cannot leave the new exclusive CPUs (stuck.go), or the
+// kernel refuses the container's own settings. A refused setting of another container is degraded (degraded.go): that
+// container keeps its present setting.
 
-// isSubject reports whether an operation is for that container.
+// isSubject reports whether an operation serves the named container.
 func (op *operation) isSubject(name string) bool {
 	return name != "" && (name == op.subject || name == op.resized || op.newcomer != nil && op.newcomer.name == name)
 }
 
-// settle brings the groups to their targets, in an order in which no exclusive
-// CPU runs two of them.
+// settle writes the targets to the cgroups, in an order in which no exclusive CPU runs two of them.
 func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 	moves := make([]move, len(targets), len(targets)+1)
 	for i := range targets {
@@ -31,28 +31,28 @@ func (op *operation) settle(targets []target, exclusive cpuset.Set) error {
 			}
 		}
 	}
-	stay := op.unreadCPUs()
-	writes, clean := order(append(moves, move{old: stay, new: stay}), exclusive)
+	stay := op.assumedCPUs()
+	writes, clean := orderWrites(append(moves, move{old: stay, new: stay}), exclusive)
 	if !clean {
-		op.log.Warn("two containers had each other's CPUs, and share one for a moment on the way back")
+		op.log.Warn("two containers had each other's CPUs, and share a CPU for a moment during the exchange")
 	}
 	for _, w := range writes {
 		final := targets[w.of].settings
-		if taken := op.taken(w.group); w.cpus.Overlaps(&taken) {
-			op.behind[w.group] = true // it gets these CPUs when the other container has left them
+		if taken := op.occupiedCPUs(w.group); w.cpus.Overlaps(&taken) {
+			op.misplaced[w.group] = true // the cgroup gets these CPUs after the other container has left them
 			if w.cpus = w.cpus.Minus(taken); w.cpus.IsEmpty() {
 				continue
 			}
 		}
-		err := op.unlessOver(w.group, op.give(w, final))
+		err := op.ignoreRemoved(w.group, op.applyWrite(w, final))
 		if err == nil {
 			if w.cpus == final.CPUs {
-				delete(op.behind, w.group)
+				delete(op.misplaced, w.group)
 				op.restored(w.group, SettingCPUs)
 			}
 			continue
 		}
-		if err := op.leaveBehind(w, final.CPUs, err); err != nil {
+		if err := op.tolerateRefusal(w, final.CPUs, err); err != nil {
 			return err
 		}
 	}
@@ -66,48 +66,48 @@ func (op *operation) settleRest(targets []target) error {
 		if g == nil {
 			continue
 		}
-		if op.behind[t.name] {
+		if op.misplaced[t.name] {
 			t.settings.CPUs = g.settings.CPUs
 		}
 		if err := op.settleGroup(&t, g); err != nil {
-			return fmt.Errorf("group of %s: %w", t.name, err)
+			return fmt.Errorf("cgroup of %s: %w", t.name, err)
 		}
 	}
 	return nil
 }
 
-// settleGroup gives one group its settings but for CPUs.
+// settleGroup writes the settings of a cgroup, except its CPUs.
 func (op *operation) settleGroup(t *target, g *group) error {
 	defer op.restoreParts(t, g)
-	// The engine may have lowered the limit of the group above, so that the kernel refuses the settings. The CPUs are right
-	// then, and the container runs on.
-	mustHave := op.isSubject(t.name) && (!g.isEngines() || op.resized == t.name)
-	want := t.settings
+	// If the engine has lowered the limit of the cgroup above, the kernel refuses the settings. The CPUs are already
+	// written then, and the container keeps running.
+	mustHave := op.isSubject(t.name) && (!g.isEngineOwned() || op.resized == t.name)
+	wanted := t.settings
 	if !mustHave {
-		want = op.withoutRefused(t.name, g.settings, want)
+		wanted = op.withoutRefused(t.name, g.settings, wanted)
 	}
-	if op.same(g, g.settings, want) {
+	if op.hasSettings(g, g.settings, wanted) {
 		return nil
 	}
-	err := op.unlessOver(t.name, g.Apply(want))
+	err := op.ignoreRemoved(t.name, g.Apply(wanted))
 	switch {
 	case err == nil:
-		g.settings = want
+		g.settings = wanted
 	case mustHave:
 		return err
 	default:
-		op.settleParts(t.name, g, want)
+		op.settleParts(t.name, g, wanted)
 	}
 	return nil
 }
 
-// A settingPart is a part of a group's settings that is written by itself.
+// A settingPart is a part of a cgroup's settings that is written separately.
 type settingPart struct {
 	name Setting
 	copy func(to *cgroup.Settings, from cgroup.Settings)
 }
 
-// settingParts are in an order in which the kernel can take them: no burst exceeds its quota.
+// settingParts are in an order that the kernel accepts: no burst exceeds its quota.
 var settingParts = []settingPart{
 	{SettingMems, func(to *cgroup.Settings, from cgroup.Settings) { to.Mems = from.Mems }},
 	{SettingQuota, func(to *cgroup.Settings, from cgroup.Settings) {
@@ -117,74 +117,73 @@ var settingParts = []settingPart{
 	{SettingWeight, func(to *cgroup.Settings, from cgroup.Settings) { to.Weight = from.Weight }},
 }
 
-// value returns the part alone, to compare.
-func (p *settingPart) value(of cgroup.Settings) cgroup.Settings {
+// value returns the part alone, as a comparable value.
+func (p *settingPart) value(settings cgroup.Settings) cgroup.Settings {
 	alone := cgroup.Settings{}
 	if p.name == SettingBurst {
-		alone.Quota = of.Quota
+		alone.Quota = settings.Quota
 	}
-	p.copy(&alone, of)
+	p.copy(&alone, settings)
 	return alone
 }
 
-// settleParts writes the parts of a group's settings one by one, and records those that are refused.
-func (op *operation) settleParts(name string, g *group, want cgroup.Settings) {
+// settleParts writes the parts of a cgroup's settings separately, and records the refused parts.
+func (op *operation) settleParts(name string, g *group, wanted cgroup.Settings) {
 	for _, part := range settingParts {
 		next := g.settings
-		part.copy(&next, want)
-		if op.same(g, g.settings, next) {
+		part.copy(&next, wanted)
+		if op.hasSettings(g, g.settings, next) {
 			continue
 		}
-		err := op.unlessOver(name, g.Apply(next))
+		err := op.ignoreRemoved(name, g.Apply(next))
 		if op.groups[name] == nil {
 			return
 		}
 		if err != nil {
-			op.degrade(name, part.name, part.value(want), err)
+			op.degrade(name, part.name, part.value(wanted), err)
 			continue
 		}
 		g.settings = next
 	}
 }
 
-// withoutRefused returns the settings with the present value of each part that was refused a moment ago.
-func (op *operation) withoutRefused(name string, has, want cgroup.Settings) cgroup.Settings {
-	if !op.Host.degraded.has(name) {
-		return want
+// withoutRefused returns the wanted settings, with the present value for each part whose retry time has not come.
+func (op *operation) withoutRefused(name string, current, wanted cgroup.Settings) cgroup.Settings {
+	if !op.Host.degraded.contains(name) {
+		return wanted
 	}
-	next := want
+	next := wanted
 	for _, part := range settingParts {
-		if !op.Host.degraded.isDue(name, part.name, part.value(want)) {
-			part.copy(&next, has)
+		if !op.Host.degraded.isDue(name, part.name, part.value(wanted)) {
+			part.copy(&next, current)
 		}
 	}
 	next.Burst = min(next.Burst, next.Quota)
 	return next
 }
 
-// restoreParts records the settings that a group has as granted.
+// restoreParts clears the degraded settings of a cgroup that are in force again.
 func (op *operation) restoreParts(t *target, g *group) {
-	// In undo the target is the former state, not the grant.
-	if op.isUndoing || !op.Host.degraded.has(t.name) || g.unreadable != nil {
+	// During undo the target is the former state, not the grant.
+	if op.isUndoing || !op.Host.degraded.contains(t.name) || g.unreadable != nil {
 		return
 	}
 	op.restored(t.name, SettingGroup)
-	if !op.behind[t.name] {
+	if !op.misplaced[t.name] {
 		op.restored(t.name, SettingCPUs)
 	}
 	for _, part := range settingParts {
 		with := g.settings
 		part.copy(&with, t.settings)
-		if op.same(g, g.settings, with) {
+		if op.hasSettings(g, g.settings, with) {
 			op.restored(t.name, part.name)
 		}
 	}
 }
 
-// unlessOver returns the error of a write to a group, but nil if the group has been
-// removed: a container that ends during another one's operation (systemd removes its
-// group at once) is left to the next operation.
-func (op *operation) unlessOver(name string, err error) error {
+// ignoreRemoved returns the error of a write to a cgroup, or nil if the cgroup has been removed. A container can end
+// during the operation of another container, and systemd removes its cgroup at once. The next operation reaps it.
+func (op *operation) ignoreRemoved(name string, err error) error {
 	isNew := op.newcomer != nil && op.newcomer.name == name
 	if isNew || !isGoneError(err) {
 		return err
@@ -197,32 +196,33 @@ func (op *operation) unlessOver(name string, err error) error {
 	return nil
 }
 
-// isGoneError reports whether an error means that a group has been removed. On v1 it goes from one hierarchy after the other.
+// isGoneError reports whether an error means that a cgroup has been removed. On cgroup v1 the hierarchies of a
+// container disappear one after the other.
 func isGoneError(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist)
 }
 
-// same reports whether a group has its settings, as far as the kernel can
-// hold them. An engine may have given its group other memory nodes.
-func (op *operation) same(g *group, has, want cgroup.Settings) bool {
-	if want.Mems.IsEmpty() {
-		want.Mems = op.basis.mems
-		if g.isEngines() {
-			want.Mems = has.Mems
+// hasSettings reports whether the settings of a cgroup equal the wanted settings, within the kernel's precision. An
+// engine can choose the memory nodes of its cgroup.
+func (op *operation) hasSettings(g *group, current, wanted cgroup.Settings) bool {
+	if wanted.Mems.IsEmpty() {
+		wanted.Mems = op.basis.mems
+		if g.isEngineOwned() {
+			wanted.Mems = current.Mems
 		}
 	}
-	if op.tree.SameWeight(has.Weight, want.Weight) {
-		has.Weight = want.Weight
+	if op.tree.SameWeight(current.Weight, wanted.Weight) {
+		current.Weight = wanted.Weight
 	}
-	return has == want
+	return current == wanted
 }
 
-// give does one write. The newcomer's first write creates its group.
-func (op *operation) give(w write, final cgroup.Settings) error {
+// applyWrite performs a write. The newcomer's first write creates its cgroup.
+func (op *operation) applyWrite(w write, final cgroup.Settings) error {
 	g := op.groups[w.group]
 	isNew := op.newcomer != nil && op.newcomer.name == w.group
 	switch {
-	case g == nil && !isNew: // it ended meanwhile
+	case g == nil && !isNew: // the container has ended meanwhile
 		return nil
 	case g == nil:
 		g = &group{Group: op.tree.Group(w.group), populated: true}
@@ -232,7 +232,7 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 		g.settings = final
 		op.groups[w.group] = g
 		return nil
-	case w.cpus == final.CPUs && !g.isEngines():
+	case w.cpus == final.CPUs && !g.isEngineOwned():
 		err := g.Apply(final)
 		if err == nil {
 			g.settings = final
@@ -241,13 +241,13 @@ func (op *operation) give(w write, final cgroup.Settings) error {
 			return err
 		}
 	}
-	return op.giveCPUs(g, w.cpus) // without the other settings, which may be the ones that were refused
+	return op.setCPUs(g, w.cpus) // CPUs alone, because the kernel can have refused the other settings
 }
 
-// giveCPUs gives a group CPUs alone.
-func (op *operation) giveCPUs(g *group, cpus cpuset.Set) error {
+// setCPUs writes the CPUs of a cgroup and no other setting.
+func (op *operation) setCPUs(g *group, cpus cpuset.Set) error {
 	mems := g.settings.Mems
-	if g.isEngines() {
+	if g.isEngineOwned() {
 		mems = cpuset.Set{}
 	}
 	err := g.SetCPUs(cpus, mems)

@@ -22,25 +22,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Snapshot is the state as the last operation left it.
+// A Snapshot is the state after the last operation.
 type Snapshot struct {
 	Node   *hybrid.Node // the machine and its pools
-	Grants []Grant      // in order of arrival, with what they have lost
+	Grants []Grant      // in order of arrival, with their lost CPUs
 	Now    time.Duration
-	// Strays are groups, by name, in which programs run that the state knows nothing of: it
-	// was removed, or lost. The next operation adopts them.
+	// Strays are the cgroups, by name, that run programs and are missing from the state, for example because the state
+	// was removed. The next operation adopts them.
 	Strays []string
-	// Owner, if not "", is another state that the groups belong to.
+	// Owner, if not "", is the directory of another state that owns the cgroups.
 	Owner string
 }
 
-// Snapshot reads the state. It takes no lock and changes nothing, so that
-// everybody may look at any time.
+// Snapshot reads the state. It takes no lock and changes nothing, so that it can be called at any time.
 func (h *Host) Snapshot() (*Snapshot, error) {
 	loaded, err := h.store.Load()
 	var broken *state.BrokenError
 	if errors.As(err, &broken) {
-		return nil, fmt.Errorf("%w: the next operation will rebuild it from what runs", err)
+		return nil, fmt.Errorf("%w: the next operation will rebuild it from the running containers", err)
 	}
 	if err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	for i, g := range loaded.Grants {
 		s.Grants[i] = *g
 	}
-	err = outside(func() (err error) { s.Node, err = h.newNode(); return err })
+	err = outsideViews(func() (err error) { s.Node, err = h.newNode(); return err })
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +62,10 @@ func (h *Host) Snapshot() (*Snapshot, error) {
 	return s, h.findStrays(s)
 }
 
-// findStrays looks for groups that are not in the state.
+// findStrays adds the cgroups that are missing from the state.
 func (h *Host) findStrays(s *Snapshot) error {
 	if h.isPlan {
-		return nil // what runs is others' business
+		return nil // a plan does not own cgroups
 	}
 	names, err := h.tree.Groups()
 	if err != nil || len(names) == 0 {
@@ -82,7 +81,7 @@ func (h *Host) findStrays(s *Snapshot) error {
 		}
 		g := &group{Group: h.tree.Group(name)}
 		if g.populated, err = g.Populated(); err != nil {
-			continue // it went meanwhile
+			continue // the cgroup has been removed meanwhile
 		}
 		if runs, err := g.runsProgram(); err == nil && runs {
 			s.Strays = append(s.Strays, name)
@@ -91,7 +90,7 @@ func (h *Host) findStrays(s *Snapshot) error {
 	return nil
 }
 
-// restore gives the grants to the node, and says what they have lost.
+// restore restores the grants to the node and finds their lost CPUs.
 func (s *Snapshot) restore(file string) error {
 	held := make([]hybrid.Grant, len(s.Grants))
 	for i := range s.Grants {
@@ -101,14 +100,14 @@ func (s *Snapshot) restore(file string) error {
 		return fmt.Errorf("state %s: %w", file, err)
 	}
 	for i := range s.Grants {
-		if now, ok := s.Node.Grant(s.Grants[i].ID); ok {
-			s.Grants[i].Grant = now
+		if current, ok := s.Node.Grant(s.Grants[i].ID); ok {
+			s.Grants[i].Grant = current
 		}
 	}
 	return nil
 }
 
-// Grant returns a container's grant.
+// Grant returns a container's grant. The error is hybrid.ErrUnknownID if there is none.
 func (s *Snapshot) Grant(name string) (*Grant, error) {
 	for i := range s.Grants {
 		if s.Grants[i].ID == name {
@@ -116,60 +115,59 @@ func (s *Snapshot) Grant(name string) (*Grant, error) {
 		}
 	}
 	if slices.Contains(s.Strays, name) {
-		return nil, unknownSince(name, "it runs without a state; the next run, resize or release adopts it")
+		return nil, unknownBecause(name, "it runs without a state; the next run, resize or release adopts it")
 	}
-	return nil, unknown(name)
+	return nil, unknownContainer(name)
 }
 
-// A ContainerState is a container as the kernel has it.
+// A ContainerState is the state of a container's cgroup in the kernel.
 type ContainerState struct {
 	Exists      bool
 	Settings    cgroup.Settings
 	Stat        cgroup.Stat
 	Processes   []int
-	Shown       cpuset.Set   // CPUs of its view; empty if it has none, or ShownErr says why they are unknown
+	Shown       cpuset.Set   // CPUs of its view; empty if there is no view, or if ShownErr is set
 	ShownErr    error        // fs.ErrNotExist: no view
-	Unreadable  error        // why the group's files cannot be read, if they cannot
+	Unreadable  error        // error of reading the cgroup's files, or nil
 	Differences []Difference // from the grant
 }
 
-// InspectContainer reads a container's group. A group that does not exist is no error, and neither is one that cannot be read: other
-// containers are still of interest.
-func (h *Host) InspectContainer(of *Grant) *ContainerState {
-	look := new(ContainerState)
-	look.Shown, look.ShownErr = h.store.ShownCPUs(of.ID)
-	g := h.groupOf(of)
+// InspectContainer reads a container's cgroup. A missing cgroup gives a state with Exists false, and an unreadable
+// cgroup a state with Unreadable set, so that the caller can continue with other containers.
+func (h *Host) InspectContainer(grant *Grant) *ContainerState {
+	s := new(ContainerState)
+	s.Shown, s.ShownErr = h.store.ShownCPUs(grant.ID)
+	g := h.groupOf(grant)
 	var err error
-	if look.Settings, err = g.Settings(); err == nil {
-		look.Stat, err = g.Stat()
+	if s.Settings, err = g.Settings(); err == nil {
+		s.Stat, err = g.Stat()
 	}
 	if err == nil {
-		look.Processes, err = g.Processes()
+		s.Processes, err = g.Processes()
 	}
-	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // wholly or by half
-		return look
+	if errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) { // the cgroup is missing or incomplete
+		return s
 	}
-	look.Exists, look.Unreadable = true, err
-	look.Differences = h.differences(of, look)
-	return look
+	s.Exists, s.Unreadable = true, err
+	s.Differences = h.differences(grant, s)
+	return s
 }
 
-// What people are told of containers.
-
-// Condition returns the state of a container for display: its State, or "ended" if the next operation
-// takes its CPUs back, or "degraded" if it has lost CPUs or its topology, or if a setting is not as granted.
-func (look *ContainerState) Condition(g *Grant) string {
+// Condition returns the state of a container for display: its grant's state, or "ended" or "degraded". A container is
+// ended if the next operation will reap it. It is degraded if it has lost CPUs or its topology, or if a setting
+// differs from its grant.
+func (s *ContainerState) Condition(g *Grant) string {
 	switch {
-	case g.State == Running && len(look.Processes) == 0 && !g.Creator.Alive():
+	case g.State == Running && len(s.Processes) == 0 && !g.Creator.Alive():
 		return "ended"
-	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(look.Differences) > 0:
+	case !g.Lost.IsEmpty(), g.Policy == hybrid.Strict && !g.TopologyMet, len(s.Differences) > 0:
 		return "degraded"
 	default:
 		return string(g.State)
 	}
 }
 
-// PodNames are the names of the containers that are in pods, by ID.
+// PodNames returns the names of the containers that are in pods, by ID.
 func (s *Snapshot) PodNames() map[string]podname.Name {
 	names := map[string]podname.Name{}
 	for i := range s.Grants {
@@ -180,66 +178,68 @@ func (s *Snapshot) PodNames() map[string]podname.Name {
 	return names
 }
 
-// Beside says what is beside the grants, in a line: groups of another state, or groups without one. "" is nothing.
-func (s *Snapshot) Beside() string {
+// Warning returns a line about cgroups outside the state: cgroups of another state, or cgroups without a grant. It
+// returns "" if there are none.
+func (s *Snapshot) Warning() string {
 	switch {
 	case s.Owner != "":
-		return fmt.Sprintf("the groups here belong to the state in %s: --state-dir %[1]s shows them", s.Owner)
+		return fmt.Sprintf("the cgroups here belong to the state in %s; --state-dir %[1]s shows them", s.Owner)
 	case len(s.Strays) == 1:
-		return fmt.Sprintf("1 group runs without a state: %s; the next run, resize or release adopts what runs", s.Strays[0])
+		return fmt.Sprintf("1 cgroup runs without a state: %s; the next run, resize or release adopts it", s.Strays[0])
 	case len(s.Strays) > 1:
-		return fmt.Sprintf("%d groups run without a state: %s; the next run, resize or release adopts what runs",
+		return fmt.Sprintf("%d cgroups run without a state: %s; the next run, resize or release adopts them",
 			len(s.Strays), strings.Join(s.Strays, ", "))
 	default:
 		return ""
 	}
 }
 
-// A LiveUsage is what the kernel says of a running container: what it has used, and what it sees.
+// A LiveUsage is the CPU usage and the visible CPUs of a running container.
 type LiveUsage struct {
 	Usage cgroup.Usage
-	CPUs  cpuset.Set // that its processes may use now
-	Shown cpuset.Set // by the files of its view; empty if none is mounted
-	// IsHidden reports that Shown is unknown: a process in the container holds a lease on the view, or the container has
-	// more mounts or groups than Read inspects.
+	CPUs  cpuset.Set // that its processes can use now
+	Shown cpuset.Set // in the files of its view; empty if no view is mounted
+	// IsHidden reports that Shown is unknown: a process in the container holds a lease on the view, or the container
+	// has more mounts or cgroups than ReadUsage inspects.
 	IsHidden bool
 }
 
-// ReadUsage reads a container's group and its first process. It takes no lock. The error is
-// cgroup.ErrNoGroup, or fs.ErrNotExist, where the container has ended.
-func (h *Host) ReadUsage(of *Grant) (r LiveUsage, err error) {
-	g := h.groupOf(of)
+// ReadUsage reads a container's cgroup and its first process. It takes no lock. The error is cgroup.ErrNoGroup or
+// fs.ErrNotExist if the container has ended.
+func (h *Host) ReadUsage(grant *Grant) (r LiveUsage, err error) {
+	g := h.groupOf(grant)
 	if r.CPUs, _, err = g.Effective(); err != nil {
 		return r, err
 	}
-	if r.Usage, err = h.tree.ReadUsage(cmp.Or(of.Engine.Cgroup, of.ID)); err != nil || of.View != spec.ViewFull {
+	if r.Usage, err = h.tree.ReadUsage(cmp.Or(grant.Engine.Cgroup, grant.ID)); err != nil || grant.View != spec.ViewFull {
 		return r, err
 	}
-	first := of.Main.PID
-	if !of.Main.Alive() {
+	first := grant.Main.PID
+	if !grant.Main.Alive() {
 		if first, err = g.FirstProcess(); errors.Is(err, cgroup.ErrTooMany) {
 			r.IsHidden = true
 			return r, nil
 		}
 	}
-	if err == nil && first == 0 { // its group is removed after its processes
-		err = fmt.Errorf("%s: its processes: %w", of.ID, fs.ErrNotExist)
+	if err == nil && first == 0 { // the processes have ended, and the cgroup is about to be removed
+		err = fmt.Errorf("%s: its processes: %w", grant.ID, fs.ErrNotExist)
 	}
 	if err != nil {
 		return r, err
 	}
-	return r, h.readShown(&r, of.ID, first)
+	return r, h.readShown(&r, grant.ID, first)
 }
 
-// readShown finds out whether a process has its container's view. A stat of the file in the process's root would be
-// cheaper, but never return where a tenant has mounted a file system of its own there that does not answer.
+// readShown finds out whether a process has its container's view mounted. It reads the mount table instead of the file
+// in the process's root: a stat of that file never returns if a tenant has mounted an unresponsive file system over
+// it.
 func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
-	seen, isCovered, err := viewIn(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
+	seen, isCovered, err := viewInMounts(fmt.Sprintf("/proc/%d/mountinfo", pid), procfs.MaxTenantMounts)
 	switch {
 	case errors.Is(err, kernelfs.ErrTooLong):
 		r.IsHidden = true
 		return nil
-	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // it is about to end, and has no mounts any more
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ESRCH): // the process is ending and has no mounts left
 		return fmt.Errorf("%s: its first process: %w", name, fs.ErrNotExist)
 	case err == nil && seen == name && !isCovered:
 		r.Shown, err = h.store.ShownCPUs(name)
@@ -250,26 +250,27 @@ func (h *Host) readShown(r *LiveUsage, name string, pid int) error {
 	return err
 }
 
-// OpenUsage opens what a container uses, to be read many times a second. It takes no lock. The errors are those of Read.
-func (h *Host) OpenUsage(of *Grant) (*cgroup.UsageReader, error) {
-	return h.tree.OpenUsage(cmp.Or(of.Engine.Cgroup, of.ID))
+// OpenUsage opens the usage of a container for many reads per second. It takes no lock. The errors are those of
+// ReadUsage.
+func (h *Host) OpenUsage(grant *Grant) (*cgroup.UsageReader, error) {
+	return h.tree.OpenUsage(cmp.Or(grant.Engine.Cgroup, grant.ID))
 }
 
-// Frozen reports whether somebody has stopped a container's processes by the kernel's freezer, as docker pause does.
+// Frozen reports whether the freezer has stopped a container's processes, for example after docker pause.
 func (h *Host) Frozen(g *Grant) (bool, error) { return h.groupOf(g).Frozen() }
 
-// Thaw lets them go on.
+// Thaw resumes the container's processes.
 func (h *Host) Thaw(g *Grant) error { return h.groupOf(g).Thaw() }
 
-// A BusySample is what was counted, at one time, of all CPUs and of one container.
+// A BusySample holds the busy time of all CPUs and the usage of a container at a moment.
 type BusySample struct {
 	At   time.Time
-	Busy map[int]time.Duration // with programs, by CPU id
+	Busy map[int]time.Duration // time with programs, by CPU id
 	Own  cgroup.Stat
 }
 
-// SampleForeign measures for the given time how busy a container's exclusive CPUs
-// are with what is not the container, as ForeignUse says it.
+// SampleForeign measures for the given time how much other processes use a container's exclusive CPUs. ForeignUse
+// defines the result.
 func (h *Host) SampleForeign(ctx context.Context, g *Grant, during time.Duration) (map[int]float64, error) {
 	if g.Exclusive.IsEmpty() {
 		return nil, nil
@@ -291,30 +292,31 @@ func (h *Host) SampleForeign(ctx context.Context, g *Grant, during time.Duration
 	return ForeignUse(g, &before, &after), nil
 }
 
-// ForeignUse returns how busy a container's exclusive CPUs were, between two samples, with what is not the
-// container: CPUs' worth of time by CPU id, 0 to 1 for each. The kernel counts
-// in ticks of some milliseconds, so that short times say little. Where it does not tell a
-// group's use by CPU (cgroup v2) and the container has more CPUs than the exclusive ones, the
-// answer is nil; where it has not, the sum stands at CPU -1.
+// ForeignUse returns how much other processes used a container's exclusive CPUs between two samples, by CPU id. Each
+// value is a fraction of the time, 0 to 1. The kernel counts in ticks of some milliseconds, so that short samples are
+// imprecise.
+//
+// Cgroup v2 has no usage by CPU. ForeignUse then returns the sum at CPU -1 if all CPUs of the container are exclusive,
+// and nil otherwise.
 func ForeignUse(g *Grant, before, after *BusySample) map[int]float64 {
 	took := after.At.Sub(before.At)
 	if g.Exclusive.IsEmpty() || took <= 0 {
 		return nil
 	}
 	share := func(d time.Duration, cpus int) float64 { return min(max(float64(d)/float64(took), 0), float64(cpus)) }
-	own, ownAfter := before.Own.PerCPU, after.Own.PerCPU
-	strangers := map[int]float64{}
+	ownBefore, ownAfter := before.Own.PerCPU, after.Own.PerCPU
+	foreign := map[int]float64{}
 	var all time.Duration
 	for cpu := range g.Exclusive.All() {
-		others := after.Busy[cpu] - before.Busy[cpu]
-		all += others
-		if cpu < len(own) && cpu < len(ownAfter) {
-			strangers[cpu] = share(others-(ownAfter[cpu]-own[cpu]), 1)
+		busy := after.Busy[cpu] - before.Busy[cpu]
+		all += busy
+		if cpu < len(ownBefore) && cpu < len(ownAfter) {
+			foreign[cpu] = share(busy-(ownAfter[cpu]-ownBefore[cpu]), 1)
 		}
 	}
 	switch {
-	case own != nil:
-		return strangers
+	case ownBefore != nil:
+		return foreign
 	case g.CPUs == g.Exclusive:
 		return map[int]float64{-1: share(all-(after.Own.CPU-before.Own.CPU), g.Exclusive.Count())}
 	default:
@@ -322,7 +324,7 @@ func ForeignUse(g *Grant, before, after *BusySample) map[int]float64 {
 	}
 }
 
-// sample reads how long each CPU was busy since boot, and what a group used.
+// sample reads the busy time of each CPU since boot and the usage of a cgroup.
 func sample(group *cgroup.Group) (BusySample, error) {
 	text, err := kernelfs.ReadLong("/proc/stat", procfs.MaxStat)
 	if err != nil {
@@ -336,8 +338,8 @@ func sample(group *cgroup.Group) (BusySample, error) {
 	return s, err
 }
 
-// parseBusy reads /proc/stat: user, nice and system time by CPU.
-// Interrupts are nobody's: they are left out.
+// parseBusy parses /proc/stat: user, nice and system time by CPU. It leaves out interrupts, because they belong to no
+// process.
 func parseBusy(stat string) (map[int]time.Duration, error) {
 	times, err := procfs.ParseCPUTimes(stat)
 	if err != nil {
@@ -346,7 +348,7 @@ func parseBusy(stat string) (map[int]time.Duration, error) {
 	return BusyWith(times), nil
 }
 
-// BusyWith is how long each CPU was busy with programs.
+// BusyWith returns the time that each CPU was busy with programs.
 func BusyWith(times map[int]procfs.CPUTime) map[int]time.Duration {
 	busy := make(map[int]time.Duration, len(times))
 	for cpu, spent := range times {

@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A stuckError is a container that cannot leave CPUs that are to become exclusive.
+// A stuckError means that a container cannot leave CPUs that must become exclusive to another container.
 type stuckError struct {
 	name string
-	cpus cpuset.Set // the CPUs that it stays on
+	cpus cpuset.Set // the CPUs that the container stays on
 	err  error      // the kernel's refusal
 }
 
@@ -24,44 +24,44 @@ func (e *stuckError) Error() string {
 
 func (e *stuckError) Unwrap() error { return e.err }
 
-// freshOf returns the CPUs that become exclusive to a container by this operation: every other container has to leave
-// them. They include the CPUs of a container that this operation ends, and the CPUs that were held for a restart. An adopted
-// container runs on its CPUs already, so that another container may stay there.
-func (op *operation) freshOf(grants []*Grant) (fresh cpuset.Set) {
+// newExclusive returns the CPUs that this operation makes exclusive to a container. Every other container must leave
+// them. They include the CPUs of containers that this operation ends, and CPUs held for a restart. An adopted
+// container already runs on its CPUs, so that another container can stay there.
+func (op *operation) newExclusive(grants []*Grant) (fresh cpuset.Set) {
 	for _, g := range grants {
 		if g.Class != hybrid.Sensitive {
 			continue
 		}
-		had, k, before := cpuset.Set{}, op.groups[g.ID], op.before[g.ID]
+		former, k, before := cpuset.Set{}, op.groups[g.ID], op.before[g.ID]
 		runs := k != nil && k.populated
 		switch {
-		case op.isSubject(g.ID) && !runs && g.State != Held: // it starts
+		case op.isSubject(g.ID) && !runs && g.State != Held: // the container starts
 		case before != nil:
-			had = before.Exclusive
+			former = before.Exclusive
 		case runs:
-			had = k.settings.CPUs
+			former = k.settings.CPUs
 		}
-		fresh = fresh.Union(g.Exclusive.Minus(had))
+		fresh = fresh.Union(g.Exclusive.Minus(former))
 	}
 	return fresh
 }
 
-// leaveBehind continues an operation after the kernel has refused the CPUs of a container, which stays on its present
-// CPUs. The error is the kernel's for the operation's own container, and a *stuckError if the container stays on fresh
-// CPUs.
-func (op *operation) leaveBehind(w write, granted cpuset.Set, refused error) error {
+// tolerateRefusal continues an operation after the kernel has refused the CPUs of a container, which stays on its
+// present CPUs. It returns the kernel's error for the operation's own container. It returns a *stuckError if the
+// container stays on fresh CPUs.
+func (op *operation) tolerateRefusal(w write, granted cpuset.Set, refused error) error {
 	g := op.groups[w.group]
 	if g == nil || op.isSubject(w.group) && !op.staysWithParent(w, g, refused) {
-		return fmt.Errorf("group of %s: %w", w.group, refused)
+		return fmt.Errorf("cgroup of %s: %w", w.group, refused)
 	}
 	op.takePart(w, g, refused)
-	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // if the group was not read, its settings are assumptions
+	if cpus, err := g.CPUs(); err == nil && !cpus.IsEmpty() { // the settings of an unread cgroup are assumptions
 		g.settings.CPUs = cpus
 	}
-	if g.settings.CPUs.Overlaps(&op.fresh) && !op.isUndoing {
+	if g.settings.CPUs.Overlaps(&op.freshCPUs) && !op.isUndoing {
 		return &stuckError{w.group, g.settings.CPUs, refused}
 	}
-	op.behind[w.group] = true
+	op.misplaced[w.group] = true
 	setting := SettingCPUs
 	if g.unreadable != nil {
 		setting = SettingGroup
@@ -70,14 +70,13 @@ func (op *operation) leaveBehind(w write, granted cpuset.Set, refused error) err
 	return nil
 }
 
-// staysWithParent reports whether an engine's flexible container lacks CPUs because the group above it
-// does not have them.
+// staysWithParent reports whether an engine's flexible container lacks CPUs because the cgroup above it lacks them.
 func (op *operation) staysWithParent(w write, g *group, refused error) bool {
 	grant := op.info[w.group]
-	return grant != nil && g.isEngines() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
+	return grant != nil && g.isEngineOwned() && grant.Class == hybrid.Flexible && errors.Is(refused, cgroup.ErrUnavailable)
 }
 
-// takePart gives an engine's container the part of its CPUs that the group above it has.
+// takePart gives an engine's container the part of its CPUs that the cgroup above it has.
 func (op *operation) takePart(w write, g *group, refused error) {
 	if !op.staysWithParent(w, g, refused) {
 		return
@@ -89,7 +88,7 @@ func (op *operation) takePart(w write, g *group, refused error) {
 	}
 }
 
-// exclusiveAfter returns the CPUs that are exclusive in the state that settle leads to.
+// exclusiveAfter returns the CPUs that are exclusive after settle.
 func (op *operation) exclusiveAfter() (cpus cpuset.Set) {
 	grants := op.loaded.Grants
 	if !op.isUndoing {
@@ -103,13 +102,14 @@ func (op *operation) exclusiveAfter() (cpus cpuset.Set) {
 	return cpus
 }
 
-// taken returns the exclusive CPUs that a group must not enter yet: another group could not leave them.
-func (op *operation) taken(group string) (cpus cpuset.Set) {
-	if len(op.behind) == 0 {
+// occupiedCPUs returns the exclusive CPUs that a cgroup must not enter yet, because another cgroup could not leave
+// them.
+func (op *operation) occupiedCPUs(group string) (cpus cpuset.Set) {
+	if len(op.misplaced) == 0 {
 		return cpus
 	}
 	for name, g := range op.groups {
-		if name != group && op.behind[name] {
+		if name != group && op.misplaced[name] {
 			cpus = cpus.Union(g.settings.CPUs)
 		}
 	}
@@ -119,24 +119,24 @@ func (op *operation) taken(group string) (cpus cpuset.Set) {
 	return cpus.Intersect(op.exclusiveAfter())
 }
 
-// isPaused reports whether a group stays on its present CPUs until the next retry: the kernel has refused its new CPUs, and no
-// container needs the present ones for itself.
+// isPaused reports whether a cgroup stays on its present CPUs until the next retry: the kernel has refused its new
+// CPUs, and no other container needs the present CPUs exclusively.
 func (op *operation) isPaused(t *target, g *group, exclusive cpuset.Set) bool {
 	if left := g.settings.CPUs.Minus(t.settings.CPUs); left.Overlaps(&exclusive) {
-		return false // it is on another container's CPUs
+		return false // the cgroup is on another container's exclusive CPUs
 	}
 	if g.settings.CPUs == t.settings.CPUs || op.isSubject(t.name) || op.Host.degraded.isDue(t.name, SettingCPUs, t.settings.CPUs) {
 		return false
 	}
-	op.behind[t.name] = true
+	op.misplaced[t.name] = true
 	return true
 }
 
-// A container that cannot leave its CPUs, since the kernel refuses to shrink its cpuset, does not refuse another
-// container as long as other CPUs fit. The operation is planned again, and none of those CPUs (operation.avoid) becomes
-// exclusive. Such a plan moves no fraction of other containers.
+// If the kernel refuses to shrink the cpuset of a container, that container must not cause the refusal of another
+// container for which other CPUs fit. The operation is planned again, and none of the stuck CPUs (operation.avoid)
+// becomes exclusive. Such a plan moves no fraction of other containers.
 
-// stuckName begins the ids of placeholders. No container has such a name: names have no spaces.
+// stuckName begins the ids of placeholders. It contains a space, so no container has such a name.
 const stuckName = "stuck containers"
 
 // planAround plans a sensitive container without the CPUs to avoid.
@@ -164,19 +164,20 @@ func (op *operation) planAt(trial *hybrid.Plan, r hybrid.Request) (*hybrid.Plan,
 	return plan, nil
 }
 
-// resizeAround resizes a sensitive container without the CPUs to avoid. The container keeps its exclusive CPUs; its fraction may move.
+// resizeAround resizes a sensitive container without the CPUs to avoid. The container keeps its exclusive CPUs; its
+// fraction can move.
 func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) error {
-	now, _ := op.node.Grant(name)
-	r := now.Request
+	current, _ := op.node.Grant(name)
+	r := current.Request
 	r.Limit, r.Guarantee = limit, guarantee
-	kept := hybrid.Grant{Request: r, CPUs: now.Exclusive, Exclusive: now.Exclusive}
-	kept.Limit, kept.Guarantee = hybrid.Milli(1000*now.Exclusive.Count()), 0
+	base := hybrid.Grant{Request: r, CPUs: current.Exclusive, Exclusive: current.Exclusive}
+	base.Limit, base.Guarantee = hybrid.Milli(1000*current.Exclusive.Count()), 0
 	var plan *hybrid.Plan
-	trial, err := op.trialNode(name, kept)
+	trial, err := op.trialNode(name, base)
 	if err != nil {
 		return err
 	}
-	if kept.Limit == 0 {
+	if base.Limit == 0 {
 		plan, err = trial.Plan(r)
 	} else {
 		plan, err = trial.PlanResize(name, limit, guarantee)
@@ -184,7 +185,7 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	if err != nil {
 		return op.refusedByStuck(err)
 	}
-	return op.attempt(func() error {
+	return op.withRollback(func() error {
 		g := op.info[name]
 		// PlanRelease would move fractions of other containers.
 		without := slices.DeleteFunc(op.wholeGrants(), func(g *Grant) bool { return g.ID == name })
@@ -200,10 +201,10 @@ func (op *operation) resizeAround(name string, limit, guarantee hybrid.Milli) er
 	})
 }
 
-// trialNode returns a node with all sensitive containers but one. Of that one it has kept, a grant of its exclusive CPUs, if
-// the limit of kept is not 0. Placeholders are on the shared CPUs among those to avoid. The real node checks the
-// needs of the flexible containers.
-func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node, error) {
+// trialNode returns a node with all sensitive containers except the named container. For that container the node holds
+// base, a grant of its exclusive CPUs, unless the limit of base is 0. Placeholders occupy the shared CPUs among the
+// CPUs to avoid. The real node checks the needs of the flexible containers.
+func (op *operation) trialNode(without string, base hybrid.Grant) (*hybrid.Node, error) {
 	options := op.basis.options
 	options.MinShared = 0
 	node, err := options.node(op.basis.machine, op.basis.usable)
@@ -211,11 +212,11 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 		return nil, err
 	}
 	grants := slices.DeleteFunc(op.node.Grants(), func(g hybrid.Grant) bool { return g.ID == without || g.Class == hybrid.Flexible })
-	for i := range grants { // else the plan spreads their fractions over the room of the flexible containers
+	for i := range grants { // without that the plan would spread their fractions over the flexible containers' CPUs
 		grants[i].Immovable = true
 	}
-	if kept.Limit > 0 {
-		grants = append(grants, kept)
+	if base.Limit > 0 {
+		grants = append(grants, base)
 	}
 	if err := node.Restore(grants); err != nil {
 		return nil, err
@@ -227,7 +228,8 @@ func (op *operation) trialNode(without string, kept hybrid.Grant) (*hybrid.Node,
 	return node, node.Restore(placeholders(taken))
 }
 
-// placeholders returns grants of the smallest fraction of each CPU. The CPU cannot become exclusive then, and a fraction still fits.
+// placeholders returns a grant of the smallest fraction for each CPU. The CPU cannot become exclusive then, and a
+// fraction still fits.
 func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	for cpu := range cpus.All() {
 		g := hybrid.Grant{CPUs: cpuset.Of(cpu), Fractions: []hybrid.Fraction{{CPU: cpu, Milli: hybrid.MinLimit}}}
@@ -237,7 +239,7 @@ func placeholders(cpus cpuset.Set) (all []hybrid.Grant) {
 	return all
 }
 
-// refusedByStuck adds the containers that are stuck to a refusal.
+// refusedByStuck adds the stuck containers to a refusal.
 func (op *operation) refusedByStuck(refusal error) error {
 	err := refusal
 	for _, stuck := range op.stuck {

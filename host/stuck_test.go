@@ -9,7 +9,7 @@ import (
 
 // A pod's group that lacks CPUs keeps its container on the CPUs that it has. No other container is refused for
 // that: a container whose first choice are these CPUs gets other ones.
-func TestLeftBehind(t *testing.T) {
+func TestStuckBelowPodGroup(t *testing.T) {
 	for _, first := range []bool{false, true} {
 		l := newLab(t)
 		cpus := l.needCPUs(2)
@@ -31,7 +31,7 @@ func TestLeftBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := l.ConfirmStart(ctx, log, 0); err != nil {
-			t.Errorf("begin: %v", err)
+			t.Errorf("confirm start: %v", err)
 		}
 		if d := l.Degraded(); len(d) != 1 || d[0].Container != "log" || d[0].Setting != SettingCPUs {
 			t.Errorf("degraded: %+v; log: %s", d, l.log)

@@ -10,7 +10,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// What the pods' group lacks is given to nobody, and said once; when the group gets it, it is.
+// No container gets a CPU that the pods' cgroup lacks, which is logged once. When the pods' cgroup gets the CPU,
+// containers can use it.
 func TestTopGroup(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -41,9 +42,9 @@ func TestTopGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const said = "CPUs that the pods' group lacks"
-	if n := strings.Count(l.log.String(), said); n != 1 {
-		t.Errorf("said %d times: %s", n, l.log)
+	const logged = "CPUs that are missing from the pods' cgroup"
+	if n := strings.Count(l.log.String(), logged); n != 1 {
+		t.Errorf("logged %d times: %s", n, l.log)
 	}
 	other := labIn(t, l.store.Dir) // a candor that knows nothing but the state
 	if s, err := other.Snapshot(); err != nil || s.Node.Usable() != has {
@@ -55,8 +56,8 @@ func TestTopGroup(t *testing.T) {
 	if err := l.Reconcile(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(l.log.String(), said); n != 1 || !strings.Contains(l.log.String(), "the pods' group has all CPUs") {
-		t.Errorf("said %d times: %s", n, l.log)
+	if n := strings.Count(l.log.String(), logged); n != 1 || !strings.Contains(l.log.String(), "the pods' cgroup has all CPUs") {
+		t.Errorf("logged %d times: %s", n, l.log)
 	}
 	if more, err := l.Admit(ctx, e.ask(ask("more", "1"), "more1"), 0); err != nil || more.CPUs.Overlaps(&has) {
 		t.Errorf("%+v, %v", more, err)

@@ -9,16 +9,18 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// The groups of engines' containers may be units of systemd's. It is told what they have been given: else its next reload gives them
-// what they had. That takes a millisecond a group. A process that lives long does it when the operation is
-// over, some groups at a time; until then, and where systemd did not answer, the repair that follows a reload mends it.
+// The cgroups of engines' containers can be systemd units. Candor updates the properties of these units, because
+// systemd writes its own values to the cgroups at its next reload. An update takes about 1 ms per cgroup.
+//
+// A process that runs for a long time sends the updates after the operation, a few cgroups at a time. Until then, or
+// if systemd does not answer, the repair after a reload restores the settings.
 
-// pendingUnits are the groups of which systemd is to be told, by container.
+// pendingUnits holds the pending updates of systemd units, by container.
 type pendingUnits struct {
-	mu   sync.Mutex
-	all  map[string]cgroup.PendingUnitUpdate
-	some chan struct{} // one, if there are any
-	// files is held while systemd is told, which is when it writes files that are then given back what they had: no
+	mu    sync.Mutex
+	all   map[string]cgroup.PendingUnitUpdate
+	ready chan struct{} // has an element if there are updates
+	// files is held during an update of systemd units. systemd then writes cgroup files, which Candor restores; no
 	// quota is raised meanwhile.
 	files sync.Mutex
 }
@@ -29,21 +31,21 @@ func (u *pendingUnits) add(name string, more cgroup.PendingUnitUpdate) {
 	if u.all == nil {
 		u.all = map[string]cgroup.PendingUnitUpdate{}
 	}
-	had := u.all[name]
-	more.CPUs, more.Time = more.CPUs || had.CPUs, more.Time || had.Time
+	former := u.all[name]
+	more.CPUs, more.Time = more.CPUs || former.CPUs, more.Time || former.Time
 	u.all[name] = more
 	u.wake()
 }
 
-// wake has TellUnits look at them.
+// wake makes UpdateUnits handle the pending updates.
 func (u *pendingUnits) wake() {
 	select {
-	case u.some <- struct{}{}:
+	case u.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take takes the first of them; ok is false where there is none.
+// take removes and returns the update of the first container by name. ok is false if there is none.
 func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -57,53 +59,53 @@ func (u *pendingUnits) take() (name string, first cgroup.PendingUnitUpdate, ok b
 	return name, first, ok
 }
 
-// tellUnits has systemd told what this operation has given to groups that are its units.
-func (op *operation) tellUnits(before []target) {
+// updateUnits sends or queues the changed settings of cgroups that are systemd units.
+func (op *operation) updateUnits(before []target) {
 	var all []cgroup.PendingUnitUpdate
-	for _, had := range before {
-		k := op.groups[had.name]
-		if k == nil || !k.isEngines() || k.settings == had.settings {
+	for _, former := range before {
+		k := op.groups[former.name]
+		if k == nil || !k.isEngineOwned() || k.settings == former.settings {
 			continue
 		}
-		u := k.PendingUnitUpdate(had.settings, k.settings)
-		if g := op.info[had.name]; g != nil {
+		u := k.PendingUnitUpdate(former.settings, k.settings)
+		if g := op.info[former.name]; g != nil {
 			u.Quota = quota(g)
 		}
 		switch {
 		case !u.CPUs && !u.Time:
-		case op.tellsLater:
-			op.units.add(had.name, u)
+		case op.defersUnitUpdates:
+			op.units.add(former.name, u)
 		default:
 			all = append(all, u)
 		}
 	}
-	_ = op.tell(all)
+	_ = op.applyUnitUpdates(all)
 }
 
-// tell is called by who has the lock.
-func (h *Host) tell(all []cgroup.PendingUnitUpdate) error {
+// applyUnitUpdates sends updates to systemd. The caller holds the lock.
+func (h *Host) applyUnitUpdates(all []cgroup.PendingUnitUpdate) error {
 	h.units.files.Lock()
 	defer h.units.files.Unlock()
 	err := h.tree.ApplyUnitUpdate(all)
 	if err != nil {
-		h.log.Warn("systemd was not told what containers have: a reload of its undoes that until the repair after it", "error", err)
+		h.log.Warn("cannot update systemd units: a reload of systemd resets their containers until the next repair", "error", err)
 	}
 	return err
 }
 
-// UpdateUnits tells systemd what operations have left to it (Options.TellsLater), until ctx is done. Where it does not answer, it is
-// asked again after a pause.
+// UpdateUnits sends pending updates to systemd until ctx is done (Options.DeferUnitUpdates). If systemd does not
+// answer, it retries after a pause.
 func (h *Host) UpdateUnits(ctx context.Context) {
 	const pause = time.Second
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-h.units.some:
+		case <-h.units.ready:
 		}
-		left, err := true, error(nil)
-		for left && err == nil {
-			left, err = h.tellSome(ctx)
+		hasMore, err := true, error(nil)
+		for hasMore && err == nil {
+			hasMore, err = h.applySomeUpdates(ctx)
 		}
 		if err != nil {
 			select {
@@ -114,11 +116,11 @@ func (h *Host) UpdateUnits(ctx context.Context) {
 	}
 }
 
-// tellSome tells systemd of some groups, and has the lock for about as long as a container can be made to wait for it.
-// An error is one after which it is to be tried again.
-func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
+// applySomeUpdates sends pending updates to systemd and holds the lock for about 100 ms, so that no container waits
+// longer. hasMore reports whether updates are left. After an error the caller must retry.
+func (h *Host) applySomeUpdates(ctx context.Context) (hasMore bool, err error) {
 	const shortly, atMost = 100 * time.Millisecond, time.Second
-	lock, err := takeLock(ctx, h.store.LockFile(), h.patience)
+	lock, err := takeLock(ctx, h.store.LockFile(), h.lockTimeout)
 	if err != nil {
 		h.units.wake()
 		return false, err
@@ -131,7 +133,7 @@ func (h *Host) tellSome(ctx context.Context) (left bool, err error) {
 			return false, nil
 		}
 		h.tree.SetDeadline(time.Now().Add(atMost))
-		if err := h.tell([]cgroup.PendingUnitUpdate{u}); errors.Is(err, context.DeadlineExceeded) {
+		if err := h.applyUnitUpdates([]cgroup.PendingUnitUpdate{u}); errors.Is(err, context.DeadlineExceeded) {
 			h.units.add(name, u)
 			return false, err
 		}

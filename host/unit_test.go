@@ -6,15 +6,15 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// What was given several times is told once, and all of it.
-func TestUntold(t *testing.T) {
-	u := pendingUnits{some: make(chan struct{}, 1)}
+// Several updates of a unit are merged into a single update.
+func TestPendingUnits(t *testing.T) {
+	u := pendingUnits{ready: make(chan struct{}, 1)}
 	u.add("web", cgroup.PendingUnitUpdate{CPUs: true})
 	u.add("log", cgroup.PendingUnitUpdate{CPUs: true})
 	u.add("web", cgroup.PendingUnitUpdate{Time: true})
 	u.add("app", cgroup.PendingUnitUpdate{Time: true})
-	if len(u.some) != 1 {
-		t.Error("nobody is told that there are some")
+	if len(u.ready) != 1 {
+		t.Error("no signal for the pending updates")
 	}
 	for _, want := range []struct {
 		name string

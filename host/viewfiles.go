@@ -9,11 +9,11 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// Root in a container can take a lease on the files of its view (fcntl F_SETLEASE). A lease makes the open for a rewrite
-// fail or wait. No lease is granted while the file is open for writing, so processes that stay, candor run and
-// candor nri, keep the files open.
+// Root in a container can take a lease on the files of its view (fcntl F_SETLEASE). A lease makes the open for a
+// rewrite fail or wait. The kernel grants no lease while the file is open for writing. Processes that run for a long
+// time, candor run and candor nri, therefore hold the files open.
 
-// openViews are the views that this process keeps open.
+// openViews holds the views that this process keeps open.
 type openViews struct {
 	isAll bool // all containers, not only the programs of this process
 
@@ -53,7 +53,7 @@ func (v *openViews) put(name string, f *view.Files) {
 }
 
 // keepOpen opens the view of a container that was started before this process. If a process in the container holds a
-// lease, a goroutine waits until the kernel breaks it. One goroutine at a time waits.
+// lease, a goroutine waits until the kernel breaks it. At most one goroutine waits at a time.
 func (v *openViews) keepOpen(s state.Store, name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -83,8 +83,8 @@ func (v *openViews) awaitLease(s state.Store, name string) {
 	}
 }
 
-// renew creates new files for a container that has not started yet. The files of a former container of that name may be
-// under a lease.
+// renew creates new files for a container that has not started yet. A process of a former container with that name can
+// hold a lease on the old files.
 func (v *openViews) renew(s state.Store, g *Grant, keep bool) error {
 	v.close(g.ID)
 	if err := view.Remove(s.ViewDir(g.ID)); err != nil && !errors.Is(err, fs.ErrNotExist) {

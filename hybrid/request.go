@@ -124,7 +124,7 @@ type Request struct {
 	// for sensitive containers, which are guaranteed their limit.
 	Guarantee Milli
 
-	Topology TopologyPolicy
+	Topology TopologyPolicy `json:"Wish"` // the name that experiments record in a booking
 	// Immovable forbids moves of the container's fraction.
 	Immovable bool
 }

@@ -47,7 +47,7 @@ func TestRestore(t *testing.T) {
 		refused += b
 	})
 	t.Logf("%d grants repaired, %d could not be", repaired, refused)
-	if min(repaired, refused) == 0 {
+	if min(repaired, refused) == 0 && !testing.Short() { // -short draws few cases
 		t.Error("one of these never happened")
 	}
 }

@@ -46,7 +46,7 @@ func TestSummary(t *testing.T) {
 	})
 	t.Logf("known %d (%d of them share), not direct %d, unknown %d, refused %d", verdicts[hybrid.Known], costly,
 		verdicts[hybrid.NotDirect], verdicts[hybrid.Unknown], verdicts[hybrid.Refused])
-	if min(verdicts[hybrid.Known], costly, verdicts[hybrid.Unknown], verdicts[hybrid.Refused]) == 0 {
+	if min(verdicts[hybrid.Known], costly, verdicts[hybrid.Unknown], verdicts[hybrid.Refused]) == 0 && !testing.Short() { // -short draws few cases
 		t.Error("one of these never happened")
 	}
 }

@@ -10,15 +10,15 @@ import (
 // Domain is the domain of all annotation names.
 const Domain = "candor.dev"
 
-// PodKey is the annotation by which a pod says a setting for all its containers.
+// PodKey returns the annotation of a setting for all containers of a pod.
 func PodKey(setting string) string { return Domain + "/" + setting }
 
-// ContainerKey is the annotation that says it for one container.
+// ContainerKey returns the annotation of a setting for a single container.
 func ContainerKey(setting, container string) string {
 	return setting + "." + Domain + "/" + container
 }
 
-// Annotations are what a pod says.
+// Annotations are the parsed annotations of a pod.
 type Annotations struct {
 	Pod        Settings
 	Containers map[string]Settings // by the container's name
@@ -59,7 +59,7 @@ func isOurs(key string) bool {
 	return key != HintKey && (prefix == Domain || strings.HasSuffix(prefix, "."+Domain))
 }
 
-// plain is a key for people: on one line, whatever it holds.
+// plain returns a key in a form that is safe to print on a line.
 func plain(key string) string {
 	if quoted := strconv.Quote(key); quoted != `"`+key+`"` {
 		key = quoted
@@ -87,7 +87,7 @@ func (a *Annotations) add(key, value string) error {
 	return nil
 }
 
-// For returns what the pod says of one container: its own annotations go before the pod's.
+// For returns the settings of a container: its own annotations take precedence over the pod's.
 func (a *Annotations) For(container string) Settings {
 	return a.Containers[container].Over(a.Pod)
 }

@@ -1,8 +1,6 @@
-// Package kube holds what Candor and Kubernetes say to each other in names: the
-// annotations by which a pod says what its containers are, and how the values of
-// several places become one. It reads no cluster and imports none of Kubernetes.
+// Package kube defines the annotations through which Candor and Kubernetes exchange settings: the annotations of a pod for its
+// containers, and the precedence of several sources. It reads no cluster and imports no package of Kubernetes.
 //
-// A pod's annotation "candor.dev/class" speaks for all of its containers,
-// "class.candor.dev/web" for the container web alone. The name before the dot stands there
-// since Kubernetes allows one slash, and after it any container's name.
+// A pod's annotation "candor.dev/class" applies to all of its containers, "class.candor.dev/web" to the container web only. The setting
+// precedes the dot because Kubernetes allows a single slash, and any container's name can follow the slash.
 package kube

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// HintKey is the annotation by which the scheduler tells a node what it has counted with. It is no
-// setting: whoever reads settings passes it over.
+// HintKey is the annotation with the CPUs that the scheduler has reserved. It is not a setting: parsers of settings ignore it.
 const HintKey = Domain + "/hint"
 
 // longestHint is more than a pod of a hundred containers needs on the largest machine.
@@ -15,10 +14,10 @@ const longestHint = 1 << 16
 // longestNode is the longest name that a node may have.
 const longestNode = 253
 
-// A Hint is what the scheduler has reserved for a pod.
+// A Hint holds the CPUs that the scheduler has reserved for a pod.
 type Hint struct {
 	Node string `json:"node"`
-	// Containers are the CPUs of the sensitive ones, by name, as nodecpu.FormatCPUs writes them: "0-2,7:500m".
+	// Containers are the CPUs of the sensitive containers, by name, in the form of nodecpu.FormatCPUs: "0-2,7:500m".
 	Containers map[string]string `json:"containers"`
 }
 
@@ -31,7 +30,7 @@ func (h Hint) String() string {
 	return string(text)
 }
 
-// ParseHint reads just what String writes, letter by letter.
+// ParseHint parses exactly the output of String.
 func ParseHint(text string) (h Hint, err error) {
 	if len(text) > longestHint {
 		return Hint{}, fmt.Errorf("annotation %s: %d bytes: want %d at most", HintKey, len(text), longestHint)

@@ -25,8 +25,8 @@ var podMetadata = map[string][]string{
 	"CronJob":     {"spec", "jobTemplate", "spec", "template", "metadata"},
 }
 
-// Annotate sets an annotation of the pods that a manifest (YAML) describes. Everything else in the text stays as it
-// is: comments, order, quotes. It is an error if the manifest has no object with pods, or more than one.
+// Annotate sets an annotation of the pods in a manifest (YAML). The rest of the text does not change: comments, order, quotes. A manifest
+// with no object or several objects with pods is an error.
 func Annotate(manifest []byte, key, value string) ([]byte, error) {
 	objects, err := podObjects(manifest)
 	if err != nil {
@@ -46,7 +46,7 @@ func Annotate(manifest []byte, key, value string) ([]byte, error) {
 	return changed, checkAnnotated(manifest, changed, key, value)
 }
 
-// An object is one document of a manifest, with the way to its pods' metadata.
+// An object is a document of a manifest, with the path to its pods' metadata.
 type object struct {
 	root *yaml.Node
 	path []string
@@ -69,7 +69,7 @@ func podObjects(manifest []byte) (objects []object, err error) {
 	}
 }
 
-// child returns a value of a mapping, nil if there is none.
+// child returns a value of a mapping, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind != yaml.MappingNode {
 		return nil
@@ -86,7 +86,7 @@ func child(n *yaml.Node, key string) *yaml.Node {
 type edit struct {
 	line, column int // from 1
 	old          string
-	lines        []string // to insert, each indented as far as the column; or one in old's place
+	lines        []string // lines to insert, each indented to the column; or a replacement for old
 }
 
 // editFor finds where the annotation goes.
@@ -128,7 +128,7 @@ func insert(at, empty *yaml.Node, mappings []string, key, value string) (*edit, 
 	return e, nil
 }
 
-// replace changes a value that stands on one line.
+// replace replaces a value on a single line.
 func replace(old *yaml.Node, value string) (*edit, error) {
 	e := &edit{line: old.Line, column: old.Column, lines: []string{value}}
 	switch {
@@ -175,7 +175,7 @@ func (e *edit) in(text []byte) ([]byte, error) {
 	return []byte(strings.Join(lines, "")), nil
 }
 
-// checkAnnotated makes sure that the text means what it meant, and the annotation.
+// checkAnnotated verifies that the edit has only added the annotation.
 func checkAnnotated(before, after []byte, key, value string) error {
 	was, err := podObjects(before)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// Settings are what one place says of a container. What it does not say is nil.
+// Settings are the settings of a container from a source. Unset settings are nil.
 type Settings struct {
 	Class    *hybrid.Class
 	Policy   *hybrid.Policy
@@ -20,12 +20,12 @@ type Settings struct {
 	Period   *time.Duration
 	Movable  *bool
 	OnResize *string
-	Env      *bool // tell the number of CPUs by environment variables too
+	Env      *bool // set environment variables with the CPU count
 	Preserve *bool
 	Burst    *spec.Burst
 }
 
-// setters read the value of one setting each.
+// setters parse the value of each setting.
 var setters = map[string]func(s *Settings, value string) error{
 	"class":     func(s *Settings, v string) error { return word(&s.Class, v) },
 	"policy":    func(s *Settings, v string) error { return word(&s.Policy, v) },
@@ -49,8 +49,8 @@ func Names() []string {
 	return names
 }
 
-// Set gives a setting a value, as annotations and configuration files write it. The
-// error says what is accepted; it does not name the place.
+// Set parses the value of a setting, as in annotations and configuration files. The error lists the accepted values; it does not name the
+// source.
 func (s *Settings) Set(name, value string) error {
 	set, known := setters[name]
 	if !known {
@@ -59,7 +59,7 @@ func (s *Settings) Set(name, value string) error {
 	return set(s, value)
 }
 
-// Over returns the settings of s, and where s says nothing those of below.
+// Over returns the settings of s, with those of below for unset settings.
 func (s Settings) Over(below Settings) Settings {
 	return Settings{
 		Class:    either(s.Class, below.Class),
@@ -82,7 +82,7 @@ func either[T any](first, second *T) *T {
 	return second
 }
 
-// word reads one of the words of a type, which says itself which there are.
+// word parses a word of a type whose UnmarshalText lists the accepted words.
 func word[T any, P interface {
 	*T
 	UnmarshalText([]byte) error
@@ -122,8 +122,7 @@ func setPeriod(s *Settings, value string) error {
 	return nil
 }
 
-// setOnResize takes signals only: a command would run on the node, as root, at the
-// wish of whoever may make a pod.
+// setOnResize accepts signals only: a command would run on the node, as root, for any user with the right to create pods.
 func setOnResize(s *Settings, value string) error {
 	if strings.HasPrefix(value, "exec:") {
 		return fmt.Errorf("on-resize %q: a pod cannot run commands on its node: want none or signal:NAME, such as signal:HUP", shorten(value))
@@ -135,7 +134,7 @@ func setOnResize(s *Settings, value string) error {
 	return nil
 }
 
-// shorten cuts a value that is far too long to be one.
+// shorten cuts a value that is too long to be valid.
 func shorten(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"

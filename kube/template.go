@@ -12,7 +12,7 @@ type Template struct {
 	Pod       any    // as in YAML: metadata, spec
 }
 
-// PodTemplate reads the pods of the one object of a manifest (YAML or JSON) that has some.
+// PodTemplate reads the pod template of the only object with pods in a manifest (YAML or JSON).
 func PodTemplate(manifest []byte) (t Template, err error) {
 	objects, err := podObjects(manifest)
 	if err != nil {

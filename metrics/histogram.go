@@ -15,13 +15,13 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A UsageSource opens what containers use, to read it many times a second: Usages.
+// A UsageSource opens the CPU use of containers for frequent reads: Usages.
 type UsageSource interface {
 	Snapshot() (*host.Snapshot, error)
 	OpenUsage(*host.Grant) (Usage, error)
 }
 
-// A Usage is one container's. After the container's end Read's error is fs.ErrNotExist.
+// A Usage reads the CPU use of a container. After the container's end, Read returns fs.ErrNotExist.
 type Usage interface {
 	Read() (cgroup.Usage, error)
 	Close()
@@ -33,7 +33,7 @@ type Usages struct{ *host.Host }
 // OpenUsage opens a container's group.
 func (u Usages) OpenUsage(g *host.Grant) (Usage, error) { return u.Host.OpenUsage(g) }
 
-// HistogramWindows are the lengths of the windows that a histogram may begin with; the longer ones come with it.
+// HistogramWindows are the accepted shortest windows of the histograms; longer windows come with them.
 var HistogramWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
 
 const (
@@ -47,7 +47,7 @@ var (
 	throttledBuckets = []float64{0, .01, .1, .2, .5, 1, 2, 5, 10}
 )
 
-// Histograms read what containers use in short windows, and count the windows by it.
+// Histograms read the CPU use of containers in short windows and count the windows by their use.
 type Histograms struct {
 	source    UsageSource
 	log       *slog.Logger
@@ -60,14 +60,14 @@ type Histograms struct {
 	said      string              // why the state could not be read
 }
 
-// A sampled is a container whose use is counted.
+// A sampled is a container with histograms.
 type sampled struct {
 	Usage
 	labels []string
 	series []*series
 }
 
-// A series is the windows of one length.
+// A series holds the windows of one length.
 type series struct {
 	length, slack  time.Duration
 	began          time.Duration
@@ -128,7 +128,7 @@ func (h *Histograms) close() {
 	}
 }
 
-// look finds the containers that run: new ones begin, and those that have ended have no series any more.
+// look finds the running containers: it adds new containers and deletes the series of ended containers.
 func (h *Histograms) look(now time.Duration) {
 	s, err := h.source.Snapshot()
 	if err != nil {
@@ -143,7 +143,7 @@ func (h *Histograms) look(now time.Duration) {
 	for _, c := range all {
 		there[c.ID] = true
 	}
-	for id := range h.sampled { // first: one that is new may have the name of one that has ended
+	for id := range h.sampled { // first: a new container can have the name of an ended container
 		if !there[id] {
 			h.end(id)
 		}
@@ -219,8 +219,8 @@ func (h *Histograms) sample(now time.Duration) {
 	}
 }
 
-// add ends the window if its time is over, give or take half of the time between two readings. One that lasted for much longer is in no histogram: what
-// was used within its length is not known.
+// add ends the window when its time is over, within half of the time between two reads. A window that lasted much longer is in
+// no histogram: the use within its length is unknown.
 func (s *series) add(now time.Duration, u *cgroup.Usage, late prometheus.Counter) {
 	took := now - s.began
 	if took < s.length-s.slack {

@@ -1,8 +1,8 @@
-// Package metrics collects the metrics of candor nri and of the containers of this machine, and serves them to
-// Prometheus. The plugin reports its events; the rest is read at a scrape, from the state and the kernel's
-// files. A scrape takes no lock, so that no operation waits for it.
+// Package metrics collects the metrics of candor nri and of the containers of this machine, and serves them to Prometheus. The
+// plugin reports its events; a scrape reads the rest from the state and from the kernel's files. A scrape takes no lock, so no
+// operation waits for it.
 //
-// The server expects hostile clients: connections, requests, answers and password checks have bounds, and scrapes share one
+// The server expects hostile clients: connections, requests, answers and password checks have bounds, and scrapes share a
 // rendering (listener.go, rendering.go, basicauth.go).
 package metrics
 
@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// Metrics count what a plugin and its host do.
+// Metrics count the events of a plugin and its host.
 type Metrics struct {
 	version    string
 	registry   *prometheus.Registry
@@ -129,32 +129,33 @@ func (m *Metrics) Operation(r host.Report) {
 	m.lastDone.SetToCurrentTime()
 }
 
-// Refused counts a container that was refused, ResizeRefused a resize, Downgraded one that was
-// taken for flexible.
+// Refused counts a refused container, ResizeRefused a refused resize, and Downgraded a sensitive container that is treated as
+// flexible.
 func (m *Metrics) Refused(r Reason)       { m.refused.WithLabelValues(string(r)).Inc() }
 func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r)).Inc() }
 func (m *Metrics) Downgraded(r Reason)    { m.downgraded.WithLabelValues(string(r)).Inc() }
 
-// What becomes of hints of which no host is told.
+// Results of hints that never reach a host.
 const (
 	HintMalformed host.HintResult = "malformed" // it cannot be read
 	HintForeign   host.HintResult = "foreign"   // it is for another node
 )
 
-// HintPassedOver counts a hint of which no host is told.
+// HintPassedOver counts a hint that never reaches a host.
 func (m *Metrics) HintPassedOver(why host.HintResult) { m.hints.WithLabelValues(string(why)).Inc() }
 
-// Synchronized is told when the plugin and the runtime have met, Disconnected when they have parted.
+// Synchronized records that the plugin and the runtime are connected, Disconnected that they are not.
 func (m *Metrics) Synchronized() {
 	m.lastSync.SetToCurrentTime()
 	m.connected.Set(1)
 	m.ready.Store(true)
 }
 
-// Observing says that the plugin only looks on.
+// Observing records that the plugin only plans.
 func (m *Metrics) Observing() { m.observing.Set(1) }
 
-// Reported is told when the API server has taken a report, UpToDate when it has what there is, Unreported when neither is so.
+// Reported records that the API server accepted a report, UpToDate that it has the present report, and Unreported that neither
+// holds.
 func (m *Metrics) Reported()           { m.reports.Inc() }
 func (m *Metrics) UpToDate()           { m.lastReport.SetToCurrentTime() }
 func (m *Metrics) Unreported(r Reason) { m.unreported.WithLabelValues(string(r)).Inc() }

@@ -8,15 +8,15 @@ const (
 	NoCapacity     Reason = "no-capacity"
 	ViewImpossible Reason = "view-impossible"
 	BadAnnotation  Reason = "annotation"
-	OthersCPUs     Reason = "cpuset" // somebody else gives the container CPUs
+	OthersCPUs     Reason = "cpuset" // another program sets the container's cpuset
 	NameTaken      Reason = "name-taken"
 	BadRequest     Reason = "bad-request"
 	Other          Reason = "other" // the state's lock, the kernel, the disk
 
 	Unreachable Reason = "unreachable" // the API server does not answer, or not in time
 	Forbidden   Reason = "forbidden"   // rights, a policy, a token
-	Conflict    Reason = "conflict"    // somebody else has written the report
-	Invalid     Reason = "invalid"     // the API server does not know reports, or not such ones
+	Conflict    Reason = "conflict"    // another program has written the report
+	Invalid     Reason = "invalid"     // the API server has no such object, or another version of it
 	BadState    Reason = "state"       // the node's own state cannot be read
 
 	NoLimit         Reason = "no-limit"

@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Source is what is asked at each scrape: a *host.Host.
+// A Source provides the data of a scrape: a *host.Host.
 type Source interface {
 	Snapshot() (*host.Snapshot, error)
 	ReadUsage(*host.Grant) (host.LiveUsage, error)
@@ -27,7 +27,7 @@ type Source interface {
 // Watch has every scrape read the state of a host and the groups of its containers.
 func (m *Metrics) Watch(s Source, log *slog.Logger) { m.registry.MustRegister(&stateCollector{s, log}) }
 
-// state collects what is true at a scrape.
+// A stateCollector collects the metrics that a scrape reads from the state and the kernel.
 type stateCollector struct {
 	Source
 	log *slog.Logger
@@ -59,8 +59,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// containerDesc is of a metric with a value for each container. What has no pod, such as a program of
-// candor run, has empty labels for it.
+// containerDesc describes a metric with a value for each container. A container without a pod, such as a program of candor run,
+// has empty pod labels.
 func containerDesc(name, help string) *prometheus.Desc {
 	return desc(name, help, "namespace", "pod", "container", "class")
 }
@@ -137,14 +137,13 @@ func collectDegraded(all []host.Degraded, grants []host.Grant, to chan<- prometh
 	}
 }
 
-// A container is one that runs, and what its labels call it.
+// A container is a running container with its labels.
 type container struct {
 	*host.Grant
 	name podname.Name
 }
 
-// running are the running containers, each with labels of its own: of two pods of one name, of which the
-// first is about to end, the later.
+// running returns the running containers with unique labels: if two pods have the same name, the later pod has the labels.
 func running(grants []host.Grant) []container {
 	at := map[podname.Name]int{}
 	var all []container

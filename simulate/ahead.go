@@ -2,8 +2,7 @@ package simulate
 
 import "github.com/candor-project/candor/trace"
 
-// aheadEvents is how many events are handed over at once, aheadBatches how many times as many
-// are read before somebody wants them.
+// aheadEvents is the size of a batch of events, aheadBatches the number of batches that are read in advance.
 const (
 	aheadEvents  = 1024
 	aheadBatches = 3
@@ -13,7 +12,7 @@ const (
 // beside the decisions. Only Next and peek may be called until stop has returned.
 type ahead struct {
 	trace.Reader
-	empty, full chan *batch // full is closed when the goroutine is gone
+	empty, full chan *batch // full is closed when the goroutine has ended
 	now         *batch
 	at          int // events of now that were handed out
 }
@@ -40,14 +39,14 @@ func (a *ahead) read() {
 	defer close(a.full)
 	for b := range a.empty {
 		b.fill(a.Reader)
-		a.full <- b // there is room for all batches
+		a.full <- b // has the capacity for all batches
 		if b.err != nil {
 			return
 		}
 	}
 }
 
-// fill reads as many events as there is room for.
+// fill reads events until the batch is full.
 func (b *batch) fill(r trace.Reader) {
 	for b.count = 0; b.count < aheadEvents; b.count++ {
 		if b.err = r.Next(&b.events[b.count]); b.err != nil {
@@ -71,7 +70,7 @@ func (a *ahead) Next(e *trace.Event) error {
 	return nil
 }
 
-// peek returns the event that comes so many after the last one, if it is among those at hand; nil if not.
+// peek returns the event at a distance after the last event, if it is in memory, otherwise nil.
 func (a *ahead) peek(after int) *trace.Event {
 	if at := a.at + after - 1; at < a.now.count {
 		return &a.now.events[at]

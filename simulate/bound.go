@@ -2,16 +2,14 @@ package simulate
 
 import "github.com/candor-project/candor/fleet"
 
-// A bound is the least shared time that the running containers could have, if all
-// of them could be rearranged at any moment over the CPUs of the whole cell, as if that were
-// one machine. No algorithm has less, with the same containers placed.
+// A bound is a lower bound on the shared time of the running containers: the shared time if all of them could be rearranged at any
+// moment over the CPUs of the whole cell, as in a single machine. No algorithm has less shared time with the same containers.
 //
-// A fraction f shares no CPU only if the rest of its CPU, 1000 - f, stays idle.
-// What may stay idle is what no container was promised. So the least time is shared where the
-// largest fractions have CPUs of their own, as many as that allows.
+// A fraction f shares no CPU only if the rest of its CPU, 1000 - f, stays idle. The cell's unallocated CPU time bounds the idle time.
+// So the shared time is minimal if the largest fractions have CPUs of their own, as many as the idle time allows.
 type bound struct {
 	count [1000]int64 // of the fractions, by size
-	idle  int64       // what the fractions above pivot leave idle with CPUs of their own
+	idle  int64       // idle time of exclusive CPUs for the fractions above pivot
 	below int64       // sum of the fractions up to pivot
 	pivot int         // 0 to 999
 	whole int64       // whole CPUs
@@ -49,8 +47,7 @@ func (b *bound) shared(slack int64) int64 {
 	if b.pivot == 0 {
 		return 0
 	}
-	// Of those at the pivot some have a CPU of their own; the last one by a part, so that this stays
-	// a bound from below.
+	// Some of the fractions at the pivot have an exclusive CPU, the last of them partly, so that this stays a lower bound.
 	spared := (slack - b.idle) * int64(b.pivot)
 	each := int64(1000 - b.pivot)
 	return b.below - (spared+each-1)/each
@@ -61,14 +58,13 @@ func (b *bound) least(t fleet.Totals) int64 {
 	return b.shared(int64(t.Capacity - t.Sensitive - t.Guaranteed))
 }
 
-// cpus returns how many CPUs the containers need at least, and one more of some
-// limit, each with a view that equals its limit: the whole ones, and those that the fractions
-// need as the bins of a bin packing. Of these it is the lower bound L2 of Martello and Toth
-// ("Knapsack Problems", 1990, section 8.3).
+// cpus returns a lower bound on the CPUs that the containers need, and a further container with a limit, each with a view that equals
+// its limit: the whole CPUs, and the bins of a bin packing of the fractions, by the lower bound L2 of Martello and Toth ("Knapsack
+// Problems", 1990, section 8.3).
 func (b *bound) cpus(limit int64) int64 {
 	b.add(limit, 1)
 	defer b.add(limit, -1)
-	large, room, small := int64(0), int64(0), int64(0) // room is what the large fractions leave
+	large, room, small := int64(0), int64(0), int64(0) // room is the capacity beside the large fractions
 	for f, n := range b.count {
 		if f > 500 {
 			large, room = large+n, room+n*int64(1000-f)

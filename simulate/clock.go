@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A clock keeps how long decisions took.
+// A clock collects the durations of decisions.
 type clock struct {
 	all, sensitive spent
 	ends           spent                 // those that were timed
@@ -13,7 +13,7 @@ type clock struct {
 	counts         [64 << stepBits]int64 // of all decisions, by step
 }
 
-// endsTimed is how many ends there are to each that is timed: to look at the clock takes a tenth as long as an end.
+// endsTimed is the number of ends per timed end: reading the clock takes a tenth as long as an end.
 const endsTimed = 7
 
 // spent is a time in all.
@@ -52,7 +52,7 @@ func stepMiddle(step int) float64 {
 	return float64(uint64(1)<<power) + (float64(step&(1<<stepBits-1))+0.5)*width
 }
 
-// decision counts one.
+// decision counts a decision.
 func (c *clock) decision(d time.Duration, sensitive bool) {
 	c.all.add(d)
 	c.counts[stepOf(d)]++
@@ -61,7 +61,7 @@ func (c *clock) decision(d time.Duration, sensitive bool) {
 	}
 }
 
-// timesEnd counts an end, and reports whether it is to be timed.
+// timesEnd counts an end, and reports whether to time it.
 func (c *clock) timesEnd() bool {
 	c.endCount++
 	return c.endCount%endsTimed == 1

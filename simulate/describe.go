@@ -14,19 +14,19 @@ type Description struct {
 	Name  string `json:"name"`  // such as "google2011"
 
 	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // where the trace has fractions of the largest machine
-	MachineCPUs    string  `json:"machineCpus"`              // how machines' sizes become whole CPUs
+	MachineCPUs    string  `json:"machineCpus"`              // conversion of machine sizes to whole CPUs
 	Overcommit     float64 `json:"overcommit"`
-	OvercommitIs   string  `json:"overcommitIs"` // what it multiplies
+	OvercommitIs   string  `json:"overcommitIs"` // quantities that it multiplies
 	AtStart        string  `json:"atStart"`      // the treatment of t = 0
 	Machines       int     `json:"machines,omitempty"`
 	Topology       string  `json:"topology"`
 	Refused        string  `json:"refused"`
 	Removed        string  `json:"removed"`
 
-	Sensitive string `json:"sensitive"` // how sensitive containers were chosen
+	Sensitive string `json:"sensitive"` // choice of the sensitive containers
 	Seed      uint64 `json:"seed"`
 
-	Report *trace.Report `json:"report,omitempty"` // what of the source is not in the stream
+	Report *trace.Report `json:"report,omitempty"` // parts of the source that are not in the stream
 }
 
 // Describe describes a setting, of a trace with a header.
@@ -50,7 +50,7 @@ func (s *Setting) Describe(h trace.Header, sensitive string) Description {
 	return d
 }
 
-// Lines says it for people.
+// Lines formats the description.
 func (d *Description) Lines() []string {
 	cpus := "CPUs as the trace has them"
 	if d.CoresOfLargest > 0 {

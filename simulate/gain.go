@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// A Gain is how fast sensitive workloads run, as measured: 1 is their speed under
-// a quota, with a view of the whole machine.
+// A Gain holds measured speeds of sensitive workloads: 1 is the speed under a quota, with a view of the whole machine.
 type Gain struct {
 	Workloads int     `json:"workloads"`
 	Alone     float64 `json:"alone"`  // with CPUs of their own: the mean, by weight
@@ -59,7 +58,7 @@ func ReadGain(r io.Reader, name string) (Gain, error) {
 	return Gain{sum.Workloads, sum.Alone / weights, sum.Shared / weights}, nil
 }
 
-// gainLine reads the numbers of one line.
+// gainLine parses the numbers of a line.
 func gainLine(fields []string) (alone, shared, weight float64, err error) {
 	for i, to := range []*float64{&alone, &shared, &weight} {
 		v, err := strconv.ParseFloat(fields[i+1], 64)
@@ -74,21 +73,21 @@ func gainLine(fields []string) (alone, shared, weight float64, err error) {
 	return alone, shared, weight, nil
 }
 
-// An Estimate is what the sensitive containers' time is worth: an estimate, since
-// the measured workloads stand for all of them.
+// An Estimate is the estimated value of the sensitive containers' CPU time. It assumes that the measured workloads are typical of all
+// sensitive containers.
 type Estimate struct {
 	Gain
 	Points []Worth `json:"points"` // in the order of the report's points
 }
 
-// Worth is the estimate of one point.
+// Worth is the estimate of a point.
 type Worth struct {
 	label string
 	Speed float64 `json:"speed"` // of the sensitive containers, in the mean
 	CPUs  float64 `json:"cpus"`  // under a quota that would do as much as they do, over time
 }
 
-// Estimate says what the points are worth.
+// Estimate returns the estimates of points.
 func (g Gain) Estimate(points []Result) *Estimate {
 	e := &Estimate{Gain: g, Points: []Worth{}}
 	for i := range points {
@@ -101,7 +100,7 @@ func (g Gain) Estimate(points []Result) *Estimate {
 	return e
 }
 
-// Text says it for people.
+// Text formats the estimate.
 func (e *Estimate) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "An estimate from %d measured workloads (%.3g times as fast with CPUs of their own as under a quota, %.3g with a shared one):",

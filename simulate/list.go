@@ -26,9 +26,8 @@ func (l *List) has(job uint64, task uint32) bool {
 	return l.jobs[job] || l.tasks[taskKey{job, task}]
 }
 
-// ReadList reads a CSV file: a first line "job" or "job,task", and a line for each
-// job, by the number or the name that the trace has for it. Without a task, or with an empty
-// one, it means all tasks of the job. The name is for errors.
+// ReadList reads a CSV file: a header line "job" or "job,task", and a line for each job, by the number or the name of the job in the
+// trace. Without a task, or with an empty task, a line selects all tasks of the job. The name is for errors.
 func ReadList(r io.Reader, name string) (*List, error) {
 	c := csv.NewReader(r)
 	c.TrimLeadingSpace = true
@@ -58,7 +57,7 @@ func ReadList(r io.Reader, name string) (*List, error) {
 	}
 }
 
-// add takes one line.
+// add adds a line.
 func (l *List) add(fields []string) error {
 	if fields[0] == "" {
 		return errors.New("no job: want a number or a name")
@@ -76,7 +75,7 @@ func (l *List) add(fields []string) error {
 	return nil
 }
 
-// csvError says in one line what is wrong with a CSV file, and where.
+// csvError returns the error of a CSV file as a line with the position.
 func csvError(name string, err error) error {
 	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
 		return fmt.Errorf("%s:%d: %w", name, parse.Line, parse.Err)

@@ -33,7 +33,7 @@ func (i *integral) per(micros trace.Micros) float64 {
 	return (float64(i.high)*(1<<64) + float64(i.low)) / float64(micros)
 }
 
-// advance brings the meter to a time, with what the fleet had since the last one.
+// advance advances the meter to a time, with the totals of the fleet since the last time.
 func (m *meter) advance(to trace.Micros, t fleet.Totals, b *bound) {
 	if !m.began {
 		m.began, m.start, m.now = true, to, to
@@ -55,8 +55,7 @@ func (m *meter) advance(to trace.Micros, t fleet.Totals, b *bound) {
 // averages are the means over time: milli-CPU, and nodes.
 type averages struct{ shared, least, sensitive, guaranteed, capacity, used, nodes float64 }
 
-// averages returns the means so far. A trace without duration, a snapshot, is
-// measured as it is at its end.
+// averages returns the means so far. A trace without duration, a snapshot, is measured at its end.
 func (m *meter) averages(t fleet.Totals, b *bound) averages {
 	span := m.now - m.start
 	if span == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// submit notes what a container asks for, and places it.
+// submit records the request of a container, and places it.
 func (r *run) submit(e *trace.Event) error {
 	r.asked, r.memory[0] = r.request(e), int64(e.Memory)
 	if e.Flags&trace.DifferentMachines != 0 {
@@ -23,8 +23,8 @@ func (r *run) submit(e *trace.Event) error {
 	return r.place(fleet.ContainerID(e.Container))
 }
 
-// request returns what a container asks for in CPU. What asks for nothing, or
-// for less than a limit can be, is flexible, without a limit.
+// request returns the CPU request of a container. A container with no request, or a request below the smallest limit, is flexible and
+// without a limit.
 func (r *run) request(e *trace.Event) fleet.Request {
 	limit := hybrid.Milli(r.unit.Milli(e.CPU, r.setting.CoresOfLargest))
 	switch {
@@ -37,8 +37,7 @@ func (r *run) request(e *trace.Event) fleet.Request {
 	}
 }
 
-// place asks the fleet for a node for what is asked, and counts the answer. What is
-// refused is dropped.
+// place asks the fleet for a node, and counts the answer. Refused containers are dropped.
 func (r *run) place(c fleet.ContainerID) error {
 	r.asked.Resources = r.memory[:]
 	limit, isSensitive := sensitive(&r.asked)
@@ -78,7 +77,7 @@ func (r *run) end(c fleet.ContainerID) {
 	r.bound.add(limit, -1)
 }
 
-// release releases a container, and looks at the clock at some of them.
+// release releases a container, and times some of the releases.
 func (r *run) release(c fleet.ContainerID) (was bool) {
 	if !r.clock.timesEnd() {
 		_, was = r.fleet.Release(c)
@@ -90,5 +89,5 @@ func (r *run) release(c fleet.ContainerID) (was bool) {
 	return was
 }
 
-// now is the time since the run began: so only one of the kernel's clocks is read.
+// now returns the time since the start of the run, which needs only the monotonic clock.
 func (r *run) now() time.Duration { return time.Since(r.began) }

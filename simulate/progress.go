@@ -6,22 +6,21 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// Progress tells, at any moment and to any goroutine, how far a sweep is.
+// Progress reports the progress of a sweep to any goroutine.
 type Progress struct {
 	events, finished, finishedEvents atomic.Int64
 	left                             atomic.Pointer[trace.Report]
 }
 
-// Events returns how many events were replayed so far, by all points.
+// Events returns the number of events that all points have replayed so far.
 func (p *Progress) Events() int64 { return p.events.Load() }
 
-// Finished returns how many points are done, and how many events they had.
+// Finished returns the number of finished points, and of their events.
 func (p *Progress) Finished() (points, events int64) {
 	return p.finished.Load(), p.finishedEvents.Load()
 }
 
-// Left returns what the trace's reader left out, as a point that has ended found
-// it; nil before.
+// Left returns the report of the trace's reader from a finished point; nil before.
 func (p *Progress) Left() *trace.Report { return p.left.Load() }
 
 func (p *Progress) add(events int64) {

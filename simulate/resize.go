@@ -7,9 +7,8 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// ResizeMachines opens a trace as if its cell had another number of machines: of those
-// that the trace ever names, every so many is left out, or there is more than once, so that
-// their mix stays. Containers stay as they are.
+// ResizeMachines opens a trace with another number of machines: it omits or repeats the trace's machines at regular intervals, so that
+// their mix stays. Containers do not change.
 func ResizeMachines(open func() (trace.Reader, error), machines int) (trace.Reader, error) {
 	had, err := countMachines(open)
 	if err != nil {
@@ -25,7 +24,7 @@ func ResizeMachines(open func() (trace.Reader, error), machines int) (trace.Read
 	return &resized{Reader: r, had: int64(had), machines: int64(machines)}, nil
 }
 
-// countMachines returns how many machines a trace names.
+// countMachines returns the number of machines in a trace.
 func countMachines(open func() (trace.Reader, error)) (machines int, err error) {
 	r, err := open()
 	if err != nil {
@@ -48,11 +47,11 @@ func countMachines(open func() (trace.Reader, error)) (machines int, err error) 
 	}
 }
 
-// A resized trace turns each event of a machine into one for each of its copies.
+// A resized trace replaces each event of a machine by an event for each of its copies.
 type resized struct {
 	trace.Reader
 	had, machines int64
-	event         trace.Event // of the machine whose copies are being handed out
+	event         trace.Event // event of the machine whose copies are pending
 	next, end     uint32      // those that are left
 }
 
@@ -74,6 +73,5 @@ func (r *resized) Next(e *trace.Event) error {
 	return nil
 }
 
-// first is the number of a machine's first copy; the one of the next machine is
-// above those of all its copies.
+// first returns the number of a machine's first copy; the first copy of the next machine has a higher number than all its copies.
 func (r *resized) first(machine int64) uint32 { return uint32(machine * r.machines / r.had) }

@@ -2,7 +2,13 @@ package simulate
 
 import "time"
 
-// A Result is what one point gave. Its names in JSON are an interface.
+// A Result is the result of a point. Its names in JSON are an interface.
+//
+//	submitted ─┬─ placed
+//	           ├─ refused for the view      (RefusedView: room, but no view that equals the limit)
+//	           └─ refused for the capacity  (RefusedCapacity)
+//
+// Containers of a removed machine are submitted again (Resubmitted). S and R are shares of 1.
 type Result struct {
 	Algorithm string `json:"algorithm"`
 	Policy    string `json:"policy"`
@@ -11,8 +17,8 @@ type Result struct {
 	// list, the share of the submitted containers that it took.
 	Sensitive float64 `json:"sensitive"`
 
-	// S is the shared time: the sensitive containers' CPU time on CPUs that are in
-	// more than one container's cpuset, of all their CPU time; limit times duration.
+	// S is the shared time: the share of the sensitive containers' CPU time (limit times duration) on CPUs in more than one container's
+	// cpuset.
 	S float64 `json:"s"`
 	// R is the reject rate: RefusedView of the sensitive containers that were not
 	// refused for lack of room.
@@ -31,14 +37,14 @@ type Result struct {
 	// SBound is the least S that the placed containers could have, if all could be
 	// rearranged at any moment over the whole cell.
 	SBound float64 `json:"sBound"`
-	// RBound is the part of R that nothing could have spared, with the containers
-	// that ran then: not even all of the cell's CPUs in one machine have room for their views.
+	// RBound is the part of R that is unavoidable with the running containers: all of the cell's CPUs in a single machine would have no
+	// room for their views.
 	RBound                   float64 `json:"rBound"`
 	Submitted                int64   `json:"submitted"` // by the trace
 	SubmittedSensitive       int64   `json:"submittedSensitive"`
 	RefusedCapacitySensitive int64   `json:"refusedCapacitySensitive"`
 	PlacedCPU                float64 `json:"placedCpu"`    // CPU time of all placed containers, in CPUs, over time
-	SensitiveCPU             float64 `json:"sensitiveCpu"` // of the sensitive ones
+	SensitiveCPU             float64 `json:"sensitiveCpu"` // of sensitive containers
 	NodesUsed                float64 `json:"nodesUsed"`    // nodes with containers, over time
 	Nodes                    float64 `json:"nodes"`        // all nodes, over time
 	Events                   int64   `json:"events"`       // of the trace
@@ -47,9 +53,9 @@ type Result struct {
 	Stopped                  bool    `json:"stopped"`      // before the trace ended
 }
 
-// Timing is how long a point took: all of a Result that differs from run to run.
+// Timing holds the times of a point, the only part of a Result that differs between runs.
 type Timing struct {
-	DecisionMeanUs          float64 `json:"decisionMeanUs"` // a decision: the choice of a node and of its CPUs, with what that writes down
+	DecisionMeanUs          float64 `json:"decisionMeanUs"` // a decision: the choice of a node and of its CPUs, including the update of the state
 	DecisionP50Us           float64 `json:"decisionP50Us"`
 	DecisionP99Us           float64 `json:"decisionP99Us"`
 	EventsPerSecond         float64 `json:"eventsPerSecond"`
@@ -77,7 +83,7 @@ func (r *run) finish() Result {
 	return *out
 }
 
-// ratio is 0 where there is nothing to divide.
+// ratio returns 0 for a zero divisor.
 func ratio(part, of float64) float64 {
 	if of == 0 {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A run is one replay.
+// A run is a replay.
 type run struct {
 	setting  *Setting
 	point    Point
@@ -30,10 +30,10 @@ type run struct {
 	result   Result
 
 	decisionsSensitive int64
-	refusedAnyway      int64 // for their view, and by any rearrangement of what runs
+	refusedAnyway      int64 // for their view, unavoidable by any rearrangement
 }
 
-// sensitive returns a sensitive container's limit, and whether it is one.
+// sensitive returns the limit of a sensitive container; is is false for other containers.
 func sensitive(q *fleet.Request) (limit int64, is bool) {
 	if q.Class != hybrid.Sensitive {
 		return 0, false
@@ -41,11 +41,11 @@ func sensitive(q *fleet.Request) (limit int64, is bool) {
 	return int64(q.Limit), true
 }
 
-// Events between looks at the context, and reports of progress.
+// stride is the number of events between checks of the context and updates of the progress.
 const stride = 1024
 
-// Run replays the trace on a fleet for one point. Where the context ends before the
-// trace does, it returns the context's error with what was measured so far.
+// Run replays the trace on a fleet for a point. If the context ends before the trace, it returns the context's error with the partial
+// result.
 func Run(ctx context.Context, s Setting, p Point) (Result, error) {
 	if err := s.Check(); err != nil {
 		return Result{}, err
@@ -95,7 +95,7 @@ func newRun(s *Setting, p Point, h trace.Header) (*run, error) {
 	}, nil
 }
 
-// replay takes the events one after the other.
+// replay handles the events in their order.
 func (r *run) replay(ctx context.Context, events *ahead) error {
 	var e trace.Event
 	defer func() { r.setting.Progress.add(r.result.Events % stride) }()
@@ -124,7 +124,7 @@ func (r *run) replay(ctx context.Context, events *ahead) error {
 	}
 }
 
-// expect tells the fleet which container will end soon, if any.
+// expect notifies the fleet of a container that will end soon.
 func (r *run) expect(events *ahead) {
 	c := fleet.NoContainer
 	if e := events.peek(fleet.ExpectAhead); e != nil && e.Kind == trace.End {
@@ -133,7 +133,7 @@ func (r *run) expect(events *ahead) {
 	r.fleet.Expect(c)
 }
 
-// event does what one event says.
+// event handles an event.
 func (r *run) event(e *trace.Event) error {
 	switch e.Kind {
 	case trace.MachineAdd, trace.MachineUpdate:
@@ -149,8 +149,8 @@ func (r *run) event(e *trace.Event) error {
 	return fmt.Errorf("event of kind %d: want one that package trace names", e.Kind)
 }
 
-// setMachine gives a machine its CPUs and memory; one without CPUs is gone.
-// Containers that lose their place are submitted again.
+// setMachine sets the CPUs and memory of a machine; a machine without CPUs is removed. Containers that lose their node are submitted
+// again.
 func (r *run) setMachine(e *trace.Event, cpus int) error {
 	if cpus > MaxCores {
 		return fmt.Errorf("machine %d has %d CPUs: want %d at most, as a cpuset holds", e.Machine, cpus, MaxCores)
@@ -193,8 +193,7 @@ func (r *run) setNode(id fleet.NodeID, cpus int, capacity []int64) ([]fleet.Cont
 	}
 }
 
-// machine returns a machine of some CPUs: one NUMA node, each CPU a core, since
-// traces do not say more.
+// machine returns a machine with some CPUs: a NUMA node with a core per CPU, since traces have no topology.
 func (r *run) machine(cpus int) (*topology.Machine, error) {
 	if m := r.machines[cpus]; m != nil {
 		return m, nil

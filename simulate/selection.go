@@ -2,13 +2,12 @@ package simulate
 
 import "github.com/candor-project/candor/trace"
 
-// A Selection says which containers are sensitive. At most one of its fields is
-// set.
+// A Selection selects the sensitive containers. At most one of its fields is set.
 type Selection struct {
-	// Share of the containers, drawn by a hash of seed, job and task: the same ones
-	// in every replay, and those of a smaller share are among those of a larger one.
+	// Share of the containers, drawn by a hash of seed, job and task: the same containers in every replay, and a subset of the containers of
+	// a larger share.
 	Share float64
-	// ByClass takes those whose class the trace calls latency-sensitive.
+	// ByClass selects the containers with a latency-sensitive class in the trace.
 	ByClass bool
 	// Listed takes those of a list.
 	Listed *List

@@ -9,9 +9,9 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A Setting is what the points of a sweep have in common.
+// A Setting is common to the points of a sweep.
 type Setting struct {
-	// Open opens the trace, anew for each point.
+	// Open opens the trace again for each point.
 	Open func() (trace.Reader, error)
 
 	// CoresOfLargest are the CPUs of the largest machine, where the trace has
@@ -22,10 +22,10 @@ type Setting struct {
 	Overcommit float64
 	// Seed is that of the choice of sensitive containers.
 	Seed uint64
-	// Machines, if not 0, is how many there are in place of the trace's own; see Resize.
+	// Machines, if not 0, replaces the number of the trace's machines; see ResizeMachines.
 	Machines int
 
-	// Progress, if not nil, is told how far the points are.
+	// Progress, if not nil, receives the progress of the points.
 	Progress *Progress
 
 	// missed, if not nil, ends a replay in which something has happened.
@@ -34,11 +34,11 @@ type Setting struct {
 
 // Largest values of a setting.
 const (
-	MaxCores      = 1024 // what a cpuset holds
+	MaxCores      = 1024 // capacity of a cpuset
 	MaxOvercommit = 100
 )
 
-// Check finds what is wrong with a setting.
+// Check returns the error of an invalid setting.
 func (s *Setting) Check() error {
 	switch {
 	case s.Open == nil:
@@ -53,16 +53,15 @@ func (s *Setting) Check() error {
 	return nil
 }
 
-// CPUs returns how many whole CPUs a machine has: what the trace says, times the
-// overcommit factor, rounded down, so that no machine has more than it has. A machine
-// of less than one CPU has none, and takes no part.
+// CPUs returns the whole CPUs of a machine: the trace's capacity times the overcommit factor, rounded down, so that no machine gets
+// more than its capacity. A machine with less than a CPU takes no part.
 func (s *Setting) CPUs(unit trace.Unit, cpu int32) int {
 	milli := float64(unit.Milli(cpu, s.CoresOfLargest))
 	const slack = 1e-6 // of products that a float misses by a hair
 	return int(math.Floor(milli*s.Overcommit/1000 + slack))
 }
 
-// A Point is one replay of the trace.
+// A Point is a replay of the trace.
 type Point struct {
 	Algorithm hybrid.Algorithm
 	Policy    hybrid.Policy

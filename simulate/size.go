@@ -8,19 +8,18 @@ import (
 	"github.com/candor-project/candor/fleet"
 )
 
-// ErrTooFew says that no number of machines was found that meets the target.
+// ErrTooFew reports that no tried number of machines meets the target.
 var ErrTooFew = errors.New("no number of machines meets the target")
 
-// mostTimes is how often the trace's machines are had at most.
+// mostTimes bounds the search, as a multiple of the trace's machines.
 const mostTimes = 64
 
 // errMissed ends a replay that can't meet the target any more.
 var errMissed = errors.New("target missed")
 
-// FewestMachines finds for each point the fewest machines of the trace's mix that meet the
-// target, and returns the results with these; see Resize. It halves the range in
-// which the number must lie, which finds the fewest if more machines never do worse; in any
-// case, one machine less has been tried and does not meet it.
+// FewestMachines finds for each point the smallest number of machines of the trace's mix that meets the target, and returns the results;
+// see ResizeMachines. It uses binary search, which finds the minimum if more machines never do worse; in any case, a machine less was
+// tried and does not meet the target.
 func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -39,7 +38,7 @@ func FewestMachines(ctx context.Context, s Setting, points []Point, t Target) ([
 	})
 }
 
-// fewest does it for one point.
+// fewest is FewestMachines for a point.
 func fewest(ctx context.Context, s Setting, p Point, t Target, had int) (best Result, err error) {
 	missing, enough := 0, 0 // machines that do not meet the target, and that do
 	try := func(n int) error {

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// Sweep runs points side by side, on as many cores as Go may use, and returns their
-// results in the order of the points. Where the context ends first, it returns the
-// context's error with the points that were finished or begun; those that were only
-// begun say that they were stopped. Where a point fails, it stops the others and returns that error.
+// Sweep runs points in parallel, on as many cores as Go can use, and returns their results in the order of the points. If the context
+// ends first, it returns the context's error with the finished and the started points; started points have Stopped set. If a point
+// fails, it stops the others and returns the error.
 func Sweep(ctx context.Context, s Setting, points []Point) ([]Result, error) {
 	if err := s.Check(); err != nil {
 		return nil, err

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// A Target is what a cell is to reach, such as "s<5%,r=0".
+// A Target is the target of a cell, such as "s<5%,r=0".
 type Target struct {
 	text  string
 	terms []term
 }
 
-// A term bounds one figure from above.
+// A term is an upper bound on a figure.
 type term struct {
 	name  string
 	below bool // strictly
 	bound float64
 }
 
-// figures are what a target can bound: shares of 1.
+// figures are the figures that a target can bound: shares of 1.
 var figures = map[string]func(*Result) float64{
 	"s":       func(r *Result) float64 { return r.S },
 	"r":       func(r *Result) float64 { return r.R },
@@ -70,10 +70,10 @@ func parseTerm(part string) (term, error) {
 	return m, nil
 }
 
-// String writes the target with what it says in any case.
+// String returns the text of the target.
 func (t Target) String() string { return t.text }
 
-// Meets reports whether a result is what the target asks for.
+// Meets reports whether a result meets the target.
 func (t Target) Meets(r *Result) bool {
 	for _, m := range t.terms {
 		if v := figures[m.name](r); v > m.bound || m.below && v == m.bound {
@@ -83,8 +83,7 @@ func (t Target) Meets(r *Result) bool {
 	return true
 }
 
-// missed reports whether a replay that is under way can't meet the target any
-// more: what may not happen has happened.
+// missed reports whether a running replay can no longer meet the target.
 func (t Target) missed(r *Result) bool {
 	for _, m := range t.terms {
 		if m.bound == 0 && (m.name == "r" && r.RefusedView > 0 || m.name == "refused" && r.RefusedCapacity > 0) {

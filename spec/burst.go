@@ -8,32 +8,32 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Burst says how a container may use, later, CPU time of its limit that it has not used.
+// A Burst is the way in which a container can use unused CPU time of its limit later. The zero value disables it.
 type Burst struct {
 	By   BurstBy
-	Time time.Duration // CPU time that the kernel saves up, the quota at most, if By is BurstTime
+	Time time.Duration // burst buffer of the kernel, at most the quota; only with BurstTime
 }
 
-// BurstBy is who lets a container use what it has saved up.
+// BurstBy selects the mechanism of a Burst.
 type BurstBy string
 
 const (
-	BurstTime   BurstBy = ""       // the kernel (Linux 5.14), for so long as Burst.Time says; 0: nobody
-	BurstKernel BurstBy = "kernel" // the kernel, as much as it can: a quota
-	BurstQuota  BurstBy = "quota"  // Candor, which raises the quota while there is room (package burst)
-	BurstAuto   BurstBy = "auto"   // the kernel where it can, and Candor beyond
+	BurstTime   BurstBy = ""       // a kernel burst buffer (Linux 5.14) of Burst.Time; 0 disables it
+	BurstKernel BurstBy = "kernel" // the largest kernel burst buffer: a quota
+	BurstQuota  BurstBy = "quota"  // Candor raises the quota while CPUs are idle (package burst)
+	BurstAuto   BurstBy = "auto"   // BurstKernel, if the kernel supports it, and BurstQuota
 )
 
-// BurstWords are those that stand for a Burst; a time such as 20ms does too.
+// BurstWords are the words that UnmarshalText accepts besides a time such as 20ms.
 var BurstWords = []string{"none", string(BurstKernel), string(BurstQuota), string(BurstAuto)}
 
-// maxBurst is more than any quota: all CPUs for the longest period.
+// maxBurst is longer than any quota: all CPUs for the longest period.
 const maxBurst = time.Duration(hybrid.MaxLimit) * bandwidth.MaxPeriod / 1000
 
-// UnmarshalText reads one of BurstWords or a time.
+// UnmarshalText parses one of BurstWords or a time.
 func (b *Burst) UnmarshalText(text []byte) error {
-	said := string(text)
-	switch by := BurstBy(said); by {
+	word := string(text)
+	switch by := BurstBy(word); by {
 	case "none":
 		*b = Burst{}
 		return nil
@@ -41,10 +41,10 @@ func (b *Burst) UnmarshalText(text []byte) error {
 		*b = Burst{By: by}
 		return nil
 	}
-	span, err := time.ParseDuration(said)
+	span, err := time.ParseDuration(word)
 	next := Burst{Time: span}
 	if err != nil || next.Check() != nil {
-		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", said)
+		return fmt.Errorf("burst %.40q: must be none, kernel, quota, auto, or 0s to the quota in whole microseconds, such as 20ms", word)
 	}
 	*b = next
 	return nil
@@ -53,10 +53,10 @@ func (b *Burst) UnmarshalText(text []byte) error {
 // Raises reports whether Candor raises the quota.
 func (b Burst) Raises() bool { return b.By == BurstQuota || b.By == BurstAuto }
 
-// MarshalText writes what UnmarshalText reads.
+// MarshalText returns the text that UnmarshalText parses.
 func (b Burst) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// String is what UnmarshalText reads.
+// String returns the text that UnmarshalText parses.
 func (b Burst) String() string {
 	switch {
 	case b.By != BurstTime:
@@ -68,31 +68,32 @@ func (b Burst) String() string {
 	}
 }
 
+// Check refuses values that UnmarshalText cannot return.
 func (b Burst) Check() error {
 	switch {
 	case b.By == BurstTime && (b.Time < 0 || b.Time > maxBurst || b.Time%time.Microsecond != 0):
-		return fmt.Errorf("burst %v: want 0 to %v in whole microseconds", b.Time, maxBurst)
+		return fmt.Errorf("burst %v: must be 0 to %v in whole microseconds", b.Time, maxBurst)
 	case b.By != BurstTime && b.By != BurstKernel && b.By != BurstQuota && b.By != BurstAuto:
-		return fmt.Errorf("burst %.40q: want none, kernel, quota, auto or a time", string(b.By))
+		return fmt.Errorf("burst %.40q: must be none, kernel, quota, auto or a time", string(b.By))
 	case b.By != BurstTime && b.Time != 0:
-		return fmt.Errorf("burst %s and %v: want one of them", b.By, b.Time)
+		return fmt.Errorf("burst %s and %v: use only one of them", b.By, b.Time)
 	default:
 		return nil
 	}
 }
 
-// CheckBurst refuses a burst that the kernel or the loop would refuse, or that means nothing.
+// CheckBurst refuses a burst that the kernel or the loop of package burst cannot apply with a limit and a period.
 func CheckBurst(b Burst, limit hybrid.Milli, period time.Duration) error {
 	quota := time.Duration(limit) * period / 1000
 	switch {
 	case b == Burst{}:
 		return nil
 	case limit == 0:
-		return fmt.Errorf("burst %v: without a limit there is no quota to save up", b)
+		return fmt.Errorf("burst %v: needs a limit", b)
 	case b.By == BurstTime && b.Time > quota:
-		return fmt.Errorf("burst %v: the most with a limit of %v and a period of %v is its quota, %v", b, limit, period, quota)
+		return fmt.Errorf("burst %v: must be at most %[4]v, the quota of a limit of %[2]v with a period of %[3]v", b, limit, period, quota)
 	case b.By == BurstQuota && period < bandwidth.MinRaisePeriod:
-		return fmt.Errorf("burst %v: with a period of %v the quota would be too short-lived to raise: want a period of %v or more, or burst kernel", b, period, bandwidth.MinRaisePeriod)
+		return fmt.Errorf("burst %v: a period of %v is too short to raise the quota; use a period of %v or more, or burst kernel", b, period, bandwidth.MinRaisePeriod)
 	default:
 		return nil
 	}

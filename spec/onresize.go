@@ -19,14 +19,14 @@ func ParseOnResize(s string) (sig syscall.Signal, command string, err error) {
 		switch sig = signalNamed(value); sig {
 		case 0: // no signal's name
 		case unix.SIGKILL, unix.SIGSTOP:
-			return 0, "", fmt.Errorf("on-resize %.60q: no program can answer this signal: want another, such as signal:HUP", s)
+			return 0, "", fmt.Errorf("on-resize %.60q: no program can handle this signal; use another signal such as signal:HUP", s)
 		default:
 			return sig, "", nil
 		}
 	case kind == "exec" && strings.TrimSpace(value) != "":
 		return 0, value, nil
 	}
-	return 0, "", fmt.Errorf("on-resize %.60q: want none, signal:NAME (such as signal:HUP) or exec:COMMAND", s)
+	return 0, "", fmt.Errorf("on-resize %.60q: must be none, signal:NAME (such as signal:HUP) or exec:COMMAND", s)
 }
 
 // CheckOnResize refuses a value of Spec.OnResize that ParseOnResize cannot parse.

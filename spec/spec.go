@@ -25,19 +25,19 @@ type Spec struct {
 	Mems     bool // memory nodes follow the CPUs
 	View     View
 	OnResize string // "none", "signal:HUP" or "exec:COMMAND"
-	Command  string // name of the program, without arguments (state.ProgramName), or of a pod's container; for people
+	Command  string // display name: of the program, without arguments (state.ProgramName), or of a pod's container
 }
 
 // Check refuses settings that neither the kernel nor Candor accepts. The error names the accepted values.
 func (s *Spec) Check() error {
 	if s.Period < bandwidth.MinPeriod || s.Period > bandwidth.MaxPeriod {
-		return fmt.Errorf("period %v: want %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+		return fmt.Errorf("period %v: must be %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	}
 	if err := s.Burst.Check(); err != nil {
 		return err
 	}
 	if s.View != ViewFull && s.View != ViewAffinity {
-		return fmt.Errorf("view %.40q: want full or affinity", string(s.View))
+		return fmt.Errorf("view %.40q: must be full or affinity", string(s.View))
 	}
 	_, _, err := ParseOnResize(s.OnResize)
 	return err

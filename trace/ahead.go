@@ -2,19 +2,18 @@ package trace
 
 import "io"
 
-// aheadBuffers is how many buffers go round: one is read while the other is filled.
+// aheadBuffers is the number of buffers: one is parsed while the other is filled.
 const aheadBuffers = 2
 
-// An ahead reads from another goroutine, so that a file is decompressed beside
-// the parsing of what came before.
+// An ahead reads in another goroutine, so that a file is decompressed in parallel to the parsing.
 type ahead struct {
 	empty chan []byte // to be filled
-	full  chan filled // in the order of the source; closed when the goroutine is gone
+	full  chan filled // in the order of the source; closed when the goroutine has ended
 	now   filled
 	rest  []byte // of now: not yet handed out
 }
 
-// filled is what one reading gave. The error comes after its bytes.
+// filled is the result of a read. The error comes after its bytes.
 type filled struct {
 	buf []byte
 	n   int
@@ -41,7 +40,7 @@ func (a *ahead) fill(in io.Reader) {
 			n, f.err = in.Read(buf[f.n:])
 			f.n += n
 		}
-		a.full <- f // there is room for all buffers
+		a.full <- f // has the capacity for all buffers
 		if f.err != nil {
 			return
 		}
@@ -65,8 +64,7 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// close ends the goroutine and waits for it: nothing reads the source after that.
-// What is read later is the end.
+// close ends the goroutine and waits for it: the source is not read after that. Later reads return io.EOF.
 func (a *ahead) close() {
 	if a.empty == nil {
 		return

@@ -22,8 +22,8 @@ const (
 	azureMemory     = 10
 )
 
-// azureLeast is the time between two readings: what was there for one of them has
-// equal times of creation and deletion, and counts as this long.
+// azureLeast is the time between two samples: a VM that appears in a single sample has equal times of creation and deletion, and counts
+// as that long.
 const azureLeast = 300 * Second
 
 // azureClasses are the virtual machines' categories.
@@ -70,7 +70,7 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 	if err := r.rows(t, len(azureColumns), func() error { return r.vm(t) }); err != nil {
 		return nil, err
 	}
-	for i := range r.lives { // how long those stay that are there at the last reading is not told
+	for i := range r.lives { // the lifetime of VMs in the last sample is unknown
 		if r.lives[i].until >= r.last {
 			r.lives[i].reason = Lost
 		}
@@ -85,7 +85,7 @@ func newAzure(s spec, o Options, t *table, machines int, each capacity) (Reader,
 
 // vm takes a row.
 func (r *azure) vm(t *table) error {
-	if t.line == 1 && t.isHeading(azureColumns) { // copies often have one
+	if t.line == 1 && t.isHeading(azureColumns) { // copies often have a header
 		return nil
 	}
 	name := JobNumber(t.fields[azureVM])

@@ -10,24 +10,22 @@ import (
 //
 //	"candor trace 1\n"          the magic, with the version
 //	block …                      of events
-//	block                        of kind 'T': JSON, what compactTail holds
+//	block                        of kind 'T': JSON of a compactTail
 //	uint64 offset of the last block; "ctrace\n\x00"
 //
-// A block is a kind ('E' or 'T'), three uint32 (stored bytes, bytes, events), a
-// CRC-32C of all that and of the stored bytes, and these: zstd for events, plain for the
-// tail. Numbers are little-endian.
+// A block is a kind ('E' or 'T'), three uint32 (stored bytes, bytes, events), a CRC-32C of these and of the stored bytes, and the stored
+// bytes: zstd for events, plain for the tail. Numbers are little-endian.
 //
-// An event is a tag (kind, and in the bits above 1 bit for a new shape, or
-// AtStart, or 3 for the reason) and varints:
+// An event is a tag (kind, and in the higher bits 1 bit for a new shape, or AtStart, or 3 bits for the reason) and varints:
 //
-//	all       time since the event before
+//	all       time since the previous event
 //	machines  number; unless removed, CPU and memory
 //	Submit    job and task, as differences to the last Submit's; number of its
-//	          shape, after which a new one follows
+//	          shape, followed by a new shape
 //	End       slot
 //
-// A shape is what containers have in common: CPU, memory, class, priority, flags. The slot of
-// a Submit is not written: it follows from the Ends before.
+// A shape is the common part of containers: CPU, memory, class, priority, flags. The slot of a Submit is not written: it follows from
+// the Ends before.
 const (
 	compactMagic = "candor trace 1\n"
 	compactEnd   = "ctrace\n\x00"
@@ -59,14 +57,14 @@ type compactTail struct {
 	Report Report `json:"report"`
 }
 
-// A shape is what many containers have in common.
+// A shape is the common part of many containers.
 type shape struct {
 	cpu, memory     int32
 	class, priority uint8
 	flags           Flags
 }
 
-// codec is what writer and reader both know after the same events.
+// codec is the common state of writer and reader after the same events.
 type codec struct {
 	time     Micros
 	job      uint64
@@ -94,7 +92,7 @@ func (c *codec) submit(job uint64, task uint32) uint32 {
 	return slot
 }
 
-// end frees a slot; false where nothing runs in it.
+// end releases a slot; false if no container runs in it.
 func (c *codec) end(slot uint64) (slotState, bool) {
 	if slot >= uint64(len(c.live)) || !c.live[slot].live {
 		return slotState{}, false
@@ -105,7 +103,7 @@ func (c *codec) end(slot uint64) (slotState, bool) {
 	return *s, true
 }
 
-// A blockHeader stands before each block.
+// A blockHeader precedes each block.
 type blockHeader struct {
 	kind                  byte
 	stored, bytes, events uint32
@@ -122,7 +120,7 @@ func (h blockHeader) append(to, stored []byte) []byte {
 	return binary.LittleEndian.AppendUint32(to, checksum(to[from:], stored))
 }
 
-// parseBlockHeader reads what append wrote.
+// parseBlockHeader parses the bytes of append.
 func parseBlockHeader(b []byte) blockHeader {
 	n := binary.LittleEndian.Uint32
 	return blockHeader{b[0], n(b[1:]), n(b[5:]), n(b[9:]), n(b[13:])}
@@ -137,5 +135,5 @@ func checksum(head, stored []byte) uint32 {
 func zigzag(d int64) uint64   { return uint64(d<<1) ^ uint64(d>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// fitsInt32 says whether an amount can be one.
+// fitsInt32 reports whether an amount is in range.
 func fitsInt32(u uint64) bool { return u <= math.MaxInt32 }

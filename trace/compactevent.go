@@ -34,8 +34,7 @@ func (c *compact) Next(e *Event) error {
 	return nil
 }
 
-// uvarint reads a number. Behind the block are zeros, so it needs no look at
-// the end; Next looks once an event.
+// uvarint reads a number. Zeros follow the block, so it needs no check of the end; Next checks once per event.
 func (c *compact) uvarint() uint64 {
 	b := c.raw[c.at]
 	c.at++
@@ -74,7 +73,7 @@ func (c *compact) readSubmit(e *Event, tag byte) bool {
 	return true
 }
 
-// newShape reads a shape and remembers it while there is room.
+// newShape reads a shape and stores it while there is space.
 func (c *compact) newShape(s *shape, number uint64) bool {
 	cpu, memory := c.uvarint(), c.uvarint()
 	rest := c.raw[c.at:]

@@ -31,7 +31,7 @@ type compact struct {
 	blocks int64
 }
 
-// openCompact opens a compact file, after a look at its end.
+// openCompact opens a compact file, and reads its end first.
 func openCompact(path string) (Reader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func openCompact(path string) (Reader, error) {
 	return nil, err
 }
 
-// newCompact reads a compact file of so many bytes.
+// newCompact reads a compact file of a given size.
 func newCompact(name string, in io.ReaderAt, size int64) (*compact, error) {
 	c := &compact{file: name, closer: io.NopCloser(nil)}
 	events, err := c.readTail(in, size)
@@ -61,7 +61,7 @@ func newCompact(name string, in io.ReaderAt, size int64) (*compact, error) {
 	return c, err
 }
 
-// readTail reads what stands at both ends and returns what is between.
+// readTail reads both ends of the file and returns the part between them.
 func (c *compact) readTail(in io.ReaderAt, size int64) (io.Reader, error) {
 	magic := make([]byte, len(compactMagic))
 	n, err := in.ReadAt(magic, 0)
@@ -109,7 +109,7 @@ func (c *compact) corrupt(what, format string, args ...any) error {
 // Header implements Reader.
 func (c *compact) Header() Header { return c.tail.Header }
 
-// Report implements Reader: what the import left out.
+// Report implements Reader: the parts that the import omitted.
 func (c *compact) Report() Report { return c.tail.Report }
 
 // Close implements Reader.

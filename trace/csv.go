@@ -125,7 +125,7 @@ func (p *plain) Next(e *Event) error {
 	}
 }
 
-// row reads one row.
+// row reads a row.
 func (p *plain) row(e *Event) error {
 	if err := p.table.next(); err != nil {
 		return err

@@ -40,8 +40,7 @@ func (p *plain) machine(e *Event) error {
 	return nil
 }
 
-// capacity reads CPU and memory; MiB are rounded so that nothing that fits does
-// not, and the other way round.
+// capacity reads CPU and memory. It rounds MiB so that rounding never changes whether a container fits.
 func (p *plain) capacity(round func(float64) float64) (capacity, error) {
 	cpu, ok := parseCPU(p.get(plainCPU))
 	if !ok {
@@ -98,7 +97,7 @@ func (p *plain) submit(e *Event) error {
 	return nil
 }
 
-// attributes reads what need not be there.
+// attributes reads the optional fields.
 func (p *plain) attributes(e *Event) error {
 	switch class := p.get(plainClass); string(class) {
 	case "", "flexible":
@@ -167,7 +166,7 @@ func parseCPU(field []byte) (int32, bool) {
 	return 0, false
 }
 
-// memoryUnits are the suffixes of amounts of memory, the longer ones first.
+// memoryUnits are the suffixes of amounts of memory, longer suffixes first.
 var memoryUnits = []struct {
 	suffix string
 	bytes  float64

@@ -13,15 +13,15 @@ const (
 // Seconds returns the time in seconds.
 func (t Micros) Seconds() float64 { return float64(t) / float64(Second) }
 
-// Kind says what happened.
+// Kind is the kind of an event.
 type Kind uint8
 
 // The kinds of events.
 const (
 	MachineAdd    Kind = 1 + iota // a machine is there: Machine, CPU, Memory
-	MachineRemove                 // it is gone: Machine
+	MachineRemove                 // the machine is removed: Machine
 	MachineUpdate                 // its capacity changed: Machine, CPU, Memory
-	Submit                        // a container is to be placed: all fields but Machine and Reason
+	Submit                        // a container to place: all fields except Machine and Reason
 	End                           // it ended: Container, Job, Task, Reason
 )
 
@@ -30,7 +30,7 @@ var kindWords = [...]string{MachineAdd: "machine-add", MachineRemove: "machine-r
 
 func (k Kind) String() string { return wordOf(kindWords[:], int(k)) }
 
-// Reason says why a container ended.
+// Reason is the reason of a container's end.
 type Reason uint8
 
 // Reasons of an End.
@@ -38,8 +38,8 @@ const (
 	Finished Reason = iota // by itself
 	Evicted                // for another container, or for its machine's sake
 	Failed                 // with an error
-	Killed                 // by its user, or with what it depends on
-	Lost                   // the source knows only that it is gone
+	Killed                 // by its user, or with a container on which it depends
+	Lost                   // the source does not know the reason
 )
 
 var reasonWords = [...]string{Finished: "finished", Evicted: "evicted", Failed: "failed", Killed: "killed", Lost: "lost"}
@@ -60,11 +60,11 @@ type Flags uint8
 // The flags.
 const (
 	AtStart           Flags = 1 << iota // was there before the trace began
-	DifferentMachines                   // Submit: no two tasks of its job on one machine
-	NoRequest                           // Submit: the source does not tell the CPU request, CPU is 0
+	DifferentMachines                   // Submit: no two tasks of its job on the same machine
+	NoRequest                           // Submit: the source has no CPU request, CPU is 0
 )
 
-// An Event is one thing that happened. Fields that its Kind does not name are 0.
+// An Event is an event of the trace. Fields that its Kind does not name are 0.
 type Event struct {
 	Time      Micros
 	Job       uint64 // the source's number, or a hash of its name

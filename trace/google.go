@@ -45,10 +45,10 @@ const (
 	taskColumns
 )
 
-// afterTrace is the time of what happened after the trace's end.
+// afterTrace is the time of events after the trace's end.
 const afterTrace = math.MaxInt64
 
-// pendingSlot stands for a task that waits for its start.
+// pendingSlot marks a task that waits for its start.
 const pendingSlot = math.MaxUint32 - 1
 
 // A google reads ClusterData 2011: machine_events and task_events, merged.
@@ -117,8 +117,7 @@ func (g *google) Next(e *Event) error {
 	}
 }
 
-// step uses the earlier of the next rows of both tables, and says whether it
-// is an event.
+// step handles the earlier of the next rows of both tables, and reports whether it is an event.
 func (g *google) step(e *Event) (bool, error) {
 	if !g.more.machines {
 		if err := advance(g.machines, &g.more.machines); err != nil {
@@ -142,7 +141,7 @@ func (g *google) step(e *Event) (bool, error) {
 	}
 }
 
-// advance reads the next row; there is none after the end.
+// advance reads the next row; *more is false at the end.
 func advance(t *googleTable, more *bool) error {
 	err := t.next()
 	if err == io.EOF {
@@ -181,8 +180,7 @@ func (g *google) machine(e *Event) error {
 	return g.machineCapacity(e, id, m)
 }
 
-// machineCapacity notes a machine with its capacity. Where the row tells none, it
-// keeps the one that it had.
+// machineCapacity records the capacity of a machine. A row without a capacity keeps the former capacity.
 func (g *google) machineCapacity(e *Event, id uint64, m *googleMachine) error {
 	var c capacity
 	if m != nil {
@@ -218,7 +216,7 @@ func (g *google) amount(t *googleTable, column int, what string, to *int32) erro
 	return nil
 }
 
-// atStart flags what was there before the trace began.
+// atStart returns the flag for objects from before the start of the trace.
 func atStart(t Micros) Flags {
 	if t == 0 {
 		return AtStart

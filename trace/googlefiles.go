@@ -10,14 +10,13 @@ import (
 	"strconv"
 )
 
-// A part is one file of a Google table.
+// A part is a file of a Google table.
 type part struct {
 	path   string
 	number int
 }
 
-// partName matches both layouts in use: tables in one folder, as mirrors have
-// it, and a folder for each table, as Google has it.
+// partName matches both layouts in use: all tables in a directory, as on mirrors, and a directory for each table, as at Google.
 var partName = regexp.MustCompile(`part-(\d{5})-of-(\d{5})\.csv(\.gz)?$`)
 
 // findParts returns the parts of a table in the order of their numbers. They may

@@ -1,6 +1,6 @@
 package trace
 
-// task turns the row of task_events into an event, if it is one.
+// task converts the row of task_events to an event; ok is false if it is none.
 func (g *google) task(e *Event) (bool, error) {
 	t := g.tasks
 	if t.time == afterTrace {
@@ -88,8 +88,7 @@ func (g *google) begin(e *Event) (bool, error) {
 	return true, nil
 }
 
-// requests reads what the task asks for. A row whose record is missing has
-// empty fields.
+// requests reads the request of a task. A row of a missing record has empty fields.
 func (g *google) requests(e *Event) error {
 	t := g.tasks
 	if err := g.amount(t, columnCPU, "CPU request", &e.CPU); err != nil {

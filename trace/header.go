@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Unit is what the CPU and memory of a trace's events are measured in.
+// Unit is the unit of the CPU and memory of a trace's events.
 type Unit uint8
 
 const (
@@ -22,7 +22,7 @@ func (u Unit) String() string { return wordOf(unitWords[:], int(u)) }
 // MarshalText writes the unit as its word.
 func (u Unit) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText parses the text of MarshalText.
 func (u *Unit) UnmarshalText(text []byte) error {
 	for i, word := range unitWords {
 		if word == string(text) {
@@ -45,25 +45,24 @@ func (u Unit) Milli(cpu int32, coresOfLargest float64) int64 {
 	return int64(float64(cpu)*coresOfLargest*1000/One + 0.5)
 }
 
-// A Class is a kind of container that the source tells apart.
+// A Class is a kind of containers in the source.
 type Class struct {
 	Name      string `json:"name"`
 	Sensitive bool   `json:"sensitive"` // latency-sensitive: the natural choice of sensitive containers
 }
 
-// A Header says what is known of a trace before its events are read. Counts
-// are 0 where only reading can tell.
+// A Header holds the facts on a trace that are known before its events are read. Unknown counts are 0.
 type Header struct {
 	Name    string  `json:"name"`   // such as "google2011", and what it is called wherever it is shown
 	Source  string  `json:"source"` // the spec that it was opened with
 	Unit    Unit    `json:"unit"`
 	Classes []Class `json:"classes"` // of Event.Class
 
-	Machines   int64  `json:"machines,omitempty"`   // different ones
+	Machines   int64  `json:"machines,omitempty"`   // distinct machines
 	Containers int64  `json:"containers,omitempty"` // incarnations
 	Slots      int64  `json:"slots,omitempty"`      // most containers at once: Event.Container is below
 	Events     int64  `json:"events,omitempty"`
-	Span       Micros `json:"span,omitempty"` // time of the last event; of a generator that has not ended, what none is after
+	Span       Micros `json:"span,omitempty"` // time of the last event; for a running generator, an upper bound
 }
 
 // cpuText writes an amount of CPU for errors, as the source does.

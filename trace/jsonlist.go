@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A jsonList reads the items of a Kubernetes List, one after the other.
+// A jsonList reads the items of a Kubernetes List in their order.
 type jsonList struct {
 	file  string
 	lines *lineCounter
 	in    *json.Decoder
 }
 
-// A jsonFault is what makes the rest of a file unreadable.
+// A jsonFault makes the rest of a file unreadable.
 type jsonFault struct{ *SyntaxError }
 
 func (f *jsonFault) Unwrap() error { return f.SyntaxError }
@@ -26,7 +26,7 @@ func newJSONList(file string, in io.Reader) *jsonList {
 	return &jsonList{file: file, lines: lines, in: json.NewDecoder(lines)}
 }
 
-// each calls item for every item; it must decode one.
+// each calls item for every item; item must decode exactly one value.
 func (l *jsonList) each(item func() error) error {
 	if err := l.delimiter('{'); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (l *jsonList) delimiter(want json.Delim) error {
 	return nil
 }
 
-// decode reads the next value. One of a wrong type is a fault of the item only.
+// decode decodes the next value. A value of a wrong type is a fault of the item only.
 func (l *jsonList) decode(v any) error {
 	err := l.in.Decode(v)
 	var wrongType *json.UnmarshalTypeError

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// kubeSpan is how long a snapshot lasts as a trace: its containers start at 0
-// and end then, so that shares of time mean something.
+// kubeSpan is the duration of a snapshot as a trace: its containers start at 0 and end then, so that shares of time are defined.
 const kubeSpan = Hour
 
 // kubeClasses are the pods' QoS classes.
@@ -26,11 +25,10 @@ type kubectl struct {
 	list    *jsonList // that is being read
 	nodes   map[string]bool
 	names   map[string]bool // of all pods, with their namespaces
-	pods    []kubePod       // that are to be placed
+	pods    []kubePod       // pods to place
 }
 
-// openKubectl opens a folder with nodes.json and pods.json, what kubectl get
-// nodes -o json and kubectl get pods -A -o json print.
+// openKubectl opens a directory with nodes.json and pods.json, the output of kubectl get nodes -o json and kubectl get pods -A -o json.
 func openKubectl(s spec, o Options) (Reader, error) {
 	var lists [2]*jsonList
 	for i, name := range []string{"nodes.json", "pods.json"} {
@@ -67,7 +65,7 @@ func (k *kubectl) read(list *jsonList, item func() error) error {
 	return k.forgive(list.each(func() error {
 		err := item()
 		if fault := (*jsonFault)(nil); errors.As(err, &fault) {
-			return err // what follows can't be read either
+			return err // the rest of the file is unreadable as well
 		}
 		return k.forgive(err)
 	}))
@@ -89,7 +87,7 @@ func (r kubeResources) capacity(round func(float64) float64) (capacity, error) {
 	return capacity{cpu, memory}, nil
 }
 
-// kubeNode is what is read of a node.
+// kubeNode has the relevant fields of a node.
 type kubeNode struct {
 	Metadata struct{ Name string }
 	Spec     struct {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// kubePodObject is what is read of a pod.
+// kubePodObject has the relevant fields of a pod.
 type kubePodObject struct {
 	Metadata struct {
 		Name, Namespace   string
@@ -75,7 +75,7 @@ func (k *kubectl) pod() error {
 	return nil
 }
 
-// runs says whether a pod is to be placed.
+// runs reports whether a pod takes resources.
 func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 	name, node := o.name(), o.Spec.NodeName
 	switch o.Status.Phase {
@@ -105,9 +105,8 @@ func (k *kubectl) fitsPod(c capacity) error {
 	return nil
 }
 
-// requests is what the scheduler counts for a pod: the containers and sidecars
-// together, or the largest init container beside the sidecars, and the
-// overhead. asks says whether any container names CPU.
+// requests returns the scheduler's sum for a pod: the containers and sidecars together, or the largest init container beside the
+// sidecars, plus the overhead. asks reports whether any container requests CPU.
 func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	var cpu, memory, initCPU, initMemory int64
 	add := func(r kubeResources, once bool) {
@@ -144,7 +143,7 @@ func (o *kubePodObject) requests() (sum capacity, asks bool, err error) {
 	return capacity{int32(cpu), int32(memory)}, asks, err
 }
 
-// owner names what the pod is a part of.
+// owner returns the owner of the pod.
 func (o *kubePodObject) owner() string {
 	if owners := o.Metadata.OwnerReferences; len(owners) > 0 {
 		return o.Metadata.Namespace + "/" + owners[0].Kind + "/" + owners[0].Name
@@ -152,7 +151,7 @@ func (o *kubePodObject) owner() string {
 	return o.name()
 }
 
-// note counts what of a pod the events can't say.
+// note counts properties of a pod that the events cannot represent.
 func (k *kubectl) note(o *kubePodObject) {
 	where := "pod " + o.name()
 	if len(o.Spec.Affinity) > 0 && string(o.Spec.Affinity) != "null" && string(o.Spec.Affinity) != "{}" {

@@ -6,16 +6,15 @@ import (
 	"slices"
 )
 
-// A lifetime is a container whose end is known with its start.
+// A lifetime is a container with a known start and end.
 type lifetime struct {
 	Event         // its Submit, without a slot
 	until  Micros // math.MaxInt64: the source knows no end
 	reason Reason
 }
 
-// A whole is a trace that has to be read before its first event is known: its
-// source is in another order than time. What is kept is small: a lifetime for
-// each container.
+// A whole is a trace that must be read completely before its first event: its source is not in the order of time. It stores a small
+// lifetime for each container.
 type whole struct {
 	source
 	stream *Memory

@@ -2,7 +2,7 @@ package trace
 
 import "io"
 
-// Memory is a trace in memory, for tests and for what is read many times.
+// Memory is a trace in memory, for tests and repeated reads.
 type Memory struct {
 	header Header
 	events []Event
@@ -31,10 +31,10 @@ func (m *Memory) Next(e *Event) error {
 	return nil
 }
 
-// Report implements Reader: nothing is left out.
+// Report implements Reader: no part is omitted.
 func (m *Memory) Report() Report { return Report{} }
 
-// Close implements Reader. A closed one begins anew.
+// Close implements Reader. A closed trace starts again from the beginning.
 func (m *Memory) Close() error {
 	m.at = 0
 	return nil

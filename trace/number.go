@@ -2,9 +2,8 @@ package trace
 
 import "hash/fnv"
 
-// JobNumber returns the number that events have for a job which its source
-// calls so: the number that it is, or a hash of the name. What has more than 19
-// digits, or begins with a 0, is a name: two names have one number only where hashes meet.
+// JobNumber returns the number of a job in events for its name in the source: the number itself, or a hash of a name. A text with more
+// than 19 digits, or with a leading 0, is a name: two names share a number only by a hash collision.
 func JobNumber(name []byte) uint64 {
 	if n, ok := parseUint(name); ok && (len(name) == 1 || name[0] != '0') {
 		return n
@@ -14,7 +13,7 @@ func JobNumber(name []byte) uint64 {
 	return h.Sum64()
 }
 
-// parseUint reads a decimal number of at most 19 digits, allowing nothing else.
+// parseUint parses a decimal number of at most 19 digits, and accepts no other characters.
 func parseUint(field []byte) (uint64, bool) {
 	if len(field) == 0 || len(field) > 19 {
 		return 0, false
@@ -29,9 +28,8 @@ func parseUint(field []byte) (uint64, bool) {
 	return n, true
 }
 
-// parseScaled reads a decimal number that is not negative, such as 0.0625 or
-// 3.8e-06, times 10^digits, rounded to the nearest. Signs, NaN, infinities and what
-// is beyond 10^18 are refused.
+// parseScaled parses a non-negative decimal number, such as 0.0625 or 3.8e-06, times 10^digits, rounded to the nearest integer. It
+// refuses signs, NaN, infinities and values beyond 10^18.
 func parseScaled(field []byte, digits int) (int64, bool) {
 	mantissa, exponent, rest := readMantissa(field)
 	if len(rest) == len(field) {
@@ -47,9 +45,8 @@ func parseScaled(field []byte, digits int) (int64, bool) {
 	return scale(mantissa, exponent+digits)
 }
 
-// readMantissa reads digits with at most one point among them. It keeps 18
-// digits and returns the power of ten that goes with them; rest is what follows,
-// all of the field where no digit is there.
+// readMantissa parses digits with at most one point. It keeps 18 digits and returns the power of ten; rest is the remaining text, or the
+// whole field if it has no digit.
 func readMantissa(field []byte) (mantissa int64, exponent int, rest []byte) {
 	digits, point := 0, false
 	i := 0
@@ -100,8 +97,7 @@ func readExponent(text []byte) (int, bool) {
 	return int(e), true
 }
 
-// scale returns n times a power of ten, rounded to the nearest; not what is
-// beyond 10^18.
+// scale returns n times a power of ten, rounded to the nearest integer; ok is false beyond 10^18.
 func scale(n int64, exponent int) (int64, bool) {
 	for ; exponent > 0 && n != 0; exponent-- {
 		if n > 1e17 {

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// ErrSpec says that a spec names no trace: Open's other errors are about what
-// it names.
+// ErrSpec reports an invalid spec. Open's other errors concern the named files.
 var ErrSpec = errors.New("bad trace spec")
 
-// A spec is what Open is given, taken apart.
+// A spec is a parsed argument of Open.
 type spec struct {
 	text    string
 	path    string
@@ -22,7 +21,7 @@ type spec struct {
 // specForms are the accepted forms, for errors and help.
 const specForms = "google2011:DIR, openb:DIR, csv:FILE, kubectl:DIR, synthetic[:machines=N,days=D,seed=S], semi-real:DIR, azure:FILE,machines=N,cores=N,memory=GIB or a FILE.ctrace"
 
-// A form is one kind of trace: the options that its spec takes, besides a path.
+// A form is a kind of trace: the options of its spec, besides a path.
 type form struct {
 	open    func(spec, Options) (Reader, error)
 	options []string

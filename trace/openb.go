@@ -30,8 +30,7 @@ const (
 	openbScheduled
 )
 
-// openbClasses are the pods' qos. LS is latency-sensitive, and so is what asks for
-// guarantees.
+// openbClasses are the QoS classes of the pods. LS is latency-sensitive, and so are Guaranteed pods.
 var openbClasses = []Class{{"BE", false}, {"LS", true}, {"Burstable", false}, {"Guaranteed", true}}
 
 // An openb reads the Alibaba GPU cluster of 2023.
@@ -64,7 +63,7 @@ func openOpenb(s spec, o Options) (Reader, error) {
 	return newOpenb(s, o, nodes, pods)
 }
 
-// openMaybeZipped opens a table, or the compressed one beside it.
+// openMaybeZipped opens a table, or its compressed form.
 func openMaybeZipped(path string) (*table, error) {
 	t, err := openTable(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,8 +92,7 @@ func newOpenb(s spec, o Options, nodes, pods *table) (Reader, error) {
 	return r, nil
 }
 
-// table reads a file whose first row names the columns, and hands out the
-// others.
+// table reads a file whose first row names the columns, and passes the other rows to row.
 func (r *openb) table(t *table, columns []string, row func() error) error {
 	if err := t.columns(columns); err != nil {
 		return err
@@ -169,7 +167,7 @@ func (r *openb) pod(t *table) error {
 	return nil
 }
 
-// times reads when a pod began and ended; nil for one that never did.
+// times reads the start and the end of a pod; nil for a pod that never started.
 func (r *openb) times(t *table) (*lifetime, error) {
 	start, reason := openbScheduled, Finished
 	switch phase := string(t.fields[openbPhase]); phase {

@@ -7,12 +7,11 @@ import (
 
 // A Reader hands out the events of a trace.
 type Reader interface {
-	// Header says what is known of the trace so far.
+	// Header returns the facts on the trace that are known so far.
 	Header() Header
-	// Next fills in the next event. It returns io.EOF after the last one, and a
-	// *SyntaxError where the source is not what it should be.
+	// Next reads the next event. It returns io.EOF after the last event, and a *SyntaxError for an invalid source.
 	Next(*Event) error
-	// Report says what was left out of the events read so far.
+	// Report lists the parts of the source that were omitted so far.
 	Report() Report
 	// Close must be called: compressed sources have a goroutine that ends with it.
 	io.Closer
@@ -20,30 +19,29 @@ type Reader interface {
 
 // Options of Open.
 type Options struct {
-	// Lenient leaves out what is wrong, and counts it in the Report. Without, it
-	// ends the reading with an error.
+	// Lenient skips invalid parts and counts them in the Report. Otherwise an invalid part ends the reading with an error.
 	Lenient bool
 }
 
-// A Report says what of a source is not in the stream.
+// A Report lists the parts of a source that are not in the stream.
 type Report struct {
 	Skipped     []Count `json:"skipped,omitempty"`     // wrong, left out by Options.Lenient
-	NotModelled []Count `json:"notModelled,omitempty"` // right, but nothing that the events can say
+	NotModelled []Count `json:"notModelled,omitempty"` // valid, but not representable as events
 }
 
-// A Count is a number of things of a kind, and where the first one was found.
+// A Count is the number of omitted parts with the same reason, and the place of the first.
 type Count struct {
 	Reason string `json:"what"`
 	N      int64  `json:"count"`
 	First  string `json:"first"` // file:line, or an object's name
 }
 
-// A SyntaxError is a place in a source that is not what it should be.
+// A SyntaxError is an error at a place in a source.
 type SyntaxError struct {
 	File    string
 	Line    int64  // from 1; 0 where the file has no lines
-	Problem string // the kind of fault: what a Report counts
-	Detail  string // what was found and what is accepted
+	Problem string // kind of the fault, counted in a Report
+	Detail  string // found text and accepted forms
 }
 
 func (e *SyntaxError) Error() string {

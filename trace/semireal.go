@@ -13,8 +13,8 @@ const semiRealEnd = 2_506_136 * Second
 
 // Choices of the semi-real month, where the data are silent.
 const (
-	longAge   = 2000 * Second // what has run for this long when the parts end is taken for a long one
-	lasting   = 0.62          // share of the long ones that are replaced when they end: keeps the load of the parts
+	longAge   = 2000 * Second // minimal age of long containers at the end of the parts
+	lasting   = 0.62          // share of long containers that are replaced at their end: keeps the load of the parts
 	taskScale = 1.6           // the job table has 15.9 million tasks of 25.4 million
 	taskLeast = 0.34          // tasks run for this part of their job's time at least
 )
@@ -32,10 +32,8 @@ const (
 	jobCPU      = 9
 )
 
-// A semiReal is a month out of what is there of the real one: the machines of
-// all of it, the tasks of the parts, and after them the jobs of a derived table. When the
-// tasks of the parts end after these, and how many of the jobs' tasks run how long,
-// is drawn.
+// A semiReal is a month from the available parts of the real trace: all machines, the tasks of the parts, and then the jobs of a derived
+// table. The ends of the tasks after the parts, and the durations of the jobs' tasks, are drawn at random.
 type semiReal struct {
 	*crowd
 	parts   *google
@@ -117,7 +115,7 @@ func (r *semiReal) Next(e *Event) error {
 	}
 }
 
-// follow keeps who runs while the parts last.
+// follow records the running tasks during the parts.
 func (r *semiReal) follow(e *Event) {
 	r.last = e.Time
 	if e.Kind != Submit {
@@ -132,7 +130,7 @@ func (r *semiReal) follow(e *Event) {
 		shape: shape{e.CPU, e.Memory, e.Class, e.Priority, e.Flags &^ AtStart}}
 }
 
-// takeOver draws the ends of what runs at the end of the parts.
+// takeOver draws the ends of the running tasks at the end of the parts.
 func (r *semiReal) takeOver() {
 	r.slots = r.parts.slots
 	free := make([]bool, len(r.live))
@@ -150,7 +148,7 @@ func (r *semiReal) takeOver() {
 	}
 }
 
-// step does what comes next: a row of the machines, a job or what is due.
+// step handles the next item: a row of the machines, a job or a due event.
 func (r *semiReal) step(e *Event) (bool, error) {
 	if !r.parts.more.machines {
 		if err := advance(r.parts.machines, &r.parts.more.machines); err != nil {

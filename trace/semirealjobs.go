@@ -65,7 +65,7 @@ func (r *semiReal) readJob() error {
 	return nil
 }
 
-// drawJob makes a job of a row: what the table does not tell is drawn.
+// drawJob creates a job from a row: values that the table lacks are drawn.
 func (r *semiReal) drawJob(numbers *[jobTasks + 1]uint64, runs Micros, cpu int32) {
 	tasks := uint32(float64(numbers[jobTasks])*taskScale + r.rng.Float64())
 	r.row = batch{member: r.draw(arriving, uint8(numbers[jobClass]), tasks), tasks: tasks, runs: min(runs, semiRealEnd)}

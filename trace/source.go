@@ -5,8 +5,7 @@ import (
 	"io"
 )
 
-// A source is what the readers of other people's data have in common: what is
-// left out, who runs, and which machines there are.
+// A source is the common part of the readers of external traces: omitted parts, running containers, and machines.
 type source struct {
 	header  Header
 	lenient bool
@@ -35,7 +34,7 @@ func (s *source) forgive(err error) error {
 	return nil
 }
 
-// rows hands out the rows of a table that have so many fields.
+// rows passes the rows of a table with the given number of fields to row.
 func (s *source) rows(t *table, fields int, row func() error) error {
 	for {
 		err := t.next()
@@ -79,7 +78,7 @@ type tally struct {
 	counts []Count
 }
 
-// add counts one more; place is where it is.
+// add counts an omitted part at a place.
 func (t *tally) add(what, place string) {
 	i, known := t.index[what]
 	if !known {
@@ -93,8 +92,7 @@ func (t *tally) add(what, place string) {
 	t.counts[i].N++
 }
 
-// slots hands out the numbers of containers: the one freed last first, so that
-// they stay few.
+// slots allocates the numbers of containers. It reuses the last released number first, so that the numbers stay small.
 type slots struct {
 	free []uint32
 	next uint32

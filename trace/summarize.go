@@ -1,6 +1,6 @@
 package trace
 
-// A summarizer takes events and keeps what a Summary needs.
+// A summarizer collects the data of a Summary from events.
 type summarizer struct {
 	Summary
 	one       float64 // units of CPU that are factor cores
@@ -12,7 +12,7 @@ type summarizer struct {
 	requests  [2]counter      // of the start, new
 	durations []counter       // by class
 	hours     [2]counter      // by hour: new containers, new jobs
-	first     Micros          // of what came after the start
+	first     Micros          // of events after the start
 	now       Micros
 	load      loadLine
 	is        loadSums
@@ -76,7 +76,7 @@ func (s *summarizer) event(e *Event) {
 	}
 }
 
-// atStart notes what is there before anything else comes.
+// atStart records the state before the first event after the start.
 func (s *summarizer) atStart() {
 	for _, m := range s.machines {
 		if m.there {
@@ -148,7 +148,7 @@ func (s *summarizer) end(e *Event) {
 	}
 }
 
-// finish fills in what is known at the end.
+// finish fills in the values that are known at the end.
 func (s *summarizer) finish(r Reader) *Summary {
 	if s.first < 0 {
 		s.first = s.now

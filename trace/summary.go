@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// A Summary is what a trace looks like as a whole. CPU is in cores: fractions
-// of the largest machine times CoresOfLargest.
+// A Summary summarizes a whole trace. CPU is in cores: fractions of the largest machine times CoresOfLargest.
 type Summary struct {
 	Header         Header  `json:"header"`
 	CoresOfLargest float64 `json:"coresOfLargest,omitempty"` // where the unit is the largest machine
 	Machines       struct {
 		Start    int64         `json:"start"` // there at time 0
-		All      int64         `json:"all"`   // different ones
+		All      int64         `json:"all"`   // distinct machines
 		Removals int64         `json:"removals"`
 		Updates  int64         `json:"updates"`
 		Cores    float64       `json:"cores"` // at the start
@@ -25,7 +24,7 @@ type Summary struct {
 		AtOnce int64            `json:"atOnce"` // most of them
 		Ends   map[string]int64 `json:"ends"`   // by reason
 	} `json:"containers"`
-	Jobs        int64        `json:"jobs"`        // new ones
+	Jobs        int64        `json:"jobs"`        // jobs that started during the trace
 	RequestNew  Quantiles    `json:"requestNew"`  // cores, of new containers
 	RequestHeld Quantiles    `json:"requestHeld"` // cores, of those that run at the start
 	Arrivals    Quantiles    `json:"arrivals"`    // new containers an hour
@@ -36,14 +35,14 @@ type Summary struct {
 	Report      Report       `json:"report"`
 }
 
-// A MachineKind is machines of one size.
+// A MachineKind is a group of machines of the same size.
 type MachineKind struct {
 	Cores  float64 `json:"cores"`
 	Memory float64 `json:"memory"` // of the largest machine, or MiB
 	Share  float64 `json:"share"`
 }
 
-// Quantiles are the values below which a share of others lie.
+// Quantiles are the quantiles of a distribution.
 type Quantiles struct {
 	P1   float64 `json:"p1"`
 	P5   float64 `json:"p5"`
@@ -58,13 +57,13 @@ type Quantiles struct {
 	Mean float64 `json:"mean"`
 }
 
-// ClassTimes says how long new containers of a class ran, seconds.
+// ClassTimes holds the durations of a class's containers that started during the trace, in seconds.
 type ClassTimes struct {
 	Class
 	Start    int64     `json:"start"`    // ran at the start
 	New      int64     `json:"new"`      // came later
 	Cores    float64   `json:"cores"`    // requested by those of the start
-	Running  int64     `json:"running"`  // new ones that had not ended at the end
+	Running  int64     `json:"running"`  // started during the trace and still running at its end
 	Duration Quantiles `json:"duration"` // of those that had
 }
 

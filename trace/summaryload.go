@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// loadSums are what is there at a moment, or over time.
+// loadSums are sums at a moment, or over time.
 type loadSums struct{ requested, capacity, running int64 }
 
 // maxLoadPoints is the most stretches of a loadLine.
 const maxLoadPoints = 512
 
-// A loadLine adds up load in stretches of equal width; when they become too
-// many, each two become one.
+// A loadLine adds up load in intervals of equal width. When there are too many intervals, it merges pairs of them.
 type loadLine struct {
 	width Micros
 	last  Micros
@@ -23,7 +22,7 @@ type loadLine struct {
 // exceed 64 bits.
 type loadPart struct{ requested, capacity, running, time float64 }
 
-// add counts what was there from one time to another.
+// add adds load from one time to another.
 func (l *loadLine) add(from, to Micros, is loadSums) {
 	for int64(to/l.width) >= maxLoadPoints {
 		l.halve()
@@ -44,7 +43,7 @@ func (l *loadLine) add(from, to Micros, is loadSums) {
 	}
 }
 
-// halve makes each two stretches one.
+// halve merges pairs of intervals.
 func (l *loadLine) halve() {
 	l.width *= 2
 	for i := range l.parts {
@@ -93,8 +92,7 @@ func (s *summarizer) finishMix() {
 	})
 }
 
-// perHour returns the quantiles of what came in the whole hours since the first
-// came; the mean is over all of the time.
+// perHour returns the quantiles of arrivals in the whole hours since the first arrival; the mean is over the whole time.
 func (s *summarizer) perHour(what int) Quantiles {
 	from, to := int64((s.first+Hour-1)/Hour), int64(s.now/Hour)
 	c, hours, sum := counter{}, int64(0), int64(0)

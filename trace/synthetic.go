@@ -72,7 +72,7 @@ func (s *spec) number(name string, to *uint64, least, most uint64) error {
 	return nil
 }
 
-// drawMachines draws the machines: the mix is the real one's, their order not.
+// drawMachines draws the machines: the mix is the real mix, the order is random.
 func (r *synthetic) drawMachines(n int) {
 	r.machines = make([]machineState, n)
 	kind, below := 0, machineTypes[0].count
@@ -91,8 +91,7 @@ func (r *synthetic) drawMachines(n int) {
 	}
 }
 
-// drawFirst draws the containers of the start: their requests are the real
-// ones' quantiles, in jobs of the real ones' sizes, in any order.
+// drawFirst draws the containers of the start: their requests follow the real quantiles, in jobs of the real sizes, in random order.
 func (r *synthetic) drawFirst() {
 	for class := range cellClasses {
 		k := &cellClasses[class]
@@ -113,8 +112,7 @@ func (r *synthetic) drawFirst() {
 	r.rng.Shuffle(len(r.first), func(i, j int) { r.first[i], r.first[j] = r.first[j], r.first[i] })
 }
 
-// planLong plans the next job of long containers of a class: as many come as end
-// for good. tasks is the size of the one before.
+// planLong plans the next job of long containers of a class: as many arrive as end for good. tasks is the size of the previous job.
 func (r *synthetic) planLong(now Micros, class int, tasks uint32) {
 	k := &cellClasses[class]
 	perSecond := k.running * (1 - k.short) * r.scale / k.longLife * (1 - k.longEnds[Evicted])
@@ -126,8 +124,7 @@ func (r *synthetic) size(population, class int) float64 {
 	return min(jobSize(class, r.turns[population][class][0].next()), r.most)
 }
 
-// jobSize is a quantile of the tasks of a class's jobs, geometrically between
-// the known ones.
+// jobSize returns a quantile of the tasks per job of a class, interpolated geometrically between the known quantiles.
 func jobSize(class int, u float64) float64 {
 	low := sizeQuantile{0, 1}
 	for _, high := range cellClasses[class].sizes {
@@ -139,8 +136,8 @@ func jobSize(class int, u float64) float64 {
 	return low.tasks
 }
 
-// setJobs sets the rates of short jobs. In a cell that is too small for the
-// largest jobs there are more of smaller ones: as many tasks.
+// setJobs sets the rates of short jobs. In a cell that is too small for the largest jobs, there are more smaller jobs with the same
+// number of tasks.
 func (r *synthetic) setJobs() {
 	const steps = 10_000
 	r.most = max(1, math.Floor(maxJobSize*min(r.scale, 1)))
@@ -158,7 +155,7 @@ func (r *synthetic) setJobs() {
 // Header implements Reader.
 func (r *synthetic) Header() Header { return r.header }
 
-// Report implements Reader: nothing is left out.
+// Report implements Reader: no part is omitted.
 func (r *synthetic) Report() Report { return Report{} }
 
 // Close implements Reader.
@@ -191,7 +188,7 @@ func (r *synthetic) startFirst(e *Event) {
 	m := g.member
 	m.job = r.nextJob
 	runs := r.life(&m)
-	if k := &cellClasses[m.class]; !m.long { // what is left of a time seen at random
+	if k := &cellClasses[m.class]; !m.long { // remaining part of a duration that is observed at a random time
 		runs = Micros(float64(r.logNormal(k.median*math.Exp(k.sigma*k.sigma), k.sigma)) * r.rng.Float64())
 	}
 	r.begin(e, 0, m, runs)
@@ -202,7 +199,7 @@ func (r *synthetic) startFirst(e *Event) {
 	}
 }
 
-// happen does what is due, and says whether it is an event.
+// happen handles a due event, and reports whether it is an event of the trace.
 func (r *synthetic) happen(e *Event, d *due) bool {
 	switch d.kind() {
 	case dueAdd, dueRemove:

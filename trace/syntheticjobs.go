@@ -68,7 +68,7 @@ func (r *synthetic) keep(b batch) uint32 {
 	return r.batches.put(b)
 }
 
-// taskSigma is how much tasks of one job differ in their time to run.
+// taskSigma is the spread of the durations within a job.
 const taskSigma = 0.3
 
 // startTask starts the next task of a job.

@@ -64,8 +64,7 @@ func newTable(file string, in io.Reader, close func() error) *table {
 	return &table{file: file, in: in, close: close, buf: make([]byte, bufferBytes)}
 }
 
-// next reads the next row into fields: io.EOF after the last one. Blank lines
-// and those that begin with # are passed over.
+// next reads the next row into fields: io.EOF after the last row. It skips blank lines and lines that begin with #.
 func (t *table) next() error {
 	for {
 		line, err := t.readLine()
@@ -111,8 +110,7 @@ func commas(eight uint64) uint64 {
 	return ^((eight&low + low) | eight | low)
 }
 
-// splitQuoted is the slow way, for what spreadsheets write. A quoted field
-// can't hold a line break.
+// splitQuoted is the slow path for files of spreadsheets. A quoted field cannot contain a line break.
 func (t *table) splitQuoted(line []byte) error {
 	row, err := csv.NewReader(bytes.NewReader(line)).Read()
 	if err != nil {
@@ -143,7 +141,7 @@ func (t *table) readLine() ([]byte, error) {
 	}
 }
 
-// fill reads more of the file behind what is not yet read.
+// fill reads more of the file behind the unread part.
 func (t *table) fill() error {
 	copy(t.buf, t.buf[t.from:t.to])
 	t.from, t.to = 0, t.to-t.from
@@ -160,7 +158,7 @@ func (t *table) fill() error {
 	return nil
 }
 
-// lastLine returns what is left at the end of the file, and then its end.
+// lastLine returns the rest at the end of the file, and then io.EOF.
 func (t *table) lastLine() ([]byte, error) {
 	rest := t.buf[t.from:t.to]
 	switch {
@@ -176,8 +174,7 @@ func (t *table) lastLine() ([]byte, error) {
 	return rest, nil
 }
 
-// broken is the error of a file that can't be read to its end. What comes after
-// it is the end, for those who go on.
+// broken returns the error of a file that cannot be read to its end. For lenient readers, the end of the file follows.
 func (t *table) broken() error {
 	err := t.ended
 	t.from, t.to, t.ended = 0, 0, io.EOF
@@ -195,8 +192,7 @@ func (t *table) want(fields int) error {
 	return t.wrong("number of fields", "%d, want %d", len(t.fields), fields)
 }
 
-// columns reads the first row, which must name these columns. The table is one
-// that breaks off where its last line has no end.
+// columns reads the first row, which must name these columns. A table whose last line has no line break is incomplete.
 func (t *table) columns(names []string) error {
 	t.whole = true
 	if err := t.next(); err != nil && err != io.EOF {

@@ -1,11 +1,10 @@
 package trace
 
-// Tasks in a block. The sources tell of a job's tasks one after the other.
+// taskBlockSize is the number of tasks in a block. The sources list a job's tasks in their order.
 const taskBlockSize = 16
 
-// A tasks knows the slots of the tasks that are there. The tasks of a job lie in blocks, and the
-// block that was used last is at hand, so most rows of a source need no look into
-// the map, which is too large for the caches.
+// A tasks maps the present tasks to their slots. The tasks of a job are in blocks, and the last used block is cached, so most rows of a
+// source need no lookup in the map, which is too large for the CPU caches.
 type tasks struct {
 	blocks map[taskBlockKey]*taskBlock
 	key    taskBlockKey
@@ -18,7 +17,7 @@ type taskBlockKey struct {
 	part uint32 // the task / taskBlockSize
 }
 
-// A taskBlock has a slot + 1 for each task that is there, 0 for the others.
+// A taskBlock has slot + 1 for each present task, and 0 for other tasks.
 type taskBlock struct {
 	slots [taskBlockSize]uint32
 	used  int
@@ -59,7 +58,7 @@ func (t *tasks) remove(job uint64, task uint32) {
 	}
 }
 
-// block returns the block of a task and has it at hand; nil where there is none.
+// block returns the block of a task and caches it; nil if there is none.
 func (t *tasks) block(job uint64, task uint32) *taskBlock {
 	key := taskBlockKey{job, task / taskBlockSize}
 	if t.last == nil || t.key != key {

@@ -2,8 +2,7 @@ package view
 
 import "path/filepath"
 
-// A Bind is a bind mount that shows a file of a view, for who mounts it otherwise than by Mount: the
-// runtime of a container.
+// A Bind is a bind mount of a view's file, for a caller that mounts it without Mount: the runtime of a container.
 type Bind struct {
 	Source     string // a file of the view
 	Target     string // the kernel's own file

@@ -14,14 +14,13 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A group is a process's cgroup for one controller, as far as the process can
-// see the hierarchy.
+// A group is the cgroup of a process for a controller, in the part of the hierarchy that the process can see.
 type group struct {
 	version int      // 1 or 2
 	dirs    []string // from the process's own group up to the highest that is visible
 }
 
-// errNoController: nothing on this machine limits by that controller.
+// errNoController reports that this machine has no such controller.
 var errNoController = errors.New("no cgroup with this controller")
 
 // findGroup finds the group of this process that a controller governs it by.
@@ -34,7 +33,7 @@ func findGroup(root fs.FS, table []*mountinfo.Info, controller string) (group, e
 	if g.version == 0 {
 		return group{}, fmt.Errorf("%s: %w", controller, errNoController)
 	}
-	for _, m := range slices.Backward(table) { // the last mount at a place is the one that is seen
+	for _, m := range slices.Backward(table) { // the last mount at a path hides earlier mounts
 		isIt := m.FSType == "cgroup2" && g.version == 2 ||
 			m.FSType == "cgroup" && g.version == 1 && slices.Contains(strings.Split(m.VFSOptions, ","), controller)
 		if !isIt {
@@ -99,7 +98,7 @@ func observeCPUSet(root fs.FS, table []*mountinfo.Info) Source {
 	if g.version == 1 {
 		name = "cpuset.effective_cpus"
 	}
-	// Version 2 has the file only where the controller is enabled: the nearest one counts.
+	// On version 2 only groups with the controller enabled have the file: the nearest group counts.
 	for _, dir := range g.dirs {
 		s.Path = path.Join(dir, name)
 		text, err := fs.ReadFile(root, strings.TrimPrefix(s.Path, "/"))
@@ -124,7 +123,7 @@ func observeQuota(root fs.FS, table []*mountinfo.Info) Source {
 	s := Source{Name: SourceQuota, Role: Grant}
 	g, err := findGroup(root, table, "cpu")
 	if errors.Is(err, errNoController) {
-		return s // then there is no quota
+		return s // no quota
 	}
 	if err != nil {
 		s.Error = withoutPath(err)
@@ -156,7 +155,7 @@ func readQuota(root fs.FS, version int, dir string) (milli int, file string, err
 		text = strings.Trim(string(quota), "\n") + " " + string(period)
 	}
 	if strings.TrimSpace(text) == "" {
-		return 0, file, nil // the root group, or one without the controller
+		return 0, file, nil // the root group, or a group without the controller
 	}
 	milli, err = parseQuota(text)
 	return milli, file, err

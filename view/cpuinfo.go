@@ -11,20 +11,19 @@ import (
 
 // A cpuinfo is the text of /proc/cpuinfo cut into its parts.
 type cpuinfo struct {
-	head    []byte // what stands before the first CPU (MIPS, old Arm kernels)
+	head    []byte // lines before the first CPU (MIPS, old Arm kernels)
 	stanzas []stanza
-	tail    []byte // what is said of the whole machine behind the last (POWER, old Arm kernels)
+	tail    []byte // lines on the whole machine after the last CPU (POWER, old Arm kernels)
 }
 
-// A stanza is what /proc/cpuinfo says of one CPU.
+// A stanza is the part of /proc/cpuinfo on a CPU.
 type stanza struct {
 	cpu  int
 	text []byte // without the line ends and blank lines at its end
 }
 
-// parseCPUInfo cuts the text of /proc/cpuinfo into stanzas. A stanza begins with
-// a line "processor : N" and goes on to the next one; the last ends at its first blank
-// line. The parts share the memory of text.
+// parseCPUInfo cuts the text of /proc/cpuinfo into stanzas. A stanza begins with a line "processor : N" and ends before the next such
+// line; the last stanza ends at its first blank line. The parts share the memory of text.
 func parseCPUInfo(text []byte) (cpuinfo, error) {
 	var info cpuinfo
 	start, cpu := -1, 0 // of the stanza that is being read
@@ -73,8 +72,7 @@ func processorLine(line []byte) (cpu int, ok bool) {
 	return int(id), err == nil
 }
 
-// cpus returns the CPUs that there is a stanza for; ids that no Set can hold are
-// left out.
+// cpus returns the CPUs with a stanza, without IDs beyond the range of a Set.
 func (info *cpuinfo) cpus() cpuset.Set {
 	var set cpuset.Set
 	for _, s := range info.stanzas {
@@ -85,9 +83,8 @@ func (info *cpuinfo) cpus() cpuset.Set {
 	return set
 }
 
-// slot returns the length in bytes that every stanza is padded to. It depends on
-// the whole machine, not on the view, and leaves room for a number that grows a
-// digit ("cpu MHz" does), so that it stays the same from one rewrite to the next.
+// slot returns the padded length of every stanza in bytes. It depends on the whole machine, not on the view, and leaves space for a
+// number that grows by a digit ("cpu MHz" does), so that it is the same for all rewrites.
 func (info *cpuinfo) slot() int {
 	longest := 0
 	for _, s := range info.stanzas {

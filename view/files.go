@@ -33,17 +33,15 @@ const (
 // the file cannot be opened without a wait. The kernel breaks the lease after /proc/sys/fs/lease-break-time.
 var ErrLeased = errors.New("a process in the container holds a lease on the file")
 
-// Write creates or rewrites the view of the given CPUs: dir/online and dir/cpuinfo,
-// readable by all. The stanzas of cpuinfo come from this machine's /proc/cpuinfo.
-// Write creates the directory if it is missing, but not its parent.
+// Write creates or rewrites the view of the given CPUs: dir/online and dir/cpuinfo, readable by all users. The stanzas of cpuinfo come
+// from this machine's /proc/cpuinfo. Write creates the directory if it is missing, but not its parent.
 //
-// A rewrite keeps the inodes, which bind mounts follow, and never truncates: a
-// reader sees the old content or the new one, as far as one pwrite can promise (see the
-// package comment). Write reserves the space for a longer view before it changes anything:
-// if that fails, the old view stays.
+// A rewrite keeps the inodes, which bind mounts follow, and never truncates: a reader sees the old or the new content, as far as a
+// pwrite guarantees it (see the package comment). Write reserves the space for a longer view before it changes the files: if that
+// fails, the old view stays.
 //
-// The directory and the files must be owned by the caller. Write refuses symbolic links and other
-// types of files in their place. It never waits for a process in the container: ErrLeased.
+// The caller must own the directory and the files. Write refuses symbolic links and other types of files. It never waits for a process
+// in the container: ErrLeased.
 func Write(dir string, cpus cpuset.Set) error {
 	if cpus.IsEmpty() {
 		return noCPUs(dir)
@@ -72,7 +70,7 @@ func Open(dir string) (*Files, error) {
 	return openFiles(d, unix.O_CREAT|unix.O_NONBLOCK)
 }
 
-// OpenExisting is Open, but creates nothing: fs.ErrNotExist.
+// OpenExisting is Open without creating files: fs.ErrNotExist.
 func OpenExisting(dir string) (*Files, error) { return openExisting(dir, unix.O_NONBLOCK) }
 
 // OpenWaiting is OpenExisting, but waits until the kernel has broken the leases on the files: lease-break-time, 45 s, for
@@ -135,8 +133,7 @@ func (f *Files) Write(cpus cpuset.Set) error {
 
 func noCPUs(dir string) error { return fmt.Errorf("view %s: a view needs at least one CPU", dir) }
 
-// Shown returns the CPUs that the view in dir shows. The error is fs.ErrNotExist if there is no view. Shown does not
-// wait: ErrLeased.
+// Shown returns the CPUs in the view of dir. The error is fs.ErrNotExist if there is no view. Shown does not wait: ErrLeased.
 func Shown(dir string) (cpuset.Set, error) {
 	path := filepath.Join(dir, onlineName)
 	if err := kernelfs.FaultOf(kernelfs.ReadAccess, path); err != nil {
@@ -161,11 +158,11 @@ func leased(err error) error {
 	return err
 }
 
-// machine is what /proc/cpuinfo says.
+// machine is the content of /proc/cpuinfo.
 var machine machineInfo
 
-// A machineInfo keeps what was read while the same CPUs are online: with hundreds of them the kernel takes milliseconds, most of it
-// for their frequencies, of which a view has those of some moment in any case.
+// A machineInfo caches the content while the same CPUs are online: with hundreds of CPUs the kernel takes milliseconds, mostly for
+// their frequencies. A view has the frequencies of an earlier moment in any case.
 type machineInfo struct {
 	sync.Mutex
 	online string
@@ -224,8 +221,7 @@ type rewriting struct {
 	content []byte // padded: as long as the file
 }
 
-// reserve makes a file of the view long enough for the content
-// by newlines at its end, which change nothing for a reader.
+// reserve extends a file of the view to the length of the content, with newlines that readers ignore.
 func reserve(f *os.File, content []byte) (rewriting, error) {
 	if err := kernelfs.FaultOf(kernelfs.WriteAccess, f.Name()); err != nil {
 		return rewriting{}, &fs.PathError{Op: "write", Path: f.Name(), Err: err}
@@ -246,7 +242,7 @@ func reserve(f *os.File, content []byte) (rewriting, error) {
 
 func newlines(n int) []byte { return bytes.Repeat([]byte("\n"), n) }
 
-// put writes the content over the file's, by one pwrite of the file's length.
+// put writes the content over the file's content, by a single pwrite of the file's length.
 func (r rewriting) put() error {
 	if _, err := r.file.WriteAt(r.content, 0); err != nil {
 		return fmt.Errorf("view: %w", err)
@@ -263,14 +259,14 @@ func makeDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Chmod(0o755); err != nil { // whatever the umask is
+	if err := d.Chmod(0o755); err != nil { // regardless of the umask
 		d.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-// openDir opens the view's directory if it is one, and the caller's own.
+// openDir opens the view's directory, which the caller must own.
 func openDir(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == unix.ENOTDIR || err == unix.ELOOP {
@@ -315,8 +311,7 @@ func openFile(dir *os.File, name string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// checkOwner refuses what this package does not make: another type of file,
-// another owner, a regular file with a second name.
+// checkOwner refuses files that this package does not create: another type of file, another owner, a regular file with a second name.
 func checkOwner(f *os.File, kind uint32) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &stat); err != nil {
@@ -333,8 +328,7 @@ func checkOwner(f *os.File, kind uint32) error {
 	return nil
 }
 
-// Remove removes a view and its directory. Mounts of it that are still in use
-// keep their content. A view that is not there is no error.
+// Remove removes a view and its directory. Mounts of the files keep their content. A missing view is no error.
 func Remove(dir string) error {
 	d, err := openDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

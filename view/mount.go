@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount puts the view in dir in force for the calling process and its children: its
-// files over /sys/devices/system/cpu/online and /proc/cpuinfo, read-only.
+// Mount mounts the view in dir for the calling process and its children: its files over /sys/devices/system/cpu/online and
+// /proc/cpuinfo, read-only.
 //
-// The process must have been started with a mount namespace of its own
-// (CLONE_NEWNS): in its parent's Mount refuses, since there it would change what the
-// whole machine is told. Mounts that the host makes later still arrive in the
-// namespace, none leaves it. On an error nothing is mounted over.
+// The process must have been started with a mount namespace of its own (CLONE_NEWNS). In its parent's mount namespace Mount fails,
+// since it would change the files for the whole machine. Later mounts of the host still arrive in the namespace, and no mount leaves
+// it. On an error no file is mounted over.
 func Mount(dir string) error {
 	if err := checkNamespace(); err != nil {
 		return fmt.Errorf("view %s: %w", dir, err)
@@ -39,9 +38,8 @@ func Mount(dir string) error {
 	return nil
 }
 
-// checkNamespace refuses unless the caller's mount namespace is another one than
-// its parent's. (That of PID 1 would be the better yardstick, but even root may not be
-// allowed to look at it.)
+// checkNamespace returns an error unless the caller's mount namespace differs from its parent's. (The namespace of PID 1 would be the
+// better reference, but even root can lack the right to read it.)
 func checkNamespace() error {
 	own, err := os.Readlink("/proc/thread-self/ns/mnt")
 	if err != nil {
@@ -57,7 +55,7 @@ func checkNamespace() error {
 	return nil
 }
 
-// mountOver bind-mounts a file of the view over one of the kernel's.
+// mountOver bind-mounts a file of the view over a file of the kernel.
 func mountOver(dir *os.File, name, target string) error {
 	path := filepath.Join(dir.Name(), name)
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -72,7 +70,7 @@ func mountOver(dir *os.File, name, target string) error {
 	if _, err := os.Lstat(target); err != nil {
 		return fmt.Errorf("nothing to mount %s over: is its file system mounted? %w", path, err)
 	}
-	// By descriptor: what was checked is what is mounted.
+	// By descriptor: the mounted file is the checked file.
 	source := "/proc/self/fd/" + strconv.Itoa(fd)
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mount %s over %s: %w", path, target, err)

@@ -14,25 +14,25 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Report is what one place, a process and what its files say, is told of its CPUs.
+// A Report holds the CPU counts that the sources of a process report.
 type Report struct {
 	Sources    []Source `json:"sources"`
-	LimitMilli int      `json:"limitMilli"` // what it has, in milli-CPU: the least of its CPUs and its quotas
+	LimitMilli int      `json:"limitMilli"` // milli-CPU: the minimum of its CPUs and its quotas
 	CPUs       int      `json:"cpus"`       // the view that equals the limit: rounded up to whole CPUs
-	IsTrue     bool     `json:"honest"`     // what it sees is what it has
+	IsTrue     bool     `json:"honest"`     // the view equals the limit
 	Reasons    []string `json:"reasons"`    // why it is not, a line each; else empty
 }
 
-// A Role is what a source has to do with what a place sees and has.
+// A Role is the relation of a source to the view and the limit of a process.
 type Role string
 
 const (
-	Reported Role = "told"    // programs size themselves by it: must equal what the place has
-	Grant    Role = "grant"   // what the kernel enforces
+	Reported Role = "told"    // programs size themselves by it: it must equal the limit
+	Grant    Role = "grant"   // enforced by the kernel
 	Machine  Role = "machine" // speaks of the whole machine, in every container (see the package comment)
 )
 
-// A Source is one of the places where a program may look.
+// A Source is a source from which programs take the CPU count.
 type Source struct {
 	Name       string     `json:"name"` // a path, a system call, or "cgroup quota"
 	Role       Role       `json:"role"`
@@ -113,7 +113,7 @@ const (
 	hostStat     = "/proc/stat"
 )
 
-// read reads the CPUs that one file tells of.
+// read reads the CPUs in a file.
 func read(root fs.FS, table []*mountinfo.Info, role Role, path string, parse func([]byte) (cpuset.Set, error)) Source {
 	s := Source{Name: path, Role: role}
 	s.Masked = slices.ContainsFunc(table, func(m *mountinfo.Info) bool { return m.Mountpoint == path })
@@ -129,7 +129,7 @@ func read(root fs.FS, table []*mountinfo.Info, role Role, path string, parse fun
 	return s
 }
 
-// withoutPath returns the error's text without the path, which the source's name says.
+// withoutPath returns the error's text without the path, which is the source's name.
 func withoutPath(err error) string {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err.Error()
@@ -188,7 +188,7 @@ func parseStat(text []byte) (cpuset.Set, error) {
 	return set, nil
 }
 
-// conclude compares what the place is told with what it has.
+// conclude compares the reported CPU counts with the limit.
 func (r *Report) conclude() {
 	r.Reasons = []string{}
 	quota := 0

@@ -6,31 +6,31 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A chain is containers that work passes, one after the other, each of a model of its own. The answer goes back through all of
-// them, which costs no CPU time; but a container whose quota is used up can't pass it on before its next period. Only what is
-// under way is kept.
+// A chain is a sequence of containers that handle each request in turn, each with its own model. The answer returns
+// through all of them and costs no CPU time. A container whose quota is used up cannot pass the answer on before its
+// next period. A chain stores only requests in progress.
 type chain []*hop
 
 // A hop is a container of a chain.
 type hop struct {
 	*bandwidth.Sim
-	coming  queue[piece]         // work that it gets
-	doing   queue[piece]         // work that it has
-	answers queue[time.Duration] // when they came back from behind it, and passed it
-	halts   queue[halt]          // that are over, and may have held up an answer
+	coming  queue[piece]         // work that arrives
+	doing   queue[piece]         // work in progress
+	answers queue[time.Duration] // arrival times of answers that the next hop has sent and this hop has passed on
+	halts   queue[halt]          // past halts that can have delayed an answer
 }
 
 // A piece is the work of a step.
 type piece struct {
-	at      time.Duration // when it comes
+	at      time.Duration // arrival time
 	work    time.Duration
 	threads int
 }
 
-// A halt is a time in which nothing of a container could run.
+// A halt is a time in which no thread of a container could run.
 type halt struct{ from, to time.Duration }
 
-// newChain returns as many containers as hops, each on so many CPUs and under the bandwidth.
+// newChain returns a chain of hops containers, each with the same number of CPUs and the same bandwidth.
 func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 	c := make(chain, hops)
 	for i := range c {
@@ -53,12 +53,13 @@ func newChain(hops, cpus int, b bandwidth.Bandwidth) chain {
 	return c
 }
 
-// add gives the first container work at a time.
+// add sends work to the first container.
 func (c chain) add(at, work time.Duration, threads int) {
 	c[0].coming.push(piece{at, work, threads})
 }
 
-// run lets all containers run until a time, and calls done for each piece of work whose answer has come back by then, in their order.
+// run advances all containers to a time, and calls done in order for each piece of work whose answer has returned by
+// then.
 func (c chain) run(until time.Duration, done func(at time.Duration)) {
 	for _, h := range c {
 		h.run(until)
@@ -71,7 +72,7 @@ func (c chain) run(until time.Duration, done func(at time.Duration)) {
 	}
 }
 
-// run lets a container run, and gives it the work that comes until then.
+// run advances a container to a time, with the work that arrives until then.
 func (h *hop) run(until time.Duration) {
 	for !h.coming.empty() {
 		p := h.coming.pop()
@@ -83,7 +84,7 @@ func (h *hop) run(until time.Duration) {
 	h.Run(until)
 }
 
-// passBack passes on the answers of the container behind.
+// passBack passes on the answers of the next container in the chain.
 func (h *hop) passBack(behind *hop) {
 	for !behind.answers.empty() {
 		at, known := h.passes(behind.answers.first())
@@ -95,9 +96,10 @@ func (h *hop) passBack(behind *hop) {
 	}
 }
 
-// passes is when a container passes on an answer that comes at a time: at once, or when its halt is over, which may not be known yet.
+// passes returns the time at which a container passes on an answer that arrives at a time: at once, or at the end of
+// its halt. known is false if the end of the halt is not known yet.
 func (h *hop) passes(at time.Duration) (passed time.Duration, known bool) {
-	for !h.halts.empty() && h.halts.first().to <= at { // answers come in their order
+	for !h.halts.empty() && h.halts.first().to <= at { // answers arrive in order
 		h.halts.pop()
 	}
 	if !h.halts.empty() {

@@ -1,5 +1,10 @@
-// Package advise finds the CPU limit that a recorded program needs: it replays what
-// was recorded under many bandwidths, in the model, and compares what that costs.
+// Package advise recommends a CPU limit for a recorded program. It replays a recording under many bandwidths in the
+// model of package bandwidth, and compares the results.
+//
+// A Demand is the CPU time that the program needed, step by step. Demand.Options lists the bandwidths to compare, and
+// Demand.TryAll computes an Outcome for each. Cheapest selects the outcome that meets a Target with the smallest
+// limit. A Report holds the advice for a group, and a Node computes how many containers fit on a node. Package advise
+// does not change any limit.
 package advise
 
 import (
@@ -11,27 +16,27 @@ import (
 	"github.com/candor-project/candor/bandwidth"
 )
 
-// A Demand is the CPU time that a program wanted, step by step.
+// A Demand is the CPU time that a program needed, step by step.
 type Demand struct {
 	Step    time.Duration
 	CPUs    int             // of the machine
-	Hops    int             // containers that the work passes, one after the other, and its answer on the way back, each with this demand; 0 is 1
-	Work    []time.Duration // CPU time that came up in each step
-	Threads []uint16        // that could use it at once
-	done    []time.Duration // when the work of each step with work is done without a limit
-	wrong   bool            // a step had what no machine has
+	Hops    int             // number of containers that handle each request in turn, each with this demand; the answer returns through all of them; 0 means 1
+	Work    []time.Duration // CPU time that is requested in each step
+	Threads []uint16        // threads that can use it at once
+	done    []time.Duration // completion time of each step with work, without a limit
+	wrong   bool            // a step has more use than any machine can have
 }
 
-// What a recording must be for advice.
+// Bounds of a recording for advice.
 const (
 	MaxStep  = 100 * time.Millisecond
 	maxSteps = 1 << 25 // almost four days at 10 ms
 )
 
-// ErrUnfit is a recording that gives no advice: too coarse, too long, or nothing was used.
+// ErrUnfit means that a recording does not suffice for advice: it is too coarse, too long, or without use.
 var ErrUnfit = errors.New("no advice from this recording")
 
-// NewDemand begins a demand in steps of that length, for a machine with some CPUs.
+// NewDemand returns an empty demand with a length of the steps, for a machine with a number of CPUs.
 func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 	if step > MaxStep {
 		return nil, fmt.Errorf("%w: it has a reading every %v; want %v or finer", ErrUnfit, step, MaxStep)
@@ -39,11 +44,11 @@ func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 	return &Demand{Step: step, CPUs: cpus}, nil
 }
 
-// mostCPUs is more than any machine has.
+// maxCPUs is more than the CPUs of any machine.
 const mostCPUs = 1 << 16
 
-// Add appends n steps in each of which that many CPUs were used. What no machine can use, from a file that is wrong,
-// is refused by Prepare.
+// Add appends n steps with that many CPUs used in each. Prepare returns an error if a damaged file has impossible
+// values.
 func (d *Demand) Add(cpus float64, n int64) {
 	if !(cpus >= 0 && cpus < mostCPUs) {
 		d.wrong = true
@@ -55,7 +60,7 @@ func (d *Demand) Add(cpus float64, n int64) {
 	}
 }
 
-// Prepare says how many threads the work has, and when it is done without a limit.
+// Prepare computes the threads of the work, and its completion times without a limit.
 func (d *Demand) Prepare() error {
 	switch {
 	case d.wrong:
@@ -74,15 +79,16 @@ func (d *Demand) Prepare() error {
 	return nil
 }
 
-// The kernel counts at its ticks: two steps of 10 ms together show how many CPUs were used, give or take this much.
+// The kernel charges at its ticks. The use in two steps of 10 ms has an error of up to this number of CPUs.
 const tickNoise = 0.25
 
-// findThreads takes as many threads for a step as CPUs were used at once within the tenth of a second until then.
+// findThreads sets the threads of each step to the maximum number of CPUs used at once in the preceding tenth of a
+// second.
 func (d *Demand) findThreads() {
 	d.Threads = make([]uint16, len(d.Work))
 	pair := int(max(20*time.Millisecond/d.Step, 1))
 	reach := int(max(100*time.Millisecond/d.Step, 1))
-	used := make([]float64, len(d.Work)) // CPUs in the steps until this one that make a pair
+	used := make([]float64, len(d.Work)) // CPUs used in the pair of steps that ends here
 	sum := time.Duration(0)
 	for i, w := range d.Work {
 		sum += w
@@ -100,9 +106,9 @@ func (d *Demand) findThreads() {
 	}
 }
 
-// replay lets a chain of containers have the demand, with that many threads at most in each. done is called for each step that has
-// work, when its answer is back; used, if there is one, with the CPU time that the first container used in each step. It
-// returns how much work was not done in time.
+// replay runs the demand on a chain of containers, with a maximum number of threads in each. It calls done for each
+// step with work when its answer returns. If used is not nil, replay calls it for each step with the CPU time that
+// the first container used. It returns the number of steps whose work was not done in time.
 func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration), used func(time.Duration)) (unmet int) {
 	step, asked := 0, 0
 	answered := func(at time.Duration) {
@@ -138,22 +144,23 @@ func (d *Demand) replay(c chain, threads int, done func(at, work time.Duration),
 	return unmet
 }
 
-// patience is how long after the recording's end work may still be done; what is done later counts as done then.
+// patience is the time after the recording's end in which work can still complete. Later work counts as done at its
+// end.
 const patience = time.Minute
 
-// Works is how many steps have work, after Prepare.
+// Works returns the number of steps with work. It requires Prepare.
 func (d *Demand) Works() int { return len(d.done) }
 
-// Mean is the mean of the CPUs wanted.
+// Mean returns the mean demand in CPUs.
 func (d *Demand) Mean() float64 {
-	total := 0.0 // a sum of durations may be more than a duration holds
+	total := 0.0 // the sum can overflow a Duration
 	for _, w := range d.Work {
 		total += float64(w)
 	}
 	return total / float64(d.Step) / float64(max(1, len(d.Work)))
 }
 
-// Most is how many CPUs the demand could use at once.
+// Most returns the maximum number of CPUs that the demand can use at once.
 func (d *Demand) Most() int {
 	most := 1
 	for _, n := range d.Threads {

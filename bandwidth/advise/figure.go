@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// ErrNoNode is a picture of a node where nobody has asked for one.
+// ErrNoNode means that a plot of a node was requested without a node.
 var ErrNoNode = fmt.Errorf("the picture is of how many containers a node holds: want --node-cpus N, or several recordings")
 
-// Plot draws how many containers the node holds.
+// Plot draws the number of containers that the node holds.
 func (r *Reports) Plot() (*plot.Plot, error) {
 	if r.node == nil {
 		return nil, ErrNoNode
@@ -22,8 +22,8 @@ func (r *Reports) Plot() (*plot.Plot, error) {
 	return r.node.plot(r.fillings)
 }
 
-// plot draws in which share of the windows so many containers want more than the node has, and a line for how many it
-// holds in each way.
+// plot draws the share of the windows in which the containers need more than the node has, by their number. A
+// vertical line shows the number of containers of each filling.
 func (n *Node) plot(fillings []Filling) (*plot.Plot, error) {
 	p := figure.New()
 	p.Title.Text = fmt.Sprintf("A node of %d CPUs, with equally many of each\nhow many it holds, and how often they want more than it has", n.CPUs)
@@ -45,11 +45,11 @@ func (n *Node) plot(fillings []Filling) (*plot.Plot, error) {
 	return p, nil
 }
 
-// mostShort is the share of the windows up to which more containers are of interest.
+// maxShort is the share of the windows at which the plot ends.
 const mostShort = 0.2
 
-// shortness is the share of the windows, in percent, in which so many containers want more than the node has: to beyond
-// those that it holds in any way.
+// shortness returns the percentage of the windows in which the containers need more than the node has, by their
+// number. The last point lies beyond all fillings.
 func (n *Node) shortness(fillings []Filling) plotter.XYs {
 	most := 0
 	for _, f := range fillings {

@@ -11,26 +11,26 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// A Filling is how many containers a node holds in one way of limiting them.
+// A Filling is the number of containers that a node holds under a way of limiting them.
 type Filling struct {
 	Name       string  `json:"name"`
 	Containers int     `json:"containers"`
-	Reserved   float64 `json:"reservedCPUs"` // 0: nothing is reserved
-	// Short is the share of the windows of 100 ms in which they want more than the node has.
+	Reserved   float64 `json:"reservedCPUs"` // 0: no reservation
+	// Short is the share of the windows of 100 ms in which the containers need more than the node has.
 	Short float64 `json:"shortShare"`
 }
 
-// A Node is CPUs that containers share: equally many of each demand, which come in turn.
+// A Node is a set of CPUs that containers share. It holds equally many containers of each demand, in turn.
 type Node struct {
 	CPUs    int
-	Risk    float64 // share of the windows in which they may want more than the node has
+	Risk    float64 // share of the windows in which the containers may need more than the node has
 	windows [][]float64
 }
 
-// What is looked at: so many moments, containers, and draws of when each began.
+// Bounds of the sampled moments and containers, and the number of random start times per container.
 const (
 	nodeWindow    = 100 * time.Millisecond
-	maxMoments    = 20000 // of a longer recording, as many evenly spread over all of it
+	maxMoments    = 20000 // a longer recording is sampled evenly
 	maxContainers = 4096
 	draws         = 3
 )
@@ -44,7 +44,7 @@ func NewNode(cpus int, risk float64, demands []*Demand) *Node {
 	return n
 }
 
-// windows are the CPUs used in each tenth of a second; one at least, of what there is.
+// windows returns the CPUs used in each tenth of a second. A shorter demand has a single, shorter window.
 func (d *Demand) windows() []float64 {
 	steps := max(int(nodeWindow/d.Step), 1)
 	var list []float64
@@ -59,8 +59,8 @@ func (d *Demand) windows() []float64 {
 	return list
 }
 
-// Unlimited fills the node with containers without a limit, until they want more than it has in more windows than may be:
-// what statistical multiplexing gains.
+// Unlimited fills the node with containers without a limit, until the share of the windows in which they need more
+// than the node has exceeds Risk. The result is the gain of statistical multiplexing.
 func (n *Node) Unlimited() Filling {
 	f := Filling{Name: "without limits"}
 	load := n.newLoad()
@@ -93,7 +93,7 @@ func (n *Node) Limited(name string, limits []float64) Filling {
 	return f
 }
 
-// A load is what containers want together at some moments, each at its own time of its demand.
+// A load is the total need of containers at some moments. Each container has a random start in its demand.
 type load struct {
 	windows    [][]float64
 	moments    []int // windows since the start
@@ -102,7 +102,7 @@ type load struct {
 	sums       [draws][]float64
 }
 
-// newLoad always draws the same times.
+// newLoad returns an empty load. Its random numbers are always the same.
 func (n *Node) newLoad() *load {
 	l := &load{windows: n.windows, random: rand.New(rand.NewPCG(1, 2))}
 	longest := 0
@@ -116,8 +116,8 @@ func (n *Node) newLoad() *load {
 	return l
 }
 
-// momentsOf are all windows of a short recording. Of a longer one each comes at a random time of its part: at equal distances
-// they would always meet a program that is busy once a minute while it is, or while it is not.
+// momentsOf returns all windows of a short recording, and a random window from each part of a longer recording. Equal
+// distances would distort the result of a program that is busy once a minute.
 func momentsOf(windows int) (list []int) {
 	random := rand.New(rand.NewPCG(3, 4))
 	stride := (windows + maxMoments - 1) / maxMoments
@@ -127,7 +127,7 @@ func momentsOf(windows int) (list []int) {
 	return list
 }
 
-// add adds a container of the next demand in turn. A demand that is shorter than others begins again.
+// add adds a container of the next demand in turn. It repeats a demand that is shorter than the moments.
 func (l *load) add() {
 	of := l.windows[l.containers%len(l.windows)]
 	l.containers++
@@ -139,7 +139,7 @@ func (l *load) add() {
 	}
 }
 
-// short is the share of the windows in which more is wanted than that.
+// short returns the share of the windows in which the containers need more than the given number of CPUs.
 func (l *load) short(cpus float64) float64 {
 	short := 0
 	for _, sum := range l.sums {
@@ -152,8 +152,8 @@ func (l *load) short(cpus float64) float64 {
 	return float64(short) / float64(draws*len(l.sums[0]))
 }
 
-// Fill fills the node in three ways: with the cheapest limits that meet the target, without a burst and with one, and
-// without limits. A way in which a report has no limit that meets its target is left out.
+// Fill fills the node in three ways: with the cheapest limits that meet the target without a burst, with a burst, and
+// without limits. It omits a way if a report has no such limit.
 func (n *Node) Fill(reports []*Report) []Filling {
 	var all []Filling
 	for _, way := range []struct {

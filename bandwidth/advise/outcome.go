@@ -12,15 +12,15 @@ import (
 	"github.com/candor-project/candor/internal/quantile"
 )
 
-// An Option is a way to give a container its CPUs.
+// An Option is a way to allocate CPUs to a container.
 type Option struct {
 	bandwidth.Bandwidth
-	// Sensitive is the number of whole CPUs that the container has to itself, and sees;
-	// then there is no bandwidth. Its threads are as many at most.
+	// Sensitive is the number of whole exclusive CPUs, which the container also sees. The option then has no
+	// bandwidth, and the container has at most as many threads.
 	Sensitive int
 }
 
-// CPUs is what the option reserves of a node.
+// CPUs returns the CPUs that the option reserves on a node.
 func (o Option) CPUs() float64 {
 	if o.Sensitive > 0 {
 		return float64(o.Sensitive)
@@ -28,15 +28,15 @@ func (o Option) CPUs() float64 {
 	return o.Limit()
 }
 
-// An Outcome is what the demand meets under an option.
+// An Outcome is the result of a demand under an option.
 type Outcome struct {
 	Option
-	Periods   uint64        // in which a container had work; of several that the work passes on average
-	Throttled float64       // share of them
-	P50, P99  time.Duration // delay of the work against no limit: of half of it at most, of 99 % at most
-	Mean      time.Duration // of the delay
-	// Overrun is the longest time for which the container used more than its limit without a break: so
-	// long a neighbour may have had to wait.
+	Periods   uint64        // periods in which a container had work; for several containers the mean
+	Throttled float64       // share of throttled periods
+	P50, P99  time.Duration // percentiles of the delay of the work, compared with no limit
+	Mean      time.Duration // mean delay
+	// Overrun is the longest uninterrupted time in which the container used more than its limit. Neighbors can have
+	// to wait for as long.
 	Overrun time.Duration
 	Unmet   bool // some work was not done a minute after the end
 }
@@ -71,8 +71,8 @@ func (d *Demand) Try(o Option) Outcome {
 	return out
 }
 
-// phase is where a container's periods begin: as far apart for the containers that work passes as they can be, as the kernel's
-// are at random.
+// phase returns the phase of a container's periods. It spreads the phases of a chain's containers as far as possible,
+// because the kernel's phases are random.
 func phase(period time.Duration, hop int) time.Duration {
 	const golden = 0.6180339887
 	_, part := math.Modf(0.5 + golden*float64(hop))
@@ -83,7 +83,7 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(10 * time.Microsecond)
 }
 
-// watch finds the longest overrun.
+// watch returns a function that updates Overrun with the use of each step.
 func (o *Outcome) watch(step time.Duration) func(used time.Duration) {
 	allowed := time.Duration(math.MaxInt64)
 	if o.Quota > 0 {
@@ -99,8 +99,9 @@ func (o *Outcome) watch(step time.Duration) func(used time.Duration) {
 	}
 }
 
-// Options are the bandwidths to compare: limits from the demand's mean to what it can use at once, each with these
-// periods, without and with a burst; and the whole CPUs of a sensitive container. Limits in ascending order.
+// Options returns the options to compare, with ascending limits. The bandwidths have limits from the mean demand to
+// its maximum, each with every period, without and with a burst. The other options are sensitive containers with
+// whole CPUs.
 func (d *Demand) Options(periods []time.Duration) []Option {
 	var all []Option
 	for _, milli := range d.limits() {
@@ -120,7 +121,7 @@ func (d *Demand) Options(periods []time.Duration) []Option {
 	return all
 }
 
-// limits are some between the least and the most that make sense, evenly spread by their ratio, in milli-CPU.
+// limits returns limits in milli-CPU from the smallest to the largest sensible limit, with even ratios.
 func (d *Demand) limits() []int {
 	const most = 9
 	high := float64(d.Most())
@@ -128,7 +129,7 @@ func (d *Demand) limits() []int {
 	var list []int
 	for i := range most {
 		v := 1000 * low * math.Pow(high/low, float64(i)/(most-1))
-		step := 10. // as people write limits: 50m, 240m, 1300m
+		step := 10. // round to usual limits: 50m, 240m, 1300m
 		if v > 1000 {
 			step = 100
 		}
@@ -137,7 +138,7 @@ func (d *Demand) limits() []int {
 	return slices.Compact(list)
 }
 
-// TryAll replays the demand under each of the options, on all CPUs of this machine.
+// TryAll replays the demand under each of the options, in parallel on all CPUs of this machine.
 func (d *Demand) TryAll(options []Option) []Outcome {
 	outcomes := make([]Outcome, len(options))
 	next := make(chan int)
@@ -157,8 +158,9 @@ func (d *Demand) TryAll(options []Option) []Outcome {
 	return outcomes
 }
 
-// Cheapest returns the outcome that meets the target and reserves least; of those with equal limits the one with the
-// shortest overrun, then the shortest burst and period. Where none meets it ok is false, and the outcome is the nearest.
+// Cheapest returns the outcome that meets the target and reserves the fewest CPUs. Ties go to the shortest overrun,
+// then the shortest burst, then the shortest period. If no outcome meets the target, ok is false and Cheapest returns
+// the nearest outcome.
 func Cheapest(outcomes []Outcome, target Target) (best Outcome, ok bool) {
 	best = slices.MinFunc(outcomes, func(a, b Outcome) int {
 		return cmp.Or(

@@ -1,9 +1,9 @@
 package advise
 
-// A queue is first in, first out, and reuses its memory.
+// A queue is a FIFO queue that reuses its memory.
 type queue[T any] struct {
 	list []T
-	head int // of list, the first that is still in it
+	head int // index in list of the first element
 }
 
 func (q *queue[T]) push(v T)    { q.list = append(q.list, v) }

@@ -11,25 +11,26 @@ import (
 	"github.com/candor-project/candor/bandwidth/timescale"
 )
 
-// A Report is what is advised for one group.
+// A Report is the advice for a group.
 type Report struct {
 	Group    string
-	Hidden   *timescale.Hidden // the recording was made under a limit that was felt
+	Hidden   *timescale.Hidden // the group was throttled in the recording
 	Mean     float64           // CPUs
 	Most     int               // CPUs that it can use at once
 	Works    int               // steps with work
-	Hops     int               // containers that the work passes, one after the other, and its answer on the way back
-	Above    *timescale.Above  // the group above with the tightest limit; nil: none has one
-	Phases   []timescale.Phase // nil: it uses about equally much all the time
+	Hops     int               // number of containers that handle each request in turn
+	Above    *timescale.Above  // the ancestor with the tightest limit; nil: no ancestor has a limit
+	Phases   []timescale.Phase // nil: the use has no phases
 	Target   Target
 	Outcomes []Outcome
 }
 
-// burstHelps is the use of a limit up to which saving up helps much: Alibaba's experience (its text on CPU Burst), and
-// burstCosts that from which neighbours wait longer for it: go test ./burst -run TestWhereBurstsHelp -v has both from the model.
+// burstHelps is the utilization of a limit below which a burst helps much, from Alibaba's experience (its text on CPU
+// Burst). Above burstCosts, neighbors wait longer because of the burst. TestWhereBurstsHelp in package burst computes
+// both values from the model.
 const burstHelps, burstCosts = 0.5, 0.7
 
-// Text writes the table, the cheapest outcome that meets the target, and how to set it.
+// Text writes the table, the cheapest outcome that meets the target, and the settings for it.
 func (r *Report) Text(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %s CPUs on average, up to %d at once\n", r.Group, timescale.Number(r.Mean), r.Most)
 	r.caveats(w)
@@ -78,7 +79,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// caveats are what to know before the table is read.
+// caveats writes the limitations of the recording.
 func (r *Report) caveats(w io.Writer) {
 	if h := r.Hidden; h != nil {
 		of := ""
@@ -95,32 +96,33 @@ func (r *Report) caveats(w io.Writer) {
 	}
 }
 
-// aboveLimit is the limit of the group above in CPUs.
+// aboveLimit returns the limit of the ancestor in CPUs.
 func (r *Report) aboveLimit() float64 {
 	return float64(r.Above.Quota) / float64(max(r.Above.Period, 1))
 }
 
 func (r *Report) aboveName() string { return timescale.Printable(r.Above.Name) }
 
-// boundAbove reports whether an option gives more than the group above may have.
+// boundAbove reports whether an option's limit exceeds the ancestor's limit.
 func (r *Report) boundAbove(o Outcome) bool {
 	return r.Above != nil && r.Above.Quota > 0 && o.CPUs() > r.aboveLimit()+1e-9
 }
 
-// Cheapest is Cheapest of the limits: a program may need more threads than a sensitive one has.
+// Cheapest returns the cheapest bandwidth. It excludes sensitive containers, because a program can need more threads
+// than they have CPUs.
 func (r *Report) Cheapest() (Outcome, bool) {
 	return Cheapest(slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive > 0 }), r.Target)
 }
 
-// Reports are what is advised for several groups, and how many of them a node holds.
+// Reports holds the advice for several groups, and the number of containers that a node holds.
 type Reports struct {
 	List     []*Report
-	Unlike   string // what makes the recordings unlike each other; "": nothing
+	Unlike   string // differences between the recordings' machines; "": none
 	node     *Node
 	fillings []Filling
 }
 
-// Fill says how many of the groups' containers a node holds.
+// Fill computes the number of the groups' containers that a node holds.
 func (r *Reports) Fill(n *Node) { r.node, r.fillings = n, n.Fill(r.List) }
 
 // Text writes all reports, and the node.
@@ -143,7 +145,7 @@ func (r *Reports) Text(w io.Writer) error {
 	return r.node.Text(w, r.fillings)
 }
 
-// JSON writes all reports, and the node.
+// JSON encodes all reports, and the node.
 func (r *Reports) JSON(w io.Writer) error {
 	out := jsonReports{Unlike: r.Unlike, Fillings: r.fillings}
 	if r.node != nil {
@@ -167,7 +169,7 @@ func delay(d time.Duration) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// String names an option for people.
+// String returns a readable name of an option.
 func (o Option) String() string {
 	switch {
 	case o.Sensitive == 1:
@@ -181,7 +183,7 @@ func (o Option) String() string {
 	}
 }
 
-// howTo says what sets an option, a line for each place.
+// howTo returns the settings for an option, a line for each tool.
 func (o Option) howTo() string {
 	if o.Sensitive > 0 {
 		return fmt.Sprintf("  candor run --cpu %d\n  Kubernetes: requests and limits cpu: \"%[1]d\", annotation candor.dev/class: sensitive\n", o.Sensitive)
@@ -204,7 +206,7 @@ func (o Option) howTo() string {
 	return run + "\n" + kubernetes + "\n" + docker + v2 + "\n"
 }
 
-// The form of a report as JSON: CPUs are numbers of CPUs, times are seconds.
+// The encoding of a report as JSON. CPUs are numbers of CPUs, times are seconds.
 type (
 	jsonReports struct {
 		Reports  []jsonReport `json:"reports"`
@@ -218,12 +220,12 @@ type (
 		Mean     float64       `json:"mean"`
 		Most     int           `json:"most"`
 		Hops     int           `json:"hops"`
-		Above    float64       `json:"limitAbove,omitempty"` // of the group above; the tightest
-		Phases   int           `json:"phases"`               // 1: it uses about equally much all the time
+		Above    float64       `json:"limitAbove,omitempty"` // the tightest limit of an ancestor
+		Phases   int           `json:"phases"`               // 1: the use has no phases
 		Target   string        `json:"target"`
 		Outcomes []jsonOutcome `json:"outcomes"`
 		Cheapest *jsonOutcome  `json:"cheapest"`
-		Short    string        `json:"tooShort,omitempty"` // what cannot be told of the cheapest
+		Short    string        `json:"tooShort,omitempty"` // bounds that the recording is too short to verify
 	}
 	jsonOutcome struct {
 		CPUs      float64 `json:"cpus"`

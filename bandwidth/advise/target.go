@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Target is what a setting must reach: bounds of quantities.
+// A Target is a list of bounds that a setting must meet.
 type Target []bound
 
 type bound struct {
@@ -17,14 +17,14 @@ type bound struct {
 	below float64
 }
 
-// quantities are what a bound can be of. Delays are in seconds.
+// quantities are the quantities that a bound can limit. Delays are in seconds.
 var quantities = map[string]func(Outcome) float64{
 	"throttled": func(o Outcome) float64 { return o.Throttled },
 	"delay-p50": func(o Outcome) float64 { return o.P50.Seconds() },
 	"delay-p99": func(o Outcome) float64 { return o.P99.Seconds() },
 }
 
-// ParseTarget reads bounds by comma, such as "throttled<1%,delay-p99<5ms".
+// ParseTarget parses bounds separated by commas, such as "throttled<1%,delay-p99<5ms".
 func ParseTarget(text string) (Target, error) {
 	var t Target
 	for _, part := range strings.Split(text, ",") {
@@ -48,7 +48,7 @@ func parseBound(name, value string) (float64, error) {
 	return d.Seconds(), err
 }
 
-// String is the target as ParseTarget takes it.
+// String formats the target as ParseTarget reads it.
 func (t Target) String() string {
 	var parts []string
 	for _, b := range t {
@@ -57,8 +57,8 @@ func (t Target) String() string {
 	return strings.Join(parts, ",")
 }
 
-// tooShort says of a bound of a small share that it needs more than there is: of n periods, or n pieces of work, the smallest
-// share but none is 1/n. It is "" where all can be told.
+// tooShort describes a bound on a share that the recording is too short to verify. With n periods or n pieces of
+// work, the smallest share above 0 is 1/n. It returns "" if the recording suffices for all bounds.
 func (t Target) tooShort(o Outcome, works int) string {
 	for _, b := range t {
 		n, what, least := float64(works), "pieces of work", 100.
@@ -77,8 +77,8 @@ func (t Target) tooShort(o Outcome, works int) string {
 // Met reports whether an outcome is within all bounds.
 func (t Target) Met(o Outcome) bool { return t.misses(o) == 0 }
 
-// misses is by how much an outcome is beyond the target: 0 where it is met, else the largest ratio to a bound, and
-// more than any ratio where work was left undone.
+// misses returns the distance of an outcome from the target. It is 0 if the outcome meets the target, else the
+// largest ratio to a bound. With unfinished work it is larger than any ratio.
 func (t Target) misses(o Outcome) float64 {
 	if o.Unmet {
 		return math.MaxFloat64

@@ -17,15 +17,15 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Command is a program in a group of its own, so that all it uses is counted there.
+// A Command is a program in its own group, which counts all of its CPU use.
 type Command struct {
 	Group   *cgroup.Group
 	tree    *cgroup.Tree
 	process *os.Process
 }
 
-// Prepare starts a program, stopped before its first instruction, in a new group of the
-// tree: nothing limits it there but the CPUs that this process may use. The calling goroutine keeps its thread until Run.
+// Prepare starts a program in a new group of the tree and stops it before its first instruction. The group has no
+// limit except the CPUs that this process can use. Prepare locks the calling goroutine to its thread until Run.
 func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	cpus, err := ownCPUs(tree)
 	if err != nil {
@@ -34,7 +34,7 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	if err := sweep(tree); err != nil {
 		return nil, err
 	}
-	runtime.LockOSThread() // a program is traced by a thread
+	runtime.LockOSThread() // ptrace is bound to a thread
 	process, err := os.StartProcess(path, args, &os.ProcAttr{
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys:   &syscall.SysProcAttr{Ptrace: true},
@@ -45,7 +45,7 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	}
 	c := &Command{tree.Group(groupName + strconv.Itoa(process.Pid)), tree, process}
 	var status unix.WaitStatus
-	_, err = unix.Wait4(process.Pid, &status, 0, nil) // until it has become the program
+	_, err = unix.Wait4(process.Pid, &status, 0, nil) // until it has executed the program
 	if err == nil {
 		err = c.Group.Create(cgroup.Settings{CPUs: cpus}, process.Pid)
 	}
@@ -58,10 +58,10 @@ func Prepare(tree *cgroup.Tree, path string, args []string) (*Command, error) {
 	return c, nil
 }
 
-// groupName is what the names of programs' groups begin with.
+// groupName is the prefix of the names of programs' groups.
 const groupName = "record-"
 
-// sweep removes the groups of programs that have ended since, or whose recorder was killed.
+// sweep removes the groups of programs that have ended, or whose recorder was killed.
 func sweep(tree *cgroup.Tree) error {
 	names, err := tree.Groups()
 	for _, name := range names {
@@ -75,8 +75,8 @@ func sweep(tree *cgroup.Tree) error {
 	return err
 }
 
-// ownCPUs are the CPUs of the tree that this process may use: a recording is no way out of a cpuset, onto CPUs that
-// somebody else has for himself.
+// ownCPUs returns the CPUs of the tree that this process can use. Recording must not let a program use CPUs outside
+// the cpuset of its caller, which can be exclusive CPUs of containers.
 func ownCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	cpus, _, err := tree.Effective()
 	if err != nil {
@@ -93,10 +93,10 @@ func ownCPUs(tree *cgroup.Tree) (cpuset.Set, error) {
 	return cpus, nil
 }
 
-// Run lets the program run to its end and returns its exit code, as shells count: 128 and
-// the number of the signal that ended it. Signals that come meanwhile are the program's.
+// Run runs the program to its end and returns its exit code. As in shells, the exit code after a signal is 128 plus
+// the signal's number. Run forwards signals of this process to the program.
 func (c *Command) Run() (code int, err error) {
-	// Ctrl-C on a terminal reaches the program by itself.
+	// Ctrl-C on a terminal reaches the program without forwarding.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGHUP)
 	interrupts := make(chan os.Signal, 1)
@@ -105,7 +105,7 @@ func (c *Command) Run() (code int, err error) {
 	defer func() { signal.Stop(signals); close(signals) }()
 	go func() {
 		for s := range signals {
-			_ = c.process.Signal(s) // it has ended, or it gets it
+			_ = c.process.Signal(s) // fails only if the program has ended
 		}
 	}()
 	err = os.NewSyscallError("ptrace", unix.PtraceDetach(c.process.Pid))
@@ -124,7 +124,7 @@ func (c *Command) Run() (code int, err error) {
 	return status.ExitStatus(), nil
 }
 
-// Remove takes the program's group away. It is cgroup.ErrBusy where the program has left processes.
+// Remove removes the program's group. It returns cgroup.ErrBusy if the program left processes behind.
 func (c *Command) Remove() error {
 	err := c.Group.Remove()
 	if err != nil {

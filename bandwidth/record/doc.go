@@ -1,24 +1,27 @@
-// Package record writes and reads recordings of what control groups use, many
-// times a second. A recording is a stream: it can be read while it grows, and what
-// a killed recorder leaves is whole up to its last second.
+// Package record writes and reads recordings of the CPU use of control groups, with many readings per second.
 //
-// The file:
+// A Recorder reads groups at a fixed interval and writes a recording with a Writer. Groups finds and opens the groups
+// of a machine, and Prepare starts a program in its own group. A Reader reads a recording. A recording is a stream: a
+// program can read it while it grows. If the recorder is killed, the recording is complete up to its last second.
+// Package record does not analyze recordings; package timescale does.
+//
+// The file format:
 //
 //	"candor usage 1\n"           the magic, with the version
-//	block …                       one a second: uint32 bytes, uint32 CRC-32C of them, the bytes
+//	block …                       each second: uint32 bytes, uint32 CRC-32C of them, the bytes
 //
-// Numbers are little-endian. A block is records, each a kind and what follows it;
-// numbers in them are varints, times in microseconds:
+// Numbers outside records are little-endian. A block is a sequence of records. A record is a kind and its fields.
+// Numbers in records are varints; times are in microseconds.
 //
-//	H  length, JSON of Header; the first record, and the only one of its kind
+//	H  length, JSON of Header; always and only the first record
 //	G  length, JSON of Group; groups are numbered in this order
-//	T  a reading: time since the one before less the interval (zigzag), number of groups that
-//	   used something; of each its number, the counts that have grown (a bit each, in the
-//	   order of cgroup.Usage), and by how much
-//	I  number of readings, each an interval after the other, in which nobody used anything
+//	T  a reading: time since the previous reading minus the interval (zigzag), number of groups
+//	   with use; for each its number, the counts that have grown (a bit each, in the order of
+//	   cgroup.Usage), and their increments
+//	I  number of consecutive readings at the interval without use by any group
 //	X  number of a group that has ended
-//	C  CPU time that the recorder itself has used in all, readings that it missed in all
-//	E  the end: the recorder was not cut off
+//	C  total CPU time of the recorder, total number of missed readings
+//	E  the end: the recording is complete
 package record
 
 import (
@@ -34,7 +37,7 @@ const (
 	magic     = "candor usage 1\n"
 	blockHead = 4 + 4
 	maxBlock  = 1 << 24
-	maxText   = 1 << 16              // of a header or a group's
+	maxText   = 1 << 16              // maximum bytes of a header or a group
 	maxGroups = 1 << 17              // in one recording
 	maxSpan   = 1e4 * 24 * time.Hour // of a recording
 )
@@ -49,13 +52,13 @@ const (
 	kindEnd    = 'E'
 )
 
-// What a recorder's interval may be.
+// Bounds of a recorder's interval.
 const (
 	MinInterval = time.Millisecond
 	MaxInterval = 10 * time.Second
 )
 
-// CheckInterval refuses intervals that no recording has.
+// CheckInterval returns an error for an interval that a recording cannot have.
 func CheckInterval(d time.Duration) error {
 	if d < MinInterval || d > MaxInterval || d%time.Microsecond != 0 {
 		return fmt.Errorf("interval %v: want %v to %v in whole microseconds", d, MinInterval, MaxInterval)
@@ -63,30 +66,30 @@ func CheckInterval(d time.Duration) error {
 	return nil
 }
 
-// A Header says what a recording is of.
+// A Header describes a recording.
 type Header struct {
 	Interval time.Duration
 	Start    time.Time // of the first reading
-	CPUs     int       // that the machine had online
-	Model    string    // of its CPUs, as /proc/cpuinfo has it; "" where that is not known
-	Kernel   string    // its release, such as 6.18.5
+	CPUs     int       // number of online CPUs of the machine
+	Model    string    // CPU model in /proc/cpuinfo; "": unknown
+	Kernel   string    // kernel release, such as 6.18.5
 }
 
-// A Group is a control group that was recorded, with the bandwidth that it had when it was first read.
+// A Group is a recorded control group, with its bandwidth at its first reading.
 type Group struct {
 	Name                 string
 	Quota, Period, Burst time.Duration // Quota 0: no limit
-	Above                string        // the group above it with the tightest limit, as the recording names it; "": none has one
-	Encloses             bool          // nobody asked for it: it is here since its limit holds for groups in it
+	Above                string        // name of the ancestor with the tightest limit; "": no ancestor has a limit
+	Encloses             bool          // the group was not requested; it is recorded because its limit applies to a requested group
 }
 
-// A Cost is what recording has cost.
+// A Cost is the cost of recording.
 type Cost struct {
 	CPU    time.Duration
-	Missed uint64 // readings that were too late to be made
+	Missed uint64 // readings that were skipped because they were too late
 }
 
-// The forms of Header and Group in the file.
+// The encodings of Header and Group in the file.
 type (
 	fileHeader struct {
 		IntervalUs int64     `json:"intervalUs"`
@@ -141,7 +144,7 @@ func (g *Group) decode(text []byte) error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// counts are a usage's counts as they are written: times in microseconds.
+// counts are the counters of a usage as in the file, with times in microseconds.
 type counts [6]uint64
 
 func countsOf(u cgroup.Usage) counts {

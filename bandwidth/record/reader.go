@@ -12,23 +12,24 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Errors of readers. All else that Next returns is the file's own.
+// Errors of readers. All other errors of Next come from the file.
 var (
-	// ErrFormat is a file that no recorder wrote: no recording, one of another version, or a damaged one.
+	// ErrFormat means that a file is not a recording, has another version, or is damaged.
 	ErrFormat = errors.New("not a recording of version 1")
-	// ErrCut is a recording that goes on, or whose recorder was killed: what was read until then stands.
+	// ErrCut means that a recording is still being written, or that its recorder was killed. The data up to that
+	// point is valid.
 	ErrCut = errors.New("the recording has no end: it goes on, or its recorder was killed")
 )
 
-// A Tick is what was used in a span of time: from the tick before until At.
+// A Tick is the use in the time from the previous tick to At.
 type Tick struct {
 	At       time.Duration // since the recording's start
-	Readings int           // 1, or in how many nobody used anything
+	Readings int           // 1, or the number of readings without any use
 	Uses     []Use         // valid until the next call of Next
-	Ended    []int         // groups that were found to be no more
+	Ended    []int         // groups that have ended
 }
 
-// A Use is by how much a group's counts have grown.
+// A Use holds the increments of a group's counters.
 type Use struct {
 	Group int
 	cgroup.Usage
@@ -37,8 +38,8 @@ type Use struct {
 // A Reader reads a recording.
 type Reader struct {
 	Header
-	Groups []Group // those met so far
-	Cost   Cost    // up to here
+	Groups []Group // groups read so far
+	Cost   Cost    // cost so far
 	in     *bufio.Reader
 	block  []byte
 	rest   []byte // of the block
@@ -47,8 +48,8 @@ type Reader struct {
 	ended  bool
 }
 
-// NewReader begins to read a recording. The error is ErrFormat, or ErrCut where not even
-// the header is there.
+// NewReader returns a reader at the start of a recording. The error is ErrFormat, or ErrCut if the header is
+// incomplete.
 func NewReader(in io.Reader) (*Reader, error) {
 	r := &Reader{in: bufio.NewReaderSize(in, 1<<16)}
 	if err := r.magic(); err != nil {
@@ -70,7 +71,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	return r, err
 }
 
-// magic reads what stands at the file's start.
+// magic reads and checks the start of the file.
 func (r *Reader) magic() error {
 	start := make([]byte, len(magic))
 	n, err := io.ReadFull(r.in, start)
@@ -92,7 +93,7 @@ func (r *Reader) damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: damaged after %v: %s", ErrFormat, r.at, fmt.Sprintf(format, args...))
 }
 
-// Next reads the next tick. At the recording's end the error is io.EOF, or ErrCut.
+// Next reads the next tick. At the recording's end the error is io.EOF or ErrCut.
 func (r *Reader) Next() (*Tick, error) {
 	r.tick = Tick{Uses: r.tick.Uses[:0], Ended: r.tick.Ended[:0]}
 	for {
@@ -120,7 +121,7 @@ func (r *Reader) Next() (*Tick, error) {
 	}
 }
 
-// record reads what follows a kind, and reports whether it makes a tick.
+// record reads the fields of a record, and reports whether it is a tick.
 func (r *Reader) record(kind byte) (isTick bool, err error) {
 	switch kind {
 	case kindGroup:
@@ -208,7 +209,7 @@ func (r *Reader) readings() error {
 	return err
 }
 
-// use reads what one group has used, whose number is above that of the one before.
+// use reads the use of a group, whose number must be above before.
 func (r *Reader) use(before int) (group int, err error) {
 	if group, err = r.groupNumber(); err != nil {
 		return 0, err
@@ -269,7 +270,7 @@ func (r *Reader) groupNumber() (int, error) {
 	return int(n), err
 }
 
-// number reads a number of at most that much.
+// number reads a varint and checks its upper bound.
 func (r *Reader) number(most uint64) (uint64, error) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {

@@ -16,13 +16,13 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Source is where a group's usage is read. After the group's end Read's error is fs.ErrNotExist.
+// A Source reads a group's usage. After the group's end, Read returns fs.ErrNotExist.
 type Source interface {
 	Read() (cgroup.Usage, error)
 	Close()
 }
 
-// ErrAllEnded ends a recording whose groups have all ended.
+// ErrAllEnded means that a recording ended because all of its groups have ended.
 var ErrAllEnded = errors.New("all groups have ended")
 
 // A Recorder reads groups at every interval and writes a recording.
@@ -31,23 +31,23 @@ type Recorder struct {
 	interval time.Duration
 	sources  []*source
 	readings []Reading
-	began    time.Time // of which it keeps the monotonic clock
+	began    time.Time // with its monotonic clock
 	missed   uint64
-	before   time.Duration // CPU time that this process had used when it began
-	// Look, if set, is called once a second, such as to add groups that are new.
+	before   time.Duration // this process's CPU time at the start
+	// Look, if not nil, is called once a second, for example to add new groups.
 	Look func() error
 }
 
 type source struct {
 	Source
 	group    int
-	encloses bool // it keeps no recording going
+	encloses bool // the recording does not wait for its end
 }
 
-// flushEvery is how often what was read goes to the file.
+// flushEvery is the time between writes to the file.
 const flushEvery = time.Second
 
-// New begins a recording of this machine.
+// New starts a recording of this machine.
 func New(out io.Writer, interval time.Duration) (*Recorder, error) {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -58,7 +58,7 @@ func New(out io.Writer, interval time.Duration) (*Recorder, error) {
 	return &Recorder{w: w, interval: interval, began: began, before: ownTime()}, err
 }
 
-// Add adds a group, which is closed with the recorder. What it has used so far does not count.
+// Add adds a group. The recorder closes its source. The usage before Add does not count.
 func (r *Recorder) Add(g Group, from Source) error {
 	now, err := from.Read()
 	if err != nil {
@@ -71,9 +71,9 @@ func (r *Recorder) Add(g Group, from Source) error {
 	return err
 }
 
-// Run records for a duration (0: without end), until the context ends (which is no
-// error) or all groups have ended: ErrAllEnded, unless Look may find new ones. Whatever ends it, the
-// recording has its end.
+// Run records for a duration (0: no time limit), until the context ends, or until all groups have ended. The end of
+// the context is not an error. If all groups have ended and Look is nil, the error is ErrAllEnded. Run always
+// completes the recording.
 func (r *Recorder) Run(ctx context.Context, duration time.Duration) error {
 	defer r.close()
 	err := r.record(ctx, duration)
@@ -92,7 +92,7 @@ func (r *Recorder) record(ctx context.Context, duration time.Duration) error {
 		timer.Reset(next - time.Since(r.began))
 		select {
 		case <-ctx.Done():
-			return r.read() // what came since the last one
+			return r.read() // use since the last reading
 		case <-timer.C:
 		}
 		if err := r.read(); err != nil {
@@ -148,7 +148,7 @@ func (r *Recorder) read() error {
 	return nil
 }
 
-// flush writes what was read since the last one, and what that has cost.
+// flush writes the readings since the last flush, and the cost so far.
 func (r *Recorder) flush() error {
 	if r.Look != nil {
 		if err := r.Look(); err != nil {
@@ -161,10 +161,10 @@ func (r *Recorder) flush() error {
 
 func (r *Recorder) cost() { r.w.Cost(Cost{ownTime() - r.before, r.missed}) }
 
-// ownTime is the CPU time that this process has used.
+// ownTime returns the CPU time of this process.
 func ownTime() time.Duration {
 	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails for no process that asks of itself
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // cannot fail for the calling process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -175,7 +175,7 @@ func (r *Recorder) close() {
 	r.sources = nil
 }
 
-// onlineCPUs is how many CPUs the machine has; 0 where it does not say.
+// onlineCPUs returns the number of the machine's online CPUs; 0 if unknown.
 func onlineCPUs() int {
 	text, _ := os.ReadFile("/sys/devices/system/cpu/online")
 	set, _ := cpuset.Parse(strings.TrimSpace(string(text)))

@@ -11,12 +11,12 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// Groups are groups of a machine that are about to be recorded.
+// Groups are open groups of a machine, ready for recording.
 type Groups struct {
 	tree  *cgroup.Tree
 	open  []opened
-	known map[string]bool // by path, of those that are found
-	has   map[string]bool // by path, of those that are recorded by it
+	known map[string]bool // by path: groups found so far
+	has   map[string]bool // by path: groups that are recorded for their limit
 }
 
 type opened struct {
@@ -24,10 +24,10 @@ type opened struct {
 	Source
 }
 
-// A Target is a group to record: the name that the recording has for it, and the one that cgroup.OpenUsage takes.
+// A Target is a group to record: its name in the recording, and its name for cgroup.OpenUsage.
 type Target struct{ Name, Group string }
 
-// Open opens groups. The error is fs.ErrNotExist where there is no such group.
+// Open opens groups. The error is fs.ErrNotExist if a group does not exist.
 func Open(tree *cgroup.Tree, targets ...Target) (*Groups, error) {
 	g := &Groups{tree: tree, has: map[string]bool{}}
 	for _, target := range targets {
@@ -51,7 +51,7 @@ func (g *Groups) keep(one opened) error {
 	return nil
 }
 
-// add hands on a group that is open, and before it the one whose limit holds for it.
+// add passes an open group to found, after the group whose limit applies to it.
 func (g *Groups) add(one opened, found func(opened) error) error {
 	err := g.enclose(one.Above, found)
 	if err == nil {
@@ -63,8 +63,8 @@ func (g *Groups) add(one opened, found func(opened) error) error {
 	return err
 }
 
-// enclose opens a group for its limit, unless there is none or it is recorded by now: a group in it may have to
-// wait when it is throttled, which that group's own counts do not show.
+// enclose opens an ancestor group for its limit, unless the group is already recorded. The throttling of the ancestor
+// delays its descendants, but only the ancestor's counters show it.
 func (g *Groups) enclose(path string, found func(opened) error) error {
 	if path == "" || g.has[path] {
 		return nil
@@ -79,13 +79,13 @@ func (g *Groups) enclose(path string, found func(opened) error) error {
 	return g.add(one, found)
 }
 
-// OpenEvery opens all groups that have processes. Record adds those that come later.
+// OpenEvery opens all groups that have processes. Record adds groups that appear later.
 func OpenEvery(tree *cgroup.Tree) (*Groups, error) {
 	g := &Groups{tree: tree, known: map[string]bool{}, has: map[string]bool{}}
 	return g, g.find(g.keep)
 }
 
-// find opens the groups with processes that are not known yet. Those that go meanwhile are none.
+// find opens new groups that have processes. It skips groups that end meanwhile.
 func (g *Groups) find(found func(opened) error) error {
 	paths, err := g.tree.Paths()
 	if err != nil {
@@ -94,7 +94,7 @@ func (g *Groups) find(found func(opened) error) error {
 	now := make(map[string]bool, len(paths))
 	for _, path := range paths {
 		now[path] = true
-		if g.known[path] || g.has[path] { // or it is recorded for its limit, and has got processes only now
+		if g.known[path] || g.has[path] { // or recorded for its limit, and has processes only now
 			continue
 		}
 		one, err := openGroup(g.tree, Target{path, path})
@@ -113,8 +113,8 @@ func (g *Groups) find(found func(opened) error) error {
 	return nil
 }
 
-// known is the source of a group that is found. When the group has gone its path is forgotten: another one
-// may be made there.
+// A known is the source of a group that find found. When the group ends, its path becomes unknown, because another
+// group can be created at the path.
 type known struct {
 	Source
 	forget func()
@@ -125,7 +125,7 @@ func (k known) Close() {
 	k.forget()
 }
 
-// Record records the groups as a Recorder does, and closes them.
+// Record records the groups with a Recorder, and closes them.
 func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration time.Duration) error {
 	defer g.Close()
 	r, err := New(out, interval)
@@ -137,10 +137,10 @@ func (g *Groups) Record(ctx context.Context, out io.Writer, interval, duration t
 		one := g.open[0]
 		if err := add(one); err != nil && !(g.known != nil && errors.Is(err, fs.ErrNotExist)) {
 			return err
-		} else if err != nil { // one of all that has gone meanwhile
+		} else if err != nil { // the group has ended meanwhile
 			one.Close()
 		}
-		g.open = g.open[1:] // the recorder's now
+		g.open = g.open[1:] // the recorder closes it
 	}
 	if g.known != nil {
 		r.Look = func() error { return g.find(add) }

@@ -11,21 +11,21 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A Writer writes a recording. What it has been told is in the file after Flush.
+// A Writer writes a recording. Its data is in the file after Flush.
 type Writer struct {
 	out      io.Writer
 	interval int64 // µs
 	buf      []byte
-	last     []counts // by group, as the reader knows them
-	at       int64    // µs, as the reader knows it
-	idle     uint64   // readings that are not written yet
-	failed   error    // of a block that was written before its second was over
+	last     []counts // by group, in the reader's state
+	at       int64    // µs, in the reader's state
+	idle     uint64   // readings that are not yet written
+	failed   error    // error of a block that was written before its second was over
 }
 
-// ErrFull is a recording that takes no more: what is in it stands.
+// ErrFull means that a recording cannot take more data. Its data so far is valid.
 var ErrFull = errors.New("the recording is full")
 
-// NewWriter begins a recording.
+// NewWriter starts a recording.
 func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	if err := CheckInterval(h.Interval); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func NewWriter(out io.Writer, h Header) (*Writer, error) {
 	return w, w.Flush()
 }
 
-// Group adds a group and returns its number. What it has used so far does not
-// count: readings tell what comes after. The error is ErrFull where there are too many.
+// Group adds a group and returns its number. The usage before now does not count. The error is ErrFull if there are
+// too many groups.
 func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 	text, err := g.encode()
 	switch {
@@ -64,21 +64,21 @@ func (w *Writer) Group(g Group, now cgroup.Usage) (number int, err error) {
 	return len(w.last) - 1, nil
 }
 
-// flushEarly writes a block before its second is over where it would get too big to be read: a reading of all groups
-// that there can be takes less than half of what it may have.
+// flushEarly writes a block before its second is over, so that it does not exceed the maximum size. A reading of the
+// maximum number of groups takes less than half of that size.
 func (w *Writer) flushEarly() {
 	if len(w.buf) > maxBlock/2 && w.failed == nil {
 		w.failed = w.Flush()
 	}
 }
 
-// A Reading is what a group has used in all, as the kernel counts it.
+// A Reading holds the kernel's counters of a group.
 type Reading struct {
 	Group int
 	cgroup.Usage
 }
 
-// Tick writes the readings of one moment, a time since the recording's start; in rising order of the groups.
+// Tick writes the readings of a moment, in ascending order of the groups. at counts from the recording's start.
 func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	changed := 0
 	for i := range readings {
@@ -89,7 +89,7 @@ func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	now := at.Microseconds()
 	late := now - w.at - (int64(w.idle)+1)*w.interval
 	if changed == 0 && late < w.interval && late > -w.interval {
-		w.idle++ // the next one that is written puts the time right
+		w.idle++ // the next written reading corrects the time
 		return
 	}
 	w.writeIdle()
@@ -104,8 +104,8 @@ func (w *Writer) Tick(at time.Duration, readings []Reading) {
 	w.flushEarly()
 }
 
-// change writes by how much a group's counts have grown. One that is lower than before is another
-// group's, whose first reading it is.
+// change writes the increments of a group's counters. A counter that decreased belongs to a new group of the same
+// name, and the reading is its first.
 func (w *Writer) change(r *Reading) {
 	now, last := countsOf(r.Usage), &w.last[r.Group]
 	if now == *last {
@@ -129,14 +129,14 @@ func (w *Writer) change(r *Reading) {
 	}
 }
 
-// Ended says that a group is no more.
+// Ended records the end of a group.
 func (w *Writer) Ended(group int) {
 	w.writeIdle()
 	w.buf = append(w.buf, kindEnded)
 	w.number(uint64(group))
 }
 
-// Cost says what recording has cost so far.
+// Cost records the cost of recording so far.
 func (w *Writer) Cost(c Cost) {
 	w.writeIdle()
 	w.buf = append(w.buf, kindCost)
@@ -161,7 +161,7 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// Close ends the recording. The file stays open.
+// Close completes the recording. It does not close the file.
 func (w *Writer) Close() error {
 	w.writeIdle()
 	w.buf = append(w.buf, kindEnd)

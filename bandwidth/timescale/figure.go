@@ -11,7 +11,8 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-// Plot draws a group's use over time, which Trace has read, a line for each length of the windows, and its limit.
+// Plot draws a group's use over time with a line for each length of the windows, and the group's limit. It requires
+// Trace.
 func (g *Group) Plot() (*plot.Plot, error) {
 	p := figure.New()
 	p.Title.Text = fmt.Sprintf("%s\nmean %s CPUs", Printable(g.Name), Number(g.Mean()))
@@ -44,7 +45,7 @@ func (g *Group) Plot() (*plot.Plot, error) {
 	return p, nil
 }
 
-// steps are a series as a line that stays level within a window.
+// steps returns a series as a line that is constant within a window.
 func (g *Group) steps(s *Series) plotter.XYs {
 	var line plotter.XYs
 	step := s.Step().Seconds()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The form of a summary as JSON. CPUs are numbers of CPUs, times are seconds.
+// The encoding of a summary as JSON. CPUs are numbers of CPUs, times are seconds.
 type (
 	jsonSummary struct {
 		Start           time.Time   `json:"start"`
@@ -18,7 +18,7 @@ type (
 		RecorderSeconds float64     `json:"recorderCPUSeconds"`
 		Missed          uint64      `json:"missedReadings"`
 		Cut             bool        `json:"cut"`
-		FromSeconds     float64     `json:"fromSeconds"` // the part that is summed up
+		FromSeconds     float64     `json:"fromSeconds"` // start of the summarized part
 		ToSeconds       float64     `json:"toSeconds"`
 		Groups          []jsonGroup `json:"groups"`
 	}
@@ -57,7 +57,7 @@ type (
 		Windows    int64    `json:"windows"`
 		Mean       float64  `json:"mean"`
 		P50        float64  `json:"p50"`
-		P99        *float64 `json:"p99"` // null of less than 100 windows
+		P99        *float64 `json:"p99"` // null with fewer than 100 windows
 		Peak       float64  `json:"peak"`
 		PeakToMean float64  `json:"peakToMean"`
 		Burstiness float64  `json:"burstiness"`
@@ -69,7 +69,7 @@ type (
 	}
 )
 
-// JSON writes a summary.
+// JSON encodes a summary.
 func (s *Summary) JSON(w io.Writer) error {
 	out := jsonSummary{
 		Start: s.Start, IntervalSeconds: s.Interval.Seconds(), Seconds: s.Span.Seconds(), CPUs: s.CPUs, Model: s.Model, Kernel: s.Kernel,

@@ -7,13 +7,13 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A Part is a part of a recording, by times since its start. The zero value is all of it.
-type Part struct{ From, To time.Duration } // To 0: its end
+// A Part is a part of a recording, by times since its start. The zero value is the whole recording.
+type Part struct{ From, To time.Duration } // To 0: the end of the recording
 
-// ErrNoPart is a part that a recording does not have.
+// ErrNoPart means that a recording does not have the requested part.
 var ErrNoPart = errors.New("no such part of the recording")
 
-// clip is the moment in the part that is next to a moment.
+// clip returns the moment of the part that is nearest to a moment.
 func (p Part) clip(at time.Duration) time.Duration {
 	if p.To > 0 {
 		at = min(at, p.To)
@@ -21,7 +21,7 @@ func (p Part) clip(at time.Duration) time.Duration {
 	return max(at, p.From)
 }
 
-// share is how much of the time from one reading to the next lies in the part.
+// share returns the share of the time between two readings that lies in the part.
 func (p Part) share(from, to time.Duration) float64 {
 	if in := p.clip(to) - p.clip(from); from < to {
 		return float64(in) / float64(to-from)
@@ -32,7 +32,7 @@ func (p Part) share(from, to time.Duration) float64 {
 	return 0
 }
 
-// scale is a share of what was used. Periods cannot be cut: they are in the part that has more of them.
+// scale returns a share of a usage. Periods are indivisible, so they belong to the part with the larger share.
 func scale(u cgroup.Usage, share float64) cgroup.Usage {
 	if share == 1 {
 		return u

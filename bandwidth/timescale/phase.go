@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// A Phase is a time in which a group used about equally much on average, other than before and after it.
+// A Phase is a time in which a group's mean use was about constant and differed from the phases before and after.
 type Phase struct {
 	From, To time.Duration // since the recording's start
 	Mean     float64       // CPUs
 }
 
-// What makes phases. Noise that is cut into five parts is explained by them to a half at most.
+// Criteria of phases. Five parts explain at most half of the variance of noise.
 const (
 	levelWindow = time.Second
-	leastLevels = 20   // in a recording that may have phases
-	leastPart   = 10   // a phase has a tenth of the recording at least
-	mostPhases  = 5    // or it is called one
-	explained   = 0.8  // of the variance, by the phases' means
-	leastRatio  = 1.5  // between the means of neighbours
-	leastStep   = 0.02 // CPUs between them
+	leastLevels = 20   // minimum number of levels of a recording with phases
+	leastPart   = 10   // a phase has at least 1/minPart of the recording
+	mostPhases  = 5    // with more phases, the recording counts as a single phase
+	explained   = 0.8  // minimum share of the variance that the phases' means explain
+	leastRatio  = 1.5  // minimum ratio of the means of neighbors
+	leastStep   = 0.02 // minimum difference of the means of neighbors, in CPUs
 )
 
-// Phases are a group's phases; nil where it has only one.
+// Phases returns a group's phases. It returns nil if there is only a single phase.
 func (g *Group) Phases() []Phase {
 	if g.levels == nil || len(g.levels.means) < leastLevels {
 		return nil
@@ -66,7 +66,7 @@ func meanOf(values []float64) (mean float64) {
 	return mean
 }
 
-// spreadOf is the sum of the squares of the distances from the mean.
+// spreadOf returns the sum of the squared distances from the mean.
 func spreadOf(values []float64) (sum float64) {
 	mean := meanOf(values)
 	for _, v := range values {
@@ -75,8 +75,8 @@ func spreadOf(values []float64) (sum float64) {
 	return sum
 }
 
-// cut cuts values into n parts, in their order, so that they are nearest to the means of their parts. It returns where the
-// parts end, and the spread that is left in them.
+// cut divides values into n contiguous parts with the smallest squared distances from the parts' means. It returns
+// the ends of the parts, and the sum of the squared distances.
 func cut(values []float64, n int) (ends []int, rest float64) {
 	least := max(len(values)/leastPart, 1)
 	sums, squares := make([]float64, len(values)+1), make([]float64, len(values)+1)
@@ -87,14 +87,14 @@ func cut(values []float64, n int) (ends []int, rest float64) {
 		sum := sums[to] - sums[from]
 		return max(squares[to]-squares[from]-sum*sum/float64(to-from), 0)
 	}
-	best := make([]float64, len(values)+1) // of the values until there, in as many parts as by now
+	best := make([]float64, len(values)+1) // smallest sum for the values up to an index, with the present number of parts
 	for to := range best {
 		best[to] = math.Inf(1)
 		if to >= least {
 			best[to] = spread(0, to)
 		}
 	}
-	from := make([][]int, n) // where the last of so many parts begins
+	from := make([][]int, n) // start of the last part, by number of parts and index
 	for part := 1; part < n; part++ {
 		next := make([]float64, len(best))
 		from[part] = make([]int, len(best))
@@ -118,11 +118,11 @@ func cut(values []float64, n int) (ends []int, rest float64) {
 	return ends, best[len(values)]
 }
 
-// levels are the use over time in a bounded number of means, each of as many windows as it takes.
+// levels hold the use over time as a bounded number of means, each over the same number of windows.
 type levels struct {
 	means  []float64
 	each   int64
-	filled int64 // windows in the mean that is being made
+	filled int64 // windows in the current mean
 	sum    float64
 }
 

@@ -11,44 +11,44 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A Summary is what a recording shows.
+// A Summary is the result of reading a recording.
 type Summary struct {
 	record.Header
 	record.Cost
 	Span   time.Duration // from the first reading to the last
-	Part   Part          // of it that is summed up
-	Cut    bool          // the recording goes on, or its recorder was killed
+	Part   Part          // the summarized part
+	Cut    bool          // the recording is still being written, or its recorder was killed
 	Groups []Group
 }
 
-// A Group is what is known of one group.
+// A Group is the summary of a group.
 type Group struct {
 	record.Group
-	Number   int           // in the recording
+	Number   int           // number of the group in the recording
 	From, To time.Duration // since the recording's start
-	Used     cgroup.Usage  // in this time
+	Used     cgroup.Usage  // between From and To
 	Figures  []Figures     // by length of the windows
-	Hidden   *Hidden       // nil where no limit was felt
-	Above    *Above        // nil where no group above it had a limit
-	Points   []*Series     // the use over time, as Figures, after Trace
-	levels   *levels       // the same in few values
+	Hidden   *Hidden       // nil if the group was never throttled
+	Above    *Above        // nil if no ancestor had a limit
+	Points   []*Series     // the use over time by length of the windows, after Trace
+	levels   *levels       // the use over time in few values
 }
 
-// An Above is the group above one that had the tightest limit, and what it felt of it.
+// An Above is the ancestor with the tightest limit, and its usage.
 type Above struct {
 	record.Group
 	Used cgroup.Usage
 }
 
-// Mean is the mean use in CPUs.
+// Mean returns the mean use in CPUs.
 func (g *Group) Mean() float64 { return cpus(g.Used.CPU, g.To-g.From) }
 
-// Hidden is what a limit did to a group while it was recorded: such a recording
-// shows what the group got, not what it wanted. The limit may be one of a group above.
+// Hidden describes how a limit affected a group during the recording. With such a limit, the recording shows the CPU
+// time that the group got, which can be less than its demand. The limit can be an ancestor's.
 type Hidden struct {
-	Share float64 // throttled periods of all: its own, or those of the group above
-	// Wanted is a lower bound of the mean number of threads that ran or could have run, in CPUs: each CPU on which the
-	// group was throttled had one at least. Used is what ran: a lower bound of the work that there was.
+	Share float64 // share of throttled periods, of the group or of its ancestor
+	// Wanted is a lower bound of the mean number of threads that ran or were ready to run, in CPUs. Each CPU on which
+	// the group was throttled counts as a thread. Used is the CPU time that ran, which is a lower bound of the work.
 	Used, Wanted float64
 }
 
@@ -59,11 +59,11 @@ func cpus(time, in time.Duration) float64 {
 	return float64(time) / float64(in)
 }
 
-// Read is ReadPart of all of a recording.
+// Read reads a whole recording; see ReadPart.
 func Read(in io.Reader) (*Summary, error) { return ReadPart(in, Part{}) }
 
-// ReadPart reads a recording to its end, or to where it is cut off, and sums up a part of it. All other errors
-// are ErrNoPart, record.ErrFormat or the file's.
+// ReadPart reads a recording to its end, or to the point where it is cut, and summarizes a part of it. The error is
+// ErrNoPart, record.ErrFormat or an error of in.
 func ReadPart(in io.Reader, part Part) (*Summary, error) {
 	r, err := record.NewReader(in)
 	if err != nil {
@@ -84,7 +84,7 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 	s.Cost = r.Cost
 	named := numbers(r.Groups)
 	for i, g := range groups {
-		if g.from >= g.at && part != (Part{}) { // it was not there then
+		if g.from >= g.at && part != (Part{}) { // the group did not exist then
 			continue
 		}
 		one := g.group(i, r.Groups[i])
@@ -97,7 +97,7 @@ func ReadPart(in io.Reader, part Part) (*Summary, error) {
 	return s, nil
 }
 
-// named are the numbers of the groups with a name, in rising order: a name may come again, when a group has ended.
+// named holds the numbers of the groups of each name, in ascending order. A name can repeat after a group has ended.
 type named map[string][]int
 
 func numbers(groups []record.Group) named {
@@ -108,8 +108,8 @@ func numbers(groups []record.Group) named {
 	return all
 }
 
-// above is the number of the group whose limit holds for a group: the last one of that name before it, or the first after it;
-// -1 where there is none.
+// above returns the number of the group whose limit applies to a group: the last group of that name before it, or
+// else the first after it. It returns -1 if there is none.
 func (n named) above(groups []record.Group, of int) int {
 	if groups[of].Above == "" {
 		return -1
@@ -128,8 +128,8 @@ func (n named) above(groups []record.Group, of int) int {
 	return all[at]
 }
 
-// Trace reads the use over time of one of a summary's groups, in the same part of its recording, for Plot. Only of one: a
-// recording may have more groups than there is memory for their points.
+// Trace reads the use over time of a group for Plot, from the same part of its recording. It reads a single group,
+// because the points of all groups can exceed the memory.
 func (g *Group) Trace(in io.Reader, part Part) error {
 	r, err := record.NewReader(in)
 	if err != nil {
@@ -151,8 +151,9 @@ func (g *Group) Trace(in io.Reader, part Part) error {
 	return err
 }
 
-// EachStep calls visit with the CPUs that one group used in each step of a part of the recording, of its
-// interval, in their order, and in how many steps in a row. Errors are those of Read.
+// EachStep calls visit for the steps of a group in a part of the recording, in order. A step has the length of the
+// interval. visit gets the CPUs used in each step, and the number of consecutive steps with that use. Errors are the
+// errors of Read.
 func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int64)) error {
 	r, err := record.NewReader(in)
 	if err != nil {
@@ -169,8 +170,8 @@ func EachStep(in io.Reader, part Part, group int, visit func(cpus float64, n int
 	return err
 }
 
-// gather reads to the recording's end, or to where it is cut off. It asks for a gatherer for each group, which
-// gets what is in the part.
+// gather reads to the recording's end, or to the point where it is cut. It calls newGatherer for each group, and adds
+// the group's use within the part.
 func gather(r *record.Reader, part Part, newGroup func(number int, start time.Duration) *gatherer) (span time.Duration, cut bool, err error) {
 	var groups []*gatherer
 	for {
@@ -200,16 +201,16 @@ func gather(r *record.Reader, part Part, newGroup func(number int, start time.Du
 	}
 }
 
-// A gatherer collects one group's windows.
+// A gatherer collects a group's windows.
 type gatherer struct {
-	from, at time.Duration // what was used until here is counted
+	from, at time.Duration // the use until at is counted
 	used     cgroup.Usage
 	windows  []*window
 	levels   *levels
 	ended    bool
 }
 
-// newGatherer has windows of these lengths, but of none below the least.
+// newGatherer returns a gatherer with windows of the given lengths. It omits lengths below least.
 func newGatherer(start time.Duration, lengths []time.Duration, least time.Duration) *gatherer {
 	g := &gatherer{from: start, at: start}
 	for _, length := range lengths {
@@ -225,7 +226,7 @@ func newGatherer(start time.Duration, lengths []time.Duration, least time.Durati
 	return g
 }
 
-// add counts what was used from one reading to the next.
+// add counts the use from one reading to the next.
 func (g *gatherer) add(from, to time.Duration, u cgroup.Usage) {
 	g.idle(from)
 	g.count(to, u.CPU)
@@ -237,7 +238,7 @@ func (g *gatherer) add(from, to time.Duration, u cgroup.Usage) {
 	g.used.BurstTime += u.BurstTime
 }
 
-// idle counts the time in which nothing was used.
+// idle counts a time without use.
 func (g *gatherer) idle(to time.Duration) {
 	if g.at < to && !g.ended {
 		g.count(to, 0)
@@ -264,7 +265,7 @@ func (g *gatherer) group(number int, of record.Group) Group {
 	return out
 }
 
-// hide says what the group's own limit, and that of the group above, did to it.
+// hide computes the effect of the limits of the group and of its ancestor.
 func (g *Group) hide() {
 	share := throttledShare(&g.Used)
 	if g.Above != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Text writes a summary as a table, windows of all lengths beside each other, and what there is to say of it.
+// Text writes a summary as a table with a row for each length of the windows, and remarks.
 func (s *Summary) Text(w io.Writer) error {
 	fmt.Fprintln(w, s.about())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -21,7 +21,7 @@ func (s *Summary) Text(w io.Writer) error {
 			if f.Windows == 0 {
 				continue
 			}
-			p99 := "-" // of less than a hundred windows it is the peak
+			p99 := "-" // with fewer than 100 windows P99 is the peak
 			if f.Windows >= 100 {
 				p99 = Number(f.P99)
 			}
@@ -43,7 +43,7 @@ func (s *Summary) Text(w io.Writer) error {
 	return nil
 }
 
-// about says what the recording is, and what it cost.
+// about returns a description of the recording and of its cost.
 func (s *Summary) about() string {
 	what := Length(s.Span.Round(time.Millisecond))
 	if s.Part != (Part{}) {
@@ -60,7 +60,7 @@ func (s *Summary) about() string {
 	return text
 }
 
-// remarks are what of a group does not stand in the table.
+// remarks returns facts about a group that the table does not show.
 func (g *Group) remarks() (lines []string) {
 	if g.Quota > 0 {
 		line := fmt.Sprintf("limit %s CPUs, %s of each %s", Number(float64(g.Quota)/float64(max(g.Period, 1))), Length(g.Quota), Length(g.Period))
@@ -89,7 +89,7 @@ func (g *Group) remarks() (lines []string) {
 	return lines
 }
 
-// PhasesText writes phases in a line.
+// PhasesText formats phases on a line.
 func PhasesText(phases []Phase) string {
 	var parts []string
 	for _, p := range phases {
@@ -98,7 +98,7 @@ func PhasesText(phases []Phase) string {
 	return strings.Join(parts, ", ")
 }
 
-// Number writes an amount of CPUs, or a ratio, in three digits.
+// Number formats an amount of CPUs, or a ratio, with three digits.
 func Number(v float64) string {
 	switch {
 	case v < 0.0005:
@@ -114,7 +114,7 @@ func Number(v float64) string {
 	}
 }
 
-// Length writes a time without parts that are zero: 1m, not 1m0s.
+// Length formats a time without zero parts: 1m, not 1m0s.
 func Length(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -126,7 +126,7 @@ func Length(d time.Duration) string {
 	return s
 }
 
-// Printable is a text from a file without characters that a terminal acts on.
+// Printable returns a text without characters that control a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

@@ -1,5 +1,9 @@
-// Package timescale shows one recording at several timescales: a limit acts within
-// a tenth of a second, and a mean over a minute does not show what it meets there.
+// Package timescale summarizes a recording at several timescales. A limit acts within a tenth of a second, and a mean
+// over a minute hides its effects.
+//
+// ReadPart reads a recording of package record and returns a Summary. For each Group it computes Figures for windows
+// of several lengths, the effect of limits (Hidden), and phases. Group.Trace reads the use over time for Group.Plot.
+// The package does not recommend limits; package advise does.
 package timescale
 
 import (
@@ -9,19 +13,19 @@ import (
 	"github.com/candor-project/candor/internal/quantile"
 )
 
-// Scales are the lengths of windows that a summary has, where the recording is fine enough.
+// Scales are the lengths of the windows of a summary. A summary omits lengths below the recording's interval.
 var Scales = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, time.Minute}
 
-// A window cuts a group's use into windows of one length and counts what is in them.
+// A window divides a group's use into windows of a fixed length and collects their statistics.
 type window struct {
 	length  time.Duration
-	end     time.Duration // of the present window
-	used    float64       // in the present window, ns
-	n       int64         // windows that have ended
-	sum     float64       // of their CPUs
+	end     time.Duration // of the current window
+	used    float64       // in the current window, ns
+	n       int64         // completed windows
+	sum     float64       // sum of their CPUs
 	squares float64
-	bins    quantile.Bins               // the windows by their CPUs
-	visit   func(cpus float64, n int64) // nil: nobody
+	bins    quantile.Bins               // histogram of the windows by CPUs
+	visit   func(cpus float64, n int64) // optional
 }
 
 func newWindow(length, start time.Duration) *window {
@@ -45,7 +49,7 @@ func (w *window) add(from, to, cpu time.Duration) {
 	w.used = rate * float64(to-w.end+w.length)
 }
 
-// close counts n windows in a row with that many CPUs used.
+// close counts n consecutive windows with the given number of CPUs used.
 func (w *window) close(cpus float64, n int64) {
 	w.end += time.Duration(n) * w.length
 	w.n += n
@@ -57,18 +61,18 @@ func (w *window) close(cpus float64, n int64) {
 	}
 }
 
-// least is what is told from nothing in quantiles, in CPUs.
+// least is the smallest use in CPUs that the quantiles distinguish from none.
 const least = 0.001
 
-// Figures are what the windows of one length hold, in CPUs.
+// Figures are the statistics of the windows of a length, in CPUs.
 type Figures struct {
 	Window  time.Duration
-	Windows int64 // whole ones; where it is 0 all else is
+	Windows int64 // complete windows; if 0, all other fields are 0
 	Mean    float64
-	P50     float64 // to one in a hundred
+	P50     float64 // to 1 %
 	P99     float64
 	Peak    float64
-	// PeakToMean and Burstiness (standard deviation / mean) are 0 for one that used nothing.
+	// PeakToMean and Burstiness (standard deviation / mean) are 0 for a group without use.
 	PeakToMean, Burstiness float64
 }
 
@@ -87,19 +91,19 @@ func (w *window) figures() Figures {
 	return f
 }
 
-// A Series is the use over time in a bounded number of points: each is the highest of
-// as many windows as it takes.
+// A Series is the use over time as a bounded number of points. Each point is the maximum of the same number of
+// windows.
 type Series struct {
-	Window time.Duration // of a value
+	Window time.Duration // length of a window
 	CPUs   []float64
 	each   int64
-	filled int64 // windows in the point that is being made
+	filled int64 // windows in the current point
 	high   float64
 }
 
 const maxPoints = 2000
 
-// Step is the time from one point to the next.
+// Step returns the time between points.
 func (s *Series) Step() time.Duration { return time.Duration(s.each) * s.Window }
 
 // push appends n windows.
@@ -120,7 +124,7 @@ func (s *Series) push(cpus float64, n int64) {
 	}
 }
 
-// halve puts two points into one.
+// halve merges pairs of points.
 func (s *Series) halve() {
 	for i := range len(s.CPUs) / 2 {
 		s.CPUs[i] = max(s.CPUs[2*i], s.CPUs[2*i+1])

@@ -15,21 +15,27 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-const adviseLong = `Say which CPU limit, period and burst a recorded container needs: what was recorded is replayed
-under many of them, in a model of the kernel's bandwidth control.
+const adviseLong = `Recommend a CPU limit, period and burst for a recorded container. The command
+replays the recording under many settings in a model of the kernel's bandwidth
+control.
 
-THROTTLED is the share of the periods; DELAY how much later the work is done than without
-a limit, of half of it and of 99 %; OVERRUN the longest time for which the container uses
-more than its limit without a break, which a neighbour may have to wait. A limit is what
-the container reserves. The last rows are whole CPUs of its own (class sensitive), with as many threads.
+THROTTLED  share of the periods in which the quota ran out
+DELAY      delay of the work compared with no limit, median and 99th percentile
+OVERRUN    longest time for which the container uses more than its limit without
+           a pause; a neighbor can wait as long
 
-With --hops N delays are those of a request that passes N such containers, one after the other,
-and whose answer goes back through all of them.
+A limit is the CPU time that the container reserves. The last rows are whole CPUs
+of the container (class sensitive), with as many threads as CPUs.
 
-Of several recordings, or with --node-cpus, also how many such containers a node holds: with
-the cheapest limits, with and without a burst, and without limits; -o svg and -o png draw that.
+With --hops N, the delays are delays of a request that passes N such containers in
+a row and returns through all of them.
 
-A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several by comma.`
+With several recordings, or with --node-cpus, the report also shows how many such
+containers a node holds: with the cheapest limits, with and without a burst, and
+without limits. -o svg and -o png draw this result.
+
+A target is throttled<1%, delay-p50<1ms or delay-p99<5ms, or several of them
+separated by commas.`
 
 const adviseExample = `  candor advise web.usage
   candor advise web.usage --target 'delay-p99<5ms'
@@ -53,7 +59,7 @@ func newAdviseCommand() *cobra.Command {
 	f := &adviseFlags{}
 	cmd := &cobra.Command{
 		Use:     "advise FILE...",
-		Short:   "Say which limit, period and burst a recorded container needs",
+		Short:   "Recommend a limit, period and burst for a recorded container",
 		Long:    adviseLong,
 		Example: adviseExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -65,13 +71,13 @@ func newAdviseCommand() *cobra.Command {
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.group, "group", "", "the group (default: the one with most CPU time)")
-	flags.StringVar(&f.target, "target", "throttled<1%", "what the setting must reach")
+	flags.StringVar(&f.group, "group", "", "cgroup to analyze (default: the cgroup with the most CPU time)")
+	flags.StringVar(&f.target, "target", "throttled<1%", "target of the setting")
 	complete(cmd, "target", []string{"throttled<1%", "delay-p50<1ms", "delay-p99<5ms"})
 	f.part = addPartFlags(cmd)
-	flags.IntVar(&f.hops, "hops", 1, "containers that a request passes, one after the other, and its answer on the way back, each with this use and this limit")
-	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node they shall run on, and how many it holds (default: those of the recordings' machine)")
-	flags.Float64Var(&f.risk, "risk", 1, "% of the time in which containers without limits may want more than the node has")
+	flags.IntVar(&f.hops, "hops", 1, "containers in a row that a request and its answer pass")
+	flags.IntVar(&f.cpus, "node-cpus", 0, "CPUs of the node to fill (default: CPUs of the recorded machine)")
+	flags.Float64Var(&f.risk, "risk", 1, "% of time for which containers without limits can exceed the node")
 	flags.DurationSliceVar(&f.periods, "period", []time.Duration{20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond}, "periods to try, 1ms to 1s")
 	f.output = outputFlag(cmd, "table", "json", "svg", "png")
 	return cmd
@@ -112,7 +118,7 @@ func (f *adviseFlags) run(cmd *cobra.Command, files []string) error {
 	return nil
 }
 
-// write writes what is advised in the form that is asked for.
+// write writes the recommendations in the requested format.
 func (f *adviseFlags) write(out io.Writer, all *advise.Reports) error {
 	switch f.output.value {
 	case "table":
@@ -130,7 +136,7 @@ func (f *adviseFlags) write(out io.Writer, all *advise.Reports) error {
 	return figure.PNG(out, p)
 }
 
-// read sums up all recordings. Of machines with unlike numbers of CPUs the user has to say for which one he asks.
+// read summarizes all recordings. If their machines differ in the number of CPUs, --node-cpus is required.
 func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error) {
 	for _, file := range files {
 		s, err := readRecording(file, f.part)
@@ -151,7 +157,8 @@ func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error)
 	return all, nil
 }
 
-// unlike says that recordings are of machines whose CPU time is not the same; "" where it is, or nobody knows.
+// unlike describes the difference between recordings of machines with unequal CPU speed. It is "" if there is none, or if
+// it is unknown.
 func unlike(files []string, all []*timescale.Summary) string {
 	for i, s := range all {
 		if a, b := all[0].Model, s.Model; a != "" && b != "" && a != b {
@@ -161,7 +168,7 @@ func unlike(files []string, all []*timescale.Summary) string {
 	return ""
 }
 
-// report replays what a recording's group used.
+// report replays the use of a recorded cgroup.
 func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report, *advise.Demand, error) {
 	g := &s.Groups[0]
 	d, err := f.demand(file, s, g.Number)
@@ -205,7 +212,7 @@ const (
 	maxHops     = 64
 )
 
-// demand reads what a group of a recording used as what it wanted.
+// demand takes the recorded use of a cgroup as its demand.
 func (f *adviseFlags) demand(file string, s *timescale.Summary, group int) (*advise.Demand, error) {
 	cpus := f.cpus
 	if cpus == 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// count writes a number with what it counts: "1 process", "2 processes".
+// count formats a number with its unit: "1 process", "2 processes".
 func count[N int | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -14,7 +14,7 @@ func count[N int | uint64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// amount writes an amount of CPU for people: "1 CPU", "2 CPUs", "1500m".
+// amount formats an amount of CPU: "1 CPU", "2 CPUs", "1500m".
 func amount(m hybrid.Milli) string {
 	if m%1000 == 0 {
 		return count(int(m/1000), "CPU", "CPUs")

@@ -15,20 +15,22 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-const auditLong = `List the containers of this machine that see another number of CPUs than their
-limit is worth, whoever runs them: Docker, containerd, CRI-O, Podman or Candor.
-What stood still longest comes first. It is where to begin before anything of
-Candor's runs here: it needs no state, asks no engine and changes nothing.
+const auditLong = `List the containers of this machine whose CPU count differs from their limit.
+The command finds the containers of Docker, containerd, CRI-O, Podman and Candor.
+The container with the most lost time comes first.
 
-SEES      CPUs of the widest affinity of its processes
-LIMIT     the least CPU quota of its group and those above
-THREADS   of all its processes
-THROTTLED share of the periods in which the quota ran out
-LOST      how long its CPUs stood still for that, since its group was made
-GAIN      likely: more threads than CPUs by its limit, and throttled for it;
-          maybe: more threads, and not throttled so far
+Start here: the command needs no installation, reads no state, asks no engine and
+changes nothing.
 
-Others than root get ids in place of most names.`
+SEES       CPUs in the widest affinity of the container's processes
+LIMIT      smallest CPU quota of the cgroup and the cgroups above it
+THREADS    threads of all processes
+THROTTLED  share of the periods in which the quota ran out
+LOST       CPU time lost to throttling since the cgroup was created
+GAIN       likely: more threads than CPUs in the limit, and throttled
+           maybe:  more threads than CPUs in the limit, not throttled so far
+
+Users other than root see IDs instead of most names.`
 
 const auditExample = `  candor audit
   candor audit --all
@@ -37,12 +39,12 @@ const auditExample = `  candor audit
 func newAuditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "audit",
-		Short:   "List the containers that see other CPUs than they have",
+		Short:   "List containers whose CPU count differs from their limit",
 		Long:    auditLong,
 		Example: auditExample,
 		Args:    noArgs,
 	}
-	all := cmd.Flags().Bool("all", false, "list all containers, also those that see what they have or have no limit")
+	all := cmd.Flags().Bool("all", false, "list all containers, also without a mismatch or a limit")
 	output := outputFlag(cmd, "table", "json")
 	options := cgroup.Options{ReadOnly: true}
 	driver := addGroupFlags(cmd, &options)
@@ -103,7 +105,7 @@ func auditRows(found []audit.Container, all bool) []auditRow {
 	return rows
 }
 
-// writeAudit writes the table, and what to do with it.
+// writeAudit writes the table and the next step.
 func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 	if len(rows) > 0 {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -126,7 +128,7 @@ func writeAudit(w io.Writer, rows []auditRow, found []audit.Container) error {
 	return err
 }
 
-// lost is a time span for people.
+// lost formats a lost time.
 func lost(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d < 2*time.Minute {
@@ -135,7 +137,7 @@ func lost(seconds float64) string {
 	return age(d)
 }
 
-// auditSummary is what the list means, and what to do next.
+// auditSummary summarizes the list and names the next step.
 func auditSummary(found []audit.Container) string {
 	differ, likely := 0, 0
 	for i := range found {

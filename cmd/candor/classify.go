@@ -18,19 +18,20 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const classifyLong = `Find out by measuring whether a program is sensitive to the CPUs that it sees.
+const classifyLong = `Classify a program by measuring whether it is sensitive to the CPUs that it sees.
 
-Each workload is run under each limit, in pairs: with the limit as a quota alone, and
-with as many CPUs of its own. Pairs are added until exact tests decide, after 8, 12,
-18, 26 or 40 of them: sensitive if it gains more than the margin by the CPUs of its
-own, flexible if it does not. The program is sensitive if more than half of the
-workloads and limits say so. What stays undecided is taken for flexible.
+The command runs each workload under each limit in pairs: once with the limit as a
+quota alone, and once on as many exclusive CPUs. It adds pairs until exact tests
+decide, after 8, 12, 18, 26 or 40 pairs: sensitive if the exclusive CPUs gain more
+than the margin, flexible otherwise. The program is sensitive if more than half of
+the workloads and limits are. Undecided combinations count as flexible.
 
-With --probe the program's start is watched first, with all CPUs to see and with one:
-what it asks for their number, and how many threads it has. That gives a second opinion,
-and without --cpu the only one, in seconds. Where the two differ the measurement counts.
+With --probe, the command first traces the start of the program, with all CPUs
+visible and with a single CPU: which sources of the CPU count it reads, and how
+many threads it starts. This gives a second opinion. Without --cpu it is the only
+opinion and takes seconds. If the two differ, the measurement counts.
 
-With --image the program is one in an image, as for candor compare.`
+With --image, the program runs in a container, as for candor compare.`
 
 const classifyExample = `  candor classify --cpu 1,1.5 -- ./solver input
   candor classify --cpu 1 --workload small='-n 100' --workload large='-n 10000' -- ./solver
@@ -57,28 +58,28 @@ func newClassifyCommand() *cobra.Command {
 	var f classifyFlags
 	cmd := &cobra.Command{
 		Use:     "classify --cpu N[,N...] [flags] -- COMMAND [ARG]... | --image IMAGE [flags] -- [ARG]...",
-		Short:   "Find out whether a program is sensitive or flexible",
+		Short:   "Classify a program as sensitive or flexible by measuring it",
 		Long:    classifyLong,
 		Example: classifyExample,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
-	flags.StringVar(&f.cpus, "cpu", "", "limits, such as 0.5,1,1500m")
-	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: words to add to the command, as a shell reads them; may be repeated")
-	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "gain that counts, in percent")
-	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) in which to write the class")
+	flags.SetInterspersed(false) // words after the command's name belong to the command
+	flags.StringVar(&f.cpus, "cpu", "", "limits to measure, such as 0.5,1,1500m")
+	flags.StringArrayVar(&f.workloads, "workload", nil, "NAME=WORDS: shell words to append to the command; repeatable")
+	flags.Float64Var(&f.margin, "margin", 100*experiment.DefaultMargin, "smallest gain that counts, in percent")
+	flags.StringVar(&f.annotate, "annotate", "", "manifest (YAML) that gets the class as an annotation")
 	f.profile.add(flags)
-	flags.StringVar(&f.metric, "metric", "", "the number that decides, in the output: a regular expression with one group, or a JSON path such as .rate (default: the wall time)")
-	flags.BoolVar(&f.probe, "probe", false, "watch how the program starts, for a second opinion; without --cpu nothing is measured")
-	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "after which a start that is watched is ended")
+	flags.StringVar(&f.metric, "metric", "", "regular expression or JSON path of the metric (default: wall time)")
+	flags.BoolVar(&f.probe, "probe", false, "trace the program's start; without --cpu, only trace")
+	flags.DurationVar(&f.probeTime, "probe-for", experiment.DefaultProbeTime, "time after which the traced start ends")
 	f.addCommon(cmd)
 	f.output = choice{"table", []string{"table", "json"}}
-	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the result")
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
 	return cmd
 }
 
-// run classifies, and shows what is known so far where the user ends it.
+// run classifies the program. If the user interrupts it, run shows the preliminary result.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if f.probe && f.image != "" {
 		return badInput("--probe watches how a program starts, not a container: want it without --image")
@@ -91,7 +92,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if _, _, err := f.texts(string(experiment.Flexible)); err != nil {
-		return err // nothing is found to be wrong after the long work
+		return err // checked before the long work
 	}
 	ctx, stop := untilSignal(cmd)
 	defer stop()
@@ -111,7 +112,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	return f.writeClass(string(class.Class))
 }
 
-// classification is what a command line asks for.
+// classification returns the classification that the command line describes.
 func (f *classifyFlags) classification(args []string) (experiment.Classification, error) {
 	c := experiment.Classification{Metric: experiment.WallTime.Name, Margin: f.margin / 100, Seed: f.seed}
 	for _, word := range strings.Split(f.cpus, ",") {

@@ -14,7 +14,7 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// onlyProbe watches how the program starts, and measures nothing.
+// onlyProbe traces the start of the program and measures nothing.
 func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 	if f.annotate != "" || f.profile.file != "" || len(f.workloads) > 0 || f.metric != "" {
 		return badInput("--annotate, --profile, --workload and --metric are for measurements: want --cpu, too")
@@ -51,7 +51,7 @@ func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *ex
 	return l.Probe(ctx, w, f.probeTime)
 }
 
-// writePrediction writes what a probe saw, and what that means beside a class that was measured; "" is none.
+// writePrediction writes the result of a probe and compares it with the measured class, "" for no measurement.
 func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
 	if p == nil {
 		return

@@ -22,9 +22,9 @@ type profileFlags struct {
 }
 
 func (f *profileFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.file, "profile", "", "file in which to write the class as a CPUProfile, which has the file's name: solver.yaml")
-	flags.StringToStringVar(&f.labels, "labels", nil, "labels of the pods that the profile speaks of, such as app=solver")
-	flags.StringArrayVar(&f.images, "profile-image", nil, "pattern of the images that it speaks of, such as '*/solver:*'; may be repeated")
+	flags.StringVar(&f.file, "profile", "", "CPUProfile manifest to write; the file name names the object")
+	flags.StringToStringVar(&f.labels, "labels", nil, "pod labels of the profile's selector, such as app=solver")
+	flags.StringArrayVar(&f.images, "profile-image", nil, "image pattern of the profile, such as '*/solver:*'; repeatable")
 }
 
 // manifest is the profile with a class; nil if none is asked for.
@@ -55,7 +55,7 @@ func (f *profileFlags) manifest(class string) ([]byte, error) {
 	return text, nil
 }
 
-// write writes the profile. One that is there keeps its owner and mode.
+// write writes the profile. An existing file keeps its owner and mode.
 func (f *profileFlags) write(text []byte) error {
 	if _, err := os.Stat(f.file); err == nil {
 		return rewrite(f.file, text)

@@ -34,7 +34,7 @@ func (f *classifyFlags) writeClass(class string) error {
 	return err
 }
 
-// rewrite puts another text into a file, which keeps its owner and mode; a link stays one.
+// rewrite replaces the content of a file, which keeps its owner and mode. It follows a symbolic link.
 func rewrite(name string, text []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/kube/apiserver"
 )
 
-// clusterFlags say which cluster is looked at.
+// clusterFlags select a cluster.
 type clusterFlags struct {
 	cluster    bool
 	kubeconfig string
@@ -20,19 +20,19 @@ type clusterFlags struct {
 	timeout    time.Duration
 }
 
-// add adds them to a command that looks at a cluster if --cluster says so.
+// add adds the flags to a command that works on a cluster if --cluster is set.
 func (f *clusterFlags) add(cmd *cobra.Command, usage string, namespaced bool) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.cluster, "cluster", false, usage)
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "how the cluster is reached (default: as kubectl: $KUBECONFIG, ~/.kube/config; in a pod as that)")
-	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: the current one)")
-	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long the API server may take for an answer")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config or the pod's)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: current context)")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "timeout of each request to the API server")
 	if namespaced {
-		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: that of its manifest, else of the context)")
+		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: of the manifest or context)")
 	}
 }
 
-// check refuses flags of the other way of working: names are those that are for one of both alone.
+// check refuses flags of the other mode: forCluster are flags that require --cluster, forMachine flags that exclude it.
 func (f *clusterFlags) check(cmd *cobra.Command, forCluster, forMachine []string) error {
 	if f.cluster {
 		for _, name := range forMachine {
@@ -53,7 +53,7 @@ func (f *clusterFlags) check(cmd *cobra.Command, forCluster, forMachine []string
 	return nil
 }
 
-// client reaches the API server. Nobody is asked yet.
+// client returns a client of the API server. It sends no request.
 func (f *clusterFlags) client() (*apiserver.Client, error) {
 	c, err := apiserver.New(apiserver.Options{
 		Kubeconfig: cmp.Or(f.kubeconfig, apiserver.DefaultKubeconfig()), Context: f.context, Attended: true,

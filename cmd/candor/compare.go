@@ -19,28 +19,27 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const compareLong = `Run a program under several set-ups of the same CPU limit, and show what differs.
+const compareLong = `Run a program under several setups of the same CPU limit and compare the results.
 
   none             no limit
-  quota            the limit as a quota: the program sees all CPUs (docker run --cpus)
-  quota+threads=N  the same, and the program is told to start N threads: {threads} in
-                   its arguments, else OMP_NUM_THREADS (default: the limit rounded up)
-  cpuset           CPUs of its own, the limit rounded up, and the quota
-  shared-fraction  two instances at once, with a CPU in common for their fractions
-  candor           as candor run: whole CPUs, a fraction, and files that say so;
-                   candor+topology=single-l3 with a wish, as candor run --topology
-  2xquota          two copies at once, each with the limit; so with other numbers,
-                   and with the other set-ups
+  quota            the limit as a quota; the program sees all CPUs (docker run --cpus)
+  quota+threads=N  quota, and the program gets a thread count: {threads} in its
+                   arguments, otherwise OMP_NUM_THREADS (default: the rounded limit)
+  cpuset           exclusive CPUs, the limit rounded up, and the quota
+  shared-fraction  two instances at once that share a CPU for their fractions
+  candor           candor run: whole CPUs, a fraction, and a view that matches;
+                   candor+topology=single-l3 adds a topology policy
+  2xquota          two copies at once, each with the limit; other counts and
+                   setups work in the same way
 
-The set-ups take turns in random order. A run's result is its wall time, or what
---metric picks from its output. The first set-up is what the others are compared with.
+The setups take turns in random order. The result of a run is its wall time, or the
+metric that --metric extracts from its output. The first setup is the baseline.
 
-With --server the set-ups are about a server. Once it listens its client runs, without
-a limit, and the result is the client's.
+With --server, the setups apply to a server. Once the server listens, the client
+runs without a limit and provides the result.
 
-With --image the program is one in an image: docker, podman or nerdctl runs it, through
-candor-runc, under the same set-ups. Its time is that from the container's start to its
-end.`
+With --image, docker, podman or nerdctl runs the program in a container through
+candor-runc, under the same setups. Its time is the life of the container.`
 
 const compareExample = `  candor compare --cpu 1.5 -- ./solver input
   candor compare --cpu 1 --setups quota,quota+threads,cpuset,candor -n 30 --out figures -- xz -T0 -k -c big
@@ -62,15 +61,15 @@ func newCompareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:     "compare --cpu N [flags] -- COMMAND [ARG]... | --image IMAGE [flags] -- [ARG]...",
-		Short:   "Measure a program under quota, cpuset and candor",
+		Short:   "Compare a program under quota, cpuset and Candor",
 		Long:    compareLong,
 		Example: compareExample,
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
+	flags.SetInterspersed(false) // words after the command's name belong to the command
 	flags.Var((*milliFlag)(&f.cpu), "cpu", "limit, such as 2, 1.5 or 1500m")
-	flags.StringVar(&f.setups, "setups", "quota,candor", "set-ups, by comma")
+	flags.StringVar(&f.setups, "setups", "quota,candor", "setups, separated by commas")
 	var names []string
 	for _, k := range experiment.Kinds {
 		names = append(names, string(k))
@@ -99,7 +98,7 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 	return f.finish(cmd.OutOrStdout(), expreport.Report{Report: report}, len(report.Runs), err)
 }
 
-// untilSignal returns a context that ends with the first signal that asks for the end; the second one ends the process.
+// untilSignal returns a context that the first SIGINT or SIGTERM cancels. The second signal ends the process.
 func untilSignal(cmd *cobra.Command) (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	context.AfterFunc(ctx, stop)
@@ -128,7 +127,7 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 	return e, experimentError(e.Check())
 }
 
-// measure runs the experiment in a lab, with a line of progress. What is done so far is in the folder after each round.
+// measure runs the experiment in a lab and shows its progress. It saves the partial report after each round.
 func (f *compareFlags) measure(ctx context.Context, cmd *cobra.Command, e *experiment.Experiment) (report *experiment.Report, err error) {
 	l, err := openLab()
 	if err != nil {
@@ -158,7 +157,7 @@ func openLab() (*experiment.Lab, error) {
 	return l, nil
 }
 
-// runStage says how far an experiment is, and what it seems to give.
+// runStage returns the progress of an experiment with its preliminary result.
 func runStage(s experiment.Stage) stage {
 	text := fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup)
 	metric := s.Report.Metrics[len(s.Report.Metrics)-1].Name

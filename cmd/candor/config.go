@@ -15,8 +15,8 @@ func newConfigCommand() *cobra.Command {
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use:     "check FILE",
-		Short:   "Say what is wrong with a configuration of candor nri",
-		Long:    "Reads a configuration of candor nri as that does, and changes nothing. Exit code 2 and one line with file and line if something is wrong.",
+		Short:   "Validate a configuration file of candor nri",
+		Long:    "Validate a configuration file as candor nri reads it. An invalid file gives exit code 2 and one line with the file and the line number.",
 		Example: "  candor config check /etc/candor/nri.yaml",
 		Args:    oneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -30,7 +30,7 @@ func newConfigCommand() *cobra.Command {
 	return cmd
 }
 
-// oneFile wants the name of one file.
+// oneFile accepts exactly one argument, the name of a file.
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return badInput("%d arguments: want one, the FILE", len(args))

@@ -15,11 +15,11 @@ const (
 	exitBadInput = 2
 )
 
-// An exitError ends candor with a code of its own. With an empty err nothing
-// is printed: the code says it all (a program's own exit code).
+// An exitError ends candor with a given exit code. If err is nil, candor prints nothing: the code of a program is the whole
+// result.
 type exitError struct {
 	code int
-	err  error // nil: print nothing
+	err  error // nil: print no message
 }
 
 func (e *exitError) Error() string {
@@ -36,7 +36,7 @@ func badInput(format string, args ...any) error {
 	return &exitError{exitBadInput, fmt.Errorf(format, args...)}
 }
 
-// flagError says of a flag that is not there where the others are.
+// flagError returns the error for an unknown flag of a command.
 func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, new(*pflag.NotExistError)) {
 		return fmt.Errorf("%w: %s --help lists them", err, cmd.CommandPath())
@@ -44,8 +44,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// exitCode returns the code for an error. What fails before a command has
-// started is the command line's fault, but for what help and --version write.
+// exitCode returns the code for an error. An error from before the start of a command is bad input, except a failed write of
+// the help or the version.
 func exitCode(err error, started bool) int {
 	var exit *exitError
 	var file *fs.PathError

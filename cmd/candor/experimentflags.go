@@ -26,21 +26,21 @@ type experimentFlags struct {
 
 func (f *experimentFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each set-up")
-	flags.IntVar(&f.warmUps, "warm-up", 1, "runs of each before those, which do not count")
-	flags.StringVar(&f.name, "name", "", "of the program, in reports (default: its file's)")
+	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each setup")
+	flags.IntVar(&f.warmUps, "warm-up", 1, "discarded runs of each setup before the measurement")
+	flags.StringVar(&f.name, "name", "", "program name in reports (default: name of its file)")
 	f.addCommon(cmd)
 	f.reportFlags.add(cmd)
-	flags.StringArrayVar(&f.metrics, "metric", nil, "a number in the output: a regular expression with one group, or a JSON path such as .rate; NAME= before it is its name; may be repeated")
+	flags.StringArrayVar(&f.metrics, "metric", nil, "[NAME=]regular expression or JSON path of a metric; repeatable")
 }
 
 // addCommon adds those that classify has, too.
 func (f *experimentFlags) addCommon(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.better, "better", nil, "which values are better, lower (default) or higher: of all metrics, or of one, as in qps=higher; may be repeated")
+	flags.StringSliceVar(&f.better, "better", nil, "better values: lower (default), higher or NAME=higher; repeatable")
 	complete(cmd, "better", betterWords)
-	flags.StringVar(&f.server, "server", "", "a server, as a shell reads it: the set-ups are about it; it stays in the foreground, and listens when it is ready")
-	flags.StringVar(&f.client, "client", "", "its client, as a shell reads it, without a limit: its time and its output are the result")
+	flags.StringVar(&f.server, "server", "", "server command to measure (shell words); it must stay in the foreground")
+	flags.StringVar(&f.client, "client", "", "client command without a limit (shell words); the source of the results")
 	f.imageFlags.add(cmd)
 	f.repeatFlags.add(cmd)
 }
@@ -53,14 +53,14 @@ type repeatFlags struct {
 
 func (f *repeatFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "after which a run has failed")
-	flags.Uint64Var(&f.seed, "seed", 1, "of the order")
+	flags.DurationVar(&f.timeout, "timeout", experiment.DefaultTimeout, "timeout of a run")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the random order")
 }
 
-// betterWords say which values of a metric are better.
+// betterWords are the values of --better.
 var betterWords = []string{"lower", "higher"}
 
-// workload is what a command line asks for.
+// workload returns the workload that the command line describes.
 func (f *experimentFlags) workload(args []string) (experiment.Workload, error) {
 	w := experiment.Workload{Name: f.name, Command: args, Timeout: f.timeout}
 	if err := f.serve(&w); err != nil {
@@ -103,7 +103,7 @@ func (f *experimentFlags) serve(w *experiment.Workload) error {
 	return nil
 }
 
-// checkShellWord refuses a shell's command line whose first word is no command.
+// checkShellWord refuses a shell command whose first word is not a command.
 func checkShellWord(text string) error {
 	fields := strings.Fields(text)
 	if len(fields) == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A word is a value that the command line writes as one of a few words.
+// A word is a flag value with a fixed list of words.
 type word interface {
 	encoding.TextUnmarshaler
 	fmt.Stringer
@@ -23,11 +23,10 @@ var (
 	classWords     = []string{"sensitive", "flexible"}
 	policyWords    = []string{"strict", "best-effort"}
 	algorithmWords = []string{"candor", "paper"}
-	wishWords      = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
+	topologyWords  = []string{"prefer", "single-numa", "single-l3", "whole-cores", "none"}
 )
 
-// wordFlag adds a flag whose value is one of words; the value that v holds is
-// the default. The shell completes it.
+// wordFlag adds a flag whose value is a word of a list, with completion. The value of v is the default.
 func wordFlag(cmd *cobra.Command, v word, words []string, name, shorthand, usage string) {
 	cmd.Flags().VarP(textFlag{v, "word"}, name, shorthand, usage+" ["+strings.Join(words, "|")+"]")
 	complete(cmd, name, words)
@@ -71,7 +70,7 @@ func (c *choice) UnmarshalText(text []byte) error {
 // outputFlag adds -o with the given forms; the first is the default.
 func outputFlag(cmd *cobra.Command, forms ...string) *choice {
 	c := &choice{forms[0], forms}
-	wordFlag(cmd, c, forms, "output", "o", "form of the output")
+	wordFlag(cmd, c, forms, "output", "o", "output format")
 	return c
 }
 

@@ -30,7 +30,7 @@ type grantRow struct {
 	Topology     hybrid.TopologyPolicy `json:"topology"`
 	TopologyKept bool                  `json:"topologyKept"`
 	Limit        hybrid.Milli          `json:"limit"`   // 0: none
-	Request      hybrid.Milli          `json:"request"` // what it is guaranteed
+	Request      hybrid.Milli          `json:"request"` // the guarantee
 	CPUs         cpuset.Set            `json:"cpus"`
 	Exclusive    cpuset.Set            `json:"exclusive"`
 	Fractions    planio.Fractions      `json:"fractions,omitzero"` // absent for a flexible container
@@ -64,7 +64,7 @@ func (r *grantRow) read(h *host.Host, g *host.Grant) {
 	r.Command, r.OnResize = h.CommandLine(g), h.OnResize(g)
 }
 
-// name is what people call the container, safe to print.
+// name returns the display name of the container without control characters.
 func (r *grantRow) name() string { return cpumap.Clean(cmp.Or(r.Name.String(), r.ID)) }
 
 // command is the command line for a table. The stored command of a container in a pod is its name, which is in the table already, unless
@@ -76,12 +76,12 @@ func (r *grantRow) command() string {
 	return errorText(shorten(r.Command, 50))
 }
 
-// age is how long ago the container was granted its CPUs, for people.
+// age returns the time since the container got its CPUs, such as 12m.
 func (r *grantRow) age() string { return age(time.Duration(r.Age * float64(time.Second))) }
 
-// sayStrays says on standard error what a snapshot does not list.
+// sayStrays reports cgroups that a snapshot does not list on standard error.
 func sayStrays(cmd *cobra.Command, s *host.Snapshot) {
-	if beside := s.Beside(); beside != "" {
+	if beside := s.Warning(); beside != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "candor:", errorText(beside))
 	}
 }

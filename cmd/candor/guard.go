@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// newInternalGuardCommand is the process that clears the groups of an experiment whose candor was killed.
+// newInternalGuardCommand returns the command that removes the cgroups of an experiment if its candor process was killed.
 func newInternalGuardCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                experiment.GuardCommand,

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// usageTemplate is cobra's, quieter: one usage line, no blank groups.
+// usageTemplate is cobra's template with a single usage line and without empty groups.
 const usageTemplate = `Usage:
   {{if .HasAvailableSubCommands}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}
@@ -32,7 +32,7 @@ Global flags:
 {{.InheritedFlags.FlagUsagesWrapped 100 | trimTrailingWhitespaces}}{{end}}
 {{- if .HasAvailableSubCommands}}
 
-{{.CommandPath}} COMMAND --help says more about a command.{{end}}
+Use {{.CommandPath}} COMMAND --help for the details of a command.{{end}}
 `
 
 // checkHelp has help text written so that *failed is the error of writing it:
@@ -55,7 +55,7 @@ func checkHelp(root *cobra.Command) (failed *error) {
 func newHelpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "help [COMMAND]",
-		Short:             "Say more about a command",
+		Short:             "Show the help of a command",
 		Example:           "  candor help run",
 		ValidArgsFunction: completeCommands,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,15 +20,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// hostFlags are the flags of the subcommands that look at this machine's
-// containers or change them.
+// hostFlags are the flags of the subcommands that read or change the containers of this machine.
 type hostFlags struct {
 	options host.Options
 	driver  *choice
 	verbose bool
 }
 
-// defaultHostOptions are what the environment says, else what is usual.
+// defaultHostOptions returns the options from the environment, with the usual defaults.
 func defaultHostOptions() (o host.Options, driver string) {
 	o.StateDir = cmp.Or(os.Getenv("CANDOR_STATE_DIR"), host.DefaultStateDir())
 	o.Config = cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig)
@@ -41,20 +40,20 @@ func addHostFlags(cmd *cobra.Command) *hostFlags {
 	options, _ := defaultHostOptions()
 	f := &hostFlags{options: options}
 	flags := cmd.Flags()
-	flags.StringVar(&f.options.StateDir, "state-dir", options.StateDir, "where the state is kept ($CANDOR_STATE_DIR)")
-	flags.StringVar(&f.options.Config, "config", options.Config, "options of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.StateDir, "state-dir", options.StateDir, "state directory ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "config", options.Config, "options file of this machine ($CANDOR_CONFIG)")
 	f.driver = addGroupFlags(cmd, &f.options.Cgroup)
-	flags.BoolVarP(&f.verbose, "verbose", "v", false, "say also what was cleaned up on the way")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "also print repairs and cleanups of the state")
 	return f
 }
 
-// addGroupFlags adds those that say where Candor's groups are.
+// addGroupFlags adds the flags that select Candor's parent cgroup and the cgroup driver.
 func addGroupFlags(cmd *cobra.Command, o *cgroup.Options) (driver *choice) {
 	options, named := defaultHostOptions()
 	driver = &choice{named, []string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)}}
 	cmd.Flags().StringVar(&o.Parent, "cgroup-parent", options.Cgroup.Parent,
-		"group that holds Candor's: /candor, with systemd candor.slice ($CANDOR_CGROUP_PARENT)")
-	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "who makes the groups ($CANDOR_CGROUP_DRIVER)")
+		"parent cgroup: /candor or candor.slice ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, driver, driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
 	return driver
 }
 
@@ -73,13 +72,13 @@ func (f *hostFlags) open(cmd *cobra.Command) (*host.Host, error) {
 	return h, nil
 }
 
-// openToLook opens this machine for a look, which takes no rights.
+// openToLook opens this machine read-only, which requires no rights.
 func (f *hostFlags) openToLook(cmd *cobra.Command) (*host.Host, error) {
 	f.options.Cgroup.ReadOnly = true
 	return f.open(cmd)
 }
 
-// snapshot opens this machine for a look, reads its state, and says what is beside it.
+// snapshot opens this machine read-only, reads its state, and reports cgroups outside the state.
 func (f *hostFlags) snapshot(cmd *cobra.Command) (*host.Host, *host.Snapshot, error) {
 	h, err := f.openToLook(cmd)
 	if err != nil {
@@ -115,8 +114,7 @@ func isOneOf(err error, of ...error) bool {
 	return slices.ContainsFunc(of, func(one error) bool { return errors.Is(err, one) })
 }
 
-// A lineHandler writes log records as the command line writes errors: one line
-// for people.
+// A lineHandler writes each log record as a single line, in the form of candor's errors.
 type lineHandler struct {
 	out          io.Writer
 	level        slog.Level

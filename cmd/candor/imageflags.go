@@ -21,13 +21,13 @@ type imageFlags struct {
 
 func (f *imageFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.image, "image", "", "an image whose container is run; what follows -- are its arguments")
+	flags.StringVar(&f.image, "image", "", "image of the container to run; words after -- are its arguments")
 	f.engine = choice{"", client.Names}
-	wordFlag(cmd, &f.engine, client.Names, "engine", "", "that runs the image (default: the first that answers)")
-	flags.StringVar(&f.engineFlags, "engine-flags", "", "more flags of the engine's create, as a shell reads them: '-v /data:/data --network none'")
+	wordFlag(cmd, &f.engine, client.Names, "engine", "", "container engine (default: the first that answers)")
+	flags.StringVar(&f.engineFlags, "engine-flags", "", "more flags of the engine's create, such as '-v /data:/data'")
 }
 
-// put puts the image, if there is one, into a workload. That it cannot be run is told before anything is.
+// put adds the image to a workload, if --image is set. It checks the engine and the image before the first run.
 func (f *imageFlags) put(w *experiment.Workload) error {
 	if f.image == "" {
 		if f.engine.value != "" || f.engineFlags != "" {

@@ -16,20 +16,20 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-const inspectLong = `Show all about one container: what it was granted, what the kernel has, what it
-is shown, how often its quota ran out, and who else uses its exclusive CPUs.`
+const inspectLong = `Show the details of a container: its grant, the settings in the kernel, its view,
+its throttling, and the foreign processes on its exclusive CPUs.`
 
 func newInspectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "inspect NAME",
-		Short:   "Show all about one container",
+		Short:   "Show the details of a container",
 		Long:    inspectLong,
 		Example: "  candor inspect web\n  candor inspect default/web-0/app\n  candor inspect web -o json | jq .group.throttled",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	during := cmd.Flags().Duration("during", 250*time.Millisecond, "how long to watch for strangers; 0: not at all")
+	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample foreign processes; 0 disables the sampling")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *during < 0 || *during > time.Hour {
 			return badInput("--during %v: want 0 to 1h", *during)
@@ -46,7 +46,7 @@ func newInspectCommand() *cobra.Command {
 	return cmd
 }
 
-// inspect reads all about one container, and watches it for strangers.
+// inspect reads the details of a container and samples foreign processes on its CPUs.
 func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duration) (*inspection, error) {
 	h, snapshot, err := f.snapshot(cmd)
 	if err != nil {
@@ -79,10 +79,10 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 	return report, nil
 }
 
-// An inspection is what inspect writes. Its JSON form is an interface, as that of grantRow.
+// An inspection is the output of inspect. Its JSON form is an interface, as that of grantRow.
 type inspection struct {
 	grantRow
-	Group     *groupRow           `json:"group,omitempty"` // what the kernel has; absent if there is no group
+	Group     *groupRow           `json:"group,omitempty"` // settings in the kernel; absent without a cgroup
 	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
 	Strangers []cpumap.Stranger   `json:"strangers,omitzero"`

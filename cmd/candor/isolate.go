@@ -17,27 +17,27 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const isolateLong = `Find out how well an application is isolated from what runs beside it.
+const isolateLong = `Measure how well an application is isolated from the programs beside it.
 
-Each application runs in each case alone, and beside each stressor:
+In each case, each application runs alone and beside each stressor:
 
-  together      no limits, plain processes in one group
-  groups        no limits, each in a group of its own
-  quota         each with its part of the CPU time
-  pinned        each on its CPUs
+  together      no limits, all processes in the same cgroup
+  groups        no limits, a cgroup for each
+  quota         a share of the CPU time for each
+  pinned        separate CPUs for each
   candor        the application is sensitive, the stressor flexible
   candor+burst  both are flexible, the application has --burst auto
 
-What a stressor costs is measured against the same case alone, so that it is not mixed
-up with what a smaller allocation costs. The stressors are stress-ng and iperf3:
+The slowdown by a stressor is relative to the same case alone. This separates it
+from the slowdown by a smaller allocation. The stressors are stress-ng and iperf3:
 
-  cpu, cache    25 workers that compute, or trash the cache
+  cpu, cache    25 workers that compute or thrash the cache
   ram           8 workers that allocate up to 2 GiB and free it
   io            8 workers that write files of 64 MiB and remove them
   network       iperf3 between two network namespaces
 
-The default applications are small programs of candor's own: perception, planning,
-prediction and decision stand for those of a vehicle; disk and network wait for these.`
+The built-in applications are small programs: perception, planning, prediction and
+decision imitate the stages of a vehicle; disk and network wait for the devices.`
 
 const isolateExample = `  candor isolate
   candor isolate -n 10 --out figures
@@ -60,25 +60,25 @@ func newIsolateCommand() *cobra.Command {
 	var f isolateFlags
 	cmd := &cobra.Command{
 		Use:     "isolate [flags]",
-		Short:   "Measure how well applications are isolated from others",
+		Short:   "Measure the isolation of applications from stressors",
 		Long:    isolateLong,
 		Example: isolateExample,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.Var((*milliFlag)(&f.cpu), "cpu", "the application's part of the CPUs, such as 1.5; the stressor has the rest (default: half of the CPUs)")
-	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each application in each case, alone and beside each stressor")
-	flags.StringArrayVar(&f.apps, "app", nil, "NAME=COMMAND: an application, as a shell reads it, or the NAME of a default one; may be repeated (default: all of those)")
-	flags.StringVar(&f.stressors, "stressors", strings.Join(experiment.StressorNames, ","), "stressors, by comma")
+	flags.Var((*milliFlag)(&f.cpu), "cpu", "CPUs of the application; the stressor gets the rest (default: half)")
+	flags.IntVarP(&f.rounds, "runs", "n", 10, "runs of each application per case and stressor")
+	flags.StringArrayVar(&f.apps, "app", nil, "NAME=COMMAND, or NAME of a built-in application; repeatable")
+	flags.StringVar(&f.stressors, "stressors", strings.Join(experiment.StressorNames, ","), "stressors, separated by commas")
 	complete(cmd, "stressors", experiment.StressorNames)
 	var names []string
 	for _, c := range experiment.Cases {
 		names = append(names, string(c))
 	}
-	flags.StringVar(&f.cases, "cases", strings.Join(names, ","), "cases, by comma; the others' costs are told against the first one alone")
+	flags.StringVar(&f.cases, "cases", strings.Join(names, ","), "cases, separated by commas; the first is the baseline")
 	complete(cmd, "cases", names)
-	flags.StringVar(&f.tmp, "tmp", "/var/tmp", "folder for what stressors and applications write: 512 MiB at most, and what --app writes to $TMPDIR")
+	flags.StringVar(&f.tmp, "tmp", "/var/tmp", "directory for files of stressors and applications, at least 512 MiB")
 	must(cmd.MarkFlagDirname("tmp"))
 	f.repeatFlags.add(cmd)
 	f.reportFlags.add(cmd)
@@ -103,7 +103,7 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 	return f.finish(cmd.OutOrStdout(), expreport.Isolation{IsolationReport: report}, len(report.Runs), err)
 }
 
-// isolation is what a command line asks for.
+// isolation returns the experiment that the command line describes.
 func (f *isolateFlags) isolation() (experiment.Isolation, error) {
 	i := experiment.Isolation{Limit: f.cpu, Rounds: f.rounds, Seed: f.seed, Tmp: f.tmp}
 	for _, text := range strings.Split(f.cases, ",") {
@@ -135,7 +135,7 @@ func (f *isolateFlags) isolation() (experiment.Isolation, error) {
 	return i, experimentError(i.Check())
 }
 
-// application reads one from a command line.
+// application parses a value of --app.
 func (f *isolateFlags) application(text string) (a experiment.NamedWorkload, err error) {
 	name, command, named := strings.Cut(text, "=")
 	switch {
@@ -160,7 +160,7 @@ func (f *isolateFlags) defaultApplication(name string) experiment.NamedWorkload 
 	return experiment.NamedWorkload{Name: name, Workload: w}
 }
 
-// measure runs the isolation in a lab, with a line of progress. What is done so far is in the folder after each round.
+// measure runs the experiment in a lab and shows its progress. It saves the partial report after each round.
 func (f *isolateFlags) measure(ctx context.Context, cmd *cobra.Command, i *experiment.Isolation) (report *experiment.IsolationReport, err error) {
 	l, err := openLab()
 	if err != nil {

@@ -39,7 +39,7 @@ func (w *words) Set(text string) error {
 	return nil
 }
 
-// A sensitiveFlag says which containers are sensitive: a point for each.
+// A sensitiveFlag selects the sensitive containers; each selection is a point of the sweep.
 type sensitiveFlag struct {
 	text       string
 	selections []simulate.Selection

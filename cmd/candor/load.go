@@ -17,15 +17,15 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/load"
 )
 
-const loadLong = `Put a load on this machine, or on a server, with which limits can be tried out.
+const loadLong = `Generate a load on this machine or on a server, to try out limits.
 
-Without a URL: a program that computes with all its threads at once, for a time (--for)
-or until each thread has had so much CPU time (--work), rests, and so on.
+Without a URL, the program computes with all its threads at once, for a time (--for)
+or until each thread has used a CPU time (--work). Then it rests and starts again.
 
-With a URL: clients that are on and off for exponentially distributed times. While it
-is on, a client calls as fast as it can, one call at a time (closed mode); with --rate
-its calls are due at that rate, and each takes from when it was due (open mode): what
-waits behind a slow call is counted as slow.`
+With a URL, clients send and pause for exponentially distributed times. While a
+client sends, it makes calls as fast as possible, one at a time (closed mode). With
+--rate, its calls are due at that rate, and each latency counts from the due time
+(open mode): a call that waits behind a slow call counts as slow.`
 
 const loadExample = `  candor run --class flexible --cpu 0.5 -- candor load --work 60ms --threads 2 --duration 20s
   candor load http://localhost:8080/ --clients 64 --on 60ms --off 600ms
@@ -44,23 +44,23 @@ func newLoadCommand() *cobra.Command {
 	f := &loadFlags{}
 	cmd := &cobra.Command{
 		Use:     "load [URL]",
-		Short:   "Put a bursty load on a server, or on this machine",
+		Short:   "Generate a bursty load on a server or on this machine",
 		Long:    loadLong,
 		Example: loadExample,
 		Args:    cobra.MaximumNArgs(1),
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&f.bursts.For, "for", 0, "how long each burst lasts")
+	flags.DurationVar(&f.bursts.For, "for", 0, "length of each burst")
 	flags.DurationVar(&f.bursts.Work, "work", 0, "CPU time of each thread in a burst")
-	flags.IntVar(&f.bursts.Threads, "threads", 4, "threads that compute, 1 to 1024")
+	flags.IntVar(&f.bursts.Threads, "threads", 4, "computing threads, 1 to 1024")
 	flags.DurationVar(&f.bursts.Rest, "rest", 2*time.Second, "rest after each burst")
 	flags.IntVar(&f.clients.Count, "clients", 64, "clients, 1 to 10000")
-	flags.DurationVar(&f.clients.On, "on", 60*time.Millisecond, "how long a client is on, on average")
-	flags.DurationVar(&f.clients.Off, "off", 600*time.Millisecond, "how long it is off, on average; 0s: never")
-	flags.Float64Var(&f.clients.Rate, "rate", 0, "calls a second of each client while it is on; 0: as fast as it can")
-	flags.Uint64Var(&f.clients.Seed, "seed", 1, "the same seed makes the same times")
-	flags.DurationVar(&f.length, "duration", 30*time.Second, "how long all of it lasts, 1s to 24h")
-	flags.StringVar(&f.hdr, "hdr", "", "write the whole histogram to a file, as HdrHistogram's tools read it; times in ms")
+	flags.DurationVar(&f.clients.On, "on", 60*time.Millisecond, "mean time for which a client sends")
+	flags.DurationVar(&f.clients.Off, "off", 600*time.Millisecond, "mean pause of a client; 0s disables the pauses")
+	flags.Float64Var(&f.clients.Rate, "rate", 0, "calls per second and client; 0: as many as possible")
+	flags.Uint64Var(&f.clients.Seed, "seed", 1, "seed of the random times")
+	flags.DurationVar(&f.length, "duration", 30*time.Second, "length of the load, 1s to 24h")
+	flags.StringVar(&f.hdr, "hdr", "", "file for the histogram in the format of HdrHistogram, in ms")
 	f.output = outputFlag(cmd, "table", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.check(cmd.Flags(), args); err != nil {
@@ -71,13 +71,13 @@ func newLoadCommand() *cobra.Command {
 	return cmd
 }
 
-// ofBursts and ofClients are the flags that mean something without a URL and with one.
+// ofBursts and ofClients are the flags that apply without a URL and with a URL.
 var (
 	ofBursts  = []string{"for", "work", "threads", "rest"}
 	ofClients = []string{"clients", "on", "off", "rate", "seed"}
 )
 
-// check refuses what cannot be meant.
+// check refuses invalid combinations and values.
 func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
 	if f.length < time.Second || f.length > 24*time.Hour {
 		return badInput("--duration %v: want 1s to 24h", f.length)
@@ -124,7 +124,7 @@ func (f *loadFlags) checkClients(server string) error {
 	return nil
 }
 
-// run is the load's life. Ctrl-C ends it early; what was counted is told all the same. A second one kills it.
+// run generates the load. The first Ctrl-C ends it early and prints the counts so far; the second kills it.
 func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	if err := f.checkHDR(); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (f *loadFlags) run(cmd *cobra.Command, isClient bool) error {
 	return nil
 }
 
-// checkHDR refuses a file that cannot be written before there is anything to write. What is in it stays until then.
+// checkHDR refuses a file that is not writable before the load starts. It does not change the content.
 func (f *loadFlags) checkHDR() error {
 	if f.hdr == "" {
 		return nil
@@ -161,7 +161,7 @@ func (f *loadFlags) checkHDR() error {
 	return file.Close()
 }
 
-// tell writes what was counted.
+// tell writes the report.
 func (f *loadFlags) tell(out io.Writer, report *load.Report) error {
 	if f.hdr != "" {
 		var text bytes.Buffer

@@ -15,16 +15,15 @@ import (
 // maxMachineFile bounds a machine's JSON: 1024 CPUs take 160 KB.
 const maxMachineFile = 4 << 20
 
-// machineForms is what a --machine flag takes, machineUsage its help text.
+// machineForms are the accepted values of --machine, machineUsage its help text.
 const (
 	machineForms = "this, a description such as \"pack:2 numa:2 l3:2 core:4 pu:2\", a JSON file of candor topology, or a directory with a copied sys tree"
-	machineUsage = "the `MACHINE`: " + machineForms
+	machineUsage = "`MACHINE`: this, a hwloc description, a JSON file or a copy of /sys"
 )
 
-// loadMachine returns the machine that a --machine flag means: "this" (the one
-// candor runs on), a file that candor topology -o json wrote, a directory that
-// holds another machine's sys/devices/system, or a description in hwloc's
-// notation. What cannot be read is bad input, except on this machine itself.
+// loadMachine returns the machine for a value of --machine: "this" (the machine of this process), a file from candor topology
+// -o json, a directory with a copy of another machine's sys/devices/system, or a description in hwloc's notation. A failure
+// is bad input, except for "this".
 func loadMachine(desc string) (*topology.Machine, error) {
 	if desc == "this" {
 		m, err := host.ReadMachine()
@@ -63,7 +62,7 @@ func loadOtherMachine(desc string) (*topology.Machine, error) {
 	return nil, syntaxErr
 }
 
-// looksLikeFile tells a file's name that was mistyped from a description.
+// looksLikeFile reports whether a value is rather a mistyped file name than a description.
 func looksLikeFile(desc string) bool {
 	return strings.ContainsRune(desc, '/') || strings.HasSuffix(desc, ".json")
 }

@@ -1,5 +1,5 @@
-// Command candor gives containers the CPUs that they see. A file holds one
-// subcommand: flags, one call, rendering; the work is done by the packages.
+// Command candor gives containers the CPUs that they see. A file holds a subcommand: its flags, a call of the package that
+// does the work, and the output.
 package main
 
 import (
@@ -17,7 +17,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run executes one command line and returns the process's exit code.
+// run executes a command line and returns the exit code of the process.
 func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	root, started := newRoot()
 	root.SetArgs(args)
@@ -39,8 +39,7 @@ func run(args []string, in io.Reader, out, errOut io.Writer) int {
 	return exitCode(err, *started)
 }
 
-// errorLine returns the one line that a user is told, without line breaks and
-// other control characters: parts of it may come from hostile input.
+// errorLine returns an error as a single line without control characters: parts of it can come from hostile input.
 func errorLine(err error) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

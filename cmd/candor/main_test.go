@@ -56,11 +56,11 @@ func TestBadInput(t *testing.T) {
 		"plan --machine pu:0":       "--machine: ",
 		"plan --machine pu:1000000": "--machine: ",
 		"plan --machine /nope":      "--machine: stat /nope: no such file or directory: want " + machineForms + "\n",
-		"run --cpu 1 --on-resize signal:KILL -- true": `bad request: on-resize "signal:KILL": no program can answer this signal: want another, such as signal:HUP`,
+		"run --cpu 1 --on-resize signal:KILL -- true": `bad request: on-resize "signal:KILL": no program can handle this signal; use another signal such as signal:HUP`,
 		"inspect web --during -1s":                    "--during -1s: want 0 to 1h",
 		"inspect web --during 2h":                     "--during 2h0m0s: want 0 to 1h",
 		"view --cpu 1 --name tasks":                   `bad request: name "tasks"`,
-		"view --class flexible --period 2s":           "bad request: period 2s: want 1ms to 1s",
+		"view --class flexible --period 2s":           "bad request: period 2s: must be 1ms to 1s",
 		"resize cpu.max --cpu 1":                      `name "cpu.max"`,
 		"plan --machine pu:2 --min-shared 3":          "",
 		"plan --machine pu:2 --reserved 0-1":          "",
@@ -262,7 +262,7 @@ func TestWords(t *testing.T) {
 		cmd   *cobra.Command
 		flag  string
 		words []string
-	}{{plan, "algorithm", algorithmWords}, {plan, "policy", policyWords}, {run, "class", classWords}, {run, "topology", wishWords}} {
+	}{{plan, "algorithm", algorithmWords}, {plan, "policy", policyWords}, {run, "class", classWords}, {run, "topology", topologyWords}} {
 		for _, word := range c.words {
 			if err := c.cmd.Flags().Set(c.flag, word); err != nil || c.cmd.Flag(c.flag).Value.String() != word {
 				t.Errorf("--%s %s: %v", c.flag, word, err)

@@ -14,14 +14,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-const mapLong = `Show the CPUs of this machine and who is on them: sockets, NUMA nodes, L3
-domains, cores; exclusive, fractional, shared and reserved CPUs; the containers
-with their limits and what they see.
+const mapLong = `Show the CPU map of this machine: sockets, NUMA nodes, L3 domains and cores;
+exclusive, fractional, shared and reserved CPUs; the containers with their limits
+and their views.
 
-For --sample it also measures what others, which are not Candor's, use of
-exclusive CPUs. 0 leaves that out.
+For the time of --sample, the command also measures the use of exclusive CPUs by
+foreign processes. --sample 0 disables the measurement.
 
-With --cluster it is the nodes of a Kubernetes cluster, by what they report.`
+With --cluster, it shows the nodes of a Kubernetes cluster from their reports.`
 
 const mapExample = `  candor map
   candor map --color always | less -R
@@ -33,7 +33,7 @@ const mapExample = `  candor map
 func newMapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "map",
-		Short:   "Show who is on which CPU of this machine",
+		Short:   "Show the CPU map of this machine",
 		Long:    mapLong,
 		Example: mapExample,
 		Args:    noArgs,
@@ -43,8 +43,8 @@ func newMapCommand() *cobra.Command {
 	colour := colourFlag(cmd)
 	var of clusterFlags
 	of.add(cmd, "the nodes of a Kubernetes cluster instead", false)
-	node := cmd.Flags().String("node", "", "one node of the cluster")
-	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "how long to measure what others use of exclusive CPUs")
+	node := cmd.Flags().String("node", "", "node of the cluster to show")
+	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "time to sample foreign use of exclusive CPUs; 0 disables it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *during < 0 || *during > time.Minute {
 			return badInput("--sample %v: want 0 to 1m", *during)
@@ -99,8 +99,8 @@ func addGroups(m *cpumap.Map, h *host.Host, s *host.Snapshot) error {
 	return err
 }
 
-// strangers measures all containers' exclusive CPUs at the same time. What
-// cannot be measured (a container that has just gone) is left out.
+// strangers samples the exclusive CPUs of all containers at the same time. It skips containers that cannot be sampled, such
+// as a container that has just ended.
 func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during time.Duration) []cpumap.Stranger {
 	var all []cpumap.Stranger
 	var lock sync.Mutex
@@ -121,7 +121,7 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 	return all
 }
 
-// strangersOf sorts what was measured of a container by CPU; nil where nothing could be.
+// strangersOf returns the samples of a container in the order of the CPUs, or nil without samples.
 func strangersOf(g *host.Grant, used map[int]float64) []cpumap.Stranger {
 	if used == nil {
 		return nil

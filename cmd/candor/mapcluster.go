@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/kube/survey"
 )
 
-// mapCluster draws the nodes of a cluster, or one of them.
+// mapCluster draws the nodes of a cluster, or a single node.
 func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, colour string) error {
 	if form == "svg" && name == "" {
 		return badInput("-o svg: a picture is of one node: want --node NAME")
@@ -75,11 +75,11 @@ func writeNode(out io.Writer, n *survey.Node, names map[string]podname.Name, fir
 	return mapOf(n, names).Text(out, o)
 }
 
-// writeNodeJSON writes a node as one line.
+// writeNodeJSON writes a node as a JSON line.
 func writeNodeJSON(out io.Writer, n *survey.Node, names map[string]podname.Name) error {
 	var line struct {
 		Node    string          `json:"node"`
-		Problem string          `json:"problem,omitempty"` // why there is no map
+		Problem string          `json:"problem,omitempty"` // reason for a missing map
 		Map     json.RawMessage `json:"map,omitempty"`     // as candor map writes it on the node
 	}
 	line.Node, line.Problem = n.Name, n.Problem

@@ -21,7 +21,7 @@ func completeNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra
 	}
 	look := &cobra.Command{}
 	machine := addHostFlags(look)
-	cmd.Flags().Visit(func(set *pflag.Flag) { // look where the command would
+	cmd.Flags().Visit(func(set *pflag.Flag) { // use the flags of the command
 		if f := look.Flags().Lookup(set.Name); f != nil {
 			_ = f.Value.Set(set.Value.String())
 		}
@@ -51,7 +51,7 @@ func takesName(commands ...*cobra.Command) []*cobra.Command {
 	return commands
 }
 
-// oneName wants one argument, the name of a container.
+// oneName accepts exactly one argument, the name of a container.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return badInput("%s: want the name of one container, got %d arguments", cmd.CommandPath(), len(args))
@@ -65,8 +65,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// named returns the containers that a name means: the one of that ID, else those of that name in their
-// pods. namespace/pod/container may be shortened to pod/container or container.
+// named returns the containers with a name: the container with this ID, otherwise the containers with this name in their pods.
+// pod/container and container are short forms of namespace/pod/container.
 func named(s *host.Snapshot, name string) (meant []*host.Grant) {
 	for i := range s.Grants {
 		g := &s.Grants[i]
@@ -89,12 +89,12 @@ func nameFrom(s *host.Snapshot, g *host.Grant) string {
 	return cpumap.Clean(g.Engine.Name)
 }
 
-// grantNamed returns the one container that a name means.
+// grantNamed returns the only container with a name.
 func grantNamed(s *host.Snapshot, name string) (*host.Grant, error) {
 	meant := named(s, name)
 	switch len(meant) {
 	case 0:
-		return s.Grant(name) // says why there is none
+		return s.Grant(name) // returns the reason
 	case 1:
 		return meant[0], nil
 	}

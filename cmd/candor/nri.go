@@ -21,17 +21,18 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-const nriLong = `Give the containers of containerd or CRI-O their CPUs, as candor run does for a program.
+const nriLong = `Run the NRI plugin that gives the containers of containerd or CRI-O their CPUs, as
+candor run does for a program.
 
-It is a plugin of the runtime's Node Resource Interface and runs until it is
-ended. A pod says what its containers are by annotations, such as
-candor.dev/class: sensitive, or class.candor.dev/web: sensitive for one of them; the
-configuration has defaults. SIGHUP reads the configuration again. When the plugin is
-killed, containers keep their CPUs; started again, it adopts what runs.
+The plugin runs until it is stopped. Annotations of a pod set the class of its
+containers: candor.dev/class: sensitive, or class.candor.dev/web: sensitive for the
+container web. The configuration file sets defaults; SIGHUP reloads it. If the
+plugin is killed, the containers keep their CPUs. After a restart, the plugin adopts
+the running containers.
 
-With --observe it only says what it would do: in the log, and to candor ps, map and
-inspect with --state-dir /run/candor-observe. It changes no container, no group and no
-file but those in that directory.`
+With --observe, the plugin only plans. It logs each grant and shows it in candor ps,
+map and inspect with --state-dir /run/candor-observe. It changes no container, no
+cgroup and no file outside that directory.`
 
 const nriExample = `  candor nri
   candor nri --config /etc/candor/nri.yaml --metrics 9464
@@ -39,7 +40,7 @@ const nriExample = `  candor nri
   candor nri --publish --node-name node-1 --kubeconfig /etc/candor/kubeconfig
   candor config check /etc/candor/nri.yaml`
 
-// observeDir is where the state is that says what would be.
+// observeDir is the state directory of candor nri --observe.
 const observeDir = "/run/candor-observe"
 
 // nriFlags are the flags of candor nri.
@@ -51,12 +52,12 @@ type nriFlags struct {
 	format  choice
 
 	observe   bool
-	stateDir  string // as the flag says it
+	stateDir  string // value of the flag
 	metrics   string // likewise
 	metricsAt string // where they are served
 	webConfig string // file of --metrics-web-config
 	webFile   string // file that the metrics server uses
-	histogram choice // the shortest windows, or none, as the flag says it
+	histogram choice // shortest window: value of the flag, or ""
 	counts    string // those that are counted
 	publishFlags
 }
@@ -64,7 +65,7 @@ type nriFlags struct {
 func newNRICommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "nri",
-		Short:   "Give a Kubernetes node's containers the CPUs that they see",
+		Short:   "Run the NRI plugin that allocates CPUs on a Kubernetes node",
 		Long:    nriLong,
 		Example: nriExample,
 		Args:    noArgs,
@@ -75,18 +76,18 @@ func newNRICommand() *cobra.Command {
 		[]string{string(cgroup.Auto), string(cgroup.Cgroupfs), string(cgroup.Systemd)},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.observe, "observe", false, "change nothing: plan, and say what each container would have; the state is in "+observeDir+" unless --state-dir names another place")
-	flags.StringVar(&f.config, "config", "", "configuration (default: none; containers are flexible unless their pods say otherwise)")
-	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "the runtime's NRI socket")
-	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "where the state is kept; goes before the configuration's ($CANDOR_STATE_DIR)")
-	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options of this machine ($CANDOR_CONFIG)")
-	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "group that holds those of candor run ($CANDOR_CGROUP_PARENT)")
-	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "who makes those ($CANDOR_CGROUP_DRIVER)")
-	wordFlag(cmd, &f.format, f.format.of, "log", "", "form of the log")
-	flags.Func("metrics", "serve metrics and health at `ADDRESS`, a port (of the loopback) or IP:PORT; goes before the configuration's (default: nowhere)", f.setMetrics)
+	flags.BoolVar(&f.observe, "observe", false, "plan only and log each grant; default state directory: "+observeDir+"")
+	flags.StringVar(&f.config, "config", "", "configuration file (default: none; unannotated pods are flexible)")
+	flags.StringVar(&f.socket, "socket", api.DefaultSocketPath, "NRI socket of the runtime")
+	flags.StringVar(&f.options.StateDir, "state-dir", os.Getenv("CANDOR_STATE_DIR"), "state directory; overrides the configuration ($CANDOR_STATE_DIR)")
+	flags.StringVar(&f.options.Config, "host-options", cmp.Or(os.Getenv("CANDOR_CONFIG"), host.DefaultConfig), "options file of this machine ($CANDOR_CONFIG)")
+	flags.StringVar(&f.options.Cgroup.Parent, "cgroup-parent", os.Getenv("CANDOR_CGROUP_PARENT"), "parent cgroup of candor run ($CANDOR_CGROUP_PARENT)")
+	wordFlag(cmd, &f.driver, f.driver.of, "cgroup-driver", "", "cgroup driver ($CANDOR_CGROUP_DRIVER)")
+	wordFlag(cmd, &f.format, f.format.of, "log", "", "log format")
+	flags.Func("metrics", "`ADDRESS` of metrics and health: PORT (loopback) or IP:PORT (default: none)", f.setMetrics)
 	flags.StringVar(&f.webConfig, "metrics-web-config", "", "web configuration `FILE` of the metrics server: TLS and users")
 	f.histogram = choice{"", nri.HistogramWords}
-	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "metrics count windows so short, and longer ones, by what each container used in them; goes before the configuration's (default: none)")
+	wordFlag(cmd, &f.histogram, f.histogram.of, "record-histogram", "", "shortest window of the CPU-use histograms; overrides the configuration")
 	f.publishFlags.add(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
@@ -168,12 +169,12 @@ func (f *nriFlags) serve(ctx context.Context, hup <-chan os.Signal, h *host.Host
 	})
 }
 
-// windows are the shortest windows that are to be counted, or none.
+// windows returns the shortest window of the histograms, or "" for no histograms.
 func (f *nriFlags) windows(config *nri.Config) string {
 	return cmp.Or(f.histogram.value, config.Histogram, "none")
 }
 
-// checkHistogram finds out which windows are to be counted, and refuses some that nobody could see.
+// checkHistogram checks the window of the histograms, and refuses histograms without a metrics server.
 func (f *nriFlags) checkHistogram(config *nri.Config) error {
 	if f.counts = f.windows(config); f.counts == "none" || cmp.Or(f.metrics, config.Metrics) != "" {
 		return nil
@@ -184,7 +185,7 @@ func (f *nriFlags) checkHistogram(config *nri.Config) error {
 	return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
 }
 
-// loadWebConfig reads the web configuration of the metrics server, if there is one.
+// loadWebConfig reads the web configuration of the metrics server, if it is configured.
 func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error) {
 	f.webFile = cmp.Or(f.webConfig, config.WebConfig)
 	isServed := cmp.Or(f.metrics, config.Metrics) != ""
@@ -203,14 +204,14 @@ func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error)
 	return web, nil
 }
 
-// startHistogram counts what containers use in short windows, where it is asked for.
+// startHistogram starts the histograms of CPU use in short windows, if they are configured.
 func (f *nriFlags) startHistogram(ctx context.Context, h *host.Host, counted *metrics.Metrics) {
 	if finest, err := time.ParseDuration(f.counts); err == nil {
 		go counted.Histogram(finest, metrics.Usages{Host: h}, f.options.Log).Run(ctx)
 	}
 }
 
-// raiseQuotas raises the quotas of the runtime's containers that wish it, until ctx is done; wait waits for its end.
+// raiseQuotas raises the quotas of the runtime's containers with a burst until ctx is done; wait waits for its end.
 func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logger) (wait func()) {
 	if f.observe {
 		return func() {}
@@ -248,7 +249,7 @@ func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	return err
 }
 
-// setHostOptions says where the state is. What would be has a state of its own, which nobody takes for what is.
+// setHostOptions selects the state directory. A plan (--observe) has a state directory of its own.
 func (f *nriFlags) setHostOptions(cmd *cobra.Command, config *nri.Config, log *slog.Logger, counted *metrics.Metrics) {
 	f.options.Log, f.options.LockTimeout, f.options.OnOperation = log, nri.Patience, collecting(f.reports(counted.Operation))
 	f.options.Cgroup.Driver = cgroup.Driver(f.driver.value)

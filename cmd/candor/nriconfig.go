@@ -30,11 +30,11 @@ func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) e
 	if f.config == "" {
 		next = now
 	}
-	if next == now && !f.observe { // what would be goes by a file of its own
+	if next == now && !f.observe { // a plan has its own options file
 		return nil
 	}
 	if err := h.SetOptions(next); err != nil {
-		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // whose options they are
+		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // the file with the options
 	}
 	if f.observe {
 		return nil
@@ -43,7 +43,7 @@ func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) e
 	return nil
 }
 
-// reload reads the configuration anew. On an error nothing has changed.
+// reload reads the configuration again. On an error, the previous configuration stays in force.
 func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) error {
 	config, err := f.load()
 	if err != nil {
@@ -72,7 +72,7 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 	return nil
 }
 
-// reloadLoop reads the configuration anew at each SIGHUP, and goes by it at once.
+// reloadLoop reloads the configuration at each SIGHUP and applies it.
 func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host.Host, engine *nri.Engine, log *slog.Logger) {
 	for {
 		select {

@@ -11,17 +11,17 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// collectAt is by how much of what is in use the heap may grow before it is collected, in percent. What is in use are a few
-// MiB; a collection takes as long as the plugin's part of a container's creation, which would share the CPUs with it. So most
-// of them are when nothing is done.
+// collectAt is the growth of the heap, in percent of the live heap, before a garbage collection. The live heap is a few MiB.
+// A collection takes as long as the plugin's part of a container's creation and would compete with it for the CPUs.
+// Therefore most collections run while the plugin is idle.
 const (
 	collectAt    = 150
 	collectAfter = time.Second
 	collectLeast = 2 << 20 // bytes
 )
 
-// mostThreads is how many CPUs the plugin uses at a time. One would do for the containers' events; quotas that are raised for
-// a burst must not wait for one.
+// mostThreads is the number of CPUs that the plugin uses at a time. The containers' events need a single CPU; the second CPU
+// lets the loop of raised quotas run without waiting for them.
 const mostThreads = 2
 
 // staySmall has the program take the memory and the CPUs that a plugin needs.
@@ -32,7 +32,7 @@ func staySmall() {
 	}
 }
 
-// collecting is who is told of each operation, and collects garbage when there are none.
+// collecting returns a callback for operations that collects garbage while there are no operations.
 func collecting(told func(host.Report)) func(host.Report) {
 	c := memtrim.NewCollector(collectAfter, collectLeast)
 	return func(r host.Report) {
@@ -43,12 +43,12 @@ func collecting(told func(host.Report)) func(host.Report) {
 
 const (
 	startTakes  = 5 * time.Second // at the most; then much of the program is never needed again
-	longestTrim = time.Hour       // between two looks
+	longestTrim = time.Hour       // longest time between two trims
 	mostProgram = 8 << 20         // bytes of the program that are left in memory
 )
 
-// trimAtTimes gives back what of the program is in memory and was needed once: after the start, and ever more seldom later, such
-// as when the runtime or the API server has been met.
+// trimAtTimes releases the pages of the program that only its start needed. It repeats this at growing intervals, since the
+// first contact with the runtime or the API server loads pages again.
 func trimAtTimes(ctx context.Context, log *slog.Logger) {
 	for wait := startTakes; ; wait = min(2*wait, longestTrim) {
 		select {

@@ -20,19 +20,19 @@ type publishFlags struct {
 	node       string
 	kubeconfig string
 
-	publisher *publish.Publisher // nil: nothing is published
+	publisher *publish.Publisher // nil: no report is published
 }
 
 func (f *publishFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.publish, "publish", false, "tell the API server what the node has, as the NodeCPU of its name; so does publish: true in the configuration")
-	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "the node's name in the cluster, for --publish, and to know the hints that are for it ($NODE_NAME)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "how the API server is reached, for --publish (default: as the pod that this is; $KUBECONFIG)")
+	flags.BoolVar(&f.publish, "publish", false, "publish the node's NodeCPU object; same as publish: true")
+	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and for hints ($NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: the pod's account; $KUBECONFIG)")
 }
 
-// wants reports whether the node is to be published.
+// wants reports whether the node publishes its report.
 func (f *publishFlags) wants(config *nri.Config) bool { return f.publish || config.Publish }
 
-// preparePublishing finds out whether the node can be published, if it is to be. Nobody is asked yet.
+// preparePublishing checks the options of the publisher, if publishing is enabled. It sends no request.
 func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metrics, log *slog.Logger) (err error) {
 	if !f.wants(config) {
 		return nil
@@ -46,7 +46,7 @@ func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metric
 	return err
 }
 
-// reports is who is told of each operation: the publisher too, if there is one.
+// reports returns the callback for operations, which includes the publisher if publishing is enabled.
 func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
 	if f.publisher == nil {
 		return counted

@@ -9,17 +9,16 @@ import (
 	"github.com/candor-project/candor/fleet/packing"
 )
 
-const placeLong = `Find a node for each of a set of applications, so that no node has more than it
-can hold of any resource: with the fewest nodes, or with the least CPU time on CPUs
-that several applications use.
+const placeLong = `Place a set of applications on nodes so that no node exceeds its capacity of any
+resource, with the fewest nodes or with the least CPU time on shared CPUs.
 
-Both files are CSV with a heading, or JSON: a name, the CPU, and any further
+Both files are CSV with a header line, or JSON: a name, the CPUs and any further
 resources. docs/place.md describes them.`
 
 const placeExample = `  candor place --apps apps.csv --nodes nodes.csv
   candor place --apps apps.json --nodes nodes.csv --minimize sharing -o json`
 
-// goalWords are what candor place can minimize.
+// goalWords are the objectives of candor place.
 var goalWords = []string{"nodes", "sharing"}
 
 func newPlaceCommand() *cobra.Command {
@@ -27,16 +26,16 @@ func newPlaceCommand() *cobra.Command {
 	var goal packing.Goal
 	cmd := &cobra.Command{
 		Use:     "place --apps FILE --nodes FILE",
-		Short:   "Find a node for each of a set of applications",
+		Short:   "Place a set of applications on nodes",
 		Long:    placeLong,
 		Example: placeExample,
 		Args:    noArgs,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&apps, "apps", "", "file of the applications: what each needs")
-	flags.StringVar(&nodes, "nodes", "", "file of the nodes: what each has")
-	wordFlag(cmd, &goal, goalWords, "minimize", "", "what there shall be little of")
+	flags.StringVar(&apps, "apps", "", "file with the demand of each application")
+	flags.StringVar(&nodes, "nodes", "", "file with the capacity of each node")
+	wordFlag(cmd, &goal, goalWords, "minimize", "", "objective: fewest nodes or least sharing")
 	output := outputFlag(cmd, "matrix", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		appList, err := readThings("apps", apps)

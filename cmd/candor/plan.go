@@ -17,23 +17,23 @@ import (
 
 const planLong = `Dry-run allocation operations on a machine and print the result.
 
-FILE, or standard input for "-" or nothing, holds one operation a line, each a
-JSON object; one result is printed for each as soon as its line is there:
+FILE, or standard input, holds a JSON object per line. Each line is an operation.
+The command prints the result of a line as soon as it has read the line:
 
   {"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}
   {"op":"allocate","id":"log","cpu":"2","class":"flexible","request":"250m"}
   {"op":"resize","id":"web","cpu":"2"}
   {"op":"release","id":"web"}
 
-A refused operation is a result, not a failure. A line that is no operation ends
-the command with exit code 2. docs/reference/plan.md describes every field.
+A refused operation is a result, not a failure. An invalid line ends the command
+with exit code 2. docs/reference/plan.md describes every field.
 
-On this machine plan reads the topology and, as candor run does, the cpuset of
-Candor's parent group (--cgroup-parent). It reads neither the running containers
-nor the machine's options: the plan starts with an empty node.
+For this machine, the command reads the topology and the cpuset of Candor's parent
+cgroup (--cgroup-parent), as candor run does. It does not read the running
+containers or the machine's options: the plan starts with an empty node.
 
-With --cluster it is a pod that is planned, on all nodes of a Kubernetes cluster, by
-the code of candor-scheduler and what the nodes report. Nothing is changed there.`
+With --cluster, it plans a pod on all nodes of a Kubernetes cluster, with the code
+of candor-scheduler and the reports of the nodes. It changes nothing there.`
 
 const planExample = `  candor plan operations.jsonl
   candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2" -o json operations.jsonl
@@ -65,7 +65,7 @@ func newPlanCommand() *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:     "plan [FILE|-]",
-		Short:   "Show what operations would do, without doing them",
+		Short:   "Dry-run allocation operations on a machine",
 		Long:    planLong,
 		Example: planExample,
 		Args:    atMostOneFile,
@@ -82,11 +82,11 @@ func newPlanCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&f.machine, "machine", "this", machineUsage)
-	wordFlag(cmd, &f.algorithm, algorithmWords, "algorithm", "", "how CPUs are chosen")
-	wordFlag(cmd, &f.policy, policyWords, "policy", "", "what becomes of a sensitive container whose view can't equal its limit")
+	wordFlag(cmd, &f.algorithm, algorithmWords, "algorithm", "", "allocation algorithm")
+	wordFlag(cmd, &f.policy, policyWords, "policy", "", "policy for a container whose view cannot equal its limit")
 	flags.Var(textFlag{&f.reserved, "LIST"}, "reserved", "CPUs that no container gets, such as 0-1,8")
 	flags.Var(&f.minShared, "min-shared", "CPU time that sensitive containers never get, such as 500m")
-	flags.BoolVar(&f.explain, "explain", false, `say why: more lines, or a list "explain" in JSON`)
+	flags.BoolVar(&f.explain, "explain", false, `print the reasons: more lines, or a list "explain" in JSON`)
 	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "json", "svg")
 	f.colour = colourFlag(cmd)
@@ -95,7 +95,7 @@ func newPlanCommand() *cobra.Command {
 	return cmd
 }
 
-// atMostOneFile allows no argument or one.
+// atMostOneFile accepts no argument or a single argument.
 func atMostOneFile(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return badInput("%s takes one file, got %d arguments", cmd.CommandPath(), len(args))
@@ -175,7 +175,7 @@ func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error 
 	case "json":
 		return s.Run(in, func(r planio.Result) error { return r.WriteJSON(out) })
 	case "svg":
-		// The operations before a bad line stand, and so does their picture.
+		// Operations before an invalid line remain in the picture.
 		err := s.Run(in, func(planio.Result) error { return nil })
 		return errors.Join(cpumap.Of(s.Node).SVG(out), err)
 	}

@@ -24,7 +24,7 @@ func TestPictureUpToABadLine(t *testing.T) {
 // A reserved CPU that the machine does not have is a mistake.
 func TestReservedCPUIsThere(t *testing.T) {
 	code, out, errOut := command(t, "", "plan", "--machine", "core:4", "--reserved", "0,900")
-	if want := "candor: --reserved 0,900: the machine does not have CPU 900; want some of 0-3\n"; code != 2 || out != "" || errOut != want {
+	if want := "candor: --reserved 0,900: the machine does not have CPU 900; use CPUs of 0-3\n"; code != 2 || out != "" || errOut != want {
 		t.Errorf("code %d, %q, %q; want %q", code, out, errOut, want)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/candor-project/candor/kube/survey"
 )
 
-// podFlags say which pod candor plan --cluster is about.
+// podFlags select the pod of candor plan --cluster.
 type podFlags struct {
 	clusterFlags
 	file     string
@@ -36,13 +36,13 @@ var ofPods = []string{"filename", "pod", "cpu", "request", "memory", "class", "t
 func (f *podFlags) add(cmd *cobra.Command) {
 	f.clusterFlags.add(cmd, "where a pod would go in a Kubernetes cluster, and why not elsewhere", true)
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod, or of what makes it; - is standard input")
-	flags.StringVar(&f.pod, "pod", "", "a pod that waits in the cluster")
+	flags.StringVarP(&f.file, "filename", "f", "", "manifest of the pod or its workload; - reads standard input")
+	flags.StringVar(&f.pod, "pod", "", "name of a pending pod in the cluster")
 	flags.Var(&f.cpu, "cpu", "limit of a pod of one container, such as 1.5")
-	flags.Var(&f.request, "request", "its request, where that is less (a flexible one)")
-	flags.StringVar(&f.memory, "memory", "", "the memory that it requests, such as 512Mi")
-	wordFlag(cmd, &f.class, classWords, "class", "", "its class, where annotations say none")
-	wordFlag(cmd, &f.topology, wishWords, "topology", "", "its wish")
+	flags.Var(&f.request, "request", "request of the container, if it is less than the limit")
+	flags.StringVar(&f.memory, "memory", "", "memory request, such as 512Mi")
+	wordFlag(cmd, &f.class, classWords, "class", "", "class of the container, unless an annotation sets it")
+	wordFlag(cmd, &f.topology, topologyWords, "topology", "", "topology policy")
 }
 
 // run plans a pod.
@@ -81,7 +81,7 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	return writeAnswer(cmd.OutOrStdout(), pod, asked.Demand, answer)
 }
 
-// describe returns the pod of a manifest or of flags, nil for one that is in the cluster.
+// describe returns the pod of a manifest or of flags, and nil for a pod in the cluster.
 func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 	given := 0
 	for _, name := range []string{"filename", "pod", "cpu"} {
@@ -130,7 +130,7 @@ func readManifest(cmd *cobra.Command, name string) ([]byte, error) {
 	return text, err
 }
 
-// ofFlags is a pod of one container as the flags have it.
+// ofFlags returns a pod with a single container from the flags.
 func (f *podFlags) ofFlags(cmd *cobra.Command) (*podcpu.Pod, error) {
 	p := &podcpu.Pod{}
 	p.Metadata.Name, p.Metadata.UID = "planned", "planned"
@@ -160,7 +160,7 @@ func (f *podFlags) ofFlags(cmd *cobra.Command) (*podcpu.Pod, error) {
 	return p, nil
 }
 
-// placed gives the pod its namespace, and reads one that is in the cluster.
+// placed sets the namespace of the pod, or reads the pod from the cluster.
 func (f *podFlags) placed(cmd *cobra.Command, c *apiserver.Client, p *podcpu.Pod) (*podcpu.Pod, error) {
 	if p != nil {
 		p.Metadata.Namespace = cmp.Or(f.namespace, p.Metadata.Namespace, c.Namespace())
@@ -190,7 +190,7 @@ func checkNamespace(name string) error {
 	return nil
 }
 
-// isObjectName keeps what is no name out of the paths of calls.
+// isObjectName reports whether a name is valid in the path of an API request.
 func isObjectName(name string) bool {
 	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && name[0] != '.'
 }

@@ -38,7 +38,7 @@ func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Demand, a *survey.R
 	return err
 }
 
-// writeLines writes a list with its heading and number, if there is something in it.
+// writeLines writes a list with its heading and length, unless it is empty.
 func writeLines(out io.Writer, heading string, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -49,7 +49,7 @@ func writeLines(out io.Writer, heading string, lines []string) {
 	}
 }
 
-// outcome says where the pod goes.
+// outcome describes the node for the pod.
 func outcome(a *survey.Result) string {
 	best := a.Best()
 	if best == nil {
@@ -67,7 +67,7 @@ func outcome(a *survey.Result) string {
 	return fmt.Sprintf("It goes to node %s.", cpumap.Clean(best.Node))
 }
 
-// askedWords says what the pod asks for.
+// askedWords describes the demand of the pod.
 func askedWords(asked *podcpu.Demand) string {
 	var words []string
 	for _, r := range asked.Lasting() {
@@ -84,7 +84,7 @@ func askedWords(asked *podcpu.Demand) string {
 	return strings.Join(words, "; ")
 }
 
-// givenWords says what the containers would have on a node.
+// givenWords describes the CPUs of the containers on a node.
 func givenWords(at *survey.Candidate) string {
 	if len(at.Containers) == 0 {
 		return "no Candor there: what the kubelet gives"
@@ -103,7 +103,7 @@ func givenWords(at *survey.Candidate) string {
 	return strings.Join(words, "; ")
 }
 
-// writeAnswerJSON writes where a pod would go, as one line.
+// writeAnswerJSON writes the candidate nodes of a pod as a JSON line.
 func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Result) error {
 	var node *string
 	refusal := ""

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/term"
 )
 
-// A stage is how far a long work is.
+// A stage is the progress of a long work.
 type stage struct {
 	parts  string // that are done, in words; "" where there is only one
 	events int64
-	text   string  // what stands in the place of events
+	text   string  // replaces the number of events
 	share  float64 // of all the work; 0 where it is not known
 }
 
-// showProgress keeps a line on a terminal up to date: a bar, events, rate, time left.
-// Elsewhere it writes nothing. The function that it returns ends it.
+// showProgress keeps a line on a terminal up to date: a bar, events, rate, time left. On other outputs it writes nothing. The
+// returned function ends it.
 func showProgress(out io.Writer, look func() stage) (end func()) {
 	file, isFile := out.(*os.File)
 	if !isFile || !term.IsTerminal(int(file.Fd())) {
@@ -51,7 +51,7 @@ func showProgress(out io.Writer, look func() stage) (end func()) {
 // barWidth is the width of the bar in columns.
 const barWidth = 24
 
-// line says how far the work is, after some time.
+// line formats the progress after some time.
 func (s stage) line(took time.Duration) string {
 	line := fmt.Sprintf("%d events, %.0f a second", s.events, float64(s.events)/max(took.Seconds(), 1e-3))
 	if s.text != "" {
@@ -69,7 +69,7 @@ func (s stage) line(took time.Duration) string {
 	return "[" + strings.Repeat("#", full) + strings.Repeat("-", barWidth-full) + "] " + line + ", " + left.Round(time.Second).String() + " left"
 }
 
-// A latest is a value that one goroutine sets and another looks at.
+// A latest is a value that one goroutine sets and another reads.
 type latest[T any] struct {
 	mutex sync.Mutex
 	value T

@@ -9,12 +9,12 @@ import (
 )
 
 const psLong = `List the containers of this machine and their grants. Root and the owner of a
-container's first process see its command line, other users the program's name.`
+container's first process see its command line; other users see the program's name.`
 
 func newPsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ps",
-		Short:   "List the containers and their CPUs",
+		Short:   "List containers and their CPUs",
 		Long:    psLong,
 		Example: "  candor ps\n  candor ps -o json",
 		Args:    noArgs,

@@ -18,16 +18,16 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const recordLong = `Record the CPU use of control groups finely: CPU time, throttled periods and time,
-and bursts, a hundred times a second. What is recorded can be read while it goes
-on, and is kept up to its last second should candor be killed.
+const recordLong = `Record the CPU use of cgroups at short intervals: CPU time, throttled periods and
+time, and bursts, a hundred times per second. The recording is readable while it
+grows. If candor is killed, it is complete up to its last second.
 
-A group is given by its path below the mount point of the cgroups, by a process in it, or by
-the name of one of Candor's containers; --all records every group that has processes.
-A command is run in a group of its own, which nothing limits; the exit code is the command's.
+Select a cgroup by its path below the mount point, by a process in it, or by the
+name of a container of Candor; --all records every cgroup with processes. A command
+runs in a new cgroup without limits, and its exit code is the exit code of candor.
 
-The kernel counts in ticks, 4 ms on most: in a window of 10 ms a thread that is always
-busy seems to use 0.8 or 1.2 CPUs.`
+The kernel counts in ticks, 4 ms on most machines: in a window of 10 ms, a thread
+that is always busy seems to use 0.8 or 1.2 CPUs.`
 
 const recordExample = `  candor record -o web.usage --container web --duration 10m
   candor record -o pod.usage --cgroup /kubepods/pod1/web
@@ -50,7 +50,7 @@ func newRecordCommand() *cobra.Command {
 	f := &recordFlags{}
 	cmd := &cobra.Command{
 		Use:     "record -o FILE (--cgroup PATH | --pid N | --container NAME | --all | -- COMMAND [ARG]...)",
-		Short:   "Record the CPU use of containers finely",
+		Short:   "Record the CPU use of containers at 10 ms",
 		Long:    recordLong,
 		Example: recordExample,
 		Args:    f.check,
@@ -58,14 +58,14 @@ func newRecordCommand() *cobra.Command {
 	}
 	f.machine = addHostFlags(cmd)
 	flags := cmd.Flags()
-	flags.SetInterspersed(false) // what follows the command's name is the command's
-	flags.DurationVar(&f.interval, "interval", 10*time.Millisecond, "time from one reading to the next, 1ms to 10s")
-	flags.DurationVar(&f.duration, "duration", 0, "how long to record; 0: until the groups end, or Ctrl-C")
+	flags.SetInterspersed(false) // words after the command's name belong to the command
+	flags.DurationVar(&f.interval, "interval", 10*time.Millisecond, "time between samples, 1ms to 10s")
+	flags.DurationVar(&f.duration, "duration", 0, "length of the recording; 0: until the cgroups end or Ctrl-C")
 	flags.StringVarP(&f.out, "output", "o", "", "file to write")
-	flags.StringArrayVar(&f.cgroups, "cgroup", nil, "path of a group, such as /kubepods/pod1/web; may be given several times")
-	flags.IntVar(&f.pid, "pid", 0, "record the group of this process")
-	flags.StringVar(&f.container, "container", "", "record one of Candor's containers")
-	flags.BoolVar(&f.all, "all", false, "record all groups that have processes, also those that come later")
+	flags.StringArrayVar(&f.cgroups, "cgroup", nil, "path of a cgroup, such as /kubepods/pod1/web; repeatable")
+	flags.IntVar(&f.pid, "pid", 0, "ID of a process whose cgroup to record")
+	flags.StringVar(&f.container, "container", "", "name of a container of Candor")
+	flags.BoolVar(&f.all, "all", false, "record all cgroups with processes, also later ones")
 	err := cmd.RegisterFlagCompletionFunc("container", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		return completeNames(cmd, nil, begun)
 	})
@@ -75,7 +75,7 @@ func newRecordCommand() *cobra.Command {
 	return cmd
 }
 
-// check refuses what cannot be meant.
+// check refuses invalid combinations and values.
 func (f *recordFlags) check(cmd *cobra.Command, args []string) error {
 	asked := 0
 	for _, is := range []bool{len(f.cgroups) > 0, cmd.Flags().Changed("pid"), f.container != "", f.all, len(args) > 0} {
@@ -226,7 +226,7 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	stop()
 	err = errline.Join(err, <-recorded)
 	removed := program.Remove()
-	if errors.Is(removed, cgroup.ErrBusy) { // what it left runs on, in its group
+	if errors.Is(removed, cgroup.ErrBusy) { // remaining processes run on in the cgroup
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s\n", errorLine(removed))
 		removed = nil
 	}
@@ -239,5 +239,5 @@ func (f *recordFlags) runCommand(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// recordParent holds the groups of commands that are recorded: not Candor's own, whose groups have grants.
+// recordParent is the parent cgroup of recorded commands. It is not Candor's parent cgroup, whose children have grants.
 const recordParent = "/candor-record"

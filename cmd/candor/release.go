@@ -9,22 +9,22 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-const releaseLong = `Take back the CPUs of a container.
+const releaseLong = `Release the CPUs of a container.
 
-This is for what was left: processes that go on after their program has ended, a
-grant that is held for a restart. While processes of the container run, --kill is
-needed, and ends them.`
+Use it for remaining processes of a program that has ended, and for a grant that is
+held for a restart. While processes of the container run, --kill is required and
+kills them.`
 
 func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "release NAME [--kill]",
-		Short:   "Take back the CPUs of a container that was left",
+		Short:   "Release the CPUs of a container",
 		Long:    releaseLong,
 		Example: "  candor release web --kill",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
-	kill := cmd.Flags().Bool("kill", false, "kill its processes (SIGKILL) first")
+	kill := cmd.Flags().Bool("kill", false, "kill the container's processes (SIGKILL) first")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		h, err := machine.open(cmd)
 		if err != nil {

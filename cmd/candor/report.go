@@ -9,16 +9,16 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-const reportLong = `Show a report that candor compare wrote as JSON: its tables anew, or with --out its
-pictures and pages. Several reports are shown in one table and one picture, a program a
-row: how many times better each set-up is than the first one, which must be the same in all of
-them. A report of candor isolate is shown on its own. Nothing is run.`
+const reportLong = `Show a report that candor compare wrote as JSON: its tables, or with --out its
+pictures and pages. Several reports become a single table and picture, with a row
+per program and the gain of each setup over the baseline, which must be the same in
+all of them. A report of candor isolate is shown separately. Nothing runs.`
 
 func newReportCommand() *cobra.Command {
 	var f reportFlags
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
-		Short: "Show runs that were measured before",
+		Short: "Show saved experiment reports",
 		Long:  reportLong,
 		Example: `  candor compare --cpu 1.5 -o json -- ./bench >runs.json
   candor report runs.json --out figures

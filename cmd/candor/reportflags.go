@@ -13,20 +13,20 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// reportFlags say how results are shown.
+// reportFlags select the output of a report.
 type reportFlags struct {
 	out    string
 	output choice
 }
 
 func (f *reportFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.out, "out", "", "folder for the report, with box plots (SVG, PNG), as Markdown, a page and JSON")
+	cmd.Flags().StringVar(&f.out, "out", "", "directory for the report: box plots, Markdown, HTML and JSON")
 	f.output = choice{"table", []string{"table", "json", "markdown"}}
-	wordFlag(cmd, &f.output, f.output.of, "output", "o", "form of the results")
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
 	must(cmd.MarkFlagDirname("out"))
 }
 
-// prepare makes the folder, so that nothing is found to be wrong after the long work.
+// prepare creates the directory, so that an error shows before the long work.
 func (f *reportFlags) prepare() error {
 	if f.out == "" {
 		return nil
@@ -41,7 +41,7 @@ func (f *reportFlags) prepare() error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// keep writes what is done so far, should this process not come to its end. Whether that can be done shows at the end.
+// keep saves the partial report, in case the process is killed. The final write reports errors.
 func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
 	if f.out != "" {
 		_ = fileio.WriteFolder(f.out, []fileio.File{{Name: "report.json", Write: r.Write}})
@@ -56,7 +56,7 @@ type shown interface {
 	Files() []fileio.File // for the folder
 }
 
-// finish shows the runs that were done, also where the user ended the experiment before its last. err is how it ended.
+// finish shows the completed runs, also after an interrupt. err is the error of the experiment.
 func (f *reportFlags) finish(out io.Writer, r shown, runs int, err error) error {
 	if runs == 0 {
 		return experimentError(err)

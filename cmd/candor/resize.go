@@ -10,25 +10,25 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-const resizeLong = `Give a running container a new limit.
+const resizeLong = `Change the CPU limit of a running container.
 
-Its CPUs, its quota and the files that it is shown change while it runs. Then it
-is told, in the way that it was started with (candor run --on-resize). What it has
-read before it cannot unread: variables of its environment keep the old number.
-If the new limit cannot be had, nothing changes.`
+The CPUs, the quota and the view of the container change while it runs. Then candor
+notifies the program with the method from --on-resize of candor run. Values that the
+program has already read do not change: environment variables keep the old CPU count.
+If the new limit does not fit, nothing changes.`
 
 func newResizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resize NAME --cpu N",
-		Short:   "Give a running container a new limit",
+		Short:   "Change the CPU limit of a running container",
 		Long:    resizeLong,
 		Example: "  candor resize web --cpu 3.5",
 		Args:    oneName,
 	}
 	machine := addHostFlags(cmd)
 	var size, guarantee hybrid.Milli
-	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: none (flexible containers)")
-	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: that given apart from the limit, or the limit)")
+	cmd.Flags().Var((*milliFlag)(&size), "cpu", "new limit, such as 2, 1.5 or 1500m; 0: no limit (flexible only)")
+	cmd.Flags().Var((*milliFlag)(&guarantee), "request", "new guarantee of a flexible container (default: unchanged, or the limit)")
 	if err := cmd.MarkFlagRequired("cpu"); err != nil {
 		panic(err) // the flag is defined above
 	}
@@ -59,12 +59,12 @@ func newResizeCommand() *cobra.Command {
 	return cmd
 }
 
-// holdings says in words what a container has: "limit 1500m, CPUs 0,3 (500m of 3)".
+// holdings describes the CPUs of a container: "limit 1500m, CPUs 0,3 (500m of 3)".
 func holdings(g *host.Grant) string {
 	return fmt.Sprintf("limit %s, %s%s", limit(g.Limit), cputext.CPUs(g.CPUs), parts(g.Fractions))
 }
 
-// parts says which CPUs a container has a part of: " (500m of 3)".
+// parts describes the fractions of a container: " (500m of 3)".
 func parts(fractions []hybrid.Fraction) string {
 	if len(fractions) == 0 {
 		return ""

@@ -4,52 +4,58 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootLong = `Candor makes what a container sees equal to what it has: a program that is
-limited to 3.5 CPUs sees 4 CPUs, gets the time of 3.5, and shares its whole
-CPUs with nobody.`
+const rootLong = `Candor gives containers the CPUs that they see: a program with a limit of 3.5 CPUs
+sees 4 CPUs, gets the time of 3.5 CPUs, and shares its whole CPUs with no other
+container.
 
-const rootExample = `  # A program that sees two CPUs, and has one and a half
+Start with candor audit: it lists the containers of this machine whose CPU count
+differs from their limit, and changes nothing.`
+
+const rootExample = `  # List containers that see more CPUs than they have; this changes nothing
+  candor audit
+
+  # Run a program that sees two CPUs and gets the time of one and a half
   candor run --cpu 1.5 -- nproc
 
-  # What would happen on a machine that is not here
+  # Dry-run an allocation on another machine
   echo '{"op":"allocate","id":"web","cpu":"3500m","class":"sensitive"}' |
     candor plan --machine "pack:2 numa:1 l3:1 core:4 pu:2"
 
-  # Who is where on this machine
+  # Show the CPU map of this machine
   candor map`
 
-// Groups of subcommands, in the order that help lists them.
+// Groups of subcommands.
 const (
 	groupRun     = "run"
-	groupLook    = "look"
+	groupInspect = "inspect"
 	groupMeasure = "measure"
 	groupMany    = "many"
 	groupHost    = "host"
 )
 
-// newRoot returns the command tree, and a flag that turns true when a
-// subcommand's own work begins: what failed before that is bad input.
+// newRoot returns the command tree, and a flag that becomes true when the work of a subcommand starts: an earlier error is
+// bad input.
 func newRoot() (root *cobra.Command, started *bool) {
 	root = &cobra.Command{
 		Use:           "candor COMMAND",
-		Short:         "What a container sees is what it has",
+		Short:         "Give containers the CPUs that they see",
 		Long:          rootLong,
 		Example:       rootExample,
-		SilenceUsage:  true, // errors are one line
+		SilenceUsage:  true, // errors are a single line
 		SilenceErrors: true, // main prints them
 		Args:          cobra.ArbitraryArgs,
 		RunE:          runRoot,
 	}
 	root.AddGroup(
+		&cobra.Group{ID: groupInspect, Title: "Inspect and plan:"},
 		&cobra.Group{ID: groupRun, Title: "Run programs:"},
-		&cobra.Group{ID: groupLook, Title: "Look and plan:"},
 		&cobra.Group{ID: groupMeasure, Title: "Measure programs:"},
-		&cobra.Group{ID: groupMany, Title: "Many machines:"},
-		&cobra.Group{ID: groupHost, Title: "This machine:"},
+		&cobra.Group{ID: groupMany, Title: "Simulate clusters:"},
+		&cobra.Group{ID: groupHost, Title: "Configure machines:"},
 	)
 	add(root, groupRun, newRunCommand(), newPsCommand(), newTopCommand())
 	add(root, groupRun, takesName(newResizeCommand(), newInspectCommand(), newReleaseCommand())...)
-	add(root, groupLook, newAuditCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
+	add(root, groupInspect, newAuditCommand(), newMapCommand(), newPlanCommand(), newTopologyCommand(), newViewCommand())
 	add(root, groupMeasure, newCompareCommand(), newClassifyCommand(), newIsolateCommand(), newReportCommand(), newRecordCommand(), newUsageCommand(), newAdviseCommand(), newLoadCommand())
 	add(root, groupMany, newTraceCommand(), newSimulateCommand(), newPlaceCommand())
 	add(root, groupHost, newSetupCommand(), newNRICommand(), newConfigCommand())
@@ -72,7 +78,7 @@ func add(root *cobra.Command, group string, commands ...*cobra.Command) {
 	}
 }
 
-// runRoot answers candor without a subcommand, or with an unknown one.
+// runRoot handles candor without a subcommand, or with an unknown subcommand.
 func runRoot(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
@@ -80,8 +86,7 @@ func runRoot(cmd *cobra.Command, args []string) error {
 	return unknownCommand(cmd, args[0])
 }
 
-// unknownCommand is the error for a subcommand that does not exist, with the
-// nearest one that does.
+// unknownCommand returns the error for an unknown subcommand, with the most similar existing subcommand.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	if len(name) > 40 {
 		name = name[:40] + "…"
@@ -93,8 +98,8 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return badInput("unknown command %q: %s --help lists them", name, cmd.CommandPath())
 }
 
-// markStart wraps the work of every command so that *started tells whether it
-// began, and gives commands that only hold others an answer to unknown names.
+// markStart wraps the work of every command so that *started shows whether it has started. Commands that only group
+// subcommands refuse unknown names.
 func markStart(c *cobra.Command, started *bool) {
 	if c.HasSubCommands() && !c.Runnable() {
 		c.Args, c.RunE = cobra.ArbitraryArgs, runRoot

@@ -20,16 +20,16 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-const runLong = `Run a program with the CPUs that it sees.
+const runLong = `Run a program that sees the CPUs of its limit.
 
 A sensitive program (the default) sizes itself by the CPUs that it sees. It gets
-whole CPUs that no other container of Candor uses, and for a limit such as 1.5
-a part of one more; it sees as many CPUs as that, in its affinity and in the files
-that programs ask. A flexible program shares CPUs with the other flexible ones.
+whole CPUs that no other container of Candor uses and, for a limit such as 1.5, a
+fraction of one more CPU. Its affinity and the files that programs read show exactly
+these CPUs. A flexible program shares CPUs with the other flexible programs.
 
-Streams, signals and the exit code are the program's own. When it ends, its CPUs
-are given back. Should candor itself be killed, the program goes on with its CPUs;
-they are given back by the first run, resize or release after its end.`
+Streams, signals and the exit code are those of the program. When it ends, candor
+releases its CPUs. If candor is killed, the program keeps its CPUs; the first run,
+resize or release after its end releases them.`
 
 const runExample = `  candor run --cpu 1.5 -- nproc
   candor run --cpu 4 --topology single-numa --name solver -- ./solver input
@@ -40,7 +40,7 @@ const runExample = `  candor run --cpu 1.5 -- nproc
 func newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "run [--cpu N] [flags] -- COMMAND [ARG]...",
-		Short:   "Run a program with the CPUs that it sees",
+		Short:   "Run a program that sees the CPUs of its limit",
 		Long:    runLong,
 		Example: runExample,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -73,7 +73,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	left := func(err error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "candor: %s; %s\n", errorLine(err), whatThen(err))
 	}
-	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, Left: left})
+	code, err := launch.Run(h, a, launch.Program{Path: path, Args: args, SetEnv: f.env, OnLeftover: left})
 	if err != nil {
 		return hostError(err)
 	}
@@ -94,25 +94,25 @@ type runFlags struct {
 
 func addRunFlags(cmd *cobra.Command) *runFlags {
 	f := &runFlags{FlagSet: cmd.Flags(), machine: addHostFlags(cmd)}
-	f.SetInterspersed(false) // what follows the command's name is the command's
+	f.SetInterspersed(false) // words after the command's name belong to the command
 	a := &f.asked
-	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; a flexible program may go without")
+	f.Var((*milliFlag)(&a.Limit), "cpu", "limit, such as 2, 1.5 or 1500m; optional for flexible programs")
 	f.Var((*milliFlag)(&a.Guarantee), "request", "guarantee of a flexible program, if it is less than its limit")
-	wordFlag(cmd, &a.Class, classWords, "class", "", "sensitive: counts its CPUs; flexible: shares them")
-	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "best-effort: start even if the view cannot equal the limit")
-	wordFlag(cmd, &a.Topology, wishWords, "topology", "", "CPUs that should be together")
+	wordFlag(cmd, &a.Class, classWords, "class", "", "class: sensitive programs count CPUs, flexible programs share them")
+	wordFlag(cmd, &a.Policy, policyWords, "policy", "", "strict, or best-effort: start also if the view cannot equal the limit")
+	wordFlag(cmd, &a.Topology, topologyWords, "topology", "", "topology policy: placement of the CPUs")
 	f.DurationVar(&a.Period, "period", bandwidth.DefaultPeriod, "period of the quota, 1ms to 1s")
-	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "how it may use later what it leaves of its quota; a time such as 20ms: saved up by the kernel")
-	f.BoolVar(&a.Mems, "mems", false, "use the memory of the CPUs' NUMA nodes only")
-	f.StringVar(&a.ID, "name", "", "name of the container (default: the command's name and some letters)")
+	wordFlag(cmd, &a.Burst, spec.BurstWords, "burst", "", "use of unused quota later: a word, or a kernel burst such as 20ms")
+	f.BoolVar(&a.Mems, "mems", false, "use memory of the CPUs' NUMA nodes only")
+	f.StringVar(&a.ID, "name", "", "container name (default: command name with random letters)")
 	f.view = &choice{"", []string{string(spec.ViewFull), string(spec.ViewAffinity)}}
-	wordFlag(cmd, f.view, f.view.of, "view", "", "full: the files that programs ask show its CPUs too (default for sensitive ones)")
-	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and the like")
-	f.StringVar(&a.OnResize, "on-resize", "none", "how to tell the program of a new size: signal:HUP, exec:COMMAND, none")
+	wordFlag(cmd, f.view, f.view.of, "view", "", "view: full also replaces procfs and sysfs files (default: sensitive)")
+	f.BoolVar(&f.env, "env", false, "also set GOMAXPROCS, OMP_NUM_THREADS and similar variables")
+	f.StringVar(&a.OnResize, "on-resize", "none", "notification of a resize: signal:HUP, exec:COMMAND or none")
 	return f
 }
 
-// allocation is what a command line asks for.
+// allocation returns the allocation that the command line describes.
 func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 	a := f.asked
 	if err := checkLimit(&a, f.Changed("request")); err != nil {
@@ -126,7 +126,7 @@ func (f *runFlags) allocation(args []string) (host.Allocation, error) {
 	return a, a.Check()
 }
 
-// whatThen says what becomes of CPUs that could not be given back.
+// whatThen describes the fate of CPUs that could not be released.
 func whatThen(err error) string {
 	if errors.Is(err, host.ErrPopulated) {
 		return "its CPUs are kept until they end"
@@ -145,13 +145,13 @@ func checkLimit(a *host.Allocation, hasRequest bool) error {
 	case a.Limit != 0 && a.Guarantee > a.Limit:
 		return badInput("--request %v is more than --cpu %v", a.Guarantee, a.Limit)
 	}
-	if hasRequest && a.Guarantee == 0 { // without a limit too: a resize may set one
+	if hasRequest && a.Guarantee == 0 { // also without a limit: a resize can set a limit
 		a.Guarantee = hybrid.NoGuarantee
 	}
 	return nil
 }
 
-// viewOf is the view that was asked for, or the one that a class needs.
+// viewOf returns the requested view, or the default of the class.
 func viewOf(asked string, class hybrid.Class) spec.View {
 	switch {
 	case asked != "":
@@ -178,7 +178,7 @@ func nameFor(command string) string {
 	return name
 }
 
-// shorten cuts a text that is for people to a number of runes.
+// shorten cuts a text to a number of runes.
 func shorten(s string, most int) string {
 	runes := []rune(s)
 	if len(runes) <= most {

@@ -14,8 +14,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// runtimeNames are the names under which candor is an OCI runtime, and the class that each
-// stands for.
+// runtimeNames are the names under which candor is an OCI runtime, with their classes.
 var runtimeNames = map[string]hybrid.Class{
 	"candor-runc":          hybrid.Sensitive,
 	"candor-flexible-runc": hybrid.Flexible,
@@ -51,7 +50,7 @@ func runtimeClass(argv0 string) (class hybrid.Class, ours bool) {
 	return class, ours
 }
 
-// newOCIHookCommand is what the hooks of a container's configuration call.
+// newOCIHookCommand returns the command that the hooks of an OCI configuration call.
 func newOCIHookCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    ociHookCommand + " EVENT NAME [CPUS]",
@@ -75,7 +74,7 @@ func runOCIHook(cmd *cobra.Command, machine *hostFlags, args []string) error {
 	if err != nil {
 		return badInput("%v", err)
 	}
-	machine.options.OnEnd = oci.NoteUsage(machine.options.StateDir) // it may be what finds that another one has ended
+	machine.options.OnEnd = oci.NoteUsage(machine.options.StateDir) // this call can detect the end of another container
 	h, err := machine.open(cmd)
 	if err != nil {
 		return err

@@ -15,15 +15,15 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-const setupHostLong = `Keep what is not Candor's (services, sessions, engines without Candor) on the
-reserved CPUs, which no container gets. Without this, the machine's other programs run on
-the containers' own CPUs as well, as candor map and inspect show.
+const setupHostLong = `Confine foreign processes (services, sessions, engines without Candor) to the
+reserved CPUs, which no container gets. Otherwise they also run on the exclusive CPUs
+of containers, as candor map and inspect show.
 
-With systemd the units at the top get AllowedCPUs=, on other cgroup v2 machines
-Candor's group becomes a partition, on cgroup v1 the other groups shrink. It lasts
-until the next boot; the list of reserved CPUs stays.`
+With systemd, the top-level units get AllowedCPUs=. On other cgroup v2 machines,
+Candor's cgroup becomes a partition. On cgroup v1, the other cgroups shrink. The
+confinement lasts until the next boot; the list of reserved CPUs remains.`
 
-const setupHostExample = `  # See what would change
+const setupHostExample = `  # Print the changes without applying them
   candor setup host --reserved 0-1 --dry-run
 
   candor setup host --reserved 0-1
@@ -33,7 +33,7 @@ const setupHostExample = `  # See what would change
 func newSetupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
-		Short: "Prepare this machine",
+		Short: "Configure this machine and its container engines",
 	}
 	cmd.AddCommand(newSetupHostCommand())
 	cmd.AddCommand(newSetupEngineCommands()...)
@@ -43,17 +43,17 @@ func newSetupCommand() *cobra.Command {
 func newSetupHostCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "host",
-		Short:   "Keep the machine's other programs off the containers' CPUs",
+		Short:   "Confine foreign processes to CPUs of their own",
 		Long:    setupHostLong,
 		Example: setupHostExample,
 		Args:    noArgs,
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json")
-	reserved := cmd.Flags().String("reserved", "", "CPUs for what is not Candor's, such as 0-1 (default: those reserved already)")
-	leases := cmd.Flags().Bool("disable-leases", false, "forbid leases on files, by which root in a container delays its view")
-	undo := cmd.Flags().Bool("undo", false, "put everything back as it was")
-	dry := cmd.Flags().Bool("dry-run", false, "only show what would change")
+	reserved := cmd.Flags().String("reserved", "", "CPUs of foreign processes, such as 0-1 (default: reserved CPUs)")
+	leases := cmd.Flags().Bool("disable-leases", false, "forbid file leases, which can delay the update of a view")
+	undo := cmd.Flags().Bool("undo", false, "restore the configuration from before the setup")
+	dry := cmd.Flags().Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		keep, err := cpuset.Parse(*reserved)
 		if err != nil {
@@ -117,7 +117,7 @@ func doSetup(s *setup.Setup, keep cpuset.Set, undo, dry bool) (result setup.Resu
 	return result, hostError(err)
 }
 
-// writeSetup writes the changes as a table, and what they mean below it.
+// writeSetup writes the changes as a table with their meaning below it.
 func writeSetup(w io.Writer, r setup.Result) error {
 	verb := "changed"
 	if r.DryRun {

@@ -14,11 +14,11 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-const setupEngineLong = `Tell %[1]s of Candor's OCI runtimes: candor, whose containers are sensitive where they
-have a limit, and candor-flexible. They are added to %[2]s;
-what else is in it stays. A file that is not valid is not written.
+const setupEngineLong = `Add Candor's OCI runtimes to %[1]s: candor, whose containers are sensitive if they
+have a limit, and candor-flexible. The command adds them to %[2]s and keeps
+the rest of the file. It does not write a file that is invalid.
 
-The difference is shown. --undo takes the runtimes out again.`
+The command prints the difference. --undo removes the runtimes.`
 
 // newSetupEngineCommands are the setups of the container engines.
 func newSetupEngineCommands() []*cobra.Command {
@@ -32,17 +32,17 @@ func newSetupEngineCommands() []*cobra.Command {
 func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     e.Name,
-		Short:   "Tell " + e.Name + " of Candor's OCI runtimes",
+		Short:   "Add Candor's OCI runtimes to " + e.Name,
 		Long:    fmt.Sprintf(setupEngineLong, e.Name, e.File),
 		Example: fmt.Sprintf("  candor setup %s --dry-run\n  candor setup %[1]s\n  candor setup %[1]s --undo", e.Name),
 		Args:    noArgs,
 	}
 	s := &engine.Setup{Engine: e}
 	flags := cmd.Flags()
-	flags.StringVar(&s.File, "file", e.File, "the engine's configuration")
-	flags.BoolVar(&s.Default, "default", false, "make candor the engine's default runtime")
-	undo := flags.Bool("undo", false, "take the runtimes out again")
-	dry := flags.Bool("dry-run", false, "only show what would change")
+	flags.StringVar(&s.File, "file", e.File, "configuration file of the engine")
+	flags.BoolVar(&s.Default, "default", false, "make candor the default runtime of the engine")
+	undo := flags.Bool("undo", false, "remove the runtimes from the configuration")
+	dry := flags.Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *undo && s.Default {
 			return badInput("--undo puts back what was there: it takes no --default")
@@ -87,7 +87,7 @@ func findRuntimes(s *engine.Setup, undo bool) error {
 	return nil
 }
 
-// writeEngineChange shows what was changed, and what is to be done then.
+// writeEngineChange shows the change and the next step.
 func writeEngineChange(w io.Writer, c engine.Change, e engine.Engine, dry bool) error {
 	if c.Nothing() {
 		_, err := fmt.Fprintf(w, "%s: nothing to change.\n", c.File)

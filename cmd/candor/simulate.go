@@ -16,16 +16,15 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-const simulateLong = `Replay a trace of a cluster with some of its containers sensitive, and show what
-they get and what that costs: shared time, refusals, load, and the time that
-decisions take.
+const simulateLong = `Simulate the allocation on a whole cluster: replay a trace with a share of sensitive
+containers and show the shared time, the refusals, the load and the decision times.
 
-S is the shared time: the sensitive containers' CPU time on CPUs that are in more
-than one container's cpuset, of all their CPU time. R is the reject rate: those
-refused only since their view could not be kept, of those that found room.
+S is the shared time: the share of the sensitive containers' CPU time on CPUs in more
+than one container's cpuset. R is the reject rate: the share of the sensitive
+containers refused only because their view could not be kept, among those with room.
 
 A point is one replay: each algorithm with each policy, scheduler and share of
-sensitive containers. Points run side by side, on all cores.
+sensitive containers. Points run in parallel on all cores.
 
 ` + traceSpecs
 
@@ -39,7 +38,7 @@ func newSimulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:     "simulate --trace TRACE",
-		Short:   "Replay a trace of a cluster: what would sensitive containers get?",
+		Short:   "Simulate the allocation on a whole cluster by a trace",
 		Long:    simulateLong,
 		Example: simulateExample,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -92,8 +91,8 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// pointsStage says how far a sweep is. eventsEach is the trace's number of events, 0 where
-// it is not known: then it is taken from the points that are finished.
+// pointsStage returns the progress of a sweep. eventsEach is the trace's number of events; 0 derives it from the finished
+// points.
 func pointsStage(p *simulate.Progress, eventsEach int64, points int) stage {
 	finished, finishedEvents := p.Finished()
 	if eventsEach == 0 && finished > 0 {
@@ -114,7 +113,7 @@ func (f *simulateFlags) replay(ctx context.Context, s simulate.Setting, points [
 	return simulate.Sweep(ctx, s, points)
 }
 
-// simulateError tells bad input from other failures.
+// simulateError distinguishes bad input from other failures.
 func simulateError(err error) error {
 	if errors.Is(err, simulate.ErrTooFew) {
 		return err

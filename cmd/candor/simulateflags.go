@@ -42,26 +42,26 @@ type simulateFlags struct {
 func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&f.trace, "trace", "", "what to replay")
-	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, where a trace has fractions of it")
-	flags.Float64Var(&f.overcommit, "overcommit", 1, "how many times its CPUs each machine counts as")
-	flags.IntVar(&f.machines, "machines", 0, "machines in place of the trace's own, of the same mix; 0: its own")
+	flags.StringVar(&f.trace, "trace", "", "trace to replay")
+	flags.Float64Var(&f.cores, "cores-of-largest", 16, "CPUs of the largest machine, for traces in fractions of it")
+	flags.Float64Var(&f.overcommit, "overcommit", 1, "overcommit factor: multiplies each machine's CPU count")
+	flags.IntVar(&f.machines, "machines", 0, "number of machines with the trace's mix; 0: the trace's machines")
 	f.sensitive = sensitiveFlag{"0.5", []simulate.Selection{{Share: 0.5}}}
-	flags.Var(&f.sensitive, "sensitive", "share of sensitive containers, such as 0.5 or 0.1,0.5 or 0:1:0.1; by-class; by=FILE for those of a list")
-	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "how CPUs are chosen")
-	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "what becomes of a sensitive container whose view can't equal its limit")
-	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "how nodes are chosen; own is the algorithm's")
-	flags.Uint64Var(&f.seed, "seed", 1, "of the choice of sensitive containers")
-	flags.StringVar(&f.size, "size", "", "search the fewest machines that meet a target, such as 's<5%,r=0'")
-	flags.StringVar(&f.gainFile, "gain", "", "measured speeds of sensitive workloads: estimate what their time is worth")
-	flags.StringVar(&f.out, "out", "", "folder for the figures and tables")
+	flags.Var(&f.sensitive, "sensitive", "sensitive share: 0.5, 0.1,0.5, 0:1:0.1, by-class or by=FILE")
+	wordsFlag(cmd, &f.algorithms, algorithmWords, algorithmWords, "algorithm", "allocation algorithm")
+	wordsFlag(cmd, &f.policies, policyWords, policyWords[:1], "policy", "policy for a container whose view cannot equal its limit")
+	wordsFlag(cmd, &f.schedulers, schedulerWords, []string{own}, "scheduler", "node order; own is the default of the algorithm")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the choice of sensitive containers")
+	flags.StringVar(&f.size, "size", "", "target for the fewest machines, such as 's<5%,r=0'")
+	flags.StringVar(&f.gainFile, "gain", "", "file with measured speeds of workloads, to estimate the gain")
+	flags.StringVar(&f.out, "out", "", "directory for figures and tables")
 	lenientFlag(cmd, &f.options)
 	f.output = outputFlag(cmd, "table", "json")
 	complete(cmd, "sensitive", []string{"0.5", "0:1:0.1", "by-class", "by="})
 	must(cmd.RegisterFlagCompletionFunc("trace", completeTraces))
 }
 
-// setting checks what was asked for, and looks at the trace.
+// setting checks the flags and opens the trace once.
 func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 	s := simulate.Setting{
 		Open:           func() (trace.Reader, error) { return trace.Open(f.trace, f.options) },
@@ -83,8 +83,7 @@ func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 	return s, r.Header(), r.Close()
 }
 
-// prepare reads the small inputs and makes the folder, so that nothing is
-// found to be wrong after the long work.
+// prepare reads the small inputs and creates the directory, so that an error shows before the long work.
 func (f *simulateFlags) prepare() error {
 	if f.size != "" {
 		target, err := simulate.ParseTarget(f.size)
@@ -147,7 +146,7 @@ func pointOf(algorithm, policy, scheduler string) simulate.Point {
 	return p
 }
 
-// must is for what can't fail unless this program has a slip.
+// must panics on an error that only a bug in this program can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -14,11 +14,11 @@ import (
 // colourFlag adds --color.
 func colourFlag(cmd *cobra.Command) *choice {
 	c := &choice{"auto", []string{"auto", "always", "never"}}
-	wordFlag(cmd, c, c.of, "color", "", "colours: auto is on a terminal, unless NO_COLOR is set")
+	wordFlag(cmd, c, c.of, "color", "", "colors: auto uses them on a terminal without NO_COLOR")
 	return c
 }
 
-// textOptions says what the place can show that out goes to.
+// textOptions returns the abilities of an output: colors, UTF-8 and width.
 func textOptions(out io.Writer, colour string) cpumap.TextOptions {
 	o := cpumap.TextOptions{Colour: colour == "always", ASCII: !localeIsUTF8()}
 	f, isFile := out.(*os.File)
@@ -34,8 +34,8 @@ func textOptions(out io.Writer, colour string) cpumap.TextOptions {
 	return o
 }
 
-// localeIsUTF8 is false only where the locale says so: without one, as in many
-// containers, terminals show UTF-8 all the same.
+// localeIsUTF8 is false only if the locale has another encoding. Without a locale, as in many containers, terminals still
+// show UTF-8.
 func localeIsUTF8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(os.Getenv(name)); v != "" {

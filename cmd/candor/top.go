@@ -15,14 +15,14 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/top"
 )
 
-const topLong = `Show how busy the CPUs are and what the containers use of their limits, live:
-who is on each CPU, and for each container the CPU time that it uses, how much of
-its limit that is, and in how many periods its quota ran out.
+const topLong = `Show live CPU use: the containers on each CPU and, for each container, its CPU time,
+the share of its limit, and the share of its periods in which the quota ran out.
 
-Keys sort (c, u, t, n, l), filter (/), look into one container (enter), pause (p),
-change the interval (+, -), explain (?) and quit (q).
+Keys sort (c, u, t, n, l), filter (/), open a container (enter), pause (p), change
+the interval (+, -), explain (?) and quit (q).
 
-Without a terminal, with --once, -n or -o json it prints readings and ends.`
+Without a terminal, or with --once, -n or -o json, the command prints samples and
+exits.`
 
 const topExample = `  candor top
   candor top --once
@@ -42,7 +42,7 @@ type topFlags struct {
 func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "top",
-		Short:   "Show what CPUs and containers do, live",
+		Short:   "Show live CPU use of CPUs and containers",
 		Long:    topLong,
 		Example: topExample,
 		Args:    noArgs,
@@ -53,11 +53,11 @@ func newTopCommand() *cobra.Command {
 	}
 	f := &topFlags{machine: addHostFlags(cmd), output: outputFlag(cmd, "table", "json"), sort: &choice{words[0], words}}
 	flags := cmd.Flags()
-	wordFlag(cmd, f.sort, words, "sort", "", "what containers are sorted by")
-	flags.StringVar(&f.ui.Filter, "filter", "", "only containers with this in their name, class or state")
-	flags.DurationVar(&f.ui.Interval, "interval", time.Second, "time between readings, 100ms to 1m")
-	flags.BoolVar(&f.once, "once", false, "print one reading and end")
-	flags.IntVarP(&f.readings, "readings", "n", 0, "print so many readings and end")
+	wordFlag(cmd, f.sort, words, "sort", "", "sort key of the containers")
+	flags.StringVar(&f.ui.Filter, "filter", "", "text that a container's name, class or state must contain")
+	flags.DurationVar(&f.ui.Interval, "interval", time.Second, "time between samples, 100ms to 1m")
+	flags.BoolVar(&f.once, "once", false, "print a single sample and exit")
+	flags.IntVarP(&f.readings, "readings", "n", 0, "number of samples to print before the exit")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return f.run(cmd) }
 	return cmd
 }
@@ -121,13 +121,13 @@ func (f *topFlags) live(ctx context.Context, source *top.Source) error {
 	return err
 }
 
-// showsLive tells whether a place can show what changes.
+// showsLive reports whether an output can show a live screen.
 func showsLive(out io.Writer) bool {
 	file, isFile := out.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// print prints readings, each from one sample to the next.
+// print prints samples, each with the difference to the previous sample.
 func (f *topFlags) print(source *top.Source, out io.Writer) error {
 	before, err := source.Read("")
 	if err != nil {

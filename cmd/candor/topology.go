@@ -6,13 +6,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const topologyLong = `Show the CPUs of a machine as Candor sees them: sockets, NUMA nodes, L3 domains,
-cores, and the logical CPUs on them.
+const topologyLong = `Show the CPU topology of a machine: sockets, NUMA nodes, L3 domains, cores and
+logical CPUs.
 
-Without --machine it is this machine. A machine that is not here can be written
-down in hwloc's notation, from the largest part to the smallest, each with the
-number of it in one of the part before; CPUs are numbered as Linux does: first
-the first threads of all cores, then the second ones.`
+Without --machine, it shows this machine. --machine also accepts hwloc's notation,
+from the largest part to the smallest, each with its count within the part before.
+CPUs are numbered as on Linux: first the first threads of all cores, then the second
+threads.`
 
 const topologyExample = `  candor topology
   candor topology --machine "pack:2 numa:2 l3:2 core:4 pu:2"
@@ -21,7 +21,7 @@ const topologyExample = `  candor topology
 func newTopologyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "topology",
-		Short:   "Show sockets, NUMA nodes, L3 domains, cores and CPUs",
+		Short:   "Show the CPU topology of a machine",
 		Long:    topologyLong,
 		Example: topologyExample,
 		Args:    noArgs,

@@ -17,23 +17,24 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-const traceSpecs = `A trace is one of
+const traceSpecs = `TRACE is one of
 
   google2011:DIR        Google ClusterData 2011: machine_events and task_events
-  openb:DIR             Alibaba's GPU cluster of 2023; ,pods=cpu300 for a variant
-  csv:FILE              your own CSV, see docs/reference/trace-formats.md
-  kubectl:DIR           nodes.json and pods.json of kubectl get -o json
-  synthetic             a cell like Google's: synthetic:machines=12500,days=29,seed=1
-  semi-real:DIR         a month out of the parts of google2011 and its job table
-  azure:FILE            Azure's vmtable.csv of 2017; the machines are to be given:
+  openb:DIR             Alibaba GPU cluster of 2023; ,pods=cpu300 selects a variant
+  csv:FILE              CSV in the format of docs/reference/trace-formats.md
+  kubectl:DIR           nodes.json and pods.json from kubectl get -o json
+  synthetic             generated cell: synthetic:machines=12500,days=29,seed=1
+  semi-real:DIR         a month from the parts of google2011 and its job table
+  azure:FILE            Azure vmtable.csv of 2017, which has no machines:
                         azure:vmtable.csv.gz,machines=1000,cores=16,memory=112
-  FILE.ctrace           a compact file that candor trace import wrote
+  FILE.ctrace           compact file from candor trace import
 
-A container begins where the source started it; with ,start=submitted (google2011,
-openb, kubectl) where it was submitted, even if it waited or never started.`
+A container starts at its start time in the source. With ,start=submitted
+(google2011, openb, kubectl), it starts at its submission, even if it waited or never
+started.`
 
-const traceInfoLong = `Show machines, containers, their requests and times, and the load of traces,
-one beside the other.
+const traceInfoLong = `Summarize cluster traces side by side: machines, containers, their requests and times,
+and the load.
 
 ` + traceSpecs
 
@@ -42,8 +43,8 @@ const traceInfoExample = `  candor trace info google2011:/data/google2011
   candor trace info -o svg synthetic:days=1 > day.svg
   candor trace info -o json month.ctrace | jq .loadMean`
 
-const traceImportLong = `Write a trace to a compact file, some bytes an event, that replays without
-parsing. The file is there as a whole or not at all.
+const traceImportLong = `Convert a trace to a compact file of a few bytes per event, which replays without
+parsing. The command writes the whole file or no file.
 
 ` + traceSpecs
 
@@ -54,7 +55,7 @@ const traceImportExample = `  candor trace import google2011:/data/google2011 -o
 func newTraceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace",
-		Short: "Read, convert and generate traces of clusters",
+		Short: "Read, convert and generate cluster traces",
 	}
 	cmd.AddCommand(newTraceInfoCommand(), newTraceImportCommand())
 	return cmd
@@ -62,10 +63,10 @@ func newTraceCommand() *cobra.Command {
 
 // lenientFlag adds --lenient.
 func lenientFlag(cmd *cobra.Command, o *trace.Options) {
-	cmd.Flags().BoolVar(&o.Lenient, "lenient", false, "leave out what is wrong, and say what was left out")
+	cmd.Flags().BoolVar(&o.Lenient, "lenient", false, "skip invalid lines and report them")
 }
 
-// openTrace opens a trace; what can't be read is bad input.
+// openTrace opens a trace. A failure is bad input.
 func openTrace(spec string, o trace.Options) (trace.Reader, error) {
 	r, err := trace.Open(spec, o)
 	if err != nil {
@@ -74,7 +75,7 @@ func openTrace(spec string, o trace.Options) (trace.Reader, error) {
 	return r, nil
 }
 
-// traceError tells bad input from other failures.
+// traceError distinguishes bad input from other failures.
 func traceError(err error) error {
 	if syntax := (*trace.SyntaxError)(nil); errors.As(err, &syntax) {
 		return badInput("%w", err)
@@ -86,7 +87,7 @@ func newTraceInfoCommand() *cobra.Command {
 	var o trace.Options
 	cmd := &cobra.Command{
 		Use:               "info TRACE...",
-		Short:             "Show what traces look like",
+		Short:             "Summarize cluster traces",
 		Long:              traceInfoLong,
 		Example:           traceInfoExample,
 		ValidArgsFunction: completeTraces,
@@ -116,7 +117,7 @@ func newTraceInfoCommand() *cobra.Command {
 	return cmd
 }
 
-// summarize reads traces, and shows on a terminal how far it is.
+// summarize reads traces and shows its progress on a terminal.
 func summarize(terminal io.Writer, specs []string, o trace.Options, cores float64) ([]*trace.Summary, error) {
 	var list []*trace.Summary
 	for i, spec := range specs {
@@ -160,7 +161,7 @@ func newTraceImportCommand() *cobra.Command {
 	var o trace.Options
 	cmd := &cobra.Command{
 		Use:               "import TRACE -o FILE.ctrace",
-		Short:             "Write a trace to a compact file",
+		Short:             "Convert a trace to a compact file",
 		Long:              traceImportLong,
 		Example:           traceImportExample,
 		ValidArgsFunction: completeTraces,
@@ -198,7 +199,7 @@ func newTraceImportCommand() *cobra.Command {
 	return cmd
 }
 
-// sayImported says what was written, and what was left out.
+// sayImported reports the written events and the skipped lines.
 func sayImported(out io.Writer, file string, h trace.Header, r trace.Report) error {
 	info, err := os.Stat(file)
 	if err != nil {

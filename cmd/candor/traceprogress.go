@@ -7,20 +7,20 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A countedReader tells any goroutine how far it is.
+// A countedReader publishes its progress for other goroutines.
 type countedReader struct {
 	trace.Reader
 	n            int64
-	events, time atomic.Int64 // of the last look
+	events, time atomic.Int64 // at the last update
 }
 
-// countEvents shows how far the reading of a trace is, until end.
+// countEvents shows the progress of reading a trace until end is called.
 func countEvents(terminal io.Writer, r trace.Reader, parts string) (counted trace.Reader, end func()) {
 	c, h := &countedReader{Reader: r}, r.Header()
 	return c, showProgress(terminal, func() stage { return c.stage(h, parts) })
 }
 
-// stride is how many events are read between two looks.
+// stride is the number of events between two updates.
 const stride = 1024
 
 // Next implements trace.Reader.
@@ -33,8 +33,7 @@ func (c *countedReader) Next(e *trace.Event) error {
 	return err
 }
 
-// stage says how far the reading is: by events where the header h counts them,
-// else by the trace's own time where it is known how long it is.
+// stage returns the progress: by events if the header counts them, otherwise by the trace's time if its length is known.
 func (c *countedReader) stage(h trace.Header, parts string) stage {
 	s := stage{parts: parts, events: c.events.Load()}
 	switch {

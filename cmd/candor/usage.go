@@ -14,13 +14,13 @@ import (
 	"github.com/candor-project/candor/internal/figure"
 )
 
-const usageLong = `Show a recording of candor record at several timescales, one beside the other:
-how many CPUs a group used in windows of 10 ms, 100 ms, 1 s, 5 s and 1 min. A limit acts
-every 100 ms; a mean over a minute does not show what it meets there.
+const usageLong = `Summarize a recording of candor record at several timescales: the CPUs that a cgroup
+used in windows of 10 ms, 100 ms, 1 s, 5 s and 1 min. A limit acts every 100 ms; the
+mean of a minute does not show its effect.
 
-PEAK/MEAN is how much more than its mean a group used at most; BURSTINESS is the
-standard deviation by the mean. A recording that was made under a limit shows what
-the group got, not what it wanted; that is said.`
+PEAK/MEAN is the highest use divided by the mean. BURSTINESS is the standard deviation
+divided by the mean. A recording under a limit shows the CPU time that the cgroup got,
+not its demand; the report notes this.`
 
 const usageExample = `  candor usage web.usage
   candor usage web.usage -o svg >web.svg
@@ -31,15 +31,15 @@ const usageExample = `  candor usage web.usage
 func newUsageCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "usage FILE",
-		Short:   "Show a recording at several timescales",
+		Short:   "Summarize a recording at several timescales",
 		Long:    usageLong,
 		Example: usageExample,
 		Args:    oneFile,
 	}
 	output := outputFlag(cmd, "table", "json", "svg", "png")
-	group := cmd.Flags().String("group", "", "show this group only")
+	group := cmd.Flags().String("group", "", "show this cgroup only")
 	part := addPartFlags(cmd)
-	top := cmd.Flags().Int("top", 10, "show as many groups as that, those with most CPU time; 0: all")
+	top := cmd.Flags().Int("top", 10, "number of cgroups to show, by CPU time; 0: all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *top < 0 {
 			return badInput("--top %d: want 0 or more", *top)
@@ -66,8 +66,8 @@ func newUsageCommand() *cobra.Command {
 // addPartFlags adds the flags that take a part of a recording.
 func addPartFlags(cmd *cobra.Command) *timescale.Part {
 	part := &timescale.Part{}
-	cmd.Flags().DurationVar(&part.From, "from", 0, "leave out what was before this time since the recording's start")
-	cmd.Flags().DurationVar(&part.To, "to", 0, "leave out what was after this time since its start; 0: nothing")
+	cmd.Flags().DurationVar(&part.From, "from", 0, "start of the analyzed part, from the recording's start")
+	cmd.Flags().DurationVar(&part.To, "to", 0, "end of the analyzed part; 0: the recording's end")
 	return part
 }
 
@@ -88,7 +88,7 @@ func readRecording(file string, part *timescale.Part) (*timescale.Summary, error
 	return s, err
 }
 
-// pick leaves the groups that were asked for, the busiest first. One that only encloses others is there by its name.
+// pick keeps the requested cgroups, the busiest first. A cgroup that only encloses others needs its name in --group.
 func pick(s *timescale.Summary, group string, top int) error {
 	slices.SortStableFunc(s.Groups, func(a, b timescale.Group) int { return cmp.Compare(b.Used.CPU, a.Used.CPU) })
 	if group != "" {

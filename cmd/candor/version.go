@@ -14,7 +14,7 @@ var version = ""
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version of candor",
+		Short:   "Print the version",
 		Example: "  candor version\n  candor --version",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -28,14 +28,14 @@ func newVersionCommand() *cobra.Command {
 func addVersionFlag(root *cobra.Command) {
 	root.Version = versionString()
 	root.SetVersionTemplate(versionLine())
-	root.Flags().Bool("version", false, "print the version of candor")
+	root.Flags().Bool("version", false, "print the version")
 }
 
 func versionLine() string {
 	return fmt.Sprintf("candor %s (%s %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// versionString returns the release, or what the build knows of its source.
+// versionString returns the release, or the revision from the build information.
 func versionString() string {
 	if version != "" {
 		return version

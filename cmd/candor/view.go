@@ -17,12 +17,12 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-const viewLong = `Show what this place is told of its CPUs by each source that programs ask, what
-the kernel gives it, and if the two agree: what it sees is what it has.
+const viewLong = `Show the CPU count that each source reports here, the CPUs that the kernel allows, and
+whether both agree.
 
-With --cpu or another flag of candor run the place is a new one, as candor run makes
-it. With a command, the report goes to standard error, and the command runs after it in
-the same place.`
+With --cpu or another flag of candor run, the command creates a new container, as
+candor run does. With a command, the report goes to standard error and the command
+runs after it in the same container.`
 
 const viewExample = `  candor view
   candor view --cpu 1.5
@@ -33,7 +33,7 @@ const viewExample = `  candor view
 func newViewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "view [flags] [-- COMMAND [ARG]...]",
-		Short:   "Show what this place is told of its CPUs, source by source",
+		Short:   "Show the CPU count that each source reports here",
 		Long:    viewLong,
 		Example: viewExample,
 		Args:    cobra.ArbitraryArgs,
@@ -77,7 +77,7 @@ func viewHere(cmd *cobra.Command, form string, args []string) error {
 	return hostError(err)
 }
 
-// writeReport writes a report as a table or as one JSON object.
+// writeReport writes a report as a table or as a JSON object.
 func writeReport(w io.Writer, r view.Report, form string) error {
 	if form == "json" {
 		return json.NewEncoder(w).Encode(r)
@@ -98,7 +98,7 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	return err
 }
 
-// tells is the number that a source tells.
+// tells returns the count that a source reports.
 func tells(s view.Source) string {
 	switch {
 	case s.Error != "":
@@ -111,7 +111,7 @@ func tells(s view.Source) string {
 	return fmt.Sprint(s.Count)
 }
 
-// remark says what else is to be known of a source.
+// remark returns further facts on a source.
 func remark(s view.Source) string {
 	switch {
 	case s.Error != "":
@@ -124,7 +124,7 @@ func remark(s view.Source) string {
 	return s.Path
 }
 
-// verdict says in words if a place sees what it has.
+// verdict describes whether the view matches the limit.
 func verdict(r view.Report) string {
 	limit, cpus := hybrid.Milli(r.LimitMilli), count(r.CPUs, "CPU", "CPUs")
 	if r.IsTrue {

@@ -39,7 +39,7 @@ func TestBurst(t *testing.T) {
 	l.wait("its quota", l.plugin, func() bool { has, err := web.has(); return err == nil && has.Quota == 10*time.Millisecond })
 
 	bad := must[*pod](t)(l.newPod(0, 0, map[string]string{"candor.dev/burst": "often"}))
-	if _, err := bad.run("web", 500, 100, false); err == nil || !strings.Contains(err.Error(), "want none, kernel, quota, auto") {
+	if _, err := bad.run("web", 500, 100, false); err == nil || !strings.Contains(err.Error(), "must be none, kernel, quota, auto") {
 		t.Errorf("burst often: %v", err)
 	}
 	free := must[*pod](t)(l.newPod(0, 0, map[string]string{"candor.dev/burst": "auto"}))

@@ -98,7 +98,7 @@ func TestOverwrittenFiles(t *testing.T) {
 			}
 		}
 		l.wait("the repair of "+what, l.plugin, func() bool {
-			return strings.Count(l.plugin.said()[seen:], "are set back") >= len(ctrs) && maps.Equal(c.has(), had)
+			return strings.Count(l.plugin.said()[seen:], "differ from the grant") >= len(ctrs) && maps.Equal(c.has(), had)
 		})
 	}
 	c.unmoved(had)

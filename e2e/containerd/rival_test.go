@@ -106,7 +106,7 @@ func TestRivalLater(t *testing.T) {
 	if err != nil || len(failed) != 0 {
 		t.Fatalf("the rival's update: %v %v", failed, err)
 	}
-	said := "CPUs other than those granted are set back"
+	said := "reset CPUs that differ from the grant"
 	l.wait("the repair", l.plugin, func() bool { return strings.Contains(l.plugin.said(), said) && web.cpus() == cpus })
 	c.unmoved(had)
 	// In answer to the kubelet, after candor.

@@ -25,7 +25,7 @@ func NewArchive(w io.Writer) *Archive {
 	return &Archive{w: w, dirs: map[string]bool{"": true}}
 }
 
-// Copy adds what is at from on this machine: a file, a link or a directory with all that is in it.
+// Copy adds a file, a link or a whole directory of this machine.
 func (a *Archive) Copy(name, from string) error {
 	return filepath.WalkDir(from, func(p string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -42,7 +42,7 @@ func (a *Archive) Copy(name, from string) error {
 	})
 }
 
-// copyOne adds one entry; a link named by the caller is followed, one inside a directory is kept.
+// copyOne adds an entry. It follows a link from the caller and keeps a link inside a directory.
 func (a *Archive) copyOne(name, from string, follow bool) error {
 	stat := os.Lstat
 	if follow {

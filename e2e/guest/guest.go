@@ -1,9 +1,9 @@
-// Package guest boots a virtual machine with another kernel, another cgroup version or more CPUs than this
-// machine has, and runs static programs in it: Go test binaries, as they come from `go test -c` with cgo off.
+// Package guest boots a virtual machine with another kernel, another cgroup version or more CPUs than this machine, and runs
+// static programs in it: Go test binaries from `go test -c` without cgo.
 //
-// The machine is emulated (QEMU's TCG), so it needs no /dev/kvm and no privileges. Nothing is written to a
-// disk: the initramfs is a memory file, what the guest says comes through pipes, and QEMU dies with its parent.
-// The kernels come from the cache that scripts/test-deps.sh fills.
+// QEMU's TCG emulates the machine, so it needs neither /dev/kvm nor privileges. It writes no disk: the initramfs is a memory
+// file, the output of the guest comes through pipes, and QEMU dies with its parent. The kernels come from the cache that
+// scripts/test-deps.sh fills.
 package guest
 
 import (
@@ -17,11 +17,11 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// ErrEmulator: the guest's kernel fell over an instruction that it had replaced already, a race in QEMU before 8.1.
-// It says nothing about what ran in the guest, which can be booted again.
+// ErrEmulator is a crash of the guest's kernel at an instruction that it had replaced, a race in QEMU before 8.1. It is
+// independent of the programs in the guest; the guest can boot again.
 var ErrEmulator = errors.New("emulator's fault")
 
-// Guest is a virtual machine and what it is to do.
+// Guest is a virtual machine with its commands.
 type Guest struct {
 	Kernel  Kernel
 	Machine Machine
@@ -30,18 +30,17 @@ type Guest struct {
 	Systemd bool   // systemd, which must be among the files, is PID 1 and starts Init as a service
 
 	Files    map[string]string // path in the guest -> file or directory here; "/" is a whole root
-	Texts    map[string]string // path in the guest -> what that file holds
-	Commands []report.Command  // run one after the other
+	Texts    map[string]string // path in the guest -> content of the file
+	Commands []report.Command  // run in this order
 
 	Limit  time.Duration // wall time for everything, boot included; 0: two minutes
-	Output io.Writer     // what the commands write, while they run; nil: nobody
+	Output io.Writer     // receives the output of the commands while they run, if not nil
 
-	CPUTime time.Duration // set by Run: what the emulator used of this machine
+	CPUTime time.Duration // set by Run: CPU time of the emulator
 }
 
-// Run boots the guest, runs its commands and returns one result for each, in order.
-// A command that fails is a result; a guest that does not come to its end is an error, which
-// carries the tail of its console, and the results so far are returned beside it.
+// Run boots the guest, runs its commands and returns a result for each, in their order. A failed command is a result. If the
+// guest does not finish, Run returns an error with the end of its console, and the results so far.
 func (g *Guest) Run(ctx context.Context) ([]report.Result, error) {
 	limit := g.Limit
 	if limit == 0 {
@@ -61,7 +60,7 @@ func (g *Guest) Run(ctx context.Context) ([]report.Result, error) {
 	defer func() { g.CPUTime = vm.cpuTime }()
 	results, err := report.Read(vm.reports, g.Commands, g.Output)
 	if err != nil {
-		// Nobody was told the end: let QEMU come to its own, or to the limit, before asking why.
+		// The report has no end: wait for the end of QEMU, or for the limit, before asking for the cause.
 		err = errors.Join(err, vm.wait(ctx))
 		if bytes.Contains(vm.console.Bytes(), []byte(": int3:")) {
 			err = errors.Join(ErrEmulator, err)

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// Kernel is one that a guest can boot.
+// Kernel is a kernel that a guest can boot.
 type Kernel struct {
-	Release   string // as uname -r tells
+	Release   string // release as in uname -r
 	Image     string // bzImage
 	CpusetsV1 bool   // has cgroup v1's cpuset controller
 }

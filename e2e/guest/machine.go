@@ -16,7 +16,7 @@ type Machine struct {
 // Big is two sockets of two NUMA nodes of four cores of two threads: 32 CPUs.
 var Big = Machine{Sockets: 2, Nodes: 2, Cores: 4, Threads: 2}
 
-// Small is one socket of two cores of two threads.
+// Small is a socket with two cores of two threads each.
 var Small = Machine{Sockets: 1, Nodes: 1, Cores: 2, Threads: 2, NodeMB: 768}
 
 // String is the machine in hwloc's notation.
@@ -53,7 +53,7 @@ func (m Machine) args() []string {
 	return args
 }
 
-// distance is what firmware usually tells: 12 to a node of the same socket, 21 to another socket's.
+// distance returns the NUMA distance that firmware usually reports: 12 within a socket, 21 between sockets.
 func (m Machine) distance(a, b int) int {
 	if a/m.Nodes == b/m.Nodes {
 		return 12
@@ -61,9 +61,9 @@ func (m Machine) distance(a, b int) int {
 	return 21
 }
 
-// commandLine is the kernel's. Emulated clocks run wild under load if the kernel measures them against each
-// other: it is told the TSC's rate, and not to try whether the timer ticks. QEMU before 8.1 may run instructions that another
-// CPU is just replacing, as the kernel does when it turns features on while it boots: one CPU boots, and init starts the others.
+// commandLine returns the kernel's command line. Under load, emulated clocks drift if the kernel compares them with each other:
+// the command line sets the TSC's rate and disables the test of the timer. QEMU before 8.1 can execute instructions that another
+// CPU is replacing, as the kernel does when it enables features at boot: one CPU boots, and init starts the others.
 func (g *Guest) commandLine() string {
 	args := []string{"console=ttyS0", "panic=-1", "quiet", "tsc=reliable", "no_timer_check", "lpj=10000000", "cryptomgr.notests", "nowatchdog", "mitigations=off", "maxcpus=1"}
 	if khz := tscKHz(); khz > 0 {

@@ -23,7 +23,7 @@ const cpu = "max,vendor=GenuineIntel,la57=off,cx16=off"
 type vm struct {
 	reports io.Reader // the second serial port: init and the commands
 	console lockedBuffer
-	copied  chan struct{} // closed when the console has said its last
+	copied  chan struct{} // closed at the end of the console
 	ended   chan struct{} // closed when QEMU has ended
 	err     error         // why, after that
 	cpuTime time.Duration // used by QEMU, after that
@@ -80,7 +80,7 @@ func (v *vm) run(cmd *exec.Cmd, started chan<- error, ours ...io.Closer) {
 	close(v.ended)
 }
 
-// wait waits for QEMU to end, and says why.
+// wait waits for the end of QEMU and returns its cause.
 func (v *vm) wait(ctx context.Context) error {
 	<-v.ended
 	<-v.copied
@@ -94,7 +94,7 @@ func (v *vm) wait(ctx context.Context) error {
 	return nil
 }
 
-// stop ends QEMU at once: the guest has nothing left to lose.
+// stop kills QEMU: the guest has no data to save.
 func (v *vm) stop() {
 	v.kill()
 	<-v.ended

@@ -15,7 +15,7 @@ var tscKHz = sync.OnceValue(func() uint64 {
 	return (c1 - c0) * 1e6 / uint64(t1.Sub(t0))
 })
 
-// stamp reads counter and clock at one moment, or as nearly as ten tries allow.
+// stamp reads the counter and the clock at the same moment, as close as ten attempts allow.
 func stamp() (cycles uint64, at time.Time) {
 	best := ^uint64(0)
 	for range 10 {

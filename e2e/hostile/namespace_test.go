@@ -58,7 +58,7 @@ func TestHostileNamespaceRoot(t *testing.T) {
 	script := exec.Command("sh", "-c", `"$0" run --cpu 1 -- nproc; echo "exit $?"; "$0" run --cpu 2 -- true; echo "exit $?"; "$0" map --sample 0`, os.Getenv("CANDOR_BIN"))
 	got := within("/init", script)
 	contains(t, "with the processes in a child", got.out, "1\nexit 0\nexit 2\n", "Limited to 1 CPU by /.")
-	contains(t, "2 CPUs where the container has 1", got.errOut, "group / has a quota of 1 CPU")
+	contains(t, "2 CPUs where the container has 1", got.errOut, "cgroup / has a quota of 1 CPU")
 	for _, group := range []string{"/candor", "/init", ""} {
 		removeGroup(t, root+group)
 	}

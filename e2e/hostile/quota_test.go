@@ -15,7 +15,7 @@ func TestHostileParentQuota(t *testing.T) {
 	limit(t, slice, 1)
 	l.move(slice + "/candor")
 	before := readForest(t, slice)
-	refused(t, "2 CPUs of 1", run(t, l.candor("run", "--cpu", "2", "--", "true")), "group "+slice+" has a quota of 1 CPU", "raise that quota", "best-effort")
+	refused(t, "2 CPUs of 1", run(t, l.candor("run", "--cpu", "2", "--", "true")), "cgroup "+slice+" has a quota of 1 CPU", "raise that quota", "best-effort")
 	refused(t, "1.5 CPUs of 1", run(t, l.candor("run", "--cpu", "1.5", "--", "true")), "group "+slice)
 	before.same(t, "refused", readForest(t, slice))
 

@@ -1,3 +1,3 @@
-// Package kubernetes tests what Candor has in a cluster against a real API server with a real etcd: the objects, the chart's
-// rights and policies, and candor nri --publish. make e2e-kubernetes runs it; without the two programs it skips.
+// Package kubernetes tests Candor in a cluster against a real API server with a real etcd: the objects, the rights and policies
+// of the chart, and candor nri --publish. make e2e-kubernetes runs it. Without the two programs the tests skip.
 package kubernetes

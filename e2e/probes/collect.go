@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// A Bundle is what the probes need on a machine where nothing is installed.
+// A Bundle lists the files that the probes need on a machine without any runtime.
 type Bundle struct {
 	Files map[string]string // path there -> file or directory here
-	Path  []string          // directories there for $PATH, besides the usual ones
+	Path  []string          // directories there for $PATH, besides the usual directories
 	Left  []string          // rows that could not be bundled, with the reason
 }
 
-// Collect builds the probes and gathers the runtimes of those that are not
-// compiled: the programs, the libraries they are linked with and the modules they
-// load. What it makes goes into dir; the probes are at the path at there.
+// Collect builds the probes and gathers the runtimes of interpreted probes: the programs, their libraries and the modules that
+// they load. The results go into dir; the probes are at the path at on the target.
 func Collect(sources, dir, at string) (Bundle, error) {
 	b := Bundle{Files: map[string]string{at: filepath.Join(dir, "probes")}}
 	if err := os.Mkdir(b.Files[at], 0o755); err != nil {
@@ -43,7 +42,7 @@ func Collect(sources, dir, at string) (Bundle, error) {
 	return b, nil
 }
 
-// The runtimes that are more than one program with its libraries.
+// gatherers handle runtimes with more files than a program and its libraries.
 var gatherers = map[string]func(b *Bundle, dir, program string) error{
 	"java":    gatherJava,
 	"node":    func(b *Bundle, _, program string) error { return b.addLinked(program) },
@@ -51,7 +50,7 @@ var gatherers = map[string]func(b *Bundle, dir, program string) error{
 	"ruby":    gatherRuby,
 }
 
-// addLinked adds a program or a shared object and what it is linked with.
+// addLinked adds a program or a shared object with its libraries.
 func (b *Bundle) addLinked(program string) error {
 	files, err := Linked(program)
 	if err != nil {
@@ -66,7 +65,7 @@ func (b *Bundle) addLinked(program string) error {
 	return nil
 }
 
-// Linked returns the file of a program or a shared object, and those of what it is linked with.
+// Linked returns the file of a program or a shared object, and the files of its libraries.
 func Linked(program string) ([]string, error) {
 	path := program
 	var err error
@@ -91,7 +90,7 @@ func Linked(program string) ([]string, error) {
 	return files, nil
 }
 
-// gatherJava links a small JVM that is the installed one: its base module only.
+// gatherJava links a small JVM from the installed JVM, with its base module only.
 func gatherJava(b *Bundle, dir, _ string) error {
 	jre := filepath.Join(dir, "jre")
 	java, err := exec.LookPath("java")

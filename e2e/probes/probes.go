@@ -1,5 +1,5 @@
-// Package probes builds and runs small real programs that say how many CPUs they
-// are told of: a row each of the matrix in docs/view.md.
+// Package probes builds and runs small real programs that print the CPU count that they detect: a row each of the matrix in
+// docs/view.md.
 package probes
 
 import (
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// A Probe is a program that prints one number: how many CPUs it is told of.
+// A Probe is a program that prints the CPU count that it detects.
 type Probe struct {
 	Row   string   // its name in the matrix
-	Build []string // builds it, run in the directory of the sources; nil: nothing to build
-	Run   []string // run in the directory of what was built
+	Build []string // build command, in the directory of the sources; nil: no build
+	Run   []string // command, in the directory of the build
 }
 
-// out stands for the directory of what is built.
+// out is the placeholder for the directory of the build.
 const out = "OUT"
 
-// All returns the probes in the matrix's order. What is compiled is linked
-// statically, so that it also runs where nothing is installed.
+// All returns the probes in the order of the matrix. Compiled probes are linked statically, so that they run on a machine
+// without libraries.
 func All() []Probe {
 	return []Probe{
 		{"`nproc`", nil, words("nproc")},
@@ -47,8 +47,8 @@ func All() []Probe {
 // words cuts a command at its spaces.
 func words(command string) []string { return strings.Split(command, " ") }
 
-// processCPUCount asks a Python that has the function or, where there is none, takes
-// what it is defined by: the length of sched_getaffinity's answer.
+// processCPUCount runs a Python with os.process_cpu_count or, without it, computes the function's definition: the length of
+// sched_getaffinity's result.
 func processCPUCount() []string {
 	if python := NewPython(); python != "" {
 		return []string{python, "-c", "import os; print(os.process_cpu_count())"}
@@ -56,8 +56,7 @@ func processCPUCount() []string {
 	return words("python3 -c import\tos;print(len(os.sched_getaffinity(0)))")
 }
 
-// NewPython finds a Python of version 3.13 or later, installed or one of pyenv's;
-// "" if there is none.
+// NewPython finds a Python of version 3.13 or later, installed or from pyenv; "" if there is none.
 func NewPython() string {
 	candidates := []string{"python3", "python3.14", "python3.13"}
 	if home, err := os.UserHomeDir(); err == nil {
@@ -78,7 +77,7 @@ func NewPython() string {
 func (p Probe) Missing(dir string, build bool) string {
 	needs := []string{p.Run[0]}
 	if p.Run[0] == "sh" {
-		needs = append(needs, p.Run[len(p.Run)-1]) // what the script starts
+		needs = append(needs, p.Run[len(p.Run)-1]) // the program that the script starts
 	}
 	if build && p.Build != nil {
 		needs = append(needs, p.Build[0])
@@ -97,7 +96,7 @@ func (p Probe) Missing(dir string, build bool) string {
 	return ""
 }
 
-// Make builds the probe from the sources in one directory into another, absolute, one.
+// Make builds the probe from the sources in a directory into another, absolute directory.
 func (p Probe) Make(sources, dir string) error {
 	if p.Build == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package client has containers run by the engine that is there, by the command line that its users know: docker, podman
-// or nerdctl. Their containers go through Candor's OCI runtime (package oci). It decides nothing about CPUs.
+// Package client runs containers with the command line of the installed engine: docker, podman or nerdctl. The containers use
+// Candor's OCI runtime (package oci). The package makes no decision about CPUs.
 package client
 
 import (
@@ -24,7 +24,7 @@ import (
 // Names are the engines, in the order in which they are looked for.
 var Names = []string{"docker", "podman", "nerdctl"}
 
-// patience is how long an engine may take for a call; a container's run is none.
+// patience bounds a call of an engine. The run of a container has no bound.
 var patience = 2 * time.Minute
 
 var (
@@ -32,13 +32,13 @@ var (
 	ErrBadEngine = errors.New("bad engine")
 	// ErrBadImage is an image that is not there.
 	ErrBadImage = errors.New("bad image")
-	// ErrRefused is what an engine has said no to.
+	// the engine refused a call
 	ErrRefused = errors.New("refused")
 )
 
 // An Engine runs containers.
 type Engine struct {
-	Name    string `json:"name"`    // one of Names
+	Name    string `json:"name"`    // a name of Names
 	Path    string `json:"path"`    // of its command
 	Runtime string `json:"runtime"` // Candor's, as this engine calls it
 }
@@ -74,8 +74,8 @@ func Find(ctx context.Context, name string) (*Engine, error) {
 // runtimeProgram is candor under its name as an OCI runtime.
 const runtimeProgram = "candor-runc"
 
-// findRuntime finds Candor's runtime: where Docker has to be told of it, by the name that candor setup gives it there, for the others
-// beside this program, or in the PATH.
+// findRuntime finds Candor's runtime: for Docker by the name from candor setup, for other engines beside this program or in
+// PATH.
 func (e *Engine) findRuntime(ctx context.Context) error {
 	if e.Name == "docker" {
 		e.Runtime = "candor"
@@ -106,7 +106,7 @@ func (e *Engine) findRuntime(ctx context.Context) error {
 	return nil
 }
 
-// CheckImage says that an image is not there. Nothing is fetched.
+// CheckImage reports a missing image as an error. It fetches nothing.
 func (e *Engine) CheckImage(ctx context.Context, image string) error {
 	if image == "" || strings.HasPrefix(image, "-") {
 		return fmt.Errorf("%w %.60q: want a name", ErrBadImage, image)
@@ -117,13 +117,13 @@ func (e *Engine) CheckImage(ctx context.Context, image string) error {
 	return nil
 }
 
-// reserved are the flags of create that are not for who has a container run: its CPUs, its runtime, its end.
+// reserved are flags of create that the caller cannot set: CPUs, runtime and restart.
 var reserved = []string{"--cpu", "--cgroup", "--runtime", "--restart", "--rm"}
 
-// shares is how --cpu-shares is said in short, after switches perhaps.
+// shares matches the short form of --cpu-shares, also after switches.
 var shares = regexp.MustCompile(`^-[itP]*c`)
 
-// CheckFlags says which flags are not for a container's user.
+// CheckFlags refuses reserved flags.
 func CheckFlags(flags []string) error {
 	if len(flags) > 0 && !strings.HasPrefix(flags[0], "-") {
 		return fmt.Errorf("%w: flags %.60q: want flags of create, such as -v /data:/data", ErrBadEngine, flags[0])
@@ -138,7 +138,7 @@ func CheckFlags(flags []string) error {
 	return nil
 }
 
-// A Container is what is to be made.
+// A Container describes a container to create.
 type Container struct {
 	Image string
 	Args  []string // of the image's program, or a program and its arguments
@@ -147,17 +147,17 @@ type Container struct {
 	Flags []string // more flags of the engine's create
 }
 
-// goodID is what an engine calls a container that it has made.
+// goodID matches the ID that an engine prints for a new container.
 var goodID = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Create makes a container that Candor's runtime will start. The call ends by itself, and whoever has another end of held, if not nil,
-// can wait for that: also where this process has ended before, and the engine makes the container still.
+// Create creates a container that Candor's runtime will start. The call is a separate process. If held is not nil, a reader of
+// its other end sees when the call ends, even if this process has ended before and the engine still creates the container.
 func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id string, err error) {
 	args := []string{"create", "--pull", "never", "--label", c.Label}
-	if e.Name != "podman" { // it is told always
+	if e.Name != "podman" { // Podman notifies always
 		args = append(args, "--runtime", e.Runtime)
 	}
-	if e.Name != "nerdctl" { // nothing is kept of the output
+	if e.Name != "nerdctl" { // discard the output
 		args = append(args, "--log-driver", "none")
 	}
 	for _, entry := range c.Env {
@@ -166,7 +166,7 @@ func (e *Engine) Create(ctx context.Context, c Container, held *os.File) (id str
 	text, err := e.askHolding(ctx, held, append(append(append(args, c.Flags...), c.Image), c.Args...)...)
 	text = strings.TrimSpace(text)
 	id = text[strings.LastIndexAny(text, " \n")+1:] // a warning may come before
-	if err == nil && !goodID.MatchString(id) {      // it has been asked for help, say
+	if err == nil && !goodID.MatchString(id) {      // for example, the help of the engine
 		err = fmt.Errorf("no container's id in %.60q", text)
 	}
 	if err != nil {
@@ -180,7 +180,7 @@ func (e *Engine) Start(id string) *exec.Cmd {
 	return e.command(context.Background(), "start", "--attach", id)
 }
 
-// A State is what an engine tells of a container.
+// A State is the state of a container in its engine.
 type State struct {
 	ExitCode   int
 	OOMKilled  bool
@@ -203,7 +203,7 @@ func (e *Engine) State(ctx context.Context, id string) (s State, err error) {
 	return s, nil
 }
 
-// Remove ends containers and removes them. That one is not there is no error.
+// Remove stops and removes containers. A missing container is no error.
 func (e *Engine) Remove(ctx context.Context, ids ...string) error {
 	var errs []error
 	for _, id := range ids {
@@ -224,7 +224,7 @@ func (e *Engine) RemoveLabelled(ctx context.Context, label string) error {
 	return e.Remove(ctx, strings.Fields(text)...)
 }
 
-// command is one of the engine's command lines. It is in a session of its own: a key that ends candor must not end a call half way.
+// command returns a command line of the engine. It runs in a new session: a Ctrl-C that ends candor must not interrupt a call.
 func (e *Engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	if e.Name == "podman" && e.Runtime != "" {
 		args = append([]string{"--runtime", e.Runtime}, args...)
@@ -234,7 +234,7 @@ func (e *Engine) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ask calls the engine and returns what it writes.
+// ask calls the engine and returns its output.
 func (e *Engine) ask(ctx context.Context, args ...string) (string, error) {
 	return e.askHolding(ctx, nil, args...)
 }
@@ -254,7 +254,7 @@ func (e *Engine) askHolding(ctx context.Context, held *os.File, args ...string) 
 	return text, err
 }
 
-// maxAnswer is the largest part of an engine's answer that is kept, in bytes. The description of an image grows with its labels.
+// maxAnswer bounds the output of an engine, in bytes. The description of an image grows with its labels.
 const maxAnswer = 4 << 20
 
 // An answer keeps the first maxAnswer bytes that are written to it.
@@ -280,7 +280,7 @@ func (e *Engine) output(cmd *exec.Cmd) (string, error) {
 	return out.String(), err
 }
 
-// FirstLine is the first line of what an engine says went wrong, without its own words before.
+// FirstLine returns the first line of an engine's error message without its prefix.
 func FirstLine(text []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
 	for _, prefix := range []string{"docker: ", "Error response from daemon: ", "Error: "} {

@@ -22,17 +22,17 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// A Config is what the administrator of a node says.
+// A Config is the configuration of a node by its administrator.
 type Config struct {
 	StateDir    string                   // "": host.DefaultStateDir
 	Reserved    *cpuset.Set              // CPUs that no container gets; nil: as the machine's options have it
 	MinShared   *hybrid.Milli            // CPU time that sensitive containers never get; nil: likewise
-	RepairEvery time.Duration            // how often the groups are compared with the state
+	RepairEvery time.Duration            // interval at which the cgroups are compared with the state
 	HeadStart   bool                     // the kernel prepares for a container's moves while the runtime prepares the container
 	Metrics     string                   // where metrics are served, IP:PORT; "": nowhere
 	WebConfig   string                   // file with TLS and users of the metrics server; "": plain HTTP without a password
 	Histogram   string                   // the shortest windows whose use metrics count, or none; "": not said
-	Publish     bool                     // the API server is told what the node has
+	Publish     bool                     // publish the node's report to the API server
 	Node        kube.Settings            // defaults of the node
 	Namespaces  map[string]kube.Settings // defaults of namespaces
 }
@@ -43,16 +43,16 @@ var ErrBadConfig = errors.New("bad configuration")
 const (
 	configVersion  = 1
 	maxConfigSize  = 1 << 20 // bytes
-	leastMinShared = 500     // where nobody says another: so that containers without a limit can run
+	leastMinShared = 500     // default: leaves CPU time for containers without a limit
 	defaultRepair  = 30 * time.Second
 )
 
-// DefaultConfig is the configuration where there is no file.
+// DefaultConfig returns the configuration without a file.
 func DefaultConfig() *Config {
 	return &Config{RepairEvery: defaultRepair, HeadStart: true}
 }
 
-// Over returns the machine's options with what the configuration says of them.
+// Over returns the machine's options, overridden by the configuration.
 func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 	if c.Reserved != nil {
 		o.Reserved = *c.Reserved
@@ -66,8 +66,8 @@ func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 	return o
 }
 
-// LoadConfig reads a configuration file. The error is one line with the file and,
-// where it is about the content, the number of the line; it is ErrBadConfig.
+// LoadConfig reads a configuration file. Its error is a single line with the file and, for an invalid content, the line number;
+// it is ErrBadConfig.
 func LoadConfig(file string) (*Config, error) {
 	data, err := fileio.Read(file, maxConfigSize)
 	var missing *fs.PathError
@@ -88,7 +88,7 @@ func LoadConfig(file string) (*Config, error) {
 	return c, nil
 }
 
-// A lineError is what is wrong with one line.
+// A lineError is the error of a line.
 type lineError struct {
 	line int
 	err  error
@@ -131,7 +131,7 @@ func parseConfig(data []byte) (*Config, error) {
 	return c, nil
 }
 
-// oneDocument reads a file that has one document, and nothing after it that could be overlooked.
+// oneDocument reads a file with a single YAML document and refuses a second document.
 func oneDocument(data []byte) (*yaml.Node, error) {
 	var doc, more yaml.Node
 	from := yaml.NewDecoder(bytes.NewReader(data))
@@ -164,7 +164,7 @@ func syntaxError(err error) error {
 	return &lineError{line, errors.New(yamlLine.ReplaceAllString(text, ""))}
 }
 
-// each walks over a mapping whose keys are known.
+// each walks over a mapping with known keys.
 func each(node *yaml.Node, fields map[string]func(*yaml.Node) error) error {
 	known := make([]string, 0, len(fields))
 	for name := range fields {
@@ -199,7 +199,7 @@ func pairs(node *yaml.Node, do func(key, value *yaml.Node) error) error {
 	return nil
 }
 
-// text is the value of a field as it is written.
+// text returns the value of a field as text.
 func text(node *yaml.Node) (string, error) {
 	if node.Kind != yaml.ScalarNode {
 		return "", at(node, "want one value, not a list or fields")
@@ -207,7 +207,7 @@ func text(node *yaml.Node) (string, error) {
 	return node.Value, nil
 }
 
-// value reads a field by one of Candor's own readers.
+// value parses a field with a parser of Candor.
 func value[T any](to *T, node *yaml.Node, read func(string) (T, error)) error {
 	s, err := text(node)
 	if err != nil {
@@ -242,7 +242,7 @@ func absolute(field, example string) func(string) (string, error) {
 	}
 }
 
-// HistogramWords are what the shortest windows of the histograms may be.
+// HistogramWords are the accepted shortest windows of the histograms.
 var HistogramWords = []string{"none", "10ms", "100ms", "1s"}
 
 func histogram(s string) (string, error) {
@@ -291,7 +291,7 @@ func (c *Config) setNamespaces(node *yaml.Node) error {
 	})
 }
 
-// settings reads what annotations say too, by the same names and words.
+// settings reads the settings that annotations also have, with the same names and words.
 func settings(node *yaml.Node) (s kube.Settings, err error) {
 	return s, pairs(node, func(key, value *yaml.Node) error {
 		v, err := text(value)

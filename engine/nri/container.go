@@ -18,40 +18,39 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Pod is what the engine has to know of one.
+// A Pod holds the facts on a pod that the engine needs.
 type Pod struct {
 	UID, Namespace, Name string
-	Sandbox              string // id of the runtime's; a pod may have another one later
+	Sandbox              string // ID of the sandbox in the runtime; a pod can get another sandbox later
 	Annotations          map[string]string
 	Shares               int64 // of the pod's group: the sum of the requests; 0: not known
 }
 
-// A Container is what the runtime says of one: what was asked for, in the runtime's units.
+// A Container is a container as the runtime describes it: its request, in the runtime's units.
 type Container struct {
 	Name   string
 	Env    []string // NAME=VALUE
 	Cgroup string   // cgroupsPath of its specification
-	CPU             // what was asked for
-	CPUs   string   // cpuset that somebody else gives it
+	CPU             // the request
+	CPUs   string   // cpuset from another program
 	PID    int      // first process, once there is one
-	Now    CPU      // what the runtime has recorded of a container that was made already
+	Now    CPU      // the runtime's record of an existing container
 	// Planned: Candor has planned it, so the CPUs that the runtime has recorded are Candor's own.
 	Planned bool
 }
 
-// A CPU is what a runtime knows of CPU time.
+// A CPU holds the CPU settings of a runtime.
 type CPU struct {
 	Quota  int64 // microseconds per period; 0 or less: none
 	Period int64 // microseconds; 0: the kernel's default
 	Shares int64 // cpu.shares; 0: not known
 }
 
-// startPatience is how long a container may take from its creation to its start.
+// startPatience bounds the time from a container's creation to its start.
 const startPatience = 10 * time.Minute
 
-// allocation is what a container of a pod asks for. why, if not "", is the reason
-// that a container which is called sensitive is taken for a flexible one. preserved ones are
-// left alone.
+// allocation returns the allocation for a container of a pod. why, if not "", is the reason for treating a sensitive container
+// as flexible. Candor leaves preserved containers alone.
 func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why string, preserved bool, err error) {
 	said, err := kube.Parse(p.Annotations)
 	if err != nil {
@@ -78,14 +77,14 @@ func allocation(c *Config, p *Pod, ctr *Container) (a host.Allocation, why strin
 	a.OnResize = get(s.OnResize, "none")
 	a.View = get(s.View, viewFor(a.Class))
 	a.Limit, a.Guarantee = amounts(a.Class, &ctr.CPU)
-	if a.Limit != 0 { // else there is nothing to save up
+	if a.Limit != 0 { // without a limit there is no quota for a burst
 		a.Burst = get(s.Burst, spec.Burst{})
-		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // it may be said for a whole pod or node: each has what it can
+		a.Burst.Time = min(a.Burst.Time, quotaOf(&a)) // a setting for a whole pod or node: each container gets at most its quota
 	}
 	return a, why, false, a.Check()
 }
 
-// quotaOf is what the limit of a container is worth in a period.
+// quotaOf returns the quota of a container's limit in its period.
 func quotaOf(a *host.Allocation) time.Duration {
 	return a.Limit.Quota(a.Period).Truncate(time.Microsecond)
 }
@@ -104,7 +103,7 @@ func viewFor(class hybrid.Class) spec.View {
 	return spec.ViewAffinity
 }
 
-// class is the class that a container can have: a sensitive one has its limit guaranteed.
+// class returns the class that a container can have: a sensitive container needs a guaranteed limit.
 func class(said hybrid.Class, ctr *CPU) (is hybrid.Class, why string) {
 	limit := ctr.limit()
 	switch {
@@ -140,7 +139,7 @@ func (c *CPU) limit() hybrid.Milli {
 	return hybrid.Milli((c.Quota*1000 + period/2) / period)
 }
 
-// recorded is the limit by what the runtime has recorded of a container that was made already; 0: not known.
+// recorded returns the limit in the runtime's record of an existing container, or 0 if it is unknown.
 func (c *Container) recorded(class hybrid.Class) hybrid.Milli {
 	if limit := c.Now.limit(); limit != 0 || class != hybrid.Sensitive || !c.Planned {
 		return limit
@@ -152,12 +151,12 @@ func (c *Container) recorded(class hybrid.Class) hybrid.Milli {
 	return hybrid.Milli(1000 * cpus.Count())
 }
 
-// request is what the shares are worth. Kubernetes rounds down on the way there.
+// request returns the CPU request for the shares. Kubernetes rounds it down when it computes the shares.
 func (c *CPU) request() hybrid.Milli { return milliOf(c.Shares) }
 
 const (
 	sharesPerCPU = 1024
-	leastShares  = 2 // stands for no request
+	leastShares  = 2 // no request
 	mostShares   = 262144
 )
 
@@ -175,8 +174,8 @@ func sharesOf(m hybrid.Milli) int64 {
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 
-// grantName is a container's name on this machine: the same for each of its restarts, another in each
-// pod. Pods are known by their id; the rest is for people.
+// grantName returns the name of a container on this machine: the same for all restarts of the container, another for each pod.
+// The pod's UID makes the name unique; the rest helps the reader.
 func grantName(p *Pod, container string) string {
 	const most = 55
 	sum := sha256.Sum256([]byte(p.UID + "/" + container))

@@ -1,9 +1,7 @@
-// Package nri is Candor's front for containerd and CRI-O: a plugin of their Node Resource
-// Interface. It decides what a container is (class, wishes, limit) by its pod's annotations and by
-// the configuration, asks package host for its CPUs before it starts, and tells the
-// runtime. It keeps no state of its own: host has it, so that the plugin may be
-// killed and started again at any time.
+// Package nri is Candor's frontend for containerd and CRI-O: a plugin of their Node Resource Interface. It derives the class,
+// the settings and the limit of a container from the pod's annotations and from the configuration, allocates its CPUs through
+// package host before the container starts, and answers the runtime. It has no state of its own: host has the state, so the
+// plugin can be killed and restarted at any time.
 //
-// Engine has the decisions and knows pods and containers as plain data; plugin.go
-// alone speaks the runtime's language.
+// An Engine makes the decisions; pods and containers are plain data for it. Only plugin.go uses the types of the NRI protocol.
 package nri

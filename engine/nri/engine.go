@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// An Engine decides for the containers of one runtime. Its methods are the events of a container's life,
-// each of which is at most one operation of the host.
+// An Engine allocates the CPUs of the containers of a runtime. Its methods are the events in the life of a container; each is
+// at most one operation of the host.
 type Engine struct {
 	host   *host.Host
 	log    *slog.Logger
@@ -24,7 +24,7 @@ type Engine struct {
 
 	node       string // its name in the cluster; "": not known
 	metrics    *metrics.Metrics
-	observes   bool // changes nothing
+	observes   bool // plan only
 	words      words
 	expect     func() // the host's ExpectMoves
 	unbound    unbound
@@ -42,18 +42,18 @@ func NewEngine(h *host.Host, c *Config, log *slog.Logger) *Engine {
 	return e
 }
 
-// Policy is what holds for sensitive containers of which nobody says it.
+// Policy returns the default policy of sensitive containers.
 func (e *Engine) Policy() hybrid.Policy { return get(e.config.Load().Node.Policy, hybrid.Strict) }
 
-// OnNode says the node's name in the cluster, before Run: hints for another node are passed over.
+// OnNode sets the node's name in the cluster. Call it before Run: the engine ignores hints for other nodes.
 func (e *Engine) OnNode(name string) { e.node = name }
 
-// SetConfig takes a new configuration for what begins from now on.
+// SetConfig sets a new configuration for later events.
 func (e *Engine) SetConfig(c *Config) { e.config.Store(c) }
 
-// Create plans a container that the runtime is about to make. When it returns, nobody runs on its exclusive
-// CPUs. An error refuses the container, and says why. While the runtime prepares the container, planned or preserved, the
-// kernel prepares for its moves.
+// Create allocates CPUs for a container that the runtime is about to create. When it returns, no other container runs on its
+// exclusive CPUs. An error refuses the container with the reason. While the runtime prepares a planned or preserved container,
+// the kernel prepares the moves of its processes.
 func (e *Engine) Create(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	r, err := e.admit(ctx, p, ctr)
 	if err == nil && e.config.Load().HeadStart {
@@ -94,11 +94,11 @@ func (e *Engine) admit(ctx context.Context, p *Pod, ctr *Container) (Reply, erro
 	return r, err
 }
 
-// Update plans a container's new limit. The reply is what it has then, whatever was
-// asked for. A container that nobody planned is left as it is.
+// Update plans a new limit of a container. The reply has the settings that result from the plan, which can differ from the
+// request. It leaves an unplanned container as it is.
 func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, error) {
 	name := grantName(p, ctr.Name)
-	if err := e.noteNow(ctx, name); err != nil { // its first process may be told of its new size
+	if err := e.noteNow(ctx, name); err != nil { // the notification needs the first process
 		return Reply{}, fmt.Errorf("candor: container %s: %w", ctr.Name, err)
 	}
 	g, err := e.grantOf(name, ctr)
@@ -128,7 +128,7 @@ func (e *Engine) Update(ctx context.Context, p *Pod, ctr *Container) (Reply, err
 	return e.reply(after)
 }
 
-// Updated is told when the runtime has written the reply to an update into the container's group.
+// Updated handles the event that the runtime has written the reply to an update into the container's cgroup.
 func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 	name := grantName(p, ctr.Name)
 	g, err := e.grantOf(name, ctr)
@@ -138,7 +138,7 @@ func (e *Engine) Updated(ctx context.Context, p *Pod, ctr *Container) error {
 	return e.host.ReapplyAfterEngineWrite(ctx, name)
 }
 
-// tell lets a container know its new size, as it asked for.
+// tell notifies a container of its new size by its configured method.
 func (e *Engine) tell(ctx context.Context, g *host.Grant) {
 	if e.observes {
 		e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs)
@@ -153,7 +153,7 @@ func (e *Engine) tell(ctx context.Context, g *host.Grant) {
 	e.log.Info(e.words.resized, "container", g.Engine.Name, "limit", g.Limit, "cpus", g.CPUs, "told", done)
 }
 
-// grant returns what a container has; nil if nobody planned it.
+// grant returns the grant of a container, or nil if there is none.
 func (e *Engine) grant(name string) (*host.Grant, error) {
 	s, err := e.host.Snapshot()
 	if err != nil {
@@ -166,7 +166,7 @@ func (e *Engine) grant(name string) (*host.Grant, error) {
 	return g, err
 }
 
-// grantOf is grant for a container whose group is known: nil too if its successor has the name by now.
+// grantOf returns the grant of a container with a known cgroup. It returns nil if a successor has taken the name.
 func (e *Engine) grantOf(name string, ctr *Container) (*host.Grant, error) {
 	g, err := e.grant(name)
 	if g == nil || err != nil {
@@ -179,7 +179,7 @@ func (e *Engine) grantOf(name string, ctr *Container) (*host.Grant, error) {
 	return g, nil
 }
 
-// Stop is told when a container has ended: its pod keeps its CPUs.
+// Stop handles the end of a container: its pod retains its CPUs.
 func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
 	a, _, preserved, err := e.asks(p, ctr)
 	switch {
@@ -195,7 +195,7 @@ func (e *Engine) Stop(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 }
 
-// EndSandbox is told when a pod's sandbox is over. The pod may have another one by then.
+// EndSandbox handles the end of a pod's sandbox. The pod can have another sandbox by then.
 func (e *Engine) EndSandbox(ctx context.Context, p *Pod) error {
 	return e.host.EndSandbox(ctx, p.UID, p.Sandbox)
 }
@@ -206,19 +206,19 @@ type Running struct {
 	Container *Container
 }
 
-// Sync is told all that runs when the plugin and the runtime have met. Nobody is moved
-// who has what it was granted.
+// Sync handles the list of running containers when the plugin and the runtime connect. It does not move a container that has
+// its granted settings.
 func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error {
 	s, err := e.host.Snapshot()
 	if err != nil {
-		s = &host.Snapshot{} // the operation says what is wrong, or puts it right
+		s = &host.Snapshot{} // the operation reports or repairs the fault
 	}
 	e.unbound.endAll()
 	var all []host.Allocation
 	for _, r := range running {
 		a, preserved, err := e.found(s, &r)
 		switch {
-		case err != nil: // of one container: the others are no worse for it
+		case err != nil: // an error of a single container does not affect the others
 			e.log.Warn("left as it is", "pod", r.Pod.Namespace+"/"+r.Pod.Name, "container", r.Container.Name, "reason", err)
 		case !preserved:
 			a.PID = r.Container.PID
@@ -236,7 +236,7 @@ func (e *Engine) Sync(ctx context.Context, pods []*Pod, running []Running) error
 	return e.host.Sync(ctx, all, sandboxes)
 }
 
-// found is what a container that runs asks for, by what is known of it: it may have been resized while nobody planned.
+// found returns the allocation of a running container from the known facts: it can have been resized while no plugin ran.
 func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserved bool, err error) {
 	a, why, preserved, err := e.asks(r.Pod, r.Container)
 	if err == nil {
@@ -256,8 +256,7 @@ func (e *Engine) found(s *host.Snapshot, r *Running) (a host.Allocation, preserv
 	return a, false, a.Check()
 }
 
-// keep makes an allocation ask for what its grant has, unless the runtime's record says that
-// the container was resized since: then it asks for that.
+// keep sets an allocation to the values of its grant, unless the runtime's record shows a resize since then.
 func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
 	a.Request = g.Request
 	r, err := e.reply(g)
@@ -273,8 +272,8 @@ func (e *Engine) keep(a *host.Allocation, g *host.Grant, now *CPU) {
 	}
 }
 
-// Repair compares the groups with the state, and sets back what differs. Nobody waits for it, but the
-// next event waits for the lock that it holds.
+// Repair compares the cgroups with the state and corrects differences. No event waits for its result, but the next event waits
+// for its lock.
 func (e *Engine) Repair(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()

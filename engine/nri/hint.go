@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/metrics"
 )
 
-// hint is what the scheduler has counted with for a container; nil: nothing that can be followed. One that cannot be read is no
-// reason to refuse anybody.
+// hint returns the scheduler's hint for a container, or nil if there is no usable hint. An invalid hint does not refuse the
+// container.
 func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	text, isHinted := p.Annotations[kube.HintKey]
 	if !isHinted {
@@ -30,7 +30,7 @@ func (e *Engine) hint(p *Pod, ctr *Container) *hybrid.Hint {
 	return h
 }
 
-// hintFor reads the node that a hint is for, and what it says of one container; nil: nothing.
+// hintFor parses a hint: its node and the part for a container, or nil.
 func hintFor(text, container string) (node string, h *hybrid.Hint, err error) {
 	said, err := kube.ParseHint(text)
 	if err != nil {

@@ -304,7 +304,7 @@ func TestKubeletState(t *testing.T) {
 		for name, test := range map[string]kubeletCase{
 			"none":                   {set: set("none")},
 			"static":                 {set: set("static"), policy: "static", from: "set cpuManagerPolicy: none and remove /" + file},
-			"files that users write": {set: doubtful, unclear: "/" + file + ": owner 0, mode 0666"},
+			"files that users write": {set: doubtful, unclear: fmt.Sprintf("/%s: owner %d, mode 0666", file, os.Geteuid())},
 			"broken":                 {set: func(m *machine) { m.write(file, "{") }, unclear: "/" + file + ": "},
 			"linked": {set: func(m *machine) {
 				m.write("tmp/state", with(state, "static"))

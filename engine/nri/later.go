@@ -10,14 +10,14 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// What nobody waits for is done when the runtime has done what somebody waits for. That a container runs which has all that it
-// was granted is noted in the state a while after its start, or when somebody asks about it before. If the plugin is killed
-// in between, the next operation finds the container running, and the next Synchronize its first process.
+// The state records that a container runs a while after its start, when no event waits for the plugin, or before a request
+// that needs this fact. If the plugin is killed in between, the next operation finds the container running, and the next
+// Synchronize finds its first process.
 
 // noteAfter is that while: longer than it takes from the plugin's answer to the end of a start.
 const noteAfter = 30 * time.Millisecond
 
-// notes are the containers of which the state does not say yet that they run, by their names.
+// notes are the started containers that the state does not record yet, by their names.
 type notes struct {
 	sync.Mutex
 	waiting map[string]*note
@@ -30,8 +30,8 @@ type note struct {
 	written chan struct{} // closed then
 }
 
-// noteLater notes that a container runs, while nobody waits for it. A note that still waits for one that had the name before will find
-// another's grant there, and leave it as it is.
+// noteLater records a started container later. An older pending record for the same name then finds the grant of another
+// container and leaves it as it is.
 func (e *Engine) noteLater(a host.Allocation, pid int) {
 	n := &note{write: func() { e.note(a, pid) }, written: make(chan struct{})}
 	e.notes.Lock()
@@ -44,8 +44,8 @@ func (e *Engine) noteLater(a host.Allocation, pid int) {
 	n.timer = time.AfterFunc(noteAfter, func() { e.finishNote(a.ID, n) })
 }
 
-// noteNow notes that a container runs, if that was left for later, and returns when it is noted. Somebody waits for that: an
-// error says that it takes longer than they may wait.
+// noteNow records a started container at once, if its record is pending, and returns when it is written. An error reports that
+// this takes longer than the caller can wait.
 func (e *Engine) noteNow(ctx context.Context, name string) error {
 	e.notes.Lock()
 	n := e.notes.waiting[name]
@@ -92,10 +92,10 @@ func (e *Engine) noteAll() {
 	e.later.Wait()
 }
 
-// note notes that a container runs that has what it is to have.
+// note records a started container that has its granted settings.
 func (e *Engine) note(a host.Allocation, pid int) {
 	var err error
-	for range 3 { // who has the lock may have it for long
+	for range 3 { // another process can hold the lock for long
 		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		err = e.host.RecordRunning(ctx, &a, pid)
 		cancel()

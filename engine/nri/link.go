@@ -48,7 +48,7 @@ func (r *runtimeProcess) close() {
 	r.pidfd = 0
 }
 
-// endTime is how long a process takes to end after the kernel has closed its sockets.
+// endTime is the time that a process takes to end after the kernel has closed its sockets.
 const endTime = time.Second
 
 // hasEnded reports whether the runtime's process has ended, or is ending. A process that cannot be seen from here counts as

@@ -6,13 +6,13 @@ import (
 	"github.com/containerd/nri/pkg/api"
 )
 
-// Observe makes the engine one that looks on: it plans on a host that plans only, the log says what each
-// container would have, and the runtime is answered as if nobody had asked. It is called before Run.
+// Observe makes the engine plan only: it plans on a plan-only host and logs the grant of each container. The runtime gets
+// answers without changes. Call it before Run.
 func (e *Engine) Observe() {
 	e.observes, e.words = true, observing
 }
 
-// words are what the log calls a decision.
+// words are the log messages of decisions.
 type words struct{ planned, refused, resized, resizeRefused string }
 
 var (
@@ -20,16 +20,16 @@ var (
 	observing = words{"would plan", "would refuse", "would resize", "would refuse to resize"}
 )
 
-// An observer is told all that a plugin is told, and changes nothing: no container, and no answer.
+// An observer handles all events of a plugin and changes neither a container nor an answer.
 type observer struct{ *link }
 
-// CreateContainer leaves the container as it is; what would be is in the log by now.
+// CreateContainer plans and logs the grant, and leaves the container as it is.
 func (o *observer) CreateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	_, _, _ = o.link.CreateContainer(ctx, pod, c)
 	return nil, nil, nil
 }
 
-// StartContainer passes on only what is planned or preserved: a container that would have been refused starts all the same.
+// StartContainer passes on planned and preserved containers only. A container that would be refused starts as well.
 func (o *observer) StartContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	p := podOf(pod)
 	g, err := o.grant(grantName(p, c.GetName()))
@@ -46,7 +46,7 @@ func (o *observer) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil, nil
 }
 
-// PostUpdateContainer has nothing to set right.
+// PostUpdateContainer has nothing to correct.
 func (o *observer) PostUpdateContainer(context.Context, *api.PodSandbox, *api.Container) error {
 	return nil
 }
@@ -62,7 +62,7 @@ func (o *observer) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *
 	return nil
 }
 
-// unseen says that an event did not reach the plan.
+// unseen logs that an event did not reach the plan.
 func (o *observer) unseen(c *api.Container, err error) {
 	if err != nil {
 		o.log.Warn("not observed", "container", c.GetName(), "error", err)

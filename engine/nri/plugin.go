@@ -11,8 +11,8 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// askedKey is the annotation under which a container carries what was asked for: what the runtime
-// tells of a running container is what the plugin made of it.
+// askedKey is the annotation with the original request of a container: the runtime reports the values from the plugin for a
+// running container, not the request.
 const askedKey = "candor.dev/asked"
 
 // A plugin turns the runtime's events into those of an Engine.
@@ -21,7 +21,7 @@ type plugin struct {
 	ready func() // the runtime and the plugin have met
 }
 
-// The events that the plugin is told; an event without a method does not come.
+// The events of the plugin: the runtime sends no event without a method.
 var (
 	_ stub.SynchronizeInterface         = (*plugin)(nil)
 	_ stub.CreateContainerInterface     = (*plugin)(nil)
@@ -34,7 +34,7 @@ var (
 	_ stub.RemovePodInterface           = (*plugin)(nil)
 )
 
-// Synchronize adopts what runs. Where it fails, the connection ends and is tried again.
+// Synchronize adopts the running containers. If it fails, the connection ends and the plugin connects again.
 func (p *plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) ([]*api.ContainerUpdate, error) {
 	byID := make(map[string]*Pod, len(pods))
 	all := make([]*Pod, len(pods))
@@ -103,8 +103,8 @@ func (p *plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, c *ap
 	return []*api.ContainerUpdate{u}, nil
 }
 
-// PostUpdateContainer is told when the runtime has written the reply to an update into the group. Others'
-// operations since the reply may have moved the container: what it was told is old then.
+// PostUpdateContainer handles the event that the runtime has written the reply to an update into the cgroup. An operation since
+// the reply can have moved the container, so the written values can be old.
 func (p *plugin) PostUpdateContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	return p.Engine.Updated(ctx, podOf(pod), existing(c))
 }
@@ -113,7 +113,7 @@ func (p *plugin) StopContainer(ctx context.Context, pod *api.PodSandbox, c *api.
 	return nil, p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
 
-// RemoveContainer is all that is told of a container that was created and never started.
+// RemoveContainer is the only event for a container that was created and never started.
 func (p *plugin) RemoveContainer(ctx context.Context, pod *api.PodSandbox, c *api.Container) error {
 	return p.Engine.Stop(ctx, podOf(pod), existing(c))
 }
@@ -126,7 +126,7 @@ func (p *plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) erro
 	return p.Engine.EndSandbox(ctx, podOf(pod))
 }
 
-// cpuSetter is what an adjustment and an update have in common.
+// cpuSetter has the common methods of an adjustment and an update.
 type cpuSetter interface {
 	SetLinuxCPUSetCPUs(string)
 	SetLinuxCPUSetMems(string)
@@ -164,8 +164,8 @@ func containerOf(c *api.Container) *Container {
 	return ctr
 }
 
-// existing is a container that was made already. What it carries is of its making: in one that is about to be
-// made it could be anybody's.
+// existing returns an existing container. Its annotation with the request comes from its creation. The annotation of a
+// container that is about to be created is not trusted.
 func existing(c *api.Container) *Container {
 	ctr := containerOf(c)
 	ctr.Now = ctr.CPU
@@ -177,7 +177,7 @@ func cpuOf(cpu *api.LinuxCPU) CPU {
 	return CPU{cpu.GetQuota().GetValue(), int64(cpu.GetPeriod().GetValue()), int64(cpu.GetShares().GetValue())}
 }
 
-// asked writes what was asked for; setAsked reads it, and takes nothing from what it cannot read.
+// asked formats the request; setAsked parses it and ignores an invalid text.
 func (c *CPU) asked() string { return fmt.Sprintf("%d/%d/%d", c.Quota, c.Period, c.Shares) }
 
 func (c *CPU) setAsked(text string) (ok bool) {

@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// preserve has the CPUs that somebody else gives a container count as reserved while it runs. One without
-// CPUs of somebody's choice runs on all there are; its cpuset is not Candor's, so that can only be said.
+// preserve reserves the CPUs that another program gives a container, while the container runs. A preserved container without
+// such CPUs runs on all CPUs; since its cpuset is not Candor's, the engine only reports this.
 func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 	name := fullName(p, ctr)
 	if ctr.CPUs == "" {
@@ -39,11 +39,11 @@ func (e *Engine) preserve(ctx context.Context, p *Pod, ctr *Container) error {
 
 func fullName(p *Pod, ctr *Container) string { return p.Namespace + "/" + p.Name + "/" + ctr.Name }
 
-// sayUnbound says on whose CPUs a container runs that is preserved without a cpuset.
+// sayUnbound reports the containers whose exclusive CPUs a preserved container without a cpuset uses.
 func (e *Engine) sayUnbound(name string) {
 	s, err := e.host.Snapshot()
 	if err != nil {
-		return // the next operation says what is wrong
+		return // the next operation reports the error
 	}
 	var of []string
 	for i := range s.Grants {
@@ -56,7 +56,7 @@ func (e *Engine) sayUnbound(name string) {
 	}
 }
 
-// sayNotAlone says who runs on the CPUs of a container that are its own otherwise.
+// sayNotAlone reports preserved containers on the exclusive CPUs of a container.
 func (e *Engine) sayNotAlone(g *host.Grant) {
 	if with := e.unbound.names(); len(with) > 0 && !g.Exclusive.IsEmpty() {
 		e.log.Warn("preserved containers without a cpuset run on its CPUs too", "container", g.Engine.Name, "cpus", g.Exclusive, "they are", some(with))

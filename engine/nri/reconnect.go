@@ -11,15 +11,14 @@ const (
 	longestDialWait = time.Second     // containers that start meanwhile run unplanned
 	longestDropWait = 5 * time.Second // each synchronization holds up the runtime
 	longestWait     = 5 * time.Minute
-	// stableTime is how long a connection lasts before the runtime counts as stable. NRI's synchronization ends
-	// after 2 s.
+	// stableTime is the duration of a connection after which the runtime counts as stable. NRI's synchronization ends after 2 s.
 	stableTime = 30 * time.Second
 	// manyDeaths is the number of deaths in a row that a planned restart of the runtime does not explain.
 	manyDeaths = 3
 	maxReasons = 10
 )
 
-// An ending is how an attempt to connect, or a connection, ended.
+// An ending describes the end of an attempt to connect, or of a connection.
 type ending struct {
 	connected bool
 	lasted    time.Duration
@@ -27,14 +26,14 @@ type ending struct {
 	err       error
 }
 
-// reconnects decides how long the plugin waits before it connects again, and which endings the log reports. There are three
-// kinds of failures in a row, each with a wait that doubles:
-//   - no process listens: a new try costs nothing, and a restarted runtime needs the plugin soon
+// reconnects chooses the wait before the next connection, and the endings to log. Three kinds of consecutive failures have
+// separate waits, which double:
+//   - no process listens: an attempt costs nothing, and a restarted runtime needs the plugin soon
 //   - a live runtime ends the connection
-//   - the runtime dies shortly after the plugin connected: the connection may be the cause, so that the waits grow to minutes
-//     in which the node works without the plugin. After the first death the plugin is back at once: it may be a restart.
+//   - the runtime dies shortly after the plugin connected: the connection can be the cause. The waits grow to minutes, in
+//     which the node works without the plugin. After the first death the plugin reconnects at once: it can be a restart.
 //
-// A stable connection ends the row.
+// A stable connection resets the waits.
 type reconnects struct {
 	stable    time.Duration // see stableTime
 	deathWait time.Duration // after manyDeaths, before it doubles
@@ -90,7 +89,7 @@ func (r *reconnects) isNew(reason string) bool {
 	return true
 }
 
-// doubled returns the n-th wait, n from 1: the first one doubled n-1 times, at most the longest.
+// doubled returns the n-th wait, n from 1: the first wait doubled n-1 times, at most the longest wait.
 func doubled(first time.Duration, n int, longest time.Duration) time.Duration {
 	for ; n > 1 && first < longest; n-- {
 		first *= 2
@@ -98,5 +97,5 @@ func doubled(first time.Duration, n int, longest time.Duration) time.Duration {
 	return min(first, longest)
 }
 
-// jitter lengthens a wait by up to a quarter: the plugins of a cluster whose runtimes restart together spread out.
+// jitter lengthens a wait by up to a quarter. It spreads the plugins of a cluster whose runtimes restart together.
 func jitter(wait time.Duration) time.Duration { return wait + rand.N(wait/4+1) }

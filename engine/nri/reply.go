@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A Reply is what a container is given. The zero Reply leaves it as it is.
+// A Reply holds the settings that the runtime applies to a container. The zero Reply changes nothing.
 type Reply struct {
 	CPUs   string // never empty but in the zero Reply
 	Mems   string // "": as it is
@@ -17,10 +17,10 @@ type Reply struct {
 	Period int64  // microseconds
 	Shares int64
 	Binds  []view.Bind
-	Env    []string // NAME=VALUE, added to what the container has
+	Env    []string // NAME=VALUE, added to the container's variables
 }
 
-// reply says a grant in the runtime's units.
+// reply converts a grant to the runtime's units.
 func (e *Engine) reply(g *host.Grant) (Reply, error) {
 	if g.CPUs.IsEmpty() { // to the runtime that would mean: all CPUs
 		return Reply{}, fmt.Errorf("candor: container %s: no CPU is left to it", g.ID)
@@ -43,8 +43,8 @@ func (e *Engine) reply(g *host.Grant) (Reply, error) {
 	return r, nil
 }
 
-// environment are the variables that tell a container its number of CPUs, if its pod or the configuration
-// wishes so: those of package view that it does not have already. Its annotations are known to be good.
+// environment returns the variables with the CPU count, if the pod or the configuration enables them: the variables of package
+// view that the container does not set. Its annotations are valid.
 func environment(c *Config, p *Pod, ctr *Container, g *host.Grant) []string {
 	said, err := kube.Parse(p.Annotations)
 	if err != nil || !get(kube.Resolve(said, ctr.Name, c.Namespaces[p.Namespace], c.Node).Env, false) {

@@ -17,11 +17,11 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// containerd may be told to refuse containers while a plugin is away: NRI's default validator does it,
-// which containerd has since 2.2. Without it they start unplanned.
+// containerd can refuse containers while a plugin is away: NRI's default validator, in containerd since 2.2, requires the
+// plugin. Otherwise these containers start without a plan.
 
 const (
-	containerdFile = "/etc/containerd/config.toml" // unless its command line says another
+	containerdFile = "/etc/containerd/config.toml" // default of its command line
 	validatorSince = "2.2"
 	validatorLines = `[plugins.'io.containerd.nri.v1.nri'.default_validator] enable = true, required_plugins = ["` + pluginName + `"]`
 	mostFiles      = 100
@@ -34,8 +34,7 @@ type runtimeProcess struct {
 	name, version string
 }
 
-// sayRequired says whether the runtime refuses containers while the plugin is away. root is the top of the
-// file system.
+// sayRequired logs whether the runtime refuses containers while the plugin is away. root is the root of the file system.
 func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
 	const says = "containers that are made while the plugin is away"
 	active, file, err := r.required(root)
@@ -49,8 +48,8 @@ func (r *runtimeProcess) sayRequired(log *slog.Logger, root string) {
 	}
 }
 
-// required reads the configuration that containerd has begun with: whether the plugin is required by it, and
-// the file that says so or would have to. The error says why that is not known.
+// required reads the configuration with which containerd has started: whether it requires the plugin, and the file with the
+// setting, or for the setting. An error explains why the answer is unknown.
 func (r *runtimeProcess) required(root string) (active bool, file string, err error) {
 	if r.name != "containerd" {
 		return false, "", fmt.Errorf("the runtime is %s: its manual says whether NRI's default validator can be set (CRI-O 1.34 has none)", r.name)
@@ -113,10 +112,10 @@ func configFile(proc string, words []string) (string, error) {
 type validator struct {
 	Enable   bool     `toml:"enable"`
 	Required []string `toml:"required_plugins"`
-	file     string   // where it stands
+	file     string   // the file that contains it
 }
 
-// A containerdConfig is what is of interest in one of containerd's files.
+// A containerdConfig has the relevant parts of a configuration file of containerd.
 type containerdConfig struct {
 	Imports []string `toml:"imports"`
 	Plugins struct {
@@ -126,9 +125,9 @@ type containerdConfig struct {
 	} `toml:"plugins"`
 }
 
-// readValidator finds the section in a file and in those that it imports; nil where there is none. top is
-// containerd's file system. One that stands in two files is an error, and so is a file that has changed since
-// containerd began: how containerd has merged them is not for us to guess.
+// readValidator finds the validator's section in a file and in its imports; nil if there is none. top is the root of
+// containerd's file system. A section in two files is an error, and so is a file that has changed since containerd started:
+// the result of containerd's merge is unknown.
 func readValidator(top, file string, began time.Time) (found *validator, err error) {
 	done := map[string]bool{}
 	for pending := []string{file}; len(pending) > 0; pending = pending[1:] {
@@ -161,7 +160,7 @@ func readValidator(top, file string, began time.Time) (found *validator, err err
 	return found, nil
 }
 
-// slack is how exact the kernel and file systems tell the time.
+// slack is the precision of the times of the kernel and of file systems.
 const slack = time.Second
 
 func readContainerd(top, name string, began time.Time) (c containerdConfig, err error) {
@@ -200,7 +199,7 @@ func parseContainerd(text []byte) (c containerdConfig, err error) {
 	return c, nil
 }
 
-// plain takes the path, as it is from here, off an error.
+// plain removes the path, as seen from this process, from an error.
 func plain(err error) error {
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
 		return at.Err

@@ -17,22 +17,21 @@ import (
 
 const (
 	pluginName   = "candor"
-	observerName = "candor-observe" // so that nobody who requires the plugin takes it for that
+	observerName = "candor-observe" // a required plugin has another name
 	pluginIndex  = "50"             // the order among plugins; two digits, as NRI wants it
 )
 
-// Patience is how long an event may wait for the state's lock: with NRI's default, the runtime
-// gives a plugin 2 s, and then goes on without it, or with a newer NRI (0.12.5) refuses the container.
+// Patience bounds the wait of an event for the state's lock. By NRI's default, the runtime waits 2 s for a plugin. Then it goes
+// on without the plugin, or refuses the container (NRI 0.12.5 and later).
 const Patience = 1500 * time.Millisecond
 
-// ErrBadSocket is a socket path that cannot be one.
+// ErrBadSocket is an invalid socket path.
 var ErrBadSocket = errors.New("NRI socket")
 
-// longestPath is what the kernel takes for the path of a socket (unix(7)).
+// longestPath is the kernel's bound on the path of a socket (unix(7)).
 const longestPath = len(unix.RawSockaddrUnix{}.Path) - 1
 
-// CheckSocket refuses a path at which something else is than a socket. That nothing is there is no
-// error: the runtime may start later.
+// CheckSocket refuses a path to a file that is not a socket. A missing file is no error: the runtime can start later.
 func CheckSocket(path string) error {
 	if path == "" || len(path) > longestPath {
 		return fmt.Errorf("%w %.40q: a path of %d bytes: want the socket_path of the runtime's NRI configuration, %d bytes at most", ErrBadSocket, path, len(path), longestPath)
@@ -77,7 +76,7 @@ func (e *Engine) Run(ctx context.Context, socket string, ready func()) error {
 	return nil
 }
 
-// reportEnding logs why the plugin is not connected, and what the administrator may check.
+// reportEnding logs why the plugin is not connected, and a possible remedy.
 func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
 	if e.flapping.Load() {
 		e.log.Error("the runtime has ended repeatedly right after the plugin connected; the plugin connects ever more seldom and reports when the runtime stays up",
@@ -88,8 +87,8 @@ func (e *Engine) reportEnding(socket string, end *ending, wait time.Duration) {
 	e.log.Warn("waiting for the runtime", "socket", socket, "reason", end.err, "check", whatToCheck(end.err))
 }
 
-// mostOpen is how many lists of CPUs are kept open: half of the files that this process may have, and no more than hundreds of
-// containers and their pods need. The kernel has 4 to 5 KB for each.
+// mostOpen returns the number of CPU lists to cache as open files: half of the files that this process can open, and no more
+// than hundreds of containers with their pods need. The kernel uses 4 to 5 KB for each.
 func mostOpen() int {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -98,7 +97,7 @@ func mostOpen() int {
 	return int(min(limit.Cur/2, 2048))
 }
 
-// whatToCheck is what most often stands between the plugin and the runtime.
+// whatToCheck returns the most frequent cause of a failure to connect.
 func whatToCheck(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ECONNREFUSED):
@@ -110,7 +109,7 @@ func whatToCheck(err error) string {
 	}
 }
 
-// connection connects with the runtime and returns how the connection ended.
+// connection connects to the runtime and returns how the connection ended.
 func (e *Engine) connection(ctx context.Context, socket string, ready func()) (end ending) {
 	if end.err = CheckSocket(socket); end.err != nil {
 		return end
@@ -142,12 +141,12 @@ func (e *Engine) newStub(socket string, l *link) (stub.Stub, error) {
 	if e.observes {
 		return stub.New(&observer{l}, append(options, stub.WithPluginName(observerName))...)
 	}
-	// A container that starts without its plan would run on others' CPUs.
+	// A container that starts without a plan would run on the CPUs of other containers.
 	refuse := stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true})
 	return stub.New(l, append(options, stub.WithPluginName(pluginName), refuse)...)
 }
 
-// repairLoop finds what others have written to the groups.
+// repairLoop finds and corrects writes of other programs to the cgroups.
 func (e *Engine) repairLoop(ctx context.Context) {
 	for {
 		select {
@@ -163,8 +162,7 @@ func (e *Engine) repairLoop(ctx context.Context) {
 	}
 }
 
-// quiet gives the library's own messages to the log: what it calls information is of use to
-// its authors.
+// quiet logs the messages of the NRI library. Its information messages become debug messages.
 type quiet struct{ log *slog.Logger }
 
 func (q quiet) Debugf(context.Context, string, ...any) {}

@@ -6,8 +6,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// Start is told when the container's group and first process are there, and nothing of it
-// has run. Its group gets what its grant says now.
+// Start handles the event that the container's cgroup and first process exist, before the program runs. It applies the present
+// grant to the cgroup.
 func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 	ctr.PID = e.firstOf(p, ctr)
 	a, _, preserved, err := e.asks(p, ctr)
@@ -24,8 +24,8 @@ func (e *Engine) Start(ctx context.Context, p *Pod, ctr *Container) error {
 	}
 }
 
-// asks is what a container that is made already asks for. One that is planned stays so, also where its
-// namespace is preserved since: the CPUs that the runtime has recorded for it are Candor's own.
+// asks returns the request of an existing container. A planned container stays planned, even if its namespace has become
+// preserved: the runtime has recorded Candor's CPUs for it.
 func (e *Engine) asks(p *Pod, ctr *Container) (a host.Allocation, why string, preserved bool, err error) {
 	a, why, preserved, err = allocation(e.config.Load(), p, ctr)
 	if !preserved {

@@ -89,7 +89,7 @@ func TestSyncGoesOnAfterBadLimit(t *testing.T) {
 	if _, err := l.Synchronize(ctx, []*api.PodSandbox{pod, other}, []*api.Container{c, found}); err != nil {
 		t.Fatal(err)
 	}
-	if said := l.log.String(); !strings.Contains(said, "left as it is") || !strings.Contains(said, "the least with a period of 10ms is 100m") {
+	if said := l.log.String(); !strings.Contains(said, "left as it is") || !strings.Contains(said, "must be at least 100m with a period of 10ms") {
 		t.Errorf("not said: %s", said)
 	}
 	if g := l.grant(pod, c); g == nil || g.Limit != 500 {

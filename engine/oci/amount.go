@@ -10,15 +10,15 @@ import (
 
 // An amount is the CPU time that linux.resources, or an update, names.
 type amount struct {
-	Quota  int64  // microseconds per period; 0: not told, -1: none
-	Period uint64 // microseconds; 0: not told
-	Burst  *int64 // microseconds; nil: not told
+	Quota  int64  // microseconds per period; 0: unset, -1: no limit
+	Period uint64 // microseconds; 0: unset
+	Burst  *int64 // microseconds; nil: unset
 	CPUs   string
 	Mems   string
 	Weight string // as it is written; "": not told, or what engines give every container
 }
 
-// Files of cgroup v2 that linux.resources.unified may name, and whose place Candor's own take.
+// unifiedKeys are the files of cgroup v2 in linux.resources.unified that Candor sets itself.
 var unifiedKeys = []string{"cpuset.cpus", "cpuset.mems", "cpu.max", "cpu.max.burst", "cpu.weight", "cpu.weight.nice"}
 
 // amountIn reads it: cpu, and over it the files of cgroup v2, which runtimes write last.
@@ -44,7 +44,7 @@ func amountIn(resources object) (a amount, err error) {
 	return a, a.overrule(unified)
 }
 
-// overrule reads what linux.resources.unified says instead.
+// overrule reads the settings of linux.resources.unified, which take precedence.
 func (a *amount) overrule(unified map[string]string) (err error) {
 	if cpus := strings.TrimSpace(unified["cpuset.cpus"]); cpus != "" {
 		a.CPUs = cpus
@@ -69,7 +69,7 @@ func (a *amount) overrule(unified map[string]string) (err error) {
 	return err
 }
 
-// weightOf is what cpu.shares say that is not what engines give every container.
+// weightOf returns cpu.shares, unless it is the value that engines give every container.
 func weightOf(shares string) string {
 	if slices.Contains([]string{"", "0", "2", "1024"}, shares) {
 		return ""
@@ -77,7 +77,7 @@ func weightOf(shares string) string {
 	return fmt.Sprintf("cpu.shares %.20s", shares)
 }
 
-// parseMax reads a file cpu.max: a quota or max, and a period, which stays as it is if there is none.
+// parseMax parses the file cpu.max: a quota or max, and an optional period.
 func parseMax(text string, otherwise uint64) (quota int64, period uint64, err error) {
 	words := strings.Fields(text)
 	period = otherwise
@@ -97,7 +97,7 @@ func parseMax(text string, otherwise uint64) (quota int64, period uint64, err er
 	return quota, period, nil
 }
 
-// dropUnified takes out of linux.resources.unified what the runtime would write over Candor's values.
+// dropUnified removes settings from linux.resources.unified that the runtime would write over Candor's values.
 func dropUnified(resources object) error {
 	if _, is := resources["unified"]; !is {
 		return nil
@@ -113,7 +113,7 @@ func dropUnified(resources object) error {
 	return nil
 }
 
-// burst returns the burst as a duration, 0 where none is told.
+// burst returns the burst as a duration, 0 if it is unset.
 func (a *amount) burst() time.Duration {
 	if a.Burst == nil {
 		return 0
@@ -121,12 +121,12 @@ func (a *amount) burst() time.Duration {
 	return time.Duration(min(*a.Burst, 1e12)) * time.Microsecond
 }
 
-// period returns the period as a duration, or what there is without one.
+// period returns the period as a duration, or the given default.
 func (a *amount) period(otherwise time.Duration) time.Duration {
 	switch {
 	case a.Period == 0:
 		return otherwise
-	case a.Period > 1e12: // what is too long is refused as that
+	case a.Period > 1e12: // refused as too long
 		return time.Hour
 	default:
 		return time.Duration(a.Period) * time.Microsecond

@@ -18,9 +18,9 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Override is for a container that an engine has created and not started yet: it says of which host it is to be, such as that of
-// an experiment, and what it gets there. Then that counts, and not what its configuration and its image ask for. It is a file in a
-// place where root alone can write, for a container that its id names: an image cannot book.
+// An Override sets the host and the allocation of a container that an engine has created and not started yet. It replaces the
+// settings of the container's configuration and image; experiments use it. An override is a file in a directory that only root
+// can write, with the container's ID as its name: an image cannot create it.
 type Override struct {
 	StateDir string         `json:"stateDir"` // of the host
 	Config   string         `json:"config"`
@@ -29,17 +29,17 @@ type Override struct {
 	Spec     spec.Spec      `json:"spec"`
 
 	Applied bool         `json:"taken"` // the container was made so
-	Usage   cgroup.Usage `json:"usage"` // what it had used when it was deleted
+	Usage   cgroup.Usage `json:"usage"` // use at the deletion
 }
 
-// bookingsSuffix is what the folder of a host's bookings is called, beside its state.
+// bookingsSuffix is the suffix of the directory of overrides beside the state directory.
 const bookingsSuffix = ".booked"
 
-// Overrides is the folder of a host's bookings. Who removes it takes them all back. The wrapper looks beside the usual state
-// directory, whatever the engine has told it: some engines pass no environment on.
+// Overrides returns the directory of a host's overrides. Its removal removes all overrides. The wrapper reads the directory
+// beside the default state directory, even if the engine passes another environment: some engines pass none.
 func Overrides(stateDir string) string { return stateDir + bookingsSuffix }
 
-// OverriddenName is what Candor calls an engine's container.
+// OverriddenName returns Candor's name of an engine's container.
 func OverriddenName(id string) string { return (&Call{ID: id}).Name() }
 
 func (b *Override) file() string { return filepath.Join(Overrides(b.StateDir), b.Request.ID) }
@@ -56,7 +56,7 @@ func (b *Override) Save() error {
 	return err
 }
 
-// Reload reads what has become of it.
+// Reload reads the override again, with the results of the container.
 func (b *Override) Reload() error {
 	now, err := readBooking(b.file())
 	if err == nil {
@@ -101,7 +101,7 @@ func booked(name string) (*Override, error) {
 	}
 	for _, folder := range folders {
 		b, err := readBooking(filepath.Join(folder, name))
-		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // what another user has booked is not for ours
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) { // an override of another user does not apply
 			return b, err
 		}
 	}
@@ -116,18 +116,18 @@ func (b *Override) on(w *Wrapper) *Wrapper {
 	return &there
 }
 
-// NoteUsage returns what writes into the bookings of a host what containers had used: for host.Options.Ended, since whatever operation
-// finds that a container has ended removes its group.
+// NoteUsage returns a function for host.Options.OnEnd that records the CPU use of containers in the overrides of a host. Any
+// operation that finds the end of a container removes its cgroup.
 func NoteUsage(stateDir string) func(name string, used cgroup.Usage) {
 	return func(name string, used cgroup.Usage) {
 		b, err := readBooking(filepath.Join(Overrides(stateDir), name))
 		if err == nil {
-			_ = b.note(used) // what is not known is 0
+			_ = b.note(used) // 0 if the use is unknown
 		}
 	}
 }
 
-// note writes down what the container has used, unless somebody has who came later: its group may be gone by now, and tell nothing.
+// note records the CPU use of the container, unless a later process has recorded it: its cgroup can be removed by now.
 func (b *Override) note(used cgroup.Usage) error {
 	if err := b.Reload(); err != nil || used.CPU <= b.Usage.CPU {
 		return err
@@ -145,8 +145,8 @@ func (b *Override) create(w *Wrapper, c *Call, real string, cfg *config) (code i
 	return b.on(w).place(c.withoutSystemd(), real, cfg, request{Allocation: host.Allocation{Request: b.Request, Spec: b.Spec}})
 }
 
-// withoutSystemd is the command line without the option that has systemd make the groups. The real runtime remembers of each
-// container how its group was made.
+// withoutSystemd returns the command line without the option for the systemd cgroup driver. The real runtime records the driver
+// of each container.
 func (c *Call) withoutSystemd() *Call {
 	var args []string
 	for rest := c.Args[:c.globals]; len(rest) > 0; {
@@ -160,8 +160,8 @@ func (c *Call) withoutSystemd() *Call {
 	return &without
 }
 
-// noteUsage writes into the booking of a container that is about to be deleted what it has used: its group goes with it. Its bundle goes
-// first, so that its place is not kept for a restart.
+// noteUsage records the CPU use of a container that is about to be deleted with its cgroup. It removes the bundle first, so
+// that its place is not retained for a restart.
 func (w *Wrapper) noteUsage(c *Call) error {
 	b, err := booked(c.Name())
 	if err != nil || b == nil {

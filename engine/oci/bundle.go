@@ -14,12 +14,11 @@ import (
 
 const configName = "config.json"
 
-// A bundle is a directory of Candor's own from which the real runtime makes one
-// container: STATE/bundles/NAME, with the edited configuration. The engine's bundle is never
-// written: its user may edit it, and make other containers from it.
+// A bundle is a directory of Candor from which the real runtime creates a container: STATE/bundles/NAME, with the edited
+// configuration. Candor never writes the engine's bundle: its user can edit it and create other containers from it.
 type bundle string
 
-// save writes an edited configuration. It may hold secrets: nobody else reads it.
+// save writes an edited configuration. Only its owner can read it, since it can hold secrets.
 func (b bundle) save(c *config) error {
 	if err := c.makeAbsolute(); err != nil {
 		return err

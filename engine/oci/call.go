@@ -14,22 +14,22 @@ type Call struct {
 	Command string   // "" where there is none: --version, --help
 	ID      string   // the container's; "" where the command has none or several words
 	Root    string   // where the runtime keeps its containers' states; "": its own place
-	Log     string   // file in which the engine looks for errors
+	Log     string   // file for errors that the engine reads
 	JSON    bool     // the form of that file
 	Systemd bool     // systemd makes the groups
 
-	globals int // how many of Args stand before the command
+	globals int // number of Args before the command
 	options []option
 }
 
-// An option is one of the command, with the words of Args that it takes.
+// An option is an option of the command, with its words in Args.
 type option struct {
 	name, value string
 	words       []string
 	missing     bool // it needs a value, and the line ends
 }
 
-// Options with a value, of runc and crun. All others are taken for switches.
+// Options with a value, of runc and crun. All other options count as switches.
 var (
 	globalValues  = []string{"log", "log-format", "log-level", "root", "criu", "rootless", "cgroup-manager"}
 	commandValues = map[string][]string{
@@ -42,8 +42,7 @@ var (
 	}
 )
 
-// Parse reads a command line. It never fails: what it does not know the real
-// runtime knows better.
+// Parse parses a command line. It never fails: the real runtime handles unknown words.
 func Parse(args []string) Call {
 	c := Call{Args: args}
 	rest := args
@@ -77,7 +76,7 @@ func Parse(args []string) Call {
 	return c
 }
 
-// parseOptions reads what follows the command: options, and one word that is none.
+// parseOptions parses the words after the command: options, and an argument.
 func (c *Call) parseOptions(rest, values []string) {
 	var words []string
 	for len(rest) > 0 {
@@ -101,8 +100,8 @@ func (c *Call) parseOptions(rest, values []string) {
 	}
 }
 
-// nextOption reads the option that args begin with and says how many words it takes; 0
-// if the first word is none. One dash or two are the same, as they are to runc.
+// nextOption parses the option at the beginning of args and returns its number of words; 0 if the first word is no option. As
+// in runc, one dash and two dashes are equal.
 func nextOption(args []string, values []string) (o option, n int) {
 	name, found := strings.CutPrefix(args[0], "-")
 	if !found || name == "" {
@@ -131,7 +130,7 @@ func (c *Call) value(names ...string) string {
 	return ""
 }
 
-// without returns Args without some of the command's options, and with others in their place.
+// without returns Args without some of the command's options, and with other words in their place.
 func (c *Call) without(names []string, instead ...string) []string {
 	args := slices.Concat(c.Args[:c.globals], []string{c.Command})
 	for _, o := range c.options {

@@ -53,7 +53,7 @@ func loadConfig(bundle, name string) (*config, error) {
 	return c, nil
 }
 
-// parseConfig reads of a configuration what Candor decides by.
+// parseConfig parses the parts of a configuration that Candor uses.
 func parseConfig(raw []byte) (*config, error) {
 	c := new(config)
 	var err error
@@ -87,8 +87,8 @@ func parseConfig(raw []byte) (*config, error) {
 	return c, nil
 }
 
-// mounted reports whether a file system is mounted at a place inside the container, so
-// that a file can be mounted over one of its own, and no such mount reaches the host.
+// mounted reports whether a file system is mounted at a path inside the container. Then a file can be mounted over a file of
+// it, and the mount does not reach the host.
 func (c *config) mounted(at string) bool {
 	var mounts []mount
 	if c.all.get("mounts", &mounts) != nil {

@@ -1,16 +1,14 @@
-// Package oci is the front for engines without NRI: Docker, Podman, nerdctl. It stands in
-// the place of their OCI runtime, and forwards to the real one.
+// Package oci is the frontend for engines without NRI: Docker, Podman and nerdctl. It replaces their OCI runtime and forwards
+// to the real runtime.
 //
-// Of all the runtime's commands it looks at three. A create (or run) is planned: the
-// container gets its CPUs through package host, its configuration is edited in a bundle of
-// Candor's own, and the real runtime makes it from there. Two hooks in that configuration call Candor back: when the
-// group is made and nothing of the program has run, and when the container is
-// deleted. An update is a resize. All else goes to the real runtime as it is; where
-// nothing has to be done afterwards, the real runtime takes this process's place.
+// It handles three commands of the runtime itself. For create (or run) it allocates the CPUs through package host and edits the
+// configuration in a bundle of Candor, from which the real runtime creates the container. Two hooks in that configuration call
+// Candor back: after the creation of the cgroup, before the program runs, and at the deletion of the container. An update is a
+// resize. It forwards all other commands unchanged; if there is no work afterwards, the real runtime replaces this process.
 //
-// A container's group is among Candor's own, not where the engine would have it: weights
-// decide between siblings only, and host finds, moves and reaps groups there.
+// The cgroup of a container is below Candor's parent cgroup, not at the path of the engine: weights apply between siblings only,
+// and host finds, moves and reaps cgroups there.
 //
-// There is no daemon and no state but host's. What an engine forgets to delete the next
-// operation reaps.
+// There is no daemon, and no state besides the state of host. If an engine forgets to delete a container, the next operation
+// reaps it.
 package oci

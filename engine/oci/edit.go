@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// An edit is what a configuration is to get.
+// An edit lists the changes of a configuration.
 type edit struct {
 	grant     *host.Grant // nil: hooks alone
 	groupPath string
@@ -29,7 +29,7 @@ type hook struct {
 	Env  []string `json:"env"`
 }
 
-// A mount is one of the container's mounts.
+// A mount is a mount of the container.
 type mount struct {
 	Destination string   `json:"destination"`
 	Type        string   `json:"type"`
@@ -37,12 +37,12 @@ type mount struct {
 	Options     []string `json:"options"`
 }
 
-// isBind reports whether a mount shows what is elsewhere.
+// isBind reports whether a mount is a bind mount.
 func (m *mount) isBind() bool {
 	return m.Type == "bind" || slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 }
 
-// apply makes the edit. All that it does not know stays as it is.
+// apply applies the edit. It keeps all fields that it does not know.
 func (c *config) apply(e edit) error {
 	if err := c.addHooks(e.hooks); err != nil || e.grant == nil {
 		return err
@@ -70,9 +70,9 @@ func (c *config) apply(e edit) error {
 	return nil
 }
 
-// setCPU writes what a grant has into linux.resources.cpu, or into an update of it; there a
-// quota that is no more must be said. The burst is host's to write: not every runtime knows it, and the
-// kernel wants it lowered before a quota and raised after it.
+// setCPU writes the settings of a grant into linux.resources.cpu, or into an update of it; an update must name a quota that no
+// longer applies. Package host writes the burst: not every runtime knows it, and the kernel requires a lower burst before a
+// lower quota, and a higher quota before a higher burst.
 func setCPU(cpu object, g *host.Grant, mems string, update bool) {
 	cpu.set("cpus", g.CPUs.String())
 	if mems != "" {
@@ -94,8 +94,8 @@ func quotaOf(g *host.Grant) int64 {
 	return g.Quota.Quota(g.Period).Microseconds()
 }
 
-// sharesOf is a grant's weight as OCI and cgroup v1 count it: 1024 is a CPU's. The
-// runtime rounds it in its own way; host writes it anew when the group is there.
+// sharesOf returns the weight of a grant on the scale of OCI and cgroup v1: 1024 for a CPU. The runtime rounds it in its own
+// way; host writes the exact value when the cgroup exists.
 func sharesOf(g *host.Grant) int64 {
 	return min(max(int64(g.Weight)*1024/1000, 2), 262144)
 }
@@ -111,7 +111,7 @@ func (c *config) mountView(dir string) error {
 	return add(c.all, "mounts", mounts...)
 }
 
-// setEnv adds the variables that tell the number of CPUs.
+// setEnv adds the variables with the CPU count.
 func (c *config) setEnv(cpus int) error {
 	process, err := c.all.inner("process")
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 
 // Events that the real runtime calls hooks for.
 const (
-	started   = "started"   // a container's group is made, nothing of its program has run
-	preserved = "preserved" // the same, for one that has its CPUs by its user's wish
+	started   = "started"   // the container's cgroup exists, and the program has not run
+	preserved = "preserved" // the same, for a preserved container
 	stopped   = "stopped"   // it is deleted
 )
 
-// HasEnded reports whether an event is of a container that has ended. Its hook must not fail, whatever is wrong here: runc 1.5
-// would not delete the container then. The next operation sees that it has ended.
+// HasEnded reports whether an event is the end of a container. Its hook must not fail: runc 1.5 would not delete the container.
+// The next operation notices the end in any case.
 func HasEnded(event string) bool { return event == stopped }
 
-// Hook is what the real runtime calls: an event, the container's name, and for a preserved
-// one its CPUs. state is what the runtime says of the container (runtime-spec, "State").
+// Hook handles a call by the real runtime: an event, the container's name and, for a preserved container, its CPUs. state is
+// the runtime's description of the container (runtime-spec, "State").
 func Hook(ctx context.Context, h *host.Host, event, name string, cpus cpuset.Set, state io.Reader) error {
 	if event == stopped {
 		err := h.Release(ctx, name, false)

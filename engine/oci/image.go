@@ -29,9 +29,9 @@ func (c *config) hasImageAnnotations() bool {
 	return false
 }
 
-// refused returns the names of the settings of an image that it may not choose: they take from other containers, or
-// overrule the engine's user. user are the settings that no image can give; where one of them is set, the image's does
-// not count.
+// refused returns the names of the settings that an image is not allowed to set: they take resources from other containers, or
+// override the engine's user. user are the settings that no image can set; if one of them is set, the image's setting does not
+// count.
 func (image *wishes) refused(user *wishes, has *amount, byName hybrid.Class) (names []string) {
 	class := or(user.Class, or(image.Class, byName))
 	if has.Quota <= 0 {
@@ -63,9 +63,8 @@ func takesByTopology(policy hybrid.TopologyPolicy, class hybrid.Class) bool {
 // minImagePeriod is the shortest period that an image may choose: the kernel's timer for each period costs time.
 const minImagePeriod = 10 * time.Millisecond
 
-// mayHavePeriod reports whether an image may choose its period: a shorter one than the kernel's default, where the
-// engine's user has not set another one. With a longer period a container runs on more CPUs for longer before it is
-// throttled.
+// mayHavePeriod reports whether an image can set its period: a period below the kernel's default, if the engine's user has not
+// set another period. With a longer period, a container runs on more CPUs for longer before it is throttled.
 func (a *amount) mayHavePeriod(image *wishes) bool {
 	users := a.period(bandwidth.DefaultPeriod)
 	return *image.Period == users || users == bandwidth.DefaultPeriod && *image.Period < users && *image.Period >= minImagePeriod

@@ -15,8 +15,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// openLog opens the file in which the engine looks for what went wrong; without one,
-// and where it cannot be written, there is nobody to tell. A pipe that nobody reads does not hold us.
+// openLog opens the log file of the engine. Without a file, or if it is not writable, messages are discarded. A pipe without a
+// reader does not block.
 func (c *Call) openLog() io.WriteCloser {
 	if c.Log != "" {
 		f, err := os.OpenFile(c.Log, os.O_WRONLY|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK, 0o644)
@@ -44,7 +44,7 @@ func newLogger(to io.Writer, asJSON bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(to, options))
 }
 
-// asRunc writes levels in small letters: engines look for "error".
+// asRunc writes levels in lower case: engines look for "error".
 func asRunc(groups []string, a slog.Attr) slog.Attr {
 	if level, is := a.Value.Any().(slog.Level); is && len(groups) == 0 && a.Key == slog.LevelKey {
 		a.Value = slog.StringValue(strings.ToLower(level.String()))
@@ -52,8 +52,7 @@ func asRunc(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// refuse says why the real runtime was not called: to people on standard error, to the
-// engine in its file.
+// refuse reports why the real runtime was not called: on standard error for the user, and in the log file for the engine.
 func (c *Call) refuse(err error) {
 	line := lineOf(err)
 	fmt.Fprintln(os.Stderr, line)
@@ -62,8 +61,8 @@ func (c *Call) refuse(err error) {
 	newLogger(file, c.JSON).Error(line)
 }
 
-// warn notes what failed after the real runtime's work was done. That a grant is no
-// more, or that processes keep it, is none of the engine's business.
+// warn reports failures after the real runtime's work. It ignores missing grants and remaining processes, which do not concern
+// the engine.
 func (c *Call) warn(err error) {
 	var refusal *hybrid.Refusal
 	if err != nil && !errors.As(err, &refusal) && !errors.Is(err, host.ErrPopulated) {
@@ -71,15 +70,15 @@ func (c *Call) warn(err error) {
 	}
 }
 
-// warnWeight says that a container's weight is not what its user has asked for: beside a fraction of
-// a CPU it would be what decides.
+// warnWeight reports that a container does not get its requested weight: beside a fraction of a CPU, the weight would change
+// the CPU time of the fraction.
 func (c *Call) warnWeight(name, asked string) {
 	if asked != "" {
 		c.logger().Warn("candor: " + name + ": " + asked + ": not followed: weights are Candor's, by limit and guarantee")
 	}
 }
 
-// lineOf is an error as one printable line.
+// lineOf returns an error as a printable line.
 func lineOf(err error) string {
 	return "candor: " + strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Name is what Candor calls the container: the first 12 digits of an engine's id, as engines show
-// it themselves, else the id. Ids that people choose are theirs within one namespace of containerd only: there the
-// namespace comes first, with two dashes, which no id of containerd's has.
+// Name returns Candor's name of the container: the first 12 digits of an engine's ID, as engines display it, otherwise the ID.
+// IDs that users choose are unique within a namespace of containerd only: then the namespace is the prefix, with two dashes,
+// which no ID of containerd has.
 func (c *Call) Name() string {
 	if isDigits(c.ID) {
 		return c.ID[:12]
@@ -27,14 +27,14 @@ func isDigits(id string) bool {
 	return len(id) == 64 && strings.IndexFunc(id, func(r rune) bool { return !isDigit(r) }) < 0
 }
 
-// usualNamespace is what containerd's clients use unless they are told another.
+// usualNamespace is the default namespace of containerd's clients.
 const usualNamespace = "default"
 
-// goodNamespace is what containerd takes for a name.
+// goodNamespace matches names of containerd.
 var goodNamespace = regexp.MustCompile(`^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$`)
 
-// namespace is containerd's of the container, by the root that its shim gives a runtime, such as
-// /run/containerd/runc/NAMESPACE; "" for the usual one, and without containerd.
+// namespace returns the container's namespace in containerd, from the root directory that its shim passes to a runtime, such as
+// /run/containerd/runc/NAMESPACE. It is "" for the default namespace, and without containerd.
 func (c *Call) namespace() string {
 	above, last := filepath.Split(filepath.Clean(c.Root))
 	if filepath.Base(above) != "runc" || last == usualNamespace || !goodNamespace.MatchString(last) {
@@ -43,10 +43,10 @@ func (c *Call) namespace() string {
 	return last
 }
 
-// longestName is what a group may be called.
+// longestName bounds the name of a cgroup.
 const longestName = 64
 
-// short is a name that a group can have, another one for each.
+// short returns a valid and unique name of a cgroup.
 func short(name string) string {
 	if len(name) <= longestName {
 		return name

@@ -8,11 +8,10 @@ import (
 	"io"
 )
 
-// An object is a JSON object of which some fields are read and changed and all others
-// stay as they are written.
+// An object is a JSON object. Candor reads and changes some of its fields and keeps the others as they are written.
 type object map[string]json.RawMessage
 
-// parseObject reads one JSON object and nothing after it.
+// parseObject parses a single JSON object.
 func parseObject(text []byte) (object, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var o object
@@ -28,7 +27,7 @@ func parseObject(text []byte) (object, error) {
 	return o, nil
 }
 
-// get reads a field into a value; one that is missing or null leaves it as it is.
+// get reads a field into a value; a missing or null field does not change the value.
 func (o object) get(key string, into any) error {
 	raw, ok := o[key]
 	if !ok {
@@ -40,7 +39,7 @@ func (o object) get(key string, into any) error {
 	return nil
 }
 
-// inner returns the object in a field, an empty one if there is none.
+// inner returns the object in a field; an empty object if it is missing.
 func (o object) inner(key string) (object, error) {
 	in := object{}
 	if err := o.get(key, &in); err != nil {

@@ -16,18 +16,17 @@ import (
 
 // A Wrapper is candor in the place of an OCI runtime.
 type Wrapper struct {
-	Host    host.Options // all said, paths absolute: hooks run elsewhere
-	Class   hybrid.Class // of containers that say none themselves
+	Host    host.Options // all set, with absolute paths: hooks run in another directory
+	Class   hybrid.Class // of containers that set no class
 	Runtime string       // the real runtime, a path or a name; "": runc or crun, wherever programs are
 	Self    []string     // candor's own command that hooks call, its path first; none where it is not known
 }
 
-// exitRefused is what runc ends with on every error of its own.
+// exitRefused is runc's exit code for its own errors.
 const exitRefused = 1
 
-// Main does what a runtime is called for and returns its exit code; in most cases
-// this process has become the real runtime before. What Candor refuses is said on standard error
-// and in the log file that the engine named.
+// Main executes the command of a runtime and returns its exit code; for most commands, the real runtime replaces this process.
+// Refusals go to standard error and to the log file of the engine.
 func (w *Wrapper) Main(args []string) int {
 	c := Parse(args)
 	code, err := w.do(&c)
@@ -49,7 +48,7 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 	case "update":
 		return w.update(c, real)
 	case "delete":
-		c.warn(w.noteUsage(c)) // what was booked ends all the same
+		c.warn(w.noteUsage(c)) // an override ends in any case
 		return 0, become(real, c.Args)
 	case "restore":
 		return 0, errors.New("restore: Candor makes no container from a checkpoint: want it created anew, or another runtime")
@@ -58,13 +57,13 @@ func (w *Wrapper) do(c *Call) (code int, err error) {
 	}
 }
 
-// open opens this machine. What host has to say beside goes to the engine's log file.
+// open opens this machine. Messages of host go to the log file of the engine.
 func (w *Wrapper) open(c *Call) (*host.Host, error) {
 	w.Host.Log = c.logger()
 	return host.Open(w.Host)
 }
 
-// create reads what a container asks for.
+// create creates a container.
 func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	if err := c.checkID(); err != nil {
 		return 0, fmt.Errorf("%s: %w", c.Command, err)
@@ -93,7 +92,7 @@ func (w *Wrapper) create(c *Call, real string) (code int, err error) {
 	return w.place(c, real, cfg, a)
 }
 
-// place gives a container what it asks for, and has the real runtime make it.
+// place allocates the CPUs of a container and lets the real runtime create it.
 func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int, err error) {
 	h, err := w.open(c)
 	if err != nil {
@@ -112,7 +111,7 @@ func (w *Wrapper) place(c *Call, real string, cfg *config, a request) (code int,
 	return code, err
 }
 
-// asked reads what a container asks for. ours is false for one that Candor leaves alone; of that only its CPUs are known.
+// asked reads the request of a container. ours is false for a container that Candor leaves alone; then only its CPUs are set.
 func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) {
 	has, err := amountIn(cfg.resources)
 	if err != nil {
@@ -136,16 +135,16 @@ func (w *Wrapper) asked(c *Call, cfg *config) (a request, ours bool, err error) 
 	return a, true, err
 }
 
-// A request is an allocation and what of it host need not know.
+// A request is an allocation with settings that host does not need.
 type request struct {
 	host.Allocation
-	cpus    string // by its user's wish; then Candor leaves it alone
-	env     bool   // tell the number of CPUs by environment variables too
+	cpus    string // set by the user; then Candor leaves the container alone
+	env     bool   // also set environment variables with the CPU count
 	systemd bool   // the engine's groups are made by systemd
 	weight  string // as its user has asked for it; Candor gives it its own
 }
 
-// grant allocates and writes the edited configuration, or changes nothing.
+// grant allocates the CPUs and writes the edited configuration. On an error nothing has changed.
 func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *config, own bundle) error {
 	e := edit{groupPath: cfg.groupPath, viewDir: h.ViewDir(a.ID), env: a.env, hooks: w.hooks(started, a.ID)}
 	var err error
@@ -170,7 +169,7 @@ func (w *Wrapper) grant(ctx context.Context, h *host.Host, a request, cfg *confi
 	return err
 }
 
-// ownGroup allocates for a container whose group is among Candor's.
+// ownGroup allocates for a container whose cgroup is below Candor's parent cgroup.
 func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path string, g *host.Grant, err error) {
 	path, systemd := h.OCIPath(a.ID)
 	if err := checkDriver(cfg.groupPath, a.systemd, systemd); err != nil {
@@ -185,7 +184,7 @@ func ownGroup(ctx context.Context, h *host.Host, a request, cfg *config) (path s
 	return path, g, err
 }
 
-// engineGroup allocates for a container whose group is elsewhere, and the runtime's to make.
+// engineGroup allocates for a container whose cgroup is elsewhere; the runtime creates it.
 func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, error) {
 	s, err := h.Snapshot()
 	if err != nil {
@@ -197,14 +196,14 @@ func engineGroup(ctx context.Context, h *host.Host, a request) (*host.Grant, err
 	return h.Admit(ctx, a.Allocation, 0)
 }
 
-// leave has the real runtime make a container that Candor leaves alone. cpus are those of its user's wish, or "".
+// leave lets the real runtime create a container that Candor leaves alone. cpus are the CPUs that the user has set, or "".
 func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
 	h, err := w.open(c)
 	switch {
 	case err == nil:
 		defer h.Close()
 		err = h.CheckEngineGroup(cfg.groupPath)
-	case cpus == "": // there is nothing to reserve, and no group of Candor's
+	case cpus == "": // no CPUs to reserve, and no cgroup of Candor
 		err = nil
 	}
 	if err != nil {
@@ -220,8 +219,8 @@ func (w *Wrapper) leave(c *Call, real string, cfg *config, cpus string) error {
 	return become(real, own.in(c))
 }
 
-// preserve is for a container that has CPUs by its user's wish (--cpuset-cpus): it sees to it that
-// nobody else has them for their own.
+// preserve reserves the CPUs that the user has set for a container (--cpuset-cpus), so that they are exclusive to no other
+// container.
 func (w *Wrapper) preserve(c *Call, h *host.Host, cfg *config, list string) (bundle, error) {
 	cpus, err := cpuset.Parse(list)
 	if err != nil {
@@ -237,9 +236,8 @@ func (w *Wrapper) preserve(c *Call, h *host.Host, cfg *config, list string) (bun
 	return own, err
 }
 
-// hooks are candor's own commands, with the settings of this one: an event when the container's
-// group is made, and one when it is deleted. What is told by flags does not depend on the runtime's
-// environment.
+// hooks returns candor's hook commands with the settings of this process: for the creation of the container's cgroup and for
+// its deletion. Flags pass the settings, since the environment of the runtime can differ.
 func (w *Wrapper) hooks(event, name string, args ...string) hooks {
 	env := []string{}
 	for _, entry := range os.Environ() {

@@ -9,11 +9,10 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// runtimePatience is how long the real runtime's update may take: everybody else waits for it.
+// runtimePatience bounds the real runtime's update: all other operations wait for it.
 const runtimePatience = 20 * time.Second
 
-// pass has the real runtime do the rest of the update, while nobody else can get CPUs: what
-// it writes holds at that moment.
+// pass lets the real runtime do the rest of the update under the lock, so that its values are valid at that moment.
 func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name string) (code int, err error) {
 	called := false
 	within := h.WithGrantLocked(ctx, name, func(g *host.Grant) {
@@ -40,7 +39,7 @@ func (u *update) pass(ctx context.Context, h *host.Host, c *Call, real, name str
 	return code, err
 }
 
-// callUpdate runs the real runtime's update, and closes what it reads.
+// callUpdate runs the real runtime's update and closes its input.
 func callUpdate(ctx context.Context, real string, args []string, input *os.File) (code int, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runtimePatience, fmt.Errorf("it had not ended after %v", runtimePatience))
 	defer cancel()

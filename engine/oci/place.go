@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// usual are the groups that engines make containers in unless they are told another.
+// usual matches the default cgroups of engines.
 var usual = regexp.MustCompile(`^(` +
 	`|/docker/[^/]+` + // Docker
 	`|system\.slice:docker:[^:]+` +
@@ -18,9 +18,8 @@ var usual = regexp.MustCompile(`^(` +
 	`|(system\.slice)?:nerdctl:[^:]+` +
 	`)$`)
 
-// chosenGroup returns the group of a container that is to run where somebody has said
-// (--cgroup-parent, a pod). Limits of that place hold for it: it stays there. All others, for
-// which it is the zero value, get a group among Candor's.
+// chosenGroup returns the cgroup of a container with a chosen parent (--cgroup-parent, a pod). Limits of that parent apply, so
+// the container stays there. It returns the zero value for all other containers, which get a cgroup below Candor's parent.
 func chosenGroup(groupPath string) (e host.Engine, err error) {
 	if usual.MatchString(groupPath) {
 		return e, nil

@@ -31,8 +31,7 @@ func find(name string) (path string, err error) {
 	return "", err
 }
 
-// findRuntime returns the real runtime's path: the one that was asked for, else runc or
-// crun, wherever programs are.
+// findRuntime returns the path of the real runtime: the requested runtime, otherwise runc or crun from the usual directories.
 func findRuntime(asked string) (string, error) {
 	names := []string{"runc", "crun"}
 	if asked != "" {
@@ -73,10 +72,10 @@ func become(path string, args []string) error {
 // call runs the real runtime on this process's files, those that it does not know
 // of included, waits for its end and returns its exit code. It dies with this process, and is killed when ctx is over.
 func call(ctx context.Context, path string, args []string, stdin *os.File) (code int, err error) {
-	runtime.LockOSThread() // whose end is what the child's depends on
+	runtime.LockOSThread() // the child's parent-death signal depends on this thread
 	defer runtime.UnlockOSThread()
 	line := append([]string{path}, args...)
-	if os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) { // the sockets that an engine passes on are for who has that id
+	if os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) { // the sockets from an engine belong to the process with this ID
 		path, line = "/bin/sh", append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$@"`, "sh"}, line...)
 	}
 	process, err := os.StartProcess(path, line, &os.ProcAttr{

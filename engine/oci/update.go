@@ -55,12 +55,11 @@ func (w *Wrapper) update(c *Call, real string) (code int, err error) {
 	return 0, nil
 }
 
-// granted returns the grant of the container that a command line is about; none if the
-// container has none. Where that cannot be told the update is refused: the runtime would
-// write what it has recorded, and nobody would know.
+// granted returns the grant of the command line's container; nil if it has none. If this is unknown, the update is refused:
+// otherwise the runtime would silently write its recorded values.
 func (w *Wrapper) granted(c *Call) (*host.Host, *host.Grant, error) {
 	if c.ID == "" {
-		return nil, nil, nil // the runtime says what is wrong
+		return nil, nil, nil // the runtime reports the error
 	}
 	h, err := w.open(c)
 	if err != nil {
@@ -86,14 +85,14 @@ func (w *Wrapper) granted(c *Call) (*host.Host, *host.Grant, error) {
 	return h, g, nil
 }
 
-// An update is what is to change: the resources of a file or stream (-r), else options.
+// An update is a change of resources, from a file or stream (-r) or from options.
 type update struct {
 	amount
 	resources object // nil: options
 	cpu       object
 }
 
-// updateOf reads what is to change of a container, and refuses what is Candor's to decide.
+// updateOf parses the update of a container and refuses settings that Candor decides.
 func (c *Call) updateOf(g *host.Grant) (u update, err error) {
 	if u, err = c.readUpdate(); err == nil {
 		err = u.check(g)
@@ -104,7 +103,7 @@ func (c *Call) updateOf(g *host.Grant) (u update, err error) {
 	return u, err
 }
 
-// readUpdate reads what a command line asks for.
+// readUpdate parses the update of a command line.
 func (c *Call) readUpdate() (u update, err error) {
 	file := c.value("resources", "r")
 	if file == "" {
@@ -142,7 +141,7 @@ func microseconds[T int64 | uint64](c *Call, name string, into *T, parse func(st
 	return nil
 }
 
-// readBurst tells a burst of 0 from none that is told.
+// readBurst distinguishes a burst of 0 from an unset burst.
 func (u *update) readBurst(c *Call) error {
 	if c.value("cpu-burst") == "" {
 		return nil
@@ -163,7 +162,7 @@ func readResources(file string) ([]byte, error) {
 	return text, err
 }
 
-// check refuses what is Candor's to decide.
+// check refuses settings that Candor decides.
 func (u *update) check(g *host.Grant) error {
 	if u.Quota > 0 && u.Period == 0 && g.Period != bandwidth.DefaultPeriod {
 		return fmt.Errorf("a quota of %d microseconds without a period, and its own is %v: want both, or --cpus", u.Quota, g.Period)
@@ -180,14 +179,14 @@ func (u *update) check(g *host.Grant) error {
 	return nil
 }
 
-// isPeriodAlone reports whether an update asks for another period without a quota. Where there is no limit the usual
-// one is what an engine repeats of its own record.
+// isPeriodAlone reports whether an update sets another period without a quota. Without a limit, the default period is a
+// repetition of the engine's own record.
 func (u *update) isPeriodAlone(g *host.Grant) bool {
 	period := u.period(g.Period)
 	return u.Quota == 0 && period != g.Period && (g.Limit != 0 || period != bandwidth.DefaultPeriod)
 }
 
-// limit is the limit that the update asks for: the old one where it says nothing.
+// limit returns the limit of the update, or the present limit if it sets none.
 func (u *update) limit(g *host.Grant) hybrid.Milli {
 	switch {
 	case u.Quota == 0:
@@ -208,7 +207,7 @@ func memsOf(h *host.Host, g *host.Grant) (string, error) {
 	return mems.String(), err
 }
 
-// line is the real runtime's command line, and what it reads.
+// line returns the command line of the real runtime and its input.
 func (u *update) line(c *Call, g *host.Grant, mems string) (args []string, input *os.File, err error) {
 	if u.resources == nil {
 		quota := quotaOf(g)

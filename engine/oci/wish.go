@@ -15,11 +15,11 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// wishes are what a container's configuration asks for.
+// wishes are the settings of a container's configuration.
 type wishes struct{ kube.Settings }
 
-// wishesOf reads the annotations candor.dev/SETTING, and the environment, CANDOR_SETTING, for settings that no annotation
-// gives. An error names the annotation or the variable. options is the file of the machine's options.
+// wishesOf reads the annotations candor.dev/SETTING and, for settings without an annotation, the environment variables
+// CANDOR_SETTING. An error names the annotation or the variable. options is the file with the machine's options.
 func wishesOf(c *config, has *amount, byName hybrid.Class, options string) (wishes, error) {
 	annotations, err := saidIn(c.annotations)
 	if err != nil {
@@ -84,8 +84,8 @@ func (w *wishes) set(name, value string) error {
 	return nil
 }
 
-// allocation is what a container asks of host. byName is the class that the runtime's
-// own name says, for a container that says none itself.
+// allocation returns the allocation of a container. byName is the class of the runtime's name, for a container that sets no
+// class.
 func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.Allocation, error) {
 	var a host.Allocation
 	has, err := amountIn(c.resources)
@@ -119,7 +119,7 @@ func (w *wishes) allocation(name string, c *config, byName hybrid.Class) (host.A
 	return a, a.Check()
 }
 
-// or returns what was asked for, or else the default.
+// or returns the setting, or the default if it is unset.
 func or[T any](asked *T, otherwise T) T {
 	if asked == nil {
 		return otherwise

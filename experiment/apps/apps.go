@@ -1,9 +1,10 @@
-// Package apps has the programs that candor isolate measures unless it is told others. Four stand for the applications
-// of an autonomous vehicle in Büttner et al., "Performance Isolation of Co-located Workload in a Container-based Vehicle
-// Software Architecture" (AMBIENT 2019): none of those does much input or output. Two do little else.
+// Package apps has the programs that candor isolate measures by default. Four stand for the applications of an
+// autonomous vehicle in Büttner et al., "Performance Isolation of Co-located Workload in a Container-based Vehicle
+// Software Architecture" (AMBIENT 2019). These four do little input and output. Two further applications mainly do
+// input and output.
 //
-// Each does a fixed amount of work from a fixed seed, a second or so of one CPU's time, and returns a number that depends
-// on all of it.
+// Each App does a fixed amount of work from a fixed seed, which takes about a second of CPU time. It returns a number
+// that depends on all of its work.
 package apps
 
 import (
@@ -18,13 +19,13 @@ import (
 // An App is a program to measure.
 type App struct {
 	Name string
-	Does string // in a few words, with its threads
-	// run does the work, in so many parts: a second's are secondOf. What it writes goes into a folder.
+	Does string // short description of its work and its threads
+	// run does the work in a number of parts; secondOf parts take about a second. It writes files into dir.
 	run      func(parts int, dir string) (uint64, error)
 	secondOf int
 }
 
-// All are the study's four in its order, then the two others.
+// All are the study's four applications in its order, then the two for input and output.
 var All = []App{
 	{"perception", "finds round signs in camera frames; a thread for each CPU that it sees", perceive, 200},
 	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 110},
@@ -34,10 +35,10 @@ var All = []App{
 	{"network", "sends messages over TCP on the loopback device, each answered; two threads", send, 16_000},
 }
 
-// ErrNoApp is a name that no application has.
+// ErrNoApp means that no application has the given name.
 var ErrNoApp = errors.New("no such application")
 
-// Run runs an application with a share of its work, 1 for all.
+// Run runs an application with a share of its work; 1 is all of its work.
 func Run(name string, share float64, dir string) (uint64, error) {
 	var names []string
 	for _, a := range All {
@@ -49,12 +50,12 @@ func Run(name string, share float64, dir string) (uint64, error) {
 	return 0, fmt.Errorf("%w: %.60q: want one of %s", ErrNoApp, name, strings.Join(names, ", "))
 }
 
-// randomOf is the generator of an application's input.
+// randomOf returns the random generator of a part's input.
 func randomOf(part int) *rand.Rand { return rand.New(rand.NewPCG(2019, uint64(part))) }
 
-// inParallel does parts of a work in a thread for each CPU that the program sees, and adds up what they give.
+// inParallel runs the parts of a task on a thread for each CPU that the program sees, and adds up their results.
 func inParallel(parts int, do func(part int) uint64) (sum uint64) {
-	threads := runtime.NumCPU() // not Go's own number, which heeds a quota too: few other languages do
+	threads := runtime.NumCPU() // not GOMAXPROCS, which depends on the quota in Go and in few other languages
 	runtime.GOMAXPROCS(threads)
 	sums := make([]uint64, threads)
 	var all sync.WaitGroup

@@ -4,11 +4,11 @@ package apps
 const (
 	trees     = 120
 	treeDepth = 13
-	inputs    = 24 // that a decision depends on
+	inputs    = 24 // inputs of a decision
 	choices   = 5  // keep, brake, speed up, left, right
 )
 
-// decide takes decisions, a hundred in a part, by the votes of a forest of decision trees.
+// decide makes decisions, a hundred in a part, by the votes of a forest of decision trees.
 func decide(hundreds int, _ string) (sum uint64, err error) {
 	forest := plant()
 	random := randomOf(1)
@@ -22,13 +22,13 @@ func decide(hundreds int, _ string) (sum uint64, err error) {
 	return sum, nil
 }
 
-// A fork asks whether an input is below a bound; at the leaves it has the tree's choice instead.
+// A fork compares an input with a bound. A leaf has the tree's choice instead.
 type fork struct {
 	input, choice uint8
 	bound         float32
 }
 
-// plant grows the forest, at random: how good its decisions are does not change what they cost.
+// plant creates a random forest. The quality of its decisions does not affect their cost.
 func plant() [][]fork {
 	random := randomOf(0)
 	forest := make([][]fork, trees)
@@ -41,11 +41,11 @@ func plant() [][]fork {
 	return forest
 }
 
-// vote returns what most trees choose.
+// vote returns the choice of most trees.
 func vote(forest [][]fork, situation *[inputs]float32) (most int) {
 	var votes [choices]int
 	for _, tree := range forest {
-		at := 1 // the forks below fork i are 2i and 2i+1
+		at := 1 // the children of fork i are 2i and 2i+1
 		for range treeDepth - 1 {
 			below := 0
 			if situation[tree[at].input] < tree[at].bound {

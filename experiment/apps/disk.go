@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is how much the disk's application writes before it waits for the disk.
+// chunk is the number of bytes that the disk application writes before it waits for the disk.
 const chunk = 4 << 20
 
-// store writes chunks to a file over each other, so that it never needs more room, waits until the disk has each, and reads
-// it back from there.
+// store writes chunks to the same place of a file, waits until each is on the disk, and reads it back. It needs the
+// room of one chunk.
 func store(chunks int, dir string) (sum uint64, err error) {
 	file, err := os.CreateTemp(dir, "candor-app-*")
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
-	if err := os.Remove(file.Name()); err != nil { // nothing is left, however it ends
+	if err := os.Remove(file.Name()); err != nil { // no file remains, even after a crash
 		return 0, err
 	}
 	data, back := make([]byte, chunk), make([]byte, chunk)
@@ -35,7 +35,7 @@ func store(chunks int, dir string) (sum uint64, err error) {
 		if err := file.Sync(); err != nil {
 			return 0, err
 		}
-		// Out of the page cache; what it holds on to all the same is read from memory.
+		// Drop the chunk from the page cache. Pages that the kernel retains are read from memory.
 		if err := unix.Fadvise(int(file.Fd()), 0, chunk, unix.FADV_DONTNEED); err != nil {
 			return 0, fmt.Errorf("fadvise: %w", err)
 		}

@@ -6,10 +6,10 @@ import (
 	"net"
 )
 
-// message is the size of one in bytes; its answer has 8.
+// message is the size of a message in bytes. Its answer has 8 bytes.
 const message = 64 << 10
 
-// send sends messages to a server within this program, and waits for the answer to each.
+// send sends messages to a server in the same process, and waits for the answer to each.
 func send(messages int, _ string) (sum uint64, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -40,7 +40,7 @@ func send(messages int, _ string) (sum uint64, err error) {
 	return sum, <-served
 }
 
-// serve answers one client's messages by the sum of their first and last number.
+// serve answers each message of a client with the sum of its first and last number.
 func serve(listener net.Listener) error {
 	conn, err := listener.Accept()
 	if err != nil {

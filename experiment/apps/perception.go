@@ -8,7 +8,8 @@ const (
 	signRadius              = 14
 )
 
-// perceive looks for round signs in frames: blurred, the edges found (Sobel), which vote for the middle of a circle (Hough).
+// perceive searches frames for round signs. It blurs a frame, finds edges (Sobel), and lets the edges vote for the
+// center of a circle (Hough).
 func perceive(frames int, _ string) (uint64, error) {
 	return inParallel(frames, func(frame int) uint64 {
 		picture := blur(blur(takeFrame(frame)))
@@ -17,7 +18,7 @@ func perceive(frames int, _ string) (uint64, error) {
 	}), nil
 }
 
-// takeFrame draws a sign somewhere in noise.
+// takeFrame draws a sign at a random place in noise.
 func takeFrame(frame int) []float32 {
 	random := randomOf(frame)
 	atX, atY := signPlace(frame)
@@ -31,13 +32,13 @@ func takeFrame(frame int) []float32 {
 	return picture
 }
 
-// signPlace is where the sign in a frame is.
+// signPlace returns the center of the sign in a frame.
 func signPlace(frame int) (x, y int) {
 	random := randomOf(-1 - frame)
 	return 40 + random.IntN(frameWidth-80), 40 + random.IntN(frameHeight-80)
 }
 
-// blur weighs each pixel with its neighbours, as a Gaussian does.
+// blur applies a Gaussian filter to a picture.
 func blur(picture []float32) []float32 {
 	weights := [5]float32{1. / 16, 4. / 16, 6. / 16, 4. / 16, 1. / 16}
 	rows, out := make([]float32, len(picture)), make([]float32, len(picture))
@@ -54,7 +55,7 @@ func blur(picture []float32) []float32 {
 	return out
 }
 
-// findCircle returns the middle of the circle that most edges speak for.
+// findCircle returns the center of the circle with the most votes of edges.
 func findCircle(picture []float32) (x, y int) {
 	votes := make([]uint16, len(picture))
 	for i := 3*frameWidth + 3; i < len(picture)-3*frameWidth-3; i++ {
@@ -65,7 +66,7 @@ func findCircle(picture []float32) (x, y int) {
 		if strength < 120 {
 			continue
 		}
-		// The sign is brighter than what is around it: its middle lies where the picture rises.
+		// The sign is brighter than its surroundings, so its center lies in the direction of the gradient.
 		for r := signRadius - 3; r <= signRadius+3; r++ {
 			cx := i%frameWidth + int(math.Round(float64(dx)/strength*float64(r)))
 			cy := i/frameWidth + int(math.Round(float64(dy)/strength*float64(r)))

@@ -2,24 +2,24 @@ package apps
 
 import "container/heap"
 
-// mapSide is the side of the road map, in crossings.
+// mapSide is the side of the road map in crossings.
 const mapSide = 150
 
-// plan plans ways across a map of crossings with roads that take different times.
+// plan plans routes on a map whose roads have different travel times.
 func plan(ways int, _ string) (sum uint64, err error) {
 	roads := drawMap()
 	for way := range ways {
 		random := randomOf(1 + way)
-		from, to := random.IntN(mapSide), mapSide*mapSide-1-random.IntN(mapSide) // from one edge to the other
+		from, to := random.IntN(mapSide), mapSide*mapSide-1-random.IntN(mapSide) // across the map
 		sum += uint64(shortest(roads, from, to))
 	}
 	return sum, nil
 }
 
-// A road leads from one crossing to another in some time.
+// A road leads to a crossing and has a travel time.
 type road struct{ to, takes int }
 
-// drawMap returns the roads from each crossing: to its four neighbours, with a few motorways.
+// drawMap returns the roads from each crossing to its four neighbors, with a few motorways.
 func drawMap() [][]road {
 	random := randomOf(0)
 	roads := make([][]road, mapSide*mapSide)
@@ -40,9 +40,10 @@ func drawMap() [][]road {
 	return roads
 }
 
-// shortest is the least time from one crossing to another (Dijkstra, "A note on two problems in connexion with graphs", 1959).
+// shortest returns the shortest travel time between two crossings (Dijkstra, "A note on two problems in
+// connexion with graphs", 1959).
 func shortest(roads [][]road, from, to int) int {
-	best := make([]int, len(roads)) // time plus one; 0: not reached
+	best := make([]int, len(roads)) // travel time plus one; 0: not reached
 	best[from] = 1
 	for open := (&reached{{from, 1}}); open.Len() > 0; {
 		at := heap.Pop(open).(road)
@@ -62,7 +63,7 @@ func shortest(roads [][]road, from, to int) int {
 	return -1
 }
 
-// reached are crossings by the time to them.
+// reached is a heap of crossings, ordered by travel time.
 type reached []road
 
 func (r reached) Len() int           { return len(r) }

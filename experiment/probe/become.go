@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Check says why nothing can be watched on this machine.
+// Check returns an error if this machine does not support watching programs.
 func Check() error {
-	var sizes [3]uint16 // of the kernel's notifications, its answers and its description of a call: Linux 5.0
+	var sizes [3]uint16 // of struct seccomp_notif, seccomp_notif_resp and seccomp_data; Linux 5.0
 	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&sizes))); errno != 0 {
 		return fmt.Errorf("%w: seccomp: %w: want Linux 5.5 or newer", ErrUnsupported, errno)
 	}
@@ -26,10 +26,10 @@ func Check() error {
 	return nil
 }
 
-// Become asks the kernel to tell of this thread's system calls, and of those of all that it starts, sends who listens
-// to that over standard input, a socket, and becomes the program. It returns only an error.
+// Become installs a seccomp filter for this thread and its children. It sends the filter's listener over the socket
+// at standard input, and executes the program. It returns only on an error.
 func Become(path string, args []string) error {
-	runtime.LockOSThread() // from here on the runtime starts no thread from this one
+	runtime.LockOSThread() // from here on the Go runtime starts no thread from this one
 	socket, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return fmt.Errorf("standard input: %w", err)
@@ -45,20 +45,20 @@ func Become(path string, args []string) error {
 	if err != nil {
 		return fmt.Errorf("%w: seccomp: %w", ErrUnsupported, err)
 	}
-	// Until the other side listens, the calls that the kernel tells of wait: there must be none.
+	// Until the other side listens, the filtered calls block. This process must not make such a call.
 	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(listener), nil, 0); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
 	return fmt.Errorf("%s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
 
-// filter is a program for the kernel that tells of calls, and allows all.
+// filter returns a BPF program that notifies the listener of the calls and allows all calls.
 func filter() []unix.SockFilter {
-	const number, arch = 0, 4 // where these stand in struct seccomp_data
+	const number, arch = 0, 4 // offsets in struct seccomp_data
 	numbers := slices.Sorted(maps.Keys(calls))
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: arch},
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jf: uint8(len(numbers) + 1)}, // of another kind (32 bits): allow
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jf: uint8(len(numbers) + 1)}, // another architecture (32 bits): allow
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
 	}
 	for i, n := range numbers {
@@ -69,7 +69,7 @@ func filter() []unix.SockFilter {
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_USER_NOTIF})
 }
 
-// install gives this thread a filter, and returns what tells of it.
+// install installs the filter for this thread and returns its listener.
 func install(program []unix.SockFilter) (listener int, err error) {
 	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	seccomp := func() (uintptr, syscall.Errno) {
@@ -77,7 +77,7 @@ func install(program []unix.SockFilter) (listener int, err error) {
 		return fd, errno
 	}
 	fd, errno := seccomp()
-	if errno == unix.EACCES { // without CAP_SYS_ADMIN: only for programs that gain no rights
+	if errno == unix.EACCES { // without CAP_SYS_ADMIN the kernel requires no_new_privs
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 			return -1, err
 		}

@@ -4,18 +4,19 @@ package probe
 
 import "golang.org/x/sys/unix"
 
-// A call is what a system call tells.
+// A call is the event behind a system call.
 type call uint8
 
 const (
 	asksAffinity call = iota + 1
-	opens             // the file is its first argument
-	opensAt           // its second
+	opens             // the path is the first argument
+	opensAt           // the path is the second argument
 	starts            // a thread or a process
 	becomes           // another program
 )
 
-// calls are those that the kernel tells of, on every machine; oldCalls are those that only some have.
+// calls are the system calls that the filter reports on every architecture. oldCalls are the calls that only some
+// architectures have.
 var calls = map[uint32]call{
 	unix.SYS_SCHED_GETAFFINITY: asksAffinity,
 	unix.SYS_OPENAT:            opensAt,

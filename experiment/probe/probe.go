@@ -1,9 +1,10 @@
-// Package probe watches how a program starts: which sources it asks how many CPUs there are, and how many threads it has.
+// Package probe watches how a program starts. It records the sources from which the program reads the number of CPUs,
+// and its number of threads.
 //
-// The kernel tells of a few system calls by seccomp's notifications (seccomp_unotify(2), Linux 5.5), and goes on with
-// each as if nothing had been. Other than under ptrace the threads stop at nothing else, signals go where they went,
-// and the program may trace others itself; other than with eBPF no event is lost, and no kernel is built
-// without. Nothing here decides anything.
+// Become installs a seccomp filter and executes the program. Watch receives the filter's notifications
+// (seccomp_unotify(2), Linux 5.5) and lets every call continue. Unlike with ptrace, threads stop at no other calls,
+// signals are unchanged, and the program can trace other programs itself. Unlike with eBPF, no event is lost, and
+// every kernel build supports it. Package probe only observes; package experiment draws the conclusions.
 package probe
 
 import (
@@ -17,26 +18,26 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// Command is the hidden subcommand of candor that becomes the program to watch: see Become.
+// Command is the hidden subcommand of candor that calls Become.
 const Command = "internal-probe"
 
-// ErrUnsupported is a machine or a kernel on which nothing can be watched.
+// ErrUnsupported means that the machine or its kernel does not support watching programs.
 var ErrUnsupported = errors.New("no program can be probed here")
 
-// Seen is what was seen of a program.
+// Seen is the observation of a program.
 type Seen struct {
-	Threads int      `json:"threads"` // of all its processes, the most at once
-	Sources []Source `json:"sources"` // by name
-	Settled bool     `json:"settled"` // it ended, or had done nothing of all that for as long as before: more is hardly to come
+	Threads int      `json:"threads"` // peak of the threads of all its processes
+	Sources []Source `json:"sources"` // sorted by name
+	Settled bool     `json:"settled"` // the program ended, or had no event for as long as its start had taken
 }
 
-// A Source tells programs a number of CPUs.
+// A Source is a file or a system call that gives the number of CPUs.
 type Source struct {
-	Name  string `json:"name"` // as candor view calls it
+	Name  string `json:"name"` // name in the output of candor view
 	Asked int    `json:"asked"`
 }
 
-// asks notes that the program asks a source; "" is none.
+// asks records that the program read a source. It ignores "".
 func (s *Seen) asks(name string) {
 	if name == "" {
 		return
@@ -48,10 +49,10 @@ func (s *Seen) asks(name string) {
 	s.Sources[at].Asked++
 }
 
-// cpuFolder are the folders of single CPUs, which some programs count.
+// cpuFolder matches the directories of single CPUs, which some programs count.
 var cpuFolder = regexp.MustCompile(`^/sys/devices/system/cpu(/cpu[0-9]+(/.*)?)?$`)
 
-// sourceOf returns the source that a file is; "" if it is none.
+// sourceOf returns the name of the source that a file belongs to, "" if it belongs to no source.
 func sourceOf(name string) string {
 	name = path.Clean(name)
 	switch name {

@@ -9,13 +9,13 @@ import (
 	"runtime"
 )
 
-// Check says that nothing can be watched on this machine.
+// Check returns an error, because this machine does not support watching programs.
 func Check() error {
 	return fmt.Errorf("%w: on %s: want amd64 or arm64", ErrUnsupported, runtime.GOARCH)
 }
 
-// Become is not there.
+// Become is not supported.
 func Become(string, []string) error { return Check() }
 
-// Watch is not there.
+// Watch is not supported.
 func Watch(context.Context, *os.File, func() int) (Seen, error) { return Seen{}, Check() }

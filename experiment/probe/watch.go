@@ -21,7 +21,7 @@ import (
 // A notification is the kernel's struct seccomp_notif.
 type notification struct {
 	id    uint64
-	pid   uint32 // of the thread
+	pid   uint32 // thread id
 	flags uint32
 	data  struct {
 		number  uint32
@@ -31,7 +31,8 @@ type notification struct {
 	}
 }
 
-// maxNotification is how long one may be: a newer kernel may have more to tell.
+// maxNotification is the maximum size of a notification. Newer kernels can have longer notifications than
+// notification.
 const maxNotification = 256
 
 // An answer is the kernel's struct seccomp_notif_resp.
@@ -42,7 +43,8 @@ type answer struct {
 	flags uint32
 }
 
-// Watch listens until the program has ended or the context does. tasks returns how many threads the program has.
+// Watch receives notifications until the program or the context ends. tasks returns the number of the program's
+// threads.
 func Watch(ctx context.Context, listener *os.File, tasks func() int) (Seen, error) {
 	w := watch{fd: listener.Fd(), tasks: tasks}
 	for ctx.Err() == nil {
@@ -55,7 +57,7 @@ func Watch(ctx context.Context, listener *os.File, tasks func() int) (Seen, erro
 			if err := w.hear(); err != nil {
 				return w.seen, err
 			}
-		case events[0].Revents != 0: // nobody is left who could tell
+		case events[0].Revents != 0: // no process with the filter is left
 			w.seen.Settled = true
 			return w.seen, nil
 		}
@@ -67,24 +69,24 @@ func Watch(ctx context.Context, listener *os.File, tasks func() int) (Seen, erro
 type watch struct {
 	fd    uintptr
 	seen  Seen
-	first uint32 // the program's first process; 0 before it has begun: then it is candor still
+	first uint32 // the program's first process; 0 while candor has not yet executed it
 	began time.Time
-	last  time.Time // when the kernel last told of a call
+	last  time.Time // time of the last notification
 	tasks func() int
 }
 
-// settled reports whether the program seems to have started: for as long as it took so far it has opened no file and started
-// nothing. So a slow machine has as much more time as it is slower.
+// settled reports whether the program seems to have started. It must have opened no file and started no thread for as
+// long as its start had taken so far. A slow machine thus gets proportionally more time.
 func (w *watch) settled(now time.Time) bool {
-	return w.first != 0 && now.Sub(w.last) >= w.last.Sub(w.began)+leastQuiet
+	return w.first != 0 && now.Sub(w.last) >= w.last.Sub(w.began)+minQuiet
 }
 
-// leastQuiet is for a program that has only just begun.
-const leastQuiet = 100 * time.Millisecond
+// minQuiet is the minimum time without events before a start counts as settled.
+const minQuiet = 100 * time.Millisecond
 
-// hear takes one notification and lets the call go on. Who has ended meanwhile is no error.
+// hear receives a notification and lets the call continue. If the thread has ended, hear returns no error.
 func (w *watch) hear() error {
-	var buffer [maxNotification / 8]uint64 // zeros, as the kernel wants it
+	var buffer [maxNotification / 8]uint64 // the kernel requires zeros
 	n := (*notification)(unsafe.Pointer(&buffer))
 	if err := ioctl(w.fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(n)); err != nil {
 		return unlessGone(err)
@@ -108,10 +110,10 @@ func unlessGone(err error) error {
 	return err
 }
 
-// note notes what a call tells.
+// note records a notification.
 func (w *watch) note(n *notification) {
 	what := calls[n.data.number]
-	if what == becomes && (w.first == 0 || w.first == n.pid) { // what a script does before it becomes the program is not the program's
+	if what == becomes && (w.first == 0 || w.first == n.pid) { // calls of a script before it executes the program do not count
 		w.first, w.seen, w.began = processOf(n.pid), Seen{Threads: 1, Sources: []Source{}}, time.Now()
 	}
 	if w.first == 0 {
@@ -130,7 +132,7 @@ func (w *watch) note(n *notification) {
 	}
 }
 
-// processOf is the process of a thread.
+// processOf returns the process of a thread.
 func processOf(thread uint32) uint32 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
 	for line := range strings.Lines(string(text)) {
@@ -140,18 +142,18 @@ func processOf(thread uint32) uint32 {
 			}
 		}
 	}
-	return thread // it has just ended
+	return thread // the thread has just ended
 }
 
-// maxPath bounds the names of files: no source's is longer.
+// maxPath limits the length of paths. The paths of all sources are shorter.
 const maxPath = 512
 
-// textAt reads a text of a process's memory; "" where that cannot be read.
+// textAt reads a string from a process's memory. It returns "" if it cannot read the memory.
 func textAt(pid int, address uint64) string {
 	var text []byte
 	for len(text) < maxPath {
 		const page = 4096
-		part := make([]byte, min(maxPath, page-(address+uint64(len(text)))%page)) // the next page may not be there
+		part := make([]byte, min(maxPath, page-(address+uint64(len(text)))%page)) // the next page can be unmapped
 		local, remote := []unix.Iovec{{Base: &part[0]}}, []unix.RemoteIovec{{Base: uintptr(address) + uintptr(len(text)), Len: len(part)}}
 		local[0].SetLen(len(part))
 		n, err := unix.ProcessVMReadv(pid, local, remote, 0)

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// CPU is the name of the first resource. Its unit is milli-CPU; others have any.
+// CPU is the name of the first resource. Its unit is milli-CPU; other resources have any unit.
 const CPU = "cpu"
 
-// A Item is an application with what it needs, or a node with what it has.
+// An Item is an application with its demand, or a node with its capacity.
 type Item struct {
 	Name    string
 	Amounts []int64 // in the order of the list's resources; CPU first
@@ -22,7 +22,7 @@ type List struct {
 	Items     []Item
 }
 
-// Goal is what a solution has little of.
+// Goal is the objective that a solution minimizes.
 type Goal uint8
 
 const (
@@ -39,7 +39,7 @@ func (g Goal) String() string { return goalNames[g] }
 // MarshalText writes the goal's name.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads a goal's name. An unknown one is an error that lists the known ones.
+// UnmarshalText parses a goal's name. The error for an unknown name lists the known names.
 func (g *Goal) UnmarshalText(text []byte) error {
 	i := slices.Index(goalNames, string(text))
 	if i < 0 {
@@ -54,13 +54,13 @@ type Solution struct {
 	Of      []int // by application: index of its node
 	Used    int   // nodes with applications
 	Shared  int64 // milli-CPU on CPUs that several applications use
-	Optimal bool  // no other has less of what is minimized
+	Optimal bool  // no other solution has a lower objective
 	Bound   int64 // no other has less than this: nodes, or milli-CPU
 
 	SharesLeast bool // no other that uses as many nodes, or any number where Sharing is minimized, shares less
 }
 
-// An Infeasible error says why there is no solution.
+// An Infeasible error explains why there is no solution.
 type Infeasible struct {
 	Resource string // that is lacking; "": no single one
 	Reason   string
@@ -75,7 +75,7 @@ type problem struct {
 	nodes     []Item
 }
 
-// ErrOtherResources says that applications and nodes do not tell of the same resources.
+// ErrOtherResources reports that applications and nodes have different resources.
 var ErrOtherResources = errors.New("want the same")
 
 // newProblem brings the lists together.

@@ -20,7 +20,7 @@ const (
 	MaxAmount    = 100_000_000_000_000 // of a resource besides CPU
 )
 
-// A SyntaxError is a place in a file that is not what it should be.
+// A SyntaxError is an error at a place in a file.
 type SyntaxError struct {
 	File string
 	Line int
@@ -159,7 +159,7 @@ func parseAmount(resource, text string) (int64, error) {
 	return int64(amount), nil
 }
 
-// finish returns the list, if there is anything in it.
+// finish returns the list, unless it is empty.
 func (b *builder) finish(file string, line int) (List, error) {
 	if len(b.list.Items) == 0 {
 		return List{}, &SyntaxError{file, line, errors.New("no rows after the heading")}

@@ -52,7 +52,7 @@ func readJSON(text []byte, file string) (List, error) {
 	return b.finish(file, 1)
 }
 
-// addObject adds an object, whose keys must be those of the first.
+// addObject adds an object, which must have the keys of the first object.
 func (b *builder) addObject(keys, values []string) error {
 	fields := make([]string, len(b.heading))
 	for i, name := range b.heading {
@@ -77,7 +77,7 @@ func readObject(d *json.Decoder) (keys, values []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		name := key.(string) // the decoder allows nothing else
+		name := key.(string) // the decoder guarantees it
 		if slices.Contains(keys, name) {
 			return nil, nil, fmt.Errorf("key %q twice", name)
 		}

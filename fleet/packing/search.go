@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// A search places the applications one after the other, the largest first, on each node where
-// it may go, the most promising first, and goes back where nothing better can come of it. Its first
-// way down is the heuristic: best fit decreasing, or the least added sharing.
+// A search is a branch and bound: it places the applications in decreasing order of size, on each possible node in order of promise, and
+// backtracks where no better solution is possible. Its first descent is the heuristic: best fit decreasing, or the least added sharing.
 type search struct {
 	*problem
 	goal      Goal
@@ -22,7 +21,7 @@ type search struct {
 	of        []int     // by application: its node
 	used      int
 	sharing   int64
-	rest      [][]int64 // by depth and resource: what is still to be placed
+	rest      [][]int64 // by depth and resource: demand of the unplaced applications
 	fractions []int64   // memory of sharedOn
 
 	best     []int // nil: no solution yet
@@ -55,7 +54,7 @@ func newSearch(p *problem, goal Goal) *search {
 	return s
 }
 
-// weight is how large an application is: the largest share that it takes of any resource.
+// weight returns the size of an application: its largest share of a resource.
 func (p *problem) weight(app int) float64 {
 	most := 0.0
 	for r, amount := range p.apps[app].Amounts {
@@ -66,13 +65,13 @@ func (p *problem) weight(app int) float64 {
 	return most
 }
 
-// run searches until nothing better can be, or so many tries are over.
+// run searches until the solution is optimal, or for a number of tries.
 func (s *search) run(tries int) {
 	s.tries = tries
 	s.place(0)
 }
 
-// place places the applications from one on, and reports whether the search is over.
+// place places the remaining applications, and reports whether the search is over.
 func (s *search) place(depth int) bool {
 	if s.leastCost(depth) >= s.bestCost {
 		return false
@@ -103,7 +102,7 @@ func (s *search) cost() int64 {
 	return int64(s.used)
 }
 
-// leastCost is what a solution costs at least that begins as this one does.
+// leastCost returns a lower bound on the cost of solutions with this beginning.
 func (s *search) leastCost(depth int) int64 {
 	more := s.moreNodes(depth)
 	switch {
@@ -119,7 +118,7 @@ func (s *search) leastCost(depth int) int64 {
 // hopeless is more nodes than there are.
 const hopeless = math.MaxInt32
 
-// moreNodes is how many more nodes the applications that are left need at least.
+// moreNodes returns a lower bound on the additional nodes for the remaining applications.
 func (s *search) moreNodes(depth int) int {
 	more := 0
 	for r := range s.resources {
@@ -182,7 +181,7 @@ func (s *search) keyOf(app, n int) [3]int64 {
 	return [3]int64{shared - s.shared[n], empty, tight}
 }
 
-// sameBefore reports whether a node is empty and an earlier empty one is the same.
+// sameBefore reports whether a node is empty and equals an earlier empty node.
 func (s *search) sameBefore(n int) bool {
 	if len(s.on[n]) > 0 {
 		return false
@@ -204,7 +203,7 @@ func (s *search) fits(app, n int) bool {
 	return true
 }
 
-// put puts an application on a node, and returns what was shared there before.
+// put puts an application on a node, and returns the node's shared time from before.
 func (s *search) put(app, n int) (before int64) {
 	before = s.shared[n]
 	if len(s.on[n]) == 0 {

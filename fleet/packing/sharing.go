@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// sharedOn returns the least CPU time, in milli-CPU, that is on CPUs which several applications
-// use when applications of these amounts run on a node: whole CPUs and the largest fractions have CPUs
-// of their own as far as they reach, and the time left must hold the rest. It looks at time only, so it is
-// what free moves of fractions can reach at best. Applications more never make it less.
+// sharedOn returns a lower bound on the CPU time, in milli-CPU, on CPUs of several applications, if applications with these amounts run on
+// a node: whole CPUs and the largest fractions get CPUs of their own while CPUs remain, and the remaining time must hold the rest. It
+// considers time only, so it assumes free moves of fractions. More applications never lower it.
 func sharedOn(cpus int64, amounts []int64, fractions []int64) int64 {
 	fractions = fractions[:0]
 	bins, rest := cpus, int64(0)
@@ -27,8 +26,8 @@ func sharedOn(cpus int64, amounts []int64, fractions []int64) int64 {
 	return rest
 }
 
-// sharedBound is less than or as much as every solution shares that uses so many nodes at most: as
-// if all CPUs of the largest ones were one node's.
+// sharedBound returns a lower bound on the sharing of solutions with at most that many nodes: it treats the CPUs of the largest nodes as a
+// single node.
 func (p *problem) sharedBound(nodes int) int64 {
 	var cpus int64
 	for _, milli := range p.sizes(0)[:nodes] {
@@ -41,11 +40,10 @@ func (p *problem) sharedBound(nodes int) int64 {
 	return sharedOn(cpus, amounts, nil)
 }
 
-// wholeCPUs is how many CPUs a node has; a part of one counts as one.
+// wholeCPUs returns the CPUs of a node; a part of a CPU counts as a CPU.
 func wholeCPUs(milli int64) int64 { return (milli + 999) / 1000 }
 
-// nodesBound is less than or as many as every solution needs: so many of the largest
-// nodes, resource by resource.
+// nodesBound returns a lower bound on the nodes of every solution: the number of largest nodes, resource by resource.
 func (p *problem) nodesBound() int {
 	bound := 0
 	for r := range p.resources {
@@ -62,7 +60,7 @@ func (p *problem) nodesBound() int {
 	return bound
 }
 
-// sizes is what the nodes have of a resource, the largest first.
+// sizes returns the nodes' capacities of a resource in decreasing order.
 func (p *problem) sizes(resource int) []int64 {
 	sizes := make([]int64, len(p.nodes))
 	for i := range p.nodes {

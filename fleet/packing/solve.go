@@ -7,15 +7,13 @@ import (
 	"strings"
 )
 
-// Tries is how many placements of an application a search tries before it gives up
-// proving that there is nothing better: a few seconds.
+// Tries bounds the placements of a search before it stops without a proof of optimality: a few seconds.
 const Tries = 5_000_000
 
-// ErrNotFound says that no solution was found, and that there may be one.
+// ErrNotFound reports that no solution was found, although there can be a solution.
 var ErrNotFound = errors.New("no allocation found, and none proven impossible: the case is too large to search through")
 
-// Solve finds an allocation. The error is an *Infeasible where there is none, ErrNotFound, or
-// ErrOtherResources.
+// Solve finds an allocation. Errors: an *Infeasible if there is none, ErrNotFound, or ErrOtherResources.
 func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 	p, err := newProblem(apps, nodes)
 	if err != nil {
@@ -41,7 +39,7 @@ func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 	return solution, nil
 }
 
-// shareLess looks for the least sharing with as many nodes as the solution has.
+// shareLess searches for the least sharing with the solution's number of nodes.
 func (p *problem) shareLess(solution *Solution) {
 	s := newSearch(p, Sharing)
 	s.mostNodes, s.bound = solution.Used, p.sharedBound(solution.Used)
@@ -53,7 +51,7 @@ func (p *problem) shareLess(solution *Solution) {
 	p.describe(solution)
 }
 
-// describe counts what a solution uses and shares.
+// describe computes the nodes and the sharing of a solution.
 func (p *problem) describe(solution *Solution) {
 	solution.Used, solution.Shared = 0, 0
 	amounts := make([][]int64, len(p.nodes))
@@ -68,7 +66,7 @@ func (p *problem) describe(solution *Solution) {
 	}
 }
 
-// setBound says how far from the best a solution can be.
+// setBound sets a solution's bound on its distance from the optimum.
 func (p *problem) setBound(solution *Solution, goal Goal) {
 	reached := int64(solution.Used)
 	solution.Bound = int64(p.nodesBound())
@@ -84,8 +82,7 @@ func (p *problem) setBound(solution *Solution, goal Goal) {
 	solution.SharesLeast = solution.SharesLeast || goal == Sharing && solution.Optimal
 }
 
-// tooMuch finds what is impossible without any search: an application that fits on
-// no node, or a resource of which there is too little in all.
+// tooMuch finds infeasibility without a search: an application that fits on no node, or a resource with too little capacity in total.
 func (p *problem) tooMuch() error {
 	for r, name := range p.resources {
 		for i := range p.apps {
@@ -106,7 +103,7 @@ func (p *problem) tooMuch() error {
 	return nil
 }
 
-// whyNot finds the resources without one of which there would be a solution.
+// whyNot finds the resources without which a solution would exist.
 func (p *problem) whyNot() error {
 	var lacking []string
 	for r, name := range p.resources {
@@ -126,7 +123,7 @@ func (p *problem) whyNot() error {
 	}
 }
 
-// without is the problem without what a resource asks for.
+// without returns the problem without a resource's demand.
 func (p *problem) without(resource int) *problem {
 	q := &problem{p.resources, slices.Clone(p.apps), p.nodes}
 	for i := range q.apps {

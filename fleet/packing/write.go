@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// WriteMatrix writes the allocation matrix: a row an application, a column a node; then
-// the nodes' use, and how good the allocation is.
+// WriteMatrix writes the allocation matrix: a row per application, a column per node; then the use of the nodes, and the quality of the
+// allocation.
 func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for n := range nodes.Items {
@@ -32,7 +32,7 @@ func (s *Solution) WriteMatrix(out io.Writer, apps, nodes List, goal Goal) error
 	return err
 }
 
-// quality says how far from the best the solution can be.
+// quality describes the distance of the solution from the optimum.
 func (s *Solution) quality(goal Goal) string {
 	switch {
 	case s.Optimal && goal == Sharing:
@@ -50,7 +50,7 @@ func (s *Solution) quality(goal Goal) string {
 	return text
 }
 
-// WriteJSON writes the solution as one object.
+// WriteJSON writes the solution as a JSON object.
 func (s *Solution) WriteJSON(out io.Writer, apps, nodes List, goal Goal) error {
 	type row struct {
 		Application string `json:"application"`

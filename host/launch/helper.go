@@ -17,24 +17,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A startOrder is what the helper waits for. Byte slices: arguments need not
-// be text.
+// A startOrder makes a helper become the program. Arguments and environment are byte slices, because they need not be
+// valid text.
 type startOrder struct {
-	Parent int    // pid of the candor run that orders
+	Parent int    // pid of the candor process that gives the order
 	View   string // directory of the view; "" for none
 	Path   string
 	Args   [][]byte
 	Env    [][]byte
 }
 
-// A helper is a started helper process.
+// A helper is a started helper process. It waits for a startOrder on its socket.
 type helper struct {
 	process *os.Process
 	orders  *os.File
 }
 
-// startHelper starts this program again as a helper, with some standard streams, in a mount namespace or a
-// process group of its own. What the shell left open is passed on, under the same numbers.
+// startHelper starts this program again as a helper, with the given standard streams. ownMounts gives it a new mount
+// namespace, and ownGroup a new process group. The helper inherits the files that the shell left open, under the same
+// numbers.
 func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -42,7 +43,7 @@ func startHelper(streams [3]*os.File, ownMounts, ownGroup bool) (*helper, error)
 	}
 	theirs, ours := os.NewFile(uintptr(pair[0]), "orders"), os.NewFile(uintptr(pair[1]), "orders")
 	defer theirs.Close()
-	// os.StartProcess uses the numbers right above those of the streams for itself in the child.
+	// os.StartProcess uses the numbers right above the streams in the child.
 	above := 100
 	for _, stream := range streams {
 		above = max(above, int(stream.Fd())+16)
@@ -81,21 +82,20 @@ func (h *helper) start(order startOrder) error {
 	return errline.Join(err, unix.Shutdown(int(h.orders.Fd()), unix.SHUT_WR))
 }
 
-// failed reports, once the helper has ended, whether it did so without having executed the program.
-func (h *helper) failed() bool {
+// hasFailed reports, after the helper has ended, whether it could not execute the program.
+func (h *helper) hasFailed() bool {
 	n, _, err := unix.Recvfrom(int(h.orders.Fd()), make([]byte, 1), unix.MSG_DONTWAIT)
 	return err == nil && n > 0
 }
 
-// abort ends a helper that was not started.
+// abort kills a helper that has not been started.
 func (h *helper) abort() {
 	h.process.Kill()
 	h.process.Wait()
 	h.orders.Close()
 }
 
-// An ExecError says that the program could not be executed, with the exit code that
-// shells give for that.
+// An ExecError means that the program could not be executed. Code is the exit code that shells use.
 type ExecError struct {
 	Code int // 126 or 127
 	Err  error
@@ -104,15 +104,14 @@ type ExecError struct {
 func (e *ExecError) Error() string { return e.Err.Error() }
 func (e *ExecError) Unwrap() error { return e.Err }
 
-// RunHelper is the helper's life. fd is the socket's number. It returns only on
-// an error, and ends silently if candor run has ended before the program was
-// started.
+// RunHelper runs the helper process. fd is the number of its socket. It returns only on an error. If the candor
+// process that started it has ended before the program was started, it exits without a message.
 func RunHelper(fd string) error {
-	// What follows belongs to a thread, the one that executes the program.
+	// The affinity and the mounts belong to the thread that executes the program.
 	runtime.LockOSThread()
 	number, err := strconv.Atoi(fd)
 	if err != nil || number < 3 {
-		return fmt.Errorf("%w: %s is candor's own command", host.ErrBadSpec, host.HelperCommand)
+		return fmt.Errorf("%w: %s is an internal command of candor", host.ErrBadSpec, host.HelperCommand)
 	}
 	unix.CloseOnExec(number)
 	orders := os.NewFile(uintptr(number), "orders")
@@ -121,24 +120,24 @@ func RunHelper(fd string) error {
 		return err
 	}
 	var order startOrder
-	if err := json.Unmarshal(data, &order); err != nil || order.orphaned() {
+	if err := json.Unmarshal(data, &order); err != nil || order.isOrphaned() {
 		os.Exit(1)
 	}
 	err = order.execute()
-	_, _ = orders.Write([]byte{1}) // it fails if candor has ended; then the next operation cleans up
+	_, _ = orders.Write([]byte{1}) // fails if the candor process has ended; then the next operation cleans up
 	return err
 }
 
-// execute shows the view and becomes the program. It returns only on an error.
+// execute mounts the view and executes the program. It returns only on an error.
 func (o *startOrder) execute() error {
 	if o.View != "" {
-		if err := view.Mount(o.View); o.orphaned() { // the mount looks at the parent
+		if err := view.Mount(o.View); o.isOrphaned() { // the parent can have ended meanwhile, which makes the mount fail
 			os.Exit(1)
 		} else if err != nil {
 			return err
 		}
 	}
-	// An affinity that candor was started with would hide CPUs of the cpuset.
+	// Reset an inherited affinity, which would hide CPUs of the cpuset.
 	all := new(unix.CPUSet)
 	for cpu := range 8 * len(all) * 8 {
 		all.Set(cpu)
@@ -146,26 +145,25 @@ func (o *startOrder) execute() error {
 	if err := unix.SchedSetaffinity(0, all); err != nil {
 		return fmt.Errorf("affinity: %w", err)
 	}
-	err := syscall.Exec(o.Path, texts(o.Args), texts(o.Env))
+	err := syscall.Exec(o.Path, toStrings(o.Args), toStrings(o.Env))
 	return &ExecError{126, fmt.Errorf("execute %s: %w", o.Path, err)}
 }
 
-// orphaned reports whether the candor run that gave the order has ended: there is
-// nobody to wait for the program, nor to be told what fails.
-func (o *startOrder) orphaned() bool { return os.Getppid() != o.Parent }
+// isOrphaned reports whether the candor process that gave the order has ended. No process waits for the program then.
+func (o *startOrder) isOrphaned() bool { return os.Getppid() != o.Parent }
 
-func texts(of [][]byte) []string {
-	out := make([]string, len(of))
-	for i := range of {
-		out[i] = string(of[i])
+func toStrings(in [][]byte) []string {
+	out := make([]string, len(in))
+	for i := range in {
+		out[i] = string(in[i])
 	}
 	return out
 }
 
-func slicesOf(of []string) [][]byte {
-	out := make([][]byte, len(of))
-	for i := range of {
-		out[i] = bytes.Clone([]byte(of[i]))
+func toBytes(in []string) [][]byte {
+	out := make([][]byte, len(in))
+	for i := range in {
+		out[i] = bytes.Clone([]byte(in[i]))
 	}
 	return out
 }

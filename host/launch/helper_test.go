@@ -11,9 +11,8 @@ import (
 	"github.com/candor-project/candor/host"
 )
 
-// A helper whose candor run has ended after it gave the order ends without a word, and
-// without the program.
-func TestHelperOfADeadCandor(t *testing.T) {
+// A helper whose candor run ends after the order exits without a message and without executing the program.
+func TestHelperOfDeadCandor(t *testing.T) {
 	for _, c := range []struct {
 		name, view string
 		orphan     bool
@@ -25,13 +24,13 @@ func TestHelperOfADeadCandor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			parent, orders, output := helperOf(t, c.orphan)
-			order := startOrder{Parent: parent, View: c.view, Path: "/bin/echo", Args: slicesOf([]string{"echo", "hello"})}
+			order := startOrder{Parent: parent, View: c.view, Path: "/bin/echo", Args: toBytes([]string{"echo", "hello"})}
 			if err := json.NewEncoder(orders).Encode(order); err != nil {
 				t.Fatal(err)
 			}
 			orders.Close()
 			if got, err := io.ReadAll(output); err != nil || string(got) != c.want {
-				t.Errorf("said %q, %v; want %q", got, err, c.want)
+				t.Errorf("printed %q, %v; want %q", got, err, c.want)
 			}
 		})
 	}

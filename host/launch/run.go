@@ -1,3 +1,11 @@
+// Package launch starts programs with CPUs of their own, for candor run and for experiments. [Run] starts a program on
+// the caller's streams and waits for it; [Start] starts it and returns a [Child].
+//
+// Both start a helper process first, a copy of candor that waits on a socket. The host moves the helper into the
+// cgroup of the new container, and an order makes the helper mount the view and execute the program ([RunHelper]). The
+// program therefore never runs outside its cgroup, and a killed candor process leaves no running program.
+//
+// Grants, cgroups and views belong to package host.
 package launch
 
 import (
@@ -19,37 +27,37 @@ import (
 	"github.com/candor-project/candor/view"
 )
 
-// A Program is what Run starts.
+// A Program describes the program that Run or Start executes.
 type Program struct {
 	Path   string   // executable file, from FindProgram
-	Args   []string // with the name at first
-	Env    []string // environment; nil: this process's
-	SetEnv bool     // tell the number of CPUs by environment variables too (view.Env)
-	// Left is told when the program has ended and its CPUs are not given back: processes
-	// of it go on (host.ErrPopulated), or the release failed, which leaves it to the next operation.
-	Left func(error)
+	Args   []string // starting with the name
+	Env    []string // environment; nil: the environment of this process
+	SetEnv bool     // set environment variables to the number of CPUs (view.Env)
+	// OnLeftover is called if the program has ended and its CPUs are not released. Either some of its processes still
+	// run (host.ErrPopulated), or the release failed and the next operation retries it.
+	OnLeftover func(error)
 }
 
-// FindProgram finds a command as a shell does. The error is an *ExecError: 127
-// if there is no such command, 126 if it can't be executed.
+// FindProgram finds a command as a shell does. The error is an *ExecError with code 127 if there is no such command,
+// and 126 if the command cannot be executed.
 func FindProgram(command string) (path string, err error) {
 	if strings.Contains(command, "/") {
-		path, err = command, executable(command)
+		path, err = command, checkExecutable(command)
 	} else if path, err = exec.LookPath(command); errors.Is(err, exec.ErrDot) {
-		err = nil // PATH says so
+		err = nil // PATH contains "."
 	}
 	switch {
 	case err == nil:
 		return path, nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
-		return "", &ExecError{127, fmt.Errorf("command %.200q: not found; want a file or a command of $PATH", command)}
+		return "", &ExecError{127, fmt.Errorf("command %.200q: not found; use a file or a command of $PATH", command)}
 	default:
-		return "", &ExecError{126, fmt.Errorf("command %.200q: not executable (%w)", command, errline.Cause(err))}
+		return "", &ExecError{126, fmt.Errorf("command %.200q: cannot execute it (%w)", command, errline.Cause(err))}
 	}
 }
 
-// executable says why a file cannot be executed.
-func executable(file string) error {
+// checkExecutable returns the reason why a file cannot be executed, or nil.
+func checkExecutable(file string) error {
 	info, err := os.Stat(file)
 	switch {
 	case err != nil:
@@ -61,18 +69,18 @@ func executable(file string) error {
 	}
 }
 
-// Run allocates CPUs for a program, starts it on this process's streams, passes signals on
-// to it, waits for its end and releases the CPUs. It returns the program's
-// exit code, 128 + n if signal n ended it. On an error the program was not started.
+// Run allocates CPUs for a program and starts it on this process's streams. It forwards signals, waits for the
+// program's end and releases the CPUs. It returns the program's exit code, or 128 + n if signal n ended it. On an
+// error the program was not started.
 func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	if err := a.Check(); err != nil {
 		return 0, err
 	}
 	signals := make(chan os.Signal, 64)
-	signal.Notify(signals, forwarded()...)
+	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 
-	// With a terminal the program has to be in the process group that the terminal knows.
+	// A program with a terminal must stay in the terminal's foreground process group.
 	helper, err := startHelper([3]*os.File{os.Stdin, os.Stdout, os.Stderr}, a.View == spec.ViewFull, !hasTerminal())
 	if err != nil {
 		return 0, err
@@ -80,24 +88,24 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	defer helper.orders.Close()
 	a.PID = helper.process.Pid
 	var g *host.Grant
-	early, err := unlessEnded(signals, func(ctx context.Context) (err error) {
+	interrupt, err := untilInterrupt(signals, func(ctx context.Context) (err error) {
 		g, err = h.Allocate(ctx, a)
 		return err
 	})
-	if early != nil || err != nil {
+	if interrupt != nil || err != nil {
 		helper.abort()
 	}
 	switch {
-	case early != nil:
-		if err == nil { // it was allocated all the same
-			giveBack(h, signals, g.ID, p, false)
+	case interrupt != nil:
+		if err == nil { // the allocation finished before the interrupt
+			release(h, signals, g.ID, p, false)
 		}
-		return exitOfSignal(early), nil
+		return exitOfSignal(interrupt), nil
 	case err != nil:
 		return 0, err
 	}
-	if err := orderFor(h, g, p, helper); err != nil {
-		// The helper has ended: its exit code tells, as that of any program.
+	if err := sendOrder(h, g, p, helper); err != nil {
+		// The helper has ended, and its exit code reports the reason as for any program.
 		h.Logger().Debug("helper", "error", err)
 	}
 	stop := h.RaiseOwn(g)
@@ -106,12 +114,12 @@ func Run(h *host.Host, a host.Allocation, p Program) (exit int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	giveBack(h, signals, g.ID, p, !helper.failed())
+	release(h, signals, g.ID, p, !helper.hasFailed())
 	return exit, nil
 }
 
-// orderFor has the helper become the program of a grant.
-func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
+// sendOrder makes the helper become the program of a grant.
+func sendOrder(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	env := p.Env
 	if env == nil {
 		env = os.Environ()
@@ -119,16 +127,16 @@ func orderFor(h *host.Host, g *host.Grant, p Program, helper *helper) error {
 	if p.SetEnv {
 		env = view.Env(env, g.VisibleCPUs())
 	}
-	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: slicesOf(p.Args), Env: slicesOf(env)}
+	order := startOrder{Parent: os.Getpid(), Path: p.Path, Args: toBytes(p.Args), Env: toBytes(env)}
 	if g.View == spec.ViewFull {
 		order.View = h.ViewDir(g.ID)
 	}
 	return helper.start(order)
 }
 
-// unlessEnded does something that waits for the lock, and gives the wait up when a signal comes
-// that usually ends a program: early is the last one.
-func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (early os.Signal, err error) {
+// untilInterrupt runs do, which waits for the lock, and cancels its context when a signal arrives that usually ends a
+// program. It returns the last such signal, or nil.
+func untilInterrupt(signals <-chan os.Signal, do func(context.Context) error) (interrupt os.Signal, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
@@ -136,30 +144,30 @@ func unlessEnded(signals <-chan os.Signal, do func(context.Context) error) (earl
 	for {
 		select {
 		case err = <-done:
-			return early, err
+			return interrupt, err
 		case sig := <-signals:
-			if ends(sig) {
-				early = sig
+			if endsProgram(sig) {
+				interrupt = sig
 				cancel()
 			}
 		}
 	}
 }
 
-// giveBack releases a program's CPUs. Signals that came before were for the
-// program; one that comes now leaves the release to the next operation if another one has the lock. If the program
-// has not started, the groups are as before the run.
-func giveBack(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
+// release releases a program's CPUs. Earlier signals were meant for the program and are dropped. A signal that arrives
+// now leaves the release to the next operation if another operation holds the lock. If the program has not started,
+// release also restores the cgroups above.
+func release(h *host.Host, signals <-chan os.Signal, name string, p Program, started bool) {
 	for len(signals) > 0 {
 		<-signals
 	}
-	_, err := unlessEnded(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name, started) })
+	_, err := untilInterrupt(signals, func(ctx context.Context) error { return h.ReleaseOwn(ctx, name, started) })
 	if err != nil {
-		p.Left(err)
+		p.OnLeftover(err)
 	}
 }
 
-// wait passes signals on until the program ends, and returns its exit code.
+// wait forwards signals until the program ends, and returns its exit code.
 func (h *helper) wait(signals <-chan os.Signal) (exit int, err error) {
 	type end struct {
 		state *os.ProcessState
@@ -173,7 +181,7 @@ func (h *helper) wait(signals <-chan os.Signal) (exit int, err error) {
 	for {
 		select {
 		case sig := <-signals:
-			if !fromTerminal(sig) {
+			if !isFromTerminal(sig) {
 				h.process.Signal(sig)
 			}
 		case e := <-ended:

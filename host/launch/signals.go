@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forwarded are the signals that a program is sent through candor run. The
-// others cannot be caught, are the runtime's own, or are job control's: with these the
-// terminal and the shell treat candor and the program as one.
-func forwarded() []os.Signal {
+// forwardedSignals returns the signals that candor run forwards to a program. The other signals cannot be caught,
+// belong to the Go runtime, or serve job control. For job control, the terminal and the shell treat candor and the
+// program as one job.
+func forwardedSignals() []os.Signal {
 	var signals []os.Signal
 	for n := syscall.Signal(1); n <= 64; n++ {
 		switch n {
@@ -20,18 +20,19 @@ func forwarded() []os.Signal {
 			unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGSYS, unix.SIGPIPE:
 			continue
 		}
-		if !signal.Ignored(n) { // as nohup has it: the program ignores it too
+		if !signal.Ignored(n) { // ignored, for example by nohup: the program inherits that
 			signals = append(signals, n)
 		}
 	}
 	return signals
 }
 
-// hasTerminal reports whether this process has a controlling terminal. Where it has, the
-// program stays in candor's process group: only there may it read from the terminal, beside the
-// other programs of a pipeline, and stop with them at Ctrl-Z. Where it has none, the program gets
-// a group of its own: a signal to candor's group then reaches it once, through candor, as
-// nobody can tell such a signal from one that is sent to candor alone.
+// hasTerminal reports whether this process has a controlling terminal.
+//
+// With a terminal, the program stays in candor's process group. Only there can it read from the terminal beside the
+// other programs of a pipeline, and stop with them at Ctrl-Z. Without a terminal, the program gets its own process
+// group. A signal to candor's group then reaches the program once, through candor: candor cannot distinguish such a
+// signal from a signal to candor alone.
 func hasTerminal() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
@@ -41,10 +42,9 @@ func hasTerminal() bool {
 	return true
 }
 
-// fromTerminal reports whether a signal was, as far as can be told, typed at
-// the terminal (Ctrl-C) or told by it (a new window size). Such a signal goes to all of the
-// terminal's foreground process group: the program has got it already.
-func fromTerminal(sig os.Signal) bool {
+// isFromTerminal reports whether a signal probably comes from the terminal: a key such as Ctrl-C, or a new window
+// size. Such a signal reaches the whole foreground process group, including the program.
+func isFromTerminal(sig os.Signal) bool {
 	if sig != unix.SIGINT && sig != unix.SIGQUIT && sig != unix.SIGWINCH {
 		return false
 	}
@@ -57,7 +57,7 @@ func fromTerminal(sig os.Signal) bool {
 	return err == nil && foreground == unix.Getpgrp()
 }
 
-// ends reports whether a signal usually ends a program.
-func ends(sig os.Signal) bool {
+// endsProgram reports whether a signal usually ends a program.
+func endsProgram(sig os.Signal) bool {
 	return sig == unix.SIGINT || sig == unix.SIGTERM || sig == unix.SIGHUP || sig == unix.SIGQUIT
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A program that Start starts has the streams, the environment and the CPUs that were asked for; what is left
-// of it when the host is cleared is killed, and nothing stays.
+// A program started by Start has the given streams, environment and CPUs. Clear kills its remaining processes and
+// leaves nothing behind.
 func TestStartAndClear(t *testing.T) {
 	l := newLab(t)
 	ctx := context.Background()
@@ -41,9 +41,9 @@ func TestStartAndClear(t *testing.T) {
 		t.Fatal(err)
 	}
 	write.Close()
-	said, err := io.ReadAll(read)
-	if err != nil || strings.TrimSpace(string(said)) != "hello 1" {
-		t.Errorf("it said %q, %v; want hello 1", said, err)
+	output, err := io.ReadAll(read)
+	if err != nil || strings.TrimSpace(string(output)) != "hello 1" {
+		t.Errorf("printed %q, %v; want hello 1", output, err)
 	}
 	if end, err := child.Wait(); err != nil || end.ExitCode() != 3 {
 		t.Errorf("it ended with %v, %v; want exit status 3", end, err)
@@ -65,7 +65,7 @@ func TestStartAndClear(t *testing.T) {
 	}
 }
 
-// What cannot be allocated is not started.
+// A refused allocation starts no program.
 func TestStartRefused(t *testing.T) {
 	l := newLab(t)
 	streams := [3]*os.File{os.Stdin, os.Stdout, os.Stderr}
@@ -82,7 +82,7 @@ func TestStartRefused(t *testing.T) {
 	}
 }
 
-// A program that is started in another one's group has its view, is killed with it, and needs it to be there.
+// A program started with StartIn has the view of the first program, is killed with it, and needs its cgroup.
 func TestStartIn(t *testing.T) {
 	l := newLab(t)
 	ctx := context.Background()
@@ -110,9 +110,9 @@ func TestStartIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	write.Close()
-	said, err := io.ReadAll(read)
-	if words := strings.Fields(string(said)); err != nil || len(words) != 2 || words[0] != "1" || !strings.HasSuffix(words[1], "/cgroup.procs:3") {
-		t.Errorf("it said %q, %v; want 1 CPU, and three processes in the group: the first, it and grep", said, err)
+	output, err := io.ReadAll(read)
+	if words := strings.Fields(string(output)); err != nil || len(words) != 2 || words[0] != "1" || !strings.HasSuffix(words[1], "/cgroup.procs:3") {
+		t.Errorf("printed %q, %v; want 1 CPU, and three processes in the group: the first, it and grep", output, err)
 	}
 	if err := first.Kill(); err != nil {
 		t.Fatal(err)

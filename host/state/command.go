@@ -12,15 +12,15 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// Every user may read the state, and arguments may hold secrets. The state therefore stores the name of a program, never
-// its arguments, and a command of OnResize is stored in a file that only its owner can read: commands/NAME.
+// Every user can read the state, and arguments can hold secrets. The state therefore stores the name of a program,
+// never its arguments. A command of OnResize is stored in a file that only its owner can read: commands/NAME.
 
 const (
 	maxCommand     = 128 << 10 // bytes; the kernel passes no longer argument
 	maxCommandName = 100       // runes
 )
 
-// ProgramName returns the name of a program by its command line: the base name of the first word. States of earlier
+// ProgramName returns the name of a program from its command line: the base name of the first word. States of earlier
 // versions hold whole command lines with spaces between the words, so the first space ends the name.
 func ProgramName(command string) string {
 	first, _, _ := strings.Cut(strings.TrimLeft(command, " "), " ")
@@ -31,8 +31,8 @@ func ProgramName(command string) string {
 	return string(name[:min(len(name), maxCommandName)])
 }
 
-// storedCommand returns the part of a command that the state may hold: the program's name, or the name of the pod's
-// container, which is no command line.
+// storedCommand returns the part of a command that the state can hold: the program's name. The name of a pod's
+// container is no command line and is stored unchanged.
 func storedCommand(command string, e Engine) string {
 	if e.Name != "" && command == e.Name {
 		return command
@@ -42,14 +42,14 @@ func storedCommand(command string, e Engine) string {
 
 func (s Store) commandFile(name string) string { return filepath.Join(s.Dir, "commands", name) }
 
-// commandReference is the value of OnResize that runs the file of a container's command. Versions of Candor that do not
-// know these files run the file by it.
+// commandReference returns the value of OnResize that runs the command file of a container. Earlier versions of Candor
+// without command files run the file through this value.
 func (s Store) commandReference(name string) string {
 	return "exec:sh '" + strings.ReplaceAll(s.commandFile(name), "'", `'\''`) + "'"
 }
 
-// HideCommand stores a command of OnResize in its own file and returns the reference to it. Other values of OnResize
-// come back unchanged.
+// HideCommand stores a command of OnResize in its own file and returns the reference to it. It returns other values of
+// OnResize unchanged.
 func (s Store) HideCommand(name, onResize string) (reference string, err error) {
 	reference = s.commandReference(name)
 	command, isCommand := strings.CutPrefix(onResize, "exec:")
@@ -69,7 +69,7 @@ func (s Store) HideCommand(name, onResize string) (reference string, err error) 
 	return reference, nil
 }
 
-// ShownOnResize returns OnResize with the command itself in the place of the reference to its file.
+// ShownOnResize returns OnResize with the reference replaced by the command itself.
 func (s Store) ShownOnResize(g *Grant) (string, error) {
 	if g.OnResize != s.commandReference(g.ID) {
 		return g.OnResize, nil

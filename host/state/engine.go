@@ -9,17 +9,17 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// An Engine is what Candor knows of a container whose group somebody else makes and
-// removes: a container engine. Candor gives that group its settings.
+// An Engine describes a container whose cgroup a container engine creates and removes. Candor writes the settings of
+// that cgroup. The zero value is a container of Candor.
 type Engine struct {
-	Cgroup string // path of the group, from the mount points on; "" is a group of Candor's own
-	// Pod, if not "", is the id of the pod that keeps what the container leaves: its
-	// CPUs are held for its restart until the pod ends.
+	Cgroup string // path of the cgroup below the mount points; "": a cgroup of Candor
+	// Pod, if not "", is the id of the container's pod. When the container ends, its CPUs are held for a restart until
+	// the pod ends.
 	Pod string
-	// Sandbox is what of the pod the container lives in. A pod gets another one when
-	// the first has failed; what the end of a sandbox frees is that sandbox's alone.
+	// Sandbox is the id of the container's pod sandbox. After a sandbox has failed, the pod gets another sandbox. The
+	// end of a sandbox frees the CPUs held for that sandbox only.
 	Sandbox string
-	Name    string // what people call it there, such as default/web/app
+	Name    string // display name in the engine, such as default/web/app
 }
 
 // fileEngine is an Engine in the state file.
@@ -45,7 +45,7 @@ func (f *fileEngine) engine() (Engine, error) {
 	return Engine(*f), cgroup.CheckPath(f.Cgroup)
 }
 
-// Requests returns what is known of the containers whose Requests stand beside the state.
+// Requests returns the grants of all saved requests. They have no CPUs.
 func (s Store) Requests() []*Grant {
 	entries, _ := os.ReadDir(filepath.Join(s.Dir, "requests"))
 	var grants []*Grant
@@ -59,21 +59,21 @@ func (s Store) Requests() []*Grant {
 	return grants
 }
 
-// The kubelet gives the group of a pod a quota, the sum of the limits, and a weight, the sum of the
-// requests. Candor's containers are bounded each by itself, so the quota above them would only throttle:
-// those without one of their own, with another period or with a burst. The weight counts
-// against other pods, where that of a container ends at its pod: there it is to be the sum of Candor's.
+// The kubelet sets the quota of a pod's cgroup to the sum of the limits, and its weight to the sum of the requests.
+// Candor limits each container separately, so the pod's quota would only throttle some of them: those without a quota,
+// with another period or with a burst. The weight of a container counts only inside its pod. The pod's weight counts
+// against other pods, so it must be the sum of Candor's weights.
 //
-// What the pods' groups are to have follows from the grants. So they are written after the state, and
-// what fails is written by the next operation that looks at the pod: Reconcile at the latest.
+// The grants determine the settings of the pods' cgroups. Candor therefore writes them after the state. The next
+// operation that inspects the pod retries a failed write: Reconcile at the latest.
 
-// PodGroup returns the path of the group of a container's pod; "" where the group above the container's does not
-// bear the pod's id: that one may hold others.
+// PodGroup returns the path of the cgroup of a container's pod. It returns "" if the name of the cgroup above the
+// container's does not contain the pod's id, because that cgroup can hold other containers.
 func (e *Engine) PodGroup() string {
 	above := filepath.Dir(e.Cgroup)
 	base, isSlice := strings.CutSuffix(filepath.Base(above), ".slice")
 	id := e.Pod
-	if isSlice { // "-" would be another level
+	if isSlice { // systemd reads "-" as another level
 		id = strings.ReplaceAll(id, "-", "_")
 	}
 	if e.Pod == "" || base != "pod"+id && !(isSlice && strings.HasSuffix(base, "-pod"+id)) {
@@ -82,5 +82,5 @@ func (e *Engine) PodGroup() string {
 	return above
 }
 
-// PodName is the container's name in its pod; zero, if it is in none.
+// PodName returns the container's name in its pod, or the zero value if it is in no pod.
 func (e *Engine) PodName() podname.Name { return podname.Parse(e.Name) }

@@ -20,19 +20,19 @@ const (
 	MaxSize      = 16 << 20 // bytes; a grant takes about 400
 )
 
-// ErrNewer refuses the state of a later Candor. Everything else that is wrong
-// with a state file makes it a broken one.
+// ErrNewer means that a later version of Candor has written the state. Every other defect of a state file is a
+// BrokenError.
 var ErrNewer = errors.New("written by a newer Candor")
 
-// State is what the State file holds.
+// State is the content of the state file.
 type State struct {
-	Boot   string // kernel's id of the boot it belongs to
+	Boot   string // the kernel's id of the boot in which the state was written
 	Grants []*Grant
-	// WithArguments are the containers whose arguments the file holds: an earlier version wrote it.
+	// WithArguments are the containers whose program arguments the file holds, because an earlier version wrote it.
 	WithArguments []string
 }
 
-// ByName are grants by the names of their containers.
+// ByName returns grants by the names of their containers.
 func ByName(grants []*Grant) map[string]*Grant {
 	by := make(map[string]*Grant, len(grants))
 	for _, g := range grants {
@@ -41,7 +41,7 @@ func ByName(grants []*Grant) map[string]*Grant {
 	return by
 }
 
-// fileState and fileGrant are the file's version 2. Version 1 is the same without engines.
+// fileState is version 2 of the state file. Version 1 has no engines.
 type fileState struct {
 	Version int         `json:"version"`
 	Boot    string      `json:"boot"`
@@ -49,36 +49,36 @@ type fileState struct {
 }
 
 type fileGrant struct {
-	Name     string       `json:"name"`
-	State    Phase        `json:"state"`
-	Creator  Process      `json:"creator"`
-	Main     Process      `json:"main"`
-	Since    int64        `json:"sinceMs"`
-	Deadline int64        `json:"deadlineMs,omitempty"`
-	Request  fileRequest  `json:"request"`
-	CPUs     cpuset.Set   `json:"cpus"`
-	Own      cpuset.Set   `json:"exclusive"`
-	Parts    []filePart   `json:"fractions,omitempty"`
-	Quota    hybrid.Milli `json:"quota,omitempty"`
-	Weight   hybrid.Milli `json:"weight"`
-	WishKept bool         `json:"wishKept"`
-	Engine   *fileEngine  `json:"engine,omitempty"`
-	Loan     *fileLoan    `json:"loan,omitempty"`
+	Name        string         `json:"name"`
+	State       Phase          `json:"state"`
+	Creator     Process        `json:"creator"`
+	Main        Process        `json:"main"`
+	Since       int64          `json:"sinceMs"`
+	Deadline    int64          `json:"deadlineMs,omitempty"`
+	Request     fileRequest    `json:"request"`
+	CPUs        cpuset.Set     `json:"cpus"`
+	Exclusive   cpuset.Set     `json:"exclusive"`
+	Fractions   []fileFraction `json:"fractions,omitempty"`
+	Quota       hybrid.Milli   `json:"quota,omitempty"`
+	Weight      hybrid.Milli   `json:"weight"`
+	TopologyMet bool           `json:"wishKept"`
+	Engine      *fileEngine    `json:"engine,omitempty"`
+	Loan        *fileLoan      `json:"loan,omitempty"`
 }
 
-type filePart struct {
+type fileFraction struct {
 	CPU   int          `json:"cpu"`
 	Milli hybrid.Milli `json:"milli"`
 }
 
-// fileRequest is what was asked for. It also stands beside the state file, one
-// file for each container, for adoption after the state was lost.
+// fileRequest is the request of a container. A request file beside the state holds it too, for the adoption of the
+// container after the state is lost.
 type fileRequest struct {
 	Class     hybrid.Class          `json:"class"`
 	Policy    hybrid.Policy         `json:"policy"`
 	Limit     hybrid.Milli          `json:"limit"`
 	Guarantee hybrid.Milli          `json:"guarantee,omitempty"`
-	Wish      hybrid.TopologyPolicy `json:"topology"`
+	Topology  hybrid.TopologyPolicy `json:"topology"`
 	Immovable bool                  `json:"immovable,omitempty"`
 	PeriodUs  int64                 `json:"periodUs"`
 	BurstUs   int64                 `json:"burstUs,omitempty"`
@@ -89,8 +89,7 @@ type fileRequest struct {
 	Command   string                `json:"command"`
 }
 
-// decodeState reads a state file. It refuses unknown fields, what follows the
-// state, and values that no Candor writes.
+// decodeState decodes a state file. It refuses unknown fields, trailing data, and values that Candor never writes.
 func decodeState(data []byte) (State, error) {
 	s, version, err := decodeGrants(data)
 	if err == nil && (version == 1 || version == stateVersion) {
@@ -104,9 +103,9 @@ func decodeState(data []byte) (State, error) {
 	case head.Version == 1 || head.Version == stateVersion:
 		return State{}, err
 	case head.Version > stateVersion:
-		return State{}, fmt.Errorf("version %d: %w, which this one (version %d) cannot read", head.Version, ErrNewer, stateVersion)
+		return State{}, fmt.Errorf("version %d: %w; this Candor reads versions up to %d", head.Version, ErrNewer, stateVersion)
 	default:
-		return State{}, fmt.Errorf("version %d: want 1 to %d", head.Version, stateVersion)
+		return State{}, fmt.Errorf("version %d: must be 1 to %d", head.Version, stateVersion)
 	}
 }
 
@@ -139,11 +138,11 @@ func newFileGrant(g *Grant) fileGrant {
 		Name: g.ID, State: g.State, Creator: g.Creator, Main: g.Main,
 		Since: g.Since.Milliseconds(), Deadline: g.Deadline.Milliseconds(),
 		Request: newFileRequest(g),
-		CPUs:    g.CPUs, Own: g.Exclusive, Quota: g.Quota, Weight: g.Weight, WishKept: g.TopologyMet,
+		CPUs:    g.CPUs, Exclusive: g.Exclusive, Quota: g.Quota, Weight: g.Weight, TopologyMet: g.TopologyMet,
 		Engine: newFileEngine(g.Engine), Loan: newFileLoan(g.Loan),
 	}
 	for _, part := range g.Fractions {
-		f.Parts = append(f.Parts, filePart(part))
+		f.Fractions = append(f.Fractions, fileFraction(part))
 	}
 	return f
 }
@@ -156,7 +155,7 @@ func newFileRequest(g *Grant) fileRequest {
 	}
 }
 
-// fileLabel is the file beside the state in which a container's request stands.
+// fileLabel is the content of a request file, which holds a container's request.
 type fileLabel struct {
 	Version int         `json:"version"`
 	Main    Process     `json:"main"`
@@ -168,14 +167,14 @@ func encodeLabel(g *Grant) []byte {
 	return append(compactJSON(fileLabel{stateVersion, g.Main, newFileRequest(g), newFileEngine(g.Engine)}), '\n')
 }
 
-// decodeLabel fills in what a container asked for.
+// decodeLabel decodes a request file into g.
 func decodeLabel(data []byte, g *Grant) error {
 	var label fileLabel
 	if err := fileio.DecodeStrict(data, &label); err != nil {
 		return err
 	}
 	if label.Version < 1 || label.Version > stateVersion {
-		return fmt.Errorf("version %d: want 1 to %d", label.Version, stateVersion)
+		return fmt.Errorf("version %d: must be 1 to %d", label.Version, stateVersion)
 	}
 	var err error
 	if g.Engine, err = label.Engine.engine(); err != nil {
@@ -185,17 +184,16 @@ func decodeLabel(data []byte, g *Grant) error {
 	return label.Request.apply(g.ID, g)
 }
 
-// grant checks a grant of the file on its own; the allocator checks them
-// against each other.
+// grant converts a grant of the file and checks it alone. The allocator checks the grants against each other.
 func (f *fileGrant) grant() (Grant, error) {
 	if err := cgroup.CheckName(f.Name); err != nil {
 		return Grant{}, err
 	}
 	if f.State != Pending && f.State != Running && f.State != Held {
-		return Grant{}, fmt.Errorf("state %.40q: want pending, running or held", f.State)
+		return Grant{}, fmt.Errorf("state %.40q: must be pending, running or held", f.State)
 	}
 	if min(f.Since, f.Deadline) < 0 || max(f.Since, f.Deadline) > maxUptime {
-		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: want the time since boot", f.Since, f.Deadline)
+		return Grant{}, fmt.Errorf("since %d ms, deadline %d ms: must be a time since boot", f.Since, f.Deadline)
 	}
 	g := Grant{
 		State: f.State, Creator: f.Creator, Main: f.Main,
@@ -211,10 +209,10 @@ func (f *fileGrant) grant() (Grant, error) {
 	if g.Loan, err = f.Loan.loan(); err != nil {
 		return Grant{}, err
 	}
-	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Own, f.Quota, f.Weight, f.WishKept
-	for _, part := range f.Parts {
+	g.CPUs, g.Exclusive, g.Quota, g.Weight, g.TopologyMet = f.CPUs, f.Exclusive, f.Quota, f.Weight, f.TopologyMet
+	for _, part := range f.Fractions {
 		if part.Milli < 1 || part.Milli > 999 || !g.CPUs.Contains(part.CPU) {
-			return Grant{}, fmt.Errorf("fraction %v of CPU %d is none of its own", part.Milli, part.CPU)
+			return Grant{}, fmt.Errorf("fraction %v of CPU %d: out of range, or not a CPU of the container", part.Milli, part.CPU)
 		}
 		g.Fractions = append(g.Fractions, hybrid.Fraction(part))
 	}
@@ -231,7 +229,7 @@ func (f *fileGrant) grant() (Grant, error) {
 func (f *fileRequest) apply(name string, g *Grant) error {
 	g.Request = hybrid.Request{
 		ID: name, Class: f.Class, Policy: f.Policy, Limit: f.Limit,
-		Guarantee: f.Guarantee, Topology: f.Wish, Immovable: f.Immovable,
+		Guarantee: f.Guarantee, Topology: f.Topology, Immovable: f.Immovable,
 	}
 	g.Spec = spec.Spec{
 		Period:   time.Duration(f.PeriodUs) * time.Microsecond,
@@ -242,7 +240,7 @@ func (f *fileRequest) apply(name string, g *Grant) error {
 		Command:  storedCommand(f.Command, g.Engine),
 	}
 	if g.Limit < 0 || g.Limit > hybrid.MaxLimit {
-		return fmt.Errorf("limit %d: want 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
+		return fmt.Errorf("limit %d: must be 0 to %d thousandths of a CPU", g.Limit, hybrid.MaxLimit)
 	}
 	return g.Spec.Check()
 }

@@ -65,10 +65,10 @@ func drawBurst(t *rapid.T) spec.Burst {
 	return spec.Burst{Time: time.Duration(rapid.Int64Range(0, 1000000).Draw(t, "burst")) * time.Microsecond}
 }
 
-// textOf is the file of a state.
+// textOf returns the file of a state.
 func textOf(s State) []byte { return (&Saved{State: s}).Encode() }
 
-// What is saved is what is loaded.
+// A saved state reads back unchanged.
 func TestStateRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := State{Boot: "b"}
@@ -86,8 +86,8 @@ func TestStateRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever comes, goes and changes: what is to be saved is the whole state, and is loaded as it was foreseen.
-func TestMemory(t *testing.T) {
+// TestSavedCache makes random changes: the encoded text is the complete state, and reads back as Next predicted.
+func TestSavedCache(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		last := new(Saved)
 		var grants []*Grant
@@ -109,7 +109,7 @@ func TestMemory(t *testing.T) {
 			for _, g := range grants {
 				g.Command += rapid.SampledFrom([]string{"", "", "\xff\xfe", "�", `\ufffd`}).Draw(t, "no text")
 			}
-			next, isOther, err := last.Next("b", grants)
+			next, isChanged, err := last.Next("b", grants)
 			if err != nil {
 				t.Skip(err) // no such grant is saved
 			}
@@ -117,8 +117,8 @@ func TestMemory(t *testing.T) {
 			if string(text) != string(want) {
 				t.Fatalf("saved %s\nwant  %s", text, want)
 			}
-			if is := string(text) != string(last.Encode()); is != isOther {
-				t.Fatalf("another: %t, said to be: %t\nwas %s\nis  %s", is, isOther, last.Encode(), text)
+			if is := string(text) != string(last.Encode()); is != isChanged {
+				t.Fatalf("another: %t, said to be: %t\nwas %s\nis  %s", is, isChanged, last.Encode(), text)
 			}
 			if read, err := decodeState(text); err != nil || !reflect.DeepEqual(read.Grants, next.Grants) && len(grants) > 0 {
 				t.Fatalf("%v\nloaded   %+v\nforeseen %+v", err, read.Grants, next.Grants)
@@ -142,14 +142,14 @@ const goodState = `{"version":1,"boot":"b","grants":[{"name":"web","state":"runn
 	"topology":"prefer","periodUs":100000,"view":"full","onResize":"none","command":"x"},
 	"cpus":"0-1","exclusive":"0","fractions":[{"cpu":1,"milli":500}],"quota":1500,"weight":1000}]}`
 
-// What no Candor writes is refused, in words that name the place.
+// Values that Candor never writes are refused, and the error names their place.
 func TestDecodeStateRefuses(t *testing.T) {
 	if _, err := decodeState([]byte(goodState)); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ old, new, want string }{
-		{`"version":1`, `"version":0`, "version 0: want 1 to 2"},
-		{`"version":1,`, ``, "version 0: want 1"},
+		{`"version":1`, `"version":0`, "version 0: must be 1 to 2"},
+		{`"version":1,`, ``, "version 0: must be 1"},
 		{`"version":1`, `"version":3`, "newer"},
 		{`"version":1`, `"version":-1`, "version -1"},
 		{`"version":1`, `"version":"1"`, "not a state"},
@@ -188,7 +188,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 	}
 }
 
-// Whatever is in the file: an error or a state that is saved as it was read.
+// Every file gives an error, or a state that is saved as it was read.
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte(goodState))
 	f.Add([]byte(`{"version":1,"boot":"","grants":[]}`))

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -9,32 +10,32 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A Grant is what a container of this machine holds, and what Candor has to
-// know to keep it. Its ID names the container and its cgroup below Candor's.
+// A Grant holds the CPUs of a container of this machine, its settings and its processes. Its ID names the container
+// and its cgroup below Candor's parent cgroup.
 type Grant struct {
 	hybrid.Grant
 	spec.Spec
-	Engine Engine // who makes and ends its group, if not Candor
+	Engine Engine // the engine that owns the cgroup; zero: Candor
 
 	State    Phase
-	Creator  Process       // who asked for it; while it lives the grant is not reaped
+	Creator  Process       // process that requested the grant; the grant is not reaped while it lives
 	Main     Process       // the program's first process; zero if Candor did not start it
-	Since    time.Duration // time since boot at which it was granted
-	Deadline time.Duration // a pending grant that is not running by then is reaped; 0: never
-	Loan     Loan          // who may give it more than its quota
+	Since    time.Duration // time since boot of the grant
+	Deadline time.Duration // time since boot at which a pending grant is reaped; 0: never
+	Loan     Loan          // allows a process to raise the quota
 }
 
-// Phase is where in its life a grant is.
+// Phase is the life phase of a grant.
 type Phase string
 
 const (
-	Pending Phase = "pending" // planned; its creator makes the cgroup
+	Pending Phase = "pending" // planned; the cgroup is created later
 	Running Phase = "running"
-	Held    Phase = "held" // stopped, kept for a restart
+	Held    Phase = "held" // stopped; reserved for a restart
 )
 
-// VisibleCPUs is the number of CPUs that the container should count: the CPUs
-// of its cpuset, or those that its limit is worth where that is less.
+// VisibleCPUs returns the number of CPUs that the container should count: the CPUs of its cpuset, or its limit rounded
+// up to whole CPUs if that is less.
 func (g *Grant) VisibleCPUs() int {
 	n := g.CPUs.Count()
 	if g.Class == hybrid.Flexible && g.Limit > 0 {
@@ -43,8 +44,8 @@ func (g *Grant) VisibleCPUs() int {
 	return n
 }
 
-// WithLost returns a grant together with the CPUs that it has lost, as it was
-// saved before: that is what is saved again, so that it has them when they return.
+// WithLost returns a grant together with its lost CPUs, as in the saved grant. The state keeps the lost CPUs, so that
+// the container gets them back when they return.
 func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	if now.Lost.IsEmpty() {
 		return now
@@ -60,3 +61,39 @@ func WithLost(now, saved hybrid.Grant) hybrid.Grant {
 	now.Lost = cpuset.Set{}
 	return now
 }
+
+// Between operations, the loop of package burst in candor run and candor nri can raise the quota of a container for a
+// short time. The grant carries a loan then, and an operation does not reset a quota within the loan. If the process
+// has died or has not renewed the loan in time, the next operation resets the quota as it resets a foreign write.
+
+// A Loan allows a process to raise the quota of a container. The zero value allows nothing.
+type Loan struct {
+	To    Process
+	Until time.Duration // time since boot
+}
+
+// fileLoan is a Loan in the state file.
+type fileLoan struct {
+	To    Process `json:"to"`
+	Until int64   `json:"untilMs"`
+}
+
+func newFileLoan(l Loan) *fileLoan {
+	if l == (Loan{}) {
+		return nil
+	}
+	return &fileLoan{l.To, l.Until.Milliseconds()}
+}
+
+func (f *fileLoan) loan() (Loan, error) {
+	if f == nil {
+		return Loan{}, nil
+	}
+	if f.Until < 0 || f.Until > maxUptime {
+		return Loan{}, fmt.Errorf("loan until %d ms: must be a time since boot", f.Until)
+	}
+	return Loan{f.To, time.Duration(f.Until) * time.Millisecond}, nil
+}
+
+// IsHeld reports whether the loan is valid: it has not expired, and its process lives.
+func (l Loan) IsHeld() bool { return l.Until > SinceBoot() && l.To.Alive() }

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Grants that are the same in the file are equal, others are not.
+// Equal reports true exactly for grants with the same text in the file.
 func TestGrantEqual(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGrant(t, "web")
@@ -82,8 +82,7 @@ func otherGrants(g reflect.Value) (others []Grant) {
 	return others
 }
 
-// A grant that has lost CPUs is saved as it was, so that it has them again when
-// they return.
+// A grant with lost CPUs is saved with them, so that the container gets them back when they return.
 func TestWhole(t *testing.T) {
 	saved := hybrid.Grant{CPUs: cpuset.Range(0, 3), Exclusive: cpuset.Range(0, 2), Fractions: []hybrid.Fraction{{CPU: 3, Milli: 500}}}
 	for _, lost := range []cpuset.Set{cpuset.Of(), cpuset.Of(0), cpuset.Of(3), cpuset.Of(1, 3)} {

@@ -6,22 +6,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An openFile is one that this process has written and holds open. While it does, no other file can have its inode: the one
-// that has its name later is the same, or it is another one. All who write the state put another file in its place; who edits
-// it by hand leaves other times, a tick of the clock (10 ms) after it was written.
+// An openFile is a state file that this process has written and still holds open. No other file can get its inode
+// until it is closed, so a file with the same name and inode is the same file. Candor replaces the state file and
+// never writes it in place. A manual edit changes the file's times, one clock tick (10 ms) after the write.
 type openFile struct {
 	*os.File
 	stamp stamp
 }
 
-// A stamp is what tells a file, and what was written to it, from others while the file is open.
+// A stamp identifies the content of an open file.
 type stamp struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime unix.Timespec
 }
 
-// stampOf does not follow a link.
+// stampOf returns the stamp of a file. It does not follow a symbolic link.
 func stampOf(name string) (stamp, error) {
 	var s unix.Stat_t
 	err := unix.Lstat(name, &s)
@@ -32,18 +32,18 @@ func newStamp(s *unix.Stat_t) stamp {
 	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}
 }
 
-// keepOpen takes over a file that a state was written to.
+// keepOpen takes ownership of the file to which s was written.
 func (s *Saved) keepOpen(file *os.File) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
-		file.Close() // it is read again
+		file.Close() // the next Load reads the file again
 		return
 	}
 	s.file = openFile{file, newStamp(&stat)}
 }
 
-// is reports whether a file that has been looked at is this one, as it was written.
-func (f *openFile) is(found stamp) bool { return f.File != nil && f.stamp == found }
+// matches reports whether a stamp belongs to this file and its written content.
+func (f *openFile) matches(found stamp) bool { return f.File != nil && f.stamp == found }
 
 func (f *openFile) close() {
 	if f.File != nil {

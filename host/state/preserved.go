@@ -9,16 +9,16 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// Preserved is what is kept of a container that Candor leaves alone, since its user has
-// chosen its CPUs: Preserved/NAME beside the state.
+// Preserved holds the CPUs of a container that Candor does not manage, because its user has chosen its CPUs. It is
+// stored in preserved/NAME.
 type Preserved struct {
 	CPUs cpuset.Set `json:"cpus"`
-	By   Process    `json:"by"` // while it lives they count as reserved
+	By   Process    `json:"by"` // the CPUs count as reserved while it lives
 }
 
 func (s Store) PreservedFile(name string) string { return filepath.Join(s.Dir, "preserved", name) }
 
-// PreservedCPUs returns the CPUs of all containers that are left alone.
+// PreservedCPUs returns the preserved CPUs of all containers whose process lives.
 func (s Store) PreservedCPUs() (all cpuset.Set) {
 	entries, _ := os.ReadDir(filepath.Join(s.Dir, "preserved"))
 	for _, entry := range entries {

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is one process of this boot. A pid alone is used again, a pid with
-// its start time is not.
+// A Process is a process of this boot. The kernel reuses pids, but not a pid together with its start time.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot, /proc/PID/stat field 22
@@ -26,21 +25,21 @@ func ProcessOf(pid int) (Process, error) {
 
 // OwnProcess returns this process.
 func OwnProcess() (Process, error) {
-	if own := ownFound.Load(); own != nil {
-		return *own, nil
+	if self := ownProcess.Load(); self != nil {
+		return *self, nil
 	}
-	own, err := ProcessOf(os.Getpid())
+	self, err := ProcessOf(os.Getpid())
 	if err == nil {
-		ownFound.Store(&own)
+		ownProcess.Store(&self)
 	}
-	return own, err
+	return self, err
 }
 
-// ownFound is this process once it was found: it stays the same. An error, such as too many open files, is not kept.
-var ownFound atomic.Pointer[Process]
+// ownProcess caches the result of OwnProcess. Errors, such as too many open files, are not cached.
+var ownProcess atomic.Pointer[Process]
 
-// Alive reports whether the process still runs. A zombie does not. A process
-// that cannot be looked at (hidepid=) counts as alive: nothing is reaped on a guess.
+// Alive reports whether the process still runs. A zombie does not run. A process that cannot be inspected (hidepid=)
+// counts as alive, so that no grant is reaped on a guess.
 func (p Process) Alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -52,8 +51,7 @@ func (p Process) Alive() bool {
 	return err != nil || stat.Start == p.Start && stat.State != 'Z' && stat.State != 'X'
 }
 
-// SinceBoot returns the time since the machine started. Unlike the time of
-// day it never jumps.
+// SinceBoot returns the time since the machine booted (CLOCK_BOOTTIME). Unlike the wall clock it never jumps.
 func SinceBoot() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A pid that is used again is another process, and a zombie is none.
+// A reused pid is another process, and a zombie does not run.
 func TestAlive(t *testing.T) {
 	self, err := ProcessOf(os.Getpid())
 	if err != nil || !self.Alive() {

@@ -139,8 +139,8 @@ func TestRecordedPreserved(t *testing.T) {
 	}
 }
 
-// TestRecordedKept loads the place of a container that an OCI runtime has deleted and saves the same bytes.
-func TestRecordedKept(t *testing.T) {
+// TestRecordedRetained loads the place of a container that an OCI runtime has deleted and saves the same bytes.
+func TestRecordedRetained(t *testing.T) {
 	text := recordedState(t, "kept.json")
 	var k retainedFile
 	if err := fileio.DecodeStrict(text, &k); err != nil {

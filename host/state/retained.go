@@ -16,7 +16,8 @@ type retainedFile struct {
 	Grant   fileGrant `json:"grant"`
 }
 
-// RetainedFile returns the path of the file that retains the grant of a container. For "" it is the directory.
+// RetainedFile returns the path of the file that retains the grant of a container, or for "" the directory of these
+// files.
 func (s Store) RetainedFile(name string) string { return filepath.Join(s.Dir, "kept", name) }
 
 // Retain stores the grant of a deleted container until a time since boot.
@@ -31,8 +32,8 @@ func (s Store) Retain(boot string, until time.Duration, g *Grant) error {
 	return err
 }
 
-// Retained returns the grants that are retained at a time since boot. It removes the files that are late, of another
-// boot, or unreadable.
+// Retained returns the grants that are retained at a time since boot. It removes files that have expired, that belong
+// to another boot, or that cannot be read.
 func (s Store) Retained(boot string, now time.Duration) []Grant {
 	var retained []Grant
 	entries, _ := os.ReadDir(s.RetainedFile(""))

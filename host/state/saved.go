@@ -11,21 +11,23 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A Saved is the state as this process has last read or written it. A node has hundreds of containers, and most
-// operations change one: only what has changed is decoded and encoded, and what this process has written itself it does not read.
+// A Saved is the state that this process has last read or written. A node has hundreds of containers, and most
+// operations change one container. Only changed grants are decoded and encoded, and this process does not read its own
+// writes again.
 type Saved struct {
-	State          // as decodeState reads it; nobody changes it
-	text  []byte   // of the file that it was read from; nil if it is known by its lines
-	lines []string // one for each grant; nil if they are not known
-	file  openFile // that it was written to
+	State          // as decoded; immutable
+	text  []byte   // text of the file that was read; nil if lines is set instead
+	lines []string // encoded grants; nil if unknown
+	file  openFile // file that was written
 }
 
-// CloneWithoutArguments returns a copy with grants of its own, for a caller that replaces the grants in WithArguments.
+// CloneWithoutArguments returns a copy with its own list of grants, for a caller that replaces the grants in
+// WithArguments.
 func (s *Saved) CloneWithoutArguments() *Saved {
 	return &Saved{State: State{Boot: s.Boot, Grants: slices.Clone(s.Grants)}, text: s.text}
 }
 
-// A cache holds a savedState, at first that of no file.
+// A cache holds the last Saved, initially an empty state. It is safe for concurrent use.
 type cache struct{ last atomic.Pointer[Saved] }
 
 func newCache() *cache {
@@ -34,16 +36,16 @@ func newCache() *cache {
 	return m
 }
 
-// lastAt is what this process has last written, if the file of that name is still that; else nil.
+// lastAt returns the last written state if the named file still has its content, else nil.
 func (m *cache) lastAt(name string) *Saved {
-	now, err := stampOf(name) // first: what is written meanwhile is newer
-	if last := m.last.Load(); err == nil && last.file.is(now) {
+	now, err := stampOf(name) // before last, so that a concurrent write gives a mismatch
+	if last := m.last.Load(); err == nil && last.file.matches(now) {
 		return last
 	}
 	return nil
 }
 
-// replace forgets one savedState for another, unless somebody else has by now.
+// replace replaces the cached state, unless another goroutine has replaced it meanwhile.
 func (m *cache) replace(last, next *Saved) {
 	if m.last.CompareAndSwap(last, next) {
 		last.file.close()
@@ -52,12 +54,12 @@ func (m *cache) replace(last, next *Saved) {
 	}
 }
 
-// Next is what a state will be when it has been saved and is loaded again, and whether it is another one than this.
-// Grants that are as they were keep their address.
-func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isOther bool, err error) {
+// Next returns the state as it would read back after saving, and whether it differs from s. Unchanged grants keep
+// their address.
+func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isChanged bool, err error) {
 	next = &Saved{State: State{Boot: boot, Grants: make([]*Grant, len(grants))}, lines: make([]string, len(grants))}
-	isOther = boot != s.Boot || len(grants) != len(s.Grants)
-	from := 0 // most are where they were, or a few places further on
+	isChanged = boot != s.Boot || len(grants) != len(s.Grants)
+	from := 0 // most grants are at their former index, or a few places later
 	for i, g := range grants {
 		for from < len(s.Grants) && s.Grants[from].ID != g.ID {
 			from++
@@ -67,21 +69,21 @@ func (s *Saved) Next(boot string, grants []*Grant) (next *Saved, isOther bool, e
 		}
 		if from < len(s.Grants) && s.Grants[from].Equal(g) {
 			next.Grants[i], next.lines[i] = s.Grants[from], s.line(from)
-			isOther = isOther || from != i
+			isChanged = isChanged || from != i
 			continue
 		}
-		if next.lines[i], next.Grants[i], err = written(g); err != nil {
+		if next.lines[i], next.Grants[i], err = encodeGrant(g); err != nil {
 			return nil, false, fmt.Errorf("state of %s: %w", g.ID, err)
 		}
-		isOther = isOther || from != i || next.lines[i] != s.line(from)
+		isChanged = isChanged || from != i || next.lines[i] != s.line(from)
 	}
-	if !isOther && s.text != nil { // it may have been written in another way
-		isOther = !bytes.Equal(next.Encode(), s.text)
+	if !isChanged && s.text != nil { // the same state can have another text
+		isChanged = !bytes.Equal(next.Encode(), s.text)
 	}
-	return next, isOther, nil
+	return next, isChanged, nil
 }
 
-// line is the text of a grant.
+// line returns the encoded text of a grant.
 func (s *Saved) line(i int) string {
 	if s.lines == nil {
 		return string(compactJSON(newFileGrant(s.Grants[i])))
@@ -89,22 +91,22 @@ func (s *Saved) line(i int) string {
 	return s.lines[i]
 }
 
-// Equal reports whether two grants are the same in the state file.
+// Equal reports whether two grants have the same text in the state file.
 func (g *Grant) Equal(h *Grant) bool {
 	return SameGrant(&g.Grant, &h.Grant) && g.Immovable == h.Immovable &&
 		g.Spec == h.Spec && g.Engine == h.Engine &&
 		g.State == h.State && g.Creator == h.Creator && g.Main == h.Main && g.Since == h.Since && g.Deadline == h.Deadline && g.Loan == h.Loan
 }
 
-// SameGrant reports whether a node gives the same, lost CPUs apart. Whether it may move is another question.
+// SameGrant reports whether a node gives the same to two grants. It ignores lost CPUs and Immovable.
 func SameGrant(g, h *hybrid.Grant) bool {
-	ask := h.Request
-	ask.Immovable = g.Immovable
-	return g.Request == ask && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
+	request := h.Request
+	request.Immovable = g.Immovable
+	return g.Request == request && g.CPUs == h.CPUs && g.Exclusive == h.Exclusive && slices.Equal(g.Fractions, h.Fractions) &&
 		g.Quota == h.Quota && g.Weight == h.Weight && g.TopologyMet == h.TopologyMet
 }
 
-// Encode writes the state as decodeState reads it.
+// Encode encodes the state for decodeState.
 func (s *Saved) Encode() []byte {
 	lines := make([]string, len(s.Grants))
 	for i := range s.Grants {
@@ -113,7 +115,7 @@ func (s *Saved) Encode() []byte {
 	return encodeLines(s.Boot, lines)
 }
 
-// encodeLines writes a state with a line for each grant.
+// encodeLines encodes a state with one line per grant.
 func encodeLines(boot string, lines []string) []byte {
 	const end = "\n]}\n"
 	head := fmt.Sprintf(`{"version":%d,"boot":%s,"grants":[`, stateVersion, compactJSON(boot))
@@ -131,21 +133,21 @@ func encodeLines(boot string, lines []string) []byte {
 	return append(text, end...)
 }
 
-// written is a grant in the state file, and what is read of that.
-func written(g *Grant) (line string, read *Grant, err error) {
+// encodeGrant returns the encoded text of a grant, and the grant as it would read back.
+func encodeGrant(g *Grant) (line string, read *Grant, err error) {
 	f := newFileGrant(g)
 	text := compactJSON(f)
-	if bytes.Contains(text, []byte(`\ufffd`)) { // in the place of what was no text
+	if bytes.Contains(text, []byte(`\ufffd`)) { // replaces invalid UTF-8
 		f = fileGrant{}
 		if err := fileio.DecodeStrict(text, &f); err != nil {
 			return "", nil, err
 		}
 	}
-	is, err := f.grant()
-	return string(text), &is, err
+	decoded, err := f.grant()
+	return string(text), &decoded, err
 }
 
-// compactJSON writes plain data, which can always be written.
+// compactJSON encodes plain data. It panics if the data cannot be encoded.
 func compactJSON(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -1,3 +1,12 @@
+// Package state stores the grants of a machine in a directory, usually /run/candor.
+//
+// A [Store] is that directory. [Store.Load] returns the [Saved] state, whose [Grant] values hold the CPUs, settings
+// and processes of the containers. [Saved.Next] and [Store.Save] replace the state file as a whole, so that a crash
+// leaves either the old or the new state. A [Process] identifies a process across the reuse of pids, and a [Loan]
+// permits a raised quota for a short time.
+//
+// The package does not lock the directory and does not read cgroups; package host does. It reads states of the
+// previous file version, and refuses states of later versions.
 package state
 
 import (
@@ -8,25 +17,24 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/view"
+	"golang.org/x/sys/unix"
 )
 
 // A Store is the directory that holds the state of this machine:
 //
-//	lock            taken by every operation
-//	state.json      all grants: one plan is one replacement of this file
+//	lock            locked by every operation
+//	state.json      all grants; every plan replaces this file once
 //	state.json.bad  the last state that could not be read
-//	requests/NAME   what a container asked for, for adoption when the state is lost
+//	requests/NAME   the request of a container, for adoption after the state is lost
 //	commands/NAME   the command of --on-resize, mode 0600
-//	views/NAME/     the files that a container is shown
-//	preserved/NAME  CPUs that somebody else gives a container
-//	bundles/NAME/   what an OCI runtime reads in place of the engine's bundle
-//	kept/NAME       where a container was that an OCI runtime has just deleted
+//	views/NAME/     the files of a container's view
+//	preserved/NAME  CPUs of a container that Candor does not manage
+//	bundles/NAME/   the bundle that an OCI runtime reads instead of the engine's bundle
+//	kept/NAME       the former CPUs of a container that an OCI runtime has just deleted
 type Store struct {
 	Dir   string
 	cache *cache
@@ -35,13 +43,14 @@ type Store struct {
 // NewStore returns the store in a directory. It reads and creates nothing.
 func NewStore(dir string) Store { return Store{dir, newCache()} }
 
+// LockFile, File, BadFile, ViewDir and RequestFile return the paths of files in the directory.
 func (s Store) LockFile() string               { return filepath.Join(s.Dir, "lock") }
 func (s Store) File() string                   { return filepath.Join(s.Dir, "state.json") }
 func (s Store) BadFile() string                { return s.File() + ".bad" }
 func (s Store) ViewDir(name string) string     { return filepath.Join(s.Dir, "views", name) }
 func (s Store) RequestFile(name string) string { return filepath.Join(s.Dir, "requests", name) }
 
-// A BrokenError is a state file that cannot be used.
+// A BrokenError means that a state file cannot be used.
 type BrokenError struct {
 	File string
 	Err  error
@@ -50,15 +59,15 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return fmt.Sprintf("state %s: %v", e.File, e.Err) }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// ErrBadDir is a state directory that cannot be one.
+// ErrBadDir means that a directory cannot hold the state, by a mistake of the caller.
 var ErrBadDir = errors.New("state directory")
 
-// Prepare makes the directories. What is there already must be the caller's own:
-// the files in it say what root's programs are told and run.
+// Prepare creates the directories. Existing directories must belong to the caller and be writable only by the caller,
+// because candor runs commands from their files as root.
 func (s Store) Prepare() error {
 	for _, dir := range []string{s.Dir, filepath.Join(s.Dir, "views"), filepath.Join(s.Dir, "requests")} {
 		var stat unix.Stat_t
-		err := unix.Lstat(dir, &stat) // as a rule it is there, and to look takes less than to try and make it
+		err := unix.Lstat(dir, &stat) // usually the directory exists, and Lstat is cheaper than Mkdir
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = fileio.MakeDir(dir); err == nil {
 				err = unix.Lstat(dir, &stat)
@@ -71,27 +80,27 @@ func (s Store) Prepare() error {
 		case stat.Mode&unix.S_IFMT != unix.S_IFDIR:
 			return badDir(dir, unix.ENOTDIR)
 		case int(stat.Uid) != os.Geteuid() || stat.Mode&0o022 != 0:
-			return fmt.Errorf("%w %s: belongs to user %d with mode %o; want your own that only you can write",
+			return fmt.Errorf("%w %s: belongs to user %d with mode %o; use a directory that belongs to you and that only you can write",
 				ErrBadDir, dir, stat.Uid, stat.Mode&0o7777)
 		}
 	}
 	return nil
 }
 
-// badDir tells a directory that was named wrongly, the caller's slip, from one
-// that this machine fails to give.
+// badDir returns ErrBadDir if the caller has named a wrong directory, and a plain error if the machine fails to
+// provide it.
 func badDir(dir string, err error) error {
 	err = errline.Cause(err)
 	for _, slip := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ENAMETOOLONG, unix.EACCES} {
 		if errors.Is(err, slip) {
-			return fmt.Errorf("%w %s: %w; want a directory of your own, or a name for one in a directory that is there", ErrBadDir, dir, err)
+			return fmt.Errorf("%w %s: %w; use a directory of your own, or a new name in an existing directory", ErrBadDir, dir, err)
 		}
 	}
 	return fmt.Errorf("state directory %s: %w", dir, err)
 }
 
-// Load reads the state, which the caller may not change. Nothing there is an empty state. An unusable file is a
-// *brokenState, one from a later Candor ErrNewer.
+// Load reads the state, which the caller must not change. A missing file gives an empty state. The error is a
+// *BrokenError for an unusable file and ErrNewer for the state of a later version.
 func (s Store) Load() (*Saved, error) {
 	if last := s.cache.lastAt(s.File()); last != nil {
 		return last, nil
@@ -115,7 +124,7 @@ func (s Store) Load() (*Saved, error) {
 	}
 	loaded, err := decodeState(data)
 	if errors.Is(err, ErrNewer) {
-		return nil, fmt.Errorf("state %s: %w: use that one, or remove the file when no container runs", s.File(), err)
+		return nil, fmt.Errorf("state %s: %w: use the newer version, or remove the file when no container runs", s.File(), err)
 	}
 	if err != nil {
 		return nil, &BrokenError{s.File(), err}
@@ -125,7 +134,7 @@ func (s Store) Load() (*Saved, error) {
 	return next, nil
 }
 
-// Save replaces the state file. On an error the old one stands.
+// Save replaces the state file. On an error the old file remains.
 func (s Store) Save(next *Saved) error {
 	text := next.Encode()
 	if len(text) > MaxSize {
@@ -140,14 +149,15 @@ func (s Store) Save(next *Saved) error {
 	return nil
 }
 
-// SetAside keeps an unusable state file for its owner: an earlier version may have written it, with arguments.
+// SetAside renames an unusable state file and makes it readable by its owner alone: an earlier version can have
+// written program arguments to it.
 func (s Store) SetAside() error {
 	err := os.Rename(s.File(), s.BadFile())
 	if err == nil {
 		err = s.ProtectBadFile()
 	}
 	if err != nil {
-		return fmt.Errorf("state: keep the unusable file: %w", err)
+		return fmt.Errorf("state: set the unusable file aside: %w", err)
 	}
 	return nil
 }
@@ -164,7 +174,7 @@ func (s Store) ProtectBadFile() error {
 	return err
 }
 
-// SaveRequest writes what a container asked for beside the state.
+// SaveRequest writes the request file of a container.
 func (s Store) SaveRequest(g *Grant) error {
 	if err := fileio.Replace(s.RequestFile(g.ID), encodeLabel(g)); err != nil {
 		return fmt.Errorf("request of %s: %w", g.ID, err)
@@ -172,16 +182,16 @@ func (s Store) SaveRequest(g *Grant) error {
 	return nil
 }
 
-// LoadRequest reads what a container asked for into g, if that is known.
+// LoadRequest reads the request file of a container into g. known is false if there is no readable request file.
 func (s Store) LoadRequest(g *Grant) (known bool) {
 	data, err := fileio.ReadNoLink(s.RequestFile(g.ID), 1<<16)
 	return err == nil && decodeLabel(data, g) == nil
 }
 
-// ShownCPUs returns the CPUs that a container's view shows: fs.ErrNotExist if it has no view.
+// ShownCPUs returns the CPUs that a container's view shows. The error is fs.ErrNotExist if it has no view.
 func (s Store) ShownCPUs(name string) (cpuset.Set, error) { return view.Shown(s.ViewDir(name)) }
 
-// RemoveFiles removes what belongs to a container that has ended.
+// RemoveFiles removes the files of a container that has ended.
 func (s Store) RemoveFiles(name string) error {
 	for _, file := range []string{s.RequestFile(name), s.commandFile(name)} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -189,4 +199,21 @@ func (s Store) RemoveFiles(name string) error {
 		}
 	}
 	return view.Remove(s.ViewDir(name))
+}
+
+// PlanOptionsFile returns the file with the options of a host that only plans. The file also marks the state as a
+// plan.
+func (s Store) PlanOptionsFile() string { return filepath.Join(s.Dir, "plan-options.json") }
+
+// IsPlan reports whether the state is a plan.
+func (s Store) IsPlan() bool { return isThere(s.PlanOptionsFile()) }
+
+// IsInUse reports whether the directory belongs to a state that is no plan. The state file need not exist yet.
+func (s Store) IsInUse() bool {
+	return !s.IsPlan() && (isThere(s.LockFile()) || isThere(s.File()))
+}
+
+func isThere(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/spec"
 )
 
-// A state that this process has written is read again when anybody else has, also what is as long.
+// A state written by this process is read again after another process has written the file, even with the same size.
 func TestLastAt(t *testing.T) {
 	s := NewStore(t.TempDir())
 	for _, name := range []string{"web", "log"} {
@@ -20,8 +20,8 @@ func TestLastAt(t *testing.T) {
 			Spec:  spec.Spec{Period: bandwidth.DefaultPeriod, View: spec.ViewFull, OnResize: "none", Command: "test"},
 		}
 		g.Request, g.CPUs, g.Exclusive = hybrid.Request{ID: name, Limit: 1000}, cpuset.Of(1), cpuset.Of(1)
-		next, isOther, err := s.cache.last.Load().Next("b", []*Grant{&g})
-		if err == nil && !isOther {
+		next, isChanged, err := s.cache.last.Load().Next("b", []*Grant{&g})
+		if err == nil && !isChanged {
 			t.Fatalf("with %s it is not another state", name)
 		}
 		if err == nil {

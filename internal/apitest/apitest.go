@@ -1,4 +1,4 @@
-// Package apitest stands where an API server does, for tests: a TLS server, kubeconfigs for it, and who calls.
+// Package apitest replaces an API server in tests: a TLS server, kubeconfigs for it, and the identity of its callers.
 package apitest
 
 import (
@@ -42,7 +42,7 @@ func Trust(s *httptest.Server) string {
 	return "certificate-authority-data: " + base64.StdEncoding.EncodeToString(Authority(s))
 }
 
-// Kubeconfig is one for a server, with fields of the cluster and of the user in YAML, by comma.
+// Kubeconfig returns a kubeconfig for a server, with fields of the cluster and of the user as YAML, separated by commas.
 func Kubeconfig(server, cluster, user string) string {
 	return fmt.Sprintf("current-context: c\ncontexts: [{name: other}, {name: c, context: {cluster: k, user: u}}]\n"+
 		"clusters: [{name: k, cluster: {server: %q, %s}}]\nusers: [{name: u, user: {%s}}]\n", server, cluster, user)
@@ -58,7 +58,7 @@ func Write(t testing.TB, dir, name, text string) string {
 	return file
 }
 
-// KeyPair makes a certificate of somebody, and its key, in PEM.
+// KeyPair creates a certificate for a name, with its key, in PEM.
 func KeyPair(t testing.TB, name string) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -81,7 +81,7 @@ func KeyPair(t testing.TB, name string) (certificate, key string) {
 	return block("CERTIFICATE", raw), block("EC PRIVATE KEY", der)
 }
 
-// Caller is who makes a call: the name in the certificate, else what stands in the header.
+// Caller returns the caller of a request: the name in the certificate, otherwise the header.
 func Caller(r *http.Request) string {
 	if len(r.TLS.PeerCertificates) > 0 {
 		return r.TLS.PeerCertificates[0].Subject.CommonName
@@ -89,7 +89,7 @@ func Caller(r *http.Request) string {
 	return r.Header.Get("Authorization")
 }
 
-// Objects answers with what stands at each path, in JSON. Others are not found, as an API server says it.
+// Objects returns a server that answers each path with its object as JSON, and other paths with the API server's "not found".
 func Objects(t testing.TB, at map[string]any) *httptest.Server {
 	return Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		of, is := at[r.URL.Path]

@@ -1,4 +1,4 @@
-// Package figure draws the plots that candor writes: one look, as SVG and as PNG.
+// Package figure draws candor's plots in a common style, as SVG and PNG.
 package figure
 
 import (
@@ -29,7 +29,7 @@ func New() *plot.Plot {
 	return p
 }
 
-// Colors are eight that are told apart, also by those who see fewer.
+// Colors are eight colors that readers with color blindness can distinguish.
 var Colors = []color.Color{RGB(0x0969da), RGB(0xd9730d), RGB(0x1a9c56), RGB(0xcf3f7e), RGB(0x1b9aaa), RGB(0x8250df), RGB(0x24478f), RGB(0x8a5a2b)}
 
 // RGB is a colour written as in HTML.
@@ -58,7 +58,7 @@ const (
 // legendLine is the part of a figure's height that a line of its legend takes.
 const legendLine = 0.045
 
-// AddMargin makes the plot higher, so that a legend of some lines covers nothing.
+// AddMargin extends the plot upwards, so that a legend with that many lines covers no data.
 func AddMargin(p *plot.Plot, lines int) { p.Y.Max /= max(1-legendLine*float64(lines+1), 0.3) }
 
 // SVG writes a plot.

@@ -1,5 +1,4 @@
-// Package fileio reads and writes small files as a whole: what is read is a plain
-// file of bounded size, what is written is there wholly or not at all.
+// Package fileio reads and writes small files as a whole: it reads plain files of bounded size, and replaces files atomically.
 package fileio
 
 import (
@@ -19,8 +18,7 @@ import (
 // its place is an error at once, never a wait. Links are followed.
 func Read(name string, limit int64) ([]byte, error) { return read(name, limit, 0) }
 
-// ReadNoLink is Read where a link is refused too: for places in which nobody has
-// a reason to make one.
+// ReadNoLink is Read without following a symbolic link.
 func ReadNoLink(name string, limit int64) ([]byte, error) { return read(name, limit, unix.O_NOFOLLOW) }
 
 func read(name string, limit int64, flags int) ([]byte, error) {
@@ -41,7 +39,7 @@ func ReadOpen(f *os.File, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a plain file")}
 	}
-	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // one read for the end
+	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead)) // one more read at the end of the file
 	_, err = data.ReadFrom(io.LimitReader(f, limit+1))
 	if err == nil && int64(data.Len()) > limit {
 		err = &TooLongError{f.Name(), limit}
@@ -49,7 +47,7 @@ func ReadOpen(f *os.File, limit int64) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// A TooLongError is a file that is longer than anybody writes it.
+// A TooLongError reports a file beyond its size limit.
 type TooLongError struct {
 	Name  string
 	Limit int64 // bytes
@@ -57,9 +55,8 @@ type TooLongError struct {
 
 func (e *TooLongError) Error() string { return fmt.Sprintf("%s: more than %d bytes", e.Name, e.Limit) }
 
-// Replace puts data in a file's place, wholly or not at all, also when the machine
-// stops meanwhile. All may read it, whatever the umask is. The temporary name beside it, "." and
-// the name, has one user at a time: the caller holds a lock.
+// Replace replaces a file with data atomically, also if the machine crashes meanwhile. Every user can read the file, regardless of the
+// umask. The temporary file, "." and the name, has a single user at a time: the caller holds a lock.
 func Replace(name string, data []byte) error {
 	f, err := ReplaceOpen(name, data)
 	if err != nil {
@@ -68,8 +65,8 @@ func Replace(name string, data []byte) error {
 	return f.Close()
 }
 
-// ReplaceOpen is Replace for a caller who wants to know later whether the file is still the one: while it is open, no
-// other file has its inode's number.
+// ReplaceOpen is Replace for a caller that later checks whether the file is unchanged: while it is open, no other file has its inode
+// number.
 func ReplaceOpen(name string, data []byte) (*os.File, error) {
 	temp := filepath.Join(filepath.Dir(name), "."+filepath.Base(name))
 	f, err := writeSynced(temp, data)
@@ -112,8 +109,7 @@ func writeSynced(name string, data []byte) (*os.File, error) {
 	return f, err
 }
 
-// MakeDir makes a folder that all may look into, whatever the umask is. What is
-// there already stays as it is.
+// MakeDir creates a directory that every user can read, regardless of the umask. An existing directory does not change.
 func MakeDir(name string) error {
 	err := os.Mkdir(name, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -136,7 +132,7 @@ func MakeDirs(name string) error {
 	return err
 }
 
-// DecodeStrict reads one JSON value with known fields and nothing after it.
+// DecodeStrict decodes a single JSON value with known fields. It refuses data after the value.
 func DecodeStrict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()

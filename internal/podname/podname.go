@@ -11,7 +11,7 @@ type Name struct {
 	Container string `json:"container,omitempty"`
 }
 
-// Parse takes "namespace/pod/container" apart; what is not such a name is the zero value.
+// Parse parses "namespace/pod/container". For other texts it returns the zero value.
 func Parse(text string) Name {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {

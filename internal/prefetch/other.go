@@ -4,8 +4,8 @@ package prefetch
 
 import "unsafe"
 
-// Line does nothing here.
+// Line has no effect on this architecture.
 func Line(unsafe.Pointer) {}
 
-// Lines does nothing here.
+// Lines has no effect on this architecture.
 func Lines(unsafe.Pointer, int) {}

@@ -1,9 +1,9 @@
-// Package prefetch tells the CPU which memory will be wanted soon, so that it is in the cache by then. That
-// changes nothing else: any address will do, and nobody waits. Where memory is far, it is worth it: to wait for
-// a cache line takes as long as a few hundred instructions, and to have asked for eight takes hardly longer than for one.
+// Package prefetch requests memory before its use, so that it is in the CPU's cache by then. It has no other effect: any address is
+// valid, and no call waits. It pays off for memory outside the caches: a cache miss takes as long as a few hundred instructions, and
+// eight requests take hardly longer than a single request.
 //
-// Go's runtime has that instruction, but lets nobody else use it: so there are a few lines of assembly for amd64 and
-// arm64. On other processors the functions do nothing.
+// Go's runtime has this instruction, but does not export it: the package has a few lines of assembly for amd64 and arm64. On other
+// architectures the functions have no effect.
 package prefetch
 
 // LineSize is that of a cache line, bytes.

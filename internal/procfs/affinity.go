@@ -8,10 +8,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// Affinity returns the CPUs that a thread may run on (sched_getaffinity); 0 is
-// the calling thread. The kernel refuses a buffer with fewer bits than it has
-// possible CPUs (nr_cpu_ids), and unix.CPUSet has 1024: machines whose firmware
-// reserves more need a larger one.
+// Affinity returns the CPUs on which a thread can run (sched_getaffinity); 0 is the calling thread. The kernel refuses a buffer with
+// fewer bits than possible CPUs (nr_cpu_ids), and unix.CPUSet has 1024: machines whose firmware reserves more CPUs need a larger buffer.
 func Affinity(tid int) (cpus cpuset.Set, err error) {
 	var mask [8192 / 64]uint64 // the largest CONFIG_NR_CPUS of distributions
 	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask[0])))

@@ -50,7 +50,7 @@ func textInTime(file string, patience time.Duration) (string, error) {
 	}
 }
 
-// Owner returns the user that a process runs as; root for one that the kernel protects from its own user.
+// Owner returns the user of a process; root for a process that the kernel protects from its own user.
 func Owner(pid int) (uid int, err error) {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 	if err != nil {

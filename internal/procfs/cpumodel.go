@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// CPUModel is the name of the first CPU; "" where the machine does not tell one, as some architectures.
+// CPUModel returns the model name of the first CPU; "" on architectures without it.
 func CPUModel() string {
 	model := ""
 	_ = kernelfs.Lines("/proc/cpuinfo", kernelfs.MaxSize, func(line []byte) (more bool) {

@@ -13,11 +13,11 @@ import (
 // tick is the unit of CPU time in /proc: USER_HZ is 100 on every Linux.
 const tick = 10 * time.Millisecond
 
-// A CPUTime is how long one CPU did what since the boot (/proc/stat, proc_stat(5)).
+// A CPUTime is the time of a CPU since the boot, by its use (/proc/stat, proc_stat(5)).
 type CPUTime struct {
 	Programs   time.Duration // user, nice and system
-	Interrupts time.Duration // hard and soft ones: nobody's
-	Stolen     time.Duration // by the hypervisor, for others
+	Interrupts time.Duration // hard and soft interrupts, of no process
+	Stolen     time.Duration // taken by the hypervisor
 	Idle       time.Duration // also while it waits for input and output
 }
 
@@ -62,7 +62,7 @@ func ParseCPUTimes(text string) (map[int]CPUTime, error) {
 // maxTicks is 50 years; sums of some are durations still.
 const maxTicks = 50 * 365 * 24 * 3600 * 100
 
-// ticks reads a count of ticks. What no kernel can have counted is an error.
+// ticks parses a number of ticks. A value beyond the kernel's range is an error.
 func ticks(text string) (time.Duration, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err == nil && n > maxTicks {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// An Identity is the part of /proc/PID/status that tells whose process it is (proc_pid_status(5)). Every user may read it,
-// without ptrace rights.
+// An Identity is the part of /proc/PID/status with the owner of a process (proc_pid_status(5)). Every user can read it, without ptrace
+// rights.
 type Identity struct {
 	// Comm is the name that the kernel took from the program's file at execve, 15 bytes at most. The process may change it.
 	Comm string
@@ -22,12 +22,12 @@ type Identity struct {
 	Namespaces int
 }
 
-// IsUser reports whether the process is a user's in all respects: a set-user-ID program has the real user id of the user who
-// started it.
+// IsUser reports whether all user IDs of the process are a user's: a set-user-ID program has the real user ID of the user that started
+// it.
 func (id *Identity) IsUser(uid int) bool { return id.Users == [4]int{uid, uid, uid, uid} }
 
-// maxIdentity bounds the read. The list of groups, up to 65,536 entries, stands before the pid namespaces: a process with so
-// many groups has no readable identity.
+// maxIdentity bounds the read. The list of groups, up to 65,536 entries, precedes the PID namespaces: a process with that many groups
+// has no readable identity.
 const maxIdentity = 8 << 10
 
 // ReadIdentity reads the identity of a process, given its directory, such as /proc/1. The error is fs.ErrNotExist or ESRCH

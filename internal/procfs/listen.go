@@ -16,8 +16,8 @@ const (
 	maxListening   = 10_000   // sockets of its network namespace
 )
 
-// Listens reports whether a process listens for connections, by TCP or a socket in the file system. The error means
-// that the process has ended, or that its network namespace has too many sockets to tell.
+// Listens reports whether a process listens for connections, by TCP or a Unix socket with a path. An error means that the process has
+// ended, or that its network namespace has too many sockets.
 func Listens(pid int) (bool, error) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	sockets := map[string]bool{}
@@ -28,7 +28,7 @@ func Listens(pid int) (bool, error) {
 			}
 			return len(sockets) < maxListening
 		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel may be without one of them
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel can lack the file
 			return false, err
 		}
 	}

@@ -19,9 +19,9 @@ const MaxTenantMounts = 1 << 20
 // MaxHostMounts bounds the mount table of candor's own mount namespace, which root alone can grow, in bytes.
 const MaxHostMounts = 256 << 20
 
-// EachMount calls visit for every mount in a mountinfo file whose line contains one of the words, oldest mount first
-// (proc_pid_mountinfo(5)). It reads the file piece by piece. The error is kernelfs.ErrTooLong for a file beyond limit
-// bytes, after the mounts before that bound. It skips a mount whose line is longer than kernelfs.MaxLine.
+// EachMount calls visit for every mount in a mountinfo file whose line contains one of the given words, the oldest mount first
+// (proc_pid_mountinfo(5)). It reads the file in pieces. The error is kernelfs.ErrTooLong for a file beyond limit bytes, after the
+// mounts before that bound. It skips a mount whose line is longer than kernelfs.MaxLine.
 func EachMount(file string, limit int64, words []string, visit func(*mountinfo.Info)) error {
 	p := mountParser{words: words, visit: visit}
 	if err := kernelfs.Lines(file, limit, p.add); err != nil {

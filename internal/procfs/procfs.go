@@ -1,5 +1,5 @@
-// Package procfs reads processes, mounts and the boot from /proc. Every read of a file that a process can grow has a
-// bound, and none waits for a process. The package knows nothing of containers.
+// Package procfs reads processes, mounts and the boot ID from /proc. Every read of a file that a process can grow has a bound, and no
+// read waits for a process. The package does not know containers.
 package procfs
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// A Stat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
+// A Stat is the content of /proc/PID/stat (proc_pid_stat(5)).
 type Stat struct {
 	State  byte   // 'Z' is a zombie, 'X' dead
 	Flags  uint64 // the kernel's PF_ flags
@@ -32,7 +32,7 @@ const kernelThread = 0x00200000
 // IsKernelThread reports whether the process is no program's.
 func (s Stat) IsKernelThread() bool { return s.Flags&kernelThread != 0 }
 
-// ReadStat reads a process's stat. The error is fs.ErrNotExist or ESRCH if it has gone.
+// ReadStat reads the stat of a process. The error is fs.ErrNotExist or ESRCH if the process has ended.
 func ReadStat(pid int) (Stat, error) {
 	file := fmt.Sprintf("/proc/%d/stat", pid)
 	text, err := kernelfs.Read(file)
@@ -84,12 +84,11 @@ func parseStat(text []byte) (s Stat, err error) {
 	return s, err
 }
 
-// A Status is what /proc/PID/status says of a process, and that of /proc/PID/task/TID of a
-// thread (proc_pid_status(5)).
+// A Status is the content of /proc/PID/status, or of /proc/PID/task/TID/status for a thread (proc_pid_status(5)).
 type Status struct {
 	Parent  int        // process id
 	Threads int        // of the process, at least 1
-	CPUs    cpuset.Set // that the thread, of a process the first one, may run on
+	CPUs    cpuset.Set // allowed CPUs of the thread; for a process, of its first thread
 }
 
 // maxStatus bounds a status file: its line of supplementary groups has up to 65,536 ids.
@@ -192,8 +191,8 @@ func CommandLine(dir string) ([]string, error) {
 	return words, nil
 }
 
-// EffectiveUser returns the effective user id of a process, given its folder, such as /proc/1. The owner of that folder
-// is another one for a process that has made itself undumpable (prctl(2), PR_SET_DUMPABLE): root.
+// EffectiveUser returns the effective user ID of a process, given its directory, such as /proc/1. The owner of the directory differs
+// for a process that has made itself undumpable (prctl(2), PR_SET_DUMPABLE): root.
 func EffectiveUser(dir string) (id int, err error) {
 	isFound := false
 	bad := kernelfs.Lines(dir+"/status", maxStatus, func(line []byte) (more bool) {

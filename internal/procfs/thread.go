@@ -11,10 +11,10 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// A Thread is one thread of a process (/proc/PID/task/TID/stat, proc_pid_stat(5)).
+// A Thread is a thread of a process (/proc/PID/task/TID/stat, proc_pid_stat(5)).
 type Thread struct {
 	ID   int
-	Name string        // at most 15 bytes, which anybody may have chosen
+	Name string        // at most 15 bytes, untrusted
 	Time time.Duration // CPU time, in steps of 10 ms
 	CPU  int           // that it runs on, or ran on last
 }

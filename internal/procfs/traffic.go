@@ -9,8 +9,8 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 )
 
-// Written returns how many bytes a process has written by system calls, to files or anything else (/proc/PID/io,
-// proc_pid_io(5)). The error is fs.ErrNotExist or ESRCH if it has gone.
+// Written returns the bytes that a process has written by system calls, to files and other descriptors (/proc/PID/io, proc_pid_io(5)).
+// The error is fs.ErrNotExist or ESRCH if the process has ended.
 func Written(pid int) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/io", pid)
 	text, err := kernelfs.Read(file)
@@ -33,8 +33,8 @@ func parseWritten(text string) (uint64, error) {
 	return 0, fmt.Errorf("no wchar in %.60q", text)
 }
 
-// Sent returns how many bytes a network device has sent, in the network namespace of a process (/proc/PID/net/dev). The error is
-// fs.ErrNotExist or ESRCH if the process has gone, or has no such device.
+// Sent returns the bytes that a network device has sent, in the network namespace of a process (/proc/PID/net/dev). The error is
+// fs.ErrNotExist or ESRCH if the process has ended, or has no such device.
 func Sent(pid int, device string) (uint64, error) {
 	file := fmt.Sprintf("/proc/%d/net/dev", pid)
 	text, err := kernelfs.Read(file) // some 8,000 devices
@@ -54,7 +54,7 @@ func parseSent(text, device string) (uint64, error) {
 		if !is || strings.TrimSpace(name) != device {
 			continue
 		}
-		const sent = 8 // after eight of what it has received
+		const sent = 8 // column after eight columns of received data
 		if fields := strings.Fields(counts); len(fields) > sent {
 			return strconv.ParseUint(fields[sent], 10, 64)
 		}

@@ -15,25 +15,25 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An access is how the API server is reached, and by whom.
+// An access holds the address of an API server and the credentials of the caller.
 type access struct {
 	url       string
 	namespace string
 	tls       *tls.Config
-	proxy     *url.URL // nil: as the environment says
+	proxy     *url.URL // nil: from the environment
 	token     string   // "": another way
 	tokenFile string   // read for each call: it is renewed
 	program   *program // that logs in; nil: none
 	as        http.Header
 }
 
-// account is where a pod finds what it needs to reach its API server.
+// account is the directory of a pod's service account.
 const account = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// maxFile bounds what is read of a file, in bytes.
+// maxFile bounds the size of a file, in bytes.
 const maxFile = 1 << 20
 
-// accessOf reads a kubeconfig; without one it is the pod's own access.
+// accessOf reads a kubeconfig. Without a kubeconfig it uses the pod's service account.
 func accessOf(o Options) (*access, error) {
 	if o.Kubeconfig != "" {
 		return readKubeconfig(o)
@@ -61,7 +61,7 @@ func podAccess() (*access, error) {
 	return a, a.trust(authority)
 }
 
-// trust sets whose certificates are believed.
+// trust sets the trusted certificate authorities.
 func (a *access) trust(authority []byte) error {
 	a.tls.RootCAs = x509.NewCertPool()
 	if !a.tls.RootCAs.AppendCertsFromPEM(authority) {
@@ -70,7 +70,7 @@ func (a *access) trust(authority []byte) error {
 	return nil
 }
 
-// reach sets where the API server is. A token is not sent over a line that others can read.
+// reach sets the address of the API server. A token is never sent over an unencrypted connection.
 func (a *access) reach(server string) error {
 	u, err := url.Parse(server)
 	switch {
@@ -83,7 +83,7 @@ func (a *access) reach(server string) error {
 	return nil
 }
 
-// proxyFor is the proxy of a call. What the environment or the kubeconfig says of it may hold a password.
+// proxyFor returns the proxy of a call. The address in the environment or the kubeconfig can contain a password.
 func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
 	if a.proxy != nil {
 		return a.proxy, nil
@@ -95,7 +95,7 @@ func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
 	return proxy, nil
 }
 
-// authorize adds who it is that calls.
+// authorize adds the caller's credentials.
 func (a *access) authorize(r *http.Request) error {
 	for name, values := range a.as {
 		r.Header[name] = values
@@ -130,10 +130,10 @@ func (a *access) bearer(r *http.Request) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// forget has the program log in anew, and reports whether there is one.
+// forget invalidates the credentials of an exec plugin, and reports whether there is one.
 func (a *access) forget() bool { return a.program != nil && a.program.forget() }
 
-// certify proves who calls by a certificate. Files are read for each connection: they are renewed.
+// certify sets the client certificate. The files are read for each connection, since they are renewed.
 func (a *access) certify(read func() (tls.Certificate, error)) error {
 	if _, err := read(); err != nil {
 		return fmt.Errorf("client certificate: %w", err)

@@ -17,20 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Client asks one API server. It may be used by several goroutines.
+// A Client is a client of an API server. It is safe for concurrent use.
 type Client struct {
 	http    *http.Client
 	access  *access
 	product string
 }
 
-// New returns a client by what the options say. Nobody is asked yet; the error is ErrBadOptions.
+// New returns a client. It makes no call; the error is ErrBadOptions.
 func New(o Options) (*Client, error) {
 	a, err := accessOf(o)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadOptions, err)
 	}
-	// One connection is enough, and HTTP/2 takes memory.
+	// A single connection suffices, and HTTP/2 takes memory.
 	transport := &http.Transport{
 		Proxy: a.proxyFor, TLSClientConfig: a.tls, MaxIdleConns: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: o.Patience,
 	}
@@ -41,10 +41,10 @@ func New(o Options) (*Client, error) {
 	}, nil
 }
 
-// errRedirect ends a call that would go on elsewhere, with what is secret.
+// errRedirect ends a call that would send secrets to another server.
 var errRedirect = errors.New("the server sends the call on to another place, which is not followed: want the server of the API itself")
 
-// Namespace is the one that the kubeconfig's context or the pod's service account has: "default" without one.
+// Namespace returns the namespace of the kubeconfig's context or of the pod's service account, otherwise "default".
 func (c *Client) Namespace() string { return c.access.namespace }
 
 // Get reads an object.
@@ -52,8 +52,8 @@ func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.Do(ctx, http.MethodGet, path, nil, into)
 }
 
-// Do makes a call, with a body or nil. What is not said to be done is an error of Kubernetes' own kinds. Where the API server does not know
-// the caller any more, it is told once more who that is.
+// Do makes a call, with a body or nil. A refusal is an error of Kubernetes' own types. If the API server no longer accepts the credentials,
+// Do renews them and repeats the call once.
 func (c *Client) Do(ctx context.Context, method, path string, body, into any) error {
 	err := c.try(ctx, method, path, body, into)
 	if apierrors.IsUnauthorized(err) && c.access.forget() {
@@ -91,7 +91,7 @@ func (c *Client) try(ctx context.Context, method, path string, body, into any) e
 // maxAnswer bounds an answer in bytes: it has room for a page of the largest objects that there are.
 const maxAnswer = 64 << 20
 
-// request is a call that says who calls.
+// request returns a request with the caller's credentials.
 func (c *Client) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	var text []byte
 	if body != nil {
@@ -113,7 +113,7 @@ func (c *Client) request(ctx context.Context, method, path string, body any) (*h
 // reachError is why a call did not arrive.
 func reachError(err error) error {
 	if errors.Is(err, errRedirect) {
-		return errRedirect // where to is for nobody's log
+		return errRedirect // the target does not belong into a log
 	}
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -122,7 +122,7 @@ func reachError(err error) error {
 	return err
 }
 
-// refusal is the error that an answer tells of. What stands between here and the API server answers in words of its own.
+// refusal returns the error of a response. A proxy before the API server has its own texts.
 func refusal(response *http.Response, path string, answer []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(answer, &status) == nil && status.Reason != "" {

@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// A kubeCluster is how an API server is reached.
+// A kubeCluster is the address of an API server.
 type kubeCluster struct {
 	Server        string
 	Authority     string `yaml:"certificate-authority"`
@@ -20,7 +20,7 @@ type kubeCluster struct {
 	Extensions    any
 }
 
-// cluster reads how the API server is reached.
+// cluster reads the address of the API server.
 func (k *kubeconfig) cluster(a *access, name string, attended bool) error {
 	at, ok := k.clusters[name]
 	if !ok {

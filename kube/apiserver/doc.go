@@ -1,7 +1,7 @@
-// Package apiserver asks a Kubernetes API server: how it is reached and by whom, as kubectl has it from a kubeconfig or a pod from its service
-// account, and calls whose answers are bounded in size. It knows nothing of the objects that are asked for.
+// Package apiserver is a small client of a Kubernetes API server: it finds the server and the credentials as kubectl does from a kubeconfig,
+// or as a pod does from its service account, and makes calls with bounded responses. It does not know the objects.
 //
-// client-go can do all this, and watch besides; it would make candor, which is on every node, several MB larger.
+// client-go has all this, and watches as well. It would make candor, which runs on every node, several MB larger.
 //
-// What is secret goes to the API server alone: no redirect is followed, and no error tells any of it.
+// Secrets go to the API server only: the client follows no redirect, and no error contains them.
 package apiserver

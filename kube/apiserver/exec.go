@@ -32,10 +32,10 @@ type kubeExec struct {
 	TellCluster bool   `yaml:"provideClusterInfo"`
 }
 
-// execVersions are the forms of what such a program is told, and tells.
+// execVersions are the supported versions of the protocol of exec plugins.
 var execVersions = []string{"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
 
-// A program logs in, once for as long as what it has told is good.
+// A program is an exec plugin for credentials. It runs once for the validity of its credentials.
 type program struct {
 	kubeExec
 	dir         string
@@ -45,14 +45,14 @@ type program struct {
 	has *credential // nil: none, or no more
 }
 
-// A credential is what such a program tells.
+// A credential is the result of an exec plugin.
 type credential struct {
 	token       string
 	certificate *tls.Certificate
 	until       time.Time // zero: for good
 }
 
-// logIn has a program tell who calls.
+// logIn uses an exec plugin for the credentials.
 func (a *access) logIn(e *kubeExec, dir string) error {
 	p := &program{kubeExec: *e, dir: dir}
 	switch {
@@ -81,7 +81,7 @@ func (a *access) logIn(e *kubeExec, dir string) error {
 	return nil
 }
 
-// credential is what the program has told, if that is still good, or tells now.
+// credential returns the valid credentials of the program, and runs it if necessary.
 func (p *program) credential(ctx context.Context) (*credential, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *program) credential(ctx context.Context) (*credential, error) {
 	return p.has, nil
 }
 
-// certificate is that which the program has told, for the call that it was run for; empty: it told a token.
+// certificate returns the client certificate of the program; empty if it returned a token.
 func (p *program) certificate() *tls.Certificate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *program) certificate() *tls.Certificate {
 	return p.has.certificate
 }
 
-// forget has the program asked anew. It reports whether it had told something.
+// forget makes the next call run the program again. It reports whether there were credentials.
 func (p *program) forget() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +138,7 @@ func (p *program) run(ctx context.Context) ([]byte, error) {
 	}
 	out := &bounded{}
 	c.Stdout, c.Stderr = out, os.Stderr
-	c.WaitDelay = time.Second // it may leave somebody behind who holds its output open: what it has told by then is all
+	c.WaitDelay = time.Second // a remaining child can hold its output open: the output so far is complete
 	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		if out.over {
 			return nil, fmt.Errorf("it has told more than %d bytes", maxFile)
@@ -151,7 +151,7 @@ func (p *program) run(ctx context.Context) ([]byte, error) {
 	return out.text.Bytes(), nil
 }
 
-// bounded keeps what a program writes, up to a limit.
+// bounded stores the output of a program, up to a limit.
 type bounded struct {
 	text bytes.Buffer
 	over bool
@@ -167,7 +167,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 const execKind = "ExecCredential"
 
-// parseCredential reads what a program tells. No error shows any of it.
+// parseCredential parses the output of an exec plugin. No error contains a part of it.
 func parseCredential(text []byte, version string) (*credential, error) {
 	var told struct {
 		Version  string          `json:"apiVersion"`

@@ -14,20 +14,19 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A kubeconfig is what one or several files say, the first one before the others.
+// A kubeconfig is the merged content of one or several files; earlier files take precedence.
 type kubeconfig struct {
 	current                   string
 	contexts, clusters, users map[string]entry
 }
 
-// An entry is one of a list of a file.
+// An entry is an entry of a list in a file.
 type entry struct {
 	of  yaml.Node
 	dir string // of the file: paths are meant from there
 }
 
-// A file is a kubeconfig as it is written. What it says that is not of interest here is passed over, but for that of the context that is
-// used: there nothing is.
+// A file is a kubeconfig file. Unknown fields are ignored, except for the context in use, which must be complete.
 type file struct {
 	Current  string `yaml:"current-context"`
 	Contexts []struct {
@@ -80,7 +79,7 @@ func readKubeconfig(o Options) (*access, error) {
 func (k *kubeconfig) add(text []byte, dir string) error {
 	var f file
 	if err := yaml.Unmarshal(text, &f); err != nil {
-		return errors.New("it is no kubeconfig in YAML") // the parser's own words may show what is secret
+		return errors.New("it is no kubeconfig in YAML") // the parser's message can contain secrets
 	}
 	if k.current == "" {
 		k.current = f.Current
@@ -117,7 +116,7 @@ func (k *kubeconfig) add(text []byte, dir string) error {
 // named are the entries of a list, by name.
 type named struct {
 	all   map[string]entry
-	twice string // a name that stands twice
+	twice string // a repeated name
 }
 
 func (n *named) add(name string, of yaml.Node, dir string) {
@@ -166,7 +165,7 @@ func (k *kubeconfig) access(o Options) (*access, error) {
 	return a, nil
 }
 
-// strict reads an entry of which nothing may be unknown.
+// strict reads an entry and refuses unknown fields.
 func (e *entry) strict(into any) error {
 	if e.of.IsZero() {
 		return nil
@@ -183,7 +182,7 @@ func (e *entry) strict(into any) error {
 	return nil
 }
 
-// unknown says of an error in YAML what does not show a value.
+// unknown returns the part of a YAML error that contains no value.
 func unknown(err error) string {
 	var of *yaml.TypeError
 	if errors.As(err, &of) {
@@ -197,7 +196,7 @@ func unknown(err error) string {
 	return "a value is not of the kind that it has to be"
 }
 
-// content is what stands in a file or, as base64, in the kubeconfig itself; nil for neither.
+// content returns the content of a file, or the base64 content in the kubeconfig itself; nil for neither.
 func content(dir, file, data string) ([]byte, error) {
 	switch {
 	case data != "":
@@ -217,7 +216,7 @@ func from(dir, file string) string {
 	return filepath.Join(dir, file)
 }
 
-// DefaultKubeconfig is what kubectl takes: $KUBECONFIG, else ~/.kube/config if that is there, else "".
+// DefaultKubeconfig returns kubectl's default: $KUBECONFIG, otherwise ~/.kube/config if it exists, otherwise "".
 func DefaultKubeconfig() string {
 	if files := os.Getenv("KUBECONFIG"); files != "" {
 		return files

@@ -10,7 +10,7 @@ import (
 
 const (
 	pageSize = 500     // objects
-	maxItems = 1 << 20 // of a list: several times what the largest clusters have
+	maxItems = 1 << 20 // of a list: several times the size of the largest clusters
 	tries    = 3       // the pages of a list that takes too long belong together no more
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A kubeUser is who calls, and how that is proved.
+// A kubeUser holds the credentials of a caller.
 type kubeUser struct {
 	Token           string
 	TokenFile       string `yaml:"tokenFile"`
@@ -29,7 +29,7 @@ type kubeUser struct {
 	Extensions      any
 }
 
-// user reads who calls.
+// user reads the credentials.
 func (k *kubeconfig) user(a *access, name string, attended bool) error {
 	at, ok := k.users[name]
 	if !ok {
@@ -70,14 +70,14 @@ func (u *kubeUser) keyPair(dir string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // kubelet has both in one file
+	key, err := content(dir, cmp.Or(u.Key, u.Certificate), u.KeyData) // the kubelet has both in the same file
 	if err != nil {
 		return tls.Certificate{}, err
 	}
 	return tls.X509KeyPair(certificate, key)
 }
 
-// impersonate has the calls made as somebody else.
+// impersonate makes the calls as another user.
 func (a *access) impersonate(u *kubeUser) error {
 	if u.As == "" {
 		if u.AsUID != "" || len(u.AsGroups) > 0 || len(u.AsExtra) > 0 {
@@ -93,7 +93,7 @@ func (a *access) impersonate(u *kubeUser) error {
 		a.as["Impersonate-Group"] = u.AsGroups
 	}
 	for key, values := range u.AsExtra {
-		// The API server unescapes the key, and does not tell upper case from lower.
+		// The API server unescapes the key, and ignores its case.
 		a.as["Impersonate-Extra-"+strings.ReplaceAll(url.QueryEscape(strings.ToLower(key)), "+", "%20")] = values
 	}
 	for name, values := range a.as {

@@ -35,7 +35,7 @@ func claim(n *hybrid.Node, r *hybrid.Request) {
 	})
 	if rest := amount - hybrid.Milli(less)*step; rest > 0 {
 		setAmount(&part, rest)
-		_, _, _ = n.Place(&part) // an error: not even the fraction has room, and nothing is claimed
+		_, _, _ = n.Place(&part) // an error: not even the fraction has room, and there is no claim
 	}
 }
 

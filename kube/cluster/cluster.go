@@ -19,7 +19,7 @@ type Cluster struct {
 	counters []atomic.Uint64         // for the next nodes
 }
 
-// New returns a cluster without nodes. Patience is how long a node may take to show a pod.
+// New returns a cluster without nodes. Patience bounds the time in which a node must report a pod.
 func New(patience time.Duration) *Cluster {
 	return &Cluster{patience: patience, nodes: map[string]*node{}, pods: map[string]*reservation{}}
 }
@@ -34,7 +34,7 @@ func (c *Cluster) node(name string) *node {
 	return n
 }
 
-// counter returns one for a node. Those of many are side by side: a race reads all of them. The cluster is locked.
+// counter returns a counter for a node. The counters are adjacent in memory, since a search reads all of them. The caller holds the lock.
 func (c *Cluster) counter() *atomic.Uint64 {
 	if len(c.counters) == 0 {
 		c.counters = make([]atomic.Uint64, 512)
@@ -44,14 +44,14 @@ func (c *Cluster) counter() *atomic.Uint64 {
 	return first
 }
 
-// find returns a node, nil if nothing is known of it.
+// find returns a node, or nil if it is unknown.
 func (c *Cluster) find(name string) *node {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.nodes[name]
 }
 
-// findAny returns a node, also if nothing is known of it.
+// findAny returns a node, and creates it if it is unknown.
 func (c *Cluster) findAny(name string) *node {
 	if n := c.find(name); n != nil {
 		return n
@@ -59,9 +59,8 @@ func (c *Cluster) findAny(name string) *node {
 	return unknownNode(name, new(atomic.Uint64))
 }
 
-// Report takes what a node has said of itself: with all that it has granted, as nodecpu.Node
-// returns it. The version grows from report to report; one that is not newer than what is known changes
-// nothing. Nobody else may use the report afterwards.
+// Report takes the report of a node with all its grants, as nodecpu.Node returns it. The version grows from report to report; a report
+// that is not newer than the known report changes nothing. The caller must not use the report afterwards.
 func (c *Cluster) Report(name string, version uint64, report *hybrid.Node, now time.Time) {
 	n := c.lockNode(name)
 	defer n.mu.Unlock()
@@ -105,8 +104,8 @@ func (c *Cluster) Fits(name string, p *Pod) *Refusal {
 	return refusal
 }
 
-// FitsAfterReport reports whether a pod that was refused fits on a node now, by what its last report has changed. The version
-// is that of the report before it.
+// FitsAfterReport reports whether a refused pod fits on a node after the changes of its last report. before is the version of the previous
+// report.
 func (c *Cluster) FitsAfterReport(name string, before uint64, p *Pod) bool {
 	n := c.find(name)
 	if n == nil {

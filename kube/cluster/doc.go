@@ -1,10 +1,9 @@
-// Package cluster holds the nodes of a Kubernetes cluster as a scheduler knows them: what
-// each node's report says that it has granted, and what was promised since and is in no report yet.
+// Package cluster models the nodes of a Kubernetes cluster for a scheduler: the grants in each node's report, and the reservations that are
+// in no report yet.
 //
-// A promise lives until the node's report shows it, the pod is gone, or the patience with the
-// node has ended. Until then it takes its room, also where the report has none: what is not known for
-// certain is never given a second time. What a report showed and the next one lacks, of a pod that is not gone,
-// is promised anew: the node has been started again, or makes the container again.
+// A reservation lasts until the node's report shows the pod, the pod is deleted, or the timeout of the node ends. Until then it occupies
+// its room, even if the report has no room for it: uncertain room is never allocated twice. If the next report lacks a pod of the previous
+// report that is not deleted, the pod is reserved again: the node was restarted, or recreates the container.
 //
-// The package talks to nobody and looks at no clock. A Cluster may be used by many goroutines.
+// The package makes no calls and reads no clock. A Cluster is safe for concurrent use.
 package cluster

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// An Expired pod is one whose reservation has ended without its start.
+// An Expired pod is a pod whose reservation has ended without its start.
 type Expired struct {
 	Pod   *Pod
 	Node  string
 	Ours  bool     // this scheduler placed it
-	Held  bool     // it was not bound: it waited until pods that are gone leave the node
-	Unmet *Refusal // why the node says that it cannot meet the reservation; nil: the patience has ended
+	Held  bool     // not bound: it waited for deleted pods to leave the node
+	Unmet *Refusal // reason why the node cannot meet the reservation; nil: timeout
 }
 
-// Expire ends the reservations that their nodes say they cannot meet and those with which the patience has ended, and returns their pods.
-// A node that runs one of the latter and has not reported in all the time is silent: it takes no pod that needs Candor until it reports.
+// Expire ends the reservations that their nodes report as unmet and those that are late, and returns their pods. A node with a late pod and
+// without a report in all the time is silent: it takes no pod that needs Candor until it reports.
 func (c *Cluster) Expire(now time.Time) []Expired {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,13 +34,13 @@ func (c *Cluster) Expire(now time.Time) []Expired {
 	return expired
 }
 
-// expire gives up the pods that wait since before a time, and returns them. The room that is held for others is for the cluster.
+// expire drops the pods that wait since before a time, and returns them. The cluster ends the room that is held for preemptors.
 func (n *node) expire(before time.Time) (late []*reservation) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	gaveUp := false
 	n.reserved = slices.DeleteFunc(n.reserved, func(r *reservation) bool {
-		if !r.since.Before(before) || n.base == nil && !r.held { // without a report it has shown nothing yet
+		if !r.since.Before(before) || n.base == nil && !r.held { // without a report it has shown no pod yet
 			return false
 		}
 		if gaveUp = true; r.grows() { // its node shows it, and has not the room that it asks for now
@@ -65,7 +65,7 @@ func (n *node) expire(before time.Time) (late []*reservation) {
 type Totals struct {
 	Reporting int // nodes with a report
 	Reserved  int // pods with containers that no report shows
-	Blocked   int // of those, for which there is no room any more
+	Blocked   int // reservations without room on their nodes
 }
 
 // Totals counts.

@@ -4,7 +4,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// ask returns what a pod would cost on the node, or why it cannot be there.
+// ask returns the cost of a pod on the node, or the reason why the node cannot take it.
 func (n *node) ask(p *Pod) (hybrid.Quote, *Refusal) {
 	changes := n.changes.Load()
 	if n.last.pod == p && n.last.changes == changes {
@@ -76,21 +76,20 @@ func (p *Pod) isSensitive() bool {
 	return false
 }
 
-// quoteOne returns what a container of a pod costs on a node as it is.
+// quoteOne returns the cost of a container on a node in its present state.
 func quoteOne(n *hybrid.Node, p *Pod, c *Container) (hybrid.Quote, *Refusal) {
 	q, err := n.Quote(&c.Request)
 	if err == nil {
 		return q, nil
 	}
 	if _, planned := n.Plan(c.Request); planned != nil {
-		err = planned // it says more
+		err = planned // a more detailed refusal
 	}
 	_, never := n.NewLike().Quote(&c.Request)
 	return q, refused(p, c, err, never != nil)
 }
 
-// placeAll places the containers of a pod one after the other, as they start, and returns what that
-// costs in all.
+// placeAll places the containers of a pod in the order of their start, and returns the total cost.
 func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	sum := hybrid.Quote{Direct: true}
 	for i := range p.containers {
@@ -111,7 +110,7 @@ func placeAll(n *hybrid.Node, p *Pod) (hybrid.Quote, *Refusal) {
 	return sum, nil
 }
 
-// add sums up what containers of a pod cost.
+// add adds the cost of a container.
 func add(sum, cost *hybrid.Cost) {
 	sum.Shared += cost.Shared
 	sum.Whole += cost.Whole

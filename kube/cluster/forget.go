@@ -4,7 +4,7 @@ package cluster
 type Absence uint8
 
 const (
-	Gone     Absence = iota // there is no NodeCPU of that name
+	Gone     Absence = iota // there is no NodeCPU with that name
 	NotYet                  // the node's agent has not reported yet
 	Unusable                // the report cannot be used
 	Former                  // the report is of a former node of that name
@@ -13,7 +13,7 @@ const (
 // absences are the refusals of pods that need Candor.
 var absences = map[Absence]*Refusal{Unusable: badReport, Former: former}
 
-// NoReport records that a node has no report, or none that counts. A version that is older than the last one changes nothing.
+// NoReport records that a node has no valid report. A version that is older than the last report changes nothing.
 func (c *Cluster) NoReport(name string, version uint64, why Absence) {
 	n := c.lockNode(name)
 	defer n.mu.Unlock()
@@ -24,7 +24,7 @@ func (c *Cluster) NoReport(name string, version uint64, why Absence) {
 	n.rebuild()
 }
 
-// Versions returns the version of each NodeCPU that was taken and is not gone, by its name.
+// Versions returns the version of each known NodeCPU by its name.
 func (c *Cluster) Versions() map[string]uint64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -39,7 +39,8 @@ func (c *Cluster) Versions() map[string]uint64 {
 	return versions
 }
 
-// AcceptAnyVersion has the next report of a node count whatever its version: versions go back when the cluster is restored from a backup.
+// AcceptAnyVersion makes the next report of a node count regardless of its version: versions go back when the cluster is restored from a
+// backup.
 func (c *Cluster) AcceptAnyVersion(name string) {
 	n := c.find(name)
 	if n == nil {
@@ -53,8 +54,8 @@ func (c *Cluster) AcceptAnyVersion(name string) {
 	}
 }
 
-// Sweep forgets the nodes that are gone: they do not exist, have no NodeCPU, and no pod is bound to them. Else a cluster whose nodes come
-// and go would grow without end.
+// Sweep forgets deleted nodes: they do not exist, have no NodeCPU, and no pod is bound to them. Otherwise a cluster whose nodes change often
+// would grow without bound.
 func (c *Cluster) Sweep(exists func(name string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +72,8 @@ func (c *Cluster) Sweep(exists func(name string) bool) {
 	}
 }
 
-// end empties a node if nothing but reservations of pods that are not bound depends on it. It returns these, and whether the node has
-// ended. A seat finds out by the node's changes, and looks up the successor.
+// end empties a node if only reservations of unbound pods depend on it. It returns these, and whether the node has ended. A NodeRef notices
+// the end by the node's changes, and looks up the successor.
 func (n *node) end() (pods map[string]*reservation, ended bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

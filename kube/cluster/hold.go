@@ -8,9 +8,9 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// HoldFor returns a refusal if a pod has to wait for nothing but a node's report that others are gone, who may have made way for it.
-// Until it is reserved or forgotten, or the patience has ended, nobody else gets that room. present are the UIDs of those that
-// are not gone.
+// HoldFor holds a node's room for a pod, such as a preemptor, that only waits for the node to report the end of other pods, and returns a
+// refusal then. No other pod gets that room until the pod is reserved or forgotten, or until the timeout. present are the UIDs of the
+// existing pods.
 func (c *Cluster) HoldFor(name string, p *Pod, present map[string]bool, now time.Time) *Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Cluster) HoldFor(name string, p *Pod, present map[string]bool, now time
 	return awaited
 }
 
-// HeldOn returns the node on which a pod waits for room that others leave, "" if there is none.
+// HeldOn returns the node on which room is held for a pod, or "".
 func (c *Cluster) HeldOn(uid string) string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -65,13 +65,13 @@ func (n *node) askHeld(p *Pod) (refusal *Refusal, isHeld bool) {
 	return refusal, isHeld
 }
 
-// isHeld reports whether the node has no room yet for a pod for which others make way. Until its next report it takes no other pod: room that
-// is free now may be needed beside the room that is to come.
+// isHeld reports whether the node does not have the held room of a pod yet. Until its next report it takes no other pod: the pod can need
+// the present room in addition to the room of leaving pods.
 func (n *node) isHeld() bool {
 	return slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r.held && r.blocked })
 }
 
-// andHeld adds a pod to others that are left out, if it is there for nothing but the room that it waits for.
+// andHeld adds a pod to the omitted pods if the node only holds room for it.
 func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
 	if !n.holds(p) {
 		return without
@@ -81,7 +81,7 @@ func (n *node) andHeld(without map[string]bool, p *Pod) map[string]bool {
 	return all
 }
 
-// FitsWithout is Fits as it would be without what is reserved for another pod, which is gone or about to be.
+// FitsWithout is Fits without the reservation of another pod, which is deleted or about to be deleted.
 func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 	n := c.findAny(name)
 	n.mu.Lock()
@@ -95,7 +95,7 @@ func (c *Cluster) FitsWithout(name string, p *Pod, other string) *Refusal {
 	return refusal
 }
 
-// findBeside is find without what is reserved for some pods.
+// findBeside is find without the reservations of some pods.
 func (n *node) findBeside(p *Pod, without map[string]bool) (hybrid.Quote, *Refusal) {
 	then := copyOf(n.base, nil)
 	blocked := n.keepPromises(then, without)

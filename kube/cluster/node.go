@@ -10,38 +10,38 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A node is one of the cluster.
+// A node is a node of the cluster.
 type node struct {
 	name    string
-	changes *atomic.Uint64 // how often what is known of it has changed: read without the lock, grows within it
+	changes *atomic.Uint64 // number of changes: read without the lock, incremented under it
 
 	mu        sync.Mutex
 	silent    bool                    // its containers run, and its reports do not come
-	base      *hybrid.Node            // by its report, never changed; nil: there is none
-	shown     *hybrid.Node            // by its last report, also where that is gone
+	base      *hybrid.Node            // from its report, immutable; nil: no report
+	shown     *hybrid.Node            // from its last report, even if that was deleted
 	heard     time.Time               // when that came
 	problem   *Refusal                // why it takes no pod that needs Candor, without a base
-	isListed  bool                    // there is a NodeCPU of that name
+	isListed  bool                    // there is a NodeCPU with that name
 	hasEnded  bool                    // the cluster has forgotten the node
-	version   uint64                  // of the report; 0: there never was one
-	now       *hybrid.Node            // with what is reserved; base itself where that is nothing
+	version   uint64                  // of the report; 0: no report so far
+	now       *hybrid.Node            // with the reservations; base itself if there are none
 	unclaimed *hybrid.Node            // now without the claims of blocked reservations; nil: there are none
 	reserved  []*reservation          // those that it does not show in full
 	pods      map[string]*reservation // all that belong to it, by UID
-	leaving   map[string]bool         // UIDs of pods that are gone and that the report still shows
+	leaving   map[string]bool         // UIDs of deleted pods in the report
 	outline
 	last answer
 
-	before      uint64 // version of the last report but one; 0: there was none
+	before      uint64 // version of the previous report; 0: none
 	wereFigures hybrid.Figures
 }
 
-// unknownNode returns a node of which nothing is known.
+// unknownNode returns a node without any known facts.
 func unknownNode(name string, changes *atomic.Uint64) *node {
 	return &node{name: name, changes: changes, pods: map[string]*reservation{}}
 }
 
-// An answer is what a node has said of a pod, for as long as it does not change.
+// An answer is a node's result for a pod, valid until the node changes.
 type answer struct {
 	pod     *Pod
 	changes uint64
@@ -49,7 +49,7 @@ type answer struct {
 	refusal *Refusal
 }
 
-// copyOf returns a node like another one that can be changed. Both are for the same lock.
+// copyOf returns a copy of a node for changes. The same lock protects both.
 func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	grants := n.Grants()
 	if len(without) > 0 {
@@ -57,7 +57,7 @@ func copyOf(n *hybrid.Node, without map[string]bool) *hybrid.Node {
 	}
 	twin := n.NewLike()
 	if err := twin.Restore(grants); err != nil {
-		panic("cluster: a node refuses its own grants: " + err.Error()) // Restore takes what Grants returns
+		panic("cluster: a node refuses its own grants: " + err.Error()) // Restore accepts the result of Grants
 	}
 	return twin
 }
@@ -112,8 +112,8 @@ func (n *node) reserve(r *reservation) {
 	n.rebuild()
 }
 
-// missed has pods wait again for what the last report showed of them and the next one does not: they belong to the node, which
-// has been started anew or makes their containers again.
+// missed reserves the pods again that the last report showed and the next report lacks: they belong to the node, which was restarted or
+// recreates their containers.
 func (n *node) missed(next *hybrid.Node, version uint64, now time.Time) {
 	if n.shown == nil {
 		return
@@ -128,7 +128,7 @@ func (n *node) missed(next *hybrid.Node, version uint64, now time.Time) {
 	}
 }
 
-// drop takes a reservation away. What it moved is as the report has it again.
+// drop removes a reservation. Moved fractions return to their CPUs in the report.
 func (n *node) drop(r *reservation) {
 	delete(n.pods, r.pod.UID)
 	if i := slices.Index(n.reserved, r); i >= 0 {
@@ -137,7 +137,7 @@ func (n *node) drop(r *reservation) {
 	}
 }
 
-// leave notes that a pod is gone: the node still has its containers until it reports that it has not.
+// leave records that a pod was deleted: its containers stay on the node until the node reports their end.
 func (n *node) leave(uid string) {
 	if n.base == nil {
 		return

@@ -9,12 +9,12 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A Pod is what a pod asks of the CPUs of a node. It does not change once the cluster has it.
+// A Pod is the demand of a pod for the CPUs of a node. It is immutable once the cluster has it.
 type Pod struct {
 	UID, Namespace, Name string
-	// Planned pods carry what a scheduler with Candor has written into them.
+	// Planned pods have the settings from a scheduler with Candor.
 	Planned bool
-	// Started pods run on their node, as that says itself.
+	// Started pods run on their node, according to the node.
 	Started bool
 	// Accepted is the version of the pod in which its node's kubelet has accepted it; 0: not yet. Versions of pods and of nodes' reports
 	// are compared.
@@ -24,22 +24,21 @@ type Pod struct {
 
 	containers []Container
 	lasting    []Container // those that are not passing
-	one        *Container  // what stands for all of them where one request can; nil: none can
+	one        *Container  // a container that represents all of them; nil: there is none
 	memory     int64
 	asked      fleet.Query
 }
 
-// A Container is one of a pod's.
+// A Container is a container of a pod.
 type Container struct {
 	Name    string
 	Request hybrid.Request // its ID is the container's name in reports (nodecpu.Holder)
-	// Passing containers end before the next one begins: init containers that are not sidecars.
+	// RunsToCompletion marks containers that end before the next container starts: init containers that are not sidecars.
 	RunsToCompletion bool
 }
 
-// NewPod returns a pod. The containers are in the order in which they start, without those that are
-// not planned; the IDs of their requests are set. Memory is what the pod requests, in bytes. The
-// error names a container whose request cannot be meant.
+// NewPod returns a pod. The containers are in the order of their start, without unplanned containers; the IDs of their requests are set.
+// memory is the pod's request in bytes. The error names a container with an invalid request.
 func NewPod(uid, namespace, name string, memory int64, containers []Container) (*Pod, error) {
 	p := &Pod{UID: uid, Namespace: namespace, Name: name, memory: memory, containers: containers}
 	for i := range containers {
@@ -68,7 +67,7 @@ func lasting(containers []Container) (list []Container) {
 	return list
 }
 
-// ask notes what the pod asks for in all.
+// ask computes the total demand of the pod.
 func (p *Pod) ask() {
 	p.asked = fleet.NewQuery(&fleet.Request{Class: hybrid.Flexible, Guarantee: hybrid.NoGuarantee, Resources: []int64{p.memory}})
 	for i := range p.lasting {
@@ -82,11 +81,10 @@ func (p *Pod) ask() {
 	}
 }
 
-// IsEmpty reports whether nothing of the pod is planned.
+// IsEmpty reports whether the pod has no planned container.
 func (p *Pod) IsEmpty() bool { return len(p.containers) == 0 }
 
-// NeedsCandor reports whether the pod has a container whose view or wish must be kept: it
-// cannot go where nobody keeps them.
+// NeedsCandor reports whether the pod has a container with a view or topology policy to keep: a node without Candor cannot take it.
 func (p *Pod) NeedsCandor() bool {
 	for i := range p.containers {
 		r := &p.containers[i].Request
@@ -97,13 +95,13 @@ func (p *Pod) NeedsCandor() bool {
 	return false
 }
 
-// standIn returns one container that asks for what all of them ask: flexible ones without a wish share the same CPUs, so that
-// only the sum of their guarantees counts. It returns nil where there is no such container.
+// standIn returns a single container with the demand of all of them: flexible containers without a topology policy share the same CPUs, so
+// that only the sum of their guarantees counts. It returns nil if there is none.
 func (p *Pod) standIn() *Container {
 	if len(p.containers) == 1 && !p.containers[0].RunsToCompletion {
 		return &p.containers[0]
 	}
-	sum, most := hybrid.Milli(0), hybrid.Milli(0) // of the lasting ones, of a passing one
+	sum, most := hybrid.Milli(0), hybrid.Milli(0) // of lasting containers; of a container that runs to completion
 	for i := range p.containers {
 		c := &p.containers[i]
 		switch {

@@ -2,14 +2,14 @@ package cluster
 
 import "github.com/candor-project/candor/hybrid"
 
-// A Preview is what a pod would get on a node, and what that would cost there.
+// A Preview is the allocation of a pod on a node, with its cost.
 type Preview struct {
 	Grants []hybrid.Grant // of the containers that stay; none on a node without a report
 	Shared hybrid.Milli   // shared time that it adds
-	Moves  int            // fractions of others that move
+	Moves  int            // moved fractions of other pods
 }
 
-// Preview tells what Reserve would give a pod now, and changes nothing.
+// Preview returns the allocation that Reserve would make now, and changes nothing.
 func (c *Cluster) Preview(name string, p *Pod) (v Preview, refusal *Refusal) {
 	n := c.findAny(name)
 	n.mu.Lock()

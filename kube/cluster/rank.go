@@ -7,7 +7,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Amounts are what a node has, and has free, by Kubernetes' own accounts.
+// Amounts are the total and free resources of a node in Kubernetes' own accounts.
 type Amounts struct {
 	CPU, FreeCPU       hybrid.Milli // used where the node has no report
 	Memory, FreeMemory int64        // bytes
@@ -16,7 +16,7 @@ type Amounts struct {
 // WorstRank is that of a node on which a pod does not fit.
 const WorstRank fleet.Rank = math.MaxUint64
 
-// Rank says how good a node is for a pod, by the order of fleet: less is better.
+// Rank returns the rank of a node for a pod, by the order of fleet: less is better.
 func (c *Cluster) Rank(name string, p *Pod, a Amounts) fleet.Rank {
 	return c.findAny(name).rank(p, a)
 }
@@ -38,8 +38,8 @@ func (n *node) rankLocked(p *Pod, a Amounts) fleet.Rank {
 
 // An outline is a node as far as most ranks follow from it, in few cache lines.
 type outline struct {
-	reports  bool // it says of itself what it has
-	isOpen   bool // and there is room for all that was promised some
+	reports  bool // the node has a report
+	isOpen   bool // and room for all reservations
 	capacity hybrid.Milli
 	summary  hybrid.Summary
 	figures  hybrid.Figures
@@ -53,7 +53,7 @@ type amounts struct {
 	memory int64
 }
 
-// draw brings an outline up to date with the node; nil is one without a report.
+// draw updates an outline from the node; nil is a node without a report.
 func (o *outline) draw(n *hybrid.Node) {
 	if o.reports = n != nil; !o.reports {
 		return
@@ -63,12 +63,13 @@ func (o *outline) draw(n *hybrid.Node) {
 	o.figures = o.summary.Figures()
 }
 
-// rankBy is the rank of a node by what a pod costs there.
+// rankBy returns the rank of a node from the pod's quote there.
 func (o *outline) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
 	cpu, figures := o.capacity, &o.figures
 	if !o.reports {
 		cpu = max(a.CPU, 1)
-		figures = &hybrid.Figures{Free: [2]int32{int32(a.FreeCPU), int32(a.FreeCPU)}}
+		free := int32(min(max(a.FreeCPU, math.MinInt32), math.MaxInt32)) // a node object can claim any amount
+		figures = &hybrid.Figures{Free: [2]int32{free, free}}
 	}
 	if is := (amounts{cpu, clamp(a.Memory)}); o.scaleOf != is {
 		o.scale, o.scaleOf = fleet.NewScale(is.cpu, []int64{is.memory}), is
@@ -76,5 +77,5 @@ func (o *outline) rankBy(p *Pod, a Amounts, quote *hybrid.Quote) fleet.Rank {
 	return o.scale.Rank(&p.asked, quote, figures, []int64{clamp(a.FreeMemory)})
 }
 
-// clamp keeps an amount within what fleet counts.
+// clamp limits an amount to fleet's range.
 func clamp(amount int64) int64 { return min(max(amount, 0), fleet.MaxAmount) }

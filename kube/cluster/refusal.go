@@ -11,7 +11,7 @@ import (
 // and the same for the same reason, so that it can be counted.
 type Refusal struct {
 	Reason string
-	Final  bool // nobody who leaves the node makes it possible
+	Final  bool // no end of other pods makes it possible
 }
 
 func (r *Refusal) Error() string { return r.Reason }
@@ -26,7 +26,7 @@ var (
 	waiting   = &Refusal{"reserved pods wait for room", false}
 )
 
-// refused makes a refusal of hybrid's, for one container of a pod.
+// refused converts a refusal of hybrid for a container of a pod.
 func refused(p *Pod, c *Container, err error, final bool) *Refusal {
 	text := reason(err)
 	if p.one == nil {
@@ -35,7 +35,7 @@ func refused(p *Pod, c *Container, err error, final bool) *Refusal {
 	return &Refusal{text, final}
 }
 
-// reason says in a few words why a node has no room.
+// reason names the reason of a node's refusal in a few words.
 func reason(err error) string {
 	var r *hybrid.Refusal
 	if !errors.As(err, &r) {

@@ -7,11 +7,11 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A reservation is a pod that belongs to a node, and what the node's report does not show of it.
+// A reservation is a pod that belongs to a node, with its containers that the node's report does not show.
 type reservation struct {
 	node  *node
 	ours  bool // promised by this scheduler, now or before it was started
-	held  bool // not promised yet: it waits until the node reports that others are gone
+	held  bool // not reserved yet: it waits for the node to report the end of other pods
 	bound bool // for good; changed under the cluster's lock and the node's
 
 	accepted uint64 // the pod's version when its node accepted it; 0: not yet
@@ -21,10 +21,10 @@ type reservation struct {
 	pod     *Pod
 	since   time.Time   // the node could have shown it
 	waiting []Container // those that the report does not show, or shows as smaller than they are by now
-	blocked bool        // there is no room for some of them
+	blocked bool        // some of its containers have no room
 }
 
-// settle forgets what the node's report shows.
+// settle removes the containers that the node's report shows.
 func (r *reservation) settle() {
 	if base := r.node.base; base != nil {
 		r.waiting = slices.DeleteFunc(r.waiting, func(c Container) bool {
@@ -37,7 +37,7 @@ func (r *reservation) settle() {
 	}
 }
 
-// grows reports whether nothing is awaited but larger grants: of containers that were resized.
+// grows reports whether only larger grants are pending, of resized containers.
 func (r *reservation) grows() bool {
 	base := r.node.base
 	return base != nil && !slices.ContainsFunc(r.waiting, func(c Container) bool {
@@ -46,7 +46,7 @@ func (r *reservation) grows() bool {
 	})
 }
 
-// await has the pod wait for one of its lasting containers from now on. It reports whether there is one of that name.
+// await adds a lasting container of the pod to the pending containers. It reports whether the pod has a container of that name.
 func (r *reservation) await(id string, version uint64, now time.Time) bool {
 	is := func(c Container) bool { return c.Request.ID == id }
 	i := slices.IndexFunc(r.pod.lasting, is)
@@ -57,7 +57,7 @@ func (r *reservation) await(id string, version uint64, now time.Time) bool {
 	return true
 }
 
-// replace has the pod ask for something else. What was given up of it stays so.
+// replace changes the demand of the pod. Abandoned parts stay abandoned.
 func (r *reservation) replace(p *Pod, now time.Time) {
 	if len(r.waiting) == 0 {
 		r.since = now
@@ -74,7 +74,7 @@ func (r *reservation) replace(p *Pod, now time.Time) {
 	r.settle()
 }
 
-// place gives the waiting containers their room on a node. Where one has none the others have theirs all the same.
+// place places the pending containers on a node. A container without room does not affect the others.
 func (r *reservation) place(n *hybrid.Node) {
 	r.blocked = false
 	for i := range r.waiting {
@@ -90,8 +90,8 @@ func (r *reservation) place(n *hybrid.Node) {
 	}
 }
 
-// grow gives a container that is on a node what it asks for by now, and reports whether it is there. Where there is no room for that
-// it keeps what it has, as on its node: nobody has to wait for it.
+// grow resizes a container on a node to its present request, and reports whether it is there. Without room it keeps its grant, as on its
+// node: no other pod has to wait for it.
 func grow(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
 	if _, isThere = n.Grant(request.ID); isThere {
 		if plan, err := n.PlanResize(request.ID, request.Limit, request.Guarantee); err == nil {
@@ -101,8 +101,8 @@ func grow(n *hybrid.Node, request *hybrid.Request) (isThere bool) {
 	return isThere
 }
 
-// endPassing frees what a node holds for init containers of a pod, as the node does when it makes
-// the next container. It reports whether there was something.
+// endPassing releases the init containers of a pod on a node, as the node does when it creates the next container. It reports whether there
+// were any.
 func endPassing(n *hybrid.Node, p *Pod) bool {
 	ended := false
 	for i := range p.containers {

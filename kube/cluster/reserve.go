@@ -7,9 +7,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Reserve gives a pod its room on a node, at once and until Forget, the node's report, or the end of
-// patience. It returns the grants that the pod has there for now, none where the node has no Candor. Where there is
-// no room any more it says why, and the pod has none anywhere.
+// Reserve reserves room for a pod on a node, until Forget, the node's report, or the timeout. It returns the preliminary grants of the pod,
+// or none if the node has no Candor. Without room it returns the reason, and the pod has no reservation anywhere.
 func (c *Cluster) Reserve(name string, p *Pod, now time.Time) ([]hybrid.Grant, *Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +45,7 @@ func (c *Cluster) enter(n *node, r *reservation) {
 	}
 }
 
-// grantsOf returns what the lasting containers of a pod have.
+// grantsOf returns the grants of a pod's lasting containers.
 func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	var grants []hybrid.Grant
 	for i := range p.lasting {
@@ -57,8 +56,7 @@ func (n *node) grantsOf(p *Pod) []hybrid.Grant {
 	return grants
 }
 
-// Bound notes that a pod belongs to a node, whoever has chosen it. One that is known already stays
-// as it is, unless it asks for something else by now.
+// Bound records that a pod belongs to a node, regardless of the scheduler. A known pod does not change, unless its demand has changed.
 func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +71,7 @@ func (c *Cluster) Bound(name string, p *Pod, now time.Time) {
 	c.enter(n, &reservation{pod: p, since: now, ours: p.Planned, bound: true})
 }
 
-// told takes what is known of a pod of the node by now.
+// told updates the known facts on a pod of the node.
 func (n *node) told(r *reservation, p *Pod, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,8 +96,7 @@ func (p *Pod) asksAs(q *Pod) bool {
 	return p.memory == q.memory && slices.Equal(p.containers, q.containers)
 }
 
-// Cancel ends the reservation of a pod that could not be bound. One that is bound all the same stays: its binding may
-// have been told of before its failure.
+// Cancel ends the reservation of a pod whose binding failed. A bound pod stays: the event of its binding can precede the failure.
 func (c *Cluster) Cancel(uid string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +105,8 @@ func (c *Cluster) Cancel(uid string) {
 	}
 }
 
-// Forget ends the reservation of a pod that is gone or goes elsewhere. It returns the node on which it has freed room that no report shows,
-// "" if there is none.
+// Forget ends the reservation of a pod that is deleted or moves to another node. It returns the node with freed room that no report shows,
+// or "".
 func (c *Cluster) Forget(uid string) (freed string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

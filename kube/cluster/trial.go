@@ -8,8 +8,8 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// A Trial is a node without some of its pods and with others, to see what would fit there then.
-// The node itself does not change. A Trial is for one goroutine.
+// A Trial is a hypothetical node without some of its pods and with other pods, for preemption. The node itself does not change. A Trial is
+// for one goroutine.
 type Trial struct {
 	cluster *Cluster
 	node    *node
@@ -17,7 +17,7 @@ type Trial struct {
 	with    []*Pod
 }
 
-// Trial returns a trial of a node as it is.
+// Trial returns a trial of a node in its present state.
 func (c *Cluster) Trial(name string) *Trial {
 	n := c.findAny(name)
 	return &Trial{cluster: c, node: n}
@@ -37,7 +37,7 @@ func (t *Trial) Remove(uid string) {
 	t.without[uid] = true
 }
 
-// Add brings a pod: one that was taken away has what it had before.
+// Add adds a pod. A removed pod gets its former CPUs.
 func (t *Trial) Add(p *Pod) {
 	if t.without[p.UID] {
 		delete(t.without, p.UID)
@@ -46,9 +46,8 @@ func (t *Trial) Add(p *Pod) {
 	t.with = append(t.with, p)
 }
 
-// Fits returns why a pod could not be there, or nil. Where the room of pods that are gone, and still in the
-// node's report, is enough for it, nobody else has to go: it is refused until the node has reported. present are
-// the UIDs of the pods that are not gone, but for those of the trial.
+// Fits returns the reason why a pod does not fit, or nil. If the room of deleted pods in the node's report suffices, no other pod has to be
+// preempted: the pod is refused until the node has reported. present are the UIDs of the existing pods, except those of the trial.
 func (t *Trial) Fits(p *Pod, present map[string]bool) *Refusal {
 	gone := t.cluster.gone(t.node, present, t.without)
 	t.node.mu.Lock()
@@ -77,15 +76,15 @@ func orWaiting(refusal *Refusal, blocked bool) *Refusal {
 	return refusal
 }
 
-// gone returns the pods that a node's report shows, that belonged there, and that are not present any more: who asks may
-// know of an end before the cluster is told.
+// gone returns the pods that a node's report shows, that belonged to the node, and that no longer exist: the caller can know of an end
+// before the cluster does.
 func (c *Cluster) gone(n *node, present, but map[string]bool) map[string]bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.goneOf(n, present, but)
 }
 
-// goneOf is gone with the cluster locked.
+// goneOf is gone under the cluster's lock.
 func (c *Cluster) goneOf(n *node, present, but map[string]bool) map[string]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -106,7 +105,7 @@ func (c *Cluster) goneOf(n *node, present, but map[string]bool) map[string]bool 
 	return gone
 }
 
-// awaits reports whether there is room for a pod once those that are gone have left.
+// awaits reports whether a pod has room after the deleted pods have left.
 func (n *node) awaits(p *Pod, gone map[string]bool) bool {
 	if len(gone) == 0 {
 		return false
@@ -116,7 +115,7 @@ func (n *node) awaits(p *Pod, gone map[string]bool) bool {
 	return refusal == nil
 }
 
-// with returns the node without some pods and with others, and the reservations that it has no room for.
+// with returns the node without some pods and with other pods, and the reservations without room on it.
 func (n *node) with(without map[string]bool, others []*Pod) (then *hybrid.Node, blocked pending) {
 	then = copyOf(n.base, without)
 	blocked = n.keepPromises(then, without)

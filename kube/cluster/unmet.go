@@ -6,13 +6,11 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// The node of a pod that is bound says that it cannot meet the pod's reservation when two things hold. First, the node knows the pod: its
-// kubelet failed to create a container, or its report is newer than the kubelet's acceptance of the pod. Second, its report leaves no room
-// for the pod, even after the end of all init containers and of all pods that are gone. Both follow from versions of objects, and not
-// from clocks: nodes' clocks differ.
+// A node reports the reservation of a bound pod as unmet if two conditions hold. First, the node knows the pod: its kubelet failed to create
+// a container, or its report is newer than the kubelet's acceptance of the pod. Second, its report leaves no room for the pod, even after
+// the end of all init containers and of all deleted pods. Both follow from versions of objects, and not from clocks: nodes' clocks differ.
 
-// takeUnmet removes the first reservation that the node says it cannot meet, and returns it; nil: there is none. Without it there may be
-// room for the next one.
+// takeUnmet removes the first unmet reservation, and returns it, or nil. Without it the next reservation can have room.
 func (n *node) takeUnmet() *Expired {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -37,7 +35,7 @@ func (n *node) takeUnmet() *Expired {
 	return nil
 }
 
-// later returns the node as it will be without further pods: init containers have ended, and pods that are gone have left.
+// later returns the future node without further pods: init containers have ended, and deleted pods have left.
 func (n *node) later() *hybrid.Node {
 	then := copyOf(n.base, n.leaving)
 	for _, r := range n.pods {
@@ -70,5 +68,5 @@ func (r *reservation) shortage(n *hybrid.Node) *Refusal {
 			return refusal
 		}
 	}
-	return waiting // not reached: the caller has just failed to place one of them
+	return waiting // not reached: the caller has just failed to place a container
 }

@@ -23,7 +23,7 @@ func FormatCPUs(exclusive cpuset.Set, fractions []hybrid.Fraction) string {
 	return strings.Join(parts, ",")
 }
 
-// ParseCPUs reads what FormatCPUs writes. A CPU that is named twice, and a fraction other than 1m to 999m, are errors.
+// ParseCPUs parses the output of FormatCPUs. A repeated CPU, and a fraction outside of 1m to 999m, are errors.
 func ParseCPUs(text string) (exclusive cpuset.Set, fractions []hybrid.Fraction, err error) {
 	if text == "" {
 		return exclusive, nil, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A Holder is who holds a grant.
+// A Holder is the holder of a grant.
 type Holder struct {
-	Pod       string // UID; empty for what is not of Kubernetes
+	Pod       string // UID; empty outside of Kubernetes
 	Container string
 	Held      bool // it has ended, and its pod keeps its CPUs
 }
@@ -63,7 +63,7 @@ func grantToTell(g *hybrid.Grant, h Holder) v1alpha1.Grant {
 	return t
 }
 
-// isConfined reports whether a flexible grant is in a domain of its own, by its wish.
+// isConfined reports whether a flexible grant is in a domain of its own, by its topology policy.
 func isConfined(g *hybrid.Grant) bool {
 	return g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology && g.TopologyMet
 }
@@ -75,7 +75,7 @@ func unlessNone(m hybrid.Milli) string {
 	return m.String()
 }
 
-// grantOf is the grant that a report tells of, on a node that has the machine's CPUs.
+// grantOf converts a grant of a report, for a node with the machine's CPUs.
 func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	g := hybrid.Grant{TopologyMet: !t.TopologyMissed}
 	if err := checkNames(t); err != nil {
@@ -103,7 +103,7 @@ func grantOf(t *v1alpha1.Grant, n *hybrid.Node) (hybrid.Grant, error) {
 	return g, check(&g, n)
 }
 
-// word reads one of hybrid's words; "" leaves the value as it is.
+// word parses a word of hybrid; "" does not change the value.
 func word(to interface{ UnmarshalText([]byte) error }, text string) error {
 	if text == "" {
 		return nil
@@ -137,7 +137,7 @@ const (
 	maxName = 253 // of a container; Kubernetes' have 63 at most
 )
 
-// checkNames refuses names that cannot be told apart.
+// checkNames refuses ambiguous names.
 func checkNames(t *v1alpha1.Grant) error {
 	switch {
 	case len(t.Pod) > maxUID || strings.Contains(t.Pod, "/"):
@@ -148,7 +148,7 @@ func checkNames(t *v1alpha1.Grant) error {
 	return nil
 }
 
-// check refuses what no node's agent would report of its own machine. What grants say of each other is for Restore.
+// check refuses a grant that no agent would report. Restore checks the grants against each other.
 func check(g *hybrid.Grant, n *hybrid.Node) error {
 	usable, machine := n.Usable(), n.Machine()
 	all := hybrid.Milli(1000 * (machine.Online.Count() + machine.Offline.Count()))
@@ -169,7 +169,7 @@ func check(g *hybrid.Grant, n *hybrid.Node) error {
 	return nil
 }
 
-// checkLeft refuses what is left of a sensitive container's CPUs if that is not less than it had before it lost some.
+// checkLeft refuses the remaining CPUs of a sensitive container if they are not fewer than before the loss.
 func checkLeft(g *hybrid.Grant) error {
 	left := hybrid.Milli(1000 * g.Exclusive.Count())
 	for _, f := range g.Fractions {

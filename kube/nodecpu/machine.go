@@ -45,7 +45,7 @@ func machineToTell(m *topology.Machine) v1alpha1.Machine {
 	return t
 }
 
-// machineOf is the machine that a report tells of, valid as topology has it.
+// machineOf converts the machine of a report, and validates it.
 func machineOf(t *v1alpha1.Machine) (*topology.Machine, error) {
 	m := &topology.Machine{HasL3: t.L3s != ""}
 	for _, list := range []struct {
@@ -101,7 +101,7 @@ func sortDomains(domains []topology.Domain) {
 	slices.SortFunc(domains, func(a, b topology.Domain) int { return a.CPUs.First() - b.CPUs.First() })
 }
 
-// coresOf adds the cores of one CPU, which a report leaves out.
+// coresOf adds the cores with a single CPU, which a report omits.
 func coresOf(text string, online cpuset.Set) ([]topology.Domain, error) {
 	cores, err := domainsOf(text)
 	if err != nil {
@@ -117,7 +117,7 @@ func coresOf(text string, online cpuset.Set) ([]topology.Domain, error) {
 	return cores, nil
 }
 
-// addNodes adds the NUMA nodes. Without an L3, they stand for its domains.
+// addNodes adds the NUMA nodes. Without L3 caches, they are the L3 domains.
 func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 	if len(told) > cpuset.Max {
 		return fmt.Errorf("%d NUMA nodes: want %d at most", len(told), cpuset.Max)
@@ -145,7 +145,7 @@ func addNodes(m *topology.Machine, told []v1alpha1.NUMANode) error {
 // farthest is the largest distance between NUMA nodes: firmware gives a byte to it.
 const farthest = 255
 
-// addCPUs lists the CPUs, and where each is. Whether that is right is for Validate to say.
+// addCPUs adds the CPUs with their places. Validate checks them.
 func addCPUs(m *topology.Machine, speeds string) error {
 	for cpu := range m.Online.Union(m.Offline).All() {
 		m.CPUs = append(m.CPUs, topology.CPU{ID: cpu, Online: m.Online.Contains(cpu), Socket: -1, Node: -1, L3: -1, Core: -1})
@@ -172,7 +172,7 @@ func addCPUs(m *topology.Machine, speeds string) error {
 	})
 }
 
-// speedsToTell lists the CPUs of each speed; nothing where all are alike.
+// speedsToTell formats the CPUs of each speed; "" if all are equal.
 func speedsToTell(m *topology.Machine) string {
 	var speeds []int
 	with := map[int]*cpuset.Set{}
@@ -201,7 +201,7 @@ func speedsToTell(m *topology.Machine) string {
 	return strings.Join(told, " ")
 }
 
-// eachSpeed reads what speedsToTell writes.
+// eachSpeed parses the output of speedsToTell.
 func eachSpeed(text string, do func(cpus cpuset.Set, speed int)) error {
 	words := strings.Fields(text)
 	if len(words) > cpuset.Max {

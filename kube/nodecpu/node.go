@@ -12,12 +12,11 @@ import (
 // ErrBadReport is a report that no agent writes.
 var ErrBadReport = errors.New("bad report")
 
-// ErrNoReport is a NodeCPU whose agent has not reported yet.
+// ErrNoReport is a NodeCPU without a report so far.
 var ErrNoReport = errors.New("no report yet")
 
-// Node returns the node that a report tells of, with every container in its place under the name that ID gives it. What
-// the node plans is what the agent would. A report that contradicts itself or speaks of CPUs that its machine does not have
-// is ErrBadReport; one that is not there ErrNoReport.
+// Node converts a report to a node, with every container at its place under the name from ID. The node plans as the agent would.
+// ErrBadReport: a report that contradicts itself, or has CPUs outside its machine. ErrNoReport: an empty report.
 func Node(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if s.Counter == 0 && s.Machine.Online == "" {
 		return nil, ErrNoReport
@@ -46,7 +45,7 @@ func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserved: %w", err)
 	}
-	// Which of the isolated CPUs are given to containers is told by the usable ones.
+	// The usable CPUs show which of the isolated CPUs the node allocates.
 	options := hybrid.Options{Usable: usable, Reserved: reserved, UseIsolated: true}
 	if err := options.Algorithm.UnmarshalText([]byte(s.Algorithm)); err != nil {
 		return nil, err
@@ -65,7 +64,7 @@ func emptyNode(s *v1alpha1.NodeCPUStatus) (*hybrid.Node, error) {
 	return hybrid.NewNode(machine, options)
 }
 
-// restore gives the containers what they hold.
+// restore restores the grants of the containers.
 func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 	grants := make([]hybrid.Grant, len(s.Grants))
 	var promised hybrid.Milli
@@ -77,7 +76,7 @@ func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 		promised += g.Guaranteed()
 		grants[i] = g
 	}
-	// More than any machine has would not fit into what is summed up of nodes.
+	// A larger sum than any machine's would overflow sums over nodes.
 	if promised > hybrid.MaxLimit {
 		return fmt.Errorf("%d grants add up to %v: want %v at most", len(grants), promised, hybrid.MaxLimit)
 	}
@@ -90,7 +89,7 @@ func restore(n *hybrid.Node, s *v1alpha1.NodeCPUStatus) error {
 	return checkPools(&s.Pools, n.Pools())
 }
 
-// checkPools holds the pools that a report tells of against those that its grants make.
+// checkPools compares the pools of a report with the pools from its grants.
 func checkPools(told *v1alpha1.Pools, are hybrid.Pools) error {
 	for _, pool := range []struct {
 		name, told string

@@ -5,8 +5,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// Status is the report of a node. holder tells whose a grant is, by its id on the node. What is the reporter's own is
-// left to it: counter, time and policy.
+// Status returns the report of a node. holder returns the holder of a grant by its ID on the node. The caller sets counter, time and policy.
 func Status(n *hybrid.Node, holder func(id string) Holder) v1alpha1.NodeCPUStatus {
 	options, pools := n.Options(), n.Pools()
 	usable := n.Usable()

@@ -11,8 +11,8 @@ import (
 // mostDigits bounds an exponent: no resource has as much, or as little.
 const mostDigits = 30
 
-// Amount reads an amount of a resource as Kubernetes writes it. Exponents are bounded: anybody may have written them, and to
-// compare 1e999999999 with 1 takes Kubernetes' own code as many digits, which is for ever.
+// Amount parses an amount of a resource in Kubernetes' form. Exponents are bounded, since the text is untrusted: Kubernetes' own code takes
+// forever to compare 1e999999999 with 1.
 func Amount(text string) (resource.Quantity, error) {
 	if at := strings.LastIndexAny(text, "eE"); at >= 0 {
 		e, err := strconv.Atoi(text[at+1:])
@@ -23,7 +23,7 @@ func Amount(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// An amount is one in JSON: a string, a number, or null for nothing.
+// An amount is an amount in JSON: a string, a number, or null.
 type amount struct{ resource.Quantity }
 
 // UnmarshalJSON reads it.

@@ -1,6 +1,6 @@
-// Package podcpu reads what a pod asks of the CPUs of its node: its containers in the order in which they start, what each is by annotations,
-// profiles, namespace and defaults, and what Kubernetes counts for it. The scheduler and candor plan --cluster read pods by it, so that both
-// mean the same.
+// Package podcpu reads the demand of a pod for the CPUs of its node: its containers in the order of their start, the settings of each from
+// annotations, profiles, namespace and defaults, and the resources that Kubernetes counts. The scheduler and candor plan --cluster both use
+// it, so that they agree.
 //
-// A Pod has those fields of Kubernetes' own that count here, by the same names in JSON. (Kubernetes' own types would make candor 5 MB larger.)
+// A Pod has the relevant fields of Kubernetes' Pod, under the same JSON names. (Kubernetes' own types would make candor 5 MB larger.)
 package podcpu

@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A Pod is what counts of a pod.
+// A Pod has the relevant fields of a pod.
 type Pod struct {
 	Metadata Metadata `json:"metadata"`
 	Spec     Spec     `json:"spec"`
 	Status   Status   `json:"status"`
 }
 
-// Metadata is what counts of it.
+// Metadata has the relevant fields of a pod's metadata.
 type Metadata struct {
 	Name        string            `json:"name"`
 	Namespace   string            `json:"namespace"`
@@ -23,7 +23,7 @@ type Metadata struct {
 	Annotations map[string]string `json:"annotations"`
 }
 
-// Spec is what is asked for.
+// Spec has the relevant fields of a pod's spec.
 type Spec struct {
 	NodeName       string       `json:"nodeName"`
 	InitContainers []Container  `json:"initContainers"`
@@ -34,7 +34,7 @@ type Spec struct {
 	NodeSelector   Labels       `json:"nodeSelector"`
 	Tolerations    []Toleration `json:"tolerations"`
 
-	// Those of which only that they are said is of interest.
+	// Only the presence of these fields matters.
 
 	Affinity struct {
 		Node    IsSet `json:"nodeAffinity"`
@@ -52,7 +52,7 @@ type Spec struct {
 	} `json:"volumes"`
 }
 
-// IsSet reports whether something is said, whatever that is.
+// IsSet reports whether a field has a value.
 type IsSet bool
 
 // UnmarshalJSON takes any value.
@@ -77,7 +77,7 @@ type Toleration struct {
 	Effect   string `json:"effect"`
 }
 
-// A Container is one of a pod's.
+// A Container is a container of a pod.
 type Container struct {
 	Name          string    `json:"name"`
 	Image         string    `json:"image"`
@@ -89,7 +89,7 @@ type Container struct {
 	} `json:"ports"`
 }
 
-// Resources are what is guaranteed, and what can be had at most.
+// Resources are the requests and limits.
 type Resources struct {
 	Requests List `json:"requests"`
 	Limits   List `json:"limits"`
@@ -112,7 +112,7 @@ func (l *List) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Status is what the node says.
+// Status has the relevant fields of a pod's status.
 type Status struct {
 	Phase          string            `json:"phase"`
 	Nominated      string            `json:"nominatedNodeName"`
@@ -121,32 +121,32 @@ type Status struct {
 	InitContainers []ContainerStatus `json:"initContainerStatuses"`
 }
 
-// A Condition is one of a pod's.
+// A Condition is a condition of a pod.
 type Condition struct {
 	Type   string `json:"type"`
 	Reason string `json:"reason"`
 }
 
-// A ContainerStatus is how a container fares.
+// A ContainerStatus is the status of a container.
 type ContainerStatus struct {
 	Name      string     `json:"name"`
 	State     State      `json:"state"`
-	Allocated List       `json:"allocatedResources"` // what the node has agreed to
-	Resources *Resources `json:"resources"`          // what the container has
+	Allocated List       `json:"allocatedResources"` // resources that the node has accepted
+	Resources *Resources `json:"resources"`          // actual resources of the container
 }
 
-// A State is what a container does; nothing while it waits.
+// A State is the state of a container; empty while it waits.
 type State struct {
 	Running    *struct{}   `json:"running"`
 	Terminated *Terminated `json:"terminated"`
 }
 
-// Terminated is how a container has ended.
+// Terminated describes the end of a container.
 type Terminated struct {
 	ExitCode int32 `json:"exitCode"`
 }
 
-// What Kubernetes calls the resources that count here.
+// Kubernetes' names of the relevant resources.
 const (
 	CPU    = "cpu"
 	Memory = "memory"
@@ -161,10 +161,10 @@ const (
 // HasEnded reports whether a pod has ended for good.
 func (p *Pod) HasEnded() bool { return p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed" }
 
-// mirror is the annotation of what stands for a static pod.
+// mirror is the annotation of a static pod's mirror pod.
 const mirror = "kubernetes.io/config.mirror"
 
-// IsMirror reports whether it stands for a static pod: its node has that one under another UID.
+// IsMirror reports whether it is the mirror pod of a static pod: its node has the static pod under another UID.
 func (p *Pod) IsMirror() bool { return p.Metadata.Annotations[mirror] != "" }
 
 // each does something with each container, in the order in which they start; passing are those that
@@ -184,7 +184,7 @@ func (p *Pod) each(do func(c *Container, passing bool) error) error {
 	return nil
 }
 
-// status returns how a container fares, nil where its node does not say it.
+// status returns the status of a container, or nil if its node does not report it.
 func (p *Pod) status(name string) *ContainerStatus {
 	for _, all := range [][]ContainerStatus{p.Status.Containers, p.Status.InitContainers} {
 		if i := slices.IndexFunc(all, func(s ContainerStatus) bool { return s.Name == name }); i >= 0 {
@@ -194,8 +194,7 @@ func (p *Pod) status(name string) *ContainerStatus {
 	return nil
 }
 
-// hasEnded reports whether a container, but for init containers, has ended and is not started again: its node has given its room
-// to others.
+// hasEnded reports whether a container other than an init container has ended for good: its node has released its CPUs.
 func (p *Pod) hasEnded(c *Container) bool {
 	i := slices.IndexFunc(p.Status.Containers, func(s ContainerStatus) bool { return s.Name == c.Name })
 	if i < 0 || p.Status.Containers[i].State.Terminated == nil || bool(c.RestartRules) {

@@ -11,28 +11,27 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// Context is what is said of a pod elsewhere.
+// Context holds the settings of a pod from other sources.
 type Context struct {
 	Profiles  []profile.Profile // of its namespace
 	Namespace profile.Values    // by the namespace's labels
 	Defaults  profile.Values
 }
 
-// An Demand pod is what a pod asks of a node.
+// A Demand is the demand of a pod on a node.
 type Demand struct {
 	*cluster.Pod
 	Containers []ContainerValues // all of them, also those that are not planned
 	Conflicts  []string          // where profiles differ, a line each
 }
 
-// ContainerValues is what is said of a container, wherever that is.
+// ContainerValues are the settings of a container from all sources.
 type ContainerValues struct {
 	Container string
 	Values    profile.Values
 }
 
-// Read reads a pod: its containers in the order in which they start, but for those that have ended for good. The error
-// says what cannot be meant.
+// Read reads a pod: its containers in the order of their start, except those that have ended for good. The error names an invalid setting.
 func Read(p *Pod, beside Context) (*Demand, error) {
 	says := &profile.Pod{Annotations: p.Metadata.Annotations, Labels: p.Metadata.Labels}
 	a := &Demand{}
@@ -45,7 +44,7 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 		}
 		a.Containers = append(a.Containers, ContainerValues{c.Name, r.Values})
 		for _, line := range r.Conflicts {
-			if !slices.Contains(a.Conflicts, line) { // as said of a container before
+			if !slices.Contains(a.Conflicts, line) { // reported for another container before
 				a.Conflicts = append(a.Conflicts, line)
 			}
 		}
@@ -69,8 +68,8 @@ func Read(p *Pod, beside Context) (*Demand, error) {
 	return a, err
 }
 
-// ReadBound reads a pod that has a node: that goes by the pod's annotations alone. Where they cannot be meant, which the node
-// says too, the pod counts by what it requests.
+// ReadBound reads a bound pod, whose annotations alone count. If they are invalid, which the node reports too, the pod counts by its
+// requests.
 func ReadBound(p *Pod) (*cluster.Pod, error) {
 	a, err := Read(p, Context{})
 	if err != nil {
@@ -84,7 +83,7 @@ func ReadBound(p *Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
-// runs reports whether one of the planned containers runs that lasts.
+// runs reports whether a planned lasting container runs.
 func (p *Pod) runs(planned *cluster.Pod) bool {
 	return slices.ContainsFunc(planned.Lasting(), func(r hybrid.Request) bool {
 		s := p.status(nodecpu.HolderOf(r.ID).Container)
@@ -102,10 +101,10 @@ func (p *Pod) hasOwnCPU() bool {
 	return requested || limited
 }
 
-// noRequest is what the kernel's shares cannot tell from no request.
+// noRequest is the smallest value of the kernel's shares, which also means no request.
 const noRequest hybrid.Milli = 2
 
-// requestOf is what a container asks of its node, by the rules by which candor nri reads it there.
+// requestOf returns the request of a container, by the rules of candor nri on the node.
 func requestOf(limit, request hybrid.Milli, s *kube.Settings) hybrid.Request {
 	h := hybrid.Request{Class: get(s.Class, hybrid.Flexible), Policy: get(s.Policy, hybrid.Strict), Topology: get(s.Topology, hybrid.Prefer)}
 	h.Immovable = !get(s.Movable, true)

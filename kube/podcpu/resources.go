@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Value is one of a list, rounded up to a whole number; 0 without it.
+// Value returns an amount of a list, rounded up to a whole number; 0 if it is missing.
 func (l List) Value(name string) int64 {
 	q := l[name]
 	return q.Value()
@@ -47,7 +47,7 @@ func larger(lists ...List) List {
 	return all
 }
 
-// requests are those of a container, which are its limits where it says no more, as the API server has it.
+// requests returns the requests of a container. The limits are the default, as in the API server.
 func (r *Resources) requests() List {
 	if len(r.Limits) == 0 {
 		return r.Requests
@@ -57,9 +57,9 @@ func (r *Resources) requests() List {
 	return all
 }
 
-// cpuOf is what a container asks of CPU, limit and request; the request is the limit where none is said. While the container is
-// resized it is the larger of what its node has agreed to and what it is to have, without what the node will never give it. (What the
-// container has by its status does not count: the weights that the node's agent sets are in it.)
+// cpuOf returns the CPU limit and request of a container; the limit is the default of the request. During a resize it returns the larger of
+// the accepted and the desired values, without desired values that the node can never meet. (The actual values of the status do not count:
+// they include the weights of the node's agent.)
 func (p *Pod) cpuOf(c *Container) (limit, request hybrid.Milli) {
 	limit, request = c.Resources.Limits.MilliCPU(), c.Resources.Requests.MilliCPU()
 	if limit > 0 {
@@ -85,7 +85,7 @@ func (p *Pod) cpuOf(c *Container) (limit, request hybrid.Milli) {
 	return limit, request
 }
 
-// cannotResize reports whether the node says that it can never give what the pod asks for by now.
+// cannotResize reports whether the node reports the resize of the pod as infeasible.
 func (p *Pod) cannotResize() bool {
 	i := slices.IndexFunc(p.Status.Conditions, func(c Condition) bool { return c.Type == "PodResizePending" })
 	return i >= 0 && p.Status.Conditions[i].Reason == "Infeasible"
@@ -94,8 +94,8 @@ func (p *Pod) cannotResize() bool {
 // hugePages begins the names of those resources that a pod can have as a whole, beside CPU and memory.
 const hugePages = "hugepages-"
 
-// Requests is what Kubernetes counts for the pod on its node: the containers that run side by side, or the most that init containers need if that is
-// more; the larger of both while it is resized.
+// Requests returns the resources that Kubernetes counts for the pod on its node: the sum of the containers that run at the same time, or the
+// maximum of the init containers if that is more; during a resize the larger of both.
 func (p *Pod) Requests() List {
 	asked := p.sum(func(c *Container, _ *ContainerStatus) List { return c.Resources.requests() })
 	allocated := p.sum(p.allocated)
@@ -115,7 +115,7 @@ func (p *Pod) Requests() List {
 	return all
 }
 
-// allocated is what the node has agreed to give a container.
+// allocated returns the resources that the node has accepted for a container.
 func (p *Pod) allocated(c *Container, s *ContainerStatus) List {
 	switch {
 	case s != nil && s.Allocated != nil:
@@ -127,7 +127,7 @@ func (p *Pod) allocated(c *Container, s *ContainerStatus) List {
 	}
 }
 
-// actual is what a container has.
+// actual returns the actual resources of a container.
 func (p *Pod) actual(c *Container, s *ContainerStatus) List {
 	if s != nil && s.Resources != nil && s.Resources.Requests != nil {
 		return s.Resources.Requests
@@ -135,7 +135,7 @@ func (p *Pod) actual(c *Container, s *ContainerStatus) List {
 	return p.allocated(c, s)
 }
 
-// sum counts the containers of a pod, each by what a function says of it.
+// sum sums up a function over the containers of a pod.
 func (p *Pod) sum(of func(*Container, *ContainerStatus) List) List {
 	stay, most := List{}, List{} // sidecars and containers; the most while init containers run
 	_ = p.each(func(c *Container, passing bool) error {

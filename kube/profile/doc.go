@@ -1,4 +1,3 @@
-// Package profile decides what a container is when several places may say so: its pod's annotations, the CPUProfiles of
-// its namespace, the namespace's labels, and the defaults; the first that says something counts. It is pure: who calls it
-// has read the objects.
+// Package profile resolves the settings of a container from several sources: its pod's annotations, the CPUProfiles of its namespace, the
+// namespace's labels, and the defaults; the first source with a value counts. It is pure: the caller reads the objects.
 package profile

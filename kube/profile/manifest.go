@@ -30,8 +30,8 @@ type labelSelector struct {
 	MatchLabels map[string]string `yaml:"matchLabels"`
 }
 
-// Manifest writes a profile for kubectl apply: the class of the containers whose pods have the labels and whose image fits one of
-// the patterns. One of the two may be left out. The error says what cannot be meant.
+// Manifest writes a profile for kubectl apply: the class of the containers whose pods have the labels and whose images match a pattern. Labels
+// or images can be empty, but not both. The error names an invalid value.
 func Manifest(name string, labels map[string]string, images []string, class string) ([]byte, error) {
 	if wrong := validation.IsDNS1123Subdomain(name); wrong != nil {
 		return nil, fmt.Errorf("name of a CPUProfile %.60q: want lower case letters, digits, - and .", name)
@@ -53,7 +53,7 @@ func Manifest(name string, labels map[string]string, images []string, class stri
 	return text.Bytes(), err
 }
 
-// IsManifest reports whether a text is a profile as Manifest writes it, and nothing else.
+// IsManifest reports whether a text is exactly the output of Manifest.
 func IsManifest(text []byte) bool {
 	var m manifest
 	return yaml.Unmarshal(text, &m) == nil && m.Kind == kind

@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// Values are what one place says: values by the names of settings, as annotations write them.
+// Values are the settings of a source: values by the names of settings, as in annotations.
 type Values map[string]string
 
 // A Profile is a CPUProfile that has been read.
@@ -24,10 +24,10 @@ type Profile struct {
 	values   Values
 }
 
-// maxImages is how many patterns a profile may have.
+// maxImages bounds the patterns of a profile.
 const maxImages = 64
 
-// Read reads a CPUProfile. The error says what of it cannot be meant.
+// Read reads a CPUProfile. The error names an invalid field.
 func Read(p *v1alpha1.CPUProfile) (Profile, error) {
 	read, err := read(&p.Spec)
 	if err != nil {
@@ -59,10 +59,10 @@ func read(spec *v1alpha1.CPUProfileSpec) (p Profile, err error) {
 	return p, err
 }
 
-// settled are the settings that a profile may say, in the order in which they are told.
+// settled are the settings of a profile, in the order of messages.
 var settled = []string{"class", "policy", "topology", "view", "burst"}
 
-// valuesOf is what a profile says.
+// valuesOf returns the settings of a profile.
 func valuesOf(spec *v1alpha1.CPUProfileSpec) Values {
 	all := Values{"class": spec.Class, "policy": spec.Policy, "topology": spec.Topology, "view": spec.View, "burst": spec.Burst}
 	for name, value := range all {
@@ -73,7 +73,7 @@ func valuesOf(spec *v1alpha1.CPUProfileSpec) Values {
 	return all
 }
 
-// settings reads the values. Of several errors it is always the same that is told.
+// settings parses the values. Of several errors it always returns the same.
 func (v Values) settings() (s kube.Settings, err error) {
 	for _, name := range v.names() {
 		if err := s.Set(name, v[name]); err != nil {
@@ -92,7 +92,7 @@ func (v Values) names() []string {
 	return names
 }
 
-// means reports whether a container is one of those that the profile speaks of.
+// means reports whether a profile applies to a container.
 func (p *Profile) means(pod *Pod, c Container) bool {
 	if !p.selector.Matches(labels.Set(pod.Labels)) {
 		return false
@@ -100,7 +100,7 @@ func (p *Profile) means(pod *Pod, c Container) bool {
 	return len(p.images) == 0 || slices.ContainsFunc(p.images, func(pattern string) bool { return fits(pattern, c.Image) })
 }
 
-// fits reports whether a text fits a pattern, in which * stands for any characters, or none.
+// fits reports whether a text matches a pattern, in which * matches any characters.
 func fits(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	text, begins := strings.CutPrefix(text, parts[0])

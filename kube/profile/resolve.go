@@ -8,26 +8,26 @@ import (
 	"github.com/candor-project/candor/kube"
 )
 
-// A Pod is what of a pod decides what its containers are.
+// A Pod has the relevant fields of a pod.
 type Pod struct {
 	Annotations, Labels map[string]string
 }
 
-// A Container is one of a pod's, init containers among them.
+// A Container is a container of a pod, including init containers.
 type Container struct {
 	Name, Image string
 }
 
-// Resolved is what a container is.
+// Resolved holds the settings of a container.
 type Resolved struct {
-	Values   Values        // all that anybody says
+	Values   Values        // from all sources
 	Settings kube.Settings // the same, read
-	// Conflicts tell in a line each where profiles that speak of the container differ; then the stricter counts.
+	// Conflicts describe, a line each, differences between profiles for the container; the stricter value counts.
 	Conflicts []string
 }
 
-// Resolve puts the places in their order: the container's annotations, the pod's, the profiles of its namespace, what the
-// namespace itself says (Namespace), the defaults. The error is one in the annotations or the defaults.
+// Resolve applies the sources in their order: the container's annotations, the pod's annotations, the profiles of its namespace, the
+// namespace's labels (Namespace), the defaults. The error is an error of the annotations or the defaults.
 func Resolve(p *Pod, c Container, profiles []Profile, namespace, defaults Values) (Resolved, error) {
 	if _, err := kube.Parse(p.Annotations); err != nil {
 		return Resolved{}, err
@@ -42,7 +42,7 @@ func Resolve(p *Pod, c Container, profiles []Profile, namespace, defaults Values
 	return r, err
 }
 
-// add takes from below what is not said yet.
+// add adds the values of a source of lower precedence.
 func (v Values) add(below Values) {
 	for name, value := range below {
 		if _, is := v[name]; !is {
@@ -51,7 +51,7 @@ func (v Values) add(below Values) {
 	}
 }
 
-// said is what annotations say of a container.
+// said returns the annotations of a container.
 func said(annotations map[string]string, container string) Values {
 	v := Values{}
 	for _, name := range kube.Names() {
@@ -64,7 +64,7 @@ func said(annotations map[string]string, container string) Values {
 	return v
 }
 
-// profiles adds what the profiles say that speak of the container, in the order of their names.
+// profiles adds the values of the profiles that apply to the container, in the order of their names.
 func (r *Resolved) profiles(p *Pod, c Container, all []Profile) {
 	var meant []*Profile
 	for i := range all {
@@ -75,7 +75,7 @@ func (r *Resolved) profiles(p *Pod, c Container, all []Profile) {
 	slices.SortFunc(meant, func(a, b *Profile) int { return strings.Compare(a.Name, b.Name) })
 	for _, name := range settled {
 		if _, is := r.Values[name]; is {
-			continue // the pod says it itself: nobody asks the profiles
+			continue // the pod has the setting: profiles do not apply
 		}
 		value, conflict := strictest(name, meant)
 		if value != "" {
@@ -96,7 +96,7 @@ var strictness = map[string][]string{
 	"burst":    {"none", "kernel", "quota", "auto"},
 }
 
-// strictest is the strictest of what profiles say of a setting; "" if they say nothing.
+// strictest returns the strictest value of a setting in the profiles; "" if there is none.
 func strictest(name string, profiles []*Profile) (value, conflict string) {
 	order := strictness[name]
 	var by, against string // profiles
@@ -118,7 +118,7 @@ func strictest(name string, profiles []*Profile) (value, conflict string) {
 	return value, conflict
 }
 
-// Namespace reads what a namespace says by its labels, which have the names of a pod's annotations: candor.dev/class.
+// Namespace reads the settings of a namespace's labels, which have the names of a pod's annotations: candor.dev/class.
 func Namespace(labels map[string]string) (Values, error) {
 	a, err := kube.Parse(labels)
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// compareAllocatable says in the log when the kubelet counts with another amount of CPU than Candor has to give: pods that the
-// cluster sends here would be refused then, or CPUs stay without use. Each difference is said once.
+// compareAllocatable logs a difference between the kubelet's allocatable CPU and Candor's usable CPU: pods that the cluster sends here would
+// be refused, or CPUs stay unused. It logs each difference once.
 func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUStatus) {
 	allocatable, err := p.api.allocatable(ctx)
 	if err != nil || allocatable == 0 {
-		return // the report has the same way, and says what is wrong with it; or the kubelet has not told yet
+		return // publishing the report fails for the same reason and logs it; or the kubelet has not reported yet
 	}
 	minShared, _ := hybrid.ParseMilli(s.MinShared) // "": none
 	given := hybrid.Milli(s.Counts.CPUs)*1000 - minShared
@@ -25,5 +25,5 @@ func (p *Publisher) compareAllocatable(ctx context.Context, s *v1alpha1.NodeCPUS
 	p.differ = differ
 }
 
-// A difference is what the kubelet counts with, and what Candor has to give.
+// A difference holds the kubelet's allocatable CPU and Candor's usable CPU.
 type difference struct{ allocatable, given hybrid.Milli }

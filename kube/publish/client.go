@@ -15,7 +15,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// A client is the API server, for the object of one node.
+// A client accesses the API server for the object of a node.
 type client struct {
 	*apiserver.Client
 	node string
@@ -42,7 +42,7 @@ func (c *client) get(ctx context.Context) (*v1alpha1.NodeCPU, error) {
 	}
 }
 
-// put writes the object as one of its Node, so that the garbage collector deletes it with the Node.
+// put writes the object with its Node as owner, so that the garbage collector deletes it with the Node.
 func (c *client) put(ctx context.Context, method, path string, n *v1alpha1.NodeCPU, owner metav1.OwnerReference) (*v1alpha1.NodeCPU, error) {
 	n = c.named(n)
 	n.OwnerReferences = []metav1.OwnerReference{owner}
@@ -55,7 +55,7 @@ func (c *client) owner(ctx context.Context) (metav1.OwnerReference, error) {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: c.node, UID: n.UID}, err
 }
 
-// A node is what of a Node is of interest here.
+// A node has the relevant fields of a Node.
 type node struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Status            struct {
@@ -82,7 +82,7 @@ func (c *client) write(ctx context.Context, n *v1alpha1.NodeCPU) (*v1alpha1.Node
 	return written, c.Do(ctx, http.MethodPut, objects+"/"+c.node+"/status", c.named(n), written)
 }
 
-// named says of an object what it is, as the API server wants to be told.
+// named adds the API version and kind, which the API server requires.
 func (c *client) named(n *v1alpha1.NodeCPU) *v1alpha1.NodeCPU {
 	n.APIVersion, n.Kind, n.Name = v1alpha1.GroupVersion.String(), "NodeCPU", c.node
 	return n

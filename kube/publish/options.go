@@ -11,13 +11,13 @@ import (
 	"github.com/candor-project/candor/kube/apiserver"
 )
 
-// ErrBadOptions are options with which nothing can be published.
+// ErrBadOptions are invalid options.
 var ErrBadOptions = errors.New("publish")
 
-// patience is how long the API server may take for an answer.
+// patience is the timeout of a call to the API server.
 const patience = 10 * time.Second
 
-// Options say who publishes, and where.
+// Options select the node and the API server.
 type Options struct {
 	Node       string // the node's name in the cluster
 	Kubeconfig string // "": the API server is that of the pod that this is
@@ -26,7 +26,7 @@ type Options struct {
 	OnReport   Listener
 }
 
-// New returns a publisher that has not begun. It asks nobody yet; the error is ErrBadOptions.
+// New returns a publisher. It makes no call; the error is ErrBadOptions.
 func New(o Options) (*Publisher, error) {
 	if o.Node == "" {
 		return nil, fmt.Errorf("%w: no node: want --node-name, or NODE_NAME in the environment", ErrBadOptions)

@@ -19,27 +19,27 @@ const (
 	interval    = time.Second      // between two writes, at least
 	longestWait = time.Minute      // between two tries
 	lookEvery   = 10 * time.Second // other programs change the state, too: candor run, Docker's wrapper
-	readEvery   = 5 * time.Minute  // somebody may have removed the object
+	readEvery   = 5 * time.Minute  // another program can remove the object
 )
 
 // An api is where the reports go.
 type api interface {
-	// get returns the node's object. It creates the object if there is none, and takes over an object of a former Node of that name.
+	// get returns the node's object. It creates the object if it is missing, and takes over an object of a former Node with the same name.
 	get(context.Context) (*v1alpha1.NodeCPU, error)
-	// write replaces the status of an object that nobody else has written since it was read.
+	// write replaces the status of an object, unless it has changed since it was read.
 	write(context.Context, *v1alpha1.NodeCPU) (*v1alpha1.NodeCPU, error)
-	// allocatable is the CPU that the kubelet says pods can have in all; 0: it says nothing.
+	// allocatable returns the kubelet's allocatable CPU; 0: not reported.
 	allocatable(context.Context) (hybrid.Milli, error)
 }
 
-// A Listener is told what becomes of reports, for the metrics.
+// A Listener receives the results of reports, for the metrics.
 type Listener interface {
 	Reported()
 	UpToDate()
 	Unreported(metrics.Reason)
 }
 
-// A Publisher publishes the reports of one node.
+// A Publisher publishes the reports of a node.
 type Publisher struct {
 	api      api
 	log      *slog.Logger
@@ -53,7 +53,7 @@ type Publisher struct {
 	differ  difference // as the log has it
 }
 
-// Changed says that the node may have something new to report. It does not wait.
+// Changed signals a possible change of the report. It does not wait.
 func (p *Publisher) Changed() {
 	select {
 	case p.changed <- struct{}{}:
@@ -61,7 +61,7 @@ func (p *Publisher) Changed() {
 	}
 }
 
-// A Report says what the node has now, but for counter and time.
+// A Report returns the present report of the node, without counter and time.
 type Report func() (v1alpha1.NodeCPUStatus, error)
 
 // Run publishes reports until ctx is done.
@@ -131,7 +131,7 @@ func same(a, b *v1alpha1.NodeCPUStatus) bool {
 	return reflect.DeepEqual(&c, b)
 }
 
-// say counts what has become of a report, and logs it where that is another than the last time.
+// say counts the result of a report, and logs it if it differs from the last result.
 func (p *Publisher) say(err error) {
 	if err != nil {
 		reason := reasonOf(err)
@@ -149,7 +149,7 @@ func (p *Publisher) say(err error) {
 	p.said, p.began = "", true
 }
 
-// reasonOf says in a word why a report is not published.
+// reasonOf returns the reason of a failed report.
 func reasonOf(err error) metrics.Reason {
 	switch {
 	case errors.Is(err, errState):

@@ -15,7 +15,7 @@ import (
 // errState is a state that cannot be read.
 var errState = errors.New("the node's state")
 
-// ReportOf returns the reports of a machine: what its state says at the time. policy is that of sensitive containers that say none.
+// ReportOf returns the reports of a machine from its state. policy is the default policy of sensitive containers.
 func ReportOf(snapshot func() (*host.Snapshot, error), policy func() hybrid.Policy) Report {
 	return func() (v1alpha1.NodeCPUStatus, error) {
 		s, err := snapshot()
@@ -36,7 +36,7 @@ func statusOf(s *host.Snapshot) v1alpha1.NodeCPUStatus {
 	return nodecpu.Status(s.Node, func(id string) nodecpu.Holder { return holders[id] })
 }
 
-// holderOf tells whose a grant is. What is of no pod has the name by which this machine knows it.
+// holderOf returns the holder of a grant. A container without a pod has its name on this machine.
 func holderOf(g *host.Grant) nodecpu.Holder {
 	if g.Engine.Pod == "" {
 		return nodecpu.Holder{Container: g.ID}

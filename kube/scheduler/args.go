@@ -15,15 +15,15 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// Args is what kube-scheduler's configuration says of the plugin, under pluginConfig.
+// Args are the arguments of the plugin in kube-scheduler's configuration, under pluginConfig.
 type Args struct {
-	// ReservationTimeout is how long a node may take to report a pod that is bound to it, as in
-	// "10m", which is the default: 1m to 24h. Then the room is given to others.
+	// ReservationTimeout bounds the time in which a node must report a pod that is bound to it, such as "10m", the default: 1m to 24h. After
+	// it, other pods get the room.
 	ReservationTimeout string `json:"reservationTimeout"`
-	// Defaults are settings of containers for which nobody says them: names and values as in annotations.
+	// Defaults are default settings of containers: names and values as in annotations.
 	Defaults map[string]string `json:"defaults"`
-	// NodesToScore is how many of the best nodes a pod is looked at on, where nothing is said of it but what it asks
-	// for: 16 to 100, 64 by default; 0: on as many as kube-scheduler looks at without.
+	// NodesToScore is the number of best nodes to evaluate for a pod without further constraints: 16 to 100, 64 by default; 0: as many as
+	// kube-scheduler evaluates by default.
 	NodesToScore *int `json:"nodesToScore"`
 }
 
@@ -47,10 +47,10 @@ const (
 
 	defaultNodes = 64
 	leastNodes   = 16
-	mostNodes    = 100 // of more kube-scheduler looks at a part
+	mostNodes    = 100 // kube-scheduler evaluates a part of more nodes
 )
 
-// readArgs reads the arguments. What is unknown or cannot be meant is an error.
+// readArgs parses the arguments. Unknown and invalid arguments are errors.
 func readArgs(obj runtime.Object) (o options, err error) {
 	args, err := decodeArgs(obj)
 	if err != nil {
@@ -71,7 +71,7 @@ func readArgs(obj runtime.Object) (o options, err error) {
 		o.nodesToScore = *n
 	}
 	o.defaults = args.Defaults
-	// Nothing but the defaults can be wrong of a container of which nobody says anything.
+	// A container without settings can only have errors of the defaults.
 	if _, err := profile.Resolve(&profile.Pod{}, profile.Container{}, nil, nil, o.defaults); err != nil {
 		return o, fmt.Errorf("args of plugin %s: defaults: %w", Name, err)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/candor-project/candor/kube/nodecpu"
 )
 
-// Bind gives the pod its node, and writes into it by the same call what it is planned as, so that its node takes it for the same
-// whatever the node's own defaults are, and what the node would give it by what is known here. The API server adds a binding's
-// annotations to those of its pod. A pod that needs none is left to the next binder.
+// Bind binds the pod to its node. By the same call it writes the settings of the plan into the pod, so that the node uses them regardless
+// of its own defaults, and the CPUs that the node would allocate by the scheduler's knowledge. The API server adds a binding's annotations
+// to the pod's annotations. A pod that needs none is left to the next binder.
 func (p *Plugin) Bind(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
@@ -57,7 +57,7 @@ func (p *Plugin) call(ctx context.Context, binding *v1.Binding) error {
 	return util.BindPod(ctx, p.handle.ClientSet(), binding)
 }
 
-// bindsFirst is an error where another binder would have the pods before the plugin: they would not say what they are planned as.
+// bindsFirst returns an error if another binder precedes the plugin: its pods would lack the settings of the plan.
 func (p *Plugin) bindsFirst() error {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {
@@ -69,7 +69,7 @@ func (p *Plugin) bindsFirst() error {
 	return nil
 }
 
-// hintOf says in words what was reserved on a node.
+// hintOf returns the hint with the reserved CPUs on a node.
 func hintOf(cycle fwk.CycleState, node string) (string, bool) {
 	data, err := cycle.Read(grantsKey)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// podOf is what counts of a pod.
+// podOf returns the relevant parts of a pod.
 func podOf(pod *v1.Pod) *podcpu.Pod {
 	p := &podcpu.Pod{
 		Metadata: podcpu.Metadata{

@@ -1,8 +1,7 @@
-// Package scheduler is Candor's plugin for kube-scheduler: it asks of every node what the
-// allocator there would do with a pod, by the nodes' own reports, and reserves that.
+// Package scheduler is Candor's plugin for kube-scheduler: it dry-runs the node's allocator for a pod on every node, from the nodes' own
+// reports, and reserves the result.
 //
-// One extension point is in one file: prefilter.go, filter.go, score.go, reserve.go, bind.go, hints.go.
-// narrow.go has what keeps plain pods to the best nodes, and PostFilter, for those that it has kept too near; seats.go what
-// is remembered of nodes for that.
-// What is known of nodes is kept in package cluster; pods are read in pod.go.
+// Each extension point has a file: prefilter.go, filter.go, score.go, reserve.go, bind.go, hints.go. preselect.go restricts plain pods to
+// the best nodes; its PostFilter evaluates all nodes for pods that these nodes refuse. nodecache.go caches the nodes for that. Package
+// cluster stores the state of the nodes; pod.go reads pods.
 package scheduler

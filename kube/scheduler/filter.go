@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// Filter asks whether there is a plan for the pod on a node.
+// Filter checks whether a node has a plan for the pod.
 func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {
@@ -35,7 +35,7 @@ func present(node fwk.NodeInfo) map[string]bool {
 	return uids
 }
 
-// statusOf says a refusal as the scheduler's framework does.
+// statusOf converts a refusal to a status of the scheduler's framework.
 func statusOf(r *cluster.Refusal) *fwk.Status {
 	switch {
 	case r == nil:

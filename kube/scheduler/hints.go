@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// EventsToRegister names what can help a pod that was refused: a report of a node, the end of a pod for which
-// something was reserved, a change of the pod itself or of a profile.
+// EventsToRegister returns the events that can help a refused pod: a report of a node, the end of a pod with a reservation, a change of the
+// pod itself or of a profile.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	if err := p.bindsFirst(); err != nil { // asked here, since all plugins of the profile are made by now
 		return nil, err
@@ -30,7 +30,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// eventOf is how the scheduler calls a resource that it does not know itself.
+// eventOf returns the scheduler's name of a custom resource.
 func eventOf(resource string) fwk.EventResource {
 	return fwk.EventResource(resource + "." + v1alpha1.GroupVersion.Version + "." + v1alpha1.GroupVersion.Group)
 }
@@ -46,8 +46,8 @@ func (p *Plugin) afterProfile(_ klog.Logger, pod *v1.Pod, before, after any) (fw
 	return queueIf(set && changed.GetNamespace() == pod.Namespace), nil
 }
 
-// afterReport wakes a pod that fits on a node now, by what the node has reported. The report may
-// be older than what is known: then the next one wakes it.
+// afterReport queues a pod that fits on a node after the node's report. If the report is older than the known report, the next report
+// queues it.
 func (p *Plugin) afterReport(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	u, ok := after.(*unstructured.Unstructured)
 	if !ok {
@@ -76,8 +76,8 @@ func versionBefore(obj any) uint64 {
 	return versionOf(u.GetResourceVersion())
 }
 
-// afterPod wakes a pod if another one that has gone leaves room for it. The event may be old, or of a pod that stays: of
-// a binding that has failed, of a nomination that has changed.
+// afterPod queues a pod if a deleted pod leaves room for it. The event can be old, or concern a pod that stays: a failed binding, a changed
+// nomination.
 func (p *Plugin) afterPod(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
 	other, ok := gone.(*v1.Pod)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// listen has the plugins told of the nodes' reports, of profiles, and of the pods that are bound.
+// listen subscribes the plugins to the nodes' reports, to profiles, and to bound pods.
 func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory, objects dynamicinformer.DynamicSharedInformerFactory) error {
 	reports := objects.ForResource(v1alpha1.GroupVersion.WithResource(v1alpha1.NodeCPUs)).Informer()
 	if err := reports.SetTransform(asReport); err != nil {
@@ -56,7 +56,7 @@ func (s *shared) listen(ctx context.Context, own informers.SharedInformerFactory
 	return nil
 }
 
-// handle adds a handler to an informer. Nothing is decided until it has had all objects.
+// handle adds a handler to an informer. The plugin makes no decision until the handler has received all objects.
 func (s *shared) handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *shared) handle(informer cache.SharedIndexInformer, handler cache.Resour
 	return nil
 }
 
-// last is the last that is known of an object that is gone.
+// last returns the last known state of a deleted object.
 func last(obj any) any {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		return gone.Obj
@@ -84,11 +84,11 @@ func (s *shared) isSynced() bool {
 	return true
 }
 
-// startTakes is how long pods wait for what is read when the scheduler starts.
+// startTakes bounds the time for which pods wait for the initial objects.
 const startTakes = 10 * time.Second
 
-// awaitSync is isSynced once that is so, or when it has taken too long since the start: no pod can be placed before, and each that was
-// tried would have to wait for its next try. Later nobody is held, as the pods of other profiles would be, too.
+// awaitSync waits for isSynced, at most for a time from the start: no pod can be placed before, and each attempt would wait for its next
+// retry. Later it never blocks, since that would delay the pods of other profiles as well.
 func (s *shared) awaitSync(ctx context.Context) bool {
 	if s.isSynced() {
 		return true
@@ -168,14 +168,14 @@ func (s *shared) isFormer(r *report) bool {
 	return err == nil && r.owner != "" && r.owner != node.UID
 }
 
-// miss is told that a NodeCPU is gone.
+// miss handles the deletion of a NodeCPU.
 func (s *shared) miss(obj any) {
 	if r, ok := last(obj).(*report); ok {
 		s.cluster.NoReport(r.Name, r.version(), cluster.Gone)
 	}
 }
 
-// meet takes the report of a node that is new: until now it may have counted as that of a former one.
+// meet takes the report of a new node: until now it can have counted as the report of a former node.
 func (s *shared) meet(obj any) {
 	if node, ok := obj.(*v1.Node); ok {
 		if _, exists, err := s.reports.GetByKey(node.Name); err == nil && exists {
@@ -193,8 +193,7 @@ func (s *shared) meetAgain(before, after any) {
 	}
 }
 
-// see takes note of a pod that is bound to a node. What stands for a static pod does not count: its node has that one
-// under another UID, and began with it.
+// see records a pod that is bound to a node. Mirror pods do not count: the node has the static pod under another UID, and has started it.
 func (s *shared) see(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok || pod.Spec.NodeName == "" || pod.Annotations[v1.MirrorPodAnnotationKey] != "" {
@@ -210,7 +209,7 @@ func (s *shared) see(obj any) {
 	}
 }
 
-// lose is told that a pod is gone.
+// lose handles the deletion of a pod.
 func (s *shared) lose(obj any) {
 	if pod, ok := last(obj).(*v1.Pod); ok {
 		s.freed.add(s.cluster.Forget(string(pod.UID)))

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// The plugin's metrics stand beside kube-scheduler's own.
+// The plugin's metrics are served with kube-scheduler's metrics.
 var (
 	nodeTime = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name:           "candor_scheduler_node_duration_seconds",
@@ -37,7 +37,7 @@ func gauge(name, help string) *metrics.Gauge {
 	return metrics.NewGauge(&metrics.GaugeOpts{Name: name, Help: help, StabilityLevel: metrics.ALPHA})
 }
 
-// registerMetrics registers them once, whatever the number of profiles.
+// registerMetrics registers the metrics once, for any number of profiles.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(nodeTime, reportingNodes, reservedPods, blockedPods, expiredPods, unmetPods)
 	narrowTime, filterTime, scoreTime = nodeTime.WithLabelValues("narrow"), nodeTime.WithLabelValues("filter"), nodeTime.WithLabelValues("score")

@@ -8,8 +8,7 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// notes collects what containers are, to be written into their pod: its node has its own defaults, and sees neither profiles
-// nor the namespace.
+// notes collects the settings of containers for their pod: its node has other defaults, and does not read profiles or namespaces.
 type notes struct {
 	annotations map[string]string
 	names       []string // of the containers
@@ -20,17 +19,18 @@ func newNotes(annotations map[string]string) *notes {
 	return &notes{annotations: annotations, values: map[string]profile.Values{}}
 }
 
-// otherwise are the values of what is said nowhere and is written all the same.
+// otherwise are the default values that are written as well.
 var otherwise = profile.Values{"class": "flexible", "policy": "strict", "topology": "prefer"}
 
-// add takes what a container is.
+// add adds the settings of a container.
 func (n *notes) add(container string, values profile.Values) {
 	all := maps.Clone(otherwise)
 	maps.Copy(all, values)
 	n.names, n.values[container] = append(n.names, container), all
 }
 
-// all returns the annotations that the pod lacks: one for the pod where that says it of all containers, else one for each.
+// all returns the annotations that the pod lacks: an annotation for the pod if its value holds for all containers, otherwise an annotation
+// for each container.
 func (n *notes) all() map[string]string {
 	lacking := map[string]string{}
 	for _, setting := range kube.Names() {
@@ -51,7 +51,7 @@ func (n *notes) all() map[string]string {
 	return lacking
 }
 
-// common returns the value that a setting has for all containers of which none says it itself.
+// common returns the value of a setting that is the same for all containers without an annotation.
 func (n *notes) common(setting string) (value string, same bool) {
 	same = !slices.ContainsFunc(n.names, func(name string) bool {
 		_, said := n.annotations[kube.ContainerKey(setting, name)]

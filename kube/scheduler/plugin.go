@@ -12,11 +12,11 @@ import (
 // Name is the plugin's, in kube-scheduler's configuration and in its metrics.
 const Name = "Candor"
 
-// A Plugin is Candor's part of one profile of kube-scheduler.
+// A Plugin is Candor's plugin in a profile of kube-scheduler.
 type Plugin struct {
 	*shared
 	handle  fwk.Handle // of the profile
-	narrows bool       // it may look at the best nodes only
+	narrows bool       // allowed to evaluate the best nodes only
 	seats   seats
 }
 
@@ -30,8 +30,8 @@ var (
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 )
 
-// Factory returns what makes the plugin of each profile of one scheduler. They all know the same of the cluster, as one
-// gives what another one must not.
+// Factory returns the constructor of the plugin for each profile of a scheduler. All profiles share the state of the cluster, so that no
+// two of them allocate the same CPUs.
 func Factory() func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	var one *shared
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {

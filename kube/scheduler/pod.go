@@ -10,14 +10,14 @@ import (
 	"github.com/candor-project/candor/kube/profile"
 )
 
-// An asked pod is what a pod asks of a node, and what is to be written into it.
+// An asked pod is the demand of a pod, with the settings to write into it.
 type asked struct {
 	*cluster.Pod
-	notes     map[string]string // annotations that say what the pod does not say itself
+	notes     map[string]string // annotations for settings that the pod does not have
 	conflicts []string          // where profiles differ, a line each
 }
 
-// askedBy reads a pod that is to be placed. The error says what cannot be meant.
+// askedBy reads a pending pod. The error names an invalid setting.
 func (s *shared) askedBy(pod *v1.Pod) (*asked, error) {
 	profiles, labels := s.places.of(pod)
 	return read(pod, profiles, labels, s.options.defaults)

@@ -12,10 +12,10 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// stateKey is where a scheduling cycle keeps what the plugin knows of its pod.
+// stateKey is the key of the pod's state in a scheduling cycle.
 const stateKey fwk.StateKey = Name
 
-// A state is what is known of the pod of a scheduling cycle.
+// A state is the state of the pod in a scheduling cycle.
 type state struct {
 	pod    *asked
 	trials map[string]*cluster.Trial // of nodes with other pods than they have, by name
@@ -44,7 +44,7 @@ func stateOf(cycle fwk.CycleState) *state {
 
 var errNotSynced = errors.New("the nodes' reports are still being read")
 
-// PreFilter reads what the pod asks for, and finds the best nodes for it.
+// PreFilter reads the pod's demand, and finds the best nodes for it.
 func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !p.awaitSync(ctx) {
 		return nil, fwk.AsStatus(errNotSynced)
@@ -61,8 +61,8 @@ func (p *Plugin) PreFilter(ctx context.Context, cycle fwk.CycleState, pod *v1.Po
 	return best, nil
 }
 
-// awaits returns a refusal if a pod that has made others go has to wait for nothing but the report of that. Meanwhile
-// preemption takes the nomination from it, but not the room.
+// awaits returns a refusal if a preemptor only waits for the report of its victims' end. Meanwhile preemption clears the nomination, but
+// the room stays held.
 func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
 	name := cmp.Or(pod.Status.NominatedNodeName, p.cluster.HeldOn(string(pod.UID)))
 	if name == "" {
@@ -70,7 +70,7 @@ func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
 	}
 	node, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
 	if err != nil {
-		return nil // the node is gone
+		return nil // the node was deleted
 	}
 	return p.cluster.HoldFor(name, asks.Pod, present(node), p.now())
 }
@@ -78,7 +78,7 @@ func (p *Plugin) awaits(pod *v1.Pod, asks *asked) *cluster.Refusal {
 // PreFilterExtensions lets preemption try nodes without some of their pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-// AddPod adds a pod to what is tried of its node.
+// AddPod adds a pod to the trial of its node.
 func (p *Plugin) AddPod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s := stateOf(cycle); s != nil {
 		if asks, err := p.asOf(other.GetPod()); err == nil { // else no node has room for it
@@ -88,7 +88,7 @@ func (p *Plugin) AddPod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, othe
 	return nil
 }
 
-// asOf reads a pod, whether it has a node or is nominated for one.
+// asOf reads a bound or nominated pod.
 func (s *shared) asOf(pod *v1.Pod) (*cluster.Pod, error) {
 	if pod.Spec.NodeName != "" {
 		return boundAs(pod)
@@ -100,7 +100,7 @@ func (s *shared) asOf(pod *v1.Pod) (*cluster.Pod, error) {
 	return a.Pod, nil
 }
 
-// RemovePod takes a pod away from what is tried of its node.
+// RemovePod removes a pod from the trial of its node.
 func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, other fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	if s := stateOf(cycle); s != nil {
 		p.trial(s, node).Remove(string(other.GetPod().UID))
@@ -108,7 +108,7 @@ func (p *Plugin) RemovePod(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, o
 	return nil
 }
 
-// trial returns what is tried of a node.
+// trial returns the trial of a node.
 func (p *Plugin) trial(s *state, node fwk.NodeInfo) *cluster.Trial {
 	name := node.Node().Name
 	if s.trials[name] == nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// Reports and profiles come in two ways: by the plugin's own informers, and by those of kube-scheduler, which may be ahead (hints.go). So an
-// object is taken only if its version is newer than the known one. Two faults remain: an object that was deleted comes once more, late, and
-// versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is
-// correct in the end, so that an object that differs from it for a whole tick is taken from the store.
+// Reports and profiles arrive in two ways: by the plugin's own informers, and by those of kube-scheduler, which can be ahead (hints.go). So
+// an object is taken only if its version is newer than the known version. Two faults remain: a deleted object can arrive once more, late,
+// and versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is correct in the end, so
+// an object that differs from it for a whole tick is taken from the store.
 
-// reconcile brings what is known in line with the informers' stores, and forgets what is gone.
+// reconcile corrects the known objects by the informers' stores, and forgets deleted objects.
 func (s *shared) reconcile() {
 	for _, name := range s.strayReports.find(s.cluster.Versions(), s.reports) {
 		s.rehear(name)
@@ -30,7 +30,7 @@ func (s *shared) reconcile() {
 	})
 }
 
-// rehear takes the report of a node as the informer's store has it, whatever its version.
+// rehear takes the report of a node from the informer's store, regardless of its version.
 func (s *shared) rehear(name string) {
 	obj, exists, err := s.reports.GetByKey(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *shared) rehear(name string) {
 	}
 }
 
-// A stray finds objects whose known version differs from a store's for two ticks in a row.
+// A stray finds objects whose known version differs from a store's version for two consecutive ticks.
 type stray struct {
 	versions map[string]uint64 // the known versions at the last tick, of those that differed
 }

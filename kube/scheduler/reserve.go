@@ -11,16 +11,16 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// grantsKey is where a scheduling cycle keeps what was reserved.
+// grantsKey is the key of the reserved grants in a scheduling cycle.
 const grantsKey fwk.StateKey = Name + "/grants"
 
-// grants are what a pod was given on its node.
+// grants are the reserved grants of a pod on its node.
 type grants []hybrid.Grant
 
 // Clone implements fwk.StateData.
 func (g grants) Clone() fwk.StateData { return g }
 
-// Reserve commits the plan to what is known of the node.
+// Reserve commits the plan to the state of the node.
 func (p *Plugin) Reserve(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	s := stateOf(cycle)
 	if s == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// Score ranks a node by the order of package fleet: the least added shared time, the best topology, then the free
-// resources that are most like what the pod asks for.
+// Score ranks a node by the order of package fleet: the least added shared time, the best topology, then the free resources that are most
+// like the pod's request.
 func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	s := stateOf(cycle)
 	if s == nil {
@@ -27,7 +27,7 @@ func (p *Plugin) Score(_ context.Context, cycle fwk.CycleState, _ *v1.Pod, node 
 	return scoreOf(p.cluster.Rank(node.Node().Name, s.pod.Pod, amountsOf(node))), nil
 }
 
-// amountsOf is what a node has by the scheduler's own accounts.
+// amountsOf returns the resources of a node in the scheduler's own accounts.
 func amountsOf(node fwk.NodeInfo) cluster.Amounts {
 	has, taken := node.GetAllocatable(), node.GetRequested()
 	return cluster.Amounts{
@@ -42,8 +42,7 @@ func scoreOf(rank fleet.Rank) int64 { return int64(^uint64(rank) ^ 1<<63) }
 // ScoreExtensions has the scores brought into the framework's range.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives the best nodes 100, and each next score less: by their order, since the differences between
-// scores mean nothing.
+// NormalizeScore gives the best nodes 100, and each next score less: by their order, since the differences between ranks have no meaning.
 func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	order := make([]int64, len(scores))
 	for i := range scores {
@@ -58,7 +57,7 @@ func (*Plugin) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, sc
 	return nil
 }
 
-// normal is the score of a place among so many: 100 for the first only.
+// normal returns the score of a position: 100 for the first only.
 func normal(place, of int) int64 {
 	if place == 0 {
 		return fwk.MaxScore

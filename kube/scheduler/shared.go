@@ -20,7 +20,7 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// shared is what all profiles of a scheduler know.
+// shared is the common state of all profiles of a scheduler.
 type shared struct {
 	options options
 	cluster *cluster.Cluster
@@ -31,7 +31,7 @@ type shared struct {
 	events  events.EventRecorderLogger
 	freed   freed
 	queue   fwk.PodActivator
-	synced  []func() bool // what has to be known before anything is decided
+	synced  []func() bool // conditions for the first decision
 
 	reports, profiles           cache.Store // of the plugin's own informers
 	strayReports, strayProfiles stray       // for the goroutine of tick
@@ -41,7 +41,7 @@ type shared struct {
 	log   klog.Logger
 }
 
-// newShared returns what is known before anything is heard. Pods are woken, and events written, by one profile's handle.
+// newShared returns the initial state. The handle of one profile queues pods and writes events.
 func newShared(o options, handle fwk.Handle, log klog.Logger) *shared {
 	s := &shared{options: o, cluster: cluster.New(o.patience), queue: handle, now: time.Now, began: time.Now(), log: log}
 	s.events = handle.EventRecorder()
@@ -63,7 +63,7 @@ func (s *shared) start(ctx context.Context, handle fwk.Handle) error {
 	return nil
 }
 
-// tickEvery is the time between two searches for reservations that have ended, and for objects that are gone.
+// tickEvery is the time between two searches for ended reservations and deleted objects.
 const tickEvery = 5 * time.Second
 
 func (s *shared) tick(ctx context.Context) {
@@ -80,7 +80,7 @@ func (s *shared) tick(ctx context.Context) {
 	}
 }
 
-// expire ends the reservations whose time has passed, and counts what there is.
+// expire ends late reservations, and updates the metrics.
 func (s *shared) expire() {
 	expired := s.cluster.Expire(s.now())
 	for _, e := range expired {
@@ -93,7 +93,7 @@ func (s *shared) expire() {
 	countTotals(s.cluster.Totals())
 }
 
-// wake has the pods tried again for which there is room now: no event of the cluster tells the scheduler of it.
+// wake queues the pods that fit now: no event of the cluster notifies the scheduler of an ended reservation.
 func (s *shared) wake(expired []cluster.Expired) {
 	if len(expired) == 0 {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// An Demand pod is one with all that is said of it, wherever that is.
+// A Demand is the demand of a pod, with settings from all sources.
 type Demand struct {
 	*podcpu.Demand
-	Notes  []string // what is to be known of what was said, a line each
-	Unread []string // what was not looked at, a line each
+	Notes  []string // remarks on the settings, a line each
+	Unread []string // sources that were not read, a line each
 }
 
-// ReadDemand reads what is said of a pod by its namespace.
+// ReadDemand reads the settings of a pod from its namespace.
 func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Demand, error) {
 	var notes, unseen []string
 	beside := podcpu.Context{}
@@ -64,7 +64,7 @@ func ReadDemand(ctx context.Context, c *apiserver.Client, p *podcpu.Pod) (*Deman
 	return &Demand{asked, notes, append(unseen, unseenOf(p)...)}, nil
 }
 
-// byDefault names the containers of which nobody says what they are.
+// byDefault names the containers without any setting.
 func byDefault(asked *podcpu.Demand) (lines []string) {
 	for _, c := range asked.Containers {
 		if c.Values["class"] == "" {
@@ -74,7 +74,7 @@ func byDefault(asked *podcpu.Demand) (lines []string) {
 	return lines
 }
 
-// inNamespace says how many objects of a kind there are that may decide about the pod.
+// inNamespace counts the objects of a kind that can affect the pod.
 func inNamespace(ctx context.Context, c *apiserver.Client, namespace, path, kind, does string) []string {
 	all, err := apiserver.List[struct{}](ctx, c, "/api/v1/namespaces/"+namespace+"/"+path)
 	switch {

@@ -1,6 +1,5 @@
-// Package survey looks at a cluster from outside: the reports of its nodes, and where a pod would go by the code that candor-scheduler
-// decides by. It reads from the API server once, and writes nothing.
+// Package survey inspects a cluster from outside: it reads the reports of its nodes, and plans a pod with the code of candor-scheduler. It reads
+// from the API server once, and writes nothing.
 //
-// Of what kube-scheduler looks at besides Candor it knows cordoned nodes, taints, node selectors and resources. What it does not know it says
-// of each pod.
+// Of kube-scheduler's own rules it knows cordoned nodes, taints, node selectors and resources. It lists the other rules that apply to a pod.
 package survey

@@ -13,7 +13,8 @@ const podsName = "pods"
 
 var one = resource.MustParse("1")
 
-// refusal is why kube-scheduler itself would not have the pod on the node, in its words; "": it would, by what is known here.
+// refusal returns the reason why kube-scheduler itself would refuse the node, in its words; "" if it would accept it, as far as this package
+// knows.
 func (n *Node) refusal(p *podcpu.Pod, asks podcpu.List) string {
 	switch t := n.untolerated(p); {
 	case n.missing:
@@ -32,7 +33,7 @@ func (n *Node) refusal(p *podcpu.Pod, asks podcpu.List) string {
 	return n.lacks(asks)
 }
 
-// What a taint does to pods that do not tolerate it.
+// Effects of a taint on pods that do not tolerate it.
 const (
 	noSchedule       = "NoSchedule"
 	noExecute        = "NoExecute"
@@ -50,7 +51,7 @@ func (n *Node) untolerated(p *podcpu.Pod) *taint {
 	return nil
 }
 
-// tolerates reports whether a pod does not mind a taint. An operator that is not known here tolerates nothing.
+// tolerates reports whether a pod tolerates a taint. An unknown operator tolerates nothing.
 func tolerates(p *podcpu.Pod, t taint) bool {
 	for _, o := range p.Spec.Tolerations {
 		switch {
@@ -74,7 +75,7 @@ func (n *Node) isSelected(p *podcpu.Pod) bool {
 	return true
 }
 
-// lacks is the resource of which the node has too little, as kube-scheduler says it. CPU comes first, then memory, then what else there is.
+// lacks returns the resource of which the node has too little, in kube-scheduler's words. CPU comes first, then memory, then other resources.
 func (n *Node) lacks(asks podcpu.List) string {
 	if left, is := n.free[podsName]; is && left.Cmp(one) < 0 {
 		return "Too many pods"

@@ -17,30 +17,30 @@ import (
 // An Result is where a pod would go.
 type Result struct {
 	Candidates []Candidate // the best first, then those on which it does not fit, by name
-	Notes      []string    // of what is said of the pod, a line each
-	Unread     []string    // what was not looked at, a line each
+	Notes      []string    // remarks on the pod, a line each
+	Unread     []string    // sources that were not read, a line each
 }
 
-// A Candidate is what a node would be for the pod.
+// A Candidate is the result of a node for the pod.
 type Candidate struct {
 	Node       string       `json:"node"`
 	Place      int          `json:"place,omitempty"` // from 1; several may be alike; 0: it does not fit
 	Reason     string       `json:"reason,omitempty"`
 	Containers []Allocation `json:"containers,omitempty"` // of those that stay; none without Candor there
 	Shared     hybrid.Milli `json:"sharedMilli"`          // shared time that it adds
-	Moves      int          `json:"moves"`                // fractions of others that move
+	Moves      int          `json:"moves"`                // moved fractions of other pods
 
 	rank fleet.Rank
 }
 
-// Allocation is what a container would have.
+// Allocation holds the CPUs of a container.
 type Allocation struct {
 	Name  string       `json:"name"`
 	Class hybrid.Class `json:"class"`
 	CPUs  string       `json:"cpus"` // "0-2,7:500m"; of a flexible container the shared ones
 }
 
-// Place tells where a pod would go now. Nothing changes.
+// Place returns the nodes for a pod in their order. It changes nothing.
 func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Demand) *Result {
 	a := &Result{}
 	requests := p.Requests()
@@ -61,7 +61,7 @@ func (s *Survey) Place(p *podcpu.Pod, asked *podcpu.Demand) *Result {
 	return a
 }
 
-// at is what one node would be for the pod.
+// at returns the result of a node for the pod.
 func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.List) Candidate {
 	at := Candidate{Node: n.Name, rank: cluster.WorstRank, Reason: n.refusal(p, requests)}
 	if at.Reason != "" {
@@ -86,7 +86,7 @@ func (s *Survey) at(n *Node, p *podcpu.Pod, asked *cluster.Pod, requests podcpu.
 	return at
 }
 
-// Best is the node on which the pod would be, or one of those; nil if there is none.
+// Best returns the best node for the pod, or one of several; nil if there is none.
 func (a *Result) Best() *Candidate {
 	if len(a.Candidates) == 0 || a.Candidates[0].Reason != "" {
 		return nil
@@ -94,7 +94,7 @@ func (a *Result) Best() *Candidate {
 	return &a.Candidates[0]
 }
 
-// Refusal says why no node takes the pod, as its event has it.
+// Refusal returns the reason why no node takes the pod, in the form of its event.
 func (a *Result) Refusal() string {
 	counts := map[string]int{}
 	for _, p := range a.Candidates {

@@ -30,24 +30,24 @@ type Survey struct {
 
 	cluster   *cluster.Cluster
 	pods      []podcpu.Pod
-	nominated int // pods that have a node in view, whose room is not counted
-	keepAway  int // pods that may keep others off their nodes
+	nominated int // pods that are nominated for a node; their room is not counted
+	keepAway  int // pods with anti-affinity
 }
 
-// A Node is one of the cluster.
+// A Node is a node of the cluster.
 type Node struct {
 	Name    string
-	CPUs    *hybrid.Node // by its report; nil: there is none that can be used
+	CPUs    *hybrid.Node // from its report; nil: no valid report
 	Problem string       // why not
 
 	uid       types.UID
 	spec      nodeSpec
 	labels    map[string]string
-	has, free podcpu.List // what pods can have
-	missing   bool        // there is a report, and no such node
+	has, free podcpu.List // allocatable and free resources
+	missing   bool        // a report without a node
 }
 
-// A listedNode is what counts of a Node.
+// A listedNode has the relevant fields of a Node.
 type listedNode struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              nodeSpec `json:"spec"`
@@ -90,7 +90,7 @@ func Read(ctx context.Context, c *apiserver.Client) (*Survey, error) {
 	return newSurvey(reports, nodes, pods), nil
 }
 
-// newSurvey puts together what was read.
+// newSurvey combines the objects.
 func newSurvey(reports []v1alpha1.NodeCPU, nodes []listedNode, pods []podcpu.Pod) *Survey {
 	s := &Survey{cluster: cluster.New(time.Hour), pods: pods}
 	at := map[string]*Node{}

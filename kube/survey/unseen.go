@@ -8,7 +8,7 @@ import (
 	"github.com/candor-project/candor/kube/podcpu"
 )
 
-// unseenOf lists what a pod says and what is not looked at here, though a scheduler does.
+// unseenOf lists the fields of a pod that this package ignores and a scheduler uses.
 func unseenOf(p *podcpu.Pod) (lines []string) {
 	say := func(is bool, what string) {
 		if is {
@@ -47,7 +47,7 @@ func unseenOf(p *podcpu.Pod) (lines []string) {
 	return lines
 }
 
-// Unseen lists what of the cluster is not looked at, though a scheduler does.
+// Unseen lists the facts of the cluster that this package ignores and a scheduler uses.
 func (s *Survey) Unseen() (lines []string) {
 	unknown := map[string]int{}
 	for i := range s.Nodes {

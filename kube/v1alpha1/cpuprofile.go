@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// A CPUProfile says what containers of its namespace are whose pods do not say it themselves.
+// A CPUProfile sets the settings of containers in its namespace whose pods do not set them.
 type CPUProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -10,15 +10,15 @@ type CPUProfile struct {
 	Spec CPUProfileSpec `json:"spec"`
 }
 
-// CPUProfileSpec says which containers are meant, and what they are. A container is meant if its pod has the labels and
-// its image fits one of the patterns; one of the two may be left out.
+// CPUProfileSpec selects containers and sets their settings. It selects a container if its pod has the labels and its image matches a pattern;
+// one of the two can be empty.
 type CPUProfileSpec struct {
 	// Selector chooses pods by their labels.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// Images are patterns of images, in which * stands for any characters: "registry.example/spark/*".
+	// Images are patterns of images, in which * matches any characters: "registry.example/spark/*".
 	Images []string `json:"images,omitempty"`
 
-	// What the containers are, by the words of the annotations candor.dev/class, policy and so on. What is empty is not said.
+	// Settings of the containers, with the values of the annotations candor.dev/class, policy and so on. Empty settings are unset.
 
 	Class    string `json:"class,omitempty"`
 	Policy   string `json:"policy,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// What client libraries ask of objects: copies whose memory is their own.
+// Deep copies, which client libraries require.
 
 func (n *NodeCPU) DeepCopyObject() runtime.Object        { return n.DeepCopy() }
 func (l *NodeCPUList) DeepCopyObject() runtime.Object    { return l.DeepCopy() }

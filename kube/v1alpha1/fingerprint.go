@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Fingerprint is one short word for a set of pods, given by their UIDs: 16 hexadecimal digits, the same in any order
-// and however often a pod is named. The empty UID stands for no pod.
+// Fingerprint is a short hash of a set of pods by their UIDs: 16 hexadecimal digits, independent of the order and of repetitions. It ignores the
+// empty UID.
 func Fingerprint(pods []string) string {
 	set := make(map[string]struct{}, len(pods))
 	for _, pod := range pods {

@@ -5,8 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A NodeCPU is the CPUs of the node of that name, and who holds them. The node's agent, candor nri --publish, writes
-// it; nobody else may.
+// A NodeCPU holds the CPUs of the node with the same name, and their holders. Only the node's agent, candor nri --publish, writes it.
 type NodeCPU struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -25,19 +24,19 @@ func (n *NodeCPU) NodeUID() types.UID {
 	return ""
 }
 
-// NodeCPUStatus is one report of a node.
+// NodeCPUStatus is a report of a node.
 type NodeCPUStatus struct {
-	// Counter is one more with each report.
+	// Counter increases by 1 with each report.
 	Counter int64 `json:"counter"`
-	// Reported is when it was written, by the node's clock. It is for people: nothing is decided by it.
+	// Reported is the time of the report by the node's clock. It is informative: no decision depends on it.
 	Reported metav1.Time `json:"reported"`
-	// Fingerprint tells which pods the report covers: Fingerprint of their UIDs.
+	// Fingerprint is the Fingerprint of the UIDs of the pods in the report.
 	Fingerprint string `json:"fingerprint"`
 
 	Machine Machine `json:"machine"`
 	// Algorithm is "candor" or "paper".
 	Algorithm string `json:"algorithm"`
-	// Policy is what holds on this node for sensitive containers of which nobody says it: "strict" or "best-effort".
+	// Policy is the node's default policy of sensitive containers: "strict" or "best-effort".
 	Policy string `json:"policy,omitempty"`
 	// MinShared is CPU time that sensitive containers never get; empty: none.
 	MinShared string `json:"minShared,omitempty"`
@@ -50,17 +49,17 @@ type NodeCPUStatus struct {
 	Counts Counts `json:"counts"`
 	// Sensitive is the sum of the sensitive containers' limits.
 	Sensitive string `json:"sensitive"`
-	// SharedTime is what of that is given on CPUs that are in more than one container's cpuset.
+	// SharedTime is the part of Sensitive on CPUs in more than one container's cpuset.
 	SharedTime string `json:"sharedTime"`
 
-	// Grants are what the containers hold, in order of arrival.
+	// Grants are the grants of the containers, in order of arrival.
 	Grants []Grant `json:"grants,omitempty"`
 }
 
-// A Machine is what of a node's topology decides which CPUs a container gets. Sockets, L3s and Cores are lists of sets of
-// CPUs, with a blank between two.
+// A Machine is the part of a node's topology that decides which CPUs a container gets. Sockets, L3s and Cores are lists of CPU sets, separated
+// by blanks.
 type Machine struct {
-	// Description is the machine in hwloc's notation, for people; empty where that cannot say it.
+	// Description is the machine in hwloc's notation; empty if the notation cannot express it.
 	Description string `json:"description,omitempty"`
 	Online      string `json:"online"`
 	Offline     string `json:"offline,omitempty"`
@@ -72,8 +71,8 @@ type Machine struct {
 	L3s string `json:"l3s,omitempty"`
 	// Cores are the cores of several CPUs; the other CPUs are a core each.
 	Cores string `json:"cores,omitempty"`
-	// Speeds tell fast CPUs from slow ones, "0-15:1024 16-23:512": the kernel's cpu_capacity or, where it tells none, the
-	// maximum frequency in kHz. Empty: all CPUs are alike.
+	// Speeds distinguish fast and slow CPUs, "0-15:1024 16-23:512": the kernel's cpu_capacity or, without it, the maximum frequency in kHz. Empty:
+	// all CPUs are equal.
 	Speeds string `json:"speeds,omitempty"`
 }
 
@@ -85,7 +84,7 @@ type NUMANode struct {
 	Distances []int32 `json:"distances"`
 }
 
-// Pools are the usable CPUs, each in one of them.
+// Pools are the pools of the usable CPUs; each CPU is in exactly one.
 type Pools struct {
 	Exclusive  string `json:"exclusive,omitempty"`
 	Fractional string `json:"fractional,omitempty"`
@@ -100,9 +99,9 @@ type Counts struct {
 	Shared     int32 `json:"shared"`
 }
 
-// A Grant is what a container holds.
+// A Grant is the grant of a container.
 type Grant struct {
-	// Pod is the UID of the container's pod; empty for what is not of Kubernetes.
+	// Pod is the UID of the container's pod; empty outside of Kubernetes.
 	Pod string `json:"pod,omitempty"`
 	// Container is its name; without a pod, the name by which Candor knows it on the node.
 	Container string `json:"container"`
@@ -110,18 +109,18 @@ type Grant struct {
 	Class string `json:"class,omitempty"`
 	// Policy is "best-effort"; empty: strict.
 	Policy string `json:"policy,omitempty"`
-	// Limit is the CPU limit; empty for a flexible container without one.
+	// Limit is the CPU limit; empty for a flexible container without a limit.
 	Limit string `json:"limit,omitempty"`
-	// Request is what a flexible container is guaranteed; empty: its limit.
+	// Request is the guarantee of a flexible container; empty: its limit.
 	Request string `json:"request,omitempty"`
-	// CPUs are those of a sensitive container, "4,7:500m": CPU 4 is its own, of CPU 7 it has half. For a flexible one they are told
-	// where its wish confines it.
+	// CPUs are the CPUs of a sensitive container, "4,7:500m": CPU 4 is exclusive, CPU 7 carries a fraction of 500m. A flexible container has CPUs here
+	// only if its topology policy confines it.
 	CPUs string `json:"cpus,omitempty"`
 	// Lost are CPUs that it held when they went offline.
 	Lost string `json:"lost,omitempty"`
-	// Topology is its wish, if it has one other than "prefer".
+	// Topology is its topology policy, unless that is "prefer".
 	Topology string `json:"topology,omitempty"`
-	// TopologyMissed: the wish is not kept.
+	// TopologyMissed: the topology policy is not met.
 	TopologyMissed bool `json:"topologyMissed,omitempty"`
 	// Immovable: its fraction stays where it is.
 	Immovable bool `json:"immovable,omitempty"`

@@ -9,7 +9,7 @@ import (
 // GroupVersion is that of Candor's objects.
 var GroupVersion = schema.GroupVersion{Group: "candor.dev", Version: "v1alpha1"}
 
-// The resources, as they stand in paths of the API.
+// The resources in paths of the API.
 const (
 	NodeCPUs    = "nodecpus"
 	CPUProfiles = "cpuprofiles"

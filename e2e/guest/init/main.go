@@ -1,6 +1,5 @@
-// Command init is the first program of a test guest: it mounts what programs expect, runs the commands of its
-// plan one after the other and tells on the second serial port how each ended. Started by systemd, as a
-// service, it runs the commands only.
+// Command init is the first program of a test guest: it mounts the usual file systems, runs the commands of its plan in their
+// order, and reports their ends on the second serial port. As a service of systemd, it only runs the commands.
 package main
 
 import (

@@ -12,12 +12,12 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// keep is a group that stays. The kernel turns its code for quotas, cpusets, accounted memory and the freezer on with the first
-// group that needs it and off with the last, by replacing instructions, and QEMU before 8.1 may run what was there (int3). With
-// this group that is done once, while one CPU runs.
+// keep is a cgroup that stays. The kernel enables its code for quotas, cpusets, memory accounting and the freezer with the first
+// cgroup that needs it, and disables it with the last, by replacing instructions; QEMU before 8.1 can then execute the old
+// instruction (int3). With this cgroup, the replacement happens once, while a single CPU runs.
 const keep = "/keep"
 
-// v1 are cgroup v1's hierarchies as distributions mount them, and what the group that stays has in each.
+// v1 are the hierarchies of cgroup v1 as distributions mount them, with a setting for the group keep in each.
 var v1 = []struct{ controllers, file, value string }{
 	{"cpu,cpuacct", "cpu.cfs_quota_us", "100000"},
 	{"cpuset", "cpuset.mems", "0"},
@@ -63,7 +63,8 @@ func mountAll(cgroupVersion int) error {
 	return errors.Join(append(errs, delegate(), makeGroup(cgroupRoot+keep, "cpu.max", "100000 100000"))...)
 }
 
-// enterRoot puts a mount over the kernel's first one: that can't be left by pivot_root(2), which is how runtimes enter a container.
+// enterRoot mounts a new root over the initial mount: pivot_root(2), which runtimes use to enter a container, cannot leave the
+// initial mount.
 func enterRoot() error {
 	const over = "/root"
 	if err := os.MkdirAll(over, 0o755); err != nil {
@@ -101,7 +102,7 @@ func delegate() error {
 	return nil
 }
 
-// makeGroup makes a group and writes one of its files.
+// makeGroup creates a cgroup and writes one of its files.
 func makeGroup(dir, file, value string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -109,7 +110,7 @@ func makeGroup(dir, file, value string) error {
 	return os.WriteFile(dir+"/"+file, []byte(value), 0)
 }
 
-// busybox is every small program that the guest has no other one for.
+// busybox installs links for the small programs that the guest lacks.
 func busybox() error {
 	const path = "/bin/busybox"
 	if _, err := os.Stat(path); err != nil {

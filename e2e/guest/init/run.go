@@ -16,8 +16,8 @@ import (
 	"github.com/candor-project/candor/e2e/guest/report"
 )
 
-// run starts a command with the serial line as its output, waits for it, and looks for what it left behind.
-// first: we are PID 1, and orphans are ours to reap.
+// run starts a command with the serial line as its output, waits for it, and looks for its leftovers. first reports that this
+// process is PID 1 and must reap orphans.
 func run(c report.Command, line *os.File, first bool) report.Result {
 	r := report.Result{Name: c.Name, Code: 127}
 	before := traces(first)
@@ -102,8 +102,8 @@ func reap() {
 	}
 }
 
-// traces lists what a command may leave behind: groups, mounts and processes. systemd makes and ends
-// groups and processes of its own as it likes: with it only the groups that have Candor's name count.
+// traces lists possible leftovers of a command: cgroups, mounts and processes. systemd creates and ends cgroups and processes at
+// any time: under systemd, only cgroups with Candor's name count.
 func traces(first bool) []string {
 	var all []string
 	filepath.WalkDir(cgroupRoot, func(p string, d fs.DirEntry, err error) error {

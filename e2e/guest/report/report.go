@@ -1,5 +1,5 @@
-// Package report is what the guest's init and its host say to each other: the list of commands in, and over a
-// serial line what each command wrote and how it ended.
+// Package report is the protocol between the guest's init and the host: the list of commands and, over a serial line, the output
+// and the end of each command.
 package report
 
 import (
@@ -16,7 +16,7 @@ import (
 // PlanFile is where the guest finds its Plan.
 const PlanFile = "/guest/plan.json"
 
-// Plan is what a guest is to do.
+// Plan is the list of commands of a guest.
 type Plan struct {
 	Cgroup   int // cgroup version to mount
 	Commands []Command
@@ -28,10 +28,10 @@ type Command struct {
 	Args  []string      // Args[0] is the path in the guest
 	Env   []string      // added to the guest's own
 	Dir   string        // working directory; empty: /
-	Limit time.Duration // killed after that; 0: one minute
+	Limit time.Duration // killed after that time; 0: one minute
 }
 
-// Result is how a command ended.
+// Result describes the end of a command.
 type Result struct {
 	Name      string
 	Code      int    // exit code; 128+n: killed by signal n
@@ -51,10 +51,10 @@ type end struct {
 	Leftovers []string `json:",omitempty"`
 }
 
-// Begin tells that a command starts.
+// Begin reports the start of a command.
 func Begin(w io.Writer) { fmt.Fprint(w, mark+"begin\n") }
 
-// End tells how it ended. The command's own last line may lack its newline.
+// End reports the end of a command. Its last line can lack the newline.
 func End(w io.Writer, r Result) {
 	b, err := json.Marshal(end{r.Code, r.Error, r.Wall, r.Leftovers})
 	if err != nil {
@@ -63,15 +63,15 @@ func End(w io.Writer, r Result) {
 	fmt.Fprintf(w, "%send %s\n", mark, b)
 }
 
-// Done tells that all has been said. Failure: what kept init from its work.
+// Done reports the end of the report. failure is the error of init, or "".
 func Done(w io.Writer, failure string) {
 	fmt.Fprintf(w, "%sdone %s\n", mark, strings.ReplaceAll(failure, "\n", "; "))
 }
 
-// ErrEarly: the guest ended before it had said how its commands did.
+// ErrEarly reports that the guest ended before the end of its report.
 var ErrEarly = errors.New("the guest ended early")
 
-// Read follows a guest until it is done, and copies what the commands write to out, if there is one.
+// Read follows a guest until it is done, and copies the output of the commands to out, if it is not nil.
 func Read(r io.Reader, commands []Command, out io.Writer) ([]Result, error) {
 	if out == nil {
 		out = io.Discard

@@ -31,8 +31,8 @@ var attacks = map[string]func(args []string){
 // Names returns the names of the attacks, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(attacks)) }
 
-// Prepare is called in an init function of the program that runs an attack: mounts needs the main thread, whose mount
-// namespace /proc/PID/mountinfo describes.
+// Prepare runs in an init function of the program that runs an attack: mounts need the main thread, because
+// /proc/PID/mountinfo describes its mount namespace.
 func Prepare(name string) {
 	if name == "mounts" {
 		runtime.LockOSThread()

@@ -40,7 +40,7 @@ func holdLeases(kind string) {
 	}
 }
 
-// takeLease reports whether a descriptor has a lease that the kernel is not about to break, or gets one now.
+// takeLease reports whether a descriptor has a lease that the kernel is not about to break, or takes a new lease.
 func takeLease(fd, lease int) bool {
 	if is, _ := unix.FcntlInt(uintptr(fd), unix.F_GETLEASE, 0); is == lease {
 		return true

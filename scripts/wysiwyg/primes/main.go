@@ -34,7 +34,7 @@ func main() {
 	fmt.Println(found.Load())
 }
 
-// count returns how many primes there are from one number to another.
+// count returns the number of primes between two numbers.
 func count(from, to int64) (primes int64) {
 	for n := from; n < to; n++ {
 		if isPrime(n) {

@@ -1,6 +1,5 @@
-// Package audit finds the containers of this machine that see another number of CPUs than their
-// limit is worth, whoever runs them. It asks no engine, needs no state and changes nothing: the groups and
-// processes say it, and the files of runtimes have the names.
+// Package audit finds the containers of this machine whose CPU count differs from their limit, for every container engine. It
+// asks no engine, needs no state and changes nothing: it reads cgroups and processes, and the files of runtimes for names.
 package audit
 
 import (
@@ -17,7 +16,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Container is one that runs, with what the kernel says of it.
+// A Container is a running container with its values in the kernel.
 type Container struct {
 	Name    string // as people call it: default/web/app, web; where that is not known the id's begin
 	ID      string // the runtime's; of Candor's own the name
@@ -37,8 +36,7 @@ type Container struct {
 	ThrottledTime time.Duration
 }
 
-// Read lists the containers, what loses most first. Of processes and groups that go
-// meanwhile nothing is said.
+// Read lists the containers, the container with the largest loss first. It skips processes and cgroups that end meanwhile.
 func Read(tree *cgroup.Tree) ([]Container, error) {
 	places, err := find(tree)
 	if err != nil {
@@ -60,13 +58,13 @@ func Read(tree *cgroup.Tree) ([]Container, error) {
 	return all, nil
 }
 
-// gone reports that a group or process has ended meanwhile.
+// gone reports whether an error means that a cgroup or process has ended.
 func gone(err error) bool {
 	return errors.Is(err, cgroup.ErrNoGroup) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENODEV)
 }
 
-// read looks at one container; nil if it has no processes of its own, or is but what holds a pod's
-// namespaces. taken are the processes of containers that are nested in it.
+// read reads a container. It returns nil for a cgroup without processes and for the pause container of a pod. taken are the
+// processes of nested containers.
 func read(tree *cgroup.Tree, p place, taken map[int]bool) (*Container, error) {
 	members, err := processes(tree, p, taken)
 	if err != nil || len(members.parents) == 0 {
@@ -117,7 +115,7 @@ func processes(tree *cgroup.Tree, p place, taken map[int]bool) (*members, error)
 	return m, nil
 }
 
-// measure reads the limit, and what the group that has it lost by it.
+// measure reads the limit and the loss of the cgroup that has it.
 func (c *Container) measure(tree *cgroup.Tree) error {
 	bound, err := tree.Bound(c.Group)
 	if err != nil || bound.Quota == 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Gain is whether a container would likely gain from seeing what it has.
+// Gain estimates whether a container would gain from a view that matches its limit.
 type Gain string
 
 const (
@@ -15,14 +15,14 @@ const (
 	No     Gain = "no"
 )
 
-// What counts as being throttled: so many periods, and this share of them.
+// A container counts as throttled from this number and this share of throttled periods on.
 const (
 	leastPeriods = 50
 	leastShare   = 0.01
 )
 
-// Differs reports whether a container sees another number of CPUs than its limit is worth: 1.5 CPUs
-// are two to be seen. One without a limit may use what it sees.
+// Differs reports whether the CPU count of a container differs from its limit, rounded up: 1.5 CPUs are two CPUs. A container
+// without a limit can use all CPUs that it sees.
 func (c *Container) Differs() bool { return c.Limit != 0 && c.Sees != c.Limit.CPUs() }
 
 // Share is the share of the periods with work in which the quota ran out, 0 to 1.
@@ -33,8 +33,8 @@ func (c *Container) Share() float64 {
 	return min(float64(c.Throttled)/float64(c.Periods), 1)
 }
 
-// Gain is a guess from counts. A program that sizes itself by the CPUs that it sees has more threads
-// than its limit is worth; what that costs shows in the periods in which the quota ran out.
+// Gain is an estimate from counts. A program that sizes itself by the CPUs that it sees has more threads than its limit has
+// CPUs; the throttled periods show the cost.
 func (c *Container) Gain() Gain {
 	has := c.Limit.CPUs()
 	switch {
@@ -47,8 +47,7 @@ func (c *Container) Gain() Gain {
 	}
 }
 
-// sortByLoss puts what stood still longest first; of equals what has most threads beyond its
-// limit; then by name and group.
+// sortByLoss sorts by the lost time, then by the threads beyond the limit, then by name and cgroup.
 func sortByLoss(all []Container) {
 	slices.SortFunc(all, func(a, b Container) int {
 		return cmp.Or(
@@ -60,7 +59,7 @@ func sortByLoss(all []Container) {
 	})
 }
 
-// excess is how many threads find no CPU of the limit's.
+// excess returns the number of threads beyond the CPUs of the limit.
 func (c *Container) excess() int {
 	if c.Limit == 0 {
 		return 0

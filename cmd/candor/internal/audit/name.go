@@ -12,7 +12,7 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A description is what a runtime has written down of a container.
+// A description holds the facts on a container in the files of its runtime.
 type description struct {
 	name    string
 	runtime string
@@ -25,10 +25,9 @@ const (
 	maxWatchers = 100     // processes that are inspected for a container
 )
 
-// describe finds out what people call a container. The process that watches over it, the parent of its first, knows
-// where the runtime's files are. Without access to them, or if that process is of another user, the name is the
-// beginning of the id.
-// parents are the parents of its processes.
+// describe finds the name of a container. The monitor process (shim, conmon), which is the parent of the container's first
+// process, has the path of the runtime's files. Without access to the files, or if the monitor belongs to another user, the
+// name is the beginning of the ID. parents are the parents of the container's processes.
 func (p place) describe(parents map[int]int) description {
 	d := description{name: p.id[:min(len(p.id), shortID)], runtime: p.runtime}
 	if p.runtime == "candor" {
@@ -55,8 +54,8 @@ func (p place) describe(parents map[int]int) description {
 	return d
 }
 
-// isOwnUsers reports whether a process, given its folder in /proc, is of candor's user. Every user can start a program
-// with the name of a watcher, whose bundle lies in a file system that does not answer.
+// isOwnUsers reports whether a process, given its directory in /proc, belongs to candor's user. Every user can start a program
+// with the name of a monitor whose bundle is on a file system that does not answer.
 func isOwnUsers(dir string) bool {
 	user, err := procfs.EffectiveUser(dir)
 	return err == nil && user == os.Geteuid()
@@ -82,13 +81,13 @@ func watcherOf(dir, id string) *watcher {
 	program := filepath.Base(words[0])
 	switch {
 	case program == "conmon":
-		return &watcher{runtime: "podman", name: after(words, "-n"), bundle: after(words, "-b")} // CRI-O's groups say that they are
+		return &watcher{runtime: "podman", name: after(words, "-n"), bundle: after(words, "-b")} // the cgroups of CRI-O have its name
 	case strings.HasPrefix(program, "containerd-shim"):
 		w := &watcher{runtime: "containerd"}
 		if after(words, "-namespace") == "moby" {
 			w.runtime = "docker"
 		}
-		// It stands in the folder of the first container that it has begun with, a pod's sandbox.
+		// Its working directory is the bundle of its first container, the sandbox of a pod.
 		here, err := os.Readlink(dir + "/cwd")
 		if err != nil {
 			return w
@@ -111,7 +110,7 @@ func after(words []string, flag string) string {
 	return words[at+1]
 }
 
-// addTo adds what a watcher knows.
+// addTo adds the facts from a monitor process.
 func (w *watcher) addTo(d *description) {
 	if d.runtime == "" {
 		d.runtime = w.runtime
@@ -136,7 +135,7 @@ func (w *watcher) addTo(d *description) {
 	}
 }
 
-// A config is what is of interest in a container's config.json (OCI runtime-spec).
+// A config has the relevant parts of a container's config.json (OCI runtime-spec).
 type config struct {
 	Annotations map[string]string `json:"annotations"`
 	Mounts      []struct {
@@ -153,7 +152,7 @@ func (c *config) isSandbox() bool {
 		c.Annotations["io.kubernetes.cri-o.ContainerType"] == "sandbox"
 }
 
-// name is what people call the container; "" where that is written nowhere.
+// name returns the container's name from its labels or annotations, or "".
 func (c *config) name() string {
 	for _, keys := range [][3]string{
 		{"io.kubernetes.cri.sandbox-namespace", "io.kubernetes.cri.sandbox-name", "io.kubernetes.cri.container-name"}, // containerd

@@ -15,11 +15,10 @@ import (
 type place struct {
 	path    string
 	id      string
-	runtime string // as far as the path tells
+	runtime string // from the path, or ""
 }
 
-// scope is how runtimes call a container's group: its id, with systemd between what
-// they are called and ".scope".
+// scope matches the name of a container's cgroup: its ID, with systemd between a prefix of the runtime and ".scope".
 var scope = regexp.MustCompile(`^(?:([a-z]+(?:-[a-z]+)*)-)?([0-9a-f]{64})(?:\.scope)?$`)
 
 // runtimes are the words before the id.
@@ -27,7 +26,7 @@ var runtimes = map[string]string{
 	"docker": "docker", "cri-containerd": "containerd", "nerdctl": "containerd", "crio": "cri-o", "libpod": "podman",
 }
 
-// placeOf tells whether a group is a container's, by its path alone.
+// placeOf returns the container of a cgroup by the path alone; ok is false for other cgroups.
 func placeOf(path string) (p place, ok bool) {
 	parts := scope.FindStringSubmatch(filepath.Base(path))
 	if parts == nil || strings.HasSuffix(parts[1], "conmon") { // the container's monitor, not the container
@@ -40,7 +39,7 @@ func placeOf(path string) (p place, ok bool) {
 	return p, true
 }
 
-// find returns the places of all containers, nested ones before those that they are in.
+// find returns all containers, nested containers before the containers around them.
 func find(tree *cgroup.Tree) ([]place, error) {
 	paths, err := tree.Paths()
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A block is the part of a machine that is drawn in one frame: the CPUs of one
-// NUMA node in one socket.
+// A block is a part of a machine with a frame of its own: the CPUs of a NUMA node in a socket.
 type block struct {
 	socket, node int    // indexes of topology.Machine
 	title        string // both

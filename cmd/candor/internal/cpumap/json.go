@@ -30,7 +30,7 @@ type document struct {
 type documentMachine struct {
 	Sockets   int        `json:"sockets"`
 	NUMANodes int        `json:"numaNodes"`
-	L3Domains int        `json:"l3Domains"` // 0 where the kernel tells none
+	L3Domains int        `json:"l3Domains"` // 0 if the kernel does not report them
 	Cores     int        `json:"cores"`
 	Online    cpuset.Set `json:"online"`
 	Offline   cpuset.Set `json:"offline"`
@@ -57,8 +57,7 @@ type documentContainer struct {
 	Lost      cpuset.Set              `json:"lost"`               // CPUs that it had, and the machine no longer has
 }
 
-// A documentCPU is one online CPU. Socket, NUMA node and core are the kernel's
-// numbers.
+// A documentCPU is an online CPU. Socket, NUMA node and core have the kernel's numbers.
 type documentCPU struct {
 	CPU       int      `json:"cpu"`
 	Socket    int      `json:"socket"`
@@ -69,7 +68,7 @@ type documentCPU struct {
 	Flexible  bool     `json:"flexible"` // flexible containers run here
 }
 
-// JSON writes the map as one line.
+// JSON writes the map as a JSON line.
 func (m *Map) JSON(w io.Writer) error {
 	machine := m.Machine
 	d := document{

@@ -2,20 +2,19 @@ package cpumap
 
 import "strconv"
 
-// A form is how much is told of each CPU.
+// A form is the amount of detail for each CPU.
 type form struct {
-	width int  // characters that stand for one CPU's time
+	width int  // characters for the time of a CPU
 	ids   bool // each CPU is drawn with its id, not each row with its ids
 }
 
-// forms, the most telling one first.
+// forms, from the most to the least detailed.
 var forms = []form{{20, true}, {8, true}, {4, true}, {4, false}, {3, false}, {2, false}, {1, false}}
 
-// maxHeight is the height of a map whose blocks have to be broken into several
-// lines; only the least telling form may be higher.
+// maxHeight is the height of a map with blocks of several lines; only the least detailed form can be higher.
 const maxHeight = 24
 
-// A layout says where the CPUs of a machine are drawn.
+// A layout maps the CPUs of a machine to positions.
 type layout struct {
 	form
 	idWidth int // of the ids in front of the CPUs, or of the rows
@@ -35,11 +34,11 @@ type position struct {
 	separator string // in front of it
 }
 
-// frame is what a frame's two sides take: "│ " and " │".
+// frame is the width of a frame's two sides: "│ " and " │".
 const frame = 4
 
-// lay chooses the most telling form in which each block takes one line of at
-// most a number of columns; if there is none, the first that is not too high.
+// lay chooses the most detailed form in which each block fits into a line of the given columns. If there is none, it chooses
+// the first form that is not too high.
 func lay(blocks []block, columns int) layout {
 	var broken, last *layout
 	for _, f := range forms {
@@ -61,7 +60,7 @@ func lay(blocks []block, columns int) layout {
 	return *last
 }
 
-// isBroken tells whether a block takes several lines.
+// isBroken reports whether a block has several lines.
 func (l *layout) isBroken() bool {
 	for _, p := range l.blocks {
 		if len(p.lines) > 1 {
@@ -88,7 +87,7 @@ func idWidth(blocks []block, f form) int {
 	return 2*digits + 1 // "0-31"
 }
 
-// place breaks every block into lines; false if not even one core fits.
+// place breaks every block into lines. It returns false if not even a core fits.
 func (l *layout) place(blocks []block, columns int) bool {
 	for _, b := range blocks {
 		cores := l.positions(b)
@@ -109,7 +108,7 @@ func (l *layout) place(blocks []block, columns int) bool {
 	return true
 }
 
-// positions lines up a block's cores with what separates them.
+// positions returns the positions of a block's cores with the separators between them.
 func (l *layout) positions(b block) []position {
 	var all []position
 	for i, domain := range b.l3s {
@@ -131,8 +130,7 @@ func (l *layout) positions(b block) []position {
 	return all
 }
 
-// perLine returns how many cores a line takes: all, or whole L3 domains in
-// lines of about the same length, or a power of two.
+// perLine returns the cores per line: all cores, or whole L3 domains in lines of about the same length, or a power of two.
 func (l *layout) perLine(b block, cores []position, columns int) int {
 	fits := 0
 	for fits < len(cores) && l.lineWidth(cores[:fits+1]) <= columns {
@@ -168,7 +166,7 @@ func (l *layout) lineWidth(line []position) int {
 	return n
 }
 
-// columnWidth returns the columns of one CPU.
+// columnWidth returns the columns of a CPU.
 func (l *layout) columnWidth() int {
 	if l.ids {
 		return l.idWidth + 1 + l.width
@@ -200,6 +198,5 @@ func threads(line []position) int {
 	return n
 }
 
-// spaced tells whether an empty row keeps the lines of a block apart, so that
-// cores of several rows can be told from each other.
+// spaced reports whether an empty row separates the lines of a block, so that cores with several rows stay apart.
 func (l *layout) spaced(line []position) bool { return threads(line) > 1 }

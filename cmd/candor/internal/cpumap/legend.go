@@ -61,11 +61,10 @@ type row struct {
 	name  string
 }
 
-// nameColumns bounds the width of the names' column: a third of a narrow map, nearly half of a wide one.
+// nameColumns bounds the width of the name column: a third of a narrow map, nearly half of a wide map.
 func nameColumns(columns int) int { return max(24, columns/2-16) }
 
-// legend lists the containers with their limits and CPUs, then what the node
-// has given.
+// legend lists the containers with their limits and CPUs, and then the totals of the node.
 func (m *Map) legend(c *canvas, columns int) {
 	tags := m.tags()
 	rows := make([]row, len(m.Grants))
@@ -91,7 +90,7 @@ func (m *Map) legend(c *canvas, columns int) {
 	m.strangers(c, columns)
 }
 
-// draw writes one container.
+// draw writes the row of a container.
 func (r row) draw(c *canvas, nameWidth, columns int) {
 	g := r.grant
 	c.put(style{}, " ")
@@ -112,8 +111,7 @@ func (r row) draw(c *canvas, nameWidth, columns int) {
 	c.newline()
 }
 
-// describe says which CPUs a container has, in words that a line may be broken
-// between.
+// describe lists the CPUs of a container as words; a line can break between them.
 func describe(g *hybrid.Grant) []string {
 	if g.Class == hybrid.Flexible {
 		return list(g.CPUs)
@@ -142,7 +140,7 @@ func list(s cpuset.Set) []string {
 	return strings.SplitAfter(s.String(), ",")
 }
 
-// wrap writes words and goes on below the first one where a line is full.
+// wrap writes words and continues below the first word when a line is full.
 func (c *canvas) wrap(s style, words []string, columns int) {
 	start := c.column
 	for _, word := range words {
@@ -188,7 +186,7 @@ func (m *Map) sums() (sums []string) {
 	return sums
 }
 
-// total says what the sensitive containers have, and how much of it is shared.
+// total describes the CPUs of the sensitive containers and their shared time.
 func (m *Map) total() string {
 	var sensitive hybrid.Milli
 	for i := range m.Grants {
@@ -214,7 +212,7 @@ func decimal(m hybrid.Milli) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", float64(m)/1000), "0"), ".")
 }
 
-// strangers lists what others use of the exclusive CPUs.
+// strangers lists the use of exclusive CPUs by foreign processes.
 func (m *Map) strangers(c *canvas, columns int) {
 	var words []string
 	for _, s := range m.Strangers {

@@ -1,6 +1,5 @@
-// Package cpumap draws a node's CPU map: sockets, NUMA nodes, L3 domains,
-// cores and CPUs, and who is where on them. It draws text for terminals and
-// pipes, and SVG. It reads and decides nothing: all that it shows is handed to it.
+// Package cpumap draws the CPU map of a node: sockets, NUMA nodes, L3 domains, cores and CPUs with their containers. It draws
+// text for terminals and pipes, and SVG. It reads nothing and decides nothing: the caller provides all data.
 package cpumap
 
 import (
@@ -14,16 +13,16 @@ import (
 	"github.com/candor-project/candor/topology"
 )
 
-// A Map is what is drawn: a machine and the grants on it.
+// A Map is the data of a drawing: a machine and the grants on it.
 type Map struct {
 	Machine *topology.Machine
-	Usable  cpuset.Set              // CPUs that containers can have; online ones outside are reserved or isolated
+	Usable  cpuset.Set              // CPUs for containers; other online CPUs are reserved or isolated
 	Grants  []hybrid.Grant          // in order of arrival
 	Shared  hybrid.Milli            // the node's shared time
 	Names   map[string]podname.Name // of the containers that are in pods, by ID
-	Tags    *Tags                   // keeps letters from one map to the next; nil: letters by arrival
+	Tags    *Tags                   // retains letters from map to map; nil: letters by arrival
 
-	// Strangers is what others use of the exclusive CPUs.
+	// Strangers is the use of exclusive CPUs by foreign processes.
 	Strangers []Stranger
 
 	Limits       []GroupLimit  // quotas of groups above the containers
@@ -51,8 +50,8 @@ type Reservation struct {
 	CPUs  cpuset.Set `json:"cpus"`
 }
 
-// A Stranger is how much time others, which are not Candor's, use on exclusive
-// CPUs: on one CPU, or on several together where the kernel tells only the sum.
+// A Stranger is the CPU time of foreign processes on exclusive CPUs: on a single CPU, or on several CPUs together if the kernel
+// reports only the sum.
 type Stranger struct {
 	CPUs  cpuset.Set   `json:"cpus"`
 	Milli hybrid.Milli `json:"milli"`
@@ -63,8 +62,7 @@ func Of(node *hybrid.Node) *Map {
 	return &Map{Machine: node.Machine(), Usable: node.Usable(), Grants: node.Grants(), Shared: node.Shared()}
 }
 
-// Name is a container's name for people, safe to print: namespace/pod/container in a pod,
-// else its ID.
+// Name returns the display name of a container without control characters: namespace/pod/container in a pod, otherwise its ID.
 func (m *Map) Name(id string) string { return Clean(cmp.Or(m.Names[id].String(), id)) }
 
 // Tags gives every sensitive container a number, from which its letter and its
@@ -74,8 +72,7 @@ type Tags struct {
 	used   []bool
 }
 
-// update frees the numbers of containers that have gone and numbers new ones,
-// lowest free number first.
+// update releases the numbers of removed containers and numbers new containers, the lowest free number first.
 func (t *Tags) update(grants []hybrid.Grant) {
 	if t.number == nil {
 		t.number = map[string]int{}
@@ -108,7 +105,7 @@ func (t *Tags) update(grants []hybrid.Grant) {
 // letters is the number of different letters; they repeat after that.
 const letters = 26
 
-// pool is what a CPU is used for.
+// pool is the use of a CPU.
 type pool uint8
 
 const (
@@ -124,21 +121,21 @@ var poolNames = []string{"shared", "exclusive", "fractional", "reserved", "isola
 
 func (p pool) String() string { return poolNames[p] }
 
-// A cell is one online CPU and who is on it.
+// A cell is an online CPU with its containers.
 type cell struct {
 	cpu       int
 	pool      pool
 	parts     []part // sensitive containers, in order of arrival
 	flexible  bool   // flexible containers run here
-	strangers bool   // others run here although a container has it for its own
+	strangers bool   // foreign processes use this exclusive CPU
 	by        string // foreign group that reserves it, safe to print
 }
 
-// A part is what one sensitive container has of a CPU.
+// A part is the share of a sensitive container in a CPU.
 type part struct {
 	tag   int // number of Tags
 	id    string
-	name  string // for people
+	name  string // display name
 	milli hybrid.Milli
 }
 
@@ -178,8 +175,7 @@ func (m *Map) cells() map[int]*cell {
 	return cells
 }
 
-// addGrant puts one container on its CPUs. CPUs that are not online are left
-// out: the legend still lists them.
+// addGrant adds a container to the cells of its CPUs. CPUs that are offline have no cell; the legend still lists them.
 func addGrant(cells map[int]*cell, g *hybrid.Grant, of part) {
 	if g.Class == hybrid.Flexible {
 		for cpu := range g.CPUs.All() {

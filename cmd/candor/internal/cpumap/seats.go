@@ -2,17 +2,17 @@ package cpumap
 
 import "github.com/candor-project/candor/hybrid"
 
-// A Seat is one online CPU and who is on it, for who draws the CPUs in another way.
+// A Seat is an online CPU with its containers, for other drawings of the CPUs.
 type Seat struct {
 	CPU       int
 	Pool      string // exclusive, fractional, shared, reserved or isolated
-	Sign      string // that the map has for what of it no sensitive container has
+	Sign      string // the map's sign for the rest of the CPU
 	Parts     []Part // of sensitive containers, in order of arrival
 	Flexible  bool   // flexible containers run here
-	Strangers bool   // others run here although a container has it for its own
+	Strangers bool   // foreign processes use this exclusive CPU
 }
 
-// A Part is what one sensitive container has of a CPU.
+// A Part is the share of a sensitive container in a CPU.
 type Part struct {
 	ID     string
 	Letter string // capital for a CPU of its own, small for a fraction

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A style is how a piece of text looks; the zero value is plain.
+// A style is the look of a text; the zero value is plain.
 type style struct {
 	fg, bg int // colours of the terminal's 256; 0: its own
 	bold   bool
@@ -77,14 +77,13 @@ func (s style) codes() []string {
 	return codes
 }
 
-// ASCII is what is drawn where people say that their place knows no UTF-8. Names stay as they are.
+// ASCII replaces the drawing characters for locales without UTF-8. Names do not change.
 func ASCII(text string) string { return asciiOnly.Replace(text) }
 
 var asciiOnly = strings.NewReplacer("╭", "+", "╮", "+", "╰", "+", "╯", "+", "─", "-", "│", "|",
 	"·", ".", "…", "~")
 
-// Clean makes a name that anybody may have chosen safe to print: control
-// characters and all else that is not printable are escaped.
+// Clean makes an untrusted name safe to print: it escapes control characters and other unprintable characters.
 func Clean(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -98,8 +97,7 @@ func Clean(name string) string {
 	return b.String()
 }
 
-// Shorten cuts a clean name to a number of columns, in its middle: names
-// of one family often differ at their ends.
+// Shorten cuts a clean name to a number of columns in its middle: names of a family often differ at their ends.
 func Shorten(name string, columns int) string {
 	if Width(name) <= columns {
 		return name
@@ -133,8 +131,7 @@ func Width(text string) int {
 	return n
 }
 
-// runeWidth returns the columns of one character: none for marks that join
-// the one before, two for East Asian wide ones and emoji.
+// runeWidth returns the columns of a character: 0 for combining marks, 2 for wide East Asian characters and emoji.
 func runeWidth(r rune) int {
 	switch {
 	case r < 0x300:

@@ -32,13 +32,13 @@ type drawing struct {
 	cell cellSize
 }
 
-// cellSize is the size of one CPU in pixels.
+// cellSize is the size of a CPU in pixels.
 type cellSize struct {
 	w, h int
-	ids  bool // there is room for the id
+	ids  bool // whether the ID fits
 }
 
-// cellSizes, the largest first. The last one is taken if none fits.
+// cellSizes, from large to small. The last size applies if none fits.
 var cellSizes = []cellSize{{72, 36, true}, {56, 32, true}, {40, 26, true}, {30, 22, true}, {20, 16, false}, {13, 13, false}}
 
 // Sizes that a picture of the CPUs should keep to, and its margin.
@@ -92,8 +92,7 @@ func escape(s string) string {
 	return b.String()
 }
 
-// patterns returns what reserved and isolated CPUs are filled with, and the
-// rounded outline of a CPU.
+// patterns returns the fill patterns of reserved and isolated CPUs, and the rounded outline of a CPU.
 func (d *drawing) patterns() string {
 	return fmt.Sprintf(`<defs><clipPath id="cpu"><rect width="%d" height="%d" rx="3"/></clipPath>`+
 		`<pattern id="reserved" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="off" width="6" height="6"/><line class="hatch" y2="6" stroke-width="3"/></pattern>`+
@@ -101,7 +100,7 @@ func (d *drawing) patterns() string {
 		d.cell.w, d.cell.h)
 }
 
-// cpu draws one CPU.
+// cpu draws a CPU.
 func (d *drawing) cpu(c *cell, x, y int) {
 	d.printf(`<g transform="translate(%d %d)" clip-path="url(#cpu)"><title>%s</title>`, x, y, escape(c.describe()))
 	class := ` class="shared"`
@@ -134,8 +133,8 @@ func (d *drawing) cpu(c *cell, x, y int) {
 	d.printf("</g>\n")
 }
 
-// letterAt is where a container's letter stands in its part of a CPU: in the
-// middle, or to the right of the id where that takes much of the room.
+// letterAt returns the position of a container's letter in its part of a CPU: the middle, or the right of the ID if the ID
+// takes much of the width.
 func (d *drawing) letterAt(from, to float64) float64 {
 	if d.cell.ids && d.cell.w < 48 {
 		return to - 7
@@ -151,7 +150,7 @@ func (d *drawing) letterLine() int {
 	return d.cell.h/2 + 4
 }
 
-// scale returns how many pixels stand for a part of a CPU.
+// scale returns the pixels of a part of a CPU.
 func scale(m hybrid.Milli, width int) float64 { return float64(m) * float64(width) / 1000 }
 
 // number writes a length without needless decimals.

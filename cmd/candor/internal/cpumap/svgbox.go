@@ -22,7 +22,7 @@ func (d *drawing) machine(all []block) box {
 	return grid(sockets, 16, 3)
 }
 
-// socket returns the box of a socket's NUMA nodes. A lone one shares its panel.
+// socket returns the box of a socket's NUMA nodes. A single node shares the panel of its socket.
 func (d *drawing) socket(nodes []block) box {
 	if len(nodes) == 1 {
 		return d.panel(d.node(nodes[0]), nodes[0].title, "panel")

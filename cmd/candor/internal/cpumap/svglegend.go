@@ -14,7 +14,7 @@ const (
 	legendTail = 56 // the two lines below the table: the keys and the first sum
 )
 
-// legendHeight returns what the legend takes.
+// legendHeight returns the height of the legend.
 func (d *drawing) legendHeight(m *Map) int {
 	return legendTop + max(1, len(m.Grants))*legendRow + legendTail + max(0, len(m.sums())-1)*legendRow
 }
@@ -94,7 +94,7 @@ func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 	d.printf(`<text class="n on c" x="%d" y="%d">%s</text>`+"\n", margin+8, line, p.letter(exclusive))
 }
 
-// describe says in words what a CPU is used for.
+// describe describes the use of a CPU.
 func (c *cell) describe() string {
 	words := []string{fmt.Sprintf("CPU %d: %s", c.cpu, c.pool)}
 	if c.by != "" {

@@ -10,14 +10,14 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// TextOptions say what the place can show that text is written to.
+// TextOptions are the abilities of the output.
 type TextOptions struct {
 	Columns int  // width; 0: 80
 	Colour  bool // write ANSI colours
 	ASCII   bool // no character beyond ASCII, apart from names
 }
 
-// columns bounds widths to what a map can use.
+// columns bounds the width to a useful range.
 func (o TextOptions) columns() int {
 	if o.Columns == 0 {
 		return 80
@@ -36,8 +36,7 @@ func (m *Map) Text(w io.Writer, o TextOptions) error {
 	return err
 }
 
-// Step writes the map after a step of a plan: what was done, in words, then
-// the map. It is one call of Write.
+// Step writes the map after a step of a plan: the lines that describe the step, then the map. It calls Write once.
 func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error {
 	c := &canvas{colour: o.Colour, ascii: o.ASCII}
 	if number > 1 {
@@ -69,7 +68,7 @@ func (m *Map) draw(c *canvas, o TextOptions) {
 	m.legend(c, o.columns())
 }
 
-// drawBlock draws one frame.
+// drawBlock draws the frame of a block.
 func (l *layout) drawBlock(c *canvas, b placed) {
 	dim := style{dim: true}
 	c.put(dim, "╭─ ")
@@ -88,7 +87,7 @@ func (l *layout) drawBlock(c *canvas, b placed) {
 	c.newline()
 }
 
-// drawRow draws what is between two sides of a frame.
+// drawRow draws the content between the sides of a frame.
 func (l *layout) drawRow(c *canvas, content func()) {
 	c.put(style{dim: true}, "│ ")
 	content()
@@ -123,7 +122,7 @@ func (l *layout) drawThread(c *canvas, line []position, n int) {
 	}
 }
 
-// rowIDs names the CPUs of a row: "0-31", or "0…62" where others lie between.
+// rowIDs names the CPUs of a row: "0-31", or "0…62" if the IDs have gaps.
 func rowIDs(line []position, n int) string {
 	var ids cpuset.Set
 	for _, p := range line {
@@ -137,8 +136,8 @@ func rowIDs(line []position, n int) string {
 	return fmt.Sprintf("%d…%d", ids.First(), ids.Last())
 }
 
-// draw draws one CPU: each character stands for the same part of its time. A
-// capital letter is a container's own CPU, a small one its part of a CPU.
+// draw draws a CPU: each character is the same part of its time. A capital letter is an exclusive CPU of a container, a small
+// letter its fraction of a CPU.
 func (c *cell) draw(to *canvas, width int) {
 	if c.pool == exclusive {
 		first := c.parts[0]
@@ -154,7 +153,7 @@ func (c *cell) draw(to *canvas, width int) {
 	to.put(style{dim: true}, strings.Repeat(c.sign(), left))
 }
 
-// sign stands for what of a CPU no sensitive container has.
+// sign returns the character for the part of a CPU that no sensitive container has.
 func (c *cell) sign() string {
 	switch {
 	case c.pool == reserved:
@@ -168,8 +167,7 @@ func (c *cell) sign() string {
 	}
 }
 
-// share gives each container on a fractional CPU its number of characters: at
-// least one where there is room, the rest by size.
+// share distributes the characters of a fractional CPU to its containers: at least one each if they fit, the rest by size.
 func (c *cell) share(width int) []int {
 	share := make([]int, len(c.parts))
 	order := make([]int, len(c.parts)) // largest part first
@@ -194,7 +192,7 @@ func (c *cell) share(width int) []int {
 	return share
 }
 
-// letter returns the letter of a container: a capital one for CPUs of its own.
+// letter returns the letter of a container: a capital letter for exclusive CPUs.
 func (p part) letter(in pool) string {
 	letter := 'A' + rune(p.tag%letters)
 	if in == fractional {

@@ -12,8 +12,8 @@ import (
 	drawing "github.com/candor-project/candor/internal/figure"
 )
 
-// draw draws a metric: for each set-up a box from the first to the third quarter with the median, whiskers to the
-// last value within 1.5 times its height, and every run as a dot.
+// draw draws the values of a metric. Each setup has a box from the first to the third quartile with the median.
+// Whiskers extend to the last value within 1.5 times the box's height. Each run is a dot.
 func (r Report) draw(m experiment.ReportMetric) (*plot.Plot, error) {
 	p := drawing.New()
 	p.Y.Label.Text = title(m)
@@ -35,11 +35,11 @@ func (r Report) draw(m experiment.ReportMetric) (*plot.Plot, error) {
 	return p, nil
 }
 
-// A boxLook is how a box and its dots are drawn.
+// A boxLook is the appearance of a box and its dots.
 type boxLook struct {
 	colour color.Color
 	width  vg.Length
-	across float64   // of the dots, in units of X
+	across float64   // width of the dots, in units of X
 	dot    vg.Length // radius
 }
 
@@ -49,14 +49,14 @@ func addBox(p *plot.Plot, at float64, look boxLook, values []float64, rounds []i
 	if err != nil {
 		return err
 	}
-	spread := experiment.SpreadOf(values) // the quarters of the tables: there are several ways to count them
+	spread := experiment.SpreadOf(values) // the same quartiles as in the tables; there are several definitions
 	box.Quartile1, box.Median, box.Quartile3 = spread.Quarter, spread.Median, spread.Quarter3
 	box.BoxStyle.Color, box.MedianStyle.Color, box.WhiskerStyle.Color = look.colour, look.colour, look.colour
 	box.MedianStyle.Width = vg.Points(2)
-	box.GlyphStyle.Radius = 0 // the dots show what is outside
+	box.GlyphStyle.Radius = 0 // the dots show the outliers
 	dots := make(plotter.XYs, len(values))
 	for i, v := range values {
-		// Beside each other in the order of the rounds, so that what drifts shows.
+		// In the order of the rounds, so that a drift is visible.
 		dots[i] = plotter.XY{X: at - look.across/2 + look.across*float64(rounds[i]+1)/float64(rounds[len(rounds)-1]+2), Y: v}
 	}
 	scatter, err := plotter.NewScatter(dots)

@@ -12,18 +12,18 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// pages are a report in the forms that say all.
+// pages returns the files of a report that contain all of its data.
 func pages(json, markdown, html func(io.Writer) error) []fileio.File {
 	return []fileio.File{{Name: "report.json", Write: json}, {Name: "report.md", Write: markdown}, {Name: "report.html", Write: html}}
 }
 
-// forms of a picture.
+// The file formats of a picture.
 var forms = []struct {
 	suffix string
 	write  func(io.Writer, *plot.Plot) error
 }{{".svg", drawing.SVG}, {".png", drawing.PNG}}
 
-// pictures are a picture in each of its forms.
+// pictures returns the files of a picture, in each format.
 func pictures(name string, draw func() (*plot.Plot, error)) (files []fileio.File) {
 	for _, form := range forms {
 		files = append(files, fileio.File{Name: name + form.suffix, Write: func(w io.Writer) error {
@@ -37,7 +37,7 @@ func pictures(name string, draw func() (*plot.Plot, error)) (files []fileio.File
 	return files
 }
 
-// inPage is a picture as a part of a page.
+// inPage returns a picture for embedding in a page.
 func inPage(p *plot.Plot, err error) (template.HTML, error) {
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func inPage(p *plot.Plot, err error) (template.HTML, error) {
 	return template.HTML("<svg" + drawn), nil
 }
 
-// inFileName makes a part of a file's name of a text.
+// inFileName converts a text to a part of a file name.
 func inFileName(text string) string {
 	name := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {

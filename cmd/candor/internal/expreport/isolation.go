@@ -12,10 +12,10 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// An Isolation is the report of an isolation to be shown.
+// An Isolation formats the report of an isolation.
 type Isolation struct{ *experiment.IsolationReport }
 
-// Files returns what goes into the folder of a report.
+// Files returns the files of a report's folder.
 func (r Isolation) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for app := range r.Applications {
@@ -24,7 +24,7 @@ func (r Isolation) Files() []fileio.File {
 	return files
 }
 
-// figureName makes a file's name for an application's picture.
+// figureName returns the file name of an application's picture, without the suffix.
 func (r Isolation) figureName(app int) string {
 	return fmt.Sprintf("figure-%d-%s", app+1, inFileName(r.Applications[app].Name))
 }
@@ -33,7 +33,7 @@ func (r Isolation) tables() []table {
 	return []table{r.caseTable(), r.stressorTable(), r.verdictTable(), r.slowdownTable()}
 }
 
-// caseTable says how the CPUs are split.
+// caseTable returns the table of the cases and their CPUs.
 func (r Isolation) caseTable() table {
 	t := table{
 		Heading: fmt.Sprintf("Cases: %v of the CPUs for the application, %v for the stressor", r.Split.Application, r.Split.Stressor),
@@ -47,7 +47,7 @@ func (r Isolation) caseTable() table {
 	return t
 }
 
-// stressorTable says what the stressors are, and what they achieved in each case.
+// stressorTable returns the table of the stressors and their work in each case.
 func (r Isolation) stressorTable() table {
 	t := table{
 		Heading: "What the stressors achieved",
@@ -76,7 +76,7 @@ func (r Isolation) stressorTexts() string {
 	return strings.Join(texts, "; ") + "."
 }
 
-// load writes what a stressor achieved.
+// load formats the work of a stressor.
 func (r Isolation) load(l experiment.Load, stressor int) string {
 	text := fmt.Sprintf("%.2f CPUs", l.CPUs)
 	if counts := r.Stressors[stressor].Counts; counts != experiment.CountsNothing {
@@ -85,7 +85,7 @@ func (r Isolation) load(l experiment.Load, stressor int) string {
 	return text
 }
 
-// verdictTable says how well each case isolates.
+// verdictTable returns the table of how well each case isolates.
 func (r Isolation) verdictTable() table {
 	t := table{
 		Heading: "Is the application isolated from the stressor?",
@@ -106,7 +106,7 @@ func (r Isolation) verdictTable() table {
 	return t
 }
 
-// slowdownTable has every application, case and stressor.
+// slowdownTable returns the table of all applications, cases and stressors.
 func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",
@@ -134,7 +134,7 @@ func (r Isolation) slowdownTable() table {
 	return t
 }
 
-// ratio writes one with its interval.
+// ratio formats a ratio with its interval.
 func ratio(a *experiment.Against) string {
 	if a == nil {
 		return "-"
@@ -156,7 +156,7 @@ func (r Isolation) Text(w io.Writer) error {
 	return err
 }
 
-// Markdown writes the tables, and what was measured where.
+// Markdown writes the tables, and the description of the measurement.
 func (r Isolation) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escape(r.where()))
@@ -173,7 +173,7 @@ func (r Isolation) Markdown(w io.Writer) error {
 	return err
 }
 
-// notes are lines on failed runs, a lab that was not quiet, and an isolation that was stopped.
+// notes returns lines on failed runs, on an early stop, and on other activity of the machine.
 func (r Isolation) notes() (notes []string) {
 	if failed, why := r.Failures(); failed > 0 {
 		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
@@ -184,5 +184,5 @@ func (r Isolation) notes() (notes []string) {
 	return append(notes, fmt.Sprintf("Others used %.2f CPUs meanwhile, the median.", r.Others()))
 }
 
-// where says what was measured where.
+// where describes the machine and the measurement.
 func (r Isolation) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }

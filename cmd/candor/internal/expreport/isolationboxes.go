@@ -14,8 +14,8 @@ import (
 	drawing "github.com/candor-project/candor/internal/figure"
 )
 
-// draw draws an application as the study's figure 5 does: its times by stressor, a box for each case beside each other. What it
-// takes alone comes first.
+// draw draws the times of an application like figure 5 of the study. Each group of boxes is a stressor, and each box
+// in a group is a case. The first group has no stressor.
 func (r Isolation) draw(app int) (*plot.Plot, error) {
 	p := drawing.New()
 	p.Y.Label.Text = "Time of " + strings.Map(plain, r.Applications[app].Name) + " in s"
@@ -45,15 +45,15 @@ func (r Isolation) draw(app int) (*plot.Plot, error) {
 	return p, nil
 }
 
-// ofGroup is the part of a group's width that its boxes take.
+// groupShare is the share of a group's width that its boxes take.
 const ofGroup = 0.8
 
-// place is where a case's box is, from the middle of its group.
+// place returns the offset of a case's box from the center of its group.
 func (r Isolation) place(c int) float64 {
 	return ofGroup * ((float64(c)+0.5)/float64(len(r.Cases)) - 0.5)
 }
 
-// look makes boxes as wide as there is room for.
+// look returns the appearance of a case's boxes, as wide as the space allows.
 func (r Isolation) look(c, groups int) boxLook {
 	const plotWidth = 15 * vg.Centimeter
 	room := ofGroup / float64(len(r.Cases))
@@ -72,7 +72,7 @@ func addThumbnail(p *plot.Plot, c int, name string) error {
 	return nil
 }
 
-// scaleTimes begins the axis at 0, or makes it logarithmic where the longest time would flatten the others.
+// scaleTimes starts the axis at 0. If the longest time would flatten the others, it makes the axis logarithmic.
 func scaleTimes(p *plot.Plot, times experiment.Spread, legend int) {
 	if times.N == 0 {
 		p.Y.Min, p.Y.Max = 0, 1
@@ -87,7 +87,7 @@ func scaleTimes(p *plot.Plot, times experiment.Spread, legend int) {
 	drawing.AddMargin(p, legend)
 }
 
-// logTicks are at 1, 2 and 5 times each power of ten.
+// logTicks places ticks at 1, 2 and 5 times each power of ten.
 type logTicks struct{}
 
 func (logTicks) Ticks(low, high float64) (ticks []plot.Tick) {

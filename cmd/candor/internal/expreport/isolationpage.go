@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// HTML writes a page that needs nothing else: tables, pictures, and every run.
+// HTML writes a self-contained page with the tables, the pictures and every run.
 func (r Isolation) HTML(w io.Writer) error {
 	type application struct {
 		Name, Command string
@@ -29,7 +29,7 @@ func (r Isolation) HTML(w io.Writer) error {
 	return pageForms.ExecuteTemplate(w, "isolation.html", data)
 }
 
-// Doing says what a run was: its application, its case, and what was beside it.
+// Doing describes a run: its application, its case and its stressor.
 func (r Isolation) Doing(app, c, stressor int) []string {
 	beside := "alone"
 	if stressor >= 0 {

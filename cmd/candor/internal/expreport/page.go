@@ -6,14 +6,14 @@ import (
 	"io"
 )
 
-// The pages, and the parts that they have in common.
+// The templates of the pages.
 var (
 	//go:embed *.html
 	pageTexts embed.FS
 	pageForms = template.Must(template.ParseFS(pageTexts, "*.html"))
 )
 
-// HTML writes a page that needs nothing else: tables, pictures, and every run.
+// HTML writes a self-contained page with the tables, the pictures and every run.
 func (r Report) HTML(w io.Writer) error {
 	type metric struct {
 		Table  table

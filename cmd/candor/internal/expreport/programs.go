@@ -17,23 +17,23 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// Programs are several programs' reports to be shown together.
+// Programs formats the reports of several programs together.
 type Programs struct{ *experiment.Programs }
 
-// Files returns what goes into the folder of the reports.
+// Files returns the files of the reports' folder.
 func (p Programs) Files() []fileio.File {
 	files := []fileio.File{{Name: "programs.json", Write: p.Write}, {Name: "programs.md", Write: p.Markdown}}
 	return append(files, pictures("programs", p.draw)...)
 }
 
-// Write writes them as JSON.
+// Write encodes the reports as JSON.
 func (p Programs) Write(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.Programs)
 }
 
-// table has a row for each program.
+// table returns the table with a row for each program.
 func (p Programs) table() (t table) {
 	t.Titles = []string{"PROGRAM", "METRIC", "RUNS", strings.ToUpper(p.Base.String())}
 	for _, s := range p.Setups {
@@ -58,7 +58,7 @@ func (p Programs) table() (t table) {
 	return t
 }
 
-// gain writes how many times better a set-up is, and marks what chance may have made.
+// gain formats a setup's improvement, and marks values that are not significant.
 func gain(g *experiment.Gain) string {
 	if g == nil {
 		return "-"
@@ -73,13 +73,13 @@ func gain(g *experiment.Gain) string {
 	return text
 }
 
-// legend says what the columns are.
+// legend explains the columns.
 func (p Programs) legend() string {
 	return fmt.Sprintf("%s: the median. Each other set-up: how many times better it is (above 1: better), the median of the rounds, with its 95 %% interval.\n"+
 		"~: chance makes such a difference in 5 %% of the cases or more (signed ranks of the pairs, two-sided).", p.Base)
 }
 
-// where says what was measured where.
+// where describes the machine and the measurement.
 func (p Programs) where() string {
 	return fmt.Sprintf("%s; limit %v.", onMachine(&p.Machine), p.Base.Limit)
 }
@@ -94,7 +94,7 @@ func (p Programs) Text(w io.Writer) error {
 	return err
 }
 
-// Markdown writes the table, and what was measured where.
+// Markdown writes the table, and the description of the measurement.
 func (p Programs) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\n\n", escape(p.where()))
@@ -105,7 +105,7 @@ func (p Programs) Markdown(w io.Writer) error {
 	return err
 }
 
-// draw draws the gains: a dot for each program and set-up, with its interval, beside each other by program.
+// draw draws the gains. Each program has a dot with an interval for each setup.
 func (p Programs) draw() (*plot.Plot, error) {
 	plot := drawing.New()
 	plot.Y.Label.Text = fmt.Sprintf("times better than %v", p.Base)
@@ -131,7 +131,7 @@ func (p Programs) draw() (*plot.Plot, error) {
 	return plot, nil
 }
 
-// addGains adds one set-up's dots.
+// addGains adds the dots of a setup.
 func (p Programs) addGains(to *plot.Plot, setup int, name string) error {
 	var dots struct {
 		plotter.XYs

@@ -1,5 +1,6 @@
-// Package expreport shows what experiments gave: as a table, as Markdown, as pictures, and as a page
-// that has it all. It measures nothing.
+// Package expreport formats the results of package experiment for the candor command: as text tables, Markdown,
+// pictures and HTML pages. Report, Isolation and Programs wrap the three types of results, and each has the methods
+// Files, Text, Markdown and HTML or Write. The package does not measure.
 package expreport
 
 import (
@@ -14,10 +15,10 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A Report is an experiment to be shown.
+// A Report formats the report of an experiment.
 type Report struct{ *experiment.Report }
 
-// Files returns what goes into the folder of a report.
+// Files returns the files of a report's folder.
 func (r Report) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for i, m := range r.Metrics {
@@ -26,7 +27,7 @@ func (r Report) Files() []fileio.File {
 	return files
 }
 
-// figureName makes a file's name for a metric's picture.
+// figureName returns the file name of a metric's picture, without the suffix.
 func (r Report) figureName(metric int) string {
 	if metric == 0 {
 		return "figure-time"
@@ -34,7 +35,7 @@ func (r Report) figureName(metric int) string {
 	return strings.TrimRight(fmt.Sprintf("figure-%d-%s", metric, inFileName(r.Metrics[metric].Name)), "-")
 }
 
-// A column of the tables: its title, and what stands in it.
+// A column is a column of a table: its title, and the function of its cells.
 type column struct {
 	title string
 	value func(*experiment.Comparison) string
@@ -58,7 +59,7 @@ var columns = []column{
 	{"OTHERS", func(c *experiment.Comparison) string { return fmt.Sprintf("%.2f", c.Others) }},
 }
 
-// legend says what the columns are.
+// legend explains the columns.
 const legend = `RATIO: of the runs of each round, to the first set-up's: the median, with its 95 % interval (bootstrap).
 P: of such a difference by chance (signed ranks of those pairs, two-sided). DELTA: Cliff's, -1 to 1.
 THROTTLED: periods in which the quota ran out. OTHERS: CPUs that others used meanwhile, the median.`
@@ -86,7 +87,7 @@ func against(value func(*experiment.Against) string) func(*experiment.Comparison
 	}
 }
 
-// table has a metric's comparisons.
+// table returns the table of a metric's comparisons.
 func (r Report) table(m experiment.ReportMetric) table {
 	t := table{Heading: title(m)}
 	for _, c := range columns {
@@ -117,7 +118,7 @@ func (r Report) Text(w io.Writer) error {
 	return err
 }
 
-// notes are lines on failed runs, and on an experiment that was stopped.
+// notes returns lines on failed runs and on an early stop.
 func (r Report) notes() (notes []string) {
 	for i, s := range r.Setups {
 		if failed, why := r.Failures(i); failed > 0 {
@@ -130,7 +131,7 @@ func (r Report) notes() (notes []string) {
 	return notes
 }
 
-// Markdown writes the tables, and what was measured where.
+// Markdown writes the tables, and the description of the measurement.
 func (r Report) Markdown(w io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %s\n\n%s\n", code(r.what()), escape(r.where()))
@@ -148,7 +149,7 @@ func (r Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// what says what was run.
+// what describes the workload.
 func (r Report) what() string {
 	what := strings.Join(r.Command, " ")
 	switch {
@@ -163,5 +164,5 @@ func (r Report) what() string {
 	return what
 }
 
-// where says what was measured where.
+// where describes the machine and the measurement.
 func (r Report) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }

@@ -6,7 +6,7 @@ import (
 	"text/tabwriter"
 )
 
-// A table is one with a heading and what it says below.
+// A table is a table with a heading and a legend below.
 type table struct {
 	Heading string
 	Titles  []string
@@ -14,7 +14,7 @@ type table struct {
 	Legend  string
 }
 
-// text writes it for a terminal.
+// text writes the table for a terminal.
 func (t *table) text(to *strings.Builder) {
 	fmt.Fprintf(to, "%s\n\n", t.Heading)
 	t.textRows(to)
@@ -24,7 +24,7 @@ func (t *table) text(to *strings.Builder) {
 	fmt.Fprintln(to)
 }
 
-// textRows writes its titles and rows alone.
+// textRows writes the titles and rows.
 func (t *table) textRows(to *strings.Builder) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{t.Titles}, t.Rows...) {
@@ -33,14 +33,14 @@ func (t *table) textRows(to *strings.Builder) {
 	w.Flush()
 }
 
-// markdown writes it as Markdown.
+// markdown writes the table as Markdown.
 func (t *table) markdown(to *strings.Builder) {
 	fmt.Fprintf(to, "\n## %s\n\n", escape(t.Heading))
 	t.markdownRows(to)
 	fmt.Fprintf(to, "\n%s\n", escape(t.Legend))
 }
 
-// markdownRows writes its titles and rows alone.
+// markdownRows writes the titles and rows.
 func (t *table) markdownRows(to *strings.Builder) {
 	for i, row := range append([][]string{t.Titles}, t.Rows...) {
 		for _, cell := range row {

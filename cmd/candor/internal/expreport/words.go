@@ -11,7 +11,7 @@ import (
 	"github.com/candor-project/candor/experiment"
 )
 
-// figure writes a value with about four digits, never as 1e+06.
+// figure formats a value with about four digits and without an exponent.
 func figure(v float64) string {
 	if v == 0 {
 		return "0"
@@ -29,7 +29,7 @@ func probability(p float64) string {
 	return strconv.FormatFloat(p, 'f', 4, 64)
 }
 
-// plain keeps a report's texts from steering a terminal.
+// plain replaces characters that control a terminal. It is a mapping function for strings.Map.
 func plain(c rune) rune {
 	if c == '\n' || unicode.IsPrint(c) {
 		return c
@@ -37,7 +37,7 @@ func plain(c rune) rune {
 	return ' '
 }
 
-// title names a metric, its unit, and what is better.
+// title returns a metric's name, its unit and its better direction.
 func title(m experiment.ReportMetric) string {
 	unit, better := "", "lower is better"
 	if m.Unit != "" {
@@ -49,27 +49,27 @@ func title(m experiment.ReportMetric) string {
 	return fmt.Sprintf("%s%s (%s)", m.Name, unit, better)
 }
 
-// onMachine says on which machine something was measured.
+// onMachine describes a machine.
 func onMachine(m *experiment.Machine) string {
 	return fmt.Sprintf("%s, %d CPUs (%s), Linux %s", m.Model, m.CPUs, m.Topology, m.Kernel)
 }
 
-// measured says what was measured where.
+// measured describes the machine and the measurement.
 func measured(m *experiment.Machine, began time.Time, rounds int, seed uint64) string {
 	return fmt.Sprintf("%s, load %s before; %s; %d rounds in random order, seed %d.", onMachine(m), m.Load, began.Format("2006-01-02 15:04 MST"), rounds, seed)
 }
 
-// stopped says that an experiment was.
+// stopped is the note on an early stop.
 func stopped(rounds int) string {
 	return fmt.Sprintf("stopped before its end: %d rounds were asked for", rounds)
 }
 
 var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")
 
-// escape keeps Markdown from meaning something by a text.
+// escape escapes the special characters of Markdown.
 func escape(text string) string { return markdown.Replace(text) }
 
-// code is a text as code.
+// code formats a text as Markdown code.
 func code(text string) string {
 	return "`" + strings.NewReplacer("`", "'", "\n", " ", "\r", " ").Replace(text) + "`"
 }

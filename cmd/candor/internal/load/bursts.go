@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bursts is a program that computes with all of its threads at once, rests, and so on.
+// Bursts is a program whose threads all compute at the same time, then rest, and repeat.
 type Bursts struct {
 	Threads int
-	For     time.Duration // each burst lasts so long; 0: as Work says
+	For     time.Duration // duration of each burst; 0: until Work is done
 	Work    time.Duration // CPU time of each thread in a burst
-	Rest    time.Duration // between the end of a burst and the next one
-	Length  time.Duration // of all
+	Rest    time.Duration // from the end of a burst to the start of the next
+	Length  time.Duration // total duration
 }
 
-// Run runs it until its length is over or ctx is done. A burst takes until its last thread has ended. One that is cut short
-// by the end is not counted, but for its CPU time.
+// Run runs the program until Length is over or ctx is done. A burst ends with its last thread. A burst that is cut
+// short by the end counts only for its CPU time.
 func (b Bursts) Run(ctx context.Context) *Report {
 	ctx, cancel := context.WithTimeout(ctx, b.Length)
 	defer cancel()
@@ -39,7 +39,7 @@ func (b Bursts) Run(ctx context.Context) *Report {
 	return report
 }
 
-// once is one burst. It returns the CPU time that its threads have used, and whether ctx has cut it short.
+// once runs a burst. It returns the CPU time of its threads, and whether ctx cut the burst short.
 func (b Bursts) once(ctx context.Context, from time.Time) (cpu time.Duration, isCut bool) {
 	var ended, cut atomic.Bool
 	defer context.AfterFunc(ctx, func() { ended.Store(true) })()
@@ -55,7 +55,7 @@ func (b Bursts) once(ctx context.Context, from time.Time) (cpu time.Duration, is
 					cut.Store(true)
 					return
 				}
-				for range 10000 { // some microseconds
+				for range 10000 { // takes some microseconds
 				}
 			}
 		})
@@ -67,7 +67,7 @@ func (b Bursts) once(ctx context.Context, from time.Time) (cpu time.Duration, is
 	return cpu, cut.Load()
 }
 
-// done reports whether a thread that has used so much has ended its part.
+// done reports whether a thread that used some CPU time has completed its part.
 func (b Bursts) done(from time.Time, used time.Duration) bool {
 	if b.For > 0 {
 		return time.Since(from) >= b.For
@@ -75,16 +75,16 @@ func (b Bursts) done(from time.Time, used time.Duration) bool {
 	return used >= b.Work
 }
 
-// threadTime is the CPU time of this thread.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic(err) // the clock is there on every Linux
+		panic(err) // every Linux has this clock
 	}
 	return time.Duration(t.Nano())
 }
 
-// sleep waits, at the most until ctx is done.
+// sleep waits for d or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,24 +10,27 @@ import (
 	"time"
 )
 
-// Clients call a server. Each is on and off for exponentially distributed times, independent of the others: the
-// Markov-modulated source of Stiliadis, "Kubernetes Scheduling and Timescales". Closed mode: while it is on, a client calls
-// as fast as it can, one call at a time. Open mode: its calls are due at a rate, whatever becomes of those before, and
-// each takes from when it was due: a server that stalls is not spared the calls that would have come meanwhile. One that was
-// due and could not be made by the end took until then at least, and is counted so.
+// Clients call a server over HTTP. Each client is on and off for exponentially distributed times, independent of the
+// others: the Markov-modulated source of Stiliadis, "Kubernetes Scheduling and Timescales".
+//
+// In closed mode, a client that is on makes one call after the other, as fast as it can. In open mode, its calls are
+// due at a fixed rate, and latency counts from the due time. A server that stalls therefore gets no relief from calls
+// that would have come meanwhile. A call that was due but could not be made before the end counts with the time until
+// the end.
 type Clients struct {
 	URL     string
 	Count   int
-	On, Off time.Duration // on average; Off 0: always on
-	Rate    float64       // calls a second of each client while it is on; 0: closed mode
-	Length  time.Duration // of all
-	Seed    uint64        // the same seed makes the same times
+	On, Off time.Duration // means; Off 0: always on
+	Rate    float64       // calls per second of each client that is on; 0: closed mode
+	Length  time.Duration // total duration
+	Seed    uint64        // of the random times
 }
 
-// callLimit is how long a call may take.
+// callLimit is the timeout of a call.
 const callLimit = 30 * time.Second
 
-// Run has them call until the length is over; the last calls are waited for. When ctx is done they are cut short, and not counted.
+// Run runs the clients until Length is over and waits for the last calls. If ctx ends, the current calls are canceled
+// and do not count.
 func (c Clients) Run(outer context.Context) *Report {
 	ctx, cancel := context.WithTimeout(outer, c.Length)
 	defer cancel()
@@ -40,7 +43,7 @@ func (c Clients) Run(outer context.Context) *Report {
 		report.fail(err)
 		return report
 	}
-	request.Header.Set("Accept-Encoding", "gzip") // as browsers do; what comes is not unpacked
+	request.Header.Set("Accept-Encoding", "gzip") // as browsers do; the answer is not decompressed
 	var all sync.WaitGroup
 	began := time.Now()
 	for i := range c.Count {
@@ -54,7 +57,7 @@ func (c Clients) Run(outer context.Context) *Report {
 	return report
 }
 
-// A client is one of them.
+// A client is a client of Clients.
 type client struct {
 	Clients
 	server  *http.Client
@@ -63,7 +66,8 @@ type client struct {
 	report  *Report
 }
 
-// run keeps the schedule apart from the clock: in open mode a call that stalls moves none of those after it.
+// run follows the schedule independently of the calls: in open mode, a call that stalls does not delay later due
+// times.
 func (c *client) run(ctx context.Context) {
 	at := time.Now().Add(c.pause())
 	for ctx.Err() == nil || c.missed(ctx, at) {
@@ -80,16 +84,16 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// pause is how long the client is off.
+// pause returns a random time in which the client is off.
 func (c *client) pause() time.Duration { return time.Duration(c.random.ExpFloat64() * float64(c.Off)) }
 
-// missed reports whether what was due at a time should have come before the end, which has come.
+// missed reports whether a call that was due before the end can no longer be made.
 func (c *client) missed(ctx context.Context, due time.Time) bool {
 	end, _ := ctx.Deadline()
 	return c.Rate > 0 && ctx.Err() != nil && due.Before(end) && due.Before(time.Now())
 }
 
-// stretch is a time in which the client is on.
+// stretch runs a time in which the client is on.
 func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration) {
 	for n := 0; ; n++ {
 		due := time.Now()
@@ -111,7 +115,7 @@ func (c *client) stretch(ctx context.Context, began time.Time, on time.Duration)
 	}
 }
 
-// call makes one call, to its end. In closed mode the client waits a moment after one that fails.
+// call makes a call and reads the answer. In closed mode the client waits a moment after a failure.
 func (c *client) call(ctx context.Context, due time.Time) {
 	answer, err := c.server.Do(c.request)
 	if err == nil {
@@ -122,7 +126,7 @@ func (c *client) call(ctx context.Context, due time.Time) {
 		err = fmt.Errorf("%s: %s", c.URL, answer.Status)
 	}
 	switch {
-	case c.request.Context().Err() != nil: // cut short
+	case c.request.Context().Err() != nil: // canceled
 	case err == nil:
 		c.report.add(time.Since(due))
 	default:

@@ -1,5 +1,5 @@
-// Package load puts the kinds of load on a machine with which limits are tried out: a program that computes in bursts, and
-// clients of a server that are on and off. What they meet is kept in histograms (HdrHistogram).
+// Package load generates test loads for trying out limits. Bursts is a program that computes in bursts. Clients are
+// clients of a server that are on and off. Both return a Report with a histogram of the times (HdrHistogram).
 package load
 
 import (
@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	shortest = time.Microsecond // what a histogram tells apart
+	shortest = time.Microsecond // resolution of the histogram
 	longest  = time.Hour
 	digits   = 3
 )
 
-// A Report is what a load has met.
+// A Report is the result of a load.
 type Report struct {
-	What    string        // what was counted: calls, bursts
-	Span    time.Duration // how long it was
-	Errors  int           // calls that were not answered as they should be
-	CPU     time.Duration // CPU time that the bursts have used; 0 for clients
-	Problem error         // the first of Errors
+	What    string        // unit of the count: calls, bursts
+	Span    time.Duration // duration of the load
+	Errors  int           // failed calls
+	CPU     time.Duration // CPU time of the bursts; 0 for clients
+	Problem error         // first error of a failed call
 
-	lock sync.Mutex // of add and fail
+	lock sync.Mutex // protects the fields in add and fail
 	took *hdrhistogram.Histogram
 }
 
@@ -35,14 +35,14 @@ func newReport(what string) *Report {
 	return &Report{What: what, took: hdrhistogram.New(int64(shortest), int64(longest), digits)}
 }
 
-// add counts one of what took so long.
+// add counts a call or a burst of the given duration.
 func (r *Report) add(took time.Duration) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	_ = r.took.RecordValue(int64(min(max(took, shortest), longest))) // within the bounds it is never refused
+	_ = r.took.RecordValue(int64(min(max(took, shortest), longest))) // cannot fail within the bounds
 }
 
-// fail counts a call that was not answered as it should be.
+// fail counts a failed call.
 func (r *Report) fail(err error) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -51,24 +51,24 @@ func (r *Report) fail(err error) {
 	}
 }
 
-// Count is how many there were, without errors.
+// Count returns the number of calls or bursts, without errors.
 func (r *Report) Count() int64 { return r.took.TotalCount() }
 
-// Rate is how many a second.
+// Rate returns the number of calls or bursts per second.
 func (r *Report) Rate() float64 { return float64(r.Count()) / r.Span.Seconds() }
 
-// Mean is how long one took on average.
+// Mean returns the mean duration.
 func (r *Report) Mean() time.Duration { return time.Duration(r.took.Mean()) }
 
-// Percentile is how long those took at the most that are so many of a hundred.
+// Percentile returns a percentile of the durations.
 func (r *Report) Percentile(of float64) time.Duration {
 	return time.Duration(r.took.ValueAtPercentile(of))
 }
 
-// percentiles are those that a report tells.
+// percentiles are the percentiles of a report.
 var percentiles = []float64{50, 90, 99, 99.9, 100}
 
-// WriteTable writes a report for people.
+// WriteTable writes a readable report.
 func (r *Report) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%s\tA SECOND\tERRORS\tMEAN\tP50\tP90\tP99\tP99.9\tMAX", r.What)
@@ -86,7 +86,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// short is a time to three digits.
+// short formats a time with three digits.
 func short(d time.Duration) string {
 	for unit := time.Microsecond; ; unit *= 10 {
 		if d < 1000*unit {
@@ -95,7 +95,7 @@ func short(d time.Duration) string {
 	}
 }
 
-// MarshalJSON writes a report for programs: times in seconds.
+// MarshalJSON encodes a report with times in seconds.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Count       int64              `json:"count"`
@@ -112,7 +112,8 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// WriteHistogram writes all of it in the text form that HdrHistogram's tools draw; times in milliseconds.
+// WriteHistogram writes the histogram in HdrHistogram's text format, for its plotting tools. Times are in
+// milliseconds.
 func (r *Report) WriteHistogram(w io.Writer) error {
 	_, err := r.took.PercentilesPrint(w, 5, float64(time.Millisecond))
 	return err

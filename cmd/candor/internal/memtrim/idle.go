@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Collector collects garbage when a program has had nothing to do for a while, so that it need not when it has.
+// A Collector collects garbage while a program is idle, so that it does not collect during work.
 type Collector struct {
 	after time.Duration
 	least uint64 // bytes
@@ -16,12 +16,13 @@ type Collector struct {
 	timer *time.Timer
 }
 
-// NewCollector returns one that collects when nothing was done for so long, if so many bytes were asked for since the last time.
+// NewCollector returns a collector that runs after an idle time, if the program has allocated at least that many bytes since
+// the last collection.
 func NewCollector(after time.Duration, least uint64) *Collector {
 	return &Collector{after: after, least: least}
 }
 
-// Worked tells that the program has done something just now.
+// Worked marks the program as busy.
 func (c *Collector) Worked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +39,7 @@ func (c *Collector) collect() {
 	}
 }
 
-// garbage is how much of the heap was asked for since it was last collected, in bytes.
+// garbage returns the bytes that were allocated since the last collection.
 func garbage() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/gc/heap/live:bytes"}}
 	metrics.Read(samples)

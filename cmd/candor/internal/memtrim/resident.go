@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Trim gives back the memory of this program's code and constants. Most of it only its start needed; what it needs
-// again it finds where the kernel keeps files, for as long as there is room for that (madvise(2), MADV_DONTNEED): nobody who
-// waits for the program waits for a disk. What differs from the file stays: what is linked at the start and read-only from then on, in a
-// program that is built to run at any address, and the breakpoints of who traces it.
+// Trim releases the memory of this program's code and constants (madvise(2), MADV_DONTNEED). Only the start of the program
+// needs most of these pages. The program finds needed pages in the page cache again, while the kernel retains them, without a
+// read from disk. Pages that differ from the file stay: relocated read-only data of a position-independent executable, and the
+// breakpoints of a debugger.
 func Trim() error {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -72,7 +72,7 @@ func changedMaps() (map[uintptr]bool, error) {
 	return changed, nil
 }
 
-// Files is how much of files this program has in memory, in bytes: its own file, most often.
+// Files returns the bytes of files that this program has in memory, mostly of its executable.
 func Files() (int, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -85,7 +85,7 @@ func Files() (int, error) {
 	return files * os.Getpagesize(), nil
 }
 
-// giveBack is madvise by addresses: nothing of what is there is Go's to manage, and nobody writes to it.
+// giveBack calls madvise with addresses. The Go runtime does not manage these pages, and no code writes to them.
 func giveBack(from, to uintptr) error {
 	_, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED)
 	if errno != 0 {

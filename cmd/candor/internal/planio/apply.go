@@ -11,11 +11,11 @@ import (
 // maxID is the longest id in bytes; Kubernetes' longest names have 253.
 const maxID = 253
 
-// A Session applies operations to a node, one after the other.
+// A Session applies operations to a node in their order.
 type Session struct {
 	Node    *hybrid.Node
 	Policy  hybrid.Policy // of requests that name none
-	Explain bool          // results say why
+	Explain bool          // results contain the reasons
 }
 
 // Run applies the operations of a stream and hands out the result of each
@@ -40,8 +40,7 @@ func (s *Session) Run(in io.Reader, each func(Result) error) error {
 	}
 }
 
-// Apply applies one operation. A refused one is a result too, and changes
-// nothing. An error is a fault of this program.
+// Apply applies an operation. A refused operation is a result and changes nothing. An error is a bug in this program.
 func (s *Session) Apply(op Op) (Result, error) {
 	plan, err := s.plan(op)
 	if err != nil {
@@ -97,7 +96,7 @@ func (op *Op) check() error {
 	return nil
 }
 
-// request returns what an allocation asks for.
+// request returns the request of an allocation.
 func (op *Op) request(policy hybrid.Policy) (hybrid.Request, error) {
 	r := hybrid.Request{ID: op.ID, Policy: policy}
 	if class, ok := op.values["class"]; ok {
@@ -165,8 +164,8 @@ func (op *Op) milli(field string) (hybrid.Milli, error) {
 	return m, nil
 }
 
-// guarantee returns the request of a flexible container in hybrid's terms. A
-// request of 0 stays one where there is no limit yet: a resize may set one.
+// guarantee returns the guarantee of a flexible container for package hybrid. A request of 0 also counts without a limit,
+// because a resize can set a limit.
 func (op *Op) guarantee() (hybrid.Milli, error) {
 	g, err := op.milli("request")
 	if _, asked := op.values["request"]; asked && err == nil && g == 0 {

@@ -1,7 +1,5 @@
-// Package planio is the interface of candor plan: it reads operations, one JSON
-// object a line, applies them to a node of package hybrid, and writes one
-// result each. It decides nothing about CPUs, and touches nothing but the
-// streams that it is given.
+// Package planio is the interface of candor plan: it reads operations, a JSON object per line, applies them to a node of
+// package hybrid, and writes a result for each. It makes no decision about CPUs and uses only the streams of its caller.
 package planio
 
 import (
@@ -19,8 +17,7 @@ import (
 // MaxLine is the longest line in bytes.
 const MaxLine = 1 << 20
 
-// A LineError is a line that is not an operation. Nothing of it was applied;
-// the lines before it were.
+// A LineError is the error of an invalid line. The operations of the lines before it were applied.
 type LineError struct {
 	Line   int // from 1
 	Reason string
@@ -28,20 +25,20 @@ type LineError struct {
 
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// The operations and the fields that each one knows besides "op".
+// fieldsOf lists the fields of each operation besides "op".
 var fieldsOf = map[string][]string{
 	"allocate": {"id", "cpu", "class", "request", "topology", "policy"},
 	"release":  {"id"},
 	"resize":   {"id", "cpu", "request"},
 }
 
-// An Op is one operation as it was written; its values are not looked at yet.
+// An Op is an operation in its written form; its values are not checked.
 type Op struct {
 	Name string // allocate, release or resize
 	ID   string
 
 	values map[string]string // the other fields
-	bad    error             // a field whose value is no string
+	bad    error             // set if a value is not a string
 }
 
 // A Reader reads operations. Blank lines are skipped.
@@ -56,8 +53,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{buf: bufio.NewReaderSize(r, MaxLine+1)} // the line and its end
 }
 
-// Next returns the next operation; io.EOF after the last one, a *LineError
-// for a line that is none, and what the stream itself failed with.
+// Next returns the next operation. Errors: io.EOF after the last line, a *LineError for an invalid line, and the error of the
+// stream.
 func (r *Reader) Next() (Op, error) {
 	for {
 		text, err := r.buf.ReadSlice('\n')
@@ -81,7 +78,7 @@ func (r *Reader) Next() (Op, error) {
 	}
 }
 
-// parseLine reads one operation.
+// parseLine parses an operation.
 func parseLine(line []byte) (Op, error) {
 	fields, err := parseObject(line)
 	if err != nil {
@@ -100,7 +97,7 @@ func parseLine(line []byte) (Op, error) {
 		return Op{}, fmt.Errorf("unknown op %s: want %s", shorten(string(raw)), opNames)
 	}
 	delete(fields, "op")
-	// In a fixed order, so that of several slips the same one is told.
+	// A fixed order gives the same error for a line with several mistakes.
 	for _, name := range sortedKeys(fields) {
 		if !slices.Contains(known, name) {
 			return Op{}, fmt.Errorf("unknown field %q: %s has op, %s", shorten(name), op.Name, strings.Join(known, ", "))
@@ -120,9 +117,8 @@ func parseLine(line []byte) (Op, error) {
 
 const opNames = `"allocate", "release" or "resize"`
 
-// parseObject reads a line that is one JSON object and nothing else, each key
-// once. (Unmarshal would take the last of two equal keys, and keys that differ
-// in case.)
+// parseObject parses a line with a single JSON object and unique keys. (Unmarshal would take the last of two equal keys, and
+// keys that differ in case.)
 func parseObject(line []byte) (map[string]json.RawMessage, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("not valid UTF-8")

@@ -9,8 +9,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Result is what became of one operation. Its JSON form is an interface:
-// docs/reference/plan.md describes it, field by field.
+// A Result is the result of an operation. Its JSON form is an interface: docs/reference/plan.md describes it, field by field.
 type Result struct {
 	Op string `json:"op"`
 	ID string `json:"id"`
@@ -20,14 +19,14 @@ type Result struct {
 	Error  string `json:"error,omitempty"` // no-capacity, view-impossible, id-taken, id-unknown, bad-request
 	Reason string `json:"reason,omitempty"`
 
-	// Of one that was done.
+	// Fields of an applied operation:
 	Grant   *Grant   `json:"grant,omitempty"` // nil for a release
 	Changes []Change `json:"changes,omitzero"`
 	*State           // of the node afterwards
 	Explain []Step   `json:"explain,omitzero"`
 }
 
-// A Grant is what the container holds after the operation.
+// A Grant is the grant of the container after the operation.
 type Grant struct {
 	CPUs      cpuset.Set `json:"cpus"`
 	Exclusive cpuset.Set `json:"exclusive"`
@@ -35,8 +34,7 @@ type Grant struct {
 	Quota     int64      `json:"quota,omitempty"`    // in milli-CPU; absent where none is set
 }
 
-// A Change is another container whose CPUs change, with what it has afterwards.
-// A flexible one has CPUs only.
+// A Change is another container whose CPUs change, with its CPUs afterwards. A flexible container has CPUs only.
 type Change struct {
 	ID        string      `json:"id"`
 	CPUs      cpuset.Set  `json:"cpus"`
@@ -46,21 +44,21 @@ type Change struct {
 	before cpuset.Set // for the table
 }
 
-// State is what a node looks like.
+// State is the state of a node.
 type State struct {
 	Pools          Pools `json:"pools"`
 	SharedMilli    int64 `json:"sharedMilli"`         // of sensitive containers, on CPUs in several cpusets
 	SensitiveMilli int64 `json:"totalSensitiveMilli"` // the sum of the sensitive limits
 }
 
-// Pools are the node's CPUs; each usable one is in one pool.
+// Pools are the CPUs of a node; each usable CPU is in exactly one pool.
 type Pools struct {
 	Exclusive  cpuset.Set `json:"exclusive"`
 	Fractional cpuset.Set `json:"fractional"`
 	Shared     cpuset.Set `json:"shared"`
 }
 
-// A Step is one decision of a plan.
+// A Step is a decision of a plan.
 type Step struct {
 	Kind string     `json:"kind"`
 	CPUs cpuset.Set `json:"cpus"`
@@ -87,7 +85,7 @@ func (f Fractions) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// fractions copies, since a plan's slices live only until the next one.
+// fractions copies the fractions: the next plan overwrites the slice of a plan.
 func fractions(g *hybrid.Grant) Fractions {
 	if g.Class == hybrid.Flexible {
 		return nil
@@ -103,7 +101,7 @@ func newGrant(g *hybrid.Grant) *Grant {
 	return grant
 }
 
-// changes lists the other containers whose CPUs change; never nil.
+// changes lists the other containers whose CPUs change. It is never nil.
 func changes(others []hybrid.Change) []Change {
 	list := []Change{}
 	for i := range others {
@@ -143,7 +141,7 @@ func explain(steps []hybrid.Step) []Step {
 	return list
 }
 
-// state returns what the session's node looks like now.
+// state returns the present state of the session's node.
 func (s *Session) state() *State {
 	p := s.Node.Pools()
 	return &State{
@@ -153,7 +151,7 @@ func (s *Session) state() *State {
 	}
 }
 
-// WriteJSON writes a result as one line, with one call of Write.
+// WriteJSON writes a result as a line, with a single call of Write.
 func (r *Result) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

@@ -9,9 +9,8 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-// Lines says in words what became of an operation: the first line is the
-// outcome, the others are the plan's explanation or, without one, what changes
-// for others.
+// Lines describes the result of an operation: the first line is the outcome, the others are the plan's explanation or, without
+// an explanation, the changes of other containers.
 func (r *Result) Lines() []string {
 	what := fmt.Sprintf("%s %s", r.Op, cpumap.Clean(r.ID))
 	if !r.OK {
@@ -33,7 +32,7 @@ func (r *Result) Lines() []string {
 	return lines
 }
 
-// words says what a grant is.
+// words describes a grant.
 func (g *Grant) words() string {
 	words := cpuWords(g.CPUs, &g.Exclusive, g.Fractions)
 	if g.Quota == 0 {
@@ -42,7 +41,7 @@ func (g *Grant) words() string {
 	return words + fmt.Sprintf("; quota %dm", g.Quota)
 }
 
-// words says what another container has now.
+// words describes the CPUs of another container after the operation.
 func (c *Change) words() string {
 	words := fmt.Sprintf("%s now has %s", cpumap.Clean(c.ID), cpuWords(c.CPUs, c.Exclusive, c.Fractions))
 	if c.before != c.CPUs {
@@ -51,7 +50,7 @@ func (c *Change) words() string {
 	return words
 }
 
-// cpuWords says which CPUs a container has, and which parts of them.
+// cpuWords describes the CPUs and fractions of a container.
 func cpuWords(cpus cpuset.Set, exclusive *cpuset.Set, fractions Fractions) string {
 	if fractions == nil {
 		return "shared " + cputext.CPUs(cpus)

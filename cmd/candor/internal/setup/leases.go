@@ -16,7 +16,7 @@ const Leases cgroup.ConfinementKind = "leases-enable"
 
 const leasesFile = "/proc/sys/fs/leases-enable"
 
-// leaseFence returns the change that forbids leases, or nothing if they are forbidden or the kernel has none.
+// leaseFence returns the change that forbids leases. It returns nothing if they are forbidden or the kernel has no leases.
 func leaseFence() ([]cgroup.Confinement, error) {
 	now, err := readLeases()
 	if errors.Is(err, fs.ErrNotExist) || err == nil && now == "0" {

@@ -73,6 +73,9 @@ func needGuest(t *testing.T) {
 // open is this machine with a state and configuration of the test's own.
 func open(t *testing.T) *Setup {
 	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to open the machine's control groups")
+	}
 	dir := t.TempDir()
 	config := filepath.Join(dir, "etc", "host.json")
 	h, err := host.Open(host.Options{StateDir: filepath.Join(dir, "run"), Config: config})

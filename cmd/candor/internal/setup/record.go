@@ -22,7 +22,7 @@ const (
 	maxRecord     = 16 << 20 // bytes; a fence takes about 200
 )
 
-// A record is what held before the first setup, and what setup has made of it.
+// A record holds the values from before the first setup, and the values that setup has set.
 type record struct {
 	Version  int                  `json:"version"`
 	Boot     string               `json:"boot"` // the kernel's id of the boot that the fences belong to: they go with it
@@ -32,7 +32,7 @@ type record struct {
 	Fences   []cgroup.Confinement `json:"fences"` // in the order in which they were set
 }
 
-// with is the record after one more setup: of what is in it already the oldest value stands.
+// with returns the record after a further setup. A value that is already in the record keeps its oldest former value.
 func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) (*record, error) {
 	boot, err := procfs.BootID()
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *record) with(before, reserved cpuset.Set, fences []cgroup.Confinement) 
 	return next, nil
 }
 
-// load reads the record; nil if there is none. Fences of an earlier boot are dropped.
+// load reads the record; nil if there is none. It drops confinements of an earlier boot.
 func (s *Setup) load() (*record, error) {
 	name := s.recordFile()
 	text, err := fileio.Read(name, maxRecord)
@@ -102,7 +102,7 @@ func (s *Setup) save(r *record) error {
 	return fileio.Replace(name, append(text, '\n'))
 }
 
-// lock keeps a second setup out. The directory itself is locked: there is no file to leave behind.
+// lock excludes a second setup. It locks the directory itself, so that no lock file remains.
 func (s *Setup) lock() (unlock func(), err error) {
 	name := strings.TrimSuffix(s.recordFile(), "/"+Record)
 	if err := fileio.MakeDirs(name); err != nil {

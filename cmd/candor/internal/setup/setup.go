@@ -25,7 +25,7 @@ import (
 type Setup struct {
 	Host   *host.Host
 	Tree   *cgroup.Tree
-	Config string // the host's options; the record stands beside it
+	Config string // options file of the host; the record is in its directory
 	// DisableLeases forbids leases on files, too. With it, Plan and Apply may reserve no CPUs.
 	DisableLeases bool
 }
@@ -35,9 +35,9 @@ const Record = "setup.json"
 
 func (s *Setup) recordFile() string { return filepath.Join(filepath.Dir(s.Config), Record) }
 
-// A Result is what was changed, or would be.
+// A Result lists the changes that were made or planned.
 type Result struct {
-	Reserved cpuset.Set           `json:"reserved"` // where what is not Candor's runs; empty: anywhere
+	Reserved cpuset.Set           `json:"reserved"` // CPUs of foreign processes; empty: all CPUs
 	Changes  []cgroup.Confinement `json:"changes"`
 	Notes    []string             `json:"notes,omitempty"`
 	DryRun   bool                 `json:"dryRun"`
@@ -46,13 +46,13 @@ type Result struct {
 // Reserved is the kind of change that is not a fence: the host's own option.
 const Reserved cgroup.ConfinementKind = "reserved"
 
-// Errors that a caller can tell apart. All others are the system's.
+// Sentinel errors. All other errors come from the system.
 var (
-	ErrBadCPUs = errors.New("bad reserved CPUs") // nothing was changed
+	ErrBadCPUs = errors.New("bad reserved CPUs") // no change was made
 	ErrInUse   = errors.New("reserved CPUs are in use")
 )
 
-// Plan says what Apply would change. keep empty means the CPUs that are reserved already.
+// Plan returns the changes of Apply without making them. An empty keep selects the CPUs that are reserved already.
 func (s *Setup) Plan(keep cpuset.Set) (Result, error) {
 	p, err := s.plan(keep)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *Setup) Plan(keep cpuset.Set) (Result, error) {
 	return p.result(true), nil
 }
 
-// Apply confines what is not Candor's to the CPUs of keep, and reserves them.
-// Where a change fails, those before it are undone.
+// Apply confines foreign processes to the CPUs of keep, and reserves these CPUs. If a change fails, Apply undoes the changes
+// before it.
 func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
 	unlock, err := s.lock()
 	if err != nil {
@@ -82,14 +82,14 @@ func (s *Setup) Apply(keep cpuset.Set) (Result, error) {
 	return p.result(false), nil
 }
 
-// A plan is what is to be changed, and the record with and without it.
+// A plan holds the planned changes, and the record with and without them.
 type plan struct {
 	*Setup
 	options host.NodeOptions // as they are
 	keep    cpuset.Set
-	fences  []cgroup.Confinement // Before: what holds now
+	fences  []cgroup.Confinement // Before: present values
 	old     *record              // nil: there was none
-	new     *record              // Before: what held before the first setup
+	new     *record              // Before: values from before the first setup
 }
 
 func (s *Setup) plan(keep cpuset.Set) (*plan, error) {
@@ -192,14 +192,14 @@ func (p *plan) apply() (err error) {
 	if err := host.SaveOptions(p.Config, reserved); err != nil {
 		return err
 	}
-	if err := p.checkFree(p.keep); err != nil { // one may have come before the CPUs were reserved
+	if err := p.checkFree(p.keep); err != nil { // a container can have started before the CPUs were reserved
 		return err
 	}
 	if err := p.Host.Reconcile(context.Background()); err != nil {
 		return err
 	}
 	for _, f := range p.fences {
-		done++ // also one that failed half way
+		done++ // includes a confinement that failed half way
 		if err := p.setFence(f, f.After); err != nil {
 			return err
 		}
@@ -207,7 +207,7 @@ func (p *plan) apply() (err error) {
 	return nil
 }
 
-// rollBack undoes the first fences of the plan, and the rest. What cannot be undone stays in the record.
+// rollBack undoes the first confinements of the plan, and the rest. Changes that cannot be undone stay in the record.
 func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {

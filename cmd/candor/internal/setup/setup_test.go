@@ -188,7 +188,7 @@ func TestRefusals(t *testing.T) {
 	sameConfined(t, "a refusal", s, before)
 }
 
-// TestDryRun runs on any machine, as any user.
+// TestDryRun checks that a dry run changes nothing, on any machine.
 func TestDryRun(t *testing.T) {
 	s := open(t)
 	before := confined(t, s)

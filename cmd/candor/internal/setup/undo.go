@@ -11,9 +11,8 @@ import (
 	"github.com/candor-project/candor/internal/errline"
 )
 
-// Undo puts back what the record says, last change first. A value that somebody
-// else has changed since is left alone and noted. dry changes nothing.
-// What fails stays in the record, for another try.
+// Undo restores the values of the record, the last change first. It leaves a value that another program has changed since, and
+// reports it. With dry it changes nothing. Failed changes stay in the record for another attempt.
 func (s *Setup) Undo(dry bool) (Result, error) {
 	if !dry {
 		unlock, err := s.lock()

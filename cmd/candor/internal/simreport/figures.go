@@ -18,8 +18,7 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-// Files returns what goes into the folder of a report: the figures of the paper,
-// and the table.
+// Files returns the files of a report's folder: the figures of the paper, and the table.
 func (r *Report) Files() []fileio.File {
 	files := []fileio.File{{Name: "table.csv", Write: r.CSV}, {Name: "table.md", Write: r.Markdown}, {Name: "points.json", Write: r.JSON}}
 	for _, f := range diagrams {
@@ -30,11 +29,11 @@ func (r *Report) Files() []fileio.File {
 	return files
 }
 
-// A diagram is one of the paper's figures: what stands over the share of sensitive containers.
+// A diagram is a figure of the paper: a quantity by the share of sensitive containers.
 type diagram struct {
 	file, title, label string
 	value              func(*simulate.Result) float64
-	bound              func(*simulate.Result) float64 // what no algorithm is below; nil: not known
+	bound              func(*simulate.Result) float64 // lower bound for all algorithms; nil: unknown
 }
 
 var diagrams = []diagram{
@@ -45,13 +44,13 @@ var diagrams = []diagram{
 	{"figure-5-decision-time", "Time of a decision", "mean of all containers, µs", func(r *simulate.Result) float64 { return r.DecisionMeanUs }, nil},
 }
 
-// A curve is the points that differ in their share of sensitive containers only.
+// A curve is a series of points that differ only in their share of sensitive containers.
 type curve struct {
 	algorithm, policy, scheduler string
 	points                       []*simulate.Result
 }
 
-// curves groups the points, in order of their first appearance.
+// curves groups the points into curves, in order of first appearance.
 func (r *Report) curves() []curve {
 	var list []curve
 	for i := range r.Points {
@@ -71,7 +70,7 @@ func (r *Report) curves() []curve {
 	return list
 }
 
-// name is what the legend calls a curve.
+// name returns the curve's name for the legend.
 func (c *curve) name() string {
 	algorithm := "Candor"
 	if c.algorithm == "paper" {
@@ -80,13 +79,13 @@ func (c *curve) name() string {
 	return fmt.Sprintf("%s, %s, scheduler %s", algorithm, c.policy, c.scheduler)
 }
 
-// Colours by algorithm and scheduler, and dashes by policy.
+// The colors by algorithm and scheduler. The dashes depend on the policy.
 var curveColours = map[string][]color.Color{
 	"candor": {figure.RGB(0x0969da), figure.RGB(0x1a9c56), figure.RGB(0x1b9aaa), figure.RGB(0x24478f)},
 	"paper":  {figure.RGB(0xd9730d), figure.RGB(0xcf3f7e), figure.RGB(0x8250df), figure.RGB(0x8a5a2b)},
 }
 
-// style returns how a curve is drawn; n counts the algorithm's schedulers before it.
+// style returns the line style of a curve. n is the number of previous schedulers of the same algorithm.
 func (c *curve) style(n int) draw.LineStyle {
 	colours := curveColours[c.algorithm]
 	s := draw.LineStyle{Color: colours[n%len(colours)], Width: vg.Points(1.8)}
@@ -96,10 +95,10 @@ func (c *curve) style(n int) draw.LineStyle {
 	return s
 }
 
-// form writes a plot.
+// A form writes a plot in a file format.
 type form func(w io.Writer, p *plot.Plot) error
 
-// draw draws a figure.
+// draw draws a diagram.
 func (r *Report) draw(w io.Writer, f diagram, write form) error {
 	p := newPlot()
 	p.Title.Text = f.title + "\n" + r.subtitle()
@@ -123,7 +122,7 @@ func (r *Report) draw(w io.Writer, f diagram, write form) error {
 	return write(w, p)
 }
 
-// draw draws a curve, and the bound below it as dots of its colour.
+// draw draws a curve, and the lower bound as dots of the same color.
 func (c *curve) draw(p *plot.Plot, f diagram, style draw.LineStyle) error {
 	line, dots, err := plotter.NewLinePoints(c.xys(f, f.value))
 	if err != nil {
@@ -160,7 +159,7 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// xys are a curve's values. Without sensitive containers there are no shares of them.
+// xys returns the values of a curve. It omits points without sensitive containers if the diagram needs them.
 func (c *curve) xys(f diagram, value func(*simulate.Result) float64) plotter.XYs {
 	var list plotter.XYs
 	for _, p := range c.points {
@@ -171,7 +170,7 @@ func (c *curve) xys(f diagram, value func(*simulate.Result) float64) plotter.XYs
 	return list
 }
 
-// subtitle says what the figure was made from.
+// subtitle describes the source of the figure.
 func (r *Report) subtitle() string {
 	s := &r.Setting
 	text := s.Name

@@ -1,5 +1,5 @@
-// Package simreport shows what simulations gave: as a table, as data, and as the
-// figures of the paper. It simulates nothing.
+// Package simreport formats the results of package simulate for the candor command: as a table, as JSON and CSV, and
+// as the figures of the paper. A Report holds the points of a sweep. The package does not simulate.
 package simreport
 
 import (
@@ -15,12 +15,12 @@ import (
 	"github.com/candor-project/candor/simulate"
 )
 
-// A Report is the points of a sweep, and what they have in common.
+// A Report holds the points of a sweep and their common settings.
 type Report struct {
 	Setting simulate.Description `json:"setting"`
 	Points  []simulate.Result    `json:"points"`
 	Gain    *simulate.Estimate   `json:"gain,omitempty"`
-	Target  string               `json:"target,omitempty"` // of the number of machines
+	Target  string               `json:"target,omitempty"` // goal of the search for the number of machines
 }
 
 // JSON writes the report on one line.
@@ -33,7 +33,7 @@ func (r *Report) JSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// A column of the tables: its titles, and what stands in it.
+// A column is a column of a table: its titles, and the function of its cells.
 type column struct {
 	title string
 	value func(*simulate.Result) string
@@ -62,7 +62,7 @@ var columns = []column{
 	{"EVENTS/s", func(r *simulate.Result) string { return fmt.Sprintf("%.0f", r.EventsPerSecond) }},
 }
 
-// stopped marks a point that did not reach the end of the trace.
+// stopped returns a mark for a point that did not reach the end of the trace.
 func stopped(r *simulate.Result) string {
 	if r.Stopped {
 		return fmt.Sprintf(" (stopped at %s h)", short(r.Hours))
@@ -70,16 +70,16 @@ func stopped(r *simulate.Result) string {
 	return ""
 }
 
-// percent writes a share with some decimals.
+// percent formats a share with a number of decimals.
 func percent(v float64, decimals int) string {
 	s := strconv.FormatFloat(100*v, 'f', decimals, 64)
-	if decimals == 0 { // what was asked for may need some all the same
+	if decimals == 0 { // a requested share can need a decimal anyway
 		s = strconv.FormatFloat(100*v, 'g', 4, 64)
 	}
 	return s + " %"
 }
 
-// short writes a number with three digits.
+// short formats a number with three digits.
 func short(v float64) string {
 	if v >= 1000 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -87,7 +87,7 @@ func short(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// Text writes a table for people.
+// Text writes a readable table.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, line := range r.lines() {
@@ -113,7 +113,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// lines say the setting; names in it may come from anywhere.
+// lines describe the settings. The names in them are untrusted.
 func (r *Report) lines() []string {
 	list := r.Setting.Lines()
 	for i := range list {
@@ -122,7 +122,7 @@ func (r *Report) lines() []string {
 	return list
 }
 
-// after says what stands below the table.
+// after returns the lines below the table.
 func (r *Report) after() []string {
 	var list []string
 	if r.Target != "" {
@@ -134,7 +134,7 @@ func (r *Report) after() []string {
 	return list
 }
 
-// fewest says how many machines each point needs.
+// fewest returns the number of machines that each point needs.
 func (r *Report) fewest() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The fewest machines, of the trace's mix, for %s:", r.Target)
@@ -153,7 +153,7 @@ func cells(r *simulate.Result) []string {
 	return list
 }
 
-// Markdown writes the table for a page.
+// Markdown writes the table as Markdown.
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	for _, line := range r.lines() {
@@ -174,8 +174,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// CSV writes the points with the names of their JSON, and what of the setting
-// the figures depend on.
+// CSV writes the points with the names of their JSON fields, and the settings that affect the results.
 func (r *Report) CSV(w io.Writer) error {
 	c := csv.NewWriter(w)
 	for i := range r.Points {
@@ -199,7 +198,7 @@ func (r *Report) CSV(w io.Writer) error {
 	return c.Error()
 }
 
-// fields returns the names and values of a point's JSON, in order.
+// fields returns the names and values of a point's JSON fields, in order.
 func fields(r *simulate.Result) (names, values []string, err error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 )
 
-// A Style is how a piece of text looks; the zero value is plain.
+// A Style is the look of a text; the zero value is plain.
 type Style struct {
 	Back    int // colour of the terminal's 256 behind black letters; 0: none
 	Bold    bool
@@ -14,13 +14,13 @@ type Style struct {
 	Reverse bool
 }
 
-// A Span is text of one style.
+// A Span is a text with a style.
 type Span struct {
 	Style
 	Text string
 }
 
-// A Line is one line of the screen.
+// A Line is a line of the screen.
 type Line []Span
 
 // String is the line without its styles, and without spaces at its end.
@@ -32,7 +32,7 @@ func (l Line) String() string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// A canvas collects lines that are at most so many columns wide.
+// A canvas collects lines of a maximal width.
 type canvas struct {
 	columns int
 	ascii   bool
@@ -41,7 +41,7 @@ type canvas struct {
 	column  int
 }
 
-// put writes text, as much as there is room for.
+// put writes a text and cuts it at the width.
 func (c *canvas) put(s Style, text string) {
 	if c.ascii {
 		text = cpumap.ASCII(text)
@@ -57,7 +57,7 @@ func (c *canvas) put(s Style, text string) {
 	c.line = append(c.line, Span{s, text})
 }
 
-// cut is the beginning of a text that takes at most so many columns.
+// cut returns the beginning of a text that fits into the columns.
 func cut(text string, columns int) string {
 	for i, r := range text {
 		if columns -= cpumap.Width(string(r)); columns < 0 {

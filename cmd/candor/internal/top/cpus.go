@@ -13,17 +13,17 @@ type group struct {
 	cpus []CPU
 }
 
-// A form is a way to draw the CPUs of a machine: the more it tells the more room it takes.
+// A form draws the CPUs of a machine; forms with more detail take more lines.
 type form func(c *canvas, f *Figures)
 
-// forms, the most telling one first; the last takes one line.
+// forms, from the most to the least detailed; the last takes a single line.
 var forms = []form{wide, short, tiny,
 	func(c *canvas, f *Figures) { summaries(c, f.byL3()) },
 	func(c *canvas, f *Figures) { summaries(c, f.byNode()) },
 	func(c *canvas, f *Figures) { summaries(c, []group{{"all", f.CPUs}}) },
 }
 
-// cpuMap is how busy each CPU is and who is on it, in the most telling form that takes at most so many lines.
+// cpuMap draws the use and the containers of each CPU, in the most detailed form that fits into the lines.
 func cpuMap(f *Figures, columns, most int, ascii bool) []Line {
 	var c *canvas
 	for _, draw := range forms {
@@ -36,7 +36,7 @@ func cpuMap(f *Figures, columns, most int, ascii bool) []Line {
 	return c.lines
 }
 
-// byL3 sorts the CPUs into L3 domains; where the kernel tells none these are the NUMA nodes.
+// byL3 groups the CPUs by L3 domain, or by NUMA node if the kernel reports no L3 domains.
 func (f *Figures) byL3() (groups []group) {
 	domains := f.Map.Machine.L3s
 	for i := range domains {
@@ -66,7 +66,7 @@ func (f *Figures) in(name string, cpus *cpuset.Set) group {
 // barColumns is the width of a bar.
 const barColumns = 8
 
-// wide draws each CPU with its id, who is on it, a bar and a number.
+// wide draws each CPU with its ID, its containers, a bar and a number.
 func wide(c *canvas, f *Figures) { f.cells(c, barColumns) }
 
 // short leaves the bar out.
@@ -129,7 +129,7 @@ func (u *CPU) draw(c *canvas, id, bars int) {
 	c.put(Style{}, fmt.Sprintf("%5s", u.Busy.percent()))
 }
 
-// mark tells that others run on a CPU that a container has for its own.
+// mark returns the mark for foreign processes on an exclusive CPU.
 func (u *CPU) mark() string {
 	if u.Strangers {
 		return "!"
@@ -137,7 +137,7 @@ func (u *CPU) mark() string {
 	return " "
 }
 
-// ownerColumns is the room for the letters of who is on a CPU.
+// ownerColumns is the width of the letters of a CPU's containers.
 const ownerColumns = 2
 
 // owners draws the letters of the sensitive containers on a CPU, else the sign of its pool.
@@ -156,7 +156,7 @@ func (u *CPU) owners(c *canvas, columns int) {
 	c.to(Style{}, end)
 }
 
-// style is that of the bar: in the colour of who has the CPU.
+// style returns the style of the bar: the color of the container that has the CPU.
 func (u *CPU) style() Style {
 	if len(u.Parts) > 0 {
 		return Style{Back: u.Parts[0].Colour}
@@ -164,7 +164,7 @@ func (u *CPU) style() Style {
 	return Style{Bold: true}
 }
 
-// percent writes a share for people.
+// percent formats a share.
 func (s Share) percent() string {
 	if !s.Known() {
 		return "-"
@@ -172,7 +172,7 @@ func (s Share) percent() string {
 	return fmt.Sprintf("%.0f%%", 100*float64(s))
 }
 
-// level is a share in one character: 0 to 9 tenths, * is nearly all.
+// level formats a share as a character: 0 to 9 tenths, * for nearly all.
 func (s Share) level() string {
 	switch {
 	case !s.Known():
@@ -184,10 +184,10 @@ func (s Share) level() string {
 	}
 }
 
-// tinyRun is how many CPUs stand without a space between them.
+// tinyRun is the number of CPUs between two spaces.
 const tinyRun = 8
 
-// tiny draws each CPU as two characters, one above the other: who is on it, and how busy it is.
+// tiny draws each CPU as two characters, one above the other: its container and its use.
 func tiny(c *canvas, f *Figures) {
 	for _, node := range f.byNode() {
 		ids := len(fmt.Sprintf("%d-%[1]d ", f.lastCPU()))
@@ -205,7 +205,7 @@ func tiny(c *canvas, f *Figures) {
 	}
 }
 
-// span names the CPUs of a row: "0-31", or "0…95" where others lie between.
+// span names the CPUs of a row: "0-31", or "0…95" if the IDs have gaps.
 func span(row []CPU) string {
 	first, last := row[0].CPU, row[len(row)-1].CPU
 	if last-first == len(row)-1 {
@@ -251,7 +251,7 @@ func summaries(c *canvas, groups []group) {
 	}
 }
 
-// busy sums how busy the CPUs are of which it is known.
+// busy sums the use of the CPUs with a known use.
 func (g *group) busy() (busy Share, known int, ids cpuset.Set) {
 	for i := range g.cpus {
 		u := &g.cpus[i]

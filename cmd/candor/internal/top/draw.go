@@ -8,13 +8,13 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// A Size is the room that there is. Rows 0 is as many as it takes, and no cursor.
+// A Size is the size of the screen. Rows 0 is unlimited and has no cursor.
 type Size struct {
 	Columns, Rows int
 	ASCII         bool // no character beyond ASCII, apart from names
 }
 
-// Draw draws figures as the user has chosen, in at most the room that there is.
+// Draw draws figures with the user's settings, within the size.
 func (u *UI) Draw(f *Figures, size Size) []Line {
 	c := &canvas{columns: size.Columns, ascii: size.ASCII}
 	u.header(c, f)
@@ -72,7 +72,7 @@ func (u *UI) overview(c *canvas, f *Figures, rows int, size Size) {
 	c.newline()
 }
 
-// header says what all CPUs do.
+// header summarizes all CPUs.
 func (u *UI) header(c *canvas, f *Figures) {
 	c.put(Style{Bold: true}, "candor top")
 	all := group{cpus: f.CPUs}
@@ -100,7 +100,7 @@ func (u *UI) header(c *canvas, f *Figures) {
 	c.newline()
 }
 
-// every says over what time the rates are.
+// every describes the time span of the rates.
 func every(interval, during time.Duration) string {
 	if interval == 0 {
 		return "in " + during.Round(time.Millisecond).String()
@@ -108,7 +108,7 @@ func every(interval, during time.Duration) string {
 	return "every " + interval.String()
 }
 
-// footer says what is wrong, and which keys there are.
+// footer shows errors and keys.
 func (u *UI) footer(c *canvas, f *Figures) {
 	if u.Failed != "" {
 		c.put(Style{Bold: true}, cpumap.Clean(u.Failed))
@@ -131,7 +131,7 @@ func (u *UI) footer(c *canvas, f *Figures) {
 	c.newline()
 }
 
-// help says what the keys do and what the columns are.
+// help explains the keys and the columns.
 func help(c *canvas) {
 	for _, line := range [][2]string{
 		{"up, down, j, k", "move; also page up, page down, home, end"},

@@ -12,18 +12,18 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// Figures are what was between two readings.
+// Figures are the differences between two samples.
 type Figures struct {
 	During    time.Duration
 	Map       *cpumap.Map
-	CPUs      []CPU // online ones, by id
+	CPUs      []CPU // online CPUs, by ID
 	Rows      []Row // in order of arrival
 	Strangers []cpumap.Stranger
 	Inside    *Inside // of the container that is looked into
 	Note      string
 }
 
-// A CPU is one online CPU.
+// A CPU is an online CPU.
 type CPU struct {
 	cpumap.Seat
 	Busy Share // of its time: with programs and interrupts, and stolen by the hypervisor
@@ -35,14 +35,14 @@ type Share float64
 // Unknown is a share that is not known: of no time, or of a thing that has just come.
 const Unknown Share = -1
 
-// Known tells whether it is.
+// Known reports whether the share is known.
 func (s Share) Known() bool { return s >= 0 }
 
 // A Row is a container.
 type Row struct {
 	*Container
 	Name         string
-	Letter       string // of a sensitive one in the map
+	Letter       string // letter of a sensitive container in the map
 	Colour       int
 	Use          float64 // CPUs, if Used
 	Used         bool    // Use is known
@@ -52,20 +52,19 @@ type Row struct {
 	Condition    string
 }
 
-// An Inside is one container's threads, the busiest first.
+// An Inside holds the threads of a container, the busiest first.
 type Inside struct {
 	Row     *Row
 	Threads []ThreadUse
 }
 
-// A ThreadUse is a thread and what it used.
+// A ThreadUse is a thread with its CPU use.
 type ThreadUse struct {
 	Thread
 	Use Share // of a CPU
 }
 
-// Between compares two readings. Containers and CPUs that were not there before, and those whose counts
-// have begun anew, have no rates yet.
+// Between compares two samples. New containers and CPUs, and those whose counters have restarted, have no rates yet.
 func Between(before, after *Reading, inside string) *Figures {
 	f := &Figures{During: after.At.Sub(before.At), Map: after.Map, Note: after.Note}
 	for i := range after.Containers {
@@ -125,7 +124,7 @@ func throttled(was, is *cgroup.Usage) Share {
 	return Share(is.Throttled-was.Throttled) / Share(is.Periods-was.Periods)
 }
 
-// busy is how busy a CPU was. The kernel's counts may go back by a tick.
+// busy returns the use of a CPU. The kernel's counters can go back by a tick.
 func busy(before, after *Reading, cpu int) Share {
 	was, known := before.CPUs[cpu]
 	is, stillKnown := after.CPUs[cpu]
@@ -137,7 +136,7 @@ func busy(before, after *Reading, cpu int) Share {
 	return Share(max(work, 0)) / Share(max(work, 0)+max(idle, 0))
 }
 
-// strangers is what others used of a container's exclusive CPUs.
+// strangers returns the use of a container's exclusive CPUs by foreign processes.
 func strangers(before, after *Reading, was, is *Container) (list []cpumap.Stranger) {
 	sample := func(r *Reading, c *Container) *host.BusySample {
 		return &host.BusySample{At: r.At, Busy: host.BusyWith(r.CPUs), Own: c.Stat}
@@ -154,10 +153,10 @@ func strangers(before, after *Reading, was, is *Container) (list []cpumap.Strang
 	return list
 }
 
-// leastStranger is what is worth saying: the kernel counts in ticks, and its own threads run everywhere.
+// leastStranger is the smallest foreign use to show: the kernel counts in ticks, and its own threads run everywhere.
 const leastStranger = 50
 
-// threads sorts a container's threads by what they used, then by their ids.
+// threads sorts the threads of a container by their use, then by their IDs.
 func threads(was, is *Container) []ThreadUse {
 	before := map[int]time.Duration{}
 	var took time.Duration

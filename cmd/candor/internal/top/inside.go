@@ -9,7 +9,7 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 )
 
-// one draws the container that is looked into: what it has, what it uses, its CPUs, its threads.
+// one draws the details of a container: its grant, its use, its CPUs and its threads.
 func (u *UI) one(c *canvas, f *Figures, rows int) {
 	in := f.Inside
 	if in == nil {
@@ -38,7 +38,7 @@ func (u *UI) one(c *canvas, f *Figures, rows int) {
 	u.threads(c, in, rows-len(c.lines)-1)
 }
 
-// said is what the container is.
+// said describes the container.
 func (r *Row) said() string {
 	text := fmt.Sprintf("%s, %s · %s", r.Class, r.Policy, r.Condition)
 	if r.Limit > 0 {
@@ -47,7 +47,7 @@ func (r *Row) said() string {
 	return text + fmt.Sprintf(" · processes: %d", len(r.Processes))
 }
 
-// has is what it was given.
+// has describes the grant of the container.
 func (r *Row) has() string {
 	text := cmp.Or(r.CPUs.String(), "none")
 	if !r.Exclusive.IsEmpty() {
@@ -59,7 +59,7 @@ func (r *Row) has() string {
 	return text
 }
 
-// group is what the kernel has for it.
+// group describes the settings of the container in the kernel.
 func (r *Row) group() string {
 	if !r.Exists {
 		return "none"
@@ -75,7 +75,7 @@ func (r *Row) group() string {
 	return text + fmt.Sprintf(" · weight %d", s.Weight)
 }
 
-// uses is what it used, and how often its quota ran out.
+// uses describes the CPU use and the throttling of the container.
 func (r *Row) uses() string {
 	text := "-"
 	if r.Used {
@@ -93,7 +93,7 @@ func (r *Row) uses() string {
 	return text
 }
 
-// threads draws the threads, at most so many lines of them around the cursor.
+// threads draws the threads around the cursor, within a number of lines.
 func (u *UI) threads(c *canvas, in *Inside, most int) {
 	c.put(Style{Dim: true}, fmt.Sprintf("%8s %8s %4s %5s  %s", "TID", "PID", "CPU", "USE", "THREAD"))
 	if in.Row.More {

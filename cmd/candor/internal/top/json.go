@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/internal/podname"
 )
 
-// A document is figures as JSON: docs/reference/json.md describes it. What is not known is absent.
+// A document holds figures as JSON: docs/reference/json.md describes it. Unknown values are absent.
 type document struct {
 	During     float64             `json:"duringSeconds"`
 	CPUs       []documentCPU       `json:"cpus"`
@@ -42,7 +42,7 @@ type documentContainer struct {
 	ThrottledSeconds float64       `json:"throttledSeconds"`
 }
 
-// JSON writes figures as one line, the containers as the user wants them.
+// JSON writes figures as a JSON line, with the user's order of containers.
 func (u *UI) JSON(w io.Writer, f *Figures) error {
 	d := document{During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
 		Strangers: append([]cpumap.Stranger{}, f.Strangers...)}

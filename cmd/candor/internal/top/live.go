@@ -43,14 +43,14 @@ func (l *live) run(ctx context.Context) error {
 	if err := l.screen.Init(); err != nil {
 		return fmt.Errorf("the terminal: %w (--once prints one reading without one)", err)
 	}
-	defer l.screen.Fini() // also in a panic, whose words then come after it
+	defer l.screen.Fini() // also in a panic, whose message then follows
 	l.compare()
 	return l.loop(ctx)
 }
 
 func (l *live) compare() { l.figures = Between(l.before, l.last, l.ui.Inside) }
 
-// firstWait is the time until the second reading: short, so that there is something to see.
+// firstWait is the time until the second sample: short, so that the first figures appear soon.
 const firstWait = 250 * time.Millisecond
 
 func (l *live) loop(ctx context.Context) error {
@@ -119,7 +119,7 @@ func (l *live) handle(event tcell.Event) (quit bool, err error) {
 		_, rows := l.screen.Size()
 		return l.ui.Press(key, l.figures, max(1, rows/2)), nil
 	}
-	return false, nil // a resize: what follows draws anew
+	return false, nil // a resize: the loop redraws the screen
 }
 
 // stop stops this job, as Ctrl-Z does where the terminal is not ours, until the shell lets it go on.
@@ -127,7 +127,7 @@ func (l *live) stop() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := l.screen.Suspend()
-	if err == nil { // to this thread: one to the process may stop it when the screen is ours again
+	if err == nil { // to this thread: a signal to the process could stop it after the screen is restored
 		err = unix.Tgkill(unix.Getpid(), unix.Gettid(), unix.SIGTSTP)
 	}
 	if err == nil {
@@ -136,8 +136,7 @@ func (l *live) stop() error {
 	return err
 }
 
-// show draws the figures in the size that the window has now. Should it shrink meanwhile, what is
-// outside is not drawn, and the resize that follows draws anew.
+// show draws the figures in the present size of the window. If the window shrinks meanwhile, the next resize event redraws it.
 func (l *live) show() {
 	columns, rows := l.screen.Size()
 	l.screen.Clear()

@@ -1,8 +1,7 @@
-// Package top is what candor top shows: how busy each CPU is, and what each container
-// uses of its limit. A Reading is what the kernel has counted until one time; Between
-// makes Figures, which are rates, of two of them; Draw makes lines of text of those, for a
-// terminal that Live keeps up to date or for anybody who wants one. Only Source reads
-// the machine and only Live touches the terminal; all between is pure.
+// Package top implements candor top: the use of each CPU, and the use of its limit by each container. A Reading is a sample of
+// the kernel's counters; Between computes Figures, which are rates, from two samples; Draw turns them into lines of text, for a
+// terminal that Live keeps up to date or for another output. Only Source reads the machine, and only Live uses the terminal;
+// everything between them is pure.
 package top
 
 import (
@@ -14,33 +13,33 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 )
 
-// A Reading is what the kernel has counted until one time.
+// A Reading is a sample of the kernel's counters.
 type Reading struct {
 	At         time.Time
-	Map        *cpumap.Map // who is on which CPU
+	Map        *cpumap.Map // containers of each CPU
 	CPUs       map[int]procfs.CPUTime
 	Containers []Container // in order of arrival
-	Note       string      // what is to be said beside it
+	Note       string      // additional remark
 }
 
-// A Container is what was read of one.
+// A Container is a sample of a container.
 type Container struct {
 	host.Grant
 	host.ContainerState
 	At time.Time // a little later than the whole reading
 
-	Threads   []Thread // only of the one that is looked into
+	Threads   []Thread // only of the opened container
 	ThreadsAt time.Time
 	More      bool // it has more threads than were read
 }
 
-// A Thread is one of a container's.
+// A Thread is a thread of a container.
 type Thread struct {
 	PID int
 	procfs.Thread
 }
 
-// container finds one by its ID, or returns nil.
+// container returns the container with an ID, or nil.
 func (r *Reading) container(id string) *Container {
 	i := slices.IndexFunc(r.Containers, func(c Container) bool { return c.ID == id })
 	if i < 0 {
@@ -49,23 +48,23 @@ func (r *Reading) container(id string) *Container {
 	return &r.Containers[i]
 }
 
-// maxThreads bounds what is read of the container that is looked into.
+// maxThreads bounds the threads that are read of the opened container.
 const maxThreads = 2000
 
 // A Source reads this machine.
 type Source struct {
 	Host *host.Host
-	tags cpumap.Tags // letters stay from one reading to the next
+	tags cpumap.Tags // retains letters from sample to sample
 }
 
-// Read reads the state and what the kernel has counted; of the container with the ID
-// inside, if there is one, the threads too. Containers that end meanwhile have no counts.
+// Read samples the state and the kernel's counters, and the threads of the container with the ID inside, unless it is "".
+// Containers that end meanwhile have no counters.
 func (s *Source) Read(inside string) (*Reading, error) {
 	snapshot, err := s.Host.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	r := &Reading{Map: cpumap.Of(snapshot.Node), Note: snapshot.Beside()}
+	r := &Reading{Map: cpumap.Of(snapshot.Node), Note: snapshot.Warning()}
 	r.Map.Tags, r.Map.Names = &s.tags, snapshot.PodNames()
 	if r.CPUs, err = procfs.ReadCPUTimes(); err != nil {
 		return nil, err

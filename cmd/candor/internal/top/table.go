@@ -15,7 +15,7 @@ type column struct {
 	sort  Sort // that puts the most of it first; 0: none
 	width int
 	right bool // numbers
-	rank  int  // where there is no room, the highest goes first
+	rank  int  // columns with the highest rank go first on a narrow screen
 	text  func(*Row) string
 }
 
@@ -43,15 +43,15 @@ func limit(m hybrid.Milli) string {
 	return m.String()
 }
 
-// Widths of the column of names, in front of which the letter stands.
+// Widths of the name column, with the letter before the names.
 const (
 	letterColumns = 2
 	leastName     = 8  // columns of low rank go for it
-	goodName      = 30 // only what is worth little goes for it
+	goodName      = 30 // only columns of low rank give way to a wider name
 	minorRank     = 4  // from which on a column is worth little
 )
 
-// fit chooses the columns that there is room for, and the width of the names.
+// fit chooses the columns that fit, and the width of the names.
 func fit(rows []*Row, width int) (chosen []column, name int) {
 	longest := len("NAME")
 	for _, r := range rows {
@@ -79,7 +79,7 @@ func fit(rows []*Row, width int) (chosen []column, name int) {
 	return chosen, min(longest, max(room(), 1))
 }
 
-// table draws containers, at most so many lines of them around the cursor (0: all), under a line of heads.
+// table draws a header and the containers around the cursor, within a number of lines (0: all).
 func (u *UI) table(c *canvas, rows []*Row, most int) {
 	chosen, name := fit(rows, c.columns)
 	c.to(Style{}, letterColumns)
@@ -103,7 +103,7 @@ func (u *UI) table(c *canvas, rows []*Row, most int) {
 	}
 }
 
-// head is how the head of a column looks: the one that containers are sorted by stands out.
+// head returns the style of a column header. The sort column is highlighted.
 func (u *UI) head(of Sort) Style {
 	if of == u.Sort {
 		return Style{Bold: true}

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// A UI is what the user has chosen.
+// A UI holds the user's settings.
 type UI struct {
 	Sort     Sort
 	Reverse  bool
 	Filter   string // only containers of which a word has this in it
 	Selected string // ID of the container that the cursor is on
-	Inside   string // ID of the one that is looked into
+	Inside   string // ID of the opened container
 	Interval time.Duration
 	Paused   bool
 	Help     bool
@@ -28,7 +28,7 @@ type UI struct {
 // A Sort is the order of containers: the key that chooses it.
 type Sort byte
 
-// What containers are sorted by, and its key.
+// Sort keys of the containers, with their keyboard keys.
 const (
 	ByUse       Sort = 'c'
 	ByLimitUsed Sort = 'u'
@@ -80,7 +80,7 @@ func (r *Row) matches(filter string) bool {
 	return false
 }
 
-// compare puts the most first; names rise. What is not known comes last.
+// compare sorts numbers in descending order and names in ascending order. Unknown values come last.
 func (s Sort) compare(a, b *Row) int {
 	switch s {
 	case ByLimitUsed:
@@ -121,8 +121,8 @@ const (
 	keyEnd, keyPageUp, keyPageDown = "end", "page up", "page down"
 )
 
-// Press is told of a key, by its name or as the text that it types, while a screen shows figures, a page of
-// them. It reports whether the user wants to end.
+// Press handles a key, by its name or as its text, while a screen shows figures in pages of the given size. It reports whether
+// the user quits.
 func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 	switch {
 	case key == keyInterrupt:
@@ -157,7 +157,7 @@ func (u *UI) Press(key string, f *Figures, page int) (quit bool) {
 	return false
 }
 
-// maxFilter bounds what is typed.
+// maxFilter bounds the filter's length.
 const maxFilter = 100
 
 // typed is a key while the filter is typed.

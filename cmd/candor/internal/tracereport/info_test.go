@@ -31,7 +31,7 @@ func summaries(t *testing.T, specs ...string) []*trace.Summary {
 }
 
 // The fixtures of package trace, one of each kind.
-var fixtures = []string{"google2011:../../trace/testdata/google", "csv:../../trace/testdata/plain/trace.csv", "kubectl:../../trace/testdata/kubectl"}
+var fixtures = []string{"google2011:../../../../trace/testdata/google", "csv:../../../../trace/testdata/plain/trace.csv", "kubectl:../../../../trace/testdata/kubectl"}
 
 // TestText: the table of traces beside each other.
 func TestText(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 // sparkColumns is the width of the load line.
 const sparkColumns = 64
 
-// writeLoad draws requested CPU against capacity over time in one line of text.
+// writeLoad draws requested CPU relative to capacity over time on a line of text.
 func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) error {
 	load := ratios(points, sparkColumns)
 	if len(load) == 0 {
@@ -39,8 +39,7 @@ func writeLoad(w io.Writer, title string, points []trace.LoadPoint, ascii bool) 
 	return err
 }
 
-// ratios returns requested CPU against capacity at points spread evenly over
-// the time, at most so many.
+// ratios returns requested CPU relative to capacity at up to max points, evenly spread over time.
 func ratios(load []trace.LoadPoint, most int) []float64 {
 	n := min(len(load), most)
 	list := make([]float64, n)
@@ -58,7 +57,7 @@ func ratios(load []trace.LoadPoint, most int) []float64 {
 	return list
 }
 
-// writeReport says what was left out.
+// writeReport writes the warnings of a trace's reader.
 func writeReport(w io.Writer, title string, r *trace.Report) error {
 	for _, part := range []struct {
 		what   string

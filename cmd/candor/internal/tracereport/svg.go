@@ -10,8 +10,7 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// svgStyle is light, or dark where the reader's system is; the same colours as
-// the CPU map's.
+// svgStyle is a light style, or a dark style if the reader's system is dark. Its colors are those of the CPU map.
 const svgStyle = `<style>
 text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif;fill:#1f2328}
 .t{font-weight:600}.m{fill:#656d76}.e{text-anchor:end}.c{text-anchor:middle}
@@ -19,7 +18,7 @@ text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu S
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.m{fill:#9198a1}.bg{fill:#0d1117}.grid{stroke:#3d444d}.full{stroke:#9198a1}}
 </style>`
 
-// lineColours are the traces' colours: as many as a picture can show.
+// lineColors are the colors of the traces.
 var lineColours = [MaxTraces]string{"#0969da", "#d9730d", "#1a9c56", "#cf3f7e", "#8250df", "#1b9aaa"}
 
 // Sizes in pixels.
@@ -36,7 +35,7 @@ const (
 	legendWidth   = 240
 )
 
-// MaxTraces is how many traces a picture can show.
+// MaxTraces is the maximum number of traces in a picture.
 const MaxTraces = 6
 
 // A drawing collects the elements of an SVG.
@@ -46,12 +45,11 @@ func (d *drawing) printf(format string, args ...any) { fmt.Fprintf(&d.Buffer, fo
 
 func (d *drawing) text(x, y float64, class, s string) {
 	d.printf(`<text x="%.0f" y="%.0f" class="%s">`, x, y, class)
-	_ = xml.EscapeText(&d.Buffer, []byte(s)) // a bytes.Buffer takes everything
+	_ = xml.EscapeText(&d.Buffer, []byte(s)) // writes to a bytes.Buffer do not fail
 	d.printf("</text>\n")
 }
 
-// SVG draws the load of traces over time, and the CPU that their containers ask
-// for; MaxTraces of them at most.
+// SVG draws the load of up to MaxTraces traces over time, and the CPU requests of their containers.
 func SVG(w io.Writer, summaries []*trace.Summary) error {
 	var d drawing
 	d.printf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-label="load and requests of traces">`+"\n%s\n",
@@ -69,7 +67,7 @@ func SVG(w io.Writer, summaries []*trace.Summary) error {
 	return err
 }
 
-// load draws requested CPU against capacity.
+// load draws requested CPU relative to capacity.
 func (d *drawing) load(summaries []*trace.Summary) {
 	top, hours := 1.0, 0.0
 	for _, s := range summaries {
@@ -98,7 +96,7 @@ func (d *drawing) load(summaries []*trace.Summary) {
 	}
 }
 
-// asks draws the quantiles of the CPU requests, on a logarithmic scale.
+// requests draws the quantiles of the CPU requests on a logarithmic scale.
 func (d *drawing) asks(summaries []*trace.Summary) {
 	const least, most = 0.01, 100.0
 	d.text(plotLeft, asksTop-16, "m", "CPU request in cores, by percentile: new containers; dashed: those that run at the start")
@@ -134,12 +132,12 @@ func (d *drawing) grid(y float64, label string) {
 	d.text(plotLeft-8, y+4, "m e", label)
 }
 
-// line draws a line through points x, y, x, y and so on.
+// line draws a line through points, given as x, y, x, y and so on.
 func (d *drawing) line(i int, class string, points []float64) {
 	if len(points) == 0 {
 		return
 	}
-	// Each line is thinner than the one before it, which shows where they are equal.
+	// Each line is thinner than the previous, so that equal lines remain visible.
 	d.printf(`<polyline class="%s" stroke="%s" stroke-width="%.1f" points="`, class, lineColours[i], max(4.2-2.4*float64(i), 1.4))
 	for k := 0; k < len(points); k += 2 {
 		d.printf("%.1f,%.1f ", points[k], points[k+1])

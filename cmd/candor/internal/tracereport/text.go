@@ -1,5 +1,5 @@
-// Package tracereport shows summaries of traces beside each other, as text and as
-// a picture. It reads no traces and decides nothing.
+// Package tracereport formats summaries of cluster traces for the candor command, as text (Text) and as a picture
+// (SVG). It shows several traces side by side. It does not read traces.
 package tracereport
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/candor-project/candor/trace"
 )
 
-// A row is a line of the table: a label, and what stands beside it for a trace.
+// A row is a row of the table: a label, and the function of its cells.
 type row struct {
 	label string
 	value func(*trace.Summary) string
 }
 
-// Text writes a table with a column for each trace, and its load over time
-// below, with ASCII characters only where asked.
+// Text writes a table with a column for each trace, and the load over time below. If ascii is true, it uses only
+// ASCII characters.
 func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(t, "\t"+strings.Join(titles(summaries), "\t"))
@@ -48,8 +48,7 @@ func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	return nil
 }
 
-// titles are the traces' names, or what they were opened with where names are
-// equal.
+// titles returns the traces' names. If names are equal, it returns their sources.
 func titles(summaries []*trace.Summary) []string {
 	names := map[string]int{}
 	for _, s := range summaries {
@@ -66,7 +65,7 @@ func titles(summaries []*trace.Summary) []string {
 	return list
 }
 
-// rows are the lines of the table.
+// rows returns the rows of the table.
 func rows(summaries []*trace.Summary) []row {
 	list := []row{
 		{"span", func(s *trace.Summary) string { return span(s.Header.Span.Seconds()) }},
@@ -92,7 +91,7 @@ func rows(summaries []*trace.Summary) []row {
 	return append(list, classRows(summaries)...)
 }
 
-// mixRows has a line for each size of machine that is frequent in any trace.
+// mixRows returns a row for each machine size that is frequent in any trace.
 func mixRows(summaries []*trace.Summary) []row {
 	const most, least = 6, 0.002
 	var list []row
@@ -118,7 +117,7 @@ func mixRows(summaries []*trace.Summary) []row {
 	return list
 }
 
-// machineName says what a size of machine is.
+// machineName describes a machine size.
 func machineName(s *trace.Summary, m trace.MachineKind) string {
 	if s.Header.Unit == trace.LargestMachine {
 		return fmt.Sprintf("%v cores, memory %.3g", short(m.Cores), m.Memory)
@@ -126,7 +125,7 @@ func machineName(s *trace.Summary, m trace.MachineKind) string {
 	return fmt.Sprintf("%v cores, %v GiB", short(m.Cores), short(math.Round(m.Memory/1024)))
 }
 
-// classRows has the times of each class.
+// classRows returns the rows with the durations of each class.
 func classRows(summaries []*trace.Summary) []row {
 	var list []row
 	seen := map[string]bool{}
@@ -164,7 +163,7 @@ func classRows(summaries []*trace.Summary) []row {
 	return list
 }
 
-// requests are quantiles of what n containers ask for.
+// requests formats quantiles of the requests of n containers.
 func requests(q trace.Quantiles, n int64) string {
 	if n == 0 {
 		return "-"
@@ -172,7 +171,7 @@ func requests(q trace.Quantiles, n int64) string {
 	return strings.Join([]string{short(q.P10), short(q.P50), short(q.P75), short(q.P90), short(q.P99)}, "  ")
 }
 
-// hourly is what comes in an hour.
+// hourly formats the number of arrivals per hour.
 func hourly(q trace.Quantiles) string {
 	parts := []string{count(int64(q.Mean+0.5)) + ","}
 	for _, v := range []float64{q.P5, q.P50, q.P95} {
@@ -181,7 +180,7 @@ func hourly(q trace.Quantiles) string {
 	return strings.Join(parts, " ")
 }
 
-// short writes a number with three digits.
+// short formats a number with three digits.
 func short(v float64) string {
 	s := strconv.FormatFloat(v, 'g', 3, 64)
 	if strings.ContainsRune(s, 'e') {
@@ -190,7 +189,7 @@ func short(v float64) string {
 	return s
 }
 
-// count writes a whole number with commas.
+// count formats a whole number with commas.
 func count(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -199,7 +198,7 @@ func count(n int64) string {
 	return s
 }
 
-// span writes seconds as people say them.
+// span formats a number of seconds in a readable unit.
 func span(s float64) string {
 	for _, unit := range []struct {
 		seconds float64

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Diff shows a change as lines: those that go begin with "-", those that come with "+",
-// and the others with a blank; of these, the ones near a change.
+// Diff returns a change as lines: removed lines begin with "-", added lines with "+", and unchanged lines near a change with a
+// blank.
 func (c *Change) Diff() string {
 	lines := diff(split(c.Before), split(c.After))
 	var out strings.Builder
@@ -50,8 +50,8 @@ func marked(mark string, lines []string) []string {
 	return out
 }
 
-// diff is the shortest way from one text to another: what both have at the
-// beginning and the end is kept, the rest found by the longest common subsequence.
+// diff returns the shortest edit from one text to another: it skips the common beginning and end, and finds the rest by the
+// longest common subsequence.
 func diff(before, after []string) (lines []string) {
 	head := 0
 	for head < len(before) && head < len(after) && before[head] == after[head] {
@@ -73,7 +73,7 @@ func middle(before, after []string) (lines []string) {
 	if len(before)*len(after) > maxCompared {
 		return append(marked("-", before), marked("+", after)...)
 	}
-	// common[i][j] is the length of what before[i:] and after[j:] have in common.
+	// common[i][j] is the length of the longest common subsequence of before[i:] and after[j:].
 	common := make([][]int32, len(before)+1)
 	for i := range common {
 		common[i] = make([]int32, len(after)+1)

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Docker has its runtimes in daemon.json, and reads them anew at a reload.
+// Docker has its runtimes in daemon.json, and reads the file again at a reload.
 var Docker = Engine{
 	Name:   "docker",
 	File:   "/etc/docker/daemon.json",
@@ -56,8 +56,8 @@ func pathOf(runtime json.RawMessage) string {
 	return is.Path
 }
 
-// isOurs reports whether a runtime is candor, wherever candor was at the setup. One that somebody has
-// given another program is theirs.
+// isOurs reports whether a runtime is candor, at any path that candor had at a setup. A runtime whose program the user has
+// replaced is not ours.
 func isOurs(runtimes fields, r Runtime) bool {
 	return filepath.Base(pathOf(runtimes.get(r.Name))) == filepath.Base(r.Path)
 }
@@ -98,15 +98,14 @@ func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
 	return all.layout(text)
 }
 
-// lacksDefault reports whether the default is one of candor's names without a runtime of that name: the engine would
-// not start.
+// lacksDefault reports whether the default is a name of candor without a runtime of that name: the engine would not start.
 func (s *Setup) lacksDefault(all, runtimes fields) bool {
 	return slices.ContainsFunc(s.Runtimes, func(r Runtime) bool {
 		return string(all.get("default-runtime")) == string(quoted(r.Name)) && runtimes.get(r.Name) == nil
 	})
 }
 
-// canStart reports whether a former text is one that Docker starts with, as far as candor's names are concerned.
+// canStart reports whether Docker starts with a former text, as far as candor's names are concerned.
 func (s *Setup) canStart(text []byte) bool {
 	all, runtimes, err := readDocker(text)
 	return err == nil && !s.lacksDefault(all, runtimes)
@@ -142,8 +141,7 @@ type field struct {
 	value json.RawMessage
 }
 
-// readFields reads one JSON object. A key that stands twice is an error: engines
-// don't agree on what it means.
+// readFields reads a JSON object. A repeated key is an error: engines differ in its meaning.
 func readFields(text []byte) (fields, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil {
@@ -203,7 +201,7 @@ func (f *fields) remove(key string) {
 	}
 }
 
-// text writes the object in one line.
+// text writes the object as a single line.
 func (f fields) text() json.RawMessage {
 	out := []byte("{")
 	for i, one := range f {
@@ -215,8 +213,8 @@ func (f fields) text() json.RawMessage {
 	return append(out, '}')
 }
 
-// layout writes the object over lines, indented as a text is that was there before; a text that
-// says the same stays as it is.
+// layout writes the object over several lines, with the indentation of the former text. A text with equal content does not
+// change.
 func (f fields) layout(like []byte) ([]byte, error) {
 	var was, is bytes.Buffer
 	if json.Compact(&was, like) == nil && json.Compact(&is, f.text()) == nil && bytes.Equal(was.Bytes(), is.Bytes()) {
@@ -235,7 +233,7 @@ func (f fields) layout(like []byte) ([]byte, error) {
 	return append(out.Bytes(), '\n'), nil
 }
 
-// quoted writes a string as JSON does, without changing what only browsers mind.
+// quoted writes a string as JSON, without the escapes for HTML.
 func quoted(s string) json.RawMessage {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)

@@ -1,7 +1,5 @@
-// Package engine tells a container engine of Candor: it adds candor's OCI
-// runtimes to the engine's own configuration file, keeps what is there, and
-// takes them out again. A file that the engine itself could not read is never
-// written.
+// Package engine configures container engines for Candor: it adds candor's OCI runtimes to the configuration file of an engine,
+// keeps the rest of the file, and removes the runtimes again. It never writes a file that the engine could not read.
 package engine
 
 import (
@@ -20,65 +18,64 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 )
 
-// A Runtime is one that an engine is told of.
+// A Runtime is an OCI runtime in the configuration of an engine.
 type Runtime struct {
 	Name string // as users write it: docker run --runtime NAME
 	Path string
 }
 
-// A Setup is what is to be changed where.
+// A Setup describes a change and its files.
 type Setup struct {
 	Engine   Engine
 	File     string    // the engine's configuration; links are followed
-	Record   string    // where the former text is kept
-	Runtimes []Runtime // the first is what Default means
+	Record   string    // file with the former text
+	Runtimes []Runtime // the first is the runtime for Default
 	Default  bool      // make it the engine's default
 }
 
-// An Engine is one that can be set up.
+// An Engine is a container engine that this package can configure.
 type Engine struct {
 	Name string // docker, podman, containerd
 	File string // its configuration, unless another is named
-	Then string // how the engine is made to read it
+	Then string // next step: makes the engine read the file
 
-	// add returns a configuration with the runtimes, or what is wrong with the text.
+	// add returns the configuration with the runtimes, or the fault of the text.
 	add func(text []byte, s *Setup) ([]byte, error)
-	// has reports whether a configuration has any of what add puts in.
+	// has reports whether a configuration contains any of the runtimes.
 	has func(text []byte, s *Setup) (bool, error)
-	// remove takes out what add has put in. before is the record of the first setup; nil if it is lost.
+	// remove removes the runtimes. before is the record of the first setup; nil if it is lost.
 	remove func(text []byte, before *record, s *Setup) ([]byte, error)
-	// canStart reports whether a former text may be put back as it was: not if its default is a runtime of candor's that
-	// is none then. nil: remove has refused such a one.
+	// canStart reports whether a former text can be restored: not if its default is a runtime of candor that it lacks. nil:
+	// remove has refused such a text.
 	canStart func(s *Setup, text []byte) bool
-	// defaults are the places where a default runtime stands, for remove to look at.
+	// defaults are the paths of default runtimes, for remove.
 	defaults [][]string
 }
 
-// ErrBadFile is a configuration that cannot be read, or that says something else of
-// candor's runtimes. It was not touched.
+// ErrBadFile is a configuration that cannot be read, or that has other settings for candor's runtimes. It was not changed.
 var ErrBadFile = errors.New("engine's configuration")
 
-// A Change is what was done, or would be.
+// A Change is a change of the file that was made or planned.
 type Change struct {
 	File   string
 	Before []byte
 	After  []byte
-	Gone   bool // there is no file afterwards
+	Gone   bool // the file is removed
 }
 
-// Nothing reports whether all was so already.
+// Nothing reports whether the file does not change.
 func (c *Change) Nothing() bool { return !c.Gone && bytes.Equal(c.Before, c.After) }
 
 const maxFile = 4 << 20 // bytes
 
-// record is what the file was before the first setup.
+// record is the file from before the first setup.
 type record struct {
 	File   string `json:"file"`
 	Before []byte `json:"before"`
 	Made   bool   `json:"made"` // there was none
 }
 
-// read returns the engine's configuration; no file is an empty one.
+// read returns the engine's configuration; a missing file is empty.
 func (s *Setup) read() (text []byte, missing bool, err error) {
 	text, err = fileio.Read(s.File, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +90,7 @@ func (s *Setup) read() (text []byte, missing bool, err error) {
 	return text, false, err
 }
 
-// Apply adds the runtimes; dry only says what it would do.
+// Apply adds the runtimes; dry only returns the change.
 func (s *Setup) Apply(dry bool) (Change, error) {
 	text, missing, err := s.read()
 	if err != nil {
@@ -118,7 +115,7 @@ func (s *Setup) Apply(dry bool) (Change, error) {
 	if err != nil {
 		return c, err
 	}
-	if err = s.write(&c); err != nil && !has { // there is nothing to take out again
+	if err = s.write(&c); err != nil && !has { // there is no runtime to remove
 		err = errline.Join(err, os.Remove(s.Record))
 	}
 	return c, err
@@ -132,7 +129,7 @@ func (s *Setup) has(text []byte) (bool, error) {
 	return has, err
 }
 
-// Undo takes the runtimes out again. What somebody else has changed since stays.
+// Undo removes the runtimes. Later changes of the user stay.
 func (s *Setup) Undo(dry bool) (Change, error) {
 	old, err := s.load()
 	if err != nil {
@@ -168,7 +165,7 @@ func (s *Setup) Undo(dry bool) (Change, error) {
 	return c, err
 }
 
-// plan works out what a file becomes without the runtimes.
+// plan computes the file without the runtimes.
 func (s *Setup) plan(c *Change, old *record) (err error) {
 	if c.After, err = s.Engine.remove(c.Before, old, s); err != nil {
 		return fmt.Errorf("%w %s: %w", ErrBadFile, s.File, err)
@@ -179,8 +176,7 @@ func (s *Setup) plan(c *Change, old *record) (err error) {
 	return nil
 }
 
-// untouched reports whether a text is what a setup has made of the former one: nobody
-// has changed it since.
+// untouched reports whether a text is the result of a setup on the former text, without later changes.
 func (s *Setup) untouched(text, before []byte) bool {
 	for _, isDefault := range []bool{false, true} {
 		then := *s
@@ -192,14 +188,14 @@ func (s *Setup) untouched(text, before []byte) bool {
 	return false
 }
 
-// isEmpty reports whether nothing is said in a file.
+// isEmpty reports whether a file has no settings.
 func isEmpty(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) == 0 || string(text) == "{}"
 }
 
-// write replaces the file, which keeps its owner and mode, and stays a link if it is one. What somebody
-// else has written since it was read stays.
+// write replaces the file, which keeps its owner and mode. It follows a symbolic link. A change by another program since the
+// read is an error.
 func (s *Setup) write(c *Change) error {
 	file, err := filepath.EvalSymlinks(s.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -225,7 +221,7 @@ func (s *Setup) write(c *Change) error {
 	return err
 }
 
-// giveOwner gives a file the owner of the one that it is to replace; where there is none it stays as it is.
+// giveOwner gives a file the owner of the file that it replaces, if there is one.
 func giveOwner(next *os.File, file string) error {
 	var st unix.Stat_t
 	err := unix.Stat(file, &st)
@@ -238,7 +234,7 @@ func giveOwner(next *os.File, file string) error {
 	return next.Chown(int(st.Uid), int(st.Gid))
 }
 
-// unchanged refuses a change of a file that is not what it was when it was read.
+// unchanged refuses a change if the file differs from its content at the read.
 func (s *Setup) unchanged(c *Change) error {
 	text, _, err := s.read()
 	if err == nil && !bytes.Equal(text, c.Before) {

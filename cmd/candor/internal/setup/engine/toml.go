@@ -21,8 +21,8 @@ var Podman = Engine{
 	defaults: [][]string{{"engine", "runtime"}},
 }
 
-// Containerd has the runtimes of Kubernetes' RuntimeClasses in its one file. (nerdctl
-// needs none of it: nerdctl run --runtime candor-runc.)
+// Containerd has the runtimes for RuntimeClasses of Kubernetes in a single file. (nerdctl needs no setup: nerdctl run --runtime
+// candor-runc.)
 var Containerd = Engine{
 	Name:   "containerd",
 	File:   "/etc/containerd/config.toml",
@@ -40,7 +40,7 @@ const (
 	criRuntime = "io.containerd.cri.v1.runtime"
 )
 
-// What candor writes stands between two lines.
+// These lines enclose the text that candor writes.
 const (
 	begin = "# begin candor: written by candor setup, which removes it with --undo"
 	end   = "# end candor"
@@ -114,7 +114,7 @@ func optionsOf(containerd map[string]any) map[string]any {
 	return options
 }
 
-// table walks down to a table; an empty one if there is none.
+// table returns a nested table; an empty table if it is missing.
 func table(t map[string]any, path ...string) map[string]any {
 	for _, key := range path {
 		t, _ = t[key].(map[string]any)
@@ -124,8 +124,8 @@ func table(t map[string]any, path ...string) map[string]any {
 
 func hasBlock(text []byte, _ *Setup) (bool, error) { return bytes.Contains(text, []byte(begin)), nil }
 
-// removeBlock needs no record: the lines are known. A default that is one of candor's runtimes is not for it to
-// change, and without them the engine would start nothing.
+// removeBlock needs no record: the enclosing lines are known. It refuses to remove a runtime that is the default: the engine
+// would start no container.
 func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
 	rest, err := withoutBlock(text)
 	var all map[string]any
@@ -182,7 +182,7 @@ func withoutBlock(text []byte) ([]byte, error) {
 	return rest, nil
 }
 
-// check says what is wrong with a TOML file.
+// check refuses an invalid TOML file.
 func check(text []byte) error {
 	var all map[string]any
 	return toml.Unmarshal(text, &all)

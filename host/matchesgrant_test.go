@@ -7,8 +7,8 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// A container may start before it is noted that it does, only if it has just what its grant says.
-func TestAsPlanned(t *testing.T) {
+// A container can start before its start is recorded only if its cgroup matches its grant.
+func TestMatchesGrant(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	e := newEngine(l)
@@ -59,9 +59,9 @@ func TestAsPlanned(t *testing.T) {
 	is("overwritten", pid, false)
 	set(has)
 	is("set back", pid, true)
-	weighs := has
-	weighs.Weight++
-	set(weighs)
+	heavier := has
+	heavier.Weight++
+	set(heavier)
 	is("with a weight that the runtime has rounded", pid, true)
 	held, err := takeLock(ctx, l.store.LockFile(), time.Minute)
 	if err != nil {

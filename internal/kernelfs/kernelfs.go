@@ -24,8 +24,8 @@ func Read(name string) ([]byte, error) { return read(name, MaxSize, false) }
 // ReadLong is Read with a bound of its own.
 func ReadLong(name string, limit int) ([]byte, error) { return read(name, limit, false) }
 
-// ReadPiece is Read for a file that the kernel writes in one piece, such as a number or a list of CPUs: a short read
-// is the whole file, without a second call that confirms it.
+// ReadPiece is Read for a file that the kernel writes in a single piece, such as a number or a list of CPUs: a short read is the whole
+// file, without a second read for the end.
 func ReadPiece(name string) ([]byte, error) { return read(name, MaxSize, true) }
 
 func read(name string, limit int, onePiece bool) ([]byte, error) {

@@ -8,18 +8,18 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// This file is for whoever looks for the best of thousands of nodes: most of them need not be asked,
-// as the least that their rank can be follows from what is known of them without.
+// The code below finds the best of thousands of nodes without evaluating most of them: a lower bound of a node's rank follows from a small
+// copy of its state.
 
-// A NodeRef is a node, found by its name once and for all, with a copy of what most ranks follow from: whoever goes through thousands
-// of them waits for memory most of all. It is for one goroutine.
+// A NodeRef is a node, looked up by its name once, with a copy of the state from which most ranks follow: a loop over thousands of nodes
+// mostly waits for memory. It is for one goroutine.
 type NodeRef struct {
 	Amounts
 	cluster *Cluster
 	node    *node
 	changes *atomic.Uint64 // of the node
-	copied  uint64         // how many there were when the copy was made
-	version uint64         // of the copy: no other one has that
+	copied  uint64         // changes at the time of the copy
+	version uint64         // unique version of the copy
 	outline
 }
 
@@ -73,12 +73,11 @@ func (s *NodeRef) bound(p *Pod) (least fleet.Rank, isKnown, ok bool) {
 	}
 }
 
-// IsSimple reports whether one request without a wish says all that the pod asks for. Of such pods most
-// ranks are known without asking the nodes.
+// IsSimple reports whether a single request without a topology policy is the pod's whole demand. Most ranks of such pods follow from the
+// copies of the nodes.
 func (p *Pod) IsSimple() bool { return p.one != nil && p.one.Request.IsPlain() }
 
-// A TopK finds the best of the nodes that run in it. The zero value is one without nodes. It is for
-// one goroutine.
+// A TopK is a top-k search for the best nodes. The zero value has no nodes. It is for one goroutine.
 type TopK struct {
 	pod     *Pod
 	answers *ResultCache
@@ -96,8 +95,8 @@ type entry struct {
 // as many nodes as can enter.
 func (r *TopK) Start(p *Pod, a *ResultCache) { r.pod, r.answers = p, a }
 
-// Add lets a node run if the pod may fit on it. The number, from 0 on, is what Best calls it, and always that seat. The seat is the
-// race's until that ends.
+// Add adds a node if the pod can fit on it. Best returns the number, from 0 on, which must always denote the same node. The search owns
+// the NodeRef until it ends.
 func (r *TopK) Add(number int, s *NodeRef) {
 	rank, isKnown := r.answers.bound(number, s, r.pod)
 	if rank == WorstRank {
@@ -107,15 +106,14 @@ func (r *TopK) Add(number int, s *NodeRef) {
 	r.runners = append(r.runners, entry{s, number})
 }
 
-// Len is how many nodes run.
+// Len returns the number of nodes.
 func (r *TopK) Len() int { return len(r.runners) }
 
-// mostRefusals are the nodes that are asked in vain before a race is given up: somebody who asks several at once is faster then.
+// mostRefusals bounds the refused nodes before a search stops: a parallel evaluation is faster then.
 const mostRefusals = 256
 
-// Best appends the numbers of the best nodes to a list, by their rank, and those of the same rank by
-// when they entered: so many, or all on which it fits. Then the race is without nodes again. It is not ok if too many
-// nodes had to be asked in vain.
+// Best appends the numbers of the best nodes to a list, by rank and then by the order of their addition: at most the given number, or all
+// nodes on which the pod fits. Then the search is empty again. ok is false if too many nodes refused the pod.
 func (r *TopK) Best(most int, to []int) (best []int, ok bool) {
 	defer r.Stop()
 	heap.Init(&r.order)
@@ -150,7 +148,7 @@ func (r *TopK) Stop() {
 // An order is a heap of places: the least comes first.
 type order []place
 
-// A place is where a node stands: no better than by its rank.
+// A place is a node in the heap with a lower bound of its rank.
 type place struct {
 	rank    fleet.Rank
 	runner  int32

@@ -7,8 +7,9 @@ import (
 	"github.com/candor-project/candor/cgroup"
 )
 
-// An operation about a container with CPUs of its own looks at others' CPUs, and leaves the rest to the one that looks at all.
-func TestGlance(t *testing.T) {
+// An operation for a container with exclusive CPUs reads the CPUs of other containers only; Reconcile reads their
+// other settings.
+func TestScope(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	e := newEngine(l)
@@ -67,12 +68,12 @@ func TestGlance(t *testing.T) {
 	}
 }
 
-// Of a pod whose last container has gone nothing is remembered.
-func TestPodForgotten(t *testing.T) {
+// The fingerprint of a pod is dropped with its last container.
+func TestPodFingerprintDropped(t *testing.T) {
 	p := newPod(newEngine(newLab(t)), 0, 100)
-	stop := p.begin(p.ask(flexible("log", "0"), "log-1"), "wait")
+	stop := p.start(p.ask(flexible("log", "0"), "log-1"), "wait")
 	seen := func() bool {
-		_, seen := p.podsSeen.Load(p.base + "/pod1")
+		_, seen := p.podFingerprints.Load(p.base + "/pod1")
 		return seen
 	}
 	if err := p.Reconcile(ctx); err != nil || !seen() {

@@ -2,15 +2,12 @@ package fleet
 
 import "github.com/candor-project/candor/hybrid"
 
-// A node pulls at a container with what it has free of each resource, the stronger the
-// more the container asks of that: the alignment of Tetris (Grandl et al., "Multi-Resource
-// Packing for Cluster Schedulers", SIGCOMM 2014), a sum over the resources of the share of a node
-// that the container asks for times the share that it leaves free. So what is free of one resource is not
-// stranded for want of another.
+// The pull of a node on a container is the alignment of Tetris (Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM
+// 2014): the sum over the resources of the share of a node that the container requests, times the share that it leaves free. So the free
+// part of a resource is not stranded for lack of another resource.
 //
-// The rest of a CPU of which a sensitive container has a fraction should stay idle, since whoever uses it
-// shares that fraction's time. Idle time is at hand where the other resources run out first. So
-// the fraction counts against the others, and a part of it once more for CPU.
+// The rest of a CPU with a sensitive container's fraction should stay idle, since any other use shares the time of the fraction. Idle time
+// remains where the other resources run out first. So the fraction counts against the other resources, and a part of it once more for CPU.
 
 // onceMore is that part. With all of it, too few nodes keep the room for the largest containers: of Google's cell of 2011, 10 to
 // 100 % of the containers sensitive, 0.5 % less CPU time was placed in the mean, and 1.1 % at most.
@@ -25,14 +22,13 @@ const pullBits = 28
 // mostPull is more than any pull.
 const mostPull = 1 << (pullBits - 1)
 
-// A pull is what nodes of a kind do to the container of a question, or the most
-// that nodes of many kinds do.
+// A pull is the pull of nodes of a kind on the question's container, or the highest pull of nodes of many kinds.
 type pull struct {
 	asks    [1 + maxResources]int64 // shares that the container asks for; CPU, and the further resources
 	weights [1 + maxResources]int64
-	shift   int64 // what the container itself takes away
+	shift   int64 // reduction by the container itself
 
-	// Of all that traits tell of, the most that nodes with some traits pull is a sum of base and, but of two resources, these.
+	// An upper bound of the pull of nodes with some traits is base plus these terms; for two resources, base plus one of them.
 	plus, minus           [1 + moreResources]term // those that pull, the strongest first; those that push
 	plusCount, minusCount int
 	base                  int64
@@ -42,7 +38,7 @@ type pull struct {
 	corner, beside [2]term
 }
 
-// A term is a trait and what it counts.
+// A term is a trait with its factor.
 type term struct {
 	trait  trait
 	weight int64
@@ -105,8 +101,8 @@ func (p *pull) sort(resources int) {
 	}
 }
 
-// pair is sort for CPU and one further resource. Traits tell of the most of several sums of the two: what any weights make of
-// them is not above what the sums with the nearest weights on either side do. For a single node the corner is exact, as those are rounded.
+// pair is sort for CPU and a further resource. Traits hold the highest of several weighted sums of the two: for any weights, the sum is not
+// above the sums with the nearest weights on either side. For a single node the corner is exact, since those sums are rounded.
 func (p *pull) pair(cpu, other int64) {
 	p.corner = [2]term{{traitFreeCPU, cpu}, {traitMost1, other}}
 	if other < 0 {
@@ -137,8 +133,8 @@ func (p *pull) of(shares []int32) int64 {
 	return clampPull(sum)
 }
 
-// most returns what no pull of the nodes in a part is above. Those with the most free of one
-// resource seldom have the most of another, so what they have of all in sum bounds it, too.
+// most returns an upper bound on the pull of a part's nodes. Nodes with the most of a resource seldom have the most of another, so the sum
+// over all resources bounds it as well.
 func (p *pull) most(of *row) int64 {
 	if p.isPair {
 		return clampPull(p.base + min(sumOf(&p.corner, of), sumOf(&p.beside, of)))
@@ -162,7 +158,7 @@ func sumOf(terms *[2]term, of *row) int64 {
 	return terms[0].weight*int64(of.get(terms[0].trait)) + terms[1].weight*int64(of.get(terms[1].trait))
 }
 
-// traitFreeOf are the traits that tell of the free share of a resource; CPU is the first.
+// traitFreeOf are the traits with the free share of a resource; CPU is the first.
 var traitFreeOf = [1 + moreResources]trait{traitFreeCPU, traitMost1, traitMost2}
 
 // clampPull makes a pull of a sum: below mostPull, and not below its negative.
@@ -170,14 +166,14 @@ func clampPull(sum int64) int64 {
 	return min(max(sum>>8, 1-mostPull), mostPull-1)
 }
 
-// partOf is an amount as a share of what nodes of some scale have, rounded down; what is more than all
-// counts as all, since no such node has room for it.
+// partOf returns an amount as a share of the capacity of nodes with a scale, rounded down; more than the capacity counts as the capacity,
+// since no such node has room for it.
 func partOf(amount int64, scale float64) int64 {
 	return int64(min(float64(max(0, amount))*scale, wholeShare))
 }
 
-// newScale returns for each resource, of which CPU is the first, what makes shares of amounts; 0
-// where there is none. Shares are rounded as the weigher's are.
+// newScale returns the factors from amounts to shares for each resource, CPU first; 0 for an absent resource. Shares are rounded like the
+// weigher's.
 func newScale(w *weigher) []float64 {
 	scale := make([]float64, 1+len(w.weights))
 	scale[0] = wholeShare * float64(w.cpu) / float64(w.common)

@@ -1,5 +1,4 @@
-// Package quantile counts values in bins a hundredth wide, relative to what is in them: enough for
-// quantiles of many values in little memory.
+// Package quantile counts values in bins with a relative width of one percent: enough for quantiles of many values in little memory.
 package quantile
 
 import (
@@ -10,7 +9,7 @@ import (
 
 const perE, most = 100, 4000
 
-// Bins counts values. All below Least are in one bin.
+// Bins counts values. All values below Least share a bin.
 type Bins struct {
 	Least  float64            // above 0
 	weight map[uint16]float64 // by the bins that hold something: there may be many Bins with a few values each
@@ -32,7 +31,7 @@ func (b *Bins) Add(value, weight float64) {
 	b.peak = max(b.peak, value)
 }
 
-// Quantile is what that share of the weight does not exceed, to one in a hundred: 0 for what is below Least.
+// Quantile returns the value that the given share of the weight does not exceed, within one percent; 0 for values below Least.
 func (b *Bins) Quantile(share float64) float64 {
 	left := share * b.total
 	for _, at := range slices.Sorted(maps.Keys(b.weight)) {

@@ -13,9 +13,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Two processes change one state by turns. What an operation of one of them leaves, if the next may begin with it, is what a
-// process finds that knows nothing.
-func TestLeftover(t *testing.T) {
+// Two processes change a state in turns. The cached result of an operation, if the next operation can use it, equals
+// the node of a new process.
+func TestOperationCache(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
 	begun := 0
@@ -25,16 +25,16 @@ func TestLeftover(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, "state")
-		hosts := []*Host{l.looker(file), l.looker(file)}
+		hosts := []*Host{l.planOnlyHost(file), l.planOnlyHost(file)}
 		for range rapid.IntRange(1, 12).Draw(t, "operations") {
 			h := hosts[rapid.IntRange(0, 1).Draw(t, "process")]
 			what := drawChange(t, h)
-			left := h.left.Load()
+			left := h.cache.Load()
 			if left == nil || left.node == nil || !begins(t, h, left) {
 				continue
 			}
 			begun++
-			fresh := freshly(t, l.onlooker(file))
+			fresh := freshly(t, l.planOnlyHostWith(file))
 			if has, want := left.node.Grants(), fresh.node.Grants(); !reflect.DeepEqual(has, want) {
 				t.Fatalf("%s: left\n%+v\nfound\n%+v", what, has, want)
 			}
@@ -48,7 +48,7 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// drawChange does an operation, which may be refused, and says which.
+// drawChange runs a random operation, which can be refused, and describes it.
 func drawChange(t *rapid.T, h *Host) (what string) {
 	name := rapid.SampledFrom([]string{"web", "db", "log", "job"}).Draw(t, "name")
 	pod := "pod-of-" + name
@@ -75,8 +75,8 @@ func drawChange(t *rapid.T, h *Host) (what string) {
 	return fmt.Sprintf("%s %s %v: %v", what, name, limit, err)
 }
 
-// begins reports whether the next operation will begin with what the last has left.
-func begins(t *rapid.T, h *Host, left *leftover) bool {
+// begins reports whether the next operation can use the cached result.
+func begins(t *rapid.T, h *Host, left *operationCache) bool {
 	saved, err := h.store.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -85,10 +85,10 @@ func begins(t *rapid.T, h *Host, left *leftover) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return left.isNow(&operation{saved: saved}, now)
+	return left.isValid(&operation{saved: saved}, now)
 }
 
-// freshly is what an operation of a new process brings to the node.
+// freshly returns the grants that an operation of a new process restores to the node.
 func freshly(t *rapid.T, h *Host) *operation {
 	boot, err := procfs.BootID()
 	op := &operation{Host: h, boot: boot}

@@ -6,17 +6,15 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// All nodes stand on a shelf, those that are alike for the fleet's order
-// beside each other: in blocks by a key, without order within a block; and blocks stand together in larger
-// ones, in the order of their keys (it is a B+ tree). Of each smaller block a block keeps a row, so
-// that most parts need not be looked at. Nodes of different sizes are in trees of their own, but where the size is
-// not in the key.
+// All nodes are in a B+ tree, called a shelf, with nodes that are alike for the fleet's order next to each other: in blocks by a key,
+// without order within a block; blocks are in larger blocks in the order of their keys. A block stores a row for each smaller block, so that
+// a search skips most parts. Nodes of different sizes are in trees of their own, unless the key contains the size.
 
 // A shelf is all nodes.
 type shelf struct {
 	trees []*block   // by size (sizeOfKey), each with the block of all its nodes as its only part; nil: no node
 	rows  []row      // of the nodes, by NodeID
-	gives int64      // how often a block gave parts to another
+	gives int64      // number of moves of parts between blocks
 	dead  [64]*block // blocks that gave away all of theirs, in a ring: as many as die while an answer is of use
 	died  int
 }
@@ -31,7 +29,7 @@ type item struct {
 // idBits are those of a node's number in its key: so all keys differ.
 const idBits = 20
 
-// row returns what is kept of a part of a block.
+// row returns the row of a part of a block.
 func (s *shelf) row(b *block, at int) *row {
 	if b.inner == nil {
 		return &s.rows[b.lowest[at]]
@@ -80,7 +78,7 @@ func (s *shelf) insertInto(b *block, it *item) (better bool) {
 	return s.insertInto(b.blocks[at], it) && b.raise(at, it)
 }
 
-// split makes two blocks of a full one within a block that is not full.
+// split splits a full block within a block that is not full.
 func (s *shelf) split(b *block, at int) {
 	lower, upper := b.blocks[at], &block{parent: b}
 	s.give(lower, upper)
@@ -98,7 +96,7 @@ func (s *shelf) split(b *block, at int) {
 	s.renew(b, at+1)
 }
 
-// tighten counts anew what is loose of what a block keeps of a part, from what is kept below.
+// tighten computes the loose figures of a part's row again, from the rows below.
 func (s *shelf) tighten(b *block, at int) {
 	part, lowest := b.blocks[at], NodeID(MaxNodes)
 	var room [blockSize]*row
@@ -116,8 +114,7 @@ func (s *shelf) tighten(b *block, at int) {
 	part.loose = 0
 }
 
-// renew counts anew all that a block keeps of a part that has given or got nodes. Whether the block itself is loose
-// for that is for the caller to say.
+// renew computes the whole row of a part again after nodes moved. The caller decides whether the block itself is loose.
 func (s *shelf) renew(b *block, at int) {
 	loose, part := b.loose, b.blocks[at]
 	part.loose = allMarks
@@ -136,7 +133,7 @@ func (s *shelf) remove(it *item) {
 	s.dropEmpty(size)
 }
 
-// dropEmpty takes away what need not be there when a node has left its block.
+// dropEmpty removes empty blocks after a node has left.
 func (s *shelf) dropEmpty(size int) {
 	tree := s.trees[size]
 	if root := tree.blocks[0]; root.inner != nil && root.count == 1 {
@@ -167,7 +164,7 @@ func (s *shelf) removeFrom(b *block, it *item, f *fall) {
 	}
 }
 
-// merge puts a small block together with the one beside it, if that leaves room to grow.
+// merge merges a small block with its neighbor, if that leaves space to grow.
 func (s *shelf) merge(b *block, at int) {
 	at = min(at, b.count-2)
 	if at < 0 || b.blocks[at].count+b.blocks[at+1].count > blockSize*3/4 && b.blocks[at].count*b.blocks[at+1].count > 0 {
@@ -198,7 +195,7 @@ func (s *shelf) bury(b *block) {
 	s.died++
 }
 
-// move gives a node on a shelf another key, of the same size, and another row. Its row must be the new one from now on.
+// move changes the key of a node on a shelf, within the same size, and its row. From now on the node must have the new row.
 func (s *shelf) move(before, now *item, f *fall) {
 	size := sizeOfKey(now.key)
 	s.makeRoom(s.trees[size])
@@ -227,7 +224,7 @@ func (s *shelf) moveIn(b *block, before, now *item, f *fall) (better bool) {
 	return b.raise(to, now)
 }
 
-// shelvesOf returns the shelves, by class, or the one for both.
+// shelvesOf returns the shelves by class, or the common shelf.
 func (f *Fleet) shelvesOf() []shelf {
 	if f.oneShelf() {
 		return f.shelves[:1]

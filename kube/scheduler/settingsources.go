@@ -15,8 +15,7 @@ import (
 	"github.com/candor-project/candor/kube/v1alpha1"
 )
 
-// places are where it is said what containers are whose pods do not say it themselves: the profiles of
-// their namespace, and the namespace's labels.
+// places are the sources of settings outside of pods: the profiles of their namespace, and the namespace's labels.
 type places struct {
 	log        klog.Logger
 	namespaces corelisters.NamespaceLister
@@ -25,16 +24,16 @@ type places struct {
 	profiles map[string]map[string]known // by namespace and name
 }
 
-// A known profile is one as it was in a version of its object.
+// A known profile is a profile in a version of its object.
 type known struct {
 	profile.Profile
-	isNone  bool // it is gone, or cannot be read
+	isNone  bool // deleted, or invalid
 	isGone  bool
-	isOld   bool // it was gone at the last sweep
+	isOld   bool // deleted at the last sweep
 	version uint64
 }
 
-// take reads a profile; one that cannot be meant counts as none, and the log says so.
+// take reads a profile; an invalid profile counts as none and is logged.
 func (p *places) take(obj any) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -52,15 +51,15 @@ func (p *places) take(obj any) {
 	p.set(u, known{Profile: read, isNone: err != nil})
 }
 
-// drop is told that a profile is gone.
+// drop handles the deletion of a profile.
 func (p *places) drop(obj any) {
 	if u, ok := last(obj).(*unstructured.Unstructured); ok {
 		p.set(u, known{isNone: true, isGone: true})
 	}
 }
 
-// set notes what a profile was in a version, unless a newer one is known: events come here on two ways, and may come again. That
-// one is gone is newer than what it was in the same version.
+// set stores a version of a profile, unless a newer version is known: events arrive by two informers, and can repeat. A deletion is newer
+// than the same version of the profile.
 func (p *places) set(u *unstructured.Unstructured, next known) {
 	next.version = versionOf(u.GetResourceVersion())
 	p.mu.Lock()
@@ -78,7 +77,7 @@ func (p *places) set(u *unstructured.Unstructured, next known) {
 	p.profiles[u.GetNamespace()][u.GetName()] = next
 }
 
-// versions returns the version of each profile that is not gone, by namespace and name as in a store.
+// versions returns the version of each existing profile, by namespace and name as in a store.
 func (p *places) versions() map[string]uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -101,7 +100,7 @@ func (p *places) forget(key string) {
 	delete(p.profiles[namespace], name)
 }
 
-// sweep forgets the profiles that were gone at the last sweep already: until then they keep late events away.
+// sweep forgets the profiles that were deleted before the last sweep: until then they protect against late events.
 func (p *places) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +118,7 @@ func (p *places) sweep() {
 	}
 }
 
-// of returns what is said for the pods of a namespace. The labels of a namespace that cannot be meant
-// say nothing, and the log says so.
+// of returns the profiles and label settings for the pods of a namespace. Invalid labels of a namespace have no effect and are logged.
 func (p *places) of(pod *v1.Pod) (profiles []profile.Profile, labels profile.Values) {
 	p.mu.RLock()
 	for _, one := range p.profiles[pod.Namespace] {
@@ -130,7 +128,7 @@ func (p *places) of(pod *v1.Pod) (profiles []profile.Profile, labels profile.Val
 	}
 	p.mu.RUnlock()
 	namespace, err := p.namespaces.Get(pod.Namespace)
-	if err != nil { // gone with its pods, soon
+	if err != nil { // deleted, soon with its pods
 		return profiles, nil
 	}
 	if labels, err = profile.Namespace(namespace.Labels); err != nil {

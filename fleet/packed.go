@@ -1,7 +1,7 @@
 package fleet
 
-// Traits stand four to a word, so that four of them are compared at once: arithmetic on the lanes of a
-// word, none of which may borrow from the next (Warren, "Hacker's Delight", 2-18).
+// Four traits share a word, so that four of them are compared at once: arithmetic on the lanes of a word, without borrows between lanes
+// (Warren, "Hacker's Delight", 2-18).
 
 const (
 	laneBits  = 16

@@ -13,8 +13,7 @@ import (
 	"github.com/candor-project/candor/kube/cluster"
 )
 
-// seats are the nodes as kube-scheduler had them last, in its order, so that what a pod finds on each of thousands is
-// known without looking far.
+// seats cache the nodes of kube-scheduler's last snapshot, in its order, so that the checks of thousands of nodes stay in the CPU caches.
 type seats struct {
 	mu     sync.Mutex
 	all    []seat
@@ -23,17 +22,17 @@ type seats struct {
 	begin  int // where the next pod begins: nodes that are as good take turns
 }
 
-// A seat is a node, and what decides without Candor that a pod cannot be there.
+// A seat is a node with the facts that decide without Candor that a pod cannot run on it.
 type seat struct {
 	cluster.NodeRef
-	generation int64         // of what kube-scheduler knew of the node
-	pods       int64         // how many more it takes
+	generation int64         // of kube-scheduler's node info
+	pods       int64         // number of pods that still fit
 	taints     []v1.Taint    // that keep pods away
 	zone       *cluster.TopK // the best of its zone are sought by themselves
 }
 
-// best returns the numbers of the nodes that are best for a pod: so many at most, from each zone as many. There are none where
-// too many have to be asked, or zones are too many.
+// best returns the numbers of the best nodes for a pod: at most k, with the same number from each zone. It returns none if too many nodes
+// must be asked, or if there are too many zones.
 func (s *seats) best(of *cluster.Cluster, nodes []fwk.NodeInfo, pod *cluster.Pod, w *wanted, most int) (best []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +78,7 @@ func (s *seats) release() {
 
 // read brings the seats up to date.
 func (s *seats) read(of *cluster.Cluster, nodes []fwk.NodeInfo) {
-	if len(s.all) != len(nodes) || len(s.zones) > len(nodes) { // zones of nodes that are gone
+	if len(s.all) != len(nodes) || len(s.zones) > len(nodes) { // zones of deleted nodes
 		s.all, s.zones = make([]seat, len(nodes)), map[string]*cluster.TopK{}
 	}
 	for i, node := range nodes {
@@ -113,7 +112,7 @@ func taintsOf(node *v1.Node) []v1.Taint {
 	return taints
 }
 
-// wanted is what a pod asks of a node besides what Candor gives.
+// wanted is the demand of a pod besides Candor's resources.
 type wanted struct {
 	cpu         hybrid.Milli
 	memory      int64
@@ -121,7 +120,7 @@ type wanted struct {
 	log         klog.Logger
 }
 
-// takes reports whether kube-scheduler's own plugins may let a pod be on the node. Where it says no, they do not.
+// takes reports whether kube-scheduler's own plugins can accept the pod on the node. If it is false, they refuse it.
 func (s *seat) takes(w *wanted) bool {
 	return s.pods > 0 && (w.cpu == 0 || w.cpu <= s.FreeCPU) && (w.memory == 0 || w.memory <= s.FreeMemory) && s.tolerates(w)
 }

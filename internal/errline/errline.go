@@ -1,5 +1,4 @@
-// Package errline joins errors into one that reads as one line: candor says what
-// went wrong in a line.
+// Package errline joins errors into a single line, the form in which candor prints them.
 package errline
 
 import (
@@ -8,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Join is errors.Join with "; " between the errors. Nil ones are left out.
+// Join is errors.Join with "; " between the errors. It omits nil errors.
 func Join(errs ...error) error { return With("; ", errs...) }
 
 // With is Join with other words between the errors.
@@ -25,7 +24,7 @@ func With(between string, errs ...error) error {
 	return all
 }
 
-// Cause returns the system's error number without the names of the operation and the file, if err has one.
+// Cause returns the system's error number without the operation and the file, if err has an error number.
 func Cause(err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return errno

@@ -17,10 +17,10 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Of thousands of nodes kube-scheduler asks its plugins about each, for most pods in vain: Candor's order is known before. So a
-// pod of which nothing else is said than what it asks for is looked at on the best nodes only. Nothing better is lost by
-// that: what is left out is worse than each of them in its zone, or refused by Candor or for want of CPU, memory or
-// a toleration. Where all of them are refused for other reasons, the pod is tried on all nodes next.
+// kube-scheduler calls every plugin for every one of thousands of nodes. For most pods that is wasted work, because Candor already knows its
+// node order. So a pod without further constraints is evaluated on the best nodes only. This loses no better node: an omitted node is worse
+// than each of them in its zone, or refused by Candor, or lacks CPU, memory or a toleration. If all of them refuse the pod for other
+// reasons, all nodes are evaluated next.
 
 // narrow returns the best nodes for a pod, nil where it has to be looked at on all.
 func (p *Plugin) narrow(cycle fwk.CycleState, pod *v1.Pod, asks *asked, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
@@ -51,7 +51,7 @@ func (p *Plugin) narrow(cycle fwk.CycleState, pod *v1.Pod, asks *asked, nodes []
 	return result
 }
 
-// wantedBy returns what a pod asks for, and whether that is all that it says of where it can be.
+// wantedBy returns the pod's requests, and whether the pod has no further constraints on its node.
 func wantedBy(pod *v1.Pod) (*wanted, bool) {
 	spec := &pod.Spec
 	if spec.NodeName != "" || len(spec.NodeSelector) > 0 || spec.Affinity != nil || len(spec.TopologySpreadConstraints) > 0 ||
@@ -84,8 +84,8 @@ func hasHostPort(c v1.Container) bool {
 	return slices.ContainsFunc(c.Ports, func(p v1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
-// canNarrow reports whether the profile's plugins are such that pods may be looked at on the best nodes only: it is the others that
-// refuse what narrow leaves out for them, and Candor is asked before pods are preempted.
+// canNarrow reports whether the profile's plugins allow the evaluation of the best nodes only: the other plugins must refuse the nodes that
+// narrow omits for them, and Candor must run before preemption.
 func (p *Plugin) canNarrow() bool {
 	profile, ok := p.handle.(interface{ ListPlugins() *config.Plugins })
 	if !ok {
@@ -101,21 +101,21 @@ func (p *Plugin) canNarrow() bool {
 	return len(first) > 0 && first[0].Name == Name
 }
 
-// PostFilter has a pod tried on all nodes that the best ones refuse for reasons that are not Candor's. Nobody has to make way
-// for it before.
+// PostFilter queues a pod for an evaluation of all nodes if the best nodes refuse it for reasons other than Candor's. It does so before any
+// preemption.
 func (p *Plugin) PostFilter(_ context.Context, cycle fwk.CycleState, pod *v1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if s := stateOf(cycle); s == nil || !s.narrowed {
 		return nil, fwk.NewStatus(fwk.Unschedulable)
 	}
 	p.wide.add(pod.UID)
-	if now, err := p.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID { // it was gone before
+	if now, err := p.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || now.UID != pod.UID { // it was deleted before
 		p.wide.remove(pod.UID)
 	}
 	p.queue.Activate(p.log, map[string]*v1.Pod{pod.Namespace + "/" + pod.Name: pod})
 	return nil, fwk.NewStatus(fwk.Success, "the nodes that are best by Candor refuse it, so it is tried on all next")
 }
 
-// wide are the pods that are looked at on all nodes, for others than Candor refuse the best ones.
+// wide are the pods to evaluate on all nodes, since other plugins refuse the best nodes.
 type wide struct {
 	mu   sync.Mutex
 	uids map[types.UID]bool

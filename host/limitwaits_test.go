@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group that the kernel does not let go of (here somebody has mounted over it) holds up nobody who waits for an answer; the
-// next operation removes it.
-func TestHurry(t *testing.T) {
+// A cgroup that the kernel does not release (here a mount covers it) does not delay a waiting caller. The next
+// operation removes it.
+func TestLimitWaits(t *testing.T) {
 	l := newLab(t)
 	for _, left := range []string{"over", "orphaned"} {
 		web := l.must(ask("web", "0.5"), "wait")
@@ -29,7 +29,7 @@ func TestHurry(t *testing.T) {
 		go func() {
 			defer close(done)
 			runtime.LockOSThread() // for good: the mount ends with the thread
-			if err = takeViewsOff(); err == nil {
+			if err = unmountViews(); err == nil {
 				err = unix.Mount(dir, dir, "", unix.MS_BIND, "")
 			}
 			if err != nil {
@@ -45,7 +45,7 @@ func TestHurry(t *testing.T) {
 		if <-done; err != nil {
 			t.Fatalf("%s: %v", left, err)
 		}
-		if s, err := l.Snapshot(); err != nil || len(s.Grants) != 0 || !strings.Contains(l.log.String(), "cannot be removed yet") {
+		if s, err := l.Snapshot(); err != nil || len(s.Grants) != 0 || !strings.Contains(l.log.String(), "cannot remove the cgroup of an ended container yet") {
 			t.Errorf("%s: %+v, %v; log: %s", left, s, err, l.log)
 		}
 		l.nudge()

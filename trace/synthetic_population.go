@@ -6,18 +6,18 @@ import (
 	"math/rand/v2"
 )
 
-// A crowd is the containers of a generated trace: who runs, and what is due.
+// A crowd is the population of a generated trace: the running containers, and the due events.
 type crowd struct {
 	agenda
 	slots   slots
 	rng     *rand.Rand
 	cell    *[2][4]cellShapes
 	turns   [2][4][33]turn // of draw: by population, class and size of the job; 0 is for the size itself
-	times   [4][33]turn    // of how long jobs run: by class and size
+	times   [4][33]turn    // of the durations of jobs, by class and size
 	live    []member       // by slot
 	waiting pool[member]   // to be submitted again
 	batches pool[batch]
-	horizon Micros // what is due later does not happen
+	horizon Micros // later events do not happen
 }
 
 // A member is a container.
@@ -26,7 +26,7 @@ type member struct {
 	task  uint32
 	loops int32 // times that it will be submitted again; it is broken
 	long  bool
-	lasts bool // when it ends, another one comes
+	lasts bool // another container replaces it at its end
 	shape
 }
 
@@ -74,9 +74,8 @@ func (t *turn) next() float64 {
 // normal is next, for a standard normal distribution.
 func (t *turn) normal() float64 { return math.Sqrt2 * math.Erfinv(2*t.next()-1) }
 
-// draw draws what the containers of a job of a class ask for. Draws are spread
-// evenly, those of large jobs for themselves: a few of these are most of the containers,
-// and the quantiles are to be right in a short trace too.
+// draw draws the request of a job's containers of a class. Draws are evenly spread, separately for large jobs: a few of them have most of
+// the containers, and the quantiles must be right in a short trace as well.
 func (c *crowd) draw(population int, class uint8, tasks uint32) member {
 	k := &cellClasses[class]
 	turn := &c.turns[population][class][bits.Len32(tasks)]
@@ -143,7 +142,7 @@ func (c *crowd) resubmit(e *Event, now Micros, i uint32) {
 	c.begin(e, now, m, c.life(&m))
 }
 
-// life draws how long a container runs.
+// life draws the duration of a container.
 func (c *crowd) life(m *member) Micros {
 	k := &cellClasses[m.class]
 	switch {
@@ -156,11 +155,11 @@ func (c *crowd) life(m *member) Micros {
 	}
 }
 
-// A batch is a job whose tasks come one after the other.
+// A batch is a job whose tasks arrive one by one.
 type batch struct {
 	member
 	tasks uint32
-	runs  Micros // median of the short ones' time to run
+	runs  Micros // median duration of short tasks
 }
 
 // A pool keeps values by number; numbers are used again.
@@ -181,8 +180,7 @@ func (p *pool[T]) put(v T) uint32 {
 
 func (p *pool[T]) free(i uint32) { p.idle = append(p.idle, i) }
 
-// nextTask takes the next task of a job; the one after comes within
-// milliseconds.
+// nextTask takes the next task of a job; the following task arrives within milliseconds.
 func (c *crowd) nextTask(now Micros, i uint32) batch {
 	b := &c.batches.all[i]
 	this := *b

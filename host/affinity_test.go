@@ -12,8 +12,8 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// A thread's own affinity inside its cpuset outlasts what Candor does to others,
-// and marks the container as one whose fraction stays where the kernel would reset it.
+// TestPinnedThreads checks that a thread's own affinity survives operations for other containers. Before Linux 6.2,
+// such a container's fraction must not move.
 func TestPinnedThreads(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)
@@ -37,11 +37,11 @@ func TestPinnedThreads(t *testing.T) {
 	a.stop()
 	free := l.must(ask("free", "1.3"), "wait")
 	if pinsAny(free.cmd.Process.Pid, free.CPUs) {
-		t.Error("seen an affinity that nobody has set")
+		t.Error("found an affinity that no thread has set")
 	}
 }
 
-// TestPinnedBound: an operation inspects a bounded number of threads, and assumes the worst of the others.
+// TestPinnedBound checks that an operation inspects a bounded number of threads, and assumes an affinity beyond them.
 func TestPinnedBound(t *testing.T) {
 	pid := os.Getpid()
 	all := affinity(t, pid)
@@ -75,8 +75,8 @@ func affinity(t *testing.T, pid int) cpuset.Set {
 	return cpus
 }
 
-// Where a fraction has to move, it is not that of a container whose threads
-// have an affinity of their own, if the kernel would reset it.
+// If a fraction must move, Candor does not move the fraction of a container whose threads have their own affinity, if
+// the kernel would reset it.
 func TestPinnedFractionStays(t *testing.T) {
 	l := newLab(t)
 	cpus := len(l.needCPUs(6))
@@ -87,7 +87,7 @@ func TestPinnedFractionStays(t *testing.T) {
 	}
 	l.must(ask("c", "1.4"), "wait")
 	before := affinity(t, a.cmd.Process.Pid)
-	// One CPU more than is free: the fractions of a and c have to share one.
+	// The request needs one CPU more than is free: the fractions of a and c must share a CPU.
 	l.must(ask("big", itoa(cpus-3)), "wait")
 	l.check("a", "c", "big")
 	if after := affinity(t, a.cmd.Process.Pid); after != before {
@@ -104,7 +104,7 @@ func TestPinnedFractionStays(t *testing.T) {
 	}
 }
 
-// Nested groups with CPUs of their own do not keep a container from shrinking.
+// Nested cgroups with their own CPUs do not prevent a container from shrinking.
 func TestNestedCpuset(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
@@ -120,8 +120,8 @@ func TestNestedCpuset(t *testing.T) {
 	log.stop()
 }
 
-// nest makes a group inside a container, as Docker in a container does, and
-// moves a process there. The returned function reads its CPUs.
+// nest creates a cgroup inside a container, as Docker in a container does, and moves a process there. The returned
+// function reads the CPUs of the nested cgroup.
 func (l *lab) nest(name, inner string, cpus cpuset.Set, pid int) (read func() string) {
 	l.Helper()
 	self := findCpusetDir(l, pid)

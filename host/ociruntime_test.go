@@ -33,9 +33,9 @@ func (l *lab) play(name string) *exec.Cmd {
 	return cmd
 }
 
-// A runtime puts the container into the group that was prepared for it. What has changed between
-// the plan and the start reaches the group before the program runs.
-func TestStarted(t *testing.T) {
+// A runtime puts the container into the prepared cgroup. Changes between the plan and the start reach the cgroup
+// before the program runs.
+func TestConfirmOCIStart(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	g, err := l.Allocate(ctx, ask("web", "1"))
@@ -58,7 +58,7 @@ func TestStarted(t *testing.T) {
 		t.Errorf("with nothing in its group: %v", err)
 	}
 	main := l.play("web")
-	// The runtime writes what it was told at the plan, or anything.
+	// The runtime writes the planned values, or arbitrary values.
 	if err := l.tree.Group("web").SetCPUs(cpuset.Of(cpus...), cpuset.Set{}); err != nil {
 		t.Fatal(err)
 	}
@@ -75,15 +75,15 @@ func TestStarted(t *testing.T) {
 	}
 	l.play("web")
 	if first := l.FirstIn("web", l.parent+"/web"); first != main.Process.Pid {
-		t.Errorf("the first process is %d, and %d is said to be", main.Process.Pid, first)
+		t.Errorf("first process %d, want %d", first, main.Process.Pid)
 	}
 	if first := l.FirstIn("web", l.parent+"/nobody"); first != 0 {
-		t.Errorf("the first process of no group is said to be %d", first)
+		t.Errorf("first process %d of a missing group", first)
 	}
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != g.CPUs {
 		t.Errorf("started: %v %v, want %v", has, err, g.CPUs)
 	}
 	if err := l.Prepare(ctx, "nobody"); err == nil || !strings.Contains(err.Error(), "no container has that name") {
-		t.Errorf("a group for nobody: %v", err)
+		t.Errorf("a cgroup for an unknown container: %v", err)
 	}
 }

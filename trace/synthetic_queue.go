@@ -7,7 +7,7 @@ type due struct {
 	ref   uint32
 }
 
-// What can be due. Machines come first at equal times, and ends before starts.
+// Kinds of due events. At equal times machines come first, and ends before starts.
 const (
 	dueAdd = iota
 	dueRemove
@@ -27,8 +27,8 @@ func (d *due) before(other *due) bool {
 	return d.time < other.time || d.time == other.time && d.order < other.order
 }
 
-// An agenda holds what is due, the next first: a heap of four children, which
-// touches less memory than one of two.
+// An agenda holds the due events, the next event first: a heap with four children per node, which touches less memory than a binary
+// heap.
 type agenda struct {
 	heap []due
 	seq  uint64
@@ -50,7 +50,7 @@ func (a *agenda) push(time Micros, kind int, ref uint32) {
 	a.heap[i] = d
 }
 
-// pop takes the next one out; there must be one.
+// pop removes the next event; the agenda must not be empty.
 func (a *agenda) pop() due {
 	first := a.heap[0]
 	n := len(a.heap) - 1

@@ -14,9 +14,8 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// Nobody gets CPUs while somebody else writes a container's group, and what was written there does
-// not stay.
-func TestWithin(t *testing.T) {
+// No operation runs while a runtime writes a container's cgroup, and Candor restores the grant afterwards.
+func TestWithGrantLocked(t *testing.T) {
 	l := newLab(t)
 	cpus := l.needCPUs(2)
 	web := l.must(ask("web", "1"), "wait")
@@ -42,13 +41,13 @@ func TestWithin(t *testing.T) {
 	if has, err := l.tree.Group("web").Settings(); err != nil || has.CPUs != web.CPUs || has.Quota > 100*time.Millisecond {
 		t.Errorf("the kernel has %+v (%v), want CPUs %v", has, err, web.CPUs)
 	}
-	err = l.WithGrantLocked(ctx, "nobody", func(*Grant) { t.Error("called for nobody") })
+	err = l.WithGrantLocked(ctx, "nobody", func(*Grant) { t.Error("called for an unknown container") })
 	if !errors.Is(err, hybrid.ErrUnknownID) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("unknown container: %v", err)
 	}
 }
 
-// Only the bundles of containers that are no more go.
+// SweepBundles removes only the bundles of containers that do not exist.
 func TestSweepBundles(t *testing.T) {
 	l := newLab(t)
 	l.needCPUs(2)

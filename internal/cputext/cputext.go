@@ -3,7 +3,7 @@ package cputext
 
 import "github.com/candor-project/candor/cpuset"
 
-// List writes a set with what is in it: "CPU 3", "CPUs 0-3", "no CPUs".
+// List formats a set with its noun: "CPU 3", "CPUs 0-3", "no CPUs".
 func List(s cpuset.Set, one, many string) string {
 	switch s.Count() {
 	case 0:

@@ -9,16 +9,16 @@ import (
 	"github.com/candor-project/candor/fleet"
 )
 
-// Pods come in crowds that ask for the same, and one more on a node changes nothing on thousands of others: most of what a race finds
-// out was found out before.
+// Pods arrive in groups with equal requests, and a further pod on a node does not change thousands of other nodes: most results of a top-k
+// search are results of earlier searches.
 
-// ResultCaches are the answers for the last pods, by what these asked for. The zero value is none. It is for one goroutine.
+// ResultCaches are the result caches of the last requests. The zero value is empty. It is for one goroutine.
 type ResultCaches struct {
 	crowds map[crowd]*ResultCache
 	count  uint64 // of calls
 }
 
-// A crowd is all that its pods ask for, and not who asks.
+// A crowd identifies pods with equal requests.
 type crowd [sha256.Size]byte
 
 func (p *Pod) crowd() crowd {
@@ -34,7 +34,7 @@ func (p *Pod) crowd() crowd {
 // mostCrowds bounds the memory: 16 bytes each, for each node.
 const mostCrowds = 64
 
-// For returns the answers for pods that ask for what a pod asks for, of so many nodes.
+// For returns the result cache for pods with the requests of a pod, for a number of nodes.
 func (c *ResultCaches) For(p *Pod, nodes int) *ResultCache {
 	c.count++
 	crowd := p.crowd()
@@ -70,19 +70,19 @@ func (c *ResultCaches) unused() *ResultCache {
 	return a
 }
 
-// ResultCache are what was found out for pods that ask for the same, by the numbers of the seats.
+// ResultCache holds the results for pods with equal requests, by the numbers of the nodes.
 type ResultCache struct {
 	all  []remembered
 	last uint64 // call
 }
 
-// A remembered answer holds for one copy of a node.
+// A remembered result is valid for a single copy of a node.
 type remembered struct {
 	rank    fleet.Rank
 	version uint64 // of the copy, twice, and 1 if the rank is known
 }
 
-// bound is that of a seat, whose copy it brings up to date.
+// bound returns the bound of a node, whose copy it updates.
 func (a *ResultCache) bound(number int, s *NodeRef, p *Pod) (fleet.Rank, bool) {
 	if s.copied != s.changes.Load() {
 		s.read()
@@ -107,7 +107,7 @@ func (a *ResultCache) rank(number int, s *NodeRef, p *Pod) fleet.Rank {
 	return rank
 }
 
-// shows reports whether the node has a container of the pod itself: then what it says of the pod is for no other.
+// shows reports whether the node has a container of the pod itself: then its result for the pod does not apply to other pods.
 func (n *node) shows(p *Pod) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

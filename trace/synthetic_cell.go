@@ -9,11 +9,10 @@ import (
 // The cell of Google's trace in numbers: from the trace's published analyses
 // (Reiss et al., SoCC 2012) and statistics of its tables.
 
-// cellMachines is the number of machines at the start of the real cell; what is
-// counted for a whole cell goes with it.
+// cellMachines is the number of machines at the start of the real cell; counts for a whole cell scale with it.
 const cellMachines = 12477
 
-// A machineType is a kind of machine, and how many of cellMachines are of it.
+// A machineType is a kind of machine with its number among cellMachines.
 type machineType struct {
 	capacity
 	count int
@@ -41,14 +40,13 @@ const (
 	downSigma      = 2.69
 )
 
-// Jobs: 960 an hour over the month, some 200 of them of long containers; the
-// short ones go by the hour of the day and with noise that lasts for hours. The
-// trace begins on a Sunday at 19:00.
+// Jobs: 960 per hour over the month, some 200 of them with long containers. The rate of short jobs follows the hour of the day, with
+// noise that lasts for hours. The trace begins on a Sunday at 19:00.
 const (
 	jobsPerHour = 740.0
 	firstHour   = 19
 	hourSigma   = 0.24
-	hourMemory  = 0.66 // correlation from one hour to the next
+	hourMemory  = 0.66 // correlation of consecutive hours
 )
 
 // hourly is the rate of jobs against the mean, on Monday to Friday and at the
@@ -58,16 +56,16 @@ var hourly = [2][24]float64{
 	{1.35, 0.98, 0.97, 0.87, 1.19, 0.75, 0.76, 0.84, 0.88, 0.86, 0.83, 0.75, 0.81, 0.66, 0.71, 0.74, 0.81, 0.67, 0.71, 0.80, 0.85, 0.80, 0.79, 0.83},
 }
 
-// A cellClass is what the generator knows of a scheduling class. Containers are
-// of two kinds: long ones, whose number stays, and short ones.
+// A cellClass holds the parameters of a scheduling class. Containers are of two kinds: long containers, whose number is constant, and
+// short containers.
 type cellClass struct {
 	running  float64        // in cellMachines at the start
 	short    float64        // share of these that are short
-	longLife float64        // mean time that long ones run, seconds; exponentially distributed
+	longLife float64        // mean duration of long containers, seconds; exponentially distributed
 	longEnds [Lost]float64  // shares of the reasons of their ends
 	jobs     float64        // share of the short jobs
 	sizes    []sizeQuantile // tasks of a job
-	median   float64        // of the short ones' time to run, seconds; log-normal
+	median   float64        // duration of short containers, seconds; log-normal
 	sigma    float64
 	spread   [2]float64 // share of containers on different machines: running, arriving
 	priority [2]uint8   // the most frequent priority of these
@@ -76,10 +74,10 @@ type cellClass struct {
 // maxJobSize is the most tasks of a job.
 const maxJobSize = 4000
 
-// A sizeQuantile says how many tasks a share of the jobs has at most.
+// A sizeQuantile is a quantile of the tasks per job.
 type sizeQuantile struct{ share, tasks float64 }
 
-// Short containers end in these ways, whatever their class.
+// shortEnds are the probabilities of the ends of short containers, for every class.
 var shortEnds = [Lost]float64{Finished: 0.86, Evicted: 0.015, Failed: 0.005, Killed: 0.12}
 
 var cellClasses = [4]cellClass{
@@ -109,7 +107,7 @@ const (
 	loopShareWork = 0.24
 	loopShareRest = 0.07
 	loopMean      = 750 // submits
-	loopMedian    = 25  // seconds that one runs
+	loopMedian    = 25  // seconds of a run
 	loopSigma     = 0.25
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What of /proc/stat counts as busy.
+// TestParseBusy checks which columns of /proc/stat count as busy.
 func TestParseBusy(t *testing.T) {
 	const stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 1 2 3 400 500 60 70 8 0 0\ncpu17 10 0 0 0 0 0 0 0 0 0\nintr 5\n"
 	busy, err := parseBusy(stat)

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// unclear are words that hide a noun or the actor.
+var unclear = regexp.MustCompile(`(?i)\b(what|who|whoever|somebody|nobody|told|said|says|wish|wishes|one of them)\b`)
+
+// TestHelpStyle checks the help of all commands: short help is an imperative without a period, flag help is at most 80
+// characters and begins with a lower-case letter or a placeholder, and no text has unclear words.
+func TestHelpStyle(t *testing.T) {
+	root, _ := newRoot()
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		if c.Hidden || c.Name() == "completion" {
+			return
+		}
+		if first := []rune(c.Short)[0]; !unicode.IsUpper(first) || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: short help %q", c.CommandPath(), c.Short)
+		}
+		for _, text := range []string{c.Short, c.Long, c.Example} {
+			if word := unclear.FindString(text); word != "" {
+				t.Errorf("%s: the help has %q", c.CommandPath(), word)
+			}
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			_, usage := pflag.UnquoteUsage(f)
+			usage, _, _ = strings.Cut(usage, " [") // the accepted words
+			if len(usage) > 80 {
+				t.Errorf("%s --%s: %d characters: %s", c.CommandPath(), f.Name, len(usage), usage)
+			}
+			if word := unclear.FindString(usage); word != "" {
+				t.Errorf("%s --%s: the help has %q", c.CommandPath(), f.Name, word)
+			}
+		})
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+}
