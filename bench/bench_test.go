@@ -48,8 +48,8 @@ func parse(t testing.TB, description string) *topology.Machine {
 	return m
 }
 
-// pairsOfCores returns the first half of the cores, two by two: what both allocators give to containers that
-// come one after the other.
+// pairsOfCores returns the first half of the cores in pairs: both allocators give these to consecutive
+// containers.
 func pairsOfCores(m *topology.Machine) (held []cpuset.Set) {
 	for i := 0; i < len(m.Cores)/2; i += 2 {
 		held = append(held, m.Cores[i].CPUs.Union(m.Cores[i+1].CPUs))
@@ -121,8 +121,8 @@ func giveAndTake(t testing.TB, a allocator) (given cpuset.Set) {
 	return given
 }
 
-// What is compared must be the same: the same CPUs are free at first, and the same 4 of them are given and taken
-// back.
+// Both allocators must do the same work: the same CPUs are free at first, and they give and take back
+// the same 4 CPUs.
 func TestSameWork(t *testing.T) {
 	for _, s := range scenes(t) {
 		free := s.machine.Online
@@ -149,7 +149,7 @@ func TestSameWork(t *testing.T) {
 	}
 }
 
-// Allocators that place containers one after the other come to the scenes where half is taken.
+// Allocators that place containers in sequence produce the scenes in which half of the CPUs are taken.
 func TestFirstHalf(t *testing.T) {
 	for _, s := range scenes(t) {
 		if s.name == "fragmented" {
@@ -168,7 +168,7 @@ func TestFirstHalf(t *testing.T) {
 	}
 }
 
-// Kubelet gives no CPUs to a container of 3500m: there is nothing to be compared.
+// The kubelet gives no exclusive CPUs to a container of 3500m, so that case cannot be compared.
 func TestFractionNotComparable(t *testing.T) {
 	k := newKubelet(t, scenes(t)[0], 3500)
 	before := k.state()
@@ -181,8 +181,8 @@ func TestFractionNotComparable(t *testing.T) {
 	giveAndTake(t, newCandor(t, scenes(t)[0], 3500))
 }
 
-// TestMain makes -count N so many rounds through all benchmarks. Go by itself measures each one N times in a row:
-// what the machine does meanwhile would then fall on one allocator alone.
+// TestMain runs -count N as N rounds through all benchmarks. Go's default measures each benchmark N
+// times in a row; a disturbance of the machine would then affect a single allocator.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	count := flag.Lookup("test.count").Value.(flag.Getter).Get().(uint)

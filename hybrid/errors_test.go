@@ -32,7 +32,7 @@ var badRequests = []struct {
 	{"overflowing guarantee", hybrid.Request{Class: hybrid.Flexible, Guarantee: 1<<63 - 1}, ""},
 	{"unknown class", hybrid.Request{Class: 7, Limit: 1000}, ""},
 	{"unknown policy", hybrid.Request{Policy: 7, Limit: 1000}, ""},
-	{"unknown wish", hybrid.Request{Topology: 99, Limit: 1000}, ""},
+	{"unknown topology policy", hybrid.Request{Topology: 99, Limit: 1000}, ""},
 }
 
 // drawWrong draws an operation that has to be refused, and the kind of error.

@@ -20,11 +20,11 @@ func TestHint(t *testing.T) {
 	}
 	half := func(cpu int) hybrid.Fraction { return hybrid.Fraction{CPU: cpu, Milli: 500} }
 	for name, test := range map[string]struct {
-		limit hybrid.Milli
-		wish  hybrid.TopologyPolicy
-		hint  hybrid.Hint
-		own   hybrid.Hint // what the node's own plan has
-		taken bool
+		limit          hybrid.Milli
+		topologyPolicy hybrid.TopologyPolicy
+		hint           hybrid.Hint
+		own            hybrid.Hint // what the node's own plan has
+		taken          bool
 	}{
 		"the same":                       {limit: 2000, hint: on("2,10"), own: on("2,10"), taken: true},
 		"another core there":             {limit: 2000, hint: on("3,11"), own: on("2,10"), taken: true},
@@ -46,10 +46,10 @@ func TestHint(t *testing.T) {
 		"no such CPU for a fraction":     {limit: 500, hint: on("", half(-1)), own: on("", half(2))},
 		"a CPU beyond all":               {limit: 500, hint: on("", half(1<<40)), own: on("", half(2))},
 		"nothing":                        {limit: 1000, hint: hybrid.Hint{}, own: on("2")},
-		"whole cores":                    {limit: 1500, wish: hybrid.WholeCores, hint: on("3", half(11)), own: on("2", half(10)), taken: true},
-		"whole cores, parts of two":      {limit: 1500, wish: hybrid.WholeCores, hint: on("2", half(11)), own: on("2", half(10))},
-		"one NUMA node":                  {limit: 2000, wish: hybrid.SingleNUMA, hint: on("3,11"), own: on("2,10"), taken: true},
-		"one NUMA node, and two":         {limit: 2000, wish: hybrid.SingleNUMA, hint: on("3,12"), own: on("2,10")},
+		"whole cores":                    {limit: 1500, topologyPolicy: hybrid.WholeCores, hint: on("3", half(11)), own: on("2", half(10)), taken: true},
+		"whole cores, parts of two":      {limit: 1500, topologyPolicy: hybrid.WholeCores, hint: on("2", half(11)), own: on("2", half(10))},
+		"one NUMA node":                  {limit: 2000, topologyPolicy: hybrid.SingleNUMA, hint: on("3,11"), own: on("2,10"), taken: true},
+		"one NUMA node, and two":         {limit: 2000, topologyPolicy: hybrid.SingleNUMA, hint: on("3,12"), own: on("2,10")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := shape{2, 1, 1, 4, 2}.machine()
@@ -66,7 +66,7 @@ func TestHint(t *testing.T) {
 			}
 			first := hybrid.Grant{Request: hybrid.Request{ID: "first", Limit: 3500}, Exclusive: cpuset.Of(0, 1, 8), Fractions: []hybrid.Fraction{half(9)}}
 			must(n.Restore([]hybrid.Grant{first}))
-			r := hybrid.Request{ID: "web", Limit: test.limit, Topology: test.wish}
+			r := hybrid.Request{ID: "web", Limit: test.limit, Topology: test.topologyPolicy}
 			own, err := n.Plan(r)
 			must(err)
 			if !test.own.Names(&own.Grant) {

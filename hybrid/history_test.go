@@ -225,21 +225,21 @@ func checkKind(op operation, before state, err error) string {
 		return ""
 	}
 	total := map[hybrid.Class]hybrid.Milli{op.request.Class: guaranteed(op.request)}
-	flexible, wishes := op.request.Class == hybrid.Flexible, op.request.Topology != hybrid.Prefer && op.request.Topology != hybrid.NoTopology
+	flexible, hasPolicy := op.request.Class == hybrid.Flexible, op.request.Topology != hybrid.Prefer && op.request.Topology != hybrid.NoTopology
 	for _, g := range before.grants {
 		if g.ID != op.request.ID {
 			total[g.Class] += guaranteed(g.Request)
 		}
 		flexible = flexible || g.Class == hybrid.Flexible
-		wishes = wishes || g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology
+		hasPolicy = hasPolicy || g.Topology != hybrid.Prefer && g.Topology != hybrid.NoTopology
 	}
 	sensitive, capacity := total[hybrid.Sensitive], hybrid.Milli(1000*before.usable.Count())
 	over := sensitive+total[hybrid.Flexible] > capacity || sensitive > 0 && sensitive+before.options.MinShared > capacity
 	noCapacity := errors.Is(err, hybrid.ErrNoCapacity)
-	if over != noCapacity && (over || !wishes && !flexible) {
+	if over != noCapacity && (over || !hasPolicy && !flexible) {
 		return fmt.Sprintf("%v: sensitive %v + flexible %v of %v", err, sensitive, total[hybrid.Flexible], capacity)
 	}
-	if mustFit := op.request.Class == hybrid.Flexible || op.request.Policy == hybrid.BestEffort; mustFit && !over && !wishes && total[hybrid.Flexible] > 0 {
+	if mustFit := op.request.Class == hybrid.Flexible || op.request.Policy == hybrid.BestEffort; mustFit && !over && !hasPolicy && total[hybrid.Flexible] > 0 {
 		return fmt.Sprintf("%v: it fits", err)
 	}
 	return ""

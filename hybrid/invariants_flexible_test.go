@@ -28,7 +28,7 @@ func (s state) checkFlexible() error {
 			return fmt.Errorf("flexible %s has CPUs %v, want %v", g.ID, g.CPUs, all)
 		}
 		if g.Topology == hybrid.WholeCores && (g.Policy == hybrid.BestEffort || s.shrunk) {
-			continue // with those that have the wish, or with those that have none
+			continue // with containers of the same policy, or without a policy
 		}
 		in := domain{s.domain(g), s.options.Algorithm == hybrid.Candor && g.Topology == hybrid.WholeCores}
 		if other, ok := byDomain[in]; ok && other.CPUs != g.CPUs {
@@ -173,7 +173,7 @@ func (s state) String() string {
 
 // grantString shows all of a grant; equal strings are equal grants.
 func grantString(g hybrid.Grant) string {
-	line := fmt.Sprintf("%s: %v %v limit %v guarantee %v wish %v immovable %v: CPUs %v exclusive %v fractions %v quota %v weight %v",
+	line := fmt.Sprintf("%s: %v %v limit %v guarantee %v topology %v immovable %v: CPUs %v exclusive %v fractions %v quota %v weight %v",
 		g.ID, g.Policy, g.Class, g.Limit, g.Guarantee, g.Topology, g.Immovable, g.CPUs, g.Exclusive, g.Fractions, g.Quota, g.Weight)
 	if !g.Lost.IsEmpty() {
 		line += " lost " + g.Lost.String()

@@ -91,7 +91,7 @@ func (s state) checkGrant(g hybrid.Grant) error {
 	if n := g.CPUs.Count(); n < ceil(g.Limit) || g.Policy == hybrid.Strict && n != ceil(g.Limit) {
 		return fmt.Errorf("%d CPUs for a limit of %v", n, g.Limit)
 	}
-	if err := s.checkWish(g); err != nil {
+	if err := s.checkTopology(g); err != nil {
 		return err
 	}
 	return s.checkQuotaAndWeight(g)
@@ -107,7 +107,7 @@ func (s state) checkFlexibleGrant(g hybrid.Grant) error {
 	if s.options.Algorithm == hybrid.Candor && g.Weight != max(w, hybrid.MinLimit) {
 		return fmt.Errorf("weight %v for a guarantee of %v", g.Weight, guaranteed(g.Request))
 	}
-	return s.checkWish(g)
+	return s.checkTopology(g)
 }
 
 // checkQuotaAndWeight: a quota wherever the cpuset alone does not enforce the
@@ -129,8 +129,8 @@ func (s state) checkQuotaAndWeight(g hybrid.Grant) error {
 	return nil
 }
 
-// checkWish checks that containers have the CPUs of their topology policy.
-func (s state) checkWish(g hybrid.Grant) error {
+// checkTopology checks that containers have the CPUs of their topology policy.
+func (s state) checkTopology(g hybrid.Grant) error {
 	if s.options.Algorithm == hybrid.Paper || g.Policy == hybrid.BestEffort || !g.Lost.IsEmpty() ||
 		s.shrunk && g.Class == hybrid.Flexible {
 		return nil
@@ -138,7 +138,7 @@ func (s state) checkWish(g hybrid.Grant) error {
 	switch g.Topology {
 	case hybrid.SingleNUMA, hybrid.SingleL3:
 		if domain := s.domain(g); !g.CPUs.SubsetOf(&domain) {
-			return fmt.Errorf("wishes %v and has CPUs %v", g.Topology, g.CPUs)
+			return fmt.Errorf("has topology policy %v and CPUs %v", g.Topology, g.CPUs)
 		}
 	case hybrid.WholeCores:
 		var cores cpuset.Set
@@ -150,14 +150,14 @@ func (s state) checkWish(g hybrid.Grant) error {
 		for _, other := range s.grants {
 			bothFlexible := g.Class == hybrid.Flexible && other.Class == hybrid.Flexible
 			if other.ID != g.ID && !bothFlexible && other.CPUs.Overlaps(&cores) {
-				return fmt.Errorf("wishes whole cores, and %s has CPUs %v of %v", other.ID, other.CPUs, cores)
+				return fmt.Errorf("has topology policy whole-cores, and %s has CPUs %v of %v", other.ID, other.CPUs, cores)
 			}
 		}
 	}
 	return nil
 }
 
-// domain is the CPUs among which a grant's wish keeps it: those of the NUMA
+// domain is the CPUs among which a grant must stay: those of the NUMA
 // node or L3 domain of its first CPU, or all.
 func (s state) domain(g hybrid.Grant) cpuset.Set {
 	first := s.machine.CPU(g.CPUs.First())
@@ -169,7 +169,7 @@ func (s state) domain(g hybrid.Grant) cpuset.Set {
 		domain = s.machine.L3s[first.L3].CPUs
 	}
 	if (g.Policy == hybrid.BestEffort || s.shrunk) && !g.CPUs.SubsetOf(&domain) {
-		return s.machine.Online // its wish could not be kept
+		return s.machine.Online // its topology policy could not be met
 	}
 	return domain
 }

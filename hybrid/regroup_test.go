@@ -34,23 +34,23 @@ func restored(t testing.TB, machine string, o hybrid.Options, grants ...hybrid.G
 	return node
 }
 
-// Fractions leave a domain when a flexible container that wishes for it would be refused otherwise.
+// Fractions leave a domain when a flexible container with that topology policy would be refused otherwise.
 func TestFlexibleDomainMovesFractions(t *testing.T) {
 	for _, test := range []struct {
-		machine string
-		wish    hybrid.TopologyPolicy
-		request hybrid.Milli
-		grants  []hybrid.Grant
+		machine        string
+		topologyPolicy hybrid.TopologyPolicy
+		request        hybrid.Milli
+		grants         []hybrid.Grant
 	}{
 		{"numa:2 core:2", hybrid.SingleNUMA, 2000, []hybrid.Grant{withFraction("a", "", 0, 300), withFraction("b", "", 2, 300)}},
 		{"numa:1 l3:2 core:2", hybrid.SingleL3, 1900, []hybrid.Grant{withFraction("a", "", 0, 300), withFraction("b", "", 2, 300)}},
 		{"core:2 pu:2", hybrid.WholeCores, 2000, []hybrid.Grant{withFraction("a", "", 0, 300), withFraction("b", "", 1, 300)}},
 	} {
-		t.Run(test.wish.String(), func(t *testing.T) {
-			request := hybrid.Request{ID: "new", Class: hybrid.Flexible, Limit: test.request, Topology: test.wish}
+		t.Run(test.topologyPolicy.String(), func(t *testing.T) {
+			request := hybrid.Request{ID: "new", Class: hybrid.Flexible, Limit: test.request, Topology: test.topologyPolicy}
 			still := restored(t, test.machine, hybrid.Options{RescueMoves: hybrid.NoMoves}, test.grants...)
 			_, err := still.Plan(request)
-			wantRefusal(t, err, "new", hybrid.ErrNoCapacity, test.wish.String())
+			wantRefusal(t, err, "new", hybrid.ErrNoCapacity, test.topologyPolicy.String())
 
 			node := restored(t, test.machine, hybrid.Options{}, test.grants...)
 			plan, err := node.Plan(request)
@@ -58,7 +58,7 @@ func TestFlexibleDomainMovesFractions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if plan.Moves != 1 || plan.Grant.CPUs.Count() != 2 || !plan.Grant.TopologyMet {
-				t.Errorf("%d moves, CPUs %v, wish kept %v; want one move and a domain of 2 CPUs", plan.Moves, plan.Grant.CPUs, plan.Grant.TopologyMet)
+				t.Errorf("%d moves, CPUs %v, policy met %v; want one move and a domain of 2 CPUs", plan.Moves, plan.Grant.CPUs, plan.Grant.TopologyMet)
 			}
 		})
 	}
@@ -86,9 +86,9 @@ func TestShrinkOnOverpromisedNode(t *testing.T) {
 		{Request: hybrid.Request{ID: "a", Limit: 3000}, CPUs: cpuset.Range(0, 2), Exclusive: cpuset.Range(0, 2)},
 		{Request: hybrid.Request{ID: "flexible", Class: hybrid.Flexible, Limit: 4000}, CPUs: cpuset.Range(3, 7)},
 	}
-	for _, wish := range []hybrid.TopologyPolicy{hybrid.Prefer, hybrid.SingleNUMA} {
-		t.Run(wish.String(), func(t *testing.T) {
-			grants[1].Topology = wish
+	for _, topologyPolicy := range []hybrid.TopologyPolicy{hybrid.Prefer, hybrid.SingleNUMA} {
+		t.Run(topologyPolicy.String(), func(t *testing.T) {
+			grants[1].Topology = topologyPolicy
 			node := restored(t, "core:8", hybrid.Options{Usable: cpuset.Range(0, 4)}, grants...)
 			if _, err := node.PlanResize("a", 4000, 0); err == nil {
 				t.Error("grows on a node that has promised too much")
@@ -110,7 +110,7 @@ func TestShrinkOnOverpromisedNode(t *testing.T) {
 	}
 }
 
-// A best-effort container that has whole cores keeps its CPUs and grows without its wish where there are no more cores.
+// A best-effort container that has whole cores retains its CPUs, and grows without its topology policy if no cores are free.
 func TestWholeCoresResizeFallsBack(t *testing.T) {
 	for _, policy := range []hybrid.Policy{hybrid.Strict, hybrid.BestEffort} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestWholeCoresResizeFallsBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !plan.Before.CPUs.SubsetOf(&plan.Grant.CPUs) || plan.Grant.CPUs.Count() != 3 || plan.Grant.TopologyMet {
-				t.Errorf("from %v to %v, wish kept %v: want one CPU more, without the wish", plan.Before.CPUs, plan.Grant.CPUs, plan.Grant.TopologyMet)
+				t.Errorf("from %v to %v, policy met %v: want one CPU more, without the topology policy", plan.Before.CPUs, plan.Grant.CPUs, plan.Grant.TopologyMet)
 			}
 		})
 	}

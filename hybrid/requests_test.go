@@ -46,8 +46,8 @@ func drawRequest(t *rapid.T, id string, cpus int) hybrid.Request {
 	if rapid.IntRange(0, 4).Draw(t, "best effort") == 4 {
 		r.Policy = hybrid.BestEffort
 	}
-	if rapid.Bool().Draw(t, "wishing") {
-		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, int(hybrid.NoTopology)).Draw(t, "wish"))
+	if rapid.Bool().Draw(t, "has a topology policy") {
+		r.Topology = hybrid.TopologyPolicy(rapid.IntRange(0, int(hybrid.NoTopology)).Draw(t, "topology policy"))
 	}
 	r.Immovable = rapid.IntRange(0, 9).Draw(t, "immovable") == 9
 	if rapid.Bool().Draw(t, "flexible") {

@@ -12,12 +12,12 @@ import (
 // Which CPUs are best, rule by rule: each case has two candidates that differ in one of them.
 func TestTopologyOrder(t *testing.T) {
 	tests := []struct {
-		rule    string
-		machine string
-		held    []string // exclusive CPUs of containers that are there
-		limit   hybrid.Milli
-		wish    hybrid.TopologyPolicy
-		want    string
+		rule           string
+		machine        string
+		held           []string // exclusive CPUs of containers that are there
+		limit          hybrid.Milli
+		topologyPolicy hybrid.TopologyPolicy
+		want           string
 	}{
 		{"one NUMA node, though the first has free CPUs", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.Prefer, "4-6"},
 		{"one L3 domain, though the first has free CPUs", "numa:1 l3:2 core:4", []string{"0-1"}, 3000, hybrid.Prefer, "4-6"},
@@ -27,14 +27,14 @@ func TestTopologyOrder(t *testing.T) {
 		{"the CPUs of cores that are split already", "core:4 pu:2", []string{"1"}, 1000, hybrid.Prefer, "5"},
 		{"the lowest of equals", "numa:2 core:4", nil, 2000, hybrid.Prefer, "0-1"},
 		{"two NUMA nodes, and the third is left whole", "numa:3 core:4", []string{"0-1"}, 6000, hybrid.Prefer, "2-7"},
-		{"no wish: the lowest ids", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.NoTopology, "2-4"},
+		{"no policy: the lowest ids", "numa:2 core:4", []string{"0-1"}, 3000, hybrid.NoTopology, "2-4"},
 		{"the fraction near to the whole CPUs", "l3:2 core:4", []string{"0-1"}, 2500, hybrid.Prefer, "4-6"},
 		{"whole cores only", "core:4 pu:2", []string{"0"}, 2000, hybrid.WholeCores, "1,5"},
 	}
 	for _, test := range tests {
 		t.Run(test.rule, func(t *testing.T) {
 			node := held(t, parse(t, test.machine), test.held...)
-			plan, err := node.Plan(hybrid.Request{ID: "new", Limit: test.limit, Topology: test.wish})
+			plan, err := node.Plan(hybrid.Request{ID: "new", Limit: test.limit, Topology: test.topologyPolicy})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -187,7 +187,7 @@ func (f *facts) eachHasMemory(nodes []Domain) bool {
 	return f.memory.IsEmpty() || f.memory.Count() == len(nodes) && !slices.ContainsFunc(nodes, lacks)
 }
 
-// A distanceTable has the distances that the firmware reports, by node number.
+// A distanceTable holds the firmware's distances by pair of node numbers.
 type distanceTable map[[2]int]int
 
 func (f *facts) distanceTable() distanceTable {

@@ -103,9 +103,8 @@ func (t *tree) number(name string) (n int, ok bool, err error) {
 	return n, true, nil
 }
 
-// hint reads a positive number that the machine does without: 0 where the file
-// is missing, cannot be read or says something else ("<unsupported>"). Drivers
-// answer for cpufreq, and some with an error.
+// hint reads an optional positive number: 0 if the file is missing, unreadable or not a number
+// ("<unsupported>"). Drivers provide the files of cpufreq, and some return an error.
 func (t *tree) hint(name string) int {
 	n, ok, err := t.number(name)
 	if err != nil || !ok || n < 0 || n > 1<<31-1 {

@@ -231,9 +231,9 @@ func TestTrial(t *testing.T) {
 
 func TestBadPods(t *testing.T) {
 	for want, container := range map[string]Container{
-		"container app: limit 5m: must be 10m to 1024 CPUs":                                   sensitive("app", 5),
+		"container app: limit 5m: must be 10m to 1024 CPUs":                                sensitive("app", 5),
 		"container app: a sensitive container needs a limit: its view is as large as that": sensitive("app", 0),
-		"container app: limit 2000000m: must be 10m to 1024 CPUs":                             sensitive("app", 2_000_000),
+		"container app: limit 2000000m: must be 10m to 1024 CPUs":                          sensitive("app", 2_000_000),
 		"container app: guarantee 200m is above the limit 100m":                            {Name: "app", Request: hybrid.Request{Class: hybrid.Flexible, Limit: 100, Guarantee: 200}},
 	} {
 		if _, err := NewPod("u", "default", "p", 0, []Container{container}); err == nil || !strings.HasPrefix(err.Error(), want) {

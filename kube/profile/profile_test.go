@@ -153,7 +153,7 @@ func TestBadProfiles(t *testing.T) {
 	for want, spec := range map[string]v1alpha1.CPUProfileSpec{
 		"want a selector of pods, patterns of images, or both": {Class: "sensitive"},
 		"it says nothing: want one of class, policy":           {Selector: all},
-		`class "sensitve": must be one of sensitive, flexible`:    {Selector: all, Class: "sensitve"},
+		`class "sensitve": must be one of sensitive, flexible`: {Selector: all, Class: "sensitve"},
 		`view "all": want full or affinity`:                    {Selector: all, View: "all"},
 		"images: want 1 to 64 patterns":                        {Images: []string{""}, Class: "sensitive"},
 		"none of them empty":                                   {Images: make([]string, 65), Class: "sensitive"},
