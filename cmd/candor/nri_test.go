@@ -52,7 +52,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 		t.Fatalf("%s, %v", had, err)
 	}
 	for text, want := range map[string]string{
-		fmt.Sprintf("node: {reserved: %q}\n", machine.Online.String()):        "no CPU is left",
+		fmt.Sprintf("node: {reserved: %q}\n", machine.Online.String()):        "would remain",
 		fmt.Sprintf("node: {minShared: \"%d\"}\n", machine.Online.Count()+1):  "min-shared",
 		fmt.Sprintf("node: {reserved: \"%d\"}\n", machine.Online.Last()+1000): "the machine does not have CPU ",
 		"node: {minShared: lots}\n":                                           "lots",

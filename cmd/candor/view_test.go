@@ -65,7 +65,7 @@ func TestViewCommand(t *testing.T) {
 		"view --cpus 2":              {2, "unknown flag: --cpus"},
 		"view -- /no/such/program":   {127, `command "/no/such/program": not found`},
 		"view nosuchprogram --cpu 1": {127, `command "nosuchprogram": not found`},
-		"view -- /etc/passwd":        {126, `command "/etc/passwd": not executable`},
+		"view -- /etc/passwd":        {126, `command "/etc/passwd": cannot execute it`},
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)
 		if code != want.code || out != "" || !strings.HasPrefix(errOut, "candor: "+want.error) || strings.Count(errOut, "\n") != 1 {
