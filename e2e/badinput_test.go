@@ -103,7 +103,7 @@ func TestBadCommand(t *testing.T) {
 		{[]string{"inspect", "nobody"}, 2, "candor ps lists them"},
 		{[]string{"inspect", "no/body"}, 2, "candor ps lists them"},
 		{[]string{"ps", "-o", "yaml"}, 2, "want one of table, json"},
-		{[]string{"internal-exec", "1"}, 2, "candor's own"},
+		{[]string{"internal-exec", "1"}, 2, "an internal command"},
 	} {
 		t.Run(nameOf(line.args), func(t *testing.T) { l.refuses(t, l.candor(line.args...), line.code, line.says) })
 	}

@@ -83,7 +83,7 @@ func TestDockerCpuset(t *testing.T) {
 	}
 	d.start([]string{"--cpu", strconv.Itoa(d.usable.Count() - 1), "--name", "web"}, "sleep")
 	got := do(t, d.docker("run", "--rm", "--network=none", "--runtime=candor", "--cpuset-cpus="+last, "box", "nproc"))
-	if got.code != 125 || !strings.Contains(got.err, "wants CPUs "+last+", and web has CPU") {
+	if got.code != 125 || !strings.Contains(got.err, "cannot use CPU "+last+": web has CPU") {
 		t.Errorf("CPU %s is web's: %+v", last, got)
 	}
 	d.does("rm", "-f", id)

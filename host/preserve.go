@@ -66,7 +66,7 @@ func (op *operation) renew() error {
 func (op *operation) checkPreserve(name string, cpus cpuset.Set) error {
 	for _, g := range op.node.Grants() {
 		if g.Class == hybrid.Sensitive && g.CPUs.Overlaps(&cpus) {
-			return fmt.Errorf("%w: %s: cannot use CPUs %v: %s has %s while it runs", ErrBadSpec, name, cpus, g.ID, cputext.CPUs(g.CPUs))
+			return fmt.Errorf("%w: %s: cannot use %s: %s has %s while it runs", ErrBadSpec, name, cputext.CPUs(cpus), g.ID, cputext.CPUs(g.CPUs))
 		}
 	}
 	machine := op.node.Machine()

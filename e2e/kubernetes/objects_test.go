@@ -132,7 +132,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 		"a sensitive container has a limit":         func(s *v1alpha1.NodeCPUStatus) { s.Grants[sensitive].Limit = "" },
 		"a sensitive container has no request":      func(s *v1alpha1.NodeCPUStatus) { s.Grants[sensitive].Request = "1" },
 		"a flexible container has no fraction":      func(s *v1alpha1.NodeCPUStatus) { s.Grants[flexible].CPUs = "7:500m" },
-		"there is none to miss":                     func(s *v1alpha1.NodeCPUStatus) { s.Grants[flexible].TopologyMissed = true },
+		"topologyMissed requires topology":                     func(s *v1alpha1.NodeCPUStatus) { s.Grants[flexible].TopologyMissed = true },
 		"status.fingerprint":                        func(s *v1alpha1.NodeCPUStatus) { s.Fingerprint = strings.Repeat("a line\n", 10000) },
 		"status.algorithm: Unsupported value":       func(s *v1alpha1.NodeCPUStatus) { s.Algorithm = "best" },
 		"status.policy: Unsupported value":          func(s *v1alpha1.NodeCPUStatus) { s.Policy = "hard" },
@@ -188,7 +188,7 @@ func TestProfiles(t *testing.T) {
 		{v1alpha1.CPUProfileSpec{Images: []string{""}, Class: "sensitive"}, "spec.images[0]"},
 		{v1alpha1.CPUProfileSpec{Images: []string{"a", "a"}, Class: "sensitive"}, "Duplicate value"},
 		{v1alpha1.CPUProfileSpec{Selector: expression("In"), Class: "sensitive"}, "In and NotIn require values"},
-		{v1alpha1.CPUProfileSpec{Selector: expression("Exists", "x"), Class: "sensitive"}, "none with Exists"},
+		{v1alpha1.CPUProfileSpec{Selector: expression("Exists", "x"), Class: "sensitive"}, "Exists and DoesNotExist accept none"},
 		{v1alpha1.CPUProfileSpec{Selector: expression("Like", "x"), Class: "sensitive"}, "operator: Unsupported value"},
 	} {
 		code, answer := p.try("POST", profilesOf("spark"), adminToken, object(t, "CPUProfile", fmt.Sprint("profile-", i), v1alpha1.CPUProfile{Spec: c.spec}))

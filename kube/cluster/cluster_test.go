@@ -95,7 +95,7 @@ func TestRefusals(t *testing.T) {
 		{"n", "view impossible (1 whole CPU missing)", strict(3000), false},
 		{"n", "fraction does not fit (500m)", strict(2500), false},
 		{"n", "container app: view impossible (1 whole CPU missing)", pod(t, "p", sensitive("one", 1000), sensitive("app", 2000)), false},
-		{"two", "view impossible (wish single-numa)", pod(t, "p", numa), true},
+		{"two", "view impossible (topology policy single-numa)", pod(t, "p", numa), true},
 		{"n", "", strict(1000), false},
 		{"other", "no Candor on node", strict(100), true},
 		{"other", "no Candor on node", pod(t, "p", wish), true},

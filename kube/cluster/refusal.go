@@ -49,7 +49,7 @@ func reason(err error) string {
 	case hybrid.CauseFraction:
 		return fmt.Sprintf("fraction does not fit (%dm)", r.Fraction)
 	case hybrid.CauseTopology:
-		return fmt.Sprintf("view impossible (wish %s)", r.Topology)
+		return fmt.Sprintf("view impossible (topology policy %s)", r.Topology)
 	case hybrid.CauseFlexible:
 		return "view impossible (flexible containers need the CPUs)"
 	default:
