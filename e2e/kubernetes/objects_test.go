@@ -132,7 +132,7 @@ func TestReportsThatAreRefused(t *testing.T) {
 		"a sensitive container has a limit":         func(s *v1alpha1.NodeCPUStatus) { s.Grants[sensitive].Limit = "" },
 		"a sensitive container has no request":      func(s *v1alpha1.NodeCPUStatus) { s.Grants[sensitive].Request = "1" },
 		"a flexible container has no fraction":      func(s *v1alpha1.NodeCPUStatus) { s.Grants[flexible].CPUs = "7:500m" },
-		"topologyMissed requires topology":                     func(s *v1alpha1.NodeCPUStatus) { s.Grants[flexible].TopologyMissed = true },
+		"topologyMissed requires topology":          func(s *v1alpha1.NodeCPUStatus) { s.Grants[flexible].TopologyMissed = true },
 		"status.fingerprint":                        func(s *v1alpha1.NodeCPUStatus) { s.Fingerprint = strings.Repeat("a line\n", 10000) },
 		"status.algorithm: Unsupported value":       func(s *v1alpha1.NodeCPUStatus) { s.Algorithm = "best" },
 		"status.policy: Unsupported value":          func(s *v1alpha1.NodeCPUStatus) { s.Policy = "hard" },
