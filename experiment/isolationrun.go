@@ -167,7 +167,7 @@ func (s *stress) begin(ctx context.Context) (failure string, err error) {
 		case s.over():
 			return "it ended" + lastLine(s.output.last()), nil
 		case time.Now().After(deadline):
-			return fmt.Sprintf("it has not minStartCPU after %v%s", startTimeout, lastLine(s.output.last())), nil
+			return fmt.Sprintf("it has not started after %v%s", startTimeout, lastLine(s.output.last())), nil
 		}
 		select {
 		case <-ctx.Done():

@@ -45,12 +45,12 @@ func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 }
 
 // maxCPUs is more than the CPUs of any machine.
-const mostCPUs = 1 << 16
+const maxCPUs = 1 << 16
 
 // Add appends n steps with that many CPUs used in each. Prepare returns an error if a damaged file has impossible
 // values.
 func (d *Demand) Add(cpus float64, n int64) {
-	if !(cpus >= 0 && cpus < mostCPUs) {
+	if !(cpus >= 0 && cpus < maxCPUs) {
 		d.wrong = true
 		return
 	}
@@ -64,7 +64,7 @@ func (d *Demand) Add(cpus float64, n int64) {
 func (d *Demand) Prepare() error {
 	switch {
 	case d.wrong:
-		return fmt.Errorf("%w: it has steps of less than 0 CPUs, or of more than %d: it is damaged", ErrUnfit, mostCPUs)
+		return fmt.Errorf("%w: it has steps of less than 0 CPUs, or of more than %d: it is damaged", ErrUnfit, maxCPUs)
 	case len(d.Work) > maxSteps:
 		return fmt.Errorf("%w: it has more than %d steps of %v; record less, or with a longer --interval", ErrUnfit, maxSteps, d.Step)
 	case d.Mean() == 0:

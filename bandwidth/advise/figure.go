@@ -46,7 +46,7 @@ func (n *Node) plot(fillings []Filling) (*plot.Plot, error) {
 }
 
 // maxShort is the share of the windows at which the plot ends.
-const mostShort = 0.2
+const maxShort = 0.2
 
 // shortness returns the percentage of the windows in which the containers need more than the node has, by their
 // number. The last point lies beyond all fillings.
@@ -57,7 +57,7 @@ func (n *Node) shortness(fillings []Filling) plotter.XYs {
 	}
 	load := n.newLoad()
 	points := plotter.XYs{{}}
-	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*mostShort || len(points) <= most+most/10+1) {
+	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*maxShort || len(points) <= most+most/10+1) {
 		load.add()
 		points = append(points, plotter.XY{X: float64(len(points)), Y: 100 * load.short(float64(n.CPUs))})
 	}

@@ -75,7 +75,7 @@ func TestShortness(t *testing.T) {
 	n := NewNode(16, 0.01, []*Demand{sometimes(t)})
 	most := n.Unlimited()
 	points := n.shortness([]Filling{most})
-	if len(points) <= most.Containers || points[most.Containers].Y != 100*most.Short || points[most.Containers+1].Y <= 1 || points[len(points)-1].Y < 100*mostShort {
+	if len(points) <= most.Containers || points[most.Containers].Y != 100*most.Short || points[most.Containers+1].Y <= 1 || points[len(points)-1].Y < 100*maxShort {
 		t.Errorf("%d containers are held; %v", most.Containers, points)
 	}
 	for i := range points[1:] {

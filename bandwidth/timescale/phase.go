@@ -15,7 +15,7 @@ type Phase struct {
 const (
 	levelWindow = time.Second
 	leastLevels = 20   // minimum number of levels of a recording with phases
-	leastPart   = 10   // a phase has at least 1/minPart of the recording
+	minPart     = 10   // a phase has at least 1/minPart of the recording
 	mostPhases  = 5    // with more phases, the recording counts as a single phase
 	explained   = 0.8  // minimum share of the variance that the phases' means explain
 	leastRatio  = 1.5  // minimum ratio of the means of neighbors
@@ -78,7 +78,7 @@ func spreadOf(values []float64) (sum float64) {
 // cut divides values into n contiguous parts with the smallest squared distances from the parts' means. It returns
 // the ends of the parts, and the sum of the squared distances.
 func cut(values []float64, n int) (ends []int, rest float64) {
-	least := max(len(values)/leastPart, 1)
+	least := max(len(values)/minPart, 1)
 	sums, squares := make([]float64, len(values)+1), make([]float64, len(values)+1)
 	for i, v := range values {
 		sums[i+1], squares[i+1] = sums[i]+v, squares[i]+v*v

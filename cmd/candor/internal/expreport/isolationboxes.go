@@ -46,17 +46,17 @@ func (r Isolation) draw(app int) (*plot.Plot, error) {
 }
 
 // groupShare is the share of a group's width that its boxes take.
-const ofGroup = 0.8
+const groupShare = 0.8
 
 // place returns the offset of a case's box from the center of its group.
 func (r Isolation) place(c int) float64 {
-	return ofGroup * ((float64(c)+0.5)/float64(len(r.Cases)) - 0.5)
+	return groupShare * ((float64(c)+0.5)/float64(len(r.Cases)) - 0.5)
 }
 
 // look returns the appearance of a case's boxes, as wide as the space allows.
 func (r Isolation) look(c, groups int) boxLook {
 	const plotWidth = 15 * vg.Centimeter
-	room := ofGroup / float64(len(r.Cases))
+	room := groupShare / float64(len(r.Cases))
 	width := min(vg.Length(0.75*room/float64(groups))*plotWidth, vg.Points(34))
 	return boxLook{drawing.Colors[c%len(drawing.Colors)], width, 0.5 * room, 1}
 }

@@ -19,7 +19,7 @@ text{font:13px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu S
 </style>`
 
 // lineColors are the colors of the traces.
-var lineColours = [MaxTraces]string{"#0969da", "#d9730d", "#1a9c56", "#cf3f7e", "#8250df", "#1b9aaa"}
+var lineColors = [MaxTraces]string{"#0969da", "#d9730d", "#1a9c56", "#cf3f7e", "#8250df", "#1b9aaa"}
 
 // Sizes in pixels.
 const (
@@ -57,7 +57,7 @@ func SVG(w io.Writer, summaries []*trace.Summary) error {
 	d.printf(`<rect class="bg" width="%d" height="%d" rx="10"/>`+"\n", width, height)
 	for i, title := range titles(summaries) {
 		x, y := plotLeft+float64(i%legendColumns)*legendWidth, 20+float64(i/legendColumns)*18
-		d.printf(`<rect x="%.0f" y="%.0f" width="14" height="4" fill="%s"/>`, x, y-6, lineColours[i])
+		d.printf(`<rect x="%.0f" y="%.0f" width="14" height="4" fill="%s"/>`, x, y-6, lineColors[i])
 		d.text(x+20, y, "t", title)
 	}
 	d.load(summaries)
@@ -96,7 +96,7 @@ func (d *drawing) load(summaries []*trace.Summary) {
 	}
 }
 
-// requests draws the quantiles of the CPU requests on a logarithmic scale.
+// asks draws the quantiles of the CPU requests on a logarithmic scale.
 func (d *drawing) asks(summaries []*trace.Summary) {
 	const least, most = 0.01, 100.0
 	d.text(plotLeft, asksTop-16, "m", "CPU request in cores, by percentile: new containers; dashed: those that run at the start")
@@ -138,7 +138,7 @@ func (d *drawing) line(i int, class string, points []float64) {
 		return
 	}
 	// Each line is thinner than the previous, so that equal lines remain visible.
-	d.printf(`<polyline class="%s" stroke="%s" stroke-width="%.1f" points="`, class, lineColours[i], max(4.2-2.4*float64(i), 1.4))
+	d.printf(`<polyline class="%s" stroke="%s" stroke-width="%.1f" points="`, class, lineColors[i], max(4.2-2.4*float64(i), 1.4))
 	for k := 0; k < len(points); k += 2 {
 		d.printf("%.1f,%.1f ", points[k], points[k+1])
 	}
