@@ -46,9 +46,9 @@ clean: ## remove the built files
 
 # --- checks: format, vet, linters, language ---
 
-.PHONY: check check-format check-vet check-lint check-prose tools
+.PHONY: check check-format check-vet check-words check-lint check-prose tools
 
-CHECKS := check-format check-vet # append check-lint and check-prose when they report nothing
+CHECKS := check-format check-vet check-words # append check-lint when it reports nothing
 
 check: $(CHECKS) ## the checks that need no root and run no test
 
@@ -67,6 +67,9 @@ check-vet: ## go vet, in all modules
 
 check-lint: tools ## golangci-lint, in all modules; .golangci.yml configures it
 	@set -e; for module in $(MODULES); do echo "golangci-lint: $$module"; (cd $$module && $(CURDIR)/bin/tools/golangci-lint run --timeout 15m); done
+
+check-words: ## count unclear words and long sentences in comments and Markdown
+	@$(GO) run -C tools ./prose "$(CURDIR)"
 
 check-prose: tools ## Vale and tools/prose: the language of comments and Markdown; tools/vale/styles has the rules
 	@failed=; bin/tools/vale --output=line $$(git -c safe.directory='*' ls-files '*.go' '*.md' ':!*_test.go' ':!*/testdata/*') || failed=1; \

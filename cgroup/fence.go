@@ -20,7 +20,7 @@ import (
 type Confinement struct {
 	Kind   ConfinementKind `json:"kind"`
 	At     string          `json:"at"`
-	Before string          `json:"before"` // what it was; "" where there was nothing
+	Before string          `json:"before"` // former value; "" if there was none
 	After  string          `json:"after"`
 }
 

@@ -118,7 +118,7 @@ func (f *Fleet) count(r *Request, cost *hybrid.Cost, sign int) {
 	f.totals.Moves += int64(cost.Moves)
 }
 
-// need is the CPU time that counts towards a node's capacity.
+// need is the CPU time that counts toward a node's capacity.
 func (f *Fleet) need(r *Request) hybrid.Milli {
 	return hybrid.GuaranteedTime(r.Class, r.Limit, r.Guarantee)
 }

@@ -19,7 +19,7 @@ import (
 // no other container of Candor runs on the container's exclusive CPUs. A container of the same name and pod takes over
 // the CPUs held for it. The error is ErrIDTaken if a container of that name still runs.
 //
-// room, if not 0, is the total that the pod can count towards the node's capacity. Admit first frees the CPUs held
+// room, if not 0, is the total that the pod can count toward the node's capacity. Admit first frees the CPUs held
 // beyond room for ended containers, so that an init container and its successor do not count twice. On an error
 // nothing has changed.
 func (h *Host) Admit(ctx context.Context, a Allocation, room hybrid.Milli) (*Grant, error) {

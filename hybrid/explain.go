@@ -56,7 +56,7 @@ func (p *Plan) explainSensitive(add addStep) {
 		add("whole-cpus", g.Exclusive, "%s: no other container runs there", ownCPUs(g.Exclusive))
 	}
 	for _, f := range g.Fractions {
-		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbours(f.CPU))
+		add("fraction", cpuset.Of(f.CPU), "%dm of CPU %d: %s", f.Milli, f.CPU, p.neighbors(f.CPU))
 	}
 	if n := g.CPUs.Count(); n > g.Limit.CPUs() {
 		add("topology", g.CPUs, "best-effort: it sees %d CPUs, %d would match its limit", n, g.Limit.CPUs())
@@ -69,8 +69,8 @@ func (p *Plan) explainSensitive(add addStep) {
 	}
 }
 
-// neighbours describes the other containers on a CPU of the plan's container.
-func (p *Plan) neighbours(cpu int) string {
+// neighbors describes the other containers on a CPU of the plan's container.
+func (p *Plan) neighbors(cpu int) string {
 	with := 0
 	after := make(map[string]bool)
 	for i := range p.Others {

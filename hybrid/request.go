@@ -119,7 +119,7 @@ type Request struct {
 	// Limit is the container's CPU limit: its quota and, for a sensitive container, the size of its
 	// view. 0 means no limit, and is valid for flexible containers only.
 	Limit Milli
-	// Guarantee is the CPU time that a flexible container counts towards the node's capacity
+	// Guarantee is the CPU time that a flexible container counts toward the node's capacity
 	// (Kubernetes' request). 0 means the limit; NoGuarantee means no time. It must be 0 or the limit
 	// for sensitive containers, which are guaranteed their limit.
 	Guarantee Milli
@@ -129,11 +129,11 @@ type Request struct {
 	Immovable bool
 }
 
-// NoGuarantee is the Guarantee of a flexible container that counts nothing towards the node's capacity
+// NoGuarantee is the Guarantee of a flexible container that counts nothing toward the node's capacity
 // although it has a limit.
 const NoGuarantee Milli = -1
 
-// GuaranteedTime returns the CPU time that a container of a class counts towards a node's capacity:
+// GuaranteedTime returns the CPU time that a container of a class counts toward a node's capacity:
 // the limit of a sensitive container, the guarantee of a flexible container (see Request.Guarantee).
 func GuaranteedTime(class Class, limit, guarantee Milli) Milli {
 	switch {
@@ -146,7 +146,7 @@ func GuaranteedTime(class Class, limit, guarantee Milli) Milli {
 	}
 }
 
-// Guaranteed returns the CPU time that the container counts towards a node's capacity.
+// Guaranteed returns the CPU time that the container counts toward a node's capacity.
 func (r *Request) Guaranteed() Milli { return GuaranteedTime(r.Class, r.Limit, r.Guarantee) }
 
 // IsPlain reports whether the topology policy does not confine the container to a domain.

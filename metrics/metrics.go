@@ -43,14 +43,14 @@ type Metrics struct {
 // buckets are seconds: a plan takes some ten microseconds, a wait for the lock 1.5 s at most.
 var buckets = []float64{.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1, 2}
 
-// New returns counters that begin at zero, for a candor of some version.
+// New returns counters that begin at zero, for a given version of candor.
 func New(version string) *Metrics {
 	m := &Metrics{
 		version:  version,
 		registry: prometheus.NewRegistry(),
 		refused: counters("candor_containers_refused_total", "Containers whose creation was refused.",
 			refusals),
-		resizes: counters("candor_resizes_refused_total", "In-place resizes that were refused: the container keeps what it has.",
+		resizes: counters("candor_resizes_refused_total", "In-place resizes that were refused: the container keeps its CPUs and limit.",
 			refusals),
 		downgraded: counters("candor_containers_downgraded_total", "Containers called sensitive that were taken for flexible.",
 			downgrades),
@@ -63,13 +63,13 @@ func New(version string) *Metrics {
 			Help: "Time that operations took: the wait for the state's lock, also one in vain, reading state and kernel, planning, applying to groups, views and file.",
 		}, []string{"phase"}),
 		moves:     counter("candor_fraction_moves_total", "Fractions of running containers that were moved to another CPU."),
-		drift:     counter("candor_drift_repairs_total", "Containers and groups of pods whose settings somebody else had changed, and that were set back."),
+		drift:     counter("candor_drift_repairs_total", "Containers and cgroups of pods whose settings another program had changed, and that were restored."),
 		failures:  counter("candor_apply_failures_total", "Operations that could not be applied and were undone."),
 		lastDone:  gauge("candor_last_operation_timestamp_seconds", "When the last operation was done, since the epoch; each repair is one. 0: never."),
 		connected: gauge("candor_connected", "Whether the plugin and the runtime are connected and synchronized."),
 		observing: gauge("candor_observing", "1 with --observe: nothing is changed, and what is refused would be."),
 		lastSync:  gauge("candor_last_sync_timestamp_seconds", "When the plugin and the runtime last met, since the epoch. 0: never."),
-		reports:   counter("candor_reports_total", "Reports of what the node has that the API server has taken."),
+		reports:   counter("candor_reports_total", "Reports of the node that the API server accepted."),
 		unreported: counters("candor_report_failures_total", "Tries to report what the node has that failed.",
 			unsaid),
 		lastReport: gauge("candor_last_report_timestamp_seconds", "When a try to report did not fail, since the epoch: it was taken, or nothing was new. 0: never, or without --publish."),

@@ -14,7 +14,7 @@ import (
 
 // Import writes all events of a trace to a compact file, which is there as a
 // whole or not at all. It returns the file's header, with every count known. It
-// ends with the context's error where that is cancelled.
+// ends with the context's error where that is canceled.
 func Import(ctx context.Context, path string, r Reader) (Header, error) {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)), renameio.WithPermissions(0o644))
 	if err != nil {

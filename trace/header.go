@@ -53,7 +53,7 @@ type Class struct {
 
 // A Header holds the facts on a trace that are known before its events are read. Unknown counts are 0.
 type Header struct {
-	Name    string  `json:"name"`   // such as "google2011", and what it is called wherever it is shown
+	Name    string  `json:"name"`   // display name, such as "google2011"
 	Source  string  `json:"source"` // the spec that it was opened with
 	Unit    Unit    `json:"unit"`
 	Classes []Class `json:"classes"` // of Event.Class

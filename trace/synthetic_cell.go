@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The cell of Google's trace in numbers: from the trace's published analyses
+// The cell of Google's trace in numbers: from the trace's published studies
 // (Reiss et al., SoCC 2012) and statistics of its tables.
 
 // cellMachines is the number of machines at the start of the real cell; counts for a whole cell scale with it.

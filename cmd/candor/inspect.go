@@ -74,7 +74,7 @@ func (f *hostFlags) inspect(cmd *cobra.Command, name string, during time.Duratio
 		if err != nil {
 			return nil, err
 		}
-		report.Strangers = strangersOf(g, used)
+		report.Strangers = foreignUsesOf(g, used)
 	}
 	return report, nil
 }
@@ -85,7 +85,7 @@ type inspection struct {
 	Group     *groupRow           `json:"group,omitempty"` // settings in the kernel; absent without a cgroup
 	Shown     cpuset.Set          `json:"shown"`           // CPUs in the files of its view
 	LimitedBy []cpumap.GroupLimit `json:"limitedBy"`       // quotas of groups above its own
-	Strangers []cpumap.Stranger   `json:"strangers,omitzero"`
+	Strangers []cpumap.ForeignUse `json:"strangers,omitzero"`
 }
 
 type groupRow struct {
@@ -180,7 +180,7 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	}
 }
 
-func writeStrangers(row func(string, string, ...any), strangers []cpumap.Stranger) {
+func writeStrangers(row func(string, string, ...any), strangers []cpumap.ForeignUse) {
 	seen := false
 	for _, s := range strangers {
 		if s.Milli >= 10 {

@@ -70,7 +70,7 @@ func example(t *testing.T) *exampleMachine {
 		e.rows = append(e.rows, newGrantRow(&g, look, e.Now))
 		if e.report == nil {
 			e.report = newInspection(&g, look, e.Now)
-			e.report.Strangers = strangersOf(&g, map[int]float64{0: 0.03})
+			e.report.Strangers = foreignUsesOf(&g, map[int]float64{0: 0.03})
 		}
 	}
 	return e
@@ -102,7 +102,7 @@ func (e *exampleMachine) figures() *top.Figures {
 func TestJSONShapes(t *testing.T) {
 	e := example(t)
 	m := cpumap.Of(e.Node)
-	m.Names, m.Strangers = e.PodNames(), e.report.Strangers
+	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
 	shown := map[string]string{}
 	write := func(command string, do func(*bytes.Buffer) error) {
 		var raw, text bytes.Buffer

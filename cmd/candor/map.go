@@ -69,7 +69,7 @@ func newMapCommand() *cobra.Command {
 			return err
 		}
 		if *during > 0 {
-			m.Strangers = strangers(cmd.Context(), h, s.Grants, *during)
+			m.ForeignUses = sampleForeignUses(cmd.Context(), h, s.Grants, *during)
 		}
 		out := cmd.OutOrStdout()
 		switch output.value {
@@ -99,10 +99,10 @@ func addGroups(m *cpumap.Map, h *host.Host, s *host.Snapshot) error {
 	return err
 }
 
-// strangers samples the exclusive CPUs of all containers at the same time. It skips containers that cannot be sampled, such
+// sampleForeignUses samples the exclusive CPUs of all containers at the same time. It skips containers that cannot be sampled, such
 // as a container that has just ended.
-func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during time.Duration) []cpumap.Stranger {
-	var all []cpumap.Stranger
+func sampleForeignUses(ctx context.Context, h *host.Host, grants []host.Grant, during time.Duration) []cpumap.ForeignUse {
+	var all []cpumap.ForeignUse
 	var lock sync.Mutex
 	var wait sync.WaitGroup
 	for i := range grants {
@@ -113,7 +113,7 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 			}
 			lock.Lock()
 			defer lock.Unlock()
-			all = append(all, strangersOf(&grants[i], used)...)
+			all = append(all, foreignUsesOf(&grants[i], used)...)
 		})
 	}
 	wait.Wait()
@@ -121,14 +121,14 @@ func strangers(ctx context.Context, h *host.Host, grants []host.Grant, during ti
 	return all
 }
 
-// strangersOf returns the samples of a container in the order of the CPUs, or nil without samples.
-func strangersOf(g *host.Grant, used map[int]float64) []cpumap.Stranger {
+// foreignUsesOf returns the samples of a container in the order of the CPUs, or nil without samples.
+func foreignUsesOf(g *host.Grant, used map[int]float64) []cpumap.ForeignUse {
 	if used == nil {
 		return nil
 	}
-	list := []cpumap.Stranger{}
+	list := []cpumap.ForeignUse{}
 	for cpu, share := range used {
-		s := cpumap.Stranger{CPUs: g.Exclusive, Milli: hybrid.Milli(share * 1000)}
+		s := cpumap.ForeignUse{CPUs: g.Exclusive, Milli: hybrid.Milli(share * 1000)}
 		if cpu >= 0 { // -1: the sum of them
 			s.CPUs = cpuset.Of(cpu)
 		}
@@ -138,6 +138,6 @@ func strangersOf(g *host.Grant, used map[int]float64) []cpumap.Stranger {
 	return list
 }
 
-func sortStrangers(list []cpumap.Stranger) {
-	slices.SortFunc(list, func(a, b cpumap.Stranger) int { return a.CPUs.First() - b.CPUs.First() })
+func sortStrangers(list []cpumap.ForeignUse) {
+	slices.SortFunc(list, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
 }

@@ -108,11 +108,11 @@ type recordedWriter struct {
 func recordedWriters(t *testing.T) []recordedWriter {
 	e := example(t)
 	m := cpumap.Of(e.Node)
-	m.Names, m.Strangers = e.PodNames(), e.report.Strangers
+	m.Names, m.ForeignUses = e.PodNames(), e.report.Strangers
 	m.Limits, m.Reservations = []cpumap.GroupLimit{full[cpumap.GroupLimit]()}, []cpumap.Reservation{full[cpumap.Reservation]()}
 	row := full[grantRow]()
 	row.Fractions = planio.Fractions{{CPU: 1, Milli: 500}}
-	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.Strangers}
+	report := inspection{grantRow: row, Group: new(full[groupRow]()), LimitedBy: m.Limits, Strangers: m.ForeignUses}
 	rows := auditRows([]audit.Container{full[audit.Container]()}, true)
 	var classify classifyFlags
 	classify.output.value = "json"
@@ -122,7 +122,7 @@ func recordedWriters(t *testing.T) []recordedWriter {
 	result := full[planio.Result]()
 	result.Grant.Fractions, result.Changes[0].Fractions = row.Fractions, row.Fractions
 	figures := e.figures()
-	figures.Strangers = m.Strangers
+	figures.Strangers = m.ForeignUses
 	return []recordedWriter{
 		{"ps", jsonOf(append(e.rows, row)), []string{"[].fractions"}},
 		{"inspect", jsonOf(report), []string{"fractions"}},

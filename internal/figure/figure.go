@@ -32,7 +32,7 @@ func New() *plot.Plot {
 // Colors are eight colors that readers with color blindness can distinguish.
 var Colors = []color.Color{RGB(0x0969da), RGB(0xd9730d), RGB(0x1a9c56), RGB(0xcf3f7e), RGB(0x1b9aaa), RGB(0x8250df), RGB(0x24478f), RGB(0x8a5a2b)}
 
-// RGB is a colour written as in HTML.
+// RGB is a color written as in HTML.
 func RGB(v uint32) color.Color { return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 255} }
 
 // Line adds a line that the legend names.

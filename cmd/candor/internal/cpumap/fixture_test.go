@@ -107,7 +107,7 @@ func irregular() *Map {
 		threads,
 		sensitive("efficient", "4", hybrid.Fraction{CPU: 5, Milli: 250}),
 		flexible("log", "1,6-7,10", 500),
-	}, Strangers: []Stranger{{CPUs: cpuset.MustParse("2-3"), Milli: 123}, {CPUs: cpuset.MustParse("4"), Milli: 0}}}
+	}, ForeignUses: []ForeignUse{{CPUs: cpuset.MustParse("2-3"), Milli: 123}, {CPUs: cpuset.MustParse("4"), Milli: 0}}}
 }
 
 // genMap draws a machine and grants on it that agree with each other.

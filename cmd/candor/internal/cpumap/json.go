@@ -22,7 +22,7 @@ type document struct {
 	Sensitive  hybrid.Milli        `json:"totalSensitiveMilli"`
 	Containers []documentContainer `json:"containers"`
 	CPUs       []documentCPU       `json:"cpus"`
-	Strangers  []Stranger          `json:"strangers"`
+	Strangers  []ForeignUse        `json:"strangers"`
 	LimitedBy  []GroupLimit        `json:"limitedBy"`
 	ReservedBy []Reservation       `json:"reservedBy"`
 }
@@ -77,7 +77,7 @@ func (m *Map) JSON(w io.Writer) error {
 		Usable:     m.Usable,
 		Shared:     m.Shared,
 		Containers: []documentContainer{},
-		Strangers:  append([]Stranger{}, m.Strangers...),
+		Strangers:  append([]ForeignUse{}, m.ForeignUses...),
 		LimitedBy:  append([]GroupLimit{}, m.Limits...),
 		ReservedBy: append([]Reservation{}, m.Reservations...),
 	}

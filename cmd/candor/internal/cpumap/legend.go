@@ -16,7 +16,7 @@ func (m *Map) keys(c *canvas, columns int) {
 	for _, cell := range m.cells() {
 		pools[cell.pool].Add(cell.cpu)
 		unused = unused || cell.pool == fractional && !cell.flexible
-		strangers = strangers || cell.strangers
+		strangers = strangers || cell.hasForeign
 	}
 	c.newline()
 	key := func(sign, text string) {
@@ -87,7 +87,7 @@ func (m *Map) legend(c *canvas, columns int) {
 		r.draw(c, width, columns)
 	}
 	m.totals(c, columns)
-	m.strangers(c, columns)
+	m.drawForeignUses(c, columns)
 }
 
 // draw writes the row of a container.
@@ -212,10 +212,10 @@ func decimal(m hybrid.Milli) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.3f", float64(m)/1000), "0"), ".")
 }
 
-// strangers lists the use of exclusive CPUs by foreign processes.
-func (m *Map) strangers(c *canvas, columns int) {
+// drawForeignUses lists the use of exclusive CPUs by foreign processes.
+func (m *Map) drawForeignUses(c *canvas, columns int) {
 	var words []string
-	for _, s := range m.Strangers {
+	for _, s := range m.ForeignUses {
 		if s.Milli <= 0 {
 			continue
 		}

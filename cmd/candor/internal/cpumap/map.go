@@ -22,8 +22,8 @@ type Map struct {
 	Names   map[string]podname.Name // of the containers that are in pods, by ID
 	Tags    *Tags                   // retains letters from map to map; nil: letters by arrival
 
-	// Strangers is the use of exclusive CPUs by foreign processes.
-	Strangers []Stranger
+	// ForeignUses are the uses of exclusive CPUs by foreign processes.
+	ForeignUses []ForeignUse
 
 	Limits       []GroupLimit  // quotas of groups above the containers
 	Reservations []Reservation // by foreign groups, of CPUs that are not usable
@@ -50,9 +50,9 @@ type Reservation struct {
 	CPUs  cpuset.Set `json:"cpus"`
 }
 
-// A Stranger is the CPU time of foreign processes on exclusive CPUs: on a single CPU, or on several CPUs together if the kernel
+// A ForeignUse is the CPU time of foreign processes on exclusive CPUs: on a single CPU, or on several CPUs together if the kernel
 // reports only the sum.
-type Stranger struct {
+type ForeignUse struct {
 	CPUs  cpuset.Set   `json:"cpus"`
 	Milli hybrid.Milli `json:"milli"`
 }
@@ -66,7 +66,7 @@ func Of(node *hybrid.Node) *Map {
 func (m *Map) Name(id string) string { return Clean(cmp.Or(m.Names[id].String(), id)) }
 
 // Tags gives every sensitive container a number, from which its letter and its
-// colour come, and keeps it for as long as the container is there.
+// color come, and keeps it for as long as the container is there.
 type Tags struct {
 	number map[string]int
 	used   []bool
@@ -123,12 +123,12 @@ func (p pool) String() string { return poolNames[p] }
 
 // A cell is an online CPU with its containers.
 type cell struct {
-	cpu       int
-	pool      pool
-	parts     []part // sensitive containers, in order of arrival
-	flexible  bool   // flexible containers run here
-	strangers bool   // foreign processes use this exclusive CPU
-	by        string // foreign group that reserves it, safe to print
+	cpu        int
+	pool       pool
+	parts      []part // sensitive containers, in order of arrival
+	flexible   bool   // flexible containers run here
+	hasForeign bool   // foreign processes use this exclusive CPU
+	by         string // foreign group that reserves it, safe to print
 }
 
 // A part is the share of a sensitive container in a CPU.
@@ -165,10 +165,10 @@ func (m *Map) cells() map[int]*cell {
 		g := &m.Grants[i]
 		addGrant(cells, g, part{tag: tags.number[g.ID], id: g.ID, name: m.Name(g.ID)})
 	}
-	for _, s := range m.Strangers {
+	for _, s := range m.ForeignUses {
 		for cpu := range s.CPUs.All() {
 			if c := cells[cpu]; c != nil {
-				c.strangers = c.strangers || s.Milli > 0
+				c.hasForeign = c.hasForeign || s.Milli > 0
 			}
 		}
 	}

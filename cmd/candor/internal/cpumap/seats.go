@@ -4,12 +4,12 @@ import "github.com/candor-project/candor/hybrid"
 
 // A Seat is an online CPU with its containers, for other drawings of the CPUs.
 type Seat struct {
-	CPU       int
-	Pool      string // exclusive, fractional, shared, reserved or isolated
-	Sign      string // the map's sign for the rest of the CPU
-	Parts     []Part // of sensitive containers, in order of arrival
-	Flexible  bool   // flexible containers run here
-	Strangers bool   // foreign processes use this exclusive CPU
+	CPU        int
+	Pool       string // exclusive, fractional, shared, reserved or isolated
+	Sign       string // the map's sign for the rest of the CPU
+	Parts      []Part // of sensitive containers, in order of arrival
+	Flexible   bool   // flexible containers run here
+	HasForeign bool   // foreign processes use this exclusive CPU
 }
 
 // A Part is the share of a sensitive container in a CPU.
@@ -26,7 +26,7 @@ func (m *Map) Seats() []Seat {
 	seats := make([]Seat, 0, len(cells))
 	for cpu := range m.Machine.Online.All() {
 		c := cells[cpu]
-		seat := Seat{CPU: cpu, Pool: c.pool.String(), Sign: c.sign(), Flexible: c.flexible, Strangers: c.strangers}
+		seat := Seat{CPU: cpu, Pool: c.pool.String(), Sign: c.sign(), Flexible: c.flexible, HasForeign: c.hasForeign}
 		for _, p := range c.parts {
 			seat.Parts = append(seat.Parts, Part{p.id, p.letter(c.pool), p.style().bg, p.milli})
 		}
@@ -35,7 +35,7 @@ func (m *Map) Seats() []Seat {
 	return seats
 }
 
-// Tag is the letter and the colour of a sensitive container.
+// Tag is the letter and the color of a sensitive container.
 func (m *Map) Tag(id string) (letter string, colour int) {
 	p := part{tag: m.tags().number[id]}
 	return p.letter(exclusive), p.style().bg

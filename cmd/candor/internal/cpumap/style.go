@@ -10,12 +10,12 @@ import (
 
 // A style is the look of a text; the zero value is plain.
 type style struct {
-	fg, bg int // colours of the terminal's 256; 0: its own
+	fg, bg int // colors of the terminal's 256; 0: its own
 	bold   bool
 	dim    bool
 }
 
-// palette are the background colours of containers: far apart from each other,
+// palette are the background colors of containers: far apart from each other,
 // light enough for black letters, visible on black and on white. The SVG's
 // palette has the same hues in the same order.
 var palette = []int{75, 215, 114, 211, 80, 183, 221, 180, 111, 150, 174, 146}

@@ -10,7 +10,7 @@ import (
 	"github.com/candor-project/candor/hybrid"
 )
 
-// svgPalette are the containers' colours, the same as the terminal's.
+// svgPalette are the containers' colors, the same as the terminal's.
 var svgPalette = []string{"#5fafff", "#ffaf5f", "#87d787", "#ff87af", "#5fd7d7", "#d7afff",
 	"#ffd75f", "#d7af87", "#87afff", "#afd787", "#d78787", "#afafd7"}
 
@@ -127,7 +127,7 @@ func (d *drawing) cpu(c *cell, x, y int) {
 		}
 		d.printf(`<text class="%s" x="3" y="9">%d</text>`, class, c.cpu)
 	}
-	if c.strangers {
+	if c.hasForeign {
 		d.printf(`<circle cx="%d" cy="6" r="3" fill="#cf222e"/>`, d.cell.w-6)
 	}
 	d.printf("</g>\n")

@@ -84,7 +84,7 @@ func end(column int) string {
 	return ""
 }
 
-// swatch draws a container's colour and letter.
+// swatch draws a container's color and letter.
 func (d *drawing) swatch(p part, class hybrid.Class, line int) {
 	if class == hybrid.Flexible {
 		d.printf(`<rect class="shared" x="%d" y="%d" width="16" height="16" rx="3"/>`+"\n", margin, line-12)
@@ -110,7 +110,7 @@ func (c *cell) describe() string {
 	if c.flexible {
 		words = append(words, "flexible containers")
 	}
-	if c.strangers {
+	if c.hasForeign {
 		words = append(words, "others too")
 	}
 	return strings.Join(words, ", ")

@@ -13,7 +13,7 @@ import (
 // TextOptions are the abilities of the output.
 type TextOptions struct {
 	Columns int  // width; 0: 80
-	Colour  bool // write ANSI colours
+	Colour  bool // write ANSI colors
 	ASCII   bool // no character beyond ASCII, apart from names
 }
 
@@ -112,7 +112,7 @@ func (l *layout) drawThread(c *canvas, line []position, n int) {
 		cpu := p.cpus[n]
 		if l.ids {
 			mark := " "
-			if cpu.strangers {
+			if cpu.hasForeign {
 				mark = "!"
 			}
 			c.put(style{dim: true}, fmt.Sprintf("%*d", l.idWidth, cpu.cpu))
@@ -201,5 +201,5 @@ func (p part) letter(in pool) string {
 	return string(letter)
 }
 
-// style returns a container's colours.
+// style returns a container's colors.
 func (p part) style() style { return style{fg: 16, bg: palette[p.tag%len(palette)]} }

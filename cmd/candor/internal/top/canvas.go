@@ -8,7 +8,7 @@ import (
 
 // A Style is the look of a text; the zero value is plain.
 type Style struct {
-	Back    int // colour of the terminal's 256 behind black letters; 0: none
+	Back    int // color of the terminal's 256 behind black letters; 0: none
 	Bold    bool
 	Dim     bool
 	Reverse bool

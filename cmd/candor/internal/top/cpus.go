@@ -131,7 +131,7 @@ func (u *CPU) draw(c *canvas, id, bars int) {
 
 // mark returns the mark for foreign processes on an exclusive CPU.
 func (u *CPU) mark() string {
-	if u.Strangers {
+	if u.HasForeign {
 		return "!"
 	}
 	return " "

@@ -18,7 +18,7 @@ type Figures struct {
 	Map       *cpumap.Map
 	CPUs      []CPU // online CPUs, by ID
 	Rows      []Row // in order of arrival
-	Strangers []cpumap.Stranger
+	Strangers []cpumap.ForeignUse
 	Inside    *Inside // of the container that is looked into
 	Note      string
 }
@@ -72,11 +72,11 @@ func Between(before, after *Reading, inside string) *Figures {
 		was := before.container(c.ID)
 		f.Rows = append(f.Rows, f.row(was, c))
 		if used(was, c) > 0 && was.Exclusive == c.Exclusive {
-			f.Strangers = append(f.Strangers, strangers(before, after, was, c)...)
+			f.Strangers = append(f.Strangers, foreignUses(before, after, was, c)...)
 		}
 	}
-	slices.SortStableFunc(f.Strangers, func(a, b cpumap.Stranger) int { return a.CPUs.First() - b.CPUs.First() })
-	f.Map.Strangers = f.Strangers
+	slices.SortStableFunc(f.Strangers, func(a, b cpumap.ForeignUse) int { return a.CPUs.First() - b.CPUs.First() })
+	f.Map.ForeignUses = f.Strangers
 	for _, seat := range f.Map.Seats() {
 		f.CPUs = append(f.CPUs, CPU{seat, busy(before, after, seat.CPU)})
 	}
@@ -136,8 +136,8 @@ func busy(before, after *Reading, cpu int) Share {
 	return Share(max(work, 0)) / Share(max(work, 0)+max(idle, 0))
 }
 
-// strangers returns the use of a container's exclusive CPUs by foreign processes.
-func strangers(before, after *Reading, was, is *Container) (list []cpumap.Stranger) {
+// foreignUses returns the use of a container's exclusive CPUs by foreign processes.
+func foreignUses(before, after *Reading, was, is *Container) (list []cpumap.ForeignUse) {
 	sample := func(r *Reading, c *Container) *host.BusySample {
 		return &host.BusySample{At: r.At, Busy: host.BusyWith(r.CPUs), Own: c.Stat}
 	}
@@ -147,7 +147,7 @@ func strangers(before, after *Reading, was, is *Container) (list []cpumap.Strang
 			cpus = cpuset.Of(cpu)
 		}
 		if milli := hybrid.Milli(share * 1000); milli >= leastStranger {
-			list = append(list, cpumap.Stranger{CPUs: cpus, Milli: milli})
+			list = append(list, cpumap.ForeignUse{CPUs: cpus, Milli: milli})
 		}
 	}
 	return list

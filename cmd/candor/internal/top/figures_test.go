@@ -96,7 +96,7 @@ func TestStrangersShown(t *testing.T) {
 	t0.Programs += 700 * time.Millisecond
 	w.CPUs[own] = t0
 	f := Between(before, read(300*time.Millisecond), "")
-	if len(f.Strangers) != 1 || f.Strangers[0].CPUs.First() != own || !f.CPUs[own].Strangers {
+	if len(f.Strangers) != 1 || f.Strangers[0].CPUs.First() != own || !f.CPUs[own].HasForeign {
 		t.Fatalf("%+v", f.Strangers)
 	}
 	if got := f.Strangers[0].Milli; got < 390 {

@@ -15,7 +15,7 @@ type document struct {
 	During     float64             `json:"duringSeconds"`
 	CPUs       []documentCPU       `json:"cpus"`
 	Containers []documentContainer `json:"containers"`
-	Strangers  []cpumap.Stranger   `json:"strangers"`
+	Strangers  []cpumap.ForeignUse `json:"strangers"`
 }
 
 type documentCPU struct {
@@ -45,7 +45,7 @@ type documentContainer struct {
 // JSON writes figures as a JSON line, with the user's order of containers.
 func (u *UI) JSON(w io.Writer, f *Figures) error {
 	d := document{During: f.During.Seconds(), CPUs: []documentCPU{}, Containers: []documentContainer{},
-		Strangers: append([]cpumap.Stranger{}, f.Strangers...)}
+		Strangers: append([]cpumap.ForeignUse{}, f.Strangers...)}
 	for i := range f.CPUs {
 		d.CPUs = append(d.CPUs, f.CPUs[i].document())
 	}

@@ -111,7 +111,7 @@ func (s *Setup) canStart(text []byte) bool {
 	return err == nil && !s.lacksDefault(all, runtimes)
 }
 
-// hasGone reports whether a runtime was there before and is no more: as a default it would keep the engine
+// hasGone reports whether an earlier runtime was removed: as the default it would keep the engine
 // from starting.
 func hasGone(name json.RawMessage, before, now fields) bool {
 	var text string
