@@ -71,7 +71,7 @@ func TestViewInside(t *testing.T) {
 
 	got := do(t, l.candor(append([]string{"view", "--cpu", sizes.limit.String()}, play("sees")...)...))
 	n := strconv.Itoa(sizes.view())
-	if want := strings.Join([]string{n, n, n}, " ") + "\n"; got.code != 0 || got.out != want || !strings.Contains(got.err, "\nWhat it sees is what it has: yes.") {
+	if want := strings.Join([]string{n, n, n}, " ") + "\n"; got.code != 0 || got.out != want || !strings.Contains(got.err, "\nThe view equals the limit: yes.") {
 		t.Errorf("exit %d, output %q, error output %q; want output %q", got.code, got.out, got.err, want)
 	}
 	if got := do(t, l.candor(append([]string{"view", "--cpu", sizes.limit.String()}, play("exit", "7")...)...)); got.code != 7 {

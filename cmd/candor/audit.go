@@ -152,9 +152,9 @@ func auditSummary(found []audit.Container) string {
 	case len(found) == 0:
 		return "No container runs here."
 	case differ == 0:
-		return fmt.Sprintf("%s here, and none sees other CPUs than its limit is worth.", count(len(found), "container runs", "containers run"))
+		return fmt.Sprintf("%s here, and the CPU count of each equals its limit.", count(len(found), "container runs", "containers run"))
 	}
-	next := "candor nri --observe (Kubernetes) shows what each would have; docker run --runtime candor gives it to one"
-	return fmt.Sprintf("%d of %s other CPUs than the limit is worth, %d would likely gain. Next: %s.",
+	next := "candor nri --observe (Kubernetes) plans the CPUs of each; docker run --runtime candor applies them to a container"
+	return fmt.Sprintf("%d of %s a CPU count that differs from the limit, %d would likely gain. Next: %s.",
 		differ, count(len(found), "container sees", "containers see"), likely, next)
 }

@@ -22,7 +22,7 @@ default/web/app  containerd  4     1500m  64       43%        95m   likely
 a [31m b         -           4     1      2        0%         0s    maybe
 log              docker      4     -      1        0%         0s    no
 
-2 of 3 containers see other CPUs than the limit is worth, 1 would likely gain. Next: candor nri --observe (Kubernetes) shows what each would have; docker run --runtime candor gives it to one.
+2 of 3 containers see a CPU count that differs from the limit, 1 would likely gain. Next: candor nri --observe (Kubernetes) plans the CPUs of each; docker run --runtime candor applies them to a container.
 `
 
 func TestWriteAudit(t *testing.T) {
@@ -32,7 +32,7 @@ func TestWriteAudit(t *testing.T) {
 	}
 	for want, found := range map[string][]audit.Container{
 		"No container runs here.\n": nil,
-		"1 container runs here, and none sees other CPUs than its limit is worth.\n": audited[2:],
+		"1 container runs here, and the CPU count of each equals its limit.\n": audited[2:],
 	} {
 		out.Reset()
 		if err := writeAudit(&out, auditRows(found, false), found); err != nil || out.String() != want {

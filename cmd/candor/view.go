@@ -84,7 +84,7 @@ func writeReport(w io.Writer, r view.Report, form string) error {
 	}
 	var text strings.Builder
 	t := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "SOURCE\tTELLS\tCPUS\t")
+	fmt.Fprintln(t, "SOURCE\tCOUNT\tCPUS\t")
 	for _, s := range r.Sources {
 		fmt.Fprintln(t, strings.Join([]string{s.Name, tells(s), s.CPUs.String(), remark(s)}, "\t"))
 	}
@@ -119,7 +119,7 @@ func remark(s view.Source) string {
 	case s.Masked:
 		return "masked by a view"
 	case s.Role == view.Machine:
-		return "the machine's, in every container"
+		return "the machine's count, in every container"
 	}
 	return s.Path
 }
@@ -128,8 +128,8 @@ func remark(s view.Source) string {
 func verdict(r view.Report) string {
 	limit, cpus := hybrid.Milli(r.LimitMilli), count(r.CPUs, "CPU", "CPUs")
 	if r.IsTrue {
-		return fmt.Sprintf("\nWhat it sees is what it has: yes. The limit is %s, and it sees %s.\n", limit, cpus)
+		return fmt.Sprintf("\nThe view equals the limit: yes. The limit is %s, the view is %s.\n", limit, cpus)
 	}
-	return fmt.Sprintf("\nWhat it sees is what it has: no. The limit is %s, a view of %s, but\n  %s\n",
+	return fmt.Sprintf("\nThe view equals the limit: no. The limit is %s, a view of %s, but\n  %s\n",
 		limit, cpus, strings.Join(r.Reasons, "\n  "))
 }

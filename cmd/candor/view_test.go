@@ -27,23 +27,23 @@ func TestViewTable(t *testing.T) {
 			t.Errorf("got\n%s, want\n%s", b.String(), want)
 		}
 	}
-	check(`SOURCE             TELLS  CPUS
+	check(`SOURCE             COUNT  CPUS
 sched_getaffinity  2      17-18
 /proc/cpuinfo      2      17-18  masked by a view
 cgroup cpuset      ?             /sys/x permission denied
 cgroup quota       1500m         /sys/cpu.max
-/proc/stat         32     0-31   the machine's, in every container
+/proc/stat         32     0-31   the machine's count, in every container
 
-What it sees is what it has: yes. The limit is 1500m, and it sees 2 CPUs.
+The view equals the limit: yes. The limit is 1500m, the view is 2 CPUs.
 `)
 	r.Sources, r.LimitMilli, r.CPUs, r.IsTrue = r.Sources[:1], 1000, 1, false
 	r.Sources = append(r.Sources, view.Source{Name: view.SourceQuota, Role: view.Grant})
 	r.Reasons = []string{"sched_getaffinity says 2", "that too"}
-	check(`SOURCE             TELLS  CPUS
+	check(`SOURCE             COUNT  CPUS
 sched_getaffinity  2      17-18
 cgroup quota       none
 
-What it sees is what it has: no. The limit is 1, a view of 1 CPU, but
+The view equals the limit: no. The limit is 1, a view of 1 CPU, but
   sched_getaffinity says 2
   that too
 `)
