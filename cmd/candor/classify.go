@@ -1,21 +1,31 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/candor-project/candor/experiment"
+	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/candor-project/candor/kube"
+	"github.com/candor-project/candor/kube/profile"
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 const classifyLong = `Classify a program by measuring whether it is sensitive to the CPUs that it sees.
@@ -242,4 +252,186 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 	writePrediction(&text, c.Probe, c.Class)
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// onlyProbe traces the start of the program and measures nothing.
+func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
+	if f.annotate != "" || f.profile.file != "" || len(f.workloads) > 0 || f.metric != "" {
+		return badInput("--annotate, --profile, --workload and --metric are for measurements: want --cpu, too")
+	}
+	w, err := f.workload(args)
+	if err != nil {
+		return err
+	}
+	p, err := f.watch(cmd, &w)
+	if err != nil {
+		return experimentError(err)
+	}
+	if f.output.value == "json" {
+		return writeJSON(cmd.OutOrStdout(), struct {
+			Probe *experiment.Prediction `json:"probe"`
+		}{p})
+	}
+	var text strings.Builder
+	writePrediction(&text, p, "")
+	_, err = io.WriteString(cmd.OutOrStdout(), text.String())
+	return err
+}
+
+func (f *classifyFlags) watch(cmd *cobra.Command, w *experiment.Workload) (p *experiment.Prediction, err error) {
+	ctx, stop := untilSignal(cmd)
+	defer stop()
+	l, err := openLab()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errline.Join(err, l.Close()) }()
+	end := showProgress(cmd.ErrOrStderr(), func() stage { return stage{text: "the program starts"} })
+	defer end()
+	return l.Probe(ctx, w, f.probeTime)
+}
+
+// writePrediction writes the result of a probe and compares it with the measured class, "" for no measurement.
+func writePrediction(text *strings.Builder, p *experiment.Prediction, measured experiment.Verdict) {
+	if p == nil {
+		return
+	}
+	if measured != "" {
+		text.WriteString("\n")
+	}
+	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SEES\tTHREADS\tASKS")
+	for i := range p.Starts {
+		s := &p.Starts[i]
+		fmt.Fprintf(t, "%s\t%d\t%s\n", count(s.CPUs, "CPU", "CPUs"), s.Threads, cmp.Or(s.SourceNames(), "-"))
+	}
+	t.Flush()
+	if p.Class == experiment.Undecided {
+		fmt.Fprintf(text, "\nthe probe does not know: %s\n", p.Why)
+		return
+	}
+	fmt.Fprintf(text, "\nthe probe predicts: %s: %s\n", p.Class, p.Why)
+	if measured != "" && measured != p.Class {
+		fmt.Fprintf(text, "that is not what was measured: the class is %s\n", measured)
+	}
+}
+
+// newInternalProbeCommand becomes a program that is watched.
+func newInternalProbeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                probe.Command,
+		Hidden:             true,
+		DisableFlagParsing: true,
+		Args:               cobra.MinimumNArgs(2),
+		RunE:               func(_ *cobra.Command, args []string) error { return probe.Become(args[0], args[1:]) },
+	}
+}
+
+// profileFlags are those flags of candor classify that are about a CPUProfile.
+type profileFlags struct {
+	file   string
+	labels map[string]string
+	images []string
+}
+
+func (f *profileFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "profile", "", "CPUProfile manifest to write; the file name names the object")
+	flags.StringToStringVar(&f.labels, "labels", nil, "pod labels of the profile's selector, such as app=solver")
+	flags.StringArrayVar(&f.images, "profile-image", nil, "image pattern of the profile, such as '*/solver:*'; repeatable")
+}
+
+// manifest is the profile with a class; nil if none is asked for.
+func (f *profileFlags) manifest(class string) ([]byte, error) {
+	if f.file == "" {
+		if len(f.labels)+len(f.images) > 0 {
+			return nil, badInput("--labels and --profile-image are for --profile FILE")
+		}
+		return nil, nil
+	}
+	if len(f.labels)+len(f.images) == 0 {
+		return nil, badInput("--profile %s: which pods? want --labels, such as app=solver, or --profile-image", f.file)
+	}
+	there, err := fileio.Read(f.file, 1<<20)
+	switch {
+	case err == nil && !profile.IsManifest(there):
+		return nil, badInput("--profile %s: there is something else than a CPUProfile: want another name", f.file)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, badInput("--profile: %w", err)
+	}
+	if _, err := os.Stat(filepath.Dir(f.file)); err != nil {
+		return nil, badInput("--profile: %w", err)
+	}
+	text, err := profile.Manifest(strings.TrimSuffix(filepath.Base(f.file), filepath.Ext(f.file)), f.labels, f.images, class)
+	if err != nil {
+		return nil, badInput("--profile %s: %w", f.file, err)
+	}
+	return text, nil
+}
+
+// write writes the profile. An existing file keeps its owner and mode.
+func (f *profileFlags) write(text []byte) error {
+	if _, err := os.Stat(f.file); err == nil {
+		return rewrite(f.file, text)
+	}
+	return renameio.WriteFile(f.file, text, 0o644)
+}
+
+// texts are the manifest and the profile with a class; nil where none is asked for.
+func (f *classifyFlags) texts(class string) (manifest, profile []byte, err error) {
+	if f.annotate != "" {
+		if manifest, err = f.annotated(class); err != nil {
+			return nil, nil, err
+		}
+	}
+	profile, err = f.profile.manifest(class)
+	return manifest, profile, err
+}
+
+// writeClass writes them.
+func (f *classifyFlags) writeClass(class string) error {
+	manifest, profile, err := f.texts(class)
+	if err == nil && manifest != nil {
+		err = rewrite(f.annotate, manifest)
+	}
+	if err == nil && profile != nil {
+		err = f.profile.write(profile)
+	}
+	return err
+}
+
+// rewrite replaces the content of a file, which keeps its owner and mode. It follows a symbolic link.
+func rewrite(name string, text []byte) error {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	var before unix.Stat_t
+	if err := unix.Stat(name, &before); err != nil {
+		return &os.PathError{Op: "stat", Path: name, Err: err}
+	}
+	next, err := renameio.NewPendingFile(name, renameio.WithExistingPermissions())
+	if err != nil {
+		return err
+	}
+	defer next.Cleanup()
+	if err := next.Chown(int(before.Uid), int(before.Gid)); err != nil {
+		return err
+	}
+	if _, err := next.Write(text); err != nil {
+		return err
+	}
+	return next.CloseAtomicallyReplace()
+}
+
+// annotated returns the manifest with a class.
+func (f *classifyFlags) annotated(class string) ([]byte, error) {
+	text, err := fileio.Read(f.annotate, 16<<20)
+	if err != nil {
+		return nil, badInput("--annotate: %w", err)
+	}
+	text, err = kube.Annotate(text, kube.PodKey("class"), class)
+	if err != nil {
+		return nil, badInput("--annotate %s: %w", f.annotate, err)
+	}
+	return text, nil
 }

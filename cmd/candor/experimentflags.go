@@ -1,15 +1,22 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host/launch"
+	"github.com/candor-project/candor/internal/errline"
+	"github.com/candor-project/candor/internal/fileio"
+	"github.com/spf13/cobra"
 )
 
 // experimentFlags are those of every command that runs experiments.
@@ -141,4 +148,140 @@ func (f *experimentFlags) setBetter(metrics []experiment.Metric) error {
 		}
 	}
 	return nil
+}
+
+// imageFlags are those of a workload in an image.
+type imageFlags struct {
+	image       string
+	engine      choice
+	engineFlags string
+	found       *experiment.Image // once it was looked for
+}
+
+func (f *imageFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.image, "image", "", "image of the container to run; words after -- are its arguments")
+	f.engine = choice{"", client.Names}
+	wordFlag(cmd, &f.engine, client.Names, "engine", "", "container engine (default: the first that answers)")
+	flags.StringVar(&f.engineFlags, "engine-flags", "", "more flags of the engine's create, such as '-v /data:/data'")
+}
+
+// put adds the image to a workload, if --image is set. It checks the engine and the image before the first run.
+func (f *imageFlags) put(w *experiment.Workload) error {
+	if f.image == "" {
+		if f.engine.value != "" || f.engineFlags != "" {
+			return badInput("--engine and --engine-flags are for --image IMAGE")
+		}
+		return nil
+	}
+	if f.found == nil {
+		image, err := f.find()
+		if err != nil {
+			return experimentError(err)
+		}
+		f.found = image
+	}
+	w.Image = f.found
+	return nil
+}
+
+func (f *imageFlags) find() (*experiment.Image, error) {
+	words, err := splitWords(f.engineFlags)
+	if err == nil {
+		err = client.CheckFlags(words)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	e, err := client.Find(ctx, f.engine.value)
+	if err != nil {
+		return nil, err
+	}
+	return &experiment.Image{Name: f.image, Flags: words, Engine: *e}, e.CheckImage(ctx, f.image)
+}
+
+// splitWords splits words as a shell reads them.
+func splitWords(text string) ([]string, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	out, err := exec.Command("/bin/sh", "-c", "printf '%s\\0' "+text).Output()
+	if err != nil {
+		return nil, badInput("no words that a shell can read: %.60q", text)
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
+}
+
+// reportFlags select the output of a report.
+type reportFlags struct {
+	out    string
+	output choice
+}
+
+func (f *reportFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.out, "out", "", "directory for the report: box plots, Markdown, HTML and JSON")
+	f.output = choice{"table", []string{"table", "json", "markdown"}}
+	wordFlag(cmd, &f.output, f.output.of, "output", "o", "output format")
+	must(cmd.MarkFlagDirname("out"))
+}
+
+// prepare creates the directory, so that an error shows before the long work.
+func (f *reportFlags) prepare() error {
+	if f.out == "" {
+		return nil
+	}
+	if err := os.MkdirAll(f.out, 0o755); err != nil {
+		return badInput("--out: %w", err)
+	}
+	file, err := os.CreateTemp(f.out, ".candor-*")
+	if err != nil {
+		return badInput("--out: %w", err)
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// keep saves the partial report, in case the process is killed. The final write reports errors.
+func (f *reportFlags) keep(r interface{ Write(io.Writer) error }) {
+	if f.out != "" {
+		_ = fileio.WriteFolder(f.out, []fileio.File{{Name: "report.json", Write: r.Write}})
+	}
+}
+
+// A shown is a report in its forms.
+type shown interface {
+	Write(out io.Writer) error // as JSON
+	Markdown(out io.Writer) error
+	Text(out io.Writer) error
+	Files() []fileio.File // for the folder
+}
+
+// finish shows the completed runs, also after an interrupt. err is the error of the experiment.
+func (f *reportFlags) finish(out io.Writer, r shown, runs int, err error) error {
+	if runs == 0 {
+		return experimentError(err)
+	}
+	if writeErr := f.write(out, r); writeErr != nil {
+		return writeErr
+	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("stopped: %s done", count(runs, "run", "runs"))
+	}
+	return experimentError(err)
+}
+
+// write writes a report to the terminal and the folder.
+func (f *reportFlags) write(out io.Writer, r shown) (err error) {
+	switch f.output.value {
+	case "json":
+		err = r.Write(out)
+	case "markdown":
+		err = r.Markdown(out)
+	default:
+		err = r.Text(out)
+	}
+	if f.out == "" {
+		return err
+	}
+	return errline.Join(err, fileio.WriteFolder(f.out, r.Files()))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -10,15 +11,16 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/containerd/nri/pkg/api"
-	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/spf13/cobra"
-
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
+	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/publish"
 	"github.com/candor-project/candor/metrics"
+	"github.com/containerd/nri/pkg/api"
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const nriLong = `Run the NRI plugin that gives the containers of containerd or CRI-O their CPUs, as
@@ -273,4 +275,133 @@ func nriError(err error) error {
 		return &exitError{exitBadInput, err}
 	}
 	return err
+}
+
+func (f *nriFlags) load() (*nri.Config, error) {
+	if f.config == "" {
+		return nri.DefaultConfig(), nil
+	}
+	return nri.LoadConfig(f.config)
+}
+
+// applyOptions gives the machine the options that the configuration has for it: every front
+// has to go by the same.
+func (f *nriFlags) applyOptions(h *host.Host, c *nri.Config, log *slog.Logger) error {
+	now, err := host.LoadOptions(f.options.Config)
+	if err != nil {
+		return err
+	}
+	next := c.Over(now)
+	if f.config == "" {
+		next = now
+	}
+	if next == now && !f.observe { // a plan has its own options file
+		return nil
+	}
+	if err := h.SetOptions(next); err != nil {
+		return fmt.Errorf("%s: %w", cmp.Or(f.config, f.options.Config), err) // the file with the options
+	}
+	if f.observe {
+		return nil
+	}
+	log.Info("machine options changed", "file", f.options.Config, "reserved", next.Reserved, "minShared", hybrid.Milli(next.MinShared))
+	return nil
+}
+
+// reload reads the configuration again. On an error, the previous configuration stays in force.
+func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) error {
+	config, err := f.load()
+	if err != nil {
+		return err
+	}
+	if now := f.options.StateDir; cmp.Or(f.stateDir, config.StateDir) != now {
+		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: want it started anew for another",
+			f.config, config.StateDir, cmp.Or(now, host.DefaultStateDir()))
+	}
+	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
+		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
+	}
+	if file := cmp.Or(f.webConfig, config.WebConfig); file != f.webFile {
+		return fmt.Errorf("%s: metricsWebConfig %q: the plugin uses %q; restart it for another", f.config, file, f.webFile)
+	}
+	if windows := f.windows(config); windows != f.counts {
+		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: want it started anew for another", f.config, windows, f.counts)
+	}
+	if f.wants(config) != (f.publisher != nil) {
+		return fmt.Errorf("%s: publish %v: the plugin does otherwise: want it started anew", f.config, config.Publish)
+	}
+	if err := f.applyOptions(h, config, log); err != nil {
+		return err
+	}
+	engine.SetConfig(config)
+	return nil
+}
+
+// reloadLoop reloads the configuration at each SIGHUP and applies it.
+func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host.Host, engine *nri.Engine, log *slog.Logger) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hup:
+		}
+		if err := f.reload(h, engine, log); err != nil {
+			log.Error("configuration not taken", "error", err)
+			continue
+		}
+		log.Info("configuration taken", "file", f.config)
+		if err := engine.Repair(ctx); err != nil {
+			log.Error("repair", "error", err)
+		}
+	}
+}
+
+// publishFlags are those flags of candor nri that are about the API server.
+type publishFlags struct {
+	publish    bool
+	node       string
+	kubeconfig string
+
+	publisher *publish.Publisher // nil: no report is published
+}
+
+func (f *publishFlags) add(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.publish, "publish", false, "publish the node's NodeCPU object; same as publish: true")
+	flags.StringVar(&f.node, "node-name", os.Getenv("NODE_NAME"), "node name in the cluster, for --publish and for hints ($NODE_NAME)")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig for --publish (default: the pod's account; $KUBECONFIG)")
+}
+
+// wants reports whether the node publishes its report.
+func (f *publishFlags) wants(config *nri.Config) bool { return f.publish || config.Publish }
+
+// preparePublishing checks the options of the publisher, if publishing is enabled. It sends no request.
+func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metrics, log *slog.Logger) (err error) {
+	if !f.wants(config) {
+		return nil
+	}
+	if f.observe {
+		return fmt.Errorf("%w: not with --observe: a plan would be taken for what is", publish.ErrBadOptions)
+	}
+	f.publisher, err = publish.New(publish.Options{
+		Node: f.node, Kubeconfig: f.kubeconfig, Version: versionString(), Log: log, OnReport: counted,
+	})
+	return err
+}
+
+// reports returns the callback for operations, which includes the publisher if publishing is enabled.
+func (f *publishFlags) reports(counted func(host.Report)) func(host.Report) {
+	if f.publisher == nil {
+		return counted
+	}
+	return func(r host.Report) {
+		counted(r)
+		f.publisher.Changed()
+	}
+}
+
+// startPublishing publishes from now on, in a goroutine of its own.
+func (f *publishFlags) startPublishing(ctx context.Context, h *host.Host, engine *nri.Engine) {
+	if f.publisher != nil {
+		go f.publisher.Run(ctx, publish.ReportOf(h.Snapshot, engine.Policy))
+	}
 }

@@ -2,19 +2,23 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"text/tabwriter"
+	"time"
 
-	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/survey"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // podFlags select the pod of candor plan --cluster.
@@ -193,4 +197,170 @@ func checkNamespace(name string) error {
 // isObjectName reports whether a name is valid in the path of an API request.
 func isObjectName(name string) bool {
 	return name != "" && len(name) <= 253 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" && name[0] != '.'
+}
+
+// writeAnswer writes where a pod would go, as a table.
+func writeAnswer(out io.Writer, p *podcpu.Pod, asked *podcpu.Demand, a *survey.Result) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "Pod %s/%s: %s\n\n", cpumap.Clean(p.Metadata.Namespace), cpumap.Clean(p.Metadata.Name), askedWords(asked))
+	w := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tPLACE\tADDS SHARED TIME\tMOVES\tWHAT IT WOULD HAVE")
+	for i := range a.Candidates {
+		at := &a.Candidates[i]
+		if at.Reason != "" {
+			fmt.Fprintf(w, "%s\t-\t-\t-\t%s\n", cpumap.Clean(at.Node), cpumap.Clean(at.Reason))
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%d\t%v\t%d\t%s\n", cpumap.Clean(at.Node), at.Place, at.Shared, at.Moves, givenWords(at))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(&text)
+	text.WriteString(outcome(a) + "\n")
+	writeLines(&text, "Notes", a.Notes)
+	writeLines(&text, "Not looked at, and it may decide otherwise", a.Unread)
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// writeLines writes a list with its heading and length, unless it is empty.
+func writeLines(out io.Writer, heading string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%s (%d):\n", heading, len(lines))
+	for _, line := range lines {
+		fmt.Fprintln(out, "-", cpumap.Clean(line))
+	}
+}
+
+// outcome describes the node for the pod.
+func outcome(a *survey.Result) string {
+	best := a.Best()
+	if best == nil {
+		return "It waits: " + cpumap.Clean(a.Refusal())
+	}
+	alike := 0
+	for i := range a.Candidates {
+		if a.Candidates[i].Place == 1 {
+			alike++
+		}
+	}
+	if alike > 1 {
+		return fmt.Sprintf("It goes to one of the %d nodes of place 1.", alike)
+	}
+	return fmt.Sprintf("It goes to node %s.", cpumap.Clean(best.Node))
+}
+
+// askedWords describes the demand of the pod.
+func askedWords(asked *podcpu.Demand) string {
+	var words []string
+	for _, r := range asked.Lasting() {
+		_, name, _ := strings.Cut(r.ID, "/")
+		what := fmt.Sprintf("%s %s, limit %s", cpumap.Clean(name), r.Class, limit(r.Limit))
+		if r.Class == hybrid.Flexible {
+			what += ", guaranteed " + amount(r.Guaranteed())
+		}
+		words = append(words, what)
+	}
+	if words == nil {
+		return "Candor plans none of its containers"
+	}
+	return strings.Join(words, "; ")
+}
+
+// givenWords describes the CPUs of the containers on a node.
+func givenWords(at *survey.Candidate) string {
+	if len(at.Containers) == 0 {
+		return "no Candor there: what the kubelet gives"
+	}
+	var words []string
+	for _, c := range at.Containers {
+		what := "CPUs " + c.CPUs
+		if c.Class == hybrid.Flexible {
+			what = "shared " + c.CPUs
+		}
+		if len(at.Containers) > 1 {
+			what = cpumap.Clean(c.Name) + ": " + what
+		}
+		words = append(words, what)
+	}
+	return strings.Join(words, "; ")
+}
+
+// writeAnswerJSON writes the candidate nodes of a pod as a JSON line.
+func writeAnswerJSON(out io.Writer, p *podcpu.Pod, a *survey.Result) error {
+	var node *string
+	refusal := ""
+	if best := a.Best(); best != nil {
+		node = &best.Node
+	} else {
+		refusal = a.Refusal()
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		Namespace string             `json:"namespace"`
+		Pod       string             `json:"pod"`
+		Node      *string            `json:"node"` // null: it waits
+		Refusal   string             `json:"refusal,omitempty"`
+		Nodes     []survey.Candidate `json:"nodes"`
+		Notes     []string           `json:"notes"`
+		Unseen    []string           `json:"notLookedAt"`
+	}{p.Metadata.Namespace, p.Metadata.Name, node, refusal, append([]survey.Candidate{}, a.Candidates...), append([]string{}, a.Notes...), append([]string{}, a.Unread...)})
+}
+
+// clusterFlags select a cluster.
+type clusterFlags struct {
+	cluster    bool
+	kubeconfig string
+	context    string
+	namespace  string
+	timeout    time.Duration
+}
+
+// add adds the flags to a command that works on a cluster if --cluster is set.
+func (f *clusterFlags) add(cmd *cobra.Command, usage string, namespaced bool) {
+	flags := cmd.Flags()
+	flags.BoolVar(&f.cluster, "cluster", false, usage)
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config or the pod's)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default: current context)")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "timeout of each request to the API server")
+	if namespaced {
+		flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pod (default: of the manifest or context)")
+	}
+}
+
+// check refuses flags of the other mode: forCluster are flags that require --cluster, forMachine flags that exclude it.
+func (f *clusterFlags) check(cmd *cobra.Command, forCluster, forMachine []string) error {
+	if f.cluster {
+		for _, name := range forMachine {
+			if cmd.Flags().Changed(name) {
+				return badInput("--%s: not with --cluster", name)
+			}
+		}
+		if f.timeout < time.Second || f.timeout > time.Hour {
+			return badInput("--timeout %v: want 1s to 1h", f.timeout)
+		}
+		return nil
+	}
+	for _, name := range slices.Concat(forCluster, []string{"kubeconfig", "context", "timeout"}) {
+		if cmd.Flags().Changed(name) {
+			return badInput("--%s: want --cluster beside it", name)
+		}
+	}
+	return nil
+}
+
+// client returns a client of the API server. It sends no request.
+func (f *clusterFlags) client() (*apiserver.Client, error) {
+	c, err := apiserver.New(apiserver.Options{
+		Kubeconfig: cmp.Or(f.kubeconfig, apiserver.DefaultKubeconfig()), Context: f.context, Attended: true,
+		Product: "candor/" + versionString(), Patience: f.timeout,
+	})
+	if err != nil {
+		return nil, badInput("%s", strings.TrimPrefix(err.Error(), apiserver.ErrBadOptions.Error()+": "))
+	}
+	return c, nil
 }
