@@ -92,7 +92,7 @@ func candorScore(cost *hybrid.Cost, pull int64) score {
 // inOneDomain is the topology part of the score within a NUMA node and L3 domain.
 const inOneDomain score = 1<<10 | 1<<5
 
-// costScore is candorScore without the pull: as if that were the strongest.
+// costScore is candorScore with the strongest possible pull, so that it is a bound from the cost alone.
 func costScore(shared hybrid.Milli, topology score) score {
 	return figure(hybrid.MaxLimit+shared)<<(14+pullBits) | topology<<pullBits
 }

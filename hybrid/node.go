@@ -80,7 +80,7 @@ func NewNode(machine *topology.Machine, options Options) (*Node, error) {
 	return n, nil
 }
 
-// explainNoCPU returns an error that names the setting that excludes the last CPU.
+// explainNoCPU returns an error that names the setting that leaves no usable CPU.
 func explainNoCPU(machine *topology.Machine, o *Options) error {
 	online := machine.Online
 	if !o.Usable.IsEmpty() {

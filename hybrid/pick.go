@@ -53,7 +53,7 @@ func (p *picker) choose(count int) {
 	}
 }
 
-// freeIn counts the free CPUs of a domain that are not taken yet.
+// freeIn counts the free CPUs of a domain, without the CPUs that this pick has taken.
 func (p *picker) freeIn(domain *cpuset.Set) int {
 	return p.free.CountIn(domain) - p.taken.CountIn(domain)
 }

@@ -84,7 +84,7 @@ func (l *jsonList) decode(v any) error {
 	}
 }
 
-// wrong returns an error at the item that was read last: the line of its end.
+// wrong returns an error with the line on which the last read item ends.
 func (l *jsonList) wrong(what, format string, args ...any) error {
 	return &SyntaxError{l.file, l.lines.at(l.in.InputOffset()), what, fmt.Sprintf(format, args...)}
 }

@@ -20,7 +20,7 @@ import (
 
 const recordLong = `Record the CPU use of cgroups at short intervals: CPU time, throttled periods and
 time, and bursts, a hundred times per second. The recording is readable while it
-grows. If candor is killed, it is complete up to its last second.
+grows. If candor is killed, the recording loses at most its last second.
 
 Select a cgroup by its path below the mount point, by a process in it, or by the
 name of a container of Candor; --all records every cgroup with processes. A command

@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// Check returns an error, because this machine does not support watching programs.
+// Check always returns an error: this platform does not support tracing of programs.
 func Check() error {
 	return fmt.Errorf("%w: on %s: want amd64 or arm64", ErrUnsupported, runtime.GOARCH)
 }

@@ -9,7 +9,7 @@ import (
 
 // Reports and profiles arrive in two ways: by the plugin's own informers, and by those of kube-scheduler, which can be ahead (hints.go). So
 // an object is taken only if its version is newer than the known version. Two faults remain: a deleted object can arrive once more, late,
-// and versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is correct in the end, so
+// and versions go back when the cluster is restored from a backup of etcd. The store of the plugin's own informer is eventually consistent, so
 // an object that differs from it for a whole tick is taken from the store.
 
 // reconcile corrects the known objects by the informers' stores, and forgets deleted objects.
