@@ -25,7 +25,7 @@ import (
 // kubelet is kubelet's static CPU manager policy with its default options, with the pod that comes and goes.
 //
 // What is measured is the policy's decision and its state in memory, as for Candor. What kubelet does around
-// it on a node is left out, all of it in kubelet's favour: the checkpoint file, the log (discarded), metrics
+// it on a node is left out, all of it in kubelet's favor: the checkpoint file, the log (discarded), metrics
 // (not registered, so that counting does nothing), the topology manager's hints (its policy is "none", kubelet's
 // default), and the reconcile loop that writes the cpusets.
 type kubelet struct {

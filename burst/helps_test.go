@@ -15,7 +15,7 @@ import (
 type helped struct {
 	throttled float64       // share of the periods
 	late      time.Duration // p99 of what a piece of work takes
-	beside    time.Duration // the same of the neighbour's
+	beside    time.Duration // the same of the neighbor's
 }
 
 // work are pieces of CPU time that come at random: exponentially distributed, as are the times between them.
@@ -28,7 +28,7 @@ type work struct {
 	took       []time.Duration
 }
 
-// help has three containers with a limit of one CPU, four threads and that use of it, and a neighbour that needs a sixth of a CPU
+// help has three containers with a limit of one CPU, four threads and that use of it, and a neighbor that needs a sixth of a CPU
 // and is never throttled, on four CPUs for ten minutes.
 func help(use float64, burst time.Duration) (h helped) {
 	limit := bandwidth.Bandwidth{Quota: 100 * time.Millisecond, Period: 100 * time.Millisecond}
@@ -71,7 +71,7 @@ func help(use float64, burst time.Duration) (h helped) {
 // those of others. docs/benchmarks/burst.md has the table.
 func TestWhereBurstsHelp(t *testing.T) {
 	table := &strings.Builder{}
-	gain, cost := map[float64]float64{}, map[float64]float64{} // by use: how much sooner work is done, how much later the neighbour's
+	gain, cost := map[float64]float64{}, map[float64]float64{} // by use: how much sooner work is done, how much later the neighbor's
 	for _, use := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9} {
 		none, some := help(use, 0), help(use, 100*time.Millisecond)
 		gain[use], cost[use] = 1-some.late.Seconds()/none.late.Seconds(), some.beside.Seconds()/none.beside.Seconds()-1
@@ -87,6 +87,6 @@ func TestWhereBurstsHelp(t *testing.T) {
 		t.Errorf("what it gains: %v", gain)
 	}
 	if max(cost[0.2], cost[0.3], cost[0.4], cost[0.5], cost[0.6]) > 0.05 || min(cost[0.7], cost[0.8]) < 0.05 {
-		t.Errorf("what the neighbour pays: %v", cost)
+		t.Errorf("what the neighbor pays: %v", cost)
 	}
 }

@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/errline"
-	"golang.org/x/sys/unix"
 )
 
 // The two resources of the cpuset controller. Memory nodes have the format and

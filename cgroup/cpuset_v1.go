@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/kernelfs"
-	"golang.org/x/sys/unix"
 )
 
 // moveTimeout bounds the time of a move: a container can create nested groups without end, and each takes two system calls or more.

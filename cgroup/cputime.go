@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -89,15 +90,16 @@ func (g *Group) Fingerprint() (string, error) {
 	if err := unix.Stat(dir, &st); err != nil {
 		return "", g.wrap(&fs.PathError{Op: "stat", Path: dir, Err: err})
 	}
-	text := strconv.FormatUint(uint64(st.Nlink), 10) // a folder more for each group in it
+	var text strings.Builder
+	text.WriteString(strconv.FormatUint(uint64(st.Nlink), 10)) // a folder more for each group in it
 	for _, file := range files {
 		content, err := read(dir, file)
 		if err != nil {
 			return "", g.wrap(err)
 		}
-		text += " " + string(content)
+		text.WriteString(" " + string(content))
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 // PodWeight turns a weight (1000 is a CPU's worth) into the kernel's on the kubelet's scale, on which the

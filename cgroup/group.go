@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cpuset"
-	"golang.org/x/sys/unix"
 )
 
 // A Group is the control group of a container: on v1 a directory in each of several hierarchies.

@@ -8,8 +8,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/candor-project/candor/internal/errline"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // plainTimeout bounds the time in which processes are killed without freezing their group.

@@ -97,7 +97,7 @@ func TestKillFrozen(t *testing.T) {
 }
 
 // TestKillNobodyElse is a process id that is used anew elsewhere between
-// reading it and signalling: signalSome looks again.
+// reading it and signaling: signalSome looks again.
 func TestKillNobodyElse(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)

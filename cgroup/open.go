@@ -12,10 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/candor-project/candor/internal/kernelfs"
-	"github.com/candor-project/candor/internal/procfs"
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/kernelfs"
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Tree is Candor's groups on this machine.

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/candor-project/candor/internal/errline"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // Candor's parent group has the name of its state as an extended attribute. Two states on the same parent would take each other's

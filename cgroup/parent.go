@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/errline"
-	"golang.org/x/sys/unix"
 )
 
 // Effective returns the CPUs and memory nodes for Candor's groups. On v1 these are the CPUs of the group above Candor's parent group,
@@ -329,26 +330,27 @@ func (t *Tree) checkDomains(h *hierarchy) error {
 	if !h.v2 || h != t.cpu && h != t.cpuset {
 		return nil
 	}
-	dir := h.mount
+	var dir strings.Builder
+	dir.WriteString(h.mount)
 	for part := range strings.SplitSeq(h.parent[len(h.mount):], "/") {
 		if part != "" {
-			dir += "/" + part
+			dir.WriteString("/" + part)
 		}
-		kind, err := read(dir, "cgroup.type")
+		kind, err := read(dir.String(), "cgroup.type")
 		switch {
-		case gone(err) && dir == h.mount: // the root of the machine
+		case gone(err) && dir.String() == h.mount: // the root of the machine
 			continue
 		case gone(err): // not created yet
 			return nil
 		case err != nil:
 			return err
 		}
-		pids, err := processesIn(dir)
+		pids, err := processesIn(dir.String())
 		if err != nil {
 			return err
 		}
 		if len(pids) > 0 || string(kind) != "domain" {
-			return t.notDomain(h, dir, string(kind), len(pids))
+			return t.notDomain(h, dir.String(), string(kind), len(pids))
 		}
 	}
 	return nil

@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/candor-project/candor/internal/kernelfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/kernelfs"
 )
 
 // attach moves a process, all its threads, into a group.

@@ -10,11 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/candor-project/candor/cpuset"
-	"github.com/candor-project/candor/internal/errline"
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cpuset"
+	"github.com/candor-project/candor/internal/errline"
 )
 
 // With the systemd driver a group is a transient scope. Its unit properties

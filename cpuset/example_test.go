@@ -36,8 +36,7 @@ func ExampleSet_All() {
 // The error of a bad list names the part that cannot be read.
 func ExampleParse() {
 	_, err := cpuset.Parse("0-3,7-5")
-	var bad *cpuset.SyntaxError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*cpuset.SyntaxError](err); ok {
 		fmt.Println("bad part:", bad.Part)
 	}
 

@@ -93,7 +93,7 @@ func parseID(digits string) (id int, ok bool) {
 	if digits == "" {
 		return 0, false
 	}
-	for i := 0; i < len(digits); i++ {
+	for i := range len(digits) {
 		if digits[i] < '0' || digits[i] > '9' {
 			return 0, false
 		}

@@ -28,8 +28,8 @@ func compareFields(t *testing.T, path string, of reflect.Type, schema document) 
 	t.Helper()
 	known, _ := schema["properties"].(document)
 	fields := map[string]reflect.Type{}
-	for i := range of.NumField() {
-		f := of.Field(i)
+	for f := range of.Fields() {
+		f := f
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "" && strings.Contains(options, "inline"):

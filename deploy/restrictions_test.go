@@ -94,8 +94,8 @@ func checkRestriction(t *testing.T, setting string, r restriction) {
 // profileHas reports whether a CPUProfile can have a setting.
 func profileHas(setting string) bool {
 	spec := reflect.TypeFor[v1alpha1.CPUProfileSpec]()
-	for i := range spec.NumField() {
-		if name, _, _ := strings.Cut(spec.Field(i).Tag.Get("json"), ","); name == setting {
+	for field := range spec.Fields() {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name == setting {
 			return true
 		}
 	}

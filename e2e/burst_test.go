@@ -37,13 +37,13 @@ var burstings = []bursting{
 
 func words(s string) []string { return strings.Fields(s) }
 
-// A response is what one round of a bursting was like: alone, and beside a neighbour that takes all that it gets.
+// A response is what one round of a bursting was like: alone, and beside a neighbor that takes all that it gets.
 type response struct {
 	p50, p99           float64 // of a call, ms
 	throttled          float64 // share of the periods
 	used               float64 // CPUs
-	besideP99          float64 // of a call beside the neighbour, ms
-	besideUsed, others float64 // CPUs that server and neighbour used then
+	besideP99          float64 // of a call beside the neighbor, ms
+	besideUsed, others float64 // CPUs that server and neighbor used then
 }
 
 // TestBursts has nginx compress a page for clients that are on for 150 ms and off for 3 s.
@@ -89,17 +89,17 @@ func (b bursting) measure(t *testing.T, length time.Duration) (r response) {
 	r.throttled = float64(after.Throttled-before.Throttled) / float64(max(after.Periods-before.Periods, 1))
 	r.used = (after.UsageSeconds - before.UsageSeconds) / time.Since(began).Seconds()
 
-	neighbour := l.candor("run", "--class", "flexible", "--name", "neighbour", "--", os.Getenv("CANDOR_BIN"), "load",
+	neighbor := l.candor("run", "--class", "flexible", "--name", "neighbor", "--", os.Getenv("CANDOR_BIN"), "load",
 		"--threads", "2", "--for", length.String(), "--rest", "0s", "--duration", length.String(), "-o", "json")
 	var out bytes.Buffer
-	neighbour.Stdout = &out
-	if err := neighbour.Start(); err != nil {
+	neighbor.Stdout = &out
+	if err := neighbor.Start(); err != nil {
 		t.Fatal(err)
 	}
 	before, began = after, time.Now()
 	r.besideP99 = 1000 * l.callsOf(url, length).Percentiles["99"]
 	r.besideUsed = (l.inspect("server", "--during", "0").Group.UsageSeconds - before.UsageSeconds) / time.Since(began).Seconds()
-	if err := neighbour.Wait(); err != nil {
+	if err := neighbor.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	var took loaded

@@ -84,7 +84,7 @@ func (c chain) measure(t *testing.T) (p passed) {
 	before, began := l.used([][]string{groups}, cpus), monotonic()
 	for range chainTimes {
 		var took []float64
-		for _, text := range strings.Fields(callers.line(t)) {
+		for text := range strings.FieldsSeq(callers.line(t)) {
 			ns, err := strconv.ParseFloat(text, 64)
 			if err != nil {
 				t.Fatal(err)

@@ -162,7 +162,7 @@ func guardOf(t *testing.T, pid int) int {
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
 	for _, file := range files {
 		children, _ := os.ReadFile(file)
-		for _, child := range strings.Fields(string(children)) {
+		for child := range strings.FieldsSeq(string(children)) {
 			if line, _ := os.ReadFile("/proc/" + child + "/cmdline"); strings.Contains(string(line), "\x00internal-guard\x00") {
 				guard, _ := strconv.Atoi(child)
 				return guard

@@ -83,7 +83,7 @@ func TestDockerPassesOn(t *testing.T) {
 	run.Process.Signal(unix.SIGTERM)
 	run.Wait()
 	if got := run.ProcessState.ExitCode(); got != 5 {
-		t.Errorf("signalled: exit %d, the program's is 5", got)
+		t.Errorf("signaled: exit %d, the program's is 5", got)
 	}
 	w.empty()
 	w.writeConfig(100000, sh("echo waits; exec sleep 9999"))

@@ -98,7 +98,7 @@ func TestDockerComposeUp(t *testing.T) {
 			t.Errorf("%d containers, want %d", len(rows), 1+logs)
 		}
 		for name, class := range composeClasses {
-			for _, id := range strings.Fields(compose("ps", "--quiet", name)) {
+			for id := range strings.FieldsSeq(compose("ps", "--quiet", name)) {
 				if r := rows[id[:12]]; r.State != "running" || r.Class != class {
 					t.Errorf("%s: %+v", name, r)
 				}

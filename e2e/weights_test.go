@@ -45,15 +45,15 @@ func five(flags string, threads, promise int) busyTenant {
 	return busyTenant{"--class flexible " + flags, threads, promise, 5}
 }
 
-// A neighbourhood is two CPUs full of busy containers that have a CPU in common.
-type neighbourhood struct {
+// A neighborhood is two CPUs full of busy containers that have a CPU in common.
+type neighborhood struct {
 	name    string
 	always  bool // not only when there is time for many rounds
 	tenants []busyTenant
 	least   float64 // 0: least
 }
 
-var neighbourhoods = []neighbourhood{
+var neighborhoods = []neighborhood{
 	{"1500m, five of 100m", true, []busyTenant{sensitive(1500), five("--cpu 100m", 1, 100)}, 0},
 	{"1500m, five without a limit", true, []busyTenant{sensitive(1500), five("", 1, 0)}, 0},
 	{"1100m, 900m", true, []busyTenant{sensitive(1100), sensitive(900)}, 0},
@@ -66,13 +66,13 @@ var neighbourhoods = []neighbourhood{
 	{"1250m, five of 150m or more", false, []busyTenant{sensitive(1250), five("--request 150m", 1, 150)}, 0.7},
 }
 
-func (n neighbourhood) String() string { return n.name }
+func (n neighborhood) String() string { return n.name }
 
-func (n neighbourhood) isAlways() bool { return n.always }
+func (n neighborhood) isAlways() bool { return n.always }
 
 // TestWeights measures what busy containers get of a CPU that they have in common, in interleaved rounds.
 //
-//	CANDOR_WEIGHTS_ROUNDS=9 go test ./e2e -run TestWeights -v     more neighbourhoods and rounds, and a table for the docs
+//	CANDOR_WEIGHTS_ROUNDS=9 go test ./e2e -run TestWeights -v     more neighborhoods and rounds, and a table for the docs
 func TestWeights(t *testing.T) {
 	if os.Getenv("CANDOR_IN_GUEST") != "" {
 		t.Skip("emulated CPUs stand still while others run: what a thread gets there says nothing of the kernel's choice")
@@ -85,7 +85,7 @@ func TestWeights(t *testing.T) {
 		}
 		all = true
 	}
-	table := inTurns(t, neighbourhoods, rounds, all)
+	table := inTurns(t, neighborhoods, rounds, all)
 	t.Logf("shares of the limit or guarantee: median of %d windows of %v (lowest to highest)\n%s", rounds, measuredFor, table)
 }
 
@@ -96,7 +96,7 @@ type window struct {
 }
 
 // measure starts the tenants, one after the other, and measures once.
-func (n neighbourhood) measure(t *testing.T) window {
+func (n neighborhood) measure(t *testing.T) window {
 	l := newLab(t)
 	cpus := l.twoCPUs()
 	var groups [][]string
@@ -135,7 +135,7 @@ func (n neighbourhood) measure(t *testing.T) window {
 
 // judge fails for tenants that get too little, and writes a line of the table. What the machine's other programs
 // used is nobody's fault: they leave less for all. On a quiet machine that is nothing.
-func (n neighbourhood) judge(t *testing.T, table *strings.Builder, windows []window) {
+func (n neighborhood) judge(t *testing.T, table *strings.Builder, windows []window) {
 	want := n.least
 	if want == 0 {
 		want = least

@@ -40,7 +40,7 @@ func isolationOf(t *testing.T, cases []Case, stressors ...string) Isolation {
 	return i
 }
 
-// In each case an application has the CPUs, and the neighbours in its group, that the case is about.
+// In each case an application has the CPUs, and the neighbors in its group, that the case is about.
 func TestIsolation(t *testing.T) {
 	l := openLab(t)
 	if l.usable.Count() < 2 {

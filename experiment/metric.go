@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,10 +45,8 @@ func ParseMetric(text string) (Metric, error) {
 	text = m.Pattern
 	if path, isPath := strings.CutPrefix(text, "."); isPath {
 		steps := strings.Split(path, ".")
-		for _, step := range steps {
-			if step == "" {
-				return m, fmt.Errorf("%w %q: a step of the path is empty: want a path such as .queries.perSecond", ErrBadMetric, text)
-			}
+		if slices.Contains(steps, "") {
+			return m, fmt.Errorf("%w %q: a step of the path is empty: want a path such as .queries.perSecond", ErrBadMetric, text)
 		}
 		m.find = func(output []byte) (float64, error) { return findByPath(output, steps) }
 		return m, nil

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/fleet"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
-	"pgregory.net/rapid"
 )
 
 var resources = []string{"memory", "gpu", "disk", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
@@ -16,7 +18,6 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
-	"golang.org/x/sys/unix"
 )
 
 // clearOrphans removes cgroups that are missing from the state and run no program. They can contain helpers that wait

@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/host/state"
 )
 
 // smallDisk mounts a file system that is almost full.

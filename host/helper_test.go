@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/host/state"
 )
 
 // A program with the command line of a waiting helper keeps its grant when the state is lost.

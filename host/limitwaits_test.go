@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/candor-project/candor/host/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/host/state"
 )
 
 // A cgroup that the kernel does not release (here a mount covers it) does not delay a waiting caller. The next

@@ -24,9 +24,9 @@ func TestLockHeld(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "process "+itoa(os.Getpid())) {
 		t.Errorf("got %v", err)
 	}
-	cancelled, cancel := context.WithCancel(ctx)
+	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := takeLock(cancelled, l.store.LockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
+	if _, err := takeLock(canceled, l.store.LockFile(), time.Minute); !errors.Is(err, ErrInterrupted) {
 		t.Errorf("got %v", err)
 	}
 	held.release()

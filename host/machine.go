@@ -12,6 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/cputext"
@@ -19,8 +22,6 @@ import (
 	"github.com/candor-project/candor/internal/kernelfs"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/topology"
-	"github.com/moby/sys/mountinfo"
-	"golang.org/x/sys/unix"
 )
 
 const onlineFile = "/sys/devices/system/cpu/online"

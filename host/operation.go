@@ -412,8 +412,7 @@ type Report struct {
 
 // reportLate reports an operation that did not get the lock in time.
 func (h *Host) reportLate(err error) error {
-	var late *lateError
-	if errors.As(err, &late) {
+	if late, ok := errors.AsType[*lateError](err); ok {
 		h.listener(Report{Wait: late.waited, Late: true})
 	}
 	return err

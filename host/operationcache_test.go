@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
-	"pgregory.net/rapid"
 )
 
 // Two processes change a state in turns. The cached result of an operation, if the next operation can use it, equals

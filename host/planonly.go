@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"golang.org/x/sys/unix"
 )
 
 // A host with PlanOnly records planned grants. It plans the containers of engines as every host does, on its own

@@ -5,9 +5,10 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // cpusetKeepsAffinity reports whether a change of a cpuset preserves the affinity that threads have set themselves.

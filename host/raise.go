@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/bandwidth"
 	"github.com/candor-project/candor/burst"
 	"github.com/candor-project/candor/cgroup"
@@ -14,7 +16,6 @@ import (
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
-	"golang.org/x/sys/unix"
 )
 
 // loanDuration is the length of a loan. The loop renews the loan while it needs it.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host/state"
@@ -19,7 +21,6 @@ import (
 	"github.com/candor-project/candor/internal/procfs"
 	"github.com/candor-project/candor/spec"
 	"github.com/candor-project/candor/view"
-	"golang.org/x/sys/unix"
 )
 
 // A Snapshot is the state after the last operation.
@@ -37,8 +38,7 @@ type Snapshot struct {
 // Snapshot reads the state. It takes no lock and changes nothing, so that it can be called at any time.
 func (h *Host) Snapshot() (*Snapshot, error) {
 	loaded, err := h.store.Load()
-	var broken *state.BrokenError
-	if errors.As(err, &broken) {
+	if _, ok := errors.AsType[*state.BrokenError](err); ok {
 		return nil, fmt.Errorf("%w: the next operation will rebuild it from the running containers", err)
 	}
 	if err != nil {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/candor-project/candor/topology"
 	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/topology"
 )
 
 // The bound never exceeds the shared time of any arrangement, and often equals the optimum.

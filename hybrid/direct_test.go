@@ -4,8 +4,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/candor-project/candor/hybrid"
 	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/hybrid"
 )
 
 // Cost, Place and Remove have the same effect as Plan and Commit, on nodes that share planning memory.

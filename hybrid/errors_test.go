@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
-	"pgregory.net/rapid"
 )
 
 // badRequests are requests that cannot be meant.

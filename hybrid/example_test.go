@@ -65,8 +65,7 @@ func ExampleRefusal() {
 	_, err := node.Plan(hybrid.Request{ID: "huge", Class: hybrid.Sensitive, Limit: 5000})
 	fmt.Println(errors.Is(err, hybrid.ErrNoCapacity), errors.Is(err, hybrid.ErrViewImpossible))
 
-	var refusal *hybrid.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*hybrid.Refusal](err); ok {
 		fmt.Println(refusal.ID, "requires", refusal.Wanted, "of", refusal.Capacity, "CPUs")
 	}
 	// Output:

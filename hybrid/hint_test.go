@@ -3,9 +3,10 @@ package hybrid_test
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"pgregory.net/rapid"
 )
 
 // What becomes of a hint: two NUMA nodes of 8 CPUs, 4 cores each with two threads (0 and 8, 1 and 9, …); "first" has CPUs 0-1,8 and

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"slices"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
-	"pgregory.net/rapid"
 )
 
 // A state is the complete output of a node, with its machine and options.

@@ -3,9 +3,10 @@ package hybrid_test
 import (
 	"fmt"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/topology"
-	"pgregory.net/rapid"
 )
 
 // A shape is a regular machine: so many of each level in the one above.

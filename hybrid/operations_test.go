@@ -3,8 +3,9 @@ package hybrid_test
 import (
 	"fmt"
 
-	"github.com/candor-project/candor/hybrid"
 	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/hybrid"
 )
 
 // An operation on a node. Of the request a release needs the id, a resize the

@@ -6,10 +6,11 @@ import (
 	"sort"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
-	"pgregory.net/rapid"
 )
 
 // A paperModel is Algorithm 1 of the paper a second time, as slow and as plain

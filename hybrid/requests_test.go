@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/topology"
-	"pgregory.net/rapid"
 )
 
 // awkward limits: pieces that sum to 1000m exactly, that miss it by a little,

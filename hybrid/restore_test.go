@@ -5,9 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/hybrid"
-	"pgregory.net/rapid"
 )
 
 // A node that takes the grants of another is like it, and goes on from there; on fewer CPUs

@@ -3,8 +3,9 @@ package hybrid_test
 import (
 	"testing"
 
-	"github.com/candor-project/candor/hybrid"
 	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/hybrid"
 )
 
 // A quote from a summary equals the quote of its node.

@@ -171,7 +171,7 @@ func (s *Summary) join(a arrangement, fraction Milli) (Milli, Verdict) {
 			best = fraction + lent
 		}
 	}
-	for i := 0; i < int(min(s.lone, summaryLoads)); i++ {
+	for i := range min(s.lone, summaryLoads) {
 		used := Milli(s.loads[i])
 		if used+fraction > 1000 {
 			break

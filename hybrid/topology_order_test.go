@@ -59,7 +59,7 @@ func TestNearNodes(t *testing.T) {
 			}
 		}
 	}
-	node := held(t, m, "4-7") // the neighbour of the first node is full
+	node := held(t, m, "4-7") // the neighbor of the first node is full
 	plan, err := node.Plan(hybrid.Request{ID: "new", Limit: 6000})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestKindsOfCPUs(t *testing.T) {
 			for i := range m.CPUs {
 				set(&m.CPUs[i], i >= 4)
 			}
-			m.CPUs[0].MaxKHz += m.CPUs[0].MaxKHz / 20 // a favoured core
+			m.CPUs[0].MaxKHz += m.CPUs[0].MaxKHz / 20 // a favored core
 			node := held(t, m, "0-1")
 			for _, want := range []struct {
 				limit hybrid.Milli

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -90,7 +91,7 @@ func newBench(t *testing.T) *bench {
 // get asks for a page.
 func (b *bench) get(path string) (code int, body string) {
 	w := httptest.NewRecorder()
-	b.handler(nil, slog.New(slog.NewTextHandler(b.log, nil))).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+	b.handler(nil, slog.New(slog.NewTextHandler(b.log, nil))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 	return w.Code, w.Body.String()
 }
 

@@ -58,7 +58,7 @@ func newTestRenderer(g prometheus.Gatherer) *renderer {
 
 // ask scrapes a renderer.
 func ask(r *renderer, encodings ...string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest("GET", "/metrics", nil)
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
 	request.Header["Accept-Encoding"] = encodings
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, request)

@@ -112,7 +112,7 @@ func (p *pki) check(t *testing.T, s *site, scheme string, visits ...visit) {
 			config.Certificates = []tls.Certificate{pair}
 		}
 		client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, ForceAttemptHTTP2: true}}
-		request, err := http.NewRequestWithContext(t.Context(), "GET", scheme+"://"+s.address+v.path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+s.address+v.path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestStalledHandshake(t *testing.T) {
 
 // getWith returns the headers of a page.
 func getWith(s *site, web *WebConfig, path string) http.Header {
-	request, _ := http.NewRequest("GET", path, nil)
+	request, _ := http.NewRequest(http.MethodGet, path, nil)
 	w := &headerWriter{http.Header{}}
 	s.handler(web, nil).ServeHTTP(w, request)
 	return w.header

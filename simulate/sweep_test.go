@@ -77,7 +77,7 @@ func TestSweepEnds(t *testing.T) {
 	cancel()
 	s := setting(three)
 	if all, err := simulate.Sweep(ctx, s, somePoints()); !errors.Is(err, context.Canceled) || len(all) != 0 {
-		t.Errorf("cancelled before it began: %d points, error %v", len(all), err)
+		t.Errorf("canceled before it began: %d points, error %v", len(all), err)
 	}
 	s.Open = func() (trace.Reader, error) { return &events{list: three, fail: errBroken}, nil }
 	if _, err := simulate.Sweep(t.Context(), s, somePoints()); !errors.Is(err, errBroken) {

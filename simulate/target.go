@@ -34,7 +34,7 @@ const targetForm = "want bounds such as s<5%,r=0, of s, r, refused (for lack of 
 func ParseTarget(text string) (Target, error) {
 	t := Target{text: text}
 	roomNamed := false
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		m, err := parseTerm(strings.TrimSpace(part))
 		if err != nil {
 			return Target{}, fmt.Errorf("target %q: %w", text, err)

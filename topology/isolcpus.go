@@ -14,7 +14,7 @@ import (
 // CPUs. As in the kernel, an invalid list isolates nothing, and the last isolcpus= counts.
 func parseIsolcpus(cmdline string, possible cpuset.Set) cpuset.Set {
 	var isolated cpuset.Set
-	for _, word := range strings.Fields(cmdline) {
+	for word := range strings.FieldsSeq(cmdline) {
 		if word == "--" {
 			break // the following words are for init
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/candor-project/candor/cpuset"
 )
@@ -16,15 +17,15 @@ var errMask = errors.New("must be a CPU mask, such as 00000000,0000ff0f")
 func parseMask(text []byte) (cpuset.Set, error) {
 	var s cpuset.Set
 	word, digits := 0, 0 // counted from the end
-	for i := len(text) - 1; i >= 0; i-- {
-		if text[i] == ',' {
+	for _, t := range slices.Backward(text) {
+		if t == ',' {
 			if digits != 8 {
 				return cpuset.Set{}, fmt.Errorf("mask %q: %w", shorten(text), errMask)
 			}
 			word, digits = word+1, 0
 			continue
 		}
-		value := hexDigit(text[i])
+		value := hexDigit(t)
 		if value < 0 || digits == 8 {
 			return cpuset.Set{}, fmt.Errorf("mask %q: %w", shorten(text), errMask)
 		}

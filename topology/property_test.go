@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/candor-project/candor/cpuset"
 	"pgregory.net/rapid"
+
+	"github.com/candor-project/candor/cpuset"
 )
 
 // anyMachine makes a valid machine in which nothing is regular: sparse ids,

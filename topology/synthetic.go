@@ -188,7 +188,7 @@ func skipAttributes(s string) (rest string, err error) {
 	if !closed {
 		return "", fmt.Errorf("%q is not closed", shorten(s))
 	}
-	for _, attribute := range strings.Fields(inside) {
+	for attribute := range strings.FieldsSeq(inside) {
 		name, _, ok := strings.Cut(attribute, "=")
 		if !ok {
 			return "", fmt.Errorf("%q is not an attribute, such as memory=16GB", shorten(attribute))

@@ -92,8 +92,7 @@ func (l *jsonList) wrong(what, format string, args ...any) error {
 // fault returns the error that ends the file.
 func (l *jsonList) fault(err error) error {
 	what, offset := "not JSON", l.in.InputOffset()
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		offset = max(offset, syntax.Offset)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -98,8 +98,7 @@ func (k *kubectl) runs(o *kubePodObject) (bool, error) {
 
 // fitsPod refuses a request above the largest node.
 func (k *kubectl) fitsPod(c capacity) error {
-	var fault *SyntaxError
-	if errors.As(k.fits(c, &table{}), &fault) {
+	if fault, ok := errors.AsType[*SyntaxError](k.fits(c, &table{})); ok {
 		return errors.New(fault.Problem + ": " + fault.Detail)
 	}
 	return nil

@@ -43,7 +43,7 @@ func text(r Reader) string {
 		fmt.Fprintln(&b, "skipped:", c.N, c.Reason, "first at", c.First)
 	}
 	for _, c := range r.Report().NotModelled {
-		fmt.Fprintln(&b, "not modelled:", c.N, c.Reason, "first at", c.First)
+		fmt.Fprintln(&b, "not modeled:", c.N, c.Reason, "first at", c.First)
 	}
 	return b.String()
 }

@@ -276,7 +276,7 @@ func TestBurstIsNotTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	outcome := Outcome{Option: Option{Bandwidth: bandwidth.Bandwidth{Quota: 100 * ms, Period: 100 * ms}}}
-	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average: there is little to save up for a burst. For", 0.8: "a burst, and its neighbours would pay for one. For"} {
+	for mean, want := range map[float64]string{0.4: "", 0.62: "It uses 62 % of that on average: there is little to save up for a burst. For", 0.8: "a burst, and its neighbors would pay for one. For"} {
 		var text strings.Builder
 		r := Report{Group: "web", Mean: mean, Target: target, Outcomes: []Outcome{outcome, {Option: Option{Sensitive: 2}}}}
 		if err := r.Text(&text); err != nil || strings.Contains(text.String(), "It uses") != (want != "") || !strings.Contains(text.String(), want) {

@@ -65,7 +65,7 @@ func (r *Report) Text(w io.Writer) error {
 		if use := r.Mean / best.CPUs(); use > burstHelps {
 			pays := ""
 			if use > burstCosts {
-				pays = ", and its neighbours would pay for one"
+				pays = ", and its neighbors would pay for one"
 			}
 			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst%s. For lower delays raise the limit, or start another instance\n", 100*use, pays)
 		}

@@ -27,7 +27,7 @@ var quantities = map[string]func(Outcome) float64{
 // ParseTarget parses bounds separated by commas, such as "throttled<1%,delay-p99<5ms".
 func ParseTarget(text string) (Target, error) {
 	var t Target
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		name, value, found := strings.Cut(part, "<")
 		of := quantities[name]
 		below, err := parseBound(name, value)

@@ -14,6 +14,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/experiment/probe"
 	"github.com/candor-project/candor/host/launch"
@@ -22,10 +27,6 @@ import (
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/kube"
 	"github.com/candor-project/candor/kube/profile"
-	"github.com/google/renameio/v2"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 )
 
 const classifyLong = `Classify a program by measuring whether it is sensitive to the CPUs that it sees.
@@ -125,7 +126,7 @@ func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 // classification returns the classification that the command line describes.
 func (f *classifyFlags) classification(args []string) (experiment.Classification, error) {
 	c := experiment.Classification{Metric: experiment.WallTime.Name, Margin: f.margin / 100, Seed: f.seed}
-	for _, word := range strings.Split(f.cpus, ",") {
+	for word := range strings.SplitSeq(f.cpus, ",") {
 		limit, err := hybrid.ParseMilli(word)
 		if err != nil {
 			return c, badInput("--cpu %.60q: want limits by comma, such as 0.5,1,1500m", f.cpus)

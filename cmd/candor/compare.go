@@ -114,7 +114,7 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 	if len(w.Command) == 0 && w.Image == nil {
 		return e, badInput("no command: want candor compare --cpu N -- COMMAND [ARG]..., or --image IMAGE")
 	}
-	for _, text := range strings.Split(f.setups, ",") {
+	for text := range strings.SplitSeq(f.setups, ",") {
 		s, err := experiment.ParseSetup(text, f.cpu)
 		switch {
 		case err != nil:
@@ -159,14 +159,15 @@ func openLab() (*experiment.Lab, error) {
 
 // runStage returns the progress of an experiment with its preliminary result.
 func runStage(s experiment.Stage) stage {
-	text := fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup)
+	var text strings.Builder
+	text.WriteString(fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup))
 	metric := s.Report.Metrics[len(s.Report.Metrics)-1].Name
 	for _, c := range s.Report.Compare(metric)[1:] {
 		if c.Against != nil {
-			text += fmt.Sprintf(", %v %.3f", c.Setup, c.Against.Ratio)
+			text.WriteString(fmt.Sprintf(", %v %.3f", c.Setup, c.Against.Ratio))
 		}
 	}
-	return stage{text: text, share: float64(s.Run-1) / float64(s.Runs)}
+	return stage{text: text.String(), share: float64(s.Run-1) / float64(s.Runs)}
 }
 
 // experimentError gives the errors that are the caller's fault their exit code.

@@ -11,12 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/candor-project/candor/engine/client"
 	"github.com/candor-project/candor/experiment"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
-	"github.com/spf13/cobra"
 )
 
 // experimentFlags are those of every command that runs experiments.

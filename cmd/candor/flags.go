@@ -8,10 +8,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/candor-project/candor/hybrid"
-	"github.com/candor-project/candor/simulate"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/candor-project/candor/hybrid"
+	"github.com/candor-project/candor/simulate"
 )
 
 // A word is a flag value with a fixed list of words.
@@ -132,7 +133,7 @@ const maxShares = 1001
 // Set reads a list by comma.
 func (s *sensitiveFlag) Set(text string) error {
 	s.text, s.selections = text, nil
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		if err := s.part(part); err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (s *sensitiveFlag) part(part string) error {
 // parseShares reads a number, or a range with both its ends.
 func parseShares(part string) ([]float64, error) {
 	var v []float64
-	for _, word := range strings.Split(part, ":") {
+	for word := range strings.SplitSeq(part, ":") {
 		n, err := strconv.ParseFloat(word, 64)
 		if err != nil || !(n >= 0 && n <= 1) {
 			return nil, fmt.Errorf("%q: %s", part, sensitiveForms)

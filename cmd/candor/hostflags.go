@@ -11,14 +11,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/host/launch"
 	"github.com/candor-project/candor/host/state"
 	"github.com/candor-project/candor/hybrid"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // hostFlags are the flags of the subcommands that read or change the containers of this machine.

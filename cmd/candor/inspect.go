@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cmd/candor/internal/planio"
 	"github.com/candor-project/candor/cpuset"
@@ -17,7 +19,6 @@ import (
 	"github.com/candor-project/candor/internal/cputext"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/spec"
-	"github.com/spf13/cobra"
 )
 
 const inspectLong = `Show the details of a container: its grant, the settings in the kernel, its view,

@@ -106,14 +106,14 @@ func (f *isolateFlags) run(cmd *cobra.Command) error {
 // isolation returns the experiment that the command line describes.
 func (f *isolateFlags) isolation() (experiment.Isolation, error) {
 	i := experiment.Isolation{Limit: f.cpu, Rounds: f.rounds, Seed: f.seed, Tmp: f.tmp}
-	for _, text := range strings.Split(f.cases, ",") {
+	for text := range strings.SplitSeq(f.cases, ",") {
 		c, err := experiment.ParseCase(text)
 		if err != nil {
 			return i, badInput("--cases: %w", err)
 		}
 		i.Cases = append(i.Cases, c)
 	}
-	for _, name := range strings.Split(f.stressors, ",") {
+	for name := range strings.SplitSeq(f.stressors, ",") {
 		s, err := experiment.NewStressor(name)
 		if err != nil {
 			return i, badInput("--stressors: %w", err)

@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/podname"
 	"github.com/candor-project/candor/kube/survey"
-	"github.com/spf13/cobra"
 )
 
 const mapLong = `Show the CPU map of this machine: sockets, NUMA nodes, L3 domains and cores;
@@ -45,7 +46,7 @@ func newMapCommand() *cobra.Command {
 	}
 	machine := addHostFlags(cmd)
 	output := outputFlag(cmd, "table", "json", "svg")
-	colour := colourFlag(cmd)
+	color := colorFlag(cmd)
 	var of clusterFlags
 	of.add(cmd, "the nodes of a Kubernetes cluster instead", false)
 	node := cmd.Flags().String("node", "", "node of the cluster to show")
@@ -61,7 +62,7 @@ func newMapCommand() *cobra.Command {
 			if cmd.Flags().Changed("node") && *node == "" {
 				return badInput("--node \"\": want a node's name, as kubectl get nodes shows it, or no --node for all of them")
 			}
-			return mapCluster(cmd, &of, *node, output.value, colour.value)
+			return mapCluster(cmd, &of, *node, output.value, color.value)
 		}
 		h, s, err := machine.snapshot(cmd)
 		if err != nil {
@@ -83,7 +84,7 @@ func newMapCommand() *cobra.Command {
 		case "svg":
 			return m.SVG(out)
 		}
-		return m.Text(out, textOptions(out, colour.value))
+		return m.Text(out, textOptions(out, color.value))
 	}
 	return cmd
 }
@@ -148,7 +149,7 @@ func sortStrangers(list []cpumap.ForeignUse) {
 }
 
 // mapCluster draws the nodes of a cluster, or a single node.
-func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, colour string) error {
+func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, color string) error {
 	if form == "svg" && name == "" {
 		return badInput("-o svg: a picture is of one node: want --node NAME")
 	}
@@ -177,7 +178,7 @@ func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, colour string)
 		case "svg":
 			err = writeNodePicture(out, n, names)
 		default:
-			err = writeNode(out, n, names, i == 0, textOptions(out, colour))
+			err = writeNode(out, n, names, i == 0, textOptions(out, color))
 		}
 		if err != nil {
 			return err

@@ -11,16 +11,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/candor-project/candor/cgroup"
 	"github.com/candor-project/candor/engine/nri"
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/kube/publish"
 	"github.com/candor-project/candor/metrics"
-	"github.com/containerd/nri/pkg/api"
-	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 const nriLong = `Run the NRI plugin that gives the containers of containerd or CRI-O their CPUs, as

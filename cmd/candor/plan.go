@@ -54,7 +54,7 @@ type planFlags struct {
 	parent    cgroup.Options // of this machine
 	driver    *choice
 	output    *choice
-	colour    *choice
+	color     *choice
 	pod       podFlags
 }
 
@@ -89,7 +89,7 @@ func newPlanCommand() *cobra.Command {
 	flags.BoolVar(&f.explain, "explain", false, `print the reasons: more lines, or a list "explain" in JSON`)
 	f.driver = addGroupFlags(cmd, &f.parent)
 	f.output = outputFlag(cmd, "table", "json", "svg")
-	f.colour = colourFlag(cmd)
+	f.color = colorFlag(cmd)
 	f.pod.policy = &f.policy
 	f.pod.add(cmd)
 	return cmd
@@ -181,7 +181,7 @@ func (f *planFlags) apply(out io.Writer, s *planio.Session, in io.Reader) error 
 	}
 	step := 0
 	tags := &cpumap.Tags{}
-	options := textOptions(out, f.colour.value)
+	options := textOptions(out, f.color.value)
 	return s.Run(in, func(r planio.Result) error {
 		step++
 		m := cpumap.Of(s.Node)

@@ -10,6 +10,9 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/internal/fileio"
@@ -17,8 +20,6 @@ import (
 	"github.com/candor-project/candor/kube/apiserver"
 	"github.com/candor-project/candor/kube/podcpu"
 	"github.com/candor-project/candor/kube/survey"
-	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // podFlags select the pod of candor plan --cluster.

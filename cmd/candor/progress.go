@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
 )
 
 // A stage is the progress of a long work.
@@ -89,16 +90,16 @@ func (l *latest[T]) get() T {
 	return l.value
 }
 
-// colourFlag adds --color.
-func colourFlag(cmd *cobra.Command) *choice {
+// colorFlag adds --color.
+func colorFlag(cmd *cobra.Command) *choice {
 	c := &choice{"auto", []string{"auto", "always", "never"}}
 	wordFlag(cmd, c, c.of, "color", "", "colors: auto uses them on a terminal without NO_COLOR")
 	return c
 }
 
 // textOptions returns the abilities of an output: colors, UTF-8 and width.
-func textOptions(out io.Writer, colour string) cpumap.TextOptions {
-	o := cpumap.TextOptions{Colour: colour == "always", ASCII: !localeIsUTF8()}
+func textOptions(out io.Writer, color string) cpumap.TextOptions {
+	o := cpumap.TextOptions{Color: color == "always", ASCII: !localeIsUTF8()}
 	f, isFile := out.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
 		return o
@@ -106,8 +107,8 @@ func textOptions(out io.Writer, colour string) cpumap.TextOptions {
 	if columns, _, err := term.GetSize(int(f.Fd())); err == nil {
 		o.Columns = columns
 	}
-	if colour == "auto" {
-		o.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if color == "auto" {
+		o.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return o
 }

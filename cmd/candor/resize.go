@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,12 +70,13 @@ func parts(fractions []hybrid.Fraction) string {
 	if len(fractions) == 0 {
 		return ""
 	}
-	text := " ("
+	var text strings.Builder
+	text.WriteString(" (")
 	for i, f := range fractions {
 		if i > 0 {
-			text += ", "
+			text.WriteString(", ")
 		}
-		text += fmt.Sprintf("%v of %d", f.Milli, f.CPU)
+		text.WriteString(fmt.Sprintf("%v of %d", f.Milli, f.CPU))
 	}
-	return text + ")"
+	return text.String() + ")"
 }

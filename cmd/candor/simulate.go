@@ -9,12 +9,13 @@ import (
 	"os/signal"
 	"slices"
 
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cmd/candor/internal/simreport"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/simulate"
 	"github.com/candor-project/candor/trace"
-	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 )
 
 const simulateLong = `Simulate the allocation on a whole cluster: replay a trace with a share of sensitive

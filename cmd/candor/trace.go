@@ -11,10 +11,11 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/candor-project/candor/cmd/candor/internal/tracereport"
-	"github.com/candor-project/candor/trace"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/cmd/candor/internal/tracereport"
+	"github.com/candor-project/candor/trace"
 )
 
 const traceSpecs = `TRACE is one of

@@ -59,7 +59,7 @@ func TestCost(t *testing.T) {
 	with.write("nri.yaml", "version: 1\n") // the repair loop as it is by default
 	with.startPlugin()
 	there := 0
-	for _, text := range strings.Fields(numbers) {
+	for text := range strings.FieldsSeq(numbers) {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package containerd
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -76,9 +77,7 @@ func (l *lab) addAttack() {
 		l.Fatalf("go build ./e2e/hostile/attacks/attack: %v\n%s", err, out)
 	}
 	files := map[string]string{"/bin/attack": file}
-	for name, from := range l.files {
-		files[name] = from
-	}
+	maps.Copy(files, l.files)
 	l.importImage(busybox, files)
 }
 

@@ -41,7 +41,7 @@ func (p *prober) get(page string) (code int, body string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, "GET", p.base+page, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+page, nil)
 	if err != nil {
 		p.Fatal(err)
 	}

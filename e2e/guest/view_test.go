@@ -2,6 +2,7 @@ package guest_test
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,9 +36,7 @@ func TestViewMatrix(t *testing.T) {
 	g := guest.Guest{Kernel: all[len(all)-1], Machine: guest.Big, Cgroup: 2, Init: filepath.Join(built.dir, "init"), Limit: 10 * time.Minute}
 	g.Machine.NodeMB = 512 // the runtimes are large
 	g.Files = built.files(t)
-	for to, from := range bundle.Files {
-		g.Files[to] = from
-	}
+	maps.Copy(g.Files, bundle.Files)
 	g.Files[doc] = filepath.Join(root, "docs/view.md")
 	// nginx asks for its workers' user.
 	g.Texts = map[string]string{"/etc/passwd": "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n", "/etc/group": "root:x:0:\nnogroup:x:65534:\nnobody:x:65533:\n"}

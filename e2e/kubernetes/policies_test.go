@@ -87,7 +87,7 @@ func TestOnlyTheNodesAgentReports(t *testing.T) {
 		return object(t, "NodeCPU", name, n)
 	}
 	onA, onB := nodeCPUs+"/node-a", nodeCPUs+"/node-b"
-	collector, labelled := collectorOf(t, p), object(t, "NodeCPU", "node-a", v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}})
+	collector, labeled := collectorOf(t, p), object(t, "NodeCPU", "node-a", v1alpha1.NodeCPU{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}})
 	for _, c := range []call{
 		{"agent of another", a, "PUT", onB + "/status", reported("node-b"), http.StatusForbidden, elsewhere},
 		{"agent of no node", anywhere, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "does not name"},
@@ -95,7 +95,7 @@ func TestOnlyTheNodesAgentReports(t *testing.T) {
 		{"administrator", adminToken, "PUT", onA, reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
 		{"collector", collector, "PUT", onA + "/status", reported("node-a"), http.StatusForbidden, "only the agent of node node-a"},
 		{"agent", a, "PUT", onA + "/status", reported("node-a"), http.StatusOK, ""},
-		{"collector", collector, "PATCH", onA + "?fieldManager=gc", labelled, http.StatusOK, ""},
+		{"collector", collector, "PATCH", onA + "?fieldManager=gc", labeled, http.StatusOK, ""},
 		{"agent", a, "GET", "/api/v1/nodes/node-a", nil, http.StatusOK, ""},
 		{"agent", a, "GET", nodeCPUs, nil, http.StatusForbidden, "cannot list"},
 		{"agent of another", a, "PUT", onB, reported("node-b"), http.StatusForbidden, elsewhere},

@@ -82,7 +82,7 @@ func Linked(program string) ([]string, error) {
 		return nil, fmt.Errorf("ldd %s: %w", path, err)
 	}
 	files := []string{path}
-	for _, word := range strings.Fields(string(out)) {
+	for word := range strings.FieldsSeq(string(out)) {
 		if filepath.IsAbs(word) {
 			files = append(files, word)
 		}
@@ -153,7 +153,7 @@ func gatherRuby(b *Bundle, _, ruby string) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range strings.Fields(string(out)) {
+	for file := range strings.FieldsSeq(string(out)) {
 		if filepath.IsAbs(file) {
 			b.Files[file] = file
 		}

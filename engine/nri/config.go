@@ -70,8 +70,7 @@ func (c *Config) Over(o host.NodeOptions) host.NodeOptions {
 // it is ErrBadConfig.
 func LoadConfig(file string) (*Config, error) {
 	data, err := fileio.Read(file, maxConfigSize)
-	var missing *fs.PathError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("%w: %s: %w", ErrBadConfig, file, missing.Err)
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ func parsed(t *testing.T, text string) map[string]any {
 // at walks down a configuration by the words of a path.
 func at(m map[string]any, path string) any {
 	var v any = m
-	for _, word := range strings.Fields(path) {
+	for word := range strings.FieldsSeq(path) {
 		v = v.(map[string]any)[word]
 	}
 	return v

@@ -41,7 +41,7 @@ func drawMap() [][]road {
 }
 
 // shortest returns the shortest travel time between two crossings (Dijkstra, "A note on two problems in
-// connexion with graphs", 1959).
+// connection with graphs", 1959).
 func shortest(roads [][]road, from, to int) int {
 	best := make([]int, len(roads)) // travel time plus one; 0: not reached
 	best[from] = 1

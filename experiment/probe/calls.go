@@ -2,6 +2,8 @@
 
 package probe
 
+import "maps"
+
 import "golang.org/x/sys/unix"
 
 // A call is the event behind a system call.
@@ -28,7 +30,5 @@ var calls = map[uint32]call{
 }
 
 func init() {
-	for number, what := range oldCalls {
-		calls[number] = what
-	}
+	maps.Copy(calls, oldCalls)
 }

@@ -11,10 +11,11 @@ import (
 	"strconv"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/host"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/view"
-	"golang.org/x/sys/unix"
 )
 
 // A startOrder makes a helper become the program. Arguments and environment are byte slices, because they need not be

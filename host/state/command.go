@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/candor-project/candor/internal/fileio"
 	"github.com/google/renameio/v2"
+
+	"github.com/candor-project/candor/internal/fileio"
 )
 
 // Every user can read the state, and arguments can hold secrets. The state therefore stores the name of a program,

@@ -40,9 +40,9 @@ func otherGrants(g reflect.Value) (others []Grant) {
 		was.Set(v)
 		switch v.Kind() {
 		case reflect.Struct:
-			for i := range v.NumField() {
-				if v.Field(i).CanSet() {
-					visit(v.Field(i))
+			for _, field := range v.Fields() {
+				if field.CanSet() {
+					visit(field)
 				}
 			}
 			return

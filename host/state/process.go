@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/candor-project/candor/internal/procfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/candor-project/candor/internal/procfs"
 )
 
 // A Process is a process of this boot. The kernel reuses pids, but not a pid together with its start time.

@@ -17,11 +17,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/candor-project/candor/cpuset"
 	"github.com/candor-project/candor/internal/errline"
 	"github.com/candor-project/candor/internal/fileio"
 	"github.com/candor-project/candor/view"
-	"golang.org/x/sys/unix"
 )
 
 // A Store is the directory that holds the state of this machine:

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -97,9 +98,7 @@ func (a *access) proxyFor(r *http.Request) (*url.URL, error) {
 
 // authorize adds the caller's credentials.
 func (a *access) authorize(r *http.Request) error {
-	for name, values := range a.as {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, a.as)
 	token, err := a.bearer(r)
 	if err != nil || token == "" {
 		return err

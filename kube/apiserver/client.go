@@ -115,8 +115,7 @@ func reachError(err error) error {
 	if errors.Is(err, errRedirect) {
 		return errRedirect // the target does not belong into a log
 	}
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%s %s: %w", strings.ToUpper(of.Op), of.URL, of.Err)
 	}
 	return err

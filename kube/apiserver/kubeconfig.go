@@ -184,8 +184,7 @@ func (e *entry) strict(into any) error {
 
 // unknown returns the part of a YAML error that contains no value.
 func unknown(err error) string {
-	var of *yaml.TypeError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*yaml.TypeError](err); ok {
 		for _, one := range of.Errors {
 			if _, field, is := strings.Cut(one, ": field "); is {
 				field, _, _ = strings.Cut(field, " ")

@@ -39,7 +39,7 @@ func TestCost(t *testing.T) {
 	pods, rounds := number(t, "CANDOR_COST_PODS"), number(t, "CANDOR_COST_ROUNDS")
 	there := 0
 	defer func() { p.clear(t) }()
-	for _, text := range strings.Split(sizes, ",") {
+	for text := range strings.SplitSeq(sizes, ",") {
 		nodes, err := strconv.Atoi(text)
 		if err != nil || nodes < there {
 			t.Fatalf("CANDOR_COST_NODES %q: want rising numbers, such as 1000,5000", sizes)

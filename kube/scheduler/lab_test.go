@@ -51,7 +51,7 @@ func (p *plane) installObjects() error {
 		if err != nil {
 			return err
 		}
-		for _, document := range bytes.Split(text, []byte("\n---\n")) {
+		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 			var u unstructured.Unstructured
 			if err := yaml.Unmarshal(document, &u.Object); err != nil {
 				return err

@@ -196,7 +196,7 @@ func TestBoundAs(t *testing.T) {
 	}{
 		"nothing said":             {want: []hybrid.Request{whole}},
 		"sensitive, and ours":      {annotations: map[string]string{"candor.dev/class": "sensitive", "candor.dev/hint": "{}"}, want: []hybrid.Request{view}, planned: true},
-		"misspelt":                 {annotations: map[string]string{"candor.dev/class": "sensitve"}, want: []hybrid.Request{whole}},
+		"misspelled":               {annotations: map[string]string{"candor.dev/class": "sensitve"}, want: []hybrid.Request{whole}},
 		"runs":                     {state: runs, want: []hybrid.Request{whole}, started: true},
 		"has ended":                {policy: v1.RestartPolicyNever, state: ended(1)},
 		"has done its work":        {policy: v1.RestartPolicyOnFailure, state: ended(0)},

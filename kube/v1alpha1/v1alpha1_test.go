@@ -35,9 +35,9 @@ func TestDeepCopy(t *testing.T) {
 func fill(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Field(i).CanSet() && depth < 8 {
-				fill(v.Field(i), depth+1)
+		for _, field := range v.Fields() {
+			if field.CanSet() && depth < 8 {
+				fill(field, depth+1)
 			}
 		}
 	case reflect.Pointer:

@@ -94,7 +94,7 @@ func delegate() error {
 	if err != nil {
 		return err
 	}
-	for _, c := range strings.Fields(string(have)) {
+	for c := range strings.FieldsSeq(string(have)) {
 		if err := os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+"+c), 0); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func busybox() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	for _, name := range strings.Fields(string(list)) {
+	for name := range strings.FieldsSeq(string(list)) {
 		if _, err := exec.LookPath(name); err == nil {
 			continue
 		}

@@ -16,7 +16,7 @@ type Seat struct {
 type Part struct {
 	ID     string
 	Letter string // capital for a CPU of its own, small for a fraction
-	Colour int    // of the terminal's 256, for black letters on it
+	Color  int    // of the terminal's 256, for black letters on it
 	Milli  hybrid.Milli
 }
 
@@ -36,7 +36,7 @@ func (m *Map) Seats() []Seat {
 }
 
 // Tag is the letter and the color of a sensitive container.
-func (m *Map) Tag(id string) (letter string, colour int) {
+func (m *Map) Tag(id string) (letter string, color int) {
 	p := part{tag: m.tags().number[id]}
 	return p.letter(exclusive), p.style().bg
 }

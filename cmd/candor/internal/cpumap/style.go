@@ -23,7 +23,7 @@ var palette = []int{75, 215, 114, 211, 80, 183, 221, 180, 111, 150, 174, 146}
 // A canvas collects styled text and counts its columns.
 type canvas struct {
 	buf    bytes.Buffer
-	colour bool
+	color  bool
 	ascii  bool
 	column int // of the current line, from 0
 }
@@ -34,7 +34,7 @@ func (c *canvas) put(s style, text string) {
 		text = ASCII(text)
 	}
 	c.column += Width(text)
-	if !c.colour || s == (style{}) {
+	if !c.color || s == (style{}) {
 		c.buf.WriteString(text)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 // TextOptions are the abilities of the output.
 type TextOptions struct {
 	Columns int  // width; 0: 80
-	Colour  bool // write ANSI colors
+	Color   bool // write ANSI colors
 	ASCII   bool // no character beyond ASCII, apart from names
 }
 
@@ -27,7 +27,7 @@ func (o TextOptions) columns() int {
 
 // Text writes the map with its legend.
 func (m *Map) Text(w io.Writer, o TextOptions) error {
-	c := &canvas{colour: o.Colour, ascii: o.ASCII}
+	c := &canvas{color: o.Color, ascii: o.ASCII}
 	c.wrap(style{}, strings.SplitAfter(summary(m.Machine), "· "), o.columns())
 	c.newline()
 	c.newline()
@@ -38,7 +38,7 @@ func (m *Map) Text(w io.Writer, o TextOptions) error {
 
 // Step writes the map after a step of a plan: the lines that describe the step, then the map. It calls Write once.
 func (m *Map) Step(w io.Writer, o TextOptions, number int, lines []string) error {
-	c := &canvas{colour: o.Colour, ascii: o.ASCII}
+	c := &canvas{color: o.Color, ascii: o.ASCII}
 	if number > 1 {
 		c.newline()
 	}

@@ -38,7 +38,7 @@ func TestText(t *testing.T) {
 		golden.Check(t, "testdata/"+name, text(t, m, TextOptions{}))
 	}
 	golden.Check(t, "testdata/small.ascii.txt", text(t, small(t), TextOptions{ASCII: true}))
-	golden.Check(t, "testdata/small.colour.txt", text(t, small(t), TextOptions{Colour: true}))
+	golden.Check(t, "testdata/small.color.txt", text(t, small(t), TextOptions{Color: true}))
 	golden.Check(t, "testdata/small.wide.txt", text(t, small(t), TextOptions{Columns: 160}))
 }
 
@@ -86,21 +86,21 @@ func TestEveryCPUOnce(t *testing.T) {
 	})
 }
 
-// TestPlainIsColoured: the two differ in escape sequences only.
-func TestPlainIsColoured(t *testing.T) {
+// TestPlainIsColored: the two differ in escape sequences only.
+func TestPlainIsColored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := genMap(t)
-		var plain, coloured bytes.Buffer
+		var plain, colored bytes.Buffer
 		_ = m.Text(&plain, TextOptions{})
-		_ = m.Text(&coloured, TextOptions{Colour: true})
-		if got := stripColours(coloured.String()); got != plain.String() {
-			t.Fatalf("coloured:\n%s\nplain:\n%s", got, plain.String())
+		_ = m.Text(&colored, TextOptions{Color: true})
+		if got := stripColors(colored.String()); got != plain.String() {
+			t.Fatalf("colored:\n%s\nplain:\n%s", got, plain.String())
 		}
 	})
 }
 
-// stripColours removes SGR sequences.
-func stripColours(s string) string {
+// stripColors removes SGR sequences.
+func stripColors(s string) string {
 	var b strings.Builder
 	for {
 		before, after, found := strings.Cut(s, "\x1b[")

@@ -37,7 +37,7 @@ func (r Report) draw(m experiment.ReportMetric) (*plot.Plot, error) {
 
 // A boxLook is the appearance of a box and its dots.
 type boxLook struct {
-	colour color.Color
+	color  color.Color
 	width  vg.Length
 	across float64   // width of the dots, in units of X
 	dot    vg.Length // radius
@@ -51,7 +51,7 @@ func addBox(p *plot.Plot, at float64, look boxLook, values []float64, rounds []i
 	}
 	spread := experiment.SpreadOf(values) // the same quartiles as in the tables; there are several definitions
 	box.Quartile1, box.Median, box.Quartile3 = spread.Quarter, spread.Median, spread.Quarter3
-	box.BoxStyle.Color, box.MedianStyle.Color, box.WhiskerStyle.Color = look.colour, look.colour, look.colour
+	box.BoxStyle.Color, box.MedianStyle.Color, box.WhiskerStyle.Color = look.color, look.color, look.color
 	box.MedianStyle.Width = vg.Points(2)
 	box.GlyphStyle.Radius = 0 // the dots show the outliers
 	dots := make(plotter.XYs, len(values))
@@ -63,7 +63,7 @@ func addBox(p *plot.Plot, at float64, look boxLook, values []float64, rounds []i
 	if err != nil {
 		return err
 	}
-	scatter.GlyphStyle = draw.GlyphStyle{Color: look.colour, Radius: look.dot, Shape: draw.CircleGlyph{}}
+	scatter.GlyphStyle = draw.GlyphStyle{Color: look.color, Radius: look.dot, Shape: draw.CircleGlyph{}}
 	p.Add(box, scatter)
 	return nil
 }

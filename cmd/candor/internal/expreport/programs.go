@@ -148,17 +148,17 @@ func (p Programs) addGains(to *plot.Plot, setup int, name string) error {
 	if len(dots.XYs) == 0 {
 		return nil
 	}
-	colour := drawing.Colors[setup%len(drawing.Colors)]
+	color := drawing.Colors[setup%len(drawing.Colors)]
 	bars, err := plotter.NewYErrorBars(dots)
 	if err != nil {
 		return err
 	}
-	bars.Color = colour
+	bars.Color = color
 	scatter, err := plotter.NewScatter(slices.Clone(dots.XYs))
 	if err != nil {
 		return err
 	}
-	scatter.GlyphStyle = draw.GlyphStyle{Color: colour, Radius: 3, Shape: draw.CircleGlyph{}}
+	scatter.GlyphStyle = draw.GlyphStyle{Color: color, Radius: 3, Shape: draw.CircleGlyph{}}
 	to.Add(bars, scatter)
 	to.Legend.Add(name, scatter)
 	return nil

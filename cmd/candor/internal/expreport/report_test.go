@@ -44,7 +44,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	rows := map[string][]string{}
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if fields := strings.Fields(line); len(fields) > 5 && rows[fields[0]] == nil {
 			rows[fields[0]] = fields
 		}

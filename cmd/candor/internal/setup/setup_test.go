@@ -101,7 +101,7 @@ func allocation(name string, pid int) host.Allocation {
 
 func TestKilledHalfWay(t *testing.T) {
 	needGuest(t)
-	for done := 0; done < 4; done++ {
+	for done := range 4 {
 		s := open(t)
 		before := confined(t, s)
 		p, err := s.plan(cpuset.MustParse("0"))

@@ -80,15 +80,15 @@ func (c *curve) name() string {
 }
 
 // The colors by algorithm and scheduler. The dashes depend on the policy.
-var curveColours = map[string][]color.Color{
+var curveColors = map[string][]color.Color{
 	"candor": {figure.RGB(0x0969da), figure.RGB(0x1a9c56), figure.RGB(0x1b9aaa), figure.RGB(0x24478f)},
 	"paper":  {figure.RGB(0xd9730d), figure.RGB(0xcf3f7e), figure.RGB(0x8250df), figure.RGB(0x8a5a2b)},
 }
 
 // style returns the line style of a curve. n is the number of previous schedulers of the same algorithm.
 func (c *curve) style(n int) draw.LineStyle {
-	colours := curveColours[c.algorithm]
-	s := draw.LineStyle{Color: colours[n%len(colours)], Width: vg.Points(1.8)}
+	colors := curveColors[c.algorithm]
+	s := draw.LineStyle{Color: colors[n%len(colors)], Width: vg.Points(1.8)}
 	if c.policy == "best-effort" {
 		s.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
 	}

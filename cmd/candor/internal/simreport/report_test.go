@@ -89,7 +89,7 @@ func TestCSV(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	got := text(t, report().Markdown)
 	var columns []int
-	for _, line := range strings.Split(got, "\n") {
+	for line := range strings.SplitSeq(got, "\n") {
 		if strings.HasPrefix(line, "|") {
 			columns = append(columns, strings.Count(line, "|"))
 		}

@@ -148,7 +148,7 @@ func (u *CPU) owners(c *canvas, columns int) {
 			c.put(Style{Bold: true}, "+")
 			break
 		}
-		c.put(Style{Back: p.Colour}, p.Letter)
+		c.put(Style{Back: p.Color}, p.Letter)
 	}
 	if len(u.Parts) == 0 {
 		c.put(Style{Dim: true}, u.Sign)
@@ -159,7 +159,7 @@ func (u *CPU) owners(c *canvas, columns int) {
 // style returns the style of the bar: the color of the container that has the CPU.
 func (u *CPU) style() Style {
 	if len(u.Parts) > 0 {
-		return Style{Back: u.Parts[0].Colour}
+		return Style{Back: u.Parts[0].Color}
 	}
 	return Style{Bold: true}
 }

@@ -43,7 +43,7 @@ type Row struct {
 	*Container
 	Name         string
 	Letter       string // letter of a sensitive container in the map
-	Colour       int
+	Color        int
 	Use          float64 // CPUs, if Used
 	Used         bool    // Use is known
 	OfLimit      Share   // Use of the limit
@@ -98,7 +98,7 @@ func used(was, is *Container) time.Duration {
 func (f *Figures) row(was, is *Container) Row {
 	r := Row{Container: is, Name: f.Map.Name(is.ID), Condition: is.ContainerState.Condition(&is.Grant)}
 	if is.Class == hybrid.Sensitive {
-		r.Letter, r.Colour = f.Map.Tag(is.ID)
+		r.Letter, r.Color = f.Map.Tag(is.ID)
 	}
 	r.OfLimit, r.Throttled, r.ThrottledAll = Unknown, Unknown, Unknown
 	if is.Exists {

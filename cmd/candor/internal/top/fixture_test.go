@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -71,9 +72,7 @@ func (w *world) add(name string, class hybrid.Class, limit hybrid.Milli) *Contai
 func (w *world) read(string) (*Reading, error) {
 	r := w.Reading
 	r.CPUs = map[int]procfs.CPUTime{}
-	for cpu, t := range w.CPUs {
-		r.CPUs[cpu] = t
-	}
+	maps.Copy(r.CPUs, w.CPUs)
 	r.Containers = append([]Container(nil), w.Containers...)
 	r.Map = cpumap.Of(w.node)
 	r.Map.Tags, r.Map.Names = &w.tags, map[string]podname.Name{}

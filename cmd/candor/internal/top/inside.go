@@ -3,6 +3,7 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/candor-project/candor/cmd/candor/internal/cpumap"
@@ -49,14 +50,15 @@ func (r *Row) said() string {
 
 // has describes the grant of the container.
 func (r *Row) has() string {
-	text := cmp.Or(r.CPUs.String(), "none")
+	var text strings.Builder
+	text.WriteString(cmp.Or(r.CPUs.String(), "none"))
 	if !r.Exclusive.IsEmpty() {
-		text += " · exclusive: " + r.Exclusive.String()
+		text.WriteString(" · exclusive: " + r.Exclusive.String())
 	}
 	for _, part := range r.Fractions {
-		text += fmt.Sprintf(" · %dm of %d", int64(part.Milli), part.CPU)
+		text.WriteString(fmt.Sprintf(" · %dm of %d", int64(part.Milli), part.CPU))
 	}
-	return text
+	return text.String()
 }
 
 // group describes the settings of the container in the kernel.

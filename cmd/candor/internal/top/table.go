@@ -120,7 +120,7 @@ func pad(right bool, width int, text string) int {
 
 func (r *Row) draw(c *canvas, s Style, chosen []column, name int) {
 	if r.Letter != "" {
-		c.put(Style{Back: r.Colour}, r.Letter)
+		c.put(Style{Back: r.Color}, r.Letter)
 	} else {
 		c.put(Style{Dim: true}, "·")
 	}

@@ -97,7 +97,7 @@ func TestInterval(t *testing.T) {
 	f := Between(small3(t))
 	var got []time.Duration
 	u := &UI{Interval: 3 * second}
-	for _, key := range strings.Fields("+ + - - - - - - - - - + + + + + + + + +") {
+	for key := range strings.FieldsSeq("+ + - - - - - - - - - + + + + + + + + +") {
 		press(t, u, f, key)
 		got = append(got, u.Interval)
 	}

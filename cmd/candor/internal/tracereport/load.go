@@ -62,7 +62,7 @@ func writeReport(w io.Writer, title string, r *trace.Report) error {
 	for _, part := range []struct {
 		what   string
 		counts []trace.Count
-	}{{"skipped", r.Skipped}, {"not modelled", r.NotModelled}} {
+	}{{"skipped", r.Skipped}, {"not modeled", r.NotModelled}} {
 		if len(part.counts) == 0 {
 			continue
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -78,10 +79,10 @@ func middle(before, after []string) (lines []string) {
 	for i := range common {
 		common[i] = make([]int32, len(after)+1)
 	}
-	for i := len(before) - 1; i >= 0; i-- {
+	for i, b := range slices.Backward(before) {
 		for j := len(after) - 1; j >= 0; j-- {
 			common[i][j] = max(common[i+1][j], common[i][j+1])
-			if before[i] == after[j] {
+			if b == after[j] {
 				common[i][j] = common[i+1][j+1] + 1
 			}
 		}
