@@ -34,7 +34,7 @@ func TestBadRun(t *testing.T) {
 	all, tooMany := strconv.Itoa(l.usable.Count()), strconv.Itoa(l.usable.Count()+1)
 	ends := play("exit", "0")
 	for _, flags := range []badLine{
-		{[]string{"--cpu", "0"}, 2, "want --cpu N of 10m or more"},
+		{[]string{"--cpu", "0"}, 2, "use --cpu N of 10m or more"},
 		{[]string{"--cpu", "0.005"}, 2, "10m"},
 		{[]string{"--cpu", "-1"}, 2, wantAmount},
 		{[]string{"--cpu", "1e9"}, 2, wantAmount},
@@ -44,7 +44,7 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--cpu", "99999999999999999999"}, 2, "the largest amount"},
 		{[]string{"--cpu", tooMany}, 2, "no capacity"},
 		{[]string{"--cpu", all}, 2, "no capacity"},
-		{nil, 2, "want --cpu N of 10m or more"},
+		{nil, 2, "use --cpu N of 10m or more"},
 		{[]string{"--cpu", "0.5", "--name", "web"}, 2, "id taken"},
 		{[]string{"--cpu", "0.5", "--name", "../web"}, 2, "want 1 to 64 letters"},
 		{[]string{"--cpu", "0.5", "--name", "tasks"}, 2, "want any other than tasks"},
@@ -96,10 +96,10 @@ func TestBadCommand(t *testing.T) {
 		{[]string{"resize", "web", "--cpu", "0"}, 2, "limit"},
 		{[]string{"resize", "web", "--cpu", "1e9"}, 2, wantAmount},
 		{[]string{"resize", "web", "--cpu", tooMany}, 2, "no capacity"},
-		{[]string{"resize", "--cpu", "1"}, 2, "want the name of one container"},
+		{[]string{"resize", "--cpu", "1"}, 2, "the name of one container is required"},
 		{[]string{"release", "nobody"}, 2, "candor ps lists them"},
 		{[]string{"release", "web"}, 2, "still run"},
-		{[]string{"release", "a", "b"}, 2, "want the name of one container"},
+		{[]string{"release", "a", "b"}, 2, "the name of one container is required"},
 		{[]string{"inspect", "nobody"}, 2, "candor ps lists them"},
 		{[]string{"inspect", "no/body"}, 2, "candor ps lists them"},
 		{[]string{"ps", "-o", "yaml"}, 2, "want one of table, json"},

@@ -81,12 +81,12 @@ func TestConfigOverOptions(t *testing.T) {
 
 func TestBadConfigNamesFileAndLine(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
-		{"", "nri.yaml: empty: want at least version: 1"},
+		{"", "nri.yaml: empty: version: 1 is required"},
 		{"# nothing\n", "empty"},
 		{"defaults: {}\n", "nri.yaml:1: no version: want version: 1"},
 		{"version: 2\n", `nri.yaml:1: version "2": want 1`},
 		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": given twice`},
-		{"version: 1\nmetricsWebConfig: web.yml\n", `nri.yaml:2: metricsWebConfig "web.yml": want an absolute path, such as /etc/candor/web-config.yml`},
+		{"version: 1\nmetricsWebConfig: web.yml\n", `nri.yaml:2: metricsWebConfig "web.yml": must be an absolute path, such as /etc/candor/web-config.yml`},
 		{"version: 1\nnodes: {}\n", `nri.yaml:2: unknown field "nodes": want one of defaults, headStart, metrics, metricsWebConfig, namespaces,`},
 		{"version: 1\nnode:\n  reserved: 3-1\n", "nri.yaml:3: "},
 		{"version: 1\nnode:\n  reserve: 3\n", `nri.yaml:3: unknown field "reserve": want one of minShared, reserved`},

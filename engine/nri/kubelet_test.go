@@ -148,7 +148,7 @@ func TestCheckKubelet(t *testing.T) {
 			if err := os.Chmod(filepath.Join(m.root, usualState), 0o664); err != nil {
 				m.Fatal(err)
 			}
-		}, unclear: "want a file that only root can write"},
+		}, unclear: "must be a file that only root can write"},
 		"state in a linked directory": {set: func(m *machine) { // within the kubelet's file system, as on MicroK8s
 			m.write("var/snap/k/cpu_manager_state", with(state, "static"))
 			m.link("/var/snap/k", "var/lib/kubelet")

@@ -212,7 +212,7 @@ func TestAsked(t *testing.T) {
 		{`{"annotations":{"candor.dev/preserve":"true"}}`, hybrid.Sensitive, "-"},
 		{`{"annotations":{"candor.dev/class":"sensitive"}}`, hybrid.Flexible, "needs a limit"},
 		{`{"annotations":{"candor.dev/clas":"sensitive"}}`, hybrid.Flexible, `annotation candor.dev/clas: unknown setting "clas": want one of burst, class, env, movable`},
-		{`{"process":{"env":["CANDOR_ENV=yes"]}}`, hybrid.Flexible, `environment CANDOR_ENV: "yes": want true or false`},
+		{`{"process":{"env":["CANDOR_ENV=yes"]}}`, hybrid.Flexible, `environment CANDOR_ENV: "yes": must be true or false`},
 		{`{"process":{"env":["CANDOR_ON_RESIZE=exec:id"]}}`, hybrid.Flexible, "environment CANDOR_ON_RESIZE: "},
 		{`{"linux":{"resources":{"cpu":{"mems":"0"}}}}`, hybrid.Flexible, "memory nodes without CPUs"},
 		{`{"linux":{"resources":{"cpu":{"quota":"x"}}}}`, hybrid.Flexible, "linux.resources.cpu.quota"},

@@ -26,8 +26,8 @@ func TestUpdateCheck(t *testing.T) {
 		{"update --cpuset-cpus 3,7 x", 20 * time.Millisecond, 1500, ""},
 		{"update --cpuset-cpus 4 x", 20 * time.Millisecond, 0, "Candor's to choose"},
 		{"update --cpuset-mems 0 x", 20 * time.Millisecond, 0, "Candor's to choose"},
-		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": want microseconds"},
-		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": want microseconds"},
+		{"update --cpu-quota x x", 20 * time.Millisecond, 0, "--cpu-quota \"x\": must be microseconds"},
+		{"update --cpu-period -1 x", 20 * time.Millisecond, 0, "--cpu-period \"-1\": must be microseconds"},
 		{"update --cpu-burst 5000 x", 20 * time.Millisecond, 1500, ""}, // what it has
 		{"update --cpu-burst 6000 x", 20 * time.Millisecond, 0, "from its creation on"},
 		{"update --cpu-burst 0 x", 20 * time.Millisecond, 0, "a burst of 0 microseconds"},

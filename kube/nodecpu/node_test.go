@@ -96,7 +96,7 @@ func TestBadReports(t *testing.T) {
 		`pools: exclusive CPUs "0": by its grants`: func(s *v1alpha1.NodeCPUStatus) { s.Pools.Exclusive = "0" },
 		"pools: shared: CPU list":                  func(s *v1alpha1.NodeCPUStatus) { s.Pools.Shared = "x" },
 		"grant 0 (\"web\"): pod":                   func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Pod = "a/b" },
-		"want the name of a container":             func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Container = "" },
+		"the name of a container is required":      func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Container = "" },
 		"a container with this id is on the node":  func(s *v1alpha1.NodeCPUStatus) { s.Grants[1] = s.Grants[0] },
 		`class "best": must be one of`:             func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Class = "best" },
 		`policy "hard"`:                            func(s *v1alpha1.NodeCPUStatus) { s.Grants[0].Policy = "hard" },
