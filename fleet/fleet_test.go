@@ -94,20 +94,20 @@ func TestBadInput(t *testing.T) {
 	four := machine(t, "core:4")
 	addNode(t, f, 0, four, 10, 10, 10)
 	errs := map[string]error{}
-	_, errs[`order 9: want one of candor, paper, least, most`] = fleet.New(fleet.Options{Order: 9})
-	_, errs["16 resources besides CPU: want 15 at most"] = fleet.New(fleet.Options{Resources: make([]string, 16)})
+	_, errs[`order 9: must be one of candor, paper, least, most`] = fleet.New(fleet.Options{Order: 9})
+	_, errs["16 resources besides CPU: the maximum is 15"] = fleet.New(fleet.Options{Resources: make([]string, 16)})
 	errs["node 0: there is one already"] = f.AddNode(0, four, []int64{1, 1, 1})
 	errs["node -1: must be a number from 0 to 1048575"] = f.AddNode(-1, four, nil)
-	errs[`node 1: capacity of 1 resources besides CPU: want 3: memory, gpu, disk`] = f.AddNode(1, four, []int64{1})
-	errs["node 1: gpu -1: want 0 to 17592186044416"] = f.AddNode(1, four, []int64{1, -1, 1})
+	errs[`node 1: capacity of 1 resources besides CPU: must be 3: memory, gpu, disk`] = f.AddNode(1, four, []int64{1})
+	errs["node 1: gpu -1: must be 0 to 17592186044416"] = f.AddNode(1, four, []int64{1, -1, 1})
 	_, errs["node 7: there is none"] = f.RemoveNode(7)
 	_, errs["node 8: there is none"] = f.ChangeNode(8, four, nil)
 	_, errs["no capacity"] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1, 1, fleet.MaxAmount}})
-	_, errs["bad request: disk -1: want 0 to 17592186044416"] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1, 1, -1}})
-	_, errs[`bad request: 1 resources besides CPU: want 3: memory, gpu, disk`] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1}})
+	_, errs["bad request: disk -1: must be 0 to 17592186044416"] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1, 1, -1}})
+	_, errs[`bad request: 1 resources besides CPU: must be 3: memory, gpu, disk`] = f.Place(0, &fleet.Request{Limit: 100, Resources: []int64{1}})
 	_, errs["bad request: container -1: must be a number from 0 to 67108863"] = f.Place(-1, &fleet.Request{Limit: 100})
 	var order fleet.Order
-	errs[`order "best": want one of candor, paper, least, most`] = order.UnmarshalText([]byte("best"))
+	errs[`order "best": must be one of candor, paper, least, most`] = order.UnmarshalText([]byte("best"))
 	for want, err := range errs {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v; want %s", err, want)

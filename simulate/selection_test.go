@@ -98,8 +98,8 @@ func TestReadList(t *testing.T) {
 		{text: "name\n", err: `list.csv:1: columns name: must be job or job,task`},
 		{text: "job,task,x\n", err: "list.csv:1: columns"},
 		{text: "job\n\"\"\n", err: "list.csv:2: no job"},
-		{text: "job,task\n1,x\n", err: `list.csv:2: task "x": want a number`},
-		{text: "job,task\n1,-1\n", err: `list.csv:2: task "-1": want a number`},
+		{text: "job,task\n1,x\n", err: `list.csv:2: task "x": must be a number`},
+		{text: "job,task\n1,-1\n", err: `list.csv:2: task "-1": must be a number`},
 		{text: "job,task\n1\n", err: "list.csv:2: wrong number of fields"},
 	} {
 		list, err := simulate.ReadList(strings.NewReader(test.text), "list.csv")

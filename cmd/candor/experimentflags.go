@@ -93,11 +93,11 @@ func (f *experimentFlags) serve(w *experiment.Workload) error {
 	case f.server == "" && f.client == "":
 		return nil
 	case f.server == "" || f.client == "":
-		return badInput("--server COMMAND and --client COMMAND are both required")
+		return badInput("want both --server COMMAND and --client COMMAND")
 	case len(w.Command) > 0:
-		return badInput("use either --server with --client, or -- COMMAND")
+		return badInput("want either --server with --client, or -- COMMAND")
 	case f.image != "":
-		return badInput("use either --server with --client, or --image")
+		return badInput("want either --server with --client, or --image")
 	}
 	for _, text := range []string{f.server, f.client} {
 		if err := checkShellWord(text); err != nil {
@@ -135,7 +135,7 @@ func (f *experimentFlags) setBetter(metrics []experiment.Metric) error {
 			name, word, named = text[:at], text[at+1:], true
 		}
 		if !slices.Contains(betterWords, word) {
-			return badInput("--better %.60q: must be one of %s, or NAME=higher", text, strings.Join(betterWords, ", "))
+			return badInput("--better %.60q: want one of %s, or NAME=higher", text, strings.Join(betterWords, ", "))
 		}
 		found := false
 		for i := range metrics {

@@ -37,7 +37,7 @@ func newInspectCommand() *cobra.Command {
 	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample foreign processes; 0 disables the sampling")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *during < 0 || *during > time.Hour {
-			return badInput("--during %v: must be 0 to 1h", *during)
+			return badInput("--during %v: want 0 to 1h", *during)
 		}
 		report, err := machine.inspect(cmd, args[0], *during)
 		if err != nil {

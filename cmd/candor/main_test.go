@@ -40,8 +40,8 @@ func TestBadInput(t *testing.T) {
 		"place now":                 `candor place takes no arguments, got "now"`,
 		"top --interval 1ms":        "--interval 1ms: want 100ms to 1m0s",
 		"top --interval 2m":         "--interval 2m0s: want 100ms to 1m0s",
-		"top -n 0":                  "-n 0: must be 1 or more",
-		"top --once -n 2":           "--once and -n: use only one of them",
+		"top -n 0":                  "-n 0: want 1 or more",
+		"top --once -n 2":           "--once and -n: want one of them",
 		"top --sort age":            `invalid argument "age" for "--sort" flag: want one of cpu, limit-used, throttled, name, limit`,
 		"top --state-dir /dev/null": "state directory /dev/null: ",
 		"inspect a/b --during 2h":   "--during 2h0m0s: want 0 to 1h",
@@ -104,7 +104,7 @@ func TestPlan(t *testing.T) {
 	code, out, errOut := command(t, web+web+"oops\n"+web, append(machine, "-o", "json")...)
 	lines := strings.Split(out, "\n")
 	if code != 2 || len(lines) != 3 || !strings.Contains(lines[1], `"error":"id-taken"`) ||
-		errOut != "candor: standard input: line 3: must be a JSON object, got oops\n" {
+		errOut != "candor: standard input: line 3: want a JSON object, got oops\n" {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
 	if strings.Contains(out, "explain") {

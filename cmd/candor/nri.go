@@ -183,9 +183,9 @@ func (f *nriFlags) checkHistogram(config *nri.Config) error {
 		return nil
 	}
 	if f.histogram.value == "" {
-		return badInput("%s: recordHistogram %s: only the metrics show it: metrics: ADDRESS is required", f.config, f.counts)
+		return badInput("%s: recordHistogram %s: the metrics show it: want metrics: ADDRESS too", f.config, f.counts)
 	}
-	return badInput("--record-histogram %s: only the metrics show it: --metrics ADDRESS is required", f.counts)
+	return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
 }
 
 // loadWebConfig reads the web configuration of the metrics server, if it is configured.
@@ -196,9 +196,9 @@ func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error)
 	case f.webFile == "":
 		return nil, nil
 	case !isServed && f.webConfig != "":
-		return nil, badInput("--metrics-web-config %s: it requires --metrics ADDRESS", f.webConfig)
+		return nil, badInput("--metrics-web-config %s: nothing is served; want --metrics ADDRESS too", f.webConfig)
 	case !isServed:
-		return nil, badInput("%s: metricsWebConfig %s: it requires metrics: ADDRESS", f.config, f.webFile)
+		return nil, badInput("%s: metricsWebConfig %s: nothing is served; want metrics: ADDRESS too", f.config, f.webFile)
 	}
 	web, err := metrics.LoadWebConfig(f.webFile)
 	if err != nil {
@@ -240,7 +240,7 @@ func (f *nriFlags) newLog(out io.Writer) *slog.Logger {
 func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	unclear, err := nri.CheckKubelet("/")
 	if unclear != nil {
-		log.Warn("the policy of the kubelet's CPU manager is unknown: must be none", "reason", unclear)
+		log.Warn("the policy of the kubelet's CPU manager is not known: want none", "reason", unclear)
 	}
 	if err != nil && f.observe {
 		log.Warn("would refuse to start", "reason", err)
@@ -316,20 +316,20 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 		return err
 	}
 	if now := f.options.StateDir; cmp.Or(f.stateDir, config.StateDir) != now {
-		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: restart it to change this",
+		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: want it started anew for another",
 			f.config, config.StateDir, cmp.Or(now, host.DefaultStateDir()))
 	}
 	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
-		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: restart it to change this", f.config, at, f.metricsAt)
+		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
 	}
 	if file := cmp.Or(f.webConfig, config.WebConfig); file != f.webFile {
 		return fmt.Errorf("%s: metricsWebConfig %q: the plugin uses %q; restart it for another", f.config, file, f.webFile)
 	}
 	if windows := f.windows(config); windows != f.counts {
-		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: restart it to change this", f.config, windows, f.counts)
+		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: want it started anew for another", f.config, windows, f.counts)
 	}
 	if f.wants(config) != (f.publisher != nil) {
-		return fmt.Errorf("%s: publish %v: the plugin runs with another value: restart it to change this", f.config, config.Publish)
+		return fmt.Errorf("%s: publish %v: the plugin does otherwise: want it started anew", f.config, config.Publish)
 	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return err

@@ -218,7 +218,7 @@ func findRuntimes(s *engine.Setup, undo bool) error {
 	for _, r := range []engine.Runtime{{Name: "candor", Path: "candor-runc"}, {Name: "candor-flexible", Path: "candor-flexible-runc"}} {
 		r.Path = filepath.Join(filepath.Dir(self), r.Path)
 		if _, err := os.Stat(r.Path); err != nil && !undo {
-			return badInput("%s does not exist: create a link to candor of that name (ln -s %s %[1]s)", r.Path, filepath.Base(self))
+			return badInput("%s is not there: want a link to candor of that name (ln -s %s %[1]s)", r.Path, filepath.Base(self))
 		}
 		s.Runtimes = append(s.Runtimes, r)
 	}

@@ -192,13 +192,13 @@ func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 		CoresOfLargest: f.cores, Overcommit: f.overcommit, Machines: f.machines, Seed: f.seed,
 	}
 	if f.trace == "" {
-		return s, trace.Header{}, badInput("no trace: use --trace with a trace from --help")
+		return s, trace.Header{}, badInput("no trace: want --trace with one of those that --help lists")
 	}
 	if err := s.Check(); err != nil {
 		return s, trace.Header{}, badInput("%w", err)
 	}
 	if f.machines != 0 && f.size != "" {
-		return s, trace.Header{}, badInput("--machines and --size: use only one of them; --size searches the number of machines")
+		return s, trace.Header{}, badInput("--machines and --size: want one of them, --size searches the number of machines")
 	}
 	r, err := openTrace(f.trace, f.options)
 	if err != nil {

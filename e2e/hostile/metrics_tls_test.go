@@ -102,7 +102,7 @@ func TestHostileWebConfig(t *testing.T) {
 		`user "prometheus": not a bcrypt hash; want`: {"--config", config},
 		"--metrics ADDRESS is required":              {"--metrics-web-config", file},
 		"ADDRESS is required":                        {"--config", alone},
-		"want an absolute path":                      {"--config", relative},
+		"must be an absolute path":                   {"--config", relative},
 		"no such file":                               {"--metrics", "0", "--metrics-web-config", file + ".none"},
 		"not a plain file":                           {"--metrics", "0", "--metrics-web-config", "/dev/zero"},
 	} {

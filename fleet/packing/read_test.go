@@ -29,7 +29,7 @@ func TestReadBad(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", `apps:1: empty: must start with a heading such as "name,cpu,memory"`},
 		{"name,cpu\n", "apps:1: no rows after the heading"},
-		{"name,memory\na,1\n", `apps:1: heading "name, memory": want "name", "cpu" and any further resources`},
+		{"name,memory\na,1\n", `apps:1: heading "name, memory": must be "name", "cpu" and any further resources`},
 		{"name,cpu,cpu\n", `apps:1: heading: "cpu" twice`},
 		{"name,cpu, memory\n", `apps:1: heading " memory": must be the name of a resource`},
 		{"name,cpu\na,1\nb\n", "apps:3: wrong number of fields"},
@@ -59,7 +59,7 @@ func TestReadBad(t *testing.T) {
 // Nodes must have what applications ask for.
 func TestOtherResources(t *testing.T) {
 	nodes := List{[]string{CPU, "disk"}, []Item{{"n", []int64{1000, 1}}}}
-	if _, err := Solve(readable, nodes, Nodes); err == nil || err.Error() != "applications have the resources cpu, memory, nodes cpu, disk: want the same" {
+	if _, err := Solve(readable, nodes, Nodes); err == nil || err.Error() != "applications have the resources cpu, memory, nodes cpu, disk: must be the same" {
 		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ func TestArgs(t *testing.T) {
 		`{"reservationTimeout": "5s"}`:         `args of plugin Candor: reservationTimeout "5s": must be 1m to 24h, such as 10m`,
 		`{"reservationTimeout": "soon"}`:       `args of plugin Candor: reservationTimeout "soon": must be 1m to 24h, such as 10m`,
 		`{"nodesToScore": 3}`:                  `args of plugin Candor: nodesToScore 3: must be 16 to 100, or 0 for all nodes that kube-scheduler filters`,
-		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: want 16 to 100`,
+		`{"nodesToScore": 6000}`:               `args of plugin Candor: nodesToScore 6000: must be 16 to 100`,
 		`{"defaults": {"class": "sensitve"}}`:  `args of plugin Candor: defaults: class "sensitve": must be one of sensitive, flexible`,
 		`{"defaults": {"klass": "sensitive"}}`: `args of plugin Candor: defaults: unknown setting "klass"`,
 		`{"defaults": {}} {}`:                  `args of plugin Candor: something stands behind them`,

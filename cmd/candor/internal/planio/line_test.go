@@ -10,9 +10,9 @@ import (
 
 func TestLinesThatAreNoOperation(t *testing.T) {
 	for line, want := range map[string]string{
-		`nonsense`:                                     "must be a JSON object, got nonsense",
-		`["op"]`:                                       `must be a JSON object, got ["op"]`,
-		`null`:                                         "must be a JSON object, got null",
+		`nonsense`:                                     "want a JSON object, got nonsense",
+		`["op"]`:                                       `want a JSON object, got ["op"]`,
+		`null`:                                         "want a JSON object, got null",
 		`{"op":"release","id":"a"`:                     "not a JSON object: unexpected end of JSON input",
 		`{"op":"release","id":"a"}}`:                   "not a JSON object: invalid character '}' after top-level value",
 		`{"op":"release","id":"a"} {}`:                 "not a JSON object: invalid character '{' after top-level value",

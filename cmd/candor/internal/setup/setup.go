@@ -144,11 +144,11 @@ func (p *plan) planReserved(all cpuset.Set) error {
 func check(keep, all cpuset.Set) error {
 	switch {
 	case keep.IsEmpty():
-		return fmt.Errorf("%w: none: must be a list of the CPUs for foreign processes, such as %d", ErrBadCPUs, all.First())
+		return fmt.Errorf("%w: none: want a list of those that stay with what is not Candor's, such as %d", ErrBadCPUs, all.First())
 	case !keep.SubsetOf(&all):
-		return fmt.Errorf("%w: the machine does not have %s; must be some of %s", ErrBadCPUs, cputext.CPUs(keep.Minus(all)), all)
+		return fmt.Errorf("%w: the machine does not have %s; want some of %s", ErrBadCPUs, cputext.CPUs(keep.Minus(all)), all)
 	case all == keep:
-		return fmt.Errorf("%w: %s: these are all CPUs of the machine, and Candor needs at least one; use fewer", ErrBadCPUs, keep)
+		return fmt.Errorf("%w: %s: these are all CPUs of the machine, and Candor needs one; want fewer", ErrBadCPUs, keep)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func addToDocker(text []byte, s *Setup) ([]byte, error) {
 		}
 		if has := runtimes.get(r.Name); has != nil {
 			if pathOf(has) != r.Path {
-				return nil, fmt.Errorf("runtime %q already exists and is another program: remove it first", r.Name)
+				return nil, fmt.Errorf("runtime %q is there already, and is another: want it removed first", r.Name)
 			}
 			continue
 		}
@@ -69,7 +69,7 @@ func hasDocker(text []byte, s *Setup) (bool, error) {
 
 func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
 	if before == nil {
-		return nil, fmt.Errorf("candor is configured in it, and the record of the former configuration, %s, is missing: remove candor's runtimes by hand,  "+
+		return nil, fmt.Errorf("candor is in it, and the record of what was before, %s, is missing: want candor's runtimes removed by hand, "+
 			"and default-runtime if it is candor", s.Record)
 	}
 	all, runtimes, err := readDocker(text)

@@ -141,7 +141,7 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 		{Podman, "[engine.runtimes]\n", "it would not be TOML"},
 		{Podman, begin, "stands there without"},
 		{Containerd, "version = 'x'\n", "not TOML"},
-		{Containerd, "version = 1\n", "must be 2, 3 or 4"},
+		{Containerd, "version = 1\n", "want 2, 3 or 4"},
 		{Containerd, "", "containerd config default"},
 		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "there already"},
 	} {
