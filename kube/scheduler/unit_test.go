@@ -111,7 +111,7 @@ func TestPodsThatCannotBeMeant(t *testing.T) {
 	for want, pod := range map[string]*v1.Pod{
 		"annotation candor.dev/class: class \"sensitve\"": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitve"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "1")}}},
-		"CPU of the pod as a whole (spec.resources)": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
+		"CPU of the whole pod (spec.resources)": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Resources: &whole, Containers: []v1.Container{container("app", "1")}}},
 		"container app: limit 2000": {ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"candor.dev/class": "sensitive"}},
 			Spec: v1.PodSpec{Containers: []v1.Container{container("app", "2000")}}},
