@@ -24,12 +24,12 @@ const (
 const retries = 50
 
 // readEffective returns the CPUs or memory nodes that the processes of a group can use.
-func readEffective(dir, file string) (cpuset.Set, error) {
+func (t *Tree) readEffective(dir, file string) (cpuset.Set, error) {
 	names := [2]string{file + ".effective", "cpuset.effective_" + file[len("cpuset."):]}
 	first := effectiveNames.Load()
-	set, err := readSet(dir, names[first])
+	set, err := t.readSet(dir, names[first])
 	if errors.Is(err, unix.ENOENT) {
-		if other, found := readSet(dir, names[1-first]); !errors.Is(found, unix.ENOENT) {
+		if other, found := t.readSet(dir, names[1-first]); !errors.Is(found, unix.ENOENT) {
 			effectiveNames.Store(1 - first)
 			return other, found
 		}
@@ -44,10 +44,10 @@ var effectiveNames atomic.Int32
 // a foreign group its present nodes. A failed change is undone.
 func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	t, dir := g.tree, g.dir(g.tree.cpuset)
-	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && swapV1(dir, cpusFile, cpus) {
+	if keepsMems := g.path != "" && mems.IsEmpty(); keepsMems && !t.cpuset.v2 && t.swapV1(dir, cpus) {
 		return nil
 	}
-	cpusBefore, err := readSet(dir, cpusFile)
+	cpusBefore, err := t.readSet(dir, cpusFile)
 	if err != nil {
 		return err
 	}
@@ -67,14 +67,14 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 
 // setMems returns the memory nodes that the group had before.
 func (t *Tree) setMems(dir string, mems cpuset.Set) (before cpuset.Set, err error) {
-	if before, err = readSet(dir, memsFile); err != nil {
+	if before, err = t.readSet(dir, memsFile); err != nil {
 		return before, err
 	}
 	if mems.IsEmpty() {
 		if t.cpuset.v2 && before.IsEmpty() {
 			return before, nil // has its parent's already
 		}
-		if mems, err = readEffective(filepath.Dir(dir), memsFile); err != nil {
+		if mems, err = t.readEffective(filepath.Dir(dir), memsFile); err != nil {
 			return before, err
 		}
 	}
@@ -92,9 +92,9 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 		if err := t.available(filepath.Dir(dir), file, next); err != nil {
 			return err
 		}
-		return moveV2(dir, file, next)
+		return t.moveV2(dir, file, next)
 	}
-	err := moveFromV1(dir, file, old, next)
+	err := t.moveFromV1(dir, file, old, next)
 	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ERANGE) {
 		return err
 	}
@@ -105,7 +105,7 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
 	}
-	return moveV1(dir, file, next)
+	return t.moveV1(dir, file, next)
 }
 
 // moveBack undoes a change as far as the kernel lets it.
@@ -113,9 +113,9 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 	if before.IsEmpty() {
 		return nil // was new
 	}
-	move := moveV1
+	move := t.moveV1
 	if t.cpuset.v2 {
-		move = moveV2
+		move = t.moveV2
 	}
 	if err := move(dir, file, before); err != nil {
 		return notUndone(err)
@@ -125,7 +125,7 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 
 // available reports an error unless the parent group has these CPUs or memory nodes.
 func (t *Tree) available(parent, file string, want cpuset.Set) error {
-	have, err := readEffective(parent, file)
+	have, err := t.readEffective(parent, file)
 	if err == nil && !want.SubsetOf(&have) {
 		words := cputext.CPUs
 		if file == memsFile {

@@ -61,10 +61,10 @@ func TestV1RefusesNaively(t *testing.T) {
 	a, b := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	nested := nest(t, g, "nested", a)
-	if err := writeSet(g.dir(tr.cpuset), cpusFile, b); !errors.Is(err, unix.EBUSY) {
+	if err := tr.writeSet(g.dir(tr.cpuset), cpusFile, b); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("shrink of the parent first: %v, want EBUSY", err)
 	}
-	err := writeSet(nested, cpusFile, b)
+	err := tr.writeSet(nested, cpusFile, b)
 	if !errors.Is(err, unix.EACCES) {
 		t.Errorf("growth of the child first: %v, want EACCES", err)
 	}
@@ -82,7 +82,7 @@ func TestHealParent(t *testing.T) {
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
 	parent := tr.cpuset.parent
 	if !tr.cpuset.v2 {
-		must(t, writeSet(parent, cpusFile, a)) // what the kernel does to it
+		must(t, tr.writeSet(parent, cpusFile, a)) // what the kernel does to it
 	}
 	cpus, _, err := tr.Effective()
 	must(t, err)
@@ -92,10 +92,10 @@ func TestHealParent(t *testing.T) {
 	must(t, g.SetCPUs(b, cpuset.Set{}))
 	if !tr.cpuset.v2 {
 		must(t, g.SetCPUs(a, cpuset.Set{}))
-		must(t, writeSet(parent, cpusFile, a))
+		must(t, tr.writeSet(parent, cpusFile, a))
 	}
 	must(t, tr.Refresh())
-	if has, err := readEffective(parent, cpusFile); err != nil || has != cpus {
+	if has, err := tr.readEffective(parent, cpusFile); err != nil || has != cpus {
 		t.Errorf("the parent has %v, %v; want %v", has, err, cpus)
 	}
 }
@@ -130,7 +130,7 @@ func TestBringBack(t *testing.T) {
 func TestReadSetOfReservedIDs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(dir+"/"+cpusFile, []byte("0-1,1024-1151\n"), 0o644))
-	if set, err := readSet(dir, cpusFile); err != nil || set != cpuset.Range(0, 1) {
+	if set, err := new(Tree).readSet(dir, cpusFile); err != nil || set != cpuset.Range(0, 1) {
 		t.Errorf("%v, %v", set, err)
 	}
 }

@@ -65,11 +65,11 @@ func (t *Tree) rootEffective() (cpuset.Set, error) {
 	if is, _ := isGroup(h.mount); !is || h.root != "/" {
 		return cpuset.Set{}, errors.New("this is a container with a part of the machine's groups: what is not Candor's is confined from the machine itself")
 	}
-	have, err := readEffective(h.mount, cpusFile)
+	have, err := t.readEffective(h.mount, cpusFile)
 	if err != nil || !h.v2 {
 		return have, err
 	}
-	ours, err := readEffective(h.parent, cpusFile)
+	ours, err := t.readEffective(h.parent, cpusFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return have, nil
 	}
@@ -157,11 +157,11 @@ func (t *Tree) writeFence(dir, value string) error {
 	if value != "" || !errors.Is(err, unix.ENOSPC) {
 		return err
 	}
-	all, err := readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
+	all, err := t.readSet(filepath.Dir(t.proc)+"/sys/devices/system/cpu", "possible")
 	if err != nil {
 		return err
 	}
-	return writeSet(dir, cpusFile, all)
+	return t.writeSet(dir, cpusFile, all)
 }
 
 // fenceDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid

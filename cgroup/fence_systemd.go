@@ -97,7 +97,7 @@ func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	dir := filepath.Join(t.cpuset.mount, unit)
 	wait := newWait(t.atMost(removeTimeout))
 	for {
-		now, err := readSet(dir, cpusFile)
+		now, err := t.readSet(dir, cpusFile)
 		if err == nil && now != set {
 			err = t.writeFence(dir, set.String())
 		}

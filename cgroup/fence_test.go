@@ -33,7 +33,7 @@ func TestFencesV1(t *testing.T) {
 	a, b := two(t, tr)
 	both := a.Union(b)
 	root := tr.cpuset.mount
-	loose, inside := settle(t, root, a, b)
+	loose, inside := settle(t, tr, root, a, b)
 
 	fences, err := tr.Confinements(a, both)
 	must(t, err)
@@ -87,19 +87,19 @@ func TestFencesV1(t *testing.T) {
 }
 
 // settle makes groups below a root, and a process in no group and one in a nested group.
-func settle(t *testing.T, root string, a, b cpuset.Set) (loose, inside int) {
+func settle(t *testing.T, tr *Tree, root string, a, b cpuset.Set) (loose, inside int) {
 	t.Helper()
 	both := a.Union(b)
 	for dir, cpus := range map[string]cpuset.Set{"/x": both, "/x/y": both, "/x/z": b, "/small": a, "/candor": both} {
 		must(t, os.MkdirAll(root+dir, 0o755))
 		if !strings.Contains(dir, "/x/") {
-			must(t, inheritCpusetV1(root+dir))
-			must(t, writeSet(root+dir, cpusFile, cpus))
+			must(t, tr.inheritCpusetV1(root+dir))
+			must(t, tr.writeSet(root+dir, cpusFile, cpus))
 		}
 	}
 	for dir, cpus := range map[string]cpuset.Set{"/x/y": both, "/x/z": b} {
-		must(t, inheritCpusetV1(root+dir))
-		must(t, writeSet(root+dir, cpusFile, cpus))
+		must(t, tr.inheritCpusetV1(root+dir))
+		must(t, tr.writeSet(root+dir, cpusFile, cpus))
 	}
 	must(t, os.Mkdir(root+"/unused", 0o755)) // has no CPUs yet
 	t.Cleanup(func() { removeTree(root, time.Now().Add(time.Minute)) })

@@ -33,7 +33,7 @@ func (t *Tree) fencesV1(keep cpuset.Set) ([]Confinement, error) {
 			return nil, err
 		}
 	}
-	have, err := readEffective(t.cpuset.mount, cpusFile)
+	have, err := t.readEffective(t.cpuset.mount, cpusFile)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (t *Tree) shrinkV1(fences []Confinement, group string, keep cpuset.Set) ([]
 	if err != nil {
 		return fences, err
 	}
-	now, err := readSet(t.cpuset.mount+group, cpusFile)
+	now, err := t.readSet(t.cpuset.mount+group, cpusFile)
 	if err != nil || now.IsEmpty() {
 		return fences, err // empty: not set up yet, and without processes
 	}
@@ -85,7 +85,7 @@ func (t *Tree) setOthersV1(dir, cpus string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if err := inheritCpusetV1(dir); err != nil {
+	if err := t.inheritCpusetV1(dir); err != nil {
 		return err
 	}
 	if err := write(dir, cpusFile, cpus); err != nil {

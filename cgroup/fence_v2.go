@@ -23,7 +23,7 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Confinement, error) {
 	}
 	var fences []Confinement
 	for _, group := range groups {
-		named, err := readSet(t.cpuset.mount+group, cpusFile)
+		named, err := t.readSet(t.cpuset.mount+group, cpusFile)
 		if errors.Is(err, fs.ErrNotExist) { // without the controller
 			continue
 		}

@@ -128,10 +128,10 @@ func (g *Group) Settings() (Settings, error) {
 	}
 	dir := g.dir(g.tree.cpuset)
 	if out.CPUs.IsEmpty() {
-		out.CPUs, err = readEffective(dir, cpusFile)
+		out.CPUs, err = g.tree.readEffective(dir, cpusFile)
 	}
 	if err == nil && out.Mems.IsEmpty() {
-		out.Mems, err = readEffective(dir, memsFile)
+		out.Mems, err = g.tree.readEffective(dir, memsFile)
 	}
 	return out, g.wrap(err)
 }
@@ -141,7 +141,7 @@ func (g *Group) CPUs() (cpuset.Set, error) {
 	if g.err != nil {
 		return cpuset.Set{}, g.err
 	}
-	cpus, err := readSet(g.dir(g.tree.cpuset), cpusFile)
+	cpus, err := g.tree.readSet(g.dir(g.tree.cpuset), cpusFile)
 	return cpus, g.wrap(err)
 }
 
@@ -151,7 +151,7 @@ func (g *Group) Effective() (cpus, mems cpuset.Set, err error) {
 	if g.err != nil {
 		return cpus, mems, g.err
 	}
-	cpus, mems, err = effective(g.dir(g.tree.cpuset))
+	cpus, mems, err = g.tree.readEffectiveSets(g.dir(g.tree.cpuset))
 	return cpus, mems, g.wrap(err)
 }
 
@@ -163,10 +163,10 @@ type state struct {
 
 func (g *Group) state() (s state, err error) {
 	dir := g.dir(g.tree.cpuset)
-	if s.cpus, err = readSet(dir, cpusFile); err != nil {
+	if s.cpus, err = g.tree.readSet(dir, cpusFile); err != nil {
 		return s, err
 	}
-	if s.mems, err = readSet(dir, memsFile); err != nil {
+	if s.mems, err = g.tree.readSet(dir, memsFile); err != nil {
 		return s, err
 	}
 	s.cpuState, err = g.tree.cpu.readCPU(g.dir(g.tree.cpu))

@@ -86,7 +86,7 @@ func TestTooDeep(t *testing.T) {
 	if err := h.walk(top, func(string) error { visited++; return nil }); err != nil || visited < 12 || visited > 20 {
 		t.Errorf("%d groups, %v", visited, err)
 	}
-	f := followers{file: cpusFile, groups: 100}
+	f := followers{tree: &Tree{}, file: cpusFile, groups: 100}
 	if err := f.move(top); err != nil {
 		t.Errorf("followers: %v", err)
 	}
@@ -121,7 +121,7 @@ func TestFollowersBound(t *testing.T) {
 	for i := range 2 * maxQuick {
 		makeGroup(t, fmt.Sprintf("%s/%05d", dir, i), cpusFile, "0-3\n")
 	}
-	f := followers{file: cpusFile, old: cpuset.Of(0, 1, 2, 3), next: cpuset.Of(0, 1), groups: maxQuick}
+	f := followers{tree: &Tree{}, file: cpusFile, old: cpuset.Of(0, 1, 2, 3), next: cpuset.Of(0, 1), groups: maxQuick}
 	if err := f.move(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func (t *Tree) CPUsAt(path string) (cpuset.Set, error) {
 		return cpuset.Set{}, err
 	}
 	for {
-		cpus, err := readEffective(t.cpuset.mount+path, cpusFile)
+		cpus, err := t.readEffective(t.cpuset.mount+path, cpusFile)
 		if !errors.Is(err, fs.ErrNotExist) || path == "/" {
 			return cpus, err
 		}

@@ -32,6 +32,7 @@ type Tree struct {
 	all    []*hierarchy // each of the above once
 	others []*hierarchy // in which Candor makes no groups, but container runtimes do
 	bus    *bus         // systemd driver
+	open   openFiles
 	until  atomic.Int64 // of Until, in nanoseconds; 0: no bound
 
 	parentUndo atomic.Pointer[steps] // of RestoreParent
@@ -77,8 +78,9 @@ func (t *Tree) Version() int {
 // Driver returns the driver of the groups: Cgroupfs or Systemd.
 func (t *Tree) Driver() Driver { return t.driver }
 
-// Close closes the connection to systemd, if there is one.
+// Close closes the cached files, and the connection to systemd if there is one.
 func (t *Tree) Close() error {
+	t.KeepOpen(0)
 	if t.bus != nil {
 		t.bus.close()
 	}

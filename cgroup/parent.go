@@ -23,14 +23,14 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 		dir = filepath.Dir(dir)
 	}
 	for {
-		cpus, mems, err = effective(dir)
+		cpus, mems, err = t.readEffectiveSets(dir)
 		if dir == h.mount || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !cpus.IsEmpty() {
 			break
 		}
 		dir = filepath.Dir(dir) // not created yet, or without the controller
 	}
 	if err == nil && !h.v2 {
-		cpus, mems, err = t.withoutExclusivesV1(dir, cpus, mems)
+		cpus, mems, err = t.availableToParentV1(dir, cpus, mems)
 	}
 	if err == nil && cpus.IsEmpty() {
 		err = fmt.Errorf("CPUs %w: the cpuset of %s has no CPUs; write some into its %s", ErrUnavailable, dir, cpusFile)
@@ -38,29 +38,29 @@ func (t *Tree) Effective() (cpus, mems cpuset.Set, err error) {
 	return cpus, mems, err
 }
 
-// withoutExclusivesV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
-func (t *Tree) withoutExclusivesV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
+// availableToParentV1 returns the CPUs and memory nodes of a group above Candor's parent that Candor's parent can have.
+func (t *Tree) availableToParentV1(above string, cpus, mems cpuset.Set) (cpuset.Set, cpuset.Set, error) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(t.cpuset.parent, above+"/"), "/")
 	dir := above + "/" + part
 	left := [2]cpuset.Set{cpus, mems}
 	for i, file := range []string{cpusFile, memsFile} {
-		now, err := readSet(dir, file)
+		now, err := t.readSet(dir, file)
 		if err != nil && !gone(err) {
 			return cpus, mems, err
 		}
-		if left[i], err = withoutExclusivesV1(dir, file, left[i], now); err != nil {
+		if left[i], err = t.excludeReservedV1(dir, file, left[i], now); err != nil {
 			return cpus, mems, err
 		}
 	}
 	return left[0], left[1], nil
 }
 
-// effective returns the CPUs and memory nodes that the processes of a group can use.
-func effective(dir string) (cpus, mems cpuset.Set, err error) {
-	if cpus, err = readEffective(dir, cpusFile); err != nil {
+// readEffectiveSets returns the CPUs and memory nodes that the processes of a group can use.
+func (t *Tree) readEffectiveSets(dir string) (cpus, mems cpuset.Set, err error) {
+	if cpus, err = t.readEffective(dir, cpusFile); err != nil {
 		return cpus, mems, err
 	}
-	mems, err = readEffective(dir, memsFile)
+	mems, err = t.readEffective(dir, memsFile)
 	return cpus, mems, err
 }
 
@@ -74,7 +74,7 @@ func (t *Tree) Refresh() error {
 	if is, err := isGroup(h.parent); err != nil || !is {
 		return err
 	}
-	return inheritCpusetV1(h.parent)
+	return t.inheritCpusetV1(h.parent)
 }
 
 // Groups returns the names of the groups that exist, in any hierarchy.
@@ -185,12 +185,12 @@ func (t *Tree) makePath(h *hierarchy) (undo steps, err error) {
 // processes, and no group below them can have CPUs.
 func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 	if dir != t.cpuset.parent {
-		cpus, err := readSet(dir, cpusFile)
+		cpus, err := t.readSet(dir, cpusFile)
 		if err != nil || !cpus.IsEmpty() {
 			return nil, err
 		}
 	}
-	return inheritNotedV1(dir)
+	return t.inheritRecordedV1(dir)
 }
 
 // initParent initializes a group between the mount point and Candor's groups. Its weight is 1000 per CPU, as for the kubelet's groups:
@@ -198,7 +198,7 @@ func (t *Tree) inheritExistingV1(dir string) (undo []step, err error) {
 // machine would starve beside any process outside.
 func (t *Tree) initParent(h *hierarchy, dir string) error {
 	if h == t.cpuset && !h.v2 {
-		if err := inheritCpusetV1(dir); err != nil {
+		if err := t.inheritCpusetV1(dir); err != nil {
 			return err
 		}
 	}

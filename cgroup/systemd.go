@@ -247,7 +247,7 @@ func (g *Group) parentMems(now cpuset.Set) (cpuset.Set, error) {
 	if now.IsEmpty() {
 		return now, nil
 	}
-	return readEffective(g.tree.cpuset.parent, memsFile)
+	return g.tree.readEffective(g.tree.cpuset.parent, memsFile)
 }
 
 func (t *Tree) setProperties(unit string, props []systemd.Property) error {
