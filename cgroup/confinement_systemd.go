@@ -12,14 +12,14 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// fencesSystemd gives every other unit directly below the root (system.slice, user.slice,
+// confinementsSystemd gives every other unit directly below the root (system.slice, user.slice,
 // init.scope, …) AllowedCPUs=, until the next boot. Groups there that are no units' are written to.
-func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Confinement, error) {
+func (t *Tree) confinementsSystemd(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
-	var fences []Confinement
+	var list []Confinement
 	for _, group := range groups {
 		kind, at := ConfineCPUs, group
 		switch unit := group[1:]; {
@@ -28,11 +28,11 @@ func (t *Tree) fencesSystemd(keep cpuset.Set) ([]Confinement, error) {
 		case filepath.Ext(unit) == ".mount", filepath.Ext(unit) == ".swap":
 			continue // has no processes
 		}
-		if fences, err = t.fence(fences, kind, at, keep.String()); err != nil {
+		if list, err = t.addConfinement(list, kind, at, keep.String()); err != nil {
 			return nil, err
 		}
 	}
-	return fences, nil
+	return list, nil
 }
 
 // unitType is D-Bus' word for units that can have processes.
@@ -99,7 +99,7 @@ func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	for {
 		now, err := t.readSet(dir, cpusFile)
 		if err == nil && now != set {
-			err = t.writeFence(dir, set.String())
+			err = t.writeCPUs(dir, set.String())
 		}
 		if !gone(err) {
 			return err

@@ -51,11 +51,11 @@ func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 	}
 	switch {
 	case t.driver == Systemd:
-		return t.fencesSystemd(keep)
+		return t.confinementsSystemd(keep)
 	case t.cpuset.v2:
-		return t.fencesV2(keep, all)
+		return t.confinementsV2(keep, all)
 	default:
-		return t.fencesV1(keep)
+		return t.confinementsV1(keep)
 	}
 }
 
@@ -76,15 +76,15 @@ func (t *Tree) rootEffective() (cpuset.Set, error) {
 	return have.Union(ours), err
 }
 
-// fence adds a value that has to change.
-func (t *Tree) fence(fences []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
+// addConfinement adds a value that has to change.
+func (t *Tree) addConfinement(list []Confinement, kind ConfinementKind, at, after string) ([]Confinement, error) {
 	f := Confinement{Kind: kind, At: at, After: after}
 	before, err := t.ReadConfinement(f)
 	if err != nil || before == after {
-		return fences, err
+		return list, err
 	}
 	f.Before = before
-	return append(fences, f), nil
+	return append(list, f), nil
 }
 
 // ReadConfinement returns the value that holds now; "" for a group that is not there.
@@ -92,7 +92,7 @@ func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	if f.Kind == ConfineUnit {
 		return t.unitCPUs(f.At)
 	}
-	dir, err := t.fenceDir(f)
+	dir, err := t.confinementDir(f)
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	if f.Kind == ConfineUnit {
 		return t.setUnitCPUs(f.At, value)
 	}
-	dir, err := t.fenceDir(f)
+	dir, err := t.confinementDir(f)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	case ConfineProcesses:
 		err = t.setOthersV1(dir, value)
 	default:
-		err = t.writeFence(dir, value)
+		err = t.writeCPUs(dir, value)
 	}
 	if gone(err) && value == f.Before {
 		return nil // its CPUs went with it
@@ -150,9 +150,9 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	return err
 }
 
-// writeFence writes a group's CPUs. "" is "as the group above"; where the kernel refuses that, since the
+// writeCPUs writes a group's CPUs. "" is "as the group above"; where the kernel refuses that, since the
 // group has processes, all CPUs mean the same.
-func (t *Tree) writeFence(dir, value string) error {
+func (t *Tree) writeCPUs(dir, value string) error {
 	err := write(dir, cpusFile, value+"\n") // the newline: an empty write would be none
 	if value != "" || !errors.Is(err, unix.ENOSPC) {
 		return err
@@ -164,9 +164,9 @@ func (t *Tree) writeFence(dir, value string) error {
 	return t.writeSet(dir, cpusFile, all)
 }
 
-// fenceDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid
+// confinementDir returns the directory of a confinement in the kernel's files. Confinements also come from a file, so an invalid
 // confinement is refused.
-func (t *Tree) fenceDir(f Confinement) (string, error) {
+func (t *Tree) confinementDir(f Confinement) (string, error) {
 	kinds := []ConfinementKind{ConfineCPUs, ConfineToPartition, ConfineProcesses}
 	if !slices.Contains(kinds, f.Kind) {
 		return "", fmt.Errorf("fence %.40q: want %s, %s, %s or %s", f.Kind, ConfineCPUs, ConfineToPartition, ConfineProcesses, ConfineUnit)

@@ -9,10 +9,10 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// fencesV2 makes Candor's parent a partition: its CPUs are then taken from the root, and with it from
+// confinementsV2 makes Candor's parent a partition: its CPUs are then taken from the root, and with it from
 // every other group, from processes in no group and from kernel threads that are not bound.
 // The kernel refuses that while another group names some of them.
-func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Confinement, error) {
+func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	ours := t.topGroup()
 	if t.cpuset.mount+ours != t.cpuset.parent {
 		return nil, fmt.Errorf("cgroup %s: only a group directly below the root can have CPUs for itself", t.cpuset.parent)
@@ -21,7 +21,7 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Confinement, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fences []Confinement
+	var list []Confinement
 	for _, group := range groups {
 		named, err := t.readSet(t.cpuset.mount+group, cpusFile)
 		if errors.Is(err, fs.ErrNotExist) { // without the controller
@@ -37,14 +37,14 @@ func (t *Tree) fencesV2(keep, all cpuset.Set) ([]Confinement, error) {
 		if left.IsEmpty() {
 			left = keep
 		}
-		if fences, err = t.fence(fences, ConfineCPUs, group, left.String()); err != nil {
+		if list, err = t.addConfinement(list, ConfineCPUs, group, left.String()); err != nil {
 			return nil, err
 		}
 	}
-	if fences, err = t.fence(fences, ConfineCPUs, ours, all.Minus(keep).String()); err != nil {
+	if list, err = t.addConfinement(list, ConfineCPUs, ours, all.Minus(keep).String()); err != nil {
 		return nil, err
 	}
-	return t.fence(fences, ConfineToPartition, ours, "root")
+	return t.addConfinement(list, ConfineToPartition, ours, "root")
 }
 
 // setPartition changes the partition type of a group. The kernel accepts the write in any case, and reports the result and the

@@ -27,18 +27,18 @@ func ownRoot(t *testing.T) *Tree {
 	return &Tree{driver: Cgroupfs, parent: "/candor", proc: "/proc", cpuset: h, cpu: h, all: []*hierarchy{h}}
 }
 
-// TestFencesV1 confines nested groups and processes in no group, and undoes it.
-func TestFencesV1(t *testing.T) {
+// TestConfinementsV1 confines nested groups and processes in no group, and undoes it.
+func TestConfinementsV1(t *testing.T) {
 	tr := ownRoot(t)
 	a, b := two(t, tr)
 	both := a.Union(b)
 	root := tr.cpuset.mount
 	loose, inside := settle(t, tr, root, a, b)
 
-	fences, err := tr.Confinements(a, both)
+	list, err := tr.Confinements(a, both)
 	must(t, err)
 	var got []string
-	for _, f := range fences {
+	for _, f := range list {
 		got = append(got, fmt.Sprintf("%s %s: %s to %s", f.Kind, f.At, f.Before, f.After))
 	}
 	want := []string{
@@ -48,9 +48,9 @@ func TestFencesV1(t *testing.T) {
 		fmt.Sprintf("processes /candor-others:  to %s", a),
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("fences\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Fatalf("confinements\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for _, f := range fences {
+	for _, f := range list {
 		must(t, tr.SetConfinement(f, f.After))
 	}
 	for what, pid := range map[string]int{"in no group": loose, "in a nested group": inside} {
@@ -72,7 +72,7 @@ func TestFencesV1(t *testing.T) {
 		t.Errorf("a late one may run on %v, want %v", is, a)
 	}
 
-	for _, f := range slices.Backward(fences) {
+	for _, f := range slices.Backward(list) {
 		must(t, tr.SetConfinement(f, f.Before))
 		if now, err := tr.ReadConfinement(f); err != nil || now != f.Before {
 			t.Errorf("%s of %s is %q (%v), want %q", f.Kind, f.At, now, err, f.Before)
@@ -109,8 +109,8 @@ func settle(t *testing.T, tr *Tree, root string, a, b cpuset.Set) (loose, inside
 	return loose, inside
 }
 
-// TestFencesRefused: fences come from a file, too.
-func TestFencesRefused(t *testing.T) {
+// TestInvalidConfinement: confinements also come from a file.
+func TestInvalidConfinement(t *testing.T) {
 	tr, err := Open(Options{ReadOnly: true})
 	must(t, err)
 	for _, f := range []Confinement{

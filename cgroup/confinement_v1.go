@@ -16,20 +16,20 @@ import (
 // othersV1 is the group for processes that are in no group, beside Candor's.
 const othersV1 = "-others"
 
-// fencesV1 shrinks the other groups from the bottom up, as v1 wants it, and
+// confinementsV1 shrinks the other groups from the bottom up, as v1 wants it, and
 // then takes the processes out of the root, which can't be confined itself.
-func (t *Tree) fencesV1(keep cpuset.Set) ([]Confinement, error) {
+func (t *Tree) confinementsV1(keep cpuset.Set) ([]Confinement, error) {
 	groups, err := t.otherGroups()
 	if err != nil {
 		return nil, err
 	}
 	others := t.topGroup() + othersV1
-	var fences []Confinement
+	var list []Confinement
 	for _, group := range groups {
 		if group == others {
 			continue
 		}
-		if fences, err = t.shrinkV1(fences, group, keep); err != nil {
+		if list, err = t.shrinkV1(list, group, keep); err != nil {
 			return nil, err
 		}
 	}
@@ -46,31 +46,31 @@ func (t *Tree) fencesV1(keep cpuset.Set) ([]Confinement, error) {
 		return nil, err
 	}
 	if f.Before != f.After || isLeft {
-		fences = append(fences, f)
+		list = append(list, f)
 	}
-	return fences, nil
+	return list, nil
 }
 
 // shrinkV1 adds a group after its nested groups. A group that would keep no CPU gets all of keep.
-func (t *Tree) shrinkV1(fences []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
+func (t *Tree) shrinkV1(list []Confinement, group string, keep cpuset.Set) ([]Confinement, error) {
 	nested, err := subgroups(t.cpuset.mount + group)
 	if err != nil {
-		return fences, err
+		return list, err
 	}
 	now, err := t.readSet(t.cpuset.mount+group, cpusFile)
 	if err != nil || now.IsEmpty() {
-		return fences, err // empty: not set up yet, and without processes
+		return list, err // empty: not set up yet, and without processes
 	}
 	left := now.Intersect(keep)
 	if left.IsEmpty() {
 		left = keep
 	}
 	for _, dir := range nested {
-		if fences, err = t.shrinkV1(fences, strings.TrimPrefix(dir, t.cpuset.mount), left); err != nil {
-			return fences, err
+		if list, err = t.shrinkV1(list, strings.TrimPrefix(dir, t.cpuset.mount), left); err != nil {
+			return list, err
 		}
 	}
-	return t.fence(fences, ConfineCPUs, group, left.String())
+	return t.addConfinement(list, ConfineCPUs, group, left.String())
 }
 
 // setOthersV1 makes the group and moves the root's processes into it, or, for "", back.
