@@ -189,7 +189,7 @@ func (l *Loop) takeLoan() {
 	}
 	l.asked = false
 	if got.err != nil {
-		l.log.Warn("quotas not raised: it cannot be noted in the state", "error", got.err)
+		l.log.Warn("quotas not raised: cannot record the loan in the state", "error", got.err)
 	}
 	for _, name := range got.names {
 		switch m := l.members[name]; {

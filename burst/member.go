@@ -81,7 +81,7 @@ func (l *Loop) write(m *member, quota time.Duration) {
 		return
 	}
 	m.why = err.Error()
-	what := "quota not raised: the kernel refuses it: want the groups above without a quota, or burst kernel"
+	what := "quota not raised: the kernel refuses it; remove the quotas of the groups above, or use burst kernel"
 	if quota < m.state.InForce {
 		what = "raised quota not lowered: the kernel refuses it"
 	}
@@ -91,7 +91,7 @@ func (l *Loop) write(m *member, quota time.Duration) {
 // drop removes a member that cannot be read. It does not log the end of a group, because the host reports it.
 func (l *Loop) drop(m *member, err error) {
 	if !isGone(err) {
-		l.log.Warn("quota not looked after any more", "container", m.Name, "error", err)
+		l.log.Warn("quota no longer managed", "container", m.Name, "error", err)
 	}
 	l.letGo(m)
 	delete(l.members, m.Name)
@@ -108,7 +108,7 @@ func (l *Loop) letGo(m *member) {
 		err = m.Kernel.SetQuota(m.Quota)
 	}
 	if err != nil && !isGone(err) {
-		l.log.Warn("raised quota not put back: the next operation does it when the loan has ended", "container", m.Name, "error", err)
+		l.log.Warn("raised quota not restored: the next operation restores it after the loan has ended", "container", m.Name, "error", err)
 	}
 }
 

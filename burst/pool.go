@@ -43,7 +43,7 @@ func (m *member) limit() float64 { return float64(m.Quota) / float64(m.Period) }
 func (l *Loop) lookAt(p *pool, cpus cpuset.Set, at time.Duration) {
 	times, err := l.host.Idle()
 	if err != nil {
-		l.log.Warn("quotas not raised: it is not known how busy the CPUs are", "error", err)
+		l.log.Warn("quotas not raised: cannot read the load of the CPUs", "error", err)
 		p.idle = 0
 		return
 	}

@@ -63,7 +63,7 @@ func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 func (t *Tree) rootEffective() (cpuset.Set, error) {
 	h := t.cpuset
 	if is, _ := isGroup(h.mount); !is || h.root != "/" {
-		return cpuset.Set{}, errors.New("this is a container with a part of the machine's groups: what is not Candor's is confined from the machine itself")
+		return cpuset.Set{}, errors.New("only a part of the machine's groups is visible here; confine foreign processes from the host, not in a container")
 	}
 	have, err := t.readEffective(h.mount, cpusFile)
 	if err != nil || !h.v2 {
@@ -169,10 +169,10 @@ func (t *Tree) writeCPUs(dir, value string) error {
 func (t *Tree) confinementDir(f Confinement) (string, error) {
 	kinds := []ConfinementKind{ConfineCPUs, ConfineToPartition, ConfineProcesses}
 	if !slices.Contains(kinds, f.Kind) {
-		return "", fmt.Errorf("fence %.40q: want %s, %s, %s or %s", f.Kind, ConfineCPUs, ConfineToPartition, ConfineProcesses, ConfineUnit)
+		return "", fmt.Errorf("confinement %.40q: must be %s, %s, %s or %s", f.Kind, ConfineCPUs, ConfineToPartition, ConfineProcesses, ConfineUnit)
 	}
 	if !strings.HasPrefix(f.At, "/") || f.At == "/" || f.At != filepath.Clean(f.At) || strings.ContainsRune(f.At, 0) {
-		return "", fmt.Errorf("fence %s: %.80q is not the path of a group", f.Kind, f.At)
+		return "", fmt.Errorf("confinement %s: %.80q is not the path of a group", f.Kind, f.At)
 	}
 	return t.cpuset.mount + f.At, nil
 }
@@ -201,13 +201,13 @@ func (t *Tree) otherGroups() ([]string, error) {
 
 // ConfinementAnnotations returns the limits of the confinement on this machine.
 func (t *Tree) ConfinementAnnotations() []string {
-	const boot = "this lasts until the next boot: candor setup host does it again"
+	const boot = "this lasts until the next boot; run candor setup host again then"
 	switch {
 	case t.driver == Systemd:
-		return []string{boot, "kernel threads are not confined, nor are slices that are made later beside these"}
+		return []string{boot, "kernel threads are not confined, nor are slices that are created later beside these"}
 	case t.cpuset.v2:
 		return []string{boot, "kernel threads that are bound to a CPU stay there"}
 	default:
-		return []string{boot, "kernel threads are not confined, nor are groups that are made later beside these"}
+		return []string{boot, "kernel threads are not confined, nor are groups that are created later beside these"}
 	}
 }

@@ -59,7 +59,7 @@ func (t *Tree) unitCPUs(unit string) (string, error) {
 		return p.Value.Store(&mask)
 	})
 	if err != nil {
-		return "", fmt.Errorf("ask systemd for %s of %s: %w", ConfineUnit, unit, err)
+		return "", fmt.Errorf("cannot read %s of %s from systemd: %w", ConfineUnit, unit, err)
 	}
 	var set cpuset.Set
 	for i, b := range mask {
@@ -86,7 +86,7 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 		return conn.SetUnitPropertiesContext(ctx, unit, true, property(string(ConfineUnit), mask))
 	})
 	if err != nil {
-		return fmt.Errorf("set %s of %s: %w", ConfineUnit, unit, err)
+		return fmt.Errorf("cannot set %s of %s: %w", ConfineUnit, unit, err)
 	}
 	return t.finishUnitCPUs(unit, set)
 }
@@ -108,7 +108,7 @@ func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 			return err // not running, or without the controller
 		}
 		if !wait.more() {
-			return fmt.Errorf("%s: systemd has taken %s=%s, but its group has no cpuset", unit, ConfineUnit, set)
+			return fmt.Errorf("%s: systemd has accepted %s=%s, but the group has no cpuset", unit, ConfineUnit, set)
 		}
 	}
 }

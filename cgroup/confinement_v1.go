@@ -120,7 +120,7 @@ func moveAll(from, to string) error {
 			return failed
 		}
 	}
-	return errline.Join(fmt.Errorf("%s: processes come faster than they can be moved", from), failed)
+	return errline.Join(fmt.Errorf("%s: processes start faster than they can be moved", from), failed)
 }
 
 // movable reports whether a process is a program: not a kernel thread, not ended, and with an ID in this PID namespace.

@@ -15,7 +15,7 @@ import (
 func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	ours := t.topGroup()
 	if t.cpuset.mount+ours != t.cpuset.parent {
-		return nil, fmt.Errorf("cgroup %s: only a group directly below the root can have CPUs for itself", t.cpuset.parent)
+		return nil, fmt.Errorf("cgroup %s: only a group directly below the root can be a partition", t.cpuset.parent)
 	}
 	groups, err := t.otherGroups()
 	if err != nil {
@@ -59,5 +59,5 @@ func setPartition(dir, value string) error {
 		return err
 	}
 	reason := strings.TrimPrefix(string(is), value+" invalid")
-	return fmt.Errorf("%s/%s: the kernel does not make it a partition:%s", dir, file, reason)
+	return fmt.Errorf("%s/%s: the kernel refuses the partition:%s", dir, file, reason)
 }

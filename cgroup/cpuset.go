@@ -131,7 +131,7 @@ func (t *Tree) available(parent, file string, want cpuset.Set) error {
 		if file == memsFile {
 			words = cputext.Mems
 		}
-		err = fmt.Errorf("%s: %s %w: %s has %s; want some of these, or another cpuset for that group",
+		err = fmt.Errorf("%s: %s %w: %s has %s; use some of these, or change the cpuset of that group",
 			file, words(want.Minus(have)), ErrUnavailable, parent, words(have))
 	}
 	return err

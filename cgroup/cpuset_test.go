@@ -139,10 +139,10 @@ func TestReadSetOfReservedIDs(t *testing.T) {
 func TestUnavailableWords(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ file, has, want string }{
-		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; want"},
-		{cpusFile, "0-1", "cpuset.cpus: CPU 2 not available: " + dir + " has CPUs 0-1; want"},
-		{memsFile, "", "cpuset.mems: memory nodes 1-2 not available: " + dir + " has no memory nodes; want"},
-		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; want"},
+		{cpusFile, "", "cpuset.cpus: CPUs 1-2 not available: " + dir + " has no CPUs; use"},
+		{cpusFile, "0-1", "cpuset.cpus: CPU 2 not available: " + dir + " has CPUs 0-1; use"},
+		{memsFile, "", "cpuset.mems: memory nodes 1-2 not available: " + dir + " has no memory nodes; use"},
+		{memsFile, "1", "cpuset.mems: memory node 2 not available: " + dir + " has memory node 1; use"},
 	} {
 		must(t, os.WriteFile(dir+"/"+tt.file+".effective", []byte(tt.has+"\n"), 0o644))
 		err := new(Tree).available(dir, tt.file, cpuset.Range(1, 2))

@@ -21,7 +21,7 @@ func (g *Group) Create(s Settings, pid int) error {
 		err = g.notOurs()
 	}
 	if err == nil && pid < 0 {
-		err = fmt.Errorf("process id %d: want 1 or more, or 0 for none", pid)
+		err = fmt.Errorf("process ID %d: must be 1 or more, or 0 for none", pid)
 	}
 	if err == nil {
 		if g.tree.driver == Systemd {
@@ -31,7 +31,7 @@ func (g *Group) Create(s Settings, pid int) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("create cgroup %s: %w", g.name, err)
+		return fmt.Errorf("cannot create cgroup %s: %w", g.name, err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (g *Group) clear() error {
 	if is, err := g.populated(); err != nil && !gone(err) {
 		return err
 	} else if is {
-		return fmt.Errorf("it is there already: %w", ErrBusy)
+		return fmt.Errorf("it exists already: %w", ErrBusy)
 	}
 	return g.remove()
 }

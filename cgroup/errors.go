@@ -44,7 +44,7 @@ func (e *WriteError) Unwrap() error { return e.Err }
 
 // notUndone adds the error of an undo to the error that caused it.
 func notUndone(err error) error {
-	return fmt.Errorf("to undo it failed too, and what was written until then stays: %w", err)
+	return fmt.Errorf("cannot undo the change, and a part of it remains: %w", err)
 }
 
 // gone reports that a group was removed: while its files were open (ENODEV), or before (ENOENT).

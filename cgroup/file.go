@@ -109,7 +109,7 @@ func badContent(dir, file string, content []byte) error {
 	return fmt.Errorf("read %s/%s: %w", dir, file, senseless(content))
 }
 
-func senseless(text []byte) error { return fmt.Errorf("cannot make sense of %.60q", text) }
+func senseless(text []byte) error { return fmt.Errorf("cannot parse %.60q", text) }
 
 // subgroups returns the paths of the groups directly below dir, sorted; of more than maxGroups the first that the
 // kernel lists.
@@ -157,7 +157,7 @@ func isGroup(dir string) (bool, error) {
 		return false, &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return false, fmt.Errorf("%s is a file of the kernel's, not a group: take another name", dir)
+		return false, fmt.Errorf("%s is a file of the kernel, not a group; use another name", dir)
 	}
 	return true, nil
 }

@@ -184,13 +184,13 @@ func (s Settings) check() error {
 	case s.CPUs.IsEmpty():
 		return errors.New("no CPUs: a group needs at least one")
 	case period < bandwidth.MinPeriod || period > bandwidth.MaxPeriod:
-		return fmt.Errorf("period %v: want %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
+		return fmt.Errorf("period %v: must be %v to %v", s.Period, bandwidth.MinPeriod, bandwidth.MaxPeriod)
 	case s.Quota != 0 && s.Quota < bandwidth.MinQuota:
-		return fmt.Errorf("quota %v: want %v or more, or 0 for none", s.Quota, bandwidth.MinQuota)
+		return fmt.Errorf("quota %v: must be %v or more, or 0 for none", s.Quota, bandwidth.MinQuota)
 	case s.Burst < 0 || s.Burst > s.Quota:
-		return fmt.Errorf("burst %v: want 0 to the quota, %v", s.Burst, s.Quota)
+		return fmt.Errorf("burst %v: must be 0 to the quota, %v", s.Burst, s.Quota)
 	case s.Weight < 0:
-		return fmt.Errorf("weight %d: want 1 or more (1000 is the kernel's default), or 0 for the default", s.Weight)
+		return fmt.Errorf("weight %d: must be 1 or more (1000 is the kernel's default), or 0 for the default", s.Weight)
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func CheckPath(path string) error {
 	bad := !strings.HasPrefix(path, "/") || path == "/" || path != filepath.Clean(path) ||
 		slices.Contains(strings.Split(path, "/"), "..") || strings.ContainsAny(path, "\n\x00") || len(path) > unix.PathMax/4
 	if bad {
-		return fmt.Errorf("cgroup path %.60q: want a clean path from the mount point, such as /kubepods/pod1/web", path)
+		return fmt.Errorf("cgroup path %.60q: must be a clean path from the mount point, such as /kubepods/pod1/web", path)
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (g *Group) notOurs() error {
 	if g.path == "" {
 		return nil
 	}
-	return fmt.Errorf("cgroup %s: %s is a container engine's: want it started and ended there", g.name, g.path)
+	return fmt.Errorf("cgroup %s: %s belongs to a container engine; start and end the container there", g.name, g.path)
 }
 
 // viaSystemd reports whether systemd manages the settings of the group.

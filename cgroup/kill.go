@@ -56,7 +56,7 @@ func (g *Group) end() error {
 	if err != nil && !errors.Is(err, ErrTooMany) {
 		return err
 	} else if isHere {
-		return errors.New("this process is in the group: it will not kill itself")
+		return errors.New("this process is in the group, and does not kill itself")
 	}
 	if h := g.tree.reaper; h != nil && h.v2 {
 		if err := killV2(g.dir(h)); err == nil {

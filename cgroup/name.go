@@ -26,10 +26,10 @@ func CheckName(name string) error {
 	head, _, dotted := strings.Cut(name, ".")
 	switch {
 	case !goodName.MatchString(name):
-		return fmt.Errorf("name %s: want 1 to 64 letters, digits, '_', '.' and '-', the first a letter or digit", quoted(name))
+		return fmt.Errorf("name %s: must be 1 to 64 letters, digits, '_', '.' and '-', the first a letter or digit", quoted(name))
 	case slices.Contains(kernelFiles, name), dotted && slices.Contains(kernelHeads, head):
-		return fmt.Errorf("name %q: the kernel's own files are called so; "+
-			"want any other than tasks, notify_on_release, release_agent and what begins with cpu., cgroup. or another controller", name)
+		return fmt.Errorf("name %q: a file of the kernel has this name; "+
+			"must not be tasks, notify_on_release or release_agent, or begin with cpu., cgroup. or another controller", name)
 	}
 	return nil
 }

@@ -128,10 +128,10 @@ func (t *Tree) choose(found []hierarchy) error {
 	}
 	const mended = "mount it (cgroup v2 on /sys/fs/cgroup), or enable it with the kernel's options or, in a service, Delegate="
 	if t.cpuset = byController("cpuset"); t.cpuset == nil {
-		return fmt.Errorf("%w in the cgroups of this machine: %s", ErrNoCpuset, mended)
+		return fmt.Errorf("%w in the cgroups of this machine; %s", ErrNoCpuset, mended)
 	}
 	if t.cpu = byController("cpu"); t.cpu == nil {
-		return fmt.Errorf("%w in the cgroups of this machine: %s", ErrNoCPU, mended)
+		return fmt.Errorf("%w in the cgroups of this machine; %s", ErrNoCPU, mended)
 	}
 	if !t.cpu.v2 {
 		t.acct = byController("cpuacct")
@@ -170,14 +170,14 @@ func (t *Tree) setDriver(o Options) error {
 			t.driver = Systemd
 		}
 	default:
-		return fmt.Errorf("cgroup driver %q: want auto, cgroupfs or systemd", o.Driver)
+		return fmt.Errorf("cgroup driver %q: must be auto, cgroupfs or systemd", o.Driver)
 	}
 	t.parent = o.Parent
 	var path string
 	var err error
 	if t.driver == Systemd {
 		if !booted {
-			return errors.New("cgroup driver systemd: systemd does not run this machine on cgroup v2: use the driver cgroupfs")
+			return errors.New("cgroup driver systemd: systemd does not run this machine on cgroup v2; use the driver cgroupfs")
 		}
 		if t.parent == "" {
 			t.parent = "candor.slice"
@@ -201,7 +201,7 @@ func checkParent(parent string) (string, error) {
 	path := filepath.Join("/", parent)
 	up := slices.Contains(strings.Split(parent, "/"), "..")
 	if path == "/" || up || strings.ContainsAny(parent, "\n\x00") || len(parent) > unix.PathMax/4 {
-		return "", fmt.Errorf("cgroup parent %.60q: want the path of a group below the mount point, such as /candor", parent)
+		return "", fmt.Errorf("cgroup parent %.60q: must be the path of a group below the mount point, such as /candor", parent)
 	}
 	return path, nil
 }
@@ -215,7 +215,7 @@ func (t *Tree) checkWritable() error {
 		dir := h.standing()
 		err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 		if err != nil {
-			return fmt.Errorf("cgroup %s: %w to this user (%v): run as root, or give a delegated group with --cgroup-parent%s",
+			return fmt.Errorf("cgroup %s: %w to this user (%w); run as root, or choose a delegated group with --cgroup-parent%s",
 				dir, ErrNotDelegated, err, t.ownDelegated())
 		}
 	}
@@ -249,7 +249,7 @@ func (t *Tree) ownDelegated() string {
 	if dir == t.cpu.mount || unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK, unix.AT_EACCESS) != nil {
 		return ""
 	}
-	return fmt.Sprintf(" (this process's own, %s, can be written to: a group below it would do)", strings.TrimPrefix(dir, t.cpu.mount))
+	return fmt.Sprintf(" (such as a group below %s, the group of this process)", strings.TrimPrefix(dir, t.cpu.mount))
 }
 
 // SetDeadline bounds the waits of the tree's methods for the kernel and systemd, in addition to their own limits. The zero time is
@@ -340,7 +340,7 @@ func parseMembership(text []byte) (map[string]string, error) {
 		id, rest, ok := strings.Cut(line, ":")
 		controllers, path, ok2 := strings.Cut(rest, ":")
 		if !ok || !ok2 || !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("cannot make sense of %.60q", line)
+			return nil, fmt.Errorf("cannot parse %.60q", line)
 		}
 		if id == "0" {
 			groups[""] = path

@@ -33,7 +33,7 @@ func (t *Tree) Claim() error {
 			return err
 		}
 	}
-	return fmt.Errorf("cgroup %s: its owner changes all the time", t.cpuset.parent)
+	return fmt.Errorf("cgroup %s: its owner keeps changing", t.cpuset.parent)
 }
 
 // takeOver claims a parent group from a state without groups. It sets the mark first and then looks for groups; Create does it in the
@@ -62,7 +62,7 @@ func (t *Tree) vacant(owner string) error {
 
 // Owned returns the error for groups of another state.
 func (t *Tree) Owned(owner string) error {
-	return fmt.Errorf("cgroup %s: %w %s: use that one (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
+	return fmt.Errorf("cgroup %s: %w %s; use that state (--state-dir), or another group (--cgroup-parent)", t.cpuset.parent, ErrOwned, owner)
 }
 
 // mark writes the owner's name, where groups can carry it.
@@ -81,7 +81,7 @@ type mark [2]string
 func markNamed(name string) mark { return mark{"user.candor." + name, "trusted.candor." + name} }
 
 // errNoMarks: groups of this kernel cannot carry marks, or this user may not set them.
-var errNoMarks = errors.New("it cannot carry a mark")
+var errNoMarks = errors.New("it cannot store an extended attribute")
 
 // read returns "" without a mark or a group.
 func (m mark) read(dir string) (string, error) {

@@ -108,7 +108,7 @@ func (t *Tree) Remove() error {
 	for _, h := range t.all {
 		err := unix.Rmdir(h.parent)
 		if err == unix.EBUSY {
-			errs = append(errs, fmt.Errorf("remove %s: %w", h.parent, ErrBusy))
+			errs = append(errs, fmt.Errorf("cannot remove %s: %w", h.parent, ErrBusy))
 		} else if err != nil && err != unix.ENOENT {
 			errs = append(errs, &fs.PathError{Op: "rmdir", Path: h.parent, Err: err})
 		}
@@ -238,8 +238,8 @@ func (t *Tree) enableV2(h *hierarchy, dir string, undo *steps) error {
 }
 
 func notDelegated(err error) error {
-	return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset: "+
-		"run as root, or give a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
+	return fmt.Errorf("%w with cpu and cpuset, as by Delegate=cpu cpuset; "+
+		"run as root, or choose a delegated group with --cgroup-parent: %w", ErrNotDelegated, err)
 }
 
 // A run that fails leaves the groups of the machine as they were. Candor records each change on the way to its parent

@@ -38,7 +38,7 @@ func attach(dir string, pid int) error {
 
 // inTheWay is v2's rule that a group has either processes or groups.
 func inTheWay(err error) error {
-	return fmt.Errorf("%w: the group above has processes of its own, move them to a group below it: %w", ErrNotDelegated, err)
+	return fmt.Errorf("%w: the group above has processes of its own; move them to a group below it: %w", ErrNotDelegated, err)
 }
 
 // places returns the directories of the groups of a process, one per hierarchy of the tree.
@@ -59,7 +59,7 @@ func (t *Tree) places(pid int) ([]string, error) {
 	for i, h := range t.all {
 		path, ok := h.membership(groups)
 		if !ok {
-			return nil, fmt.Errorf("%s: nothing about the hierarchy mounted at %s", file, h.mount)
+			return nil, fmt.Errorf("%s: no entry for the hierarchy mounted at %s", file, h.mount)
 		}
 		dirs[i] = h.dirOf(path)
 	}
@@ -107,7 +107,7 @@ const (
 )
 
 // errUnseen: this process's group is not seen from here.
-var errUnseen = errors.New("this process is in no group that is seen from here")
+var errUnseen = errors.New("the group of this process is not visible here")
 
 // WarmMoves prepares the kernel for moves of processes between groups, such as at the start of a container, and does not wait. begun
 // is false if a warm-up is running; then it lasts longer.

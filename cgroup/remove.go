@@ -34,7 +34,7 @@ func (g *Group) Remove() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("remove cgroup %s: %w", g.name, err)
+		return fmt.Errorf("cannot remove cgroup %s: %w", g.name, err)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (b *bus) connect() (*systemd.Conn, error) {
 	// The context is the connection's, not the call's.
 	conn, err := systemd.NewWithContext(context.Background())
 	if err != nil {
-		return nil, fmt.Errorf("connect to systemd: %w", err)
+		return nil, fmt.Errorf("cannot connect to systemd: %w", err)
 	}
 	b.conn = conn
 	return conn, nil
@@ -84,11 +84,11 @@ func (b *bus) job(start func(context.Context, *systemd.Conn, chan<- string) erro
 		select {
 		case r := <-result:
 			if r != "done" {
-				return fmt.Errorf("systemd's job ended as %q", r)
+				return fmt.Errorf("the systemd job ended with %q", r)
 			}
 			return nil
 		case <-ctx.Done():
-			return errors.New("no answer from systemd in time")
+			return errors.New("systemd did not answer in time")
 		}
 	})
 }
@@ -131,7 +131,7 @@ func (g *Group) createScope(s Settings, pid int) (err error) {
 	next := s.kernel(t.cpu)
 	next.cfsBandwidth = roundForSystemd(next.cfsBandwidth)
 	if err := g.startScope(append(scopeProperties(t.parent, g.name, pid), properties(state{}, next)...)); err != nil {
-		return fmt.Errorf("start %s: %w", g.base, err)
+		return fmt.Errorf("cannot start %s: %w", g.base, err)
 	}
 	if err = t.Claim(); err == nil { // systemd has made the slice with its first scope
 		err = g.tendSlice()
@@ -177,7 +177,7 @@ func (t *Tree) stopUnit(unit string) error {
 	if err == nil || isUnitError(err, "NoSuchUnit") {
 		return nil // systemd forgets a scope when its last process ends
 	}
-	return fmt.Errorf("stop %s: %w", unit, err)
+	return fmt.Errorf("cannot stop %s: %w", unit, err)
 }
 
 // stopSlice ends Candor's slice, which systemd leaves when its last scope ends.
@@ -193,7 +193,7 @@ func (t *Tree) stopSlice() error {
 	if is, err := h.populated(h.parent); err != nil && !gone(err) {
 		return err
 	} else if is || len(names) > 0 {
-		return fmt.Errorf("remove %s: %w", h.parent, ErrBusy)
+		return fmt.Errorf("cannot remove %s: %w", h.parent, ErrBusy)
 	}
 	return t.stopUnit(t.parent)
 }
@@ -262,7 +262,7 @@ func (t *Tree) setProperties(unit string, props []systemd.Property) error {
 		for i, p := range props {
 			names[i] = p.Name
 		}
-		return fmt.Errorf("set %s of %s: %w", strings.Join(names, ", "), unit, err)
+		return fmt.Errorf("cannot set %s of %s: %w", strings.Join(names, ", "), unit, err)
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func expandSlice(slice string) (string, error) {
 		prefix += part + "-"
 	}
 	if !ok || len(slice) > 200 {
-		return "", fmt.Errorf("cgroup parent %.60q: want the name of a slice with the systemd driver, such as candor.slice", slice)
+		return "", fmt.Errorf("cgroup parent %.60q: must be the name of a slice with the systemd driver, such as candor.slice", slice)
 	}
 	return path, nil
 }

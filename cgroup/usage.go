@@ -86,7 +86,7 @@ func (g *Group) openUsage() (*UsageReader, error) {
 	return r, nil
 }
 
-var errNoAcct = errors.New("the CPU time used is not known: the controller cpuacct is not mounted")
+var errNoAcct = errors.New("no CPU usage: the controller cpuacct is not mounted")
 
 // Close closes the files.
 func (r *UsageReader) Close() {

@@ -46,12 +46,12 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--cpu", all}, 2, "no capacity"},
 		{nil, 2, "want --cpu N of 10m or more"},
 		{[]string{"--cpu", "0.5", "--name", "web"}, 2, "id taken"},
-		{[]string{"--cpu", "0.5", "--name", "../web"}, 2, "want 1 to 64 letters"},
-		{[]string{"--cpu", "0.5", "--name", "tasks"}, 2, "want any other than tasks"},
-		{[]string{"--cpu", "0.5", "--name", "cgroup.procs"}, 2, "want any other than tasks"},
-		{[]string{"--cpu", "0.5", "--name", "cpu.shares"}, 2, "want any other than tasks"},
-		{[]string{"--cpu", "0.5", "--name", ""}, 2, "want 1 to 64 letters"},
-		{[]string{"--cpu", "0.5", "--name", strings.Repeat("x", 65)}, 2, "want 1 to 64 letters"},
+		{[]string{"--cpu", "0.5", "--name", "../web"}, 2, "must be 1 to 64 letters"},
+		{[]string{"--cpu", "0.5", "--name", "tasks"}, 2, "must not be tasks"},
+		{[]string{"--cpu", "0.5", "--name", "cgroup.procs"}, 2, "must not be tasks"},
+		{[]string{"--cpu", "0.5", "--name", "cpu.shares"}, 2, "must not be tasks"},
+		{[]string{"--cpu", "0.5", "--name", ""}, 2, "must be 1 to 64 letters"},
+		{[]string{"--cpu", "0.5", "--name", strings.Repeat("x", 65)}, 2, "must be 1 to 64 letters"},
 		{[]string{"--cpu", "0.5", "--class", "touchy"}, 2, "must be one of"},
 		{[]string{"--cpu", "0.5", "--policy", "lax"}, 2, "must be one of"},
 		{[]string{"--cpu", "0.5", "--topology", "near"}, 2, "must be one of"},
@@ -66,7 +66,7 @@ func TestBadRun(t *testing.T) {
 		{[]string{"--class", "flexible", "--cpu", "0.5", "--request", "0.7"}, 2, "more than --cpu"},
 		{[]string{"--cpu", "0.5", "--no-such-flag"}, 2, "unknown flag"},
 		{[]string{"--cpu", "0.5", "--cgroup-driver", "magic"}, 2, "want one of auto, cgroupfs, systemd"},
-		{[]string{"--cpu", "0.5", "--cgroup-parent", "/../x"}, 2, "want the path of a group"},
+		{[]string{"--cpu", "0.5", "--cgroup-parent", "/../x"}, 2, "must be the path of a group"},
 	} {
 		t.Run(nameOf(flags.args), func(t *testing.T) {
 			l.refuses(t, l.candor(slices.Concat([]string{"run"}, flags.args, ends)...), flags.code, flags.says)

@@ -146,7 +146,7 @@ func parseLevels(s string) ([]level, error) {
 		}
 		// Check before the product can overflow, and before any allocation.
 		if total *= l.count; total > cpuset.Max {
-			return nil, fmt.Errorf("more than %d CPUs, which is the most", cpuset.Max)
+			return nil, fmt.Errorf("more than %d CPUs, the maximum", cpuset.Max)
 		}
 		l.total = total
 		levels = append(levels, l)

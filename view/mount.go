@@ -27,7 +27,7 @@ func Mount(dir string) error {
 	defer d.Close()
 	// Slave: without it the bind mounts would spread to the host, where / is shared.
 	if err := unix.Mount("", "/", "", unix.MS_SLAVE|unix.MS_REC, ""); err != nil {
-		return fmt.Errorf("view %s: no mount from here may reach the host: %w", dir, err)
+		return fmt.Errorf("view %s: cannot keep mounts from reaching the host: %w", dir, err)
 	}
 	if err := mountOver(d, onlineName, hostOnline); err != nil {
 		return fmt.Errorf("view: %w", err)
@@ -47,10 +47,10 @@ func checkNamespace() error {
 	}
 	parent, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", os.Getppid()))
 	if err != nil {
-		return fmt.Errorf("can't tell if this mount namespace is the process's own: %w", err)
+		return fmt.Errorf("cannot compare the mount namespace with the parent's: %w", err)
 	}
 	if own == parent {
-		return errors.New("not in a mount namespace of its own: the whole machine would get this view")
+		return errors.New("not in a mount namespace of its own; the whole machine would get this view")
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func mountOver(dir *os.File, name, target string) error {
 		return err
 	}
 	if _, err := os.Lstat(target); err != nil {
-		return fmt.Errorf("nothing to mount %s over: is its file system mounted? %w", path, err)
+		return fmt.Errorf("cannot mount %s; is the file system of its target mounted? %w", path, err)
 	}
 	// By descriptor: the mounted file is the checked file.
 	source := "/proc/self/fd/" + strconv.Itoa(fd)

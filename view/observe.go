@@ -207,9 +207,9 @@ func (r *Report) conclude() {
 	for _, s := range r.Sources {
 		switch {
 		case s.Error != "" && s.Role == Reported, s.Error != "" && s.Name == SourceQuota:
-			r.Reasons = append(r.Reasons, fmt.Sprintf("%s can't be read: %s", s.Name, s.Error))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s cannot be read: %s", s.Name, s.Error))
 		case s.Role == Reported && s.Count != r.CPUs:
-			r.Reasons = append(r.Reasons, fmt.Sprintf("%s says %d", s.Name, s.Count))
+			r.Reasons = append(r.Reasons, fmt.Sprintf("%s reports %d", s.Name, s.Count))
 		}
 	}
 	r.IsTrue = len(r.Reasons) == 0

@@ -39,7 +39,7 @@ var ErrUnfit = errors.New("no advice from this recording")
 // NewDemand returns an empty demand with a length of the steps, for a machine with a number of CPUs.
 func NewDemand(step time.Duration, cpus int) (*Demand, error) {
 	if step > MaxStep {
-		return nil, fmt.Errorf("%w: it has a reading every %v; want %v or finer", ErrUnfit, step, MaxStep)
+		return nil, fmt.Errorf("%w: its interval is %v; must be %v or shorter", ErrUnfit, step, MaxStep)
 	}
 	return &Demand{Step: step, CPUs: cpus}, nil
 }
@@ -68,13 +68,13 @@ func (d *Demand) Prepare() error {
 	case len(d.Work) > maxSteps:
 		return fmt.Errorf("%w: it has more than %d steps of %v; record less, or with a longer --interval", ErrUnfit, maxSteps, d.Step)
 	case d.Mean() == 0:
-		return fmt.Errorf("%w: nothing was used", ErrUnfit)
+		return fmt.Errorf("%w: no CPU time was used", ErrUnfit)
 	}
 	d.findThreads()
 	d.done = nil
 	free := newChain(max(d.Hops, 1), d.CPUs, bandwidth.Bandwidth{})
 	if d.replay(free, d.CPUs, func(at, _ time.Duration) { d.done = append(d.done, at) }, nil) > 0 {
-		return fmt.Errorf("%w: %d CPUs are not enough for it: %v after its end some work is not done; want more", ErrUnfit, d.CPUs, patience)
+		return fmt.Errorf("%w: %d CPUs are too few: %v after its end some work is not done; use more CPUs", ErrUnfit, d.CPUs, patience)
 	}
 	return nil
 }

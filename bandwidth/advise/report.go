@@ -86,13 +86,13 @@ func (r *Report) caveats(w io.Writer) {
 		if r.Above != nil && r.Above.Used.Throttled > 0 {
 			of = ", or that of the group above, " + r.aboveName()
 		}
-		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods: what it wanted is hidden. All that follows is a lower bound; record it without a limit\n", of, 100*h.Share)
+		fmt.Fprintf(w, "It was recorded under a limit%s, throttled in %.1f %% of the periods, which hides its demand. All figures below are lower bounds; record it without a limit\n", of, 100*h.Share)
 	}
 	if r.Phases != nil {
-		fmt.Fprintf(w, "What it uses changes: %s. All of it is advised for as one; --from and --to take one of these times\n", timescale.PhasesText(r.Phases))
+		fmt.Fprintf(w, "Its use changes: %s. The advice is for all of it; --from and --to select one of these times\n", timescale.PhasesText(r.Phases))
 	}
 	if r.Hops > 1 {
-		fmt.Fprintf(w, "Delays are those of work that passes %d such containers, one after the other, each under the limit, and of its answer on the way back\n", r.Hops)
+		fmt.Fprintf(w, "Delays are those of a request through %d such containers in a row, each under the limit, and of its answer on the way back\n", r.Hops)
 	}
 }
 

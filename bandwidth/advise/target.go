@@ -32,7 +32,7 @@ func ParseTarget(text string) (Target, error) {
 		of := quantities[name]
 		below, err := parseBound(name, value)
 		if !found || of == nil || err != nil || !(below > 0) || math.IsInf(below, 1) {
-			return nil, fmt.Errorf("target %.60q: want throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several by comma", part)
+			return nil, fmt.Errorf("target %.60q: must be throttled<1%%, delay-p50<1ms or delay-p99<5ms, or several by comma", part)
 		}
 		t = append(t, bound{part, of, below})
 	}
@@ -68,7 +68,7 @@ func (t Target) tooShort(o Outcome, works int) string {
 			continue
 		}
 		if n < least {
-			return fmt.Sprintf("%s cannot be told well from it: it has %.0f %s, and that takes %.0f at least. Record for longer", b.text, n, what, math.Ceil(least))
+			return fmt.Sprintf("%s needs at least %.0f %s, and it has %.0f. Record for longer", b.text, math.Ceil(least), what, n)
 		}
 	}
 	return ""

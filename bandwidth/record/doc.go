@@ -61,7 +61,7 @@ const (
 // CheckInterval returns an error for an interval that a recording cannot have.
 func CheckInterval(d time.Duration) error {
 	if d < MinInterval || d > MaxInterval || d%time.Microsecond != 0 {
-		return fmt.Errorf("interval %v: want %v to %v in whole microseconds", d, MinInterval, MaxInterval)
+		return fmt.Errorf("interval %v: must be %v to %v in whole microseconds", d, MinInterval, MaxInterval)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ var (
 	ErrFormat = errors.New("not a recording of version 1")
 	// ErrCut means that a recording is still being written, or that its recorder was killed. The data up to that
 	// point is valid.
-	ErrCut = errors.New("the recording has no end: it goes on, or its recorder was killed")
+	ErrCut = errors.New("the recording has no end: its recorder still runs or was killed")
 )
 
 // A Tick is the use in the time from the previous tick to At.
@@ -79,7 +79,7 @@ func (r *Reader) magic() error {
 	case err != nil && !isEnd(err):
 		return err
 	case string(start[:n]) != magic[:n]:
-		return fmt.Errorf("%w: want %q at its start", ErrFormat, magic)
+		return fmt.Errorf("%w: must start with %q", ErrFormat, magic)
 	case err != nil:
 		return ErrCut
 	default:

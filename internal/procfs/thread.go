@@ -61,12 +61,12 @@ func parseThread(text []byte) (t Thread, err error) {
 	id, rest, opened := bytes.Cut(text, []byte(" ("))
 	end := bytes.LastIndexByte(rest, ')')
 	if !opened || end < 0 {
-		return t, fmt.Errorf("want a name in parentheses, got %.60q", text)
+		return t, fmt.Errorf("must have a name in parentheses, has %.60q", text)
 	}
 	const user, system, processor = 11, 12, 36 // fields 14, 15 and 39
 	fields := bytes.Fields(rest[end+1:])
 	if len(fields) <= processor {
-		return t, fmt.Errorf("want 52 fields, got %.60q", text)
+		return t, fmt.Errorf("must have 52 fields, has %.60q", text)
 	}
 	t.Name = string(rest[:end])
 	if t.ID, err = strconv.Atoi(string(id)); err != nil {

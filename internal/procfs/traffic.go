@@ -58,7 +58,7 @@ func parseSent(text, device string) (uint64, error) {
 		if fields := strings.Fields(counts); len(fields) > sent {
 			return strconv.ParseUint(fields[sent], 10, 64)
 		}
-		return 0, fmt.Errorf("%s: want 16 counts, got %.60q", device, counts)
+		return 0, fmt.Errorf("%s: must have 16 counts, has %.60q", device, counts)
 	}
 	return 0, fmt.Errorf("device %s: %w", device, fs.ErrNotExist)
 }
