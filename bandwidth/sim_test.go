@@ -131,11 +131,11 @@ func TestAllGoOn(t *testing.T) {
 	s.Add(0, time.Hour)
 	for edge := 300 * ms; edge < time.Second; edge += 100 * ms {
 		s.Run(edge - 1)
-		if got := s.groups[0].lanes; got != 0 {
+		if got := s.groups[0].running; got != 0 {
 			t.Errorf("at %v the group runs on %d CPUs", s.Now(), got)
 		}
 		s.Run(edge + ms)
-		if got := s.groups[0].lanes; got < 2 {
+		if got := s.groups[0].running; got < 2 {
 			t.Errorf("at %v the group runs on %d CPUs", s.Now(), got)
 		}
 	}

@@ -41,7 +41,7 @@ const (
 // On v2 Candor's parent group becomes a partition. On v1 every other group shrinks, and the processes of the root get a group of
 // their own. If systemd manages the tree, its units are changed, since systemd writes the kernel's files itself.
 func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
-	if ours := all.Minus(keep); ours.IsEmpty() {
+	if ownCPUs := all.Minus(keep); ownCPUs.IsEmpty() {
 		return nil, fmt.Errorf("cannot reserve %s: the machine has %s, and Candor needs one; reserve fewer", cputext.CPUs(keep), cputext.CPUs(all))
 	}
 	if have, err := t.rootEffective(); err != nil {
@@ -62,18 +62,18 @@ func (t *Tree) Confinements(keep, all cpuset.Set) ([]Confinement, error) {
 // rootEffective returns the CPUs of processes outside all groups, together with the CPUs of Candor's partition.
 func (t *Tree) rootEffective() (cpuset.Set, error) {
 	h := t.cpuset
-	if is, _ := isGroup(h.mount); !is || h.root != "/" {
+	if ok, _ := isGroup(h.mount); !ok || h.root != "/" {
 		return cpuset.Set{}, errors.New("only a part of the machine's groups is visible here; confine foreign processes from the host, not in a container")
 	}
 	have, err := t.readEffective(h.mount, cpusFile)
 	if err != nil || !h.v2 {
 		return have, err
 	}
-	ours, err := t.readEffective(h.parent, cpusFile)
+	ownCPUs, err := t.readEffective(h.parent, cpusFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return have, nil
 	}
-	return have.Union(ours), err
+	return have.Union(ownCPUs), err
 }
 
 // addConfinement adds a value that has to change.
@@ -104,7 +104,7 @@ func (t *Tree) ReadConfinement(f Confinement) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && f.Kind == ConfineToPartition:
 		return "member", nil
-	case gone(err):
+	case isGone(err):
 		return "", nil
 	case f.Kind == ConfineToPartition && bytes.Contains(content, []byte("invalid")):
 		return "member", err // a group without CPUs of its own has no other kind
@@ -140,11 +140,11 @@ func (t *Tree) SetConfinement(f Confinement, value string) error {
 	case ConfineToPartition:
 		err = setPartition(dir, value)
 	case ConfineProcesses:
-		err = t.setOthersV1(dir, value)
+		err = t.confineProcessesV1(dir, value)
 	default:
 		err = t.writeCPUs(dir, value)
 	}
-	if gone(err) && value == f.Before {
+	if isGone(err) && value == f.Before {
 		return nil // its CPUs went with it
 	}
 	return err

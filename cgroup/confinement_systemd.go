@@ -95,19 +95,19 @@ func (t *Tree) setUnitCPUs(unit, value string) error {
 // given the group the controller; that the kernel refuses to take CPUs away from a group with processes it does not mind.
 func (t *Tree) finishUnitCPUs(unit string, set cpuset.Set) error {
 	dir := filepath.Join(t.cpuset.mount, unit)
-	wait := newWait(t.atMost(removeTimeout))
+	wait := newWait(t.remainingTime(removeTimeout))
 	for {
 		now, err := t.readSet(dir, cpusFile)
 		if err == nil && now != set {
 			err = t.writeCPUs(dir, set.String())
 		}
-		if !gone(err) {
+		if !isGone(err) {
 			return err
 		}
-		if is, err := isGroup(dir); !is || err != nil || set.IsEmpty() {
+		if ok, err := isGroup(dir); !ok || err != nil || set.IsEmpty() {
 			return err // not running, or without the controller
 		}
-		if !wait.more() {
+		if !wait.next() {
 			return fmt.Errorf("%s: systemd has accepted %s=%s, but the group has no cpuset", unit, ConfineUnit, set)
 		}
 	}

@@ -128,7 +128,7 @@ func TestInvalidConfinement(t *testing.T) {
 		}
 	}
 	f := Confinement{Kind: ConfineCPUs, At: fmt.Sprintf("/candor-test-none-%d", os.Getpid()), Before: "0", After: "1"}
-	if err := tr.SetConfinement(f, f.After); !gone(err) {
+	if err := tr.SetConfinement(f, f.After); !isGone(err) {
 		t.Errorf("a group that is not there: %v", err)
 	}
 	if err := tr.SetConfinement(f, f.Before); err != nil {

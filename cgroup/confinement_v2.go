@@ -13,8 +13,8 @@ import (
 // every other group, from processes in no group and from kernel threads that are not bound.
 // The kernel refuses that while another group names some of them.
 func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
-	ours := t.topGroup()
-	if t.cpuset.mount+ours != t.cpuset.parent {
+	ownGroup := t.topGroup()
+	if t.cpuset.mount+ownGroup != t.cpuset.parent {
 		return nil, fmt.Errorf("cgroup %s: only a group directly below the root can be a partition", t.cpuset.parent)
 	}
 	groups, err := t.otherGroups()
@@ -23,28 +23,28 @@ func (t *Tree) confinementsV2(keep, all cpuset.Set) ([]Confinement, error) {
 	}
 	var list []Confinement
 	for _, group := range groups {
-		named, err := t.readSet(t.cpuset.mount+group, cpusFile)
+		cpus, err := t.readSet(t.cpuset.mount+group, cpusFile)
 		if errors.Is(err, fs.ErrNotExist) { // without the controller
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if named.IsEmpty() || named.SubsetOf(&keep) {
+		if cpus.IsEmpty() || cpus.SubsetOf(&keep) {
 			continue
 		}
-		left := named.Intersect(keep)
-		if left.IsEmpty() {
-			left = keep
+		remaining := cpus.Intersect(keep)
+		if remaining.IsEmpty() {
+			remaining = keep
 		}
-		if list, err = t.addConfinement(list, ConfineCPUs, group, left.String()); err != nil {
+		if list, err = t.addConfinement(list, ConfineCPUs, group, remaining.String()); err != nil {
 			return nil, err
 		}
 	}
-	if list, err = t.addConfinement(list, ConfineCPUs, ours, all.Minus(keep).String()); err != nil {
+	if list, err = t.addConfinement(list, ConfineCPUs, ownGroup, all.Minus(keep).String()); err != nil {
 		return nil, err
 	}
-	return t.addConfinement(list, ConfineToPartition, ours, "root")
+	return t.addConfinement(list, ConfineToPartition, ownGroup, "root")
 }
 
 // setPartition changes the partition type of a group. The kernel accepts the write in any case, and reports the result and the
@@ -54,10 +54,10 @@ func setPartition(dir, value string) error {
 	if err := write(dir, file, value); err != nil {
 		return err
 	}
-	is, err := read(dir, file)
-	if err != nil || string(is) == value {
+	current, err := read(dir, file)
+	if err != nil || string(current) == value {
 		return err
 	}
-	reason := strings.TrimPrefix(string(is), value+" invalid")
+	reason := strings.TrimPrefix(string(current), value+" invalid")
 	return fmt.Errorf("%s/%s: the kernel refuses the partition:%s", dir, file, reason)
 }

@@ -62,7 +62,7 @@ func (g *Group) setCpuset(cpus, mems cpuset.Set) error {
 	if t.cpuset.v2 || !cpusBefore.IsEmpty() {
 		return nil
 	}
-	return g.bringBackV1()
+	return g.returnProcessesV1()
 }
 
 // setMems returns the memory nodes that the group had before.
@@ -99,8 +99,8 @@ func (t *Tree) moveTo(dir, file string, old, next cpuset.Set) error {
 		return err
 	}
 	// The parent may have lost a CPU that is back by now.
-	if healing := t.Refresh(); healing != nil {
-		return errline.Join(err, healing)
+	if refreshErr := t.Refresh(); refreshErr != nil {
+		return errline.Join(err, refreshErr)
 	}
 	if cause := t.available(filepath.Dir(dir), file, next); cause != nil {
 		return fmt.Errorf("%w: %w", err, cause)
@@ -118,21 +118,21 @@ func (t *Tree) moveBack(dir, file string, before cpuset.Set) error {
 		move = t.moveV2
 	}
 	if err := move(dir, file, before); err != nil {
-		return notUndone(err)
+		return undoError(err)
 	}
 	return nil
 }
 
 // available reports an error unless the parent group has these CPUs or memory nodes.
-func (t *Tree) available(parent, file string, want cpuset.Set) error {
+func (t *Tree) available(parent, file string, wanted cpuset.Set) error {
 	have, err := t.readEffective(parent, file)
-	if err == nil && !want.SubsetOf(&have) {
+	if err == nil && !wanted.SubsetOf(&have) {
 		words := cputext.CPUs
 		if file == memsFile {
 			words = cputext.Mems
 		}
 		err = fmt.Errorf("%s: %s %w: %s has %s; use some of these, or change the cpuset of that group",
-			file, words(want.Minus(have)), ErrUnavailable, parent, words(have))
+			file, words(wanted.Minus(have)), ErrUnavailable, parent, words(have))
 	}
 	return err
 }
@@ -154,9 +154,9 @@ func (g *Group) Apply(s Settings) error {
 	if s.Weight == g.tree.cpu.weightOf(before.weight) { // as it was read: it is not rounded a second time
 		next.weight = before.weight
 	}
-	if g.viaSystemd() {
-		next = next.rounded(before)
-		if err := g.tellSystemd(before, next); err != nil {
+	if g.usesSystemd() {
+		next = next.roundUnits(before)
+		if err := g.updateScope(before, next); err != nil {
 			return g.wrap(err)
 		}
 	}
@@ -166,9 +166,9 @@ func (g *Group) Apply(s Settings) error {
 	return nil
 }
 
-// rounded returns a state in systemd's units. A present quota does not change: it can be raised (SetQuota), which does not
+// roundUnits returns a state in systemd's units. A present quota does not change: it can be raised (SetQuota), which does not
 // concern the unit.
-func (s state) rounded(before state) state {
+func (s state) roundUnits(before state) state {
 	if s.quota != before.quota || s.period != before.period {
 		s.cfsBandwidth = roundForSystemd(s.cfsBandwidth)
 	}
@@ -184,8 +184,8 @@ func (g *Group) SetCPUs(cpus, mems cpuset.Set) error {
 	if cpus.IsEmpty() {
 		return fmt.Errorf("cgroup %s: no CPUs: a group needs at least one", g.name)
 	}
-	if g.viaSystemd() {
-		if err := g.tellSystemdCPUs(cpus, mems); err != nil {
+	if g.usesSystemd() {
+		if err := g.updateScopeCPUs(cpus, mems); err != nil {
 			return g.wrap(err)
 		}
 	}
@@ -202,16 +202,16 @@ func (g *Group) set(next state) error {
 
 // undo goes back to the state before a change that failed.
 func (g *Group) undo(before, failed state) error {
-	if g.viaSystemd() {
-		if err := g.tellSystemd(failed, before); err != nil {
-			return notUndone(err)
+	if g.usesSystemd() {
+		if err := g.updateScope(failed, before); err != nil {
+			return undoError(err)
 		}
 	}
 	if before.cpus.IsEmpty() {
 		before.cpus = failed.cpus // was never set: keep
 	}
 	if err := g.set(before); err != nil {
-		return notUndone(err)
+		return undoError(err)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func TestBringBack(t *testing.T) {
 		t.Errorf("Populated = %v, %v while its process is away", is, err)
 	}
 	must(t, g.SetCPUs(a, cpuset.Set{}))
-	places, err := tr.places(pid)
+	places, err := tr.groupDirsOf(pid)
 	must(t, err)
 	if !slices.Contains(places, dir) || affinity(t, pid) != a {
 		t.Errorf("the process is in %v, on %v", strings.Join(places, ", "), affinity(t, pid))

@@ -32,31 +32,31 @@ func (t *Tree) moveV1(dir, file string, next cpuset.Set) error {
 
 // moveFromV1 is moveV1 for a group with a known set.
 func (t *Tree) moveFromV1(dir, file string, old, next cpuset.Set) error {
-	m := moveOfV1{t, file, time.Now().Add(moveTimeout)}
+	m := cpusetMoveV1{t, file, time.Now().Add(moveTimeout)}
 	return m.move(dir, old, next)
 }
 
-// A moveOfV1 is a move of a group with the groups nested in it.
-type moveOfV1 struct {
-	tree  *Tree
-	file  string
-	until time.Time
+// A cpusetMoveV1 is a move of a group with the groups nested in it.
+type cpusetMoveV1 struct {
+	tree     *Tree
+	file     string
+	deadline time.Time
 }
 
-func (m *moveOfV1) move(dir string, old, next cpuset.Set) error {
+func (m *cpusetMoveV1) move(dir string, old, next cpuset.Set) error {
 	if old == next {
 		return nil
 	}
 	for try := 1; ; try++ {
 		err := m.step(dir, old, next)
 		// EBUSY: a group below this group was created, or grew, after the listing.
-		if !errors.Is(err, unix.EBUSY) || try == retries || time.Now().After(m.until) {
+		if !errors.Is(err, unix.EBUSY) || try == retries || time.Now().After(m.deadline) {
 			return err
 		}
 	}
 }
 
-func (m *moveOfV1) step(dir string, old, next cpuset.Set) error {
+func (m *cpusetMoveV1) step(dir string, old, next cpuset.Set) error {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return err
@@ -64,21 +64,21 @@ func (m *moveOfV1) step(dir string, old, next cpuset.Set) error {
 	if len(nested) == 0 {
 		return m.tree.setCpusetV1(dir, m.file, next)
 	}
-	both := old.Union(next)
-	if both != old {
-		if err := m.tree.setCpusetV1(dir, m.file, both); err != nil {
+	union := old.Union(next)
+	if union != old {
+		if err := m.tree.setCpusetV1(dir, m.file, union); err != nil {
 			return err
 		}
 	}
 	for _, child := range nested {
-		if time.Now().After(m.until) {
+		if time.Now().After(m.deadline) {
 			return fmt.Errorf("%s: %w", dir, ErrManyGroups)
 		}
-		if err := m.follow(child, old, next); err != nil && !gone(err) {
+		if err := m.follow(child, old, next); err != nil && !isGone(err) {
 			return err
 		}
 	}
-	if both == next {
+	if union == next {
 		return nil
 	}
 	return m.tree.setCpusetV1(dir, m.file, next)
@@ -86,16 +86,16 @@ func (m *moveOfV1) step(dir string, old, next cpuset.Set) error {
 
 // follow changes a nested group after its parent. A group with the parent's whole set keeps the whole set. Another group keeps the
 // remaining part of its set, or gets the whole set if no part remains.
-func (m *moveOfV1) follow(dir string, old, next cpuset.Set) error {
+func (m *cpusetMoveV1) follow(dir string, old, next cpuset.Set) error {
 	now, err := m.tree.readSet(dir, m.file)
 	if err != nil || now.IsEmpty() {
 		return err // empty: not set up yet, and without processes
 	}
-	want := now.Intersect(next)
-	if now == old || want.IsEmpty() {
-		want = next
+	wanted := now.Intersect(next)
+	if now == old || wanted.IsEmpty() {
+		wanted = next
 	}
-	return m.move(dir, now, want)
+	return m.move(dir, now, wanted)
 }
 
 // setCpusetV1 writes the set of a group. Used memory moves with the nodes, as on v2.
@@ -105,7 +105,7 @@ func (t *Tree) setCpusetV1(dir, file string, set cpuset.Set) error {
 		if err == nil && migrate == 0 {
 			err = writeInt(dir, "cpuset.memory_migrate", 1)
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -203,26 +203,26 @@ func swapOpenV1(fd int, dir string, next cpuset.Set) error {
 
 // lowerNestedV1 lowers the groups below dir that are allowed more than top,
 // since v1 refuses to give their parent less than they have.
-func lowerNestedV1(dir string, top cfsBandwidth) (lowered bool, err error) {
+func lowerNestedV1(dir string, top cfsBandwidth) (isLowered bool, err error) {
 	nested, err := subgroups(dir)
 	if err != nil {
 		return false, err
 	}
 	for _, child := range nested {
 		now, err := readBandwidthV1(child)
-		if err == nil && now.quota == none {
-			var below bool
-			below, err = lowerNestedV1(child, top)
-			lowered = lowered || below
+		if err == nil && now.quota == noQuota {
+			var isChildLowered bool
+			isChildLowered, err = lowerNestedV1(child, top)
+			isLowered = isLowered || isChildLowered
 		} else if err == nil && now.exceeds(top) {
-			lowered = true
-			err = setBandwidthV1(child, now, now.within(top))
+			isLowered = true
+			err = setBandwidthV1(child, now, now.clampTo(top))
 		}
-		if err != nil && !gone(err) {
-			return lowered, err
+		if err != nil && !isGone(err) {
+			return isLowered, err
 		}
 	}
-	return lowered, nil
+	return isLowered, nil
 }
 
 // raiseNestedV1 raises the groups below dir that had the whole quota, by their own setting or since lowerNestedV1. Other groups keep
@@ -234,22 +234,22 @@ func raiseNestedV1(dir string, before, after cfsBandwidth) error {
 	}
 	for _, child := range nested {
 		now, err := readBandwidthV1(child)
-		if err == nil && now.quota == none {
+		if err == nil && now.quota == noQuota {
 			err = raiseNestedV1(child, before, after)
-		} else if err == nil && before.quota != none && now == now.within(before) {
-			err = setBandwidthV1(child, now, now.within(after)) // and so on below it
+		} else if err == nil && before.quota != noQuota && now == now.clampTo(before) {
+			err = setBandwidthV1(child, now, now.clampTo(after)) // and so on below it
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// within returns b with as much as top allows, for the period of b.
-func (b cfsBandwidth) within(top cfsBandwidth) cfsBandwidth {
-	if top.quota == none {
-		b.quota = none
+// clampTo returns b with as much as top allows, for the period of b.
+func (b cfsBandwidth) clampTo(top cfsBandwidth) cfsBandwidth {
+	if top.quota == noQuota {
+		b.quota = noQuota
 		return b
 	}
 	b.quota = int64(product(top.quota, b.period) / uint64(top.period))

@@ -20,7 +20,7 @@ func (t *Tree) moveV2(dir, file string, next cpuset.Set) error {
 	if old.IsEmpty() {
 		return nil
 	}
-	f := followers{tree: t, file: file, old: old, next: next, groups: maxQuick}
+	f := followers{tree: t, file: file, old: old, next: next, groups: maxQuickGroups}
 	return f.move(dir)
 }
 
@@ -50,7 +50,7 @@ func (f *followers) move(dir string) error {
 		if err == nil && (now == old || now.IsEmpty()) {
 			err = f.move(child)
 		}
-		if err != nil && !gone(err) && !isTooDeep(err) { // gone: the group is removed, or has no such controller
+		if err != nil && !isGone(err) && !isTooDeep(err) { // gone: the group is removed, or has no such controller
 			return err
 		}
 	}
@@ -61,11 +61,11 @@ const subtreeFile = "cgroup.subtree_control"
 
 // enableControllersV2 gives the groups below dir the controllers that they lack, and returns those.
 func enableControllersV2(dir string, controllers []string) (enabled []string, err error) {
-	has, err := read(dir, subtreeFile)
+	content, err := read(dir, subtreeFile)
 	if err != nil {
 		return nil, err
 	}
-	present := strings.Fields(string(has))
+	present := strings.Fields(string(content))
 	missing := slices.DeleteFunc(slices.Clone(controllers), func(c string) bool { return slices.Contains(present, c) })
 	if len(missing) == 0 {
 		return nil, nil

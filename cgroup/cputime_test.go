@@ -129,7 +129,7 @@ func TestCPUTimeOfASlice(t *testing.T) {
 		}, result)
 		return err
 	}
-	must(t, tr.bus.job(start))
+	must(t, tr.bus.runJob(start))
 	t.Cleanup(func() { must(t, tr.stopUnit(slice)) })
 	path, err := expandSlice(slice)
 	must(t, err)

@@ -51,10 +51,10 @@ func siblings(dir string) ([]string, error) {
 
 // partitionsV2 returns the folders and CPUs of the partitions beside a group.
 func (t *Tree) partitionsV2(dir string) (found []Reservation, err error) {
-	others, err := siblings(dir)
-	for _, other := range others {
+	groups, err := siblings(dir)
+	for _, other := range groups {
 		kind, err := read(other, string(ConfineToPartition))
-		if gone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // also "root invalid (…)"
+		if isGone(err) || err == nil && string(kind) != "root" && string(kind) != "isolated" { // also "root invalid (…)"
 			continue
 		}
 		var cpus cpuset.Set
@@ -64,7 +64,7 @@ func (t *Tree) partitionsV2(dir string) (found []Reservation, err error) {
 		if errors.Is(err, fs.ErrNotExist) { // Linux before 6.7
 			cpus, err = t.readEffective(other, cpusFile)
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return nil, err
 		}
 		if !cpus.IsEmpty() {
@@ -80,14 +80,14 @@ var exclusiveFlags = map[string]string{cpusFile: "cpuset.cpu_exclusive", memsFil
 
 // exclusivesV1 returns the folders and CPUs, or memory nodes, of the exclusive groups beside a group.
 func (t *Tree) exclusivesV1(dir, file string) (found []Reservation, err error) {
-	others, err := siblings(dir)
-	for _, other := range others {
-		is, err := readInt(other, exclusiveFlags[file])
+	groups, err := siblings(dir)
+	for _, other := range groups {
+		flag, err := readInt(other, exclusiveFlags[file])
 		var set cpuset.Set
-		if err == nil && is != 0 {
+		if err == nil && flag != 0 {
 			set, err = t.readSet(other, file)
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return nil, err
 		}
 		if !set.IsEmpty() {
@@ -108,19 +108,19 @@ func (t *Tree) excludeReservedV1(dir, file string, above, now cpuset.Set) (cpuse
 	if err != nil {
 		return above, err
 	}
-	left := above
+	remaining := above
 	for _, r := range exclusives {
-		left = left.Minus(r.CPUs)
+		remaining = remaining.Minus(r.CPUs)
 	}
-	if left.IsEmpty() && !above.IsEmpty() {
-		return left, fmt.Errorf("cgroup %s: %s: %w: all of %s is exclusive to %s (%s=1); clear that flag, or give it fewer",
-			dir, file, ErrUnavailable, above, strings.Join(folders(exclusives), ", "), exclusiveFlags[file])
+	if remaining.IsEmpty() && !above.IsEmpty() {
+		return remaining, fmt.Errorf("cgroup %s: %s: %w: all of %s is exclusive to %s (%s=1); clear that flag, or give it fewer",
+			dir, file, ErrUnavailable, above, strings.Join(reservedPaths(exclusives), ", "), exclusiveFlags[file])
 	}
-	return left, nil
+	return remaining, nil
 }
 
-func folders(of []Reservation) (dirs []string) {
-	for _, r := range of {
+func reservedPaths(reservations []Reservation) (dirs []string) {
+	for _, r := range reservations {
 		dirs = append(dirs, r.Path)
 	}
 	return dirs

@@ -30,12 +30,14 @@ func open(path string, flags int) (int, error) {
 }
 
 // read returns the content of a kernel file without the final newline.
-func read(dir, file string) ([]byte, error) { return trimmed(kernelfs.Read(dir + "/" + file)) }
+func read(dir, file string) ([]byte, error) { return trimNewline(kernelfs.Read(dir + "/" + file)) }
 
 // readOne is read for a file that the kernel writes in a single piece.
-func readOne(dir, file string) ([]byte, error) { return trimmed(kernelfs.ReadPiece(dir + "/" + file)) }
+func readOne(dir, file string) ([]byte, error) {
+	return trimNewline(kernelfs.ReadPiece(dir + "/" + file))
+}
 
-func trimmed(content []byte, err error) ([]byte, error) {
+func trimNewline(content []byte, err error) ([]byte, error) {
 	return bytes.TrimSuffix(content, []byte("\n")), err
 }
 
@@ -106,10 +108,10 @@ func (t *Tree) writeSet(dir, file string, set cpuset.Set) error {
 }
 
 func badContent(dir, file string, content []byte) error {
-	return fmt.Errorf("read %s/%s: %w", dir, file, senseless(content))
+	return fmt.Errorf("read %s/%s: %w", dir, file, parseError(content))
 }
 
-func senseless(text []byte) error { return fmt.Errorf("cannot parse %.60q", text) }
+func parseError(text []byte) error { return fmt.Errorf("cannot parse %.60q", text) }
 
 // subgroups returns the paths of the groups directly below dir, sorted; of more than maxGroups the first that the
 // kernel lists.

@@ -51,7 +51,7 @@ func TestTell(t *testing.T) {
 	between.CPUs = a.Union(b)
 	must(t, engines.SetCPUs(between.CPUs, cpuset.Set{}))
 	must(t, tr.ApplyUnitUpdate([]PendingUnitUpdate{{Group: engines, CPUs: true, Time: false}}))
-	must(t, tr.bus.settle())
+	must(t, tr.bus.flush())
 	same(t, engines, between)
 	reload(t, tr)
 	between.Quota = 13 * ms

@@ -259,7 +259,7 @@ func must(t testing.TB, err error) {
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for wait := newWait(3 * time.Minute); !condition(); {
-		if !wait.more() {
+		if !wait.next() {
 			t.Fatalf("never happened: %s", what)
 		}
 	}

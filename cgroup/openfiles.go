@@ -29,8 +29,8 @@ type openFile struct {
 	isDropped  bool // the last user closes it
 }
 
-// isCached holds the names of the cached files. As many of them are read as there are containers or pods.
-var isCached = map[string]bool{cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true}
+// cachedFiles holds the names of the cached files. As many of them are read as there are containers or pods.
+var cachedFiles = map[string]bool{cpusFile: true, cpusFile + ".effective": true, "cpuset.effective_cpus": true}
 
 // KeepOpen caches up to limit open files with CPU lists, for long-running processes. Caching never changes the result: if a
 // group was removed or recreated, its file is reopened. 0 closes all files, and so does Close.
@@ -76,7 +76,7 @@ func (o *openFiles) drop(path string, f *openFile) {
 // use calls do with a cached file, and caches it if necessary. If done is false, the caller must open the file. err is the error
 // of do.
 func (o *openFiles) use(dir, file string, needsWrite bool, do func(fd int) error) (done bool, err error) {
-	if !isCached[file] {
+	if !cachedFiles[file] {
 		return false, nil
 	}
 	path := dir + "/" + file

@@ -41,7 +41,7 @@ func Mount(dir string) error {
 // checkNamespace returns an error unless the caller's mount namespace differs from its parent's. (The namespace of PID 1 would be the
 // better reference, but even root can lack the right to read it.)
 func checkNamespace() error {
-	own, err := os.Readlink("/proc/thread-self/ns/mnt")
+	ownNamespace, err := os.Readlink("/proc/thread-self/ns/mnt")
 	if err != nil {
 		return fmt.Errorf("is /proc mounted? %w", err)
 	}
@@ -49,7 +49,7 @@ func checkNamespace() error {
 	if err != nil {
 		return fmt.Errorf("cannot compare the mount namespace with the parent's: %w", err)
 	}
-	if own == parent {
+	if ownNamespace == parent {
 		return errors.New("not in a mount namespace of its own; the whole machine would get this view")
 	}
 	return nil

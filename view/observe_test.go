@@ -249,12 +249,12 @@ func TestObserveLongMountTable(t *testing.T) {
 	if table := readMounts(root); len(table) != 3 {
 		t.Errorf("%d mounts, want the hierarchy and the two of the view", len(table))
 	}
-	if s := source(t, observe(root, affinity()), hostOnline); !s.Masked {
+	if s := source(t, observe(root, readAffinity()), hostOnline); !s.Masked {
 		t.Error("the view is not seen")
 	}
 	covered := strings.Repeat(viewMounts, 100_000)
-	if table := readMounts(place(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxTable {
-		t.Errorf("%d mounts, want at most %d", len(table), maxTable)
+	if table := readMounts(place(map[string]string{"proc/self/mountinfo": covered})); len(table) > maxMounts {
+		t.Errorf("%d mounts, want at most %d", len(table), maxMounts)
 	}
 }
 
