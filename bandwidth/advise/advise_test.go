@@ -263,7 +263,7 @@ func TestTooShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := target.tooShort(Outcome{Periods: c.periods}, c.works); got != c.want {
+		if got := target.shortRecording(Outcome{Periods: c.periods}, c.works); got != c.want {
 			t.Errorf("%s: %q, want %q", c.target, got, c.want)
 		}
 	}

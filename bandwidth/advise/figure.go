@@ -51,15 +51,15 @@ const maxShort = 0.2
 // shortness returns the percentage of the windows in which the containers need more than the node has, by their
 // number. The last point lies beyond all fillings.
 func (n *Node) shortness(fillings []Filling) plotter.XYs {
-	most := 0
+	maxCount := 0
 	for _, f := range fillings {
-		most = max(most, f.Containers)
+		maxCount = max(maxCount, f.Containers)
 	}
 	load := n.newLoad()
 	points := plotter.XYs{{}}
-	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*maxShort || len(points) <= most+most/10+1) {
+	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*maxShort || len(points) <= maxCount+maxCount/10+1) {
 		load.add()
-		points = append(points, plotter.XY{X: float64(len(points)), Y: 100 * load.short(float64(n.CPUs))})
+		points = append(points, plotter.XY{X: float64(len(points)), Y: 100 * load.shortShare(float64(n.CPUs))})
 	}
 	return points
 }

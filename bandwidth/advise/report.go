@@ -59,7 +59,7 @@ func (r *Report) Text(w io.Writer) error {
 		if r.boundAbove(best) {
 			fmt.Fprintf(w, "The group above, %s, has a limit of %s, which is less: raise that too\n", r.aboveName(), milli(r.aboveLimit()))
 		}
-		if short := r.Target.tooShort(best, r.Works); short != "" {
+		if short := r.Target.shortRecording(best, r.Works); short != "" {
 			fmt.Fprintf(w, "The recording is short: %s\n", short)
 		}
 		if use := r.Mean / best.CPUs(); use > burstHelps {
@@ -70,8 +70,8 @@ func (r *Report) Text(w io.Writer) error {
 			fmt.Fprintf(w, "It uses %.0f %% of that on average: there is little to save up for a burst%s. For lower delays raise the limit, or start another instance\n", 100*use, pays)
 		}
 	}
-	own := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
-	best, ok := Cheapest(own, r.Target)
+	sensitive := slices.DeleteFunc(slices.Clone(r.Outcomes), func(o Outcome) bool { return o.Sensitive == 0 })
+	best, ok := Cheapest(sensitive, r.Target)
 	if !ok {
 		return nil
 	}
@@ -130,11 +130,11 @@ func (r *Reports) Text(w io.Writer) error {
 	if r.Unlike != "" {
 		fmt.Fprintln(w, r.Unlike)
 	}
-	for i, one := range r.List {
+	for i, report := range r.List {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := one.Text(w); err != nil {
+		if err := report.Text(w); err != nil {
 			return err
 		}
 	}
@@ -151,8 +151,8 @@ func (r *Reports) JSON(w io.Writer) error {
 	if r.node != nil {
 		out.NodeCPUs = r.node.CPUs
 	}
-	for _, one := range r.List {
-		out.Reports = append(out.Reports, one.data())
+	for _, report := range r.List {
+		out.Reports = append(out.Reports, report.data())
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -254,7 +254,7 @@ func (r *Report) data() jsonReport {
 	}
 	if best, ok := r.Cheapest(); ok {
 		cheapest := r.json(best)
-		out.Cheapest, out.Short = &cheapest, r.Target.tooShort(best, r.Works)
+		out.Cheapest, out.Short = &cheapest, r.Target.shortRecording(best, r.Works)
 	}
 	return out
 }

@@ -271,13 +271,13 @@ func (r *Reader) groupNumber() (int, error) {
 }
 
 // number reads a varint and checks its upper bound.
-func (r *Reader) number(most uint64) (uint64, error) {
+func (r *Reader) number(limit uint64) (uint64, error) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {
 		return 0, r.damaged("a number that ends nowhere")
 	}
-	if n > most {
-		return 0, r.damaged("a number of %d, above %d", n, most)
+	if n > limit {
+		return 0, r.damaged("a number of %d, above %d", n, limit)
 	}
 	r.rest = r.rest[size:]
 	return n, nil

@@ -45,12 +45,12 @@ func (s *Summary) Text(w io.Writer) error {
 
 // about returns a description of the recording and of its cost.
 func (s *Summary) about() string {
-	what := Length(s.Span.Round(time.Millisecond))
+	span := Length(s.Span.Round(time.Millisecond))
 	if s.Part != (Part{}) {
-		what = fmt.Sprintf("%s to %s of %s", Length(s.Part.From), Length(s.Part.clip(s.Span).Round(time.Millisecond)), what)
+		span = fmt.Sprintf("%s to %s of %s", Length(s.Part.From), Length(s.Part.clip(s.Span).Round(time.Millisecond)), span)
 	}
 	text := fmt.Sprintf("%s from %s on, a reading every %s; %d CPUs, Linux %s. Recording took %.2g %% of a CPU",
-		what, s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, Printable(s.Kernel), 100*cpus(s.CPU, s.Span))
+		span, s.Start.Format(time.RFC3339), Length(s.Interval), s.CPUs, Printable(s.Kernel), 100*cpus(s.CPU, s.Span))
 	if s.Missed > 0 {
 		text += fmt.Sprintf("; missed readings: %d", s.Missed)
 	}

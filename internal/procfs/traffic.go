@@ -26,7 +26,7 @@ func Written(pid int) (uint64, error) {
 
 func parseWritten(text string) (uint64, error) {
 	for line := range strings.Lines(text) {
-		if n, is := strings.CutPrefix(line, "wchar:"); is {
+		if n, ok := strings.CutPrefix(line, "wchar:"); ok {
 			return strconv.ParseUint(strings.TrimSpace(n), 10, 64)
 		}
 	}
@@ -50,8 +50,8 @@ func Sent(pid int, device string) (uint64, error) {
 
 func parseSent(text, device string) (uint64, error) {
 	for line := range strings.Lines(text) {
-		name, counts, is := strings.Cut(line, ":")
-		if !is || strings.TrimSpace(name) != device {
+		name, counts, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(name) != device {
 			continue
 		}
 		const sent = 8 // column after eight columns of received data
