@@ -109,8 +109,8 @@ func TestTimerStops(t *testing.T) {
 	}
 }
 
-// TestKept: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
-func TestKept(t *testing.T) {
+// TestRuntimeOfIdleCPU: a CPU that goes idle gives back what it drew but for 1 ms, which is missing to the others.
+func TestRuntimeOfIdleCPU(t *testing.T) {
 	k := Kernel{Tick: fine.Tick, Slice: 5 * ms, Kept: ms}
 	s := New(k, 3, Setting{Bandwidth: Bandwidth{Quota: 20 * ms, Period: 100 * ms}})
 	s.SetThreads(0, 3)

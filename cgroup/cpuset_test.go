@@ -100,9 +100,9 @@ func TestHealParent(t *testing.T) {
 	}
 }
 
-// TestBringBack is a group whose last CPU went offline: v1 moves its processes
+// TestReturnProcessesV1 is a group whose last CPU went offline: v1 moves its processes
 // into the parent's cpuset.
-func TestBringBack(t *testing.T) {
+func TestReturnProcessesV1(t *testing.T) {
 	tr := tree(t)
 	if tr.cpuset.v2 || len(tr.all) < 2 {
 		t.Skip("only v1, with cpuset mounted apart, moves processes away")

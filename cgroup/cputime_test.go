@@ -51,7 +51,7 @@ func TestCPUTime(t *testing.T) {
 }
 
 // A glance is another one for each change, and the same without.
-func TestGlance(t *testing.T) {
+func TestFingerprint(t *testing.T) {
 	tr := tree(t)
 	cpus, _, err := tr.Effective()
 	must(t, err)

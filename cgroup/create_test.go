@@ -13,7 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-func TestLife(t *testing.T) {
+func TestCreateAndRemove(t *testing.T) {
 	tr := tree(t)
 	a, b := two(t, tr)
 	s := Settings{CPUs: a, Quota: 50 * time.Millisecond, Period: 100 * time.Millisecond, Burst: 20 * time.Millisecond, Weight: 2500}

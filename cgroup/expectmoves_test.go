@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMoveNowhere: a process that expects moves stays in the group that it is in, which it finds in a cgroup namespace too.
-func TestMoveNowhere(t *testing.T) {
+// TestSelfMove: a process that expects moves stays in the group that it is in, which it finds in a cgroup namespace too.
+func TestSelfMove(t *testing.T) {
 	for _, namespace := range []string{"shared", "own"} {
 		t.Run(namespace, func(t *testing.T) {
 			tr := tree(t)
@@ -70,8 +70,8 @@ func say(file, text string) {
 	os.Rename(file+"~", file)
 }
 
-// TestMoveNowhereElse: of a group that does not list this process nothing is written, whatever /proc says of it.
-func TestMoveNowhereElse(t *testing.T) {
+// TestSelfMoveUnlisted: of a group that does not list this process nothing is written, whatever /proc says of it.
+func TestSelfMoveUnlisted(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "proc/1/mountinfo"), pure)
 	put(t, filepath.Join(root, "sys/fs/cgroup/cgroup.controllers"), "cpuset cpu\n")
@@ -104,8 +104,8 @@ func TestMoveNowhereElse(t *testing.T) {
 	}
 }
 
-// TestExpectMoves: one at a time, and again when that is over.
-func TestExpectMoves(t *testing.T) {
+// TestWarmMoves: one at a time, and again when that is over.
+func TestWarmMoves(t *testing.T) {
 	tr := tree(t)
 	tr.isWarming.Store(true)
 	if tr.WarmMoves() {

@@ -96,9 +96,9 @@ func TestKillFrozen(t *testing.T) {
 	must(t, g.Remove())
 }
 
-// TestKillNobodyElse is a process id that is used anew elsewhere between
+// TestKillReusedID is a process id that is used anew elsewhere between
 // reading it and signaling: signalChecked looks again.
-func TestKillNobodyElse(t *testing.T) {
+func TestKillReusedID(t *testing.T) {
 	tr := tree(t)
 	a, _ := two(t, tr)
 	g, _ := group(t, tr, "web", Settings{CPUs: a}, "")
