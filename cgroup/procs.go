@@ -140,7 +140,7 @@ func (t *Tree) selfMove() (err error) {
 	}
 	if !isMember(t.ownDir) {
 		if t.ownDir, err = t.findOwnDir(); err != nil {
-			t.isOwnHidden = err == errNotVisible
+			t.isOwnHidden = errors.Is(err, errNotVisible)
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func (t *Tree) findOwnDir() (ownPath string, err error) {
 		}
 		return nil
 	}), errNotVisible)
-	if err == found {
+	if errors.Is(err, found) {
 		err = nil
 	}
 	return ownPath, err
