@@ -112,7 +112,7 @@ func TestRecordKilled(t *testing.T) {
 		t.Errorf("%+v, hidden %+v", g.Used, g.Hidden)
 	}
 	got := do(t, l.candor("usage", file))
-	if got.code != 0 || !strings.Contains(got.out, "it goes on, or its recorder was killed") || !strings.Contains(got.out, "shows what it got, not what it wanted") {
+	if got.code != 0 || !strings.Contains(got.out, "its recorder still runs or was killed") || !strings.Contains(got.out, "shows its use, not its demand") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNoNode means that a plot of a node was requested without a node.
-var ErrNoNode = fmt.Errorf("the picture is of how many containers a node holds: want --node-cpus N, or several recordings")
+var ErrNoNode = fmt.Errorf("the figure shows the containers of a node; use --node-cpus N, or several recordings")
 
 // Plot draws the number of containers that the node holds.
 func (r *Reports) Plot() (*plot.Plot, error) {
@@ -26,12 +26,12 @@ func (r *Reports) Plot() (*plot.Plot, error) {
 // vertical line shows the number of containers of each filling.
 func (n *Node) plot(fillings []Filling) (*plot.Plot, error) {
 	p := figure.New()
-	p.Title.Text = fmt.Sprintf("A node of %d CPUs, with equally many of each\nhow many it holds, and how often they want more than it has", n.CPUs)
+	p.Title.Text = fmt.Sprintf("A node of %d CPUs, with equally many of each\nhow many it holds, and how often they need more than it has", n.CPUs)
 	p.X.Label.Text, p.Y.Label.Text = "containers", "% of the windows of 100 ms"
 	points := n.shortness(fillings)
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, points[len(points)-1].X, 0, points[len(points)-1].Y
 	p.Y.Max = max(p.Y.Max, 1)
-	if err := figure.Line(p, "want more than there is", points, draw.LineStyle{Color: figure.Colors[0], Width: 1.5}); err != nil {
+	if err := figure.Line(p, "short of CPU", points, draw.LineStyle{Color: figure.Colors[0], Width: 1.5}); err != nil {
 		return nil, err
 	}
 	for i, f := range fillings {
@@ -51,15 +51,15 @@ const maxShort = 0.2
 // shortness returns the percentage of the windows in which the containers need more than the node has, by their
 // number. The last point lies beyond all fillings.
 func (n *Node) shortness(fillings []Filling) plotter.XYs {
-	most := 0
+	maxCount := 0
 	for _, f := range fillings {
-		most = max(most, f.Containers)
+		maxCount = max(maxCount, f.Containers)
 	}
 	load := n.newLoad()
 	points := plotter.XYs{{}}
-	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*maxShort || len(points) <= most+most/10+1) {
+	for len(points) <= maxContainers && (points[len(points)-1].Y < 100*maxShort || len(points) <= maxCount+maxCount/10+1) {
 		load.add()
-		points = append(points, plotter.XY{X: float64(len(points)), Y: 100 * load.short(float64(n.CPUs))})
+		points = append(points, plotter.XY{X: float64(len(points)), Y: 100 * load.shortShare(float64(n.CPUs))})
 	}
 	return points
 }
