@@ -6,8 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"gonum.org/v1/plot"
-
 	drawing "github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
@@ -20,28 +18,19 @@ func pages(json, markdown, html func(io.Writer) error) []fileio.File {
 // The file formats of a picture.
 var forms = []struct {
 	suffix string
-	write  func(io.Writer, *plot.Plot) error
+	write  func(io.Writer, *drawing.Plot) error
 }{{".svg", drawing.SVG}, {".png", drawing.PNG}}
 
 // pictures returns the files of a picture, in each format.
-func pictures(name string, draw func() (*plot.Plot, error)) (files []fileio.File) {
+func pictures(name string, draw func() *drawing.Plot) (files []fileio.File) {
 	for _, form := range forms {
-		files = append(files, fileio.File{Name: name + form.suffix, Write: func(w io.Writer) error {
-			p, err := draw()
-			if err != nil {
-				return err
-			}
-			return form.write(w, p)
-		}})
+		files = append(files, fileio.File{Name: name + form.suffix, Write: func(w io.Writer) error { return form.write(w, draw()) }})
 	}
 	return files
 }
 
-// inPage returns a picture for embedding in a page.
-func inPage(p *plot.Plot, err error) (template.HTML, error) {
-	if err != nil {
-		return "", err
-	}
+// inPage returns a picture for embedding in a page. The SVG escapes its texts.
+func inPage(p *drawing.Plot) (template.HTML, error) {
 	var svg bytes.Buffer
 	if err := drawing.SVG(&svg, p); err != nil {
 		return "", err

@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-
 	"github.com/candor-project/candor/experiment"
+	drawing "github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -19,7 +18,7 @@ type Isolation struct{ *experiment.IsolationReport }
 func (r Isolation) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for app := range r.Applications {
-		files = append(files, pictures(r.figureName(app), func() (*plot.Plot, error) { return r.draw(app) })...)
+		files = append(files, pictures(r.figureName(app), func() *drawing.Plot { return r.draw(app) })...)
 	}
 	return files
 }

@@ -4,13 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/candor-project/candor/experiment"
 	drawing "github.com/candor-project/candor/internal/figure"
@@ -106,60 +100,36 @@ func (p Programs) Markdown(w io.Writer) error {
 }
 
 // draw draws the gains. Each program has a dot with an interval for each setup.
-func (p Programs) draw() (*plot.Plot, error) {
+func (p Programs) draw() *drawing.Plot {
 	plot := drawing.New()
-	plot.Y.Label.Text = fmt.Sprintf("times better than %v", p.Base)
+	plot.Y.Label = fmt.Sprintf("times better than %v", p.Base)
 	plot.Y.Min, plot.Y.Max = 0.9, 1.1
 	var names []string
 	for i := range p.Programs.Programs {
 		names = append(names, p.Programs.Programs[i].Name)
 	}
-	plot.NominalX(names...)
-	even := plotter.NewFunction(func(float64) float64 { return 1 })
-	even.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-	plot.Add(even)
+	plot.X.SetNames(names)
+	plot.Line([]drawing.Point{{X: plot.X.Min, Y: 1}, {X: plot.X.Max, Y: 1}}, drawing.Stroke{Width: 0.8, Dashes: []float64{4, 3}})
 	for i, s := range p.Setups {
-		if err := p.addGains(plot, i, s.String()); err != nil {
-			return nil, err
-		}
+		p.addGains(plot, i, s.String())
 	}
-	plot.X.Min, plot.X.Max = -0.6, float64(len(names))-0.4
-	if len(names) > 5 {
-		plot.X.Tick.Label.Rotation, plot.X.Tick.Label.XAlign, plot.X.Tick.Label.YAlign = 0.5, draw.XRight, draw.YCenter
-	}
-	drawing.AddMargin(plot, len(p.Setups))
-	return plot, nil
+	return plot
 }
 
 // addGains adds the dots of a setup.
-func (p Programs) addGains(to *plot.Plot, setup int, name string) error {
-	var dots struct {
-		plotter.XYs
-		plotter.YErrors
-	}
-	place := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
+func (p Programs) addGains(to *drawing.Plot, setup int, name string) {
+	offset := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
+	color := drawing.Colors[setup%len(drawing.Colors)]
+	var dots []drawing.Point
 	for i := range p.Programs.Programs {
 		if g := p.Programs.Programs[i].Gains[setup]; g != nil {
-			dots.XYs = append(dots.XYs, plotter.XY{X: float64(i) + place, Y: g.Ratio})
-			dots.YErrors = append(dots.YErrors, struct{ Low, High float64 }{g.Ratio - g.Interval.Low, g.Interval.High - g.Ratio})
-			to.Y.Min, to.Y.Max = min(to.Y.Min, g.Interval.Low), max(to.Y.Max, g.Interval.High)
+			x := float64(i) + offset
+			dots = append(dots, drawing.Point{X: x, Y: g.Ratio})
+			to.Interval(x, g.Interval.Low, g.Interval.High, color)
 		}
 	}
-	if len(dots.XYs) == 0 {
-		return nil
+	if len(dots) > 0 {
+		to.Dots(dots, color, 3)
+		to.Label(name, drawing.Stroke{Color: color}, 3)
 	}
-	color := drawing.Colors[setup%len(drawing.Colors)]
-	bars, err := plotter.NewYErrorBars(dots)
-	if err != nil {
-		return err
-	}
-	bars.Color = color
-	scatter, err := plotter.NewScatter(slices.Clone(dots.XYs))
-	if err != nil {
-		return err
-	}
-	scatter.GlyphStyle = draw.GlyphStyle{Color: color, Radius: 3, Shape: draw.CircleGlyph{}}
-	to.Add(bars, scatter)
-	to.Legend.Add(name, scatter)
-	return nil
 }

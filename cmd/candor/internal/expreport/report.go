@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot"
-
 	"github.com/candor-project/candor/experiment"
+	drawing "github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -22,7 +21,7 @@ type Report struct{ *experiment.Report }
 func (r Report) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for i, m := range r.Metrics {
-		files = append(files, pictures(r.figureName(i), func() (*plot.Plot, error) { return r.draw(m) })...)
+		files = append(files, pictures(r.figureName(i), func() *drawing.Plot { return r.draw(m) })...)
 	}
 	return files
 }
