@@ -141,7 +141,7 @@ func TestClassifyBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--profile", "/tmp/web.yaml", "--labels", "a b=c", "--", "true"}, 2, "selector"},
 		{[]string{"--cpu", "1", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--probe"}, 2, "want"},
-		{[]string{"--probe", "--probe-for", "0s", "--", "true"}, 2, "want 10ms to 1h"},
+		{[]string{"--probe", "--probe-for", "0s", "--", "true"}, 2, "must be 10ms to 1h"},
 		{[]string{"--probe", "--annotate", service, "--", "true"}, 2, "want --cpu, too"},
 		{[]string{"--probe", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--probe", "--", "false"}, 1, "exit code 1"},

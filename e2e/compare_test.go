@@ -68,7 +68,7 @@ func TestReportTogether(t *testing.T) {
 	if files, err := os.ReadDir(folder); err != nil || len(files) != 4 {
 		t.Errorf("%d files in the folder, %v; want 4", len(files), err)
 	}
-	for want, files := range map[string][]string{"the base of other is none": {one, other}, `two programs are "one"`: {one, one}} {
+	for want, files := range map[string][]string{"the baseline of other is none": {one, other}, `two programs have the name "one"`: {one, one}} {
 		if got := do(t, l.candor(append([]string{"report"}, files...)...)); got.code != 2 || !strings.Contains(got.err, want) || strings.Count(got.err, "\n") != 1 {
 			t.Errorf("%+v, want exit code 2 and one line with %q", got, want)
 		}

@@ -64,7 +64,7 @@ func (d *docker) nothingLeft(of *exec.Cmd) {
 const toldScript = `echo affinity $(nproc) cpuinfo $(grep -c ^processor /proc/cpuinfo) threads ${OMP_NUM_THREADS:-0}
 i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done`
 
-// A container has of each set-up what a program has of it, and nothing of the experiment stays.
+// A container has of each setup what a program has of it, and nothing of the experiment stays.
 func TestDockerCompare(t *testing.T) {
 	d := newDocker(t)
 	d.need(2)
@@ -188,7 +188,7 @@ func TestDockerCompareRefuses(t *testing.T) {
 	}
 	refuses("docker has no no/such:image: want docker pull no/such:image", compare("--image", "no/such:image"))
 	refuses("want a name", compare("--image=-x"))
-	refuses("bad workload: metric", compare("--image", "box", "--metric", "time=x(1)"))
+	refuses("bad workload: duplicate metric", compare("--image", "box", "--metric", "time=x(1)"))
 	refuses("no-such-program", compare("--image", "box", "--", "no-such-program"))
 	refuses("unknown flag: --no-such-flag", compare("--image", "box", "--engine-flags", "--no-such-flag"))
 	refuses("flag --cpus=2: not one of", compare("--image", "box", "--engine-flags", "--cpus=2"))

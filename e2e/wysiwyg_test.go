@@ -20,7 +20,7 @@ func (l *lab) wysiwyg(out string, parts ...string) *exec.Cmd {
 func TestWYSIWYG(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
-		t.Skip("one CPU: all set-ups show the same number")
+		t.Skip("one CPU: all setups show the same number")
 	}
 	for _, program := range []string{"gcc", "javac", "python3", "xz", "zstd", "sysbench", "stress-ng", "openssl", "nginx", "wrk"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -95,7 +95,7 @@ func (c *container) finish(ctx context.Context, w *Workload) (r Run, err error) 
 	case state.StartedAt.IsZero():
 		return r, fmt.Errorf("%w: %s start: %s", client.ErrRefused, c.image.Engine.Name, client.FirstLine(output))
 	case !c.booking.Applied:
-		return r, fmt.Errorf("%w: %s's runtime %s is not this candor: want candor-runc of the same version, on this machine",
+		return r, fmt.Errorf("%w: %s's runtime %s is not this candor; use candor-runc of the same version on this machine",
 			client.ErrBadEngine, c.image.Engine.Name, c.image.Engine.Runtime)
 	default:
 		r.judge(failedIn(&state, output), max(state.FinishedAt.Sub(state.StartedAt), 0), w, output)
@@ -136,7 +136,7 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 func failedIn(s *client.State, output []byte) string {
 	switch {
 	case s.FinishedAt.Before(s.StartedAt) && s.FinishedAt.Year() <= 1:
-		return "the engine lost it" + lastLine(output)
+		return "the engine lost the container" + lastLine(output)
 	case s.OOMKilled:
 		return "out of memory"
 	case s.ExitCode != 0:

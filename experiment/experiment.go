@@ -38,16 +38,16 @@ func (e *Experiment) Check() error {
 	}
 	switch {
 	case len(e.Setups) == 0:
-		return fmt.Errorf("%w: none: want some of %s", ErrBadSetup, kindNames())
+		return fmt.Errorf("%w: none; use one or more of %s", ErrBadSetup, kindNames())
 	case e.Rounds < 2 || e.Rounds > MaxRuns || e.Rounds*len(e.Setups) > MaxRuns:
-		return fmt.Errorf("%w: %d runs of each set-up: want 2 or more, and %d at most in all", ErrBadWorkload, e.Rounds, MaxRuns)
+		return fmt.Errorf("%w: %d runs of each setup: must be 2 or more, and at most %d in total", ErrBadWorkload, e.Rounds, MaxRuns)
 	case e.WarmUps < 0 || e.WarmUps > e.Rounds:
-		return fmt.Errorf("%w: %d runs to warm up: want 0 to %d", ErrBadWorkload, e.WarmUps, e.Rounds)
+		return fmt.Errorf("%w: %d warm-up runs: must be 0 to %d", ErrBadWorkload, e.WarmUps, e.Rounds)
 	}
 	for i := range e.Setups {
 		for j := range i {
 			if e.Setups[i] == e.Setups[j] {
-				return fmt.Errorf("%w: %v is there twice", ErrBadSetup, e.Setups[i])
+				return fmt.Errorf("%w: duplicate %v", ErrBadSetup, e.Setups[i])
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func (e *Experiment) checkPrograms() error {
 	if len(w.Server) > 0 {
 		for i := range e.Setups {
 			if s := &e.Setups[i]; s.instances() > 1 {
-				return fmt.Errorf("%w: %v of a server: want one copy, which has its port for itself", ErrBadSetup, s)
+				return fmt.Errorf("%w: %v of a server: must be a single copy, because copies cannot share a port", ErrBadSetup, s)
 			}
 		}
 		if _, err := launch.FindProgram(w.server().args(1)[0]); err != nil {

@@ -54,12 +54,12 @@ func (i *Isolation) Check() error {
 	case len(i.Stressors) == 0:
 		return fmt.Errorf("%w: none", ErrBadStressor)
 	case i.Rounds < 2 || i.Rounds > MaxRuns || i.runs() > MaxRuns:
-		return fmt.Errorf("%w: %d rounds: want 2 or more, and %d runs at most in all", ErrBadWorkload, i.Rounds, MaxRuns)
+		return fmt.Errorf("%w: %d rounds: must be 2 or more, with at most %d runs in total", ErrBadWorkload, i.Rounds, MaxRuns)
 	case i.Limit != 0 && (i.Limit < hybrid.MinLimit || i.Limit > hybrid.MaxLimit):
-		return fmt.Errorf("%w: limit %v: want %v to %v", ErrBadSetup, i.Limit, hybrid.MinLimit, hybrid.MaxLimit)
+		return fmt.Errorf("%w: limit %v: must be %v to %v", ErrBadSetup, i.Limit, hybrid.MinLimit, hybrid.MaxLimit)
 	}
 	if twice, found := firstTwice(i.Cases); found {
-		return fmt.Errorf("%w %s is there twice", ErrBadCase, twice)
+		return fmt.Errorf("%w %s: duplicate", ErrBadCase, twice)
 	}
 	var names []string
 	for _, s := range i.Stressors {
@@ -69,7 +69,7 @@ func (i *Isolation) Check() error {
 		names = append(names, s.Name)
 	}
 	if twice, found := firstTwice(names); found {
-		return fmt.Errorf("%w: %s is there twice", ErrBadStressor, twice)
+		return fmt.Errorf("%w %s: duplicate", ErrBadStressor, twice)
 	}
 	names = nil
 	for _, a := range i.Applications {
@@ -82,7 +82,7 @@ func (i *Isolation) Check() error {
 		names = append(names, a.Name)
 	}
 	if twice, found := firstTwice(names); found {
-		return fmt.Errorf("%w: application %s is there twice", ErrBadWorkload, twice)
+		return fmt.Errorf("%w: application %s: duplicate", ErrBadWorkload, twice)
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (l *Lab) measure(ctx context.Context, app *instance, beside *stress, w *Wor
 		own += used
 		r.Load = &Load{CPUs: used / span, Rate: max(0, float64(loadAfter.bytes)-float64(load.bytes)) / span}
 		if over := beside.over(); r.Failure == "" && (over || loadErr != nil || loadAfterErr != nil) {
-			r.Time, r.Failure = 0, "the stressor ended before it"+lastLine(beside.output.last())
+			r.Time, r.Failure = 0, "the stressor ended first"+lastLine(beside.output.last())
 		}
 	}
 	r.Noise = after.noiseSince(before, time.Duration(own*float64(time.Second)))

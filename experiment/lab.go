@@ -51,7 +51,7 @@ const GuardCommand = "internal-guard"
 const guardVariable = "CANDOR_EXPERIMENT_GUARD"
 
 // ErrInGuard means that the guard of a lab tried to open a lab.
-var ErrInGuard = errors.New("no lab within a lab's guard")
+var ErrInGuard = errors.New("cannot open a lab within a lab's guard")
 
 // OpenLab opens a lab for this process beside a machine's containers. The lab does not use reserved CPUs, or CPUs
 // that the machine's containers have exclusively. If the machine does not support a host, the error is that of
@@ -75,7 +75,7 @@ func OpenLab(machine host.Options) (*Lab, error) {
 		l.usable, err = l.host.Usable()
 	}
 	if l.usable = l.usable.Minus(l.taken); err == nil && l.usable.IsEmpty() {
-		err = fmt.Errorf("%w: all are reserved, or containers have them for themselves: candor map shows who", ErrTooSmall)
+		err = fmt.Errorf("%w: all are reserved or exclusive to containers; candor map lists them", ErrTooSmall)
 	}
 	if err != nil {
 		return nil, errline.Join(err, l.Close())

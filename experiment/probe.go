@@ -39,11 +39,11 @@ func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Pred
 	all := l.usable.Count()
 	switch {
 	case all < 2:
-		return nil, fmt.Errorf("%w for a probe: it needs 2, to show one or both, the machine has %d", ErrTooSmall, all)
+		return nil, fmt.Errorf("%w for a probe: it needs 2, the machine has %d", ErrTooSmall, all)
 	case len(w.Server) > 0 || len(w.Command) == 0:
-		return nil, fmt.Errorf("%w: a probe wants one command", ErrBadWorkload)
+		return nil, fmt.Errorf("%w: a probe needs a command and no server", ErrBadWorkload)
 	case span < 10*time.Millisecond || span > time.Hour:
-		return nil, fmt.Errorf("%w: a probe of %v: want 10ms to 1h", ErrBadWorkload, span)
+		return nil, fmt.Errorf("%w: probe time %v: must be 10ms to 1h", ErrBadWorkload, span)
 	}
 	if err := probe.Check(); err != nil {
 		return nil, err
@@ -68,14 +68,14 @@ func (p *Prediction) predict() {
 	switch {
 	case asks && all.Threads > one.Threads && (asksOne || one.Settled):
 		p.Class = Sensitive
-		p.Why = fmt.Sprintf("where it sees %d CPUs it has %d threads, where it sees 1 it has %d", all.CPUs, all.Threads, one.Threads)
+		p.Why = fmt.Sprintf("it has %d threads with %d visible CPUs, and %d with 1", all.Threads, all.CPUs, one.Threads)
 	case !all.Settled || !one.Settled:
 		p.Class = Undecided
-		p.Why = "when the time was over it was still opening files or starting threads: want a longer --probe-for"
+		p.Why = "it still opened files or started threads at the time limit; use a longer --probe-for"
 	case !asks:
-		p.Why = "it asks nothing how many CPUs there are"
+		p.Why = "it does not read the number of CPUs"
 	default:
-		p.Why = fmt.Sprintf("it asks how many CPUs there are, but has no more threads where there are %d (%d) than where there is 1 (%d)", all.CPUs, all.Threads, one.Threads)
+		p.Why = fmt.Sprintf("it reads the number of CPUs, but has no more threads with %d CPUs (%d) than with 1 (%d)", all.CPUs, all.Threads, one.Threads)
 	}
 }
 

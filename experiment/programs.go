@@ -47,7 +47,7 @@ func (r *Report) ProgramName() string {
 }
 
 // ErrOtherBase means that reports do not fit into one table.
-var ErrOtherBase = errors.New("the reports cannot be compared")
+var ErrOtherBase = errors.New("cannot compare the reports")
 
 // Together combines reports. They must have the same machine and the same first setup.
 func Together(reports []*Report) (*Programs, error) {
@@ -75,7 +75,7 @@ func (p *Programs) fits(r *Report) error {
 	machine.Load = ""
 	switch {
 	case r.Setups[0] != p.Base:
-		return fmt.Errorf("%w: the base of %s is %v at %v, of the first %v at %v", ErrOtherBase, r.ProgramName(),
+		return fmt.Errorf("%w: the baseline of %s is %v at %v, of the first report %v at %v", ErrOtherBase, r.ProgramName(),
 			r.Setups[0], r.Setups[0].Limit, p.Base, p.Base.Limit)
 	case machine != p.Machine:
 		return fmt.Errorf("%w: %s ran on %s, %d CPUs, Linux %s, the first on %s, %d CPUs, Linux %s", ErrOtherBase, r.ProgramName(),
@@ -88,7 +88,7 @@ func (p *Programs) checkNames() error {
 	for i := range p.Programs {
 		name := p.Programs[i].Name
 		if slices.ContainsFunc(p.Programs[:i], func(other Program) bool { return other.Name == name }) {
-			return fmt.Errorf("%w: two programs are %q: candor compare --name gives another", ErrOtherBase, name)
+			return fmt.Errorf("%w: two programs have the name %q; use candor compare --name", ErrOtherBase, name)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (l *Lab) openScratch(within string, room uint64) error {
 		return fmt.Errorf("%w %s: %w", ErrBadFolder, within, err)
 	}
 	if free := stat.Bavail * uint64(stat.Bsize); free < room {
-		return fmt.Errorf("%w %s: %d MiB are free: want %d MiB", ErrBadFolder, within, free>>20, room>>20)
+		return fmt.Errorf("%w %s: %d MiB are free; it must have %d MiB", ErrBadFolder, within, free>>20, room>>20)
 	}
 	s := l.place.scratch()
 	s.dir = filepath.Join(within, filepath.Base(l.dir))

@@ -18,7 +18,7 @@ func (l *Lab) checkClient(w *Workload, setups []Setup) error {
 	all := hybrid.Milli(1000 * l.usable.Count())
 	for i := range setups {
 		if s := &setups[i]; len(w.Server) > 0 && s.Limit >= all {
-			return fmt.Errorf("%w for %v at a limit of %v and the server's client: the machine has %d", ErrTooSmall, s, s.Limit, l.usable.Count())
+			return fmt.Errorf("%w for %v at a limit of %v and its client: the machine has %d", ErrTooSmall, s, s.Limit, l.usable.Count())
 		}
 	}
 	return nil
@@ -89,7 +89,7 @@ func (i *instance) gone() (failure string) {
 		if e.err != nil {
 			return e.err.Error()
 		}
-		how := cmp.Or(failed(e.state, i.output.last()), "exit code 0; it has to stay in the foreground")
+		how := cmp.Or(failed(e.state, i.output.last()), "exit code 0; run it in the foreground")
 		return "the server ended before its client: " + how
 	default:
 		return ""

@@ -42,7 +42,7 @@ type Setup struct {
 const MaxCopies = 1000
 
 // ErrBadSetup means that a setup is invalid.
-var ErrBadSetup = errors.New("bad set-up")
+var ErrBadSetup = errors.New("bad setup")
 
 // topologyOption is the prefix of a setup's topology policy.
 const topologyOption = "+topology="
@@ -59,7 +59,7 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 		s.Copies, _ = strconv.Atoi(m[1])
 		rest = m[2]
 		if s.Copies < 2 || s.Copies > MaxCopies {
-			return s, fmt.Errorf("%w %.60q: want 2 to %d copies: 2xquota", ErrBadSetup, text, MaxCopies)
+			return s, fmt.Errorf("%w %.60q: must be 2 to %d copies, such as 2xquota", ErrBadSetup, text, MaxCopies)
 		}
 	}
 	kind, option, _ := strings.Cut(rest, "=")
@@ -69,7 +69,7 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
 		}
 	} else if rest != kind && Kind(kind) != QuotaThreads {
-		return s, fmt.Errorf("%w %.60q: want a number only for threads: quota+threads=2", ErrBadSetup, text)
+		return s, fmt.Errorf("%w %.60q: must have a number only for threads, such as quota+threads=2", ErrBadSetup, text)
 	}
 	s.Kind = Kind(kind)
 	return s, s.complete(text, option)
@@ -84,14 +84,14 @@ func (s *Setup) complete(text, option string) error {
 		return s.setThreads(text, option)
 	case SharedFraction:
 		if fraction := s.Limit % 1000; fraction == 0 || fraction > 500 {
-			return fmt.Errorf("%w %q at a limit of %v: want a fraction of 500m at most, so that two join in one CPU", ErrBadSetup, text, s.Limit)
+			return fmt.Errorf("%w %q at a limit of %v: the fraction must be at most 500m, so that two share a CPU", ErrBadSetup, text, s.Limit)
 		}
 		if s.Copies != 0 {
-			return fmt.Errorf("%w %.60q: want shared-fraction: it is two copies", ErrBadSetup, text)
+			return fmt.Errorf("%w %.60q: use shared-fraction, which is two copies", ErrBadSetup, text)
 		}
 	case Quota, Cpuset, Candor:
 	default:
-		return fmt.Errorf("%w %.60q: want one of %s", ErrBadSetup, text, kindNames())
+		return fmt.Errorf("%w %.60q: must be one of %s", ErrBadSetup, text, kindNames())
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (s *Setup) setThreads(text, option string) error {
 	}
 	n, err := strconv.Atoi(option)
 	if err != nil || n < 1 || n > hybrid.MaxLimit.CPUs() {
-		return fmt.Errorf("%w %.60q: want 1 to %d threads: quota+threads=2", ErrBadSetup, text, hybrid.MaxLimit.CPUs())
+		return fmt.Errorf("%w %.60q: must be 1 to %d threads, such as quota+threads=2", ErrBadSetup, text, hybrid.MaxLimit.CPUs())
 	}
 	s.Threads = n
 	return nil

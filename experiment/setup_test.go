@@ -22,7 +22,7 @@ func setupsOf(t *testing.T, limit hybrid.Milli, names ...string) (setups []Setup
 	return setups
 }
 
-// Under each set-up a program sees the CPUs, and has the quota, that the set-up is about.
+// Under each setup a program sees the CPUs, and has the quota, that the setup is about.
 func TestSetups(t *testing.T) {
 	l := openLab(t)
 	seen, err := ParseMetric(".nproc")

@@ -14,9 +14,9 @@ const maxExactPairs = 52
 // hypothesis that the differences are symmetric about the margin: the probability of at least as large a sum of ranks
 // above the margin.
 //
-// The distribution is exact. Ties share their mean rank, and the test uses the permutation distribution of the ranks
-// (Pratt, "Remarks on Zeros and Ties in the Wilcoxon Signed Rank Procedures", JASA 1959). The test omits differences
-// that equal the margin. For more than 52 differences it uses the normal approximation with a continuity correction.
+// The test omits differences that equal the margin before it ranks the others, as Wilcoxon does. Ties share their mean
+// rank. Up to 52 differences the p-value is exact: the share of the sign patterns of these ranks with at least the
+// observed sum. For more differences it uses the normal approximation with a continuity correction.
 func SignedRank(differences []float64, margin float64) float64 {
 	from := make([]float64, 0, len(differences))
 	for _, d := range differences {

@@ -72,7 +72,7 @@ func NewStressor(name string) (Stressor, error) {
 		window, err = socketWindow()
 		s.Command, s.Counts = []string{"unshare", "--net", "sh", "-c", networkScript, "sh", strconv.Itoa(window)}, CountsSent
 	default:
-		err = fmt.Errorf("%w %.60q: want one of %s", ErrBadStressor, name, strings.Join(StressorNames, ", "))
+		err = fmt.Errorf("%w %.60q: must be one of %s", ErrBadStressor, name, strings.Join(StressorNames, ", "))
 	}
 	return s, err
 }
@@ -110,7 +110,7 @@ func (s *Stressor) Check() error {
 	}
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			return fmt.Errorf("%w %s: %s is not installed: want the package %s", ErrBadStressor, s.Name, p, packages[p])
+			return fmt.Errorf("%w %s: %s is not installed; install the package %s", ErrBadStressor, s.Name, p, packages[p])
 		}
 	}
 	return nil

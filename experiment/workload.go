@@ -32,14 +32,14 @@ func (w *Workload) Check() error {
 	case len(w.Command) == 0 && w.Image == nil:
 		return fmt.Errorf("%w: no command", ErrBadWorkload)
 	case len(w.Server) > 0 && w.Image != nil:
-		return fmt.Errorf("%w: a server in an image: want one of the two", ErrBadWorkload)
+		return fmt.Errorf("%w: server and image exclude each other; use one", ErrBadWorkload)
 	case w.Timeout < time.Millisecond || w.Timeout > 24*time.Hour:
-		return fmt.Errorf("%w: timeout %v: want 1ms to 24h", ErrBadWorkload, w.Timeout)
+		return fmt.Errorf("%w: timeout %v: must be 1ms to 24h", ErrBadWorkload, w.Timeout)
 	}
 	for i := range w.Metrics {
 		name := w.Metrics[i].Name
 		if name == WallTime.Name || slices.ContainsFunc(w.Metrics[:i], func(m Metric) bool { return m.Name == name }) {
-			return fmt.Errorf("%w: metric %q is there twice", ErrBadWorkload, name)
+			return fmt.Errorf("%w: duplicate metric %q", ErrBadWorkload, name)
 		}
 	}
 	return nil

@@ -50,10 +50,10 @@ func newBasicAuth(users map[string]config.Secret) (*basicAuth, error) {
 	for user, hash := range users {
 		cost, err := bcrypt.Cost([]byte(hash))
 		if err != nil {
-			return nil, fmt.Errorf("basic_auth_users: user %.60q: not a bcrypt hash; want the output of htpasswd -nBC 10", user)
+			return nil, fmt.Errorf("basic_auth_users: user %.60q: not a bcrypt hash; use the output of htpasswd -nBC 10", user)
 		}
 		if cost > maxBcryptCost {
-			return nil, fmt.Errorf("basic_auth_users: user %.60q: bcrypt cost %d; want %d at most", user, cost, maxBcryptCost)
+			return nil, fmt.Errorf("basic_auth_users: user %.60q: bcrypt cost %d; must be at most %d", user, cost, maxBcryptCost)
 		}
 		a.hashes[user], a.other = []byte(hash), []byte(hash)
 	}

@@ -24,7 +24,7 @@ func Address(s string) (string, error) {
 	if err == nil {
 		return at.String(), nil
 	}
-	return "", fmt.Errorf("address %.60q: want a port, such as 9464, which only this machine can read, or IP:PORT, such as 0.0.0.0:9464", s)
+	return "", fmt.Errorf("address %.60q: must be a port, such as 9464, which only this machine can read, or IP:PORT, such as 0.0.0.0:9464", s)
 }
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -113,7 +113,7 @@ func refuseBodies(next http.Handler) http.Handler {
 		r.Body = http.NoBody
 		http.NewResponseController(w).SetReadDeadline(time.Now())
 		w.Header().Set("Connection", "close")
-		http.Error(w, "want a request without a body", http.StatusBadRequest)
+		http.Error(w, "requests must not have a body", http.StatusBadRequest)
 	})
 }
 

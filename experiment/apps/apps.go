@@ -47,7 +47,7 @@ func Run(name string, share float64, dir string) (uint64, error) {
 		}
 		names = append(names, a.Name)
 	}
-	return 0, fmt.Errorf("%w: %.60q: want one of %s", ErrNoApp, name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("%w: %.60q: must be one of %s", ErrNoApp, name, strings.Join(names, ", "))
 }
 
 // randomOf returns the random generator of a part's input.

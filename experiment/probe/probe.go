@@ -22,7 +22,7 @@ import (
 const Command = "internal-probe"
 
 // ErrUnsupported means that the machine or its kernel does not support watching programs.
-var ErrUnsupported = errors.New("no program can be probed here")
+var ErrUnsupported = errors.New("cannot probe programs here")
 
 // Seen is the observation of a program.
 type Seen struct {

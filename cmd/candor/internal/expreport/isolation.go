@@ -37,7 +37,7 @@ func (r Isolation) caseTable() table {
 	t := table{
 		Heading: fmt.Sprintf("Cases: %v of the CPUs for the application, %v for the stressor", r.Split.Application, r.Split.Stressor),
 		Titles:  []string{"CASE", "APPLICATION", "STRESSOR"},
-		Legend:  "Study: together, alone and beside a stressor, are its cases 1 and 2; quota is 3, pinned is 4.",
+		Legend:  "Cases of the study: together is 1 (alone) and 2 (beside a stressor), quota is 3, pinned is 4.",
 	}
 	for _, c := range r.Cases {
 		application, stressor := c.Text(r.Split)
@@ -49,9 +49,9 @@ func (r Isolation) caseTable() table {
 // stressorTable returns the table of the stressors and their work in each case.
 func (r Isolation) stressorTable() table {
 	t := table{
-		Heading: "What the stressors achieved",
+		Heading: "Work of the stressors",
 		Titles:  []string{"STRESSOR"},
-		Legend: "CPUs that it used, and what it wrote, sent, or took of memory, while the applications ran: the medians. A throttled stressor is a weaker one.\n" +
+		Legend: "CPUs that the stressor used, and bytes that it wrote, sent or took of memory, while the applications ran (medians). Throttling weakens a stressor.\n" +
 			"Stressors: " + r.stressorTexts() + "\nFiles are in " + r.Tmp + " (" + r.FileSystem + ").",
 	}
 	for _, c := range r.Cases {
@@ -89,9 +89,9 @@ func (r Isolation) verdictTable() table {
 	t := table{
 		Heading: "Is the application isolated from the stressor?",
 		Titles:  []string{"CASE", "STRESSOR", "VERDICT", "SLOWED", "MEAN", "WORST", "STUDY'S"},
-		Legend: fmt.Sprintf("Slowdowns are against the same case alone. SLOWED: applications that lose more than %.0f %% for sure (signed ranks of the pairs, level %.2f, one-sided, divided by the\n"+
-			"applications). leaks: one or more; isolated: all lose less than that for sure; uncertain: the runs do not tell (fewer than five never do). MEAN: over the applications,\n"+
-			"geometric. WORST: the application that loses most, with its 95 %% interval. STUDY'S: the mean against %s alone, as the study compares.",
+		Legend: fmt.Sprintf("Slowdowns compare with the same case alone. SLOWED: applications whose slowdown is significantly above %.0f %% (signed ranks of the pairs, one-sided, level %.2f divided by\n"+
+			"the number of applications). leaks: one or more; isolated: all are significantly below; uncertain: neither, as always with fewer than five runs. MEAN: geometric, of the\n"+
+			"applications. WORST: the largest slowdown, with its 95 %% interval. STUDY'S: the mean compared with %s alone, as in the study.",
 			100*experiment.IsolationMargin, experiment.IsolationLevel, r.Cases[0]),
 	}
 	for _, v := range r.Verdicts() {
@@ -110,8 +110,8 @@ func (r Isolation) slowdownTable() table {
 	t := table{
 		Heading: "Times",
 		Titles:  []string{"APPLICATION", "CASE", "BESIDE", "RUNS", "MEDIAN, S", "QUARTILES", "BY STRESSOR", "P", "BY ALLOCATION", "THROTTLED"},
-		Legend: "BY STRESSOR: times as long as the same case alone, the median of the rounds with its 95 % interval (bootstrap). P: of such a difference by chance (signed ranks of\n" +
-			"the pairs, two-sided). BY ALLOCATION: alone in this case, times as long as alone in the first one. THROTTLED: periods in which the application's quota ran out.",
+		Legend: "BY STRESSOR: ratio to the same case alone, median of the rounds with its 95 % interval (bootstrap). P: its p-value (signed ranks of the pairs, two-sided).\n" +
+			"BY ALLOCATION: ratio of this case alone to the first case alone. THROTTLED: share of the periods in which the application's quota ran out.",
 	}
 	for _, s := range r.Slowdowns() {
 		beside, p := "alone", "-"
@@ -180,7 +180,7 @@ func (r Isolation) notes() (notes []string) {
 	if r.Stopped {
 		notes = append(notes, stopped(r.Rounds))
 	}
-	return append(notes, fmt.Sprintf("Others used %.2f CPUs meanwhile, the median.", r.Others()))
+	return append(notes, fmt.Sprintf("Other processes used %.2f CPUs (median).", r.Others()))
 }
 
 // where describes the machine and the measurement.

@@ -69,8 +69,8 @@ func gain(g *experiment.Gain) string {
 
 // legend explains the columns.
 func (p Programs) legend() string {
-	return fmt.Sprintf("%s: the median. Each other set-up: how many times better it is (above 1: better), the median of the rounds, with its 95 %% interval.\n"+
-		"~: chance makes such a difference in 5 %% of the cases or more (signed ranks of the pairs, two-sided).", p.Base)
+	return fmt.Sprintf("%s: median. Other setups: improvement over it (above 1: better), median of the rounds with its 95 %% interval.\n"+
+		"~: not significant: p-value of 0.05 or more (signed ranks of the pairs, two-sided).", p.Base)
 }
 
 // where describes the machine and the measurement.

@@ -41,8 +41,8 @@ type column struct {
 }
 
 var columns = []column{
-	{"SET-UP", func(c *experiment.Comparison) string { return c.Setup.String() }},
-	{"LIMIT", func(c *experiment.Comparison) string { return limit(c) }},
+	{"SETUP", func(c *experiment.Comparison) string { return c.Setup.String() }},
+	{"LIMIT", limit},
 	{"RUNS", func(c *experiment.Comparison) string { return strconv.Itoa(c.Spread.N) }},
 	{"FAILED", func(c *experiment.Comparison) string { return strconv.Itoa(c.Failed) }},
 	{"MEDIAN", func(c *experiment.Comparison) string { return ifRuns(c, figure(c.Spread.Median)) }},
@@ -59,9 +59,9 @@ var columns = []column{
 }
 
 // legend explains the columns.
-const legend = `RATIO: of the runs of each round, to the first set-up's: the median, with its 95 % interval (bootstrap).
-P: of such a difference by chance (signed ranks of those pairs, two-sided). DELTA: Cliff's, -1 to 1.
-THROTTLED: periods in which the quota ran out. OTHERS: CPUs that others used meanwhile, the median.`
+const legend = `RATIO: median of the rounds' ratios to the first setup, with its 95 % interval (bootstrap).
+P: p-value of the signed ranks of these pairs, two-sided. DELTA: Cliff's delta, -1 to 1.
+THROTTLED: share of the periods in which the quota ran out. OTHERS: CPUs that other processes used, median.`
 
 func limit(c *experiment.Comparison) string {
 	if c.Setup.Limit == 0 {

@@ -61,7 +61,7 @@ func measured(m *experiment.Machine, began time.Time, rounds int, seed uint64) s
 
 // stopped is the note on an early stop.
 func stopped(rounds int) string {
-	return fmt.Sprintf("stopped before its end: %d rounds were asked for", rounds)
+	return fmt.Sprintf("stopped early: %d rounds were requested", rounds)
 }
 
 var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "`", "'", "*", `\*`, "_", `\_`, "\n", " ", "\r", " ")
