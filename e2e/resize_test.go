@@ -73,7 +73,7 @@ func TestInspectStrangers(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			default: //nolint:staticcheck // it uses the CPU on purpose
 			}
 		}
 	})

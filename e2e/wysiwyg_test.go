@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,7 +13,7 @@ import (
 func (l *lab) wysiwyg(out string, parts ...string) *exec.Cmd {
 	cmd := exec.Command("scripts/wysiwyg.sh", parts...)
 	cmd.Dir = ".."
-	cmd.Env = append(l.candor().Env, "CANDOR="+os.Getenv("CANDOR_BIN"), "OUT="+out, "RUNS=2", "WORK=1", "CPU=500m")
+	cmd.Env = slices.Concat(l.candor().Env, []string{"CANDOR=" + os.Getenv("CANDOR_BIN"), "OUT=" + out, "RUNS=2", "WORK=1", "CPU=500m"})
 	return cmd
 }
 

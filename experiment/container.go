@@ -119,7 +119,7 @@ func (c *container) run(ctx context.Context) (output []byte, err error) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		cmd.Wait() // its exit code can differ from the container's; State has the container's
+		_ = cmd.Wait() // its exit code can differ from the container's; State has the container's
 		close(ended)
 	}()
 	select {

@@ -133,18 +133,26 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 			for _, cell := range Order(i.cells(), 1, i.Seed+uint64(n))[0] {
 				n++
 				r := IsolationRun{App: app, Case: cell % len(i.Cases), Stressor: cell/len(i.Cases) - 1, Round: round, Began: time.Since(began).Seconds()}
-				if i.Progress != nil {
-					i.Progress(IsolationStage{n, i.runs(), report.doing(&r), report})
-				}
-				if err := l.isolated(ctx, report, i.Applications[app].Workload, &r); err != nil {
+				if err := i.runCell(ctx, l, report, n, &r); err != nil {
 					report.Stopped = true
 					return report, err
 				}
-				report.Runs = append(report.Runs, r)
 			}
 		}
 	}
 	return report, nil
+}
+
+// runCell runs an application in a case once, and adds the result to the report. n is the number of the run, from 1.
+func (i *Isolation) runCell(ctx context.Context, l *Lab, report *IsolationReport, n int, r *IsolationRun) error {
+	if i.Progress != nil {
+		i.Progress(IsolationStage{n, i.runs(), report.doing(r), report})
+	}
+	if err := l.isolated(ctx, report, i.Applications[r.App].Workload, r); err != nil {
+		return err
+	}
+	report.Runs = append(report.Runs, *r)
+	return nil
 }
 
 // tryOut runs each application, case and stressor once. It warms up the machine, and finds broken programs before the

@@ -14,6 +14,7 @@ import (
 // A Case is a way to separate an application from a stressor beside it.
 type Case string
 
+// The cases, by name.
 const (
 	CaseTogether Case = "together"     // no separation: plain processes in the same group
 	CaseGroups   Case = "groups"       // no limits, each in its own group

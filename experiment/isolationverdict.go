@@ -74,6 +74,7 @@ type IsolationVerdict struct {
 // An IsolationWord is the outcome of an IsolationVerdict.
 type IsolationWord string
 
+// The outcomes of an IsolationVerdict.
 const (
 	Isolated  IsolationWord = "isolated"  // every application is slowed down by less than the margin
 	Leaks     IsolationWord = "leaks"     // at least one application is slowed down by more

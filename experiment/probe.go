@@ -92,7 +92,7 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 	if err != nil {
 		return seen, err
 	}
-	defer ours.Close()
+	defer ours.Close() //nolint:errcheck // it is only read
 	output, write, err := newTail()
 	if err != nil {
 		theirs.Close()
@@ -158,7 +158,7 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 
 // receive returns the file that the other side sends. It returns an error if the other side ends first.
 func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
-	stop := context.AfterFunc(ctx, func() { from.SetReadDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Now()) }) // fails only if the socket is closed
 	defer stop()
 	control := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := from.ReadMsgUnix(make([]byte, 1), control)

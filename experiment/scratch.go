@@ -52,7 +52,7 @@ func (l *Lab) openScratch(within string, room uint64) error {
 	if err := os.Symlink(s.dir, s.link); err != nil { // before the folder, so that no folder exists without a link
 		return err
 	}
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
+	if err := os.Mkdir(s.dir, 0o700); err != nil { //nolint:gosec // root chooses the folder, and Mkdir refuses an existing name
 		return fmt.Errorf("%w: %w", ErrBadFolder, err)
 	}
 	return nil
@@ -82,14 +82,14 @@ func (s scratch) remove() error {
 
 // fileSystem returns the type of a folder's file system, such as ext4.
 func fileSystem(dir string) (kind string, err error) {
-	var of unix.Stat_t
-	if err := unix.Stat(dir, &of); err != nil {
+	var stat unix.Stat_t
+	if err := unix.Stat(dir, &stat); err != nil {
 		return "", &fs.PathError{Op: "stat", Path: dir, Err: err}
 	}
 	kind = "unknown"
-	device := fmt.Sprintf(" %d:%d ", unix.Major(uint64(of.Dev)), unix.Minor(uint64(of.Dev)))
+	device := fmt.Sprintf(" %d:%d ", unix.Major(stat.Dev), unix.Minor(stat.Dev))
 	err = procfs.EachMount("/proc/self/mountinfo", procfs.MaxHostMounts, []string{device}, func(m *mountinfo.Info) {
-		if uint64(of.Dev) == unix.Mkdev(uint32(m.Major), uint32(m.Minor)) {
+		if stat.Dev == unix.Mkdev(uint32(m.Major), uint32(m.Minor)) {
 			kind = m.FSType
 		}
 	})

@@ -17,6 +17,7 @@ import (
 // A Kind is the way in which a setup enforces the limit.
 type Kind string
 
+// The kinds, by name.
 const (
 	None           Kind = "none"            // no limit
 	Quota          Kind = "quota"           // the limit as a CFS quota; the program sees all CPUs
@@ -54,7 +55,7 @@ var copiesOf = regexp.MustCompile(`^([0-9]{1,9})x(.+)$`)
 // limit in milli-CPU.
 func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	s := Setup{Limit: limit}
-	rest, err := text, error(nil)
+	rest := text
 	if m := copiesOf.FindStringSubmatch(text); m != nil {
 		s.Copies, _ = strconv.Atoi(m[1])
 		rest = m[2]
@@ -65,7 +66,7 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 	kind, option, _ := strings.Cut(rest, "=")
 	if wish, has := strings.CutPrefix(rest, string(Candor)+topologyOption); has {
 		kind, option = string(Candor), ""
-		if err = s.Topology.UnmarshalText([]byte(wish)); err != nil {
+		if err := s.Topology.UnmarshalText([]byte(wish)); err != nil {
 			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
 		}
 	} else if rest != kind && Kind(kind) != QuotaThreads {

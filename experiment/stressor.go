@@ -21,6 +21,7 @@ type Stressor struct {
 // Counts is the measure of a stressor's work, besides its CPU time.
 type Counts string
 
+// The measures.
 const (
 	CountsNothing Counts = ""
 	CountsFaults  Counts = "taken"   // bytes of memory taken from the kernel, by page faults

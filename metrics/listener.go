@@ -185,7 +185,7 @@ func (l *boundedListener) forget(c *boundedConn) {
 // abort closes a connection and drops its unsent data.
 func (c *boundedConn) abort() {
 	if t, is := c.Conn.(*net.TCPConn); is {
-		t.SetLinger(0)
+		_ = t.SetLinger(0) // Close follows in any case
 	}
 	c.Close()
 }

@@ -129,11 +129,14 @@ func (m *Metrics) Operation(r host.Report) {
 	m.lastDone.SetToCurrentTime()
 }
 
-// Refused counts a refused container, ResizeRefused a refused resize, and Downgraded a sensitive container that is treated as
-// flexible.
-func (m *Metrics) Refused(r Reason)       { m.refused.WithLabelValues(string(r)).Inc() }
+// Refused counts a refused container.
+func (m *Metrics) Refused(r Reason) { m.refused.WithLabelValues(string(r)).Inc() }
+
+// ResizeRefused counts a refused resize.
 func (m *Metrics) ResizeRefused(r Reason) { m.resizes.WithLabelValues(string(r)).Inc() }
-func (m *Metrics) Downgraded(r Reason)    { m.downgraded.WithLabelValues(string(r)).Inc() }
+
+// Downgraded counts a sensitive container that is treated as flexible.
+func (m *Metrics) Downgraded(r Reason) { m.downgraded.WithLabelValues(string(r)).Inc() }
 
 // Results of hints that never reach a host.
 const (
@@ -144,7 +147,7 @@ const (
 // HintPassedOver counts a hint that never reaches a host.
 func (m *Metrics) HintPassedOver(why host.HintResult) { m.hints.WithLabelValues(string(why)).Inc() }
 
-// Synchronized records that the plugin and the runtime are connected, Disconnected that they are not.
+// Synchronized records that the plugin and the runtime are connected.
 func (m *Metrics) Synchronized() {
 	m.lastSync.SetToCurrentTime()
 	m.connected.Set(1)
@@ -154,12 +157,16 @@ func (m *Metrics) Synchronized() {
 // Observing records that the plugin only plans.
 func (m *Metrics) Observing() { m.observing.Set(1) }
 
-// Reported records that the API server accepted a report, UpToDate that it has the present report, and Unreported that neither
-// holds.
-func (m *Metrics) Reported()           { m.reports.Inc() }
-func (m *Metrics) UpToDate()           { m.lastReport.SetToCurrentTime() }
+// Reported records that the API server accepted a report.
+func (m *Metrics) Reported() { m.reports.Inc() }
+
+// UpToDate records that the API server has the current report.
+func (m *Metrics) UpToDate() { m.lastReport.SetToCurrentTime() }
+
+// Unreported records that a report failed, so that the API server does not have the current report.
 func (m *Metrics) Unreported(r Reason) { m.unreported.WithLabelValues(string(r)).Inc() }
 
+// Disconnected records that the plugin and the runtime are not connected.
 func (m *Metrics) Disconnected() {
 	m.connected.Set(0)
 	m.ready.Store(false)

@@ -1,9 +1,10 @@
 package metrics
 
-// A Reason is why a container was refused or taken for flexible, or a report not published. They are few: each is
-// a series of its own. The log has the whole of it.
+// A Reason is the label of a counter of refused containers, downgraded containers or failed reports. There are few
+// reasons, because each is a time series. The log has the details.
 type Reason string
 
+// The reasons of refused containers, failed reports and downgraded containers.
 const (
 	NoCapacity     Reason = "no-capacity"
 	ViewImpossible Reason = "view-impossible"
@@ -11,13 +12,13 @@ const (
 	OthersCPUs     Reason = "cpuset" // another program sets the container's cpuset
 	NameTaken      Reason = "name-taken"
 	BadRequest     Reason = "bad-request"
-	Other          Reason = "other" // the state's lock, the kernel, the disk
+	Other          Reason = "other" // such as the state's lock, the kernel or the disk
 
 	Unreachable Reason = "unreachable" // the API server does not answer, or not in time
-	Forbidden   Reason = "forbidden"   // rights, a policy, a token
+	Forbidden   Reason = "forbidden"   // the access rights, an admission policy or the token
 	Conflict    Reason = "conflict"    // another program has written the report
 	Invalid     Reason = "invalid"     // the API server has no such object, or another version of it
-	BadState    Reason = "state"       // the node's own state cannot be read
+	BadState    Reason = "state"       // the state of the node cannot be read
 
 	NoLimit         Reason = "no-limit"
 	RequestNotLimit Reason = "request-not-limit"

@@ -163,7 +163,7 @@ func (r *renderer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if acceptsGzip(request.Header) {
 		head.Set("Content-Encoding", "gzip")
 		head.Set("Content-Length", strconv.Itoa(len(p.zip)))
-		w.Write(p.zip)
+		_, _ = w.Write(p.zip) // an error means that the client has left
 		return
 	}
 	head.Set("Content-Length", strconv.FormatInt(p.size, 10))
@@ -183,7 +183,8 @@ func (p *rendering) writeText(w io.Writer) {
 	u := unpackers.Get().(*unpacker)
 	defer unpackers.Put(u)
 	if u.Reset(bytes.NewReader(p.zip)) == nil {
-		io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{u}, u.chunk[:]) // no ReaderFrom, which has a larger buffer
+		// Without ReaderFrom, which has a larger buffer. An error means that the client has left.
+		_, _ = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{u}, u.chunk[:])
 	}
 }
 

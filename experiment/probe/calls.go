@@ -2,9 +2,11 @@
 
 package probe
 
-import "maps"
+import (
+	"maps"
 
-import "golang.org/x/sys/unix"
+	"golang.org/x/sys/unix"
+)
 
 // A call is the event behind a system call.
 type call uint8
