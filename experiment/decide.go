@@ -32,14 +32,14 @@ func Decide(gains []float64, margin float64) (verdict Verdict, pairs int, more b
 		if SignedRank(seen, margin) <= Level {
 			return Sensitive, look, false
 		}
-		if SignedRank(negated(seen), -margin) <= Level {
+		if SignedRank(negate(seen), -margin) <= Level {
 			return Flexible, look, false
 		}
 	}
 	return Undecided, Looks[len(Looks)-1], false
 }
 
-func negated(values []float64) []float64 {
+func negate(values []float64) []float64 {
 	out := slices.Clone(values)
 	for i := range out {
 		out[i] = -out[i]

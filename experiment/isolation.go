@@ -58,7 +58,7 @@ func (i *Isolation) Check() error {
 	case i.Limit != 0 && (i.Limit < hybrid.MinLimit || i.Limit > hybrid.MaxLimit):
 		return fmt.Errorf("%w: limit %v: must be %v to %v", ErrBadSetup, i.Limit, hybrid.MinLimit, hybrid.MaxLimit)
 	}
-	if twice, found := firstTwice(i.Cases); found {
+	if twice, found := firstDuplicate(i.Cases); found {
 		return fmt.Errorf("%w %s: duplicate", ErrBadCase, twice)
 	}
 	var names []string
@@ -68,7 +68,7 @@ func (i *Isolation) Check() error {
 		}
 		names = append(names, s.Name)
 	}
-	if twice, found := firstTwice(names); found {
+	if twice, found := firstDuplicate(names); found {
 		return fmt.Errorf("%w %s: duplicate", ErrBadStressor, twice)
 	}
 	names = nil
@@ -81,13 +81,13 @@ func (i *Isolation) Check() error {
 		}
 		names = append(names, a.Name)
 	}
-	if twice, found := firstTwice(names); found {
+	if twice, found := firstDuplicate(names); found {
 		return fmt.Errorf("%w: application %s: duplicate", ErrBadWorkload, twice)
 	}
 	return nil
 }
 
-func firstTwice[T comparable](values []T) (twice T, found bool) {
+func firstDuplicate[T comparable](values []T) (twice T, found bool) {
 	for i, v := range values {
 		if slices.Contains(values[:i], v) {
 			return v, true
@@ -114,7 +114,7 @@ func (i *Isolation) Run(ctx context.Context, l *Lab) (*IsolationReport, error) {
 			return nil, err
 		}
 	}
-	if err := l.host.SetOptions(host.NodeOptions{Reserved: l.taken}); err != nil {
+	if err := l.host.SetOptions(host.NodeOptions{Reserved: l.reserved}); err != nil {
 		return nil, err
 	}
 	if err := l.openScratch(i.Tmp, scratchRoom); err != nil {
@@ -148,7 +148,7 @@ func (i *Isolation) runCell(ctx context.Context, l *Lab, report *IsolationReport
 	if i.Progress != nil {
 		i.Progress(IsolationStage{n, i.runs(), report.doing(r), report})
 	}
-	if err := l.isolated(ctx, report, i.Applications[r.App].Workload, r); err != nil {
+	if err := l.runIsolation(ctx, report, i.Applications[r.App].Workload, r); err != nil {
 		return err
 	}
 	report.Runs = append(report.Runs, *r)
@@ -160,7 +160,7 @@ func (i *Isolation) runCell(ctx context.Context, l *Lab, report *IsolationReport
 func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport) error {
 	for n := range max(len(i.Applications), len(i.Cases)) {
 		r := IsolationRun{App: n % len(i.Applications), Case: n % len(i.Cases), Stressor: alone}
-		if err := l.isolated(ctx, report, i.Applications[r.App].Workload, &r); err != nil {
+		if err := l.runIsolation(ctx, report, i.Applications[r.App].Workload, &r); err != nil {
 			return err
 		}
 		if r.Failure != "" {
@@ -170,7 +170,7 @@ func (i *Isolation) tryOut(ctx context.Context, l *Lab, report *IsolationReport)
 	for n := range i.Stressors {
 		r := IsolationRun{Case: n % len(i.Cases), Stressor: n}
 		idle := Workload{Command: []string{"true"}, Timeout: time.Minute}
-		if err := l.isolated(ctx, report, idle, &r); err != nil {
+		if err := l.runIsolation(ctx, report, idle, &r); err != nil {
 			return err
 		}
 		if r.Failure != "" {

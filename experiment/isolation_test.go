@@ -164,7 +164,7 @@ func TestStressorEnds(t *testing.T) {
 		err = l.openScratch(i.Tmp, 1)
 	}
 	if err == nil {
-		err = l.isolated(context.Background(), report, i.Applications[0].Workload, &r)
+		err = l.runIsolation(context.Background(), report, i.Applications[0].Workload, &r)
 	}
 	if err != nil || r.Failure != "the stressor ended first: enough" || r.Time != 0 {
 		t.Errorf("%v, %+v; want a failure", err, r)

@@ -58,14 +58,14 @@ func (r *IsolationReport) Write(w io.Writer) error {
 
 // IsIsolation reports whether data is the JSON of an isolation's report.
 func IsIsolation(data []byte) bool {
-	var what struct {
+	var header struct {
 		Kind string `json:"kind"`
 	}
-	return json.Unmarshal(data, &what) == nil && what.Kind == isolationKind
+	return json.Unmarshal(data, &header) == nil && header.Kind == isolationKind
 }
 
 // ReadIsolation reads the file of a report. It returns false if the file has another type of report.
-func ReadIsolation(file string) (r *IsolationReport, is bool, err error) {
+func ReadIsolation(file string) (r *IsolationReport, isIsolation bool, err error) {
 	data, err := fileio.Read(file, maxReport)
 	if err != nil || !IsIsolation(data) {
 		return nil, false, err

@@ -64,15 +64,15 @@ func (l *Lab) Probe(ctx context.Context, w *Workload, span time.Duration) (*Pred
 func (p *Prediction) predict() {
 	all, one := &p.Starts[0], &p.Starts[1]
 	p.Class = Flexible
-	asks, asksOne := len(all.Sources) > 0, len(one.Sources) > 0
+	readsAll, readsOne := len(all.Sources) > 0, len(one.Sources) > 0
 	switch {
-	case asks && all.Threads > one.Threads && (asksOne || one.Settled):
+	case readsAll && all.Threads > one.Threads && (readsOne || one.Settled):
 		p.Class = Sensitive
 		p.Why = fmt.Sprintf("it has %d threads with %d visible CPUs, and %d with 1", all.Threads, all.CPUs, one.Threads)
 	case !all.Settled || !one.Settled:
 		p.Class = Undecided
 		p.Why = "it still opened files or started threads at the time limit; use a longer --probe-for"
-	case !asks:
+	case !readsAll:
 		p.Why = "it does not read the number of CPUs"
 	default:
 		p.Why = fmt.Sprintf("it reads the number of CPUs, but has no more threads with %d CPUs (%d) than with 1 (%d)", all.CPUs, all.Threads, one.Threads)
@@ -119,13 +119,13 @@ func (l *Lab) watch(ctx context.Context, args []string, s *Setup, span time.Dura
 		if err != nil {
 			ended <- err.Error()
 		} else {
-			ended <- failed(state, output.last())
+			ended <- exitFailure(state, output.last())
 		}
 		cancel()
 	}()
 	if heard, hearErr := receive(timed, ours); hearErr == nil {
 		listener = heard
-		seen, err = probe.Watch(timed, listener, func() int { return tasksOf(child) })
+		seen, err = probe.Watch(timed, listener, func() int { return countThreads(child) })
 	}
 	<-timed.Done()
 	select {
@@ -176,8 +176,8 @@ func receive(ctx context.Context, from *net.UnixConn) (*os.File, error) {
 	return os.NewFile(uintptr(files[0]), "listener"), nil
 }
 
-// tasksOf returns the number of a program's threads.
-func tasksOf(child *launch.Child) (threads int) {
+// countThreads returns the number of a program's threads.
+func countThreads(child *launch.Child) (threads int) {
 	processes, _ := child.Processes()
 	for _, pid := range processes {
 		if tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)); err == nil {

@@ -54,7 +54,7 @@ func Together(reports []*Report) (*Programs, error) {
 	p := &Programs{Machine: reports[0].Machine, Base: reports[0].Setups[0]}
 	p.Machine.Load = "" // the load differs between reports
 	for _, r := range reports {
-		if err := p.fits(r); err != nil {
+		if err := p.checkReport(r); err != nil {
 			return nil, err
 		}
 		for _, s := range r.Setups[1:] {
@@ -69,8 +69,8 @@ func Together(reports []*Report) (*Programs, error) {
 	return p, p.checkNames()
 }
 
-// fits returns an error if a report does not fit to the others.
-func (p *Programs) fits(r *Report) error {
+// checkReport returns an error if a report does not fit to the others.
+func (p *Programs) checkReport(r *Report) error {
 	machine := r.Machine
 	machine.Load = ""
 	switch {

@@ -143,7 +143,7 @@ func (r *Report) check() error {
 			continue
 		}
 		for _, m := range r.Metrics {
-			if v, has := run.Values[m.Name]; !has || !(math.Abs(v) <= maxValue) {
+			if v, ok := run.Values[m.Name]; !ok || !(math.Abs(v) <= maxValue) {
 				return fmt.Errorf("run %d: no failure, but %s is missing or above %g", i, m.Name, maxValue)
 			}
 		}

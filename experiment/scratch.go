@@ -58,8 +58,8 @@ func (l *Lab) openScratch(within string, room uint64) error {
 	return nil
 }
 
-// fresh empties a subfolder and returns its path.
-func (s scratch) fresh(name string) (dir string, err error) {
+// emptyFolder empties a subfolder and returns its path.
+func (s scratch) emptyFolder(name string) (dir string, err error) {
 	dir = filepath.Join(s.dir, name)
 	if err := os.RemoveAll(dir); err != nil {
 		return dir, err

@@ -64,9 +64,9 @@ func ParseSetup(text string, limit hybrid.Milli) (Setup, error) {
 		}
 	}
 	kind, option, _ := strings.Cut(rest, "=")
-	if wish, has := strings.CutPrefix(rest, string(Candor)+topologyOption); has {
+	if policy, found := strings.CutPrefix(rest, string(Candor)+topologyOption); found {
 		kind, option = string(Candor), ""
-		if err := s.Topology.UnmarshalText([]byte(wish)); err != nil {
+		if err := s.Topology.UnmarshalText([]byte(policy)); err != nil {
 			return s, fmt.Errorf("%w %.60q: %w", ErrBadSetup, text, err)
 		}
 	} else if rest != kind && Kind(kind) != QuotaThreads {
@@ -158,8 +158,8 @@ func (s *Setup) allocation(name string) host.Allocation {
 	return a
 }
 
-// needs returns the number of CPUs that the setup requires.
-func (s *Setup) needs() int {
+// neededCPUs returns the number of CPUs that the setup requires.
+func (s *Setup) neededCPUs() int {
 	n := s.instances()
 	switch s.Kind {
 	case None:
@@ -178,13 +178,13 @@ func (s *Setup) needs() int {
 	}
 }
 
-// beyond returns the usable CPUs that the setup must not have. Under SharedFraction it is all CPUs except the fewest
+// excludedCPUs returns the usable CPUs that the setup must not have. Under SharedFraction it is all CPUs except the fewest
 // that suffice. With more CPUs each fraction would get its own CPU.
-func (s *Setup) beyond(usable cpuset.Set) cpuset.Set {
+func (s *Setup) excludedCPUs(usable cpuset.Set) cpuset.Set {
 	if s.Kind != SharedFraction {
 		return cpuset.Set{}
 	}
-	return usable.Minus(usable.Lowest(s.needs()))
+	return usable.Minus(usable.Lowest(s.neededCPUs()))
 }
 
 // threads returns the number of threads to pass to a program: the requested number, else the number of CPUs that the

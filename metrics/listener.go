@@ -120,18 +120,18 @@ func (l *boundedListener) Close() error {
 // makeRoom closes a connection if more than limit are in a state. The last one stays: of networks with equally many
 // connections, the one with the oldest connection loses it.
 func (l *boundedListener) makeRoom(answers bool, limit int) {
-	count, all, most := map[netip.Prefix]int{}, 0, 0
+	count, all, largest := map[netip.Prefix]int{}, 0, 0
 	for _, c := range l.open {
 		if c.answers == answers {
 			all++
 			count[c.network]++
-			most = max(most, count[c.network])
+			largest = max(largest, count[c.network])
 		}
 	}
 	if all <= limit {
 		return
 	}
-	i := slices.IndexFunc(l.open, func(c *boundedConn) bool { return c.answers == answers && count[c.network] == most })
+	i := slices.IndexFunc(l.open, func(c *boundedConn) bool { return c.answers == answers && count[c.network] == largest })
 	l.open[i].abort()
 	l.remove(i)
 }
@@ -140,11 +140,11 @@ func (l *boundedListener) remove(i int) { l.open = slices.Delete(l.open, i, i+1)
 
 // watch is the server's ConnState.
 func (l *boundedListener) watch(c net.Conn, state http.ConnState) {
-	if secure, is := c.(*tls.Conn); is {
+	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
-	bounded, is := c.(*boundedConn)
-	if !is {
+	bounded, ok := c.(*boundedConn)
+	if !ok {
 		return
 	}
 	switch state {
@@ -184,7 +184,7 @@ func (l *boundedListener) forget(c *boundedConn) {
 
 // abort closes a connection and drops its unsent data.
 func (c *boundedConn) abort() {
-	if t, is := c.Conn.(*net.TCPConn); is {
+	if t, ok := c.Conn.(*net.TCPConn); ok {
 		_ = t.SetLinger(0) // Close follows in any case
 	}
 	c.Close()

@@ -11,10 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/candor-project/candor/host"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-
-	"github.com/candor-project/candor/host"
 )
 
 // Metrics count the events of a plugin and its host.
@@ -71,7 +70,7 @@ func New(version string) *Metrics {
 		lastSync:  gauge("candor_last_sync_timestamp_seconds", "When the plugin and the runtime last met, since the epoch. 0: never."),
 		reports:   counter("candor_reports_total", "Reports of the node that the API server accepted."),
 		unreported: counters("candor_report_failures_total", "Tries to report what the node has that failed.",
-			unsaid),
+			reportFailures),
 		lastReport: gauge("candor_last_report_timestamp_seconds", "When a try to report did not fail, since the epoch: it was taken, or nothing was new. 0: never, or without --publish."),
 	}
 	for _, phase := range phases {
@@ -171,3 +170,33 @@ func (m *Metrics) Disconnected() {
 	m.connected.Set(0)
 	m.ready.Store(false)
 }
+
+// A Reason is the label of a counter of refused containers, downgraded containers or failed reports. There are few
+// reasons, because each is a time series. The log has the details.
+type Reason string
+
+// The reasons of refused containers, failed reports and downgraded containers.
+const (
+	NoCapacity     Reason = "no-capacity"
+	ViewImpossible Reason = "view-impossible"
+	BadAnnotation  Reason = "annotation"
+	OthersCPUs     Reason = "cpuset" // another program sets the container's cpuset
+	NameTaken      Reason = "name-taken"
+	BadRequest     Reason = "bad-request"
+	Other          Reason = "other" // such as the state's lock, the kernel or the disk
+
+	Unreachable Reason = "unreachable" // the API server does not answer, or not in time
+	Forbidden   Reason = "forbidden"   // the access rights, an admission policy or the token
+	Conflict    Reason = "conflict"    // another program has written the report
+	Invalid     Reason = "invalid"     // the API server has no such object, or another version of it
+	BadState    Reason = "state"       // the state of the node cannot be read
+
+	NoLimit         Reason = "no-limit"
+	RequestNotLimit Reason = "request-not-limit"
+)
+
+var (
+	refusals       = []Reason{NoCapacity, ViewImpossible, BadAnnotation, OthersCPUs, NameTaken, BadRequest, Other}
+	downgrades     = []Reason{NoLimit, RequestNotLimit}
+	reportFailures = []Reason{Unreachable, Forbidden, Conflict, Invalid, BadState}
+)

@@ -49,7 +49,7 @@ type rendering struct {
 
 // render returns a rendering that starts after the call; in a flood, one that started at most a rest earlier.
 func (r *renderer) render(ctx context.Context) (*rendering, error) {
-	p := r.join()
+	p := r.rendering()
 	select {
 	case <-p.done:
 		return p, p.err
@@ -58,8 +58,8 @@ func (r *renderer) render(ctx context.Context) (*rendering, error) {
 	}
 }
 
-// join returns the rendering that a scrape gets.
-func (r *renderer) join() *rendering {
+// rendering returns the rendering that a scrape gets.
+func (r *renderer) rendering() *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last != nil {
@@ -80,7 +80,7 @@ func (r *renderer) join() *rendering {
 func (r *renderer) run() {
 	zip := gzip.NewWriter(nil)
 	for {
-		p := r.take()
+		p := r.nextRendering()
 		if p == nil {
 			return
 		}
@@ -96,8 +96,8 @@ func (r *renderer) run() {
 	}
 }
 
-// take ends the rest after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
-func (r *renderer) take() *rendering {
+// nextRendering ends the rest after the last rendering. It returns the rendering that starts now; nil ends the renderer's goroutine.
+func (r *renderer) nextRendering() *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.next

@@ -42,18 +42,18 @@ var (
 	shared     = desc("candor_shared_cpu_cores", "CPU time of sensitive containers on CPUs that other containers have too.")
 	containers = desc("candor_containers", "Containers by class and state; a held one has ended, and its pod keeps its CPUs.", "class", "state")
 
-	degraded  = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the former value.", "namespace", "pod", "container", "class", "setting")
-	limit     = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
-	seen      = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
-	mismatch  = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth; missing if the view cannot be read, since a lease or too many mounts hide it.")
-	used      = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
-	periods   = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
-	throttled = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
-	stood     = containerDesc("candor_container_cfs_throttled_seconds_total", "Time for which a running container's CPUs stood still since its quota had run out, summed over CPUs.")
+	degraded      = desc("candor_container_setting_degraded", "1 for each setting of a container that the kernel refuses; the container keeps the former value.", "namespace", "pod", "container", "class", "setting")
+	limit         = containerDesc("candor_container_limit_cpu_cores", "Limit of a running container; missing where it has none.")
+	visibleCPUs   = containerDesc("candor_container_cpus", "CPUs that a running container may use.")
+	mismatch      = containerDesc("candor_container_view_mismatch", "1 if a running sensitive container does not see the CPUs that its limit is worth; missing if the view cannot be read, since a lease or too many mounts hide it.")
+	used          = containerDesc("candor_container_cpu_seconds_total", "CPU time that a running container has used.")
+	periods       = containerDesc("candor_container_cfs_periods_total", "Periods in which a running container had a quota and work.")
+	throttled     = containerDesc("candor_container_cfs_throttled_periods_total", "Periods in which a running container's quota ran out.")
+	throttledTime = containerDesc("candor_container_cfs_throttled_seconds_total", "Time for which a running container's CPUs stood still since its quota had run out, summed over CPUs.")
 )
 
 var descs = []*prometheus.Desc{readable, cpus, usable, sensitive, flexible, shared, containers,
-	degraded, limit, seen, mismatch, used, periods, throttled, stood}
+	degraded, limit, visibleCPUs, mismatch, used, periods, throttled, throttledTime}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -172,8 +172,8 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	if g.Limit > 0 {
 		to <- value(limit, cores(g.Limit), labels...)
 	}
-	to <- value(seen, float64(r.CPUs.Count()), labels...)
-	if differs, isKnown := mismatched(g, r); isKnown && g.Class == hybrid.Sensitive {
+	to <- value(visibleCPUs, float64(r.CPUs.Count()), labels...)
+	if differs, isKnown := viewMismatch(g, r); isKnown && g.Class == hybrid.Sensitive {
 		to <- value(mismatch, differs, labels...)
 	}
 	count := func(d *prometheus.Desc, v float64) {
@@ -182,12 +182,12 @@ func (c *container) collect(r *host.LiveUsage, to chan<- prometheus.Metric) {
 	count(used, r.Usage.CPU.Seconds())
 	count(periods, float64(r.Usage.Periods))
 	count(throttled, float64(r.Usage.Throttled))
-	count(stood, r.Usage.ThrottledTime.Seconds())
+	count(throttledTime, r.Usage.ThrottledTime.Seconds())
 }
 
-// mismatched returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
+// viewMismatch returns 1 if a container sees other CPUs than its limit is worth, by its cpuset or by the
 // files of its view, else 0. It is unknown if the cpuset is right and the view cannot be seen.
-func mismatched(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
+func viewMismatch(g *host.Grant, r *host.LiveUsage) (differs float64, isKnown bool) {
 	switch {
 	case r.CPUs.Count() != g.Limit.CPUs():
 		return 1, true

@@ -31,7 +31,7 @@ var All = []App{
 	{"planning", "shortest ways through a road graph (Dijkstra); one thread", plan, 110},
 	{"prediction", "a bank of Kalman filters; a thread for each CPU that it sees", predict, 2500},
 	{"decision", "votes of a forest of decision trees; one thread", decide, 300},
-	{"disk", "writes 4 MiB at a time, synced, and reads them back; one thread", store, 30},
+	{"disk", "writes 4 MiB at a time, synced, and reads them back; one thread", useDisk, 30},
 	{"network", "sends messages over TCP on the loopback device, each answered; two threads", send, 16_000},
 }
 

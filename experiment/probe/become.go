@@ -55,7 +55,7 @@ func Become(path string, args []string) error {
 // filter returns a BPF program that notifies the listener of the calls and allows all calls.
 func filter() []unix.SockFilter {
 	const number, arch = 0, 4 // offsets in struct seccomp_data
-	numbers := slices.Sorted(maps.Keys(calls))
+	numbers := slices.Sorted(maps.Keys(callEvents))
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: arch},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: auditArch, Jf: uint8(len(numbers) + 1)}, // another architecture (32 bits): allow

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/experiment"
-	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -18,14 +18,14 @@ type Isolation struct{ *experiment.IsolationReport }
 func (r Isolation) Files() []fileio.File {
 	files := pages(r.Write, r.Markdown, r.HTML)
 	for app := range r.Applications {
-		files = append(files, pictures(r.figureName(app), func() *drawing.Plot { return r.draw(app) })...)
+		files = append(files, pictures(r.figureName(app), func() *figure.Plot { return r.draw(app) })...)
 	}
 	return files
 }
 
 // figureName returns the file name of an application's picture, without the suffix.
 func (r Isolation) figureName(app int) string {
-	return fmt.Sprintf("figure-%d-%s", app+1, inFileName(r.Applications[app].Name))
+	return fmt.Sprintf("figure-%d-%s", app+1, fileNamePart(r.Applications[app].Name))
 }
 
 func (r Isolation) tables() []table {
@@ -123,7 +123,7 @@ func (r Isolation) slowdownTable() table {
 		}
 		median, quartiles := "-", "-"
 		if s.Spread.N > 0 {
-			median, quartiles = figure(s.Spread.Median), figure(s.Spread.Quarter)+" to "+figure(s.Spread.Quarter3)
+			median, quartiles = number(s.Spread.Median), number(s.Spread.Quarter)+" to "+number(s.Spread.Quarter3)
 		}
 		t.Rows = append(t.Rows, []string{
 			r.Applications[s.App].Name, string(r.Cases[s.Case]), beside, strconv.Itoa(s.Spread.N), median, quartiles,
@@ -150,20 +150,20 @@ func (r Isolation) Text(w io.Writer) error {
 	for _, line := range r.notes() {
 		fmt.Fprintln(&text, line)
 	}
-	fmt.Fprintln(&text, r.where())
-	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	fmt.Fprintln(&text, r.measurementText())
+	_, err := io.WriteString(w, strings.Map(printable, text.String()))
 	return err
 }
 
 // Markdown writes the tables, and the description of the measurement.
 func (r Isolation) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escape(r.where()))
+	fmt.Fprintf(&text, "# Isolation\n\n%s\n", escapeMarkdown(r.measurementText()))
 	for _, line := range r.notes() {
-		fmt.Fprintf(&text, "\n%s\n", escape(line))
+		fmt.Fprintf(&text, "\n%s\n", escapeMarkdown(line))
 	}
 	for app := range r.Applications {
-		fmt.Fprintf(&text, "\n![%s](%s.svg)\n", escape(r.Applications[app].Name), r.figureName(app))
+		fmt.Fprintf(&text, "\n![%s](%s.svg)\n", escapeMarkdown(r.Applications[app].Name), r.figureName(app))
 	}
 	for _, t := range r.tables() {
 		t.markdown(&text)
@@ -178,10 +178,12 @@ func (r Isolation) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("%d runs failed; the first: %s", failed, why))
 	}
 	if r.Stopped {
-		notes = append(notes, stopped(r.Rounds))
+		notes = append(notes, stoppedNote(r.Rounds))
 	}
 	return append(notes, fmt.Sprintf("Other processes used %.2f CPUs (median).", r.Others()))
 }
 
-// where describes the machine and the measurement.
-func (r Isolation) where() string { return measured(&r.Machine, r.Began, r.Rounds, r.Seed) }
+// measurementText describes the machine and the measurement.
+func (r Isolation) measurementText() string {
+	return measurementText(&r.Machine, r.Began, r.Rounds, r.Seed)
+}

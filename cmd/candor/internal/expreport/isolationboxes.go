@@ -4,14 +4,14 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/experiment"
-	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/figure"
 )
 
 // draw draws the times of an application like figure 5 of the study. Each group of boxes is a stressor, and each box
 // in a group is a case. The first group has no stressor.
-func (r Isolation) draw(app int) *drawing.Plot {
-	p := drawing.New()
-	p.Y.Label = "Time of " + strings.Map(plain, r.Applications[app].Name) + " in s"
+func (r Isolation) draw(app int) *figure.Plot {
+	p := figure.New()
+	p.Y.Label = "Time of " + strings.Map(printable, r.Applications[app].Name) + " in s"
 	names := []string{"alone"}
 	for _, s := range r.Stressors {
 		names = append(names, s.Name)
@@ -19,7 +19,7 @@ func (r Isolation) draw(app int) *drawing.Plot {
 	var all []float64
 	for c := range r.Cases {
 		style := r.boxStyle(c, len(names))
-		p.Label(string(r.Cases[c]), drawing.Stroke{Color: style.color}, 3)
+		p.Label(string(r.Cases[c]), figure.Stroke{Color: style.color}, 3)
 		for group := range names {
 			times, rounds := r.Times(app, c, group-1)
 			if len(times) == 0 {
@@ -46,11 +46,11 @@ func (r Isolation) offset(c int) float64 {
 func (r Isolation) boxStyle(c, groups int) boxStyle {
 	const plotWidth = 425 // in points
 	space := groupShare / float64(len(r.Cases))
-	return boxStyle{drawing.Colors[c%len(drawing.Colors)], min(0.75*space/float64(groups)*plotWidth, 34), 0.5 * space, 1}
+	return boxStyle{figure.Colors[c%len(figure.Colors)], min(0.75*space/float64(groups)*plotWidth, 34), 0.5 * space, 1}
 }
 
 // scaleTimes starts the axis at 0. If the longest time would flatten the others, it makes the axis logarithmic.
-func scaleTimes(axis *drawing.Axis, times experiment.Spread) {
+func scaleTimes(axis *figure.Axis, times experiment.Spread) {
 	if times.N > 0 && times.Max >= 4*times.Min && times.Min > 0 {
 		axis.Log = true
 		axis.Min /= 1.2

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/candor-project/candor/experiment"
-	drawing "github.com/candor-project/candor/internal/figure"
+	"github.com/candor-project/candor/internal/figure"
 	"github.com/candor-project/candor/internal/fileio"
 )
 
@@ -41,7 +41,7 @@ func (p Programs) table() (t table) {
 		program := &p.Programs.Programs[i]
 		median := "-"
 		if program.Base.N > 0 {
-			median = figure(program.Base.Median)
+			median = number(program.Base.Median)
 		}
 		row := []string{program.Name, title(program.Metric), fmt.Sprint(program.Base.N), median}
 		for _, g := range program.Gains {
@@ -73,9 +73,9 @@ func (p Programs) legend() string {
 		"~: not significant: p-value of 0.05 or more (signed ranks of the pairs, two-sided).", p.Base)
 }
 
-// where describes the machine and the measurement.
-func (p Programs) where() string {
-	return fmt.Sprintf("%s; limit %v.", onMachine(&p.Machine), p.Base.Limit)
+// machineText describes the machine and the measurement.
+func (p Programs) machineText() string {
+	return fmt.Sprintf("%s; limit %v.", machineText(&p.Machine), p.Base.Limit)
 }
 
 // Text writes the table for a terminal.
@@ -83,15 +83,15 @@ func (p Programs) Text(w io.Writer) error {
 	var text strings.Builder
 	t := p.table()
 	t.textRows(&text)
-	fmt.Fprintf(&text, "\n%s\n%s\n", p.where(), p.legend())
-	_, err := io.WriteString(w, strings.Map(plain, text.String()))
+	fmt.Fprintf(&text, "\n%s\n%s\n", p.machineText(), p.legend())
+	_, err := io.WriteString(w, strings.Map(printable, text.String()))
 	return err
 }
 
 // Markdown writes the table, and the description of the measurement.
 func (p Programs) Markdown(w io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s\n\n", escape(p.where()))
+	fmt.Fprintf(&text, "%s\n\n", escapeMarkdown(p.machineText()))
 	t := p.table()
 	t.markdownRows(&text)
 	fmt.Fprintf(&text, "\n%s\n", p.legend())
@@ -100,8 +100,8 @@ func (p Programs) Markdown(w io.Writer) error {
 }
 
 // draw draws the gains. Each program has a dot with an interval for each setup.
-func (p Programs) draw() *drawing.Plot {
-	plot := drawing.New()
+func (p Programs) draw() *figure.Plot {
+	plot := figure.New()
 	plot.Y.Label = fmt.Sprintf("times better than %v", p.Base)
 	plot.Y.Min, plot.Y.Max = 0.9, 1.1
 	var names []string
@@ -109,7 +109,7 @@ func (p Programs) draw() *drawing.Plot {
 		names = append(names, p.Programs.Programs[i].Name)
 	}
 	plot.X.SetNames(names)
-	plot.Line([]drawing.Point{{X: plot.X.Min, Y: 1}, {X: plot.X.Max, Y: 1}}, drawing.Stroke{Width: 0.8, Dashes: []float64{4, 3}})
+	plot.Line([]figure.Point{{X: plot.X.Min, Y: 1}, {X: plot.X.Max, Y: 1}}, figure.Stroke{Width: 0.8, Dashes: []float64{4, 3}})
 	for i, s := range p.Setups {
 		p.addGains(plot, i, s.String())
 	}
@@ -117,19 +117,19 @@ func (p Programs) draw() *drawing.Plot {
 }
 
 // addGains adds the dots of a setup.
-func (p Programs) addGains(to *drawing.Plot, setup int, name string) {
+func (p Programs) addGains(to *figure.Plot, setup int, name string) {
 	offset := 0.6 * ((float64(setup)+0.5)/float64(len(p.Setups)) - 0.5)
-	color := drawing.Colors[setup%len(drawing.Colors)]
-	var dots []drawing.Point
+	color := figure.Colors[setup%len(figure.Colors)]
+	var dots []figure.Point
 	for i := range p.Programs.Programs {
 		if g := p.Programs.Programs[i].Gains[setup]; g != nil {
 			x := float64(i) + offset
-			dots = append(dots, drawing.Point{X: x, Y: g.Ratio})
+			dots = append(dots, figure.Point{X: x, Y: g.Ratio})
 			to.Interval(x, g.Interval.Low, g.Interval.High, color)
 		}
 	}
 	if len(dots) > 0 {
 		to.Dots(dots, color, 3)
-		to.Label(name, drawing.Stroke{Color: color}, 3)
+		to.Label(name, figure.Stroke{Color: color}, 3)
 	}
 }
