@@ -114,8 +114,8 @@ func TestDockerCompareFailures(t *testing.T) {
 	}
 }
 
-// However candor ends: its containers and their groups go.
-func TestDockerCompareEnds(t *testing.T) {
+// TestDockerCompareCleanup: the containers and groups are removed at each kind of candor's end.
+func TestDockerCompareCleanup(t *testing.T) {
 	d := newDocker(t)
 	for _, sig := range []unix.Signal{unix.SIGINT, unix.SIGKILL} {
 		cmd := d.comparing("compare", "--cpu", "500m", "--image", "box", "--engine-flags", "--network none", "--", "sleep", "9999")
@@ -134,8 +134,8 @@ func TestDockerCompareEnds(t *testing.T) {
 	}
 }
 
-// Where its guard is killed, too, the next lab removes all of it.
-func TestDockerCompareEndsUnguarded(t *testing.T) {
+// TestDockerCompareCleanupByNextLab: if the guard is killed too, the next lab removes the containers and groups.
+func TestDockerCompareCleanupByNextLab(t *testing.T) {
 	d := newDocker(t)
 	cmd := d.comparing("compare", "--cpu", "500m", "--image", "box", "--engine-flags", "--network none", "--", "sleep", "9999")
 	if err := cmd.Start(); err != nil {

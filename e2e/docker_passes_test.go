@@ -53,8 +53,8 @@ func (w *wrapped) pipeWith(line string) *os.File {
 	return read
 }
 
-// The exit codes and words are the real runtime's and the container's.
-func TestDockerPassesOn(t *testing.T) {
+// TestDockerExitCodesAndErrors: exit codes and messages are those of the real runtime and of the container.
+func TestDockerExitCodesAndErrors(t *testing.T) {
 	w := newWrapped(t)
 	for _, words := range []string{"--version", "state nobody", "kill nobody TERM", "delete nobody", "exec nobody true", "nonsense", "features", "list"} {
 		var ours, theirs bytes.Buffer
@@ -119,8 +119,9 @@ func withoutTime(text string) string {
 	return strings.Join(words, " ")
 }
 
-// Files that an engine passes on reach the container: --preserve-fds, and sockets for who has the process id LISTEN_PID.
-func TestDockerFiles(t *testing.T) {
+// TestDockerPreservedFiles: files that an engine passes reach the container: --preserve-fds, and the sockets of the process
+// in LISTEN_PID.
+func TestDockerPreservedFiles(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(100000, sh("read line <&3; echo $line $LISTEN_FDS $LISTEN_PID."))
 	run := w.command("candor-runc", "run", "--preserve-fds", "1", "--bundle", w.dir, "a")

@@ -51,8 +51,9 @@ func TestIsolate(t *testing.T) {
 	}
 }
 
-// What cannot work is told in one line, before the runs, and leaves nothing: so does an isolation that is killed.
-func TestIsolateEnds(t *testing.T) {
+// TestIsolateCleanup: candor isolate reports bad input in one line before the runs and leaves nothing behind, also if it is
+// killed.
+func TestIsolateCleanup(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	l.needProgram("stress-ng")

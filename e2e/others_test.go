@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Other users may look at what runs, also if the first candor ran under a umask that
-// shuts them out of everything.
-func TestOthersMayLook(t *testing.T) {
+// TestOtherUsersCanInspect: other users can list containers, even if the first candor ran under a umask that denies them
+// all rights.
+func TestOtherUsersCanInspect(t *testing.T) {
 	l := newLab(t)
 	if err := os.Chmod(filepath.Dir(filepath.Dir(l.state)), 0o755); err != nil { // the test's own folders
 		t.Fatal(err)

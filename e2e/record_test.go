@@ -176,8 +176,9 @@ func TestRecordConfined(t *testing.T) {
 	}
 }
 
-// TestRecordLeaves: what a recorded command leaves runs on, and does not hide its exit code.
-func TestRecordLeaves(t *testing.T) {
+// TestRecordRemainingProcesses: processes that a recorded command leaves behind go on running, and candor record returns
+// the command's exit code.
+func TestRecordRemainingProcesses(t *testing.T) {
 	l := newLab(t)
 	got := do(t, l.candor(append([]string{"record", "-o", filepath.Join(t.TempDir(), "usage")}, play("leave")...)...))
 	var pid int
@@ -312,9 +313,9 @@ func TestRecordWithoutCpuset(t *testing.T) {
 	}
 }
 
-// TestRecordAbove: a limit of the group above, as of a pod, is recorded with what it does: a group that has none itself
-// did not get what it wanted.
-func TestRecordAbove(t *testing.T) {
+// TestRecordLimitOfParent: a recording has the limit of the parent group, as of a pod, and the demand that this limit
+// hides in a group without a limit.
+func TestRecordLimitOfParent(t *testing.T) {
 	l := newLab(t)
 	cpus := l.usable.Lowest(1)
 	if err := l.tree.Group("pod").Create(cgroup.Settings{CPUs: cpus, Quota: 20 * ms, Period: 100 * ms}, 0); err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A resize changes what a running program has and is shown, then tells it.
-func TestResizeTells(t *testing.T) {
+// TestResizeNotifies: a resize changes the CPUs and the view of a running program, then notifies it.
+func TestResizeNotifies(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	n := l.start([]string{"--cpu", "0.5", "--name", "web", "--on-resize", "signal:HUP"}, "signals")

@@ -69,8 +69,8 @@ func TestRunNoProgram(t *testing.T) {
 	l.empty()
 }
 
-// What a program sees is what it has.
-func TestRunSees(t *testing.T) {
+// TestRunView: a program sees exactly the CPUs that it has.
+func TestRunView(t *testing.T) {
 	l := newLab(t)
 	all := l.usable.Count()
 	host := sees()
@@ -207,9 +207,9 @@ func TestRunParallel(t *testing.T) {
 	l.empty()
 }
 
-// Inside a container, whose view hides the other CPUs, candor still knows them:
-// nobody else is moved for it.
-func TestRunInside(t *testing.T) {
+// TestRunInContainer: candor runs in a container whose view hides the other CPUs. It still knows all CPUs, and moves no
+// other container.
+func TestRunInContainer(t *testing.T) {
 	l := newLab(t)
 	l.need(2)
 	l.start([]string{"--cpu", "0.6", "--name", "web"}, "sleep")

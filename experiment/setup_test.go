@@ -92,7 +92,7 @@ func TestParseSetup(t *testing.T) {
 }
 
 // Copies need CPUs of their own under cpuset; under candor their fractions join.
-func TestNeeds(t *testing.T) {
+func TestNeededCPUs(t *testing.T) {
 	for text, want := range map[string]int{
 		"none": 1, "2xnone": 1, "quota": 2, "2xquota": 3, "cpuset": 2, "2xcpuset": 4, "candor": 2, "2xcandor": 3, "3xcandor": 5, "shared-fraction": 3,
 	} {

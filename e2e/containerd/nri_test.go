@@ -23,9 +23,9 @@ func must[T any](t interface {
 	}
 }
 
-// A sensitive container has its CPUs to itself from its first moment on, and sees as many as
-// it has; the flexible one leaves them, and gets them back.
-func TestLife(t *testing.T) {
+// TestContainerLifecycle: a sensitive container has exclusive CPUs from its start, and sees as many as it has. The flexible
+// container leaves these CPUs, and gets them back at the end.
+func TestContainerLifecycle(t *testing.T) {
 	l := newLab(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))
 	all := log.cpus()

@@ -138,7 +138,8 @@ func (l *lab) saysRequired(want string) {
 	}
 }
 
-func TestRequiredIsSaid(t *testing.T) {
+// TestRequiredPluginReported: candor nri reports that containerd requires the plugin.
+func TestRequiredPluginReported(t *testing.T) {
 	l := newEngine(t, "[plugins.'io.containerd.nri.v1.nri'.default_validator]\n  enable = true\n  required_plugins = [\"candor\"]\n")
 	l.saysRequired("active")
 }

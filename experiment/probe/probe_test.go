@@ -26,7 +26,7 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-func TestAsks(t *testing.T) {
+func TestAddRead(t *testing.T) {
 	var s Seen
 	for _, name := range []string{"b", "a", "", "b"} {
 		s.addRead(name)

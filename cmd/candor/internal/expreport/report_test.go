@@ -92,7 +92,7 @@ func TestFigures(t *testing.T) {
 }
 
 // A report says what was run: a program, a server and its client, or an image and how.
-func TestWhat(t *testing.T) {
+func TestWorkloadText(t *testing.T) {
 	image := &experiment.Image{Name: "box", Flags: []string{"-v", "/a:/a"}, Engine: client.Engine{Name: "podman"}}
 	for want, r := range map[string]experiment.Report{
 		"xz -k big":                            {Command: []string{"xz", "-k", "big"}},
