@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What compare writes as JSON, report reads.
+// TestCompareAndReport: candor report reads the JSON output of candor compare.
 func TestCompareAndReport(t *testing.T) {
 	l := newLab(t)
 	out := l.ok("compare", "--cpu", "500m", "--setups", "none,candor", "-n", "3", "--metric", `^(\d+)$`, "-o", "json", "--", "nproc")
@@ -42,7 +42,8 @@ func TestCompareAndReport(t *testing.T) {
 	}
 }
 
-// Several reports of one base are one table, a program a row; of different bases they are refused.
+// TestReportTogether: several reports with the same baseline make one table with a row per program. Reports with different
+// baselines are refused.
 func TestReportTogether(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {
@@ -75,7 +76,7 @@ func TestReportTogether(t *testing.T) {
 	}
 }
 
-// The client of a server says how the server does.
+// TestCompareServer: the output of the client is the measurement of the server.
 func TestCompareServer(t *testing.T) {
 	l := newLab(t)
 	if l.usable.Count() < 2 {

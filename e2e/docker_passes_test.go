@@ -154,7 +154,7 @@ func TestDockerPreservedFiles(t *testing.T) {
 	}
 }
 
-// A weight by the user's wish is not followed, and that is said.
+// TestDockerWeight: candor-runc does not apply a weight from the user, and logs that.
 func TestDockerWeight(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(50000, func(s ociSpec) { s.of("linux").of("resources").of("cpu")["shares"] = 512 })
@@ -173,7 +173,7 @@ func TestDockerWeight(t *testing.T) {
 	w.empty()
 }
 
-// A terminal and the file with the process id are made by the real runtime, as the engine has asked.
+// TestDockerConsole: the real runtime creates the terminal and the file with the process id, as the engine requests.
 func TestDockerConsole(t *testing.T) {
 	w := newWrapped(t)
 	w.writeConfig(100000, sh("test -t 0 && echo at a terminal; exec sleep 9999"), func(s ociSpec) { s.of("process")["terminal"] = true })

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A short isolation runs through, with real stressors and an application of candor's own, and leaves nothing; report reads what it wrote.
+// TestIsolate: a short isolation with real stressors and an application of candor runs and leaves nothing behind. candor
+// report reads its output.
 func TestIsolate(t *testing.T) {
 	l := newLab(t)
 	l.need(2)

@@ -29,7 +29,8 @@ func TestOtherUsersCanInspect(t *testing.T) {
 	}
 }
 
-// What runs without a state is shown by nobody, but named, and the next operation has it again.
+// TestStateFileRemoved: if the state file is removed, ps and map name the running cgroup in a note, and the next operation
+// adopts it.
 func TestStateFileRemoved(t *testing.T) {
 	l := newLab(t)
 	l.start([]string{"--cpu", "0.5", "--name", "web"}, "sleep")

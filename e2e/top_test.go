@@ -146,7 +146,7 @@ func TestTopSuspended(t *testing.T) {
 	}
 }
 
-// For scripts: as many readings as they want, and no terminal.
+// TestTopOnce: scripts get the requested number of readings without a terminal.
 func TestTopOnce(t *testing.T) {
 	l := shop(t)
 	for _, args := range [][]string{{"top"}, {"top", "--once"}} {
@@ -185,7 +185,7 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// Pods' containers have their names everywhere, and answer to them.
+// TestPodNames: each command shows the containers of pods by their names, and accepts these names.
 func TestPodNames(t *testing.T) {
 	onHardware(t)
 	l := shop(t)

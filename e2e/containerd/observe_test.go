@@ -13,8 +13,7 @@ import (
 	"github.com/candor-project/candor/cpuset"
 )
 
-// An observer plans for all that runs and starts, and says it; containers, groups and files are as if it
-// were not there.
+// TestObserve: an observer plans and logs all running and new containers, and changes no container, group or file.
 func TestObserve(t *testing.T) {
 	l := newEngine(t)
 	log := must[*container](t)(must[*pod](t)(l.newPod(0, 0, nil)).run("log", 0, 0, false))

@@ -84,7 +84,7 @@ func loadByPodman(l *lab, name string) {
 	}
 }
 
-// What candor nri does under containerd it does under CRI-O.
+// TestCrio: candor nri behaves under CRI-O as under containerd.
 func TestCrio(t *testing.T) {
 	findCrio(&lab{T: t})
 	underTest = crio
