@@ -79,7 +79,7 @@ check-prose: tools ## Vale and tools/prose: the language of comments and Markdow
 
 .PHONY: test test-deps test-short test-go test-race test-guest test-guest-all test-kubelet test-engines fuzz bench
 
-FUZZTIME   ?= 4s
+FUZZTIME   ?= 2s
 BENCHCOUNT ?= 10
 RACE       ?= ./bandwidth/... ./burst ./cgroup ./engine/nri ./experiment ./host ./kube/apiserver ./kube/cluster ./kube/publish ./simulate ./trace ./view ./internal/... ./metrics ./cmd/... ./experiment/probe
 
@@ -110,6 +110,7 @@ test-go: ## go test on this machine
 
 # By default, a process under the race detector waits a second at its exit for reports of other threads.
 test-race: ## test the packages with goroutines under the race detector
+	@$(GO) build -race $(RACE) # with all CPUs; go test -p 1 compiles one package at a time
 	GORACE="$$GORACE atexit_sleep_ms=10" scripts/go-test.sh -count=1 -p 1 -race -short -timeout=20m $(RACE)
 
 fuzz: ## every fuzz target, for FUZZTIME each

@@ -142,7 +142,7 @@ func TestClassifyBadInput(t *testing.T) {
 		{[]string{"--cpu", "1", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--probe"}, 2, "want"},
 		{[]string{"--probe", "--probe-for", "0s", "--", "true"}, 2, "must be 10ms to 1h"},
-		{[]string{"--probe", "--annotate", service, "--", "true"}, 2, "want --cpu, too"},
+		{[]string{"--probe", "--annotate", service, "--", "true"}, 2, "they require --cpu"},
 		{[]string{"--probe", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"--probe", "--", "false"}, 1, "exit code 1"},
 		{[]string{"--cpu", "1000", "--", "true"}, 2, "quota and cpuset show the same number"},

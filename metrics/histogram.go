@@ -27,13 +27,13 @@ type Usage interface {
 	Close()
 }
 
-// Usages are those of a host's containers.
+// Usages is the UsageSource of a host.
 type Usages struct{ *host.Host }
 
 // OpenUsage opens a container's group.
 func (u Usages) OpenUsage(g *host.Grant) (Usage, error) { return u.Host.OpenUsage(g) }
 
-// HistogramWindows are the accepted shortest windows of the histograms; longer windows come with them.
+// HistogramWindows are the lengths of the windows. A histogram with a shortest window also has all longer windows.
 var HistogramWindows = []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second}
 
 const (
@@ -41,7 +41,7 @@ const (
 	lookupInterval = 5 * time.Second // for containers that are new
 )
 
-// useBuckets and throttledBuckets are CPUs.
+// useBuckets and throttledBuckets are in CPUs.
 var (
 	useBuckets       = []float64{.01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 50}
 	throttledBuckets = []float64{0, .01, .1, .2, .5, 1, 2, 5, 10}
@@ -75,21 +75,21 @@ type series struct {
 	use, throttled prometheus.Observer
 }
 
-// Histogram has the use of containers counted in windows of that length, and of those in HistogramWindows that are longer,
-// once Run is called.
+// Histogram registers histograms of the CPU use of containers in windows of the length finest and of all longer lengths in
+// HistogramWindows. Run fills them.
 func (m *Metrics) Histogram(finest time.Duration, from UsageSource, log *slog.Logger) *Histograms {
 	labels := []string{"namespace", "pod", "container", "class", "window"}
 	h := &Histograms{
 		source: from, log: log, containers: map[string]*sampledContainer{},
 		use: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_use_cpu_cores", Buckets: useBuckets,
-			Help: "Windows of time by the CPUs that a running container used in them; only with --record-histogram.",
+			Help: "Time windows by the CPUs that a running container used; only with --record-histogram.",
 		}, labels),
 		throttled: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "candor_container_throttled_cpu_cores", Buckets: throttledBuckets,
-			Help: "Windows of time by how many CPUs stood still in them since a running container's quota had run out; only with --record-histogram.",
+			Help: "Time windows by the number of throttled CPUs of a running container; only with --record-histogram.",
 		}, labels),
-		late:       counter("candor_late_windows_total", "Windows that ended so late that they are in no histogram."),
+		late:       counter("candor_late_windows_total", "Windows that ended too late for a histogram."),
 		unrecorded: gauge("candor_windows_containers_left_out", fmt.Sprintf("Running containers beyond the first %d, which have no histograms.", maxHistograms)),
 	}
 	for _, w := range HistogramWindows {
@@ -134,7 +134,7 @@ func (h *Histograms) updateContainers(now time.Duration) {
 	if err != nil {
 		if h.lastError != err.Error() {
 			h.lastError = err.Error()
-			h.log.Warn("histograms: no new containers, the state cannot be read", "error", err)
+			h.log.Warn("histograms: cannot read the state; new containers are not recorded", "error", err)
 		}
 		return
 	}
@@ -156,7 +156,7 @@ func (h *Histograms) updateContainers(now time.Duration) {
 			unrecorded++
 		default:
 			if err := h.addContainer(c, now); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				h.log.Warn("histograms: a container cannot be read", "container", c.ID, "error", err)
+				h.log.Warn("histograms: cannot read a container", "container", c.ID, "error", err)
 			}
 		}
 	}
@@ -209,7 +209,7 @@ func (h *Histograms) sample(now time.Duration) {
 			continue
 		}
 		if err != nil {
-			h.log.Warn("histograms: a container cannot be read any more", "container", id, "error", err)
+			h.log.Warn("histograms: cannot read a container any more", "container", id, "error", err)
 			h.removeContainer(id)
 			continue
 		}

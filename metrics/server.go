@@ -42,8 +42,8 @@ const (
 	maxAnswering = 64 // connections with a request
 )
 
-// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. A web configuration of nil
-// is plain HTTP without a password.
+// Serve answers /metrics, /healthz, /readyz and / until ctx is done. It returns once it listens. If the web
+// configuration is nil, it serves plain HTTP without a password.
 func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log *slog.Logger) error {
 	listener, err := listen(ctx, address, maxWaiting, maxAnswering)
 	if err != nil {
@@ -57,7 +57,7 @@ func (m *Metrics) Serve(ctx context.Context, address string, web *WebConfig, log
 	}
 	go func() {
 		if err := serveOn(server, listener, web); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are no longer served", "error", err)
+			log.Error("metrics: the server has ended", "error", err)
 		}
 	}()
 	log.Info("metrics", "address", scheme+"://"+listener.Addr().String()+"/metrics")
@@ -94,7 +94,7 @@ func (m *Metrics) handler(web *WebConfig, log *slog.Logger) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !m.ready.Load() {
-			http.Error(w, "not connected to the runtime: the log says why", http.StatusServiceUnavailable)
+			http.Error(w, "not connected to the runtime; the log has the reason", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")

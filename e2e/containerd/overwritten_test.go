@@ -65,7 +65,7 @@ func TestKubeletUpdates(t *testing.T) {
 		}
 	}
 	// No limit is none that a sensitive container can have.
-	if err := ctrs[0].overwrite(&cri.LinuxContainerResources{CpuQuota: -1, CpusetCpus: first}); err == nil || !strings.Contains(err.Error(), "want a CPU limit") {
+	if err := ctrs[0].overwrite(&cri.LinuxContainerResources{CpuQuota: -1, CpusetCpus: first}); err == nil || !strings.Contains(err.Error(), "a sensitive container needs a CPU limit") {
 		t.Errorf("a quota of -1: %v", err)
 	}
 	c.unmoved(had)

@@ -100,9 +100,9 @@ func TestHostileWebConfig(t *testing.T) {
 	for want, args := range map[string][]string{
 		`user "prometheus": not a bcrypt hash`:      {"--metrics", "0", "--metrics-web-config", file},
 		`user "prometheus": not a bcrypt hash; use`: {"--config", config},
-		"want --metrics ADDRESS too":                {"--metrics-web-config", file},
-		"want metrics: ADDRESS too":                 {"--config", alone},
-		"want an absolute path":                     {"--config", relative},
+		"--metrics ADDRESS is required":              {"--metrics-web-config", file},
+		"ADDRESS is required":                        {"--config", alone},
+		"must be an absolute path":                   {"--config", relative},
 		"no such file":                              {"--metrics", "0", "--metrics-web-config", file + ".none"},
 		"not a plain file":                          {"--metrics", "0", "--metrics-web-config", "/dev/zero"},
 	} {
