@@ -120,7 +120,7 @@ test-guest: test-deps ## the kernel's tests again in guests: 32 CPUs, cgroup v2 
 	CANDOR_GUEST=1 scripts/go-test.sh --subtests -count=1 -timeout=60m ./e2e/guest/...
 
 test-guest-all: test-deps ## test every package in every guest, before a release (over an hour)
-	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host internal/audit internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
+	CANDOR_GUEST=1 CANDOR_GUEST_PACKAGES="topology view cgroup host cmd/candor/internal/audit cmd/candor/internal/setup e2e" $(GO) test -count=1 -timeout=3h ./e2e/guest
 
 test-kubelet: test-deps scheduler ## test candor nri with a kubelet, an API server and candor-scheduler (first build: 9 minutes)
 	kubelet=$$(scripts/kubelet.sh) && apiserver=$$(scripts/kubernetes.sh kube-apiserver) && etcd=$$(scripts/kubernetes.sh etcd) && \

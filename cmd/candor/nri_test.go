@@ -83,7 +83,7 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 func TestBadMetricsAddress(t *testing.T) {
 	for _, address := range []string{"everywhere", "localhost:9464", "1.2.3.4", "65536"} {
 		code, _, errOut := command(t, "", "nri", "--metrics", address)
-		if code != exitBadInput || !strings.Contains(errOut, address) || !strings.Contains(errOut, "want a port") || strings.Count(errOut, "\n") != 1 {
+		if code != exitBadInput || !strings.Contains(errOut, address) || !strings.Contains(errOut, "must be a port") || strings.Count(errOut, "\n") != 1 {
 			t.Errorf("%s: code %d, %q", address, code, errOut)
 		}
 	}

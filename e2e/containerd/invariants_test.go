@@ -110,8 +110,8 @@ func (f *fact) shared(facts []fact) (shared cpuset.Set) {
 	return shared
 }
 
-// What must not be is found.
-func TestBroken(t *testing.T) {
+// TestBrokenInvariants: the checker finds each violated invariant.
+func TestBrokenInvariants(t *testing.T) {
 	of := func(name string, limit, request hybrid.Milli, sensitive bool, cpus ...int) fact {
 		f := fact{name: name, limit: limit, request: request, sensitive: sensitive}
 		f.has.CPUs, f.has.Quota = cpuset.Of(cpus...), f.quota()

@@ -80,7 +80,7 @@ func TestBadReports(t *testing.T) {
 			s.Machine.Sockets = "0-7"
 			s.Machine.Online = "0-8"
 		},
-		"its own entry has 1":                     func(s *v1alpha1.NodeCPUStatus) { s.Machine.Cores = "0,4 0,5" },
+		"its own entry has 1":                      func(s *v1alpha1.NodeCPUStatus) { s.Machine.Cores = "0,4 0,5" },
 		"has 0 distances to 1 nodes":               func(s *v1alpha1.NodeCPUStatus) { s.Machine.NUMANodes[0].Distances = nil },
 		"distance 256: the maximum is 255":         func(s *v1alpha1.NodeCPUStatus) { s.Machine.NUMANodes[0].Distances[0] = 256 },
 		"machine: speeds:":                         func(s *v1alpha1.NodeCPUStatus) { s.Machine.Speeds = "0-3:fast" },
