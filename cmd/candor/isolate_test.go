@@ -16,7 +16,7 @@ func TestIsolateBadInput(t *testing.T) {
 		{[]string{"--cases", "quota,quota"}, "case quota is there twice"},
 		{[]string{"--stressors", "gpu"}, "--stressors: bad stressor \"gpu\": want one of cpu, ram"},
 		{[]string{"--stressors", ""}, "bad stressor"},
-		{[]string{"--app", "steering"}, "--app \"steering\": want NAME=COMMAND, or one of perception, planning"},
+		{[]string{"--app", "steering"}, "--app \"steering\": must be NAME=COMMAND, or one of perception, planning"},
 		{[]string{"--app", "=true"}, "want NAME=COMMAND"},
 		{[]string{"--app", "x="}, "no command"},
 		{[]string{"--app", "x=true", "--app", "x=false"}, "application x is there twice"},

@@ -15,7 +15,7 @@ func TestLoadRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		"load":                                "want --for T or --work T",
 		"load --for 1s --work 1s":             "want --for T or --work T",
-		"load --for 1s --threads 0":           "--threads 0: want 1 to 1024",
+		"load --for 1s --threads 0":           "--threads 0: must be 1 to 1024",
 		"load --for 1s --rate 5":              "--rate is for clients",
 		"load " + server + " --work 1s":       "--work is for a program",
 		"load localhost:80":                   "want one such as http://localhost:8080/",
