@@ -64,7 +64,7 @@ func newAdviseCommand() *cobra.Command {
 		Example: adviseExample,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInput("no recording: want one FILE or several")
+				return badInput("no recording: name one FILE or more")
 			}
 			return nil
 		},
@@ -150,7 +150,7 @@ func (f *adviseFlags) read(files []string) (all []*timescale.Summary, err error)
 			return nil, badInput("%s: no group in the recording", file)
 		}
 		if f.cpus == 0 && len(all) > 0 && s.CPUs != all[0].CPUs {
-			return nil, badInput("%s is of a machine with %d CPUs, %s of one with %d: want --node-cpus N", files[0], all[0].CPUs, file, s.CPUs)
+			return nil, badInput("%s is of a machine with %d CPUs, %s of one with %d: use --node-cpus N", files[0], all[0].CPUs, file, s.CPUs)
 		}
 		all = append(all, s)
 	}
@@ -184,16 +184,16 @@ func (f *adviseFlags) report(file string, s *timescale.Summary) (*advise.Report,
 // check refuses flags that cannot be meant.
 func (f *adviseFlags) check(cmd *cobra.Command, files int) (advise.Target, error) {
 	if cmd.Flags().Changed("node-cpus") && (f.cpus < 1 || f.cpus > maxNodeCPUs) {
-		return nil, badInput("--node-cpus %d: want 1 to %d", f.cpus, maxNodeCPUs)
+		return nil, badInput("--node-cpus %d: must be 1 to %d", f.cpus, maxNodeCPUs)
 	}
 	if picture := f.output.value == "svg" || f.output.value == "png"; picture && files == 1 && f.cpus == 0 {
 		return nil, badInput("-o %s: %w", f.output.value, advise.ErrNoNode)
 	}
 	if f.hops < 1 || f.hops > maxHops {
-		return nil, badInput("--hops %d: want 1 to %d", f.hops, maxHops)
+		return nil, badInput("--hops %d: must be 1 to %d", f.hops, maxHops)
 	}
 	if !(f.risk >= 0 && f.risk <= 100) {
-		return nil, badInput("--risk %v: want 0 to 100 (%%)", f.risk)
+		return nil, badInput("--risk %v: must be 0 to 100 (%%)", f.risk)
 	}
 	for _, period := range f.periods {
 		if err := (bandwidth.Bandwidth{Quota: time.Second, Period: period}).Check(); err != nil {

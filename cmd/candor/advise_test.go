@@ -76,7 +76,7 @@ func TestAdviseUnlike(t *testing.T) {
 	}
 	a, b := on("Z80", 2), on("6502", 4)
 	code, out, errOut := command(t, "", "advise", a, b)
-	if code != 2 || out != "" || errOut != fmt.Sprintf("candor: %s is of a machine with 2 CPUs, %s of one with 4: want --node-cpus N\n", a, b) {
+	if code != 2 || out != "" || errOut != fmt.Sprintf("candor: %s is of a machine with 2 CPUs, %s of one with 4: use --node-cpus N\n", a, b) {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
 	code, out, errOut = command(t, "", "advise", a, b, "--node-cpus", "4")
@@ -127,14 +127,14 @@ func TestAdviseBadInput(t *testing.T) {
 	file := aRecording(t, true)
 	for line, want := range map[string]string{
 		file + " --target fast": `--target "fast": must be throttled<1%, delay-p50<1ms or delay-p99<5ms`,
-		file + " --node-cpus 0": "--node-cpus 0: want 1 to 4096",
+		file + " --node-cpus 0": "--node-cpus 0: must be 1 to 4096",
 		file + " --period 2s":   "--period 2s: must be 1ms to 1s",
 		file + " --group x":     `--group "x": not in the recording; it has web, db`,
-		"":                      "no recording: want one FILE or several",
+		"":                      "no recording: name one FILE or more",
 		file + " -o svg":        "-o svg: the figure shows the containers of a node; use --node-cpus N, or several recordings",
-		file + " --hops 0":      "--hops 0: want 1 to 64",
+		file + " --hops 0":      "--hops 0: must be 1 to 64",
 		file + " --from 1h":     file + ": no such part of the recording: it begins at 1h, and the recording has 10s",
-		file + " --risk 101":    "--risk 101: want 0 to 100 (%)",
+		file + " --risk 101":    "--risk 101: must be 0 to 100 (%)",
 		"advise_test.go":        "advise_test.go: not a recording of version 1",
 	} {
 		code, out, errOut := command(t, "", append([]string{"advise"}, strings.Fields(line)...)...)

@@ -93,7 +93,7 @@ func newClassifyCommand() *cobra.Command {
 // run classifies the program. If the user interrupts it, run shows the preliminary result.
 func (f *classifyFlags) run(cmd *cobra.Command, args []string) error {
 	if f.probe && f.image != "" {
-		return badInput("--probe watches how a program starts, not a container: want it without --image")
+		return badInput("--probe traces the start of a program, not of a container: leave out --image")
 	}
 	if f.probe && f.cpus == "" {
 		return f.onlyProbe(cmd, args)
@@ -129,7 +129,7 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 	for word := range strings.SplitSeq(f.cpus, ",") {
 		limit, err := hybrid.ParseMilli(word)
 		if err != nil {
-			return c, badInput("--cpu %.60q: want limits by comma, such as 0.5,1,1500m", f.cpus)
+			return c, badInput("--cpu %.60q: must be limits separated by commas, such as 0.5,1,1500m", f.cpus)
 		}
 		c.Limits = append(c.Limits, limit)
 	}
@@ -155,7 +155,7 @@ func (f *classifyFlags) classification(args []string) (experiment.Classification
 	for _, text := range f.workloads {
 		name, words, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return c, badInput("--workload %.60q: want NAME=WORDS, such as small='-n 100'", text)
+			return c, badInput("--workload %.60q: must be NAME=WORDS, such as small='-n 100'", text)
 		}
 		w, err := f.variant(args, words)
 		if err != nil {
@@ -258,7 +258,7 @@ func (f *classifyFlags) show(out io.Writer, c *experiment.Class) error {
 // onlyProbe traces the start of the program and measures nothing.
 func (f *classifyFlags) onlyProbe(cmd *cobra.Command, args []string) error {
 	if f.annotate != "" || f.profile.file != "" || len(f.workloads) > 0 || f.metric != "" {
-		return badInput("--annotate, --profile, --workload and --metric are for measurements: want --cpu, too")
+		return badInput("--annotate, --profile, --workload and --metric are for measurements: add --cpu")
 	}
 	w, err := f.workload(args)
 	if err != nil {
@@ -350,12 +350,12 @@ func (f *profileFlags) manifest(class string) ([]byte, error) {
 		return nil, nil
 	}
 	if len(f.labels)+len(f.images) == 0 {
-		return nil, badInput("--profile %s: which pods? want --labels, such as app=solver, or --profile-image", f.file)
+		return nil, badInput("--profile %s: no pods are selected: add --labels, such as app=solver, or --profile-image", f.file)
 	}
 	there, err := fileio.Read(f.file, 1<<20)
 	switch {
 	case err == nil && !profile.IsManifest(there):
-		return nil, badInput("--profile %s: there is something else than a CPUProfile: want another name", f.file)
+		return nil, badInput("--profile %s: the file exists and is not a CPUProfile: use another name", f.file)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, badInput("--profile: %w", err)
 	}

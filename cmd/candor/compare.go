@@ -112,7 +112,7 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 		return e, err
 	}
 	if len(w.Command) == 0 && w.Image == nil {
-		return e, badInput("no command: want candor compare --cpu N -- COMMAND [ARG]..., or --image IMAGE")
+		return e, badInput("no command: use candor compare --cpu N -- COMMAND [ARG]..., or --image IMAGE")
 	}
 	for text := range strings.SplitSeq(f.setups, ",") {
 		s, err := experiment.ParseSetup(text, f.cpu)
@@ -120,7 +120,7 @@ func (f *compareFlags) experiment(args []string) (experiment.Experiment, error) 
 		case err != nil:
 			return e, badInput("--setups: %w", err)
 		case s.Kind != experiment.None && (f.cpu < hybrid.MinLimit || f.cpu > hybrid.MaxLimit):
-			return e, badInput("--cpu %v: want %v to %v for %s", f.cpu, hybrid.MinLimit, hybrid.MaxLimit, text)
+			return e, badInput("--cpu %v: must be %v to %v for %s", f.cpu, hybrid.MinLimit, hybrid.MaxLimit, text)
 		}
 		e.Setups = append(e.Setups, s)
 	}

@@ -33,7 +33,7 @@ func newConfigCommand() *cobra.Command {
 // oneFile accepts exactly one argument, the name of a file.
 func oneFile(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return badInput("%d arguments: want one, the FILE", len(args))
+		return badInput("%d arguments: must be 1, the FILE", len(args))
 	}
 	return nil
 }

@@ -93,11 +93,11 @@ func (f *experimentFlags) serve(w *experiment.Workload) error {
 	case f.server == "" && f.client == "":
 		return nil
 	case f.server == "" || f.client == "":
-		return badInput("want both --server COMMAND and --client COMMAND")
+		return badInput("--server and --client: must be given together")
 	case len(w.Command) > 0:
-		return badInput("want either --server with --client, or -- COMMAND")
+		return badInput("--server and --client: cannot be combined with -- COMMAND")
 	case f.image != "":
-		return badInput("want either --server with --client, or --image")
+		return badInput("--server and --client: cannot be combined with --image")
 	}
 	for _, text := range []string{f.server, f.client} {
 		if err := checkShellWord(text); err != nil {
@@ -135,7 +135,7 @@ func (f *experimentFlags) setBetter(metrics []experiment.Metric) error {
 			name, word, named = text[:at], text[at+1:], true
 		}
 		if !slices.Contains(betterWords, word) {
-			return badInput("--better %.60q: want one of %s, or NAME=higher", text, strings.Join(betterWords, ", "))
+			return badInput("--better %.60q: must be one of %s, or NAME=higher", text, strings.Join(betterWords, ", "))
 		}
 		found := false
 		for i := range metrics {
@@ -209,7 +209,7 @@ func splitWords(text string) ([]string, error) {
 	}
 	out, err := exec.Command("/bin/sh", "-c", "printf '%s\\0' "+text).Output()
 	if err != nil {
-		return nil, badInput("no words that a shell can read: %.60q", text)
+		return nil, badInput("cannot split %.60q into words: use the quoting of a shell", text)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
 }

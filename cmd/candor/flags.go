@@ -64,7 +64,7 @@ func (c *choice) String() string { return c.value }
 
 func (c *choice) UnmarshalText(text []byte) error {
 	if !slices.Contains(c.of, string(text)) {
-		return fmt.Errorf("want one of %s", strings.Join(c.of, ", "))
+		return fmt.Errorf("must be one of %s", strings.Join(c.of, ", "))
 	}
 	c.value = string(text)
 	return nil
@@ -109,7 +109,7 @@ func (w *words) Set(text string) error {
 	values := strings.Split(text, ",")
 	for _, v := range values {
 		if !slices.Contains(w.of, v) {
-			return fmt.Errorf("%q: want one of %s, or several by comma", v, strings.Join(w.of, ", "))
+			return fmt.Errorf("%q: must be one of %s, or several separated by commas", v, strings.Join(w.of, ", "))
 		}
 	}
 	w.values = values
@@ -125,7 +125,7 @@ type sensitiveFlag struct {
 func (s *sensitiveFlag) String() string { return s.text }
 func (s *sensitiveFlag) Type() string   { return "shares" }
 
-const sensitiveForms = "want shares from 0 to 1 such as 0.5 or 0.1,0.5, a range from:to:step, by-class, or by=FILE"
+const sensitiveForms = "must be shares from 0 to 1 such as 0.5 or 0.1,0.5, a range from:to:step, by-class, or by=FILE"
 
 // maxShares bounds the points of a range.
 const maxShares = 1001

@@ -180,7 +180,7 @@ func takesName(commands ...*cobra.Command) []*cobra.Command {
 // oneName accepts exactly one argument, the name of a container.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return badInput("%s: want the name of one container, got %d arguments", cmd.CommandPath(), len(args))
+		return badInput("%s: must have 1 argument, the name of a container, got %d", cmd.CommandPath(), len(args))
 	}
 	if strings.Contains(args[0], "/") { // a pod's container: only those that there are have names
 		return nil
@@ -232,7 +232,7 @@ func grantNamed(s *host.Snapshot, name string) (*host.Grant, error) {
 	if more := len(meant) - most; more > 0 {
 		names = append(names, fmt.Sprintf("%d more", more))
 	}
-	return nil, badInput("%q is the name of %d containers: want one of %s", name, len(meant), strings.Join(names, ", "))
+	return nil, badInput("%q is the name of %d containers: use one of %s", name, len(meant), strings.Join(names, ", "))
 }
 
 // idNamed is the ID of the container that a name means. A name that no container of the state has is

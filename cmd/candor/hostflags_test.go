@@ -45,8 +45,8 @@ func TestGrantNamed(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"app":               `"app" is the name of 3 containers: want one of default/web-0/app, web-1.app-2, web-1.app-3`,
-		"default/web-1/app": `"default/web-1/app" is the name of 2 containers: want one of web-1.app-2, web-1.app-3`,
+		"app":               `"app" is the name of 3 containers: use one of default/web-0/app, web-1.app-2, web-1.app-3`,
+		"default/web-1/app": `"default/web-1/app" is the name of 2 containers: use one of web-1.app-2, web-1.app-3`,
 	} {
 		if g, err := grantNamed(s, name); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, %v; want %s", name, g, err, want)

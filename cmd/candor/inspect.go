@@ -37,7 +37,7 @@ func newInspectCommand() *cobra.Command {
 	during := cmd.Flags().Duration("during", 250*time.Millisecond, "time to sample foreign processes; 0 disables the sampling")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *during < 0 || *during > time.Hour {
-			return badInput("--during %v: want 0 to 1h", *during)
+			return badInput("--during %v: must be 0 to 1h", *during)
 		}
 		report, err := machine.inspect(cmd, args[0], *during)
 		if err != nil {
@@ -176,7 +176,7 @@ func writeGroup(row func(string, string, ...any), r *inspection, g *groupRow) {
 	}
 	drift := ""
 	if g.CPUs != r.CPUs {
-		drift = " (not what was granted: the next operation repairs it)"
+		drift = " (differs from the grant: the next operation repairs it)"
 	}
 	row("kernel", "%s%s, %s, %s, weight %d", cputext.CPUs(g.CPUs), drift, cputext.Mems(g.Mems), quota, g.Weight)
 	row("used", "%.2f s of CPU time", g.UsageSeconds)
@@ -190,11 +190,11 @@ func writeStrangers(row func(string, string, ...any), strangers []cpumap.Foreign
 	for _, s := range strangers {
 		if s.Milli >= 10 {
 			seen = true
-			row("strangers", "use %.0f %% of %s", float64(s.Milli)/10, cputext.CPUs(s.CPUs))
+			row("foreign processes", "use %.0f %% of %s", float64(s.Milli)/10, cputext.CPUs(s.CPUs))
 		}
 	}
 	if !seen && strangers != nil {
-		row("strangers", "none seen on its exclusive CPUs")
+		row("foreign processes", "none seen on its exclusive CPUs")
 	}
 }
 

@@ -146,7 +146,7 @@ func (f *isolateFlags) application(text string) (a experiment.NamedWorkload, err
 		for _, a := range apps.All {
 			names = append(names, a.Name)
 		}
-		return a, badInput("--app %.60q: want NAME=COMMAND, or one of %s", text, strings.Join(names, ", "))
+		return a, badInput("--app %.60q: must be NAME=COMMAND, or one of %s", text, strings.Join(names, ", "))
 	}
 	if err := checkShellWord(command); err != nil {
 		return a, err

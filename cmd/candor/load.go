@@ -80,12 +80,12 @@ var (
 // check refuses invalid combinations and values.
 func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
 	if f.length < time.Second || f.length > 24*time.Hour {
-		return badInput("--duration %v: want 1s to 24h", f.length)
+		return badInput("--duration %v: must be 1s to 24h", f.length)
 	}
 	f.bursts.Length, f.clients.Length = f.length, f.length
-	others, reason := ofClients, "is for clients: want a URL"
+	others, reason := ofClients, "is for clients: add the URL of a server"
 	if len(args) > 0 {
-		others, reason = ofBursts, "is for a program that computes: want no URL"
+		others, reason = ofBursts, "is for a program that computes: leave out the URL"
 	}
 	for _, name := range others {
 		if flags.Changed(name) {
@@ -98,11 +98,11 @@ func (f *loadFlags) check(flags *pflag.FlagSet, args []string) error {
 	b := &f.bursts
 	switch {
 	case (b.For > 0) == (b.Work > 0) || min(b.For, b.Work) < 0:
-		return badInput("want --for T or --work T, such as --work 60ms, or the URL of a server")
+		return badInput("use --for T or --work T, such as --work 60ms, or the URL of a server")
 	case b.Threads < 1 || b.Threads > 1024:
-		return badInput("--threads %d: want 1 to 1024", b.Threads)
+		return badInput("--threads %d: must be 1 to 1024", b.Threads)
 	case b.Rest < 0:
-		return badInput("--rest %v: want 0s or more", b.Rest)
+		return badInput("--rest %v: must be 0s or more", b.Rest)
 	}
 	return nil
 }
@@ -112,13 +112,13 @@ func (f *loadFlags) checkClients(server string) error {
 	at, err := url.Parse(server)
 	switch {
 	case err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https":
-		return badInput("URL %.80q: want one such as http://localhost:8080/", server)
+		return badInput("URL %.80q: must be such as http://localhost:8080/", server)
 	case c.Count < 1 || c.Count > 10000:
-		return badInput("--clients %d: want 1 to 10000", c.Count)
+		return badInput("--clients %d: must be 1 to 10000", c.Count)
 	case c.On <= 0 || c.Off < 0:
-		return badInput("--on %v, --off %v: want --on above 0s, --off 0s or more", c.On, c.Off)
+		return badInput("--on %v, --off %v: must be above 0s for --on, 0s or more for --off", c.On, c.Off)
 	case c.Rate != 0 && !(c.Rate >= 1e-3 && c.Rate <= 1e6): // NaN is neither
-		return badInput("--rate %v: want 0.001 to 1000000 calls a second, or 0", c.Rate)
+		return badInput("--rate %v: must be 0.001 to 1000000 calls a second, or 0", c.Rate)
 	}
 	c.URL = server
 	return nil

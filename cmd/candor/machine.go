@@ -57,7 +57,7 @@ func loadOtherMachine(desc string) (*topology.Machine, error) {
 	case err == nil:
 		return readMachineFile(desc, info)
 	case looksLikeFile(desc):
-		return nil, fmt.Errorf("%w: want %s", err, machineForms)
+		return nil, fmt.Errorf("%w: must be %s", err, machineForms)
 	}
 	return nil, syntaxErr
 }
@@ -82,11 +82,11 @@ func readMachineFile(name string, info fs.FileInfo) (*topology.Machine, error) {
 		return nil, err
 	}
 	if len(text) > maxMachineFile {
-		return nil, fmt.Errorf("%s: longer than %d MiB, want a machine as candor topology -o json writes it", name, maxMachineFile>>20)
+		return nil, fmt.Errorf("%s: longer than %d MiB: must be a machine as candor topology -o json writes it", name, maxMachineFile>>20)
 	}
 	m := &topology.Machine{}
 	if err := json.Unmarshal(text, m); err != nil {
-		return nil, fmt.Errorf("%s: %w (want a machine as candor topology -o json writes it)", name, err)
+		return nil, fmt.Errorf("%s: %w: must be a machine as candor topology -o json writes it", name, err)
 	}
 	return m, nil
 }

@@ -35,30 +35,30 @@ func TestBadInput(t *testing.T) {
 		"setup host -x":             "unknown shorthand flag: 'x' in -x: candor setup host --help lists them\n",
 		"version now":               `candor version takes no arguments, got "now"`,
 		"map now":                   `candor map takes no arguments, got "now"`,
-		"map --sample -1s":          "--sample -1s: want 0 to 1m",
+		"map --sample -1s":          "--sample -1s: must be 0 to 1m",
 		"top now":                   `candor top takes no arguments, got "now"`,
 		"place now":                 `candor place takes no arguments, got "now"`,
-		"top --interval 1ms":        "--interval 1ms: want 100ms to 1m0s",
-		"top --interval 2m":         "--interval 2m0s: want 100ms to 1m0s",
-		"top -n 0":                  "-n 0: want 1 or more",
-		"top --once -n 2":           "--once and -n: want one of them",
-		"top --sort age":            `invalid argument "age" for "--sort" flag: want one of cpu, limit-used, throttled, name, limit`,
+		"top --interval 1ms":        "--interval 1ms: must be 100ms to 1m0s",
+		"top --interval 2m":         "--interval 2m0s: must be 100ms to 1m0s",
+		"top -n 0":                  "-n 0: must be 1 or more",
+		"top --once -n 2":           "--once and -n: use one of them",
+		"top --sort age":            `invalid argument "age" for "--sort" flag: must be one of cpu, limit-used, throttled, name, limit`,
 		"top --state-dir /dev/null": "state directory /dev/null: ",
-		"inspect a/b --during 2h":   "--during 2h0m0s: want 0 to 1h",
-		"map --color blue":          `invalid argument "blue" for "--color" flag: want one of auto, always, never`,
+		"inspect a/b --during 2h":   "--during 2h0m0s: must be 0 to 1h",
+		"map --color blue":          `invalid argument "blue" for "--color" flag: must be one of auto, always, never`,
 		"plan a b":                  "candor plan takes one file, got 2 arguments",
 		"plan /no/such/file":        "open /no/such/file: no such file or directory",
-		"plan -o xml":               `invalid argument "xml" for "-o, --output" flag: want one of table, json, svg`,
+		"plan -o xml":               `invalid argument "xml" for "-o, --output" flag: must be one of table, json, svg`,
 		"plan --algorithm best":     `invalid argument "best" for "--algorithm" flag: algorithm "best": must be one of candor, paper`,
 		"plan --policy hard":        `invalid argument "hard" for "--policy" flag: policy "hard": must be one of strict, best-effort`,
 		"plan --reserved 3-1":       `invalid argument "3-1" for "--reserved" flag: CPU list "3-1": a range must rise`,
 		"plan --min-shared much":    `invalid argument "much" for "--min-shared" flag: CPU amount "much": must be a number of CPUs such as 2, 1.5 or 1500m`,
 		"plan --machine pu:0":       "--machine: ",
 		"plan --machine pu:1000000": "--machine: ",
-		"plan --machine /nope":      "--machine: stat /nope: no such file or directory: want " + machineForms + "\n",
+		"plan --machine /nope":      "--machine: stat /nope: no such file or directory: must be " + machineForms + "\n",
 		"run --cpu 1 --on-resize signal:KILL -- true": `bad request: on-resize "signal:KILL": no program can handle this signal; use another signal such as signal:HUP`,
-		"inspect web --during -1s":                    "--during -1s: want 0 to 1h",
-		"inspect web --during 2h":                     "--during 2h0m0s: want 0 to 1h",
+		"inspect web --during -1s":                    "--during -1s: must be 0 to 1h",
+		"inspect web --during 2h":                     "--during 2h0m0s: must be 0 to 1h",
 		"view --cpu 1 --name tasks":                   `bad request: name "tasks"`,
 		"view --class flexible --period 2s":           "bad request: period 2s: must be 1ms to 1s",
 		"resize cpu.max --cpu 1":                      `name "cpu.max"`,
@@ -104,7 +104,7 @@ func TestPlan(t *testing.T) {
 	code, out, errOut := command(t, web+web+"oops\n"+web, append(machine, "-o", "json")...)
 	lines := strings.Split(out, "\n")
 	if code != 2 || len(lines) != 3 || !strings.Contains(lines[1], `"error":"id-taken"`) ||
-		errOut != "candor: standard input: line 3: want a JSON object, got oops\n" {
+		errOut != "candor: standard input: line 3: must be a JSON object, got oops\n" {
 		t.Errorf("%d, %s%s", code, out, errOut)
 	}
 	if strings.Contains(out, "explain") {

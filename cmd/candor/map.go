@@ -53,14 +53,14 @@ func newMapCommand() *cobra.Command {
 	during := cmd.Flags().Duration("sample", 200*time.Millisecond, "time to sample foreign use of exclusive CPUs; 0 disables it")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *during < 0 || *during > time.Minute {
-			return badInput("--sample %v: want 0 to 1m", *during)
+			return badInput("--sample %v: must be 0 to 1m", *during)
 		}
 		if err := of.check(cmd, []string{"node"}, []string{"sample", "state-dir", "config", "cgroup-parent", "cgroup-driver", "verbose"}); err != nil {
 			return err
 		}
 		if of.cluster {
 			if cmd.Flags().Changed("node") && *node == "" {
-				return badInput("--node \"\": want a node's name, as kubectl get nodes shows it, or no --node for all of them")
+				return badInput("--node \"\": must be a node's name, as kubectl get nodes shows it; leave out --node for all nodes")
 			}
 			return mapCluster(cmd, &of, *node, output.value, color.value)
 		}
@@ -151,7 +151,7 @@ func sortStrangers(list []cpumap.ForeignUse) {
 // mapCluster draws the nodes of a cluster, or a single node.
 func mapCluster(cmd *cobra.Command, of *clusterFlags, name, form, color string) error {
 	if form == "svg" && name == "" {
-		return badInput("-o svg: a picture is of one node: want --node NAME")
+		return badInput("-o svg: a picture shows one node: add --node NAME")
 	}
 	c, err := of.client()
 	if err != nil {

@@ -183,9 +183,9 @@ func (f *nriFlags) checkHistogram(config *nri.Config) error {
 		return nil
 	}
 	if f.histogram.value == "" {
-		return badInput("%s: recordHistogram %s: the metrics show it: want metrics: ADDRESS too", f.config, f.counts)
+		return badInput("%s: recordHistogram %s: needs the metrics endpoint: add metrics: ADDRESS", f.config, f.counts)
 	}
-	return badInput("--record-histogram %s: the metrics show it: want --metrics ADDRESS too", f.counts)
+	return badInput("--record-histogram %s: needs the metrics endpoint: add --metrics ADDRESS", f.counts)
 }
 
 // loadWebConfig reads the web configuration of the metrics server, if it is configured.
@@ -196,9 +196,9 @@ func (f *nriFlags) loadWebConfig(config *nri.Config) (*metrics.WebConfig, error)
 	case f.webFile == "":
 		return nil, nil
 	case !isServed && f.webConfig != "":
-		return nil, badInput("--metrics-web-config %s: nothing is served; want --metrics ADDRESS too", f.webConfig)
+		return nil, badInput("--metrics-web-config %s: needs the metrics endpoint: add --metrics ADDRESS", f.webConfig)
 	case !isServed:
-		return nil, badInput("%s: metricsWebConfig %s: nothing is served; want metrics: ADDRESS too", f.config, f.webFile)
+		return nil, badInput("%s: metricsWebConfig %s: needs the metrics endpoint: add metrics: ADDRESS", f.config, f.webFile)
 	}
 	web, err := metrics.LoadWebConfig(f.webFile)
 	if err != nil {
@@ -223,7 +223,7 @@ func (f *nriFlags) raiseQuotas(ctx context.Context, h *host.Host, log *slog.Logg
 	go func() {
 		defer close(ended)
 		if err := h.RaiseQuotas(ctx, func(g *host.Grant) bool { return g.Engine.Pod != "" }); err != nil {
-			log.Error("quotas are not raised", "error", err)
+			log.Error("burst driver stopped", "error", err)
 		}
 	}()
 	return func() { <-ended }
@@ -240,7 +240,7 @@ func (f *nriFlags) newLog(out io.Writer) *slog.Logger {
 func (f *nriFlags) checkKubelet(log *slog.Logger) error {
 	unclear, err := nri.CheckKubelet("/")
 	if unclear != nil {
-		log.Warn("the policy of the kubelet's CPU manager is not known: want none", "reason", unclear)
+		log.Warn("cannot read the policy of the kubelet's CPU manager: must be none", "reason", unclear)
 	}
 	if err != nil && f.observe {
 		log.Warn("would refuse to start", "reason", err)
@@ -316,20 +316,20 @@ func (f *nriFlags) reload(h *host.Host, engine *nri.Engine, log *slog.Logger) er
 		return err
 	}
 	if now := f.options.StateDir; cmp.Or(f.stateDir, config.StateDir) != now {
-		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: want it started anew for another",
+		return fmt.Errorf("%s: stateDir %q: the plugin runs with %q: restart it for another",
 			f.config, config.StateDir, cmp.Or(now, host.DefaultStateDir()))
 	}
 	if at := cmp.Or(f.metrics, config.Metrics); at != f.metricsAt {
-		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: want it started anew for another", f.config, at, f.metricsAt)
+		return fmt.Errorf("%s: metrics %q: the plugin serves them at %q: restart it for another", f.config, at, f.metricsAt)
 	}
 	if file := cmp.Or(f.webConfig, config.WebConfig); file != f.webFile {
 		return fmt.Errorf("%s: metricsWebConfig %q: the plugin uses %q; restart it for another", f.config, file, f.webFile)
 	}
 	if windows := f.windows(config); windows != f.counts {
-		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: want it started anew for another", f.config, windows, f.counts)
+		return fmt.Errorf("%s: recordHistogram %s: the plugin counts %s: restart it for another", f.config, windows, f.counts)
 	}
 	if f.wants(config) != (f.publisher != nil) {
-		return fmt.Errorf("%s: publish %v: the plugin does otherwise: want it started anew", f.config, config.Publish)
+		return fmt.Errorf("%s: publish %v: the plugin runs with %v: restart it for another", f.config, config.Publish, f.publisher != nil)
 	}
 	if err := f.applyOptions(h, config, log); err != nil {
 		return err
@@ -347,10 +347,10 @@ func (f *nriFlags) reloadLoop(ctx context.Context, hup <-chan os.Signal, h *host
 		case <-hup:
 		}
 		if err := f.reload(h, engine, log); err != nil {
-			log.Error("configuration not taken", "error", err)
+			log.Error("configuration rejected", "error", err)
 			continue
 		}
-		log.Info("configuration taken", "file", f.config)
+		log.Info("configuration reloaded", "file", f.config)
 		if err := engine.Repair(ctx); err != nil {
 			log.Error("repair", "error", err)
 		}
@@ -381,7 +381,7 @@ func (f *nriFlags) preparePublishing(config *nri.Config, counted *metrics.Metric
 		return nil
 	}
 	if f.observe {
-		return fmt.Errorf("%w: not with --observe: a plan would be taken for what is", publish.ErrBadOptions)
+		return fmt.Errorf("%w: not with --observe: it would publish a plan as the actual state", publish.ErrBadOptions)
 	}
 	f.publisher, err = publish.New(publish.Options{
 		Node: f.node, Kubeconfig: f.kubeconfig, Version: versionString(), Log: log, OnReport: counted,

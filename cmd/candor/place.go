@@ -54,7 +54,7 @@ func newPlaceCommand() *cobra.Command {
 // readThings reads the file of a flag.
 func readThings(flag, name string) (packing.List, error) {
 	if name == "" {
-		return packing.List{}, badInput("--%s: want a file", flag)
+		return packing.List{}, badInput("--%s: must be a file", flag)
 	}
 	file, err := os.Open(name)
 	if err != nil {

@@ -53,10 +53,10 @@ func (f *podFlags) add(cmd *cobra.Command) {
 // run plans a pod.
 func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	if len(args) > 0 {
-		return badInput("%q: with --cluster want -f FILE, --pod NAME or --cpu CPU", args[0])
+		return badInput("%q: with --cluster, use -f FILE, --pod NAME or --cpu CPU", args[0])
 	}
 	if form == "svg" {
-		return badInput("-o svg: not with --cluster: want table or json")
+		return badInput("-o svg: not with --cluster: must be table or json")
 	}
 	pod, err := f.describe(cmd)
 	if err != nil {
@@ -95,12 +95,12 @@ func (f *podFlags) describe(cmd *cobra.Command) (*podcpu.Pod, error) {
 		}
 	}
 	if given != 1 || f.file == "" && f.pod == "" && f.cpu == 0 { // empty: a variable of a script, which is not set
-		return nil, badInput("--cluster: want one of -f FILE, --pod NAME and --cpu CPU")
+		return nil, badInput("--cluster: must have one of -f FILE, --pod NAME and --cpu CPU")
 	}
 	if f.cpu == 0 {
 		for _, name := range []string{"request", "memory", "class", "policy", "topology"} {
 			if cmd.Flags().Changed(name) {
-				return nil, badInput("--%s: want --cpu beside it", name)
+				return nil, badInput("--%s: add --cpu", name)
 			}
 		}
 	}
@@ -150,14 +150,14 @@ func (f *podFlags) ofFlags(cmd *cobra.Command) (*podcpu.Pod, error) {
 	requests[podcpu.CPU] = limits[podcpu.CPU]
 	if cmd.Flags().Changed("request") {
 		if f.request > f.cpu || f.class == hybrid.Sensitive {
-			return nil, badInput("--request %v: want --class flexible and at most --cpu", &f.request)
+			return nil, badInput("--request %v: must be at most --cpu, with --class flexible", &f.request)
 		}
 		requests[podcpu.CPU] = *resource.NewMilliQuantity(int64(f.request), resource.DecimalSI)
 	}
 	if f.memory != "" {
 		memory, err := podcpu.Amount(f.memory)
 		if err != nil || memory.Sign() < 0 {
-			return nil, badInput("--memory %.60q: want an amount such as 512Mi", f.memory)
+			return nil, badInput("--memory %.60q: must be an amount such as 512Mi", f.memory)
 		}
 		requests[podcpu.Memory] = memory
 	}
@@ -176,21 +176,21 @@ func (f *podFlags) placed(cmd *cobra.Command, c *apiserver.Client, p *podcpu.Pod
 		return nil, err
 	}
 	if !isObjectName(f.pod) {
-		return nil, badInput("--pod %.60q: want the name of a pod", f.pod)
+		return nil, badInput("--pod %.60q: must be the name of a pod", f.pod)
 	}
 	p = &podcpu.Pod{}
 	if err := c.Get(cmd.Context(), "/api/v1/namespaces/"+namespace+"/pods/"+f.pod, p); err != nil {
 		return nil, err
 	}
 	if p.Spec.NodeName != "" {
-		return nil, badInput("--pod %s: it is on node %s: want one that waits", f.pod, p.Spec.NodeName)
+		return nil, badInput("--pod %s: is on node %s: must be a pending pod", f.pod, p.Spec.NodeName)
 	}
 	return p, nil
 }
 
 func checkNamespace(name string) error {
 	if !isObjectName(name) {
-		return badInput("namespace %.60q: want the name of one", name)
+		return badInput("namespace %.60q: must be the name of a namespace", name)
 	}
 	return nil
 }
@@ -338,17 +338,17 @@ func (f *clusterFlags) check(cmd *cobra.Command, forCluster, forMachine []string
 	if f.cluster {
 		for _, name := range forMachine {
 			if cmd.Flags().Changed(name) {
-				return badInput("--%s: not with --cluster", name)
+				return badInput("--%s: cannot be combined with --cluster", name)
 			}
 		}
 		if f.timeout < time.Second || f.timeout > time.Hour {
-			return badInput("--timeout %v: want 1s to 1h", f.timeout)
+			return badInput("--timeout %v: must be 1s to 1h", f.timeout)
 		}
 		return nil
 	}
 	for _, name := range slices.Concat(forCluster, []string{"kubeconfig", "context", "timeout"}) {
 		if cmd.Flags().Changed(name) {
-			return badInput("--%s: want --cluster beside it", name)
+			return badInput("--%s: add --cluster", name)
 		}
 	}
 	return nil

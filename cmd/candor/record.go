@@ -85,13 +85,13 @@ func (f *recordFlags) check(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case f.out == "":
-		return badInput("no file to write: want -o FILE")
+		return badInput("no file to write: add -o FILE")
 	case asked != 1:
-		return badInput("want one of --cgroup, --pid, --container, --all, or -- COMMAND")
+		return badInput("use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND")
 	case f.duration < 0:
-		return badInput("--duration %v: want 0 or more", f.duration)
+		return badInput("--duration %v: must be 0 or more", f.duration)
 	case f.duration > 0 && f.duration < f.interval:
-		return badInput("--duration %v: want at least one --interval, %v", f.duration, f.interval)
+		return badInput("--duration %v: must be at least one --interval, %v", f.duration, f.interval)
 	}
 	if err := record.CheckInterval(f.interval); err != nil {
 		return badInput("--%w", err)
@@ -151,7 +151,7 @@ func (f *recordFlags) targets(cmd *cobra.Command, tree *cgroup.Tree) (list []rec
 		case err != nil:
 			return nil, badInput("--pid %d: %w", f.pid, err)
 		case path == "/":
-			return nil, badInput("--pid %d: the process is in the group at the top, with all others: want one in a group of its own, or candor record -- COMMAND", f.pid)
+			return nil, badInput("--pid %d: the process is in the root cgroup, with all other processes: use a process in its own cgroup, or candor record -- COMMAND", f.pid)
 		}
 		paths = []string{path}
 	}

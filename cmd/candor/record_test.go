@@ -17,12 +17,12 @@ import (
 func TestRecordBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "usage")
 	for flags, want := range map[string]string{
-		"":                                "want one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all --pid 1":                   "want one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all -- true":                   "want one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"":                                "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all --pid 1":                   "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
+		"--all -- true":                   "use exactly one of --cgroup, --pid, --container, --all, or -- COMMAND",
 		"--all --interval 999us":          "--interval 999µs: must be 1ms to 10s",
 		"--all --interval 11s":            "--interval 11s: must be 1ms to 10s",
-		"--all --duration -1s":            "--duration -1s: want 0 or more",
+		"--all --duration -1s":            "--duration -1s: must be 0 or more",
 		"--cgroup web":                    `--cgroup: cgroup path "web": must be a clean path`,
 		"--cgroup /no-such-group/web":     "cgroup /no-such-group/web: no such group",
 		"--pid 0":                         "--pid 0: ",
@@ -37,7 +37,7 @@ func TestRecordBadInput(t *testing.T) {
 			t.Errorf("candor record %s: made the file", flags)
 		}
 	}
-	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor: no file to write: want -o FILE\n" {
+	if code, _, errOut := command(t, "", "record", "--all"); code != 2 || errOut != "candor: no file to write: add -o FILE\n" {
 		t.Errorf("code %d, %q", code, errOut)
 	}
 }
@@ -129,12 +129,12 @@ func TestUsage(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		file + " --group x":         `--group "x": not in the recording; it has web, db`,
-		file + " --top -1":          "--top -1: want 0 or more",
+		file + " --top -1":          "--top -1: must be 0 or more",
 		file + " --from 10s":        file + ": no such part of the recording: it begins at 10s, and the recording has 10s",
-		file + " --from 2s --to 1s": "--from 2s --to 1s: want a time from 0 on and a later one",
+		file + " --from 2s --to 1s": "--from 2s --to 1s: --from must be 0 or more, and --to later",
 		"record_test.go":            `record_test.go: not a recording of version 1: must start with "candor usage 1\n"`,
 		"/no/such/file":             "open /no/such/file: no such file or directory",
-		"":                          "0 arguments: want one, the FILE",
+		"":                          "0 arguments: must be 1, the FILE",
 		file + " -o xml":            `invalid argument "xml"`,
 		"/dev/null":                 "/dev/null: the recording has no end: its recorder still runs or was killed",
 	} {

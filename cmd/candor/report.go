@@ -25,7 +25,7 @@ func newReportCommand() *cobra.Command {
   candor report xz.json nginx.json stream.json -o markdown`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return badInput("want reports: candor report FILE...")
+				return badInput("no reports: use candor report FILE...")
 			}
 			return nil
 		},

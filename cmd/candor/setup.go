@@ -183,7 +183,7 @@ func newSetupEngineCommand(e engine.Engine) *cobra.Command {
 	dry := flags.Bool("dry-run", false, "print the changes without applying them")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *undo && s.Default {
-			return badInput("--undo puts back what was there: it takes no --default")
+			return badInput("--undo restores the former content: it takes no --default")
 		}
 		if err := findRuntimes(s, *undo); err != nil {
 			return err
@@ -218,7 +218,7 @@ func findRuntimes(s *engine.Setup, undo bool) error {
 	for _, r := range []engine.Runtime{{Name: "candor", Path: "candor-runc"}, {Name: "candor-flexible", Path: "candor-flexible-runc"}} {
 		r.Path = filepath.Join(filepath.Dir(self), r.Path)
 		if _, err := os.Stat(r.Path); err != nil && !undo {
-			return badInput("%s is not there: want a link to candor of that name (ln -s %s %[1]s)", r.Path, filepath.Base(self))
+			return badInput("%s is missing: create it as a link to candor (ln -s %s %[1]s)", r.Path, filepath.Base(self))
 		}
 		s.Runtimes = append(s.Runtimes, r)
 	}

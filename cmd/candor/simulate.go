@@ -88,7 +88,7 @@ func (f *simulateFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if stopped {
-		return fmt.Errorf("stopped: %d of %s begun, the rest left out", len(report.Points), count(len(points), "point", "points"))
+		return fmt.Errorf("stopped: started %d of %s", len(report.Points), count(len(points), "point", "points"))
 	}
 	return nil
 }
@@ -192,13 +192,13 @@ func (f *simulateFlags) setting() (simulate.Setting, trace.Header, error) {
 		CoresOfLargest: f.cores, Overcommit: f.overcommit, Machines: f.machines, Seed: f.seed,
 	}
 	if f.trace == "" {
-		return s, trace.Header{}, badInput("no trace: want --trace with one of those that --help lists")
+		return s, trace.Header{}, badInput("no trace: use --trace with a kind that --help lists")
 	}
 	if err := s.Check(); err != nil {
 		return s, trace.Header{}, badInput("%w", err)
 	}
 	if f.machines != 0 && f.size != "" {
-		return s, trace.Header{}, badInput("--machines and --size: want one of them, --size searches the number of machines")
+		return s, trace.Header{}, badInput("--machines and --size: use one of them; --size searches the number of machines")
 	}
 	r, err := openTrace(f.trace, f.options)
 	if err != nil {

@@ -66,11 +66,11 @@ func (f *topFlags) run(cmd *cobra.Command) error {
 	flags := cmd.Flags()
 	switch {
 	case f.ui.Interval < top.MinInterval || f.ui.Interval > top.MaxInterval:
-		return badInput("--interval %v: want %v to %v", f.ui.Interval, top.MinInterval, top.MaxInterval)
+		return badInput("--interval %v: must be %v to %v", f.ui.Interval, top.MinInterval, top.MaxInterval)
 	case flags.Changed("readings") && f.readings < 1:
-		return badInput("-n %d: want 1 or more", f.readings)
+		return badInput("-n %d: must be 1 or more", f.readings)
 	case flags.Changed("readings") && f.once:
-		return badInput("--once and -n: want one of them")
+		return badInput("--once and -n: use one of them")
 	}
 	for _, s := range top.Sorts {
 		if s.Word == f.sort.value {

@@ -104,7 +104,7 @@ func newTraceInfoCommand() *cobra.Command {
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !(*cores > 0 && *cores <= 1e5) {
-			return badInput("--cores-of-largest %v: want a number above 0, at most 100000", *cores)
+			return badInput("--cores-of-largest %v: must be a number above 0, at most 100000", *cores)
 		}
 		if output.value == "svg" && len(args) > tracereport.MaxTraces {
 			return badInput("-o svg shows %d traces at most, got %d", tracereport.MaxTraces, len(args))
@@ -177,7 +177,7 @@ func newTraceImportCommand() *cobra.Command {
 	lenientFlag(cmd, &o)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !strings.HasSuffix(*file, ".ctrace") {
-			return badInput("--output %q: want a file whose name ends in .ctrace", *file)
+			return badInput("--output %q: must be a file whose name ends in .ctrace", *file)
 		}
 		if _, err := os.Stat(filepath.Dir(*file)); err != nil {
 			return badInput("--output: %w", err)

@@ -42,7 +42,7 @@ func newUsageCommand() *cobra.Command {
 	top := cmd.Flags().Int("top", 10, "number of cgroups to show, by CPU time; 0: all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *top < 0 {
-			return badInput("--top %d: want 0 or more", *top)
+			return badInput("--top %d: must be 0 or more", *top)
 		}
 		s, err := readRecording(args[0], part)
 		if err != nil {
@@ -74,7 +74,7 @@ func addPartFlags(cmd *cobra.Command) *timescale.Part {
 // readRecording sums up a part of a recording. That it has no such part is the caller's fault.
 func readRecording(file string, part *timescale.Part) (*timescale.Summary, error) {
 	if part.From < 0 || part.To < 0 || part.To > 0 && part.To <= part.From {
-		return nil, badInput("--from %v --to %v: want a time from 0 on and a later one", part.From, part.To)
+		return nil, badInput("--from %v --to %v: --from must be 0 or more, and --to later", part.From, part.To)
 	}
 	in, err := os.Open(file)
 	if err != nil {
@@ -130,7 +130,7 @@ func drawGroup(out io.Writer, file string, s *timescale.Summary, form string) er
 	}
 	defer in.Close()
 	if err := s.Groups[0].Trace(in, s.Part); isOneOf(err, record.ErrFormat, record.ErrCut) {
-		return badInput("%s: it is read twice for a picture, and the second time: %w", file, err)
+		return badInput("%s: cannot read it a second time for the picture: %w", file, err)
 	} else if err != nil {
 		return err
 	}

@@ -191,8 +191,8 @@ func TestReload(t *testing.T) {
 		}
 		l.wait(want, l.plugin, func() bool { return strings.Contains(l.plugin.said(), want) })
 	}
-	reload("version: 1\nnode: {minShared: lots}\n", "configuration not taken")
-	reload("version: 1\nnamespaces: {default: {class: sensitive}}\n", "configuration taken")
+	reload("version: 1\nnode: {minShared: lots}\n", "configuration rejected")
+	reload("version: 1\nnamespaces: {default: {class: sensitive}}\n", "configuration reloaded")
 	p := must[*pod](t)(l.newPod(300, 300, nil))
 	must[*container](t)(p.run("app", 300, 300, true)).sees()
 }

@@ -49,7 +49,7 @@ func (m *Map) keys(c *canvas, columns int) {
 		key("offline", m.Machine.Offline.String())
 	}
 	if strangers {
-		key("!", "others run here")
+		key("!", "foreign processes")
 	}
 	c.newline()
 }

@@ -111,7 +111,7 @@ func (c *cell) describe() string {
 		words = append(words, "flexible containers")
 	}
 	if c.hasForeign {
-		words = append(words, "others too")
+		words = append(words, "foreign processes")
 	}
 	return strings.Join(words, ", ")
 }

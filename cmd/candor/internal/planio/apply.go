@@ -89,9 +89,9 @@ func (op *Op) check() error {
 	case op.bad != nil:
 		return op.bad
 	case op.ID == "":
-		return errors.New("no id: want the name of a container")
+		return errors.New("no id: must be the name of a container")
 	case len(op.ID) > maxID:
-		return fmt.Errorf("id of %d bytes: want %d at most", len(op.ID), maxID)
+		return fmt.Errorf("id of %d bytes: must be %d at most", len(op.ID), maxID)
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ func results(t testing.TB, s *Session, lines string) string {
 // TestRefusals: what cannot be meant is a result, and nothing changes.
 func TestRefusals(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"op":"allocate","cpu":"1"}`:                                                   "bad-request: no id: want the name of a container",
-		`{"op":"allocate","id":"","cpu":"1"}`:                                           "bad-request: no id: want the name of a container",
+		`{"op":"allocate","cpu":"1"}`:                                                   "bad-request: no id: must be the name of a container",
+		`{"op":"allocate","id":"","cpu":"1"}`:                                           "bad-request: no id: must be the name of a container",
 		`{"op":"allocate","id":7,"cpu":"1"}`:                                            "bad-request: id wants a string, got 7",
 		`{"op":"allocate","id":"a"}`:                                                    `bad-request: no cpu: must be a number of CPUs such as "2", "1.5" or "1500m"`,
 		`{"op":"allocate","id":"a","cpu":null}`:                                         "bad-request: cpu wants a string, got null",
@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 		`{"op":"resize","id":"first","cpu":"x"}`:                                        "bad-request: cpu: ",
 		`{"op":"resize","id":"first","cpu":"1","request":"1"}`:                          "bad-request: request is for flexible containers, first is sensitive",
 		`{"op":"resize","id":"first","cpu":"99"}`:                                       "no-capacity: ",
-		`{"op":"release","id":"` + strings.Repeat("x", 254) + `"}`:                      "bad-request: id of 254 bytes: want 253 at most",
+		`{"op":"release","id":"` + strings.Repeat("x", 254) + `"}`:                      "bad-request: id of 254 bytes: must be 253 at most",
 		`{"op":"allocate","id":"a","cpu":{"of":["` + strings.Repeat("x", 9999) + `"]}}`: "bad-request: cpu wants a string, got {",
 	} {
 		s := session(t, "core:4 pu:1", hybrid.Options{})
@@ -126,7 +126,7 @@ func TestBadLineStops(t *testing.T) {
 oops
 {"op":"release","id":"a"}`), func(r Result) error { got = append(got, r.Op+r.ID); return nil })
 	var lineErr *LineError
-	if !errors.As(err, &lineErr) || err.Error() != "line 4: want a JSON object, got oops" || fmt.Sprint(got) != "[allocatea releaseb]" {
+	if !errors.As(err, &lineErr) || err.Error() != "line 4: must be a JSON object, got oops" || fmt.Sprint(got) != "[allocatea releaseb]" {
 		t.Errorf("%v after %v", err, got)
 	}
 	if _, there := s.Node.Grant("a"); !there {

@@ -87,14 +87,14 @@ func parseLine(line []byte) (Op, error) {
 	op := Op{values: map[string]string{}}
 	raw, ok := fields["op"]
 	if !ok {
-		return Op{}, fmt.Errorf(`no "op": want %s`, opNames)
+		return Op{}, fmt.Errorf(`no "op": must be %s`, opNames)
 	}
 	if name, isString := parseString(raw); isString {
 		op.Name = name
 	}
 	known, ok := fieldsOf[op.Name]
 	if !ok {
-		return Op{}, fmt.Errorf("unknown op %s: want %s", shorten(string(raw)), opNames)
+		return Op{}, fmt.Errorf("unknown op %s: must be %s", shorten(string(raw)), opNames)
 	}
 	delete(fields, "op")
 	// A fixed order gives the same error for a line with several mistakes.
@@ -124,7 +124,7 @@ func parseObject(line []byte) (map[string]json.RawMessage, error) {
 		return nil, errors.New("not valid UTF-8")
 	}
 	if line[0] != '{' {
-		return nil, fmt.Errorf("want a JSON object, got %s", shorten(string(line)))
+		return nil, fmt.Errorf("must be a JSON object, got %s", shorten(string(line)))
 	}
 	// The outcome of the whole first, for an error with the offset.
 	if !json.Valid(line) {
@@ -143,7 +143,7 @@ func parseObject(line []byte) (map[string]json.RawMessage, error) {
 		}
 		name := key.(string) // the line is valid JSON
 		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("field %q stands twice", shorten(name))
+			return nil, fmt.Errorf("duplicate field %q", shorten(name))
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {

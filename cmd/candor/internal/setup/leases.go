@@ -42,7 +42,7 @@ func (s *Setup) setFence(f cgroup.Confinement, value string) error {
 		return s.Tree.SetConfinement(f, value)
 	}
 	if value != "0" && value != "1" { // the record may have been edited
-		return fmt.Errorf("%s %.20q: want 0 or 1", leasesFile, value)
+		return fmt.Errorf("%s %.20q: must be 0 or 1", leasesFile, value)
 	}
 	return os.WriteFile(leasesFile, []byte(value), 0)
 }

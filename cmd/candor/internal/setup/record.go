@@ -114,7 +114,7 @@ func (s *Setup) lock() (unlock func(), err error) {
 	}
 	if err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		dir.Close()
-		return nil, fmt.Errorf("%s: another candor setup is at work: %w", name, err)
+		return nil, fmt.Errorf("%s: another candor setup is running: %w", name, err)
 	}
 	return func() { dir.Close() }, nil
 }

@@ -144,11 +144,11 @@ func (p *plan) planReserved(all cpuset.Set) error {
 func check(keep, all cpuset.Set) error {
 	switch {
 	case keep.IsEmpty():
-		return fmt.Errorf("%w: none: want a list of those that stay with what is not Candor's, such as %d", ErrBadCPUs, all.First())
+		return fmt.Errorf("%w: none: must be a list of the CPUs for everything else on the host, such as %d", ErrBadCPUs, all.First())
 	case !keep.SubsetOf(&all):
-		return fmt.Errorf("%w: the machine does not have %s; want some of %s", ErrBadCPUs, cputext.CPUs(keep.Minus(all)), all)
+		return fmt.Errorf("%w: the machine does not have %s; use some of %s", ErrBadCPUs, cputext.CPUs(keep.Minus(all)), all)
 	case all == keep:
-		return fmt.Errorf("%w: %s: these are all CPUs of the machine, and Candor needs one; want fewer", ErrBadCPUs, keep)
+		return fmt.Errorf("%w: %s: these are all CPUs of the machine; leave at least 1 to Candor", ErrBadCPUs, keep)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (s *Setup) checkFree(keep cpuset.Set) error {
 	for _, g := range now.Grants {
 		own := g.Exclusive.Union(g.Lost) // lost: since they were reserved a moment ago
 		if own.Overlaps(&keep) {
-			return fmt.Errorf("%w: %s: container %s has %s for its own while it runs", ErrInUse, keep, g.ID, cputext.CPUs(own))
+			return fmt.Errorf("%w: %s: running container %s has %s exclusively", ErrInUse, keep, g.ID, cputext.CPUs(own))
 		}
 	}
 	return nil
@@ -212,16 +212,16 @@ func (p *plan) rollBack(done int) error {
 	var errs []error
 	for i := done - 1; i >= 0; i-- {
 		if err := p.setFence(p.fences[i], p.fences[i].Before); err != nil {
-			errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
+			errs = append(errs, fmt.Errorf("cannot undo it either: %w", err))
 		}
 	}
 	if err := p.restoreOptions(p.options, p.new.NoConfig); err != nil {
-		errs = append(errs, fmt.Errorf("to undo it failed too: %w", err))
+		errs = append(errs, fmt.Errorf("cannot undo it either: %w", err))
 	}
 	if len(errs) == 0 {
 		return p.save(p.old)
 	}
-	return fmt.Errorf("%w; what is left stands in %s, and candor setup host --undo tries again", errline.Join(errs...), p.recordFile())
+	return fmt.Errorf("%w; %s records the remaining changes, candor setup host --undo tries again", errline.Join(errs...), p.recordFile())
 }
 
 // restoreOptions writes the options as they were, or removes a file that setup has made.

@@ -64,7 +64,7 @@ func (s *Setup) undoFences(r *record, dry bool, result *Result) (failed []cgroup
 		case now == f.Before && f.Kind != cgroup.ConfineProcesses:
 			continue
 		case now != f.After && now != f.Before:
-			result.Notes = append(result.Notes, fmt.Sprintf("left alone, somebody has changed it: %s of %s is %q", f.Kind, f.At, now))
+			result.Notes = append(result.Notes, fmt.Sprintf("not restored, because another process has changed it: %s of %s is %q", f.Kind, f.At, now))
 			continue
 		}
 		back := cgroup.Confinement{Kind: f.Kind, At: f.At, Before: now, After: f.Before}

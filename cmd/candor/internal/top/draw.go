@@ -87,7 +87,7 @@ func (u *UI) header(c *canvas, f *Figures) {
 		others += s.Milli
 	}
 	if others > 0 {
-		c.put(Style{Bold: true}, fmt.Sprintf("  ! others use %.2f exclusive CPUs", float64(others)/1000))
+		c.put(Style{Bold: true}, fmt.Sprintf("  ! foreign processes use %.2f exclusive CPUs", float64(others)/1000))
 	}
 	if u.Paused {
 		c.put(Style{Reverse: true}, "  paused  ")
@@ -146,7 +146,7 @@ func help(c *canvas) {
 		{"", ""},
 		{"CPU 0 A ||||", "an exclusive CPU of container A; a small letter: a fraction"},
 		{"CPU 1 .", "a CPU that the flexible containers share; # reserved, x isolated"},
-		{"!", "others run on an exclusive CPU"},
+		{"!", "foreign processes run on an exclusive CPU"},
 		{"USE, LIM%", "CPUs that it uses; part of its limit"},
 		{"THR%, ALL%", "periods in which its quota ran out: now; since it began"},
 	} {

@@ -34,7 +34,7 @@ func addToDocker(text []byte, s *Setup) ([]byte, error) {
 		}
 		if has := runtimes.get(r.Name); has != nil {
 			if pathOf(has) != r.Path {
-				return nil, fmt.Errorf("runtime %q is there already, and is another: want it removed first", r.Name)
+				return nil, fmt.Errorf("another runtime %q exists: remove it first", r.Name)
 			}
 			continue
 		}
@@ -69,7 +69,7 @@ func hasDocker(text []byte, s *Setup) (bool, error) {
 
 func removeFromDocker(text []byte, before *record, s *Setup) ([]byte, error) {
 	if before == nil {
-		return nil, fmt.Errorf("candor is in it, and the record of what was before, %s, is missing: want candor's runtimes removed by hand, "+
+		return nil, fmt.Errorf("the file has candor's runtimes, and the record of its former content, %s, is missing: remove candor's runtimes by hand, "+
 			"and default-runtime if it is candor", s.Record)
 	}
 	all, runtimes, err := readDocker(text)
@@ -147,7 +147,7 @@ func readFields(text []byte) (fields, error) {
 	if open, err := d.Token(); err != nil {
 		return nil, err
 	} else if open != json.Delim('{') {
-		return nil, fmt.Errorf("begins with %v", open)
+		return nil, fmt.Errorf("starts with %v, must be an object", open)
 	}
 	f := fields{}
 	for d.More() {
@@ -160,7 +160,7 @@ func readFields(text []byte) (fields, error) {
 			return nil, err
 		}
 		if f.get(key.(string)) != nil {
-			return nil, fmt.Errorf("%.60q stands there twice", key)
+			return nil, fmt.Errorf("duplicate key %.60q", key)
 		}
 		f = append(f, field{key.(string), value})
 	}
@@ -168,7 +168,7 @@ func readFields(text []byte) (fields, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("something follows its end")
+		return nil, errors.New("text follows the end of the object")
 	}
 	return f, nil
 }

@@ -80,7 +80,7 @@ func (s *Setup) read() (text []byte, missing bool, err error) {
 	text, err = fileio.Read(s.File, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(s.File); err == nil {
-			return nil, false, fmt.Errorf("%w: %s: a link to a file that is not there: want that file made, or the link removed", ErrBadFile, s.File)
+			return nil, false, fmt.Errorf("%w: %s: a link to a missing file: create that file, or remove the link", ErrBadFile, s.File)
 		}
 		return nil, true, nil
 	}
@@ -238,7 +238,7 @@ func giveOwner(next *os.File, file string) error {
 func (s *Setup) unchanged(c *Change) error {
 	text, _, err := s.read()
 	if err == nil && !bytes.Equal(text, c.Before) {
-		err = fmt.Errorf("%w %s: somebody else has changed it just now: nothing was written; want the command again", ErrBadFile, s.File)
+		err = fmt.Errorf("%w %s: another process has just changed it: nothing was written; repeat the command", ErrBadFile, s.File)
 	}
 	return err
 }
@@ -257,7 +257,7 @@ func (s *Setup) load() (*record, error) {
 		return nil, fmt.Errorf("%s: %w: correct the file, or remove it", s.Record, err)
 	}
 	if r.File != s.File {
-		return nil, fmt.Errorf("%w %s: %s was set up before: want --undo of that first", ErrBadFile, s.File, r.File)
+		return nil, fmt.Errorf("%w %s: %s was set up before: undo that first with --undo", ErrBadFile, s.File, r.File)
 	}
 	return r, nil
 }

@@ -60,7 +60,7 @@ func addToPodman(text []byte, s *Setup) ([]byte, error) {
 
 func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	if s.Default {
-		return nil, errors.New("no default runtime is set in containerd: for Kubernetes want candor nri, which sees every container, or a RuntimeClass")
+		return nil, errors.New("containerd has no setting for the default runtime here: for Kubernetes, use candor nri, which sees every container, or a RuntimeClass")
 	}
 	var head struct {
 		Version int
@@ -71,10 +71,10 @@ func addToContainerd(text []byte, s *Setup) ([]byte, error) {
 	}
 	plugin := map[int]string{2: criPlugin, 3: criRuntime, 4: criRuntime}[head.Version]
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, errors.New("no such file, or nothing in it: want what containerd config default writes")
+		return nil, errors.New("the file is missing or empty: create it with containerd config default")
 	}
 	if plugin == "" {
-		return nil, fmt.Errorf("version %d: want 2, 3 or 4", head.Version)
+		return nil, fmt.Errorf("version %d: must be 2, 3 or 4", head.Version)
 	}
 	options := optionsOf(table(head.Plugins, plugin, "containerd"))
 	var block strings.Builder
@@ -139,7 +139,7 @@ func removeBlock(text []byte, _ *record, s *Setup) ([]byte, error) {
 		above, key := table(all, path[:len(path)-1]...), path[len(path)-1]
 		for _, r := range s.Runtimes {
 			if _, there := table(above, "runtimes")[r.Name]; above[key] == r.Name && !there {
-				return nil, fmt.Errorf("%s is %q, which goes: want another one first", key, r.Name)
+				return nil, fmt.Errorf("%s is %q, which is to be removed: set another default first", key, r.Name)
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func withBlock(text []byte, block string) ([]byte, error) {
 	}
 	out := append(rest, begin+"\n"+block+end+"\n"...)
 	if err := check(out); err != nil {
-		return nil, fmt.Errorf("with candor's runtimes it would not be TOML (is one of them there already?): %w", err)
+		return nil, fmt.Errorf("with candor's runtimes, the file would not be valid TOML (perhaps it has one already): %w", err)
 	}
 	return out, nil
 }
@@ -173,11 +173,11 @@ func withoutBlock(text []byte) ([]byte, error) {
 	}
 	_, after, found = bytes.Cut(after, []byte(end))
 	if !found {
-		return nil, fmt.Errorf("%q stands there without %q", begin, end)
+		return nil, fmt.Errorf("%q without %q", begin, end)
 	}
 	rest := append(bytes.Clone(before), bytes.TrimPrefix(after, []byte("\n"))...)
 	if err := check(rest); err != nil {
-		return nil, fmt.Errorf("without candor's lines it would not be TOML: %w", err)
+		return nil, fmt.Errorf("without candor's lines, the file would not be valid TOML: %w", err)
 	}
 	return rest, nil
 }
