@@ -149,6 +149,11 @@ func (s *Sim) share() {
 		}
 		return
 	}
+	s.shareShort(remaining, weights)
+}
+
+// shareShort divides CPUs among the running groups, which have the sum of weights and could use more CPUs.
+func (s *Sim) shareShort(remaining, weights float64) {
 	for weights > 0 {
 		share := remaining / weights
 		isLimited := false

@@ -32,6 +32,7 @@ import (
 // A Driver creates the cgroups.
 type Driver string
 
+// Drivers.
 const (
 	Auto     Driver = "auto"     // Systemd where it runs the machine and the tree is v2, else Cgroupfs
 	Cgroupfs Driver = "cgroupfs" // the kernel's files alone

@@ -27,6 +27,7 @@ type Confinement struct {
 // A ConfinementKind is the kind of a Confinement's value.
 type ConfinementKind string
 
+// Kinds of confinements.
 const (
 	ConfineCPUs        ConfinementKind = "cpuset.cpus"           // a group's CPUs
 	ConfineToPartition ConfinementKind = "cpuset.cpus.partition" // v2: "root" takes the group's CPUs away from all other groups

@@ -91,7 +91,8 @@ func (g *Group) Fingerprint() (string, error) {
 		return "", g.wrap(&fs.PathError{Op: "stat", Path: dir, Err: err})
 	}
 	var text strings.Builder
-	text.WriteString(strconv.FormatUint(uint64(st.Nlink), 10)) // a folder more for each group in it
+	// Each child group adds a link.
+	text.WriteString(strconv.FormatUint(uint64(st.Nlink), 10)) //nolint:unconvert // uint32 on arm64
 	for _, file := range files {
 		content, err := read(dir, file)
 		if err != nil {

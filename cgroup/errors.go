@@ -9,14 +9,15 @@ import (
 )
 
 var (
-	// ErrNoCPU and ErrNoCpuset: the kernel does not offer that controller here.
-	ErrNoCPU    = errors.New("no cpu controller")
+	// ErrNoCPU means that the kernel, or the parent group, does not offer the cpu controller.
+	ErrNoCPU = errors.New("no cpu controller")
+	// ErrNoCpuset means that the kernel, or the parent group, does not offer the cpuset controller.
 	ErrNoCpuset = errors.New("no cpuset controller")
-	// ErrNotDelegated: this user, or this place in the tree, may not make groups.
+	// ErrNotDelegated means that this user cannot create groups, or not in this part of the tree.
 	ErrNotDelegated = errors.New("not delegated")
-	// ErrBusy: the group has processes.
+	// ErrBusy means that the group has processes.
 	ErrBusy = errors.New("the group has processes")
-	// ErrOwned: Candor's parent group has groups of another state.
+	// ErrOwned means that Candor's parent group has groups of another state.
 	ErrOwned = errors.New("belongs to the state in")
 	// ErrNoGroup reports a missing group.
 	ErrNoGroup = errors.New("no such group")

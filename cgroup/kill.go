@@ -31,7 +31,7 @@ func (g *Group) Kill(sig syscall.Signal) error {
 	if sig == syscall.SIGKILL {
 		err = g.killAll()
 	} else {
-		_, err = g.signal(sig)
+		err = g.signal(sig)
 	}
 	return g.wrap(err)
 }
@@ -74,7 +74,7 @@ func (g *Group) killAll() error {
 	if err != nil {
 		return err
 	}
-	_, err = g.signal(syscall.SIGKILL)
+	err = g.signal(syscall.SIGKILL)
 	if err := errline.Join(err, thaw()); err != nil && !isGone(err) {
 		return err
 	}
@@ -97,29 +97,29 @@ func (g *Group) killFor(limit time.Duration) error {
 			pids, _ := g.processes()
 			return fmt.Errorf("processes %v do not end: %w", pids[:min(len(pids), 5)], ErrBusy)
 		}
-		if _, err := g.signal(syscall.SIGKILL); err != nil && !isGone(err) { // systemd removes an empty scope
+		if err := g.signal(syscall.SIGKILL); err != nil && !isGone(err) { // systemd removes an empty scope
 			return err
 		}
 	}
 }
 
-// signal signals the present processes of the group. It holds a pidfd of each process and checks its group again before the signal: a
-// process elsewhere that reuses the ID gets no signal.
-func (g *Group) signal(sig syscall.Signal) (n int, err error) {
+// signal signals the present processes of the group.
+func (g *Group) signal(sig syscall.Signal) error {
 	pids, err := g.processes()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	const batchSize = 256 // handles are file descriptors
+	const batchSize = 256 // signalChecked holds a file descriptor for each process
 	for part := range slices.Chunk(pids, batchSize) {
-		sent, err := g.signalChecked(part, sig)
-		if n += sent; err != nil {
-			return n, err
+		if _, err := g.signalChecked(part, sig); err != nil {
+			return err
 		}
 	}
-	return n, nil
+	return nil
 }
 
+// signalChecked signals the processes that are in the group, and returns how many got the signal. It holds a pidfd of each process
+// and reads the group again before the signal, so a process of another group that reuses a PID gets no signal.
 func (g *Group) signalChecked(pids []int, sig syscall.Signal) (n int, err error) {
 	handles := make([]*os.Process, 0, len(pids))
 	for _, pid := range pids {
@@ -195,8 +195,8 @@ func (g *Group) writeFreezer(file, freezeValue, thawValue string, done func(dir 
 			_ = thaw()
 			return nil, err
 		}
-		if frozen || err != nil || !wait.next() {
-			return thaw, nil
+		if frozen || err != nil || !wait.next() { // with an error, the group was removed
+			return thaw, nil //nolint:nilerr // a removed group needs no freezing
 		}
 	}
 }

@@ -109,32 +109,35 @@ func findHierarchies(root string) ([]hierarchy, error) {
 	return found, nil
 }
 
-// chooseHierarchies selects the hierarchy of each controller. The kernel attaches a controller to a single hierarchy at a time.
-func (t *Tree) chooseHierarchies(found []hierarchy) error {
-	byController := func(controller string) *hierarchy {
-		for i := range found {
-			h := &found[i]
-			if !h.v2 && h.hasController(controller) {
+// byController returns the hierarchy that offers a controller, or nil. The kernel attaches a controller to a single hierarchy at a
+// time.
+func byController(found []hierarchy, controller string) *hierarchy {
+	for i := range found {
+		h := &found[i]
+		if !h.v2 && h.hasController(controller) {
+			return h
+		}
+		if h.v2 {
+			offered, _ := read(h.mount, "cgroup.controllers")
+			if slices.Contains(strings.Fields(string(offered)), controller) {
 				return h
 			}
-			if h.v2 {
-				offered, _ := read(h.mount, "cgroup.controllers")
-				if slices.Contains(strings.Fields(string(offered)), controller) {
-					return h
-				}
-			}
 		}
-		return nil
 	}
+	return nil
+}
+
+// chooseHierarchies selects the hierarchy of each controller.
+func (t *Tree) chooseHierarchies(found []hierarchy) error {
 	const remedy = "mount it (cgroup v2 on /sys/fs/cgroup), or enable it with the kernel's options or, in a service, Delegate="
-	if t.cpuset = byController("cpuset"); t.cpuset == nil {
+	if t.cpuset = byController(found, "cpuset"); t.cpuset == nil {
 		return fmt.Errorf("%w in the cgroups of this machine; %s", ErrNoCpuset, remedy)
 	}
-	if t.cpu = byController("cpu"); t.cpu == nil {
+	if t.cpu = byController(found, "cpu"); t.cpu == nil {
 		return fmt.Errorf("%w in the cgroups of this machine; %s", ErrNoCPU, remedy)
 	}
 	if !t.cpu.v2 {
-		t.acct = byController("cpuacct")
+		t.acct = byController(found, "cpuacct")
 	}
 	switch {
 	case t.cpuset.v2:
@@ -142,7 +145,7 @@ func (t *Tree) chooseHierarchies(found []hierarchy) error {
 	case t.cpu.v2:
 		t.reaper = t.cpu
 	default:
-		t.reaper = byController("freezer")
+		t.reaper = byController(found, "freezer")
 	}
 	for _, h := range []*hierarchy{t.cpu, t.cpuset, t.acct, t.reaper} {
 		if h != nil && !slices.Contains(t.all, h) {

@@ -68,7 +68,7 @@ func testSwapV1(t *testing.T, tr *Tree) {
 	if tr.swapV1(dir, a) {
 		t.Error("done in a group that is no more")
 	}
-	g, pid = group(t, tr, "web", Settings{CPUs: a}, "sleep")
+	_, pid = group(t, tr, "web", Settings{CPUs: a}, "sleep")
 	swap("a group of the same name", b, true)
 	unset := dir + "/unset" // whose processes, had it any, would be to bring back
 	must(t, os.Mkdir(unset, 0o755))

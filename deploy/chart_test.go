@@ -124,7 +124,7 @@ func functions(all *template.Template) template.FuncMap {
 			}
 			return d
 		},
-		"quote":     func(s string) string { return strconv.Quote(s) },
+		"quote":     strconv.Quote,
 		"sha256sum": func(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s))) },
 		"dir":       path.Dir,
 	}

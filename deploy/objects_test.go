@@ -29,7 +29,6 @@ func compareFields(t *testing.T, path string, of reflect.Type, schema document) 
 	known, _ := schema["properties"].(document)
 	fields := map[string]reflect.Type{}
 	for f := range of.Fields() {
-		f := f
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case name == "" && strings.Contains(options, "inline"):

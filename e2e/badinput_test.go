@@ -84,7 +84,7 @@ func TestBadCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []badLine{
-		{[]string{"run", "--cpu", "0.5"}, 2, "want candor run --cpu N -- COMMAND"},
+		{[]string{"run", "--cpu", "0.5"}, 2, "use candor run --cpu N -- COMMAND"},
 		{[]string{"run", "--cpu", "0.5", "--", "/no/such/command"}, 127, "not found"},
 		{[]string{"run", "--cpu", "0.5", "--", "no-such-command"}, 127, "not found"},
 		{[]string{"run", "--cpu", "0.5", "--", ""}, 127, "not found"},

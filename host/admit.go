@@ -166,6 +166,7 @@ func (op *operation) wholeGrants() []*Grant {
 // HintResult is the outcome of a hint.
 type HintResult string
 
+// Outcomes of a hint.
 const (
 	NoHint     HintResult = ""       // no hint, or the container took over held CPUs
 	HintTaken  HintResult = "taken"  // the container has exactly the hinted CPUs
@@ -240,7 +241,7 @@ func (h *Host) RecordRunning(ctx context.Context, a *Allocation, pid int) error 
 	if pid != 0 {
 		var err error
 		if main, err = state.ProcessOf(pid); err != nil {
-			return nil // it has ended
+			return nil //nolint:nilerr // the process has ended
 		}
 	}
 	return h.operateOn(ctx, scope{a.ID, a.Engine.Pod}, func(op *operation) error {

@@ -23,7 +23,7 @@ func TestBrokenState(t *testing.T) {
 		{"version 0", func(good []byte) []byte {
 			return bytes.Replace(good, []byte(`"version":2`), []byte(`"version": 0`), 1)
 		}},
-		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"nmae"`), 1) }},
+		{"unknown field", func(good []byte) []byte { return bytes.Replace(good, []byte(`"name"`), []byte(`"title"`), 1) }},
 		{"too long", func(good []byte) []byte { return append(good, bytes.Repeat([]byte(" "), state.MaxSize)...) }},
 		{"contradiction", func(good []byte) []byte { return bytes.Replace(good, []byte(`"web"`), []byte(`"db"`), 1) }},
 	} {

@@ -18,6 +18,7 @@ import (
 // A Setting is a part of a container's settings that the kernel can refuse separately.
 type Setting string
 
+// Settings.
 const (
 	SettingCPUs   Setting = "cpus"
 	SettingMems   Setting = "mems"

@@ -151,7 +151,7 @@ func realPath(dir string) (string, error) {
 	}
 	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
 	if err != nil {
-		return dir, nil // Prepare refuses to create it
+		return dir, nil //nolint:nilerr // Prepare refuses to create it
 	}
 	return filepath.Join(above, filepath.Base(dir)), nil
 }
@@ -217,8 +217,11 @@ func (h *Host) CloseUnused() { h.tree.CloseUnused() }
 
 // Aliases of the types of package state that operations take and return.
 type (
-	Grant   = state.Grant
-	Engine  = state.Engine
+	// Grant is the grant of a container.
+	Grant = state.Grant
+	// Engine is the container of an engine to which a grant belongs.
+	Engine = state.Engine
+	// Process identifies a process beyond the reuse of its PID.
 	Process = state.Process
 )
 

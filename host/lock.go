@@ -93,7 +93,10 @@ func waitForLock(ctx context.Context, file *os.File, patience time.Duration) err
 			err = fmt.Errorf("%w while %s held it", ErrInterrupted, holder(file))
 		}
 		// If the lock arrives late, release it at once.
-		go func() { <-done; file.Close() }()
+		go func() {
+			_ = <-done // the lock is not needed any more: closing the file releases it
+			file.Close()
+		}()
 		return err
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/candor-project/candor/hybrid"
 	"github.com/candor-project/candor/spec"
 )
 
@@ -62,6 +61,6 @@ func resizeEnv(g *Grant) []string {
 		"CANDOR_PID=" + strconv.Itoa(g.Main.PID),
 		"CANDOR_CPUS=" + strings.TrimSpace(g.CPUs.String()),
 		"CANDOR_CPU_COUNT=" + strconv.Itoa(g.VisibleCPUs()),
-		"CANDOR_LIMIT=" + hybrid.Milli(g.Limit).String(),
+		"CANDOR_LIMIT=" + g.Limit.String(),
 	}
 }

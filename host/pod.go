@@ -141,7 +141,7 @@ func (op *operation) matchRunning(a *Allocation) (stray []*Grant, err error) {
 	recordMain(&adopted, a.PID)
 	adopted.Request = a.Request // the request, not the settings that the engine chose
 	if err := op.node.Restore([]hybrid.Grant{adopted.Grant}); err != nil {
-		return []*Grant{&adopted}, nil
+		return []*Grant{&adopted}, nil //nolint:nilerr // the caller plans the container again
 	}
 	op.info[a.ID] = &adopted
 	op.log.Info("adopted", "container", a.ID, "cpus", adopted.CPUs, "limit", adopted.Limit)

@@ -17,6 +17,7 @@ type Burst struct {
 // BurstBy selects the mechanism of a Burst.
 type BurstBy string
 
+// Mechanisms of a burst.
 const (
 	BurstTime   BurstBy = ""       // a kernel burst buffer (Linux 5.14) of Burst.Time; 0 disables it
 	BurstKernel BurstBy = "kernel" // the largest kernel burst buffer: a quota

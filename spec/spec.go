@@ -13,6 +13,7 @@ import (
 // A View selects the sources of the CPU count that a container's program gets besides its affinity.
 type View string
 
+// Views.
 const (
 	ViewFull     View = "full"     // files over /sys/devices/system/cpu/online and /proc/cpuinfo
 	ViewAffinity View = "affinity" // the affinity only

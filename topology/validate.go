@@ -58,44 +58,55 @@ func (m *Machine) validateCPUs(all cpuset.Set) error {
 	return nil
 }
 
+// A domainKind is a kind of domain of a machine.
+type domainKind struct {
+	name  string
+	count int
+	cpus  func(index int) *cpuset.Set // of a domain
+	index func(*CPU) int              // of the CPU's domain
+}
+
 // validateDomains checks that each kind of domain partitions the online CPUs.
 func (m *Machine) validateDomains() error {
-	kinds := []struct {
-		name string
-		n    int
-		cpus func(int) *cpuset.Set
-		of   func(*CPU) int
-	}{
+	kinds := []domainKind{
 		{"socket", len(m.Sockets), func(i int) *cpuset.Set { return &m.Sockets[i].CPUs }, func(c *CPU) int { return c.Socket }},
 		{"NUMA node", len(m.Nodes), func(i int) *cpuset.Set { return &m.Nodes[i].CPUs }, func(c *CPU) int { return c.Node }},
 		{"L3 domain", len(m.L3s), func(i int) *cpuset.Set { return &m.L3s[i].CPUs }, func(c *CPU) int { return c.L3 }},
 		{"core", len(m.Cores), func(i int) *cpuset.Set { return &m.Cores[i].CPUs }, func(c *CPU) int { return c.Core }},
 	}
-	for _, k := range kinds {
-		var seen cpuset.Set
-		last := -1
-		for i := range k.n {
-			cpus := k.cpus(i)
-			if cpus.IsEmpty() || !cpus.SubsetOf(&m.Online) {
-				return fmt.Errorf("%s %d of the list has CPUs %q: must be one or more online CPUs", k.name, i, cpus)
-			}
-			if cpus.Overlaps(&seen) {
-				return fmt.Errorf("CPUs %v are in two %ss", cpus.Intersect(seen), k.name)
-			}
-			if cpus.First() < last {
-				return fmt.Errorf("%ss are not in rising order of their lowest CPU", k.name)
-			}
-			last = cpus.First()
-			seen = seen.Union(*cpus)
-			for cpu := range cpus.All() {
-				if c := m.CPU(cpu); k.of(c) != i {
-					return fmt.Errorf("CPU %d is in %s %d of the list, but its own entry has %d", cpu, k.name, i, k.of(c))
-				}
+	for i := range kinds {
+		if err := m.validateKind(&kinds[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validateKind checks that the domains of a kind partition the online CPUs.
+func (m *Machine) validateKind(k *domainKind) error {
+	var seen cpuset.Set
+	last := -1
+	for i := range k.count {
+		cpus := k.cpus(i)
+		if cpus.IsEmpty() || !cpus.SubsetOf(&m.Online) {
+			return fmt.Errorf("%s %d of the list has CPUs %q: must be one or more online CPUs", k.name, i, cpus)
+		}
+		if cpus.Overlaps(&seen) {
+			return fmt.Errorf("CPUs %v are in two %ss", cpus.Intersect(seen), k.name)
+		}
+		if cpus.First() < last {
+			return fmt.Errorf("%ss are not in rising order of their lowest CPU", k.name)
+		}
+		last = cpus.First()
+		seen = seen.Union(*cpus)
+		for cpu := range cpus.All() {
+			if c := m.CPU(cpu); k.index(c) != i {
+				return fmt.Errorf("CPU %d is in %s %d of the list, but its own entry has %d", cpu, k.name, i, k.index(c))
 			}
 		}
-		if seen != m.Online {
-			return fmt.Errorf("CPUs %v are in no %s", m.Online.Minus(seen), k.name)
-		}
+	}
+	if seen != m.Online {
+		return fmt.Errorf("CPUs %v are in no %s", m.Online.Minus(seen), k.name)
 	}
 	return nil
 }

@@ -250,9 +250,9 @@ func (r rewrite) put() error {
 	return nil
 }
 
-// makeDir opens the view's directory, which it makes if it is missing.
+// makeDir opens the view's directory, and creates it if it is missing.
 func makeDir(dir string) (*os.File, error) {
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // openDir checks owner and type
 		return nil, err
 	}
 	d, err := openDir(dir)

@@ -26,10 +26,11 @@ type Report struct {
 // A Role is the relation of a source to the view and the limit of a process.
 type Role string
 
+// Roles.
 const (
-	Reported Role = "told"    // programs size themselves by it: it must equal the limit
+	Reported Role = "told"    // programs choose their number of threads by this source: it must equal the limit
 	Grant    Role = "grant"   // enforced by the kernel
-	Machine  Role = "machine" // speaks of the whole machine, in every container (see the package comment)
+	Machine  Role = "machine" // shows the whole machine, in every container (see the package comment)
 )
 
 // A Source is a source from which programs take the CPU count.

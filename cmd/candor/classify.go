@@ -72,7 +72,7 @@ func newClassifyCommand() *cobra.Command {
 		Short:   "Classify a program as sensitive or flexible by measuring it",
 		Long:    classifyLong,
 		Example: classifyExample,
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE:    f.run,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // words after the command's name belong to the command

@@ -64,7 +64,7 @@ func newCompareCommand() *cobra.Command {
 		Short:   "Compare a program under quota, cpuset and Candor",
 		Long:    compareLong,
 		Example: compareExample,
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE:    f.run,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // words after the command's name belong to the command
@@ -160,11 +160,11 @@ func openLab() (*experiment.Lab, error) {
 // runStage returns the progress of an experiment with its preliminary result.
 func runStage(s experiment.Stage) stage {
 	var text strings.Builder
-	text.WriteString(fmt.Sprintf("run %d of %d, %v", s.Run, s.Runs, s.Setup))
+	fmt.Fprintf(&text, "run %d of %d, %v", s.Run, s.Runs, s.Setup)
 	metric := s.Report.Metrics[len(s.Report.Metrics)-1].Name
 	for _, c := range s.Report.Compare(metric)[1:] {
 		if c.Against != nil {
-			text.WriteString(fmt.Sprintf(", %v %.3f", c.Setup, c.Against.Ratio))
+			fmt.Fprintf(&text, ", %v %.3f", c.Setup, c.Against.Ratio)
 		}
 	}
 	return stage{text: text.String(), share: float64(s.Run-1) / float64(s.Runs)}

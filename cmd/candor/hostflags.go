@@ -235,12 +235,12 @@ func grantNamed(s *host.Snapshot, name string) (*host.Grant, error) {
 	return nil, badInput("%q is the name of %d containers: use one of %s", name, len(meant), strings.Join(names, ", "))
 }
 
-// idNamed is the ID of the container that a name means. A name that no container of the state has is
-// left to the operation, which may find it elsewhere.
+// idNamed returns the ID of the container with a name. If no container of the state has the name, it returns the name, because
+// the operation can find the container elsewhere.
 func idNamed(h *host.Host, name string) (string, error) {
 	s, err := h.Snapshot()
 	if err != nil || len(named(s, name)) == 0 {
-		return name, nil
+		return name, nil //nolint:nilerr // the operation reads the state again and returns its error
 	}
 	g, err := grantNamed(s, name)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,7 +187,7 @@ func TestHelp(t *testing.T) {
 	root, _ := newRoot()
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
-		args := append(strings.Fields(c.CommandPath())[1:], "--help")
+		args := slices.Concat(strings.Fields(c.CommandPath())[1:], []string{"--help"})
 		code, out, errOut := command(t, "", args...)
 		if code != 0 || errOut != "" || !strings.Contains(out, "Usage:") {
 			t.Errorf("%s --help: %d, %s%s", c.CommandPath(), code, out, errOut)

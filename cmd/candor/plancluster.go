@@ -79,7 +79,7 @@ func (f *podFlags) run(cmd *cobra.Command, args []string, form string) error {
 	}
 	answer := s.Place(pod, asked.Demand)
 	answer.Notes = asked.Notes
-	answer.Unread = append(asked.Unread, s.Unseen()...)
+	answer.Unread = slices.Concat(asked.Unread, s.Unseen())
 	if form == "json" {
 		return writeAnswerJSON(cmd.OutOrStdout(), pod, answer)
 	}

@@ -76,7 +76,7 @@ func parts(fractions []hybrid.Fraction) string {
 		if i > 0 {
 			text.WriteString(", ")
 		}
-		text.WriteString(fmt.Sprintf("%v of %d", f.Milli, f.CPU))
+		fmt.Fprintf(&text, "%v of %d", f.Milli, f.CPU)
 	}
 	return text.String() + ")"
 }

@@ -28,11 +28,11 @@ var Names = []string{"docker", "podman", "nerdctl"}
 var patience = 2 * time.Minute
 
 var (
-	// ErrBadEngine is an engine that cannot run containers through Candor.
+	// ErrBadEngine means that the engine cannot run containers through Candor.
 	ErrBadEngine = errors.New("bad engine")
-	// ErrBadImage is an image that is not there.
+	// ErrBadImage means that the image does not exist.
 	ErrBadImage = errors.New("bad image")
-	// the engine refused a call
+	// ErrRefused means that the engine refused a call.
 	ErrRefused = errors.New("refused")
 )
 

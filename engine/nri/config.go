@@ -125,7 +125,7 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	if !version {
-		return nil, at(doc.Content[0], "no version: version: %d is required", configVersion)
+		return nil, at(doc.Content[0], "no version: use version: %d", configVersion)
 	}
 	return c, nil
 }
@@ -272,7 +272,7 @@ func (c *Config) setNode(node *yaml.Node) error {
 	return each(node, map[string]func(*yaml.Node) error{
 		"reserved": func(n *yaml.Node) error {
 			c.Reserved = new(cpuset.Set)
-			return value(c.Reserved, n, func(s string) (cpuset.Set, error) { return cpuset.Parse(s) })
+			return value(c.Reserved, n, cpuset.Parse)
 		},
 		"minShared": func(n *yaml.Node) error {
 			c.MinShared = new(hybrid.Milli)

@@ -83,7 +83,7 @@ func TestBadConfigNamesFileAndLine(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"", "nri.yaml: empty: version: 1 is required"},
 		{"# nothing\n", "empty"},
-		{"defaults: {}\n", "nri.yaml:1: no version: version: 1 is required"},
+		{"defaults: {}\n", "nri.yaml:1: no version: use version: 1"},
 		{"version: 2\n", `nri.yaml:1: version "2": must be 1`},
 		{"version: 1\nversion: 1\n", `nri.yaml:2: "version": given twice`},
 		{"version: 1\nmetricsWebConfig: web.yml\n", `nri.yaml:2: metricsWebConfig "web.yml": must be an absolute path, such as /etc/candor/web-config.yml`},

@@ -96,14 +96,14 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	// The cheap and trustworthy files come first: a tenant can make a command line long.
 	id, err := procfs.ReadIdentity(dir)
 	if err != nil || !id.IsUser(0) || id.Namespaces != 1 {
-		return nil, nil
+		return nil, nil //nolint:nilerr // the process has ended
 	}
 	if user, err := os.Readlink(filepath.Join(dir, "ns/user")); err == nil && user != v.user {
 		return nil, nil
 	}
 	text, err := kernelfs.Read(filepath.Join(dir, "cgroup"))
 	if err != nil {
-		return nil, nil // the process has ended
+		return nil, nil //nolint:nilerr // the process has ended
 	}
 	inPod, inContainer := v.placeOf(text)
 	if inPod {
@@ -111,7 +111,7 @@ func (v *namespaceView) kubeletOf(dir string) (*kubelet, error) {
 	}
 	words, err := procfs.CommandLine(dir)
 	if err != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // the process has ended
 	}
 	program := kubeletProgram(words)
 	if program == "" {

@@ -35,7 +35,7 @@ func (e *Engine) asks(p *Pod, ctr *Container) (a host.Allocation, why string, pr
 	planned.Planned = true
 	b, why, _, err := allocation(e.config.Load(), p, &planned)
 	if err != nil {
-		return a, "", true, nil
+		return a, "", true, nil //nolint:nilerr // the container stays preserved
 	}
 	if g, err := e.grant(b.ID); err == nil && g != nil && g.Engine.Cgroup == b.Engine.Cgroup {
 		return b, why, false, nil

@@ -1,7 +1,6 @@
 package oci
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -233,14 +232,14 @@ func (u *update) line(c *Call, g *host.Grant, mems string) (args []string, input
 	return c.without([]string{"resources", "r"}, "--resources", "-"), input, err
 }
 
-// pipeOf is a file that holds a text.
+// pipeOf returns the read end of a pipe from which text can be read.
 func pipeOf(text []byte) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	go func() {
-		io.Copy(write, bytes.NewReader(text))
+		_, _ = write.Write(text) // fails if the reader has closed its end
 		write.Close()
 	}()
 	return read, nil

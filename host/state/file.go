@@ -16,8 +16,10 @@ import (
 
 const (
 	stateVersion = 2
-	maxUptime    = 1 << 42  // milliseconds: 139 years
-	MaxSize      = 16 << 20 // bytes; a grant takes about 400
+	maxUptime    = 1 << 42 // milliseconds: 139 years
+
+	// MaxSize is the largest size of a state file in bytes. A grant takes about 400.
+	MaxSize = 16 << 20
 )
 
 // ErrNewer means that a later version of Candor has written the state. Every other defect of a state file is a

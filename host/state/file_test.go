@@ -182,7 +182,7 @@ func TestDecodeStateRefuses(t *testing.T) {
 			t.Errorf("%s: newer is %t", test.new, !newer)
 		}
 	}
-	twice := strings.Replace(goodState, "}]}", "},"+goodState[strings.Index(goodState, `{"name"`):], 1)
+	twice := strings.Replace(goodState, "}]}", "},"+goodState[strings.Index(goodState, `{"name"`):], 1) //nolint:gocritic // goodState has a name
 	if _, err := decodeState([]byte(twice)); err == nil || !strings.Contains(err.Error(), "named twice") {
 		t.Errorf("one name twice: %v", err)
 	}

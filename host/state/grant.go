@@ -28,6 +28,7 @@ type Grant struct {
 // Phase is the life phase of a grant.
 type Phase string
 
+// Phases.
 const (
 	Pending Phase = "pending" // planned; the cgroup is created later
 	Running Phase = "running"

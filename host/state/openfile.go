@@ -29,7 +29,7 @@ func stampOf(name string) (stamp, error) {
 }
 
 func newStamp(s *unix.Stat_t) stamp {
-	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}
+	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim} //nolint:unconvert // uint32 on some architectures
 }
 
 // keepOpen takes ownership of the file to which s was written.

@@ -16,6 +16,7 @@ type Preserved struct {
 	By   Process    `json:"by"` // the CPUs count as reserved while it lives
 }
 
+// PreservedFile returns the path of the file with the preserved CPUs of a container.
 func (s Store) PreservedFile(name string) string { return filepath.Join(s.Dir, "preserved", name) }
 
 // PreservedCPUs returns the preserved CPUs of all containers whose process lives.
@@ -29,6 +30,7 @@ func (s Store) PreservedCPUs() (all cpuset.Set) {
 	return all
 }
 
+// SavePreserved stores the preserved CPUs of a container.
 func (s Store) SavePreserved(name string, p Preserved) error {
 	text, err := json.Marshal(p)
 	if err == nil {
@@ -40,6 +42,7 @@ func (s Store) SavePreserved(name string, p Preserved) error {
 	return err
 }
 
+// LoadPreserved reads the preserved CPUs of a container. ok is false if the file is missing or invalid.
 func (s Store) LoadPreserved(name string) (p Preserved, ok bool) {
 	text, err := fileio.ReadNoLink(s.PreservedFile(name), 1<<16)
 	return p, err == nil && fileio.DecodeStrict(text, &p) == nil

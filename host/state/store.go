@@ -44,11 +44,19 @@ type Store struct {
 // NewStore returns the store in a directory. It reads and creates nothing.
 func NewStore(dir string) Store { return Store{dir, newCache()} }
 
-// LockFile, File, BadFile, ViewDir and RequestFile return the paths of files in the directory.
-func (s Store) LockFile() string               { return filepath.Join(s.Dir, "lock") }
-func (s Store) File() string                   { return filepath.Join(s.Dir, "state.json") }
-func (s Store) BadFile() string                { return s.File() + ".bad" }
-func (s Store) ViewDir(name string) string     { return filepath.Join(s.Dir, "views", name) }
+// LockFile returns the path of the lock of the state.
+func (s Store) LockFile() string { return filepath.Join(s.Dir, "lock") }
+
+// File returns the path of the state file.
+func (s Store) File() string { return filepath.Join(s.Dir, "state.json") }
+
+// BadFile returns the path to which a broken state file is moved.
+func (s Store) BadFile() string { return s.File() + ".bad" }
+
+// ViewDir returns the directory with the view of a container.
+func (s Store) ViewDir(name string) string { return filepath.Join(s.Dir, "views", name) }
+
+// RequestFile returns the path of a container's request.
 func (s Store) RequestFile(name string) string { return filepath.Join(s.Dir, "requests", name) }
 
 // A BrokenError means that a state file cannot be used.

@@ -5,6 +5,7 @@ import "sync/atomic"
 // An Access is a way to use a file or a directory of the kernel.
 type Access string
 
+// Accesses.
 const (
 	ReadAccess   Access = "read"
 	WriteAccess  Access = "write"

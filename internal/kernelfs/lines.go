@@ -2,6 +2,7 @@ package kernelfs
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"io/fs"
 	"sync"
@@ -24,7 +25,7 @@ func Lines(name string, limit int64, visit func(line []byte) (more bool)) error 
 	}
 	defer f.close()
 	err = LinesOf(reader{f}, limit, visit)
-	if err == ErrTooLong {
+	if errors.Is(err, ErrTooLong) {
 		err = &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 	return err

@@ -14,7 +14,7 @@ const (
 	commandPatience = 200 * time.Millisecond // of CommandText
 )
 
-// ErrSlow: a process has not let its command line be read in time.
+// ErrSlow means that the command line of a process could not be read in time.
 var ErrSlow = errors.New("its command line cannot be read now")
 
 // CommandText returns the first 4096 bytes of a process's command line, with a NUL after each word. The kernel reads them

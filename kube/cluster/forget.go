@@ -1,8 +1,9 @@
 package cluster
 
-// An Absence is why a node has no report that counts.
+// An Absence is the reason why a node has no valid report.
 type Absence uint8
 
+// Reasons.
 const (
 	Gone     Absence = iota // there is no NodeCPU with that name
 	NotYet                  // the node's agent has not reported yet

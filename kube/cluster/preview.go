@@ -26,7 +26,7 @@ func (c *Cluster) Preview(name string, p *Pod) (v Preview, refusal *Refusal) {
 			v.Grants = append(v.Grants, g)
 		}
 	}
-	v.Shared, v.Moves = then.Shared()-n.now.Shared(), int(quote.Cost.Moves)
+	v.Shared, v.Moves = then.Shared()-n.now.Shared(), quote.Cost.Moves
 	return v, nil
 }
 

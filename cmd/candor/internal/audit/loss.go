@@ -9,9 +9,10 @@ import (
 // Gain estimates whether a container would gain from a view that matches its limit.
 type Gain string
 
+// Gains.
 const (
-	Likely Gain = "likely" // it has more threads than CPUs by its limit, and is throttled for it
-	Maybe  Gain = "maybe"  // it has as many threads, and has not been throttled
+	Likely Gain = "likely" // the container has more threads than CPUs in its limit, and is throttled
+	Maybe  Gain = "maybe"  // the container has more threads than CPUs in its limit, and was not throttled
 	No     Gain = "no"
 )
 

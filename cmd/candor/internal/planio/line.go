@@ -128,8 +128,8 @@ func parseObject(line []byte) (map[string]json.RawMessage, error) {
 	}
 	// The outcome of the whole first, for an error with the offset.
 	if !json.Valid(line) {
-		var any json.RawMessage
-		return nil, fmt.Errorf("not a JSON object: %w", json.Unmarshal(line, &any))
+		var content json.RawMessage
+		return nil, fmt.Errorf("not a JSON object: %w", json.Unmarshal(line, &content))
 	}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if _, err := dec.Token(); err != nil {

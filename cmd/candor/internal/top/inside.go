@@ -56,7 +56,7 @@ func (r *Row) has() string {
 		text.WriteString(" · exclusive: " + r.Exclusive.String())
 	}
 	for _, part := range r.Fractions {
-		text.WriteString(fmt.Sprintf(" · %dm of %d", int64(part.Milli), part.CPU))
+		fmt.Fprintf(&text, " · %dm of %d", int64(part.Milli), part.CPU)
 	}
 	return text.String()
 }

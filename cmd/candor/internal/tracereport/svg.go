@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/candor-project/candor/trace"
 )
@@ -139,8 +140,8 @@ func (d *drawing) line(i int, class string, points []float64) {
 	}
 	// Each line is thinner than the previous, so that equal lines remain visible.
 	d.printf(`<polyline class="%s" stroke="%s" stroke-width="%.1f" points="`, class, lineColors[i], max(4.2-2.4*float64(i), 1.4))
-	for k := 0; k < len(points); k += 2 {
-		d.printf("%.1f,%.1f ", points[k], points[k+1])
+	for p := range slices.Chunk(points, 2) {
+		d.printf("%.1f,%.1f ", p[0], p[1])
 	}
 	d.printf("\"/>\n")
 }

@@ -35,13 +35,14 @@ func Text(w io.Writer, summaries []*trace.Summary, ascii bool) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for i, title := range titles(summaries) {
-		if err := writeLoad(w, title, summaries[i].Load, ascii); err != nil {
+	names := titles(summaries)
+	for i, s := range summaries {
+		if err := writeLoad(w, names[i], s.Load, ascii); err != nil {
 			return err
 		}
 	}
-	for i, title := range titles(summaries) {
-		if err := writeReport(w, title, &summaries[i].Report); err != nil {
+	for i := range summaries {
+		if err := writeReport(w, names[i], &summaries[i].Report); err != nil {
 			return err
 		}
 	}
@@ -135,23 +136,13 @@ func classRows(summaries []*trace.Summary) []row {
 				continue
 			}
 			seen[class.Name] = true
-			find := func(of func(*trace.ClassTimes) string) func(*trace.Summary) string {
-				return func(s *trace.Summary) string {
-					for i := range s.Classes {
-						if s.Classes[i].Name == class.Name {
-							return of(&s.Classes[i])
-						}
-					}
-					return "-"
-				}
-			}
 			name := "class " + cpumap.Clean(class.Name)
 			if class.Sensitive {
 				name += ", latency-sensitive"
 			}
 			list = append(list,
-				row{name + ": at the start, new", find(func(c *trace.ClassTimes) string { return count(c.Start) + ", " + count(c.New) })},
-				row{"  ran for: p25 p50 p75 p90", find(func(c *trace.ClassTimes) string {
+				row{name + ": at the start, new", classCell(class.Name, func(c *trace.ClassTimes) string { return count(c.Start) + ", " + count(c.New) })},
+				row{"  ran for: p25 p50 p75 p90", classCell(class.Name, func(c *trace.ClassTimes) string {
 					d := c.Duration
 					if d.Max == 0 {
 						return "-"
@@ -161,6 +152,18 @@ func classRows(summaries []*trace.Summary) []row {
 		}
 	}
 	return list
+}
+
+// classCell returns a function that formats the times of the class with a name, or "-" if the trace has no such class.
+func classCell(name string, format func(*trace.ClassTimes) string) func(*trace.Summary) string {
+	return func(s *trace.Summary) string {
+		for i := range s.Classes {
+			if s.Classes[i].Name == name {
+				return format(&s.Classes[i])
+			}
+		}
+		return "-"
+	}
 }
 
 // requests formats quantiles of the requests of n containers.

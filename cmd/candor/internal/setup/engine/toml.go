@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -155,7 +156,7 @@ func withBlock(text []byte, block string) ([]byte, error) {
 	if len(rest) > 0 && !bytes.HasSuffix(rest, []byte("\n")) {
 		rest = append(rest, '\n')
 	}
-	out := append(rest, begin+"\n"+block+end+"\n"...)
+	out := slices.Concat(rest, []byte(begin+"\n"+block+end+"\n"))
 	if err := check(out); err != nil {
 		return nil, fmt.Errorf("with candor's runtimes, the file would not be valid TOML (perhaps it has one already): %w", err)
 	}
