@@ -100,8 +100,8 @@ func (h *history) place(r *fleet.Request, seen map[string]int) {
 	if placed.Node != want || !errors.Is(err, wantErr) {
 		h.Fatalf("%+v: on node %d, %v; the scan says %d, %v", *r, placed.Node, err, want, wantErr)
 	}
-	switch {
-	case err == nil:
+	switch err {
+	case nil:
 		h.running = append(h.running, h.next)
 		h.next++
 		seen["placed"]++

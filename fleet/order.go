@@ -15,16 +15,16 @@ import (
 type Order uint8
 
 const (
-	// Candor: the least added shared time, then the best topology, then the node whose free resources are most like the container's request (see
-	// the package's alignment score).
+	// Candor prefers the least added shared time, then the best topology, then the node whose free resources are most like the container's
+	// request (see the package's alignment score).
 	Candor Order = iota
-	// Paper is the optimized scheduler of Bacou et al. (SCC 2019): for a sensitive container the most CPU time on whole CPUs, then the least
+	// Paper is the optimized scheduler of Bacou et al. (SCC 2019). It prefers for a sensitive container the most CPU time on whole CPUs, then the least
 	// added shared time; a flexible container uses Least.
 	Paper
 	// Least is Kubernetes' LeastAllocated: the largest free share of the node's resources after the placement, as the mean over CPU and the
 	// further resources.
 	Least
-	// Most is Kubernetes' MostAllocated: the smallest such share.
+	// Most is Kubernetes' MostAllocated: the smallest free share.
 	Most
 )
 

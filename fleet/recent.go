@@ -76,9 +76,10 @@ func (r *recent) find(q *Request, decision int64) (a *answer, found bool) {
 
 // copy makes a request the same as another, with resources of its own.
 func (r *Request) copy(q *Request) {
-	kept := append(r.Resources[:0], q.Resources...)
+	r.Resources = append(r.Resources[:0], q.Resources...)
+	resources := r.Resources
 	*r = *q
-	r.Resources = kept
+	r.Resources = resources
 }
 
 // hash returns a number that is the same for requests that ask the same.

@@ -123,10 +123,10 @@ func explainChange(c *Change, add addStep) {
 }
 
 func (p *Plan) explainShared() string {
-	switch {
-	case p.Shared == 0:
+	switch p.Shared {
+	case 0:
 		return "no sensitive container shares a CPU"
-	case p.Shared == p.SharedBefore:
+	case p.SharedBefore:
 		return fmt.Sprintf("shared time stays %s", cpuTime(p.Shared))
 	default:
 		return fmt.Sprintf("shared time goes from %s to %s", cpuTime(p.SharedBefore), cpuTime(p.Shared))

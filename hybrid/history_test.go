@@ -128,7 +128,7 @@ func (h *history) replay() {
 	other := newHistory(h.t, h.machine, h.options)
 	for i, op := range h.log {
 		plan, err := op.plan(other.node)
-		result := ""
+		var result string
 		if err != nil {
 			result = err.Error()
 		} else {

@@ -43,6 +43,7 @@ type Change struct {
 // An Op is the operation of a plan.
 type Op uint8
 
+// The operations, named after the methods of Node that plan them.
 const (
 	OpAllocate Op = iota
 	OpRelease

@@ -44,6 +44,7 @@ type Refusal struct {
 // A Cause is the resource that was missing.
 type Cause uint8
 
+// Causes of a refusal.
 const (
 	CauseOther    Cause = iota // see Refusal.Text
 	CauseTime                  // CPU time: the limits and guarantees exceed the usable CPUs
@@ -204,7 +205,7 @@ func (n *Node) unknown(id string) error {
 func (n *Node) refuse(s int32, kind error) error {
 	request := n.slots[s].request()
 	r := &Refusal{ID: request.ID, Kind: kind, Topology: request.Topology, Wanted: request.Guaranteed(), Flexible: n.flexible.need}
-	if kind == ErrNoCapacity && n.lacksTime(r, &request) {
+	if errors.Is(kind, ErrNoCapacity) && n.lacksTime(r, &request) {
 		r.Cause = CauseTime
 		return r
 	}

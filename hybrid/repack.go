@@ -10,9 +10,9 @@ import (
 // maxRepacked bounds the number of repacked fractions: the search takes too long for more.
 const maxRepacked = 128
 
-// repackFor rearranges the fractions of a domain so that a container's whole CPUs and its fraction
-// fit. It reports whether it succeeded; on failure nothing has changed.
-func (n *Node) repackFor(s int32, domain *cpuset.Set, whole int, fraction Milli) bool {
+// repackFor rearranges the fractions of a domain so that whole CPUs and a fraction of a container fit.
+// It reports whether it succeeded; on failure nothing has changed.
+func (n *Node) repackFor(domain *cpuset.Set, whole int, fraction Milli) bool {
 	p := &n.scratch.pack
 	free := n.available().Intersect(*domain)
 	open := n.openWithin(domain).Minus(n.shared.Set())

@@ -80,23 +80,35 @@ func nameOf[T ~uint8](value T, names []string) string {
 	return strconv.Itoa(int(value))
 }
 
-// MarshalText and UnmarshalText encode the values as words in JSON. Unknown words are errors that list
-// the accepted words.
+// MarshalText writes the class's name.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-func (c Class) MarshalText() ([]byte, error)          { return []byte(c.String()), nil }
-func (p Policy) MarshalText() ([]byte, error)         { return []byte(p.String()), nil }
-func (a Algorithm) MarshalText() ([]byte, error)      { return []byte(a.String()), nil }
+// MarshalText writes the policy's name.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// MarshalText writes the algorithm's name.
+func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// MarshalText writes the topology policy's name.
 func (w TopologyPolicy) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
 
-func (c *Class) UnmarshalText(text []byte) error  { return parseName(c, "class", classNames, text) }
+// UnmarshalText parses a class's name.
+func (c *Class) UnmarshalText(text []byte) error { return parseName(c, "class", classNames, text) }
+
+// UnmarshalText parses a policy's name.
 func (p *Policy) UnmarshalText(text []byte) error { return parseName(p, "policy", policyNames, text) }
+
+// UnmarshalText parses an algorithm's name.
 func (a *Algorithm) UnmarshalText(text []byte) error {
 	return parseName(a, "algorithm", algorithmNames, text)
 }
+
+// UnmarshalText parses a topology policy's name.
 func (w *TopologyPolicy) UnmarshalText(text []byte) error {
 	return parseName(w, "topology", topologyNames, text)
 }
 
+// parseName sets a value by its name. The error for an unknown name lists the known names.
 func parseName[T ~uint8](value *T, what string, names []string, text []byte) error {
 	for i, name := range names {
 		if name == string(text) {

@@ -15,7 +15,7 @@ func (n *Node) makeRoom(s int32, domain *cpuset.Set) bool {
 		return true
 	}
 	n.unmove(0, mark)
-	return n.repackFor(s, domain, whole, fraction)
+	return n.repackFor(domain, whole, fraction)
 }
 
 // clear empties fractional CPUs of a domain until it has enough shared CPUs and room for the fraction.

@@ -304,12 +304,12 @@ func (s *Summary) Figures() Figures {
 // nextLent returns the loads of the two CPUs that are lent next, or lower bounds, and the room on the
 // lent CPUs. known is false if the summary has too few loads.
 func (s *Summary) nextLent() (next, then uint16, room Milli, known bool) {
-	lent := Milli(s.lent)
-	for i := 0; i < int(s.lone); i++ {
+	lent, lone := Milli(s.lent), int(s.lone)
+	for i := range lone {
 		switch {
 		case i == summaryLoads:
 			return s.loads[i-1], s.loads[i-1], room, lent <= 0
-		case lent <= 0 && i+1 == int(s.lone):
+		case lent <= 0 && i+1 == lone:
 			return s.loads[i], NoLoad, room, true
 		case lent <= 0:
 			return s.loads[i], s.loads[min(i+1, summaryLoads-1)], room, true

@@ -53,7 +53,7 @@ func (s *Summary) paperRest(r *Request, exclusive int, rest Milli) (shared Milli
 
 // fill is CHOOSE_PROCS.
 func (s *Summary) fill(maxCPUs int, amount Milli) (shared Milli, verdict Verdict) {
-	for i := 0; i < min(maxCPUs, int(s.open)); i++ {
+	for i := range min(maxCPUs, int(s.open)) {
 		if i == summaryLoads {
 			return 0, Unknown
 		}

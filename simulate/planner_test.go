@@ -54,7 +54,7 @@ func says(t *testing.T, r trace.Reader) []string {
 		}
 		number := string(rune('0' + e.Machine))
 		list = append(list, map[trace.Kind]string{
-			trace.MachineAdd:    number + " of " + string(rune('0'+e.CPU/1000)) + "000",
+			trace.MachineAdd:    number + " of " + string('0'+e.CPU/1000) + "000",
 			trace.MachineRemove: number + " gone",
 			trace.Submit:        "submit", trace.End: "end",
 		}[e.Kind])

@@ -33,8 +33,8 @@ type run struct {
 	refusedAnyway      int64 // for their view, unavoidable by any rearrangement
 }
 
-// sensitive returns the limit of a sensitive container; is is false for other containers.
-func sensitive(q *fleet.Request) (limit int64, is bool) {
+// sensitive returns the limit of a sensitive container; ok is false for other containers.
+func sensitive(q *fleet.Request) (limit int64, ok bool) {
 	if q.Class != hybrid.Sensitive {
 		return 0, false
 	}

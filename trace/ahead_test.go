@@ -21,7 +21,7 @@ func TestAhead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := bytes.Repeat([]byte("0123456789abcdef"), rapid.SampledFrom([]int{0, 1, 100, bufferBytes / 16, 3 * bufferBytes / 16, 40_001}).Draw(rt, "sixteens"))
 		want := rapid.SampledFrom([]error{io.EOF, io.ErrUnexpectedEOF, os.ErrClosed}).Draw(rt, "error")
-		var in io.Reader = io.MultiReader(bytes.NewReader(text), iotest.ErrReader(want))
+		in := io.MultiReader(bytes.NewReader(text), iotest.ErrReader(want))
 		if rapid.Bool().Draw(rt, "with the error") {
 			in = iotest.DataErrReader(in)
 		}

@@ -13,8 +13,8 @@ import (
 //	block                        of kind 'T': JSON of a compactTail
 //	uint64 offset of the last block; "ctrace\n\x00"
 //
-// A block is a kind ('E' or 'T'), three uint32 (stored bytes, bytes, events), a CRC-32C of these and of the stored bytes, and the stored
-// bytes: zstd for events, plain for the tail. Numbers are little-endian.
+// A block is a kind ('E' or 'T'), three uint32 (the stored size, the decoded size, the number of events), a CRC-32C of these and of the
+// stored bytes, and the stored bytes: zstd for events, plain for the tail. Numbers are little-endian.
 //
 // An event is a tag (kind, and in the higher bits 1 bit for a new shape, or AtStart, or 3 bits for the reason) and varints:
 //

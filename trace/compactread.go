@@ -142,7 +142,7 @@ func (c *compact) nextBlock() error {
 		return c.corrupt("bad block", "block %d: %v, %d bytes", c.blocks, err, len(raw))
 	}
 	c.length = len(raw)
-	c.raw = append(raw, make([]byte, maxRecord)...)
+	c.raw = append(raw, make([]byte, maxRecord)...) //nolint:gocritic // raw uses the memory of c.raw
 	c.at, c.left = 0, h.events
 	c.blocks++
 	return nil

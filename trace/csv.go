@@ -52,7 +52,7 @@ func openPlain(s spec, o Options) (Reader, error) {
 	}
 	p, err := newPlain(s, o, t)
 	if err != nil {
-		t.close()
+		_ = t.close() // the file was only read
 	}
 	return p, err
 }

@@ -77,7 +77,7 @@ func openGoogle(s spec, o Options) (Reader, error) {
 	}
 	tasks, err := openGoogleTable(s.path, "task_events", taskColumns)
 	if err != nil {
-		machines.close()
+		_ = machines.close() // the file was only read
 		return nil, err
 	}
 	return newGoogle(s, o, machines, tasks), nil

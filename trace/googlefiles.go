@@ -75,17 +75,19 @@ func openGoogleTable(dir, name string, fields int) (*googleTable, error) {
 	return g, g.nextPart()
 }
 
-// nextPart opens the next file.
+// nextPart opens the next file. After an error, the next call opens the file after it.
 func (g *googleTable) nextPart() error {
-	t, err := openTable(g.parts[0].path)
+	path := g.parts[0].path
+	g.parts = g.parts[1:]
+	t, err := openTable(path)
 	if err != nil {
 		return err
 	}
 	if g.table.close != nil {
-		g.table.close()
+		_ = g.table.close() // the file was only read
 	}
 	t.whole = true
-	g.table, g.parts = *t, g.parts[1:]
+	g.table = *t
 	return nil
 }
 

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -70,5 +71,31 @@ func TestTruncatedGzip(t *testing.T) {
 	}
 	if got := readError("google2011:"+dir, Options{}); got != "" {
 		t.Errorf("the whole file: %s", got)
+	}
+}
+
+// TestLaterPartNotGzip checks that a later part that is no gzip file is an error, and that lenient reading omits this part.
+func TestLaterPartNotGzip(t *testing.T) {
+	dir := t.TempDir()
+	spoil(t, "testdata/google", dir, "", "", "")
+	if err := os.Rename(filepath.Join(dir, gTasks1), filepath.Join(dir, gTasks1+".gz")); err != nil {
+		t.Fatal(err)
+	}
+	if got := readError("google2011:"+dir, Options{}); !strings.Contains(got, gTasks1+".gz") || !strings.Contains(got, "not a gzip file") {
+		t.Error(got)
+	}
+	r, err := Open("google2011:"+dir, Options{Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var e Event
+	for events := 0; err == nil; events++ {
+		if err = r.Next(&e); events > 1000 {
+			t.Fatal("no end of the trace")
+		}
+	}
+	if skipped := r.Report().Skipped; err != io.EOF || len(skipped) != 1 || skipped[0].Reason != "not a gzip file" || skipped[0].N != 1 {
+		t.Errorf("%v, skipped %v", err, skipped)
 	}
 }

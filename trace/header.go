@@ -9,9 +9,9 @@ import (
 type Unit uint8
 
 const (
-	// LargestMachine: billionths of the largest machine's CPU and memory.
+	// LargestMachine is a billionth of the largest machine's CPU or memory.
 	LargestMachine Unit = iota
-	// Milli: milli-CPU, and MiB of memory.
+	// Milli is a milli-CPU, or a MiB of memory.
 	Milli
 )
 

@@ -11,7 +11,7 @@ func TestAmounts(t *testing.T) {
 	for text, want := range map[string]int32{
 		"": 0, "0": 0, "1": 1000, "1.5": 1500, "1500m": 1500, "0.1": 100, ".5": 500, "2e1": 20_000, "1m": 1, "0.4m": 0, "0.5m": 1,
 		"1500u": 2, "250000000n": 250, "2147483": 2_147_483_000, "2147484": no,
-		"-1": no, "+1": no, "NaN": no, "inf": no, "1k": no, "1 ": no, "m": no, "1e": no, "1e999": no, "0x10": no, "1_000": no,
+		"-1": no, "+1": no, "NaN": no, "inf": no, "1k": no, "1\x20": no, "m": no, "1e": no, "1e999": no, "0x10": no, "1_000": no,
 	} {
 		if got, ok := parseCPU([]byte(text)); ok != (want != no) || ok && got != want {
 			t.Errorf("CPU %q: %d, %v; want %d", text, got, ok, want)

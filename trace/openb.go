@@ -54,12 +54,12 @@ func openOpenb(s spec, o Options) (Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer nodes.close()
+	defer nodes.close() //nolint:errcheck // the file is only read
 	pods, err := openMaybeZipped(filepath.Join(s.path, "openb_pod_list_"+variant+".csv"))
 	if err != nil {
 		return nil, err
 	}
-	defer pods.close()
+	defer pods.close() //nolint:errcheck // the file is only read
 	return newOpenb(s, o, nodes, pods)
 }
 

@@ -54,7 +54,7 @@ func openSemiReal(s spec, o Options) (Reader, error) {
 	}
 	parts, err := openGoogle(s, o)
 	if err != nil {
-		jobs.close()
+		_ = jobs.close() // the file was only read
 		return nil, err
 	}
 	r, err := newSemiReal(s, jobs, parts.(*google))

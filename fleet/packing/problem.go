@@ -26,9 +26,9 @@ type List struct {
 type Goal uint8
 
 const (
-	// Nodes: as few nodes as possible have applications; with as many, as little sharing as possible.
+	// Nodes minimizes the nodes with applications, and second the sharing.
 	Nodes Goal = iota
-	// Sharing: as little CPU time as possible is on CPUs that several applications use.
+	// Sharing minimizes the CPU time on CPUs of several applications.
 	Sharing
 )
 

@@ -65,9 +65,9 @@ func (p *problem) weight(app int) float64 {
 	return most
 }
 
-// run searches until the solution is optimal, or for a number of tries.
-func (s *search) run(tries int) {
-	s.tries = tries
+// run searches until the solution is optimal, or until Tries placements.
+func (s *search) run() {
+	s.tries = Tries
 	s.place(0)
 }
 

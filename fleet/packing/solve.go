@@ -23,7 +23,7 @@ func Solve(apps, nodes List, goal Goal) (*Solution, error) {
 		return nil, err
 	}
 	s := newSearch(p, goal)
-	s.run(Tries)
+	s.run()
 	switch {
 	case s.best == nil && s.tries >= 0:
 		return nil, p.whyNot()
@@ -45,7 +45,7 @@ func (p *problem) shareLess(solution *Solution) {
 	s.mostNodes, s.bound = solution.Used, p.sharedBound(solution.Used)
 	s.best, s.bestCost = solution.Of, solution.Shared
 	if s.bestCost > s.bound {
-		s.run(Tries)
+		s.run()
 	}
 	solution.Of, solution.SharesLeast = s.best, s.tries >= 0
 	p.describe(solution)
@@ -109,7 +109,7 @@ func (p *problem) whyNot() error {
 	for r, name := range p.resources {
 		s := newSearch(p.without(r), Nodes)
 		s.anyWillDo = true
-		if s.run(Tries); s.best != nil {
+		if s.run(); s.best != nil {
 			lacking = append(lacking, name)
 		}
 	}

@@ -161,7 +161,7 @@ func TestFewestNodesShareLeast(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := newSearch(p, Nodes)
-	first.run(Tries)
+	first.run()
 	if shared, _ := costOf(apps, nodes, first.best, Sharing); shared != 1000 {
 		t.Errorf("the first search shares %d: the case tests nothing", shared)
 	}
