@@ -17,7 +17,7 @@ func TestIsolateBadInput(t *testing.T) {
 		{[]string{"--stressors", "gpu"}, "--stressors: bad stressor \"gpu\": want one of cpu, ram"},
 		{[]string{"--stressors", ""}, "bad stressor"},
 		{[]string{"--app", "steering"}, "--app \"steering\": must be NAME=COMMAND, or one of perception, planning"},
-		{[]string{"--app", "=true"}, "want NAME=COMMAND"},
+		{[]string{"--app", "=true"}, "must be NAME=COMMAND"},
 		{[]string{"--app", "x="}, "no command"},
 		{[]string{"--app", "x=true", "--app", "x=false"}, "application x is there twice"},
 		{[]string{"-n", "1"}, "want 2 or more"},

@@ -13,17 +13,17 @@ import (
 func TestLoadRefuses(t *testing.T) {
 	const server = "http://127.0.0.1:1/"
 	for line, want := range map[string]string{
-		"load":                                "want --for T or --work T",
-		"load --for 1s --work 1s":             "want --for T or --work T",
+		"load":                                "--for, --work, URL: use one of them",
+		"load --for 1s --work 1s":             "--for, --work, URL: use one of them",
 		"load --for 1s --threads 0":           "--threads 0: must be 1 to 1024",
 		"load --for 1s --rate 5":              "--rate is for clients",
 		"load " + server + " --work 1s":       "--work is for a program",
-		"load localhost:80":                   "want one such as http://localhost:8080/",
-		"load " + server + " --rate NaN":      "want 0.001 to 1000000",
-		"load " + server + " --rate 1e-12":    "want 0.001 to 1000000",
-		"load " + server + " --rate -1":       "want 0.001 to 1000000",
-		"load " + server + " --rate Inf":      "want 0.001 to 1000000",
-		"load " + server + " --duration 1ms":  "want 1s to 24h",
+		"load localhost:80":                   "must be such as http://localhost:8080/",
+		"load " + server + " --rate NaN":      "must be 0.001 to 1000000",
+		"load " + server + " --rate 1e-12":    "must be 0.001 to 1000000",
+		"load " + server + " --rate -1":       "must be 0.001 to 1000000",
+		"load " + server + " --rate Inf":      "must be 0.001 to 1000000",
+		"load " + server + " --duration 1ms":  "must be 1s to 24h",
 		"load " + server + " --hdr /no/where": "--hdr: open /no/where",
 	} {
 		code, out, errOut := command(t, "", strings.Fields(line)...)

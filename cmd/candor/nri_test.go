@@ -61,17 +61,17 @@ func TestReloadIsWholeOrNothing(t *testing.T) {
 			t.Errorf("%q: %v; want %q", text, err, want)
 		}
 	}
-	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
+	if err := reload("metrics: 9464\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
 		t.Errorf("metrics elsewhere: %v", err)
 	}
 	if err := reload("metricsWebConfig: /etc/candor/web-config.yml\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
 		t.Errorf("another web configuration: %v", err)
 	}
-	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: want it started anew") {
+	if err := reload("recordHistogram: 100ms\n"); err == nil || !strings.Contains(err.Error(), "recordHistogram 100ms: the plugin counts none: restart it for another") {
 		t.Errorf("other windows: %v", err)
 	}
 	f.stateDir, f.options.StateDir = "", ""
-	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "started anew") {
+	if err := reload("stateDir: /run/other\nnode: {minShared: 200m}\n"); err == nil || !strings.Contains(err.Error(), "restart it for another") {
 		t.Errorf("another state: %v", err)
 	}
 	if has, err := os.ReadFile(f.options.Config); err != nil || string(has) != string(had) {
@@ -105,15 +105,15 @@ func TestNRIBadInput(t *testing.T) {
 		"a path of 0 bytes":          {"--socket", ""},
 		"no such file":               {"--socket", none, "--config", filepath.Join(dir, "none.yaml")},
 		`version "7": want 1`:        {"--socket", none, "--config", file},
-		"want one of text, json":     {"--socket", none, "--log", "xml"},
+		"must be one of text, json":     {"--socket", none, "--log", "xml"},
 		"takes no arguments":         {"--socket", none, "now"},
 		"not a directory":            {"--socket", none, "--observe", "--state-dir", filepath.Join(file, "state")},
-		"want one of auto, cgroupfs": {"--socket", none, "--cgroup-driver", "docker"},
+		"must be one of auto, cgroupfs": {"--socket", none, "--cgroup-driver", "docker"},
 		"no node: want --node-name":  {"--socket", none, "--publish", "--node-name", ""},
 		`node name "a_b"`:            {"--socket", none, "--publish", "--node-name", "a_b"},
 		"not with --observe":         {"--socket", none, "--publish", "--node-name", "a", "--observe"},
-		"want --metrics ADDRESS too": {"--socket", none, "--record-histogram", "1s"},
-		"want one of none, 10ms":     {"--socket", none, "--record-histogram", "5ms"},
+		"add --metrics ADDRESS": {"--socket", none, "--record-histogram", "1s"},
+		"must be one of none, 10ms":     {"--socket", none, "--record-histogram", "5ms"},
 		"nri.yaml: recordHistogram ": {"--socket", none, "--config", histogram},
 		"want --kubeconfig FILE":     {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", ""},
 		"no such file or directory":  {"--socket", none, "--publish", "--node-name", "a", "--kubeconfig", none},

@@ -131,15 +131,15 @@ func TestPlanClusterBadInput(t *testing.T) {
 		want    string
 	}{
 		{objects, "plan --cluster", 2, "--cluster: must have one of -f FILE, --pod NAME and --cpu CPU"},
-		{objects, "plan --cluster --cpu 1 --pod a", 2, "--cluster: want one of"},
-		{objects, "plan --cluster --cpu 1 file", 2, `"file": with --cluster want -f FILE`},
-		{objects, "plan --cluster --cpu 1 --machine pu:2", 2, "--machine: not with --cluster"},
+		{objects, "plan --cluster --cpu 1 --pod a", 2, "--cluster: must have one of"},
+		{objects, "plan --cluster --cpu 1 file", 2, `"file": with --cluster, use -f FILE`},
+		{objects, "plan --cluster --cpu 1 --machine pu:2", 2, "--machine: cannot be combined with --cluster"},
 		{objects, "plan --cluster --cpu 1 -o svg", 2, "-o svg: not with --cluster"},
-		{objects, "plan --cpu 1", 2, "--cpu: want --cluster beside it"},
-		{objects, "plan --context c", 2, "--context: want --cluster beside it"},
-		{objects, "plan --cluster --class flexible -f x", 2, "--class: want --cpu beside it"},
+		{objects, "plan --cpu 1", 2, "--cpu: add --cluster"},
+		{objects, "plan --context c", 2, "--context: add --cluster"},
+		{objects, "plan --cluster --class flexible -f x", 2, "--class: add --cpu"},
 		{objects, "plan --cluster --cpu 1 --memory much", 2, `--memory "much": must be an amount such as 512Mi`},
-		{objects, "plan --cluster --cpu 1 --request 2", 2, "--request 2: want --class flexible"},
+		{objects, "plan --cluster --cpu 1 --request 2", 2, "--request 2: must be at most --cpu"},
 		{objects, "plan --cluster --cpu 1 --context no", 2, `no context "no"`},
 		{objects, "plan --cluster --cpu 1 --kubeconfig /none", 2, "--kubeconfig /none: open /none: no such file"},
 		{objects, "plan --cluster --cpu 1 -n ../x", 2, `namespace "../x": must be the name of a namespace`},
@@ -151,11 +151,11 @@ func TestPlanClusterBadInput(t *testing.T) {
 		{objects, "plan --cluster --cpu 1 --timeout 1ms", 2, "--timeout 1ms: must be 1s to 1h"},
 		{without, "plan --cluster --cpu 1", 1, "the cluster does not know NodeCPUs: want Candor's definitions there: kubectl apply"},
 		{without, "map --cluster", 1, "the cluster does not know NodeCPUs"},
-		{objects, "map --node one", 2, "--node: want --cluster beside it"},
+		{objects, "map --node one", 2, "--node: add --cluster"},
 		{objects, "map --cluster --node five", 2, `--node: no node "five"`},
-		{objects, "map --cluster --node=", 2, `--node "": want a node's name`},
-		{objects, "map --cluster --sample 1s", 2, "--sample: not with --cluster"},
-		{objects, "map --cluster -o svg", 2, "-o svg: a picture is of one node"},
+		{objects, "map --cluster --node=", 2, `--node "": must be a node's name`},
+		{objects, "map --cluster --sample 1s", 2, "--sample: cannot be combined with --cluster"},
+		{objects, "map --cluster -o svg", 2, "-o svg: a picture shows one node"},
 		{objects, "map --cluster -o svg --node four", 2, "--node four: no Candor on node"},
 	} {
 		code, out, errOut := inCluster(t, c.objects, "", strings.Fields(c.line)...)
@@ -165,7 +165,7 @@ func TestPlanClusterBadInput(t *testing.T) {
 	}
 	for _, flag := range []string{"--pod", "-f"} {
 		code, out, errOut := inCluster(t, objects, "", "plan", "--cluster", flag, "")
-		if code != 2 || out != "" || !strings.Contains(errOut, "--cluster: want one of") {
+		if code != 2 || out != "" || !strings.Contains(errOut, "--cluster: must have one of") {
 			t.Errorf("%s of nothing: code %d, %q, %q", flag, code, out, errOut)
 		}
 	}

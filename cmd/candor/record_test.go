@@ -17,11 +17,11 @@ import (
 func TestRecordBadInput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "usage")
 	for flags, want := range map[string]string{
-		"":                                "nothing to record: use one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all --pid 1":                   "nothing to record: use one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all -- true":                   "nothing to record: use one of --cgroup, --pid, --container, --all, or -- COMMAND",
-		"--all --interval 999us":          "--interval 999µs: must be 1ms to 10s",
-		"--all --interval 11s":            "--interval 11s: must be 1ms to 10s",
+		"":                                "--cgroup, --pid, --container, --all, -- COMMAND: use one of them",
+		"--all --pid 1":                   "--cgroup, --pid, --container, --all, -- COMMAND: use one of them",
+		"--all -- true":                   "--cgroup, --pid, --container, --all, -- COMMAND: use one of them",
+		"--all --interval 999us":          "--interval 999µs: want 1ms to 10s",
+		"--all --interval 11s":            "--interval 11s: want 1ms to 10s",
 		"--all --duration -1s":            "--duration -1s: must be 0 or more",
 		"--cgroup web":                    `--cgroup: cgroup path "web": want a clean path`,
 		"--cgroup /no-such-group/web":     "cgroup /no-such-group/web: no such group",

@@ -79,7 +79,7 @@ func TestTopologyBadInput(t *testing.T) {
 		{[]string{"--machine", "nothing.json"}, "no such file"},
 		{[]string{"--machine", strings.Repeat("x", 5000)}, "unknown level"},
 		{[]string{"--machine", "core:1\x00"}, "is not a number"},
-		{[]string{"--machine", garbage}, "want a machine as candor topology -o json writes it"},
+		{[]string{"--machine", garbage}, "must be a machine as candor topology -o json writes it"},
 		{[]string{"--machine", huge}, "longer than 4 MiB"},
 		{[]string{"--machine", fifo}, "not a regular file"},
 		{[]string{"--machine", dir}, "no online CPU"},

@@ -178,7 +178,7 @@ func TestUndoLeavesWhatOthersChanged(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	s := open(t)
 	before := confined(t, s)
-	for list, want := range map[string]string{"": "want a list", "1000": "the machine does not have", "0-1023": "the machine does not have"} {
+	for list, want := range map[string]string{"": "must be a list", "1000": "the machine does not have", "0-1023": "the machine does not have"} {
 		for name, do := range map[string]func(cpuset.Set) (Result, error){"plan": s.Plan, "apply": s.Apply} {
 			if _, err := do(cpuset.MustParse(list)); !errors.Is(err, ErrBadCPUs) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s %q: error %v, want %q", name, list, err, want)

@@ -25,7 +25,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			return addToDocker(text, s)
 		}
 		_, err := s.Apply(false)
-		if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "somebody else has changed it just now") || s.now(t) != edit {
+		if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "another process has just changed it") || s.now(t) != edit {
 			t.Errorf("%q: %v, it is %q", before, err, s.now(t))
 		}
 		s.onlyFile(t)
@@ -87,7 +87,7 @@ func TestDanglingLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, do := range []func(bool) (Change, error){s.Apply, s.Undo} {
-		if _, err := do(false); !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "a link to a file that is not there") {
+		if _, err := do(false); !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "a link to a missing file") {
 			t.Error(err)
 		}
 	}

@@ -133,17 +133,17 @@ func TestBadFilesAreLeftAlone(t *testing.T) {
 	}{
 		{Docker, `{"a":1,}`, "not a JSON object"},
 		{Docker, `[]`, "not a JSON object"},
-		{Docker, `{} {}`, "something follows"},
-		{Docker, `{"a":1,"a":2}`, "twice"},
+		{Docker, `{} {}`, "text follows the end"},
+		{Docker, `{"a":1,"a":2}`, "duplicate key"},
 		{Docker, `{"runtimes":[]}`, "runtimes: "},
-		{Docker, `{"runtimes":{"candor":{"path":"/else"}}}`, "is another"},
+		{Docker, `{"runtimes":{"candor":{"path":"/else"}}}`, "another runtime"},
 		{Podman, "a = [", "not TOML"},
-		{Podman, "[engine.runtimes]\n", "it would not be TOML"},
-		{Podman, begin, "stands there without"},
+		{Podman, "[engine.runtimes]\n", "would not be valid TOML"},
+		{Podman, begin, " without "},
 		{Containerd, "version = 'x'\n", "not TOML"},
-		{Containerd, "version = 1\n", "want 2, 3 or 4"},
+		{Containerd, "version = 1\n", "must be 2, 3 or 4"},
 		{Containerd, "", "containerd config default"},
-		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "there already"},
+		{Containerd, "version = 2\n[plugins.'io.containerd.grpc.v1.cri'.containerd.runtimes.candor]\n", "perhaps it has one already"},
 	} {
 		s := newSetup(t, test.engine, test.text)
 		_, err := s.Apply(false)

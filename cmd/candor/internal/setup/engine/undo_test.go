@@ -123,7 +123,7 @@ func TestUndoWithoutRecord(t *testing.T) {
 		}
 		_, err := s.Undo(false)
 		if engine.Name == "docker" {
-			if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "is missing: want candor's runtimes removed by hand") || s.now(t) != with {
+			if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), "is missing: remove candor's runtimes by hand") || s.now(t) != with {
 				t.Errorf("%v, it is %q", err, s.now(t))
 			}
 		} else if err != nil || s.now(t) != before {
